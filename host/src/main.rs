@@ -20,6 +20,7 @@ mod executor;
 mod extenders;
 mod failure;
 mod file_watch;
+mod front;
 mod gates;
 mod health;
 mod klog;

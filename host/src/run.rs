@@ -17,7 +17,7 @@ use tracing::info;
 use crate::{
     failure::{Usage, chain},
     options::{Run, Scheduling},
-    session::{Plan, Session},
+    session::{self, Plan, Session},
     user_agent::USER_AGENT,
 };
 
@@ -77,15 +77,17 @@ fn block_on_runtime<T>(runtime: &mut tokio::runtime::Builder, work: impl Future<
 
 async fn schedule(invocation: Invocation) -> Result<()> {
     let Invocation { kubeconfig, context, server, scheduling, overrides, output } = invocation;
-    let plan = Plan::new(&scheduling, overrides).await?;
+    let text =
+        async |overrides| session::settings(&scheduling, overrides).await?.to_yaml().map_err(anyhow::Error::from);
     match output {
         ConfigOutput::None => {}
-        ConfigOutput::Standard => return Ok(write!(io::stdout().lock(), "{}", plan.settings.to_yaml()?)?),
+        ConfigOutput::Standard => return Ok(write!(io::stdout().lock(), "{}", text(overrides).await?)?),
         ConfigOutput::File(file) => {
-            let written = std::fs::write(&file, plan.settings.to_yaml()?);
+            let written = std::fs::write(&file, text(overrides).await?);
             return written.with_context(|| format!("--write-config-to {}: cannot be written", file.display()));
         }
     }
+    let plan = Plan::new(&scheduling, overrides).await?;
     let kubeconfig = kubeconfig.or_else(|| {
         let named = &plan.settings.client_connection.kubeconfig;
         (!named.is_empty()).then(|| named.into())

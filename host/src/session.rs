@@ -13,7 +13,7 @@ use berth_framework::Profile;
 use berth_scheduler::{Event, Scheduler};
 use berth_wasm_host::{FaultReport, FaultSink};
 use tokio::{
-    sync::{mpsc, watch},
+    sync::{mpsc, oneshot, watch},
     task::spawn_blocking,
 };
 use tracing::{error, info, warn};
@@ -30,14 +30,11 @@ use crate::{
     configuration::{ConfigurationSource, RunningConfiguration, scheduler_settings},
     credentials,
     decision::Decision,
-    endpoints::{
-        self,
-        about::{self, About},
-        debug, resources,
-    },
+    endpoints::{self, resources},
     executor::Executor,
     extenders::HttpExtenders,
     failure::chain,
+    front::{Door, Front},
     health::Health,
     leader_election::Election,
     metrics::Metrics,
@@ -46,7 +43,7 @@ use crate::{
     reload::Reload,
     scheduling::{ACTIONS_BOUND, EVENTS_BOUND, Parts, SchedulingThread},
     tasks::{EndedEarly, Tasks},
-    watching::WatchPlan,
+    watching::{Begin, WatchPlan},
 };
 
 /// Bindings under way get this long when the process is told to stop.
@@ -86,16 +83,18 @@ pub(crate) struct Plan {
     pub settings: Settings,
     source: ConfigurationSource,
     plugins: Plugins,
+    front: Front,
     /// One report for each instance that a fault cost.
     faults: std_mpsc::Receiver<FaultReport>,
 }
 
 impl Plan {
-    /// Reads the configuration, over which `overrides` are laid, and loads the plugins.
+    /// Serves the probes, reads the configuration, over which `overrides` are laid, and loads the built-ins.
     ///
     /// # Errors
-    /// What is wrong with the configuration, the plugins directory, or a plugin.
+    /// What is wrong with an address, the configuration, or the plugins directory; never what lies in that.
     pub(crate) async fn new(scheduling: &Scheduling, overrides: Overrides) -> Result<Self> {
+        let front = Front::listen(scheduling).await?;
         let scheduling = scheduling.clone();
         spawn_blocking(move || {
             let (fault, faults) = std_mpsc::channel();
@@ -106,16 +105,28 @@ impl Plan {
             let settings = source.read(&plugins.inventory)?;
             let names: Vec<&str> = settings.profiles.iter().map(|profile| profile.scheduler_name.as_str()).collect();
             info!(scheduler_names = names.join(", "), "configuration loaded");
-            Ok(Self { settings, source, plugins, faults })
+            Ok(Self { settings, source, plugins, front, faults })
         })
         .await
         .context("loading the plugins")?
     }
 }
 
+/// The configuration alone, checked against all plugins that there are.
+///
+/// # Errors
+/// As for [`Plan::new`].
+pub(crate) async fn settings(scheduling: &Scheduling, overrides: Overrides) -> Result<Settings> {
+    let scheduling = scheduling.clone();
+    let reading = move || {
+        let plugins = Plugins::load_all(&scheduling, FaultSink::default())?;
+        ConfigurationSource { file: scheduling.config, overrides }.read(&plugins.inventory)
+    };
+    spawn_blocking(reading).await.context("loading the plugins")?
+}
+
 impl Outside {
-    fn new(connection: Connection, settings: &Settings, audit: AuditLog) -> Self {
-        let metrics = Arc::new(Metrics::new());
+    fn new(connection: Connection, settings: &Settings, audit: AuditLog, metrics: Arc<Metrics>) -> Self {
         let client = connection.observed_client(Arc::new(ClientMetrics::new(&connection.server, &metrics)));
         let limits = &settings.client_connection;
         let rate = RequestRate { per_second: limits.qps, burst: limits.burst };
@@ -150,6 +161,7 @@ impl Outside {
         events: &mpsc::Sender<Event>,
         plugins: Plugins,
         scheduling: &Scheduling,
+        started: oneshot::Sender<()>,
         tasks: &mut Tasks,
     ) -> Result<()> {
         let writing = self.recorder.clone();
@@ -157,7 +169,7 @@ impl Outside {
         let (metrics, recorder) = (Arc::clone(&self.metrics), self.recorder.clone());
         let audit = self.audit.clone();
         let surroundings = Surroundings { events: events.clone(), metrics, recorder, audit };
-        tasks.spawn("the plugin supervisor", plugin_supervisor::start(plugins, scheduling, surroundings)?);
+        tasks.spawn("the plugin supervisor", plugin_supervisor::start(plugins, scheduling, surroundings, started)?);
         Ok(())
     }
 }
@@ -170,18 +182,16 @@ impl Session {
         scheduling: &Scheduling,
         decisions: Option<mpsc::UnboundedSender<Decision>>,
     ) -> Result<Self> {
-        let Plan { mut settings, source, mut plugins, faults } = plan;
+        let Plan { mut settings, source, mut plugins, front, faults } = plan;
+        let Front { metrics, health, mut tasks, door } = front;
         settings.ignore_managed_resources();
         let running = RunningConfiguration::new(settings.clone());
         let audit = AuditLog::open(scheduling.audit_log.as_deref())?;
-        let outside = Outside::new(connection, &settings, audit);
+        let outside = Outside::new(connection, &settings, audit, metrics);
         let Outside { client, metrics, recorder, .. } = &outside;
-        let health = Health::new();
-        let mut tasks = Tasks::default();
         let (ask_for_view, views) = mpsc::channel(1);
-        let routes = (endpoints::routes(metrics, &health), resources::routes(&health, ask_for_view.clone()));
-        let admin = admin::routes(plugins.inbox.0.clone());
-        serve(scheduling, &running, (routes, admin), &mut tasks).await?;
+        let served = (resources::routes(&health, ask_for_view.clone()), admin::routes(plugins.inbox.0.clone()));
+        serve(scheduling, &running, &door, served, &mut tasks)?;
         let extenders = HttpExtenders::connect(&settings.extenders, &health).await?;
         let profiles = plugins.inventory.profiles(&settings)?;
         profiles.iter().for_each(|profile| metrics.set_plugins(profile));
@@ -224,9 +234,11 @@ impl Session {
             pause: Duration::ZERO,
             wishes,
         })?;
-        let watching = watch_plan.run(client.clone(), events.clone(), later, health.clone(), turn);
+        let (started, plugins_started) = oneshot::channel();
+        let begin = Begin { plugins: plugins_started, turn };
+        let watching = watch_plan.run(client.clone(), events.clone(), later, health.clone(), begin);
         tasks.spawn("the watch of the cluster", watching);
-        outside.supervise(&events, plugins, scheduling, &mut tasks)?;
+        outside.supervise(&events, plugins, scheduling, started, &mut tasks)?;
         let Outside { metrics, recorder, audit, .. } = outside;
         Ok(Self { events, thread, recorder, health, election, metrics, audit, tasks })
     }
@@ -312,12 +324,12 @@ async fn write_events(recorder: &EventRecorder) {
     }
 }
 
-/// Serves what the options ask for: over HTTP `routes` alone, over HTTPS with what is told of the process, of `resources`, and
-/// with `admin`, which the Unix socket serves in any case.
-async fn serve(
+/// Serves more than the probes: `admin` on the Unix socket, and over HTTPS with `resources` and what is told of the process.
+fn serve(
     scheduling: &Scheduling,
     running: &RunningConfiguration,
-    ((routes, resources), admin): ((Router, Router), Router),
+    door: &Door,
+    (resources, admin): (Router, Router),
     tasks: &mut Tasks,
 ) -> Result<()> {
     match OwnersSocket::bind(&scheduling.admin_socket.clone().unwrap_or_else(socket::default_path)) {
@@ -329,20 +341,8 @@ async fn serve(
         // Nobody asked for it.
         Err(error) => info!(reason = chain(&error), "plugins cannot be steered from this machine"),
     }
-    if let Some(address) = scheduling.metrics_address {
-        let plain = routes.clone().merge(admin::refusing_routes()).merge(resources::refusing_routes());
-        let serving = endpoints::serve(address, plain).await?;
-        tasks.spawn("the server of the endpoints", serving);
-    }
     if let Some(secure) = &scheduling.secure_serving {
-        let debug = debug::routes(running.clone(), secure.verbosity.clone());
-        let about = about::routes(About {
-            configuration: running.clone(),
-            flags: secure.flags.clone(),
-            started: Instant::now(),
-        });
-        let serving = secure.serve(routes.merge(resources).merge(about).merge(debug).merge(admin)).await?;
-        tasks.spawn("the server of HTTPS", serving);
+        door.open(secure, running, resources.merge(admin));
     }
     Ok(())
 }

@@ -5,12 +5,15 @@
 //! waits.
 
 use berth_model::ObjectKey;
-use std::{collections::BTreeSet, sync::Arc};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use berth_cluster::{Client, KindRef, WatchEvent, WatchHandle, Watches, spawn_watches};
 use berth_framework::{Manifest, ObjectKind, Profile, UnlistedKind};
 use berth_scheduler::Event;
-use tokio::sync::mpsc;
+use tokio::{
+    sync::{mpsc, oneshot},
+    time::timeout,
+};
 use tracing::{info, warn};
 
 use crate::{
@@ -21,12 +24,23 @@ use crate::{
     watched_kinds::{dispensable_for, is_indispensable, wanted},
 };
 
+/// So long the plugins that were there at the start are waited for: compiled ones take milliseconds, and a file that takes long
+/// must not hold up the pods of others.
+const PLUGINS_FIRST: Duration = Duration::from_secs(3);
+
 /// What is to be watched.
 pub(crate) struct WatchPlan {
     pod_json: bool,
     kinds: BTreeSet<KindRef>,
     /// Kinds that are read: their first lists must be complete.
     read: BTreeSet<ObjectKind>,
+}
+
+/// What the watches wait for before they begin.
+pub(crate) struct Begin {
+    /// Says that every plugin that was there at the start serves or is refused.
+    pub plugins: oneshot::Receiver<()>,
+    pub turn: Turn,
 }
 
 /// What is to be watched from here on.
@@ -77,21 +91,38 @@ impl WatchPlan {
         Self { pod_json: pod_json || extenders.is_some(), kinds, read }
     }
 
+    fn want(&mut self, wish: &Wish) {
+        match wish {
+            Wish::Kinds(manifest) => {
+                self.kinds.extend(wanted(manifest));
+                self.read.extend(manifest.needs.objects.iter().cloned());
+            }
+            // Nothing was told yet.
+            Wish::PodsAgain => {}
+        }
+    }
+
     /// Whether pending pods are kept whole.
     pub(crate) fn keeps_pods_whole(&self) -> bool {
         self.pod_json
     }
 
-    /// Watches when its turn comes, until it is aborted, nobody takes the events, or a watch panics. `wishes` come
-    /// later.
+    /// Watches when its turn comes, until it is aborted, nobody takes the events, or a watch panics. What the first plugins
+    /// wish for is a part of the plan, other `wishes` come later.
     pub(crate) async fn run(
-        self,
+        mut self,
         client: Client,
         events: mpsc::Sender<Event>,
-        wishes: mpsc::UnboundedReceiver<Wish>,
+        mut wishes: mpsc::UnboundedReceiver<Wish>,
         health: Health,
-        mut turn: Turn,
+        Begin { plugins, mut turn }: Begin,
     ) {
+        if timeout(PLUGINS_FIRST, plugins).await.is_err() {
+            warn!("some plugins are still being loaded: scheduling begins without them, as their failurePolicy says");
+        }
+        while let Ok(wish) = wishes.try_recv() {
+            self.want(&wish);
+        }
         turn.until_watching().await;
         Watching::start(&client, self).run(events, wishes, health, turn).await;
     }

@@ -36,7 +36,7 @@ impl PluginSets {
     }
 
     /// The plugins that would run at `point`, in order, if those of `multiPoint` implemented every point: one that is
-    /// replaced may come to implement it. Only those that do so already sort the queue.
+    /// replaced may come to implement it. Where one of them sorts the queue already, others do not come to.
     #[must_use]
     pub fn wanted_at(&self, point: Point) -> &[PluginName] {
         self.wanted_by_point.get(&point).map_or(&[], Vec::as_slice)
@@ -80,7 +80,11 @@ pub(crate) fn expand(selection: &PluginSelection, context: Context<'_>) -> Plugi
         check_point(point, key, own, context);
         let implements = |name: &str| context.catalogue.points(name).is_some_and(|points| points.contains(point));
         sets.by_point.insert(point, plugins_at(own, &selection.multi_point, implements));
-        let may_implement = |name: &str| point != Point::QueueSort || implements(name);
+        // A plugin that is still to come sorts the queue if no other does.
+        let is_without = point == Point::QueueSort && sets.at(point).is_empty();
+        let may_implement = |name: &str| {
+            point != Point::QueueSort || implements(name) || is_without && context.catalogue.awaits_only(name)
+        };
         sets.wanted_by_point.insert(point, plugins_at(own, &selection.multi_point, may_implement));
     }
     let own_scores = selection.points.get(&Point::Score).unwrap_or(&no_plugins);
@@ -166,7 +170,8 @@ fn already_registered(point: Point, name: &str) -> String {
 fn check_outcome(sets: &PluginSets, context: Context<'_>) {
     let Context { scheduler_name, path, problems, .. } = context;
     let n_queue_sorts = sets.at(Point::QueueSort).len();
-    if n_queue_sorts != 1 {
+    let may_sort = n_queue_sorts == 0 && !sets.wanted_at(Point::QueueSort).is_empty();
+    if n_queue_sorts != 1 && !may_sort {
         let required = "only one queue sort plugin required for profile with scheduler name";
         problems.add(path, format!("{required} {scheduler_name:?}, but got {n_queue_sorts}"));
     }

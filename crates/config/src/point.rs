@@ -12,10 +12,15 @@ pub trait PluginCatalogue {
     fn points(&self, plugin: &str) -> Option<Points>;
 
     /// Whether a plugin that does not exist may come later, and implement anything. It may then be named wherever a
-    /// plugin can be named; `multiPoint` does not make it sort the queue.
+    /// plugin can be named; `multiPoint` makes it sort the queue if no plugin that exists does.
     fn awaits(&self, plugin: &str) -> bool {
         let _ = plugin;
         false
+    }
+
+    /// Whether the plugin does not exist, and may come later.
+    fn awaits_only(&self, plugin: &str) -> bool {
+        self.points(plugin).is_none() && self.awaits(plugin)
     }
 }
 

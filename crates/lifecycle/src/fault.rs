@@ -1,8 +1,9 @@
 //! What is known of a fault, and when a plugin has had too many of them.
 //!
 //! Pods of one owner count once within the window, however often a component faults in their cycles: the scheduler
-//! holds those pods back, and a plugin that serves all others well is not taken from them. What a fault took of the
-//! scheduling thread is summed as well, so that few slow ones weigh as much as many quick ones. The window is one of time in
+//! holds those pods back, and a plugin that serves all others well is not taken from them. What a fault took is summed as
+//! well, from the first call of the instance that it cost: few slow ones weigh as much as many quick ones, and a component
+//! that starts slowly cannot fault often. The window is one of time in
 //! service: else restarts, which come later and later, would space the faults of a component that faults at its first call
 //! so far that they never are too many, and its pods would wait for ever. A probation is measured in that time as well.
 
@@ -25,7 +26,7 @@ pub struct Fault {
     pub digest: Digest,
     /// Reads on from the plugin's name.
     pub reason: String,
-    /// What the call took of the scheduling thread.
+    /// Processor time of the call, and of the start of the instance that it cost.
     pub milliseconds: u64,
     /// Whose pod the call was about, if it was about one.
     pub owner: Option<OwnerId>,
@@ -33,8 +34,8 @@ pub struct Fault {
     pub scheduler_names: Vec<String>,
 }
 
-/// The faults of the component in charge of a plugin, and how often the plugin was quarantined: another binary starts
-/// without the former, but not without the latter.
+/// The recent faults of a plugin's components, and how often the plugin was quarantined. Another file starts with both:
+/// only the binary that takes the place of one that failed is not charged with the other's faults.
 #[derive(Debug, Default)]
 pub(crate) struct FaultHistory {
     /// Faults within the window, oldest first.
@@ -62,7 +63,7 @@ struct CountedFault {
 pub(crate) enum Tally {
     /// As none: there was one about a pod of the same owner.
     Repeated,
-    /// So many faults within the window, which took so many milliseconds of the scheduling thread.
+    /// So many faults within the window, which took so many milliseconds.
     Counted { n_faults: usize, milliseconds: u64 },
 }
 
@@ -106,16 +107,17 @@ impl FaultHistory {
         times.checked_sub(2).map_or(0, |times| doubled(RESTART_DELAY, times).min(backoff))
     }
 
-    /// Another binary is in charge from here on, or the same one gets another chance.
-    pub(crate) fn begin_anew(&mut self, now: Time) {
-        self.recent.clear();
+    /// The file is another one, is gone, or gets another chance. The faults of the one before still count: a plugin whose
+    /// file is replaced all the time must not get away with them.
+    pub(crate) fn begin_file(&mut self, now: Time) {
         self.out_since = None;
         self.released = (self.n_quarantines > 0).then_some(now);
     }
 
-    /// Whether the plugin was quarantined and has not done well for long since.
-    pub(crate) fn has_record(&self) -> bool {
-        self.n_quarantines > 0
+    /// A binary that did nothing wrong takes the place of one that did.
+    pub(crate) fn begin_fallback(&mut self, now: Time) {
+        self.recent.clear();
+        self.begin_file(now);
     }
 
     /// A quarantine begins. For how many milliseconds: twice as long as the one before, unless the plugin has done well
@@ -158,8 +160,7 @@ impl Tally {
             return Some(format!("{n_faults} faults within {seconds} s, the last: {last}"));
         }
         let is_lost = lost > milliseconds(policy.lost);
-        is_lost
-            .then(|| format!("its faults took {lost} ms of the scheduling thread within {seconds} s, the last: {last}"))
+        is_lost.then(|| format!("its faults took {lost} ms within {seconds} s, the last: {last}"))
     }
 }
 

@@ -22,13 +22,15 @@ pub(crate) enum Life<B> {
     Absent,
     /// The file is no plugin or may not serve, and no binary before it does. A built-in serves by itself.
     Refused(RefusedFile),
+    /// There was a file, or a source in a registry, when the program started, and its binary is not loaded yet.
+    Awaited(Box<Awaited<B>>),
     /// The file's binary is offered to the profiles, but none has said that it took it.
     Untried {
         installed: Installed<B>,
-        /// Faults count even while the first instances are made. `None` where there is none, and once it is over.
+        /// Faults count even while the first instances are made. `None` once it is over.
         probation: Option<ProbationSoFar>,
     },
-    /// The file's binary serves under observation: it has a fallback, or the binary before it was quarantined.
+    /// The file's binary serves under observation. Without a fallback it is quarantined where others give way.
     OnProbation { installed: Installed<B>, probation: ProbationSoFar },
     /// The file's binary serves.
     Serving { installed: Installed<B> },
@@ -43,6 +45,14 @@ pub(crate) enum Life<B> {
         /// Where the plugin stands apart from that; any state but `Disabled`.
         then: Box<Life<B>>,
     },
+}
+
+/// What is remembered of a plugin whose binary is not loaded yet: whether it bears on that binary shows when it is.
+#[derive(Debug)]
+pub(crate) struct Awaited<B> {
+    pub remembered: Remembered,
+    /// What took the place of the binary that failed.
+    pub serving: Option<Component<B>>,
 }
 
 /// The binary of the plugins directory that is in charge.
@@ -142,7 +152,7 @@ impl<B: CountCalls> Life<B> {
     #[expect(clippy::too_many_lines, reason = "one table of all transitions is easier to check than its parts")]
     pub(crate) fn next(self, event: Event<B>, context: &mut Context<'_>) -> Self {
         use Event as E;
-        use Life::{Absent, Disabled, OnProbation, Quarantined, Refused, Serving, Untried};
+        use Life::{Absent, Awaited, Disabled, OnProbation, Quarantined, Refused, Serving, Untried};
         match (self, event) {
             (Disabled { then }, E::SwitchedOn) => *then,
             (life @ Disabled { .. }, E::SwitchedOff) => life,
@@ -163,6 +173,16 @@ impl<B: CountCalls> Life<B> {
                 let is_in_charge = then.component_in_charge(context.embedded) == Some(quarantine.digest);
                 if is_in_charge { Quarantined { quarantine, then: Box::new(then) } } else { then }
             }
+
+            // It was there when the program started: it has been serving, for all that is known.
+            (Awaited(awaited), E::Found(component)) => {
+                let installed = Installed { component, fallback: None, refused: None };
+                let found = Untried { installed, probation: None };
+                found.restored(&awaited.remembered, awaited.serving, context.embedded)
+            }
+            (Awaited(_), E::FileRefused(file)) => Refused(context.note(file)),
+            (Awaited(_), E::FileRemoved) => Absent,
+            (life @ Awaited(_), E::Forbidden { .. } | E::Denied | E::FallbackForbidden) => life,
 
             (Absent | Refused(_), E::Found(component)) => {
                 let fallback = context.has_built_in.then_some(Fallback::BuiltIn);
@@ -194,7 +214,7 @@ impl<B: CountCalls> Life<B> {
                 Serving { installed: installed.despite(context.note(file)) }
             }
             (Absent | Refused(_) | Untried { .. } | OnProbation { .. } | Serving { .. }, E::FileRemoved) => {
-                context.forget_faults();
+                context.begin_file();
                 Absent
             }
 
@@ -223,10 +243,13 @@ impl<B: CountCalls> Life<B> {
                 installed.give_way(BY_THE_DENY_LIST.to_owned(), file, context)
             }
             (life @ (Absent | Refused(_)), E::Forbidden { .. } | E::Denied) => life,
-            (Untried { installed, .. }, E::FallbackForbidden) => {
-                Untried { installed: Installed { fallback: None, ..installed }, probation: None }
+            (Untried { installed, probation }, E::FallbackForbidden) => {
+                Untried { installed: Installed { fallback: None, ..installed }, probation }
             }
-            (OnProbation { installed, .. } | Serving { installed }, E::FallbackForbidden) => {
+            (OnProbation { installed, probation }, E::FallbackForbidden) => {
+                OnProbation { installed: Installed { fallback: None, ..installed }, probation }
+            }
+            (Serving { installed }, E::FallbackForbidden) => {
                 Serving { installed: Installed { fallback: None, ..installed } }
             }
             (life @ (Absent | Refused(_)), E::FallbackForbidden) => life,
@@ -242,7 +265,7 @@ impl<B: CountCalls> Life<B> {
     /// The binary of the plugins directory that is in charge, if there is one.
     pub(crate) fn installed(&self) -> Option<&Installed<B>> {
         match self {
-            Life::Absent | Life::Refused(_) => None,
+            Life::Absent | Life::Refused(_) | Life::Awaited(_) => None,
             Life::Untried { installed, .. } | Life::OnProbation { installed, .. } | Life::Serving { installed } => {
                 Some(installed)
             }
@@ -252,7 +275,7 @@ impl<B: CountCalls> Life<B> {
 
     pub(crate) fn installed_mut(&mut self) -> Option<&mut Installed<B>> {
         match self {
-            Life::Absent | Life::Refused(_) => None,
+            Life::Absent | Life::Refused(_) | Life::Awaited(_) => None,
             Life::Untried { installed, .. } | Life::OnProbation { installed, .. } | Life::Serving { installed } => {
                 Some(installed)
             }
@@ -263,7 +286,7 @@ impl<B: CountCalls> Life<B> {
     /// The file's bytes that are not tried again.
     pub(crate) fn refused(&self) -> Option<&RefusedFile> {
         match self {
-            Life::Absent => None,
+            Life::Absent | Life::Awaited(_) => None,
             Life::Refused(file) => Some(file),
             Life::Untried { installed, .. } | Life::OnProbation { installed, .. } | Life::Serving { installed } => {
                 installed.refused.as_ref()
@@ -273,7 +296,7 @@ impl<B: CountCalls> Life<B> {
     }
 
     /// The same life as it was when the process ended before, as far as it concerns the binaries that there are now.
-    /// `serving` took the place of one that failed.
+    /// `serving` took the place of one that failed. Whether the plugin is disabled is not looked at.
     pub(crate) fn restored(
         self,
         remembered: &Remembered,
@@ -291,7 +314,8 @@ impl<B: CountCalls> Life<B> {
             (None, _) => self,
             (Some(file), None) => Life::Refused(file),
             (Some(file), Some(component)) => {
-                Life::Serving { installed: Installed { component, fallback: None, refused: Some(file) } }
+                let installed = Installed { component, fallback: None, refused: Some(file) };
+                Life::Untried { installed, probation: None }
             }
         };
         if let Some(RememberedQuarantine { record, .. }) = &remembered.quarantine
@@ -299,7 +323,34 @@ impl<B: CountCalls> Life<B> {
         {
             life = Life::Quarantined { quarantine: record.clone(), then: Box::new(life) };
         }
-        if remembered.is_disabled { Life::Disabled { then: Box::new(life) } } else { life }
+        life
+    }
+
+    /// What is remembered of a plugin whose binary is not loaded yet.
+    pub(crate) fn awaited(&self) -> Option<&Awaited<B>> {
+        match self {
+            Life::Awaited(awaited) => Some(awaited),
+            Life::Quarantined { then, .. } | Life::Disabled { then } => then.awaited(),
+            Life::Absent
+            | Life::Refused(_)
+            | Life::Untried { .. }
+            | Life::OnProbation { .. }
+            | Life::Serving { .. } => None,
+        }
+    }
+
+    /// Whether a binary is on its way that no profile has taken or refused yet.
+    pub(crate) fn is_undecided(&self) -> bool {
+        match self {
+            Life::Awaited(_) | Life::Untried { .. } => true,
+            // What is out of service is given to nobody.
+            Life::Quarantined { .. }
+            | Life::Disabled { .. }
+            | Life::Absent
+            | Life::Refused(_)
+            | Life::OnProbation { .. }
+            | Life::Serving { .. } => false,
+        }
     }
 
     pub(crate) fn quarantine_record(&self) -> Option<&QuarantineRecord> {
@@ -308,6 +359,7 @@ impl<B: CountCalls> Life<B> {
             Life::Disabled { then } => then.quarantine_record(),
             Life::Absent
             | Life::Refused(_)
+            | Life::Awaited(_)
             | Life::Untried { .. }
             | Life::OnProbation { .. }
             | Life::Serving { .. } => None,
@@ -320,7 +372,7 @@ impl<B: CountCalls> Life<B> {
             Life::Untried { probation, .. } => probation.is_some(),
             Life::OnProbation { .. } => true,
             Life::Quarantined { then, .. } | Life::Disabled { then } => then.is_on_probation(),
-            Life::Absent | Life::Refused(_) | Life::Serving { .. } => false,
+            Life::Absent | Life::Refused(_) | Life::Awaited(_) | Life::Serving { .. } => false,
         }
     }
 
@@ -331,10 +383,9 @@ impl<B: CountCalls> Life<B> {
 
     /// A new binary for the profiles to take.
     fn offer(component: Component<B>, fallback: Option<Fallback<B>>, context: &mut Context<'_>) -> Self {
-        context.forget_faults();
-        let is_observed = fallback.is_some() || context.history.has_record();
-        let probation = is_observed.then_some(ProbationSoFar { since: context.time_in_service(), n_faults: 0 });
-        Life::Untried { installed: Installed { component, fallback, refused: None }, probation }
+        context.begin_file();
+        let probation = ProbationSoFar { since: context.time_in_service(), n_faults: 0 };
+        Life::Untried { installed: Installed { component, fallback, refused: None }, probation: Some(probation) }
     }
 
     /// A component faulted: on probation it gives way if that was one too many; elsewhere it is quarantined.
@@ -361,6 +412,7 @@ impl<B: CountCalls> Life<B> {
             },
             life @ (Life::Absent
             | Life::Refused(_)
+            | Life::Awaited(_)
             | Life::Untried { probation: None, .. }
             | Life::Serving { .. }
             | Life::Quarantined { .. }
@@ -397,6 +449,7 @@ impl<B: CountCalls> Life<B> {
             }
             life @ (Life::Absent
             | Life::Refused(_)
+            | Life::Awaited(_)
             | Life::Untried { .. }
             | Life::OnProbation { .. }
             | Life::Serving { .. }
@@ -413,7 +466,7 @@ impl<B> Installed<B> {
 
     /// The file holds this very binary again.
     fn found_again(self, context: &mut Context<'_>) -> Self {
-        context.forget_faults();
+        context.begin_file();
         Self { refused: None, ..self }
     }
 
@@ -443,7 +496,7 @@ impl<B> Installed<B> {
     /// The fallback takes the component's place.
     fn give_way(self, reason: String, file: RefusedFile, context: &mut Context<'_>) -> Life<B> {
         let digest = self.component.digest;
-        context.forget_faults();
+        context.begin_fallback();
         context.notices.push(match &self.fallback {
             None => PluginNoticeKind::Refused { digest: Some(digest), reason: file.reason.clone() },
             Some(fallback) => {
@@ -462,7 +515,7 @@ impl<B> Installed<B> {
 
     /// The component may not serve any more; nor may what it had replaced, as nobody asked for that.
     fn forbid(self, reason: String, context: &mut Context<'_>) -> Life<B> {
-        context.forget_faults();
+        context.begin_file();
         let digest = Some(self.component.digest);
         context.notices.push(PluginNoticeKind::Refused { digest, reason: reason.clone() });
         Life::Refused(context.note(RefusedFile { digest, reason, has_failed: false }))
@@ -519,9 +572,12 @@ impl Context<'_> {
         self.history.time_in_service(self.now)
     }
 
-    /// Another binary is in charge from here on, or the same one gets another chance.
-    fn forget_faults(&mut self) {
-        self.history.begin_anew(self.now);
+    fn begin_file(&mut self) {
+        self.history.begin_file(self.now);
+    }
+
+    fn begin_fallback(&mut self) {
+        self.history.begin_fallback(self.now);
     }
 
     /// The component is back in service.

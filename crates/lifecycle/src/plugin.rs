@@ -8,7 +8,7 @@ use crate::{
     binary::{Component, CountCalls, Service},
     decisions::{Decisions, PluginNoticeKind},
     fault::{Fault, FaultHistory, longest_quarantine},
-    life::{Context, Event, Fallback, Installed, Life},
+    life::{Awaited, Context, Event, Fallback, Installed, Life},
     policy::OperatorPolicy,
     profile_slot::{ProfileSlot, Restart},
     remembered::{FailedBinary, Remembered, RememberedQuarantine},
@@ -92,6 +92,12 @@ impl<B: Clone + CountCalls> Plugin<B> {
         self.life = Life::Serving { installed: Installed { component, fallback: None, refused: None } };
     }
 
+    /// There is a file, or a source in a registry: its binary is on its way.
+    pub(crate) fn await_binary(&mut self) {
+        let (remembered, serving) = (Remembered::default(), None);
+        self.life = Life::Awaited(Box::new(Awaited { remembered, serving }));
+    }
+
     /// Nobody uses the plugin yet: it stands where it stood when the process before this one ended.
     pub(crate) fn restore(
         &mut self,
@@ -108,18 +114,34 @@ impl<B: Clone + CountCalls> Plugin<B> {
         }
         remembered.quarantine = remembered.quarantine.filter(|quarantine| quarantine.record.until > now);
         let embedded = self.built_in.embedded().map(|component| component.digest);
-        self.life = std::mem::take(&mut self.life).restored(&remembered, serving, embedded);
-        if let (Some(_), Some(quarantine)) = (self.life.quarantine_record(), remembered.quarantine) {
-            self.history = FaultHistory::with_quarantines(quarantine.n_in_a_row);
+        let is_disabled = std::mem::take(&mut remembered.is_disabled);
+        let n_in_a_row = remembered.quarantine.as_ref().map(|quarantine| quarantine.n_in_a_row);
+        let life = std::mem::take(&mut self.life);
+        self.life = if life.awaited().is_some() {
+            Life::Awaited(Box::new(Awaited { remembered, serving }))
+        } else {
+            life.restored(&remembered, serving, embedded)
+        };
+        if let Some(n_in_a_row) = n_in_a_row
+            && (self.life.quarantine_record().is_some() || self.life.awaited().is_some())
+        {
+            self.history = FaultHistory::with_quarantines(n_in_a_row);
+        }
+        if is_disabled {
+            self.life = Life::Disabled { then: Box::new(std::mem::take(&mut self.life)) };
         }
     }
 
     pub(crate) fn remembered(&self) -> Remembered {
+        let is_disabled = matches!(self.life, Life::Disabled { .. });
+        if let Some(awaited) = self.life.awaited() {
+            return Remembered { is_disabled, ..awaited.remembered.clone() };
+        }
         let n_in_a_row = self.history.n_quarantines();
         let quarantine = self.life.quarantine_record().cloned();
         let failed = self.life.refused().filter(|file| file.has_failed);
         Remembered {
-            is_disabled: matches!(self.life, Life::Disabled { .. }),
+            is_disabled,
             quarantine: quarantine.map(|record| RememberedQuarantine { record, n_in_a_row }),
             failed: failed.and_then(|file| {
                 let serving = self.life.installed().map(|installed| installed.component.digest);
@@ -342,6 +364,11 @@ impl<B: Clone + CountCalls> Plugin<B> {
         self.profiles.get(scheduler_name)?.restart_of(service.id()?)
     }
 
+    /// Whether a binary is on its way to a profile that uses the plugin.
+    pub(crate) fn is_on_its_way(&self) -> bool {
+        self.life.is_undecided() && !self.profiles.is_empty()
+    }
+
     /// Whether the profile waits for a new instance.
     pub(crate) fn is_restarting(&self, scheduler_name: &str, policy: &dyn OperatorPolicy) -> bool {
         let service = self.available(policy.execution(&self.name, scheduler_name), policy);
@@ -371,6 +398,7 @@ impl<B: Clone + CountCalls> Plugin<B> {
             return Service::Pass(format!("plugin {name:?} is not in this build"));
         };
         let reason = match (self.life.refused(), &self.built_in) {
+            _ if self.life.awaited().is_some() => format!("plugin {name:?} is being loaded: {origin}"),
             (Some(refused), _) => format!("plugin {name:?} is refused: {origin} {}", refused.reason),
             (None, BuiltIn::LeftOut) => return Service::Pass(format!("plugin {name:?} is not in this build")),
             (None, BuiltIn::None | BuiltIn::Present { .. }) => {

@@ -63,8 +63,20 @@ impl<B: Clone + CountCalls> PluginRegistry<B> {
         self.plugin(name).serve_from_the_start(component);
     }
 
-    /// What was remembered when the process before this one ended. After what is installed was added, and before any profile
-    /// joins. `serving` is the binary that had taken the place of one that failed, if the caller still has it.
+    /// The plugins directory has a file of this name, or a registry is to bring it, and it is loaded later: until then nobody
+    /// serves, but for a built-in. What is found first has been serving, for all that is known.
+    pub fn await_binary(&mut self, name: &PluginName) {
+        self.plugin(name).await_binary();
+    }
+
+    /// Whether binaries that were there at the start are on their way to profiles.
+    #[must_use]
+    pub fn is_starting(&self) -> bool {
+        self.plugins.values().any(Plugin::is_on_its_way)
+    }
+
+    /// What was remembered when the process before this one ended. After what is installed or awaited was added, and before any
+    /// profile joins. `serving` is the binary that had taken the place of one that failed, if the caller still has it.
     pub fn restore(
         &mut self,
         name: &PluginName,

@@ -17,7 +17,7 @@ use crate::{
 pub enum PluginState {
     /// A binary serves.
     Serving,
-    /// A binary serves, and the one before it is kept ready.
+    /// A new binary serves under observation; the one before it, if there is one, is kept ready.
     Probation,
     /// Nobody serves: the component is out of service for a while.
     Quarantined,
@@ -25,6 +25,8 @@ pub enum PluginState {
     Restarting,
     /// Nobody serves, as the file is no plugin or may not be one.
     Refused,
+    /// Nobody serves yet: the binary that was there at the start is being loaded.
+    Loading,
     /// Nobody serves, as there is nothing that could.
     #[default]
     Missing,
@@ -42,6 +44,7 @@ impl PluginState {
             PluginState::Quarantined => "quarantined",
             PluginState::Restarting => "restarting",
             PluginState::Refused => "refused",
+            PluginState::Loading => "loading",
             PluginState::Missing => "missing",
             PluginState::Disabled => "disabled",
         }
@@ -102,7 +105,7 @@ fn reason<B: CountCalls>(state: PluginState, life: &Life<B>, service: &Service<B
         PluginState::Serving | PluginState::Probation => refused.map(|reason| format!("the file {reason}")),
         PluginState::Quarantined => life.quarantine_record().map(|quarantine| quarantine.reason.clone()),
         PluginState::Refused => refused.cloned(),
-        PluginState::Restarting | PluginState::Missing => match service {
+        PluginState::Restarting | PluginState::Loading | PluginState::Missing => match service {
             Service::Pass(reason) | Service::Hold(reason) => Some(reason.clone()),
             Service::Native(_) | Service::Embedded(_) | Service::Directory(_) => None,
         },
@@ -118,6 +121,7 @@ fn state<B: CountCalls>(life: &Life<B>, service: &Service<B>, is_restarting: boo
         (Life::Quarantined { .. }, Service::Pass(_) | Service::Hold(_)) => PluginState::Quarantined,
         (_, Service::Pass(_) | Service::Hold(_)) if is_restarting => PluginState::Restarting,
         (life, Service::Pass(_) | Service::Hold(_)) if life.refused().is_some() => PluginState::Refused,
+        (life, Service::Pass(_) | Service::Hold(_)) if life.awaited().is_some() => PluginState::Loading,
         (_, Service::Pass(_) | Service::Hold(_)) => PluginState::Missing,
     }
 }

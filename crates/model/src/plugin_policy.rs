@@ -34,7 +34,7 @@ pub struct Quarantine {
     pub faults: u32,
     /// Faults before that are forgotten.
     pub window: Duration,
-    /// What its faults may take of the scheduling thread within the window.
+    /// Processor time that its faults may take within the window, from the first calls of the instances that they cost.
     pub lost: Duration,
     /// For how long the first time; twice as long each time in a row.
     pub backoff: Duration,

@@ -137,7 +137,7 @@ pub enum Notice {
         digest: Digest,
         /// Reads on from the plugin's name.
         reason: String,
-        /// What the call took of the scheduling thread.
+        /// Processor time of the call, and of the start of the instance that it cost.
         took: Duration,
         /// The pod that the call was about, and who owns it.
         pod: Option<(PodRef, OwnerId)>,

@@ -101,7 +101,7 @@ pub enum Event {
         digest: Digest,
         /// Reads on from the plugin's name.
         reason: String,
-        /// What the call took of this thread.
+        /// Processor time of the call, and of the start of the instance that it cost.
         took: Duration,
         /// The pod that the call was about, if it was about one.
         pod: Option<PodUid>,

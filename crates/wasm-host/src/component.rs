@@ -73,14 +73,14 @@ impl LoadedComponent {
         !self.manifest.needs.pods_matter()
     }
 
-    /// Reports a fault of an instance in service.
-    pub(crate) fn tell(&self, fault: &Fault, pod: Option<PodUid>) {
+    /// Reports a fault of an instance in service, which took so long to start.
+    pub(crate) fn tell(&self, fault: &Fault, start: Duration, pod: Option<PodUid>) {
         self.faults.tell(FaultReport {
             plugin: self.name.to_string(),
             digest: self.digest,
             kind: fault.kind,
             reason: fault.to_string(),
-            took: fault.took,
+            took: start + fault.took,
             pod,
         });
     }

@@ -137,7 +137,18 @@ impl PluginsDirectory {
         Self { gate: Some(gate), ..self }
     }
 
-    /// Loads all that lies in the directory, by name. For the start, before anything waits for the caller's thread.
+    /// The names of all that lies in the directory, which [`Self::watch`] loads without waiting for the files to settle.
+    ///
+    /// # Errors
+    /// The directory cannot be listed.
+    pub fn expect(&mut self) -> io::Result<Vec<String>> {
+        let files = list(&self.dir, self.companions())?;
+        let names = files.keys().map(|name| on_one_line(name.clone())).collect();
+        self.unsettled = files.into_iter().map(|(name, file)| (name, Some(file))).collect();
+        Ok(names)
+    }
+
+    /// Loads all that lies in the directory, by name. For those who can wait.
     ///
     /// # Errors
     /// The directory cannot be listed.

@@ -42,7 +42,7 @@ pub struct FaultReport {
     pub kind: FaultKind,
     /// Reads on from the plugin's name: `trapped in filter: ...`.
     pub reason: String,
-    /// Processor time of the call.
+    /// Processor time of the call, and of what its instance took to start: another instance takes that again.
     pub took: Duration,
     /// The pod that the call was about, if it was about one.
     pub pod: Option<PodUid>,

@@ -19,6 +19,14 @@ pub(crate) struct Instance {
     exports: Exports,
     /// What the last call took.
     last_call: Duration,
+    start: Start,
+}
+
+/// How long an instance takes until it is asked for the first time.
+#[derive(Clone, Copy, Debug)]
+enum Start {
+    UnderWay(Duration),
+    Over(Duration),
 }
 
 /// Which time limit a call has.
@@ -58,6 +66,7 @@ impl Instance {
         store.epoch_deadline_callback(|mut context| context.data_mut().time.at_tick());
         store.data_mut().time = CallTime::new(limits.once_an_instance());
         store.set_epoch_deadline(1);
+        let began = Instant::now();
         let instance = match ticker.during(|| pre.instantiate(&mut store)) {
             Ok(instance) => instance,
             Err(error) => {
@@ -67,7 +76,8 @@ impl Instance {
             }
         };
         let exports = indices.load(&mut store, &instance)?;
-        Ok(Self { store, exports, last_call: Duration::ZERO })
+        let start = Start::UnderWay(store.data().time.used(began.elapsed()));
+        Ok(Self { store, exports, last_call: Duration::ZERO, start })
     }
 
     /// The time of the calling thread that the last call took.
@@ -106,10 +116,30 @@ impl Instance {
             TimeLimit::Call | TimeLimit::PostFilter | TimeLimit::Delta(_) => component.charge(used),
             TimeLimit::Lifecycle | TimeLimit::FirstDelta(_) => {}
         }
+        self.start = match (self.start, limit) {
+            (Start::UnderWay(so_far), TimeLimit::Lifecycle | TimeLimit::FirstDelta(_)) if answer.is_ok() => {
+                Start::UnderWay(so_far + used)
+            }
+            (start, _) => Start::Over(start.took()),
+        };
         answer.map_err(|error| {
             let fault = Fault::new(error, function, self.store.data().traces(), used);
             stats.record_fault(fault.kind);
             fault
         })
+    }
+
+    /// Processor time that the instance took to start, which the next one takes as well: instantiation, `configure` and the
+    /// first delta.
+    pub(crate) fn start_time(&self) -> Duration {
+        self.start.took()
+    }
+}
+
+impl Start {
+    fn took(self) -> Duration {
+        match self {
+            Start::UnderWay(took) | Start::Over(took) => took,
+        }
     }
 }

@@ -125,14 +125,14 @@ impl ComponentPlugin {
 
     /// The instance is worth nothing any more.
     fn lose(&mut self, fault: &Fault) {
-        self.instance = None;
+        let start = self.instance.take().map_or(Duration::ZERO, |instance| instance.start_time());
         self.pending.forget();
         self.begun.clear();
         self.shapes = Shapes::default();
         self.placed_shapes.forget();
         self.shown_pods.forget();
         self.last_fault = format!("{} {fault}", self.component.title());
-        self.component.tell(fault, self.pod.clone());
+        self.component.tell(fault, start, self.pod.clone());
     }
 
     /// What is said of a plugin that has no instance.

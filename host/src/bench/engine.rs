@@ -13,7 +13,7 @@ pub(super) fn run(bench: &Bench) -> Result<()> {
     let scheduling = bench.scheduling();
     let faults =
         FaultSink::new(|report| warn!(?report, "a plugin faulted: the figures are not those of a healthy one"));
-    let Plugins { engine, mut inventory, .. } = Plugins::load(&scheduling, faults)?;
+    let Plugins { engine, mut inventory, .. } = Plugins::load_all(&scheduling, faults)?;
     let scheduler_name = Some(SCHEDULER_NAME.to_owned());
     let overrides = Overrides { program: Program::Berth, scheduler_name, ..configuration::alone() };
     let settings = configuration::read(scheduling.config.as_deref(), &overrides, &inventory)?;

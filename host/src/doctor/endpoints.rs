@@ -51,6 +51,10 @@ fn look_at_plugins(plugins: &[PluginReport], findings: &mut Findings) {
                 let fix = "replace its file; `berth plugin describe` says more";
                 findings.problem(Area::Scheduler, format!("plugin {name} is {state}: {reason}"), fix);
             }
+            PluginState::Loading => {
+                let fix = "wait: `berth plugin list` shows what becomes of it";
+                findings.warning(Area::Scheduler, format!("plugin {name} is being loaded"), fix);
+            }
             PluginState::Missing => {
                 let fix = "put its file into the plugins directory, or disable it in the profile";
                 findings.warning(Area::Scheduler, format!("plugin {name} is missing"), fix);

@@ -27,6 +27,7 @@ pub(super) async fn run(one: &One, order: &str) -> Result<()> {
             PluginState::Quarantined
             | PluginState::Restarting
             | PluginState::Refused
+            | PluginState::Loading
             | PluginState::Missing
             | PluginState::Disabled => {
                 writeln!(out, "{}: {}", plugin.name, plugin.state.as_str())?;

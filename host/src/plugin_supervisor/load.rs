@@ -1,7 +1,7 @@
-//! Loading all plugins before anything is scheduled.
+//! The plugins of a process as it starts.
 //!
-//! A name is looked up in the plugins directory, then among the built-ins, which run natively or as the embedded
-//! component.
+//! Built-ins are there at once. A scheduler starts without the files of the plugins directory and the artifacts of registries:
+//! these come as later ones do, so that none of them can keep it from starting. Commands that look at all plugins wait for all.
 
 use std::{
     collections::BTreeMap,
@@ -15,7 +15,7 @@ use std::{
 use anyhow::{Context as _, Result, anyhow};
 use berth_config::{FailurePolicy, FileSettings, PluginSettings, SchedulingThreadSettings};
 use berth_framework::{SchedulingTime, Share, TimeBounds};
-use berth_lifecycle::{Component, OperatorPolicy as _, PluginNotice};
+use berth_lifecycle::{Component, OperatorPolicy as _};
 use berth_model::{Digest, PluginName};
 use berth_provenance::{Evidence, Source};
 use berth_wasm_host::{
@@ -29,7 +29,7 @@ use super::{
     inventory::PluginInventory,
     message::{INBOX_BOUND, Message},
     provenance::{CurrentProvenance, pull_cache},
-    pulls::{Arrival, Outcome, PullKit, Started},
+    pulls::{Arrival, Outcome, PullKit},
     ready_binary::{Origin, ReadyBinary, component},
     rules::{NotGranted, Rules},
     settings_file::{self, HostFile},
@@ -43,7 +43,7 @@ use crate::{
     options::Scheduling,
 };
 
-/// All plugins, loaded, before anything is scheduled.
+/// All plugins before anything is scheduled.
 #[derive(Debug)]
 pub(crate) struct Plugins {
     pub engine: Engine,
@@ -52,11 +52,7 @@ pub(crate) struct Plugins {
     pub directory: Option<PluginsDirectory>,
     /// What pulls plugins from registries.
     pub pulls: PullKit,
-    /// What was pulled at the start.
-    pub started: BTreeMap<PluginName, Started>,
     pub totals: PluginTotals,
-    /// What is to be told once there is somebody to tell it.
-    pub notices: Vec<PluginNotice>,
     /// Where the supervisor is told of things, and where it will hear of them.
     pub inbox: (mpsc::Sender<Message>, mpsc::Receiver<Message>),
 }
@@ -72,24 +68,43 @@ pub(crate) enum UnusableFile {
 }
 
 impl Plugins {
-    /// Starts the engine, loads what lies in the plugins directory and, where built-ins run as components, compiles
-    /// them; `faults` hears of those of components in service. Takes seconds the first time. A file that cannot be used is refused, as one is that comes later.
+    /// Starts the engine and, where built-ins run as components, compiles them; `faults` hears of those of components in
+    /// service. What lies in the plugins directory, and what registries have, is loaded once the supervisor runs.
     ///
     /// # Errors
-    /// The plugin configuration makes no sense, or the directory cannot be read.
+    /// The plugin configuration makes no sense, or the directory cannot be listed.
     pub(crate) fn load(options: &Scheduling, faults: FaultSink) -> Result<Self> {
-        let HostFile { settings, provenance } = plugin_host_settings(options.plugin_config.as_deref())?;
-        let rules = Rules { settings, provenance, ..Rules::of_options(options) };
-        let artifacts = usable_artifact_cache(options);
-        let plugins_dir = options.plugins_dir.as_deref();
-        let (mut plugins, _refused) = Self::inspect(rules, artifacts.as_deref(), plugins_dir, faults)?;
+        let mut plugins = Self::new(rules(options)?, usable_artifact_cache(options).as_deref(), faults)?;
+        let PluginInventory { registry, rules } = &mut plugins.inventory;
+        rules.provenance.sources.keys().for_each(|name| registry.await_binary(name));
+        if let Some(dir) = &options.plugins_dir {
+            let mut directory = plugins.directory(dir);
+            for name in directory.expect().map_err(|error| unreadable(dir, &error))? {
+                plugins.inventory.registry.await_binary(&name.into());
+            }
+            plugins.directory = Some(directory);
+        }
         if let Some(file) = &options.plugin_state {
             plugins.restore(state_file::read(file));
         }
         Ok(plugins)
     }
 
-    /// The same, with the files that were refused and what is wrong with each.
+    /// The same with all files and artifacts loaded. Takes seconds the first time, and as long as the slowest may take.
+    ///
+    /// # Errors
+    /// As for [`Self::load`].
+    pub(crate) fn load_all(options: &Scheduling, faults: FaultSink) -> Result<Self> {
+        let artifacts = usable_artifact_cache(options);
+        let plugins_dir = options.plugins_dir.as_deref();
+        let (plugins, unusable) = Self::inspect(rules(options)?, artifacts.as_deref(), plugins_dir, faults)?;
+        for (file, reason) in unusable {
+            warn!(file = %file.display(), %reason, "the plugin is not used");
+        }
+        Ok(plugins)
+    }
+
+    /// All plugins loaded, with the files that were refused and what is wrong with each.
     ///
     /// # Errors
     /// The engine cannot be started, or the directory cannot be read.
@@ -99,6 +114,17 @@ impl Plugins {
         plugins_dir: Option<&Path>,
         faults: FaultSink,
     ) -> Result<(Self, Vec<(PathBuf, UnusableFile)>)> {
+        let mut plugins = Self::new(rules, artifacts, faults)?;
+        let mut unusable = Vec::new();
+        plugins.pull(&mut unusable)?;
+        if let Some(dir) = plugins_dir {
+            plugins.directory = Some(plugins.scan(dir, &mut unusable)?);
+        }
+        Ok((plugins, unusable))
+    }
+
+    /// The built-ins.
+    fn new(rules: Rules, artifacts: Option<&Path>, faults: FaultSink) -> Result<Self> {
         let inbox = mpsc::channel(INBOX_BOUND);
         let engine = Engine::new(EngineOptions {
             limits: limits(&rules.plugin("")),
@@ -114,24 +140,25 @@ impl Plugins {
         let provenance = CurrentProvenance::new(rules.provenance.clone());
         // Without a plugin from a registry there is nothing to keep.
         let cached = artifacts.filter(|_| !rules.provenance.sources.is_empty());
-        let cache = pull_cache(cached).map_err(|error| Usage(chain(&error)))?;
+        let cache = pull_cache(cached).unwrap_or_else(|error| {
+            warn!("what is pulled from registries is not kept over restarts: {}", chain(&error));
+            None
+        });
         let mut plugins = Self {
             pulls: PullKit { engine: engine.clone(), provenance, cache },
             engine,
             inventory: PluginInventory::new(rules),
             directory: None,
-            started: BTreeMap::new(),
             totals: PluginTotals::default(),
-            notices: Vec::new(),
             inbox,
         };
         plugins.add_built_ins()?;
-        let mut unusable = Vec::new();
-        plugins.pull(&mut unusable)?;
-        if let Some(dir) = plugins_dir {
-            plugins.directory = Some(plugins.scan(dir, &mut unusable)?);
-        }
-        Ok((plugins, unusable))
+        Ok(plugins)
+    }
+
+    fn directory(&self, dir: &Path) -> PluginsDirectory {
+        let gate = Arc::new(self.pulls.provenance.clone());
+        PluginsDirectory::new(self.engine.clone(), dir).with_gate(gate)
     }
 
     /// Plugins stand where they stood when the process before this one ended.
@@ -211,7 +238,7 @@ impl Plugins {
         let pulling = thread::spawn(move || Ok::<_, io::Error>(Runtime::new()?.block_on(pulls.pull_all())));
         let arrivals = pulling.join().map_err(|_| anyhow!("pulling plugins from registries panicked"))?;
         let arrivals = arrivals.context("starting tokio to pull plugins")?;
-        for (Arrival { plugin, outcome }, manifest) in arrivals {
+        for Arrival { plugin, outcome } in arrivals {
             let (digest, reason) = match outcome {
                 Outcome::Ready(component) => {
                     if let Some(stats) = component.binary.stats() {
@@ -226,7 +253,6 @@ impl Plugins {
                 Outcome::Refused { digest, reason } => (Some(digest), Some(UnusableFile::NoPlugin(reason))),
                 Outcome::Unreachable(reason) => (None, Some(UnusableFile::NoPlugin(reason))),
             };
-            self.started.insert(plugin.clone(), Started { manifest, is_served: reason.is_none() });
             if let Some(reason) = reason {
                 self.refuse(&plugin, digest, &reason);
                 let origin = self.inventory.rules.origin(&plugin).unwrap_or_default();
@@ -237,11 +263,8 @@ impl Plugins {
     }
 
     fn scan(&mut self, dir: &Path, unusable: &mut Vec<(PathBuf, UnusableFile)>) -> Result<PluginsDirectory> {
-        let gate = Arc::new(self.pulls.provenance.clone());
-        let mut directory = PluginsDirectory::new(self.engine.clone(), dir).with_gate(gate);
-        let found = directory
-            .scan()
-            .map_err(|error| Usage(format!("--plugins-dir {}: cannot be read: {error}", dir.display())))?;
+        let mut directory = self.directory(dir);
+        let found = directory.scan().map_err(|error| unreadable(dir, &error))?;
         for DirectoryEvent { name, change } in found {
             let file = dir.join(format!("{name}.wasm"));
             if let Some(source) = self.inventory.rules.provenance.sources.get(name.as_str()) {
@@ -273,8 +296,17 @@ impl Plugins {
         let PluginInventory { registry, rules } = &mut self.inventory;
         let decisions = registry.refused(name, digest, &reason.to_string(), now(), rules);
         debug_assert!(decisions.swaps.is_empty(), "there are no profiles yet");
-        self.notices.extend(decisions.notices);
     }
+}
+
+fn unreadable(dir: &Path, error: &io::Error) -> Usage {
+    Usage(format!("--plugins-dir {}: cannot be read: {error}", dir.display()))
+}
+
+/// What the operator allows.
+fn rules(options: &Scheduling) -> Result<Rules> {
+    let HostFile { settings, provenance } = plugin_host_settings(options.plugin_config.as_deref())?;
+    Ok(Rules { settings, provenance, ..Rules::of_options(options) })
 }
 
 fn plugin_host_settings(file: Option<&Path>) -> Result<HostFile> {

@@ -84,6 +84,6 @@ impl PluginCatalogue for PluginInventory {
     }
 
     fn awaits(&self, _plugin: &str) -> bool {
-        self.rules.directory.is_some()
+        self.rules.directory.is_some() || !self.rules.provenance.sources.is_empty()
     }
 }

@@ -1,6 +1,6 @@
 //! The task that pulls plugins from registries, and what one pull comes to.
 //!
-//! Every plugin with a `source` is pulled at the start, then when its tag is due, when an operator asks, and when the
+//! Every plugin with a `source` is pulled when the scheduler starts, then when its tag is due, when an operator asks, and when the
 //! settings have changed. What comes is judged and compiled here, and goes to the supervisor as what comes from the plugins
 //! directory does.
 
@@ -24,8 +24,11 @@ use super::{
 };
 use crate::failure::chain;
 
-/// At the start, nothing is scheduled before this.
-const START_TIME: Duration = Duration::from_secs(30);
+/// Longer than this no plugin without a binary waits for its registry, if the cache has what was pulled before.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// The same with nothing in the cache: from then on it is told that nothing came, and the registry is asked again.
+const LONG_PATIENCE: Duration = Duration::from_secs(30);
 
 /// What came of a plugin with a source.
 #[derive(Debug)]
@@ -63,15 +66,6 @@ pub(crate) struct PullKit {
     pub cache: Option<Cache>,
 }
 
-/// What the start brought of one plugin.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Started {
-    /// The manifest whose component the registry gave; `None` if it is to be asked soon.
-    pub manifest: Option<Digest>,
-    /// Whether there is a component, be it from the cache.
-    pub is_served: bool,
-}
-
 /// One plugin's pulls so far.
 #[derive(Debug)]
 struct Tracked {
@@ -95,20 +89,20 @@ struct Done {
 }
 
 impl PullKit {
-    /// Pulls all plugins at once, for the start; what does not come in time is taken from the cache.
-    pub(crate) async fn pull_all(&self) -> Vec<(Arrival, Option<Digest>)> {
+    /// Pulls all plugins at once; what does not come in time is taken from the cache.
+    pub(crate) async fn pull_all(&self) -> Vec<Arrival> {
         let provenance = self.provenance.get();
         let mut pulls = JoinSet::new();
         for (plugin, source) in &provenance.sources {
             let (kit, plugin, source) = (self.clone(), plugin.clone(), source.clone());
             let provenance = Arc::clone(&provenance);
             pulls.spawn(async move {
-                let (outcome, manifest) = kit.first_pull(&provenance, &plugin, &source).await;
-                (Arrival { plugin, outcome }, manifest)
+                let (outcome, _) = kit.first_pull(&provenance, &plugin, &source).await;
+                Arrival { plugin, outcome }
             });
         }
         let mut arrivals = pulls.join_all().await;
-        arrivals.sort_by(|(one, _), (other, _)| one.plugin.cmp(&other.plugin));
+        arrivals.sort_by(|one, other| one.plugin.cmp(&other.plugin));
         arrivals
     }
 
@@ -124,18 +118,20 @@ impl PullKit {
             Ok(puller) => puller,
             Err(error) => return (Outcome::Unreachable(chain(&error)), None),
         };
+        let cached = puller.cached(&source.reference, limit);
+        let patience = if cached.is_some() { PATIENCE } else { LONG_PATIENCE };
         if source.reference.is_pinned()
-            && let Some(cached) = puller.cached(&source.reference, limit)
+            && let Some(cached) = cached
             && let (ready @ Outcome::Ready(_), manifest) = self.take(provenance, plugin, source, cached).await
         {
             return (ready, manifest);
         }
-        let pulled = timeout(START_TIME, puller.pull(&source.reference, limit, None)).await;
+        let pulled = timeout(patience, puller.pull(&source.reference, limit, None)).await;
         let reason = match pulled {
             Ok(Ok(Some(pulled))) => return self.take(provenance, plugin, source, pulled).await,
             Ok(Ok(None)) => "came without content".to_owned(),
             Ok(Err(error)) => error.to_string(),
-            Err(_) => format!("cannot be pulled within {} s", START_TIME.as_secs()),
+            Err(_) => format!("cannot be pulled within {} s", patience.as_secs()),
         };
         self.take_from_cache(&puller, provenance, plugin, source, reason).await
     }
@@ -197,6 +193,9 @@ impl PullKit {
     ) -> Option<(Outcome, Option<Digest>)> {
         let limit = self.engine.max_file_bytes();
         let provenance = self.provenance.get();
+        if !is_served {
+            return Some(self.first_pull(&provenance, plugin, source).await);
+        }
         let puller = match provenance.puller(self.cache.clone()) {
             Ok(puller) => puller,
             Err(error) => return Some((Outcome::Unreachable(chain(&error)), None)),
@@ -204,11 +203,7 @@ impl PullKit {
         match puller.pull(&source.reference, limit, known).await {
             Ok(None) => None,
             Ok(Some(pulled)) => Some(self.take(&provenance, plugin, source, pulled).await),
-            Err(error) if is_served => Some((Outcome::Unreachable(error.to_string()), None)),
-            Err(error) => {
-                let reason = error.to_string();
-                Some(self.take_from_cache(&puller, &provenance, plugin, source, reason).await)
-            }
+            Err(error) => Some((Outcome::Unreachable(error.to_string()), None)),
         }
     }
 }
@@ -223,25 +218,13 @@ pub(crate) struct Pulls {
 }
 
 impl Pulls {
-    /// `started` is what the start brought.
     pub(crate) fn new(
         kit: PullKit,
         supervisor: mpsc::Sender<Message>,
         orders: mpsc::UnboundedReceiver<PullOrder>,
-        started: &BTreeMap<PluginName, Started>,
     ) -> Self {
         let mut pulls = Self { kit, supervisor, orders, tracked: BTreeMap::new(), running: JoinSet::new() };
         pulls.follow_settings();
-        for (plugin, started) in started {
-            if let Some(tracked) = pulls.tracked.get_mut(plugin) {
-                (tracked.taken, tracked.is_served) = (started.manifest, started.is_served);
-                let wait = match started.manifest {
-                    Some(_) => tracked.schedule.succeeded(fastrand::f64()),
-                    None => Some(tracked.schedule.failed(fastrand::f64())),
-                };
-                tracked.due = wait.map(|wait| Instant::now() + wait);
-            }
-        }
         pulls
     }
 

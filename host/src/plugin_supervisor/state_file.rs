@@ -24,6 +24,9 @@ use crate::clock;
 /// The form of the file. Another one is not understood.
 const VERSION: u32 = 1;
 
+/// What is larger was not written here: a plugin takes some hundred bytes.
+const MAX_BYTES: u64 = 16 << 20;
+
 /// A file that could not be written is tried again after this long.
 const RETRY: Duration = Duration::from_secs(10);
 
@@ -73,6 +76,10 @@ struct HexDigest(Digest);
 enum UnusableState {
     #[error("cannot be read: {0}")]
     Io(#[from] io::Error),
+    #[error("is no regular file")]
+    NotAFile,
+    #[error("has {0} bytes, more than this program writes")]
+    TooLarge(u64),
     #[error("is not what this program writes: {0}")]
     Json(#[from] serde_json::Error),
     #[error("is of version {0}, and this program knows version {known}", known = VERSION)]
@@ -117,8 +124,11 @@ fn try_read(file: &Path) -> Result<Option<StateDocument>, UnusableState> {
     struct Version {
         version: u32,
     }
-    let text = match fs::read(file) {
-        Ok(text) => text,
+    // A pipe would wait for somebody to write into it.
+    let text = match fs::metadata(file) {
+        Ok(metadata) if !metadata.is_file() => return Err(UnusableState::NotAFile),
+        Ok(metadata) if metadata.len() > MAX_BYTES => return Err(UnusableState::TooLarge(metadata.len())),
+        Ok(_) => fs::read(file)?,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error.into()),
     };
@@ -332,6 +342,21 @@ mod tests {
             assert!(!file.exists());
             assert_eq!(fs::read_to_string(dir.path().join("state.json.unusable")).expect("kept"), text);
         }
+    }
+
+    #[test]
+    fn what_is_no_file_is_set_aside() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let file = dir.path().join("state.json");
+        fs::create_dir(&file).expect("a folder");
+        assert_eq!(read(&file), StateDocument::of([]));
+        assert!(dir.path().join("state.json.unusable").is_dir());
+        rustix::fs::mkfifoat(rustix::fs::CWD, &file, rustix::fs::Mode::RWXU).expect("a pipe");
+        fs::remove_dir(dir.path().join("state.json.unusable")).expect("it is empty");
+        assert_eq!(read(&file), StateDocument::of([]), "and it is not waited for");
+        fs::remove_file(dir.path().join("state.json.unusable")).expect("set aside");
+        fs::File::create(&file).and_then(|file| file.set_len(1 << 40)).expect("a sparse file");
+        assert_eq!(read(&file), StateDocument::of([]));
     }
 
     #[tokio::test]

@@ -77,9 +77,12 @@ struct Supervisor {
     state: Option<StateKeeper>,
     /// By plugin, who caused its last swap: how it went is heard of later.
     causes: BTreeMap<PluginName, By>,
+    /// Hears that all plugins of the start are there or refused; `None` once it has.
+    starting: Option<oneshot::Sender<()>>,
 }
 
 /// Starts the watches of the plugins directory and of the operator's settings. The future is the supervisor; it never ends.
+/// `started` hears that every plugin that was there at the start serves or is refused.
 ///
 /// # Errors
 /// One of them cannot be watched.
@@ -87,12 +90,13 @@ pub(crate) fn start(
     plugins: Plugins,
     scheduling: &Scheduling,
     surroundings: Surroundings,
+    started: oneshot::Sender<()>,
 ) -> Result<impl Future<Output = ()> + Send + use<>> {
-    let Plugins { engine, inventory, directory, pulls, started, totals, notices, inbox } = plugins;
+    let Plugins { engine, inventory, directory, pulls, totals, inbox } = plugins;
     let (to_supervisor, inbox) = inbox;
     let provenance = pulls.provenance.clone();
     let (to_pulls, pull_orders) = mpsc::unbounded_channel();
-    let pulls = Pulls::new(pulls, to_supervisor.clone(), pull_orders, &started);
+    let pulls = Pulls::new(pulls, to_supervisor.clone(), pull_orders);
     let file = scheduling.plugin_config.clone();
     let settings_watch = file.as_deref().map(|file| watch_settings(file, &inventory, &to_supervisor)).transpose()?;
     let directory = match (directory, &scheduling.plugins_dir) {
@@ -117,9 +121,10 @@ pub(crate) fn start(
         totals,
         state: None,
         causes: BTreeMap::new(),
+        starting: Some(started),
     };
     let state_file = scheduling.plugin_state.clone();
-    Ok(async { tokio::join!(supervisor.run(inbox, notices, state_file), pulls.run()).0 })
+    Ok(async { tokio::join!(supervisor.run(inbox, state_file), pulls.run()).0 })
 }
 
 /// Tells the supervisor of every change of the operator's settings, the first look included: the file may have changed
@@ -141,11 +146,8 @@ fn watch_settings(file: &Path, inventory: &PluginInventory, supervisor: &mpsc::S
 
 impl Supervisor {
     /// Works until it is aborted.
-    async fn run(mut self, mut inbox: mpsc::Receiver<Message>, notices: Vec<PluginNotice>, state: Option<PathBuf>) {
+    async fn run(mut self, mut inbox: mpsc::Receiver<Message>, state: Option<PathBuf>) {
         self.state = state.map(|file| StateKeeper::spawn(file, self.remembered()));
-        for notice in notices {
-            self.tell(&notice, &By::PluginsDirectory);
-        }
         let mut every = tokio::time::interval(TICK);
         loop {
             tokio::select! {
@@ -158,6 +160,12 @@ impl Supervisor {
                     self.carry_out(decisions, By::Scheduler).await;
                     self.publish();
                 }
+            }
+            if !self.inventory.registry.is_starting()
+                && let Some(starting) = self.starting.take()
+            {
+                // Nobody waits any more if it took long.
+                let _ = starting.send(());
             }
         }
     }

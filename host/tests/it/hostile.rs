@@ -10,4 +10,5 @@ mod files;
 mod floods;
 mod grants;
 mod reads;
+mod start;
 mod time;

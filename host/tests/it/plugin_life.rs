@@ -56,6 +56,17 @@ impl Bench {
         Self::start_with(|dir| fs::write(dir.join("plugins.yaml"), plugin_config).expect("a file")).await
     }
 
+    /// The same with the first version there from the start: it is on no probation.
+    pub(crate) async fn start_serving(plugin_config: &str) -> Self {
+        let write = |dir: &Path| {
+            fs::write(dir.join("plugins.yaml"), plugin_config).expect("a file");
+            fs::write(dir.join("plugins/ByPriority.wasm"), by_priority(1)).expect("a file");
+        };
+        let bench = Self::start_with(write).await;
+        bench.serves(&digest(1)).await;
+        bench
+    }
+
     /// `write` puts `plugins.yaml` into the folder.
     pub(crate) async fn start_with(write: impl FnOnce(&Path)) -> Self {
         let cluster = Cluster::start(&["--no-scheduler", "--nodes", "2"]).await;
@@ -220,7 +231,7 @@ async fn pods_wait_for_a_plugin_that_is_not_there_yet() {
     bench.put(1);
     bench.cluster.node_of("early").await;
     let entry = bench.serves(&digest(1)).await;
-    assert_eq!(entry["state"], "serving", "nothing to go back to: {entry}");
+    assert_eq!((&entry["state"], &entry["previousDigest"]), (&json!("probation"), &Value::Null), "{entry}");
     assert_eq!(entry["exports"], json!(["Filter", "Score", "Reserve"]));
 
     fs::remove_file(bench.file()).expect("it is there");
@@ -264,9 +275,7 @@ async fn a_bad_file_at_the_start_may_be_ignored() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_plugin_that_keeps_failing_is_quarantined_until_another_binary_comes() {
-    let bench = Bench::start(PLUGIN_CONFIG).await;
-    bench.put(1);
-    bench.serves(&digest(1)).await;
+    let bench = Bench::start_serving(PLUGIN_CONFIG).await;
     for name in TRAPPING {
         bench.create(name, Behavior::Trap).await;
     }
@@ -305,9 +314,7 @@ async fn a_plugin_that_may_be_ignored_holds_nobody_up() {
 /// One pod makes the plugin trap, whenever it is asked about it: that pod waits, and no other.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_pod_over_which_a_plugin_faults_waits_alone() {
-    let mut bench = Bench::start(PLUGIN_CONFIG).await;
-    bench.put(1);
-    bench.serves(&digest(1)).await;
+    let mut bench = Bench::start_serving(PLUGIN_CONFIG).await;
     bench.create("poison", Behavior::Trap).await;
     bench.pends_with("poison", "plugin \"ByPriority\" faulted 2 times over pods of this owner").await;
     for name in ["first", "second"] {
@@ -330,9 +337,7 @@ async fn a_pod_over_which_a_plugin_faults_waits_alone() {
 #[tokio::test(flavor = "multi_thread")]
 async fn pods_wait_while_a_plugin_is_restarted() {
     let patient = PLUGIN_CONFIG.replace("faults: 3,", "faults: 1000,");
-    let mut bench = Bench::start(&patient).await;
-    bench.put(1);
-    bench.serves(&digest(1)).await;
+    let mut bench = Bench::start_serving(&patient).await;
     for number in 0..12 {
         bench.create(&format!("trapping-{number}"), Behavior::Trap).await;
     }

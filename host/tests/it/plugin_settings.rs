@@ -127,7 +127,8 @@ async fn settings_in_a_config_map_are_followed() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn events_tell_what_happens_to_plugins() {
-    let bench = Bench::start(&PLUGIN_CONFIG.replace("backoffSeconds: 3600", "backoffSeconds: 1")).await;
+    let strict = PLUGIN_CONFIG.replace("backoffSeconds: 3600", "backoffSeconds: 1");
+    let bench = Bench::start(&strict.replace("faults: 0", "faults: 9")).await;
     place(&bench.file(), b"not a component");
     let event = bench.event("PluginRefused", "is not a WebAssembly file; nothing serves, and its pods wait").await;
     let regarding = event.regarding.expect("about something");
@@ -147,6 +148,7 @@ async fn events_tell_what_happens_to_plugins() {
     }
     let serves = format!("; {} (version ", &digest(1)[..12]);
     bench.event("PluginReleased", &format!("is over{serves}")).await;
+    bench.configure(&strict);
     bench.put(2);
     bench.serves(&digest(2)).await;
     bench.create("trapping-too", Behavior::Trap).await;

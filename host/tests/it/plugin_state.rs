@@ -24,9 +24,7 @@ async fn a_disabled_plugin_is_disabled_after_a_crash() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_quarantine_goes_on_after_a_crash() {
-    let mut bench = Bench::start(PLUGIN_CONFIG).await;
-    bench.put(1);
-    bench.serves(&digest(1)).await;
+    let mut bench = Bench::start_serving(PLUGIN_CONFIG).await;
     for name in TRAPPING {
         bench.create(name, Behavior::Trap).await;
     }

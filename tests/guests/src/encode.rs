@@ -36,6 +36,19 @@ fn encode(mut resolve: Resolve, items: &[&str], packages: &[&str], module: &str)
 /// The manifest names the column `name`. `configure` refuses arguments of eight bytes, `"refuse"` say. Bytes below 1024
 /// belong to this text, 2048 to 2303 and the second page are for answers.
 pub(crate) fn module(name: &str, imports: &str, rest: &str) -> String {
+    module_that_starts(name, imports, rest, Start::default())
+}
+
+/// What a guest does before it answers `describe` and `configure`, in the text form of WebAssembly.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Start {
+    pub(crate) describe: &'static str,
+    pub(crate) configure: &'static str,
+}
+
+/// The same with something to do in its first calls.
+pub(crate) fn module_that_starts(name: &str, imports: &str, rest: &str, start: Start) -> String {
+    let Start { describe, configure } = start;
     let name_length = name.len();
     format!(
         r#"(module
@@ -59,9 +72,12 @@ pub(crate) fn module(name: &str, imports: &str, rest: &str) -> String {
         (br $grow)))
     (local.get $at))
   (func (export "berth:scheduler/lifecycle@0.1.0#describe") (result i32)
+    {describe}
     (i32.store (i32.const 260) (i32.const {name_length}))
     (i32.const 256))
   (func (export "berth:scheduler/lifecycle@0.1.0#configure") (param $args i32) (param $length i32) (result i32)
+    (local $count i64)
+    {configure}
     (i32.store8 (i32.const 2048) (i32.eq (local.get $length) (i32.const 8)))
     (i32.store (i32.const 2052) (i32.const 208))
     (i32.store (i32.const 2056) (i32.const 17))

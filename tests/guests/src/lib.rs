@@ -16,6 +16,7 @@ mod slow_at;
 mod slow_hint;
 mod slow_reserve;
 mod slow_unreserve;
+mod starts;
 mod traps_at_news;
 mod unconcerned;
 
@@ -34,6 +35,7 @@ pub use slow_at::slow_at;
 pub use slow_hint::slow_hint;
 pub use slow_reserve::slow_reserve;
 pub use slow_unreserve::slow_unreserve;
+pub use starts::{BadStart, bad_start, starts_slowly_and_traps};
 pub use traps_at_news::traps_at_news;
 pub use unconcerned::unconcerned;
 
@@ -63,6 +65,7 @@ mod tests {
             super::reads_environment("Environment"),
             super::holds("Holder"),
             super::slow_to_compile("Slow"),
+            super::starts_slowly_and_traps("StartsSlowly"),
             super::shows_objects("ShowsObjects", "v1", "Secret"),
             super::hears_of("HearsOf", "leases.v1.coordination.k8s.io"),
             super::asks_for("Effects", At::Bind, &[WantedEffect::Bind, WantedEffect::Activate("uid".to_owned())]),
@@ -72,6 +75,9 @@ mod tests {
             guest.unwrap();
         }
         super::answers("Answers", At::Filter).unwrap();
+        for harm in super::BadStart::ALL {
+            super::bad_start("Bad", harm).unwrap();
+        }
         for at in At::ALL {
             super::harmless("Harmless", at).unwrap();
             super::slow_at("Slow", at, 10).unwrap();

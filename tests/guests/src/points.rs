@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 
-use crate::encode;
+use crate::encode::{self, Start};
 
 /// Where a plugin of one extension point is called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -120,6 +120,18 @@ impl At {
 /// A plugin of this name at one extension point: `body` is what it does before it answers, in the text form of
 /// WebAssembly, `rest` what else is in its module.
 pub(crate) fn plugin(name: &str, at: At, body: &str, effects: (u32, u32), rest: &str) -> Result<Vec<u8>> {
+    plugin_that_starts(name, at, body, effects, rest, Start::default())
+}
+
+/// The same with something to do in its first calls.
+pub(crate) fn plugin_that_starts(
+    name: &str,
+    at: At,
+    body: &str,
+    effects: (u32, u32),
+    rest: &str,
+    start: Start,
+) -> Result<Vec<u8>> {
     let interface = format!("export berth:scheduler/{}@0.1.0", at.interface());
     let mut items = vec![
         "export berth:scheduler/lifecycle@0.1.0",
@@ -139,7 +151,7 @@ pub(crate) fn plugin(name: &str, at: At, body: &str, effects: (u32, u32), rest: 
          (func (export \"berth:scheduler/cycle@0.1.0#begin\") (param $parameters i32) {in_begin})\n\
          (func (export \"berth:scheduler/cycle@0.1.0#end\") (param $cycle i64))\n{functions}\n{rest}"
     );
-    encode::component(&items, &[], &encode::module(name, "", &text))
+    encode::component(&items, &[], &encode::module_that_starts(name, "", &text, start))
 }
 
 /// The plugin of this name that lets everything pass at an extension point.

@@ -258,3 +258,15 @@ fn what_runs_is_what_is_wanted_as_far_as_it_is_implemented() {
         assert_eq!(wanted, plugins.at(point).iter().collect::<Vec<_>>(), "{point:?}");
     }
 }
+
+/// Which files are loaded when the configuration is read must not decide whether it is valid.
+#[test]
+fn a_plugin_that_comes_later_may_be_the_only_one_to_sort_the_queue() {
+    let read = |plugins: &Value| Profile::from_json(Some(&json!({ "plugins": plugins })), &WithLater);
+    let alone = json!({"multiPoint": {"disabled": [{"name": "PrioritySort"}], "enabled": [{"name": "Later"}]}});
+    assert_eq!(read(&alone).expect("valid").plugins.wanted_at(Point::QueueSort), ["Later"]);
+    let beside = json!({"multiPoint": {"enabled": [{"name": "Later"}]}});
+    assert_eq!(read(&beside).expect("valid").plugins.wanted_at(Point::QueueSort), ["PrioritySort"]);
+    let nobody = json!({"multiPoint": {"disabled": [{"name": "PrioritySort"}]}});
+    assert!(read(&nobody).is_err());
+}

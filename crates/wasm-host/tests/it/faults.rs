@@ -1,6 +1,6 @@
 //! A fault costs the call and the instance, never the host.
 
-use std::sync::mpsc;
+use std::{sync::mpsc, time::Duration};
 
 use berth_framework::{Code, DryRunCase, Plugin, PluginFactory as _, Point};
 use berth_model::Pod;
@@ -225,4 +225,24 @@ fn a_fault_in_changes_that_waited_names_no_pod() {
     assert!(status.message().contains("trapped in sync"), "{}", status.message());
     let report = reports.try_recv().unwrap();
     assert_eq!((report.kind, report.pod), (FaultKind::Trap, None));
+}
+
+/// A restart takes that time once more: whoever counts faults counts it.
+#[test]
+fn a_fault_is_charged_with_the_start_of_its_instance() {
+    let (sender, reports) = mpsc::channel();
+    let faults = FaultSink::new(move |report| drop(sender.send(report)));
+    let engine = Engine::new(EngineOptions { faults, ..EngineOptions::default() }).unwrap();
+    let binary = Binary::new("Slow", berth_test_guests::starts_slowly_and_traps("Slow").unwrap());
+    let factory = engine.load(&binary).unwrap();
+    let cluster = Cluster::new(1);
+    for cycle in 1..=2 {
+        let mut plugin = build(&factory);
+        plugin.sync(cluster.cache()).unwrap();
+        let pod = Pod::default();
+        let call = cluster.call(cycle, &pod);
+        plugin.filter().unwrap().filter(&call, &mut cluster.nodes().clone()).unwrap_err();
+        let took = reports.try_recv().unwrap().took;
+        assert!(took > Duration::from_millis(50), "a trap takes microseconds: {took:?}");
+    }
 }

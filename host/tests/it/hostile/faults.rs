@@ -62,7 +62,8 @@ fn rows() -> Vec<Row> {
     let exhausts_stack =
         |at| fault(at, Fault::ExhaustStack, "trap", "trapped in FUNCTION: wasm trap: call stack exhausted");
     vec![
-        traps(At::Sync),
+        // Its first sync comes before it serves.
+        Row { state: "refused", kind: "", ..traps(At::Sync) },
         traps(At::Filter),
         traps(At::Reserve),
         traps(At::PreBindPreFlight),

@@ -34,7 +34,7 @@ fn restarts_come_later_and_later() {
     policy.plugin.quarantine.faults = 100;
     let mut bench = Bench::new(policy, &["Mine", "Lax"]);
     for plugin in ["Mine", "Lax"] {
-        bench.put(plugin, "a");
+        bench.establish(plugin, "a");
     }
     for seconds in [0, 1, 2, 4] {
         bench.fault_as("Mine", fault("a"));
@@ -61,7 +61,7 @@ fn restarts_do_not_make_faults_too_rare_to_be_too_many() {
     let mut policy = strict();
     policy.plugin.quarantine = Quarantine { faults: 20, ..policy.plugin.quarantine };
     let mut bench = Bench::new(policy, &["Mine"]);
-    bench.put("Mine", "a");
+    bench.establish("Mine", "a");
     for n in 1..=20 {
         assert_eq!(bench.status("Mine").state, PluginState::Serving, "before fault {n}");
         bench.fault_as("Mine", of(&format!("default/{n}"), "a"));
@@ -78,7 +78,7 @@ fn a_new_binary_does_not_wait_for_the_restart_of_the_old_one() {
     let mut policy = strict();
     policy.plugin.quarantine.faults = 100;
     let mut bench = Bench::new(policy, &["Mine"]);
-    bench.put("Mine", "a");
+    bench.establish("Mine", "a");
     bench.fault_as("Mine", fault("a"));
     bench.fault_as("Mine", fault("a"));
     assert!(bench.serves("Mine").contains("is being restarted"));
@@ -104,19 +104,19 @@ fn two_faults_a_minute_end_in_a_quarantine() {
 #[test]
 fn few_faults_that_take_long_are_too_many() {
     let mut bench = Bench::new(strict(), &["Mine"]);
-    bench.put("Mine", "a");
+    bench.establish("Mine", "a");
     let slow = |milliseconds| Fault { milliseconds, ..fault("a") };
     bench.fault_as("Mine", slow(4_000));
     assert_eq!(bench.serves("Mine"), "a");
     bench.fault_as("Mine", slow(1_001));
-    let reason = "its faults took 5001 ms of the scheduling thread within 10 s, the last: trapped in filter";
+    let reason = "its faults took 5001 ms within 10 s, the last: trapped in filter";
     assert_eq!(bench.serves("Mine"), format!("plugin \"Mine\" is out of service: {reason}"));
 }
 
 #[test]
 fn the_pods_of_one_owner_count_once() {
     let mut bench = Bench::new(strict(), &["Mine"]);
-    bench.put("Mine", "a");
+    bench.establish("Mine", "a");
     for _ in 0..50 {
         bench.fault_as("Mine", of("default/one", "a"));
         assert_eq!(bench.serves("Mine"), "a", "and restarts do not wait");
@@ -174,4 +174,58 @@ fn a_new_file_does_not_wipe_out_the_record_of_the_one_before() {
     assert_ne!(bench.serves("Mine"), "b", "twice as long as the one before");
     bench.advance(1);
     assert_eq!(bench.serves("Mine"), "b");
+}
+
+/// Each file is tried at once: were the faults of the one before forgotten, its plugin would never be out of service.
+#[test]
+fn files_that_take_turns_are_charged_with_the_faults_of_all() {
+    let mut policy = strict();
+    policy.plugin.probation.faults = 9;
+    for removes in [false, true] {
+        let mut bench = Bench::new(Policy { plugin: policy.plugin, ..strict() }, &["Mine"]);
+        for binary in ["a", "b", "c"] {
+            if removes {
+                bench.remove("Mine");
+            }
+            bench.put("Mine", binary);
+            assert_eq!(bench.serves("Mine"), binary);
+            bench.fault("Mine", binary, 1);
+        }
+        let reason = "3 faults within 10 s, the last: trapped in filter";
+        assert_eq!(bench.serves("Mine"), format!("plugin \"Mine\" is out of service: {reason}"));
+    }
+}
+
+/// As when only the signature beside the file changes.
+#[test]
+fn the_same_file_found_again_is_charged_with_its_faults() {
+    let mut bench = Bench::new(strict(), &["Mine"]);
+    bench.establish("Mine", "a");
+    bench.fault("Mine", "a", 2);
+    bench.put("Mine", "a");
+    bench.fault("Mine", "a", 1);
+    assert!(bench.serves("Mine").contains("3 faults within 10 s"), "{}", bench.serves("Mine"));
+}
+
+#[test]
+fn a_first_file_is_on_probation_with_nothing_to_go_back_to() {
+    let mut bench = Bench::new(strict(), &["Mine"]);
+    bench.put("Mine", "a");
+    assert_eq!(bench.status("Mine").state, PluginState::Probation);
+    bench.fault("Mine", "a", 2);
+    let reason = "2 faults on probation, the last: trapped in filter";
+    assert_eq!(bench.serves("Mine"), format!("plugin \"Mine\" is out of service: {reason}"));
+    bench.advance(30);
+    assert_eq!(bench.serves("Mine"), "a");
+}
+
+#[test]
+fn the_binary_that_comes_back_is_not_charged_with_the_faults_of_the_one_that_failed() {
+    let mut bench = Bench::new(strict(), &["Mine"]);
+    bench.establish("Mine", "a");
+    bench.put("Mine", "b");
+    bench.fault("Mine", "b", 2);
+    assert_eq!(bench.serves("Mine"), "a");
+    bench.fault("Mine", "a", 2);
+    assert_eq!(bench.serves("Mine"), "a");
 }

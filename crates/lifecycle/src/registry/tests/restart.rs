@@ -102,3 +102,74 @@ fn what_is_found_out_anew_is_not_remembered() {
     before.not_taken("Mine", "a", "needs an argument");
     assert_eq!(before.registry.remembered().count(), 0);
 }
+
+/// Another process to which the files come after the profiles are made, as when they are compiled anew.
+fn restarted_late(before: &Bench, installed: &[(&str, &str)], now: Time) -> Bench {
+    let mut bench = Bench::new(strict(), &[]);
+    bench.now = now;
+    for (plugin, _) in installed {
+        bench.registry.await_binary(&(*plugin).into());
+    }
+    for (name, remembered) in before.registry.remembered() {
+        bench.registry.restore(name, remembered, None, now, &bench.policy);
+    }
+    for plugin in ["Mine", "NodeName"] {
+        bench.join(plugin, "main");
+    }
+    bench
+}
+
+#[test]
+fn a_file_of_the_start_that_comes_late_is_on_no_probation() {
+    let mut bench = restarted_late(&Bench::new(strict(), &[]), &[("Mine", "a")], Time(1_000_000));
+    assert_eq!(bench.serves("Mine"), "plugin \"Mine\" is being loaded: Mine.wasm in /plugins");
+    assert_eq!(bench.status("Mine").state, PluginState::Loading);
+    assert!(bench.registry.is_starting());
+    bench.find("Mine", "a");
+    assert!(bench.registry.is_starting(), "no profile has taken it");
+    bench.put("Mine", "a");
+    assert!(!bench.registry.is_starting());
+    assert_eq!((bench.serves("Mine").as_str(), bench.status("Mine").state), ("a", PluginState::Serving));
+}
+
+#[test]
+fn a_file_of_the_start_that_is_refused_or_removed_is_waited_for_no_longer() {
+    for is_removed in [false, true] {
+        let mut bench = restarted_late(&Bench::new(strict(), &[]), &[("Mine", "a")], Time(1_000_000));
+        if is_removed {
+            bench.remove("Mine");
+        } else {
+            bench.refuse("Mine", "a");
+        }
+        assert!(!bench.registry.is_starting());
+        let state = if is_removed { PluginState::Missing } else { PluginState::Refused };
+        assert_eq!(bench.status("Mine").state, state);
+    }
+}
+
+#[test]
+fn a_file_of_the_start_that_no_profile_can_take_is_refused() {
+    let mut bench = restarted_late(&Bench::new(strict(), &[]), &[("Mine", "a")], Time(1_000_000));
+    bench.find("Mine", "a");
+    bench.not_taken("Mine", "a", "trapped in configure");
+    assert_eq!(bench.serves("Mine"), "plugin \"Mine\" is refused: Mine.wasm in /plugins trapped in configure");
+    assert!(!bench.registry.is_starting());
+}
+
+#[test]
+fn what_is_remembered_holds_for_a_file_that_comes_late() {
+    let mut before = Bench::new(strict(), &["Mine"]);
+    before.establish("Mine", "a");
+    before.fault("Mine", "a", 3);
+    let mut after = restarted_late(&before, &[("Mine", "a")], before.now + 1000);
+    let remembered = |bench: &Bench| bench.registry.remembered().map(|(_, it)| it).collect::<Vec<_>>();
+    assert_eq!(remembered(&after), remembered(&before), "it is kept meanwhile");
+    after.find("Mine", "a");
+    assert_eq!(after.status("Mine").state, PluginState::Quarantined);
+    assert_eq!(remembered(&after), remembered(&before));
+    after.advance(30);
+    assert_eq!(after.serves("Mine"), "a");
+    let mut another = restarted_late(&before, &[("Mine", "b")], before.now + 1000);
+    another.put("Mine", "b");
+    assert_eq!(another.serves("Mine"), "b", "it is another one");
+}

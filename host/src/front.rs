@@ -1,0 +1,126 @@
+//! The endpoints of a process from its first moment on.
+//!
+//! A kubelet asks for `/livez` long before plugins are loaded and the API server has answered, so the addresses are listened on
+//! first. Requests for other endpoints of HTTPS wait until the scheduler has what these show.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use anyhow::Result;
+use axum::{
+    Router,
+    extract::Request,
+    http::StatusCode,
+    response::{IntoResponse as _, Response},
+};
+use tokio::{sync::watch, time::timeout};
+use tower::ServiceExt as _;
+
+use crate::{
+    admin,
+    configuration::RunningConfiguration,
+    endpoints::{
+        self,
+        about::{self, About},
+        debug, resources,
+    },
+    health::Health,
+    metrics::Metrics,
+    options::Scheduling,
+    secure_serving::SecureServing,
+    tasks::Tasks,
+};
+
+/// What is there before anything else.
+pub(crate) struct Front {
+    pub metrics: Arc<Metrics>,
+    pub health: Health,
+    /// The servers.
+    pub tasks: Tasks,
+    pub door: Door,
+}
+
+/// So long a request waits for its endpoint.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// What is served over HTTPS besides the probes and `/metrics`; `None` while the process starts.
+#[derive(Clone)]
+pub(crate) struct Door(watch::Sender<Option<Router>>);
+
+impl Front {
+    /// Listens on the addresses that the options name, and serves the probes there.
+    ///
+    /// # Errors
+    /// An address, a certificate or a kubeconfig for serving cannot be used.
+    pub(crate) async fn listen(scheduling: &Scheduling) -> Result<Self> {
+        let (metrics, health, mut tasks) = (Arc::new(Metrics::new()), Health::new(), Tasks::default());
+        let routes = endpoints::routes(&metrics, &health);
+        let door = Door::new();
+        if let Some(address) = scheduling.metrics_address {
+            let plain = routes.clone().merge(admin::refusing_routes()).merge(resources::refusing_routes());
+            tasks.spawn("the server of the endpoints", endpoints::serve(address, plain).await?);
+        }
+        if let Some(secure) = &scheduling.secure_serving {
+            tasks.spawn("the server of HTTPS", secure.serve(routes.clone().merge(door.routes())).await?);
+        }
+        Ok(Self { metrics, health, tasks, door })
+    }
+}
+
+impl Door {
+    fn new() -> Self {
+        Self(watch::Sender::new(None))
+    }
+
+    /// From here on everything is served: what is told of the process, and `more`.
+    pub(crate) fn open(&self, secure: &SecureServing, running: &RunningConfiguration, more: Router) {
+        let about = About { configuration: running.clone(), flags: secure.flags.clone(), started: Instant::now() };
+        let debug = debug::routes(running.clone(), secure.verbosity.clone());
+        self.0.send_replace(Some(about::routes(about).merge(debug).merge(more)));
+    }
+
+    /// Leads each request to its endpoint once there is one.
+    fn routes(&self) -> Router {
+        let door = self.0.subscribe();
+        Router::new().fallback(async move |request: Request| {
+            let mut door = door.clone();
+            let opened = timeout(PATIENCE, door.wait_for(Option::is_some)).await;
+            let routes = opened.ok().and_then(Result::ok).and_then(|routes| routes.clone());
+            let Some(routes) = routes else { return starting() };
+            let Ok(response) = routes.oneshot(request).await;
+            response
+        })
+    }
+}
+
+fn starting() -> Response {
+    (StatusCode::SERVICE_UNAVAILABLE, "the scheduler starts\n").into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::{body::Body, routing::get};
+
+    use super::*;
+
+    async fn status(routes: &Router, path: &str) -> StatusCode {
+        let request = Request::builder().uri(path).body(Body::empty()).expect("a request");
+        let Ok(response) = routes.clone().oneshot(request).await;
+        response.status()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_probes_are_served_first_and_the_rest_later() {
+        let (metrics, health) = (Arc::new(Metrics::new()), Health::new());
+        let door = Door::new();
+        let served = endpoints::routes(&metrics, &health).merge(door.routes());
+        assert_eq!(status(&served, "/livez").await, StatusCode::OK);
+        assert_eq!(status(&served, "/readyz").await, StatusCode::INTERNAL_SERVER_ERROR);
+        assert_eq!(status(&served, "/configz").await, StatusCode::SERVICE_UNAVAILABLE);
+        door.0.send_replace(Some(Router::new().route("/configz", get(async || "{}"))));
+        assert_eq!(status(&served, "/configz").await, StatusCode::OK);
+        assert_eq!(status(&served, "/other").await, StatusCode::NOT_FOUND);
+    }
+}
