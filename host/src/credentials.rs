@@ -42,14 +42,14 @@ pub(crate) fn follow(renewal: Renewal, metrics: Arc<Metrics>) -> Result<impl Fut
             refusals_count_from = Instant::now() + REFUSED_EVERY;
             match renewal.renew().await {
                 Ok(()) => {
-                    info!(why, "requests go out with the credentials of now");
+                    info!(why, "using the new credentials");
                     metrics.credentials_renewed("renewed");
                     // The kubeconfig may name other files.
                     _watch = watch(&renewal, &changed);
                 }
                 Err(error) => {
                     let reason = chain(&error);
-                    warn!(why, reason, "no client could be made of the credentials of now; the one before goes on");
+                    warn!(why, reason, "failed to load new credentials; keeping the previous client");
                     metrics.credentials_renewed("failed");
                 }
             }
@@ -68,5 +68,5 @@ fn watch(renewal: &Renewal, changed: &mpsc::Sender<()>) -> Option<FileWatch> {
     let watch = file_watch::watch(files, move || {
         let _ = changed.try_send(());
     });
-    watch.inspect_err(|error| warn!(%error, "changes of credentials are not noticed; SIGHUP has them read again")).ok()
+    watch.inspect_err(|error| warn!(%error, "cannot watch the credential files; send SIGHUP after a change")).ok()
 }

@@ -112,7 +112,7 @@ impl Executor {
                 match &result {
                     Ok(()) => debug!(pod = %pod.name, namespace = %pod.namespace, node = &*node, "bound"),
                     Err(error) if is_gone(error) => {
-                        debug!(pod = %pod.name, namespace = %pod.namespace, node = &*node, %error, "its pod leaves: no binding");
+                        debug!(pod = %pod.name, namespace = %pod.namespace, node = &*node, %error, "the pod is being deleted; it was not bound");
                     }
                     Err(error) => {
                         warn!(pod = %pod.name, namespace = %pod.namespace, node = &*node, %error, "binding failed")
@@ -134,7 +134,7 @@ impl Executor {
                     self.counted(ApiCall::PodStatusPatch, self.writer.patch_status(&target, &patch)).await
                 {
                     if is_gone(&error) {
-                        debug!(pod = %pod.name, namespace = %pod.namespace, %error, "its pod is gone: no status");
+                        debug!(pod = %pod.name, namespace = %pod.namespace, %error, "the pod is gone; its status was not written");
                     } else {
                         warn!(pod = %pod.name, namespace = %pod.namespace, %error, "the pod's status was not updated");
                     }

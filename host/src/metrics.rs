@@ -246,7 +246,7 @@ impl Metrics {
             ),
             plugin_custom: add.counter(
                 own,
-                ("berth_plugin_custom_total", "What plugins count themselves."),
+                ("berth_plugin_custom_total", "Counters that plugins keep themselves."),
                 &["plugin", "name"],
             ),
             events_dropped: add.counter(
@@ -272,7 +272,7 @@ impl Metrics {
             ),
             config_reloads: add.counter(
                 own,
-                ("berth_config_reloads_total", "Looks at a changed KubeSchedulerConfiguration, by result."),
+                ("berth_config_reloads_total", "KubeSchedulerConfiguration reload attempts, by result."),
                 &["result"],
             ),
             credential_renewals: add.counter(
@@ -520,7 +520,7 @@ fn register_process(add: &mut Registration) -> IntGaugeVec {
     let enabled = add.gauge(Beta, ("kubernetes_feature_enabled", help), &["name", "stage"]);
     gates::all().for_each(|gate| set_gate(&enabled, gate, gate.is_on));
     if let Err(error) = add.registry.register(Box::new(ProcessCollector::for_self())) {
-        tracing::warn!(%error, "the figures of the process are not shown");
+        tracing::warn!(%error, "process metrics are not exported");
     }
     enabled
 }

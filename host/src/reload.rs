@@ -78,13 +78,13 @@ impl Reload {
         loop {
             tokio::select! {
                 Some(()) = changes.recv() => {}
-                _ = hangup.recv() => info!("SIGHUP: the configuration is read again"),
+                _ = hangup.recv() => info!("SIGHUP: reading the configuration again"),
             }
             match self.reload().await {
                 Ok(has_changed) => self.metrics.config_reloaded(if has_changed { "applied" } else { "unchanged" }),
                 Err(error) => {
                     let reason = format!("{error:#}");
-                    error!(reason, "the configuration is not taken over; the one before it holds");
+                    error!(reason, "configuration rejected; keeping the previous one");
                     announcer.configuration_refused(&reason);
                     self.metrics.config_reloaded("refused");
                 }
@@ -96,10 +96,10 @@ impl Reload {
     async fn reload(&self) -> Result<bool> {
         let Candidate { settings, extenders, changes, left } = self.candidate().await?;
         for Change { field, old, new } in &left {
-            warn!(field, %old, %new, "cannot change while the scheduler runs: restart it for this");
+            warn!(field, %old, %new, "this field cannot change while the scheduler runs; restart to apply it");
         }
         if changes.is_empty() {
-            info!("the configuration is as it was");
+            info!("configuration unchanged");
             return Ok(false);
         }
         let has_other_profiles = settings.profiles != self.running.settings().profiles;
@@ -121,7 +121,7 @@ impl Reload {
         for Change { field, old, new } in &changes {
             info!(field, %old, %new, "changed");
         }
-        info!(fields = changes.len(), "configuration taken over");
+        info!(fields = changes.len(), "configuration applied");
         Ok(true)
     }
 

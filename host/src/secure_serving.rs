@@ -184,12 +184,12 @@ impl SecureServing {
         let changed = move || match Tls::read(&serving) {
             Ok(read) => {
                 *tls.write().unwrap_or_else(PoisonError::into_inner) = read;
-                info!("other certificates are served and trusted");
+                info!("using the new certificates");
             }
-            Err(error) => warn!(reason = format!("{error:#}"), "the certificates before go on"),
+            Err(error) => warn!(reason = format!("{error:#}"), "failed to load new certificates; keeping the previous ones"),
         };
         let watch = file_watch::watch(files, changed);
-        watch.inspect_err(|error| warn!(%error, "changes of certificates are not noticed")).ok()
+        watch.inspect_err(|error| warn!(%error, "cannot watch the certificate files; a change needs a restart")).ok()
     }
 }
 

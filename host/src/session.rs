@@ -339,7 +339,7 @@ fn serve(
         }
         Err(error) if scheduling.admin_socket.is_some() => return Err(error).context("--admin-socket"),
         // Nobody asked for it.
-        Err(error) => info!(reason = chain(&error), "plugins cannot be steered from this machine"),
+        Err(error) => info!(reason = chain(&error), "the admin socket is not served"),
     }
     if let Some(secure) = &scheduling.secure_serving {
         door.open(secure, running, resources.merge(admin));

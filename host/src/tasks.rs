@@ -17,10 +17,10 @@ pub(crate) struct Tasks {
 /// A part of the scheduler ended before it was told to.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum EndedEarly {
-    #[error("{part} panicked: {message}; the process ends, so that whoever supervises it starts it anew")]
+    #[error("{part} panicked: {message}; exiting so that the process is restarted")]
     Panicked { part: &'static str, message: String },
     /// What it works on is gone, as a rule because some other part panicked.
-    #[error("{part} ended; the process ends too, so that whoever supervises it starts it anew")]
+    #[error("{part} ended; exiting so that the process is restarted")]
     Returned { part: &'static str },
 }
 

@@ -248,7 +248,7 @@ impl Watching {
         if !self.forbidden.remove(&object_kind) {
             return None;
         }
-        info!(kind = kind.plural, "this kind may be listed again: its pods are tried");
+        info!(kind = kind.plural, "this kind can be listed again; retrying its pods");
         Some(Event::KindListed(object_kind))
     }
 
@@ -269,7 +269,7 @@ impl Watching {
             kind = kind.plural,
             rule,
             without,
-            "scheduling without this kind: pods that it concerns wait, but for the plugins that do without"
+            "scheduling without this kind; pods that need a plugin which reads it stay pending"
         );
         let reason = format!("the scheduler may not list {}, its ClusterRole lacks {rule}", kind.plural);
         Some(Event::KindUnlisted { kind: object_kind, unlisted: UnlistedKind { reason, dispensable_for } })

@@ -118,7 +118,7 @@ impl Elector {
         // The task is over if the lead was lost.
         let _ = self.stop.send(());
         if timeout(2 * FAREWELL, self.task).await.is_err() {
-            warn!("the lease was not released in time");
+            warn!("lease release timed out");
         }
     }
 }
@@ -326,7 +326,7 @@ impl Election {
         match timeout(FAREWELL, self.release()).await {
             Ok(Ok(())) => info!(lease = self.lease_name(), "the lease is released"),
             Ok(Err(error)) => warn!(lease = self.lease_name(), %error, "the lease was not released"),
-            Err(_) => warn!(lease = self.lease_name(), "the lease was not released in time"),
+            Err(_) => warn!(lease = self.lease_name(), "lease release timed out"),
         }
         // Events are a courtesy: the process ends all the same.
         let _ = timeout(FAREWELL, async { tokio::join!(event, told) }).await;

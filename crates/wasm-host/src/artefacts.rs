@@ -100,7 +100,7 @@ impl Artefacts {
         file.read_to_end(&mut content).ok()?;
         let (mac, artefact) = content.split_first_chunk::<MAC_BYTES>()?;
         if self.mac(digest, artefact).verify(mac.into()).is_err() {
-            tracing::warn!(file = %path.display(), "a compiled plugin is damaged; compiling it anew");
+            tracing::warn!(file = %path.display(), "a compiled plugin is damaged; compiling it again");
             return None;
         }
         // What is used stays longest. A directory that may be read alone still serves.

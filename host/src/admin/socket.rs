@@ -103,7 +103,7 @@ impl Listener for OwnersSocket {
             if self.is_welcome(&stream) {
                 return Ok(stream);
             }
-            warn!(path = %self.path.display(), "somebody else than its owner connected to the socket");
+            warn!(path = %self.path.display(), "rejected another user's connection to the admin socket");
         }
     }
 }

@@ -75,7 +75,7 @@ async fn rights(client: &Client, needed: &Rights, findings: &mut Findings) {
                 findings.problem(Area::Cluster, text, fix);
             }
             Err(error) => {
-                let fix = "ask whoever runs the cluster; every user may ask about itself by default";
+                let fix = "ask a cluster administrator; by default every user may review their own access";
                 return findings.problem(Area::Cluster, chain(&error), fix);
             }
         }

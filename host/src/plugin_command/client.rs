@@ -151,7 +151,7 @@ impl Place {
 
 fn unreachable(socket: &Path, error: &std::io::Error) -> anyhow::Error {
     let help = match error.kind() {
-        std::io::ErrorKind::PermissionDenied => "only the user whom the scheduler runs as may, and root",
+        std::io::ErrorKind::PermissionDenied => "only root and the scheduler's own user may",
         _ => {
             "is `berth run` running on this machine, or in this container, and as this user? Give --socket PATH if it has \
              another --admin-socket"

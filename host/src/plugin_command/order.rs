@@ -17,7 +17,7 @@ pub(super) async fn run(one: &One, order: &str) -> Result<()> {
             writeln!(out)?;
         }
         Output::Table if order == "reload" => {
-            writeln!(out, "{}: its file is read again; `berth plugin list` shows what becomes of it", plugin.name)?;
+            writeln!(out, "{}: reading its file again; `berth plugin list` shows the result", plugin.name)?;
         }
         Output::Table => match plugin.state {
             PluginState::Serving | PluginState::Probation => {

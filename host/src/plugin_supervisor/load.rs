@@ -170,7 +170,7 @@ impl Plugins {
             registry.restore(&name, remembered, serving, now(), rules);
             if let Some(status) = registry.status(&name, rules) {
                 let (state, reason) = (status.state.as_str(), status.reason.unwrap_or_default());
-                info!(plugin = name.as_str(), state, reason, "goes on as before the restart");
+                info!(plugin = name.as_str(), state, reason, "restored the plugin's state from before the restart");
             }
         }
     }
@@ -203,7 +203,7 @@ impl Plugins {
         let mut built_ins = berth_components::COMPONENTS.iter();
         built_ins.find(|component| self.inventory.rules.may_run_as_component(component.name))?;
         Precompiled::of_this_program().unwrap_or_else(|error| {
-            warn!("the components that come with this program are compiled anew: {error}");
+            warn!("compiling the built-in components again: {error}");
             None
         })
     }

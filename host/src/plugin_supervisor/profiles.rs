@@ -30,7 +30,7 @@ impl PluginInventory {
         }
         if !missing.is_empty() {
             let names: Vec<_> = missing.into_iter().collect();
-            warn!(plugins = names.join(", "), "enabled, but not in this build: their rules do not apply");
+            warn!(plugins = names.join(", "), "enabled feature gates are not built; their rules do not apply");
         }
         Ok(profiles)
     }

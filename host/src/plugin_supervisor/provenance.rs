@@ -102,7 +102,7 @@ impl Provenance {
             Trust::NotAsked => Ok(Vec::new()),
             Trust::Signed(signers) => Ok(signers),
             Trust::Tolerated { unsigned: Unsigned::Warn, reason } => {
-                warn!(plugin, %source, reason, "runs although nobody signed it whose signature counts");
+                warn!(plugin, %source, reason, "running without a trusted signature");
                 Ok(Vec::new())
             }
             Trust::Tolerated { unsigned: Unsigned::Allow | Unsigned::Deny, .. } => Ok(Vec::new()),

@@ -266,7 +266,7 @@ impl Supervisor {
             }
             Outcome::Refused { digest, reason } => self.inventory.not_admitted(&plugin, Some(digest), &reason, now()),
             Outcome::Unreachable(reason) if self.inventory.registry.installed(&plugin).is_some() => {
-                warn!(plugin = plugin.as_str(), reason, "not pulled again; the version that serves goes on");
+                warn!(plugin = plugin.as_str(), reason, "pull failed; keeping the version that serves");
                 Decisions::default()
             }
             Outcome::Unreachable(reason) => {
@@ -281,7 +281,7 @@ impl Supervisor {
             let owner = owner.to_string();
             warn!(
                 plugin = plugin.as_str(),
-                owner, milliseconds, fault.reason, "keeps faulting over pods: they are held"
+                owner, milliseconds, fault.reason, "plugin keeps faulting; holding the pods of one owner"
             );
             self.announcer.pods_held(plugin, &owner, milliseconds, &fault.reason);
         }
@@ -295,7 +295,7 @@ impl Supervisor {
             Ok(settings) => settings,
             Err(reason) => {
                 let reason = reason.to_string();
-                error!(reason, "the plugin configuration is not taken over; the settings before it hold");
+                error!(reason, "plugin configuration rejected; keeping the previous settings");
                 self.announcer.settings_refused(&reason);
                 self.settings.error = Some(reason);
                 return Decisions::default();
@@ -397,7 +397,7 @@ impl Supervisor {
         by: By,
         answer: oneshot::Sender<Result<PluginReport, OrderRefusal>>,
     ) {
-        info!(plugin = plugin.as_str(), ?order, ?by, "ordered by an operator");
+        info!(plugin = plugin.as_str(), ?order, ?by, "requested by an operator");
         let PluginInventory { registry, rules } = &mut self.inventory;
         let decisions = match order {
             Order::Reload => self.reload(plugin),

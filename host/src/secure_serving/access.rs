@@ -241,7 +241,7 @@ fn plugin_in(path: &str) -> Option<&str> {
 }
 
 fn unanswered(error: &ReviewError) -> Denial {
-    warn!(error = chain(error), "the API server does not say who may use the endpoints");
+    warn!(error = chain(error), "the API server did not authorize a request to the endpoints");
     Denial::Unanswered
 }
 

@@ -27,7 +27,7 @@ pub(super) async fn add_authorities(serving: &mut SecureServing) -> Result<()> {
         }
         Err(error) => {
             let reason = chain(&error);
-            warn!(reason, "no authorities are looked up: callers are known by flags and tokens alone");
+            warn!(reason, "cannot look up certificate authorities; callers are authenticated by the flags' certificates and by tokens");
             return Ok(());
         }
     };

@@ -187,7 +187,7 @@ async fn a_client_gets_the_certificate_of_the_name_that_it_asks_for() {
     let other = rcgen::generate_simple_self_signed(["scheduler.example".to_owned()]).expect("a certificate");
     fs::write(&key, other.signing_key.serialize_pem()).expect("a file");
     fs::write(&certificate, other.cert.pem()).expect("a file");
-    bench.process.line("other certificates are served and trusted").await;
+    bench.process.line("using the new certificates").await;
     healthz("scheduler.example").await.expect_err("the certificate before, which is not served any more");
 }
 

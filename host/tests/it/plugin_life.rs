@@ -328,7 +328,7 @@ async fn a_pod_over_which_a_plugin_faults_waits_alone() {
     {
         bench.scheduler.until("/metrics", |text| text.contains(metric)).await;
     }
-    for line in ["a plugin faulted", "is being restarted after a fault", "keeps faulting over pods: they are held"] {
+    for line in ["a plugin faulted", "is being restarted after a fault", "plugin keeps faulting; holding the pods of one owner"] {
         bench.scheduler.process.line(line).await;
     }
 }

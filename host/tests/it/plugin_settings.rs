@@ -91,7 +91,7 @@ async fn a_denied_binary_is_taken_out_at_once_and_does_not_come_back() {
 async fn settings_that_make_no_sense_change_nothing() {
     let mut bench = Bench::start(&plugin_config("failurePolicy: Fail")).await;
     bench.configure(&plugin_config("failurePolicy: Perhaps"));
-    bench.scheduler.process.line("the plugin configuration is not taken over").await;
+    bench.scheduler.process.line("plugin configuration rejected").await;
     bench.event("PluginSettingsRefused", "Perhaps").await;
     let listed = bench.berth(&["list"]).await;
     assert!(listed.status.success() && listed.out.contains("ByPriority"), "{}{}", listed.out, listed.err);

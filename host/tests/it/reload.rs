@@ -68,7 +68,7 @@ async fn arguments_of_plugins_take_effect_without_a_restart() {
 
     bench.write(&configuration("node-00001", "leaderElection: {leaderElect: true, leaseDuration: 20s}"));
     bench.reloaded("applied", 1).await;
-    let line = bench.scheduler.process.line("restart it for this").await;
+    let line = bench.scheduler.process.line("restart to apply it").await;
     assert!(line.contains("leaderElection.leaseDuration"), "{line}");
     let changed = bench.scheduler.process.line("addedAffinity").await;
     assert!(changed.contains("node-00000") && changed.contains("node-00001"), "{changed}");
@@ -77,7 +77,7 @@ async fn arguments_of_plugins_take_effect_without_a_restart() {
 
     bench.write(&configuration("node-00000", "percentageOfNodesToScore: 101"));
     bench.reloaded("refused", 1).await;
-    let line = bench.scheduler.process.line("the configuration is not taken over").await;
+    let line = bench.scheduler.process.line("configuration rejected").await;
     assert!(line.contains("config.yaml") && line.contains("percentageOfNodesToScore"), "{line}");
     bench.lands_on("third", "node-00001").await;
 

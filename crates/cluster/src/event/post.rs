@@ -159,7 +159,7 @@ impl Sender {
                 // An earlier try whose answer was lost.
                 None if failure.code() == Some(409) => return debug!(event, "event exists already"),
                 None if failure.is_namespace_terminating() => {
-                    return debug!(event, reason = %failure, "its namespace is being deleted: no event");
+                    return debug!(event, reason = %failure, "the namespace is being deleted; the event was not written");
                 }
                 None => return warn!(event, reason = %failure, "giving up on an event"),
             }

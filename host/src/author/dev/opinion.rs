@@ -39,7 +39,7 @@ impl Onlooker {
     pub(super) fn news(&mut self) -> Option<String> {
         let reports = self.runtime.block_on(AdminClient::on_socket(self.socket.clone()).list());
         let opinion = match reports {
-            Err(error) => format!("nobody says what becomes of it: {error:#}"),
+            Err(error) => format!("cannot reach the scheduler: {error:#}"),
             Ok(reports) => {
                 let report = reports.iter().find(|report| report.name == self.plugin);
                 report.and_then(|report| opinion(report, &self.digest)).or_else(|| self.overdue())?
