@@ -8,6 +8,33 @@
 //! A [`Board`] belongs to one shape of pods ([`Pod::is_like`]) and is filled by [`Board::filter`] and [`Board::score`] as
 //! far as cycles look. [`Boards`] keeps the boards that were used last. A shape gets one when its second pod comes: a pod
 //! unlike all others, of a StatefulSet say, costs a look at a hash.
+//!
+//! # How far an answer reaches
+//! A plugin says so in its hook `Reuse`.
+//! - [`Reach::Row`]: the answer follows from the pod's shape, the node's row and a version number that the plugin gives. Such
+//!   answers are kept.
+//! - [`Reach::Cluster`]: the plugin is asked about each pod. A plugin without the hook has this reach.
+//! - [`Reach::Nothing`]: the plugin has nothing to do with such pods, as VolumeZone with pods that have no volumes.
+//! - [`Reach::NothingAnywhere`]: in addition, such pods on nodes make no difference to the plugin.
+//! - [`Reach::NothingWithoutAffinity`]: as `Nothing`, as long as no pod on a node says anything about other pods.
+//!
+//! # What is kept for a row
+//! Whether the row passes all Filters whose answers are kept; the weighted sum of the scores that need no NormalizeScore; and
+//! the raw scores of the other plugins, which each cycle normalises over the nodes that passed in it. A column in which all
+//! rows are equal takes no memory.
+//!
+//! # End of life
+//! An answer is made again when its row was written since. Another version, weight, order or set of plugins empties the
+//! board; [`Boards::clear`] forgets all boards. The least recently used board gives way to a new one.
+//!
+//! # Surprises
+//! - PreFilter and PreScore of every plugin run in each cycle.
+//! - A pod that fits nowhere is asked about once more without the board, since only that says why. A pod that PreFilter
+//!   restricts to some nodes, a pod with a nomination, a pod that competes with nominated pods, and every pod while there are
+//!   extenders, are asked about without a board, too.
+//! - What is not asked is not counted: `plugin_evaluation_total` grows by fewer nodes than in kube-scheduler.
+//! - Opportunistic batching (KEP-5598, `scheduler::cycle`) is something else, since it changes which node a pod gets. A pod
+//!   for which it names the node never comes to a board.
 
 mod columns;
 mod search;
