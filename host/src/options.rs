@@ -2,7 +2,8 @@
 
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
-use anyhow::{Result, anyhow, bail};
+use anyhow::{Context as _, Result};
+use berth_model::duration::parse_duration;
 use clap::{Args, ValueEnum};
 
 use crate::secure_serving::SecureServing;
@@ -145,17 +146,11 @@ pub(crate) enum Output {
     Json,
 }
 
-/// `500ms`, `10s`, `2m`.
+/// `500ms`, `10s`, `1m30s`.
 fn duration(text: &str) -> Result<Duration> {
-    let split = text.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(text.len());
-    let (number, unit) = text.split_at(split);
-    let number: u64 = number.parse().map_err(|_| anyhow!("`{text}` is not a duration such as 500ms, 10s or 2m"))?;
-    match unit {
-        "ms" => Ok(Duration::from_millis(number)),
-        "s" => Ok(Duration::from_secs(number)),
-        "m" => Ok(Duration::from_secs(number * 60)),
-        _ => bail!("`{text}` needs a unit: ms, s or m"),
-    }
+    let nanos = parse_duration(text).and_then(|nanos| u64::try_from(nanos).ok());
+    let nanos = nanos.with_context(|| format!("`{text}` is not a duration such as 500ms, 10s or 1m30s"))?;
+    Ok(Duration::from_nanos(nanos))
 }
 
 #[cfg(test)]

@@ -7,9 +7,9 @@ mod node_affinity;
 mod resources;
 mod topology_spread;
 
+use berth_model::duration::{NANOS_PER_SECOND, from_nanos, render_duration};
 use serde_json::{Value, json};
 
-use crate::duration::{NANOS_PER_SECOND, from_nanos, render_duration};
 use crate::error::Problems;
 use crate::fields::Fields;
 

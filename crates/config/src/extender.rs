@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use berth_model::duration::{from_nanos, render_duration};
 use serde_json::{Map, Value, json};
 
-use crate::duration::{from_nanos, render_duration};
 use crate::fields::Fields;
 use crate::names::extended_resource_name_problem;
 

@@ -6,9 +6,9 @@
 
 use std::cell::RefCell;
 
+use berth_model::duration::parse_duration;
 use serde_json::{Map, Value};
 
-use crate::duration::parse_duration;
 use crate::error::Problems;
 
 /// A JSON object being read, and where it stands in the document.

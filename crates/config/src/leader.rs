@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
+use berth_model::duration::{NANOS_PER_SECOND, from_nanos, render_duration};
 use serde_json::{Value, json};
 
-use crate::duration::{NANOS_PER_SECOND, from_nanos, render_duration};
 use crate::fields::Fields;
 
 /// How one of several schedulers becomes the one that schedules.

@@ -29,14 +29,12 @@ mod in_tree;
 mod merge;
 mod point;
 
-mod duration;
 mod error;
 mod fields;
 mod names;
 
 pub use build::ProvidedPlugin;
 pub use changes::Change;
-pub use duration::parse_duration;
 pub use error::{ConfigError, Problem};
 pub use expand::PluginSets;
 pub use extender::{Extender, ExtenderTls, ManagedResource};

@@ -7,6 +7,7 @@ pub mod backoff;
 pub mod cluster_table;
 pub mod delta;
 pub mod digest;
+pub mod duration;
 pub mod intern;
 pub mod label_table;
 pub mod node;

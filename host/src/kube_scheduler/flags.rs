@@ -187,7 +187,7 @@ impl Given {
     }
 
     pub(super) fn duration(&self, name: &str) -> Option<std::time::Duration> {
-        let nanos = berth_config::parse_duration(self.text(name)?)?;
+        let nanos = berth_model::duration::parse_duration(self.text(name)?)?;
         Some(std::time::Duration::from_nanos(u64::try_from(nanos).unwrap_or(0)))
     }
 }
@@ -236,7 +236,7 @@ impl Flag {
             (_, Switch) => |text| go_bool(text).is_some(),
             (_, Number) => |text| text.parse::<i64>().is_ok(),
             (_, Fraction) => |text| text.parse::<f64>().is_ok(),
-            (_, Duration) => |text| berth_config::parse_duration(text).is_some(),
+            (_, Duration) => |text| berth_model::duration::parse_duration(text).is_some(),
         };
         let kind = self.kind;
         ValueParser::new(move |text: &str| {

@@ -1,5 +1,6 @@
 //! The plugin's args, `DynamicResourcesArgs`.
 
+use berth_model::duration::parse_duration;
 use serde::Deserialize;
 
 use super::search_time::SearchTime;
@@ -61,40 +62,10 @@ fn milliseconds(field: &'static str, text: Option<String>, default: u64) -> Resu
     duration(&text).ok_or(InvalidArgs::Duration { field, text })
 }
 
-/// A duration in the format of Go's `time.ParseDuration`, like `1m30s`, `1.5h` or `0`, in milliseconds, rounded up; `None`
-/// if it is negative or invalid.
+/// In milliseconds, rounded up; `None` if it is negative or invalid.
 fn duration(text: &str) -> Option<u64> {
-    if text == "0" {
-        return Some(0);
-    }
-    let mut rest = text.strip_prefix('+').unwrap_or(text);
-    let mut nanoseconds = 0f64;
-    if rest.is_empty() {
-        return None;
-    }
-    while !rest.is_empty() {
-        let end_of_number = rest.find(|letter: char| !letter.is_ascii_digit() && letter != '.')?;
-        let (number, with_unit) = rest.split_at(end_of_number);
-        let end_of_unit = with_unit.find(|letter: char| letter.is_ascii_digit() || letter == '.');
-        let (unit, after) = with_unit.split_at(end_of_unit.unwrap_or(with_unit.len()));
-        nanoseconds += number.parse::<f64>().ok()? * nanoseconds_of(unit)?;
-        rest = after;
-    }
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "not negative, and `as` saturates")]
-    let milliseconds = (nanoseconds / 1e6).ceil() as u64;
-    Some(milliseconds)
-}
-
-fn nanoseconds_of(unit: &str) -> Option<f64> {
-    match unit {
-        "ns" => Some(1.0),
-        "us" | "µs" | "μs" => Some(1e3),
-        "ms" => Some(1e6),
-        "s" => Some(1e9),
-        "m" => Some(60e9),
-        "h" => Some(3600e9),
-        _ => None,
-    }
+    let nanos = u64::try_from(parse_duration(text)?).ok()?;
+    Some(nanos.div_ceil(1_000_000))
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! The Permit plugins that hold a pod, until all of them allow it, one rejects it, or time runs out.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
-use berth_model::Time;
+use berth_model::{Time, duration::render_duration};
 
 /// The plugins that still hold a pod. By name, since plugins may be replaced meanwhile.
 #[derive(Debug)]
@@ -52,39 +52,8 @@ impl PermitWaits {
     /// The plugin whose time was out at `deadline`, with the reason that the pod is given.
     pub(crate) fn timed_out(&self, deadline: Time) -> Option<(Arc<str>, String)> {
         let wait = self.plugins.iter().find(|wait| wait.deadline == deadline)?;
-        let waited = go_duration(wait.timeout);
+        let waited = render_duration(Duration::from_millis(wait.timeout));
         let reason = format!("rejected due to timeout after waiting {waited} at plugin {}", wait.plugin);
         Some((Arc::clone(&wait.plugin), reason))
-    }
-}
-
-/// Milliseconds as Go prints a duration: `1m30s`, `1.5s`, `20ms`.
-fn go_duration(milliseconds: u64) -> String {
-    if milliseconds == 0 {
-        return "0s".to_owned();
-    }
-    if milliseconds < 1000 {
-        return format!("{milliseconds}ms");
-    }
-    let (minutes, rest) = (milliseconds / 60_000, milliseconds % 60_000);
-    let fraction = format!("{:03}", rest % 1000);
-    let fraction = fraction.trim_end_matches('0');
-    let point = if fraction.is_empty() { "" } else { "." };
-    let seconds = format!("{}{point}{fraction}s", rest / 1000);
-    match (minutes / 60, minutes % 60) {
-        (0, 0) => seconds,
-        (0, minutes) => format!("{minutes}m{seconds}"),
-        (hours, minutes) => format!("{hours}h{minutes}m{seconds}"),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::go_duration;
-
-    #[test]
-    fn durations_read_like_go() {
-        let texts = [0, 20, 1500, 10_000, 90_000, 900_000, 3_600_000].map(go_duration);
-        assert_eq!(texts, ["0s", "20ms", "1.5s", "10s", "1m30s", "15m0s", "1h0m0s"]);
     }
 }

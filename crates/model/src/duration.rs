@@ -1,11 +1,12 @@
-//! Durations as Kubernetes configuration files write them: `15s`, `1m30s`, `1.5h`, `-2ms`.
+//! Durations as Go, and so Kubernetes, writes them: `15s`, `1m30s`, `1.5h`, `-2ms` (Go's `time.ParseDuration`).
 //!
 //! Values are whole nanoseconds in an `i64`, negative ones included, because "must be greater than zero" is a better
 //! answer to `-5s` than "not a duration".
 
 use std::time::Duration;
 
-pub(crate) const NANOS_PER_SECOND: i64 = 1_000_000_000;
+/// Nanoseconds of a second.
+pub const NANOS_PER_SECOND: i64 = 1_000_000_000;
 const NANOS_PER_MINUTE: i64 = 60 * NANOS_PER_SECOND;
 const NANOS_PER_HOUR: i64 = 60 * NANOS_PER_MINUTE;
 
@@ -44,13 +45,15 @@ pub fn parse_duration(text: &str) -> Option<i64> {
     Some(if negative { -nanos } else { nanos })
 }
 
-/// A duration that was validated not to be negative.
-pub(crate) fn from_nanos(nanos: i64) -> Duration {
+/// A duration of so many nanoseconds; zero if it is negative.
+#[must_use]
+pub fn from_nanos(nanos: i64) -> Duration {
     Duration::from_nanos(u64::try_from(nanos).unwrap_or(0))
 }
 
 /// The spelling that Kubernetes uses: `10m0s`, `1.5s`, `300ms`.
-pub(crate) fn render_duration(duration: Duration) -> String {
+#[must_use]
+pub fn render_duration(duration: Duration) -> String {
     let seconds = duration.as_secs();
     let nanos = duration.subsec_nanos();
     if seconds == 0 {
