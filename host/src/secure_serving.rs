@@ -186,7 +186,9 @@ impl SecureServing {
                 *tls.write().unwrap_or_else(PoisonError::into_inner) = read;
                 info!("using the new certificates");
             }
-            Err(error) => warn!(reason = format!("{error:#}"), "failed to load new certificates; keeping the previous ones"),
+            Err(error) => {
+                warn!(reason = format!("{error:#}"), "failed to load new certificates; keeping the previous ones")
+            }
         };
         let watch = file_watch::watch(files, changed);
         watch.inspect_err(|error| warn!(%error, "cannot watch the certificate files; a change needs a restart")).ok()

@@ -267,9 +267,7 @@ impl Watching {
         let without = dispensable_for.join(", ");
         warn!(
             kind = kind.plural,
-            rule,
-            without,
-            "scheduling without this kind; pods that need a plugin which reads it stay pending"
+            rule, without, "scheduling without this kind; pods that need a plugin which reads it stay pending"
         );
         let reason = format!("the scheduler may not list {}, its ClusterRole lacks {rule}", kind.plural);
         Some(Event::KindUnlisted { kind: object_kind, unlisted: UnlistedKind { reason, dispensable_for } })

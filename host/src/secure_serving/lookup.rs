@@ -27,7 +27,10 @@ pub(super) async fn add_authorities(serving: &mut SecureServing) -> Result<()> {
         }
         Err(error) => {
             let reason = chain(&error);
-            warn!(reason, "cannot look up certificate authorities; callers are authenticated by the flags' certificates and by tokens");
+            warn!(
+                reason,
+                "cannot look up certificate authorities; callers are authenticated by the flags' certificates and by tokens"
+            );
             return Ok(());
         }
     };

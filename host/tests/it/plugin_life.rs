@@ -328,7 +328,9 @@ async fn a_pod_over_which_a_plugin_faults_waits_alone() {
     {
         bench.scheduler.until("/metrics", |text| text.contains(metric)).await;
     }
-    for line in ["a plugin faulted", "is being restarted after a fault", "plugin keeps faulting; holding the pods of one owner"] {
+    for line in
+        ["a plugin faulted", "is being restarted after a fault", "plugin keeps faulting; holding the pods of one owner"]
+    {
         bench.scheduler.process.line(line).await;
     }
 }

@@ -52,7 +52,7 @@ const RULES: &[Rule] = &[
     rule("berth-cluster", &["berth-model"], KUBERNETES),
     rule("berth-provenance", &["berth-model"], &["hyper", "tokio"]),
     rule("berth-faults", &[], &["axum", "hyper", "tokio"]),
-    rule("berth-sandbox", &["berth-faults"], &["axum", "hyper", "k8s-openapi", "tokio"]),
+    rule("berth-sandbox", &["berth-faults", "berth-model"], &["axum", "hyper", "k8s-openapi", "tokio"]),
     rule("berth-plugin-builder", &[], &[]),
     rule("berth-components", &[], &[]),
     rule(

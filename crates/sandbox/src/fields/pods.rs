@@ -1,9 +1,9 @@
 //! Facts about a pod that follow from its fields.
 
+use berth_model::quantity::Quantity;
 use serde_json::Value;
 
 use super::json::{is_being_deleted, items, text};
-use super::quantity::Quantity;
 
 /// The resources that the class depends on.
 const QOS_RESOURCES: [&str; 2] = ["cpu", "memory"];
@@ -12,7 +12,9 @@ const QOS_RESOURCES: [&str; 2] = ["cpu", "memory"];
 pub(crate) fn qos_class(pod: &Value) -> &'static str {
     let containers = containers(pod, &["containers", "initContainers"]);
     let amount = |container: &Value, side: &str, resource: &str| {
-        Quantity::parse(text(container, &format!("/resources/{side}/{resource}")))
+        text(container, &format!("/resources/{side}/{resource}"))
+            .parse::<Quantity>()
+            .ok()
             .filter(|quantity| !quantity.is_zero())
     };
     let mut any = false;

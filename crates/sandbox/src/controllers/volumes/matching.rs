@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
+use berth_model::quantity::Quantity;
 use serde_json::{Value, json};
 
 use super::annotations::CLASS_ANNOTATION;
 use crate::controllers::collections::{STORAGE_CLASSES, VOLUMES};
 use crate::fields::json::{annotation, is_being_deleted, items, text};
-use crate::fields::quantity::Quantity;
 use crate::selectors::spec_selector;
 use crate::state::ClusterState;
 use crate::storage::{Object, key};
@@ -97,12 +97,12 @@ pub(super) fn best(state: &ClusterState, claim: &Object, delayed: bool) -> Optio
 }
 
 fn is_large_enough(volume: &Value, claim: &Value) -> bool {
-    let wanted = Quantity::parse(text(claim, "/spec/resources/requests/storage"));
+    let wanted = text(claim, "/spec/resources/requests/storage").parse::<Quantity>().ok();
     wanted.is_none_or(|wanted| capacity(volume).is_some_and(|size| size >= wanted))
 }
 
 fn capacity(volume: &Value) -> Option<Quantity> {
-    Quantity::parse(text(volume, "/spec/capacity/storage"))
+    text(volume, "/spec/capacity/storage").parse().ok()
 }
 
 fn has_modes(volume: &Value, claim: &Value) -> bool {

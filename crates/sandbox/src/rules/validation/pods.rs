@@ -2,13 +2,13 @@
 
 use std::collections::HashSet;
 
+use berth_model::quantity::Quantity;
 use serde_json::Value;
 
 use crate::fields::FieldError;
 use crate::fields::json::{as_map, child_mut, items, text};
 use crate::fields::names::{check_labels, label_errors, qualified_name_errors};
 use crate::fields::pods::containers;
-use crate::fields::quantity::Quantity;
 
 const CLOSED: &str = "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)";
 
@@ -126,7 +126,7 @@ fn check_resources(path: &str, container: &Value, errors: &mut Vec<FieldError>) 
     let requests = container.pointer("/resources/requests").and_then(Value::as_object);
     for (resource, request) in requests.into_iter().flatten() {
         let limit = container.pointer("/resources/limits").and_then(|limits| limits.get(resource));
-        let amount = |value: Option<&Value>| value.and_then(Value::as_str).and_then(Quantity::parse);
+        let amount = |value: Option<&Value>| value.and_then(Value::as_str)?.parse::<Quantity>().ok();
         if let (Some(requested), Some(allowed)) = (amount(Some(request)), amount(limit))
             && requested > allowed
         {
