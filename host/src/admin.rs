@@ -22,10 +22,10 @@ use crate::{
     secure_serving::RequestUser,
 };
 
-/// Who came over the socket, where nobody gives a name.
+/// The user of an order over the socket that names none.
 const LOCAL: &str = "local";
 
-/// The routes. Whoever reaches them may give orders.
+/// The routes. A client that reaches them may give orders.
 pub(crate) fn routes(supervisor: mpsc::Sender<Message>) -> Router {
     Router::new()
         .route("/admin/plugins", get(list))
@@ -34,7 +34,7 @@ pub(crate) fn routes(supervisor: mpsc::Sender<Message>) -> Router {
         .with_state(supervisor)
 }
 
-/// The routes where nobody may give orders.
+/// The routes without orders.
 pub(crate) fn refusing_routes() -> Router {
     Router::new().route("/admin/{*rest}", any(elsewhere))
 }

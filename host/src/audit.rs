@@ -217,7 +217,7 @@ impl AuditLog {
                 let entry = match command {
                     Command::Write(entry) => entry,
                     Command::Flush(done) => {
-                        // Whoever waited may have left.
+                        // The caller may have left.
                         let _ = done.send(());
                         continue;
                     }

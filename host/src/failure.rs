@@ -21,10 +21,10 @@ impl std::error::Error for Usage {}
 /// Writes the message and picks the exit code.
 pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
     if error.chain().any(is_broken_pipe) {
-        // Whoever read the output has seen enough.
+        // The reader of the output has seen enough.
         return ExitCode::SUCCESS;
     }
-    // A closed standard error leaves nobody to tell.
+    // With standard error closed there is no place to write to.
     let _ = writeln!(io::stderr(), "error: {error:#}");
     if error.is::<Usage>() { ExitCode::from(2) } else { ExitCode::FAILURE }
 }

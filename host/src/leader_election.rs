@@ -20,7 +20,7 @@ pub(crate) struct Election(Option<Elector>);
 /// When watching and scheduling may begin.
 #[derive(Debug)]
 pub(crate) enum Turn {
-    /// At once: nobody else schedules.
+    /// At once: there is no other scheduler.
     Now,
     /// Watching at once; the election waits for the lists, and scheduling for the election.
     Elected { leadership: Leadership, listed: Option<oneshot::Sender<()>> },
@@ -113,7 +113,7 @@ impl Turn {
         }
     }
 
-    /// Whether others may have scheduled since the lists were made: a watch may be late, and the lists are wanted anew.
+    /// Whether others may have scheduled since the lists were made: a watch may be late, and the lists are wanted again.
     pub(crate) fn follows_others(&self) -> bool {
         match self {
             Self::Now | Self::WatchingElected { .. } => false,

@@ -50,7 +50,7 @@ const REVIEWS: [Row; 2] = [
 /// How the endpoints are served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Serving {
-    /// Over plain HTTP, where nobody is asked who calls, or not at all.
+    /// Over plain HTTP, without authentication, or not at all.
     Http,
     /// As `berth kube-scheduler` serves them: the cluster says who calls, and whose certificates count.
     Https,

@@ -54,7 +54,7 @@ async fn serve(arguments: options::Sandbox) -> Result<()> {
         sandbox.url(),
         arguments.nodes
     );
-    // A server goes on serving when nobody reads what it says.
+    // A server goes on serving when its output is not read.
     let _ = io::stdout().lock().write_all(text.as_bytes());
     match session {
         Some(session) => session.run_until(until_told_to_stop()).await?,

@@ -1,6 +1,6 @@
 //! `cargo xtask dist`: `berth` as users get it, in one file.
 //!
-//! A release build without line tables and names of functions: whoever wants them in backtraces and CPU profiles takes what
+//! A release build without line tables and names of functions: a user who wants them in backtraces and CPU profiles takes what
 //! `cargo build --release` makes. The program then compiles its own components for all processors that it supports, and
 //! appends them to a copy of itself, so that a machine that never ran it need not compile them for `--execution wasm`.
 

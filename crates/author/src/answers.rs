@@ -44,7 +44,7 @@ pub struct PluginAnswers {
     /// What the queueing hint says of the step's event.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hint: Option<Hint>,
-    /// Effects that the plugin was not granted, each as the pod would be told of it. A file of cases cannot expect them.
+    /// Effects that the plugin was not granted, in the words of the pod's condition. A file of cases cannot expect them.
     #[serde(skip)]
     pub refused: Vec<String>,
 }

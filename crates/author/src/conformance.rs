@@ -1,6 +1,6 @@
 //! Whether a plugin does what the contract asks of every plugin: `berth plugin verify`.
 //!
-//! Whoever calls a component checks the length, range and subset of each answer, so mistakes in these show here as failed
+//! The caller of a component checks the length, range and subset of each answer, so mistakes in these show here as failed
 //! calls. The properties here are about several calls.
 
 use berth_framework::{PluginFactory, Point, Status};

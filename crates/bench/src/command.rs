@@ -350,7 +350,7 @@ impl Progress {
 
     fn write(&self, text: &str) {
         if self.is_terminal {
-            // Whoever cannot see it misses nothing.
+            // The output is complete without it.
             let _ = write!(io::stderr(), "\r{text}\x1b[K");
         }
     }

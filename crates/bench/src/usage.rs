@@ -1,4 +1,4 @@
-//! What a process has used, from /proc. Where the kernel does not tell, nobody knows.
+//! What a process has used, from /proc; nothing where the kernel does not say.
 
 use std::{collections::BTreeMap, fs, path::Path, time::Duration};
 
@@ -38,7 +38,7 @@ pub fn peak_memory(process: &str) -> Option<u64> {
     Some(peak.trim().trim_end_matches(" kB").trim().parse::<u64>().ok()? * 1024)
 }
 
-/// From here on [`peak_memory`] of this process counts anew. If the kernel does not do that, the figure is too large.
+/// From here on [`peak_memory`] of this process counts again. If the kernel does not do that, the figure is too large.
 pub fn forget_peak() {
     let _ = fs::write("/proc/self/clear_refs", "5");
 }

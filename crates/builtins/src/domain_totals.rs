@@ -1,7 +1,7 @@
 //! What the pods on nodes add up to in each topology domain, kept up to date while pods come and go.
 //!
 //! A sum over all nodes costs a cycle microseconds for each thousand of them, and between two cycles one node changes. So
-//! whoever counts pods by node keeps the totals of the topologies that were asked for last ([`KeptTotals`]), as long as
+//! a rule that counts pods by node keeps the totals of the topologies that were asked for last ([`KeptTotals`]), as long as
 //! they are worth their memory.
 
 use std::sync::Arc;

@@ -3,7 +3,7 @@
 //!
 //! Domains are numbered per key, so a sum over domains is an array. The numbers hold until a node's value under the key
 //! changes. [`Topologies`] notices that: while no label of any node changes it compares one version a call, otherwise it
-//! compares the key's label column and numbers the domains anew only if the column differs.
+//! compares the key's label column and numbers the domains again only if the column differs.
 
 use std::sync::Arc;
 

@@ -3,7 +3,7 @@
 /// Numbers from 0 on, each held by one owner at a time.
 #[derive(Debug, Default)]
 pub(crate) struct Slots {
-    /// Numbers below `n_used` that nobody holds.
+    /// Numbers below `n_used` that are free.
     free: Vec<u32>,
     n_used: u32,
 }

@@ -15,7 +15,7 @@ use crate::{api_error::Failure, object::version_path, request, write::WriteError
 /// The longest that a server may take to list the kinds of a group.
 const DISCOVERY_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A kind of object. Whoever knows a kind by one of its names only may leave the other empty: [`Kinds::resolve`] fills
+/// A kind of object. One of its names may be empty: [`Kinds::resolve`] fills
 /// it in.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct KindRef {

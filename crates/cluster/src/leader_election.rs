@@ -2,10 +2,10 @@
 //!
 //! Candidates write the Lease as client-go's `tools/leaderelection` does, so replicas of kube-scheduler and of this one
 //! can compete for the same Lease. `candidate` decides what may be written; here it is read and written, every write on
-//! condition that nobody wrote in between.
+//! condition that no other candidate wrote in between.
 //!
 //! A leader that could not renew for the renew deadline, or that sees another holder, has lost, and there is no way
-//! back: whoever works for it must stop before the Lease runs out. The deadline counts from the start of the last write
+//! back: its work must stop before the Lease runs out. The deadline counts from the start of the last write
 //! that succeeded, which is before any other candidate can have seen it.
 
 use std::time::Duration;
@@ -85,7 +85,7 @@ pub struct Elector {
     task: JoinHandle<()>,
 }
 
-/// How a candidate stands, for whoever wants to know.
+/// How a candidate stands.
 #[derive(Clone, Debug)]
 pub struct Leadership {
     standing: watch::Receiver<Standing>,
@@ -232,7 +232,7 @@ impl Election {
                 Err(_) => break LeadershipLost::NotRenewed { lease, deadline: self.settings.renew_deadline },
             }
         };
-        // Whoever works for this candidate hears of it before anything else is tried.
+        // The work of this candidate stops before anything else is tried.
         self.standing.send_replace(Standing::Lost(reason));
         drop(self.tell("stopped leading"));
     }
@@ -265,7 +265,7 @@ impl Election {
         }
     }
 
-    /// Reads and writes the Lease once. A leader writes without reading, as long as nobody else wrote.
+    /// Reads and writes the Lease once. A leader writes without reading, as long as no other candidate wrote.
     async fn attempt(&mut self) -> Result<Attempt, AttemptError> {
         let began = Instant::now();
         let time = clock::micros(clock::now());
@@ -333,7 +333,7 @@ impl Election {
     }
 
     async fn release(&mut self) -> Result<(), AttemptError> {
-        // A renewal may have been broken off, so nobody knows what was written last.
+        // A renewal may have been broken off, so what was written last is not known.
         let Some(lease) = self.read().await? else { return Ok(()) };
         let found = record(&lease);
         if found.holder_identity != self.settings.identity {
@@ -418,7 +418,7 @@ impl Election {
     }
 }
 
-/// A Lease without a readable record counts as one that nobody holds, as it does for client-go.
+/// A Lease without a readable record counts as free, as it does for client-go.
 fn record(lease: &Value) -> LeaseRecord {
     serde_json::from_value(lease["spec"].clone()).unwrap_or_default()
 }

@@ -52,7 +52,7 @@ impl Throttle {
         self.wait().await;
     }
 
-    /// Waits until one more request may be sent. Whoever came first goes first.
+    /// Waits until one more request may be sent. Requests go in the order in which they came.
     pub(crate) async fn wait(&self) {
         let (turn, slack) = {
             let mut pace = self.pace.lock().await;

@@ -16,7 +16,7 @@ pub struct AccessReviewer {
     client: Client,
 }
 
-/// Whom a token belongs to.
+/// The user that a token belongs to.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Caller(UserInfo);
 
@@ -51,12 +51,12 @@ impl std::fmt::Debug for AccessReviewer {
     }
 }
 
-/// The group of everybody whom some authenticator knows, and that of the others.
+/// The groups of authenticated and of unauthenticated users.
 const AUTHENTICATED: &str = "system:authenticated";
 const UNAUTHENTICATED: &str = "system:unauthenticated";
 
 impl Caller {
-    /// Somebody who was authenticated otherwise than by the API server.
+    /// A user that another authenticator than the API server knows.
     #[must_use]
     pub fn named(name: String, mut groups: Vec<String>) -> Self {
         groups.push(AUTHENTICATED.to_owned());
@@ -115,7 +115,7 @@ impl AccessReviewer {
         Ok(object.data.unwrap_or_default())
     }
 
-    /// Whom the token belongs to; `None` when it is not valid.
+    /// The user that the token belongs to; `None` when it is not valid.
     ///
     /// # Errors
     /// The API server cannot be asked.

@@ -111,7 +111,7 @@ pub(crate) fn rule(group: &str, resource: &str, name: &str, verbs: &[&str]) -> S
 /// Asks for the server's version and time.
 ///
 /// # Errors
-/// Nobody answers, or not as an API server does.
+/// There is no answer, or not one of an API server.
 pub async fn server_info(client: &Client) -> Result<ServerInfo, ServerInfoError> {
     let failed = |failure: Failure| ServerInfoError { reason: failure.to_string() };
     let request = Request::get("/version").body(Body::empty());

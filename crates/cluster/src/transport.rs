@@ -53,7 +53,7 @@ const KEEP_ALIVE_AFTER: Duration = Duration::from_secs(30);
 const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(5);
 const KEEP_ALIVE_RETRIES: u32 = 3;
 
-/// How long what was sent may stay unacknowledged. While it is, nobody asks whether the connection still stands.
+/// How long what was sent may stay unacknowledged. Meanwhile the connection is not probed.
 #[cfg(target_os = "linux")]
 const UNACKNOWLEDGED: Duration = Duration::from_secs(45);
 

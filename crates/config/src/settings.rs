@@ -71,7 +71,7 @@ pub struct Overrides {
     pub fields: Map<String, Value>,
 }
 
-/// As which program the scheduler was called. The two differ in what holds where nobody says anything.
+/// As which program the scheduler was called. The two differ in their defaults.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Program {
     /// Takes kube-scheduler's place: serves `default-scheduler`, under kube-scheduler's Lease.
@@ -121,7 +121,7 @@ impl Settings {
             .map_err(|source| ConfigError::Syntax { file: file_name.to_owned(), source: Box::new(source) })?;
         let problems = Problems::default();
         read_identity(&Fields::new("", Some(&document), &problems));
-        // A document of another kind would be reported as a list of unknown fields, which helps nobody.
+        // A document of another kind would be reported as a list of unknown fields, which does not help.
         problems.settle(file_name)?;
         lay_over(&mut document, &overrides.fields);
         Self::read_document(file_name, &document, overrides, catalogue)
@@ -234,7 +234,7 @@ impl ClientConnection {
     }
 }
 
-/// The name of the Lease where nobody gives one.
+/// The default name of the Lease.
 fn lease_name(program: Program, profiles: &[Profile]) -> &'static str {
     let is_default = |profile: &Profile| profile.scheduler_name == DEFAULT_SCHEDULER_NAME;
     match program {

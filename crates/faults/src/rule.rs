@@ -89,7 +89,7 @@ pub enum Fault {
     },
     /// Events of a watch come twice.
     DuplicateEvents {},
-    /// Nobody is there: connections are closed without an answer, open watches are cut.
+    /// The server is away: connections are closed without an answer, open watches are cut.
     Outage {},
 }
 

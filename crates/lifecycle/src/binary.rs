@@ -4,7 +4,7 @@ use berth_model::{BinaryId, Digest};
 
 /// What a caller's handle on a binary must be able to tell.
 pub trait CountCalls {
-    /// How often all instances of the binary were called; 0 for native code, which nobody counts.
+    /// How often all instances of the binary were called; 0 for native code, which is not counted.
     fn n_calls(&self) -> u64;
 }
 
@@ -26,9 +26,9 @@ pub enum Service<B> {
     Embedded(Component<B>),
     /// A file of the plugins directory.
     Directory(Component<B>),
-    /// Nobody, and pods are scheduled without the plugin; with the reason.
+    /// No binary, and pods are scheduled without the plugin; with the reason.
     Pass(String),
-    /// Nobody, and pods wait; with the reason.
+    /// No binary, and pods wait; with the reason.
     Hold(String),
 }
 

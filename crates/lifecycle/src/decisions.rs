@@ -77,7 +77,7 @@ pub enum PluginNoticeKind {
     },
     /// A new binary's probation is over.
     ProbationOver,
-    /// Nobody serves any more, or not yet.
+    /// No binary serves any more, or not yet.
     NotServed {
         /// Names the plugin.
         reason: String,

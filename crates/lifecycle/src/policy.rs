@@ -26,7 +26,7 @@ pub trait OperatorPolicy {
 /// What holds for one plugin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PluginPolicy {
-    /// What becomes of pods while nobody serves.
+    /// What happens to pods while no binary serves.
     pub failure_policy: FailurePolicy,
     /// When a component that faults is taken out of service.
     pub quarantine: Quarantine,
@@ -35,7 +35,7 @@ pub struct PluginPolicy {
 }
 
 impl PluginPolicy {
-    /// Nobody serves, for this reason.
+    /// No binary serves, for this reason.
     pub(crate) fn nobody<B>(&self, reason: String) -> Service<B> {
         match self.failure_policy {
             FailurePolicy::Fail => Service::Hold(reason),

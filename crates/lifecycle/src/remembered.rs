@@ -1,6 +1,6 @@
 //! What of a plugin outlasts the process: an operator's order, a quarantine, and a binary that failed.
 //!
-//! Everything else is found out anew at the start: which files there are, and whether they may serve.
+//! Everything else is found out again at each start: which files there are, and whether they may serve.
 
 use berth_model::{Digest, Time};
 

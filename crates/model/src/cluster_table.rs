@@ -295,7 +295,7 @@ impl ClusterTable {
         }
     }
 
-    /// Makes a row for a node, or writes it anew, with all that the node says of itself. For tables without replicas:
+    /// Makes a row for a node, or writes it again, with all that the node says of itself. For tables without replicas:
     /// which columns changed is not told.
     pub fn set_node(&mut self, idx: NodeIdx, node: &Node) {
         self.add_node(idx);
@@ -512,7 +512,7 @@ impl ClusterTable {
         (self.generation, self.symbols_position) = (delta.generation, delta.symbols_position);
     }
 
-    /// Empties everything but the symbols. Journals and versions go on, so that whoever follows one notices.
+    /// Empties everything but the symbols. Journals and versions go on, so that a follower notices.
     fn forget(&mut self) {
         let (symbols, mut pods) = (std::mem::take(&mut self.symbols), std::mem::take(&mut self.pods));
         let (mut objects, mut labels) = (std::mem::take(&mut self.objects), std::mem::take(&mut self.labels));

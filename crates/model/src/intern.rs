@@ -145,7 +145,7 @@ fn taint_effect(effect: &str) -> Option<TaintEffect> {
     }
 }
 
-/// A taint of unknown effect keeps nobody away.
+/// A taint of unknown effect keeps no pod away.
 fn taint(taint: &api::Taint, symbols: &mut Interning<'_>) -> Option<Taint> {
     let effect = taint_effect(&taint.effect)?;
     Some(Taint { key: symbols.intern(&taint.key), value: symbols.intern(&taint.value), effect })

@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 
 use crate::delta::ObjectChange;
 
-/// How many changes of one kind a view may miss before it must decode everything anew.
+/// How many changes of one kind a view may miss before it must decode everything again.
 const JOURNAL_CAPACITY: usize = 4096;
 
 /// By namespace (empty for kinds without namespaces), then name.
@@ -59,7 +59,7 @@ impl StoredObject {
             return Ok(decoded);
         }
         let decoded: Arc<T> = Arc::new(serde_json::from_slice(&self.json)?);
-        // A value of another type stays: whoever wants two types of one kind decodes twice.
+        // A value of another type stays: two types of one kind are decoded twice.
         let kept: &Arc<dyn Any + Send + Sync> = self.decoded.get_or_init(|| decoded.clone());
         Ok(Arc::clone(kept).downcast().unwrap_or(decoded))
     }
@@ -97,7 +97,7 @@ impl ObjectTable {
         objects.position += 1;
     }
 
-    /// Empties the table; views decode everything anew.
+    /// Empties the table; views decode everything again.
     pub(crate) fn clear(&mut self) {
         for objects in self.kinds.values_mut().flat_map(BTreeMap::values_mut) {
             let position = objects.position + 1;

@@ -6,7 +6,7 @@ use crate::{pod::Pod, symbols::Symbols};
 
 /// The controller that a pod belongs to, or the pod itself if it has none: pods of one id were made from one template.
 ///
-/// The namespace is a part of it, as whoever creates a pod may write any owner into it. Cloning it is cheap.
+/// The namespace is a part of it, as a user who creates a pod may write any owner into it. Cloning it is cheap.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct OwnerId(Arc<str>);
 

@@ -30,7 +30,7 @@ pub struct PodChange {
     pub sign: i32,
 }
 
-/// How many changes a rule may miss before it must count anew.
+/// How many changes a rule may miss before it must count again.
 const JOURNAL_CAPACITY: usize = 4096;
 
 /// All pods on nodes, assumed ones included.
@@ -109,7 +109,7 @@ impl PodTable {
         self.record(PodChange { pod, node, sign: -1 });
     }
 
-    /// Empties the table. Whoever followed the journal must count anew.
+    /// Empties the table. A rule that followed the journal must count again.
     pub(crate) fn clear(&mut self) {
         let position = self.position + 1;
         *self = Self { position, first: position, ..Self::default() };

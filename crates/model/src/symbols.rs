@@ -1,7 +1,7 @@
 //! Interned strings.
 //!
 //! The host owns one table and announces each symbol to the replicas before its first use. The pods and nodes that were
-//! interned keep their symbols in use ([`Uses`]). Once most symbols are in nobody's use, they are freed bit by bit: the
+//! interned keep their symbols in use ([`Uses`]). Once most symbols are unused, they are freed bit by bit: the
 //! replicas are told, and the number is given to another string later. A fixed prefix of well-known names has the same
 //! symbols in every table, for ever and without being announced.
 
@@ -312,7 +312,7 @@ impl Symbols {
         self.note(sym);
     }
 
-    /// The symbol of a string; if it is new, nobody uses it yet.
+    /// The symbol of a string; a new one is not used yet.
     fn enter(&mut self, text: &str) -> Sym {
         if text.len() > MAX_TEXT_BYTES {
             return self.enter(&stand_in(text));

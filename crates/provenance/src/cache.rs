@@ -1,7 +1,7 @@
 //! What was pulled, on disk: blobs by their digest, and what each reference named when it was last asked for.
 //!
 //! Nothing in it is believed: a blob is hashed each time it is read, and one that is not what its name says is deleted.
-//! Signatures are judged anew. What a tag named is the one thing that cannot be checked, so the directory is closed to
+//! Signatures are judged again. What a tag named is the one thing that cannot be checked, so the directory is closed to
 //! other users.
 
 use std::{
@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{artifact::digest_of, reference::Reference, signature::Signatures};
 
-/// What nobody has used for so long may go.
+/// What was not used for so long is deleted.
 const UNUSED: Duration = Duration::from_secs(7 * 24 * 3600);
 
 /// A directory of its own.
@@ -102,7 +102,7 @@ impl Cache {
         self.write(&self.reference_file(reference), &text)
     }
 
-    /// Deletes what none of these references needs and nobody has used for a week: other processes may share the cache.
+    /// Deletes what none of these references needs and what was not used for a week: other processes may share the cache.
     ///
     /// # Errors
     /// The directory cannot be read.
@@ -125,7 +125,7 @@ impl Cache {
         Ok(())
     }
 
-    /// Whole or not at all, whoever else writes the same file.
+    /// Whole or not at all, even if other processes write the same file.
     fn write(&self, file: &Path, bytes: &[u8]) -> Result<(), CacheError> {
         let temporary = file.with_extension(format!("{:016x}.part", fastrand::u64(..)));
         let write = || {

@@ -37,7 +37,7 @@ const ALGORITHMS: &[&dyn SignatureVerificationAlgorithm] = &[
     ring::ED25519,
 ];
 
-/// Whom a deployment of sigstore trusts.
+/// The authorities that a deployment of sigstore trusts.
 #[derive(Clone, PartialEq, Eq)]
 pub struct KeylessRoots {
     certificates: Vec<CertificateDer<'static>>,

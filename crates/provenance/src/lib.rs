@@ -5,7 +5,7 @@
 //! whose signatures each source needs, and [`Policy::decide`] is the one place where a binary is let in or refused.
 //!
 //! Deliberately absent: what a component is and how it runs, and when it is pulled again but for the arithmetic of
-//! [`PullSchedule`]. Whoever can write to a registry, a mirror or the cache is not trusted: what they send is bounded in
+//! [`PullSchedule`]. Registries, mirrors and the cache are not trusted: what they send is bounded in
 //! size and time, and compared with digests and signatures.
 
 mod artifact;

@@ -1,4 +1,4 @@
-//! Who must have signed what comes from where, and what follows if nobody did.
+//! Which signer must have signed what comes from which source, and what follows without such a signature.
 //!
 //! Two steps, so that a change of the policy can be judged without the bytes: [`Policy::examine`] finds out which of the
 //! signers that a source asks for signed a binary, [`Policy::decide`] lets it in or refuses it.
@@ -89,7 +89,7 @@ pub enum Trust {
     NotAsked,
     /// These signed.
     Signed(Vec<String>),
-    /// Nobody did, and `unsigned` lets it run.
+    /// No such signer did, and `unsigned` lets it run.
     Tolerated { unsigned: Unsigned, reason: String },
 }
 
@@ -210,7 +210,7 @@ impl fmt::Display for Source {
     }
 }
 
-/// Why a signature is nobody's.
+/// Why a signature does not count.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 enum Fault {
     #[error(transparent)]

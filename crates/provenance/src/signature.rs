@@ -39,7 +39,7 @@ pub(crate) const MAX_SIGNATURES: usize = 16;
 /// Of one signature with all that belongs to it.
 pub(crate) const MAX_SIGNATURE_BYTES: u64 = 1 << 20;
 
-/// The signatures that came with a binary. Nobody has checked them.
+/// The signatures that came with a binary, unchecked.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Signatures(Vec<Signature>);
 
@@ -84,7 +84,7 @@ pub(crate) struct Subject<'a> {
     pub manifest: Option<Digest>,
 }
 
-/// What must have been signed, by whom and when.
+/// What must have been signed, by which signer and when.
 #[derive(Debug)]
 pub(crate) struct Claim<'a> {
     pub message: std::borrow::Cow<'a, [u8]>,

@@ -30,7 +30,7 @@ pub(crate) struct Pool {
     pods: BTreeMap<Arrival, GroupId>,
     groups: FxHashMap<GroupId, Group>,
     by_shape: FxHashMap<u64, Vec<GroupId>>,
-    /// An event is looked at only for those whom it may concern.
+    /// An event is only looked at for the pods that it may concern.
     by_rejector: FxHashMap<Arc<str>, BTreeSet<GroupId>>,
     n_groups: GroupId,
 }

@@ -29,7 +29,7 @@ impl GateFailures {
         self.new.push((uid.clone(), status));
     }
 
-    /// The pod's failed attempt is told of instead.
+    /// The pod's failed attempt is reported instead.
     pub(crate) fn leave_untold(&mut self, uid: &PodUid) {
         self.new.retain(|(other, _)| other != uid);
     }

@@ -75,7 +75,7 @@ impl Swaps {
         is_replaced
     }
 
-    /// These instances serve nobody any more.
+    /// These instances no longer serve any profile.
     pub(crate) fn retire(&mut self, plugins: impl IntoIterator<Item = Box<dyn Plugin>>) {
         self.retired.extend(plugins);
     }

@@ -3,7 +3,7 @@
 //! wasmtime trusts an artefact as it trusts itself: one that was tampered with runs as native code in the scheduler. So
 //! artefacts live in a directory that only this user can enter, only files of this user are read, and each begins with
 //! a MAC (HMAC-SHA-256) over its content, the component's digest and the engine's settings: a torn, renamed or stale file,
-//! or one that came from elsewhere, is compiled anew instead of loaded. The key is made with the directory and stays
+//! or one that came from elsewhere, is compiled again instead of loaded. The key is made with the directory and stays
 //! there. The directory takes no more than a given size: what was used longest ago goes first.
 
 use std::{
@@ -106,7 +106,7 @@ impl Artefacts {
         // What is used stays longest. A directory that may be read alone still serves.
         let _ = file.set_modified(SystemTime::now());
         #[expect(unsafe_code, reason = "this user wrote these bytes, as their MAC shows")]
-        // SAFETY: the bytes came from the compiler by way of `store`: the file is ours, in a directory that nobody else
+        // SAFETY: the bytes came from the compiler by way of `store`: the file is ours, in a directory that no other user
         // can enter, and the MAC, whose key lies there too, covers the content as it is in memory here.
         let component = unsafe { Component::deserialize(engine, artefact) };
         component.inspect_err(|error| tracing::debug!("a compiled plugin does not fit this engine: {error}")).ok()

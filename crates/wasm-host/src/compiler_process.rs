@@ -1,7 +1,7 @@
-//! Compiling bytes that nobody vouches for in a process of its own, whose processor time and memory are bounded.
+//! Compiling untrusted bytes in a process of its own, whose processor time and memory are bounded.
 //!
 //! A component of a few megabytes can keep a compiler busy for minutes or have it use gigabytes. In the scheduler's own
-//! process that would take the memory of the scheduler; here it costs the one file. The program starts itself anew with
+//! process that would take the memory of the scheduler; here it costs the one file. The program starts itself again with
 //! a command that calls [`compile_for_parent`]: bytes come in on standard input, the compiled component goes out on
 //! standard output, and what is wrong with the bytes on standard error.
 

@@ -6,7 +6,7 @@
 //!
 //! wasmtime trusts an artefact as it trusts itself. These are trusted as the program is, whose file they are a part of: only
 //! [`Precompiled::of_this_program`] reads any. wasmtime refuses artefacts of another version of itself or of other settings,
-//! and those for processors that can do more than this one; such components are compiled anew.
+//! and those for processors that can do more than this one; such components are compiled again.
 
 use std::{
     collections::BTreeMap,
@@ -116,7 +116,7 @@ impl Precompiled {
     pub(crate) fn load(&self, engine: &wasmtime::Engine, digest: Digest) -> Option<Component> {
         let artefact = self.bytes.get(self.artefacts.get(&digest)?.clone())?;
         #[expect(unsafe_code, reason = "these bytes are a part of this program")]
-        // SAFETY: the compiler wrote the bytes when the program was packed, and whoever can change the program's file can
+        // SAFETY: the compiler wrote the bytes when the program was packed, and a user who can change the program's file can
         // change its code as well.
         let component = unsafe { Component::deserialize(engine, artefact) };
         component.inspect_err(|error| tracing::debug!("a precompiled component does not fit this engine: {error}")).ok()

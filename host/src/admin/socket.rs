@@ -39,7 +39,7 @@ pub(crate) struct OwnersSocket {
     owner: u32,
 }
 
-/// Where the socket is if nobody says otherwise: the same for a scheduler and for `berth plugin` of one user.
+/// Where the socket is by default: the same for a scheduler and for `berth plugin` of one user.
 pub(crate) fn default_path() -> PathBuf {
     let runtime = std::env::var_os("XDG_RUNTIME_DIR").filter(|dir| !dir.is_empty()).map(PathBuf::from);
     let folder = match (runtime, own_uid()) {
@@ -50,13 +50,13 @@ pub(crate) fn default_path() -> PathBuf {
     folder.join("admin.sock")
 }
 
-/// The user whom this process runs as.
+/// The user that this process runs as.
 fn own_uid() -> Option<u32> {
     fs::metadata("/proc/self").ok().map(|it| it.uid())
 }
 
 impl OwnersSocket {
-    /// Listens at `path`, in the place of a socket on which nobody listens any more. Folders that are missing are made.
+    /// Listens at `path`, in the place of a socket without a listener. Folders that are missing are made.
     ///
     /// # Errors
     /// Somebody else listens there, others could put a socket in its place, or the file system refuses.
@@ -110,7 +110,7 @@ impl Listener for OwnersSocket {
 
 impl Drop for OwnersSocket {
     fn drop(&mut self) {
-        // Whoever starts next also takes the place of one that was left.
+        // The next scheduler also takes the place of a socket that was left.
         let _ = fs::remove_file(&self.path);
     }
 }

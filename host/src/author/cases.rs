@@ -40,7 +40,7 @@ impl Cases {
             granted.check_reads(name, manifest, None).map_err(|error| Usage(format!("{path}: {name} {error}")))?;
             grants = granted.grants();
         }
-        // Nobody waits here for the plugin, whatever its share of a scheduler's time.
+        // No scheduler waits here for the plugin, so its share of time does not matter.
         let limits = (!file.limits.is_null()).then(|| Limits { share: None, ..limits(&settings) });
         Ok(Self { file, limits, grants })
     }

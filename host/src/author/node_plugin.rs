@@ -1,4 +1,4 @@
-//! Methods of a `NodePlugin` that nobody calls: the trait has all of them, and the component what its `export!` line names.
+//! Methods of a `NodePlugin` that are never called: the trait has all of them, and the component what its `export!` line names.
 //!
 //! The sources are read as text, which is how rustfmt leaves them: an `impl` begins and ends at the first column.
 
@@ -24,7 +24,7 @@ const METHODS: [NodeMethod; 3] = [
 pub(super) fn uncalled(crate_folder: &Path, exports: impl Fn(&str) -> bool) -> Vec<String> {
     let mut warnings = Vec::new();
     for file in rust_files(&crate_folder.join("src")) {
-        // Whatever cannot be read, the compiler has told of.
+        // The compiler has reported what cannot be read.
         let Ok(text) = fs::read_to_string(&file) else { continue };
         let place = file.strip_prefix(crate_folder).unwrap_or(&file).display().to_string();
         for (line, method) in methods_of(&text).filter(|(_, method)| !exports(method.interface)) {

@@ -129,7 +129,7 @@ async fn sign_reference(reference: &Reference, key: &PrivateKey, access: &Regist
 /// Who of these signed a binary, by the names of the files of their keys.
 ///
 /// # Errors
-/// Nobody did, or a key cannot be used.
+/// No key signed it, or a key cannot be used.
 pub(super) fn signers(
     keys: &[PathBuf],
     source: &Source,

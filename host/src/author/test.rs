@@ -23,7 +23,7 @@ pub(crate) struct Test {
     /// Files of cases [default: *.cases.yaml and cases.yaml in the plugin's folder]
     cases: Vec<PathBuf>,
     /// Write the answers that the plugin gives into the files, as the expected ones. The rest of a file stays as
-    /// it is, except where answers come or go: then it is written anew, and of its comments those at the top stay
+    /// it is, except where answers come or go: then it is written again, and of its comments those at the top stay
     #[arg(long)]
     update: bool,
     /// Output for people or for programs

@@ -86,7 +86,7 @@ async fn rights(client: &Client, needed: &Rights, findings: &mut Findings) {
     }
 }
 
-/// What must be allowed, and for whom.
+/// What must be allowed, and to which user.
 fn needed(setup: Option<&Setup>) -> Rights {
     match setup {
         Some(Setup { settings, plugins }) => Rights::of_setup(settings, &plugins.inventory, Serving::Http),

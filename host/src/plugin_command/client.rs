@@ -73,7 +73,7 @@ impl AdminClient {
         Ok(Self { place: Place::Https(uri, authority.to_owned()), token: Some(token.trim().to_owned()) })
     }
 
-    /// Asks for the health of whoever serves plain HTTP there.
+    /// Asks for the health of the server of plain HTTP there.
     pub(crate) fn over_http(address: &str) -> Self {
         Self { place: Place::Http(address.to_owned()), token: None }
     }

@@ -63,7 +63,7 @@ impl PluginInventory {
         self.rules.granted(name, built_in.as_ref().map(|factory| factory.manifest()))
     }
 
-    /// What whoever serves may ask for.
+    /// What the serving binary may ask for.
     pub(crate) fn grants(&self, name: &str, service: &Service<ReadyBinary>) -> Grants {
         self.granted(name, service.id()).grants()
     }
@@ -83,7 +83,7 @@ impl PluginInventory {
         granted.check_reads(name, component.binary.factory().manifest(), built_in)
     }
 
-    /// A file that takes a built-in's name gets none of its grants, which whoever put it there may not expect.
+    /// A file that takes a built-in's name gets none of its grants, which its author may not expect.
     fn warn_of_name(&self, name: &str, component: &Component<ReadyBinary>) {
         let Some(built_in) = self.registry.built_in(name).map(ReadyBinary::factory) else { return };
         let needs = Granted::of_built_in(built_in.manifest());
@@ -183,7 +183,7 @@ impl PluginInventory {
             };
             let is_allowed_again = is_denied(&old) && !is_denied(&self.rules);
             let may_do = has_other_grants || has_other_limits || is_allowed_again;
-            // Its signatures are looked at anew, wherever it stands.
+            // Its signatures are checked again, whatever its state.
             let has_other_policy = old.provenance.policy != self.rules.provenance.policy;
             let is_back_in_directory =
                 old.provenance.sources.contains_key(&name) && !self.rules.provenance.sources.contains_key(&name);
@@ -199,7 +199,7 @@ impl PluginInventory {
                 (false, false) => Rebuild::Nothing,
             };
             let mut change = self.change(&name, rebuild);
-            // Nobody can look at the signatures of a file that is gone.
+            // The signatures of a file that is gone cannot be checked.
             change.is_fallback_forbidden |=
                 has_other_policy && matches!(self.registry.fallback(&name), Some(Fallback::Component(_)));
             decisions.add(self.registry.settings_changed(&name, change, now, &self.rules));
@@ -266,7 +266,7 @@ pub(crate) fn is_own(name: &str, binary: Option<BinaryId>) -> bool {
     }
 }
 
-/// Makes the instances of whoever serves.
+/// Makes instances of the serving binary.
 pub(crate) fn factory(plugin: &PluginName, service: &Service<ReadyBinary>) -> Arc<dyn PluginFactory> {
     match service {
         Service::Native(binary) => binary.factory(),

@@ -9,7 +9,7 @@ use berth_wasm_host::{ComponentFactory, Limits, PluginStats};
 /// Compiled and checked.
 #[derive(Clone, Debug)]
 pub(crate) enum ReadyBinary {
-    /// Linked into this program; nobody counts its calls.
+    /// Linked into this program; its calls are not counted.
     Native(Arc<dyn PluginFactory>),
     Component(Arc<ComponentFactory>, Origin),
 }

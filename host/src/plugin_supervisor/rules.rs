@@ -58,7 +58,7 @@ pub(crate) enum NotGranted {
     Events { kinds: String, versions: String },
     #[error("has a denied digest: {0} is among deniedDigests in --plugin-config")]
     Denied(Digest),
-    /// The watches drop what nobody may see, and cannot get it back while they run.
+    /// The watches drop what no plugin may see, and cannot get it back while they run.
     #[error("wants pending pods as JSON, which no plugin was granted when the scheduler started: restart it")]
     PodJsonNotKept,
 }

@@ -1,6 +1,6 @@
 //! What all binaries of each plugin counted, from the start of the process on.
 //!
-//! A binary that nobody holds any more counts nothing more: its figures are added up and it is forgotten, so that a
+//! A binary without a holder counts nothing more: its figures are added up and it is forgotten, so that a
 //! scheduler which swaps for months does not grow.
 
 use std::{collections::BTreeMap, sync::Arc};

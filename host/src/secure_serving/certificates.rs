@@ -31,10 +31,10 @@ pub(super) struct Tls {
     front_proxies: Option<Arc<dyn ClientCertVerifier>>,
 }
 
-/// Whom a connection's certificate names.
+/// The user that a connection's certificate names.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Peer {
-    /// Somebody for whom the authority of clients vouches.
+    /// A user whose certificate the clients' authority signed.
     pub(super) client: Option<Caller>,
     /// The common name of a front proxy, for which its authority vouches.
     pub(super) front_proxy: Option<String>,
@@ -72,7 +72,7 @@ impl Tls {
         Ok(Self { config: Arc::new(config), clients, front_proxies })
     }
 
-    /// Whom this chain of certificates, the client's own first, names.
+    /// The user that this chain of certificates, the client's own first, names.
     pub(super) fn peer(&self, chain: &[CertificateDer<'_>]) -> Peer {
         let Some((own, others)) = chain.split_first() else { return Peer::default() };
         let vouches = |verifier: &Option<Arc<dyn ClientCertVerifier>>| {

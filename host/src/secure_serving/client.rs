@@ -17,7 +17,7 @@ use crate::failure::Usage;
 /// Connects to the host and port of `uri`, whose certificate must come from an authority in the file, or be in it itself.
 ///
 /// # Errors
-/// The file cannot be used, nobody answers, or somebody else does.
+/// The file cannot be used, there is no answer, or another server answers.
 pub(crate) async fn connect(uri: &Uri, authority: &Path) -> Result<TlsStream<TcpStream>> {
     let unusable =
         |error: &dyn std::fmt::Display| Usage(format!("--certificate-authority {}: {error}", authority.display()));

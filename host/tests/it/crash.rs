@@ -13,7 +13,7 @@ use crate::{
 const BEFORE: usize = 200;
 /// With this many pods bound, the scheduler is in the middle of its work.
 const AT_WORK: usize = 100;
-/// Pods that nobody is there to schedule.
+/// Pods that come while no scheduler runs.
 const AFTER: usize = 100;
 const ALL: usize = BEFORE + AFTER;
 

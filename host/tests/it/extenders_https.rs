@@ -1,4 +1,4 @@
-//! HTTPS to an extender: whom it trusts, and whom Berth trusts.
+//! HTTPS to an extender: which certificates it trusts, and which ones Berth trusts.
 
 use std::{fs, net::SocketAddr, path::Path, sync::Arc};
 

@@ -43,7 +43,7 @@ impl Bench {
         Self { cluster, config: path.display().to_string() }
     }
 
-    /// Starts a replica that leads, as nobody else does.
+    /// Starts a replica that leads, as it is alone.
     async fn leader(&self) -> Scheduler {
         let replica = self.cluster.run(&["--config", &self.config]).await;
         replica.until("/metrics", |text| text.contains(LEADING)).await;

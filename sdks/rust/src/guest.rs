@@ -27,7 +27,7 @@ struct OpenCycle {
 }
 
 impl Guest {
-    /// A component that nobody has configured yet, of the plugin `P`.
+    /// A component of the plugin `P` that is not configured yet.
     #[must_use]
     pub fn new<P: Configure>() -> Self {
         Self {

@@ -9,7 +9,7 @@ use crate::bindings::shared::berth::scheduler::host;
 /// Severity of a log line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Level {
-    /// For whoever debugs the plugin.
+    /// For debugging the plugin.
     Debug,
     /// What an operator may want to know.
     Info,

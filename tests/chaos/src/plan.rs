@@ -57,7 +57,7 @@ pub(crate) const NODE_MILLI_CPU: u32 = 16_000;
 /// Pods that a node takes.
 pub(crate) const NODE_PODS: u32 = 110;
 
-/// Requests of the schedulers and of nobody else.
+/// Requests of the schedulers alone.
 const SCHEDULERS: &str = "berth/";
 
 impl Plan {

@@ -84,7 +84,7 @@ impl Replicas {
         Ok(Scheduler { process, endpoints: Endpoints::new(address), number: self.n_started })
     }
 
-    /// Kills one. Nothing happens if it is down already, or nobody leads.
+    /// Kills one. Nothing happens if it is down already, or no replica leads.
     pub(crate) fn kill(&mut self, whom: Victim, pause: Duration) {
         let index = match whom {
             Victim::Leader => self.leader(),

@@ -94,7 +94,7 @@ pub(crate) fn release(claim: &Value, pods: &[Value]) -> Vec<(String, Value)> {
     vec![(status, free), (path, json!({"metadata": {"finalizers": null}}))]
 }
 
-/// By claim: what is allocated, and for whom it is reserved.
+/// By claim: what is allocated, and for which pods it is reserved.
 pub(crate) fn outcomes(claims: &[Value]) -> BTreeMap<String, String> {
     let outcome = |claim: &Value| {
         let mut status = claim["status"].clone();

@@ -9,7 +9,7 @@ use crate::known;
 pub(crate) enum Aspect {
     /// A pod after a step: its node, nomination, conditions.
     Pod,
-    /// A claim for devices after a step: what is allocated, and for whom it is reserved.
+    /// A claim for devices after a step: what is allocated, and for which pods it is reserved.
     Claim,
     /// A volume or a claim for one after a step: its phase, and what belongs to what.
     Volume,

@@ -91,7 +91,7 @@ impl Plan {
         nodes
     }
 
-    /// A pod for a backlog: it preempts nobody, waits for no other pod, and no other has its priority.
+    /// A pod for a backlog: it preempts no pod, waits for no other pod, and no other has its priority.
     pub(crate) fn patient_pod(&mut self) -> Value {
         let features: Vec<u32> =
             POD_FEATURES.into_iter().filter(|feature| !NOT_IN_BACKLOGS.contains(feature)).collect();

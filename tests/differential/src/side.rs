@@ -57,7 +57,7 @@ pub(crate) enum Applied {
 
 impl Side {
     pub(crate) async fn start(assets: &Assets, program: Program, kind: RoundKind) -> Result<Self> {
-        // Priorities stand in the pods; there are no classes. And nobody takes finalizers off claims and volumes.
+        // Priorities stand in the pods; there are no classes. And no controller takes finalizers off claims and volumes.
         let plugins = "ServiceAccount,TaintNodesByCondition,Priority,StorageObjectInUseProtection";
         let flags = vec![format!("--disable-admission-plugins={plugins}")];
         let control_plane = ControlPlane::start(assets, Options { api_server_flags: flags, audit: true }).await?;

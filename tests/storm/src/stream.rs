@@ -145,7 +145,7 @@ async fn follow(client: Client, mut events: mpsc::Receiver<WatchEvent>, records:
         if is_new && pod.metadata.deletion_timestamp.is_none() {
             let pod = PodRef { namespace: pod.metadata.namespace, name, uid: pod.metadata.uid };
             let writer = writer.clone();
-            // A pod that stays a little longer harms nobody.
+            // A pod that stays a little longer does no harm.
             tokio::spawn(async move { drop(writer.delete_pod(&pod).await) });
         }
     }

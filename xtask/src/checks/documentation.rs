@@ -29,7 +29,7 @@ pub(super) fn check() -> Result<()> {
 /// The table that rustdoc prints for one crate.
 ///
 /// Only rustdoc is told that it may use unstable options: with the variable set for all of cargo, build scripts would look at the
-/// compiler anew, and everything be compiled again.
+/// compiler again, and everything be compiled again.
 fn coverage(name: &str) -> Result<String> {
     let rustdoc = env::current_dir()?.join(Path::new("xtask/rustdoc-unstable.sh"));
     let mut cargo = Command::new("cargo");

@@ -20,7 +20,7 @@ fn with_requests(pod: PodMaker, requests: Value) -> PodMaker {
 fn named(prefix: &str, index: usize) -> PodMaker {
     let name = format!("{prefix}-{index:05}");
     let container = json!({"name": "pause", "image": "registry.k8s.io/pause:3.10"});
-    // Without a kubelet nobody ends a grace period.
+    // Without a kubelet no grace period ends.
     let pod = pod(&name).uid(&format!("uid-{name}")).spec("terminationGracePeriodSeconds", json!(0));
     pod.spec("containers", json!([container]))
 }
@@ -45,7 +45,7 @@ pub(super) fn high_priority(prefix: &str, index: usize) -> PodMaker {
     high(with_requests(named(prefix, index), json!({"cpu": "3000m", "memory": "500Mi"})))
 }
 
-/// Fits on no node, whoever leaves it.
+/// Fits on no node, even an empty one.
 pub(super) fn too_large(prefix: &str, index: usize) -> PodMaker {
     high(with_requests(named(prefix, index), json!({"cpu": "9", "memory": "500Mi"})))
 }

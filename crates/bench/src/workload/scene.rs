@@ -60,7 +60,7 @@ impl Pods {
         Self::new(n, move |index| pods::light_pod("placed", index).on(&nodes::name(index % n_nodes)).json())
     }
 
-    /// Pods that fit on no node, whoever leaves it.
+    /// Pods that fit on no node, even an empty one.
     #[must_use]
     pub fn unschedulable(n: usize) -> Self {
         Self::new(n, |index| pods::too_large_of_low_priority("too-large", index).json())

@@ -100,7 +100,7 @@ impl ClaimTable {
         }
     }
 
-    /// Ends the allocation in flight if the claim has an allocation, whoever wrote it, or does not have it any more.
+    /// Ends the allocation in flight if the claim has an allocation, by any writer, or does not have it any more.
     fn end_in_flight(&mut self, holder: &DeviceHolder, claim: &ResourceClaim) {
         let sent = self.in_flight.get(holder).and_then(|in_flight| in_flight.sent.as_ref());
         let is_later = matches!(sent, Some(SentWrites::Changes { resource_version })

@@ -196,7 +196,7 @@ fn invalid_amounts_do_not_panic() {
 }
 
 proptest! {
-    /// What a dry run that moves nobody says of one node, an explanation says of all.
+    /// What a dry run that moves no pod says of one node, an explanation says of all.
     #[test]
     fn nodes_of_one_status_are_explained_together(
         nodes in prop::collection::vec((any::<[i64; 3]>(), any::<[i64; 3]>(), 0..3_i64, 0..3_usize), 1..150),

@@ -2,7 +2,7 @@
 //!
 //! Pods on nodes use claims, and the volume of a claim changes while the claim is being bound. The tracker therefore
 //! remembers who uses each claim, and moves the uses from one volume to another when the claim or its volume changes. It
-//! counts everything anew only if a StorageClass has changed or it has missed changes.
+//! counts everything again only if a StorageClass has changed or it has missed changes.
 
 use std::sync::Arc;
 

@@ -227,7 +227,7 @@ impl Cache {
         self.pod_slots.free(slot.0);
     }
 
-    /// Enters the pod anew, so that plugins which follow pods see its change; only if its node has a row.
+    /// Enters the pod again, so that plugins which follow pods see its change; only if its node has a row.
     fn relist(&mut self, uid: &str) {
         self.unlist(uid);
         let node = self.pods.get(uid).and_then(|cached| self.nodes.get(&cached.node)?.idx());

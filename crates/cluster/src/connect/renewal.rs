@@ -23,10 +23,10 @@ use super::{ConnectError, ConnectOptions, Connection, Environment, Origin, conne
 /// Where a pod finds its service account.
 const SERVICE_ACCOUNT_CA: &str = "/var/run/secrets/kubernetes.io/serviceaccount/ca.crt";
 
-/// How long before its end a certificate is replaced; one that is given anew with less than that is used half as long.
+/// How long before its end a certificate is replaced; one that is given again with less than that is used half as long.
 const EARLY: Duration = Duration::from_secs(60);
 
-/// What a long-lived connection is made of, to be made anew.
+/// What a long-lived connection is made of, to be made again.
 pub struct Renewal {
     options: ConnectOptions,
     /// The API server's address.

@@ -75,7 +75,7 @@ impl Poster {
         Self { sender, series: SeriesTable::new(hostname), in_flight: JoinSet::new(), n_in_flight: Arc::default() }
     }
 
-    /// How many requests are not finished, for whoever wants to know.
+    /// How many requests are not finished.
     pub(super) fn n_in_flight(&self) -> Arc<AtomicUsize> {
         Arc::clone(&self.n_in_flight)
     }
@@ -100,7 +100,7 @@ impl Poster {
                     }
                     Some(Command::Flush(done)) => {
                         self.drain().await;
-                        // Whoever asked may have stopped waiting.
+                        // The caller may have stopped waiting.
                         let _ = done.send(());
                     }
                     None => break,
@@ -145,7 +145,7 @@ impl Sender {
                 Ok(()) => return,
                 Err(failure) => failure,
             };
-            // The event that the series belongs to has expired, or was never stored: tell it anew.
+            // The event that the series belongs to has expired, or was never stored: it is written again.
             if failure.code() == Some(404) && matches!(request.action, Action::PatchSeries(_)) {
                 request.action = Action::Post;
                 continue;

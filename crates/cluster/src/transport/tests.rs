@@ -181,7 +181,7 @@ async fn a_server_with_another_name_is_not_spoken_to() {
     assert_eq!(error.as_deref(), Some("tls-server-name \"not a name\" is no name that a certificate could have"));
 }
 
-/// A watch whose server says nothing more ends, though nobody closed the connection, and the next one finds its way.
+/// A watch whose server says nothing more ends, though the connection was not closed, and the next one finds its way.
 #[tokio::test]
 async fn a_silent_http2_connection_is_given_up() {
     let server = Server::start_with_tls(&["h2"]).await;

@@ -213,7 +213,7 @@ async fn a_kind_that_may_not_be_listed_is_told_once_and_synced_once_it_may() {
     let Some(WatchEvent::Forbidden { kind, rule }) = watch.events.recv().await else { panic!("nothing is told") };
     assert_eq!(kind.kind, "CSINode");
     assert_eq!(rule, r#"{apiGroups: ["storage.k8s.io"], resources: ["csinodes"], verbs: [list, watch]}"#);
-    // Whoever wants new lists is told again.
+    // A wish for new lists has every object reported again.
     watch.handle.relist();
     watch.server.next().await.refuse(403, "Forbidden", "csinodes is forbidden");
     assert!(matches!(watch.events.recv().await, Some(WatchEvent::Forbidden { .. })));

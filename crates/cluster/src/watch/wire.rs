@@ -97,7 +97,7 @@ impl<'a> Frame<'a> {
     }
 }
 
-/// Type and object of a line as API servers write it, byte for byte. The object is not looked at: whoever decodes it reads it
+/// Type and object of a line as API servers write it, byte for byte. The object is not looked at: its decoder reads it
 /// anyway, and with its `managedFields` it may take longer to find its end than to decode it.
 fn cut(line: &[u8]) -> Option<(&str, &str)> {
     let rest = std::str::from_utf8(line).ok()?.strip_prefix("{\"type\":\"")?;

@@ -1,4 +1,4 @@
-//! Which rows changed, oldest first: whoever keeps an answer about a row learns here that it is out of date.
+//! Which rows changed, oldest first: the keeper of an answer about a row learns here that it is out of date.
 
 use std::collections::VecDeque;
 

@@ -28,7 +28,7 @@ pub(crate) struct RequestedWait {
     pub(crate) objects: Vec<ObjectKey>,
     pub(crate) timeout: u64,
     pub(crate) timeout_message: String,
-    /// Effects that followed the wait; nobody carries them out.
+    /// How many effects followed the wait; they are not carried out.
     pub(crate) n_dropped: usize,
     /// What is kept of the objects.
     pub(crate) bytes: usize,

@@ -18,7 +18,7 @@ enum Answer {
     Refused,
     /// Bound, but the answer says otherwise.
     Lost,
-    /// Bound, and nobody answers.
+    /// Bound, and no answer comes.
     Silent,
 }
 
@@ -200,7 +200,7 @@ impl World {
             }
             Op::RecreatePod(pod) => {
                 if let Some(uid) = self.uid_of(pod) {
-                    // The watch was interrupted: nobody hears of the deletion.
+                    // The watch was interrupted: the deletion is not seen.
                     self.pods.remove(&uid);
                     self.create(pod, 1);
                 }

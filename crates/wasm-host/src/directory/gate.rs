@@ -34,7 +34,7 @@ pub struct Approval {
     pub signed_by: Vec<String>,
 }
 
-/// What lies beside a file. One that is too large is cut off, and then makes no sense to whoever reads it.
+/// What lies beside a file. One that is too large is cut off, and then cannot be read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Companions(Vec<Option<Vec<u8>>>);
 

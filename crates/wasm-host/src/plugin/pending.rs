@@ -1,4 +1,4 @@
-//! Changes of pods on nodes that an instance has not been told of yet.
+//! Changes of pods on nodes that an instance has not heard of yet.
 //!
 //! A plugin that is not asked about each pod need not hear of each one at once: it hears of them in one delta, right before
 //! it is asked, or when there are many.

@@ -178,7 +178,7 @@ fn place(plugin: &mut dyn Plugin, cluster: &Cluster, pod: &Pod) {
     }
 }
 
-/// Whatever happened to its files, what is told of a directory in the end is what lies there.
+/// Whatever happened to its files, the last report about a directory is what lies there.
 #[test]
 fn a_directory_is_seen_as_it_ends() {
     let good: Vec<Vec<u8>> = NAMES.iter().map(|name| by_priority_named(name).unwrap()).collect();

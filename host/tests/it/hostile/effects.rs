@@ -34,7 +34,7 @@ plugins:
   grants: {effects: [bind]}
 ";
 
-/// The objects that effects are about, twice: what nobody may touch, and what `Trusted` may.
+/// The objects that effects are about, twice: what no plugin may touch, and what `Trusted` may.
 struct Targets {
     maps: Api<ConfigMap>,
     secrets: Api<Secret>,

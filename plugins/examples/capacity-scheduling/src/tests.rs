@@ -95,7 +95,7 @@ fn what_was_borrowed_is_given_back() {
     assert_eq!(scene.reclaim("blue", "1", 1), (Code::Success, vec!["r3".to_owned()]));
     assert_eq!(scene.reclaim("blue", "2", 1), (Code::Success, vec!["r3".to_owned(), "r2".to_owned()]));
     assert_eq!(scene.reclaim("blue", "1", 2), (Code::Success, vec!["r3".to_owned(), "r2".to_owned()]));
-    // Red keeps what it can count on, and nobody else may help out with priorities.
+    // Red keeps what it can count on, and no other namespace may help out with priorities.
     assert_eq!(scene.reclaim("blue", "2", 3), (Code::UnschedulableAndUnresolvable, vec![]));
 }
 

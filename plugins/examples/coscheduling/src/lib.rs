@@ -60,7 +60,7 @@ pub struct Coscheduling {
 }
 
 impl Coscheduling {
-    /// Follows the cluster. Whoever rests may try again once there is more room.
+    /// Follows the cluster. A group that rests may try again once there is more room.
     fn refresh(&mut self, call: &Call<'_>) {
         let now = (self.clock)();
         let rest = &mut self.rest;

@@ -67,7 +67,7 @@ pub(crate) struct Topology {
 }
 
 impl Topology {
-    /// Whether there is room beside pods that the agent does not know. Nobody knows in which zone they are, so they count in
+    /// Whether there is room beside pods that the agent does not know. Their zone is not known, so they count in
     /// each.
     fn fits<'p>(&self, demand: &Demand, unknown: impl Iterator<Item = &'p Amounts>) -> bool {
         let mut zones = self.zones.clone();

@@ -84,7 +84,7 @@ pub(super) async fn leader_stop(bench: &Bench) -> Result<()> {
     bench.all_bound_once(2).await
 }
 
-/// A scheduler without others crashes again and again under load, and starts anew.
+/// A scheduler without others crashes again and again under load, and starts again.
 pub(super) async fn crash_under_load(bench: &Bench) -> Result<()> {
     const N_PODS: usize = 300;
     let nodes: Vec<Value> = (0..20).map(|number| node(&format!("n{number:02}"), json!({}))).collect();

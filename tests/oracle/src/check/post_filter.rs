@@ -235,7 +235,7 @@ impl Check<'_> {
         run.nominate?.map(|node| self.cluster.node_name(node).to_owned())
     }
 
-    /// Whether a victim, `namespace/name`, is being deleted already, so that nobody evicts it.
+    /// Whether a victim, `namespace/name`, is being deleted already, so that it is not evicted.
     fn is_leaving(&self, victim: &str) -> bool {
         let is_it =
             |metadata: &berth_model::api::ObjectMeta| format!("{}/{}", metadata.namespace, metadata.name) == victim;

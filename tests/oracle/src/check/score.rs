@@ -47,7 +47,7 @@ impl Check<'_> {
         names.iter().filter_map(|name| self.cluster.node(name)).collect()
     }
 
-    /// Without a Score plugin the cycle gives every node 1 and asks nobody, while the record asks PreScore and sums up
+    /// Without a Score plugin the cycle gives every node 1 and asks no plugin, while the record asks PreScore and sums up
     /// nothing.
     fn nobody_scores(&self) -> bool {
         self.subject.profile.plugins.at(Point::Score).is_empty()

@@ -100,7 +100,7 @@ fn counts(constraint: &Value, pod: &Value, other: &Value) -> bool {
         && keys.into_iter().all(|key| label(pod, key).is_none() || label(pod, key) == label(other, key))
 }
 
-/// kube-scheduler counts nobody for a selector that asks for nothing.
+/// kube-scheduler counts no pod for a selector that asks for nothing.
 fn asks_for_nothing(constraint: &Value, pod: &Value) -> bool {
     let selector = &constraint["labelSelector"];
     let keys = items(constraint, "/matchLabelKeys").iter().filter_map(Value::as_str);

@@ -69,7 +69,7 @@ fn comes_from_devices(facts: &Facts<'_>, resource: &str) -> bool {
     classes.into_iter().any(|(_, class)| text(class, "/spec/extendedResourceName") == resource)
 }
 
-/// Resources that the pod asks for and that are not there. Others may be overdrawn by pods that nobody scheduled.
+/// Resources that the pod asks for and that are not there. Others may be overdrawn by pods that were not scheduled.
 pub(super) fn exceeded(facts: &Facts<'_>, pod: &Value, node: &Value, on_node: &[&Value]) -> Vec<String> {
     let allocatable = amounts(node, "/status/allocatable");
     let mut used = Amounts::new();

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 /// Of the scheduler's requests and nobody else's.
 const SCHEDULER: &str = "berth/";
 
-/// How many pods of a profile that nobody serves there are at a time.
+/// How many pods of an unserved profile there are at a time.
 const N_FOREIGN: u64 = 20;
 
 /// A pod with texts that no pod had before.
@@ -54,7 +54,7 @@ pub(crate) fn faults(seed: u64) -> Value {
     ])
 }
 
-/// Pods of a profile that nobody serves, with image names of 500 kB.
+/// Pods of an unserved profile, with image names of 500 kB.
 pub(crate) struct ForeignPods {
     creator: Creator,
     n_made: u64,

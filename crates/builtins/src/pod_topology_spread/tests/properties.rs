@@ -1,6 +1,6 @@
 //! Filter compared with a simple model of the documentation, on clusters that change step by step.
 //!
-//! The model counts all pods anew for each pod to schedule, from the API objects
+//! The model counts all pods again for each pod to schedule, from the API objects
 //! (<https://kubernetes.io/docs/concepts/scheduling-eviction/topology-spread-constraints/>).
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -275,7 +275,7 @@ impl Twins {
 }
 
 proptest! {
-    /// One plugin follows all changes. It must agree with the model, which counts anew.
+    /// One plugin follows all changes. It must agree with the model, which counts again.
     #[test]
     fn verdicts_equal_those_of_the_documentation(
         nodes in prop::collection::vec(any_node(), 1..8),
