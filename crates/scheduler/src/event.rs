@@ -45,7 +45,7 @@ pub enum Event {
         /// Which object.
         key: ObjectKey,
     },
-    /// The objects of a kind may not be listed. Pods wait with which a plugin has to do that reads the kind.
+    /// The objects of a kind may not be listed. Pods that need a plugin which reads this kind stay pending.
     KindUnlisted {
         /// Which kind.
         kind: ObjectKind,

@@ -91,8 +91,7 @@ impl Context {
         self.patch_failure(&newest, &failure);
     }
 
-    /// Tells of pods that stay out of activeQ although no plugin said no. Of those that have been told of in the same words
-    /// nothing is said again.
+    /// Reports pods that stay out of activeQ although no plugin rejected them. An unchanged message is not reported again.
     pub(crate) fn tell_gate_failures(&mut self) {
         let mut is_first = true;
         for (uid, status) in self.gate_failures.take_new() {

@@ -1,4 +1,4 @@
-//! Kinds that may not be listed: pods wait with which a plugin has to do that reads them.
+//! Kinds that may not be listed: pods that need a plugin which reads them stay pending.
 
 use berth_framework::{ObjectKind, UnlistedKind};
 
