@@ -769,7 +769,7 @@ typedef struct exports_berth_scheduler_lifecycle_manifest_t {
   plugin_string_t   name;
   // For people. What identifies a plugin is the digest of its bytes.
   plugin_string_t   version;
-  // The parts of the node table to keep in step. None: `sync` is not called.
+  // The parts of the node table that `sync` keeps in step. Pods and objects need no column.
   exports_berth_scheduler_lifecycle_list_column_t   columns;
   // Pods on nodes, assumed ones included, each once when it comes or changes.
   bool   pods;

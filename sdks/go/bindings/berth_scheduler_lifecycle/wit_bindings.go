@@ -118,7 +118,7 @@ type Manifest struct {
 	Name string
 	// For people. What identifies a plugin is the digest of its bytes.
 	Version string
-	// The parts of the node table to keep in step. None: `sync` is not called.
+	// The parts of the node table that `sync` keeps in step. Pods and objects need no column.
 	Columns []Column
 	// Pods on nodes, assumed ones included, each once when it comes or changes.
 	Pods bool
