@@ -1,5 +1,5 @@
 //! What lints cannot see in a file: that it says what lives in it, that it is not too long, that some `mod` names it,
-//! that its errors are types, and that its sources are ones that a reader can open.
+//! that its errors are types, that its comments begin with a subject, and that its sources are ones that a reader can open.
 
 use std::{
     collections::{BTreeSet, HashSet},
@@ -15,6 +15,8 @@ use super::{module_tree::Tree, packages::Package};
 /// Files longer than this are split, tests apart.
 const MAX_LINES: usize = 600;
 const NAMES_THAT_SAY_NOTHING: [&str; 5] = ["util", "utils", "helpers", "common", "misc"];
+/// A sentence of a comment begins with its subject.
+const NO_SUBJECTS: [&str; 2] = ["Of ", "To "];
 
 /// Where libraries are, whose errors are types.
 const LIBRARIES: [&str; 2] = ["crates", "sdks"];
@@ -75,6 +77,12 @@ fn in_file(file: &Path, text: &str) -> Vec<String> {
     let n_lines = body.lines().count();
     if n_lines > MAX_LINES {
         complaints.push(format!("{file_name}: {n_lines} lines; split it below {MAX_LINES}"));
+    }
+    for (number, line) in text.lines().enumerate() {
+        let comment = line.trim_start().strip_prefix("//").map(|rest| rest.trim_start_matches(['/', '!']).trim_start());
+        if comment.is_some_and(|comment| NO_SUBJECTS.iter().any(|word| comment.starts_with(word))) {
+            complaints.push(format!("{file_name}:{}: begin the comment with its subject", number + 1));
+        }
     }
     if NAMES_THAT_SAY_NOTHING.iter().any(|name| file.file_stem().is_some_and(|stem| stem == *name)) {
         complaints.push(format!("{file_name}: name the file after the thing inside"));

@@ -32,6 +32,12 @@ fn a_long_file_is_split_but_its_tests_do_not_count() {
 }
 
 #[test]
+fn a_comment_begins_with_its_subject() {
+    let text = "//! A page.\n/// WORD the manifest.\nfn f() { g(); // WORD itself.\n}\n".replace("WORD", "Of");
+    assert_eq!(complaints_about("a.rs", &text), ["a.rs:2: begin the comment with its subject"]);
+}
+
+#[test]
 fn sources_are_ones_that_can_be_opened() {
     let text = "/// The reference, PLACE 12.\n//! See PLACE 4 of it.\n/// KEP-2400, `pkg/scheduler/framework.go`.\nlet section = 4;\n";
     // Else this file would be complained about.
