@@ -144,9 +144,9 @@ pub(crate) enum AuditEvent {
 pub(crate) struct EffectEntry {
     /// The profile in whose cycle the plugin asked for it.
     pub profile: String,
-    /// Of the binary that asked for it; `native` for a built-in that runs natively.
+    /// The digest of the binary that asked for it; `native` for a built-in that runs natively.
     pub digest: String,
-    /// Of the cycle.
+    /// The pod of the cycle.
     pub pod: PodEntry,
     pub cycle: u64,
     #[serde(flatten)]

@@ -168,7 +168,7 @@ struct Connections(Arc<Mutex<Open>>);
 
 #[derive(Debug, Default)]
 struct Open {
-    /// Of connections and of answers.
+    /// Counts connections and answers.
     last_id: u64,
     by_id: HashMap<u64, Connection>,
 }

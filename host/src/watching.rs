@@ -58,7 +58,7 @@ struct Watching {
     kinds: BTreeSet<KindRef>,
     /// Kinds that are read. Who only hears of a kind does not wait for it.
     read: BTreeSet<ObjectKind>,
-    /// Of these, the ones of which it is not known yet what there is, or that they may not be listed.
+    /// The kinds among these that were neither listed nor refused yet.
     unlisted: BTreeSet<ObjectKind>,
     /// Kinds whose list was complete, as of the last wish for new ones.
     listed: BTreeSet<ObjectKind>,

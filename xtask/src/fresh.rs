@@ -155,7 +155,7 @@ struct Run {
     is_success: bool,
     status: String,
     wall: Duration,
-    /// Of all processors, user and system.
+    /// User and system time of all processors.
     processor: Duration,
 }
 

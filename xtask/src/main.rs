@@ -172,7 +172,7 @@ fn run_with(program: &str, arguments: &[&str], environment: &[(&str, &str)]) -> 
 }
 
 /// What cargo says about this crate is not meant for another cargo: build scripts that watch these variables would run,
-/// and everything above them be compiled, anew at each change between `cargo xtask` and plain cargo.
+/// and everything above them be compiled, again at each change between `cargo xtask` and plain cargo.
 fn without_own_variables(command: &mut Command) {
     for (variable, _) in env::vars_os() {
         let is_about_this_crate =

@@ -29,9 +29,9 @@ impl Answering<'_> {
 /// Where the pod goes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Target {
-    /// To this node, if the plugin has nothing against it.
+    /// The pod is bound to this node unless the plugin refuses it.
     Bind(NodeIdx),
-    /// To this node, until another plugin or the API server turns it down.
+    /// The pod goes to this node, until another plugin or the API server rejects the binding.
     BindingFails(NodeIdx),
 }
 

@@ -28,7 +28,7 @@ impl Situation {
         Self { args: args.to_owned(), ..Self::default() }
     }
 
-    /// Of a case that the plugin does not refuse.
+    /// The situation of a case that the plugin does not refuse.
     pub(crate) fn of_case(case: &PluginCase) -> Self {
         let steps = || case.steps.iter();
         let pods = [&case.pod].into_iter().chain(steps().map(|step| &step.pod));

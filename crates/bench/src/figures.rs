@@ -72,9 +72,9 @@ pub struct Figures {
     pub latency_millis: Option<Latency>,
     /// Where they are counted.
     pub allocations_per_pod: Option<f64>,
-    /// Of the scheduler's process, in megabytes.
+    /// The peak memory of the scheduler's process, in megabytes.
     pub peak_megabytes: Option<f64>,
-    /// Of the engine alone.
+    /// Details that only the engine measures.
     pub engine: Option<EngineDetails>,
 }
 
@@ -211,7 +211,7 @@ pub struct Ratios {
     pub pods_per_second: f64,
     pub cpu: f64,
     pub allocations: Option<f64>,
-    /// Of the 99th percentile.
+    /// The ratio of the 99th percentiles.
     pub latency: Option<f64>,
     pub memory: Option<f64>,
 }

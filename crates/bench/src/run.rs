@@ -53,7 +53,7 @@ pub struct Run {
     pub threads: BTreeMap<String, Duration>,
     /// When each pod was bound, from the start, in order.
     pub bound_at: Vec<Duration>,
-    /// Of each pod, from its creation to its binding; only if pods were created at a rate.
+    /// The time of each pod from its creation to its binding; only if pods were created at a rate.
     pub latencies: Vec<Duration>,
     /// Allocations, if somebody counted them.
     pub allocations: Option<u64>,

@@ -116,7 +116,7 @@ pub(crate) fn is_small(amount: i64) -> bool {
 
 #[inline]
 fn are_positive_and_small(allocatable: &Block<i64>, used: &Block<i64>) -> bool {
-    // Of 0 and of nothing else that is small, 1 less is negative.
+    // Among small numbers, only 0 less 1 is negative.
     let bits = |all: i64, used: i64| all | all.wrapping_sub(1) | used;
     is_small(allocatable.iter().zip(used).fold(0, |all_bits, (all, used)| all_bits | bits(*all, *used)))
 }

@@ -46,7 +46,7 @@ pub struct VolumeBinding {
     volumes: Volumes,
     provisioning: Provisioning,
     current: Option<CurrentPod>,
-    /// Of the pods between Reserve and the end of their cycle.
+    /// The reservations of the pods between Reserve and the end of their cycle.
     reservations: FxHashMap<CycleId, VolumeReservation>,
 }
 

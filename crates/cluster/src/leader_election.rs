@@ -44,7 +44,7 @@ const TOLERANCE: Duration = Duration::from_secs(20);
 pub struct ElectionSettings {
     pub namespace: String,
     pub name: String,
-    /// Of this process and no other, over restarts too.
+    /// Identifies this process and no other, over restarts too.
     pub identity: String,
     /// The component that the events about the election come from: kube-scheduler names its first profile.
     pub component: String,

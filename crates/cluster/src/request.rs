@@ -21,7 +21,7 @@ use crate::{
     retry::{Retries, RetryPolicy},
 };
 
-/// Of an answer that is no `Status`, so many bytes are shown: a proxy's error page may be long.
+/// The most bytes shown of an answer that is no `Status`: a proxy's error page may be long.
 const MAX_TEXT: usize = 1024;
 
 /// Sends the request and reads its JSON answer.

@@ -99,7 +99,7 @@ pub struct WatchHandle {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Wishes {
     lists: u64,
-    /// Of these, the ones after which every pod is told again.
+    /// How many of these lists report every pod again.
     whole_lists_of_pods: u64,
 }
 

@@ -118,7 +118,7 @@ pub struct PluginLimits {
     pub burst: Duration,
     /// Linear memory, all of an instance's memories together.
     pub memory_bytes: u64,
-    /// Of one answer.
+    /// The most bytes of one answer.
     pub output_bytes: u64,
     /// Reasons of one status, effects of one answer.
     pub output_elements: u32,
@@ -191,10 +191,10 @@ impl Default for PluginSettings {
 /// Limits or grants that a file names for one plugin, and that cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum PluginTermsError {
-    /// Of `limits`.
+    /// The JSON of `limits` cannot be read.
     #[error("limits")]
     Limits(#[source] serde_json::Error),
-    /// Of `grants`.
+    /// The JSON of `grants` cannot be read.
     #[error("grants")]
     Grants(#[source] serde_json::Error),
 }

@@ -289,7 +289,7 @@ pub struct HintCall<'a> {
     pub pod: &'a Pod,
     /// What happened; a pod's `resource` is `Pod`, whether it has a node or not.
     pub event: &'a ClusterEvent,
-    /// To what it happened.
+    /// The object that changed.
     pub subject: EventSubject<'a>,
 }
 

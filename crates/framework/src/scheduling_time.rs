@@ -20,7 +20,7 @@ use crate::meter::Clock;
 /// A share of the scheduling thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Share {
-    /// Of each second; a whole second is no bound.
+    /// How much of each second; a whole second is no bound.
     pub per_second: Duration,
     /// What may be saved up.
     pub burst: Duration,
@@ -29,9 +29,10 @@ pub struct Share {
 /// What holds beside the shares of single plugins. `None` bounds nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TimeBounds {
-    /// Of all plugins together, while pods of profiles without them wait.
+    /// The share of all plugins together, while pods of profiles without them wait.
     pub all_plugins: Option<Share>,
-    /// Of the pods of one namespace, by searches that take longer than [`SchedulingTime::LONG_SEARCH`], while other pods wait.
+    /// The share of one namespace's pods for searches that take longer than [`SchedulingTime::LONG_SEARCH`], while other pods
+    /// wait.
     pub namespace: Option<Share>,
 }
 

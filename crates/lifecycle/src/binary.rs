@@ -11,7 +11,7 @@ pub trait CountCalls {
 /// A component, compiled and checked, ready to make instances.
 #[derive(Clone, Debug)]
 pub struct Component<B> {
-    /// Of its bytes.
+    /// The SHA-256 of its bytes.
     pub digest: Digest,
     /// The caller's handle on it.
     pub binary: B,

@@ -7,9 +7,9 @@ use crate::binary::Service;
 /// Swaps to hand to the scheduler, and notices, each in order.
 #[derive(Debug)]
 pub struct Decisions<B> {
-    /// To be carried out.
+    /// Swaps to carry out.
     pub swaps: Vec<Swap<B>>,
-    /// To be told.
+    /// Notices for log, metrics and events.
     pub notices: Vec<PluginNotice>,
 }
 

@@ -82,7 +82,7 @@ pub(crate) struct RefusedFile {
     /// Reads on from the file's name.
     pub reason: String,
     /// Whether they served and gave way: they are not tried again after a restart either. What else is wrong with a file
-    /// is found out anew.
+    /// is found out again.
     pub has_failed: bool,
 }
 

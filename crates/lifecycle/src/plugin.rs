@@ -46,7 +46,7 @@ pub struct SettingsChange {
     pub forbidden: Option<Forbidden>,
     /// Whether the component that there is to go back to may no longer serve.
     pub is_fallback_forbidden: bool,
-    /// Which instances are to be made anew, as their limits or grants differ.
+    /// Which instances are to be made again, as their limits or grants differ.
     pub rebuild: Rebuild,
 }
 
@@ -60,7 +60,7 @@ pub enum Forbidden {
     Denied,
 }
 
-/// Which instances are made anew although the same binary goes on.
+/// Which instances are made again although the same binary goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rebuild {
     /// None.

@@ -29,7 +29,7 @@ pub struct QuarantineRecord {
 /// A quarantine that is not over.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RememberedQuarantine {
-    /// Of what, until when and why.
+    /// What is quarantined, until when and why.
     pub record: QuarantineRecord,
     /// How many there were in a row, this one included: the next one is longer.
     pub n_in_a_row: u32,

@@ -220,9 +220,9 @@ pub struct ObjectChange {
     pub json: Option<Arc<[u8]>>,
 }
 
-/// Of the symbols, pods and objects in one portion of a delta; see [`Delta::into_portions`].
+/// The most symbols, pods or objects in one portion of a delta; see [`Delta::into_portions`].
 const AT_ONCE: usize = 2048;
-/// Of texts, JSON and pods in one portion, unless a single object is larger.
+/// The most bytes of texts, JSON and pods in one portion, unless a single object is larger.
 const BYTES_AT_ONCE: usize = 1 << 20;
 
 /// All that a replica must apply to catch up with `generation`.

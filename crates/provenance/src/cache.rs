@@ -37,9 +37,9 @@ pub enum CacheError {
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Known {
     pub reference: String,
-    /// Of the manifest.
+    /// The digest of the manifest.
     pub manifest: String,
-    /// Of the component.
+    /// The digest of the component.
     pub component: String,
     pub signatures: Signatures,
 }

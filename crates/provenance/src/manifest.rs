@@ -10,16 +10,16 @@ use serde::{Deserialize, Serialize};
 
 use crate::reference::parse_digest;
 
-/// Of the manifest of one artifact.
+/// The media type of the manifest of one artifact.
 pub(crate) const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
-/// Of a list of manifests.
+/// The media type of a list of manifests.
 pub(crate) const INDEX: &str = "application/vnd.oci.image.index.v1+json";
 /// What Docker's tools write in the place of these two.
 pub(crate) const DOCKER_MANIFEST: &str = "application/vnd.docker.distribution.manifest.v2+json";
 pub(crate) const DOCKER_LIST: &str = "application/vnd.docker.distribution.manifest.list.v2+json";
-/// Of the description of a WebAssembly artifact.
+/// The media type of the description of a WebAssembly artifact.
 pub(crate) const WASM_CONFIG: &str = "application/vnd.wasm.config.v0+json";
-/// Of the layer that holds the component.
+/// The media type of the layer that holds the component.
 pub(crate) const WASM_LAYER: &str = "application/wasm";
 /// What tools wrote in its place before the layout was agreed on.
 pub(crate) const OLD_WASM_LAYER: &str = "application/vnd.wasm.content.layer.v1+wasm";

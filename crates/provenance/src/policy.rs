@@ -68,7 +68,7 @@ pub enum Source {
     Directory,
     Registry {
         reference: Reference,
-        /// Of the manifest that the reference named.
+        /// The digest of the manifest that the reference named.
         manifest: Digest,
     },
 }

@@ -33,9 +33,9 @@ pub struct Puller {
 #[derive(Clone, Debug)]
 pub struct Pulled {
     pub component: Vec<u8>,
-    /// Of the component.
+    /// The digest of the component.
     pub digest: Digest,
-    /// Of the manifest that the reference named.
+    /// The digest of the manifest that the reference named.
     pub manifest: Digest,
     pub signatures: Signatures,
     /// The host that answered; `None` for the cache.

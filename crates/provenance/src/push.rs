@@ -12,7 +12,7 @@ use crate::{
     signature::{SIMPLE_SIGNATURE, SIMPLE_SIGNING},
 };
 
-/// Of the empty-handed image that cosign makes of signatures.
+/// The configuration of the empty image in which cosign keeps signatures.
 const IMAGE_CONFIG: &str = "application/vnd.oci.image.config.v1+json";
 
 /// Why something did not get there. Reads on from the reference.

@@ -24,7 +24,7 @@ type Hex = String;
 pub enum Version {
     /// May name something else later.
     Tag(String),
-    /// Of the manifest; always the same bytes.
+    /// The digest of the manifest; it always names the same bytes.
     Digest(Digest),
 }
 

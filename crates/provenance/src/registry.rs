@@ -35,7 +35,7 @@ use crate::{
 
 /// What the distribution specification has registries accept at least, and more than any manifest of a component.
 pub(crate) const MAX_MANIFEST: u64 = 4 << 20;
-/// Of a token, or of what a registry says about an error.
+/// The most bytes of a token, or of a registry's error message.
 const MAX_MESSAGE: u64 = 64 << 10;
 
 /// Docker's registry, and the host that gives tokens for it (<https://docs.docker.com/docker-hub/>).

@@ -36,7 +36,7 @@ const IN_TOTO: &str = "application/vnd.in-toto+json";
 
 /// A component has a handful of signatures; a registry that sends more wastes time.
 pub(crate) const MAX_SIGNATURES: usize = 16;
-/// Of one signature with all that belongs to it.
+/// The most bytes of one signature with its certificate and log entry.
 pub(crate) const MAX_SIGNATURE_BYTES: u64 = 1 << 20;
 
 /// The signatures that came with a binary, unchecked.
@@ -46,9 +46,9 @@ pub struct Signatures(Vec<Signature>);
 /// One of them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Signature {
-    /// Of the component's bytes.
+    /// A signature of the component's bytes.
     Detached(Vec<u8>),
-    /// Of a payload that names the manifest.
+    /// A signature of a payload that names the manifest.
     Simple { payload: Vec<u8>, signature: Vec<u8>, keyless: Option<Keyless> },
     /// A sigstore bundle, as JSON.
     Bundle(String),
@@ -80,7 +80,7 @@ pub enum SignatureFileError {
 pub(crate) struct Subject<'a> {
     /// The bytes that a detached signature is about; `None` where only manifests are signed.
     pub file: Option<&'a [u8]>,
-    /// Of the manifest that led to the component.
+    /// The digest of the manifest that led to the component.
     pub manifest: Option<Digest>,
 }
 

@@ -146,7 +146,7 @@ impl Places {
         }
     }
 
-    /// Of the pool, the pods that the plugin rejected, in the order of their arrival.
+    /// The pods of the pool that the plugin rejected, in the order of their arrival.
     pub(crate) fn rejected_by(&self, plugin: &str) -> Vec<PodUid> {
         let groups = self.unschedulable.groups_rejected_by(std::iter::once(plugin));
         let pods: BTreeMap<_, _> = groups.into_iter().flat_map(|group| self.unschedulable.members(group)).collect();

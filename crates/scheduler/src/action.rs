@@ -78,11 +78,11 @@ pub enum Request {
 pub struct StatusChange {
     /// The conditions as the scheduler knows them.
     pub old_conditions: Vec<api::Condition>,
-    /// To be set; without `last_transition_time` that time is now.
+    /// The condition to set; without `last_transition_time` that time is now.
     pub condition: Option<api::Condition>,
     /// `status.nominatedNodeName` as the scheduler knows it.
     pub old_nominated_node_name: String,
-    /// To be set, or with the empty string cleared.
+    /// The value to set; the empty string clears the field.
     pub nominated_node_name: Option<String>,
 }
 
@@ -158,7 +158,7 @@ pub enum Notice {
         effect: EffectKind,
         /// How many such effects one answer had.
         count: u32,
-        /// Of the first of them, what it was about, and if it was not granted, what would grant it.
+        /// What the first of them was about, and if it was not granted, what would grant it.
         message: String,
     },
     /// How an attempt ended.

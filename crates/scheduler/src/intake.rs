@@ -150,7 +150,7 @@ pub(crate) fn object_changed(
     };
     bindings.object_changed(&key, context);
     let occurrence = Arc::new(Occurrence::new(resource, action, Subject::Object { key, old, new }));
-    // Of other kinds, such as services, plugins read the objects alone: these are no events.
+    // Kinds such as services cause no events: plugins only read their objects.
     if context.queue.hears(&occurrence.event) {
         context.move_all(&occurrence);
     }

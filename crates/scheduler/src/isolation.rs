@@ -30,7 +30,7 @@ pub(crate) struct Isolation {
 struct Record {
     plugin: String,
     digest: Digest,
-    /// Of the last fault. Reads on from the plugin's name.
+    /// The last fault, as a text that follows the plugin's name.
     reason: String,
     n_faults: u32,
     /// Until when the pods are held; the time of the last fault if they are not.

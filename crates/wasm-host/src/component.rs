@@ -25,7 +25,7 @@ pub(crate) struct LoadedComponent {
     pub(crate) clock: Arc<Clock>,
     pub(crate) ticker: Arc<Ticker>,
     pub(crate) stats: Arc<PluginStats>,
-    /// Of the plugin, whichever binary serves.
+    /// The plugin's budget, shared by all of its binaries.
     pub(crate) account: PluginAccount,
     pub(crate) faults: FaultSink,
     /// As in the logs: the name by which the binary came.

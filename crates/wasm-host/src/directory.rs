@@ -67,7 +67,7 @@ pub enum DirectoryChange {
     },
     /// A new file that is no plugin; what served before should go on.
     Refused {
-        /// Of the file's bytes; `None` when they could not be read.
+        /// The digest of the file's bytes; `None` when they could not be read.
         digest: Option<Digest>,
         error: LoadError,
     },
@@ -118,7 +118,7 @@ struct Fingerprint {
     inode: u64,
     size: u64,
     modified: (i64, i64),
-    /// Of the inode: a file that may be read now, or took a deleted one's place.
+    /// When the inode changed: it tells a file that became readable, or took a deleted file's place.
     changed: (i64, i64),
     /// The same of what lies beside the file, in one number.
     companions: u64,
@@ -311,7 +311,7 @@ struct Post {
 
 impl Post {
     /// Waits until something may have changed; false once the watch is dropped. A watch does not follow the directory's
-    /// name: when another one is there, it is watched anew.
+    /// name: when another one is there, it is watched again.
     fn wait(&mut self, dir: &Path) -> bool {
         loop {
             match self.woken.recv_timeout(RECHECK) {

@@ -35,7 +35,7 @@ impl ComponentFactory {
         self.component.clock.set_now(milliseconds);
     }
 
-    /// Of the component's bytes.
+    /// The SHA-256 of the component's bytes.
     #[must_use]
     pub fn digest(&self) -> Digest {
         self.component.digest

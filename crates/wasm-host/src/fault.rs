@@ -37,7 +37,7 @@ impl FaultKind {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FaultReport {
     pub plugin: String,
-    /// Of the binary.
+    /// The digest of the binary that faulted.
     pub digest: Digest,
     pub kind: FaultKind,
     /// Reads on from the plugin's name: `trapped in filter: ...`.

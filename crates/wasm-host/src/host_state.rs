@@ -19,7 +19,7 @@ use crate::{
 pub(crate) struct HostState {
     plugin: Arc<str>,
     pub(crate) meter: Meter,
-    /// Of the call that the instance is in.
+    /// The time of the present call.
     pub(crate) time: CallTime,
     /// The last line logged as an error during the current call: what a panic hook says before it traps.
     pub(crate) last_words: Option<String>,

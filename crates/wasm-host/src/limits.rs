@@ -26,12 +26,13 @@ pub struct Limits {
     /// For `describe`, `configure`, `snapshot`, `restore` and a full delta, which happen once an instance.
     pub lifecycle_timeout: Duration,
     /// The same where the scheduling thread waits for them: at a start, after other arguments, and for state that goes from one
-    /// binary to the next. A failed instance is made anew on a thread of its own. The program's own components have the former.
+    /// binary to the next. A failed instance is made again on a thread of its own. The program's own components have the
+    /// former.
     pub scheduling_thread_timeout: Duration,
     /// For `post-filter`, with the dry runs that the component asks for.
     pub post_filter_timeout: Duration,
-    /// Of the scheduling thread, all calls of the plugin together. `None`: its calls are charged to nobody. That holds for the
-    /// program's own components, as it does for native plugins.
+    /// The share of the scheduling thread that all calls of the plugin together may take. `None` is no bound: the program's own
+    /// components have none, as native plugins have none.
     pub share: Option<Share>,
     /// What becomes of pods about which the plugin is not asked.
     pub when_not_asked: WhenNotAsked,

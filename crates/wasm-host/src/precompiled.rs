@@ -128,7 +128,7 @@ struct Place {
     start: u64,
     compressed: usize,
     uncompressed: usize,
-    /// Of what is compressed.
+    /// The digest of the uncompressed bytes.
     digest: [u8; DIGEST_BYTES],
 }
 

@@ -45,7 +45,7 @@ pub(crate) struct Verify {
     /// A file of cases: each check is made with the arguments, objects and pods of each case, within the file's limits
     #[arg(long, value_name = "FILE", conflicts_with = "args")]
     cases: Vec<PathBuf>,
-    /// Of the random clusters
+    /// Seed of the random clusters
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Output for people or for programs

@@ -52,7 +52,7 @@ struct Follower {
     _watches: WatchHandle,
     prefix: &'static str,
     is_listed: bool,
-    /// Of pods whose names begin with the prefix, by name.
+    /// The nodes of pods whose names begin with the prefix, by name.
     nodes: BTreeMap<String, (String, Instant)>,
 }
 

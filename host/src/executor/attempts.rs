@@ -12,7 +12,7 @@ use tracing::{debug, error, info};
 
 use crate::klog::V2;
 
-/// Of a search that takes longer, the log shows the steps that took more than their share of this.
+/// The log shows the slow steps of a search that takes longer than this.
 const SLOW_SEARCH: Duration = Duration::from_millis(100);
 
 /// One line for each attempt.

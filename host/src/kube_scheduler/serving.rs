@@ -72,7 +72,7 @@ pub(super) fn read(given: &Given) -> Result<Option<SecureServing>, Usage> {
     Ok(Some(serving))
 }
 
-/// Of streams, none or zero is the default, as in kube-scheduler.
+/// No number of streams, or zero, means the default, as in kube-scheduler.
 fn http2(given: &Given, default: ServeHttp2) -> Result<ServeHttp2, Usage> {
     const STREAMS: &str = "http2-max-streams-per-connection";
     if given.switch("disable-http2-serving").unwrap_or(false) {

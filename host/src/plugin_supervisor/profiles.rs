@@ -43,7 +43,7 @@ impl PluginInventory {
         })
     }
 
-    /// Of all profiles, the plugins that refuse the arguments that they are given there, each with what is wrong.
+    /// The plugins of all profiles that refuse their arguments, each with what is wrong.
     pub(crate) fn refused_arguments(&self, settings: &Settings) -> Vec<String> {
         let mut refused = Vec::new();
         for profile in &settings.profiles {

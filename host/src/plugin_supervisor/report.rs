@@ -115,7 +115,7 @@ pub(crate) struct Limits {
     pub post_filter_milliseconds: u64,
     pub lifecycle_milliseconds: u64,
     pub scheduling_thread_milliseconds: u64,
-    /// Of the scheduling thread, all calls together.
+    /// The share of the scheduling thread that all calls together may take.
     pub milliseconds_per_second: u64,
     pub burst_milliseconds: u64,
     pub memory_bytes: u64,

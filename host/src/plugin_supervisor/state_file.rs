@@ -195,7 +195,7 @@ impl StateKeeper {
         });
     }
 
-    /// To wait for what is to be remembered so far.
+    /// Completes once all that was handed over so far is written.
     pub(super) fn saving(&self) -> Saving {
         Saving { number: self.latest.borrow().0, saved: self.saved.clone() }
     }

@@ -73,7 +73,7 @@ struct Supervisor {
     /// Not bounded: there are as many orders as operators give. A bound would have two tasks wait for each other.
     pulls: mpsc::UnboundedSender<PullOrder>,
     totals: PluginTotals,
-    /// Of `--plugin-state`.
+    /// Writes the file of `--plugin-state`.
     state: Option<StateKeeper>,
     /// By plugin, who caused its last swap: how it went is heard of later.
     causes: BTreeMap<PluginName, By>,
@@ -302,7 +302,7 @@ impl Supervisor {
             }
         };
         self.settings.error = None;
-        info!(file = %file.display(), "plugin configuration taken over");
+        info!(file = %file.display(), "plugin configuration applied");
         settings_file::tell_what_stars_leave_out(&settings.settings);
         self.provenance.set(settings.provenance.clone());
         let before = self.grants();

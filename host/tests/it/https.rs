@@ -267,7 +267,7 @@ async fn pods_are_logged_in_kube_schedulers_words_once_that_is_asked_for() {
     bench.process.line(waits).await;
 }
 
-/// Of one second.
+/// A CPU profile of one second.
 async fn cpu_profile(bench: &Bench) -> pprof::protos::Profile {
     let request = http::Request::get("/debug/pprof/profile?seconds=1").body(kube::client::Body::empty());
     let answer = bench.client(bench.certificate()).send(request.expect("a request")).await.expect("ada may");

@@ -154,7 +154,7 @@ impl Account {
         self.pods.iter().filter(|(_, pod)| !pod.is_gone && pod.node.is_none()).map(|(name, _)| name.as_str())
     }
 
-    /// Of [`Self::pending`], those that one of the `nodes` has room for.
+    /// The pods of [`Self::pending`] that one of the `nodes` has room for.
     pub(crate) fn stuck(&self, nodes: &[String]) -> Vec<&str> {
         let room = |node: &String| {
             let Some(node) = self.nodes.get(node) else { return NODE_MILLI_CPU };

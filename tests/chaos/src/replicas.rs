@@ -28,7 +28,7 @@ const LOST: &str = "leader election lost";
 /// What SIGUSR2 has them log, whether they agree with it or differ from it.
 const COMPARED: &str = "what the API server lists";
 
-/// Of a report, so much is shown: it may name thousands of pods.
+/// The most characters shown of a report, which may name thousands of pods.
 const REPORT_CHARACTERS: usize = 600;
 
 /// For the output of a process that has ended.

@@ -26,11 +26,11 @@ const CREATES: usize = 16;
 
 /// The API server, and the way to it for schedulers. Ends with this value.
 pub(crate) struct Site {
-    /// Of the harness.
+    /// The harness's own client.
     pub(crate) client: Client,
     /// Whether pods that are deleted gracefully go by themselves.
     pub(crate) has_kubelets: bool,
-    /// Of the schedulers.
+    /// The kubeconfig of the schedulers.
     kubeconfig: PathBuf,
     /// Where rules are given.
     faults: Client,

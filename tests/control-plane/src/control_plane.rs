@@ -39,7 +39,7 @@ pub struct Options {
 /// Who a kubeconfig is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum User {
-    /// Of the group `system:masters`: may do anything.
+    /// A member of the group `system:masters`, which may do anything.
     Admin,
     /// `system:kube-scheduler`: may do what Kubernetes lets its scheduler do.
     Scheduler,

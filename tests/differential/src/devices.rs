@@ -78,7 +78,7 @@ pub(crate) fn claim_some(random: &mut Random, pod: &mut Value) -> Vec<Step> {
 /// not allocated. Patches with their paths.
 pub(crate) fn release(claim: &Value, pods: &[Value]) -> Vec<(String, Value)> {
     let reserved = claim["status"]["reservedFor"].as_array().cloned().unwrap_or_default();
-    // Of the same pod on the other side the uid is another. No name comes twice.
+    // The same pod has another uid on the other side. Names are unique.
     let is_there =
         |consumer: &&Value| pods.iter().any(|pod| namespace(pod) == namespace(claim) && consumer["name"] == name(pod));
     let left: Vec<&Value> = reserved.iter().filter(is_there).collect();

@@ -29,7 +29,7 @@ pub(crate) struct Difference {
     pub(crate) context: String,
 }
 
-/// Of one aspect so many are shown in full.
+/// How many differences of one aspect are shown in full.
 const N_SHOWN: usize = 20;
 
 impl Difference {

@@ -34,7 +34,7 @@ const POD_FEATURES: [u32; 30] =
 /// What a node may have, of the features of [`nodes::node`]: no images. How many nodes have an image is something that
 /// kube-scheduler learns for a node only when the node itself changes, and Berth at once.
 const NODE_FEATURES: [u32; 18] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 16, 18, 19];
-/// Of the features of pods, what brings a pod back when another is bound, which in a backlog depends on how fast that is; and what makes
+/// The features of pods that bring a pod back when another is bound, which in a backlog depends on how fast that is; and what makes
 /// all taints equal.
 const NOT_IN_BACKLOGS: [u32; 4] = [17, 18, 19, 22];
 /// So many of 100 steps create a pod while there are not too many.

@@ -13,7 +13,7 @@ use crate::{
 pub(crate) const VOLUMES: &str = "/api/v1/persistentvolumes";
 pub(crate) const CLAIMS: &str = "/api/v1/persistentvolumeclaims";
 const STORAGE: &str = "/apis/storage.k8s.io/v1";
-/// Of its volumes a node takes only some.
+/// A node takes only some volumes of this driver.
 const DRIVER: &str = "disk.csi.example.com";
 /// It says how much room there is in each zone.
 const TRACKED_DRIVER: &str = "tracked.csi.example.com";
@@ -145,7 +145,7 @@ fn attachments(random: &mut Random, number: u8) -> Value {
 fn local(random: &mut Random, number: u8, generation: u64) -> Value {
     let node = nodes::name(number);
     let mut volume = volume(&format!("local-{node}-{generation}"), "local", "kubernetes.io/hostname", &node);
-    // Of volumes of one size kube-scheduler takes any.
+    // kube-scheduler takes any of several volumes of one size.
     let mebibytes = 1024 * random.pick(&[1, 5, 5, 20]) + 32 * u64::from(number) + generation;
     volume["spec"]["capacity"] = json!({"storage": format!("{mebibytes}Mi")});
     volume["spec"]["local"] = json!({"path": "/mnt/disk"});

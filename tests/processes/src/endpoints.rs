@@ -80,7 +80,7 @@ pub struct AdminSocket {
 }
 
 impl AdminSocket {
-    /// Of the scheduler whose `home` this is.
+    /// The endpoints of the scheduler whose `home` this is.
     #[must_use]
     pub fn in_home(home: &Path) -> Self {
         Self { path: home.join("berth").join("admin.sock") }

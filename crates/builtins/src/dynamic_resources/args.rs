@@ -14,9 +14,9 @@ const DEFAULT_BINDING_TIMEOUT: u64 = 600_000;
 /// The args as the plugin uses them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct DynamicResourcesArgs {
-    /// Of the search for devices on one node.
+    /// The most steps of the search for devices on one node.
     pub(super) max_steps: u64,
-    /// Of the search on all nodes.
+    /// The time of the search on all nodes.
     pub(super) search_time: SearchTime,
     /// How long binding conditions of devices may take to become true, in milliseconds.
     pub(super) binding_timeout: u64,

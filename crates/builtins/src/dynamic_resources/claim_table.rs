@@ -52,7 +52,7 @@ pub(super) struct InFlight {
 /// What PreBind sent for an allocation.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 enum SentWrites {
-    /// To a claim of this resource version.
+    /// Changes to a claim of this resource version.
     Changes { resource_version: String },
     /// A claim that is new.
     Creation { namespace: String, name: String },

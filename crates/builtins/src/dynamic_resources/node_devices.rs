@@ -22,7 +22,7 @@ const MAX_SELECTIONS: usize = 16;
 /// The devices of one node. The position of a device in [`NodeDevices::devices`] is called its location.
 #[derive(Debug, Default)]
 pub(super) struct NodeDevices {
-    /// Of all usable pools, in the order of the search.
+    /// The devices of all usable pools, in the order of the search.
     pub(super) devices: Arc<[NodeDevice]>,
     /// The other pools, in order.
     pub(super) unusable: Vec<(PoolId, PoolState)>,

@@ -103,7 +103,7 @@ pub(super) type Counters = BTreeMap<String, BTreeMap<String, Quantity>>;
 #[derive(Clone, Debug, Default)]
 pub(super) struct PoolFacts {
     pub(super) generation: i64,
-    /// Of that generation.
+    /// How many slices that generation has.
     pub(super) n_slices: i64,
     pub(super) is_invalid: bool,
     pub(super) counters: Counters,

@@ -58,7 +58,7 @@ pub(super) struct TermPods {
     /// Sorted by node.
     on_nodes: Vec<PodsOnNode>,
     n_pods: i64,
-    /// Of the weights.
+    /// The sums of the weights.
     totals: KeptTotals,
 }
 
@@ -189,7 +189,7 @@ impl TermTable {
         }
     }
 
-    /// Of the labels that the term requires, the one under which the index has the fewest other terms.
+    /// Among the labels that the term requires, the one under which the index has the fewest other terms.
     fn rarest_label(&self, term: &PodTerm) -> Option<(Sym, Sym)> {
         let requirements = term.selector.as_ref().map_or(&[][..], |selector| &selector.requirements);
         let labels =

@@ -30,7 +30,7 @@ pub(super) struct Namespaces {
     objects: ObjectView<Namespace>,
     /// Sorted. A namespace whose last pod left stays until its symbol is freed: pod queries stay the same.
     with_pods: Vec<Sym>,
-    /// Of [`Self::with_pods`], those that a selector matches.
+    /// The namespaces of [`Self::with_pods`] that a selector matches.
     matching: FxHashMap<LabelSelector, Vec<Sym>>,
     sweeps: SymbolSweeps,
 }

@@ -1,6 +1,6 @@
 //! The name of a volume at its driver: a volume that two pods use is attached once.
 //!
-//! Of claims and volumes only what counting needs is kept: a component that holds tens of thousands of them whole runs
+//! Only what counting needs of claims and volumes is kept: a component that holds tens of thousands of them whole runs
 //! out of memory.
 
 use std::sync::Arc;

@@ -134,7 +134,7 @@ impl Renewal {
     }
 }
 
-/// Of all contexts: files that are not used are not worth telling apart.
+/// The files of all contexts, used or not.
 fn named_files(kubeconfig: &Kubeconfig) -> Vec<PathBuf> {
     let clusters = kubeconfig.clusters.iter().filter_map(|named| named.cluster.as_ref());
     let authorities = clusters.filter_map(|cluster| cluster.certificate_authority.clone());

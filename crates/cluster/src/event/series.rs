@@ -71,7 +71,7 @@ struct Key {
 
 #[derive(Debug)]
 struct SeenEvent {
-    /// Of the first occurrence.
+    /// The note of the first occurrence.
     note: String,
     first_seen: Time,
     last_seen: Time,

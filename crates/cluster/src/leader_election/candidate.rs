@@ -168,7 +168,7 @@ mod tests {
     }
 
     proptest! {
-        /// Candidates read and write at any time, or vanish for a while; a write counts if no other candidate wrote in between, and
+        /// Candidates read and write at any time, or vanish for a while; a write counts if no other one wrote in between, and
         /// its answer may be lost. Each believes in its lead for the renew deadline since it last began a write that
         /// succeeded. No two ever do at the same time.
         #[test]

@@ -69,7 +69,7 @@ pub(super) struct Session {
     list_style: ListStyle,
     /// Where to go on; `None` asks for a list.
     resume_from: Option<String>,
-    /// Of HTTP, in the last answer.
+    /// The version of HTTP in the last answer.
     version: Version,
     /// Counts the wishes for new lists. The last one seen is older than the current list.
     relists: watch::Receiver<Wishes>,

@@ -99,9 +99,9 @@ pub struct Board {
 struct Reused {
     plugin: PluginIdx,
     version: u64,
-    /// Of its scores.
+    /// The weight of the plugin's scores.
     weight: i64,
-    /// Of its scores, too.
+    /// Whether the plugin has NormalizeScore.
     normalizes: bool,
 }
 

@@ -17,7 +17,7 @@ pub struct Rejection {
     pub plugin: PluginIdx,
     /// What it said.
     pub status: Status,
-    /// Of which nodes.
+    /// The nodes that were rejected.
     pub nodes: NodeSet,
 }
 

@@ -22,9 +22,9 @@ pub struct Failure {
 pub(super) enum QueueingStrategy {
     /// The pod stays where it is.
     Skip,
-    /// To backoffQ, or to activeQ if its backoff is over.
+    /// The pod goes to backoffQ, or to activeQ if its backoff is over.
     AfterBackoff,
-    /// To activeQ.
+    /// The pod goes to activeQ.
     Immediately,
 }
 

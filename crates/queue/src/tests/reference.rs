@@ -19,7 +19,7 @@ pub(super) enum Happening {
     NodeAdd,
     NodeLabel,
     PodDelete,
-    /// Of a pending pod.
+    /// The labels of a pending pod changed.
     PodLabel,
 }
 

@@ -65,7 +65,7 @@ pub(crate) fn default_storage_class(state: &ClusterState) -> Option<Arc<Object>>
             || marked("storageclass.beta.kubernetes.io/is-default-class")
     };
     let created = |class: &Arc<Object>| text(&class.value, "/metadata/creationTimestamp").to_owned();
-    // Of several in one second the first by name counts.
+    // If several were created in one second, the first by name counts.
     classes.into_iter().filter(is_default).rev().max_by_key(created)
 }
 

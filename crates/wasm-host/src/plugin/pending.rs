@@ -30,7 +30,7 @@ impl PendingChanges {
         (delta.generation, delta.symbols_position) = (later.generation, later.symbols_position);
         delta.symbols.extend(later.symbols);
         delta.columns.extend(later.columns);
-        // Of one delta, slots are emptied before pods are placed.
+        // Within one delta, slots are emptied before pods are placed.
         if !later.pods_removed.is_empty() {
             delta.pods_placed.retain(|placed| !later.pods_removed.contains(&placed.idx));
             delta.pods_removed.extend(later.pods_removed);

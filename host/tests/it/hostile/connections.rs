@@ -89,7 +89,7 @@ async fn a_thousand_connections_hold_up_no_pod_and_no_probe() {
     drop(held);
 }
 
-/// Of the process.
+/// How many files the process has open.
 fn open_files(metrics: &str) -> Option<f64> {
     metrics.lines().find_map(|line| line.strip_prefix("process_open_fds "))?.trim().parse().ok()
 }

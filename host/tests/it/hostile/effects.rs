@@ -23,7 +23,7 @@ use crate::{
 
 const POINTS: [At; 4] = [At::PostFilter, At::Permit, At::PreBind, At::Bind];
 
-/// Of all plugins, one may ask for all but `bind` and `wait`, and another for `bind`.
+/// One plugin is granted every effect but `bind` and `wait`, and another is granted `bind`.
 const RULES: &str = "
 plugins:
 - name: Trusted

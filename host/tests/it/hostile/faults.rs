@@ -14,7 +14,7 @@ struct Row {
     guest: Guest,
     /// `quarantined`, `refused` or `serving`.
     state: &'static str,
-    /// Of the faults, as metrics and the list tell them apart; empty when there are none.
+    /// The kind of the faults in metrics and in the list; empty when there are none.
     kind: &'static str,
     /// Part of what the pod's condition and the list say.
     reason: String,

@@ -46,7 +46,7 @@ async fn state_that_is_not_handed_over_in_time_holds_up_nobody() {
     bench.cluster.node_of(&name_of("Searches", 0)).await;
 }
 
-/// To tell a binary of all pods that its predecessor holds would take a minute and more.
+/// A new binary would need more than a minute to hear of all pods that its predecessor holds.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_binary_that_is_slow_to_learn_of_pods_on_their_way_holds_up_nobody() {
     const HELD: usize = 250;
@@ -83,7 +83,7 @@ async fn healthy_pods_are_bound(bench: &Bench, numbers: std::ops::Range<usize>) 
     }
 }
 
-/// To give them all up takes the plugin ten seconds and more.
+/// Unreserve of all of them takes the plugin ten seconds and more.
 #[tokio::test(flavor = "multi_thread")]
 async fn pods_that_a_plugin_rejects_all_at_once_hold_up_nobody() {
     const HELD: usize = 250;

@@ -32,7 +32,7 @@ const REASON: &str = "node(s) had no NUMA zone with enough room";
 #[derive(Debug, Default)]
 pub struct NumaAware {
     topologies: Topologies,
-    /// Of the pod of this cycle.
+    /// The demand of this cycle's pod.
     demand: Demand,
 }
 

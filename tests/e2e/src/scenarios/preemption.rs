@@ -23,7 +23,7 @@ fn large(name: &str, class: &str) -> Value {
     pod(name, "3", json!({"priorityClassName": class, "terminationGracePeriodSeconds": 0}))
 }
 
-/// Of three pods the one with the lowest priority goes that no budget protects.
+/// The pod with the lowest priority that no budget protects is evicted.
 pub(super) async fn preemption(bench: &Bench) -> Result<()> {
     for (name, value) in [("low", 10), ("middle", 20), ("high", 1000)] {
         class(bench, name, value).await?;

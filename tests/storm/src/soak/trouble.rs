@@ -6,7 +6,7 @@ use anyhow::Result;
 use berth_cluster::{ConnectOptions, Creator, connect};
 use serde_json::{Value, json};
 
-/// Of the scheduler's requests and nobody else's.
+/// The user agent of the scheduler's requests begins with this.
 const SCHEDULER: &str = "berth/";
 
 /// How many pods of an unserved profile there are at a time.

@@ -20,7 +20,7 @@ pub(super) struct ChosenDevice<'p> {
 /// A [`ChosenDevice`] that outlives the search.
 #[derive(Clone, Debug)]
 pub(in crate::dynamic_resources) struct PickedDevice {
-    /// Of the alternative.
+    /// The ordinal of the alternative.
     ordinal: usize,
     location: usize,
     consumed: BTreeMap<String, Quantity>,

@@ -31,7 +31,7 @@ pub(super) struct Program {
 /// A pattern that stands in the expression.
 #[derive(Debug)]
 pub(super) struct ConstantPattern {
-    /// Of the variable that takes its place.
+    /// The name of the variable that takes its place.
     pub(super) variable: String,
     text: String,
     pub(super) pattern: Pattern,

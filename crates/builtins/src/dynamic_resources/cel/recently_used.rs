@@ -9,7 +9,7 @@ use rustc_hash::FxHashMap;
 
 #[derive(Debug)]
 pub(super) struct RecentlyUsed<K, V> {
-    /// Of one generation.
+    /// The most bytes of one generation.
     max_bytes: usize,
     young: Generation<K, V>,
     old: Generation<K, V>,
