@@ -141,6 +141,7 @@ impl Outside {
         events: &mpsc::Sender<Event>,
         plugins: &Plugins,
         extenders: watch::Receiver<Option<Arc<HttpExtenders>>>,
+        scheduling: &Scheduling,
     ) -> Executor {
         Executor {
             writer: self.writer.clone(),
@@ -151,7 +152,7 @@ impl Outside {
             metrics: Arc::clone(&self.metrics),
             audit: self.audit.clone(),
             extenders,
-            api_calls: None,
+            api_calls: scheduling.counts_api_calls.then(|| self.metrics.count_api_calls()),
         }
     }
 
@@ -200,8 +201,7 @@ impl Session {
         let (election, turn) = Election::start(client, &settings, &outside.hostname);
         election.report(&settings.leader_election.resource_name, &health, metrics, &mut tasks);
         let (set_extenders, current_extenders) = watch::channel(extenders.clone());
-        let mut executor = outside.executor(&events, &plugins, current_extenders);
-        executor.api_calls = scheduling.counts_api_calls.then(|| metrics.count_api_calls());
+        let executor = outside.executor(&events, &plugins, current_extenders, scheduling);
         tasks.spawn("the executor", executor.run(to_do));
         let watch_plan = WatchPlan::new(plugins.inventory.settle_pod_json(), &profiles, extenders.as_deref());
         tasks.spawn("the listener for SIGUSR2", cache_dump::on_signal(client.clone(), ask_for_view)?);

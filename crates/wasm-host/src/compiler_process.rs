@@ -32,7 +32,7 @@ const MESSAGE_BYTES: u64 = 4096;
 pub struct CompileLimits {
     /// On all processors together.
     pub cpu_time: Duration,
-    /// Of address space, that of the program itself included.
+    /// The most address space, that of the program itself included.
     pub memory_bytes: u64,
 }
 

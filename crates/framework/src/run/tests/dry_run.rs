@@ -31,7 +31,7 @@ impl Plugin for Room {
         Points::of(&[Point::Filter])
     }
     fn at(&mut self, point: Point) -> Option<PointRef<'_>> {
-        (point == Point::Filter && !self.is_passed_over).then(|| PointRef::Filter(self))
+        (point == Point::Filter && !self.is_passed_over).then_some(PointRef::Filter(self))
     }
     crate::hooks!(Hosted);
 }
