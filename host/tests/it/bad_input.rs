@@ -41,7 +41,7 @@ fn folder(files: &[(&str, &[u8])]) -> TempDir {
 #[tokio::test]
 async fn command_line_that_makes_no_sense() {
     check(&[], &["rnu"], 2, &["rnu", "Usage: berth", "--help"]).await;
-    check(&[], &["demo", "--timeout", "soon"], 2, &["--timeout", "500ms, 10s or 2m"]).await;
+    check(&[], &["demo", "--timeout", "soon"], 2, &["--timeout", "500ms, 10s or 1m30s"]).await;
     check(&[], &["sandbox", "--nodes", "many"], 2, &["--nodes", "many"]).await;
     check(&[], &["--log", "a=b=c", "demo"], 2, &["--log", "info"]).await;
 }
