@@ -102,7 +102,7 @@ pub trait Hosted {
         Ok(())
     }
 
-    /// Whether pods wait while plugins have no time, this one among them: its calls are charged, and no pod may do without it.
+    /// Whether pods of the plugin's profiles wait for others while all plugins together have no time: its calls are charged.
     fn waits_for_time(&self) -> bool {
         false
     }

@@ -105,11 +105,11 @@ impl LoadedComponent {
     }
 
     /// Why the plugin may not be asked for now; `None`: it may. Being asked for in vain is counted, and told now and then.
-    pub(crate) fn out_of_time(&self) -> Option<String> {
+    pub(crate) fn out_of_time(&self) -> Option<(OutOfTime, String)> {
         let why = self.account.out_of_time(self.limits.share?)?;
         self.stats.record_out_of_time();
         self.account.was_not_asked(why);
-        Some(match why {
+        let reason = match why {
             OutOfTime::Plugin(share) => {
                 let milliseconds = share.per_second.as_millis();
                 format!("{} has used up its time, {milliseconds} ms of each second", self.title())
@@ -118,7 +118,8 @@ impl LoadedComponent {
                 let milliseconds = share.per_second.as_millis();
                 format!("{} waits: all plugins have used up their time, {milliseconds} ms of each second", self.title())
             }
-        })
+        };
+        Some((why, reason))
     }
 
     /// How messages name the plugin.

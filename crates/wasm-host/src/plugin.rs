@@ -13,8 +13,8 @@ mod shown_pods;
 use std::{sync::Arc, time::Duration};
 
 use berth_framework::{
-    BuildError, Call, ConfigureError, CycleId, DeltaSource, EndCycle, Hook, HookRef, Hosted, Manifest, Plugin,
-    PluginVersion, Point, PointRef, Points, Reach, Reuse, Status,
+    BuildError, Call, ConfigureError, CycleId, DeltaSource, EndCycle, Hook, HookRef, Hosted, Manifest, OutOfTime,
+    Plugin, PluginVersion, Point, PointRef, Points, Reach, Reuse, Status,
 };
 use berth_model::{Delta, NodeSet, Pod, PodUid};
 
@@ -459,15 +459,15 @@ impl Hosted for ComponentPlugin {
     fn has_time(&mut self) -> Result<(), Status> {
         self.is_passed_over = false;
         match self.component.out_of_time() {
-            Some(_) if self.pass_over() => Ok(()),
-            Some(reason) => Err(Status::error(reason)),
+            // Pods may do without a plugin that took too much itself, and not because others did.
+            Some((OutOfTime::Plugin(_), _)) if self.pass_over() => Ok(()),
+            Some((_, reason)) => Err(Status::error(reason)),
             None => Ok(()),
         }
     }
 
     fn waits_for_time(&self) -> bool {
-        let limits = &self.component.limits;
-        limits.share.is_some() && limits.when_not_asked == WhenNotAsked::Fail
+        self.component.limits.share.is_some()
     }
 
     fn is_out_of_time(&self) -> bool {

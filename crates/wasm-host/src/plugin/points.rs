@@ -67,7 +67,7 @@ impl ComponentPlugin {
             let title = self.component.title();
             return Err(Status::error(format!("{title} has taken {milliseconds} ms for the dry runs of one attempt")));
         }
-        self.component.out_of_time().map_or(Ok(()), |reason| Err(Status::error(reason)))
+        self.component.out_of_time().map_or(Ok(()), |(_, reason)| Err(Status::error(reason)))
     }
 
     /// What is kept about rows for the pods that share the cycle, if what the plugin says about a row does not change with
