@@ -29,7 +29,7 @@ pub(crate) fn compiler_process() -> CompilerProcess {
 pub(crate) struct CompileComponent {
     /// Processor time
     seconds: u64,
-    /// Address space
+    /// Memory that can be written to
     bytes: u64,
 }
 

@@ -9,6 +9,7 @@
 //! and what becomes of a plugin that keeps failing.
 
 mod artefacts;
+mod available_memory;
 mod binary;
 mod bindings;
 mod clock;
