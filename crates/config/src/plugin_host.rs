@@ -132,7 +132,7 @@ pub struct FileSettings {
     pub max_bytes: u64,
     /// On all processors together.
     pub compile_cpu_time: Duration,
-    /// Address space of the process that compiles the file.
+    /// Memory that the process that compiles the file can write to, in bytes.
     pub compile_memory_bytes: u64,
 }
 
