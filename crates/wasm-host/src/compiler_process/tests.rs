@@ -1,3 +1,5 @@
+//! Each way in which a compiler's process can end, shown with real processes, and the bounds of what it may take.
+
 use super::*;
 
 const LIMITS: CompileLimits = CompileLimits { cpu_time: Duration::from_secs(60), memory_bytes: 1 << 20 };
