@@ -42,7 +42,7 @@ pub(crate) struct Front {
     pub door: Door,
 }
 
-/// So long a request waits for its endpoint.
+/// How long a request waits for its endpoint.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// What is served over HTTPS besides the probes and `/metrics`; `None` while the process starts.
@@ -74,7 +74,7 @@ impl Door {
         Self(watch::Sender::new(None))
     }
 
-    /// From here on everything is served: what is told of the process, and `more`.
+    /// From here on everything is served: the metrics of the process, and `more`.
     pub(crate) fn open(&self, secure: &SecureServing, running: &RunningConfiguration, more: Router) {
         let about = About { configuration: running.clone(), flags: secure.flags.clone(), started: Instant::now() };
         let debug = debug::routes(running.clone(), secure.verbosity.clone());

@@ -242,7 +242,7 @@ mod tests {
         }
     }
 
-    /// The lines that `work` gets written, and what is told of the others.
+    /// The lines that `work` gets written, and the summaries of the others.
     fn written(work: impl FnOnce()) -> (Vec<String>, Vec<Summary>) {
         let (written, rate) = (Written::default(), LogRate::default());
         let sink = written.clone();

@@ -41,7 +41,7 @@ const CLIENT_BUCKETS: [f64; 12] = [0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 
 /// The Kubernetes release whose scheduler this one replaces.
 const KUBERNETES: (&str, &str, &str) = ("1", "36", "v1.36.2");
 
-/// So many namespaces have a label of their own: pods can be created in any number of namespaces.
+/// How many namespaces have a label of their own: pods can be created in any number of namespaces.
 const NAMESPACES: usize = 100;
 
 /// The label of all others. No namespace can have this name.

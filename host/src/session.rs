@@ -324,7 +324,7 @@ async fn write_events(recorder: &EventRecorder) {
     }
 }
 
-/// Serves more than the probes: `admin` on the Unix socket, and over HTTPS with `resources` and what is told of the process.
+/// Serves more than the probes: `admin` on the Unix socket, and over HTTPS with `resources` and the metrics of the process.
 fn serve(
     scheduling: &Scheduling,
     running: &RunningConfiguration,

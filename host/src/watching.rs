@@ -24,7 +24,7 @@ use crate::{
     watched_kinds::{dispensable_for, is_indispensable, wanted},
 };
 
-/// So long the plugins that were there at the start are waited for: compiled ones take milliseconds, and a file that takes long
+/// How long scheduling waits for the plugins that were there at the start: compiled ones take milliseconds, and a file that takes long
 /// must not hold up the pods of others.
 const PLUGINS_FIRST: Duration = Duration::from_secs(3);
 
@@ -107,7 +107,7 @@ impl WatchPlan {
         self.pod_json
     }
 
-    /// Watches when its turn comes, until it is aborted, nobody takes the events, or a watch panics. What the first plugins
+    /// Watches when its turn comes, until it is aborted, the receiver of events is gone, or a watch panics. What the first plugins
     /// wish for is a part of the plan, other `wishes` come later.
     pub(crate) async fn run(
         mut self,

@@ -1,7 +1,7 @@
 //! Who may spend how much of the scheduling thread: one plugin, all plugins together, and the pods of one namespace.
 //!
 //! Each has a bucket that fills by so many milliseconds in each second up to a burst, and whatever takes time empties it. A
-//! call is never cut short for that, so a bucket may owe time. Whoever would begin something asks first: what is left out while
+//! call is never cut short for that, so a bucket may owe time. The caller asks before it begins something: what is left out while
 //! a bucket is empty is decided there. The guide lists all bounds of time in one table (`docs/src/scheduling-thread.md`).
 //!
 //! Native plugins and the program's own components are trusted with their time: they have no account here.
@@ -44,7 +44,7 @@ pub struct SchedulingTime(Arc<Shared>);
 struct Shared {
     clock: Box<dyn Clock>,
     accounts: Mutex<Accounts>,
-    /// Whether anything is charged to plugins or namespaces: if not, nobody need look at the clock.
+    /// Whether anything is charged to plugins or namespaces: if not, the clock is not read.
     is_used: AtomicBool,
     /// Nanoseconds that plugins have taken so far.
     taken_by_plugins: AtomicU64,
@@ -187,14 +187,14 @@ impl Default for SchedulingTime {
 }
 
 impl SchedulingTime {
-    /// A search for a node that takes no longer is charged to nobody: in a cluster of thousands of nodes each takes some
+    /// A search for a node that takes no longer is not charged: in a cluster of thousands of nodes each takes some
     /// milliseconds.
     pub const LONG_SEARCH: Duration = Duration::from_millis(5);
 
     /// What all plugins together may take of one step: a cycle, or what is asked about a pod after it.
     pub const STEP: Duration = Duration::from_secs(1);
 
-    /// Time that is used up is told of no more often.
+    /// Used up time is reported no more often.
     pub const REPORT_EVERY: Duration = Duration::from_secs(10);
 
     /// Accounts by this clock, without bounds yet.
@@ -320,7 +320,7 @@ impl SchedulingTime {
         self.0.is_used.load(Ordering::Relaxed)
     }
 
-    /// What is taken while nothing else could be done is held against nobody: as long as `is_idle`, all plugins together may
+    /// What is taken while nothing else could be done is not charged to the share of all: as long as `is_idle`, all plugins together may
     /// take more than their share.
     pub fn set_idle(&self, is_idle: bool) {
         self.accounts().is_idle = is_idle;

@@ -63,7 +63,7 @@ struct CountedFault {
 pub(crate) enum Tally {
     /// As none: there was one about a pod of the same owner.
     Repeated,
-    /// So many faults within the window, which took so many milliseconds.
+    /// How many faults there were within the window, and how many milliseconds they took.
     Counted { n_faults: usize, milliseconds: u64 },
 }
 

@@ -343,7 +343,7 @@ impl<B: CountCalls> Life<B> {
     pub(crate) fn is_undecided(&self) -> bool {
         match self {
             Life::Awaited(_) | Life::Untried { .. } => true,
-            // What is out of service is given to nobody.
+            // An instance that is out of service is not given out.
             Life::Quarantined { .. }
             | Life::Disabled { .. }
             | Life::Absent

@@ -25,7 +25,7 @@ pub enum PluginState {
     Restarting,
     /// Nobody serves, as the file is no plugin or may not be one.
     Refused,
-    /// Nobody serves yet: the binary that was there at the start is being loaded.
+    /// No binary serves yet: the one that was there at the start is being loaded.
     Loading,
     /// Nobody serves, as there is nothing that could.
     #[default]

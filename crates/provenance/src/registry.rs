@@ -337,7 +337,7 @@ impl Registries {
         Ok(Some(value))
     }
 
-    /// The registry, or whoever answers in its place, chooses where tokens come from. Credentials go to the registry itself, or
+    /// The registry, or a server in its place, chooses where tokens come from. Credentials go to the registry itself, or
     /// where the operator says.
     fn check_token_service(&self, at: &Endpoint, realm: &Uri) -> Result<(), RegistryError> {
         let configured = self.shared.options.get(&at.host).and_then(|registry| registry.token_service.as_deref());

@@ -56,8 +56,8 @@ pub(crate) struct Bindings {
     n_held_sent: usize,
 }
 
-/// So many pods that were held are sent to be bound at a time. Others wait for their answers: requests to the API server have a
-/// rate, and pods that nobody held need not wait behind thousands that one event released. At a few milliseconds a request that
+/// How many pods that were held are bound at a time. Others wait for their answers: requests to the API server have a
+/// rate, and pods that were not held need not wait behind thousands that one event released. At a few milliseconds a request that
 /// is more than an API server takes.
 const HELD_SENT: usize = 32;
 

@@ -36,7 +36,7 @@ impl EffectBytes {
         bytes == 0 || waiting.saturating_add(bytes) <= MAX_BYTES
     }
 
-    /// So many bytes of the plugin's wait until the value is dropped.
+    /// Counts bytes of the plugin that wait until the value is dropped.
     pub(crate) fn hold(&mut self, plugin: &Arc<str>, bytes: usize) -> HeldBytes {
         HeldBytes::new(bytes, self.0.entry(Arc::clone(plugin)).or_default())
     }

@@ -326,7 +326,7 @@ impl ComponentPlugin {
             self.component.stats.record_resync();
         }
         let is_full = delta.full;
-        // Filling an instance happens once, and is charged to nobody.
+        // Filling an instance happens once, and is not charged.
         let is_first = self.replica.generation == 0;
         let portions = delta.into_portions();
         // Asking for the time of a thread is a system call, which what comes with every pod does without.

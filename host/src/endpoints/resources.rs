@@ -1,6 +1,6 @@
 //! `/metrics/resources`: what each pod requests and is limited to (`pkg/scheduler/metrics/resources/resources.go`).
 //!
-//! It names every pod and node, so it is served over HTTPS alone, to callers whom the API server lets. The scheduling thread
+//! It names every pod and node, so it is served over HTTPS alone, to callers that the API server authorizes. The scheduling thread
 //! copies what it knows of pods for one answer at a time; the text is made elsewhere and answers every request for
 //! [`KEPT_FOR`]. The API server is not asked. A replica that does not lead shows none, as kube-scheduler.
 

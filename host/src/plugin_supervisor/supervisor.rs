@@ -164,7 +164,7 @@ impl Supervisor {
             if !self.inventory.registry.is_starting()
                 && let Some(starting) = self.starting.take()
             {
-                // Nobody waits any more if it took long.
+                // The caller may have stopped waiting.
                 let _ = starting.send(());
             }
         }

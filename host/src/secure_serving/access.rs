@@ -199,7 +199,7 @@ impl Inner {
             Some(prefix) => path.starts_with(prefix),
             None => path == open,
         };
-        // Orders, and the names of all pods, are for callers whom the API server lets, whatever the paths say.
+        // Orders, and the names of all pods, are for callers that the API server authorizes, whatever the paths say.
         let is_guarded = path.starts_with("/admin/") || path == "/metrics/resources";
         !is_guarded && self.open_paths.iter().any(is_it)
     }

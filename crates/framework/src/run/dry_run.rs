@@ -170,7 +170,7 @@ impl<'a> NodeDryRun<'a> {
         while !open.cases.is_empty()
             && let Some((plugin, _)) = filters.next_but(profile, |plugin| skipped_filters.contains(plugin))
         {
-            // A preemption asks thousands of times: whoever takes long over each is not asked about all.
+            // A preemption asks thousands of times: a plugin that takes long over each is not asked about all.
             if let Err(status) = profile.still_has_time(plugin) {
                 return Err(broken(profile, plugin, &status));
             }

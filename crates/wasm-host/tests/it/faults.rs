@@ -227,7 +227,7 @@ fn a_fault_in_changes_that_waited_names_no_pod() {
     assert_eq!((report.kind, report.pod), (FaultKind::Trap, None));
 }
 
-/// A restart takes that time once more: whoever counts faults counts it.
+/// A restart takes that time once more, so it counts as part of the fault.
 #[test]
 fn a_fault_is_charged_with_the_start_of_its_instance() {
     let (sender, reports) = mpsc::channel();

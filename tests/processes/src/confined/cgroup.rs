@@ -59,7 +59,7 @@ fn enable(parent: &Path) -> Result<()> {
     Ok(())
 }
 
-/// A new folder, beside which there are none that nobody is in any more.
+/// A new folder; folders of runs that have ended are removed.
 fn fresh(parent: &Path, name: &str) -> Result<PathBuf> {
     let entries = fs::read_dir(parent).with_context(|| parent.display().to_string())?;
     for entry in entries.filter_map(Result::ok) {

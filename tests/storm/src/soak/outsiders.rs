@@ -109,7 +109,7 @@ impl Outsiders {
         }
         while self.pods.len() > LOUD_PODS * ROUNDS_OF_A_POD {
             if let Some(pod) = self.pods.pop_front() {
-                // One that stays a little longer harms nobody.
+                // One that stays a little longer does no harm.
                 drop(writer.delete_pod(&pod).await);
             }
         }
