@@ -63,8 +63,8 @@ impl<B: Clone + CountCalls> PluginRegistry<B> {
         self.plugin(name).serve_from_the_start(component);
     }
 
-    /// The plugins directory has a file of this name, or a registry is to bring it, and it is loaded later: until then nobody
-    /// serves, but for a built-in. What is found first has been serving, for all that is known.
+    /// The plugins directory has a file of this name, or a registry is to bring it, and it is loaded later. Until then no binary
+    /// serves, except a built-in's own. The first binary that is found counts as the one that served before.
     pub fn await_binary(&mut self, name: &PluginName) {
         self.plugin(name).await_binary();
     }

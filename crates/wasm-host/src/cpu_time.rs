@@ -53,8 +53,8 @@ impl CallTime {
         self.limit.checked_sub(used).filter(|left| !left.is_zero())
     }
 
-    /// Whether the call may have somebody else asked, for whom the thread waits: waiting uses no processor time, and holds up
-    /// all others just the same.
+    /// Whether the call may have another party asked, such as an extender. Waiting for the answer uses no processor time, but
+    /// it holds up the thread.
     pub(crate) fn may_wait(&mut self) -> bool {
         self.left().is_some_and(|left| self.waited < left)
     }

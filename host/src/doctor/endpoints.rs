@@ -52,7 +52,7 @@ fn look_at_plugins(plugins: &[PluginReport], findings: &mut Findings) {
                 findings.problem(Area::Scheduler, format!("plugin {name} is {state}: {reason}"), fix);
             }
             PluginState::Loading => {
-                let fix = "wait: `berth plugin list` shows what becomes of it";
+                let fix = "wait, and look at `berth plugin list` again";
                 findings.warning(Area::Scheduler, format!("plugin {name} is being loaded"), fix);
             }
             PluginState::Missing => {
