@@ -10,10 +10,8 @@ use berth_bench::command::{self, Measure};
 use clap::{Args, ValueEnum};
 
 use self::processes::{Processes, Program, Server};
-use crate::{
-    failure::Usage,
-    options::{Execution, Scheduling},
-};
+use crate::{options::Execution, options::Scheduling};
+use berth_config::Usage;
 
 const AFTER_HELP: &str = "\
 Examples:

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use berth_cluster::RequestObserver;
 
-use crate::metrics::Metrics;
+use berth_telemetry::metrics::Metrics;
 
 /// Counts the requests to one API server.
 #[derive(Debug)]

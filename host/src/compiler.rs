@@ -10,7 +10,7 @@ use std::{
 use berth_wasm_host::{CompileError, CompileLimits, CompilerProcess, compile_for_parent};
 use clap::Args;
 
-use crate::failure::chain;
+use berth_telemetry::chain;
 
 /// The command's name.
 const COMMAND: &str = "compile-component";

@@ -12,7 +12,8 @@ use berth_queue::Backoff;
 use serde_json::{Value, json};
 use tracing::warn;
 
-use crate::{failure::Usage, options::Scheduling};
+use crate::options::Scheduling;
+use berth_config::Usage;
 
 /// kube-scheduler's: a file that repeats it asks for nothing.
 const DEFAULT_PARALLELISM: u64 = 16;

@@ -11,11 +11,8 @@ use tokio::{
 };
 use tracing::{info, warn};
 
-use crate::{
-    failure::chain,
-    file_watch::{self, FileWatch},
-    metrics::Metrics,
-};
+use berth_file_watch::FileWatch;
+use berth_telemetry::{chain, metrics::Metrics};
 
 /// An API server that refuses for another reason is not answered with a new client, or a run of a credential plugin, each time.
 const REFUSED_EVERY: Duration = Duration::from_secs(30);
@@ -65,7 +62,7 @@ fn watch(renewal: &Renewal, changed: &mpsc::Sender<()>) -> Option<FileWatch> {
     }
     let changed = changed.clone();
     // One that waits already stands for this change too.
-    let watch = file_watch::watch(files, move || {
+    let watch = berth_file_watch::watch(files, move || {
         let _ = changed.try_send(());
     });
     watch.inspect_err(|error| warn!(%error, "cannot watch the credential files; send SIGHUP after a change")).ok()

@@ -15,16 +15,10 @@ use serde_json::Value;
 use tokio::sync::mpsc;
 
 use crate::{
-    configuration::alone,
-    decision::Decision,
-    failure::Usage,
-    manifests,
-    options::{Demo, Output},
-    run::{block_on, until_told_to_stop},
-    sandbox,
-    session::{Plan, Session},
-    table,
+    configuration::alone, decision::Decision, manifests, options::Demo, options::Output, run::block_on,
+    run::until_told_to_stop, sandbox, session::Plan, session::Session, table,
 };
+use berth_config::Usage;
 
 /// A pod that is not expected to be placed says so here.
 const EXPECT: &str = "demo.berth.dev/expect";

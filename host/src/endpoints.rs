@@ -14,11 +14,8 @@ use axum::{
 use tokio::net::TcpListener;
 use tracing::info;
 
-use crate::{
-    connections::{self, Listener, serve_http1},
-    health::Health,
-    metrics::Metrics,
-};
+use crate::{connections, connections::Listener, connections::serve_http1, health::Health};
+use berth_telemetry::metrics::Metrics;
 
 pub(crate) mod about;
 pub(crate) mod debug;

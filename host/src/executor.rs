@@ -20,7 +20,6 @@ use berth_scheduler::{
     Action, Event, EventRecord, Level, Notice, PluginEffects, PodRef, PodRequest, Preparation, Request, RequestError,
     StatusChange,
 };
-use berth_wasm_host::threads;
 use tokio::{
     sync::{mpsc, oneshot, watch},
     task::{JoinError, JoinSet},
@@ -29,14 +28,10 @@ use tokio::{
 use tracing::{debug, error, info, warn};
 
 use self::{effects::Cause, pod_requests::PodRequests};
-use crate::{
-    audit::{AuditEvent, AuditLog, By, PodEntry},
-    extenders::HttpExtenders,
-    klog::V3,
-    log_rate,
-    metrics::{ApiCall, ApiCallMetrics, Metrics},
-    out_of_time,
-    plugin_supervisor::Message,
+use crate::{extenders::HttpExtenders, plugin_supervisor::Message};
+use berth_telemetry::{
+    audit::AuditEvent, audit::AuditLog, audit::By, audit::PodEntry, klog::V3, log_rate, metrics::ApiCall,
+    metrics::ApiCallMetrics, metrics::Metrics,
 };
 
 /// Requests that are under way or wait for another one of their pod, a few kilobytes each. Beyond this no action is taken, so
@@ -94,7 +89,7 @@ impl Executor {
         let (done, prepared) = oneshot::channel();
         // The scheduling thread ends before its channel does only when the process ends.
         let work = move || drop(done.send(preparation.run()));
-        let started = threads::spawn_background("plugin-preparation", work);
+        let started = berth_threads::spawn_background("plugin-preparation", work);
         let prepared = match started {
             // The sender is gone without a word if the thread panicked.
             Ok(()) => prepared.await.unwrap_or_else(|_| spare.failed("preparing an instance broke off")),
@@ -215,7 +210,7 @@ impl Executor {
                 let _ = self.plugins.send(Message::Faulted { plugin, fault, held }).await;
             }
             Notice::OutOfTime(report) => {
-                warn!("{}", out_of_time::describe(&report));
+                warn!("{report}");
                 self.metrics.share_spent(&report);
                 let _ = self.plugins.send(Message::OutOfTime(report)).await;
             }

@@ -1,22 +1,11 @@
 //! How a command fails: with one message; exit code 2 for a wrong command line, 1 for everything else.
 
 use std::{
-    fmt,
     io::{self, Write as _},
     process::ExitCode,
 };
 
-/// The command line, or a file that it names, makes no sense: nothing was started.
-#[derive(Debug)]
-pub(crate) struct Usage(pub String);
-
-impl fmt::Display for Usage {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for Usage {}
+use berth_config::Usage;
 
 /// Writes the message and picks the exit code.
 pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
@@ -27,18 +16,6 @@ pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
     // With standard error closed there is no place to write to.
     let _ = writeln!(io::stderr(), "error: {error:#}");
     if error.is::<Usage>() { ExitCode::from(2) } else { ExitCode::FAILURE }
-}
-
-/// The error and what it came from, in one line.
-pub(crate) fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(error) = source {
-        text.push_str(": ");
-        text.push_str(&error.to_string());
-        source = error.source();
-    }
-    text
 }
 
 fn is_broken_pipe(error: &(dyn std::error::Error + 'static)) -> bool {

@@ -19,19 +19,10 @@ use tokio::{sync::watch, time::timeout};
 use tower::ServiceExt as _;
 
 use crate::{
-    admin,
-    configuration::RunningConfiguration,
-    endpoints::{
-        self,
-        about::{self, About},
-        debug, resources,
-    },
-    health::Health,
-    metrics::Metrics,
-    options::Scheduling,
-    secure_serving::SecureServing,
-    tasks::Tasks,
+    admin, configuration::RunningConfiguration, endpoints, endpoints::about, endpoints::about::About, endpoints::debug,
+    endpoints::resources, health::Health, options::Scheduling, secure_serving::SecureServing, tasks::Tasks,
 };
+use berth_telemetry::metrics::Metrics;
 
 /// What is there before anything else.
 pub(crate) struct Front {

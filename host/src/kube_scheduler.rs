@@ -22,12 +22,9 @@ use serde_json::{Map, Value, json};
 use tracing::{info, warn};
 
 use self::flags::{FLAGS, Given, Role};
-use crate::{
-    failure::Usage,
-    klog::{self, KlogFormat, Verbosity},
-    options::Scheduling,
-    run::{ConfigOutput, Invocation, schedule_blocking},
-};
+use crate::{options::Scheduling, run::ConfigOutput, run::Invocation, run::schedule_blocking};
+use berth_config::Usage;
+use berth_telemetry::{klog, klog::KlogFormat, klog::Verbosity};
 
 const NAME: &str = "kube-scheduler";
 

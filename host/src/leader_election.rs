@@ -11,7 +11,8 @@ use berth_config::Settings;
 use tokio::sync::oneshot;
 use uuid::Uuid;
 
-use crate::{health::Health, metrics::Metrics, tasks::Tasks};
+use crate::{health::Health, tasks::Tasks};
+use berth_telemetry::metrics::Metrics;
 
 /// This process's part in the election, if there is one.
 #[derive(Debug, Default)]

@@ -8,7 +8,8 @@ use tracing_subscriber::{
     EnvFilter, Layer as _, filter::FilterExt as _, fmt, layer::SubscriberExt as _, util::SubscriberInitExt as _,
 };
 
-use crate::{failure::Usage, log_rate::LogRate};
+use berth_config::Usage;
+use berth_telemetry::log_rate::LogRate;
 
 /// kube warns with each connection that the server's certificate is not verified; `berth_cluster::connect` says it once.
 const REPEATED: &str = "kube_client::client::tls=error";

@@ -1,13 +1,11 @@
 //! The `berth` binary: command line, wiring, endpoints, signals.
 
 mod admin;
-mod audit;
 mod author;
 mod bench;
 mod cache_dump;
 mod cli;
 mod client_metrics;
-mod clock;
 mod compiler;
 mod configuration;
 mod connections;
@@ -19,19 +17,13 @@ mod endpoints;
 mod executor;
 mod extenders;
 mod failure;
-mod file_watch;
 mod front;
-mod gates;
 mod health;
-mod klog;
 mod kube_scheduler;
 mod leader_election;
-mod log_rate;
 mod logging;
 mod manifests;
-mod metrics;
 mod options;
-mod out_of_time;
 mod pack;
 mod plugin_command;
 mod plugin_supervisor;
@@ -47,7 +39,6 @@ mod secure_serving;
 mod session;
 mod table;
 mod tasks;
-mod user_agent;
 mod watched_kinds;
 mod watching;
 

@@ -9,7 +9,7 @@ use anyhow::{Result, anyhow};
 use berth_wasm_host::{Binary, PackedSizes, pack_this_program};
 use clap::Args;
 
-use crate::failure::chain;
+use berth_telemetry::chain;
 
 #[derive(Args, Debug)]
 pub(crate) struct Pack {

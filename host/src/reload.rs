@@ -15,15 +15,12 @@ use tokio::{
 use tracing::{error, info, warn};
 
 use crate::{
-    configuration::{ConfigurationSource, RunningConfiguration, scheduler_settings},
-    extenders::HttpExtenders,
-    file_watch::{self, FileWatch},
-    health::Health,
-    metrics::Metrics,
-    options::Scheduling,
-    plugin_supervisor::{Announcer, Message, Proposal},
-    watching::Wish,
+    configuration::ConfigurationSource, configuration::RunningConfiguration, configuration::scheduler_settings,
+    extenders::HttpExtenders, health::Health, options::Scheduling, plugin_supervisor::Announcer,
+    plugin_supervisor::Message, plugin_supervisor::Proposal, watching::Wish,
 };
+use berth_file_watch::FileWatch;
+use berth_telemetry::metrics::Metrics;
 
 /// Takes other configurations over.
 pub(crate) struct Reload {
@@ -64,7 +61,7 @@ impl Reload {
         let watch = self.source.file.clone().map(|file| {
             let shown = file.display().to_string();
             // One that waits already stands for this change too.
-            let watch = file_watch::watch(vec![file], move || {
+            let watch = berth_file_watch::watch(vec![file], move || {
                 let _ = changed.try_send(());
             });
             watch.with_context(|| format!("--config {shown}: cannot be watched"))

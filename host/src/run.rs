@@ -14,12 +14,10 @@ use serde_json::{Map, json};
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::info;
 
-use crate::{
-    failure::{Usage, chain},
-    options::{Run, Scheduling},
-    session::{self, Plan, Session},
-    user_agent::USER_AGENT,
-};
+use crate::{options::Run, options::Scheduling, session, session::Plan, session::Session};
+use berth_cluster::USER_AGENT;
+use berth_config::Usage;
+use berth_telemetry::chain;
 
 /// What the command line of a scheduler on a cluster says.
 pub(crate) struct Invocation {

@@ -13,14 +13,11 @@ use futures::{StreamExt as _, TryStreamExt as _, stream};
 use serde_json::Value;
 
 use crate::{
-    configuration,
-    failure::{Usage, chain},
-    options,
-    progress::Progress,
-    run::{block_on, until_told_to_stop},
-    session::{Plan, Session},
-    user_agent::USER_AGENT,
+    configuration, options, progress::Progress, run::block_on, run::until_told_to_stop, session::Plan, session::Session,
 };
+use berth_cluster::USER_AGENT;
+use berth_config::Usage;
+use berth_telemetry::chain;
 
 /// Nodes that are created at the same time.
 const CREATES: usize = 16;

@@ -15,21 +15,17 @@ use anyhow::{Context as _, Result};
 use berth_framework::{Manifest, Profile};
 use berth_model::Time;
 use berth_scheduler::{Action, Event, Scheduler};
-use berth_wasm_host::{FaultReport, threads};
+use berth_wasm_host::FaultReport;
 use tokio::{
     runtime::Handle,
     sync::{mpsc, oneshot},
 };
 
 use crate::{
-    clock,
-    decision::{Decision, decisions},
-    health::Health,
-    metrics::Metrics,
-    pod_copies::View,
-    tasks::{EndedEarly, panic_if_asked},
-    watching::Wish,
+    decision::Decision, decision::decisions, health::Health, pod_copies::View, tasks::EndedEarly,
+    tasks::panic_if_asked, watching::Wish,
 };
+use berth_telemetry::{clock, metrics::Metrics};
 
 /// Watch events arrive in bursts of a whole list; this many wait in the channel before the watches do.
 pub(crate) const EVENTS_BOUND: usize = 512;
@@ -93,7 +89,7 @@ impl SchedulingThread {
             .name("scheduling".to_owned())
             .stack_size(8 * berth_wasm_host::MAX_STACK)
             .spawn(move || {
-                threads::begin_scheduling();
+                berth_threads::begin_scheduling();
                 // The process ends after a panic: nothing that it left behind is looked at.
                 let outcome = panic::catch_unwind(AssertUnwindSafe(work));
                 // The receiver is gone when the process did not care to wait.

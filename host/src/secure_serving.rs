@@ -26,12 +26,9 @@ use tracing::{debug, info, warn};
 
 pub(crate) use self::access::RequestUser;
 use self::{access::Gate, certificates::Tls};
-use crate::{
-    connections::{self, Activity, serve_http1, serve_http2},
-    failure::chain,
-    file_watch::{self, FileWatch},
-    klog::Verbosity,
-};
+use crate::{connections, connections::Activity, connections::serve_http1, connections::serve_http2};
+use berth_file_watch::FileWatch;
+use berth_telemetry::{chain, klog::Verbosity};
 
 /// A client that does not get through the handshake in this time is given up.
 const HANDSHAKE: Duration = Duration::from_secs(10);
@@ -190,7 +187,7 @@ impl SecureServing {
                 warn!(reason = format!("{error:#}"), "failed to load new certificates; keeping the previous ones")
             }
         };
-        let watch = file_watch::watch(files, changed);
+        let watch = berth_file_watch::watch(files, changed);
         watch.inspect_err(|error| warn!(%error, "cannot watch the certificate files; a change needs a restart")).ok()
     }
 }

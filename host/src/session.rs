@@ -19,32 +19,15 @@ use tokio::{
 use tracing::{error, info, warn};
 
 use crate::{
-    admin::{
-        self,
-        socket::{self, OwnersSocket},
-    },
-    audit::AuditLog,
-    cache_dump,
-    client_metrics::ClientMetrics,
-    clock,
-    configuration::{ConfigurationSource, RunningConfiguration, scheduler_settings},
-    credentials,
-    decision::Decision,
-    endpoints::{self, resources},
-    executor::Executor,
-    extenders::HttpExtenders,
-    failure::chain,
-    front::{Door, Front},
-    health::Health,
-    leader_election::Election,
-    metrics::Metrics,
-    options::Scheduling,
-    plugin_supervisor::{self, Plugins, Surroundings},
-    reload::Reload,
-    scheduling::{ACTIONS_BOUND, EVENTS_BOUND, Parts, SchedulingThread},
-    tasks::{EndedEarly, Tasks},
-    watching::{Begin, WatchPlan},
+    admin, admin::socket, admin::socket::OwnersSocket, cache_dump, client_metrics::ClientMetrics,
+    configuration::ConfigurationSource, configuration::RunningConfiguration, configuration::scheduler_settings,
+    credentials, decision::Decision, endpoints, endpoints::resources, executor::Executor, extenders::HttpExtenders,
+    front::Door, front::Front, health::Health, leader_election::Election, options::Scheduling, plugin_supervisor,
+    plugin_supervisor::Plugins, plugin_supervisor::Surroundings, reload::Reload, scheduling::ACTIONS_BOUND,
+    scheduling::EVENTS_BOUND, scheduling::Parts, scheduling::SchedulingThread, tasks::EndedEarly, tasks::Tasks,
+    watching::Begin, watching::WatchPlan,
 };
+use berth_telemetry::{audit::AuditLog, chain, clock, metrics::Metrics};
 
 /// Bindings under way get this long when the process is told to stop.
 const DRAIN: Duration = Duration::from_secs(3);

@@ -33,6 +33,11 @@ pub enum ConfigError {
     Render(#[source] serde_saphyr::SerializeError),
 }
 
+/// The command line, or a file that it names, makes no sense: nothing was started. A command that fails with it exits with 2.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct Usage(pub String);
+
 /// One mistake at one field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {

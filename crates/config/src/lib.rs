@@ -30,12 +30,13 @@ mod merge;
 mod point;
 
 mod error;
+pub mod feature_gates;
 mod fields;
 mod names;
 
 pub use build::ProvidedPlugin;
 pub use changes::Change;
-pub use error::{ConfigError, Problem};
+pub use error::{ConfigError, Problem, Usage};
 pub use expand::PluginSets;
 pub use extender::{Extender, ExtenderTls, ManagedResource};
 pub use in_tree::{InTree, points_of_missing_plugin};

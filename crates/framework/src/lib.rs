@@ -25,6 +25,7 @@ pub mod profile;
 pub mod run;
 pub mod scheduling_time;
 pub mod status;
+mod time_report;
 pub mod unlisted;
 
 pub use effect::{Demand, Effect, EffectKind, ObjectAccess, ObjectRef, Permission, Verb};
@@ -42,6 +43,7 @@ pub use points::{
     PreFlight, PreScore, Preemption, QueueSort, QueueingHint, Removal, Reserve, Score, Sign,
 };
 pub use profile::{Instance, PluginIdx, PluginSet, PluginsAt, Profile};
-pub use scheduling_time::{OutOfTime, PluginAccount, SchedulingTime, Share, TimeBounds, TimeReport};
+pub use scheduling_time::{OutOfTime, PluginAccount, SchedulingTime, TimeBounds};
 pub use status::{Code, Status};
+pub use time_report::{Share, TimeReport};
 pub use unlisted::{UnlistedKind, UnlistedKinds};

@@ -15,16 +15,10 @@ use std::{
     time::Duration,
 };
 
-use crate::meter::Clock;
-
-/// A share of the scheduling thread.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Share {
-    /// How much of each second; a whole second is no bound.
-    pub per_second: Duration,
-    /// What may be saved up.
-    pub burst: Duration,
-}
+use crate::{
+    meter::Clock,
+    time_report::{Share, TimeReport},
+};
 
 /// What holds beside the shares of single plugins. `None` bounds nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -90,32 +84,6 @@ pub enum OutOfTime {
     Plugin(Share),
     /// All plugins together have used up theirs.
     AllPlugins(Share),
-}
-
-/// Something to be told about time that is used up. Of each kind there is one in [`SchedulingTime::REPORT_EVERY`] at most.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum TimeReport {
-    /// A plugin was not asked.
-    Plugin {
-        /// Which plugin.
-        plugin: Arc<str>,
-        /// Its share.
-        share: Share,
-    },
-    /// Pods of profiles with plugins wait for pods of profiles without.
-    AllPlugins {
-        /// Their share.
-        share: Share,
-        /// What each plugin took since the last report, the greediest first.
-        taken: Vec<(Arc<str>, Duration)>,
-    },
-    /// Pods of a namespace wait for pods of others.
-    Namespace {
-        /// Which namespace.
-        namespace: Arc<str>,
-        /// Its share.
-        share: Share,
-    },
 }
 
 /// The account of one plugin, over all of its instances and binaries.

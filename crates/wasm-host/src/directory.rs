@@ -30,7 +30,7 @@ use notify::Watcher as _;
 
 pub use self::gate::{Approval, Candidate, Gate};
 use self::{gate::Companions, load_rate::LoadRates};
-use crate::{Binary, ComponentFactory, Engine, LoadError, convert::on_one_line, threads};
+use crate::{Binary, ComponentFactory, Engine, LoadError, convert::on_one_line};
 
 /// How long a file must stay the same: longer than any pause of a program that writes it.
 const SETTLE: Duration = Duration::from_millis(250);
@@ -187,7 +187,7 @@ impl PluginsDirectory {
         let post = Post { woken, watcher: Arc::downgrade(&watcher), watched };
         let forgotten = Arc::default();
         let to_forget = Arc::clone(&forgotten);
-        threads::spawn_background("plugins-directory", move || self.run(post, &to_forget, sink))
+        berth_threads::spawn_background("plugins-directory", move || self.run(post, &to_forget, sink))
             .map_err(DirectoryError::Thread)?;
         Ok(DirectoryWatch { wake, forgotten, _watcher: watcher })
     }

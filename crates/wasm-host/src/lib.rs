@@ -30,7 +30,6 @@ mod plugin;
 mod precompiled;
 mod settings;
 mod stats;
-pub mod threads;
 mod ticker;
 
 pub use artefacts::{ArtefactError, check_artefacts};

@@ -5,8 +5,6 @@ use std::time::Duration;
 use berth_framework::Share;
 use wasmtime::ResourceLimiter;
 
-use crate::threads;
-
 /// What becomes of pods about which a plugin is not asked: it has used up its share of the scheduling thread, or keeps
 /// faulting over them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,7 +74,7 @@ impl Default for Limits {
 impl Limits {
     /// For what happens once an instance, on the calling thread.
     pub(crate) fn once_an_instance(&self) -> Duration {
-        if threads::is_scheduling() {
+        if berth_threads::is_scheduling() {
             self.scheduling_thread_timeout.min(self.lifecycle_timeout)
         } else {
             self.lifecycle_timeout

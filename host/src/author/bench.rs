@@ -18,7 +18,8 @@ use super::{
     cases::Cases,
     project::{self, Loaded, Target},
 };
-use crate::{failure::Usage, options::Output, table};
+use crate::{options::Output, table};
+use berth_config::Usage;
 
 #[derive(Args, Debug)]
 pub(crate) struct Bench {

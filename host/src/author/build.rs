@@ -13,7 +13,7 @@ use clap::Args;
 use serde::Deserialize;
 
 use super::{inspect::interfaces, node_plugin, project, script};
-use crate::failure::Usage;
+use berth_config::Usage;
 
 const TARGET: &str = "wasm32-unknown-unknown";
 

@@ -9,10 +9,9 @@ use berth_framework::{Grants, PluginFactory as _};
 use berth_wasm_host::{ComponentFactory, Limits};
 
 use super::project::Loaded;
-use crate::{
-    failure::{Usage, chain},
-    plugin_supervisor::{Granted, limits},
-};
+use crate::{plugin_supervisor::Granted, plugin_supervisor::limits};
+use berth_config::Usage;
+use berth_telemetry::chain;
 
 /// A file of cases, and what it says about the plugin as a whole.
 pub(super) struct Cases {

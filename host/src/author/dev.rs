@@ -18,7 +18,8 @@ use notify_debouncer_full::{
 
 use self::opinion::Onlooker;
 use super::{build, project};
-use crate::{admin::socket, failure::Usage};
+use crate::admin::socket;
+use berth_config::Usage;
 
 /// Editors write a file in several steps.
 const QUIET: Duration = Duration::from_millis(300);

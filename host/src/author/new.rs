@@ -6,7 +6,7 @@ use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
 
 use super::template;
-use crate::failure::Usage;
+use berth_config::Usage;
 
 #[derive(Args, Debug)]
 pub(crate) struct New {

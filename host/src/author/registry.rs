@@ -14,10 +14,9 @@ use clap::Args;
 use jiff::Timestamp;
 
 use super::{inspect, project::Target};
-use crate::{
-    failure::{Usage, chain},
-    run::block_on,
-};
+use crate::run::block_on;
+use berth_config::Usage;
+use berth_telemetry::chain;
 
 const REFERENCES: &str = "\
 A reference names the registry, a repository and a tag: registry.example/team/zone:1.2. Credentials are those of

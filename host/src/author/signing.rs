@@ -15,7 +15,8 @@ use berth_provenance::{
 use clap::Args;
 
 use super::{project::Target, registry::RegistryAccess};
-use crate::{failure::Usage, run::block_on};
+use crate::run::block_on;
+use berth_config::Usage;
 
 const KEYS: &str = "\
 `openssl genpkey -algorithm ed25519` makes such keys too. Keep the private one away from the scheduler, which needs only

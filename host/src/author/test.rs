@@ -14,7 +14,8 @@ use super::{
     cases::Cases,
     project::{Loaded, Target},
 };
-use crate::{failure::Usage, options::Output};
+use crate::options::Output;
+use berth_config::Usage;
 
 #[derive(Args, Debug)]
 pub(crate) struct Test {

@@ -7,7 +7,8 @@ use berth_wasm_host::FaultSink;
 use tracing::warn;
 
 use super::Bench;
-use crate::{clock, configuration, plugin_supervisor::Plugins};
+use crate::{configuration, plugin_supervisor::Plugins};
+use berth_telemetry::clock;
 
 pub(super) fn run(bench: &Bench) -> Result<()> {
     let scheduling = bench.scheduling();

@@ -3,11 +3,9 @@
 use berth_cluster::{Client, ConnectError, ConnectOptions, connect, has_access, server_info};
 
 use super::{Area, Doctor, Findings, files::Setup};
-use crate::{
-    failure::chain,
-    rights::{Rights, Serving},
-    user_agent::USER_AGENT,
-};
+use crate::{rights::Rights, rights::Serving};
+use berth_cluster::USER_AGENT;
+use berth_telemetry::chain;
 
 /// Leases and tokens of Kubernetes bear this much.
 const MAX_SECONDS_AHEAD: i64 = 5;

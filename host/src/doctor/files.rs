@@ -13,11 +13,10 @@ use rustix::fs::{Access, access};
 
 use super::{Area, Findings};
 use crate::{
-    configuration,
-    failure::chain,
-    options::Scheduling,
-    plugin_supervisor::{Plugins, Rules, UnusableFile, artifact_cache, settings_file},
+    configuration, options::Scheduling, plugin_supervisor::Plugins, plugin_supervisor::Rules,
+    plugin_supervisor::UnusableFile, plugin_supervisor::artifact_cache, plugin_supervisor::settings_file,
 };
+use berth_telemetry::chain;
 
 /// What would run.
 pub(super) struct Setup {

@@ -17,7 +17,8 @@ use axum::{
 use tokio::time::timeout;
 
 use super::pprof;
-use crate::{configuration::RunningConfiguration, klog::Verbosity};
+use crate::configuration::RunningConfiguration;
+use berth_telemetry::klog::Verbosity;
 
 /// A number, with some space around it.
 const MAX_BODY: usize = 4 << 10;

@@ -13,10 +13,8 @@ use axum::{
     routing::get,
 };
 
-use crate::{
-    health::{Check, Health, Probe},
-    metrics::Metrics,
-};
+use crate::{health::Check, health::Health, health::Probe};
+use berth_telemetry::metrics::Metrics;
 
 pub(super) fn routes(health: &Health, metrics: &Arc<Metrics>) -> Router {
     let probe = |probe| self::probe(health, probe, Arc::clone(metrics));

@@ -10,7 +10,7 @@ use berth_scheduler::{AttemptOutcome, PodRef};
 use jiff::Timestamp;
 use tracing::{debug, error, info};
 
-use crate::klog::V2;
+use berth_telemetry::klog::V2;
 
 /// The log shows the slow steps of a search that takes longer than this.
 const SLOW_SEARCH: Duration = Duration::from_millis(100);

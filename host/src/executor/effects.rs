@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use tracing::info;
 
 use super::{Executor, new_event};
-use crate::audit::{self, AuditEvent, By, EffectEntry, EffectTarget};
+use berth_telemetry::{audit, audit::AuditEvent, audit::By, audit::EffectEntry, audit::EffectTarget};
 
 /// Where ResourceClaims live.
 const RESOURCE_GROUP: &str = "resource.k8s.io";

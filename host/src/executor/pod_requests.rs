@@ -18,7 +18,7 @@ use berth_scheduler::{PodRequest, Request, StatusChange};
 use tokio::task::JoinSet;
 
 use super::{Executor, pass_on_panic};
-use crate::metrics::{ApiCall, PendingCall};
+use berth_telemetry::{metrics::ApiCall, metrics::PendingCall};
 
 /// The requests that are not done.
 #[derive(Debug, Default)]

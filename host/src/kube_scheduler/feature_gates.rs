@@ -4,7 +4,7 @@
 //! SchedulerAsyncAPICalls, which decides nothing; one of other components, which share one list of gates, is accepted and has
 //! no meaning.
 
-use crate::gates;
+use berth_config::feature_gates;
 
 /// Gates that change what the scheduler does, beside those whose names begin with `DRA`.
 const OF_THE_SCHEDULER: [&str; 30] = [
@@ -84,7 +84,7 @@ pub(super) fn check<'a>(settings: &[&'a str]) -> Result<Gates<'a>, GateError> {
 }
 
 fn default_of(name: &str) -> Option<bool> {
-    gates::all().find(|gate| gate.name == name).map(|gate| gate.is_on)
+    feature_gates::all().find(|gate| gate.name == name).map(|gate| gate.is_on)
 }
 
 #[cfg(test)]

@@ -7,9 +7,10 @@ use std::{
 
 use super::flags::Given;
 use crate::{
-    failure::Usage,
-    secure_serving::{Authorities, FrontProxy, Lookup, SecureServing, ServeHttp2, SniCertificate},
+    secure_serving::Authorities, secure_serving::FrontProxy, secure_serving::Lookup, secure_serving::SecureServing,
+    secure_serving::ServeHttp2, secure_serving::SniCertificate,
 };
+use berth_config::Usage;
 
 const DEFAULT_PORT: u16 = 10259;
 

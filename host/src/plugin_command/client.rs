@@ -16,11 +16,9 @@ use tokio::{
     net::{TcpStream, UnixStream},
 };
 
-use crate::{
-    failure::{Usage, chain},
-    plugin_supervisor::{HostSettings, PluginReport},
-    secure_serving::client,
-};
+use crate::{plugin_supervisor::HostSettings, plugin_supervisor::PluginReport, secure_serving::client};
+use berth_config::Usage;
+use berth_telemetry::chain;
 
 /// Longer than any answer; a scheduler with thousands of plugins is not one.
 const MAX_ANSWER: usize = 16 << 20;

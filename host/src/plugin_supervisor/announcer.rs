@@ -12,7 +12,6 @@ use berth_lifecycle::{PluginNotice, PluginNoticeKind};
 use berth_model::BinaryId;
 
 use super::message::Order;
-use crate::out_of_time;
 
 /// Where control planes live.
 const DEFAULT_NAMESPACE: &str = "kube-system";
@@ -107,7 +106,7 @@ impl Announcer {
 
     /// Somebody has used up their time on the scheduling thread.
     pub(crate) fn out_of_time(&self, report: &TimeReport) {
-        let note = out_of_time::describe(report);
+        let note = report.to_string();
         match report {
             TimeReport::Plugin { plugin, .. } => {
                 self.announce(plugin, EventType::Warning, "PluginOutOfTime", note);

@@ -36,12 +36,9 @@ use super::{
     state_file::{self, StateDocument},
     totals::PluginTotals,
 };
-use crate::{
-    clock::{self, now},
-    compiler::compiler_process,
-    failure::{Usage, chain},
-    options::Scheduling,
-};
+use crate::{compiler::compiler_process, options::Scheduling};
+use berth_config::Usage;
+use berth_telemetry::{chain, clock, clock::now};
 
 /// All plugins before anything is scheduled.
 #[derive(Debug)]

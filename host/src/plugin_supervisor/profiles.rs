@@ -11,7 +11,7 @@ use berth_model::PluginName;
 use tracing::warn;
 
 use super::inventory::{PluginInventory, factory};
-use crate::failure::Usage;
+use berth_config::Usage;
 
 impl PluginInventory {
     /// Builds the profiles of `settings`, which are kept up to date from here on.

@@ -24,7 +24,7 @@ use berth_provenance::{
 use berth_wasm_host::{Approval, Candidate, Gate, NotAdmitted};
 use tracing::warn;
 
-use crate::failure::chain;
+use berth_telemetry::chain;
 
 /// What the settings say, with the files read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

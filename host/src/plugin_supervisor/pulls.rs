@@ -22,7 +22,7 @@ use super::{
     provenance::{CurrentProvenance, Provenance, PullSource},
     ready_binary::{Origin, ReadyBinary, component},
 };
-use crate::failure::chain;
+use berth_telemetry::chain;
 
 /// Longer than this no plugin without a binary waits for its registry, if the cache has what was pulled before.
 const PATIENCE: Duration = Duration::from_secs(2);

@@ -14,7 +14,7 @@ use super::{
     ready_binary::{Origin, ReadyBinary},
     rules::{Granted, Rules},
 };
-use crate::clock;
+use berth_telemetry::clock;
 
 /// One plugin. Fields are only ever added.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -19,7 +19,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use tokio::{sync::watch, task::spawn_blocking};
 use tracing::{info, warn};
 
-use crate::clock;
+use berth_telemetry::clock;
 
 /// The form of the file. Another one is not understood.
 const VERSION: u32 = 1;

@@ -35,13 +35,11 @@ use super::{
     state_file::{AllRemembered, StateKeeper},
     totals::PluginTotals,
 };
-use crate::{
-    audit::{AuditEvent, AuditLog, By, digest_or_built_in},
-    clock::{self, now},
-    failure::chain,
-    file_watch::{self, FileWatch},
+use crate::options::Scheduling;
+use berth_file_watch::FileWatch;
+use berth_telemetry::{
+    audit::AuditEvent, audit::AuditLog, audit::By, audit::digest_or_built_in, chain, clock, clock::now,
     metrics::Metrics,
-    options::Scheduling,
 };
 
 /// How often quarantines and probations are looked at, and figures published.
@@ -133,7 +131,7 @@ fn watch_settings(file: &Path, inventory: &PluginInventory, supervisor: &mpsc::S
     let (inbox, name) = (supervisor.clone(), file.to_owned());
     // The supervisor ends before the watch's thread does only when the process ends.
     let changed = move || drop(inbox.blocking_send(Message::Settings(settings_file::read(&name).map(Box::new))));
-    let watch = file_watch::watch(vec![file.to_owned()], changed)
+    let watch = berth_file_watch::watch(vec![file.to_owned()], changed)
         .with_context(|| format!("--plugin-config {}: cannot be watched", file.display()))?;
     let again = settings_file::read(file);
     let known = HostFile { settings: inventory.rules.settings.clone(), provenance: inventory.rules.provenance.clone() };

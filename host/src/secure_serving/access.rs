@@ -32,10 +32,9 @@ use super::{
     certificates::Peer,
     review_rate::ReviewRate,
 };
-use crate::{
-    failure::{Usage, chain},
-    user_agent::USER_AGENT,
-};
+use berth_cluster::USER_AGENT;
+use berth_config::Usage;
+use berth_telemetry::chain;
 
 const MASTERS: &str = "system:masters";
 

@@ -16,7 +16,7 @@ use rustls::{
 use x509_parser::{extensions::GeneralName, parse_x509_certificate};
 
 use super::{Authorities, SecureServing, ServeHttp2, SniCertificate};
-use crate::failure::Usage;
+use berth_config::Usage;
 
 /// The files in `--cert-dir`.
 const NAME: &str = "kube-scheduler";

@@ -12,7 +12,7 @@ use rustls::{
 use tokio::net::TcpStream;
 use tokio_rustls::{TlsConnector, client::TlsStream};
 
-use crate::failure::Usage;
+use berth_config::Usage;
 
 /// Connects to the host and port of `uri`, whose certificate must come from an authority in the file, or be in it itself.
 ///

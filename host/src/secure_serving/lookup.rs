@@ -7,7 +7,7 @@ use anyhow::{Context as _, Result};
 use tracing::{info, warn};
 
 use super::{Authorities, FrontProxy, Lookup, SecureServing, access::reviewer};
-use crate::failure::chain;
+use berth_telemetry::chain;
 
 /// Asks the cluster for what no flag says.
 ///

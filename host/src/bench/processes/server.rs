@@ -14,10 +14,9 @@ use futures::{StreamExt as _, TryStreamExt as _, stream};
 use serde_json::Value;
 use tokio::sync::mpsc;
 
-use crate::{
-    failure::{Usage, chain},
-    sandbox,
-};
+use crate::sandbox;
+use berth_config::Usage;
+use berth_telemetry::chain;
 
 /// Requests that are under way at the same time.
 const AT_A_TIME: usize = 16;

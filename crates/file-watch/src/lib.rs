@@ -20,7 +20,7 @@ use notify_debouncer_full::{
 const SETTLE: Duration = Duration::from_millis(250);
 
 /// Watches until it is dropped.
-pub(crate) struct FileWatch {
+pub struct FileWatch {
     _debouncer: Debouncer<RecommendedWatcher, RecommendedCache>,
 }
 
@@ -34,10 +34,7 @@ impl std::fmt::Debug for FileWatch {
 ///
 /// # Errors
 /// A directory cannot be watched.
-pub(crate) fn watch(
-    files: Vec<PathBuf>,
-    mut changed: impl FnMut() + Send + 'static,
-) -> Result<FileWatch, notify::Error> {
+pub fn watch(files: Vec<PathBuf>, mut changed: impl FnMut() + Send + 'static) -> Result<FileWatch, notify::Error> {
     let dirs: BTreeSet<PathBuf> = files.iter().map(|file| directory(file)).collect();
     let mut known = contents(&files);
     let on_change = move |result: DebounceEventResult| {

@@ -9,24 +9,24 @@ mod levels;
 
 use std::io;
 
-use anyhow::Result;
 use tracing_subscriber::{
     EnvFilter, Layer as _, Registry, filter::FilterExt as _, fmt, layer::SubscriberExt as _,
     util::SubscriberInitExt as _,
 };
 
 use self::format::{KlogJson, KlogText};
-pub(crate) use self::levels::Verbosity;
-use crate::{failure::Usage, log_rate::LogRate};
+pub use self::levels::Verbosity;
+use crate::log_rate::LogRate;
+use berth_config::Usage;
 
 /// The target of lines that are written from verbosity 2 on, such as one for each bound pod.
-pub(crate) const V2: &str = "berth::v2";
+pub const V2: &str = "berth::v2";
 /// The same for verbosity 3.
-pub(crate) const V3: &str = "berth::v3";
+pub const V3: &str = "berth::v3";
 
 /// `--logging-format`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum KlogFormat {
+pub enum KlogFormat {
     Text,
     Json,
 }
@@ -35,7 +35,7 @@ pub(crate) enum KlogFormat {
 ///
 /// # Errors
 /// `BERTH_LOG` makes no sense.
-pub(crate) fn start(verbosity: &Verbosity, format: KlogFormat) -> Result<()> {
+pub fn start(verbosity: &Verbosity, format: KlogFormat) -> Result<(), Usage> {
     let filter: Box<dyn tracing_subscriber::layer::Filter<Registry> + Send + Sync> = match std::env::var("BERTH_LOG") {
         Ok(text) => {
             let filter = EnvFilter::try_new(&text).map_err(|error| Usage(format!("BERTH_LOG {text}: {error}")))?;

@@ -55,13 +55,13 @@ const SUMMARY: &str = "berth::suppressed";
 static SUPPRESSED: AtomicU64 = AtomicU64::new(0);
 
 /// How many lines were not written since the process began.
-pub(crate) fn n_suppressed() -> u64 {
+pub fn n_suppressed() -> u64 {
     SUPPRESSED.load(Ordering::Relaxed)
 }
 
 /// Lets as many lines through as may be written. Cheap to clone.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct LogRate(Arc<Shared>);
+pub struct LogRate(Arc<Shared>);
 
 #[derive(Debug, Default)]
 struct Shared {
@@ -86,10 +86,10 @@ thread_local! {
 /// While it lives, lines of this thread are those of another place in the code.
 #[derive(Debug)]
 #[must_use]
-pub(crate) struct LinesOf(());
+pub struct LinesOf(());
 
 /// The lines of this thread come from `origin` until the answer is dropped: one place here passes on the lines of many.
-pub(crate) fn lines_of(origin: &'static Location<'static>) -> LinesOf {
+pub fn lines_of(origin: &'static Location<'static>) -> LinesOf {
     ORIGIN.set(Some(origin));
     LinesOf(())
 }

@@ -14,34 +14,34 @@ use jiff::Timestamp;
 static CLOCK: LazyLock<Clock<System>> = LazyLock::new(|| Clock::start(System));
 
 /// The present moment.
-pub(crate) fn now() -> Time {
+pub fn now() -> Time {
     CLOCK.now()
 }
 
 /// What the wall clock shows at `time`, if it is not set before, in milliseconds since 1970.
-pub(crate) fn wall(time: Time) -> u64 {
+pub fn wall(time: Time) -> u64 {
     CLOCK.wall(time)
 }
 
 /// The time at which the wall clock shows this, if it is not set before.
-pub(crate) fn at_wall(wall: Timestamp) -> Time {
+pub fn at_wall(wall: Timestamp) -> Time {
     CLOCK.at_wall(u64::try_from(wall.as_millisecond()).unwrap_or_default())
 }
 
 /// Milliseconds since 1970 as a time of day; the last one that there is for those beyond.
-pub(crate) fn timestamp(milliseconds: u64) -> Timestamp {
+pub fn timestamp(milliseconds: u64) -> Timestamp {
     let time = i64::try_from(milliseconds).ok().and_then(|it| Timestamp::from_millisecond(it).ok());
     time.unwrap_or(Timestamp::MAX)
 }
 
 /// Milliseconds since 1970 as people and logs write them: `2026-01-02T03:04:05.678Z`.
-pub(crate) fn rfc3339(milliseconds: u64) -> String {
+pub fn rfc3339(milliseconds: u64) -> String {
     format!("{:.3}", timestamp(milliseconds))
 }
 
 /// Times the scheduler's steps.
 #[derive(Debug)]
-pub(crate) struct Stopwatch;
+pub struct Stopwatch;
 
 impl berth_framework::Clock for Stopwatch {
     fn now(&self) -> Duration {

@@ -19,16 +19,15 @@ thread_local! {
 }
 
 /// Makes the calling thread the scheduling thread: it is woken promptly, and since every pod waits for what it does, what
-/// components do once an instance has [`scheduling_thread_timeout`] there.
-///
-/// [`scheduling_thread_timeout`]: crate::Limits::scheduling_thread_timeout
+/// components do there is bounded more tightly.
 pub fn begin_scheduling() {
     IS_SCHEDULING.set(true);
     wake_promptly();
 }
 
 /// Whether this is the scheduling thread.
-pub(crate) fn is_scheduling() -> bool {
+#[must_use]
+pub fn is_scheduling() -> bool {
     IS_SCHEDULING.get()
 }
 

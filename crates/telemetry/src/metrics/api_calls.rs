@@ -11,14 +11,14 @@ use super::registration::{Registration, Stability::Alpha};
 
 /// A sort of call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ApiCall {
+pub enum ApiCall {
     PodStatusPatch,
     PodBinding,
 }
 
 /// Shared by all who count.
 #[derive(Clone, Debug)]
-pub(crate) struct ApiCallMetrics {
+pub struct ApiCallMetrics {
     executed: IntCounterVec,
     duration: HistogramVec,
     pending: IntGaugeVec,
@@ -26,7 +26,7 @@ pub(crate) struct ApiCallMetrics {
 
 /// A call that waits for its turn as long as this lives.
 #[derive(Debug)]
-pub(crate) struct PendingCall(IntGauge);
+pub struct PendingCall(IntGauge);
 
 impl ApiCall {
     fn as_str(self) -> &'static str {
@@ -59,13 +59,15 @@ impl ApiCallMetrics {
         }
     }
 
-    pub(crate) fn executed(&self, call: ApiCall, succeeded: bool, duration: Duration) {
+    /// A call was answered.
+    pub fn executed(&self, call: ApiCall, succeeded: bool, duration: Duration) {
         let labels = [call.as_str(), if succeeded { "success" } else { "error" }];
         self.executed.with_label_values(&labels).inc();
         self.duration.with_label_values(&labels).observe(duration.as_secs_f64());
     }
 
-    pub(crate) fn waits(&self, call: ApiCall) -> PendingCall {
+    /// A call waits until the result is dropped.
+    pub fn waits(&self, call: ApiCall) -> PendingCall {
         let gauge = self.pending.with_label_values(&[call.as_str()]);
         gauge.inc();
         PendingCall(gauge)

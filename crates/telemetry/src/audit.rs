@@ -16,10 +16,8 @@ use std::{
     time::Duration,
 };
 
-use anyhow::{Context as _, Result};
 use berth_model::{BinaryId, Digest};
 use berth_scheduler::PodRef;
-use berth_wasm_host::threads;
 use serde::Serialize;
 use tokio::sync::{mpsc, oneshot};
 use tracing::error;
@@ -34,9 +32,25 @@ const BOUND: usize = 8192;
 const MAX_BYTES: u64 = 100 << 20;
 const N_BACKUPS: u32 = 5;
 
+/// Why there is no audit log.
+#[derive(Debug, thiserror::Error)]
+pub enum AuditLogError {
+    /// The file cannot be opened for appending.
+    #[error("--audit-log {}: cannot be written: {source}", file.display())]
+    Unwritable {
+        /// As the command line names it.
+        file: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// The system offers no more threads.
+    #[error("no thread for the audit log: {0}")]
+    NoThread(#[source] io::Error),
+}
+
 /// Where entries go; nowhere by default. Cheap to clone.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct AuditLog(Option<Writer>);
+pub struct AuditLog(Option<Writer>);
 
 #[derive(Clone, Debug)]
 struct Writer {
@@ -64,7 +78,7 @@ struct Entry {
 /// Who caused it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "by", rename_all = "camelCase")]
-pub(crate) enum By {
+pub enum By {
     /// A command, by the user whose token it had, or `local` for one of this machine.
     Operator { user: String },
     /// A file of the plugins directory changed.
@@ -82,7 +96,7 @@ pub(crate) enum By {
 /// What happened.
 #[derive(Debug, Serialize)]
 #[serde(tag = "event", rename_all = "camelCase", rename_all_fields = "camelCase")]
-pub(crate) enum AuditEvent {
+pub enum AuditEvent {
     /// An operator's command, and why it was not followed.
     Ordered {
         order: &'static str,
@@ -141,7 +155,7 @@ pub(crate) enum AuditEvent {
 /// A change of the cluster in the name of a plugin.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct EffectEntry {
+pub struct EffectEntry {
     /// The profile in whose cycle the plugin asked for it.
     pub profile: String,
     /// The digest of the binary that asked for it; `native` for a built-in that runs natively.
@@ -158,7 +172,7 @@ pub(crate) struct EffectEntry {
 /// What an effect changes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct EffectTarget {
+pub struct EffectTarget {
     /// `patch`, `create`, `delete`, `evict` or `event`.
     pub verb: &'static str,
     /// `apiVersion/kind`.
@@ -170,7 +184,7 @@ pub(crate) struct EffectTarget {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(crate) struct PodEntry {
+pub struct PodEntry {
     namespace: String,
     name: String,
     uid: String,
@@ -183,11 +197,12 @@ impl From<&PodRef> for PodEntry {
 }
 
 /// As the log shows binaries; `built-in` for none of the plugins directory.
-pub(crate) fn digest_or_built_in(digest: Option<Digest>) -> String {
+pub fn digest_or_built_in(digest: Option<Digest>) -> String {
     digest.map_or_else(|| "built-in".to_owned(), |digest| digest.to_string())
 }
 
-pub(crate) fn binary(binary: Option<BinaryId>) -> String {
+/// As entries of effects show binaries; empty for a built-in that runs natively.
+pub fn binary(binary: Option<BinaryId>) -> String {
     binary.map_or_else(String::new, |binary| binary.to_string())
 }
 
@@ -196,18 +211,18 @@ impl AuditLog {
     ///
     /// # Errors
     /// The file cannot be opened for appending.
-    pub(crate) fn open(target: Option<&Path>) -> Result<Self> {
+    pub fn open(target: Option<&Path>) -> Result<Self, AuditLogError> {
         let Some(target) = target else { return Ok(Self::default()) };
         let sink: Box<dyn io::Write + Send> = if target == Path::new("-") {
             Box::new(io::stdout())
         } else {
             let file = RotatingFile::open(target.to_owned(), MAX_BYTES, N_BACKUPS);
-            Box::new(file.with_context(|| format!("--audit-log {}: cannot be written", target.display()))?)
+            Box::new(file.map_err(|source| AuditLogError::Unwritable { file: target.to_owned(), source })?)
         };
         Self::start(sink, target.to_owned(), BOUND)
     }
 
-    fn start(mut sink: Box<dyn io::Write + Send>, target: PathBuf, bound: usize) -> Result<Self> {
+    fn start(mut sink: Box<dyn io::Write + Send>, target: PathBuf, bound: usize) -> Result<Self, AuditLogError> {
         let (queue, mut commands) = mpsc::channel(bound);
         let n_dropped = Arc::<AtomicU64>::default();
         let lost = Arc::clone(&n_dropped);
@@ -232,17 +247,17 @@ impl AuditLog {
                 was_well = written.is_ok();
             }
         };
-        threads::spawn_background("audit-log", work).context("no thread for the audit log")?;
+        berth_threads::spawn_background("audit-log", work).map_err(AuditLogError::NoThread)?;
         Ok(Self(Some(Writer { queue, n_dropped })))
     }
 
     /// Whether anybody reads what is recorded.
-    pub(crate) fn is_on(&self) -> bool {
+    pub fn is_on(&self) -> bool {
         self.0.is_some()
     }
 
     /// Never waits.
-    pub(crate) fn record(&self, plugin: &str, by: By, event: AuditEvent) {
+    pub fn record(&self, plugin: &str, by: By, event: AuditEvent) {
         let Some(writer) = &self.0 else { return };
         let time = clock::rfc3339(clock::wall(clock::now()));
         let entry = Entry { time, plugin: plugin.to_owned(), by, event };
@@ -252,12 +267,12 @@ impl AuditLog {
     }
 
     /// How many entries were not written.
-    pub(crate) fn n_dropped(&self) -> u64 {
+    pub fn n_dropped(&self) -> u64 {
         self.0.as_ref().map_or(0, |writer| writer.n_dropped.load(Ordering::Relaxed))
     }
 
     /// Waits until everything that was recorded is written, for at most `limit`.
-    pub(crate) async fn flush(&self, limit: Duration) {
+    pub async fn flush(&self, limit: Duration) {
         let Some(writer) = &self.0 else { return };
         let (done, written) = oneshot::channel();
         let flushing = async {

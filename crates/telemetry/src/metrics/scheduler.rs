@@ -28,7 +28,7 @@ const ALLOCATES_DEVICES: &str = "DynamicResources";
 
 /// Written by the scheduling thread alone.
 #[derive(Debug)]
-pub(crate) struct SchedulerMetrics {
+pub struct SchedulerMetrics {
     attempts: IntCounterVec,
     attempt_duration: HistogramVec,
     algorithm_duration: HistogramVec,
@@ -213,7 +213,7 @@ impl SchedulerMetrics {
     }
 
     /// The scheduler's counters, which count from the start of the process, and gauges.
-    pub(crate) fn set(&self, figures: &Figures, symbols: &Symbols) {
+    pub fn set(&self, figures: &Figures, symbols: &Symbols) {
         for ((profile, result), total) in &figures.attempts {
             raise(&self.attempts, &[result.as_str(), profile], *total);
         }
@@ -250,7 +250,8 @@ impl SchedulerMetrics {
         }
     }
 
-    pub(crate) fn observe(&self, observation: &Observation, symbols: &Symbols) {
+    /// Enters one measurement of the scheduler; `symbols` are those that it was made with.
+    pub fn observe(&self, observation: &Observation, symbols: &Symbols) {
         match observation {
             Observation::Scheduled { attempts, milliseconds, after_flush } => {
                 let label = if *attempts < 15 { attempts.to_string() } else { "15+".to_owned() };
@@ -301,7 +302,7 @@ impl SchedulerMetrics {
     }
 
     /// What a profile's plugins took since the last call.
-    pub(crate) fn measured(&self, profile: &Profile, measured: &Measured) {
+    pub fn measured(&self, profile: &Profile, measured: &Measured) {
         let scheduler_name = profile.scheduler_name.as_str();
         for time in &measured.points {
             observe(&self.point_duration, &[time.point, time.code.as_str(), scheduler_name], time.duration);

@@ -26,14 +26,12 @@ use self::registration::{
     Stability::{self, Alpha, Beta},
 };
 use self::slis::Slis;
-pub(crate) use self::{
+pub use self::{
     api_calls::{ApiCall, ApiCallMetrics, PendingCall},
     scheduler::SchedulerMetrics,
 };
-use crate::{
-    gates::{self, Gate},
-    log_rate,
-};
+use crate::log_rate;
+use berth_config::feature_gates::{self, Gate};
 
 /// The buckets of client-go's histogram of requests (`component-base/metrics/prometheus/restclient`).
 const CLIENT_BUCKETS: [f64; 12] = [0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0];
@@ -49,11 +47,11 @@ const OTHER_NAMESPACES: &str = "(others)";
 
 /// All metrics of the process.
 #[derive(Debug)]
-pub(crate) struct Metrics {
+pub struct Metrics {
     registry: Registry,
     /// Those of kube-scheduler.
-    pub(crate) scheduler: SchedulerMetrics,
-    pub(crate) api_calls: ApiCallMetrics,
+    pub scheduler: SchedulerMetrics,
+    pub api_calls: ApiCallMetrics,
     cycle_duration: HistogramVec,
     swap_pause: HistogramVec,
     plugin_info: IntGaugeVec,
@@ -93,7 +91,8 @@ pub(crate) struct Metrics {
 }
 
 impl Metrics {
-    pub(crate) fn new() -> Self {
+    /// Registers all of them.
+    pub fn new() -> Self {
         Self::register().0
     }
 
@@ -294,39 +293,39 @@ impl Metrics {
     }
 
     /// The registry in Prometheus' text format 0.0.4, the one that kube-scheduler answers with whatever is asked for.
-    pub(crate) fn render(&self) -> String {
+    pub fn render(&self) -> String {
         raise(&self.log_lines_suppressed, &[], log_rate::n_suppressed());
         let _serving = self.serving.lock().unwrap_or_else(PoisonError::into_inner);
         render(&self.registry)
     }
 
     /// What `/metrics/slis` shows (KEP-3466).
-    pub(crate) fn render_slis(&self) -> String {
+    pub fn render_slis(&self) -> String {
         self.slis.render()
     }
 
     /// A probe (`livez`) looked at something, and whether that was well.
-    pub(crate) fn probed(&self, probe: &str, check: &str, is_well: bool) {
+    pub fn probed(&self, probe: &str, check: &str, is_well: bool) {
         self.slis.probed(probe, check, is_well);
     }
 
     /// A cycle took so long, after a swap of plugins had held it up for so long.
-    pub(crate) fn cycle(&self, duration: Duration, pause: Duration) {
+    pub fn cycle(&self, duration: Duration, pause: Duration) {
         self.cycle_duration.with_label_values::<&str>(&[]).observe((pause + duration).as_secs_f64());
     }
 
     /// The scheduling thread was busy with a swap for so long.
-    pub(crate) fn swap_pause(&self, duration: Duration) {
+    pub fn swap_pause(&self, duration: Duration) {
         self.swap_pause.with_label_values::<&str>(&[]).observe(duration.as_secs_f64());
     }
 
     /// Whether this replica holds the lease.
-    pub(crate) fn set_leader(&self, lease: &str, is_leading: bool) {
+    pub fn set_leader(&self, lease: &str, is_leading: bool) {
         self.leader.with_label_values(&[lease]).set(is_leading.into());
     }
 
     /// From here on, `version` answers under its name in `profile`.
-    pub(crate) fn set_plugin(&self, profile: &str, version: PluginVersion) {
+    pub fn set_plugin(&self, profile: &str, version: PluginVersion) {
         let PluginVersion { name: plugin, version, binary } = version;
         let digest = binary.map_or_else(String::new, |binary| binary.to_string());
         let mut serving = self.serving.lock().unwrap_or_else(PoisonError::into_inner);
@@ -339,34 +338,34 @@ impl Metrics {
     }
 
     /// From here on, these plugins answer in the profile.
-    pub(crate) fn set_plugins(&self, profile: &Profile) {
+    pub fn set_plugins(&self, profile: &Profile) {
         for version in profile.versions().filter(|version| version.binary.is_some()) {
             self.set_plugin(&profile.scheduler_name, version);
         }
     }
 
     /// A ResourceClaim was to be created in the name of a plugin.
-    pub(crate) fn claim_created(&self, is_created: bool) {
+    pub fn claim_created(&self, is_created: bool) {
         self.claim_creates.with_label_values(&[if is_created { "success" } else { "failure" }]).inc();
     }
 
     /// The volumes of a pod could not be bound.
-    pub(crate) fn volumes_not_bound(&self) {
+    pub fn volumes_not_bound(&self) {
         self.volume_stage_errors.with_label_values(&["bind"]).inc();
     }
 
     /// The configuration was looked at again: `applied`, `unchanged` or `refused`.
-    pub(crate) fn config_reloaded(&self, result: &str) {
+    pub fn config_reloaded(&self, result: &str) {
         self.config_reloads.with_label_values(&[result]).inc();
     }
 
     /// A client was made of other credentials: `renewed`, or `failed`.
-    pub(crate) fn credentials_renewed(&self, result: &str) {
+    pub fn credentials_renewed(&self, result: &str) {
         self.credential_renewals.with_label_values(&[result]).inc();
     }
 
     /// From here on, nothing answers for the plugin in `profile`.
-    pub(crate) fn remove_plugin(&self, profile: &str, plugin: &str) {
+    pub fn remove_plugin(&self, profile: &str, plugin: &str) {
         let mut serving = self.serving.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(old) = serving.remove(&(profile.to_owned(), plugin.to_owned())) {
             self.forget(&old);
@@ -378,21 +377,23 @@ impl Metrics {
         debug_assert!(removed.is_ok(), "what served was shown");
     }
 
-    pub(crate) fn set_symbols(&self, n_symbols: usize) {
+    /// How many strings the scheduler holds.
+    pub fn set_symbols(&self, n_symbols: usize) {
         self.symbols.with_label_values::<&str>(&[]).set(to_gauge(n_symbols));
     }
 
-    pub(crate) fn quarantined(&self, plugin: &str) {
+    /// The plugin was taken out of service.
+    pub fn quarantined(&self, plugin: &str) {
         self.plugin_quarantines.with_label_values(&[plugin]).inc();
     }
 
     /// A plugin got a new instance after a fault.
-    pub(crate) fn restarted(&self, plugin: &str) {
+    pub fn restarted(&self, plugin: &str) {
         self.plugin_restarts.with_label_values(&[plugin]).inc();
     }
 
     /// By plugin, the owners whose pods are held for its faults.
-    pub(crate) fn set_held_owners(&self, by_plugin: &BTreeMap<String, usize>) {
+    pub fn set_held_owners(&self, by_plugin: &BTreeMap<String, usize>) {
         self.plugin_held_owners.reset();
         for (plugin, n_owners) in by_plugin {
             self.plugin_held_owners.with_label_values(&[plugin]).set(to_gauge(*n_owners));
@@ -400,23 +401,23 @@ impl Metrics {
     }
 
     /// `total` counts from the start of the process.
-    pub(crate) fn set_dropped_log_lines(&self, plugin: &str, total: u64) {
+    pub fn set_dropped_log_lines(&self, plugin: &str, total: u64) {
         raise(&self.plugin_dropped_log_lines, &[plugin], total);
     }
 
     /// `total` counts from the start of the process.
-    pub(crate) fn set_out_of_time(&self, plugin: &str, total: u64) {
+    pub fn set_out_of_time(&self, plugin: &str, total: u64) {
         raise(&self.plugin_out_of_time, &[plugin], total);
     }
 
     /// `total` is what the plugin took since the start of the process.
-    pub(crate) fn set_scheduling_thread_time(&self, plugin: &str, total: Duration) {
+    pub fn set_scheduling_thread_time(&self, plugin: &str, total: Duration) {
         let counter = self.plugin_scheduling_thread.with_label_values(&[plugin]);
         counter.inc_by((total.as_secs_f64() - counter.get()).max(0.0));
     }
 
     /// Somebody's share of the scheduling thread is used up. Of namespaces the first hundred have a label of their own.
-    pub(crate) fn share_spent(&self, report: &TimeReport) {
+    pub fn share_spent(&self, report: &TimeReport) {
         match report {
             TimeReport::Plugin { .. } => {}
             TimeReport::AllPlugins { .. } => self.plugins_share_spent.with_label_values::<&str>(&[]).inc(),
@@ -431,21 +432,22 @@ impl Metrics {
     }
 
     /// `total` counts from the start of the process.
-    pub(crate) fn set_faults(&self, plugin: &str, kind: &str, total: u64) {
+    pub fn set_faults(&self, plugin: &str, kind: &str, total: u64) {
         raise(&self.plugin_faults, &[plugin, kind], total);
     }
 
     /// `total` counts from the start of the process.
-    pub(crate) fn set_errors(&self, plugin: &str, point: &str, total: u64) {
+    pub fn set_errors(&self, plugin: &str, point: &str, total: u64) {
         raise(&self.plugin_errors, &[plugin, point], total);
     }
 
-    pub(crate) fn swap(&self, plugin: &str, result: &str) {
+    /// A binary was swapped, or was not: `result`.
+    pub fn swap(&self, plugin: &str, result: &str) {
         self.plugin_swaps.with_label_values(&[plugin, result]).inc();
     }
 
     /// So many effects more of a kind were refused to the plugin; how many it is now.
-    pub(crate) fn effects_refused_now(&self, plugin: &str, effect: &str, count: u64) -> u64 {
+    pub fn effects_refused_now(&self, plugin: &str, effect: &str, count: u64) -> u64 {
         self.plugin_effects_refused.with_label_values(&[plugin, effect]).inc_by(count);
         let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
         let total = refused.entry(plugin.to_owned()).or_default().entry(effect.to_owned()).or_default();
@@ -454,37 +456,37 @@ impl Metrics {
     }
 
     /// `total` counts from the start of the process.
-    pub(crate) fn set_custom(&self, plugin: &str, name: &str, total: u64) {
+    pub fn set_custom(&self, plugin: &str, name: &str, total: u64) {
         raise(&self.plugin_custom, &[plugin, name], total);
     }
 
     /// By kind of effect, how often it was refused to the plugin.
-    pub(crate) fn effects_refused(&self, plugin: &str) -> BTreeMap<String, u64> {
+    pub fn effects_refused(&self, plugin: &str) -> BTreeMap<String, u64> {
         let refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
         refused.get(plugin).cloned().unwrap_or_default()
     }
 
     /// A request to the API server at `host` was answered, or not.
-    pub(crate) fn client_request(&self, host: &str, method: &str, code: Option<u16>, duration: Duration) {
+    pub fn client_request(&self, host: &str, method: &str, code: Option<u16>, duration: Duration) {
         self.client_latency.with_label_values(&[method, host]).observe(duration.as_secs_f64());
         let code = code.map_or_else(|| "<error>".to_owned(), |code| code.to_string());
         self.client_requests.with_label_values(&[&*code, method, host]).inc();
     }
 
     /// The gate SchedulerAsyncAPICalls is on: what its metrics count from here on.
-    pub(crate) fn count_api_calls(&self) -> ApiCallMetrics {
-        let gate = gates::all().filter(|gate| gate.name == "SchedulerAsyncAPICalls");
+    pub fn count_api_calls(&self) -> ApiCallMetrics {
+        let gate = feature_gates::all().filter(|gate| gate.name == "SchedulerAsyncAPICalls");
         gate.for_each(|gate| set_gate(&self.feature_enabled, gate, true));
         self.api_calls.clone()
     }
 
     /// `total` counts from the start of the process.
-    pub(crate) fn set_audit_entries_dropped(&self, total: u64) {
+    pub fn set_audit_entries_dropped(&self, total: u64) {
         raise(&self.audit_entries_dropped, &[], total);
     }
 
     /// `total` counts from the start of the process.
-    pub(crate) fn set_events_dropped(&self, total: u64) {
+    pub fn set_events_dropped(&self, total: u64) {
         raise(&self.events_dropped, &[], total);
     }
 }
@@ -518,7 +520,7 @@ fn register_process(add: &mut Registration) -> IntGaugeVec {
     info.with_label_values(&[major, minor, &version, "", "", "", "", "rustc", &platform]).set(1);
     let help = "This metric records the data about the stage and enablement of a k8s feature.";
     let enabled = add.gauge(Beta, ("kubernetes_feature_enabled", help), &["name", "stage"]);
-    gates::all().for_each(|gate| set_gate(&enabled, gate, gate.is_on));
+    feature_gates::all().for_each(|gate| set_gate(&enabled, gate, gate.is_on));
     if let Err(error) = add.registry.register(Box::new(ProcessCollector::for_self())) {
         tracing::warn!(%error, "process metrics are not exported");
     }

@@ -1,11 +1,11 @@
 //! The feature gates of kube-scheduler 1.36.2, and how each stands there by default: so Berth decides.
 
 /// A gate, its stage and its default a line, as the metric `kubernetes_feature_enabled` lists them.
-const GATES: &str = include_str!("gates_1.36.txt");
+const GATES: &str = include_str!("feature_gates_1.36.txt");
 
 /// A feature gate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Gate {
+pub struct Gate {
     pub name: &'static str,
     /// `ALPHA`, `BETA`, `GA` or `DEPRECATED`.
     pub stage: &'static str,
@@ -13,7 +13,7 @@ pub(crate) struct Gate {
 }
 
 /// All of them, by name.
-pub(crate) fn all() -> impl Iterator<Item = Gate> {
+pub fn all() -> impl Iterator<Item = Gate> {
     GATES.lines().filter_map(|line| {
         let mut words = line.split(' ');
         Some(Gate { name: words.next()?, stage: words.next()?, is_on: words.next()? == "on" })

@@ -13,11 +13,11 @@ use tracing_subscriber::{
 };
 
 use super::{V2, V3};
-use crate::failure::Usage;
+use berth_config::Usage;
 
 /// Decides about lines. Clones share it.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Verbosity(Arc<Inner>);
+pub struct Verbosity(Arc<Inner>);
 
 #[derive(Debug, Default)]
 struct Inner {
@@ -38,7 +38,7 @@ impl Verbosity {
     ///
     /// # Errors
     /// One of them is not written that way.
-    pub(crate) fn new(verbosity: u32, modules: &[&str]) -> Result<Self, Usage> {
+    pub fn new(verbosity: u32, modules: &[&str]) -> Result<Self, Usage> {
         let module = |entry: &&str| {
             let wrong = || Usage(format!("--vmodule {entry}: write pattern=N, as in executor=4"));
             let (pattern, verbosity) = entry.split_once('=').ok_or_else(wrong)?;
@@ -49,7 +49,7 @@ impl Verbosity {
     }
 
     /// Another verbosity holds from here on.
-    pub(crate) fn set(&self, verbosity: u32) {
+    pub fn set(&self, verbosity: u32) {
         self.0.verbosity.store(verbosity, Ordering::Relaxed);
         tracing::callsite::rebuild_interest_cache();
     }

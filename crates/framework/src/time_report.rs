@@ -1,0 +1,103 @@
+//! Shares of the scheduling thread, and what is reported when plugins, or the pods of a namespace, have used up their time on the scheduling thread.
+
+use std::{
+    fmt::{self, Write as _},
+    sync::Arc,
+    time::Duration,
+};
+
+/// A share of the scheduling thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Share {
+    /// How much of each second; a whole second is no bound.
+    pub per_second: Duration,
+    /// What may be saved up.
+    pub burst: Duration,
+}
+
+/// Plugins that are named as those that took the most.
+const NAMED: usize = 5;
+
+/// A share is used up. One report of a kind comes in [`SchedulingTime::REPORT_EVERY`] at most.
+///
+/// [`SchedulingTime::REPORT_EVERY`]: crate::SchedulingTime::REPORT_EVERY
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TimeReport {
+    /// A plugin was not asked.
+    Plugin {
+        /// Which plugin.
+        plugin: Arc<str>,
+        /// Its share.
+        share: Share,
+    },
+    /// Pods of profiles with plugins wait for pods of profiles without.
+    AllPlugins {
+        /// Their share.
+        share: Share,
+        /// What each plugin took since the last report, the greediest first.
+        taken: Vec<(Arc<str>, Duration)>,
+    },
+    /// Pods of a namespace wait for pods of others.
+    Namespace {
+        /// Which namespace.
+        namespace: Arc<str>,
+        /// Its share.
+        share: Share,
+    },
+}
+
+impl fmt::Display for TimeReport {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Plugin { plugin, share } => write!(
+                formatter,
+                "plugin {plugin:?} has used up its time, {} ms of each second; \
+                 limits.millisecondsPerSecond would give it more",
+                share.per_second.as_millis()
+            ),
+            Self::AllPlugins { share, taken } => write!(
+                formatter,
+                "all plugins together have used up their time, {} ms of each second: pods of profiles without \
+                 them go first; lately {}; schedulingThread.pluginsMillisecondsPerSecond would give them more",
+                share.per_second.as_millis(),
+                greediest(taken)
+            ),
+            Self::Namespace { namespace, share } => write!(
+                formatter,
+                "searches for nodes for pods of namespace {namespace:?} have used up their time, {} ms of each \
+                 second: pods of other namespaces go first; schedulingThread.namespaceMillisecondsPerSecond would give it more",
+                share.per_second.as_millis()
+            ),
+        }
+    }
+}
+
+fn greediest(taken: &[(Arc<str>, Duration)]) -> String {
+    let mut text = String::new();
+    for (plugin, taken) in taken.iter().take(NAMED) {
+        let separator = if text.is_empty() { "" } else { ", " };
+        // Writing to a string cannot fail.
+        let _ = write!(text, "{separator}{plugin:?} took {} ms", taken.as_millis());
+    }
+    let n_others = taken.len().saturating_sub(NAMED);
+    if n_others > 0 {
+        let _ = write!(text, " and {n_others} others took less");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn those_that_took_the_most_are_named() {
+        let share = Share { per_second: Duration::from_millis(300), burst: Duration::from_millis(300) };
+        let took = |plugin: &str, milliseconds| (Arc::from(plugin), Duration::from_millis(milliseconds));
+        let taken = (0..7).map(|number| took(&format!("P{number}"), 100 - number)).collect();
+        let text = TimeReport::AllPlugins { share, taken }.to_string();
+        assert!(text.contains("300 ms of each second"), "{text}");
+        assert!(text.contains("lately \"P0\" took 100 ms, \"P1\" took 99 ms"), "{text}");
+        assert!(text.contains("\"P4\" took 96 ms and 2 others took less;"), "{text}");
+    }
+}

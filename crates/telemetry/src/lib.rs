@@ -1,0 +1,25 @@
+//! What the process says of itself: metrics, the audit log, log lines as Kubernetes' components write them, and the bound on
+//! how many of these an outsider can cause.
+//!
+//! Every part writes here and none reads, so nothing here knows of connections, plugins' binaries or HTTP.
+
+pub mod audit;
+pub mod clock;
+pub mod klog;
+pub mod log_rate;
+pub mod metrics;
+
+use std::error::Error;
+
+/// The error and what it came from, in one line.
+#[must_use]
+pub fn chain(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(error) = source {
+        text.push_str(": ");
+        text.push_str(&error.to_string());
+        source = error.source();
+    }
+    text
+}
