@@ -15,7 +15,7 @@ use serde_json::Value;
 use tokio::sync::mpsc;
 
 use crate::{
-    configuration::alone, decision::Decision, manifests, options::Demo, options::Output, run::block_on,
+    configuration::alone, manifests, options::Demo, options::Output, placement_reason::PlacementReason, run::block_on,
     run::until_told_to_stop, sandbox, session::Plan, session::Session, table,
 };
 use berth_config::Usage;
@@ -46,7 +46,7 @@ async fn demo(arguments: Demo) -> Result<()> {
     sandbox::write_kubeconfig(&server, &kubeconfig.0)?;
     let connection = sandbox::connection(&kubeconfig.0).await?;
     let client = connection.client();
-    let (decided, mut decisions) = mpsc::unbounded_channel();
+    let (decided, mut reasons) = mpsc::unbounded_channel();
     let session = Session::start(connection, plan, &arguments.scheduling, Some(decided)).await?;
     let n_pods = pods.len();
     let work = async {
@@ -56,7 +56,7 @@ async fn demo(arguments: Demo) -> Result<()> {
         // One after the other, so that the queue sees them in the order of the manifests.
         sandbox::create(&client, pods, "pods", 1).await?;
         let seen = watch_until_decided(&client, n_pods, arguments.timeout).await;
-        let outcomes = outcomes(&seen, &mut decisions);
+        let outcomes = outcomes(&seen, &mut reasons);
         show(&outcomes, arguments.output)?;
         if arguments.keep {
             writeln!(
@@ -80,11 +80,11 @@ async fn demo(arguments: Demo) -> Result<()> {
 /// What became of each pod, with what the scheduler said of it.
 fn outcomes(
     seen: &BTreeMap<(String, String), api::Pod>,
-    decisions: &mut mpsc::UnboundedReceiver<Decision>,
+    reasons: &mut mpsc::UnboundedReceiver<PlacementReason>,
 ) -> Vec<Outcome> {
     let mut why = BTreeMap::new();
-    while let Ok(decision) = decisions.try_recv() {
-        why.insert((decision.namespace.clone(), decision.name.clone()), decision);
+    while let Ok(reason) = reasons.try_recv() {
+        why.insert((reason.namespace.clone(), reason.name.clone()), reason);
     }
     let pods = seen.iter();
     pods.map(|(key @ (namespace, name), pod)| Outcome::new(namespace, name, pod, why.get(key))).collect()
@@ -152,14 +152,15 @@ struct Outcome {
     why: String,
     /// The manifest says that it stays pending.
     expected_pending: bool,
-    decision: Option<Decision>,
+    #[serde(rename = "decision")]
+    reason: Option<PlacementReason>,
 }
 
 impl Outcome {
-    fn new(namespace: &str, name: &str, pod: &api::Pod, decision: Option<&Decision>) -> Self {
+    fn new(namespace: &str, name: &str, pod: &api::Pod, reason: Option<&PlacementReason>) -> Self {
         let node = (!pod.spec.node_name.is_empty()).then(|| pod.spec.node_name.clone());
-        let why = match (&node, decision, condition(pod)) {
-            (Some(_), Some(decision), _) => decision.why(),
+        let why = match (&node, reason, condition(pod)) {
+            (Some(_), Some(reason), _) => reason.why(),
             (Some(_), None, _) => "named in its manifest".to_owned(),
             (None, _, Some(condition)) if condition.message.is_empty() => condition.reason.clone(),
             (None, _, Some(condition)) => condition.message.clone(),
@@ -171,7 +172,7 @@ impl Outcome {
             node,
             why,
             expected_pending: pod.metadata.annotations.get(EXPECT).is_some_and(|expect| expect == "pending"),
-            decision: decision.cloned(),
+            reason: reason.cloned(),
         }
     }
 }

@@ -22,8 +22,8 @@ use tokio::{
 };
 
 use crate::{
-    decision::Decision, decision::decisions, health::Health, pod_copies::View, tasks::EndedEarly,
-    tasks::panic_if_asked, watching::Wish,
+    health::Health, placement_reason::PlacementReason, placement_reason::placement_reasons, pod_copies::View,
+    tasks::EndedEarly, tasks::panic_if_asked, watching::Wish,
 };
 use berth_telemetry::{clock, metrics::Metrics};
 
@@ -55,7 +55,7 @@ pub(crate) struct Parts {
     /// What components faulted in, one report for each instance that is gone.
     pub faults: std_mpsc::Receiver<FaultReport>,
     /// Where to say why each pod went where it went; `None` when nobody asks.
-    pub decisions: Option<mpsc::UnboundedSender<Decision>>,
+    pub reasons: Option<mpsc::UnboundedSender<PlacementReason>>,
     /// Requests for copies of cache and queue.
     pub views: mpsc::Receiver<View>,
     /// What swaps took since the last cycle: the next one was late by that.
@@ -217,9 +217,9 @@ fn cycle(parts: &mut Parts) -> bool {
     let pause = std::mem::take(&mut parts.pause);
     if worked {
         parts.metrics.cycle(start.elapsed(), pause);
-        if let Some(sink) = &parts.decisions {
+        if let Some(sink) = &parts.reasons {
             // Whoever asked may have left.
-            decisions(&parts.scheduler, &mut |decision| drop(sink.send(decision)));
+            placement_reasons(&parts.scheduler, &mut |reason| drop(sink.send(reason)));
         }
     }
     worked

@@ -21,11 +21,11 @@ use tracing::{error, info, warn};
 use crate::{
     admin, admin::socket, admin::socket::OwnersSocket, cache_dump, client_metrics::ClientMetrics,
     configuration::ConfigurationSource, configuration::RunningConfiguration, configuration::scheduler_settings,
-    credentials, decision::Decision, endpoints, endpoints::resources, executor::Executor, extenders::HttpExtenders,
-    front::Door, front::Front, health::Health, leader_election::Election, options::Scheduling, plugin_supervisor,
-    plugin_supervisor::Plugins, plugin_supervisor::Surroundings, reload::Reload, scheduling::ACTIONS_BOUND,
-    scheduling::EVENTS_BOUND, scheduling::Parts, scheduling::SchedulingThread, tasks::EndedEarly, tasks::Tasks,
-    watching::Begin, watching::WatchPlan,
+    credentials, endpoints, endpoints::resources, executor::Executor, extenders::HttpExtenders, front::Door,
+    front::Front, health::Health, leader_election::Election, options::Scheduling, placement_reason::PlacementReason,
+    plugin_supervisor, plugin_supervisor::Plugins, plugin_supervisor::Surroundings, reload::Reload,
+    scheduling::ACTIONS_BOUND, scheduling::EVENTS_BOUND, scheduling::Parts, scheduling::SchedulingThread,
+    tasks::EndedEarly, tasks::Tasks, watching::Begin, watching::WatchPlan,
 };
 use berth_telemetry::{audit::AuditLog, chain, clock, metrics::Metrics};
 
@@ -164,7 +164,7 @@ impl Session {
         connection: Connection,
         plan: Plan,
         scheduling: &Scheduling,
-        decisions: Option<mpsc::UnboundedSender<Decision>>,
+        reasons: Option<mpsc::UnboundedSender<PlacementReason>>,
     ) -> Result<Self> {
         let Plan { mut settings, source, mut plugins, front, faults } = plan;
         let Front { metrics, health, mut tasks, door } = front;
@@ -212,7 +212,7 @@ impl Session {
             health: health.clone(),
             plugins: plugins.engine.clone(),
             faults,
-            decisions,
+            reasons,
             views,
             pause: Duration::ZERO,
             wishes,

@@ -25,19 +25,19 @@ pub struct PluginAnswers {
     pub scores: BTreeMap<String, i64>,
     /// What PostFilter answers. It is asked where no node passes.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub post_filter: Option<Decision>,
+    pub post_filter: Option<PodAnswer>,
     /// Why Reserve gives the pod back.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub reserve: Option<Decision>,
+    pub reserve: Option<PodAnswer>,
     /// What Permit answers, unless it lets the pod go on and wants nothing done.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub permit: Option<Decision>,
+    pub permit: Option<PodAnswer>,
     /// What PreBind answers, or PreBindPreFlight instead of it, unless there is nothing to do.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub pre_bind: Option<Decision>,
+    pub pre_bind: Option<PodAnswer>,
     /// What Bind answers.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub bind: Option<Decision>,
+    pub bind: Option<PodAnswer>,
     /// The names of the pods in the step's queue, as QueueSort puts them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub order: Vec<String>,
@@ -52,7 +52,7 @@ pub struct PluginAnswers {
 /// What a point answers that decides about the pod as a whole.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default, rename_all = "camelCase")]
-pub struct Decision {
+pub struct PodAnswer {
     /// As Kubernetes spells it. Only PostFilter names its success.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub code: Option<String>,
@@ -146,7 +146,7 @@ impl PluginAnswers {
             ("Bind", &self.bind, &expected.bind),
         ] {
             if given != expected {
-                let show = |decision: &Option<Decision>| json!(decision).to_string();
+                let show = |answer: &Option<PodAnswer>| json!(answer).to_string();
                 lines.push(format!("{point}: {}, expected {}", show(given), show(expected)));
             }
         }

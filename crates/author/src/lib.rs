@@ -17,7 +17,7 @@ mod random;
 mod situation;
 mod step;
 
-pub use answers::{Decision, Hint, PluginAnswers, Rejection};
+pub use answers::{Hint, PluginAnswers, PodAnswer, Rejection};
 pub use case_file::{CaseFile, CaseFileError, CaseResult, PluginCase};
 pub use case_host::CaseHost;
 pub use conformance::{CheckOutcome, ConformanceCheck, conformance};

@@ -9,7 +9,7 @@ use berth_scheduler::CyclePod;
 use berth_testing::Answers;
 use serde_json::{Value, json};
 
-use crate::answers::{Decision, PluginAnswers};
+use crate::answers::{PluginAnswers, PodAnswer};
 
 /// The answers of a step in the making.
 pub(crate) struct Answering<'a> {
@@ -58,7 +58,7 @@ pub(crate) fn place(plugin: &mut dyn Plugin, call: &Call<'_>, target: Target, an
 /// Reserve and Permit.
 fn reserve(plugin: &mut dyn Plugin, call: &Call<'_>, node: NodeIdx, answering: &mut Answering<'_>) {
     if let Some(point) = plugin.reserve() {
-        answering.answers.reserve = Decision::objection(point.reserve(call, node));
+        answering.answers.reserve = PodAnswer::objection(point.reserve(call, node));
     }
     if !answering.answers.lets_the_pod_be_bound() {
         return;
@@ -66,7 +66,7 @@ fn reserve(plugin: &mut dyn Plugin, call: &Call<'_>, node: NodeIdx, answering: &
     if let Some(point) = plugin.permit() {
         let (verdict, effects) = point.permit(call, node);
         answering.check("Permit", plugin, call, &effects);
-        answering.answers.permit = Decision::of_verdict(verdict, &effects).unless_empty();
+        answering.answers.permit = PodAnswer::of_verdict(verdict, &effects).unless_empty();
     }
 }
 
@@ -77,7 +77,7 @@ fn bind(plugin: &mut dyn Plugin, call: &Call<'_>, node: NodeIdx, answering: &mut
     }
     if let Some(answer) = plugin.bind().map(|point| point.bind(call, node)) {
         answering.check("Bind", plugin, call, answer.as_deref().unwrap_or_default());
-        answering.answers.bind = Decision::of_effects(answer).unless_empty();
+        answering.answers.bind = PodAnswer::of_effects(answer).unless_empty();
     }
     if answering.answers.lets_the_pod_be_bound()
         && let Some(point) = plugin.post_bind()
@@ -91,7 +91,7 @@ fn pre_bind(
     call: &Call<'_>,
     node: NodeIdx,
     answering: &mut Answering<'_>,
-) -> Option<Decision> {
+) -> Option<PodAnswer> {
     if let Some(point) = plugin.pre_bind_pre_flight()
         && let Err(status) = point.pre_bind_pre_flight(call, node)
     {
@@ -99,7 +99,7 @@ fn pre_bind(
     }
     let answer = plugin.pre_bind()?.pre_bind(call, node);
     answering.check("PreBind", plugin, call, answer.as_deref().unwrap_or_default());
-    Decision::of_effects(answer).unless_empty()
+    PodAnswer::of_effects(answer).unless_empty()
 }
 
 /// Calls PostFilter if no node passed. Its dry runs find that the pod fits wherever pods are taken away.
@@ -123,7 +123,7 @@ pub(crate) fn post_filter(
     let name = |node| call.table.symbols.text(call.table.name(node)).to_owned();
     let nominate = nominate.map(|node| node.map(name).unwrap_or_default());
     let effects = effects.iter().map(effect).collect();
-    answering.answers.post_filter = Some(Decision { nominate, effects, ..Decision::of_status(status) });
+    answering.answers.post_filter = Some(PodAnswer { nominate, effects, ..PodAnswer::of_status(status) });
     Ok(())
 }
 
@@ -136,7 +136,7 @@ impl DryRun for Fits {
     }
 }
 
-impl Decision {
+impl PodAnswer {
     fn of_status(status: Status) -> Self {
         Self { code: Some(status.code.as_str().to_owned()), reasons: status.reasons, ..Self::default() }
     }
@@ -169,7 +169,7 @@ impl Decision {
     }
 }
 
-impl From<Status> for Decision {
+impl From<Status> for PodAnswer {
     fn from(status: Status) -> Self {
         Self::of_status(status)
     }

@@ -1,7 +1,7 @@
 //! The life of plugins: which binary of a plugin serves which profile, and what follows from whatever happens to it.
 //!
 //! Pure: it compiles nothing, waits for nothing and is told the time. Each method of [`PluginRegistry`] takes a fact or an
-//! operator's order and gives back [`Decisions`]: the swaps that bring the scheduler to what was decided, and notices for
+//! operator's order and gives back [`Consequences`]: the swaps that bring the scheduler to what was decided, and notices for
 //! the log, metrics and Kubernetes events. Binaries are opaque to it; the caller knows how to make instances of them.
 //!
 //! The states and what leads from one to the next are in `life`, in one `match`.
@@ -9,7 +9,7 @@
 #![warn(clippy::wildcard_enum_match_arm)]
 
 mod binary;
-mod decisions;
+mod consequences;
 mod fault;
 mod policy;
 
@@ -21,7 +21,7 @@ mod remembered;
 mod status;
 
 pub use binary::{Component, CountCalls, Service};
-pub use decisions::{Decisions, PluginNotice, PluginNoticeKind, Swap};
+pub use consequences::{Consequences, PluginNotice, PluginNoticeKind, Swap};
 pub use fault::Fault;
 pub use life::Fallback;
 pub use plugin::{Forbidden, NoFallback, Rebuild, SettingsChange};

@@ -8,7 +8,7 @@ use berth_model::{Digest, Time, plugin_policy::ProbationSpan};
 
 use crate::{
     binary::{Component, CountCalls},
-    decisions::PluginNoticeKind,
+    consequences::PluginNoticeKind,
     fault::{Fault, FaultHistory, Tally},
     policy::{PluginPolicy, milliseconds},
     remembered::{FailedBinary, QuarantineRecord, Remembered, RememberedQuarantine},

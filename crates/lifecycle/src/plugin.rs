@@ -6,7 +6,7 @@ use berth_model::{BinaryId, PluginName, Time, plugin_policy::Execution};
 
 use crate::{
     binary::{Component, CountCalls, Service},
-    decisions::{Decisions, PluginNoticeKind},
+    consequences::{Consequences, PluginNoticeKind},
     fault::{Fault, FaultHistory, longest_quarantine},
     life::{Awaited, Context, Event, Fallback, Installed, Life},
     policy::OperatorPolicy,
@@ -165,18 +165,18 @@ impl<B: Clone + CountCalls> Plugin<B> {
     }
 
     /// Something happened.
-    pub(crate) fn handle(&mut self, event: Event<B>, now: Time, policy: &dyn OperatorPolicy) -> Decisions<B> {
-        let mut decisions = self.apply(event, now, policy);
+    pub(crate) fn handle(&mut self, event: Event<B>, now: Time, policy: &dyn OperatorPolicy) -> Consequences<B> {
+        let mut consequences = self.apply(event, now, policy);
         self.profiles.values_mut().for_each(|slot| slot.end_restart(now));
-        decisions.add(self.settle(policy));
-        decisions
+        consequences.add(self.settle(policy));
+        consequences
     }
 
     /// A component faulted, and some profiles have no instance of it any more. If it stays in charge they get another one,
     /// at once or after a while; until it is made, nobody serves there.
-    pub(crate) fn faulted(&mut self, fault: Fault, now: Time, policy: &dyn OperatorPolicy) -> Decisions<B> {
+    pub(crate) fn faulted(&mut self, fault: Fault, now: Time, policy: &dyn OperatorPolicy) -> Consequences<B> {
         let Fault { digest, reason, scheduler_names, .. } = fault.clone();
-        let mut decisions = self.apply(Event::Faulted(fault), now, policy);
+        let mut consequences = self.apply(Event::Faulted(fault), now, policy);
         let milliseconds = self.history.restart_delay(&policy.plugin(&self.name).quarantine);
         let mut is_restarting = false;
         for scheduler_name in scheduler_names {
@@ -188,14 +188,14 @@ impl<B: Clone + CountCalls> Plugin<B> {
         }
         if is_restarting {
             self.history.begin_wait(now);
-            decisions.tell(&self.name, PluginNoticeKind::Restarting { digest, milliseconds, reason });
+            consequences.tell(&self.name, PluginNoticeKind::Restarting { digest, milliseconds, reason });
         }
-        decisions.add(self.settle(policy));
+        consequences.add(self.settle(policy));
         if milliseconds == 0 {
             self.profiles.values_mut().for_each(|slot| slot.end_restart(now));
-            decisions.add(self.settle(policy));
+            consequences.add(self.settle(policy));
         }
-        decisions
+        consequences
     }
 
     /// The operator's settings are others from here on.
@@ -204,28 +204,28 @@ impl<B: Clone + CountCalls> Plugin<B> {
         change: SettingsChange,
         now: Time,
         policy: &dyn OperatorPolicy,
-    ) -> Decisions<B> {
+    ) -> Consequences<B> {
         let SettingsChange { forbidden, is_fallback_forbidden, rebuild } = change;
-        let mut decisions = Decisions::default();
+        let mut consequences = Consequences::default();
         if is_fallback_forbidden {
-            decisions.add(self.apply(Event::FallbackForbidden, now, policy));
+            consequences.add(self.apply(Event::FallbackForbidden, now, policy));
         }
         match forbidden {
             Some(Forbidden::NotGranted(reason)) => {
-                decisions.add(self.apply(Event::Forbidden { reason }, now, policy));
+                consequences.add(self.apply(Event::Forbidden { reason }, now, policy));
             }
-            Some(Forbidden::Denied) => decisions.add(self.apply(Event::Denied, now, policy)),
+            Some(Forbidden::Denied) => consequences.add(self.apply(Event::Denied, now, policy)),
             None => {}
         }
         // A profile that is given another binary below needs no new instance of the one that it has.
         let rebuilt = self.rebuild(rebuild, policy);
-        decisions.add(self.settle(policy));
-        decisions.add(rebuilt);
-        decisions
+        consequences.add(self.settle(policy));
+        consequences.add(rebuilt);
+        consequences
     }
 
     /// Changes the state, and nothing for the profiles yet.
-    fn apply(&mut self, event: Event<B>, now: Time, policy: &dyn OperatorPolicy) -> Decisions<B> {
+    fn apply(&mut self, event: Event<B>, now: Time, policy: &dyn OperatorPolicy) -> Consequences<B> {
         let mut notices = Vec::new();
         let mut context = Context {
             has_built_in: matches!(self.built_in, BuiltIn::Present { .. }),
@@ -238,11 +238,11 @@ impl<B: Clone + CountCalls> Plugin<B> {
             is_quarantined: false,
         };
         self.life = std::mem::take(&mut self.life).next(event, &mut context);
-        let mut decisions = Decisions::default();
+        let mut consequences = Consequences::default();
         for kind in notices {
-            decisions.tell(&self.name, kind);
+            consequences.tell(&self.name, kind);
         }
-        decisions
+        consequences
     }
 
     /// A profile took what it was given; `None` is a stand-in.
@@ -252,7 +252,7 @@ impl<B: Clone + CountCalls> Plugin<B> {
         binary: Option<BinaryId>,
         now: Time,
         policy: &dyn OperatorPolicy,
-    ) -> Decisions<B> {
+    ) -> Consequences<B> {
         if let Some(slot) = self.profiles.get_mut(scheduler_name) {
             slot.take(binary);
         }
@@ -261,7 +261,7 @@ impl<B: Clone + CountCalls> Plugin<B> {
                 self.history.end_wait(now);
                 self.handle(Event::Taken { digest }, now, policy)
             }
-            Some(BinaryId::Native) | None => Decisions::default(),
+            Some(BinaryId::Native) | None => Consequences::default(),
         }
     }
 
@@ -272,7 +272,7 @@ impl<B: Clone + CountCalls> Plugin<B> {
         reason: &str,
         now: Time,
         policy: &dyn OperatorPolicy,
-    ) -> Decisions<B> {
+    ) -> Consequences<B> {
         self.last_reason = Some(reason.to_owned());
         let Some(binary) = binary else { return self.settle(policy) };
         let goes_on = self.profiles.values().any(|slot| slot.is_renewing(binary));
@@ -294,8 +294,8 @@ impl<B: Clone + CountCalls> Plugin<B> {
     }
 
     /// New instances of who serves already, where that goes on.
-    fn rebuild(&mut self, what: Rebuild, policy: &dyn OperatorPolicy) -> Decisions<B> {
-        let mut decisions = Decisions::default();
+    fn rebuild(&mut self, what: Rebuild, policy: &dyn OperatorPolicy) -> Consequences<B> {
+        let mut consequences = Consequences::default();
         for (scheduler_name, service) in self.services(policy) {
             let is_concerned = match (&service, what) {
                 (Service::Native(_), Rebuild::Everything)
@@ -307,15 +307,15 @@ impl<B: Clone + CountCalls> Plugin<B> {
             if let Some(slot) = self.profiles.get_mut(&scheduler_name).filter(|slot| is_concerned && slot.has(&service))
             {
                 slot.renew();
-                decisions.swap(&self.name, &scheduler_name, service);
+                consequences.swap(&self.name, &scheduler_name, service);
             }
         }
-        decisions
+        consequences
     }
 
     /// What must change for every profile to have who serves there.
-    fn settle(&mut self, policy: &dyn OperatorPolicy) -> Decisions<B> {
-        let mut decisions = Decisions::default();
+    fn settle(&mut self, policy: &dyn OperatorPolicy) -> Consequences<B> {
+        let mut consequences = Consequences::default();
         let mut absences = std::collections::BTreeSet::new();
         for (scheduler_name, service) in self.services(policy) {
             let Some(slot) = self.profiles.get_mut(&scheduler_name).filter(|slot| !slot.has(&service)) else {
@@ -325,12 +325,12 @@ impl<B: Clone + CountCalls> Plugin<B> {
             if let Service::Hold(reason) | Service::Pass(reason) = &service {
                 absences.insert(reason.clone());
             }
-            decisions.swap(&self.name, &scheduler_name, service);
+            consequences.swap(&self.name, &scheduler_name, service);
         }
         for reason in absences {
-            decisions.tell(&self.name, PluginNoticeKind::NotServed { reason });
+            consequences.tell(&self.name, PluginNoticeKind::NotServed { reason });
         }
-        decisions
+        consequences
     }
 
     fn services(&self, policy: &dyn OperatorPolicy) -> Vec<(String, Service<B>)> {

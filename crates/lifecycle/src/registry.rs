@@ -1,4 +1,4 @@
-//! All plugins by name: where facts and orders come in, and decisions go out.
+//! All plugins by name: where facts and orders come in, and what follows from them goes out.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use berth_model::{BinaryId, Digest, PluginName, Time};
 
 use crate::{
     binary::{Component, CountCalls, Service},
-    decisions::{Decisions, PluginNoticeKind},
+    consequences::{Consequences, PluginNoticeKind},
     fault::Fault,
     life::{Event, Fallback, RefusedFile},
     plugin::{BuiltIn, NoFallback, Plugin, SettingsChange},
@@ -126,7 +126,7 @@ impl<B: Clone + CountCalls> PluginRegistry<B> {
         component: Component<B>,
         now: Time,
         policy: &dyn OperatorPolicy,
-    ) -> Decisions<B> {
+    ) -> Consequences<B> {
         self.plugin(name).handle(Event::Found(component), now, policy)
     }
 
@@ -139,24 +139,24 @@ impl<B: Clone + CountCalls> PluginRegistry<B> {
         reason: &str,
         now: Time,
         policy: &dyn OperatorPolicy,
-    ) -> Decisions<B> {
+    ) -> Consequences<B> {
         let reason = reason.to_owned();
-        let mut decisions = Decisions::default();
-        decisions.tell(name, PluginNoticeKind::Refused { digest, reason: reason.clone() });
+        let mut consequences = Consequences::default();
+        consequences.tell(name, PluginNoticeKind::Refused { digest, reason: reason.clone() });
         let file = RefusedFile { digest, reason, has_failed: false };
-        decisions.add(self.plugin(name).handle(Event::FileRefused(file), now, policy));
-        decisions
+        consequences.add(self.plugin(name).handle(Event::FileRefused(file), now, policy));
+        consequences
     }
 
     /// A file left the plugins directory. Its binary is withdrawn: no later rollback brings it back. A plugin of which
     /// nothing else is known is forgotten.
-    pub fn removed(&mut self, name: &PluginName, now: Time, policy: &dyn OperatorPolicy) -> Decisions<B> {
-        let Some(plugin) = self.plugins.get_mut(name) else { return Decisions::default() };
-        let decisions = plugin.handle(Event::FileRemoved, now, policy);
+    pub fn removed(&mut self, name: &PluginName, now: Time, policy: &dyn OperatorPolicy) -> Consequences<B> {
+        let Some(plugin) = self.plugins.get_mut(name) else { return Consequences::default() };
+        let consequences = plugin.handle(Event::FileRemoved, now, policy);
         if plugin.is_forgotten() {
             self.plugins.remove(name);
         }
-        decisions
+        consequences
     }
 
     /// A profile took what it was given; `None` stands for nobody. It may have left the plugin meanwhile.
@@ -167,9 +167,9 @@ impl<B: Clone + CountCalls> PluginRegistry<B> {
         binary: Option<BinaryId>,
         now: Time,
         policy: &dyn OperatorPolicy,
-    ) -> Decisions<B> {
+    ) -> Consequences<B> {
         let plugin = self.plugins.get_mut(name);
-        plugin.map_or_else(Decisions::default, |plugin| plugin.taken(scheduler_name, binary, now, policy))
+        plugin.map_or_else(Consequences::default, |plugin| plugin.taken(scheduler_name, binary, now, policy))
     }
 
     /// No profile could take what it was given, `None` standing for nobody; they go on with what they had. They may have left
@@ -181,23 +181,29 @@ impl<B: Clone + CountCalls> PluginRegistry<B> {
         reason: &str,
         now: Time,
         policy: &dyn OperatorPolicy,
-    ) -> Decisions<B> {
+    ) -> Consequences<B> {
         let plugin = self.plugins.get_mut(name);
-        plugin.map_or_else(Decisions::default, |plugin| plugin.not_taken(binary, reason, now, policy))
+        plugin.map_or_else(Consequences::default, |plugin| plugin.not_taken(binary, reason, now, policy))
     }
 
     /// An instance of a component faulted.
-    pub fn faulted(&mut self, name: &PluginName, fault: Fault, now: Time, policy: &dyn OperatorPolicy) -> Decisions<B> {
-        self.plugins.get_mut(name).map_or_else(Decisions::default, |plugin| plugin.faulted(fault, now, policy))
+    pub fn faulted(
+        &mut self,
+        name: &PluginName,
+        fault: Fault,
+        now: Time,
+        policy: &dyn OperatorPolicy,
+    ) -> Consequences<B> {
+        self.plugins.get_mut(name).map_or_else(Consequences::default, |plugin| plugin.faulted(fault, now, policy))
     }
 
     /// Time has passed: quarantines, restarts and probations end here.
-    pub fn tick(&mut self, now: Time, policy: &dyn OperatorPolicy) -> Decisions<B> {
-        let mut decisions = Decisions::default();
+    pub fn tick(&mut self, now: Time, policy: &dyn OperatorPolicy) -> Consequences<B> {
+        let mut consequences = Consequences::default();
         for plugin in self.plugins.values_mut() {
-            decisions.add(plugin.handle(Event::TimePassed, now, policy));
+            consequences.add(plugin.handle(Event::TimePassed, now, policy));
         }
-        decisions
+        consequences
     }
 
     /// The operator's settings are others from here on; `policy` says them already.
@@ -207,7 +213,7 @@ impl<B: Clone + CountCalls> PluginRegistry<B> {
         change: SettingsChange,
         now: Time,
         policy: &dyn OperatorPolicy,
-    ) -> Decisions<B> {
+    ) -> Consequences<B> {
         self.plugin(name).settings_changed(change, now, policy)
     }
 
@@ -221,7 +227,7 @@ impl<B: Clone + CountCalls> PluginRegistry<B> {
         disabled: bool,
         now: Time,
         policy: &dyn OperatorPolicy,
-    ) -> Result<Decisions<B>, OrderError> {
+    ) -> Result<Consequences<B>, OrderError> {
         let plugin = self.known(name)?;
         Ok(plugin.handle(if disabled { Event::SwitchedOff } else { Event::SwitchedOn }, now, policy))
     }
@@ -235,7 +241,7 @@ impl<B: Clone + CountCalls> PluginRegistry<B> {
         name: &PluginName,
         now: Time,
         policy: &dyn OperatorPolicy,
-    ) -> Result<Decisions<B>, OrderError> {
+    ) -> Result<Consequences<B>, OrderError> {
         let plugin = self.known(name)?;
         if let Err(reason) = plugin.fallback() {
             return Err(OrderError::NoFallback { plugin: name.clone(), reason });

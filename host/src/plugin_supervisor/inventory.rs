@@ -10,7 +10,7 @@ use std::{
 
 use berth_components::EmbeddedComponent;
 use berth_framework::{Grants, Manifest, PluginFactory, Points};
-use berth_lifecycle::{Component, Decisions, Fallback, Forbidden, PluginRegistry, Rebuild, Service, SettingsChange};
+use berth_lifecycle::{Component, Consequences, Fallback, Forbidden, PluginRegistry, Rebuild, Service, SettingsChange};
 use berth_model::{BinaryId, Digest, PluginName, Time};
 use berth_wasm_host::{Binary, Limits};
 use tracing::warn;
@@ -140,7 +140,7 @@ impl PluginInventory {
         name: &PluginName,
         component: Component<ReadyBinary>,
         now: Time,
-    ) -> Decisions<ReadyBinary> {
+    ) -> Consequences<ReadyBinary> {
         let factory = component.binary.factory();
         let manifest = factory.manifest();
         let may_serve = self.rules.check_digest(component.digest);
@@ -162,10 +162,10 @@ impl PluginInventory {
         file: HostFile,
         now: Time,
         limits: impl Fn(&Rules, &str) -> Limits,
-    ) -> (Decisions<ReadyBinary>, Vec<PluginName>) {
+    ) -> (Consequences<ReadyBinary>, Vec<PluginName>) {
         let old = self.rules.clone();
         (self.rules.settings, self.rules.provenance) = (file.settings, file.provenance);
-        let (mut decisions, mut to_retry) = (Decisions::default(), Vec::new());
+        let (mut consequences, mut to_retry) = (Consequences::default(), Vec::new());
         let names: Vec<PluginName> = self.registry.names().cloned().collect();
         for name in names {
             // A built-in's own needs are the same before and after.
@@ -188,7 +188,7 @@ impl PluginInventory {
             let is_back_in_directory =
                 old.provenance.sources.contains_key(&name) && !self.rules.provenance.sources.contains_key(&name);
             if is_back_in_directory {
-                decisions.add(self.registry.removed(&name, now, &self.rules));
+                consequences.add(self.registry.removed(&name, now, &self.rules));
             }
             if may_do && self.registry.has_refused_file(&name) || has_other_policy || is_back_in_directory {
                 to_retry.push(name.clone());
@@ -202,9 +202,9 @@ impl PluginInventory {
             // The signatures of a file that is gone cannot be checked.
             change.is_fallback_forbidden |=
                 has_other_policy && matches!(self.registry.fallback(&name), Some(Fallback::Component(_)));
-            decisions.add(self.registry.settings_changed(&name, change, now, &self.rules));
+            consequences.add(self.registry.settings_changed(&name, change, now, &self.rules));
         }
-        (decisions, to_retry)
+        (consequences, to_retry)
     }
 
     /// A binary may not run. What served before goes on, unless this is it: the operator no longer trusts it.
@@ -214,7 +214,7 @@ impl PluginInventory {
         digest: Option<Digest>,
         reason: &str,
         now: Time,
-    ) -> Decisions<ReadyBinary> {
+    ) -> Consequences<ReadyBinary> {
         let installed = self.registry.installed(name).map(|component| component.digest);
         if digest.is_none() || installed != digest {
             return self.registry.refused(name, digest, reason, now, &self.rules);

@@ -291,8 +291,8 @@ impl Plugins {
 
     fn refuse(&mut self, name: &PluginName, digest: Option<Digest>, reason: &UnusableFile) {
         let PluginInventory { registry, rules } = &mut self.inventory;
-        let decisions = registry.refused(name, digest, &reason.to_string(), now(), rules);
-        debug_assert!(decisions.swaps.is_empty(), "there are no profiles yet");
+        let consequences = registry.refused(name, digest, &reason.to_string(), now(), rules);
+        debug_assert!(consequences.swaps.is_empty(), "there are no profiles yet");
     }
 }
 

@@ -1,7 +1,7 @@
 //! The task that keeps the plugins while the scheduler runs: facts and orders come in over one channel, swaps go to the
 //! scheduler.
 //!
-//! The registry decides; here its decisions are carried out and told, in the log, as metrics and as Kubernetes events.
+//! The registry decides; here the consequences are carried out and told, in the log, as metrics and as Kubernetes events.
 
 use std::{
     collections::BTreeMap,
@@ -13,7 +13,7 @@ use std::{
 use anyhow::{Context as _, Result};
 use berth_cluster::EventRecorder;
 use berth_framework::PluginVersion;
-use berth_lifecycle::{Decisions, Fault, OperatorPolicy as _, OrderError, PluginNotice, PluginNoticeKind, Service};
+use berth_lifecycle::{Consequences, Fault, OperatorPolicy as _, OrderError, PluginNotice, PluginNoticeKind, Service};
 use berth_model::{Digest, PluginName};
 use berth_scheduler::{Event, Reconfiguration, SwapError};
 use berth_wasm_host::{DirectoryChange, DirectoryEvent, DirectoryWatch, Engine, LoadError};
@@ -154,8 +154,8 @@ impl Supervisor {
                     None => return,
                 },
                 _ = every.tick() => {
-                    let decisions = self.inventory.registry.tick(now(), &self.inventory.rules);
-                    self.carry_out(decisions, By::Scheduler).await;
+                    let consequences = self.inventory.registry.tick(now(), &self.inventory.rules);
+                    self.carry_out(consequences, By::Scheduler).await;
                     self.publish();
                 }
             }
@@ -169,7 +169,7 @@ impl Supervisor {
     }
 
     async fn take(&mut self, message: Message) {
-        let (decisions, by) = match message {
+        let (consequences, by) = match message {
             Message::Directory(event) => (self.directory_changed(event), By::PluginsDirectory),
             Message::Pulled(arrival) => (self.pulled(arrival), By::Registry),
             Message::Faulted { plugin, fault, held } => (self.faulted(&plugin.into(), fault, held), By::Scheduler),
@@ -181,10 +181,10 @@ impl Supervisor {
                 return;
             }
             Message::Settings(settings) => {
-                let decisions = self.settings_changed(settings);
+                let consequences = self.settings_changed(settings);
                 // The task ends only with this one.
                 let _ = self.pulls.send(PullOrder::Settings);
-                (decisions, By::PluginConfig)
+                (consequences, By::PluginConfig)
             }
             Message::HostSettings(answer) => {
                 // Whoever asked may have left.
@@ -212,17 +212,17 @@ impl Supervisor {
                 return;
             }
         };
-        self.carry_out(decisions, by).await;
+        self.carry_out(consequences, by).await;
     }
 
-    fn directory_changed(&mut self, event: DirectoryEvent) -> Decisions<ReadyBinary> {
+    fn directory_changed(&mut self, event: DirectoryEvent) -> Consequences<ReadyBinary> {
         let DirectoryEvent { name, change } = event;
         let name = PluginName::from(name);
         let file = self.file(&name);
         if let Some(source) = self.inventory.rules.provenance.sources.get(&name) {
             let reference = source.reference.to_string();
             warn!(plugin = name.as_str(), file = %file.display(), reference, "not used: the plugin comes from a registry");
-            return Decisions::default();
+            return Consequences::default();
         }
         match change {
             DirectoryChange::Loaded { factory, approval } => {
@@ -248,11 +248,11 @@ impl Supervisor {
         }
     }
 
-    fn pulled(&mut self, arrival: Arrival) -> Decisions<ReadyBinary> {
+    fn pulled(&mut self, arrival: Arrival) -> Consequences<ReadyBinary> {
         let Arrival { plugin, outcome } = arrival;
         if !self.inventory.rules.provenance.sources.contains_key(&plugin) {
             // The settings changed while it came.
-            return Decisions::default();
+            return Consequences::default();
         }
         match outcome {
             Outcome::Ready(mut component) => {
@@ -265,7 +265,7 @@ impl Supervisor {
             Outcome::Refused { digest, reason } => self.inventory.not_admitted(&plugin, Some(digest), &reason, now()),
             Outcome::Unreachable(reason) if self.inventory.registry.installed(&plugin).is_some() => {
                 warn!(plugin = plugin.as_str(), reason, "pull failed; keeping the version that serves");
-                Decisions::default()
+                Consequences::default()
             }
             Outcome::Unreachable(reason) => {
                 let PluginInventory { registry, rules } = &mut self.inventory;
@@ -274,7 +274,7 @@ impl Supervisor {
         }
     }
 
-    fn faulted(&mut self, plugin: &PluginName, fault: Fault, held: Option<u64>) -> Decisions<ReadyBinary> {
+    fn faulted(&mut self, plugin: &PluginName, fault: Fault, held: Option<u64>) -> Consequences<ReadyBinary> {
         if let (Some(milliseconds), Some(owner)) = (held, &fault.owner) {
             let owner = owner.to_string();
             warn!(
@@ -287,7 +287,7 @@ impl Supervisor {
         registry.faulted(plugin, fault, now(), rules)
     }
 
-    fn settings_changed(&mut self, settings: Result<Box<HostFile>, SettingsFileError>) -> Decisions<ReadyBinary> {
+    fn settings_changed(&mut self, settings: Result<Box<HostFile>, SettingsFileError>) -> Consequences<ReadyBinary> {
         let file = self.settings.file.clone().unwrap_or_default();
         let settings = match settings {
             Ok(settings) => settings,
@@ -296,7 +296,7 @@ impl Supervisor {
                 error!(reason, "plugin configuration rejected; keeping the previous settings");
                 self.announcer.settings_refused(&reason);
                 self.settings.error = Some(reason);
-                return Decisions::default();
+                return Consequences::default();
             }
         };
         self.settings.error = None;
@@ -304,7 +304,7 @@ impl Supervisor {
         settings_file::tell_what_stars_leave_out(&settings.settings);
         self.provenance.set(settings.provenance.clone());
         let before = self.grants();
-        let (decisions, to_retry) =
+        let (consequences, to_retry) =
             self.inventory.settings_changed(*settings, now(), |rules, name| limits(&rules.plugin(name)));
         let rules = &self.inventory.rules;
         self.engine.set_limits(limits(&rules.plugin("")), plugin_limits(rules));
@@ -315,7 +315,7 @@ impl Supervisor {
             to_retry.iter().for_each(|plugin| watch.reload(plugin));
         }
         self.audit_grants(before);
-        decisions
+        consequences
     }
 
     /// By plugin, what a file under its name may do.
@@ -341,7 +341,7 @@ impl Supervisor {
         plugin: &PluginName,
         version: PluginVersion,
         result: Result<(), SwapError>,
-    ) -> Decisions<ReadyBinary> {
+    ) -> Consequences<ReadyBinary> {
         let PluginInventory { registry, rules } = &mut self.inventory;
         let Surroundings { metrics, audit, .. } = &self.surroundings;
         let by = self.causes.get(plugin).cloned().unwrap_or(By::Scheduler);
@@ -377,13 +377,13 @@ impl Supervisor {
                 metrics.swap(plugin, "refused");
                 let digest = binary.map(|binary| binary.to_string());
                 audit.record(plugin, by, AuditEvent::NotSwapped { profile, digest, reason: reason.clone() });
-                let decisions = registry.not_taken(plugin, binary, &reason, now(), rules);
+                let consequences = registry.not_taken(plugin, binary, &reason, now(), rules);
                 let standing = standing(&self.inventory, plugin);
                 error!(plugin = plugin.as_str(), profile = scheduler_name, reason, "not swapped; {standing}");
-                if decisions.notices.is_empty() {
+                if consequences.notices.is_empty() {
                     self.announcer.not_taken(plugin, &reason, &standing);
                 }
-                decisions
+                consequences
             }
         }
     }
@@ -397,21 +397,21 @@ impl Supervisor {
     ) {
         info!(plugin = plugin.as_str(), ?order, ?by, "requested by an operator");
         let PluginInventory { registry, rules } = &mut self.inventory;
-        let decisions = match order {
+        let consequences = match order {
             Order::Reload => self.reload(plugin),
             Order::Enable => registry.set_disabled(plugin, false, now(), rules).map_err(OrderRefusal::from),
             Order::Disable => registry.set_disabled(plugin, true, now(), rules).map_err(OrderRefusal::from),
             Order::Rollback => registry.roll_back(plugin, now(), rules).map_err(OrderRefusal::from),
         };
-        let refused = decisions.as_ref().err().map(ToString::to_string);
+        let refused = consequences.as_ref().err().map(ToString::to_string);
         if refused.is_none() {
             self.announcer.ordered(plugin, order, &standing(&self.inventory, plugin));
         }
         self.surroundings.audit.record(plugin, by.clone(), AuditEvent::Ordered { order: order.as_str(), refused });
-        let outcome = match decisions {
+        let outcome = match consequences {
             Err(refusal) => Err(refusal),
-            Ok(decisions) => {
-                self.carry_out(decisions, by).await;
+            Ok(consequences) => {
+                self.carry_out(consequences, by).await;
                 report::one(&self.inventory, plugin)
                     .map(|it| self.with_refused_effects(it))
                     .ok_or_else(|| OrderError::UnknownPlugin(plugin.clone()).into())
@@ -458,11 +458,11 @@ impl Supervisor {
     }
 
     /// Has the plugin's file read again, or its artifact pulled again: what comes of it is decided when it has been.
-    fn reload(&self, plugin: &PluginName) -> Result<Decisions<ReadyBinary>, OrderRefusal> {
+    fn reload(&self, plugin: &PluginName) -> Result<Consequences<ReadyBinary>, OrderRefusal> {
         if self.inventory.rules.provenance.sources.contains_key(plugin) {
             // The task ends only with this one.
             let _ = self.pulls.send(PullOrder::Now(plugin.clone()));
-            return Ok(Decisions::default());
+            return Ok(Consequences::default());
         }
         let Some((_, watch)) = &self.directory else { return Err(OrderRefusal::NoDirectory) };
         if !self.inventory.registry.contains(plugin) {
@@ -473,7 +473,7 @@ impl Supervisor {
             return Err(OrderRefusal::NoFile(file));
         }
         watch.reload(plugin);
-        Ok(Decisions::default())
+        Ok(Consequences::default())
     }
 
     /// The plugin's file, whether there is one or not.
@@ -482,11 +482,11 @@ impl Supervisor {
         dir.join(format!("{plugin}.wasm"))
     }
 
-    async fn carry_out(&mut self, decisions: Decisions<ReadyBinary>, by: By) {
-        for notice in decisions.notices {
+    async fn carry_out(&mut self, consequences: Consequences<ReadyBinary>, by: By) {
+        for notice in consequences.notices {
             self.tell(&notice, &by);
         }
-        for swap in decisions.swaps {
+        for swap in consequences.swaps {
             self.causes.insert(swap.plugin.clone(), by.clone());
             let event = Event::PluginReady {
                 name: swap.plugin.to_string(),

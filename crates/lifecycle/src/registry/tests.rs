@@ -119,27 +119,27 @@ impl Bench {
     }
 
     /// What was decided is carried out. The plugins that were swapped, one for each swap.
-    fn take(&mut self, decisions: Decisions<Handle>) -> Vec<PluginName> {
-        let plugins = decisions.swaps.iter().map(|swap| swap.plugin.clone()).collect();
-        for swap in decisions.swaps {
+    fn take(&mut self, consequences: Consequences<Handle>) -> Vec<PluginName> {
+        let plugins = consequences.swaps.iter().map(|swap| swap.plugin.clone()).collect();
+        for swap in consequences.swaps {
             for profile in swap.scheduler_names {
                 self.serving.insert((swap.plugin.clone(), profile), swap.service.clone());
             }
         }
-        self.notices.extend(decisions.notices.into_iter().map(|PluginNotice { kind, .. }| kind));
+        self.notices.extend(consequences.notices.into_iter().map(|PluginNotice { kind, .. }| kind));
         plugins
     }
 
     fn find(&mut self, plugin: &str, binary: &str) -> Vec<PluginName> {
-        let decisions = self.registry.found(&plugin.into(), component(binary), self.now, &self.policy);
-        self.take(decisions)
+        let consequences = self.registry.found(&plugin.into(), component(binary), self.now, &self.policy);
+        self.take(consequences)
     }
 
     /// A binary is found, and the profile takes it.
     fn put(&mut self, plugin: &str, binary: &str) {
         self.find(plugin, binary);
-        let decisions = self.registry.taken(&plugin.into(), "main", Some(id(binary)), self.now, &self.policy);
-        self.take(decisions);
+        let consequences = self.registry.taken(&plugin.into(), "main", Some(id(binary)), self.now, &self.policy);
+        self.take(consequences);
     }
 
     /// A binary is there whose probation is over.
@@ -150,14 +150,14 @@ impl Bench {
     }
 
     fn remove(&mut self, plugin: &str) {
-        let decisions = self.registry.removed(&plugin.into(), self.now, &self.policy);
-        self.take(decisions);
+        let consequences = self.registry.removed(&plugin.into(), self.now, &self.policy);
+        self.take(consequences);
     }
 
     fn refuse(&mut self, plugin: &str, binary: &str) -> Vec<PluginName> {
         let reason = "is not a WebAssembly file";
-        let decisions = self.registry.refused(&plugin.into(), Some(digest(binary)), reason, self.now, &self.policy);
-        self.take(decisions)
+        let consequences = self.registry.refused(&plugin.into(), Some(digest(binary)), reason, self.now, &self.policy);
+        self.take(consequences)
     }
 
     fn fault(&mut self, plugin: &str, binary: &str, times: usize) {
@@ -167,29 +167,29 @@ impl Bench {
     }
 
     fn fault_as(&mut self, plugin: &str, fault: Fault) -> Vec<PluginName> {
-        let decisions = self.registry.faulted(&plugin.into(), fault, self.now, &self.policy);
-        self.take(decisions)
+        let consequences = self.registry.faulted(&plugin.into(), fault, self.now, &self.policy);
+        self.take(consequences)
     }
 
     fn not_taken(&mut self, plugin: &str, binary: &str, reason: &str) -> Vec<PluginName> {
-        let decisions = self.registry.not_taken(&plugin.into(), Some(id(binary)), reason, self.now, &self.policy);
-        self.take(decisions)
+        let consequences = self.registry.not_taken(&plugin.into(), Some(id(binary)), reason, self.now, &self.policy);
+        self.take(consequences)
     }
 
     fn advance(&mut self, seconds: u64) {
         self.now = self.now + seconds * 1000;
-        let decisions = self.registry.tick(self.now, &self.policy);
-        self.take(decisions);
+        let consequences = self.registry.tick(self.now, &self.policy);
+        self.take(consequences);
     }
 
     fn set_disabled(&mut self, plugin: &str, disabled: bool) {
-        let decisions = self.registry.set_disabled(&plugin.into(), disabled, self.now, &self.policy);
-        self.take(decisions.expect("it is there"));
+        let consequences = self.registry.set_disabled(&plugin.into(), disabled, self.now, &self.policy);
+        self.take(consequences.expect("it is there"));
     }
 
     fn roll_back(&mut self, plugin: &str) -> Result<(), String> {
-        let decisions = self.registry.roll_back(&plugin.into(), self.now, &self.policy);
-        self.take(decisions.map_err(|error| error.to_string())?);
+        let consequences = self.registry.roll_back(&plugin.into(), self.now, &self.policy);
+        self.take(consequences.map_err(|error| error.to_string())?);
         Ok(())
     }
 
@@ -198,8 +198,8 @@ impl Bench {
     }
 
     fn change(&mut self, plugin: &str, change: SettingsChange) -> Vec<PluginName> {
-        let decisions = self.registry.settings_changed(&plugin.into(), change, self.now, &self.policy);
-        self.take(decisions)
+        let consequences = self.registry.settings_changed(&plugin.into(), change, self.now, &self.policy);
+        self.take(consequences)
     }
 
     fn serves_in(&self, plugin: &str, profile: &str) -> String {
@@ -585,8 +585,8 @@ fn a_profile_that_is_gone_is_given_nothing() {
     let mut bench = Bench::with_profiles(strict(), &["main", "other"], &["Mine"]);
     let left = bench.registry.leave_profiles(|_, profile| profile == "main");
     assert_eq!(left, [("Mine".into(), "other".to_owned())]);
-    let decisions = bench.registry.found(&"Mine".into(), component("a"), bench.now, &bench.policy);
-    let profiles: Vec<&String> = decisions.swaps.iter().flat_map(|swap| &swap.scheduler_names).collect();
+    let consequences = bench.registry.found(&"Mine".into(), component("a"), bench.now, &bench.policy);
+    let profiles: Vec<&String> = consequences.swaps.iter().flat_map(|swap| &swap.scheduler_names).collect();
     assert_eq!(profiles, ["main"]);
     // What is offered to a profile that may be built changes nothing.
     bench.registry.offer(&"Mine".into(), "third", &bench.policy);

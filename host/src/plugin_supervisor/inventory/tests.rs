@@ -75,15 +75,15 @@ fn inventory(config: &str, plugins: &[&str]) -> PluginInventory {
 }
 
 /// What was swapped, and what was told.
-fn outcome(decisions: &Decisions<ReadyBinary>) -> (Vec<&str>, Vec<&PluginNoticeKind>) {
-    let swaps = decisions.swaps.iter().map(|swap| swap.plugin.as_str());
-    (swaps.collect(), decisions.notices.iter().map(|notice| &notice.kind).collect())
+fn outcome(consequences: &Consequences<ReadyBinary>) -> (Vec<&str>, Vec<&PluginNoticeKind>) {
+    let swaps = consequences.swaps.iter().map(|swap| swap.plugin.as_str());
+    (swaps.collect(), consequences.notices.iter().map(|notice| &notice.kind).collect())
 }
 
 /// What was swapped, and the files to look at again.
 fn reconfigure(inventory: &mut PluginInventory, config: &str) -> (Vec<String>, Vec<PluginName>) {
-    let (decisions, to_retry) = inventory.settings_changed(file(config), NOW, |_, _| Limits::default());
-    (outcome(&decisions).0.into_iter().map(str::to_owned).collect(), to_retry)
+    let (consequences, to_retry) = inventory.settings_changed(file(config), NOW, |_, _| Limits::default());
+    (outcome(&consequences).0.into_iter().map(str::to_owned).collect(), to_retry)
 }
 
 #[test]
@@ -105,10 +105,10 @@ fn denied_digests_are_out_of_service_until_they_are_allowed_again() {
     inventory.found(&"Mine".into(), plain(b'b'), NOW);
     assert_eq!(reconfigure(&mut inventory, &denied(b'b')).0, ["Mine"]);
     assert_eq!(inventory.registry.installed("Mine").map(|component| component.digest), Some(digest(b'a')));
-    let decisions = inventory.found(&"Mine".into(), plain(b'b'), NOW);
+    let consequences = inventory.found(&"Mine".into(), plain(b'b'), NOW);
     assert!(
-        matches!(outcome(&decisions).1.as_slice(), [PluginNoticeKind::Refused { reason, .. }] if reason.contains("denied digest")),
-        "{decisions:?}"
+        matches!(outcome(&consequences).1.as_slice(), [PluginNoticeKind::Refused { reason, .. }] if reason.contains("denied digest")),
+        "{consequences:?}"
     );
     let (swapped, to_retry) = reconfigure(&mut inventory, "");
     assert_eq!((swapped, to_retry), (Vec::new(), vec!["Mine".into()]));
@@ -146,9 +146,9 @@ fn the_grants_of_a_built_in_belong_to_its_binaries() {
 fn kinds_that_were_not_granted_refuse_the_binary() {
     let mut inventory = inventory("", &["Mine"]);
     inventory.found(&"Mine".into(), plain(b'a'), NOW);
-    let decisions = inventory.found(&"Mine".into(), that_reads_secrets(b'b'), NOW);
-    let (swaps, notices) = outcome(&decisions);
-    let [PluginNoticeKind::Refused { reason, .. }] = notices.as_slice() else { panic!("{decisions:?}") };
+    let consequences = inventory.found(&"Mine".into(), that_reads_secrets(b'b'), NOW);
+    let (swaps, notices) = outcome(&consequences);
+    let [PluginNoticeKind::Refused { reason, .. }] = notices.as_slice() else { panic!("{consequences:?}") };
     assert!(reason.contains("v1/Secret"), "{reason}");
     assert!(swaps.is_empty());
 }
@@ -158,21 +158,21 @@ fn json_of_pods_that_nobody_kept_refuses_the_binary() {
     let granted = "plugins: [{name: Mine, grants: {podJson: true}}]\n";
     let mut inventory = inventory("", &["Mine"]);
     assert!(!inventory.settle_pod_json(), "nobody may see it");
-    let decisions = inventory.found(&"Mine".into(), that_wants_json(b'a'), NOW);
+    let consequences = inventory.found(&"Mine".into(), that_wants_json(b'a'), NOW);
     assert!(matches!(
-        outcome(&decisions).1.as_slice(),
+        outcome(&consequences).1.as_slice(),
         [PluginNoticeKind::Refused { reason, .. }, PluginNoticeKind::NotServed { .. }] if reason.contains("grants.podJson")
     ));
     reconfigure(&mut inventory, granted);
-    let decisions = inventory.found(&"Mine".into(), that_wants_json(b'a'), NOW);
+    let consequences = inventory.found(&"Mine".into(), that_wants_json(b'a'), NOW);
     assert!(matches!(
-        outcome(&decisions).1.as_slice(),
+        outcome(&consequences).1.as_slice(),
         [PluginNoticeKind::Refused { reason, .. }, ..] if reason.contains("restart")
     ));
     let mut inventory = self::inventory(granted, &["Mine"]);
     assert!(inventory.settle_pod_json(), "somebody may come who may");
-    let decisions = inventory.found(&"Mine".into(), that_wants_json(b'a'), NOW);
-    assert_eq!(outcome(&decisions).0, ["Mine"]);
+    let consequences = inventory.found(&"Mine".into(), that_wants_json(b'a'), NOW);
+    assert_eq!(outcome(&consequences).0, ["Mine"]);
 }
 
 #[test]
@@ -194,8 +194,8 @@ fn what_is_no_longer_granted_is_taken_back() {
     let mut inventory = inventory(reads, &["Mine"]);
     inventory.found(&"Mine".into(), that_reads_secrets(b'a'), NOW);
     assert!(inventory.registry.installed("Mine").is_some());
-    let (decisions, _) = inventory.settings_changed(file(""), NOW, |_, _| Limits::default());
-    let (swaps, notices) = outcome(&decisions);
+    let (consequences, _) = inventory.settings_changed(file(""), NOW, |_, _| Limits::default());
+    let (swaps, notices) = outcome(&consequences);
     assert_eq!(swaps, ["Mine"]);
     assert!(
         matches!(notices.as_slice(), [PluginNoticeKind::Refused { .. }, PluginNoticeKind::NotServed { reason }]

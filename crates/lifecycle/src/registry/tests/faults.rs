@@ -4,8 +4,8 @@ use super::*;
 
 impl Bench {
     fn taken(&mut self, plugin: &str, binary: &str) {
-        let decisions = self.registry.taken(&plugin.into(), "main", Some(id(binary)), self.now, &self.policy);
-        self.take(decisions);
+        let consequences = self.registry.taken(&plugin.into(), "main", Some(id(binary)), self.now, &self.policy);
+        self.take(consequences);
     }
 }
 
@@ -17,11 +17,11 @@ fn of(owner: &str, binary: &str) -> Fault {
 fn a_profile_gets_another_instance_and_nobody_serves_meanwhile() {
     let mut bench = Bench::with_profiles(strict(), &["main", "other"], &["Mine"]);
     bench.put("Mine", "a");
-    let decisions = bench.registry.faulted(&"Mine".into(), fault("a"), bench.now, &bench.policy);
+    let consequences = bench.registry.faulted(&"Mine".into(), fault("a"), bench.now, &bench.policy);
     let swaps: Vec<(Vec<String>, Option<BinaryId>)> =
-        decisions.swaps.iter().map(|swap| (swap.scheduler_names.clone(), swap.service.id())).collect();
+        consequences.swaps.iter().map(|swap| (swap.scheduler_names.clone(), swap.service.id())).collect();
     assert_eq!(swaps, [(vec!["main".to_owned()], None), (vec!["main".to_owned()], Some(id("a")))]);
-    bench.take(decisions);
+    bench.take(consequences);
     let (digest, reason) = (digest("a"), "trapped in filter".to_owned());
     let at_once = PluginNoticeKind::Restarting { digest, milliseconds: 0, reason };
     assert!(bench.notices.contains(&at_once), "{:?}", bench.notices);

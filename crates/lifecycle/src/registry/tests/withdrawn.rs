@@ -94,8 +94,8 @@ fn a_name_that_no_profile_has_any_more_is_forgotten() {
     bench.registry.leave_profiles(|_, _| false);
     assert!(!bench.registry.contains("Mine"), "it has no file either");
     assert!(bench.registry.contains("NodeName"), "it is built in");
-    let decisions = bench.registry.taken(&"Mine".into(), "main", None, bench.now, &bench.policy);
-    bench.take(decisions);
+    let consequences = bench.registry.taken(&"Mine".into(), "main", None, bench.now, &bench.policy);
+    bench.take(consequences);
     assert!(!bench.registry.contains("Mine"), "the profile's last word about it came late");
 }
 

@@ -6,7 +6,7 @@ use crate::binary::Service;
 
 /// Swaps to hand to the scheduler, and notices, each in order.
 #[derive(Debug)]
-pub struct Decisions<B> {
+pub struct Consequences<B> {
     /// Swaps to carry out.
     pub swaps: Vec<Swap<B>>,
     /// Notices for log, metrics and events.
@@ -84,15 +84,15 @@ pub enum PluginNoticeKind {
     },
 }
 
-impl<B> Default for Decisions<B> {
+impl<B> Default for Consequences<B> {
     fn default() -> Self {
         Self { swaps: Vec::new(), notices: Vec::new() }
     }
 }
 
-impl<B> Decisions<B> {
+impl<B> Consequences<B> {
     /// Adds what follows.
-    pub fn add(&mut self, other: Decisions<B>) {
+    pub fn add(&mut self, other: Consequences<B>) {
         self.swaps.extend(other.swaps);
         self.notices.extend(other.notices);
     }

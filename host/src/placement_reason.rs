@@ -3,9 +3,9 @@
 use berth_scheduler::{Action, PodRequest, Request, Scheduler};
 use serde::Serialize;
 
-/// What one scheduling cycle decided.
+/// Where one pod went, with the scores that decided.
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct Decision {
+pub(crate) struct PlacementReason {
     pub namespace: String,
     pub name: String,
     pub node: String,
@@ -19,7 +19,7 @@ pub(crate) struct Decision {
     pub runner_up: Option<i64>,
 }
 
-impl Decision {
+impl PlacementReason {
     /// In one line.
     pub(crate) fn why(&self) -> String {
         let fit = format!("{} of {} nodes fit", self.feasible, self.nodes);
@@ -32,8 +32,8 @@ impl Decision {
     }
 }
 
-/// What the cycle that just ended decided.
-pub(crate) fn decisions(scheduler: &Scheduler, sink: &mut dyn FnMut(Decision)) {
+/// Why the cycle that just ended placed pods where it did.
+pub(crate) fn placement_reasons(scheduler: &Scheduler, sink: &mut dyn FnMut(PlacementReason)) {
     let attempt = scheduler.last_attempt();
     for action in scheduler.pending_actions() {
         let Action::Pod(PodRequest { pod, request: Request::Bind { node, .. } | Request::BindByExtender { node, .. } }) =
@@ -46,7 +46,7 @@ pub(crate) fn decisions(scheduler: &Scheduler, sink: &mut dyn FnMut(Decision)) {
         let scored = || attempt.feasible.iter().zip(&attempt.totals);
         let score = scored().find(|(idx, _)| Some(*idx) == chosen).map(|(_, total)| *total);
         let runner_up = scored().filter(|(idx, _)| Some(*idx) != chosen).map(|(_, total)| *total).max();
-        sink(Decision {
+        sink(PlacementReason {
             namespace: pod.namespace.to_string(),
             name: pod.name.to_string(),
             node: node.to_string(),
