@@ -7,11 +7,11 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use berth_bench::command::{self, Measure};
+use berth_config::Usage;
 use clap::{Args, ValueEnum};
 
 use self::processes::{Processes, Program, Server};
-use crate::{options::Execution, options::Scheduling};
-use berth_config::Usage;
+use crate::options::{Execution, Scheduling};
 
 const AFTER_HELP: &str = "\
 Examples:

@@ -3,7 +3,6 @@
 use std::{sync::Arc, time::Duration};
 
 use berth_cluster::RequestObserver;
-
 use berth_telemetry::metrics::Metrics;
 
 /// Counts the requests to one API server.

@@ -7,10 +7,9 @@ use std::{
     time::Duration,
 };
 
+use berth_telemetry::chain;
 use berth_wasm_host::{CompileError, CompileLimits, CompilerProcess, compile_for_parent};
 use clap::Args;
-
-use berth_telemetry::chain;
 
 /// The command's name.
 const COMMAND: &str = "compile-component";

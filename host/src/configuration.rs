@@ -7,13 +7,12 @@ use std::{
 };
 
 use anyhow::Result;
-use berth_config::{Overrides, PluginCatalogue, Settings};
+use berth_config::{Overrides, PluginCatalogue, Settings, Usage};
 use berth_queue::Backoff;
 use serde_json::{Value, json};
 use tracing::warn;
 
 use crate::options::Scheduling;
-use berth_config::Usage;
 
 /// kube-scheduler's: a file that repeats it asks for nothing.
 const DEFAULT_PARALLELISM: u64 = 16;

@@ -4,15 +4,14 @@ use std::{sync::Arc, time::Duration};
 
 use anyhow::{Context as _, Result};
 use berth_cluster::Renewal;
+use berth_file_watch::FileWatch;
+use berth_telemetry::{chain, metrics::Metrics};
 use tokio::{
     signal::unix::{SignalKind, signal},
     sync::mpsc,
     time::{Instant, sleep_until},
 };
 use tracing::{info, warn};
-
-use berth_file_watch::FileWatch;
-use berth_telemetry::{chain, metrics::Metrics};
 
 /// An API server that refuses for another reason is not answered with a new client, or a run of a credential plugin, each time.
 const REFUSED_EVERY: Duration = Duration::from_secs(30);

@@ -9,16 +9,22 @@ use std::{
 
 use anyhow::{Context as _, Result, bail};
 use berth_cluster::{Client, WatchEvent, Watches, spawn_watches};
+use berth_config::Usage;
 use berth_model::api;
 use serde::Serialize;
 use serde_json::Value;
 use tokio::sync::mpsc;
 
 use crate::{
-    configuration::alone, manifests, options::Demo, options::Output, placement_reason::PlacementReason, run::block_on,
-    run::until_told_to_stop, sandbox, session::Plan, session::Session, table,
+    configuration::alone,
+    placement_reason::PlacementReason,
+    manifests,
+    options::{Demo, Output},
+    run::{block_on, until_told_to_stop},
+    sandbox,
+    session::{Plan, Session},
+    table,
 };
-use berth_config::Usage;
 
 /// A pod that is not expected to be placed says so here.
 const EXPECT: &str = "demo.berth.dev/expect";

@@ -11,11 +11,14 @@ use axum::{
     response::{IntoResponse, Response},
     routing::get,
 };
+use berth_telemetry::metrics::Metrics;
 use tokio::net::TcpListener;
 use tracing::info;
 
-use crate::{connections, connections::Listener, connections::serve_http1, health::Health};
-use berth_telemetry::metrics::Metrics;
+use crate::{
+    connections::{self, Listener, serve_http1},
+    health::Health,
+};
 
 pub(crate) mod about;
 pub(crate) mod debug;

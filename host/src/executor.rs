@@ -20,6 +20,12 @@ use berth_scheduler::{
     Action, Event, EventRecord, Level, Notice, PluginEffects, PodRef, PodRequest, Preparation, Request, RequestError,
     StatusChange,
 };
+use berth_telemetry::{
+    audit::{AuditEvent, AuditLog, By, PodEntry},
+    klog::V3,
+    log_rate,
+    metrics::{ApiCall, ApiCallMetrics, Metrics},
+};
 use tokio::{
     sync::{mpsc, oneshot, watch},
     task::{JoinError, JoinSet},
@@ -29,10 +35,6 @@ use tracing::{debug, error, info, warn};
 
 use self::{effects::Cause, pod_requests::PodRequests};
 use crate::{extenders::HttpExtenders, plugin_supervisor::Message};
-use berth_telemetry::{
-    audit::AuditEvent, audit::AuditLog, audit::By, audit::PodEntry, klog::V3, log_rate, metrics::ApiCall,
-    metrics::ApiCallMetrics, metrics::Metrics,
-};
 
 /// Requests that are under way or wait for another one of their pod, a few kilobytes each. Beyond this no action is taken, so
 /// the scheduling thread starts no cycles: an API server that is away for long must not cost memory without bound.

@@ -15,14 +15,23 @@ use axum::{
     http::StatusCode,
     response::{IntoResponse as _, Response},
 };
+use berth_telemetry::metrics::Metrics;
 use tokio::{sync::watch, time::timeout};
 use tower::ServiceExt as _;
 
 use crate::{
-    admin, configuration::RunningConfiguration, endpoints, endpoints::about, endpoints::about::About, endpoints::debug,
-    endpoints::resources, health::Health, options::Scheduling, secure_serving::SecureServing, tasks::Tasks,
+    admin,
+    configuration::RunningConfiguration,
+    endpoints::{
+        self,
+        about::{self, About},
+        debug, resources,
+    },
+    health::Health,
+    options::Scheduling,
+    secure_serving::SecureServing,
+    tasks::Tasks,
 };
-use berth_telemetry::metrics::Metrics;
 
 /// What is there before anything else.
 pub(crate) struct Front {

@@ -17,14 +17,16 @@ use std::{
 };
 
 use anyhow::Result;
-use berth_config::{Overrides, Program};
+use berth_config::{Overrides, Program, Usage};
+use berth_telemetry::klog::{self, KlogFormat, Verbosity};
 use serde_json::{Map, Value, json};
 use tracing::{info, warn};
 
 use self::flags::{FLAGS, Given, Role};
-use crate::{options::Scheduling, run::ConfigOutput, run::Invocation, run::schedule_blocking};
-use berth_config::Usage;
-use berth_telemetry::{klog, klog::KlogFormat, klog::Verbosity};
+use crate::{
+    options::Scheduling,
+    run::{ConfigOutput, Invocation, schedule_blocking},
+};
 
 const NAME: &str = "kube-scheduler";
 

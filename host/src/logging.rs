@@ -3,13 +3,12 @@
 use std::io::{self, IsTerminal as _};
 
 use anyhow::{Context as _, Result};
+use berth_config::Usage;
+use berth_telemetry::log_rate::LogRate;
 use clap::ValueEnum;
 use tracing_subscriber::{
     EnvFilter, Layer as _, filter::FilterExt as _, fmt, layer::SubscriberExt as _, util::SubscriberInitExt as _,
 };
-
-use berth_config::Usage;
-use berth_telemetry::log_rate::LogRate;
 
 /// kube warns with each connection that the server's certificate is not verified; `berth_cluster::connect` says it once.
 const REPEATED: &str = "kube_client::client::tls=error";

@@ -6,10 +6,9 @@ use std::{
 };
 
 use anyhow::{Result, anyhow};
+use berth_telemetry::chain;
 use berth_wasm_host::{Binary, PackedSizes, pack_this_program};
 use clap::Args;
-
-use berth_telemetry::chain;
 
 #[derive(Args, Debug)]
 pub(crate) struct Pack {

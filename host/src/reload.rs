@@ -8,6 +8,8 @@ use std::sync::Arc;
 use anyhow::{Context as _, Result, anyhow};
 use berth_cluster::{EventRecorder, RequestRate, Writer};
 use berth_config::{Change, Settings};
+use berth_file_watch::FileWatch;
+use berth_telemetry::metrics::Metrics;
 use tokio::{
     signal::unix::{Signal, SignalKind, signal},
     sync::{mpsc, oneshot, watch},
@@ -15,12 +17,13 @@ use tokio::{
 use tracing::{error, info, warn};
 
 use crate::{
-    configuration::ConfigurationSource, configuration::RunningConfiguration, configuration::scheduler_settings,
-    extenders::HttpExtenders, health::Health, options::Scheduling, plugin_supervisor::Announcer,
-    plugin_supervisor::Message, plugin_supervisor::Proposal, watching::Wish,
+    configuration::{ConfigurationSource, RunningConfiguration, scheduler_settings},
+    extenders::HttpExtenders,
+    health::Health,
+    options::Scheduling,
+    plugin_supervisor::{Announcer, Message, Proposal},
+    watching::Wish,
 };
-use berth_file_watch::FileWatch;
-use berth_telemetry::metrics::Metrics;
 
 /// Takes other configurations over.
 pub(crate) struct Reload {

@@ -8,16 +8,17 @@ use std::{
 };
 
 use anyhow::{Context as _, Result};
-use berth_cluster::{ConnectError, ConnectOptions, connect_for_long};
-use berth_config::{Overrides, Program};
+use berth_cluster::{ConnectError, ConnectOptions, USER_AGENT, connect_for_long};
+use berth_config::{Overrides, Program, Usage};
+use berth_telemetry::chain;
 use serde_json::{Map, json};
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::info;
 
-use crate::{options::Run, options::Scheduling, session, session::Plan, session::Session};
-use berth_cluster::USER_AGENT;
-use berth_config::Usage;
-use berth_telemetry::chain;
+use crate::{
+    options::{Run, Scheduling},
+    session::{self, Plan, Session},
+};
 
 /// What the command line of a scheduler on a cluster says.
 pub(crate) struct Invocation {

@@ -7,17 +7,19 @@ use std::{
 };
 
 use anyhow::{Context as _, Result};
-use berth_cluster::{Client, ConnectOptions, Connection, Creator, connect};
+use berth_cluster::{Client, ConnectOptions, Connection, Creator, USER_AGENT, connect};
+use berth_config::Usage;
 use berth_sandbox::{Options, Rule};
+use berth_telemetry::chain;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use serde_json::Value;
 
 use crate::{
-    configuration, options, progress::Progress, run::block_on, run::until_told_to_stop, session::Plan, session::Session,
+    configuration, options,
+    progress::Progress,
+    run::{block_on, until_told_to_stop},
+    session::{Plan, Session},
 };
-use berth_cluster::USER_AGENT;
-use berth_config::Usage;
-use berth_telemetry::chain;
 
 /// Nodes that are created at the same time.
 const CREATES: usize = 16;

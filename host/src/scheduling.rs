@@ -15,6 +15,7 @@ use anyhow::{Context as _, Result};
 use berth_framework::{Manifest, Profile};
 use berth_model::Time;
 use berth_scheduler::{Action, Event, Scheduler};
+use berth_telemetry::{clock, metrics::Metrics};
 use berth_wasm_host::FaultReport;
 use tokio::{
     runtime::Handle,
@@ -22,10 +23,12 @@ use tokio::{
 };
 
 use crate::{
-    health::Health, placement_reason::PlacementReason, placement_reason::placement_reasons, pod_copies::View,
-    tasks::EndedEarly, tasks::panic_if_asked, watching::Wish,
+    placement_reason::{PlacementReason, placement_reasons},
+    health::Health,
+    pod_copies::View,
+    tasks::{EndedEarly, panic_if_asked},
+    watching::Wish,
 };
-use berth_telemetry::{clock, metrics::Metrics};
 
 /// Watch events arrive in bursts of a whole list; this many wait in the channel before the watches do.
 pub(crate) const EVENTS_BOUND: usize = 512;

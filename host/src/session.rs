@@ -11,6 +11,7 @@ use berth_cluster::{Client, Connection, EventRecorder, Kinds, Renewal, RequestRa
 use berth_config::{Overrides, Settings};
 use berth_framework::Profile;
 use berth_scheduler::{Event, Scheduler};
+use berth_telemetry::{audit::AuditLog, chain, clock, metrics::Metrics};
 use berth_wasm_host::{FaultReport, FaultSink};
 use tokio::{
     sync::{mpsc, oneshot, watch},
@@ -19,15 +20,28 @@ use tokio::{
 use tracing::{error, info, warn};
 
 use crate::{
-    admin, admin::socket, admin::socket::OwnersSocket, cache_dump, client_metrics::ClientMetrics,
-    configuration::ConfigurationSource, configuration::RunningConfiguration, configuration::scheduler_settings,
-    credentials, endpoints, endpoints::resources, executor::Executor, extenders::HttpExtenders, front::Door,
-    front::Front, health::Health, leader_election::Election, options::Scheduling, placement_reason::PlacementReason,
-    plugin_supervisor, plugin_supervisor::Plugins, plugin_supervisor::Surroundings, reload::Reload,
-    scheduling::ACTIONS_BOUND, scheduling::EVENTS_BOUND, scheduling::Parts, scheduling::SchedulingThread,
-    tasks::EndedEarly, tasks::Tasks, watching::Begin, watching::WatchPlan,
+    admin::{
+        self,
+        socket::{self, OwnersSocket},
+    },
+    cache_dump,
+    client_metrics::ClientMetrics,
+    configuration::{ConfigurationSource, RunningConfiguration, scheduler_settings},
+    credentials,
+    placement_reason::PlacementReason,
+    endpoints::{self, resources},
+    executor::Executor,
+    extenders::HttpExtenders,
+    front::{Door, Front},
+    health::Health,
+    leader_election::Election,
+    options::Scheduling,
+    plugin_supervisor::{self, Plugins, Surroundings},
+    reload::Reload,
+    scheduling::{ACTIONS_BOUND, EVENTS_BOUND, Parts, SchedulingThread},
+    tasks::{EndedEarly, Tasks},
+    watching::{Begin, WatchPlan},
 };
-use berth_telemetry::{audit::AuditLog, chain, clock, metrics::Metrics};
 
 /// Bindings under way get this long when the process is told to stop.
 const DRAIN: Duration = Duration::from_secs(3);

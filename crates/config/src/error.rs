@@ -3,8 +3,7 @@
 //! Reading does not stop at the first mistake: [`Problems`] gathers them, and [`ConfigError`] shows one a line, each
 //! with the file and the field. The wording of field errors follows Kubernetes' own.
 
-use std::cell::RefCell;
-use std::fmt;
+use std::{cell::RefCell, fmt};
 
 use serde_json::Value;
 

@@ -21,14 +21,16 @@ use prometheus::{
     CounterVec, HistogramVec, IntCounterVec, IntGaugeVec, Registry, TextEncoder, process_collector::ProcessCollector,
 };
 
-use self::registration::{
-    Registration,
-    Stability::{self, Alpha, Beta},
-};
-use self::slis::Slis;
 pub use self::{
     api_calls::{ApiCall, ApiCallMetrics, PendingCall},
     scheduler::SchedulerMetrics,
+};
+use self::{
+    registration::{
+        Registration,
+        Stability::{self, Alpha, Beta},
+    },
+    slis::Slis,
 };
 use crate::log_rate;
 use berth_config::feature_gates::{self, Gate};

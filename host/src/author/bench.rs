@@ -8,6 +8,7 @@ use std::{
 
 use anyhow::{Context as _, Result};
 use berth_author::{Measurement, Situation, Sizes, measure, sizes};
+use berth_config::Usage;
 use berth_framework::PluginFactory;
 use berth_wasm_host::{ComponentFactory, delta_bytes};
 use clap::Args;
@@ -19,7 +20,6 @@ use super::{
     project::{self, Loaded, Target},
 };
 use crate::{options::Output, table};
-use berth_config::Usage;
 
 #[derive(Args, Debug)]
 pub(crate) struct Bench {

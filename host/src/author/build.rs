@@ -8,12 +8,12 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, bail};
+use berth_config::Usage;
 use berth_plugin_builder::{compiler_flags, componentize};
 use clap::Args;
 use serde::Deserialize;
 
 use super::{inspect::interfaces, node_plugin, project, script};
-use berth_config::Usage;
 
 const TARGET: &str = "wasm32-unknown-unknown";
 

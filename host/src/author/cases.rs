@@ -4,14 +4,13 @@ use std::path::Path;
 
 use anyhow::Result;
 use berth_author::{CaseFile, CaseHost};
-use berth_config::PluginSettings;
+use berth_config::{PluginSettings, Usage};
 use berth_framework::{Grants, PluginFactory as _};
+use berth_telemetry::chain;
 use berth_wasm_host::{ComponentFactory, Limits};
 
 use super::project::Loaded;
-use crate::{plugin_supervisor::Granted, plugin_supervisor::limits};
-use berth_config::Usage;
-use berth_telemetry::chain;
+use crate::plugin_supervisor::{Granted, limits};
 
 /// A file of cases, and what it says about the plugin as a whole.
 pub(super) struct Cases {

@@ -10,6 +10,7 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, bail};
+use berth_config::Usage;
 use clap::Args;
 use notify_debouncer_full::{
     DebounceEventResult, DebouncedEvent, Debouncer, RecommendedCache, new_debouncer,
@@ -19,7 +20,6 @@ use notify_debouncer_full::{
 use self::opinion::Onlooker;
 use super::{build, project};
 use crate::admin::socket;
-use berth_config::Usage;
 
 /// Editors write a file in several steps.
 const QUIET: Duration = Duration::from_millis(300);

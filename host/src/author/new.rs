@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 
 use anyhow::{Result, bail};
+use berth_config::Usage;
 use clap::{Args, ValueEnum};
 
 use super::template;
-use berth_config::Usage;
 
 #[derive(Args, Debug)]
 pub(crate) struct New {

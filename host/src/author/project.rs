@@ -6,13 +6,13 @@ use std::{
 };
 
 use anyhow::{Context as _, Result};
+use berth_config::Usage;
 use berth_framework::PluginFactory as _;
+use berth_telemetry::chain;
 use berth_wasm_host::{Binary, ComponentFactory, Engine, EngineOptions, LoadError};
 use clap::Args;
 
 use crate::{options::Scheduling, plugin_supervisor::usable_artifact_cache};
-use berth_config::Usage;
-use berth_telemetry::chain;
 
 /// Bytes of a component that brings an interpreter along.
 const LONG_TO_COMPILE: usize = 4 << 20;

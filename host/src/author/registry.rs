@@ -8,15 +8,14 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, bail};
-use berth_config::FileSettings;
+use berth_config::{FileSettings, Usage};
 use berth_provenance::{ComponentDescription, Pulled, Puller, Reference, Registries, RegistryOptions, push};
+use berth_telemetry::chain;
 use clap::Args;
 use jiff::Timestamp;
 
 use super::{inspect, project::Target};
 use crate::run::block_on;
-use berth_config::Usage;
-use berth_telemetry::chain;
 
 const REFERENCES: &str = "\
 A reference names the registry, a repository and a tag: registry.example/team/zone:1.2. Credentials are those of

@@ -8,6 +8,7 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, bail};
+use berth_config::Usage;
 use berth_provenance::{
     Policy, PrivateKey, PublicKey, Reference, Signatures, Signer, SignerIdentity, Source, SourcePattern, SourceRule,
     Trust, Unsigned, attach_signature, detached_text, simple_signing_payload,
@@ -16,7 +17,6 @@ use clap::Args;
 
 use super::{project::Target, registry::RegistryAccess};
 use crate::run::block_on;
-use berth_config::Usage;
 
 const KEYS: &str = "\
 `openssl genpkey -algorithm ed25519` makes such keys too. Keep the private one away from the scheduler, which needs only

@@ -8,6 +8,7 @@ use std::{
 
 use anyhow::{Context as _, Result, bail};
 use berth_author::CaseResult;
+use berth_config::Usage;
 use clap::Args;
 
 use super::{
@@ -15,7 +16,6 @@ use super::{
     project::{Loaded, Target},
 };
 use crate::options::Output;
-use berth_config::Usage;
 
 #[derive(Args, Debug)]
 pub(crate) struct Test {

@@ -3,12 +3,12 @@
 use anyhow::{Context as _, Result};
 use berth_bench::{command, engine::Engine, workload::SCHEDULER_NAME};
 use berth_config::{Overrides, Program};
+use berth_telemetry::clock;
 use berth_wasm_host::FaultSink;
 use tracing::warn;
 
 use super::Bench;
 use crate::{configuration, plugin_supervisor::Plugins};
-use berth_telemetry::clock;
 
 pub(super) fn run(bench: &Bench) -> Result<()> {
     let scheduling = bench.scheduling();

@@ -8,15 +8,16 @@ use std::{
 
 use berth_config::{FailurePolicy, Overrides, Program, Settings, points_of_missing_plugin};
 use berth_lifecycle::OperatorPolicy as _;
+use berth_telemetry::chain;
 use berth_wasm_host::FaultSink;
 use rustix::fs::{Access, access};
 
 use super::{Area, Findings};
 use crate::{
-    configuration, options::Scheduling, plugin_supervisor::Plugins, plugin_supervisor::Rules,
-    plugin_supervisor::UnusableFile, plugin_supervisor::artifact_cache, plugin_supervisor::settings_file,
+    configuration,
+    options::Scheduling,
+    plugin_supervisor::{Plugins, Rules, UnusableFile, artifact_cache, settings_file},
 };
-use berth_telemetry::chain;
 
 /// What would run.
 pub(super) struct Setup {

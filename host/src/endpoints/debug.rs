@@ -14,11 +14,11 @@ use axum::{
     response::{IntoResponse as _, Response},
     routing::any,
 };
+use berth_telemetry::klog::Verbosity;
 use tokio::time::timeout;
 
 use super::pprof;
 use crate::configuration::RunningConfiguration;
-use berth_telemetry::klog::Verbosity;
 
 /// A number, with some space around it.
 const MAX_BODY: usize = 4 << 10;

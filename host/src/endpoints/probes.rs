@@ -12,9 +12,9 @@ use axum::{
     response::{IntoResponse as _, Response},
     routing::get,
 };
-
-use crate::{health::Check, health::Health, health::Probe};
 use berth_telemetry::metrics::Metrics;
+
+use crate::health::{Check, Health, Probe};
 
 pub(super) fn routes(health: &Health, metrics: &Arc<Metrics>) -> Router {
     let probe = |probe| self::probe(health, probe, Arc::clone(metrics));

@@ -7,10 +7,9 @@ use std::{
 };
 
 use berth_scheduler::{AttemptOutcome, PodRef};
+use berth_telemetry::klog::V2;
 use jiff::Timestamp;
 use tracing::{debug, error, info};
-
-use berth_telemetry::klog::V2;
 
 /// The log shows the slow steps of a search that takes longer than this.
 const SLOW_SEARCH: Duration = Duration::from_millis(100);

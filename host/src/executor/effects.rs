@@ -7,12 +7,12 @@ use berth_cluster::{Evicted, KindRef, ObjectRef, PatchType, WriteError};
 use berth_framework::{CycleId, Effect};
 use berth_model::BinaryId;
 use berth_scheduler::{EventRecord, GrantedEffect, PodRef};
+use berth_telemetry::audit::{self, AuditEvent, By, EffectEntry, EffectTarget};
 use futures::future::join_all;
 use serde_json::{Value, json};
 use tracing::info;
 
 use super::{Executor, new_event};
-use berth_telemetry::{audit, audit::AuditEvent, audit::By, audit::EffectEntry, audit::EffectTarget};
 
 /// Where ResourceClaims live.
 const RESOURCE_GROUP: &str = "resource.k8s.io";

@@ -15,10 +15,10 @@ use std::{
 
 use berth_model::PodUid;
 use berth_scheduler::{PodRequest, Request, StatusChange};
+use berth_telemetry::metrics::{ApiCall, PendingCall};
 use tokio::task::JoinSet;
 
 use super::{Executor, pass_on_panic};
-use berth_telemetry::{metrics::ApiCall, metrics::PendingCall};
 
 /// The requests that are not done.
 #[derive(Debug, Default)]

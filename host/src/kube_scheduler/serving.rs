@@ -5,12 +5,10 @@ use std::{
     path::PathBuf,
 };
 
-use super::flags::Given;
-use crate::{
-    secure_serving::Authorities, secure_serving::FrontProxy, secure_serving::Lookup, secure_serving::SecureServing,
-    secure_serving::ServeHttp2, secure_serving::SniCertificate,
-};
 use berth_config::Usage;
+
+use super::flags::Given;
+use crate::secure_serving::{Authorities, FrontProxy, Lookup, SecureServing, ServeHttp2, SniCertificate};
 
 const DEFAULT_PORT: u16 = 10259;
 

@@ -7,6 +7,8 @@ use axum::{
     body::Body,
     http::{Method, Request, StatusCode, Uri, header},
 };
+use berth_config::Usage;
+use berth_telemetry::chain;
 use http_body_util::BodyExt as _;
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
@@ -16,9 +18,10 @@ use tokio::{
     net::{TcpStream, UnixStream},
 };
 
-use crate::{plugin_supervisor::HostSettings, plugin_supervisor::PluginReport, secure_serving::client};
-use berth_config::Usage;
-use berth_telemetry::chain;
+use crate::{
+    plugin_supervisor::{HostSettings, PluginReport},
+    secure_serving::client,
+};
 
 /// Longer than any answer; a scheduler with thousands of plugins is not one.
 const MAX_ANSWER: usize = 16 << 20;

@@ -13,11 +13,15 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, anyhow};
-use berth_config::{FailurePolicy, FileSettings, PluginSettings, SchedulingThreadSettings};
+use berth_config::{FailurePolicy, FileSettings, PluginSettings, SchedulingThreadSettings, Usage};
 use berth_framework::{SchedulingTime, Share, TimeBounds};
 use berth_lifecycle::{Component, OperatorPolicy as _};
 use berth_model::{Digest, PluginName};
 use berth_provenance::{Evidence, Source};
+use berth_telemetry::{
+    chain,
+    clock::{self, now},
+};
 use berth_wasm_host::{
     Binary as Bytes, CompileLimits, DirectoryChange, DirectoryEvent, Engine, EngineOptions, FaultSink, FileLimits,
     Limits, PluginsDirectory, Precompiled, WhenNotAsked, check_artefacts,
@@ -37,8 +41,6 @@ use super::{
     totals::PluginTotals,
 };
 use crate::{compiler::compiler_process, options::Scheduling};
-use berth_config::Usage;
-use berth_telemetry::{chain, clock, clock::now};
 
 /// All plugins before anything is scheduled.
 #[derive(Debug)]

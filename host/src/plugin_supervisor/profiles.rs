@@ -5,13 +5,12 @@
 use std::{collections::BTreeSet, convert::Infallible};
 
 use anyhow::Result;
-use berth_config::{PluginCatalogue, ProvidedPlugin, Settings, points_of_missing_plugin};
+use berth_config::{PluginCatalogue, ProvidedPlugin, Settings, Usage, points_of_missing_plugin};
 use berth_framework::{Points, Profile};
 use berth_model::PluginName;
 use tracing::warn;
 
 use super::inventory::{PluginInventory, factory};
-use berth_config::Usage;
 
 impl PluginInventory {
     /// Builds the profiles of `settings`, which are kept up to date from here on.

@@ -21,10 +21,9 @@ use berth_provenance::{
     Registries, RegistryOptions, SetupError, Signatures, Signer, SignerIdentity, Source, SourcePattern, SourceRule,
     Trust, Unsigned,
 };
+use berth_telemetry::chain;
 use berth_wasm_host::{Approval, Candidate, Gate, NotAdmitted};
 use tracing::warn;
-
-use berth_telemetry::chain;
 
 /// What the settings say, with the files read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -9,6 +9,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use berth_lifecycle::Component;
 use berth_model::{Digest, PluginName};
 use berth_provenance::{Cache, PullSchedule, Pulled, Puller, Source};
+use berth_telemetry::chain;
 use berth_wasm_host::{Binary, Engine};
 use tokio::{
     sync::mpsc,
@@ -22,7 +23,6 @@ use super::{
     provenance::{CurrentProvenance, Provenance, PullSource},
     ready_binary::{Origin, ReadyBinary, component},
 };
-use berth_telemetry::chain;
 
 /// Longer than this no plugin without a binary waits for its registry, if the cache has what was pulled before.
 const PATIENCE: Duration = Duration::from_secs(2);

@@ -6,6 +6,7 @@ use berth_config::FailurePolicy;
 use berth_framework::PluginFactory;
 use berth_lifecycle::{Component, Fallback, PluginState, PluginStatus, QuarantineRecord, Service};
 use berth_model::BinaryId;
+use berth_telemetry::clock;
 use berth_wasm_host::{FaultKind, PluginStats};
 use serde::{Deserialize, Serialize};
 
@@ -14,7 +15,6 @@ use super::{
     ready_binary::{Origin, ReadyBinary},
     rules::{Granted, Rules},
 };
-use berth_telemetry::clock;
 
 /// One plugin. Fields are only ever added.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

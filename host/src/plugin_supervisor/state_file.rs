@@ -14,12 +14,11 @@ use std::{
 
 use berth_lifecycle::{FailedBinary, QuarantineRecord, Remembered, RememberedQuarantine};
 use berth_model::{Digest, PluginName};
+use berth_telemetry::clock;
 use jiff::Timestamp;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use tokio::{sync::watch, task::spawn_blocking};
 use tracing::{info, warn};
-
-use berth_telemetry::clock;
 
 /// The form of the file. Another one is not understood.
 const VERSION: u32 = 1;

@@ -12,10 +12,17 @@ use std::{
 
 use anyhow::{Context as _, Result};
 use berth_cluster::EventRecorder;
+use berth_file_watch::FileWatch;
 use berth_framework::PluginVersion;
 use berth_lifecycle::{Consequences, Fault, OperatorPolicy as _, OrderError, PluginNotice, PluginNoticeKind, Service};
 use berth_model::{Digest, PluginName};
 use berth_scheduler::{Event, Reconfiguration, SwapError};
+use berth_telemetry::{
+    audit::{AuditEvent, AuditLog, By, digest_or_built_in},
+    chain,
+    clock::{self, now},
+    metrics::Metrics,
+};
 use berth_wasm_host::{DirectoryChange, DirectoryEvent, DirectoryWatch, Engine, LoadError};
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot};
@@ -36,11 +43,6 @@ use super::{
     totals::PluginTotals,
 };
 use crate::options::Scheduling;
-use berth_file_watch::FileWatch;
-use berth_telemetry::{
-    audit::AuditEvent, audit::AuditLog, audit::By, audit::digest_or_built_in, chain, clock, clock::now,
-    metrics::Metrics,
-};
 
 /// How often quarantines and probations are looked at, and figures published.
 const TICK: Duration = Duration::from_secs(1);

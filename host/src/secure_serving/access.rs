@@ -22,7 +22,9 @@ use axum::{
     middleware::Next,
     response::{IntoResponse as _, Response},
 };
-use berth_cluster::{AccessReviewer, Caller, ConnectOptions, ResourceRequest, ReviewError, connect};
+use berth_cluster::{AccessReviewer, Caller, ConnectOptions, ResourceRequest, ReviewError, USER_AGENT, connect};
+use berth_config::Usage;
+use berth_telemetry::chain;
 use serde_json::json;
 use tracing::warn;
 
@@ -32,9 +34,6 @@ use super::{
     certificates::Peer,
     review_rate::ReviewRate,
 };
-use berth_cluster::USER_AGENT;
-use berth_config::Usage;
-use berth_telemetry::chain;
 
 const MASTERS: &str = "system:masters";
 

@@ -4,6 +4,7 @@ use std::{fs, io, os::unix::fs::OpenOptionsExt as _, path::Path, sync::Arc};
 
 use anyhow::{Context as _, Result, anyhow};
 use berth_cluster::Caller;
+use berth_config::Usage;
 use rcgen::generate_simple_self_signed;
 use rustls::{
     RootCertStore, ServerConfig,
@@ -16,7 +17,6 @@ use rustls::{
 use x509_parser::{extensions::GeneralName, parse_x509_certificate};
 
 use super::{Authorities, SecureServing, ServeHttp2, SniCertificate};
-use berth_config::Usage;
 
 /// The files in `--cert-dir`.
 const NAME: &str = "kube-scheduler";

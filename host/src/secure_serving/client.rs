@@ -4,6 +4,7 @@ use std::{path::Path, sync::Arc};
 
 use anyhow::{Context as _, Result, anyhow};
 use axum::http::Uri;
+use berth_config::Usage;
 use rustls::{
     ClientConfig, RootCertStore,
     crypto::ring,
@@ -11,8 +12,6 @@ use rustls::{
 };
 use tokio::net::TcpStream;
 use tokio_rustls::{TlsConnector, client::TlsStream};
-
-use berth_config::Usage;
 
 /// Connects to the host and port of `uri`, whose certificate must come from an authority in the file, or be in it itself.
 ///

@@ -4,10 +4,10 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Context as _, Result};
+use berth_telemetry::chain;
 use tracing::{info, warn};
 
 use super::{Authorities, FrontProxy, Lookup, SecureServing, access::reviewer};
-use berth_telemetry::chain;
 
 /// Asks the cluster for what no flag says.
 ///

@@ -5,6 +5,7 @@ use std::sync::{
     atomic::{AtomicU32, Ordering},
 };
 
+use berth_config::Usage;
 use tracing::{Level, Metadata, subscriber::Interest};
 use tracing_subscriber::{
     Registry,
@@ -13,7 +14,6 @@ use tracing_subscriber::{
 };
 
 use super::{V2, V3};
-use berth_config::Usage;
 
 /// Decides about lines. Clones share it.
 #[derive(Clone, Debug, Default)]

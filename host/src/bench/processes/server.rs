@@ -10,13 +10,13 @@ use std::{
 
 use anyhow::{Context as _, Result, bail};
 use berth_cluster::{Client, Creator, KindRef, ObjectRef, WatchEvent, Watches, WriteError, Writer, spawn_watches};
+use berth_config::Usage;
+use berth_telemetry::chain;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use serde_json::Value;
 use tokio::sync::mpsc;
 
 use crate::sandbox;
-use berth_config::Usage;
-use berth_telemetry::chain;
 
 /// Requests that are under way at the same time.
 const AT_A_TIME: usize = 16;
