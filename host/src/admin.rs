@@ -5,8 +5,6 @@
 //! `secure_serving` asks the API server. Over plain HTTP they are refused: whoever shares the network would read a token, and
 //! on loopback that is every pod with `hostNetwork`.
 
-pub(crate) mod socket;
-
 use axum::{
     Extension, Json, Router,
     extract::{Path, State},
@@ -14,13 +12,11 @@ use axum::{
     response::{IntoResponse as _, Response},
     routing::{any, get, post},
 };
+use berth_serving::secure_serving::RequestUser;
 use serde_json::json;
 use tokio::sync::{mpsc, oneshot};
 
-use crate::{
-    plugin_supervisor::{Message, Order},
-    secure_serving::RequestUser,
-};
+use crate::plugin_supervisor::{Message, Order};
 
 /// The user of an order over the socket that names none.
 const LOCAL: &str = "local";

@@ -13,10 +13,7 @@ use anyhow::{Context as _, Result};
 use berth_cluster::Client;
 use berth_model::{ClusterTable, Pod};
 use berth_scheduler::Scheduler;
-use tokio::{
-    signal::unix::{SignalKind, signal},
-    sync::{mpsc, oneshot},
-};
+use tokio::signal::unix::{SignalKind, signal};
 use tracing::{info, warn};
 
 use self::{
@@ -110,22 +107,21 @@ impl std::fmt::Display for PodName {
     }
 }
 
-/// Waits for SIGUSR2 from here on; the future answers it, and never ends. `scheduling` leads to the scheduling thread.
+/// Waits for SIGUSR2 from here on; the future answers it, and never ends. `dump` asks the scheduling
+/// thread; `None` once that has ended.
 ///
 /// # Errors
 /// The signal cannot be listened for.
-pub(crate) fn on_signal<View: From<oneshot::Sender<Dump>> + Send>(
+pub(crate) fn on_signal<Asked: Future<Output = Option<Dump>> + Send>(
     client: Client,
-    scheduling: mpsc::Sender<View>,
+    dump: impl Fn() -> Asked + Send,
 ) -> Result<impl Future<Output = ()> + Send> {
     let mut signals = signal(SignalKind::user_defined2()).context("listening for SIGUSR2")?;
     Ok(async move {
         while signals.recv().await.is_some() {
-            let (answer, dump) = oneshot::channel();
-            let asked = scheduling.send(View::from(answer)).await.is_ok();
-            match dump.await {
-                Ok(dump) if asked => report(&client, &dump).await,
-                Ok(_) | Err(_) => warn!("no dump: the scheduling thread has ended"),
+            match dump().await {
+                Some(dump) => report(&client, &dump).await,
+                None => warn!("no dump: the scheduling thread has ended"),
             }
         }
     })

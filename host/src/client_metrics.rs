@@ -33,7 +33,7 @@ mod tests {
 
     #[test]
     fn requests_have_the_labels_of_client_go() {
-        let metrics = Arc::new(Metrics::new());
+        let metrics = Arc::new(Metrics::default());
         let client = ClientMetrics::new("https://127.0.0.1:6443/", &metrics);
         client.answered("POST", Some(201), Duration::from_millis(30));
         client.answered("GET", None, Duration::from_secs(1));

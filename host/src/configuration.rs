@@ -2,7 +2,6 @@
 
 use std::{
     path::{Path, PathBuf},
-    sync::{Arc, PoisonError, RwLock},
     time::Duration,
 };
 
@@ -25,10 +24,6 @@ pub(crate) struct ConfigurationSource {
     pub overrides: Overrides,
 }
 
-/// The configuration that holds at the moment. Clones share it.
-#[derive(Clone, Debug)]
-pub(crate) struct RunningConfiguration(Arc<RwLock<Settings>>);
-
 impl ConfigurationSource {
     /// What it says at the moment.
     ///
@@ -36,21 +31,6 @@ impl ConfigurationSource {
     /// As for [`read`].
     pub(crate) fn read(&self, plugins: &dyn PluginCatalogue) -> Result<Settings> {
         read(self.file.as_deref(), &self.overrides, plugins)
-    }
-}
-
-impl RunningConfiguration {
-    pub(crate) fn new(settings: Settings) -> Self {
-        Self(Arc::new(RwLock::new(settings)))
-    }
-
-    pub(crate) fn settings(&self) -> Settings {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    /// These hold from here on.
-    pub(crate) fn set(&self, settings: Settings) {
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = settings;
     }
 }
 

@@ -17,9 +17,9 @@ use tokio::sync::mpsc;
 
 use crate::{
     configuration::alone,
-    placement_reason::PlacementReason,
     manifests,
     options::{Demo, Output},
+    placement_reason::PlacementReason,
     run::{block_on, until_told_to_stop},
     sandbox,
     session::{Plan, Session},

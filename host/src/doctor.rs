@@ -13,11 +13,11 @@ use std::{
 };
 
 use anyhow::{Result, bail};
+use berth_serving::admin_socket::default_path;
 use clap::Args;
 use serde::Serialize;
 
 use crate::{
-    admin::socket::default_path,
     options::{Output, Scheduling},
     run::block_on,
 };

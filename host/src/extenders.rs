@@ -16,12 +16,11 @@ use berth_framework::{
 };
 use berth_model::{NodeIdx, Pod};
 use berth_scheduler::PodRef;
+use berth_serving::Health;
 use futures::future::join_all;
 use serde_json::Value;
 use tokio::runtime::Handle;
 use tracing::{debug, error, info};
-
-use crate::health::Health;
 
 /// An answer holds at most what was sent, and a reason for each node. This many bytes are enough for the reasons.
 const MAX_REASONS: usize = 16 << 20;

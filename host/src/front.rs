@@ -15,23 +15,21 @@ use axum::{
     http::StatusCode,
     response::{IntoResponse as _, Response},
 };
-use berth_telemetry::metrics::Metrics;
-use tokio::{sync::watch, time::timeout};
-use tower::ServiceExt as _;
-
-use crate::{
-    admin,
-    configuration::RunningConfiguration,
+use berth_config::RunningConfiguration;
+use berth_serving::{
+    Health,
     endpoints::{
         self,
         about::{self, About},
         debug, resources,
     },
-    health::Health,
-    options::Scheduling,
     secure_serving::SecureServing,
-    tasks::Tasks,
 };
+use berth_telemetry::metrics::Metrics;
+use tokio::{sync::watch, time::timeout};
+use tower::ServiceExt as _;
+
+use crate::{admin, options::Scheduling, tasks::Tasks};
 
 /// What is there before anything else.
 pub(crate) struct Front {
@@ -55,7 +53,7 @@ impl Front {
     /// # Errors
     /// An address, a certificate or a kubeconfig for serving cannot be used.
     pub(crate) async fn listen(scheduling: &Scheduling) -> Result<Self> {
-        let (metrics, health, mut tasks) = (Arc::new(Metrics::new()), Health::new(), Tasks::default());
+        let (metrics, health, mut tasks) = (Arc::new(Metrics::default()), Health::default(), Tasks::default());
         let routes = endpoints::routes(&metrics, &health);
         let door = Door::new();
         if let Some(address) = scheduling.metrics_address {
@@ -113,7 +111,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn the_probes_are_served_first_and_the_rest_later() {
-        let (metrics, health) = (Arc::new(Metrics::new()), Health::new());
+        let (metrics, health) = (Arc::new(Metrics::default()), Health::default());
         let door = Door::new();
         let served = endpoints::routes(&metrics, &health).merge(door.routes());
         assert_eq!(status(&served, "/livez").await, StatusCode::OK);

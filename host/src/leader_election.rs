@@ -8,11 +8,12 @@ use std::sync::Arc;
 
 use berth_cluster::{Client, ElectionSettings, Elector, Leadership, LeadershipLost};
 use berth_config::Settings;
+use berth_serving::Health;
 use berth_telemetry::metrics::Metrics;
 use tokio::sync::oneshot;
 use uuid::Uuid;
 
-use crate::{health::Health, tasks::Tasks};
+use crate::tasks::Tasks;
 
 /// This process's part in the election, if there is one.
 #[derive(Debug, Default)]

@@ -4,9 +4,8 @@ use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use anyhow::{Context as _, Result};
 use berth_model::duration::parse_duration;
+use berth_serving::secure_serving::SecureServing;
 use clap::{Args, ValueEnum};
-
-use crate::secure_serving::SecureServing;
 
 /// What every command that schedules takes.
 #[derive(Args, Clone, Debug, Default)]

@@ -13,7 +13,8 @@ use anyhow::Result;
 use clap::{Args, Subcommand};
 
 pub(crate) use self::client::AdminClient;
-use crate::{admin::socket, author, options::Output, run::block_on};
+use crate::{author, options::Output, run::block_on};
+use berth_serving::admin_socket;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
@@ -68,7 +69,7 @@ impl Server {
     fn client(&self) -> Result<AdminClient> {
         match (&self.server, &self.token_file, &self.certificate_authority) {
             (Some(server), Some(token), Some(authority)) => AdminClient::over_https(server, token, authority),
-            _ => Ok(AdminClient::on_socket(self.socket.clone().unwrap_or_else(socket::default_path))),
+            _ => Ok(AdminClient::on_socket(self.socket.clone().unwrap_or_else(admin_socket::default_path))),
         }
     }
 }

@@ -7,8 +7,9 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, Result, anyhow};
 use berth_cluster::{EventRecorder, RequestRate, Writer};
-use berth_config::{Change, Settings};
+use berth_config::{Change, RunningConfiguration, Settings};
 use berth_file_watch::FileWatch;
+use berth_serving::Health;
 use berth_telemetry::metrics::Metrics;
 use tokio::{
     signal::unix::{Signal, SignalKind, signal},
@@ -17,9 +18,8 @@ use tokio::{
 use tracing::{error, info, warn};
 
 use crate::{
-    configuration::{ConfigurationSource, RunningConfiguration, scheduler_settings},
+    configuration::{ConfigurationSource, scheduler_settings},
     extenders::HttpExtenders,
-    health::Health,
     options::Scheduling,
     plugin_supervisor::{Announcer, Message, Proposal},
     watching::Wish,

@@ -15,6 +15,7 @@ use anyhow::{Context as _, Result};
 use berth_framework::{Manifest, Profile};
 use berth_model::Time;
 use berth_scheduler::{Action, Event, Scheduler};
+use berth_serving::Health;
 use berth_telemetry::{clock, metrics::Metrics};
 use berth_wasm_host::FaultReport;
 use tokio::{
@@ -24,9 +25,8 @@ use tokio::{
 
 use crate::{
     placement_reason::{PlacementReason, placement_reasons},
-    health::Health,
-    pod_copies::View,
     tasks::{EndedEarly, panic_if_asked},
+    views::View,
     watching::Wish,
 };
 

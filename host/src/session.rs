@@ -8,9 +8,14 @@ use std::{
 use anyhow::{Context as _, Result};
 use axum::Router;
 use berth_cluster::{Client, Connection, EventRecorder, Kinds, Renewal, RequestRate, Writer};
-use berth_config::{Overrides, Settings};
+use berth_config::{Overrides, RunningConfiguration, Settings};
 use berth_framework::Profile;
 use berth_scheduler::{Event, Scheduler};
+use berth_serving::{
+    Health,
+    admin_socket::{self, OwnersSocket},
+    endpoints::{self, resources},
+};
 use berth_telemetry::{audit::AuditLog, chain, clock, metrics::Metrics};
 use berth_wasm_host::{FaultReport, FaultSink};
 use tokio::{
@@ -20,26 +25,21 @@ use tokio::{
 use tracing::{error, info, warn};
 
 use crate::{
-    admin::{
-        self,
-        socket::{self, OwnersSocket},
-    },
-    cache_dump,
+    admin, cache_dump,
     client_metrics::ClientMetrics,
-    configuration::{ConfigurationSource, RunningConfiguration, scheduler_settings},
+    configuration::{ConfigurationSource, scheduler_settings},
     credentials,
-    placement_reason::PlacementReason,
-    endpoints::{self, resources},
     executor::Executor,
     extenders::HttpExtenders,
     front::{Door, Front},
-    health::Health,
     leader_election::Election,
     options::Scheduling,
+    placement_reason::PlacementReason,
     plugin_supervisor::{self, Plugins, Surroundings},
     reload::Reload,
     scheduling::{ACTIONS_BOUND, EVENTS_BOUND, Parts, SchedulingThread},
     tasks::{EndedEarly, Tasks},
+    views::Views,
     watching::{Begin, WatchPlan},
 };
 
@@ -187,8 +187,8 @@ impl Session {
         let audit = AuditLog::open(scheduling.audit_log.as_deref())?;
         let outside = Outside::new(connection, &settings, audit, metrics);
         let Outside { client, metrics, recorder, .. } = &outside;
-        let (ask_for_view, views) = mpsc::channel(1);
-        let served = (resources::routes(&health, ask_for_view.clone()), admin::routes(plugins.inbox.0.clone()));
+        let (views, asked_views) = Views::new();
+        let served = (resources::routes(&health, views.clone()), admin::routes(plugins.inbox.0.clone()));
         serve(scheduling, &running, &door, served, &mut tasks)?;
         let extenders = HttpExtenders::connect(&settings.extenders, &health).await?;
         let profiles = plugins.inventory.profiles(&settings)?;
@@ -201,7 +201,13 @@ impl Session {
         let executor = outside.executor(&events, &plugins, current_extenders, scheduling);
         tasks.spawn("the executor", executor.run(to_do));
         let watch_plan = WatchPlan::new(plugins.inventory.settle_pod_json(), &profiles, extenders.as_deref());
-        tasks.spawn("the listener for SIGUSR2", cache_dump::on_signal(client.clone(), ask_for_view)?);
+        tasks.spawn(
+            "the listener for SIGUSR2",
+            cache_dump::on_signal(client.clone(), move || {
+                let views = views.clone();
+                async move { views.dump().await }
+            })?,
+        );
         let (wishes, later) = mpsc::unbounded_channel();
         let reload = Reload {
             source,
@@ -227,7 +233,7 @@ impl Session {
             plugins: plugins.engine.clone(),
             faults,
             reasons,
-            views,
+            views: asked_views,
             pause: Duration::ZERO,
             wishes,
         })?;
@@ -329,7 +335,7 @@ fn serve(
     (resources, admin): (Router, Router),
     tasks: &mut Tasks,
 ) -> Result<()> {
-    match OwnersSocket::bind(&scheduling.admin_socket.clone().unwrap_or_else(socket::default_path)) {
+    match OwnersSocket::bind(&scheduling.admin_socket.clone().unwrap_or_else(admin_socket::default_path)) {
         Ok(socket) => {
             info!(path = %socket.path().display(), "serving /admin/plugins");
             tasks.spawn("the server of the admin socket", endpoints::serve_on(socket, admin.clone()));

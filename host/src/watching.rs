@@ -4,12 +4,13 @@
 //! the scheduler's business (`berth_framework::UnlistedKinds`). Pods, nodes and namespaces concern every pod, so for these it
 //! waits.
 
-use berth_model::ObjectKey;
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use berth_cluster::{Client, KindRef, WatchEvent, WatchHandle, Watches, spawn_watches};
 use berth_framework::{Manifest, ObjectKind, Profile, UnlistedKind};
+use berth_model::ObjectKey;
 use berth_scheduler::Event;
+use berth_serving::Health;
 use tokio::{
     sync::{mpsc, oneshot},
     time::timeout,
@@ -18,7 +19,6 @@ use tracing::{info, warn};
 
 use crate::{
     extenders::HttpExtenders,
-    health::Health,
     leader_election::Turn,
     scheduling::EVENTS_BOUND,
     watched_kinds::{dispensable_for, is_indispensable, wanted},

@@ -10,8 +10,7 @@ mod topology_spread;
 use berth_model::duration::{NANOS_PER_SECOND, from_nanos, render_duration};
 use serde_json::{Value, json};
 
-use crate::error::Problems;
-use crate::fields::Fields;
+use crate::{error::Problems, fields::Fields};
 
 type ReadArgs = fn(&Fields<'_>) -> Value;
 

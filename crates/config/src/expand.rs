@@ -8,9 +8,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use berth_framework::Point;
 use berth_model::PluginName;
 
-use crate::error::Problems;
-use crate::merge::{ALL_PLUGINS, EnabledPlugin, PluginSelection, PluginSet};
-use crate::point::{PluginCatalogue, configurable_points, points_with_keys};
+use crate::{
+    error::Problems,
+    merge::{ALL_PLUGINS, EnabledPlugin, PluginSelection, PluginSet},
+    point::{PluginCatalogue, configurable_points, points_with_keys},
+};
 
 /// Which plugins run at each extension point of a profile, in order.
 ///

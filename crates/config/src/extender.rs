@@ -1,13 +1,11 @@
 //! HTTP extenders: schedulers' helpers outside the process, kept for compatibility with kube-scheduler.
 
-use std::collections::BTreeSet;
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 use berth_model::duration::{from_nanos, render_duration};
 use serde_json::{Map, Value, json};
 
-use crate::fields::Fields;
-use crate::names::extended_resource_name_problem;
+use crate::{fields::Fields, names::extended_resource_name_problem};
 
 /// How to reach one extender and what it is asked.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -3,14 +3,15 @@
 //! What a built-in plugin implements is said in its own description; [`InTree`] takes it from there. Here stand only
 //! the plugins and points of kube-scheduler that no built-in answers for.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use berth_framework::{PluginFactory, Point, Points};
 use berth_model::PluginName;
 
-use crate::merge::{EnabledPlugin, PluginSet};
-use crate::point::PluginCatalogue;
+use crate::{
+    merge::{EnabledPlugin, PluginSet},
+    point::PluginCatalogue,
+};
 
 /// The catalogue of the plugins that ship with kube-scheduler.
 #[derive(Clone, Debug)]

@@ -11,6 +11,7 @@
 
 #![warn(clippy::wildcard_enum_match_arm)]
 
+mod running;
 mod settings;
 
 mod changes;
@@ -49,4 +50,5 @@ pub use plugin_host::{
 };
 pub use point::{PluginCatalogue, configurable_points};
 pub use profile::Profile;
+pub use running::RunningConfiguration;
 pub use settings::{ClientConnection, Overrides, Program, Settings};

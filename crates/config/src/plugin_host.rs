@@ -8,8 +8,10 @@ mod file;
 mod grants;
 mod provenance;
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use berth_framework::{ObjectKind, ObjectRule, Permission};
 pub use berth_model::plugin_policy::{Execution, FailurePolicy, Probation, ProbationSpan, Quarantine};

@@ -9,13 +9,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use berth_model::PluginName;
 use serde_json::{Value, json};
 
-use crate::args::{complete_args, has_args};
-use crate::error::{ConfigError, Problems};
-use crate::expand::{Context, PluginSets, expand};
-use crate::fields::{API_VERSION, Fields};
-use crate::in_tree::{REMOVED, default_multi_point};
-use crate::merge::{EnabledPlugin, PluginSelection, PluginSet};
-use crate::point::{PluginCatalogue, points_with_keys};
+use crate::{
+    args::{complete_args, has_args},
+    error::{ConfigError, Problems},
+    expand::{Context, PluginSets, expand},
+    fields::{API_VERSION, Fields},
+    in_tree::{REMOVED, default_multi_point},
+    merge::{EnabledPlugin, PluginSelection, PluginSet},
+    point::{PluginCatalogue, points_with_keys},
+};
 
 /// Pods whose `spec.schedulerName` is unset ask for this scheduler.
 pub(crate) const DEFAULT_SCHEDULER_NAME: &str = "default-scheduler";

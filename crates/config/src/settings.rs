@@ -3,20 +3,21 @@
 //! [`Settings`] is complete: nothing in it is unset, and it only comes out of a document that passed every check. Fields
 //! are read and defaulted in one pass over the JSON tree; mistakes are gathered and returned together.
 
-use std::collections::BTreeSet;
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 use berth_framework::Point;
 use berth_model::PluginName;
 use serde_json::{Map, Value, json};
 
-use crate::error::{ConfigError, Problems};
-use crate::extender::{Extender, read_extenders};
-use crate::fields::{API_VERSION, Fields};
-use crate::in_tree::InTree;
-use crate::leader::{LeaderElection, read_leader_election};
-use crate::point::PluginCatalogue;
-use crate::profile::{DEFAULT_SCHEDULER_NAME, Profile, read_percentage};
+use crate::{
+    error::{ConfigError, Problems},
+    extender::{Extender, read_extenders},
+    fields::{API_VERSION, Fields},
+    in_tree::InTree,
+    leader::{LeaderElection, read_leader_election},
+    point::PluginCatalogue,
+    profile::{DEFAULT_SCHEDULER_NAME, Profile, read_percentage},
+};
 
 /// What the operator asked for, complete and validated.
 #[derive(Clone, Debug, PartialEq)]

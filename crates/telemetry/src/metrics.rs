@@ -92,12 +92,14 @@ pub struct Metrics {
     serving: Mutex<BTreeMap<(String, String), [String; 4]>>,
 }
 
-impl Metrics {
+impl Default for Metrics {
     /// Registers all of them.
-    pub fn new() -> Self {
+    fn default() -> Self {
         Self::register().0
     }
+}
 
+impl Metrics {
     #[expect(clippy::too_many_lines, reason = "a table: one entry a metric")]
     fn register() -> (Self, Registration) {
         let mut add = Registration::default();

@@ -11,6 +11,7 @@ use std::{
 
 use anyhow::{Context as _, Result, bail};
 use berth_config::Usage;
+use berth_serving::admin_socket;
 use clap::Args;
 use notify_debouncer_full::{
     DebounceEventResult, DebouncedEvent, Debouncer, RecommendedCache, new_debouncer,
@@ -19,7 +20,6 @@ use notify_debouncer_full::{
 
 use self::opinion::Onlooker;
 use super::{build, project};
-use crate::admin::socket;
 
 /// Editors write a file in several steps.
 const QUIET: Duration = Duration::from_millis(300);
@@ -46,7 +46,7 @@ pub(crate) struct Dev {
 pub(crate) fn run(dev: &Dev) -> Result<()> {
     let dir = folder("", &dev.dir)?;
     let plugins_dir = folder("--plugins-dir ", &dev.plugins_dir)?;
-    let socket = dev.socket.clone().unwrap_or_else(socket::default_path);
+    let socket = dev.socket.clone().unwrap_or_else(admin_socket::default_path);
     let (changed, changes) = mpsc::channel();
     let _watch = watch(&dir, &plugins_dir, changed)?;
     loop {

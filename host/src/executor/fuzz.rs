@@ -103,7 +103,7 @@ async fn start() -> (mpsc::Sender<Action>, mpsc::Receiver<Event>, SharedLog) {
         ),
         events: sender,
         plugins,
-        metrics: Arc::new(Metrics::new()),
+        metrics: Arc::new(Metrics::default()),
         extenders: watch::channel(None).1,
         api_calls: None,
     };

@@ -2,7 +2,12 @@
 
 use std::{collections::BTreeSet, future::IntoFuture as _, path::PathBuf, time::Duration};
 
-use axum::{Json, Router, extract::Path, http::StatusCode, routing::patch, routing::post};
+use axum::{
+    Json, Router,
+    extract::Path,
+    http::StatusCode,
+    routing::{patch, post},
+};
 use berth_cluster::ConnectOptions;
 use berth_framework::{CycleId, Effect};
 use berth_model::BinaryId;
@@ -67,7 +72,7 @@ impl Bench {
         let (actions, to_do) = mpsc::channel(16);
         let (sender, events) = mpsc::channel(16);
         let (plugins, inbox) = mpsc::channel(16);
-        let metrics = Arc::new(Metrics::new());
+        let metrics = Arc::new(Metrics::default());
         let executor = Executor {
             audit,
             writer: Writer::new(client.clone()),

@@ -6,9 +6,9 @@ use std::{
 };
 
 use berth_config::Usage;
+use berth_serving::secure_serving::{Authorities, FrontProxy, Lookup, SecureServing, ServeHttp2, SniCertificate};
 
 use super::flags::Given;
-use crate::secure_serving::{Authorities, FrontProxy, Lookup, SecureServing, ServeHttp2, SniCertificate};
 
 const DEFAULT_PORT: u16 = 10259;
 

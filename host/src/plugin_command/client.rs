@@ -8,6 +8,7 @@ use axum::{
     http::{Method, Request, StatusCode, Uri, header},
 };
 use berth_config::Usage;
+use berth_serving::https_client;
 use berth_telemetry::chain;
 use http_body_util::BodyExt as _;
 use hyper::client::conn::http1;
@@ -18,10 +19,7 @@ use tokio::{
     net::{TcpStream, UnixStream},
 };
 
-use crate::{
-    plugin_supervisor::{HostSettings, PluginReport},
-    secure_serving::client,
-};
+use crate::plugin_supervisor::{HostSettings, PluginReport};
 
 /// Longer than any answer; a scheduler with thousands of plugins is not one.
 const MAX_ANSWER: usize = 16 << 20;
@@ -113,7 +111,7 @@ impl AdminClient {
                 let stream = UnixStream::connect(socket).await.map_err(|error| unreachable(socket, &error))?;
                 exchange(stream, request).await
             }
-            Place::Https(uri, authority) => exchange(client::connect(uri, authority).await?, request).await,
+            Place::Https(uri, authority) => exchange(https_client::connect(uri, authority).await?, request).await,
             Place::Http(address) => match TcpStream::connect(address).await {
                 Ok(stream) => exchange(stream, request).await,
                 Err(error) => Err(error.into()),

@@ -5,8 +5,10 @@
 
 use serde_json::{Map, Value};
 
-use crate::fields::Fields;
-use crate::names::{label_value_problem, qualified_name_problem};
+use crate::{
+    fields::Fields,
+    names::{label_value_problem, qualified_name_problem},
+};
 
 const OPERATORS: [&str; 6] = ["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"];
 const FIELD_OPERATORS: [&str; 2] = ["In", "NotIn"];

@@ -4,8 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 
-use crate::fields::Fields;
-use crate::names::qualified_name_problem;
+use crate::{fields::Fields, names::qualified_name_problem};
 
 const LEAST_ALLOCATED: &str = "LeastAllocated";
 const REQUESTED_TO_CAPACITY_RATIO: &str = "RequestedToCapacityRatio";

@@ -5,8 +5,11 @@ use berth_model::PluginName;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use crate::merge::{ALL_PLUGINS, EnabledPlugin, PluginSet};
-use crate::{PluginCatalogue, Profile, configurable_points, in_tree::testing::in_tree};
+use crate::{
+    PluginCatalogue, Profile, configurable_points,
+    in_tree::testing::in_tree,
+    merge::{ALL_PLUGINS, EnabledPlugin, PluginSet},
+};
 
 const DEFAULT_SCORES: &str = "TaintToleration 3, NodeAffinity 2, NodeResourcesFit 1, VolumeBinding 1, \
     PodTopologySpread 2, InterPodAffinity 2, DynamicResources 2, NodeResourcesBalancedAllocation 1, ImageLocality 1";

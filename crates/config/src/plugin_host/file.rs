@@ -3,8 +3,7 @@
 //! Values are checked by the types of their fields while they are read, so that the parser can tell the line of
 //! whatever is wrong. Unknown fields are refused.
 
-use std::collections::BTreeSet;
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 use berth_model::Digest;
 use serde::Deserialize;

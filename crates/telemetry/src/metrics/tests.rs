@@ -18,7 +18,7 @@ fn names_types_labels_and_buckets_are_those_of_kube_scheduler() {
 
 #[test]
 fn the_text_is_prometheus_text() {
-    let metrics = Metrics::new();
+    let metrics = Metrics::default();
     metrics.set_leader("berth", true);
     let text = metrics.render();
     for line in [
@@ -40,7 +40,7 @@ fn the_text_is_prometheus_text() {
 
 #[test]
 fn a_gate_that_is_on_is_shown_as_on() {
-    let metrics = Metrics::new();
+    let metrics = Metrics::default();
     let line =
         |value: u8| format!("kubernetes_feature_enabled{{name=\"SchedulerAsyncAPICalls\",stage=\"BETA\"}} {value}");
     let shows = |value| metrics.render().lines().any(|it| it == line(value));

@@ -9,9 +9,8 @@ use std::{
 };
 
 use axum::{Json, Router, routing::get};
+use berth_config::RunningConfiguration;
 use serde_json::{Value, json};
-
-use crate::configuration::RunningConfiguration;
 
 const WARNING: &str = "Warning: This endpoint is not meant to be machine parseable, has no formatting compatibility \
                        guarantees and is for debugging purposes only.";
@@ -21,7 +20,7 @@ const PATHS: &str = "/configz /debug/flags/v /flagz /healthz /livez /metrics /me
 
 /// What is told.
 #[derive(Debug)]
-pub(crate) struct About {
+pub struct About {
     /// The complete configuration, as it is at the moment.
     pub configuration: RunningConfiguration,
     /// The flags that were given, with their values.
@@ -30,7 +29,7 @@ pub(crate) struct About {
 }
 
 /// The routes.
-pub(crate) fn routes(about: About) -> Router {
+pub fn routes(about: About) -> Router {
     let about = Arc::new(about);
     let (status, flags) = (Arc::clone(&about), Arc::clone(&about));
     Router::new()

@@ -19,7 +19,7 @@ const BEAT_EVERY: Duration = Duration::from_secs(1);
 
 /// Shared by those who report and those who ask. Cheap to clone.
 #[derive(Clone, Debug)]
-pub(crate) struct Health(Arc<Mutex<State>>);
+pub struct Health(Arc<Mutex<State>>);
 
 #[derive(Debug)]
 struct State {
@@ -32,7 +32,7 @@ struct State {
 
 /// An endpoint that answers with checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Probe {
+pub enum Probe {
     Healthz,
     Livez,
     Readyz,
@@ -40,13 +40,13 @@ pub(crate) enum Probe {
 
 /// One thing that was looked at. The names are kube-scheduler's, but for `scheduling-loop`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Check {
+pub struct Check {
     pub name: &'static str,
     pub result: Result<(), Unhealthy>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Unhealthy {
+pub enum Unhealthy {
     #[error("the scheduling loop has not turned for {seconds} s")]
     Hangs { seconds: u64 },
     #[error("the lease was not renewed for long after its end")]
@@ -67,14 +67,17 @@ enum Readiness {
     Stopping,
 }
 
-impl Health {
-    pub(crate) fn new() -> Self {
+impl Default for Health {
+    /// The process starts.
+    fn default() -> Self {
         let state = State { readiness: Readiness::Listing, last_turn: None, leadership: None };
         Self(Arc::new(Mutex::new(state)))
     }
+}
 
+impl Health {
     /// Every object that existed at the start is known.
-    pub(crate) fn synced(&self) {
+    pub fn synced(&self) {
         let mut state = self.state();
         if state.readiness == Readiness::Listing {
             state.readiness = Readiness::Ready;
@@ -82,27 +85,27 @@ impl Health {
     }
 
     /// From here on it is not ready any more.
-    pub(crate) fn stopping(&self) {
+    pub fn stopping(&self) {
         self.state().readiness = Readiness::Stopping;
     }
 
     /// There is an election, and this is how it stands.
-    pub(crate) fn follow(&self, leadership: Leadership) {
+    pub fn follow(&self, leadership: Leadership) {
         self.state().leadership = Some(leadership);
     }
 
     /// Whether this replica schedules, as far as the election goes.
-    pub(crate) fn is_leading(&self) -> bool {
+    pub fn is_leading(&self) -> bool {
         self.state().leadership.as_ref().is_none_or(Leadership::is_leading)
     }
 
     /// The scheduling loop has turned.
-    pub(crate) fn beat(&self, now: Instant) {
+    pub fn beat(&self, now: Instant) {
         self.state().last_turn = Some(now);
     }
 
     /// Waits for an answer that is bounded otherwise: the scheduling loop, which waits for it, does not hang.
-    pub(crate) async fn while_waiting<T>(&self, answer: impl Future<Output = T>) -> T {
+    pub async fn while_waiting<T>(&self, answer: impl Future<Output = T>) -> T {
         let mut answer = std::pin::pin!(answer);
         let mut every = tokio::time::interval(BEAT_EVERY);
         loop {
@@ -115,7 +118,7 @@ impl Health {
     }
 
     /// What the endpoint looks at. That nobody else leads is no fault of a replica that stands by.
-    pub(crate) fn checks(&self, probe: Probe, now: Instant) -> Vec<Check> {
+    pub fn checks(&self, probe: Probe, now: Instant) -> Vec<Check> {
         let state = self.state();
         let mut checks = vec![Check { name: "ping", result: Ok(()) }];
         let mut add = |name, result| checks.push(Check { name, result });
@@ -150,7 +153,8 @@ impl State {
 }
 
 impl Probe {
-    pub(crate) fn as_str(self) -> &'static str {
+    /// Its path, without the slash.
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::Healthz => "healthz",
             Self::Livez => "livez",
@@ -165,7 +169,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_loop_that_waits_for_a_bounded_answer_does_not_hang() {
-        let health = Health::new();
+        let health = Health::default();
         let long_ago = Instant::now().checked_sub(2 * LONGEST_TURN).expect("the machine is up for longer");
         health.beat(long_ago);
         let is_alive = |health: &Health| health.checks(Probe::Livez, Instant::now()).iter().all(|it| it.result.is_ok());
@@ -184,7 +188,7 @@ mod tests {
 
     #[test]
     fn a_loop_that_does_not_turn_is_not_alive() {
-        let health = Health::new();
+        let health = Health::default();
         let start = Instant::now();
         let turns = |now| result(&health, Probe::Livez, "scheduling-loop", now);
         assert_eq!(turns(start + 2 * LONGEST_TURN), Some(Ok(())), "it has not begun");
@@ -199,7 +203,7 @@ mod tests {
 
     #[test]
     fn lists_that_complete_during_a_stop_make_nothing_ready() {
-        let health = Health::new();
+        let health = Health::default();
         let ready = |name| result(&health, Probe::Readyz, name, Instant::now());
         assert_eq!(ready("sched-handler-sync"), Some(Err(Unhealthy::Listing)));
         health.synced();

@@ -42,7 +42,7 @@ const MAX_PATH: usize = 1024;
 
 /// The name of whoever was let through; in the request for those who answer it.
 #[derive(Clone, Debug)]
-pub(crate) struct RequestUser(pub(crate) String);
+pub struct RequestUser(pub String);
 
 /// Cheap to clone.
 #[derive(Clone, Debug)]

@@ -57,7 +57,7 @@ const MAX_HEADER: u32 = 64 << 10;
 const WINDOW: u32 = 64 << 10;
 
 /// Where connections come from.
-pub(crate) trait Listener: Send {
+pub trait Listener: Send {
     type Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static;
 
     fn accept(&self) -> impl Future<Output = io::Result<Self::Stream>> + Send;
@@ -72,7 +72,7 @@ impl Listener for TcpListener {
 }
 
 /// Serves each connection of `listener` in a task of its own, which `serve` makes.
-pub(crate) async fn accept<L: Listener, F>(listener: L, serve: impl Fn(L::Stream, Activity) -> F)
+pub async fn accept<L: Listener, F>(listener: L, serve: impl Fn(L::Stream, Activity) -> F)
 where
     F: Future<Output = ()> + Send + 'static,
 {
@@ -91,7 +91,7 @@ where
 }
 
 /// Answers the requests of one connection.
-pub(crate) async fn serve_http1<S>(stream: S, routes: Router, activity: Activity)
+pub async fn serve_http1<S>(stream: S, routes: Router, activity: Activity)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
@@ -109,7 +109,7 @@ where
 
 /// Answers the requests of one connection over HTTP/2, up to `max_streams` at a time. One that has no request for
 /// [`HEADER_TIMEOUT`] is ended: HTTP/2 knows no bound on the time that a header takes.
-pub(crate) async fn serve_http2<S>(stream: S, routes: Router, activity: Activity, max_streams: u32)
+pub async fn serve_http2<S>(stream: S, routes: Router, activity: Activity, max_streams: u32)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
@@ -187,7 +187,7 @@ struct Connection {
 
 /// What one connection is at. Dropped when it ends.
 #[derive(Debug)]
-pub(crate) struct Activity {
+pub struct Activity {
     id: u64,
     connections: Connections,
 }

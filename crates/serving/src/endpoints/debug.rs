@@ -14,18 +14,18 @@ use axum::{
     response::{IntoResponse as _, Response},
     routing::any,
 };
+use berth_config::RunningConfiguration;
 use berth_telemetry::klog::Verbosity;
 use tokio::time::timeout;
 
 use super::pprof;
-use crate::configuration::RunningConfiguration;
 
 /// A number, with some space around it.
 const MAX_BODY: usize = 4 << 10;
 const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The routes.
-pub(crate) fn routes(running: RunningConfiguration, verbosity: Verbosity) -> Router {
+pub fn routes(running: RunningConfiguration, verbosity: Verbosity) -> Router {
     Router::new()
         .route("/debug/flags/v", any(set_verbosity))
         .with_state(verbosity)

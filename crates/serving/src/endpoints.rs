@@ -16,18 +16,18 @@ use tokio::net::TcpListener;
 use tracing::info;
 
 use crate::{
+    Health,
     connections::{self, Listener, serve_http1},
-    health::Health,
 };
 
-pub(crate) mod about;
-pub(crate) mod debug;
+pub mod about;
+pub mod debug;
 mod pprof;
 mod probes;
-pub(crate) mod resources;
+pub mod resources;
 
 /// What is served whichever way.
-pub(crate) fn routes(metrics: &Arc<Metrics>, health: &Health) -> Router {
+pub fn routes(metrics: &Arc<Metrics>, health: &Health) -> Router {
     Router::new()
         .route("/metrics", get(render))
         .route("/metrics/slis", get(render_slis))
@@ -39,7 +39,7 @@ pub(crate) fn routes(metrics: &Arc<Metrics>, health: &Health) -> Router {
 ///
 /// # Errors
 /// The address cannot be bound.
-pub(crate) async fn serve(address: SocketAddr, routes: Router) -> Result<impl Future<Output = ()> + Send + use<>> {
+pub async fn serve(address: SocketAddr, routes: Router) -> Result<impl Future<Output = ()> + Send + use<>> {
     let listener =
         TcpListener::bind(address).await.with_context(|| format!("--metrics-address {address} cannot be used"))?;
     let address = listener.local_addr()?;
@@ -48,7 +48,7 @@ pub(crate) async fn serve(address: SocketAddr, routes: Router) -> Result<impl Fu
 }
 
 /// Serves whoever connects.
-pub(crate) async fn serve_on<L: Listener>(listener: L, routes: Router) {
+pub async fn serve_on<L: Listener>(listener: L, routes: Router) {
     connections::accept(listener, |stream, activity| serve_http1(stream, routes.clone(), activity)).await;
 }
 

@@ -14,7 +14,7 @@ use axum::{
 };
 use berth_telemetry::metrics::Metrics;
 
-use crate::health::{Check, Health, Probe};
+use crate::{Check, Health, Probe};
 
 pub(super) fn routes(health: &Health, metrics: &Arc<Metrics>) -> Router {
     let probe = |probe| self::probe(health, probe, Arc::clone(metrics));
@@ -102,7 +102,7 @@ mod tests {
     use http_body_util::BodyExt as _;
 
     use super::*;
-    use crate::health::Unhealthy;
+    use crate::Unhealthy;
 
     const CHECKS: [Check; 2] =
         [Check { name: "ping", result: Ok(()) }, Check { name: "shutdown", result: Err(Unhealthy::Stopping) }];

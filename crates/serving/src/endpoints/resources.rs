@@ -1,7 +1,7 @@
 //! `/metrics/resources`: what each pod requests and is limited to (`pkg/scheduler/metrics/resources/resources.go`).
 //!
-//! It names every pod and node, so it is served over HTTPS alone, to callers that the API server authorizes. The scheduling thread
-//! copies what it knows of pods for one answer at a time; the text is made elsewhere and answers every request for
+//! It names every pod and node, so it is served over HTTPS alone, to callers that the API server authorizes. The scheduler
+//! shows its pods for one answer at a time; the text is made elsewhere and answers every request for
 //! [`KEPT_FOR`]. The API server is not asked. A replica that does not lead shows none, as kube-scheduler.
 
 use std::{fmt::Write as _, sync::Arc, time::Duration};
@@ -14,17 +14,11 @@ use axum::{
     response::{IntoResponse as _, Response},
     routing::{any, get},
 };
-use tokio::{
-    sync::{Mutex, mpsc, oneshot},
-    task::spawn_blocking,
-    time::{Instant, timeout},
-};
+use berth_scheduler::{PodView, PodsSnapshot};
+use tokio::{sync::Mutex, task::spawn_blocking, time::Instant};
 
 use super::prometheus_text;
-use crate::{
-    health::Health,
-    pod_copies::{PodCopies, PodCopy, View},
-};
+use crate::{Health, ReadModel};
 
 /// The path that is served.
 const PATH: &str = "/metrics/resources";
@@ -32,29 +26,26 @@ const PATH: &str = "/metrics/resources";
 /// One answer serves all requests for so long. Scrapers ask every 15 s or more rarely.
 const KEPT_FOR: Duration = Duration::from_secs(5);
 
-/// The scheduling thread copies its pods between two turns of its loop.
-const COPY_TIMEOUT: Duration = Duration::from_secs(10);
-
 /// What a resource's amount is counted in, beside CPU.
 const BYTES: [&str; 3] = ["memory", "storage", "ephemeral-storage"];
 
 /// Makes the answers. Cheap to clone.
 #[derive(Clone, Debug)]
-struct Resources {
+struct Resources<Model> {
     health: Health,
-    views: mpsc::Sender<View>,
+    scheduler: Model,
     /// Locked while an answer is made, so that one is made at a time.
     kept: Arc<Mutex<Option<(Instant, Bytes)>>>,
 }
 
-/// For callers who may see every pod. `views` leads to the scheduling thread.
-pub(crate) fn routes(health: &Health, views: mpsc::Sender<View>) -> Router {
-    let resources = Resources { health: health.clone(), views, kept: Arc::default() };
+/// For callers who may see every pod.
+pub fn routes(health: &Health, scheduler: impl ReadModel) -> Router {
+    let resources = Resources { health: health.clone(), scheduler, kept: Arc::default() };
     Router::new().route(PATH, get(answer)).with_state(resources)
 }
 
 /// For a server that cannot tell who asks.
-pub(crate) fn refusing_routes() -> Router {
+pub fn refusing_routes() -> Router {
     Router::new().route(PATH, any(elsewhere))
 }
 
@@ -64,7 +55,7 @@ async fn elsewhere() -> Response {
     (StatusCode::NOT_FOUND, text).into_response()
 }
 
-async fn answer(State(resources): State<Resources>) -> Response {
+async fn answer<Model: ReadModel>(State(resources): State<Resources<Model>>) -> Response {
     if !resources.health.is_leading() {
         return prometheus_text(String::new());
     }
@@ -74,7 +65,7 @@ async fn answer(State(resources): State<Resources>) -> Response {
     }
 }
 
-impl Resources {
+impl<Model: ReadModel> Resources<Model> {
     async fn text(&self) -> Option<Bytes> {
         let mut kept = self.kept.lock().await;
         if let Some((made_at, text)) = &*kept
@@ -82,12 +73,7 @@ impl Resources {
         {
             return Some(text.clone());
         }
-        let (answer, pods) = oneshot::channel();
-        let copied = async {
-            self.views.send(View::Pods(answer)).await.ok()?;
-            pods.await.ok()
-        };
-        let pods = timeout(COPY_TIMEOUT, copied).await.ok().flatten()?;
+        let pods = self.scheduler.pods().await?;
         let text = spawn_blocking(move || Bytes::from(text_of(pods))).await.ok()?;
         *kept = Some((Instant::now(), text.clone()));
         // An answer is as large as the cluster: it does not stay when there is no next request.
@@ -108,7 +94,7 @@ enum Amounts {
 }
 
 impl Amounts {
-    fn of<'a>(self, pod: &PodCopy<'a>) -> Vec<(&'a str, i64)> {
+    fn of<'a>(self, pod: &PodView<'a>) -> Vec<(&'a str, i64)> {
         match self {
             Self::Limits => pod.limits(),
             Self::Requests => pod.requests(),
@@ -117,7 +103,7 @@ impl Amounts {
 }
 
 /// The lines of both metrics.
-fn text_of(pods: PodCopies) -> String {
+fn text_of(pods: PodsSnapshot) -> String {
     let pods = pods.sorted();
     let mut text = String::new();
     for (name, what, amounts) in [
@@ -143,7 +129,7 @@ fn text_of(pods: PodCopies) -> String {
     text
 }
 
-fn write_lines(text: &mut String, metric: &str, pod: &PodCopy<'_>, amounts: Vec<(&str, i64)>) {
+fn write_lines(text: &mut String, metric: &str, pod: &PodView<'_>, amounts: Vec<(&str, i64)>) {
     for (resource, amount) in amounts {
         // Writing to a string cannot fail.
         let _ = writeln!(
@@ -180,10 +166,38 @@ fn value(resource: &str, amount: i64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use berth_model::{
+        Symbols, api, intern,
+        requests::{self, Requests},
+    };
     use serde_json::json;
 
     use super::*;
-    use crate::pod_copies;
+
+    /// A scheduler that knows one pod, and counts how often it shows it.
+    #[derive(Clone, Debug, Default)]
+    struct OnePod(Arc<AtomicUsize>);
+
+    impl ReadModel for OnePod {
+        async fn pods(&self) -> Option<PodsSnapshot> {
+            self.0.fetch_add(1, Ordering::Relaxed);
+            Some(snapshot([pod("ok")]))
+        }
+    }
+
+    /// What a scheduler shows that knows these pods.
+    fn snapshot(pods: impl IntoIterator<Item = serde_json::Value>) -> PodsSnapshot {
+        let mut symbols = Symbols::default();
+        let read = |pod| serde_json::from_value::<api::Pod>(pod).expect("a pod");
+        let interned = |api: api::Pod| {
+            let limits = Requests::from_list(&requests::pod_limits(&api));
+            (Arc::new(intern::pod(&api, &mut symbols)), Arc::new(limits))
+        };
+        let pods: Vec<_> = pods.into_iter().map(read).map(interned).collect();
+        PodsSnapshot::new(pods.iter().map(|(pod, limits)| (pod, Some(limits))), &symbols)
+    }
 
     fn pod(name: &str) -> serde_json::Value {
         json!({
@@ -204,7 +218,7 @@ mod tests {
                 "{{namespace=\"default\",node=\"n1\",pod=\"ok\",priority=\"0\",resource=\"{resource}\",scheduler=\"default-scheduler\",unit=\"{unit}\"}}"
             )
         };
-        let text = text_of(pod_copies::tests::of([pod("ok")]));
+        let text = text_of(snapshot([pod("ok")]));
         let lines: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).collect();
         let expected = [
             format!("kube_pod_resource_limit{} 2", labels("cpu", "cores")),
@@ -213,7 +227,7 @@ mod tests {
         ];
         assert_eq!(lines, expected);
         assert!(text.starts_with("# HELP kube_pod_resource_limit [STABLE] Resources limit for workloads"), "{text}");
-        assert_eq!(text_of(pod_copies::tests::of([])), "");
+        assert_eq!(text_of(snapshot([])), "");
     }
 
     #[test]
@@ -229,16 +243,14 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn any_number_of_requests_costs_the_scheduling_thread_one_copy() {
-        let (views, mut asked) = mpsc::channel(1);
-        let resources = Resources { health: Health::new(), views, kept: Arc::default() };
+    async fn any_number_of_requests_costs_the_scheduler_one_snapshot() {
+        let scheduler = OnePod::default();
+        let resources = Resources { health: Health::default(), scheduler: scheduler.clone(), kept: Arc::default() };
         let requests: Vec<_> = (0..200).map(|_| tokio::spawn(answer(State(resources.clone())))).collect();
-        let Some(View::Pods(sink)) = asked.recv().await else { panic!("pods are asked for") };
-        sink.send(pod_copies::tests::of([pod("ok")])).expect("it is waited for");
         for request in requests {
             assert_eq!(request.await.expect("no panic").status(), StatusCode::OK);
         }
-        assert!(asked.try_recv().is_err(), "one copy serves them all");
+        assert_eq!(scheduler.0.load(Ordering::Relaxed), 1, "one copy serves them all");
         tokio::time::sleep(2 * KEPT_FOR).await;
         assert!(resources.kept.lock().await.is_none(), "the answer is not kept for long");
     }

@@ -4,7 +4,7 @@
 mod access;
 mod answers;
 mod certificates;
-pub(crate) mod client;
+
 mod lookup;
 mod review_rate;
 
@@ -24,7 +24,7 @@ use tokio::{
 use tokio_rustls::TlsAcceptor;
 use tracing::{debug, info, warn};
 
-pub(crate) use self::access::RequestUser;
+pub use self::access::RequestUser;
 use self::{access::Gate, certificates::Tls};
 use crate::{connections, connections::Activity, connections::serve_http1, connections::serve_http2};
 use berth_file_watch::FileWatch;
@@ -38,7 +38,7 @@ const MAX_STREAMS: u32 = 100;
 
 /// What kube-scheduler's flags say about serving.
 #[derive(Clone, Debug)]
-pub(crate) struct SecureServing {
+pub struct SecureServing {
     pub address: SocketAddr,
     /// Both or none.
     pub certificate: Option<(PathBuf, PathBuf)>,
@@ -71,7 +71,7 @@ pub(crate) struct SecureServing {
 
 /// Certificates of those who vouch for others.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Authorities {
+pub enum Authorities {
     File(PathBuf),
     /// As the cluster gave them.
     Pem(String),
@@ -79,7 +79,7 @@ pub(crate) enum Authorities {
 
 /// Whether, and how earnestly, the cluster is asked for authorities.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Lookup {
+pub enum Lookup {
     None,
     /// Without an answer, nobody vouches for callers.
     Tolerant,
@@ -89,14 +89,14 @@ pub(crate) enum Lookup {
 
 /// Whether HTTP/2 is served beside HTTP/1.1, and how many requests a connection may have open at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ServeHttp2 {
+pub enum ServeHttp2 {
     No,
     UpTo(u32),
 }
 
 /// `--tls-sni-cert-key`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct SniCertificate {
+pub struct SniCertificate {
     pub certificate: PathBuf,
     pub key: PathBuf,
     /// `*.example.com` stands for any host of the domain; empty: those that the certificate names.
@@ -105,7 +105,7 @@ pub(crate) struct SniCertificate {
 
 /// `--requestheader-*`: a proxy that has authenticated somebody and says so in headers.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct FrontProxy {
+pub struct FrontProxy {
     /// Who vouches for its certificate.
     pub authority: Authorities,
     /// The common names that it may have; empty: any.
@@ -118,7 +118,7 @@ pub(crate) struct FrontProxy {
 
 impl SecureServing {
     /// kube-scheduler's defaults, on this address.
-    pub(crate) fn on(address: IpAddr, port: u16) -> Self {
+    pub fn on(address: IpAddr, port: u16) -> Self {
         Self {
             address: SocketAddr::new(address, port),
             certificate: None,
@@ -144,7 +144,7 @@ impl SecureServing {
     ///
     /// # Errors
     /// The address, a certificate or a kubeconfig cannot be used.
-    pub(crate) async fn serve(&self, routes: Router) -> Result<impl Future<Output = ()> + Send + use<>> {
+    pub async fn serve(&self, routes: Router) -> Result<impl Future<Output = ()> + Send + use<>> {
         let mut serving = self.clone();
         lookup::add_authorities(&mut serving).await?;
         let tls = Arc::new(RwLock::new(Tls::read(&serving)?));

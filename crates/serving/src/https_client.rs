@@ -17,7 +17,7 @@ use tokio_rustls::{TlsConnector, client::TlsStream};
 ///
 /// # Errors
 /// The file cannot be used, there is no answer, or another server answers.
-pub(crate) async fn connect(uri: &Uri, authority: &Path) -> Result<TlsStream<TcpStream>> {
+pub async fn connect(uri: &Uri, authority: &Path) -> Result<TlsStream<TcpStream>> {
     let unusable =
         |error: &dyn std::fmt::Display| Usage(format!("--certificate-authority {}: {error}", authority.display()));
     let mut roots = RootCertStore::empty();

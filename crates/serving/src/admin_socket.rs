@@ -22,7 +22,7 @@ const SOCKET_MODE: u32 = 0o600;
 const FOLDER_MODE: u32 = 0o700;
 
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum SocketError {
+pub enum SocketError {
     #[error("another scheduler listens on {}: give each its own with --admin-socket PATH", .0.display())]
     InUse(PathBuf),
     #[error("{} is for others than its owner too, or somebody else's: give --admin-socket PATH in a folder of your own", .0.display())]
@@ -33,14 +33,14 @@ pub(crate) enum SocketError {
 
 /// A socket that serves its owner and root. Its file goes with it.
 #[derive(Debug)]
-pub(crate) struct OwnersSocket {
+pub struct OwnersSocket {
     listener: UnixListener,
     path: PathBuf,
     owner: u32,
 }
 
 /// Where the socket is by default: the same for a scheduler and for `berth plugin` of one user.
-pub(crate) fn default_path() -> PathBuf {
+pub fn default_path() -> PathBuf {
     let runtime = std::env::var_os("XDG_RUNTIME_DIR").filter(|dir| !dir.is_empty()).map(PathBuf::from);
     let folder = match (runtime, own_uid()) {
         (Some(runtime), _) => runtime.join("berth"),
@@ -60,7 +60,7 @@ impl OwnersSocket {
     ///
     /// # Errors
     /// Somebody else listens there, others could put a socket in its place, or the file system refuses.
-    pub(crate) fn bind(path: &Path) -> Result<Self, SocketError> {
+    pub fn bind(path: &Path) -> Result<Self, SocketError> {
         let unusable = |source| SocketError::Unusable { path: path.to_owned(), source };
         if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
             fs::DirBuilder::new().recursive(true).mode(FOLDER_MODE).create(folder).map_err(unusable)?;
@@ -84,7 +84,8 @@ impl OwnersSocket {
         Ok(Self { listener, path: path.to_owned(), owner })
     }
 
-    pub(crate) fn path(&self) -> &Path {
+    /// Where it is.
+    pub fn path(&self) -> &Path {
         &self.path
     }
 
