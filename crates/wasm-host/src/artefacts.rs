@@ -6,6 +6,8 @@
 //! or one that came from elsewhere, is compiled again instead of loaded. The key is made with the directory and stays
 //! there. The directory takes no more than a given size: what was used longest ago goes first.
 
+mod refusals;
+
 use std::{
     fs,
     hash::{DefaultHasher, Hash, Hasher},
@@ -21,6 +23,7 @@ use hmac::{Hmac, KeyInit as _, Mac as _};
 use sha2::Sha256;
 use wasmtime::component::Component;
 
+pub(crate) use self::refusals::RefusalLimits;
 use crate::binary::Binary;
 
 const MAC_BYTES: usize = 32;
@@ -31,7 +34,13 @@ const KEY_BYTES: usize = 64;
 /// Holds the key of the MACs.
 const KEY_FILE: &str = "key";
 
+/// Where a key that is of no use is kept.
+const UNUSABLE_KEY_FILE: &str = "key.unusable";
+
 const EXTENSION: &str = "compiled";
+
+/// What the MACs of artefacts begin with: nothing.
+const PURPOSE: &[u8] = b"";
 
 /// What all artefacts together may take. All built-ins take some 60 MB, a plugin in Python or JavaScript as much.
 const MAX_BYTES: u64 = 2 << 30;
@@ -89,7 +98,7 @@ impl Artefacts {
 
     /// The compiled component of the bytes with this digest, if it was stored by the same compiler and is intact.
     pub(crate) fn load(&self, engine: &wasmtime::Engine, digest: Digest) -> Option<Component> {
-        let path = self.path(digest);
+        let path = self.path(digest, EXTENSION);
         let mut options = fs::OpenOptions::new();
         let mut file = options.read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(&path).ok()?;
         let metadata = file.metadata().ok()?;
@@ -99,7 +108,7 @@ impl Artefacts {
         let mut content = Vec::with_capacity(usize::try_from(metadata.len()).ok()?);
         file.read_to_end(&mut content).ok()?;
         let (mac, artefact) = content.split_first_chunk::<MAC_BYTES>()?;
-        if self.mac(digest, artefact).verify(mac.into()).is_err() {
+        if self.mac(PURPOSE, digest, artefact).verify(mac.into()).is_err() {
             tracing::warn!(file = %path.display(), "a compiled plugin is damaged; compiling it again");
             return None;
         }
@@ -114,36 +123,53 @@ impl Artefacts {
 
     /// Keeps a compiled component; a failure costs only the next start some time.
     pub(crate) fn store(&self, binary: &Binary, artefact: &[u8]) {
-        if let Err(error) = self.write(binary, artefact).and_then(|()| prune(&self.dir, MAX_BYTES)) {
+        if let Err(error) = self.write(binary, artefact).and_then(|()| self.prune()) {
             tracing::warn!(plugin = binary.name(), "the compiled plugin cannot be kept: {error}");
         }
     }
 
     fn write(&self, binary: &Binary, artefact: &[u8]) -> io::Result<()> {
-        let path = self.path(binary.digest());
+        let path = self.path(binary.digest(), EXTENSION);
         let unfinished = path.with_extension(format!("{}.tmp", process::id()));
         let mut file = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&unfinished)?;
-        file.write_all(&self.mac(binary.digest(), artefact).finalize().into_bytes())?;
+        file.write_all(&self.mac(PURPOSE, binary.digest(), artefact).finalize().into_bytes())?;
         file.write_all(artefact)?;
         fs::rename(unfinished, path)
     }
 
-    fn mac(&self, digest: Digest, artefact: &[u8]) -> Hmac<Sha256> {
+    fn prune(&self) -> io::Result<()> {
+        prune(&self.dir, MAX_BYTES, refusals::MAX)
+    }
+
+    fn mac(&self, purpose: &[u8], digest: Digest, content: &[u8]) -> Hmac<Sha256> {
         let mut mac = Hmac::new((&self.key).into());
+        mac.update(purpose);
         mac.update(digest.to_string().as_bytes());
         mac.update(&self.compiler.to_le_bytes());
-        mac.update(artefact);
+        mac.update(content);
         mac
     }
 
-    fn path(&self, digest: Digest) -> PathBuf {
-        self.dir.join(format!("{digest}-{:016x}.{EXTENSION}", self.compiler))
+    fn path(&self, digest: Digest, extension: &str) -> PathBuf {
+        self.dir.join(format!("{digest}-{:016x}.{extension}", self.compiler))
     }
 }
 
-/// The directory's key, which is made if there is none yet.
+/// The directory's key, which is made if there is none yet, or none that can be used: what was kept with that one is compiled
+/// again.
 fn key(dir: &Path) -> io::Result<[u8; KEY_BYTES]> {
     let path = dir.join(KEY_FILE);
+    match read_key(&path) {
+        Ok(key) => return Ok(key),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => {
+            tracing::warn!(
+                file = %path.display(),
+                "the key of the compiled plugins cannot be used; plugins are compiled again, with a new key: {error}"
+            );
+            fs::rename(&path, dir.join(UNUSABLE_KEY_FILE))?;
+        }
+    }
     let mut key = [0; KEY_BYTES];
     getrandom::fill(&mut key).map_err(io::Error::other)?;
     // In one step and only where there is none: of two processes that start at once, both have to end up with one key.
@@ -154,14 +180,23 @@ fn key(dir: &Path) -> io::Result<[u8; KEY_BYTES]> {
         Ok(()) | Err(_) => {}
     }
     fs::remove_file(unfinished)?;
-    let found = fs::read(&path)?;
-    found.try_into().map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "holds no key; delete the file"))
+    read_key(&path)
 }
 
-/// Deletes artefacts, those used longest ago first, until all together take no more than `max_bytes`, and files that a
-/// process left unfinished.
-fn prune(dir: &Path, max_bytes: u64) -> io::Result<()> {
-    let mut artefacts = Vec::new();
+/// A key that a power cut left behind may be all zeros.
+fn read_key(path: &Path) -> io::Result<[u8; KEY_BYTES]> {
+    // A pipe would wait for somebody to write into it.
+    let file = fs::OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
+    let mut found = Vec::new();
+    file.take(KEY_BYTES as u64 + 1).read_to_end(&mut found)?;
+    let key = found.try_into().ok().filter(|key| *key != [0; KEY_BYTES]);
+    key.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "it holds no key"))
+}
+
+/// Deletes artefacts, those used longest ago first, until all together take no more than `max_bytes`, refusals beyond
+/// `max_refusals`, and files that a process left unfinished.
+fn prune(dir: &Path, max_bytes: u64, max_refusals: usize) -> io::Result<()> {
+    let (mut artefacts, mut refusals) = (Vec::new(), Vec::new());
     for entry in fs::read_dir(dir)? {
         let path = entry?.path();
         // Another process may be pruning as well.
@@ -169,6 +204,7 @@ fn prune(dir: &Path, max_bytes: u64) -> io::Result<()> {
         let used = metadata.modified()?;
         match path.extension().and_then(|extension| extension.to_str()) {
             Some(EXTENSION) => artefacts.push((used, metadata.len(), path)),
+            Some(refusals::EXTENSION) => refusals.push((used, path)),
             Some("tmp" | "probe") if used.elapsed().is_ok_and(|age| age > UNFINISHED) => {
                 let _ = fs::remove_file(path);
             }
@@ -182,6 +218,10 @@ fn prune(dir: &Path, max_bytes: u64) -> io::Result<()> {
         if total > max_bytes {
             let _ = fs::remove_file(path);
         }
+    }
+    refusals.sort_unstable_by(|left, right| right.cmp(left));
+    for (_, path) in refusals.into_iter().skip(max_refusals) {
+        let _ = fs::remove_file(path);
     }
     Ok(())
 }
@@ -206,6 +246,7 @@ fn make_private(dir: &Path) -> io::Result<Option<u32>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::compiler_process::CompileLimits;
 
     #[test]
     fn what_was_used_longest_ago_goes_first() {
@@ -222,11 +263,13 @@ mod tests {
         file(KEY_FILE, 10_000);
         file("being-written.tmp", 5);
         file("left-behind.tmp", 10_000);
-        prune(dir.path(), 20).expect("a folder");
+        file("old.refused", 30);
+        file("new.refused", 10);
+        prune(dir.path(), 20, 1).expect("a folder");
         let left = fs::read_dir(dir.path()).expect("a folder").map(|entry| entry.expect("an entry").file_name());
         let mut left: Vec<_> = left.map(|name| name.into_string().expect("text")).collect();
         left.sort_unstable();
-        assert_eq!(left, ["being-written.tmp", "key", "middle.compiled", "new.compiled"]);
+        assert_eq!(left, ["being-written.tmp", "key", "middle.compiled", "new.compiled", "new.refused"]);
     }
 
     #[test]
@@ -236,5 +279,58 @@ mod tests {
         assert_eq!(key(dir.path()).expect("a key"), first);
         assert_eq!(fs::metadata(dir.path().join(KEY_FILE)).expect("a file").permissions().mode() & 0o777, 0o600);
         assert_ne!(key(tempfile::tempdir().expect("a folder").path()).expect("a key"), first);
+    }
+
+    #[test]
+    fn a_key_that_is_no_key_is_replaced_and_kept_aside() {
+        let (empty, short, zeros) = (Vec::new(), vec![1; KEY_BYTES - 1], vec![0; KEY_BYTES]);
+        for bad in [empty, short, zeros, vec![1; KEY_BYTES + 1]] {
+            let dir = tempfile::tempdir().expect("a folder");
+            fs::write(dir.path().join(KEY_FILE), &bad).expect("a file");
+            let made = key(dir.path()).expect("a new key");
+            assert_eq!(key(dir.path()).expect("a key"), made, "it stays");
+            assert_eq!(fs::read(dir.path().join(UNUSABLE_KEY_FILE)).expect("kept"), bad);
+        }
+        let dir = tempfile::tempdir().expect("a folder");
+        fs::create_dir(dir.path().join(KEY_FILE)).expect("a folder");
+        key(dir.path()).expect("a new key in the place of a folder");
+    }
+
+    fn refused(memory_bytes: u64) -> RefusalLimits {
+        let compile = CompileLimits { cpu_time: Duration::from_secs(7), memory_bytes };
+        RefusalLimits { compile, lifecycle_timeout: Duration::from_secs(1) }
+    }
+
+    fn artefacts(dir: &Path) -> Artefacts {
+        let engine = wasmtime::Engine::new(&crate::settings::config()).expect("this machine");
+        Artefacts::open(dir.to_owned(), &engine).expect("a folder of one's own")
+    }
+
+    #[test]
+    fn a_refusal_holds_within_the_same_limits_until_it_is_forgotten() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let digest = Digest::new([7; 32]);
+        artefacts(dir.path()).remember_refusal(digest, refused(1), "takes long\nand says so");
+        let again = artefacts(dir.path());
+        assert_eq!(again.refusal(digest, refused(1)).as_deref(), Some("takes long\nand says so"));
+        assert_eq!(again.refusal(digest, refused(2)), None);
+        assert_eq!(again.refusal(Digest::new([8; 32]), refused(1)), None);
+        again.forget_refusal(digest);
+        assert_eq!(again.refusal(digest, refused(1)), None);
+    }
+
+    #[test]
+    fn a_refusal_that_somebody_changed_or_renamed_is_none() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let (one, other) = (Digest::new([7; 32]), Digest::new([8; 32]));
+        let artefacts = artefacts(dir.path());
+        artefacts.remember_refusal(one, refused(1), "takes long");
+        let file = artefacts.path(one, refusals::EXTENSION);
+        fs::copy(&file, artefacts.path(other, refusals::EXTENSION)).expect("a copy");
+        assert_eq!(artefacts.refusal(other, refused(1)), None);
+        let mut content = fs::read(&file).expect("a file");
+        content.extend_from_slice(b" indeed");
+        fs::write(&file, content).expect("a file");
+        assert_eq!(artefacts.refusal(one, refused(1)), None);
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use berth_model::Digest;
 use sha2::{Digest as _, Sha256};
 
-use crate::compiler_process::CompileError;
+use crate::{compiler_process::CompileError, fault::FaultKind};
 
 /// A plugin's bytes under the name by which they came: the file's name without `.wasm`, or a built-in's.
 #[derive(Clone)]
@@ -79,6 +79,8 @@ pub enum LoadError {
     Read(#[source] std::io::Error),
     #[error("is no regular file")]
     NotAFile,
+    #[error("is a folder, not a file")]
+    Folder,
     #[error("has a name that no plugin can have")]
     FileName,
     #[error("has {size} bytes, more than the {limit} that a plugin may have")]
@@ -103,8 +105,39 @@ pub enum LoadError {
     Missing { interface: &'static str, because: &'static str },
     #[error("exports {interface}@0.1.0 with functions other than the contract's: {reason}")]
     Signature { interface: &'static str, reason: String },
-    #[error("{0}")]
-    Faulty(String),
+    #[error("{reason}")]
+    Faulty { kind: FaultKind, reason: String },
     #[error("calls itself {manifest:?} in its manifest; the file's name and the manifest's must be equal")]
     Name { manifest: String },
+    /// As an earlier load found, be it before a restart.
+    #[error(
+        "{0}; an earlier load found that, and another is not tried until the limits change or the plugin is reloaded"
+    )]
+    Remembered(String),
+}
+
+impl LoadError {
+    /// Whether the same bytes would end so again, after as much work: then it is remembered.
+    pub(crate) fn is_worth_remembering(&self) -> bool {
+        match self {
+            Self::Compile(error) => error.is_of_the_bytes(),
+            Self::Faulty { kind, .. } => *kind == FaultKind::Timeout,
+            Self::Read(_)
+            | Self::NotAFile
+            | Self::Folder
+            | Self::FileName
+            | Self::TooLarge { .. }
+            | Self::Denied(_)
+            | Self::NotAdmitted(_)
+            | Self::NotWasm
+            | Self::CoreModule
+            | Self::Invalid(_)
+            | Self::Import { .. }
+            | Self::OtherWorld { .. }
+            | Self::Missing { .. }
+            | Self::Signature { .. }
+            | Self::Name { .. }
+            | Self::Remembered(_) => false,
+        }
+    }
 }

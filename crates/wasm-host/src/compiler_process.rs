@@ -46,6 +46,20 @@ pub struct CompileLimits {
 }
 
 impl CompileLimits {
+    /// As they hold on this machine, or in this container.
+    pub(crate) fn here(self) -> Self {
+        let limits = self.within(available_memory(Path::new("/")));
+        if limits != self {
+            tracing::debug!(
+                "a plugin is compiled within {} bytes of memory, half of what the container or the machine has; \
+                 files.compileMemory is {}",
+                limits.memory_bytes,
+                self.memory_bytes
+            );
+        }
+        limits
+    }
+
     /// The limits on a machine, or in a container, with so many bytes of memory.
     fn within(self, available: Option<u64>) -> Self {
         let part = available.map_or(u64::MAX, |bytes| bytes / MEMORY_PARTS);
@@ -91,20 +105,12 @@ pub enum CompileError {
 }
 
 impl CompilerProcess {
-    /// Compiles the bytes of a component; the answer is what `Engine::precompile_component` gives.
+    /// Compiles the bytes of a component; the answer is what `Engine::precompile_component` gives. The limits are those that
+    /// hold [here](CompileLimits::here), or less.
     ///
     /// # Errors
     /// They are no valid component, or compiling them takes more than the limits allow.
     pub(crate) fn compile(&self, component: &[u8], limits: CompileLimits) -> Result<Vec<u8>, CompileError> {
-        let configured = limits.memory_bytes;
-        let limits = limits.within(available_memory(Path::new("/")));
-        if limits.memory_bytes < configured {
-            let bytes = limits.memory_bytes;
-            tracing::debug!(
-                "a plugin is compiled within {bytes} bytes of memory, half of what the container or the machine has; \
-                 files.compileMemory is {configured}"
-            );
-        }
         let mut child = self.start(limits).map_err(CompileError::Process)?;
         let ended = converse(&mut child, component, limits);
         // Whatever happened, no process is left behind.
@@ -136,6 +142,27 @@ impl CompilerProcess {
 }
 
 impl CompileError {
+    /// Whether the same bytes would end so again within the same limits, whatever else happens on the machine.
+    pub(crate) fn is_of_the_bytes(&self) -> bool {
+        match self {
+            Self::Invalid(_) | Self::ProcessorTime(_) | Self::Memory(_) | Self::ArtefactTooLarge { .. } => true,
+            Self::Clock(_) | Self::Killed | Self::Crashed { .. } | Self::ExitCode { .. } | Self::Process(_) => false,
+        }
+    }
+
+    /// Whether the compiler may end otherwise within larger limits.
+    pub(crate) fn is_of_the_limits(&self) -> bool {
+        match self {
+            Self::Invalid(_) | Self::ArtefactTooLarge { .. } | Self::Process(_) => false,
+            Self::ProcessorTime(_)
+            | Self::Memory(_)
+            | Self::Clock(_)
+            | Self::Killed
+            | Self::Crashed { .. }
+            | Self::ExitCode { .. } => true,
+        }
+    }
+
     /// What the end of a process that gave no artefact says.
     fn of_end(limits: CompileLimits, status: ExitStatus, message: String) -> Self {
         match status.signal() {

@@ -6,17 +6,19 @@
 //! directory, is not. Bytes with the digest of the version before are no event, unless what lies beside the file changed:
 //! a [`Gate`] may want to see signatures before a file is compiled.
 //!
-//! Reading and compiling happen on the watch's own thread, no more often than `load_rate` allows.
+//! The watch's own thread looks at the directory. Files are read and compiled by others, several at a time, each file no more
+//! often than `load_rate` allows: with little effort at first (`attempts`), so that no file waits for one that compiles slowly.
 
+mod attempts;
+mod file_load;
+mod files;
 mod gate;
 mod load_rate;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fs,
-    hash::{DefaultHasher, Hash as _, Hasher as _},
-    io::{self, Read as _},
-    os::unix::fs::{MetadataExt, OpenOptionsExt as _},
+    io,
+    ops::ControlFlow,
     path::{Path, PathBuf},
     sync::{
         Arc, Mutex, PoisonError, Weak,
@@ -29,8 +31,13 @@ use berth_model::Digest;
 use notify::Watcher as _;
 
 pub use self::gate::{Approval, Candidate, Gate};
-use self::{gate::Companions, load_rate::LoadRates};
-use crate::{Binary, ComponentFactory, Engine, LoadError, convert::on_one_line};
+use self::{
+    attempts::Attempts,
+    file_load::{Content, FileLoad, Found, Loader, Spent},
+    files::{Fingerprint, identity, list},
+    load_rate::LoadRates,
+};
+use crate::{ComponentFactory, Engine, LoadEffort, LoadError, convert::on_one_line};
 
 /// How long a file must stay the same: longer than any pause of a program that writes it.
 const SETTLE: Duration = Duration::from_millis(250);
@@ -38,16 +45,40 @@ const SETTLE: Duration = Duration::from_millis(250);
 /// How often it is looked whether the directory is still the one that is watched.
 const RECHECK: Duration = Duration::from_secs(2);
 
+/// Files that are larger, in bytes, are read one at a time: they are in memory as a whole.
+const LARGE: u64 = 8 << 20;
+
 /// A directory of plugins, and what was last seen in it.
 #[derive(Debug)]
 pub struct PluginsDirectory {
-    engine: Engine,
-    gate: Option<Arc<dyn Gate>>,
-    dir: PathBuf,
+    loader: Loader,
     known: BTreeMap<String, Known>,
     /// What the last pass saw of files that differ from what is known; `None` is a file that is gone.
     unsettled: BTreeMap<String, Option<Fingerprint>>,
+    /// What is being loaded, as it looked then.
+    loading: BTreeMap<String, Loading>,
     rates: LoadRates,
+}
+
+/// Hears of changes, on the thread that found out about them.
+type Sink = Arc<Mutex<dyn FnMut(DirectoryEvent) + Send>>;
+
+/// The threads that load files, and what they have loaded since the last pass.
+struct Loads {
+    attempts: Attempts,
+    sink: Sink,
+    loaded: Arc<Mutex<BTreeMap<String, Content>>>,
+    /// Has the directory looked at. Gone once the watch is dropped.
+    wake: Weak<SyncSender<()>>,
+}
+
+#[derive(Debug)]
+struct Loading {
+    fingerprint: Fingerprint,
+    began: Instant,
+    spent: Spent,
+    /// Whether it is to be loaded once more.
+    again: bool,
 }
 
 /// Something changed in the directory.
@@ -85,7 +116,7 @@ pub enum DirectoryError {
 /// Watches until it is dropped.
 #[derive(Debug)]
 pub struct DirectoryWatch {
-    wake: SyncSender<()>,
+    wake: Arc<SyncSender<()>>,
     forgotten: Arc<Mutex<BTreeSet<String>>>,
     /// With its end ends the thread, which holds it weakly.
     _watcher: Arc<Mutex<notify::RecommendedWatcher>>,
@@ -108,33 +139,23 @@ struct Known {
     content: Option<Content>,
 }
 
-/// Tells whether there is anything to do about a file.
-type Content = (Option<Digest>, Companions);
-
-/// Tells without reading whether a file may have changed.
-#[derive(Clone, Copy, Debug, Hash, PartialEq, Eq)]
-struct Fingerprint {
-    device: u64,
-    inode: u64,
-    size: u64,
-    modified: (i64, i64),
-    /// When the inode changed: it tells a file that became readable, or took a deleted file's place.
-    changed: (i64, i64),
-    /// The same of what lies beside the file, in one number.
-    companions: u64,
+impl Known {
+    /// A file that is to be loaded whatever is known of it.
+    const FORGOTTEN: Self = Self { fingerprint: None, content: None };
 }
 
 impl PluginsDirectory {
     #[must_use]
     pub fn new(engine: Engine, dir: impl Into<PathBuf>) -> Self {
-        let (known, unsettled, rates) = (BTreeMap::new(), BTreeMap::new(), LoadRates::default());
-        Self { engine, gate: None, dir: dir.into(), known, unsettled, rates }
+        let loader = Loader { engine, gate: None, dir: dir.into() };
+        let (known, unsettled, loading) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        Self { loader, known, unsettled, loading, rates: LoadRates::default() }
     }
 
     /// Has this gate decide which files are compiled.
     #[must_use]
     pub fn with_gate(self, gate: Arc<dyn Gate>) -> Self {
-        Self { gate: Some(gate), ..self }
+        Self { loader: Loader { gate: Some(gate), ..self.loader }, ..self }
     }
 
     /// The names of all that lies in the directory, which [`Self::watch`] loads without waiting for the files to settle.
@@ -142,35 +163,41 @@ impl PluginsDirectory {
     /// # Errors
     /// The directory cannot be listed.
     pub fn expect(&mut self) -> io::Result<Vec<String>> {
-        let files = list(&self.dir, self.companions())?;
+        let files = list(&self.loader.dir, self.loader.companions())?;
         let names = files.keys().map(|name| on_one_line(name.clone())).collect();
         self.unsettled = files.into_iter().map(|(name, file)| (name, Some(file))).collect();
         Ok(names)
     }
 
-    /// Loads all that lies in the directory, by name. For those who can wait.
+    /// Loads all that lies in the directory; what was found, by name. For those who can wait.
     ///
     /// # Errors
-    /// The directory cannot be listed.
+    /// The directory cannot be listed, or there are no threads to load files.
     pub fn scan(&mut self) -> io::Result<Vec<DirectoryEvent>> {
-        let mut found = Vec::new();
-        for (name, fingerprint) in list(&self.dir, self.companions())? {
-            if let Some(change) = self.load(&name, fingerprint) {
-                found.push(DirectoryEvent { name: on_one_line(name), change });
-            }
+        let found = Arc::new(Mutex::new(Vec::new()));
+        let collected = Arc::clone(&found);
+        let collect = move |event| collected.lock().unwrap_or_else(PoisonError::into_inner).push(event);
+        let loads = Loads::start(Arc::new(Mutex::new(collect)), Weak::new())?;
+        for (name, fingerprint) in list(&self.loader.dir, self.loader.companions())? {
+            self.load(name, fingerprint, Instant::now(), &loads);
         }
+        loads.attempts.wait_for_all();
+        self.take_loaded(&loads);
+        let mut found = std::mem::take(&mut *found.lock().unwrap_or_else(PoisonError::into_inner));
+        found.sort_by(|one: &DirectoryEvent, other| one.name.cmp(&other.name));
         Ok(found)
     }
 
-    /// Watches on a thread of its own, which calls `sink` for every change since [`Self::scan`]. `sink` must not block
-    /// for long: changes wait for it.
+    /// Watches on threads of its own, which call `sink` for every change since [`Self::scan`], one at a time. `sink` must not
+    /// block for long: changes wait for it.
     ///
     /// # Errors
     /// The directory does not exist, or the system offers no more watches.
     pub fn watch(self, sink: impl FnMut(DirectoryEvent) + Send + 'static) -> Result<DirectoryWatch, DirectoryError> {
         // One wake-up in waiting is enough, as a pass looks at everything.
         let (wake, woken) = mpsc::sync_channel(1);
-        let watch_wake = wake.clone();
+        let wake = Arc::new(wake);
+        let watch_wake = Arc::clone(&wake);
         // Any event is a reason to look. What exactly happened is not asked: a file that is replaced and deleted at once
         // would cancel out.
         let on_event = move |result: notify::Result<notify::Event>| {
@@ -179,126 +206,155 @@ impl PluginsDirectory {
                 let _ = watch_wake.try_send(());
             }
         };
-        let watch = |source| DirectoryError::Watch { dir: self.dir.clone(), source };
+        let dir = self.loader.dir.clone();
+        let watch = |source| DirectoryError::Watch { dir: dir.clone(), source };
         let mut watcher = notify::recommended_watcher(on_event).map_err(watch)?;
-        let watched = identity(&self.dir);
-        watcher.watch(&self.dir, notify::RecursiveMode::NonRecursive).map_err(watch)?;
+        let watched = identity(&dir);
+        watcher.watch(&dir, notify::RecursiveMode::NonRecursive).map_err(watch)?;
         let watcher = Arc::new(Mutex::new(watcher));
         let post = Post { woken, watcher: Arc::downgrade(&watcher), watched };
         let forgotten = Arc::default();
         let to_forget = Arc::clone(&forgotten);
-        berth_threads::spawn_background("plugins-directory", move || self.run(post, &to_forget, sink))
+        let loads = Loads::start(Arc::new(Mutex::new(sink)), Arc::downgrade(&wake)).map_err(DirectoryError::Thread)?;
+        berth_threads::spawn_background("plugins-directory", move || self.run(post, &to_forget, &loads))
             .map_err(DirectoryError::Thread)?;
         Ok(DirectoryWatch { wake, forgotten, _watcher: watcher })
     }
 
-    fn run(mut self, mut post: Post, to_forget: &Mutex<BTreeSet<String>>, mut sink: impl FnMut(DirectoryEvent)) {
+    fn run(mut self, mut post: Post, to_forget: &Mutex<BTreeSet<String>>, loads: &Loads) {
         loop {
             for name in std::mem::take(&mut *to_forget.lock().unwrap_or_else(PoisonError::into_inner)) {
-                if let Some(known) = self.known.get_mut(&name) {
-                    *known = Known { fingerprint: None, content: None };
-                }
+                self.forget(&name);
             }
-            self.pass(Instant::now(), &mut sink);
+            self.pass(Instant::now(), loads);
             let is_settled = self.unsettled.is_empty();
-            let goes_on = if is_settled { post.wait(&self.dir) } else { wait_out(&post.woken, SETTLE) };
+            let goes_on = if is_settled { post.wait(&self.loader.dir) } else { wait_out(&post.woken, SETTLE) };
             if !goes_on {
                 return;
             }
         }
     }
 
-    fn pass(&mut self, now: Instant, sink: &mut impl FnMut(DirectoryEvent)) {
-        let files = match list(&self.dir, self.companions()) {
+    /// Has a file loaded again that is known, or will be.
+    fn forget(&mut self, name: &str) {
+        if let Some(loading) = self.loading.get_mut(name) {
+            loading.again = true;
+        }
+        if let Some(known) = self.known.get_mut(name) {
+            *known = Known::FORGOTTEN;
+        }
+    }
+
+    fn pass(&mut self, now: Instant, loads: &Loads) {
+        self.take_loaded(loads);
+        let files = match list(&self.loader.dir, self.loader.companions()) {
             Ok(files) => files,
             Err(error) => {
-                tracing::warn!(dir = %self.dir.display(), "the plugins directory cannot be listed: {error}");
+                tracing::warn!(dir = %self.loader.dir.display(), "the plugins directory cannot be listed: {error}");
                 return;
             }
         };
-        let names: BTreeSet<String> =
-            self.known.keys().chain(files.keys()).chain(self.unsettled.keys()).cloned().collect();
+        let seen = files.keys().chain(self.known.keys()).chain(self.unsettled.keys()).chain(self.loading.keys());
+        let names: BTreeSet<String> = seen.cloned().collect();
         for name in names {
             let file = files.get(&name).copied();
-            if let Some(change) = self.look_at(&name, file, now) {
-                sink(DirectoryEvent { name: on_one_line(name), change });
-            }
+            self.look_at(name, file, now, loads);
         }
     }
 
-    /// What to tell about a file that now looks like `file`.
-    fn look_at(&mut self, name: &str, file: Option<Fingerprint>, now: Instant) -> Option<DirectoryChange> {
-        let before = self.unsettled.remove(name);
-        let is_known = match (file, self.known.get(name)) {
-            (Some(_), Some(known)) => known.fingerprint == file,
-            (file, known) => file.is_none() && known.is_none(),
+    /// Takes note of what has been loaded.
+    fn take_loaded(&mut self, loads: &Loads) {
+        for (name, content) in loads.take() {
+            let Some(Loading { fingerprint, began, spent, again }) = self.loading.remove(&name) else { continue };
+            self.rates.loaded(&name, began, spent.total());
+            let fingerprint = Some(fingerprint);
+            let known = if again { Known::FORGOTTEN } else { Known { fingerprint, content: Some(content) } };
+            self.known.insert(name, known);
+        }
+    }
+
+    /// Does what is to be done about a file that now looks like `file`.
+    fn look_at(&mut self, name: String, file: Option<Fingerprint>, now: Instant, loads: &Loads) {
+        let before = self.unsettled.remove(&name);
+        let is_known = match (file, self.loading.get(&name), self.known.get(&name)) {
+            (file, Some(loading), _) => Some(loading.fingerprint) == file && !loading.again,
+            (Some(_), None, Some(known)) => known.fingerprint == file,
+            (file, None, known) => file.is_none() && known.is_none(),
         };
         if is_known {
-            return None;
+            return;
         }
-        let must_wait = file.is_some() && !self.rates.may_load(name, now);
-        if before != Some(file) || must_wait {
-            self.unsettled.insert(name.to_owned(), file);
-            return None;
+        let must_wait = file.is_some() && !self.rates.may_load(&name, now);
+        // While a thread works at the file as it was, the file waits.
+        if before != Some(file) || must_wait || !loads.attempts.withdraw(&name) || loads.has_loaded(&name) {
+            self.unsettled.insert(name, file);
+            return;
         }
-        let Some(fingerprint) = file else {
-            self.known.remove(name);
-            return Some(DirectoryChange::Removed);
+        if let Some(Loading { began, spent, again, .. }) = self.loading.remove(&name) {
+            self.rates.loaded(&name, began, spent.total());
+            if again {
+                self.known.insert(name.clone(), Known::FORGOTTEN);
+            }
+        }
+        if let Some(fingerprint) = file {
+            self.load(name, fingerprint, now, loads);
+        } else {
+            self.known.remove(&name);
+            loads.tell(DirectoryEvent { name: on_one_line(name), change: DirectoryChange::Removed });
+        }
+    }
+
+    /// Has a file loaded.
+    fn load(&mut self, name: String, fingerprint: Fingerprint, now: Instant, loads: &Loads) {
+        let known = self.known.get(&name);
+        let is_ordered = known.is_some_and(|known| known.content.is_none());
+        let known = known.and_then(|known| known.content.clone());
+        let load = FileLoad::new(self.loader.clone(), name.clone(), known, is_ordered);
+        self.loading.insert(name, Loading { fingerprint, began: now, spent: load.spent(), again: false });
+        loads.start_load(load, fingerprint.size());
+    }
+}
+
+impl Loads {
+    fn start(sink: Sink, wake: Weak<SyncSender<()>>) -> io::Result<Self> {
+        let attempts = Attempts::start(LoadEffort::small_at_a_time())?;
+        Ok(Self { attempts, sink, loaded: Arc::default(), wake })
+    }
+
+    fn start_load(&self, mut load: FileLoad, size: u64) {
+        let (sink, loaded, wake) = (Arc::clone(&self.sink), Arc::clone(&self.loaded), Weak::clone(&self.wake));
+        let name = load.name().to_owned();
+        let work = move |effort| {
+            let Some(Found { change, content }) = load.attempt(effort) else { return ControlFlow::Continue(()) };
+            if let Some(change) = change {
+                let name = on_one_line(load.name().to_owned());
+                tell(&sink, DirectoryEvent { name, change });
+            }
+            loaded.lock().unwrap_or_else(PoisonError::into_inner).insert(load.name().to_owned(), content);
+            if let Some(wake) = wake.upgrade() {
+                let _ = wake.try_send(());
+            }
+            ControlFlow::Break(())
         };
-        let start = Instant::now();
-        let change = self.load(name, fingerprint);
-        self.rates.loaded(name, now, start.elapsed());
-        change
+        self.attempts.add(name, size > LARGE, Box::new(work));
     }
 
-    /// The plugin in a file, unless its bytes, and what lies beside it, are those that were there before.
-    fn load(&mut self, name: &str, fingerprint: Fingerprint) -> Option<DirectoryChange> {
-        let binary = self.read(name);
-        let digest = binary.as_ref().ok().map(Binary::digest);
-        let companions = Companions::read(&self.dir, name, self.companions());
-        let content = Some((digest, companions.clone()));
-        let known = Known { fingerprint: Some(fingerprint), content: content.clone() };
-        let old = self.known.insert(name.to_owned(), known);
-        let binary = match binary {
-            Ok(binary) => binary,
-            Err(error) => return Some(DirectoryChange::Refused { digest, error }),
-        };
-        if old.is_some_and(|old| old.content == content) {
-            return None;
-        }
-        Some(match self.admit_and_compile(&binary, &companions) {
-            Ok((factory, approval)) => DirectoryChange::Loaded { factory: Arc::new(factory), approval },
-            Err(error) => DirectoryChange::Refused { digest, error },
-        })
+    fn tell(&self, event: DirectoryEvent) {
+        tell(&self.sink, event);
     }
 
-    fn admit_and_compile(
-        &self,
-        binary: &Binary,
-        companions: &Companions,
-    ) -> Result<(ComponentFactory, Approval), LoadError> {
-        if self.engine.shared().is_denied(binary.digest()) {
-            return Err(LoadError::Denied(binary.digest()));
-        }
-        let approval = match &self.gate {
-            None => Approval::default(),
-            Some(gate) => gate.admit(Candidate { binary, companions: companions.as_slice() })?,
-        };
-        Ok((self.engine.load(binary)?, approval))
+    fn take(&self) -> BTreeMap<String, Content> {
+        std::mem::take(&mut *self.loaded.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn companions(&self) -> &'static [&'static str] {
-        self.gate.as_ref().map_or(&[], |gate| gate.companions())
+    /// Whether the file has been loaded since the last [`Self::take`].
+    fn has_loaded(&self, name: &str) -> bool {
+        self.loaded.lock().unwrap_or_else(PoisonError::into_inner).contains_key(name)
     }
+}
 
-    fn read(&self, name: &str) -> Result<Binary, LoadError> {
-        // It would go on to logs, metrics and lists.
-        if name.contains(char::is_control) {
-            return Err(LoadError::FileName);
-        }
-        let path = self.dir.join(format!("{name}.wasm"));
-        Ok(Binary::new(name, read_bounded(&path, self.engine.shared().file_limits().max_bytes)?))
-    }
+fn tell(sink: &Sink, event: DirectoryEvent) {
+    sink.lock().unwrap_or_else(PoisonError::into_inner)(event);
 }
 
 /// What wakes the thread that looks at the directory.
@@ -333,75 +389,6 @@ impl Post {
     }
 }
 
-/// Device and inode of the directory of this name.
-fn identity(dir: &Path) -> Option<(u64, u64)> {
-    fs::metadata(dir).ok().map(|metadata| (metadata.dev(), metadata.ino()))
-}
-
-/// The plugin files, by name without `.wasm`. Hidden files are none, links are what they lead to.
-fn list(dir: &Path, companions: &[&str]) -> io::Result<BTreeMap<String, Fingerprint>> {
-    let mut files = BTreeMap::new();
-    for entry in fs::read_dir(dir)? {
-        let path = entry?.path();
-        let Some(name) = path.file_name().and_then(|name| name.to_str()).and_then(|name| name.strip_suffix(".wasm"))
-        else {
-            continue;
-        };
-        // A file that vanished since, or a link to nowhere, is as good as absent.
-        let Ok(metadata) = fs::metadata(&path) else { continue };
-        if metadata.is_file() && !name.is_empty() && !name.starts_with('.') {
-            let mut fingerprint = Fingerprint::of(&metadata);
-            fingerprint.companions = fingerprint_of_companions(dir, name, companions);
-            files.insert(name.to_owned(), fingerprint);
-        }
-    }
-    Ok(files)
-}
-
-/// Tells without reading whether what lies beside a file may have changed.
-fn fingerprint_of_companions(dir: &Path, name: &str, companions: &[&str]) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    for companion in companions {
-        let metadata = fs::metadata(dir.join(format!("{name}.wasm.{companion}"))).ok();
-        metadata.as_ref().map(Fingerprint::of).hash(&mut hasher);
-    }
-    hasher.finish()
-}
-
-impl Fingerprint {
-    fn of(metadata: &fs::Metadata) -> Self {
-        Self {
-            device: metadata.dev(),
-            inode: metadata.ino(),
-            size: metadata.len(),
-            modified: (metadata.mtime(), metadata.mtime_nsec()),
-            changed: (metadata.ctime(), metadata.ctime_nsec()),
-            companions: 0,
-        }
-    }
-}
-
-/// The bytes of a regular file that is no larger than `limit`. What is opened is what is looked at: between the listing
-/// of the directory and here, a pipe or a device may have taken the file's place.
-fn read_bounded(path: &Path, limit: u64) -> Result<Vec<u8>, LoadError> {
-    // Otherwise opening a pipe would wait for somebody to write into it.
-    let mut options = fs::OpenOptions::new();
-    let file = options.read(true).custom_flags(libc::O_NONBLOCK).open(path).map_err(LoadError::Read)?;
-    let metadata = file.metadata().map_err(LoadError::Read)?;
-    if !metadata.is_file() {
-        return Err(LoadError::NotAFile);
-    }
-    // A sparse file takes no space on disk, but all of its size in memory.
-    let too_large = |size| LoadError::TooLarge { size, limit };
-    if metadata.len() > limit {
-        return Err(too_large(metadata.len()));
-    }
-    let mut bytes = Vec::with_capacity(usize::try_from(metadata.len()).unwrap_or_default());
-    file.take(limit + 1).read_to_end(&mut bytes).map_err(LoadError::Read)?;
-    let size = bytes.len() as u64;
-    if size > limit { Err(too_large(size)) } else { Ok(bytes) }
-}
-
 /// Lets `duration` pass whatever happens; false once the watch is dropped.
 fn wait_out(woken: &Receiver<()>, duration: Duration) -> bool {
     let end = Instant::now() + duration;
@@ -415,118 +402,4 @@ fn wait_out(woken: &Receiver<()>, duration: Duration) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::process::Command;
-
-    use super::*;
-    use crate::EngineOptions;
-
-    fn directory(dir: &Path, options: EngineOptions) -> PluginsDirectory {
-        PluginsDirectory::new(Engine::new(options).expect("an engine"), dir)
-    }
-
-    /// What becomes of the one file in a directory.
-    fn refusal(directory: &mut PluginsDirectory) -> String {
-        let mut events = directory.scan().expect("a folder");
-        match (events.pop(), events.is_empty()) {
-            (Some(DirectoryEvent { change: DirectoryChange::Refused { error, .. }, .. }), true) => error.to_string(),
-            other => panic!("{other:?}"),
-        }
-    }
-
-    #[test]
-    fn a_file_that_is_too_large_is_not_read() {
-        let dir = tempfile::tempdir().expect("a folder");
-        let file = fs::File::create(dir.path().join("Sparse.wasm")).expect("a file");
-        file.set_len(6 << 30).expect("a sparse file");
-        let mut directory = directory(dir.path(), EngineOptions::default());
-        assert_eq!(refusal(&mut directory), "has 6442450944 bytes, more than the 134217728 that a plugin may have");
-    }
-
-    #[test]
-    fn a_file_that_is_rewritten_all_the_time_is_loaded_now_and_then_and_in_the_end() {
-        let dir = tempfile::tempdir().expect("a folder");
-        let file = dir.path().join("Mine.wasm");
-        let mut directory = directory(dir.path(), EngineOptions::default());
-        let (mut now, mut loaded) = (Instant::now(), Vec::new());
-        let mut sink = |DirectoryEvent { change, .. }| match change {
-            DirectoryChange::Refused { digest: Some(digest), .. } => loaded.push(digest),
-            other => panic!("{other:?}"),
-        };
-        let mut last = None;
-        for version in 0..200_u32 {
-            fs::write(&file, format!("version {version}")).expect("a file");
-            last = Some(Binary::new("Mine", format!("version {version}").into_bytes()).digest());
-            // The second pass sees what the first saw: the file has settled.
-            for _ in 0..2 {
-                now += Duration::from_millis(5);
-                directory.pass(now, &mut sink);
-            }
-        }
-        now += Duration::from_secs(1);
-        directory.pass(now, &mut sink);
-        assert_eq!(loaded.len(), 7, "2 s and a burst of 5");
-        assert_eq!(loaded.last().copied(), last);
-    }
-
-    #[test]
-    fn a_denied_file_is_refused_before_it_is_looked_into() {
-        let dir = tempfile::tempdir().expect("a folder");
-        fs::write(dir.path().join("Bad.wasm"), "of whatever kind").expect("a file");
-        let digest = Binary::new("Bad", *b"of whatever kind").digest();
-        let denied = [digest].into_iter().collect();
-        let mut directory = directory(dir.path(), EngineOptions { denied, ..EngineOptions::default() });
-        assert_eq!(
-            refusal(&mut directory),
-            format!("has a denied digest: {digest} is among deniedDigests in --plugin-config")
-        );
-        directory.engine.set_denied(BTreeSet::new());
-        directory.known.clear();
-        assert_eq!(refusal(&mut directory), "is not a WebAssembly file");
-    }
-
-    #[test]
-    fn a_pipe_in_the_place_of_a_file_is_refused_at_once() {
-        let dir = tempfile::tempdir().expect("a folder");
-        let made = Command::new("mkfifo").arg(dir.path().join("Pipe.wasm")).status().expect("mkfifo");
-        assert!(made.success());
-        let directory = directory(dir.path(), EngineOptions::default());
-        let error = directory.read("Pipe").expect_err("no file");
-        assert_eq!(error.to_string(), "is no regular file");
-    }
-
-    #[test]
-    fn a_name_steers_no_terminal() {
-        let dir = tempfile::tempdir().expect("a folder");
-        fs::write(dir.path().join("Red\u{1b}[31m.wasm"), berth_test_guests::by_priority().expect("a component"))
-            .expect("a file");
-        let events = directory(dir.path(), EngineOptions::default()).scan().expect("a folder");
-        let [DirectoryEvent { name, change: DirectoryChange::Refused { error: LoadError::FileName, .. } }] =
-            &events[..]
-        else {
-            panic!("{events:?}")
-        };
-        assert_eq!(name, "Red\\u{1b}[31m");
-    }
-
-    #[test]
-    fn a_file_is_read_once_two_looks_agree() {
-        let dir = tempfile::tempdir().expect("a folder");
-        let engine = Engine::new(EngineOptions::default()).expect("an engine");
-        let mut directory = PluginsDirectory::new(engine, dir.path());
-        let bytes = berth_test_guests::by_priority().expect("a component");
-        let mut events = Vec::new();
-        for length in [10, bytes.len() / 2, bytes.len()] {
-            fs::write(dir.path().join("ByPriority.wasm"), &bytes[..length]).expect("a file");
-            directory.pass(Instant::now(), &mut |event| events.push(event));
-            assert!(events.is_empty(), "it may go on changing");
-        }
-        directory.pass(Instant::now(), &mut |event| events.push(event));
-        assert!(
-            matches!(events.as_slice(), [DirectoryEvent { change: DirectoryChange::Loaded { .. }, .. }]),
-            "{events:?}"
-        );
-        directory.pass(Instant::now(), &mut |event| events.push(event));
-        assert_eq!(events.len(), 1);
-    }
-}
+mod tests;

@@ -72,7 +72,7 @@ impl Instance {
             Err(error) => {
                 let fault = Fault::new(CallError::Wasm(error), "instantiation", store.data().traces(), Duration::ZERO);
                 stats.record_fault(fault.kind);
-                return Err(LoadError::Faulty(fault.to_string()));
+                return Err(fault.into());
             }
         };
         let exports = indices.load(&mut store, &instance)?;

@@ -18,6 +18,7 @@ mod component;
 mod convert;
 mod cpu_time;
 mod directory;
+mod effort;
 mod engine;
 mod exports;
 mod factory;
@@ -39,6 +40,7 @@ pub use convert::size::delta_bytes;
 pub use directory::{
     Approval, Candidate, DirectoryChange, DirectoryError, DirectoryEvent, DirectoryWatch, Gate, PluginsDirectory,
 };
+pub use effort::LoadEffort;
 pub use engine::{Engine, EngineError, EngineOptions, FileLimits};
 pub use factory::ComponentFactory;
 pub use fault::{FaultKind, FaultReport, FaultSink};

@@ -7,12 +7,16 @@ use berth_model::Digest;
 use wasmtime::component::{Component, types::ComponentItem};
 
 use crate::{
+    artefacts::RefusalLimits,
     binary::{Binary, LoadError},
+    compiler_process::CompileLimits,
     component::LoadedComponent,
     convert::lift,
+    effort::LoadEffort,
     engine::{Engine, Shared},
     exports::ExportIndices,
     factory::ComponentFactory,
+    fault::FaultKind,
     instance::{Instance, TimeLimit, guest},
     precompiled::Precompiled,
 };
@@ -23,10 +27,14 @@ impl Engine {
     /// # Errors
     /// It is denied, or no plugin.
     pub fn load_unless_denied(&self, binary: &Binary) -> Result<ComponentFactory, LoadError> {
-        if self.shared().is_denied(binary.digest()) {
-            return Err(LoadError::Denied(binary.digest()));
-        }
+        self.check_denied(binary.digest())?;
         self.load(binary)
+    }
+
+    /// # Errors
+    /// The operator denied these bytes.
+    pub fn check_denied(&self, digest: Digest) -> Result<(), LoadError> {
+        if self.shared().is_denied(digest) { Err(LoadError::Denied(digest)) } else { Ok(()) }
     }
 
     /// Compiles the component, or takes the compiled artefact of the same bytes, checks what it imports and exports, and
@@ -43,13 +51,23 @@ impl Engine {
     /// # Errors
     /// As for [`Self::load`].
     pub fn load_with(&self, binary: &Binary, precompiled: Option<&Precompiled>) -> Result<ComponentFactory, LoadError> {
-        binary.check_format()?;
-        let engine = &self.shared().wasmtime;
-        let (component, is_from_artefact) = match precompiled.and_then(|it| it.load(engine, binary.digest())) {
-            Some(component) => (component, true),
-            None => compile(self.shared(), binary)?,
-        };
-        self.check(binary.name(), binary.digest(), component, is_from_artefact, binary.is_embedded())
+        let precompiled = precompiled.and_then(|it| it.load(&self.shared().wasmtime, binary.digest()));
+        match self.attempt(binary, precompiled, LoadEffort::Full) {
+            Ok(factory) => Ok(factory),
+            Err(NotLoaded::Refused(error)) => Err(error),
+            Err(NotLoaded::NeedsMore) => Err(LoadError::Invalid("it was not compiled".to_owned())),
+        }
+    }
+
+    /// The same with no more effort than this. `None`: more is needed to know what the bytes are. [`LoadEffort::Full`] always
+    /// tells.
+    #[must_use]
+    pub fn try_load(&self, binary: &Binary, effort: LoadEffort) -> Option<Result<ComponentFactory, LoadError>> {
+        match self.attempt(binary, None, effort) {
+            Ok(factory) => Some(Ok(factory)),
+            Err(NotLoaded::Refused(error)) => Some(Err(error)),
+            Err(NotLoaded::NeedsMore) => None,
+        }
     }
 
     /// The plugin of this digest, if it was compiled before and its artefact is there: its bytes are not needed.
@@ -57,7 +75,45 @@ impl Engine {
     pub fn load_compiled(&self, name: &str, digest: Digest) -> Option<ComponentFactory> {
         let shared = self.shared();
         let component = shared.artefacts.as_ref()?.load(&shared.wasmtime, digest)?;
-        self.check(name, digest, component, true, false).ok()
+        self.check(name, digest, Compiled { component, is_from_artefact: true }, false, LoadEffort::Full).ok()
+    }
+
+    /// The next load of these bytes finds out anew what they are, although they were refused before.
+    pub fn forget_refusal(&self, digest: Digest) {
+        if let Some(artefacts) = &self.shared().artefacts {
+            artefacts.forget_refusal(digest);
+        }
+    }
+
+    fn attempt(
+        &self,
+        binary: &Binary,
+        precompiled: Option<Component>,
+        effort: LoadEffort,
+    ) -> Result<ComponentFactory, NotLoaded> {
+        binary.check_format()?;
+        let (shared, digest) = (self.shared(), binary.digest());
+        // The program's own are not refused.
+        let artefacts = shared.artefacts.as_ref().filter(|_| !binary.is_embedded());
+        let limits = RefusalLimits {
+            compile: shared.file_limits().compile.here(),
+            lifecycle_timeout: shared.limits_of(binary.name()).lifecycle_timeout,
+        };
+        if let Some(reason) = artefacts.and_then(|artefacts| artefacts.refusal(digest, limits)) {
+            return Err(LoadError::Remembered(reason).into());
+        }
+        let compiled = match precompiled {
+            Some(component) => Ok(Compiled { component, is_from_artefact: true }),
+            None => compile(shared, binary, effort, limits.compile),
+        };
+        let loaded =
+            compiled.and_then(|compiled| self.check(binary.name(), digest, compiled, binary.is_embedded(), effort));
+        if let (Some(artefacts), Err(NotLoaded::Refused(error))) = (artefacts, &loaded)
+            && error.is_worth_remembering()
+        {
+            artefacts.remember_refusal(digest, limits, &error.to_string());
+        }
+        loaded
     }
 
     /// Checks what the component imports and exports, and asks it for its manifest.
@@ -65,10 +121,11 @@ impl Engine {
         &self,
         name: &str,
         digest: Digest,
-        component: Component,
-        is_from_artefact: bool,
+        compiled: Compiled,
         is_embedded: bool,
-    ) -> Result<ComponentFactory, LoadError> {
+        effort: LoadEffort,
+    ) -> Result<ComponentFactory, NotLoaded> {
+        let Compiled { component, is_from_artefact } = compiled;
         let shared = self.shared();
         let mut limits = shared.limits_of(name);
         if is_embedded {
@@ -86,6 +143,9 @@ impl Engine {
         let (clock, ticker) = (Arc::clone(&shared.clock), Arc::clone(&shared.ticker));
         let (manifest, stats) = (Manifest::default(), Arc::default());
         let faults = shared.faults.clone();
+        let lifecycle_timeout = limits.lifecycle_timeout;
+        limits.lifecycle_timeout = effort.cut(lifecycle_timeout);
+        let is_cut = limits.lifecycle_timeout < lifecycle_timeout;
         let mut loaded = LoadedComponent {
             pre,
             indices,
@@ -100,8 +160,32 @@ impl Engine {
             points,
             digest,
         };
-        loaded.manifest = describe(&loaded)?;
+        loaded.manifest = match describe(&loaded) {
+            Err(LoadError::Faulty { kind: FaultKind::Timeout, .. }) if is_cut => return Err(NotLoaded::NeedsMore),
+            described => described?,
+        };
+        loaded.limits.lifecycle_timeout = lifecycle_timeout;
         Ok(ComponentFactory::new(loaded, is_from_artefact, is_embedded))
+    }
+}
+
+/// A component that can be run.
+struct Compiled {
+    component: Component,
+    /// Whether it was there already.
+    is_from_artefact: bool,
+}
+
+/// Why an attempt gave no plugin.
+enum NotLoaded {
+    Refused(LoadError),
+    /// It would take more effort to know.
+    NeedsMore,
+}
+
+impl From<LoadError> for NotLoaded {
+    fn from(error: LoadError) -> Self {
+        Self::Refused(error)
     }
 }
 
@@ -112,7 +196,7 @@ fn describe(component: &LoadedComponent) -> Result<Manifest, LoadError> {
         let manifest = guest(&context.exports.lifecycle)?.call_describe(context.store)?;
         Ok(lift::manifest(manifest, context.limits)?)
     });
-    let manifest = described.map_err(|fault| LoadError::Faulty(fault.to_string()))?;
+    let manifest = described.map_err(LoadError::from)?;
     if manifest.name != *component.name {
         return Err(LoadError::Name { manifest: manifest.name });
     }
@@ -125,15 +209,19 @@ fn describe(component: &LoadedComponent) -> Result<Manifest, LoadError> {
     Ok(manifest)
 }
 
-/// The component, and whether it was there already.
-fn compile(shared: &Shared, binary: &Binary) -> Result<(Component, bool), LoadError> {
+/// Takes the component's artefact, or compiles it within what `effort` leaves of the limits.
+fn compile(shared: &Shared, binary: &Binary, effort: LoadEffort, whole: CompileLimits) -> Result<Compiled, NotLoaded> {
     let engine = &shared.wasmtime;
     if let Some(component) = shared.artefacts.as_ref().and_then(|artefacts| artefacts.load(engine, binary.digest())) {
-        return Ok((component, true));
+        return Ok(Compiled { component, is_from_artefact: true });
     }
+    let limits = effort.compile_limits(binary.bytes().len(), whole).ok_or(NotLoaded::NeedsMore)?;
     let invalid = |error: wasmtime::Error| LoadError::Invalid(format!("{error:#}"));
     let artefact = match &shared.compiler {
-        Some(compiler) if !binary.is_embedded() => compiler.compile(binary.bytes(), shared.file_limits().compile)?,
+        Some(compiler) if !binary.is_embedded() => match compiler.compile(binary.bytes(), limits) {
+            Err(error) if limits != whole && error.is_of_the_limits() => return Err(NotLoaded::NeedsMore),
+            compiled => compiled.map_err(LoadError::from)?,
+        },
         Some(_) | None => engine.precompile_component(binary.bytes()).map_err(invalid)?,
     };
     #[expect(unsafe_code, reason = "these bytes were made by this engine, or by the same program on its behalf")]
@@ -142,7 +230,7 @@ fn compile(shared: &Shared, binary: &Binary) -> Result<(Component, bool), LoadEr
     if let Some(artefacts) = &shared.artefacts {
         artefacts.store(binary, &artefact);
     }
-    Ok((component, false))
+    Ok(Compiled { component, is_from_artefact: false })
 }
 
 /// Refuses whatever is neither the host interface nor mere types.

@@ -10,5 +10,6 @@ mod files;
 mod floods;
 mod grants;
 mod reads;
+mod selectors;
 mod start;
 mod time;

@@ -7,6 +7,7 @@ mod directory;
 mod faults;
 mod fuzz;
 mod loading;
+mod refusals;
 mod serving;
 mod state;
 mod time;

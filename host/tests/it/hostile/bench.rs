@@ -67,6 +67,11 @@ impl Guest {
 impl Bench {
     /// Starts a scheduler. `rules` is the rest of the configuration of plugins.
     pub(super) async fn start(cluster: Cluster, guests: Vec<Guest>, rules: &str) -> Self {
+        Self::start_with(cluster, guests, rules, &[]).await
+    }
+
+    /// The same with further arguments.
+    pub(super) async fn start_with(cluster: Cluster, guests: Vec<Guest>, rules: &str, more: &[&str]) -> Self {
         let dir = cluster.dir.path().to_owned();
         let path = |name: &str| dir.join(name).display().to_string();
         let sections: String = guests.iter().map(Guest::section).collect();
@@ -83,7 +88,7 @@ impl Bench {
         }
         let (config, plugins, rules) = (path("config.yaml"), path("plugins"), path("rules.yaml"));
         let arguments = ["--config", &config, "--plugins-dir", &plugins, "--plugin-config", &rules];
-        let scheduler = cluster.scheduler(&arguments).await;
+        let scheduler = cluster.scheduler(&[&arguments, more].concat()).await;
         for guest in guests.iter().filter(|guest| guest.is_late && !guest.bytes.is_empty()) {
             place(&dir, &guest.name, &guest.bytes);
         }

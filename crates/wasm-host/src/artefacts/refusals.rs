@@ -1,0 +1,88 @@
+//! Binaries that took a compiler, or a call, to be refused: they are remembered over restarts, beside the artefacts.
+//!
+//! What is remembered is that these bytes, with this compiler and within these limits, are no plugin. Other limits, another
+//! compiler or an operator's order have them tried again.
+
+use std::{
+    fs,
+    io::{self, Read as _, Write as _},
+    os::unix::fs::{MetadataExt as _, OpenOptionsExt as _},
+    process,
+    time::{Duration, SystemTime},
+};
+
+use berth_model::Digest;
+use hmac::Mac as _;
+
+use super::{Artefacts, MAC_BYTES};
+use crate::compiler_process::CompileLimits;
+
+pub(super) const EXTENSION: &str = "refused";
+
+/// How many are kept. Each is a few hundred bytes.
+pub(super) const MAX: usize = 1000;
+
+/// A reason is some kilobytes at most.
+const MAX_BYTES: u64 = 64 << 10;
+
+/// Sets the MACs of refusals apart from those of artefacts: a refusal by the name of an artefact must not be run.
+pub(super) const PURPOSE: &[u8] = b"refusal";
+
+/// Within which limits a binary was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RefusalLimits {
+    /// As they hold on this machine.
+    pub(crate) compile: CompileLimits,
+    /// For `describe`.
+    pub(crate) lifecycle_timeout: Duration,
+}
+
+impl RefusalLimits {
+    fn as_line(self) -> String {
+        let Self { compile: CompileLimits { cpu_time, memory_bytes }, lifecycle_timeout } = self;
+        format!("{} {memory_bytes} {}", cpu_time.as_secs(), lifecycle_timeout.as_millis())
+    }
+}
+
+impl Artefacts {
+    /// Why these bytes were refused within the same limits, if they were.
+    pub(crate) fn refusal(&self, digest: Digest, limits: RefusalLimits) -> Option<String> {
+        let mut options = fs::OpenOptions::new();
+        let path = self.path(digest, EXTENSION);
+        let file = options.read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path).ok()?;
+        let metadata = file.metadata().ok()?;
+        if !metadata.is_file() || metadata.uid() != self.owner {
+            return None;
+        }
+        let mut content = Vec::new();
+        (&file).take(MAX_BYTES).read_to_end(&mut content).ok()?;
+        let (mac, text) = content.split_first_chunk::<MAC_BYTES>()?;
+        self.mac(PURPOSE, digest, text).verify(mac.into()).ok()?;
+        let _ = file.set_modified(SystemTime::now());
+        let (line, reason) = std::str::from_utf8(text).ok()?.split_once('\n')?;
+        (line == limits.as_line()).then(|| reason.to_owned())
+    }
+
+    /// Keeps in mind why these bytes are refused; a failure costs only the next start some time.
+    pub(crate) fn remember_refusal(&self, digest: Digest, limits: RefusalLimits, reason: &str) {
+        if let Err(error) = self.write_refusal(digest, limits, reason).and_then(|()| self.prune()) {
+            tracing::debug!(digest = digest.to_string(), "a refusal cannot be kept: {error}");
+        }
+    }
+
+    /// The next load of these bytes finds out anew what they are.
+    pub(crate) fn forget_refusal(&self, digest: Digest) {
+        // There is none as a rule.
+        let _ = fs::remove_file(self.path(digest, EXTENSION));
+    }
+
+    fn write_refusal(&self, digest: Digest, limits: RefusalLimits, reason: &str) -> io::Result<()> {
+        let path = self.path(digest, EXTENSION);
+        let text = format!("{}\n{reason}", limits.as_line());
+        let unfinished = path.with_extension(format!("{EXTENSION}.{}.tmp", process::id()));
+        let mut file = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&unfinished)?;
+        file.write_all(&self.mac(PURPOSE, digest, text.as_bytes()).finalize().into_bytes())?;
+        file.write_all(text.as_bytes())?;
+        fs::rename(unfinished, path)
+    }
+}

@@ -1,0 +1,156 @@
+//! One file of the plugins directory, from its bytes to what it is.
+
+use std::{
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use berth_model::Digest;
+
+use super::{
+    DirectoryChange,
+    files::read_bounded,
+    gate::{Approval, Candidate, Companions, Gate},
+};
+use crate::{Binary, ComponentFactory, Engine, LoadEffort, LoadError};
+
+/// What loads files.
+#[derive(Clone, Debug)]
+pub(super) struct Loader {
+    pub engine: Engine,
+    pub gate: Option<Arc<dyn Gate>>,
+    pub dir: PathBuf,
+}
+
+/// Tells whether there is anything to do about a file.
+pub(super) type Content = (Option<Digest>, Companions);
+
+/// A file that is being loaded: tried with growing effort until it is known what it is.
+#[derive(Debug)]
+pub(super) struct FileLoad {
+    loader: Loader,
+    name: String,
+    /// What the file held when it was last loaded.
+    known: Option<Content>,
+    /// Somebody wants it tried again, whatever is remembered of it.
+    is_ordered: bool,
+    /// What an attempt before let in, and on whose word. The bytes are not kept in memory: many files may wait.
+    admitted: Option<(Content, Approval)>,
+    spent: Spent,
+}
+
+/// The time that a load has taken so far, without that in which it waited.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Spent(Arc<AtomicU64>);
+
+/// What a load has found.
+#[derive(Debug)]
+pub(super) struct Found {
+    /// `None`: the file holds what it held before.
+    pub change: Option<DirectoryChange>,
+    pub content: Content,
+}
+
+impl Spent {
+    fn add(&self, duration: Duration) {
+        let milliseconds = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
+        self.0.fetch_add(milliseconds, Ordering::Relaxed);
+    }
+
+    pub(super) fn total(&self) -> Duration {
+        Duration::from_millis(self.0.load(Ordering::Relaxed))
+    }
+}
+
+impl Loader {
+    pub(super) fn companions(&self) -> &'static [&'static str] {
+        self.gate.as_ref().map_or(&[], |gate| gate.companions())
+    }
+
+    pub(super) fn read(&self, name: &str) -> Result<Binary, LoadError> {
+        // It would go on to logs, metrics and lists.
+        if name.contains(char::is_control) {
+            return Err(LoadError::FileName);
+        }
+        let path = self.dir.join(format!("{name}.wasm"));
+        Ok(Binary::new(name, read_bounded(&path, self.engine.max_file_bytes())?))
+    }
+
+    fn admit(&self, binary: &Binary, companions: &Companions) -> Result<Approval, LoadError> {
+        self.engine.check_denied(binary.digest())?;
+        match &self.gate {
+            None => Ok(Approval::default()),
+            Some(gate) => Ok(gate.admit(Candidate { binary, companions: companions.as_slice() })?),
+        }
+    }
+}
+
+impl FileLoad {
+    pub(super) fn new(loader: Loader, name: String, known: Option<Content>, is_ordered: bool) -> Self {
+        Self { loader, name, known, is_ordered, admitted: None, spent: Spent::default() }
+    }
+
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(super) fn spent(&self) -> Spent {
+        self.spent.clone()
+    }
+
+    /// What the file is; `None` if it takes more effort to know.
+    pub(super) fn attempt(&mut self, effort: LoadEffort) -> Option<Found> {
+        let start = Instant::now();
+        let found = self.look_into(effort);
+        self.spent.add(start.elapsed());
+        found
+    }
+
+    fn look_into(&mut self, effort: LoadEffort) -> Option<Found> {
+        let companions = Companions::read(&self.loader.dir, &self.name, self.loader.companions());
+        let binary = match self.loader.read(&self.name) {
+            Ok(binary) => binary,
+            Err(error) => {
+                let change = Some(DirectoryChange::Refused { digest: None, error });
+                return Some(Found { change, content: (None, companions) });
+            }
+        };
+        let digest = Some(binary.digest());
+        let content = (digest, companions);
+        if self.known.as_ref() == Some(&content) {
+            return Some(Found { change: None, content });
+        }
+        let change = match self.load(&binary, &content, effort)? {
+            Ok((factory, approval)) => DirectoryChange::Loaded { factory: Arc::new(factory), approval },
+            Err(error) => DirectoryChange::Refused { digest, error },
+        };
+        Some(Found { change: Some(change), content })
+    }
+
+    fn load(
+        &mut self,
+        binary: &Binary,
+        content: &Content,
+        effort: LoadEffort,
+    ) -> Option<Result<(ComponentFactory, Approval), LoadError>> {
+        let approval = match &self.admitted {
+            Some((admitted, approval)) if admitted == content => approval.clone(),
+            Some(_) | None => match self.loader.admit(binary, &content.1) {
+                Ok(approval) => {
+                    if self.is_ordered {
+                        self.loader.engine.forget_refusal(binary.digest());
+                    }
+                    self.admitted = Some((content.clone(), approval.clone()));
+                    approval
+                }
+                Err(error) => return Some(Err(error)),
+            },
+        };
+        let loaded = self.loader.engine.try_load(binary, effort)?;
+        Some(loaded.map(|factory| (factory, approval)))
+    }
+}

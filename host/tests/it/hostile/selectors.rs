@@ -1,0 +1,106 @@
+//! Claims whose selectors are made to be slow: each is as long as the API server allows, and no two have anything in common.
+
+use std::time::{Duration, Instant};
+
+use berth_test_guests::{At, harmless};
+use k8s_openapi::api::resource::v1::{DeviceClass, ResourceClaim, ResourceSlice};
+use kube::{Api, api::PostParams};
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::{Value, json};
+
+use super::bench::{Bench, Guest, name_of, pod_of};
+use crate::cluster::{Cluster, Seen, pod};
+
+/// Kubernetes' API reference: at most so many selectors a request, of so many bytes each.
+const SELECTORS: usize = 32;
+const BYTES: usize = 10 << 10;
+
+/// Patterns in one selector: as many as it holds.
+const PATTERNS: usize = 245;
+
+/// Each may take a second in each attempt, and all pods wait in one queue.
+const HOSTILE: usize = 3;
+
+const DEVICES: usize = 100;
+
+/// Enters an object of the kind that `api` is about.
+async fn create<K>(api: &Api<K>, object: Value)
+where
+    K: Clone + std::fmt::Debug + DeserializeOwned + Serialize,
+{
+    let object = serde_json::from_value(object).expect("an object of its kind");
+    api.create(&PostParams::default(), &object).await.expect("the sandbox takes it");
+}
+
+/// Is true of all devices, after all patterns have been compiled and tried; the last of a claim is true of none.
+fn selector(claim: usize, number: usize) -> String {
+    let pattern = |index: usize| format!("!device.driver.matches('^{claim:x}-{number:x}-{index:x}$')");
+    let mut all: Vec<String> = (0..PATTERNS).map(pattern).collect();
+    if number == SELECTORS - 1 {
+        all[PATTERNS - 1] = "false".to_owned();
+    }
+    let text = all.join("&&");
+    assert!(text.len() <= BYTES, "{}", text.len());
+    text
+}
+
+async fn claim(claims: &Api<ResourceClaim>, number: usize) {
+    let selectors: Vec<Value> =
+        (0..SELECTORS).map(|index| json!({"cel": {"expression": selector(number, index)}})).collect();
+    let exactly = json!({"deviceClassName": "gpu.example.com", "selectors": selectors});
+    let claim = json!({
+        "metadata": {"name": format!("slow-{number}")},
+        "spec": {"devices": {"requests": [{"name": "gpu", "exactly": exactly}]}}
+    });
+    create(claims, claim).await;
+}
+
+fn consumer(number: usize) -> Value {
+    let mut consumer = pod(&format!("consumer-{number}"), "10m", "1Mi");
+    consumer["spec"]["schedulerName"] = json!("selects");
+    consumer["spec"]["resourceClaims"] = json!([{"name": "gpu", "resourceClaimName": format!("slow-{number}")}]);
+    consumer["spec"]["containers"][0]["resources"]["claims"] = json!([{"name": "gpu"}]);
+    consumer
+}
+
+/// In turns they push each other's programs out of what is kept.
+#[tokio::test(flavor = "multi_thread")]
+async fn selectors_that_have_nothing_in_common_hold_up_nobody() {
+    let cluster = Cluster::start(&["--no-scheduler", "--nodes", "5"]).await;
+    let client = cluster.pods.clone().into_client();
+    let class = json!({"metadata": {"name": "gpu.example.com"}, "spec": {}});
+    create(&Api::<DeviceClass>::all(client.clone()), class).await;
+    let devices: Vec<Value> = (0..DEVICES).map(|number| json!({"name": format!("gpu-{number}")})).collect();
+    let slice = json!({
+        "metadata": {"name": "gpus"},
+        "spec": {
+            "driver": "gpu.example.com",
+            "allNodes": true,
+            "pool": {"name": "gpus", "generation": 1, "resourceSliceCount": 1},
+            "devices": devices
+        }
+    });
+    create(&Api::<ResourceSlice>::all(client.clone()), slice).await;
+    let claims = Api::<ResourceClaim>::default_namespaced(client);
+    for number in 0..HOSTILE {
+        claim(&claims, number).await;
+    }
+    let selects = harmless("Selects", At::Filter).expect("a component");
+    let bench = Bench::start(cluster, vec![Guest::new("Selects", At::Filter, selects)], "").await;
+    bench.cluster.create_all((0..HOSTILE).map(consumer)).await;
+    let n_told = |seen: &Seen| seen.messages.keys().filter(|name| name.starts_with("consumer")).count();
+    bench.cluster.until("a search that ended", |seen| n_told(seen) > 0).await;
+    let mut longest = Duration::ZERO;
+    for number in 0..10 {
+        let start = Instant::now();
+        bench.cluster.create(&pod_of("healthy", number)).await;
+        bench.cluster.node_of(&name_of("healthy", number)).await;
+        longest = longest.max(start.elapsed());
+        bench.scheduler.until("/livez", |answer| answer.ends_with("ok")).await;
+    }
+    eprintln!("a healthy pod waited for {longest:?} at most");
+    let seen = bench.cluster.until("all searches ended", |seen| n_told(seen) == HOSTILE).await;
+    let says = "timed out trying to allocate devices: claim default/slow-";
+    let messages = seen.messages.iter().filter(|(name, _)| name.starts_with("consumer"));
+    messages.for_each(|(name, message)| assert!(message.contains(says), "{name}: {message}"));
+}
