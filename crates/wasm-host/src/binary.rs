@@ -5,7 +5,10 @@ use std::sync::Arc;
 use berth_model::Digest;
 use sha2::{Digest as _, Sha256};
 
-use crate::{compiler_process::CompileError, fault::FaultKind};
+use crate::{
+    compiler_process::CompileError,
+    fault::{Fault, FaultKind},
+};
 
 /// A plugin's bytes under the name by which they came: the file's name without `.wasm`, or a built-in's.
 #[derive(Clone)]
@@ -114,6 +117,12 @@ pub enum LoadError {
         "{0}; an earlier load found that, and another is not tried until the limits change or the plugin is reloaded"
     )]
     Remembered(String),
+}
+
+impl From<Fault> for LoadError {
+    fn from(fault: Fault) -> Self {
+        Self::Faulty { kind: fault.kind, reason: fault.to_string() }
+    }
 }
 
 impl LoadError {

@@ -5,8 +5,6 @@ use std::{fmt, sync::Arc, time::Duration};
 use berth_model::{Digest, PodUid};
 use wasmtime::{Trap, WasmBacktrace};
 
-use crate::binary::LoadError;
-
 /// Kinds of faults, as metrics tell them apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FaultKind {
@@ -111,12 +109,6 @@ pub(crate) struct CallTraces<'a> {
     pub(crate) exceeded: Option<&'a str>,
     /// The last line that it logged as an error.
     pub(crate) last_words: Option<&'a str>,
-}
-
-impl From<Fault> for LoadError {
-    fn from(fault: Fault) -> Self {
-        Self::Faulty { kind: fault.kind, reason: fault.text }
-    }
 }
 
 impl From<wasmtime::Error> for CallError {
