@@ -12,7 +12,6 @@ use std::{
 };
 
 use anyhow::{Context as _, Result};
-use berth_framework::{Manifest, Profile};
 use berth_model::Time;
 use berth_scheduler::{Action, Event, Scheduler};
 use berth_serving::Health;
@@ -27,11 +26,8 @@ use crate::{
     placement_reason::{PlacementReason, placement_reasons},
     tasks::{EndedEarly, panic_if_asked},
     views::View,
-    watching::Wish,
+    watching::WatchRequest,
 };
-
-/// Watch events arrive in bursts of a whole list; this many wait in the channel before the watches do.
-pub(crate) const EVENTS_BOUND: usize = 512;
 
 /// Bindings, patches and events of some hundred pods.
 pub(crate) const ACTIONS_BOUND: usize = 1024;
@@ -64,7 +60,7 @@ pub(crate) struct Parts {
     /// What swaps took since the last cycle: the next one was late by that.
     pub pause: Duration,
     /// Hears of plugins that come later, which may want other kinds of objects watched, and of other profiles.
-    pub wishes: mpsc::UnboundedSender<Wish>,
+    pub watch_requests: mpsc::UnboundedSender<WatchRequest>,
 }
 
 /// The running thread.
@@ -166,9 +162,9 @@ fn run(mut parts: Parts, runtime: &Handle) -> usize {
 
 fn take(parts: &mut Parts, event: Event, stopping: &mut bool) {
     *stopping |= matches!(event, Event::Shutdown);
-    for wish in wishes(&event) {
+    for request in WatchRequest::of_event(&event) {
         // Nobody watches any more when the process ends.
-        let _ = parts.wishes.send(wish);
+        let _ = parts.watch_requests.send(request);
     }
     let now = tell_time(parts);
     if !matches!(event, Event::PluginReady { .. } | Event::PluginPrepared(_) | Event::Reconfigured(_)) {
@@ -188,20 +184,6 @@ fn take_faults(parts: &mut Parts) {
     while let Ok(FaultReport { plugin, digest, reason, took, pod, .. }) = parts.faults.try_recv() {
         let now = tell_time(parts);
         parts.scheduler.handle(Event::PluginFaulted { plugin, digest, reason, took, pod }, now);
-    }
-}
-
-/// What is to be watched once the event is taken in.
-fn wishes(event: &Event) -> Vec<Wish> {
-    let kinds = |manifest: &Manifest| Wish::Kinds(Box::new(manifest.clone()));
-    match event {
-        Event::PluginReady { factory, .. } => vec![kinds(factory.manifest())],
-        Event::Reconfigured(reconfiguration) => {
-            let plugins = reconfiguration.profiles.iter().flatten().flat_map(Profile::instances);
-            let kinds = plugins.map(|instance| kinds(instance.plugin.manifest()));
-            kinds.chain(reconfiguration.profiles.is_some().then_some(Wish::PodsAgain)).collect()
-        }
-        _ => Vec::new(),
     }
 }
 

@@ -37,10 +37,10 @@ use crate::{
     placement_reason::PlacementReason,
     plugin_supervisor::{self, Plugins, Surroundings},
     reload::Reload,
-    scheduling::{ACTIONS_BOUND, EVENTS_BOUND, Parts, SchedulingThread},
+    scheduling::{ACTIONS_BOUND, Parts, SchedulingThread},
     tasks::{EndedEarly, Tasks},
     views::Views,
-    watching::{Begin, WatchPlan},
+    watching::{Begin, EVENTS_BOUND, WatchPlan},
 };
 
 /// Bindings under way get this long when the process is told to stop.
@@ -208,7 +208,7 @@ impl Session {
                 async move { views.dump().await }
             })?,
         );
-        let (wishes, later) = mpsc::unbounded_channel();
+        let (watch_requests, later) = mpsc::unbounded_channel();
         let reload = Reload {
             source,
             running,
@@ -216,7 +216,7 @@ impl Session {
             supervisor: plugins.inbox.0.clone(),
             extenders: set_extenders,
             keeps_pods_whole: watch_plan.keeps_pods_whole(),
-            wishes: wishes.clone(),
+            watch_requests: watch_requests.clone(),
             writer: outside.writer.clone(),
             recorder: recorder.clone(),
             health: health.clone(),
@@ -235,7 +235,7 @@ impl Session {
             reasons,
             views: asked_views,
             pause: Duration::ZERO,
-            wishes,
+            watch_requests,
         })?;
         let (started, plugins_started) = oneshot::channel();
         let begin = Begin { plugins: plugins_started, turn };
