@@ -17,8 +17,8 @@ use berth_cluster::{
 use berth_framework::{CycleId, ExtenderError, ExtenderIdx};
 use berth_lifecycle::Fault;
 use berth_scheduler::{
-    Action, Event, EventRecord, Level, Notice, PluginEffects, PodRef, PodRequest, Preparation, Request, RequestError,
-    StatusChange,
+    Action, Event, EventRecord, HostObjects, Level, Notice, PluginEffects, PodRef, PodRequest, Preparation, Request,
+    RequestError, StatusChange,
 };
 use berth_telemetry::{
     audit::{AuditEvent, AuditLog, By, PodEntry},
@@ -51,6 +51,8 @@ pub(crate) struct Executor {
     pub kinds: Kinds,
     pub recorder: EventRecorder,
     pub events: mpsc::Sender<Event>,
+    /// Where actions find preparations.
+    pub objects: HostObjects,
     /// Hears how swaps went, and of faults.
     pub plugins: mpsc::Sender<Message>,
     pub metrics: Arc<Metrics>,
@@ -70,8 +72,10 @@ impl Executor {
             tokio::select! {
                 action = actions.recv(), if requests.len() < MAX_REQUESTS => match action {
                     Some(Action::Pod(request)) => requests.add(&self, request),
-                    Some(Action::PreparePlugin(preparation)) => {
-                        preparations.spawn(self.clone().prepare(*preparation));
+                    Some(Action::PreparePlugin { preparation, .. }) => {
+                        if let Some(preparation) = self.objects.take(preparation) {
+                            preparations.spawn(self.clone().prepare(preparation));
+                        }
                     }
                     Some(Action::Notice(notice)) => self.publish(notice).await,
                     None => break,
@@ -97,7 +101,7 @@ impl Executor {
             Ok(()) => prepared.await.unwrap_or_else(|_| spare.failed("preparing an instance broke off")),
             Err(error) => spare.failed(&format!("no thread to prepare an instance: {error}")),
         };
-        self.report(Event::PluginPrepared(prepared)).await;
+        self.report(Event::plugin_prepared(&self.objects, prepared)).await;
     }
 
     /// If a binding that fails came in the place of patches of the pod's status, these have failed with it.

@@ -12,8 +12,9 @@ use std::{
 };
 
 use anyhow::{Context as _, Result};
+use berth_framework::{Manifest, Profile};
 use berth_model::Time;
-use berth_scheduler::{Action, Event, Scheduler};
+use berth_scheduler::{Action, Event, HostObjects, Reconfiguration, Scheduler};
 use berth_serving::Health;
 use berth_telemetry::{clock, metrics::Metrics};
 use berth_wasm_host::FaultReport;
@@ -26,8 +27,11 @@ use crate::{
     placement_reason::{PlacementReason, placement_reasons},
     tasks::{EndedEarly, panic_if_asked},
     views::View,
-    watching::WatchRequest,
+    watching::Wish,
 };
+
+/// Watch events arrive in bursts of a whole list; this many wait in the channel before the watches do.
+pub(crate) const EVENTS_BOUND: usize = 512;
 
 /// Bindings, patches and events of some hundred pods.
 pub(crate) const ACTIONS_BOUND: usize = 1024;
@@ -60,7 +64,7 @@ pub(crate) struct Parts {
     /// What swaps took since the last cycle: the next one was late by that.
     pub pause: Duration,
     /// Hears of plugins that come later, which may want other kinds of objects watched, and of other profiles.
-    pub watch_requests: mpsc::UnboundedSender<WatchRequest>,
+    pub wishes: mpsc::UnboundedSender<Wish>,
 }
 
 /// The running thread.
@@ -162,12 +166,12 @@ fn run(mut parts: Parts, runtime: &Handle) -> usize {
 
 fn take(parts: &mut Parts, event: Event, stopping: &mut bool) {
     *stopping |= matches!(event, Event::Shutdown);
-    for request in WatchRequest::of_event(&event) {
+    for wish in wishes(&event, parts.scheduler.objects()) {
         // Nobody watches any more when the process ends.
-        let _ = parts.watch_requests.send(request);
+        let _ = parts.wishes.send(wish);
     }
     let now = tell_time(parts);
-    if !matches!(event, Event::PluginReady { .. } | Event::PluginPrepared(_) | Event::Reconfigured(_)) {
+    if !matches!(event, Event::PluginReady { .. } | Event::PluginPrepared { .. } | Event::Reconfigured(_)) {
         return parts.scheduler.handle(event, now);
     }
     // What was measured of plugins goes with them.
@@ -184,6 +188,25 @@ fn take_faults(parts: &mut Parts) {
     while let Ok(FaultReport { plugin, digest, reason, took, pod, .. }) = parts.faults.try_recv() {
         let now = tell_time(parts);
         parts.scheduler.handle(Event::PluginFaulted { plugin, digest, reason, took, pod }, now);
+    }
+}
+
+/// What is to be watched once the event is taken in.
+fn wishes(event: &Event, objects: &HostObjects) -> Vec<Wish> {
+    let kinds = |manifest: &Manifest| Wish::Kinds(Box::new(manifest.clone()));
+    match event {
+        Event::PluginReady { factory, .. } => {
+            objects.look(*factory, |factory| kinds(factory.manifest())).into_iter().collect()
+        }
+        Event::Reconfigured(Reconfiguration { profiles: Some(profiles), .. }) => {
+            let plugins = |profiles: &Vec<Profile>| -> Vec<Wish> {
+                let plugins = profiles.iter().flat_map(Profile::instances);
+                plugins.map(|instance| kinds(instance.plugin.manifest())).collect()
+            };
+            let kinds = objects.look(*profiles, plugins).unwrap_or_default();
+            kinds.into_iter().chain([Wish::PodsAgain]).collect()
+        }
+        _ => Vec::new(),
     }
 }
 

@@ -10,7 +10,7 @@ use axum::Router;
 use berth_cluster::{Client, Connection, EventRecorder, Kinds, Renewal, RequestRate, Writer};
 use berth_config::{Overrides, RunningConfiguration, Settings};
 use berth_framework::Profile;
-use berth_scheduler::{Event, Scheduler};
+use berth_scheduler::{Event, HostObjects, Scheduler};
 use berth_serving::{
     Health,
     admin_socket::{self, OwnersSocket},
@@ -37,10 +37,10 @@ use crate::{
     placement_reason::PlacementReason,
     plugin_supervisor::{self, Plugins, Surroundings},
     reload::Reload,
-    scheduling::{ACTIONS_BOUND, Parts, SchedulingThread},
+    scheduling::{ACTIONS_BOUND, EVENTS_BOUND, Parts, SchedulingThread},
     tasks::{EndedEarly, Tasks},
     views::Views,
-    watching::{Begin, EVENTS_BOUND, WatchPlan},
+    watching::{Begin, WatchPlan},
 };
 
 /// Bindings under way get this long when the process is told to stop.
@@ -73,6 +73,8 @@ struct Outside {
     recorder: EventRecorder,
     metrics: Arc<Metrics>,
     audit: AuditLog,
+    /// What events and actions name.
+    objects: HostObjects,
 }
 
 /// The settings and plugins of a session, ready to start.
@@ -130,7 +132,7 @@ impl Outside {
         let writer = Writer::new(client.clone()).with_rate(rate);
         let hostname = hostname();
         let recorder = EventRecorder::spawn(client.clone(), hostname.clone(), rate);
-        Self { client, hostname, writer, recorder, metrics, audit }
+        Self { client, hostname, writer, recorder, metrics, audit, objects: HostObjects::default() }
     }
 
     fn executor(
@@ -145,6 +147,7 @@ impl Outside {
             kinds: Kinds::new(self.client.clone()),
             recorder: self.recorder.clone(),
             events: events.clone(),
+            objects: self.objects.clone(),
             plugins: plugins.inbox.0.clone(),
             metrics: Arc::clone(&self.metrics),
             audit: self.audit.clone(),
@@ -166,7 +169,8 @@ impl Outside {
         tasks.spawn("the writer of events", async move { writing.closed().await });
         let (metrics, recorder) = (Arc::clone(&self.metrics), self.recorder.clone());
         let audit = self.audit.clone();
-        let surroundings = Surroundings { events: events.clone(), metrics, recorder, audit };
+        let (events, objects) = (events.clone(), self.objects.clone());
+        let surroundings = Surroundings { events, objects, metrics, recorder, audit };
         tasks.spawn("the plugin supervisor", plugin_supervisor::start(plugins, scheduling, surroundings, started)?);
         Ok(())
     }
@@ -208,7 +212,7 @@ impl Session {
                 async move { views.dump().await }
             })?,
         );
-        let (watch_requests, later) = mpsc::unbounded_channel();
+        let (wishes, later) = mpsc::unbounded_channel();
         let reload = Reload {
             source,
             running,
@@ -216,7 +220,7 @@ impl Session {
             supervisor: plugins.inbox.0.clone(),
             extenders: set_extenders,
             keeps_pods_whole: watch_plan.keeps_pods_whole(),
-            watch_requests: watch_requests.clone(),
+            wishes: wishes.clone(),
             writer: outside.writer.clone(),
             recorder: recorder.clone(),
             health: health.clone(),
@@ -225,7 +229,8 @@ impl Session {
         tasks.spawn("the reader of the configuration", reload.start()?);
         let thread = SchedulingThread::spawn(Parts {
             scheduler: new_scheduler(&settings, scheduling, profiles, extenders)
-                .with_time(plugins.engine.time().clone()),
+                .with_time(plugins.engine.time().clone())
+                .with_objects(outside.objects.clone()),
             events: incoming,
             actions,
             metrics: Arc::clone(metrics),
@@ -235,7 +240,7 @@ impl Session {
             reasons,
             views: asked_views,
             pause: Duration::ZERO,
-            watch_requests,
+            wishes,
         })?;
         let (started, plugins_started) = oneshot::channel();
         let begin = Begin { plugins: plugins_started, turn };

@@ -20,11 +20,9 @@ use tracing::{info, warn};
 use crate::{
     extenders::HttpExtenders,
     leader_election::Turn,
+    scheduling::EVENTS_BOUND,
     watched_kinds::{dispensable_for, is_indispensable, wanted},
 };
-
-/// Watch events arrive in bursts of a whole list; this many wait in the channel before the watches do.
-pub(crate) const EVENTS_BOUND: usize = 512;
 
 /// How long scheduling waits for the plugins that were there at the start: compiled ones take milliseconds, and a file that takes long
 /// must not hold up the pods of others.
@@ -45,8 +43,8 @@ pub(crate) struct Begin {
     pub turn: Turn,
 }
 
-/// A request to watch more than before.
-pub(crate) enum WatchRequest {
+/// What is to be watched from here on.
+pub(crate) enum Wish {
     /// What this plugin reads and registers events for.
     Kinds(Box<Manifest>),
     /// Every pod, once more: other profiles serve pods of which nothing was kept before.
@@ -62,7 +60,7 @@ struct Watching {
     read: BTreeSet<ObjectKind>,
     /// The kinds among these that were neither listed nor refused yet.
     unlisted: BTreeSet<ObjectKind>,
-    /// Kinds whose list was complete, since new lists were last requested.
+    /// Kinds whose list was complete, as of the last wish for new ones.
     listed: BTreeSet<ObjectKind>,
     /// Kinds that may not be listed.
     forbidden: BTreeSet<ObjectKind>,
@@ -81,22 +79,6 @@ enum Progress {
     Scheduling,
 }
 
-impl WatchRequest {
-    /// What is to be watched once the event is taken in.
-    pub(crate) fn of_event(event: &Event) -> Vec<Self> {
-        let kinds = |manifest: &Manifest| Self::Kinds(Box::new(manifest.clone()));
-        match event {
-            Event::PluginReady { factory, .. } => vec![kinds(factory.manifest())],
-            Event::Reconfigured(reconfiguration) => {
-                let plugins = reconfiguration.profiles.iter().flatten().flat_map(Profile::instances);
-                let kinds = plugins.map(|instance| kinds(instance.plugin.manifest()));
-                kinds.chain(reconfiguration.profiles.is_some().then_some(Self::PodsAgain)).collect()
-            }
-            _ => Vec::new(),
-        }
-    }
-}
-
 impl WatchPlan {
     /// What the plugins of `profiles` want, and the extenders: these are sent whole pods, and some of them whole nodes,
     /// or whole pods that may be evicted.
@@ -109,14 +91,14 @@ impl WatchPlan {
         Self { pod_json: pod_json || extenders.is_some(), kinds, read }
     }
 
-    fn add(&mut self, request: &WatchRequest) {
-        match request {
-            WatchRequest::Kinds(manifest) => {
+    fn want(&mut self, wish: &Wish) {
+        match wish {
+            Wish::Kinds(manifest) => {
                 self.kinds.extend(wanted(manifest));
                 self.read.extend(manifest.needs.objects.iter().cloned());
             }
-            // Nothing is watched yet.
-            WatchRequest::PodsAgain => {}
+            // Nothing was told yet.
+            Wish::PodsAgain => {}
         }
     }
 
@@ -126,23 +108,23 @@ impl WatchPlan {
     }
 
     /// Watches when its turn comes, until it is aborted, the receiver of events is gone, or a watch panics. What the first plugins
-    /// request is a part of the plan, other `requests` come later.
+    /// wish for is a part of the plan, other `wishes` come later.
     pub(crate) async fn run(
         mut self,
         client: Client,
         events: mpsc::Sender<Event>,
-        mut requests: mpsc::UnboundedReceiver<WatchRequest>,
+        mut wishes: mpsc::UnboundedReceiver<Wish>,
         health: Health,
         Begin { plugins, mut turn }: Begin,
     ) {
         if timeout(PLUGINS_FIRST, plugins).await.is_err() {
             warn!("some plugins are still being loaded: scheduling begins without them, as their failurePolicy says");
         }
-        while let Ok(request) = requests.try_recv() {
-            self.add(&request);
+        while let Ok(wish) = wishes.try_recv() {
+            self.want(&wish);
         }
         turn.until_watching().await;
-        Watching::start(&client, self).run(events, requests, health, turn).await;
+        Watching::start(&client, self).run(events, wishes, health, turn).await;
     }
 }
 
@@ -161,16 +143,16 @@ impl Watching {
     async fn run(
         mut self,
         events: mpsc::Sender<Event>,
-        mut requests: mpsc::UnboundedReceiver<WatchRequest>,
+        mut wishes: mpsc::UnboundedReceiver<Wish>,
         health: Health,
         mut turn: Turn,
     ) {
         loop {
             let event = tokio::select! {
-                Some(request) = requests.recv() => {
-                    match request {
-                        WatchRequest::Kinds(manifest) => self.want(&manifest),
-                        WatchRequest::PodsAgain => self.watches.tell_pods_again(),
+                Some(wish) = wishes.recv() => {
+                    match wish {
+                        Wish::Kinds(manifest) => self.want(&manifest),
+                        Wish::PodsAgain => self.watches.tell_pods_again(),
                     }
                     continue;
                 }

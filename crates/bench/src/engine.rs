@@ -26,7 +26,8 @@ use serde_json::{Value, json};
 
 use self::api_server::ApiServer;
 use crate::{
-    run::{Conditions, EngineFigures, Run, Runner, StormFigures},
+    figures::StormFigures,
+    run::{Conditions, EngineFigures, Run, Runner},
     usage,
     workload::{Changes, Cluster, SCHEDULER_NAME, Scene},
 };
@@ -346,7 +347,11 @@ impl<'a> Stage<'a> {
                 let (cycle, plugin) = (requested.cycle, requested.plugin);
                 self.handle(Event::EffectsFinished { cycle, uid: pod.uid, plugin, result: Ok(()) });
             }
-            Action::PreparePlugin(preparation) => self.handle(Event::PluginPrepared(preparation.run())),
+            Action::PreparePlugin { preparation, .. } => {
+                let objects = self.scheduler.objects();
+                let preparation = objects.take(preparation).context("the preparation was taken before")?;
+                self.handle(Event::plugin_prepared(objects, preparation.run()));
+            }
             // There are no extenders.
             Action::Pod(PodRequest { request: Request::BindByExtender { .. }, .. }) | Action::Notice(_) => {}
         }

@@ -1,7 +1,10 @@
 //! What a plugin wants done. The host checks each effect against the operator's grants before it acts.
 
+use berth_model::serde_with::text_or_bytes;
+use serde::{Deserialize, Serialize};
+
 /// A request to act on the cluster or on the scheduler, returned as data.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Effect {
     /// Bind the pod of this cycle to the node chosen for it.
     Bind,
@@ -16,6 +19,7 @@ pub enum Effect {
         /// Such as `status`; none for the object itself.
         subresource: Option<String>,
         /// A JSON merge patch.
+        #[serde(with = "text_or_bytes")]
         patch: Vec<u8>,
     },
     /// Create an object; `body` is JSON.
@@ -25,6 +29,7 @@ pub enum Effect {
         /// Empty for kinds without namespaces.
         namespace: String,
         /// The object as JSON.
+        #[serde(with = "text_or_bytes")]
         body: Vec<u8>,
     },
     /// Delete an object.
@@ -94,7 +99,7 @@ pub enum Effect {
 }
 
 /// An object of any kind.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ObjectRef {
     /// `v1/PersistentVolumeClaim`, `scheduling.example.com/v1/PodGroup`.
     pub kind: String,
@@ -154,7 +159,7 @@ pub struct ObjectAccess<'a> {
 }
 
 /// A kind of effect, as it is counted when it is refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum EffectKind {
     /// What concerns pods or the scheduler.
     Named(Permission),
@@ -163,7 +168,7 @@ pub enum EffectKind {
 }
 
 /// A kind of effect on pods or on the scheduler, which an operator grants or withholds by name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Permission {
     /// [`Effect::Bind`].
     Bind,
@@ -182,7 +187,7 @@ pub enum Permission {
 }
 
 /// A kind of effect on objects, which an operator grants by rules.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Verb {
     /// [`Effect::Patch`].
     Patch,

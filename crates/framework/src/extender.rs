@@ -6,11 +6,12 @@
 use std::fmt::{Debug, Display};
 
 use berth_model::{NodeIdx, Pod};
+use serde::{Deserialize, Serialize};
 
 use crate::points::{Call, Preemption};
 
 /// The position of an extender among those that are configured.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExtenderIdx(pub usize);
 
 /// What is known of an extender without asking it.

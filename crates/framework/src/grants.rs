@@ -5,26 +5,45 @@
 
 use std::{fmt, sync::Arc};
 
+use serde::{Deserialize, Serialize};
+
 use crate::effect::{ObjectAccess, Permission, Verb};
+
+/// Rules as a list.
+mod shared_rules {
+    use std::sync::Arc;
+
+    use serde::{Deserialize as _, Deserializer, Serializer};
+
+    use super::ObjectRule;
+
+    pub(super) fn serialize<S: Serializer>(rules: &Arc<[ObjectRule]>, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(&**rules)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Arc<[ObjectRule]>, D::Error> {
+        Vec::deserialize(deserializer).map(Arc::from)
+    }
+}
 
 /// Matches every API group, kind or namespace.
 const ANY: &str = "*";
 
 /// What an operator allows a plugin to ask for.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Grants {
     permissions: u16,
     objects: GrantedObjects,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 enum GrantedObjects {
     All,
-    ByRules(Arc<[ObjectRule]>),
+    ByRules(#[serde(with = "shared_rules")] Arc<[ObjectRule]>),
 }
 
 /// Objects that a plugin may change, and how.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ObjectRule {
     /// Empty for the core group; `*` is every group, but for kinds that must be named.
     pub api_groups: Vec<String>,
@@ -38,7 +57,7 @@ pub struct ObjectRule {
 }
 
 /// The objects of a rule's kinds that it covers.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum RuleObjects {
     /// The pod of the cycle.
     Pod,
@@ -49,7 +68,7 @@ pub enum RuleObjects {
 }
 
 /// The namespaces of a rule.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Namespaces {
     /// That of the pod of the cycle.
     #[default]

@@ -1,6 +1,7 @@
 //! What a plugin tells about itself before it is used.
 
 use berth_model::{Column, Columns, ObjectKey};
+use serde::{Deserialize, Serialize};
 
 use crate::{effect::Permission, grants::ObjectRule};
 
@@ -38,7 +39,7 @@ impl Needs {
 }
 
 /// A kind of object, as in `apiVersion` and `kind`.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ObjectKind {
     /// `apiVersion`.
     pub api_version: String,

@@ -6,6 +6,7 @@
 use std::fmt;
 
 use berth_model::{BinaryId, ClusterTable};
+use serde::{Deserialize, Serialize};
 
 use crate::{
     hooks::{DeltaSource, EndCycle, Follow, Hosted, Reach, Reuse, State},
@@ -327,7 +328,7 @@ impl PluginIdx {
 }
 
 /// Which binary answers under a plugin's name.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PluginVersion {
     /// The plugin's name.
     pub name: String,

@@ -7,11 +7,12 @@
 use std::sync::Arc;
 
 use berth_model::{ClusterTable, Node, NodeIdx, NodeSet, ObjectKey, Pod, PodIdx, Time};
+use serde::{Deserialize, Serialize};
 
 use crate::{effect::Effect, manifest::ClusterEvent, status::Status};
 
 /// One scheduling attempt of one pod.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct CycleId(pub u64);
 
 /// What every call of a cycle can see.

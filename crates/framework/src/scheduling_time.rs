@@ -128,9 +128,9 @@ impl Accounts {
     }
 
     /// What each plugin took since this was last asked, the greediest first.
-    fn take_since_report(&mut self) -> Vec<(Arc<str>, Duration)> {
+    fn take_since_report(&mut self) -> Vec<(String, Duration)> {
         let plugins = self.plugins.iter_mut();
-        let taken = plugins.map(|(name, plugin)| (Arc::clone(name), std::mem::take(&mut plugin.since_report)));
+        let taken = plugins.map(|(name, plugin)| (name.to_string(), std::mem::take(&mut plugin.since_report)));
         let mut taken: Vec<_> = taken.filter(|(_, taken)| !taken.is_zero()).collect();
         taken.sort_by_key(|(_, taken)| std::cmp::Reverse(*taken));
         taken
@@ -443,13 +443,13 @@ mod tests {
         time.plugin("B").take(milliseconds(400), own);
         time.plugins_wait();
         time.plugins_wait();
-        let taken = vec![(Arc::from("B"), milliseconds(400)), (Arc::from("A"), milliseconds(100))];
+        let taken = vec![("B".to_owned(), milliseconds(400)), ("A".to_owned(), milliseconds(100))];
         assert_eq!(time.take_reports(), [TimeReport::AllPlugins { share: all, taken }]);
         at(10_000);
         time.plugin("A").take(milliseconds(2000), own);
         time.plugin("A").was_not_asked(OutOfTime::Plugin(own));
         time.plugins_wait();
-        let taken = vec![(Arc::from("A"), milliseconds(2000))];
+        let taken = vec![("A".to_owned(), milliseconds(2000))];
         let of_one = TimeReport::Plugin { plugin: Arc::from("A"), share: own };
         assert_eq!(time.take_reports(), [of_one, TimeReport::AllPlugins { share: all, taken }]);
     }

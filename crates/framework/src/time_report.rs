@@ -6,8 +6,11 @@ use std::{
     time::Duration,
 };
 
+use berth_model::serde_with::shared_text;
+use serde::{Deserialize, Serialize};
+
 /// A share of the scheduling thread.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Share {
     /// How much of each second; a whole second is no bound.
     pub per_second: Duration,
@@ -21,11 +24,12 @@ const NAMED: usize = 5;
 /// A share is used up. One report of a kind comes in [`SchedulingTime::REPORT_EVERY`] at most.
 ///
 /// [`SchedulingTime::REPORT_EVERY`]: crate::SchedulingTime::REPORT_EVERY
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum TimeReport {
     /// A plugin was not asked.
     Plugin {
         /// Which plugin.
+        #[serde(with = "shared_text")]
         plugin: Arc<str>,
         /// Its share.
         share: Share,
@@ -35,11 +39,12 @@ pub enum TimeReport {
         /// Their share.
         share: Share,
         /// What each plugin took since the last report, the greediest first.
-        taken: Vec<(Arc<str>, Duration)>,
+        taken: Vec<(String, Duration)>,
     },
     /// Pods of a namespace wait for pods of others.
     Namespace {
         /// Which namespace.
+        #[serde(with = "shared_text")]
         namespace: Arc<str>,
         /// Its share.
         share: Share,
@@ -72,7 +77,7 @@ impl fmt::Display for TimeReport {
     }
 }
 
-fn greediest(taken: &[(Arc<str>, Duration)]) -> String {
+fn greediest(taken: &[(String, Duration)]) -> String {
     let mut text = String::new();
     for (plugin, taken) in taken.iter().take(NAMED) {
         let separator = if text.is_empty() { "" } else { ", " };
@@ -93,7 +98,7 @@ mod tests {
     #[test]
     fn those_that_took_the_most_are_named() {
         let share = Share { per_second: Duration::from_millis(300), burst: Duration::from_millis(300) };
-        let took = |plugin: &str, milliseconds| (Arc::from(plugin), Duration::from_millis(milliseconds));
+        let took = |plugin: &str, milliseconds| (plugin.to_owned(), Duration::from_millis(milliseconds));
         let taken = (0..7).map(|number| took(&format!("P{number}"), 100 - number)).collect();
         let text = TimeReport::AllPlugins { share, taken }.to_string();
         assert!(text.contains("300 ms of each second"), "{text}");

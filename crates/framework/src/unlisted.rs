@@ -5,6 +5,8 @@
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
+
 use crate::manifest::{Manifest, ObjectKind};
 
 /// The kinds of which nothing is known, by name.
@@ -12,7 +14,7 @@ use crate::manifest::{Manifest, ObjectKind};
 pub struct UnlistedKinds(BTreeMap<ObjectKind, UnlistedKind>);
 
 /// Why a kind is not listed, and who can do without.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UnlistedKind {
     /// For the conditions of pods: what is missing.
     pub reason: String,

@@ -1,12 +1,12 @@
 //! Kubernetes objects as the API server sends them, cut down to what scheduling reads.
 //!
-//! These types only decode: unknown fields are skipped, absent ones take their zero value, and nothing is interned
-//! yet. [`crate::pod::Pod`] and [`crate::node::Node`] are made from them once, on the way into the cache.
+//! Unknown fields are skipped, absent ones take their zero value, and nothing is interned yet. What is written again is what was
+//! read. [`crate::pod::Pod`] and [`crate::node::Node`] are made from them once, on the way into the cache.
 //! Field names and meanings are the Kubernetes API's (core/v1); see its reference for each.
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use serde::{Deserialize, Deserializer};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::quantity::Quantity;
 
@@ -16,7 +16,7 @@ pub type StringMap = BTreeMap<String, String>;
 pub type ResourceList = BTreeMap<String, Quantity>;
 
 /// The parts of `metadata` that scheduling reads.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ObjectMeta {
     /// `metadata.name`.
@@ -46,7 +46,7 @@ pub struct ObjectMeta {
 }
 
 /// An owner of the object.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct OwnerReference {
     /// `metadata.ownerReferences[].apiVersion`.
@@ -62,7 +62,7 @@ pub struct OwnerReference {
 }
 
 /// A pod (core/v1).
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Pod {
     /// `metadata`.
@@ -77,7 +77,7 @@ pub struct Pod {
 }
 
 /// A pod's `spec`.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct PodSpec {
     /// `spec.nodeName`.
@@ -124,7 +124,7 @@ pub struct PodSpec {
 }
 
 /// A claim that a pod refers to, by name or by a template.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct PodResourceClaim {
     /// `spec.resourceClaims[].name`.
@@ -136,7 +136,7 @@ pub struct PodResourceClaim {
 }
 
 /// Which claim was generated for one of the pod's [`PodResourceClaim`]s; none if it needs none.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct PodResourceClaimStatus {
     /// `status.resourceClaimStatuses[].name`.
@@ -146,7 +146,7 @@ pub struct PodResourceClaimStatus {
 }
 
 /// The claim that was made for the extended resources of a pod (KEP-5004).
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ExtendedResourceClaimStatus {
     /// `status.extendedResourceClaimStatus.resourceClaimName`.
@@ -154,7 +154,7 @@ pub struct ExtendedResourceClaimStatus {
 }
 
 /// An object of which only the name matters here.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Named {
     /// `name`.
@@ -162,7 +162,7 @@ pub struct Named {
 }
 
 /// A container or an init container.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Container {
     /// `spec.containers[].name`.
@@ -182,7 +182,7 @@ pub struct Container {
 }
 
 /// What happens when a container exits (KEP-5307).
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RestartPolicyRule {
     /// `spec.containers[].restartPolicyRules[].action`.
@@ -190,7 +190,7 @@ pub struct RestartPolicyRule {
 }
 
 /// Requests and limits of a container or a pod.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ResourceRequirements {
     /// `resources.requests`.
@@ -202,7 +202,7 @@ pub struct ResourceRequirements {
 }
 
 /// A port of a container.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ContainerPort {
     /// `spec.containers[].ports[].hostPort`.
@@ -215,7 +215,7 @@ pub struct ContainerPort {
 }
 
 /// What taints a pod tolerates.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Toleration {
     /// `spec.tolerations[].key`.
@@ -231,7 +231,7 @@ pub struct Toleration {
 }
 
 /// A taint of a node.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Taint {
     /// `spec.taints[].key`.
@@ -243,7 +243,7 @@ pub struct Taint {
 }
 
 /// A pod's `spec.affinity`.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Affinity {
     /// `spec.affinity.nodeAffinity`.
@@ -255,7 +255,7 @@ pub struct Affinity {
 }
 
 /// Rules about nodes.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct NodeAffinity {
     /// `spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution`.
@@ -267,7 +267,7 @@ pub struct NodeAffinity {
 }
 
 /// Alternatives, one of which must hold.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct NodeSelector {
     /// `nodeSelectorTerms`.
@@ -276,7 +276,7 @@ pub struct NodeSelector {
 }
 
 /// Requirements that must all hold.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct NodeSelectorTerm {
     /// `nodeSelectorTerms[].matchExpressions`.
@@ -288,7 +288,7 @@ pub struct NodeSelectorTerm {
 }
 
 /// A requirement of a node selector or of a label selector; which operators are legal depends on the place.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(default)]
 pub struct NodeSelectorRequirement {
     /// `matchExpressions[].key`.
@@ -301,7 +301,7 @@ pub struct NodeSelectorRequirement {
 }
 
 /// A node selector term with a weight.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PreferredSchedulingTerm {
     /// `preferredDuringSchedulingIgnoredDuringExecution[].weight`.
@@ -311,7 +311,7 @@ pub struct PreferredSchedulingTerm {
 }
 
 /// Rules about pods; podAffinity and podAntiAffinity have one form.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PodAffinity {
     /// `requiredDuringSchedulingIgnoredDuringExecution`.
@@ -323,7 +323,7 @@ pub struct PodAffinity {
 }
 
 /// Pods in domains of a topology.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct PodAffinityTerm {
     /// `podAffinityTerm.labelSelector`.
@@ -338,7 +338,7 @@ pub struct PodAffinityTerm {
 }
 
 /// A pod affinity term with a weight.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct WeightedPodAffinityTerm {
     /// `preferredDuringSchedulingIgnoredDuringExecution[].weight`.
@@ -348,7 +348,7 @@ pub struct WeightedPodAffinityTerm {
 }
 
 /// An absent selector matches nothing, an empty one everything.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct LabelSelector {
     /// `labelSelector.matchLabels`.
@@ -360,7 +360,7 @@ pub struct LabelSelector {
 }
 
 /// How pods are to be spread over domains.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct TopologySpreadConstraint {
     /// `spec.topologySpreadConstraints[].maxSkew`.
@@ -383,7 +383,7 @@ pub struct TopologySpreadConstraint {
 }
 
 /// A pod's `status`.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct PodStatus {
     /// `status.phase`.
@@ -413,7 +413,7 @@ pub struct PodStatus {
 }
 
 /// A condition of a pod or a node.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Condition {
     /// `status.conditions[].type`.
@@ -432,7 +432,7 @@ pub struct Condition {
 }
 
 /// What the kubelet reports of a container.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ContainerStatus {
     /// `status.containerStatuses[].name`.
@@ -444,7 +444,7 @@ pub struct ContainerStatus {
 }
 
 /// A node (core/v1).
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Node {
     /// `metadata`.
@@ -456,7 +456,7 @@ pub struct Node {
 }
 
 /// A node's `spec`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct NodeSpec {
     /// `spec.unschedulable`.
@@ -467,7 +467,7 @@ pub struct NodeSpec {
 }
 
 /// A node's `status`.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct NodeStatus {
     /// `status.allocatable`.
@@ -485,7 +485,7 @@ pub struct NodeStatus {
 }
 
 /// An image on a node.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ContainerImage {
     /// `status.images[].names`.

@@ -25,6 +25,7 @@ pub mod quantity;
 pub mod requests;
 pub mod sampling;
 pub mod selector;
+pub mod serde_with;
 pub mod symbols;
 mod taint_sets;
 pub mod time;

@@ -2,13 +2,15 @@
 
 use std::{fmt, sync::Arc};
 
-use crate::{pod::Pod, symbols::Symbols};
+use serde::{Deserialize, Serialize};
+
+use crate::{pod::Pod, serde_with::shared_text, symbols::Symbols};
 
 /// The controller that a pod belongs to, or the pod itself if it has none: pods of one id were made from one template.
 ///
 /// The namespace is a part of it, as a user who creates a pod may write any owner into it. Cloning it is cheap.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct OwnerId(Arc<str>);
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct OwnerId(#[serde(with = "shared_text")] Arc<str>);
 
 impl OwnerId {
     /// The id of the pod's owner.

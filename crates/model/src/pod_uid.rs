@@ -2,11 +2,15 @@
 
 use std::{borrow::Borrow, fmt, ops::Deref, sync::Arc};
 
+use serde::{Deserialize, Serialize};
+
+use crate::serde_with::shared_text;
+
 /// `metadata.uid` of a pod: what tells it from a pod of the same name that was deleted and created again.
 ///
 /// Cloning it is cheap.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct PodUid(Arc<str>);
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct PodUid(#[serde(with = "shared_text")] Arc<str>);
 
 impl PodUid {
     /// The uid as the API server writes it.

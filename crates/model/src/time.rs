@@ -2,9 +2,11 @@
 
 use std::ops::Add;
 
+use serde::{Deserialize, Serialize};
+
 /// Milliseconds of a clock that never steps. They read as milliseconds since 1970 until somebody sets the wall clock;
 /// backoff ends at whole seconds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Time(pub u64);
 
 impl Time {

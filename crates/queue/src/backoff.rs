@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use berth_model::{Time, backoff::backoff_duration};
+use serde::{Deserialize, Serialize};
 
 /// Doubles with every failure, up to a limit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Backoff {
     /// Milliseconds after the first failure.
     pub initial: u64,

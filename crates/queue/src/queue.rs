@@ -6,6 +6,7 @@ mod requeue;
 use std::sync::Arc;
 
 use berth_model::{Pod, PodUid, Sym, Time};
+use serde::{Deserialize, Serialize};
 
 pub use self::requeue::Failure;
 use crate::{
@@ -20,7 +21,7 @@ use crate::{
 };
 
 /// What an operator can set.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Settings {
     /// How long a pod waits after a failed attempt.
     pub backoff: Backoff,

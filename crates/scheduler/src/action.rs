@@ -3,41 +3,51 @@
 use std::{borrow::Cow, panic::Location, sync::Arc, time::Duration};
 
 use berth_framework::{CycleId, Effect, EffectKind, ExtenderIdx, PluginVersion, TimeReport};
-use berth_model::{BinaryId, Digest, OwnerId, PodUid, api};
+use berth_model::{BinaryId, Digest, OwnerId, PodUid, api, serde_with::shared_text};
+use serde::{Deserialize, Serialize};
 
 use crate::{
     effect_bytes::HeldBytes,
+    host_objects::Handle,
     preparation::{Preparation, SwapError},
 };
 
 /// Something to be done. The host takes actions in order; requests about one pod stay in order, but for
 /// [`Request::AwaitedEffects`] of different plugins, which go side by side; requests about different pods may overtake each
 /// other.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Action {
     /// A write about one pod.
     Pod(PodRequest),
     /// Run this on a thread of its own, and answer with [`crate::Event::PluginPrepared`].
-    PreparePlugin(Box<Preparation>),
+    PreparePlugin {
+        /// The plugin's name.
+        plugin: String,
+        /// What to run.
+        preparation: Handle<Preparation>,
+    },
     /// Something to be told; nothing is answered.
     Notice(Notice),
 }
 
 /// A pod as API calls name it. Cloning it is cheap.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PodRef {
     /// `metadata.namespace`.
+    #[serde(with = "shared_text")]
     pub namespace: Arc<str>,
     /// `metadata.name`.
+    #[serde(with = "shared_text")]
     pub name: Arc<str>,
     /// `metadata.uid`.
     pub uid: PodUid,
     /// Empty when it is not known.
+    #[serde(with = "shared_text")]
     pub resource_version: Arc<str>,
 }
 
 /// A write to the API server about one pod.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PodRequest {
     /// Which pod.
     pub pod: PodRef,
@@ -46,13 +56,14 @@ pub struct PodRequest {
 }
 
 /// What to write about a pod.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Request {
     /// Bind the pod; answer with [`crate::Event::BindFinished`].
     Bind {
         /// The attempt that the answer names.
         cycle: CycleId,
         /// `metadata.name` of the node.
+        #[serde(with = "shared_text")]
         node: Arc<str>,
     },
     /// Have an extender bind the pod; answer with [`crate::Event::BindFinished`].
@@ -60,6 +71,7 @@ pub enum Request {
         /// The attempt that the answer names.
         cycle: CycleId,
         /// `metadata.name` of the node.
+        #[serde(with = "shared_text")]
         node: Arc<str>,
         /// Which extender.
         extender: ExtenderIdx,
@@ -74,7 +86,7 @@ pub enum Request {
 }
 
 /// A change of a pod's `status`.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct StatusChange {
     /// The conditions as the scheduler knows them.
     pub old_conditions: Vec<api::Condition>,
@@ -87,24 +99,26 @@ pub struct StatusChange {
 }
 
 /// Effects that one plugin asked for in one cycle.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PluginEffects {
     /// The attempt in which the plugin answered.
     pub cycle: CycleId,
     /// The profile's `schedulerName`.
     pub scheduler_name: String,
     /// The plugin's name.
+    #[serde(with = "shared_text")]
     pub plugin: Arc<str>,
     /// The binary that asked.
     pub binary: Option<BinaryId>,
     /// In the order in which they are carried out.
     pub effects: Vec<GrantedEffect>,
     /// Counts them until they are carried out.
+    #[serde(skip)]
     pub held: HeldBytes,
 }
 
 /// An effect that the plugin was granted.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GrantedEffect {
     /// What to do.
     pub effect: Effect,
@@ -114,7 +128,7 @@ pub struct GrantedEffect {
 }
 
 /// Something that somebody outside is told.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Notice {
     /// Write an event about a pod.
     Event(EventRecord),
@@ -153,6 +167,7 @@ pub enum Notice {
         /// The pod of the cycle.
         pod: PodRef,
         /// The plugin's name.
+        #[serde(with = "shared_text")]
         plugin: Arc<str>,
         /// What it asked for.
         effect: EffectKind,
@@ -176,27 +191,29 @@ pub enum Notice {
         /// From the beginning to the choice.
         total: Duration,
         /// What was done, and how long each step took, in order.
-        steps: Vec<(&'static str, Duration)>,
+        steps: Vec<(Cow<'static, str>, Duration)>,
     },
     /// A line for the log.
     Log {
         /// Its severity.
         level: Level,
         /// The plugin that caused it; empty if none did.
+        #[serde(with = "shared_text")]
         plugin: Arc<str>,
         /// Where in the code it comes from: lines from one place are alike.
-        place: &'static Location<'static>,
+        place: CodePlace,
         /// One line of text.
         message: String,
     },
 }
 
 /// What became of a pod in an attempt.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum AttemptOutcome {
     /// It is bound.
     Bound {
         /// `metadata.name` of the node.
+        #[serde(with = "shared_text")]
         node: Arc<str>,
         /// Nodes that were looked at.
         n_evaluated: usize,
@@ -218,7 +235,7 @@ pub enum AttemptOutcome {
 }
 
 /// An event of `events.k8s.io/v1`. The note may be longer than the API allows.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EventRecord {
     /// The pod that the event is about.
     pub regarding: PodRef,
@@ -233,11 +250,27 @@ pub struct EventRecord {
     /// The text for people.
     pub note: String,
     /// The profile's `schedulerName`.
+    #[serde(with = "shared_text")]
     pub reporting_controller: Arc<str>,
 }
 
+/// A line of the source.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct CodePlace {
+    /// Its file.
+    pub file: Cow<'static, str>,
+    /// Its number.
+    pub line: u32,
+}
+
+impl From<&'static Location<'static>> for CodePlace {
+    fn from(location: &'static Location<'static>) -> Self {
+        Self { file: location.file().into(), line: location.line() }
+    }
+}
+
 /// The severity of a log line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Level {
     /// For whoever looks for a fault in Berth.
     Debug,
@@ -250,7 +283,7 @@ pub enum Level {
 }
 
 /// Why a [`Request`] was not carried out: the answer of the API server, or what kept the host from asking it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 #[error("{0}")]
 pub struct RequestError(String);
 

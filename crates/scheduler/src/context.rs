@@ -8,7 +8,7 @@ use berth_model::{BinaryId, Pod, PodUid, Sym};
 use berth_queue::{Occurrence, Policy, Queue, QueuedPod};
 
 use crate::{
-    action::{EventRecord, Notice, PodRef, Request, StatusChange},
+    action::{EventRecord, Level, Notice, PodRef, Request, StatusChange},
     effect_bytes::EffectBytes,
     gate_failures::GateFailures,
     isolation::Isolation,
@@ -226,6 +226,11 @@ impl Context {
         if let Some(profile) = self.profiles.get_mut(scheduler_name) {
             profile.end_cycle(cycle);
         }
+    }
+
+    /// An event names an object that was taken before: nothing changes.
+    pub(crate) fn object_is_gone(&mut self, what: &str) {
+        self.outbox.log(Level::Error, format!("an event names {what} that is not there"));
     }
 
     pub(crate) fn text(&self, sym: Sym) -> &str {

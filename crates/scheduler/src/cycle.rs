@@ -145,9 +145,9 @@ impl Cycle {
             return;
         }
         let filtered = self.attempt.filtered_at.unwrap_or(now);
-        let mut steps = vec![("Computing predicates done", filtered.saturating_sub(started))];
+        let mut steps = vec![("Computing predicates done".into(), filtered.saturating_sub(started))];
         if !self.attempt.totals.is_empty() {
-            steps.push(("Prioritizing done", now.saturating_sub(filtered)));
+            steps.push(("Prioritizing done".into(), now.saturating_sub(filtered)));
         }
         context.outbox.notice(Notice::SlowSearch { pod: context.pod_ref(pod), total, steps });
     }

@@ -2,16 +2,26 @@
 
 use std::{sync::Arc, time::Duration};
 
-use berth_framework::{CycleId, Grants, ObjectKind, PluginFactory, UnlistedKind};
-use berth_model::{Digest, ObjectKey, PodUid, api};
+use berth_framework::{CycleId, Extenders, Grants, ObjectKind, PluginFactory, PluginVersion, Profile, UnlistedKind};
+use berth_model::{
+    Digest, ObjectKey, PodUid, api,
+    serde_with::{shared_text, text_or_bytes},
+};
+use serde::{Deserialize, Serialize};
 
-use crate::{action::RequestError, preparation::Prepared, reconfiguration::Reconfiguration};
+use crate::{
+    action::RequestError,
+    host_objects::{Handle, HostObjects},
+    preparation::Prepared,
+    reconfiguration::Reconfiguration,
+    settings::Settings,
+};
 
 /// Something that happened, in the order in which the host learned of it.
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Event {
     /// A pod appeared or changed. One in a terminal phase counts as deleted.
-    PodApplied(Box<api::Pod>),
+    PodApplied(#[serde(with = "whole_pod")] Box<api::Pod>),
     /// A pod is gone from the API server.
     PodDeleted {
         /// `metadata.namespace`.
@@ -36,6 +46,7 @@ pub enum Event {
         /// Which object.
         key: ObjectKey,
         /// The object as the API server sent it.
+        #[serde(with = "text_or_bytes")]
         json: Arc<[u8]>,
     },
     /// An object of another kind is gone from the API server.
@@ -72,6 +83,7 @@ pub enum Event {
         /// The pod.
         uid: PodUid,
         /// The plugin that the request named.
+        #[serde(with = "shared_text")]
         plugin: Arc<str>,
         /// Whether it was carried out.
         result: Result<(), RequestError>,
@@ -88,8 +100,10 @@ pub enum Event {
         name: String,
         /// In these profiles only, instead of in all that use the plugin.
         scheduler_names: Option<Vec<String>>,
-        /// Builds instances of the binary.
-        factory: Arc<dyn PluginFactory>,
+        /// Which binary it is, for people and recordings.
+        version: PluginVersion,
+        /// Builds its instances.
+        factory: Handle<Arc<dyn PluginFactory>>,
         /// What the plugin may ask for from then on; `None` leaves it.
         grants: Option<Grants>,
     },
@@ -107,9 +121,84 @@ pub enum Event {
         pod: Option<PodUid>,
     },
     /// How [`crate::Action::PreparePlugin`] went.
-    PluginPrepared(Prepared),
+    PluginPrepared {
+        /// The plugin's name.
+        plugin: String,
+        /// The instances.
+        prepared: Handle<Prepared>,
+    },
     /// The operator's configuration is another from here on.
-    Reconfigured(Box<Reconfiguration>),
+    Reconfigured(Reconfiguration),
     /// No more cycles and no more bindings. [`crate::Scheduler::outstanding`] bindings are still on their way.
     Shutdown,
+}
+
+impl Event {
+    /// A binary is ready, as [`Self::PluginReady`].
+    #[must_use]
+    pub fn plugin_ready(
+        objects: &HostObjects,
+        name: String,
+        scheduler_names: Option<Vec<String>>,
+        factory: Arc<dyn PluginFactory>,
+        grants: Option<Grants>,
+    ) -> Self {
+        let version = factory.version();
+        Self::PluginReady { name, scheduler_names, version, factory: objects.put(factory), grants }
+    }
+
+    /// Another configuration, as [`Self::Reconfigured`].
+    #[must_use]
+    pub fn reconfigured(
+        objects: &HostObjects,
+        settings: Settings,
+        profiles: Option<Vec<Profile>>,
+        extenders: Option<Arc<dyn Extenders>>,
+    ) -> Self {
+        let profiles = profiles.map(|profiles| objects.put(profiles));
+        let extenders = extenders.map(|extenders| objects.put(extenders));
+        Self::Reconfigured(Reconfiguration { settings, profiles, extenders })
+    }
+
+    /// The answer to [`crate::Action::PreparePlugin`].
+    #[must_use]
+    pub fn plugin_prepared(objects: &HostObjects, prepared: Prepared) -> Self {
+        Self::PluginPrepared { plugin: prepared.plugin().to_owned(), prepared: objects.put(prepared) }
+    }
+}
+
+/// A pod with the text that it was decoded from, where that is kept: the API server sends no field for it.
+mod whole_pod {
+    use std::sync::Arc;
+
+    use berth_model::{api, serde_with::text_or_bytes};
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    #[derive(Serialize)]
+    struct Written<'a> {
+        pod: &'a api::Pod,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        json: Option<Text>,
+    }
+
+    #[derive(Deserialize)]
+    struct Read {
+        pod: Box<api::Pod>,
+        #[serde(default)]
+        json: Option<Text>,
+    }
+
+    #[derive(Serialize, Deserialize)]
+    #[serde(transparent)]
+    struct Text(#[serde(with = "text_or_bytes")] Arc<[u8]>);
+
+    pub(super) fn serialize<S: Serializer>(pod: &api::Pod, serializer: S) -> Result<S::Ok, S::Error> {
+        Written { pod, json: pod.json.clone().map(Text) }.serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Box<api::Pod>, D::Error> {
+        let Read { mut pod, json } = Read::deserialize(deserializer)?;
+        pod.json = json.map(|Text(json)| json);
+        Ok(pod)
+    }
 }

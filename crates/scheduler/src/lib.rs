@@ -9,6 +9,22 @@
 //! is a `Context`; what they want done goes to its `Outbox`.
 //! **Invariant:** a pending pod is waiting in the queue, or being placed, or known not to be ours; no failure loses it,
 //! and a pod is sent to the API server for binding by one attempt at a time.
+//!
+//! # What a decision depends on
+//!
+//! [`Event`] and [`Action`] are data, so they can be written down; objects stand in them as [`Handle`]s. The same events give the
+//! same decisions where the following is the same as well, all of which comes in as a value or through a trait:
+//!
+//! - the time that goes with each event and each [`Scheduler::run`], and where one turn ends and the next begins: at
+//!   [`Scheduler::EVENTS_PER_TURN`] events, or after [`Scheduler::TURN`] by the clock of [`Scheduler::with_clock`];
+//! - the budgets of processor time (`SchedulingTime` of [`Scheduler::with_time`]), which say whose pods wait for others, and
+//!   which plugin is not asked;
+//! - the answers of plugins behind a [`Handle`], among them faults and time-outs of components ([`Event::PluginFaulted`]);
+//! - the answers of extenders ([`Reconfiguration::extenders`], [`Scheduler::with_extenders`]);
+//! - the node at which a search begins (the rotation of kube-scheduler's `nextStartNodeIndex`): it follows from the searches
+//!   before, and is 0 at the start.
+//!
+//! The seed of [`Scheduler::with_clock`] chooses which attempts are timed; no decision depends on it.
 
 #![warn(clippy::wildcard_enum_match_arm)]
 
@@ -22,6 +38,7 @@ mod event;
 mod failure;
 mod faults;
 mod gate_failures;
+mod host_objects;
 mod intake;
 mod isolation;
 mod metrics;
@@ -42,12 +59,13 @@ mod tests;
 mod turn;
 
 pub use action::{
-    Action, AttemptOutcome, EventRecord, GrantedEffect, Level, Notice, PluginEffects, PodRef, PodRequest, Request,
-    RequestError, StatusChange,
+    Action, AttemptOutcome, CodePlace, EventRecord, GrantedEffect, Level, Notice, PluginEffects, PodRef, PodRequest,
+    Request, RequestError, StatusChange,
 };
 pub use bindings::granted::{CyclePod, RefusedEffect};
 pub use effect_bytes::HeldBytes;
 pub use event::Event;
+pub use host_objects::{Handle, HostObjects};
 pub use metrics::{AttemptResult, BatchMetrics, Metrics, Observation, WaitResult};
 pub use pods_snapshot::{PodView, PodsSnapshot};
 pub use preparation::{Preparation, Prepared, SwapError};

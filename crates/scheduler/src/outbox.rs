@@ -55,7 +55,7 @@ impl Outbox {
     /// Writes a line for the log that a plugin caused. Lines from one place in the code about one plugin are alike.
     #[track_caller]
     pub(crate) fn log_of(&mut self, plugin: &str, level: Level, message: String) {
-        self.notice(Notice::Log { level, plugin: Arc::from(plugin), place: Location::caller(), message });
+        self.notice(Notice::Log { level, plugin: Arc::from(plugin), place: Location::caller().into(), message });
     }
 
     pub(crate) fn observe(&mut self, observation: Observation) {

@@ -10,6 +10,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use berth_framework::{DeltaSource, Grants, Needs, Plugin, PluginFactory, Status};
 use berth_model::Delta;
+use serde::{Deserialize, Serialize};
 
 /// Another binary under a plugin's name, in these profiles or in all that use it.
 #[derive(Clone, Debug)]
@@ -32,7 +33,7 @@ pub(crate) struct PreparedInstance {
 }
 
 /// Why a binary does not take its plugin's place. The one that serves goes on.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, thiserror::Error, Serialize, Deserialize)]
 pub enum SwapError {
     /// The binary has no instance for the profile's arguments.
     #[error("{0}")]
@@ -78,12 +79,6 @@ impl DeltaSource for FullDelta {
     }
 }
 
-impl PartialEq for Preparation {
-    fn eq(&self, other: &Self) -> bool {
-        self.swap.name == other.swap.name && Arc::ptr_eq(&self.swap.factory, &other.swap.factory)
-    }
-}
-
 impl Preparation {
     pub(crate) fn new(swap: Swap, args: BTreeMap<String, String>, full_delta: Delta) -> Self {
         Self { swap, args, full_delta: FullDelta(full_delta) }
@@ -117,6 +112,14 @@ impl Preparation {
         let failed = |args| PreparedInstance { args, instance: Err(SwapError::NotPrepared(reason.to_owned())) };
         let instances = self.args.into_iter().map(|(scheduler_name, args)| (scheduler_name, failed(args))).collect();
         Prepared { swap: self.swap, instances }
+    }
+}
+
+impl Prepared {
+    /// The plugin's name.
+    #[must_use]
+    pub fn plugin(&self) -> &str {
+        &self.swap.name
     }
 }
 

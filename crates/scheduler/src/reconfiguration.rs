@@ -7,26 +7,28 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use berth_framework::{Extenders, PluginIdx, Point, Profile, Status};
 use berth_model::Sym;
+use serde::{Deserialize, Serialize};
 
 use crate::{
     action::Level,
     bindings::Bindings,
     context::Context,
     failure::EXTENDER,
+    host_objects::{Handle, HostObjects},
     settings::Settings,
     swaps::{PLUGIN_REPLACED, Swaps, hand_over_state, install_profiles, register_events},
 };
 
 /// All that an operator can change while the scheduler runs.
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reconfiguration {
     /// Other than the profiles' own.
     pub settings: Settings,
     /// Complete, in the place of all that there are; `None` leaves them as they are. The host then tells of every pod
     /// again: nothing is kept of pending pods that no profile serves.
-    pub profiles: Option<Vec<Profile>>,
+    pub profiles: Option<Handle<Vec<Profile>>>,
     /// Asked beside the plugins of every profile; `None` if there are none.
-    pub extenders: Option<Arc<dyn Extenders>>,
+    pub extenders: Option<Handle<Arc<dyn Extenders>>>,
 }
 
 /// What changes for the pods of one profile.
@@ -41,8 +43,16 @@ struct ProfileChange {
 }
 
 impl Reconfiguration {
-    pub(crate) fn take_over(self, swaps: &mut Swaps, bindings: &mut Bindings, context: &mut Context) {
+    pub(crate) fn take_over(
+        self,
+        objects: &HostObjects,
+        swaps: &mut Swaps,
+        bindings: &mut Bindings,
+        context: &mut Context,
+    ) {
         let Self { settings, profiles, extenders } = self;
+        let profiles = profiles.and_then(|profiles| objects.take(profiles));
+        let extenders = extenders.and_then(|extenders| objects.take(extenders));
         context.queue.set_settings(settings.queue);
         let before = std::mem::replace(&mut context.extenders, extenders);
         let are_same = match (&before, &context.extenders) {

@@ -15,6 +15,7 @@ use crate::{
     effect_bytes::EffectBytes,
     event::Event,
     gate_failures::GateFailures,
+    host_objects::HostObjects,
     intake::{self, Intake},
     isolation::Isolation,
     metrics::{Metrics, Observation},
@@ -39,6 +40,7 @@ pub struct Scheduler {
     bindings: Bindings,
     swaps: Swaps,
     settings: Settings,
+    objects: HostObjects,
 }
 
 impl Scheduler {
@@ -81,7 +83,9 @@ impl Scheduler {
             bindings: Bindings::default(),
             swaps: Swaps::default(),
             settings,
+            objects: HostObjects::default(),
         }
+        .with_objects(HostObjects::default())
     }
 
     /// Times what it does with `clock`. `seed` decides which attempts have each plugin timed.
@@ -107,6 +111,20 @@ impl Scheduler {
         self
     }
 
+    /// Has events and actions name objects that are kept there.
+    #[must_use]
+    pub fn with_objects(mut self, objects: HostObjects) -> Self {
+        self.swaps.leave_preparations_in(objects.clone());
+        self.objects = objects;
+        self
+    }
+
+    /// Where the objects are that events and actions name.
+    #[must_use]
+    pub fn objects(&self) -> &HostObjects {
+        &self.objects
+    }
+
     /// Takes an event in.
     pub fn handle(&mut self, event: Event, now: Time) {
         let started = self.context.outbox.instant();
@@ -126,7 +144,7 @@ impl Scheduler {
     }
 
     fn take_in(&mut self, event: Event, now: Time) {
-        let Self { context, intake, cycle, bindings, swaps, settings } = self;
+        let Self { context, intake, cycle, bindings, swaps, settings, objects } = self;
         context.outbox.set_now(now);
         match event {
             Event::PodApplied(pod) => intake.pod_applied(&pod, bindings, context),
@@ -149,11 +167,8 @@ impl Scheduler {
                 intake::kind_changed(kind, None, context);
                 cycle.plugins_replaced();
             }
-            Event::Synced => {
-                if context.phase == Phase::Syncing {
-                    context.phase = Phase::Running;
-                }
-            }
+            Event::Synced if context.phase == Phase::Syncing => context.phase = Phase::Running,
+            Event::Synced => {}
             Event::BindFinished { cycle, uid, result } => {
                 bindings.answer(&uid, cycle, Input::BindFinished(result), context);
             }
@@ -165,7 +180,8 @@ impl Scheduler {
                 }
             }
             Event::StatusPatchFailed { uid } => context.status_patch_failed(&uid),
-            Event::PluginReady { name, scheduler_names, factory, grants } => {
+            Event::PluginReady { name, scheduler_names, version: _, factory, grants } => {
+                let Some(factory) = objects.take(factory) else { return context.object_is_gone("a binary") };
                 let swap = Swap { name, scheduler_names, factory, grants };
                 if swaps.ready(swap, bindings, context) {
                     cycle.plugins_replaced();
@@ -174,14 +190,15 @@ impl Scheduler {
             Event::PluginFaulted { plugin, digest, reason, took, pod } => {
                 context.plugin_faulted((plugin, digest), reason, took, pod);
             }
-            Event::PluginPrepared(prepared) => {
+            Event::PluginPrepared { plugin: _, prepared } => {
+                let Some(prepared) = objects.take(prepared) else { return context.object_is_gone("an instance") };
                 if swaps.prepared(prepared, bindings, context) {
                     cycle.plugins_replaced();
                 }
             }
             Event::Reconfigured(reconfiguration) => {
                 *settings = reconfiguration.settings;
-                reconfiguration.take_over(swaps, bindings, context);
+                reconfiguration.take_over(objects, swaps, bindings, context);
                 cycle.plugins_replaced();
             }
             Event::Shutdown => context.phase = Phase::ShuttingDown,

@@ -1,7 +1,9 @@
 //! What an operator can set, plugins aside.
 
+use serde::{Deserialize, Serialize};
+
 /// What an operator can set, plugins aside.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Settings {
     /// 0 adapts to the size of the cluster.
     pub percentage_of_nodes_to_score: i32,

@@ -19,6 +19,7 @@ use crate::{
     bindings::Bindings,
     context::Context,
     failure::EXTENDER,
+    host_objects::HostObjects,
     preparation::{Instances, Preparation, Prepared, PreparedInstance, Swap, SwapError, build, fill},
 };
 
@@ -32,6 +33,8 @@ pub(crate) struct Swaps {
     preparing: FxHashMap<String, VecDeque<Swap>>,
     /// Instances that were replaced.
     retired: Vec<Box<dyn Plugin>>,
+    /// Where preparations are left for the host.
+    objects: HostObjects,
 }
 
 /// An instance that is about to take a plugin's place in a profile.
@@ -42,6 +45,10 @@ struct Successor {
 }
 
 impl Swaps {
+    pub(crate) fn leave_preparations_in(&mut self, objects: HostObjects) {
+        self.objects = objects;
+    }
+
     /// A binary is ready to serve: it takes over at once, or after a preparation if its instances take long. Whether
     /// anything was replaced.
     pub(crate) fn ready(&mut self, swap: Swap, bindings: &mut Bindings, context: &mut Context) -> bool {
@@ -60,7 +67,9 @@ impl Swaps {
         }
         let full_delta = context.cache.delta_since(&swap.factory.manifest().needs, 0, 0);
         self.preparing.insert(swap.name.clone(), VecDeque::new());
-        context.outbox.push(Action::PreparePlugin(Box::new(Preparation::new(swap, args, full_delta))));
+        let plugin = swap.name.clone();
+        let preparation = self.objects.put(Preparation::new(swap, args, full_delta));
+        context.outbox.push(Action::PreparePlugin { plugin, preparation });
         false
     }
 

@@ -6,10 +6,9 @@
 //! here ([`UNBOUNDED`]): an operator's dump, and what plugins write themselves, which `logLinesPerSecond` bounds.
 
 use std::{
-    cell::Cell,
+    cell::RefCell,
     collections::HashMap,
     fmt::{Debug, Write as _},
-    panic::Location,
     sync::{
         Arc, Mutex, OnceLock, PoisonError,
         atomic::{AtomicU64, Ordering},
@@ -18,6 +17,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use berth_scheduler::CodePlace;
 use tracing::{
     Event, Level, Metadata, Subscriber,
     callsite::Identifier,
@@ -75,12 +75,12 @@ struct Shared {
 struct Key {
     place: Identifier,
     /// Where the scheduler wrote the line, if it comes from there.
-    origin: Option<&'static Location<'static>>,
+    origin: Option<CodePlace>,
     plugin: String,
 }
 
 thread_local! {
-    static ORIGIN: Cell<Option<&'static Location<'static>>> = const { Cell::new(None) };
+    static ORIGIN: RefCell<Option<CodePlace>> = const { RefCell::new(None) };
 }
 
 /// While it lives, lines of this thread are those of another place in the code.
@@ -89,7 +89,7 @@ thread_local! {
 pub struct LinesOf(());
 
 /// The lines of this thread come from `origin` until the answer is dropped: one place here passes on the lines of many.
-pub fn lines_of(origin: &'static Location<'static>) -> LinesOf {
+pub fn lines_of(origin: CodePlace) -> LinesOf {
     ORIGIN.set(Some(origin));
     LinesOf(())
 }
@@ -154,7 +154,7 @@ impl<S: Subscriber> Filter<S> for LogRate {
 impl LogRate {
     fn admits(&self, place: Identifier, line: Line, room: f64, now: Instant) -> bool {
         let mut places = self.0.places.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut key = Key { place, origin: ORIGIN.get(), plugin: line.plugin };
+        let mut key = Key { place, origin: ORIGIN.with_borrow(Clone::clone), plugin: line.plugin };
         if places.len() >= MAX_KEYS && !places.contains_key(&key) {
             key.plugin.clear();
         }

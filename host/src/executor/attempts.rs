@@ -1,6 +1,7 @@
 //! What the log says of attempts, in kube-scheduler's words.
 
 use std::{
+    borrow::Cow,
     fmt::Write as _,
     hash::{DefaultHasher, Hash as _, Hasher as _},
     time::{Duration, SystemTime, UNIX_EPOCH},
@@ -41,12 +42,12 @@ pub(super) fn tell(PodRef { namespace, name: pod, .. }: &PodRef, outcome: Attemp
 }
 
 /// In the form of `k8s.io/utils/trace`.
-pub(super) fn tell_slow_search(pod: &PodRef, total: Duration, steps: &[(&'static str, Duration)]) {
+pub(super) fn tell_slow_search(pod: &PodRef, total: Duration, steps: &[(Cow<'static, str>, Duration)]) {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     info!("{}", trace(pod, now, total, steps));
 }
 
-fn trace(pod: &PodRef, now: Duration, total: Duration, steps: &[(&'static str, Duration)]) -> String {
+fn trace(pod: &PodRef, now: Duration, total: Duration, steps: &[(Cow<'static, str>, Duration)]) -> String {
     let mut hasher = DefaultHasher::new();
     (pod.uid.to_string(), now).hash(&mut hasher);
     // One number for all lines of a trace.
@@ -90,7 +91,8 @@ mod tests {
         let pod = PodRef { namespace: "default".into(), name: "a".into(), ..PodRef::default() };
         let now = Duration::from_millis(1_795_338_060_718);
         let milliseconds = Duration::from_millis;
-        let steps = [("Computing predicates done", milliseconds(120)), ("Prioritizing done", milliseconds(30))];
+        let steps =
+            [("Computing predicates done".into(), milliseconds(120)), ("Prioritizing done".into(), milliseconds(30))];
         let text = trace(&pod, now, milliseconds(150), &steps);
         let number = text.split_once(']').expect("a number").0.replace("Trace[", "");
         let expected = "Trace[N]: \"Scheduling\" namespace:default,name:a (22-Nov-2026 09:01:00.568) (total time: 150ms):\n\

@@ -13,7 +13,7 @@ use axum::{
     http::{StatusCode, Uri},
 };
 use berth_framework::{CycleId, Effect, ObjectRef};
-use berth_scheduler::{GrantedEffect, HeldBytes};
+use berth_scheduler::{GrantedEffect, HeldBytes, HostObjects};
 use fuzz_targets::{Random, rounds};
 use serde_json::json;
 use tokio::{net::TcpListener, runtime::Runtime};
@@ -92,6 +92,7 @@ async fn start() -> (mpsc::Sender<Action>, mpsc::Receiver<Event>, SharedLog) {
     let (plugins, mut inbox) = mpsc::channel(16);
     tokio::spawn(async move { while inbox.recv().await.is_some() {} });
     let executor = Executor {
+        objects: HostObjects::default(),
         audit: AuditLog::default(),
         writer: Writer::new(client.clone()),
         kinds: Kinds::new(client.clone()),

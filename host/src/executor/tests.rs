@@ -11,7 +11,7 @@ use axum::{
 use berth_cluster::ConnectOptions;
 use berth_framework::{CycleId, Effect};
 use berth_model::BinaryId;
-use berth_scheduler::{GrantedEffect, HeldBytes};
+use berth_scheduler::{GrantedEffect, HeldBytes, HostObjects};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
@@ -74,6 +74,7 @@ impl Bench {
         let (plugins, inbox) = mpsc::channel(16);
         let metrics = Arc::new(Metrics::default());
         let executor = Executor {
+            objects: HostObjects::default(),
             audit,
             writer: Writer::new(client.clone()),
             kinds: Kinds::new(client.clone()),

@@ -16,7 +16,7 @@ use berth_file_watch::FileWatch;
 use berth_framework::PluginVersion;
 use berth_lifecycle::{Consequences, Fault, OperatorPolicy as _, OrderError, PluginNotice, PluginNoticeKind, Service};
 use berth_model::{Digest, PluginName};
-use berth_scheduler::{Event, Reconfiguration, SwapError};
+use berth_scheduler::{Event, HostObjects, SwapError};
 use berth_telemetry::{
     audit::{AuditEvent, AuditLog, By, digest_or_built_in},
     chain,
@@ -52,6 +52,8 @@ const LONGEST_SAVING: Duration = Duration::from_secs(5);
 
 /// What the supervisor speaks to.
 pub(crate) struct Surroundings {
+    /// Where events find binaries and profiles.
+    pub objects: HostObjects,
     pub events: mpsc::Sender<Event>,
     pub metrics: Arc<Metrics>,
     pub recorder: EventRecorder,
@@ -453,9 +455,9 @@ impl Supervisor {
         } else {
             None
         };
-        let reconfiguration = Reconfiguration { settings: scheduler_settings, profiles, extenders };
+        let event = Event::reconfigured(&self.surroundings.objects, scheduler_settings, profiles, extenders);
         // The scheduling thread ends before this task only when the process does.
-        let _ = self.surroundings.events.send(Event::Reconfigured(Box::new(reconfiguration))).await;
+        let _ = self.surroundings.events.send(event).await;
         Ok(())
     }
 
@@ -490,12 +492,10 @@ impl Supervisor {
         }
         for swap in consequences.swaps {
             self.causes.insert(swap.plugin.clone(), by.clone());
-            let event = Event::PluginReady {
-                name: swap.plugin.to_string(),
-                scheduler_names: Some(swap.scheduler_names),
-                factory: factory(&swap.plugin, &swap.service),
-                grants: Some(self.inventory.grants(&swap.plugin, &swap.service)),
-            };
+            let grants = self.inventory.grants(&swap.plugin, &swap.service);
+            let (name, factory) = (swap.plugin.to_string(), factory(&swap.plugin, &swap.service));
+            let objects = &self.surroundings.objects;
+            let event = Event::plugin_ready(objects, name, Some(swap.scheduler_names), factory, Some(grants));
             // The scheduling thread ends before this task only when the process does.
             let _ = self.surroundings.events.send(event).await;
         }

@@ -290,7 +290,11 @@ impl Simulation {
                     self.apply_pod(bound);
                 }
             }
-            Action::PreparePlugin(preparation) => self.send(Event::PluginPrepared(preparation.run())),
+            Action::PreparePlugin { preparation, .. } => {
+                let objects = self.scheduler.objects().clone();
+                let preparation = objects.take(preparation).expect("it is taken once");
+                self.send(Event::plugin_prepared(&objects, preparation.run()));
+            }
             Action::Pod(PodRequest {
                 pod,
                 request: Request::PatchStatus(StatusChange { nominated_node_name: Some(node), .. }),

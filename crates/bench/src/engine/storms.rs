@@ -13,10 +13,7 @@ use berth_scheduler::{Event, Scheduler};
 use serde_json::{Value, json};
 
 use super::{Bound, Engine, Stage};
-use crate::{
-    run::{Conditions, StormFigures},
-    workload::Cluster,
-};
+use crate::{figures::StormFigures, run::Conditions, workload::Cluster};
 
 /// What comes down on the scheduler.
 struct Storm {

@@ -117,7 +117,8 @@ fn a_swap_can_change_what_a_plugin_may_ask_for() {
     let mut bench = granted(Grants::default());
     let factory = Factory::new("2", &bench.script, true);
     let grants = Some(Grants::new([Permission::Bind], []));
-    bench.event(Event::PluginReady { name: "Fake".to_owned(), scheduler_names: None, factory, grants });
+    let ready = Event::plugin_ready(bench.scheduler.objects(), "Fake".to_owned(), None, factory, grants);
+    bench.event(ready);
     bench.apply(pod("a", 1));
     assert_eq!(binds(&bench.settle()).len(), 1);
 }

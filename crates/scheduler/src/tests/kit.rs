@@ -416,14 +416,18 @@ impl Bench {
         bench
     }
 
+    /// Every event is data: it can be written down and read again.
     pub(super) fn event(&mut self, event: Event) {
+        let written = serde_json::to_string(&event).expect("it is data");
+        assert_eq!(serde_json::from_str::<Event>(&written).expect(&written), event);
         self.scheduler.handle(event, self.now);
     }
 
     /// Another version of the plugin is ready, in all profiles.
     pub(super) fn swap(&mut self, version: &str) {
         let (name, factory) = ("Fake".to_owned(), Factory::new(version, &self.script, true));
-        self.event(Event::PluginReady { name, scheduler_names: None, factory, grants: None });
+        let ready = Event::plugin_ready(self.scheduler.objects(), name, None, factory, None);
+        self.event(ready);
     }
 
     pub(super) fn apply(&mut self, pod: api::Pod) {
@@ -438,6 +442,10 @@ impl Bench {
             assert!(rounds < 1000, "the scheduler never rests");
         }
         let actions: Vec<_> = self.scheduler.drain_actions().collect();
+        for action in &actions {
+            let written = serde_json::to_string(action).expect("it is data");
+            assert_eq!(serde_json::from_str::<Action>(&written).expect(&written), *action);
+        }
         self.actions.extend(actions.iter().cloned());
         actions
     }

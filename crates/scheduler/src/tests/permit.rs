@@ -36,7 +36,8 @@ fn another_pod_may_let_it_go() {
 /// Another binary comes for the plugin that holds the pod.
 fn replace_plugin(bench: &mut Bench) {
     let factory = Factory::new("2", &bench.script, true);
-    bench.event(Event::PluginReady { name: "Fake".to_owned(), scheduler_names: None, factory, grants: None });
+    let ready = Event::plugin_ready(bench.scheduler.objects(), "Fake".to_owned(), None, factory, None);
+    bench.event(ready);
 }
 
 #[test]

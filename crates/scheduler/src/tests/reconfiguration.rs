@@ -6,9 +6,10 @@ use berth_framework::{Grants, PermitVerdict, Point, Profile};
 
 use super::{
     kit::{Bench, Factory, Fake, bind_finished, binds, effects_finished, events, pod},
+    swap::preparation,
     waiting::patch,
 };
-use crate::{Action, Event, Notice, Reconfiguration, Settings};
+use crate::{Action, Event, Notice, Settings};
 
 impl Bench {
     fn reconfigure(&mut self, profiles: impl Into<Option<Vec<Profile>>>) {
@@ -16,8 +17,8 @@ impl Bench {
     }
 
     fn reconfigure_with(&mut self, settings: Settings, profiles: impl Into<Option<Vec<Profile>>>) {
-        let reconfiguration = Reconfiguration { settings, profiles: profiles.into(), extenders: None };
-        self.event(Event::Reconfigured(Box::new(reconfiguration)));
+        let event = Event::reconfigured(self.scheduler.objects(), settings, profiles.into(), None);
+        self.event(event);
     }
 
     /// A profile of these fakes: name, version and arguments.
@@ -141,21 +142,14 @@ fn an_instance_that_was_prepared_for_other_arguments_is_not_taken() {
     let mut bench = Bench::with_nodes(1, 4);
     let factory = Factory::new("2", &bench.script, true);
     factory.is_slow.set(()).expect("not set before");
-    let ready = Event::PluginReady {
-        name: "Fake".to_owned(),
-        scheduler_names: None,
-        factory: Arc::clone(&factory) as _,
-        grants: None,
-    };
+    let objects = bench.scheduler.objects();
+    let ready = Event::plugin_ready(objects, "Fake".to_owned(), None, Arc::clone(&factory) as _, None);
     bench.event(ready);
-    let preparation = bench.scheduler.drain_actions().find_map(|action| match action {
-        Action::PreparePlugin(preparation) => Some(*preparation),
-        _ => None,
-    });
-    let prepared = preparation.expect("it takes long").run();
+    let prepared = preparation(&mut bench).expect("it takes long").run();
     let profile = bench.of(&[("Fake", "1", "{}")]);
     bench.reconfigure(vec![profile]);
-    bench.event(Event::PluginPrepared(prepared));
+    let prepared = Event::plugin_prepared(bench.scheduler.objects(), prepared);
+    bench.event(prepared);
     let swapped = |action| matches!(action, Action::Notice(Notice::PluginSwapped { result: Ok(()), .. }));
     assert!(bench.scheduler.drain_actions().any(swapped));
     assert_eq!(factory.n_built(), 2, "one for the arguments before, one for those of now");

@@ -9,7 +9,8 @@ use crate::{Action, Event, Notice, PluginEffects, PodRequest, Request, StatusCha
 
 fn ready(bench: &mut Bench, version: &str, works: bool) -> Result<String, String> {
     let factory = Factory::new(version, &bench.script, works);
-    bench.event(Event::PluginReady { name: "Fake".to_owned(), scheduler_names: None, factory, grants: None });
+    let ready = Event::plugin_ready(bench.scheduler.objects(), "Fake".to_owned(), None, factory, None);
+    bench.event(ready);
     let swapped = bench.scheduler.drain_actions().find_map(|action| match action {
         Action::Notice(Notice::PluginSwapped { version, result, .. }) => Some(result.map(|()| version.version)),
         _ => None,
@@ -140,7 +141,8 @@ fn state_goes_from_one_binary_to_the_next() {
     assert_eq!(bench.script(|script| std::mem::take(&mut script.calls)), ["2 restore [7]"]);
     bench.script(|script| script.refuse_state = true);
     let factory = Factory::new("3", &bench.script, true);
-    bench.event(Event::PluginReady { name: "Fake".to_owned(), scheduler_names: None, factory, grants: None });
+    let ready = Event::plugin_ready(bench.scheduler.objects(), "Fake".to_owned(), None, factory, None);
+    bench.event(ready);
     let actions: Vec<_> = bench.scheduler.drain_actions().collect();
     let lines: Vec<_> = actions.iter().filter(|action| matches!(action, Action::Notice(Notice::Log { .. }))).collect();
     assert!(format!("{lines:?}").contains("without the state of the binary before it: too old"), "{lines:?}");
@@ -162,7 +164,8 @@ fn a_swap_can_concern_one_profile_alone() {
     let mut bench = two_profiles();
     let factory = Factory::new("2", &bench.script, true);
     let scheduler_names = Some(vec!["other".to_owned()]);
-    bench.event(Event::PluginReady { name: "Fake".to_owned(), scheduler_names, factory, grants: None });
+    let ready = Event::plugin_ready(bench.scheduler.objects(), "Fake".to_owned(), scheduler_names, factory, None);
+    bench.event(ready);
     assert_eq!(versions(&bench), ["1", "2"]);
 }
 
@@ -171,7 +174,8 @@ fn all_profiles_change_over_or_none() {
     let mut bench = two_profiles();
     let factory = Factory::new("2", &bench.script, true);
     factory.builds_left.set(1).expect("not set yet");
-    bench.event(Event::PluginReady { name: "Fake".to_owned(), scheduler_names: None, factory, grants: None });
+    let ready = Event::plugin_ready(bench.scheduler.objects(), "Fake".to_owned(), None, factory, None);
+    bench.event(ready);
     assert_eq!(versions(&bench), ["1", "1"]);
     let refused =
         bench.scheduler.drain_actions().filter(
@@ -181,17 +185,19 @@ fn all_profiles_change_over_or_none() {
 }
 
 /// What is to be prepared for the next swap, if anything.
-fn preparation(bench: &mut Bench) -> Option<crate::Preparation> {
-    bench.scheduler.drain_actions().find_map(|action| match action {
-        Action::PreparePlugin(preparation) => Some(*preparation),
+pub(super) fn preparation(bench: &mut Bench) -> Option<crate::Preparation> {
+    let handle = bench.scheduler.drain_actions().find_map(|action| match action {
+        Action::PreparePlugin { preparation, .. } => Some(preparation),
         _ => None,
-    })
+    });
+    bench.scheduler.objects().take(handle?)
 }
 
 fn slow(bench: &mut Bench, version: &str) {
     let factory = Factory::new(version, &bench.script, true);
     factory.is_slow.set(()).expect("not set yet");
-    bench.event(Event::PluginReady { name: "Fake".to_owned(), scheduler_names: None, factory, grants: None });
+    let ready = Event::plugin_ready(bench.scheduler.objects(), "Fake".to_owned(), None, factory, None);
+    bench.event(ready);
 }
 
 #[test]
@@ -204,7 +210,8 @@ fn the_old_binary_goes_on_while_the_new_one_is_prepared() {
     bench.apply(pod("a", 1));
     assert_eq!(binds(&bench.settle()).len(), 1);
     assert_eq!(versions(&bench), ["1", "1"]);
-    bench.event(Event::PluginPrepared(preparation.run()));
+    let prepared = Event::plugin_prepared(bench.scheduler.objects(), preparation.run());
+    bench.event(prepared);
     assert_eq!(versions(&bench), ["2", "2"]);
     assert_eq!(bench.scheduler.drain_retired().len(), 2);
     assert!(
@@ -219,14 +226,17 @@ fn swaps_of_a_plugin_keep_their_order() {
     slow(&mut bench, "2");
     let second = preparation(&mut bench).expect("to be prepared");
     let factory = Factory::new("3", &bench.script, true);
-    bench.event(Event::PluginReady { name: "Fake".to_owned(), scheduler_names: None, factory, grants: None });
+    let ready = Event::plugin_ready(bench.scheduler.objects(), "Fake".to_owned(), None, factory, None);
+    bench.event(ready);
     slow(&mut bench, "4");
     assert!(preparation(&mut bench).is_none(), "one at a time");
     assert_eq!(versions(&bench), ["1"]);
-    bench.event(Event::PluginPrepared(second.run()));
+    let prepared = Event::plugin_prepared(bench.scheduler.objects(), second.run());
+    bench.event(prepared);
     assert_eq!(versions(&bench), ["3"], "the quick one came at once");
     let fourth = preparation(&mut bench).expect("to be prepared");
-    bench.event(Event::PluginPrepared(fourth.run()));
+    let prepared = Event::plugin_prepared(bench.scheduler.objects(), fourth.run());
+    bench.event(prepared);
     assert_eq!(versions(&bench), ["4"]);
 }
 
@@ -235,7 +245,8 @@ fn a_preparation_that_fails_leaves_the_old_binary() {
     let mut bench = two_profiles();
     slow(&mut bench, "2");
     let failed = preparation(&mut bench).expect("to be prepared").failed("no thread");
-    bench.event(Event::PluginPrepared(failed));
+    let prepared = Event::plugin_prepared(bench.scheduler.objects(), failed);
+    bench.event(prepared);
     assert_eq!(versions(&bench), ["1", "1"]);
     let refused =
         bench.scheduler.drain_actions().filter(
@@ -251,7 +262,8 @@ fn a_prepared_binary_takes_the_state_over_that_the_old_one_has_at_the_swap() {
     slow(&mut bench, "2");
     let prepared = preparation(&mut bench).expect("to be prepared").run();
     bench.script(|script| script.state = Some(vec![8]));
-    bench.event(Event::PluginPrepared(prepared));
+    let prepared = Event::plugin_prepared(bench.scheduler.objects(), prepared);
+    bench.event(prepared);
     assert_eq!(bench.script(|script| std::mem::take(&mut script.calls)), ["2 restore [8]"]);
 }
 

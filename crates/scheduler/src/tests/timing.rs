@@ -40,11 +40,11 @@ fn bench_with_step(step: u64) -> Bench {
 }
 
 /// The pods whose searches were slow, with the steps.
-fn slow_searches(actions: &[Action]) -> Vec<(String, Vec<&'static str>)> {
+fn slow_searches(actions: &[Action]) -> Vec<(String, Vec<String>)> {
     let slow = |action: &Action| match action {
         Action::Notice(Notice::SlowSearch { pod, total, steps }) => {
             assert!(steps.iter().map(|(_, duration)| *duration).sum::<Duration>() <= *total);
-            Some((pod.name.to_string(), steps.iter().map(|(step, _)| *step).collect()))
+            Some((pod.name.to_string(), steps.iter().map(|(step, _)| step.to_string()).collect()))
         }
         _ => None,
     };
@@ -55,10 +55,10 @@ fn slow_searches(actions: &[Action]) -> Vec<(String, Vec<&'static str>)> {
 fn a_slow_search_is_told_with_its_steps() {
     let mut bench = bench_with_step(30);
     bench.apply(pod("placed", 1));
-    let filtered_and_scored = vec!["Computing predicates done", "Prioritizing done"];
+    let filtered_and_scored = vec!["Computing predicates done".to_owned(), "Prioritizing done".to_owned()];
     assert_eq!(slow_searches(&bench.settle()), [("placed".to_owned(), filtered_and_scored)]);
     bench.apply(pod("big", 5));
-    assert_eq!(slow_searches(&bench.settle()), [("big".to_owned(), vec!["Computing predicates done"])]);
+    assert_eq!(slow_searches(&bench.settle()), [("big".to_owned(), vec!["Computing predicates done".to_owned()])]);
     let mut bench = bench_with_step(1);
     bench.apply(pod("placed", 1));
     assert_eq!(slow_searches(&bench.settle()), []);

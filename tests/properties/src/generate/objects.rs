@@ -3,7 +3,8 @@
 use serde_json::{Value, json};
 
 use super::{
-    NAMESPACES, nodes,
+    nodes,
+    pods::NAMESPACES,
     random::{Random, Recipe},
     selectors,
 };
