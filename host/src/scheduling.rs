@@ -3,10 +3,12 @@
 //! Events come in over one bounded channel, actions leave over another. When actions back up, no cycle starts, but events
 //! are still taken: the executor's answers are among them, so the two can never wait for each other.
 
+mod sources;
+
 use std::{
     collections::VecDeque,
     panic::{self, AssertUnwindSafe},
-    sync::{Arc, mpsc as std_mpsc},
+    sync::Arc,
     thread,
     time::{Duration, Instant},
 };
@@ -23,10 +25,11 @@ use tokio::{
     sync::{mpsc, oneshot},
 };
 
+pub(crate) use self::sources::Sources;
+use self::sources::{Input, NoInput, Turn};
 use crate::{
     placement_reason::{PlacementReason, placement_reasons},
     tasks::{EndedEarly, panic_if_asked},
-    views::View,
     watching::Wish,
 };
 
@@ -48,19 +51,15 @@ const PART: &str = "the scheduling thread";
 /// What the thread works with.
 pub(crate) struct Parts {
     pub scheduler: Scheduler,
-    pub events: mpsc::Receiver<Event>,
+    pub sources: Sources,
     pub actions: mpsc::Sender<Action>,
     pub metrics: Arc<Metrics>,
     /// Hears of each turn of the loop.
     pub health: Health,
     /// Tells plugins what time it is.
     pub plugins: berth_wasm_host::Engine,
-    /// What components faulted in, one report for each instance that is gone.
-    pub faults: std_mpsc::Receiver<FaultReport>,
     /// Where to say why each pod went where it went; `None` when nobody asks.
     pub reasons: Option<mpsc::UnboundedSender<PlacementReason>>,
-    /// Requests for copies of cache and queue.
-    pub views: mpsc::Receiver<View>,
     /// What swaps took since the last cycle: the next one was late by that.
     pub pause: Duration,
     /// Hears of plugins that come later, which may want other kinds of objects watched, and of other profiles.
@@ -122,24 +121,17 @@ fn run(mut parts: Parts, runtime: &Handle) -> usize {
     let mut stopping = false;
     let mut n_turns = 0_u32;
     loop {
-        let turn = Instant::now();
-        parts.health.beat(turn);
-        for _ in 0..Scheduler::EVENTS_PER_TURN {
-            if turn.elapsed() >= Scheduler::TURN {
-                break;
+        let now = Instant::now();
+        parts.health.beat(now);
+        let mut turn = Turn::begin(now);
+        loop {
+            match parts.sources.next(&mut turn) {
+                Ok(input) => take(&mut parts, input, &mut stopping),
+                Err(NoInput::Due) => break,
+                Err(NoInput::Closed) => return parts.scheduler.outstanding(),
             }
-            match parts.events.try_recv() {
-                Ok(event) => take(&mut parts, event, &mut stopping),
-                Err(mpsc::error::TryRecvError::Empty) => break,
-                Err(mpsc::error::TryRecvError::Disconnected) => return parts.scheduler.outstanding(),
-            }
-        }
-        // One a turn: each copies every pod.
-        if let Ok(view) = parts.views.try_recv() {
-            view.answer(&parts.scheduler);
         }
         let worked = backlog.is_empty() && cycle(&mut parts);
-        take_faults(&mut parts);
         let retired = parts.scheduler.drain_retired();
         if !retired.is_empty() {
             drop(runtime.spawn_blocking(move || drop(retired)));
@@ -158,13 +150,38 @@ fn run(mut parts: Parts, runtime: &Handle) -> usize {
         if stopping && backlog.is_empty() && parts.scheduler.outstanding() == 0 {
             return 0;
         }
-        if !worked && !wait(&mut parts, runtime, blocked, &mut stopping) {
-            return parts.scheduler.outstanding();
+        if worked {
+            continue;
+        }
+        let idle = idle(&parts, blocked);
+        match parts.sources.wait(runtime, idle, blocked.then_some(&parts.actions)) {
+            Ok(input) => take(&mut parts, input, &mut stopping),
+            Err(NoInput::Due) => {}
+            Err(NoInput::Closed) => return parts.scheduler.outstanding(),
         }
     }
 }
 
-fn take(parts: &mut Parts, event: Event, stopping: &mut bool) {
+/// How long nothing is due. While actions back up, nothing but room for them matters.
+fn idle(parts: &Parts, blocked: bool) -> Duration {
+    match parts.scheduler.next_wakeup() {
+        Some(due) if !blocked => Duration::from_millis(due.0.saturating_sub(clock::now().0)).min(GAUGES_EVERY),
+        Some(_) | None => GAUGES_EVERY,
+    }
+}
+
+fn take(parts: &mut Parts, input: Input, stopping: &mut bool) {
+    match input {
+        Input::Event(event) => take_event(parts, event, stopping),
+        Input::Fault(FaultReport { plugin, digest, reason, took, pod, .. }) => {
+            let now = tell_time(parts);
+            parts.scheduler.handle(Event::PluginFaulted { plugin, digest, reason, took, pod }, now);
+        }
+        Input::View(view) => view.answer(&parts.scheduler),
+    }
+}
+
+fn take_event(parts: &mut Parts, event: Event, stopping: &mut bool) {
     *stopping |= matches!(event, Event::Shutdown);
     for wish in wishes(&event, parts.scheduler.objects()) {
         // Nobody watches any more when the process ends.
@@ -181,14 +198,6 @@ fn take(parts: &mut Parts, event: Event, stopping: &mut bool) {
     let pause = start.elapsed();
     parts.metrics.swap_pause(pause);
     parts.pause += pause;
-}
-
-/// Tells the scheduler which instances the last calls cost.
-fn take_faults(parts: &mut Parts) {
-    while let Ok(FaultReport { plugin, digest, reason, took, pod, .. }) = parts.faults.try_recv() {
-        let now = tell_time(parts);
-        parts.scheduler.handle(Event::PluginFaulted { plugin, digest, reason, took, pod }, now);
-    }
 }
 
 /// What is to be watched once the event is taken in.
@@ -245,40 +254,6 @@ fn send(actions: &mpsc::Sender<Action>, backlog: &mut VecDeque<Action>) -> bool 
             // The executor is gone: the process is ending.
             Err(mpsc::error::TrySendError::Closed(_)) => backlog.clear(),
         }
-    }
-    true
-}
-
-/// Why the thread goes on.
-enum Woken {
-    Event(Event),
-    View(View),
-    /// Something is due, or the executor has room.
-    Due,
-    /// No event can come any more.
-    Closed,
-}
-
-/// Sleeps until an event comes, something is due, or the executor has room. Whether there is anything to go on with.
-fn wait(parts: &mut Parts, runtime: &Handle, blocked: bool, stopping: &mut bool) -> bool {
-    let idle = match parts.scheduler.next_wakeup() {
-        Some(due) if !blocked => Duration::from_millis(due.0.saturating_sub(clock::now().0)).min(GAUGES_EVERY),
-        Some(_) | None => GAUGES_EVERY,
-    };
-    let Parts { events, actions, views, .. } = parts;
-    let woken = runtime.block_on(async {
-        tokio::select! {
-            event = events.recv() => event.map_or(Woken::Closed, Woken::Event),
-            Some(view) = views.recv() => Woken::View(view),
-            _ = actions.reserve(), if blocked => Woken::Due,
-            () = tokio::time::sleep(idle) => Woken::Due,
-        }
-    });
-    match woken {
-        Woken::Event(event) => take(parts, event, stopping),
-        Woken::View(view) => view.answer(&parts.scheduler),
-        Woken::Due => {}
-        Woken::Closed => return false,
     }
     true
 }

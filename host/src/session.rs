@@ -1,7 +1,7 @@
 //! A scheduler at work on one API server: everything that `berth run`, `berth sandbox` and `berth demo` start and stop.
 
 use std::{
-    sync::{Arc, mpsc as std_mpsc},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -37,7 +37,7 @@ use crate::{
     placement_reason::PlacementReason,
     plugin_supervisor::{self, Plugins, Surroundings},
     reload::Reload,
-    scheduling::{ACTIONS_BOUND, EVENTS_BOUND, Parts, SchedulingThread},
+    scheduling::{ACTIONS_BOUND, EVENTS_BOUND, Parts, SchedulingThread, Sources},
     tasks::{EndedEarly, Tasks},
     views::Views,
     watching::{Begin, WatchPlan},
@@ -84,7 +84,7 @@ pub(crate) struct Plan {
     plugins: Plugins,
     front: Front,
     /// One report for each instance that a fault cost.
-    faults: std_mpsc::Receiver<FaultReport>,
+    faults: mpsc::UnboundedReceiver<FaultReport>,
 }
 
 impl Plan {
@@ -96,7 +96,7 @@ impl Plan {
         let front = Front::listen(scheduling).await?;
         let scheduling = scheduling.clone();
         spawn_blocking(move || {
-            let (fault, faults) = std_mpsc::channel();
+            let (fault, faults) = mpsc::unbounded_channel();
             // Nobody hears of it once the scheduling thread has ended.
             let sink = FaultSink::new(move |report| drop(fault.send(report)));
             let plugins = Plugins::load(&scheduling, sink)?;
@@ -231,14 +231,12 @@ impl Session {
             scheduler: new_scheduler(&settings, scheduling, profiles, extenders)
                 .with_time(plugins.engine.time().clone())
                 .with_objects(outside.objects.clone()),
-            events: incoming,
+            sources: Sources { events: incoming, faults, views: asked_views },
             actions,
             metrics: Arc::clone(metrics),
             health: health.clone(),
             plugins: plugins.engine.clone(),
-            faults,
             reasons,
-            views: asked_views,
             pause: Duration::ZERO,
             wishes,
         })?;
