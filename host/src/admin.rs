@@ -16,7 +16,7 @@ use berth_serving::secure_serving::RequestUser;
 use serde_json::json;
 use tokio::sync::{mpsc, oneshot};
 
-use crate::plugin_supervisor::{Message, Order};
+use berth_plugin_host::{Message, Order};
 
 /// The user of an order over the socket that names none.
 const LOCAL: &str = "local";

@@ -34,7 +34,8 @@ use tokio::{
 use tracing::{debug, error, info, warn};
 
 use self::{effects::Cause, pod_requests::PodRequests};
-use crate::{extenders::HttpExtenders, plugin_supervisor::Message};
+use crate::extenders::HttpExtenders;
+use berth_plugin_host::Message;
 
 /// Requests that are under way or wait for another one of their pod, a few kilobytes each. Beyond this no action is taken, so
 /// the scheduling thread starts no cycles: an API server that is away for long must not cost memory without bound.

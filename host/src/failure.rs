@@ -6,6 +6,7 @@ use std::{
 };
 
 use berth_config::Usage;
+use berth_plugin_host::PluginHostError;
 
 /// Writes the message and picks the exit code.
 pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
@@ -15,7 +16,12 @@ pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
     }
     // With standard error closed there is no place to write to.
     let _ = writeln!(io::stderr(), "error: {error:#}");
-    if error.is::<Usage>() { ExitCode::from(2) } else { ExitCode::FAILURE }
+    if is_usage(error) { ExitCode::from(2) } else { ExitCode::FAILURE }
+}
+
+/// Whether the operator can put it right on the command line or in a file that it names.
+fn is_usage(error: &anyhow::Error) -> bool {
+    error.is::<Usage>() || matches!(error.downcast_ref(), Some(PluginHostError::Usage(_)))
 }
 
 fn is_broken_pipe(error: &(dyn std::error::Error + 'static)) -> bool {

@@ -23,7 +23,7 @@ mod options;
 mod pack;
 mod placement_reason;
 mod plugin_command;
-mod plugin_supervisor;
+mod plugin_events;
 mod progress;
 mod rbac;
 mod reload;
@@ -35,7 +35,6 @@ mod session;
 mod table;
 mod tasks;
 mod views;
-mod watched_kinds;
 mod watching;
 
 use std::{io, process::ExitCode};

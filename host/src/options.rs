@@ -4,8 +4,11 @@ use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use anyhow::{Context as _, Result};
 use berth_model::duration::parse_duration;
+use berth_plugin_host::PluginHostOptions;
 use berth_serving::secure_serving::SecureServing;
 use clap::{Args, ValueEnum};
+
+use crate::compiler::compiler_process;
 
 /// What every command that schedules takes.
 #[derive(Args, Clone, Debug, Default)]
@@ -52,6 +55,20 @@ pub(crate) struct Scheduling {
     /// Show the metrics that kube-scheduler has with the gate SchedulerAsyncAPICalls.
     #[arg(skip)]
     pub counts_api_calls: bool,
+}
+
+impl Scheduling {
+    /// What concerns plugins.
+    pub(crate) fn plugin_host(&self) -> PluginHostOptions {
+        PluginHostOptions {
+            plugins_dir: self.plugins_dir.clone(),
+            artifact_cache: self.artifact_cache.clone(),
+            plugin_state: self.plugin_state.clone(),
+            plugin_config: self.plugin_config.clone(),
+            execution: self.execution.map(Into::into),
+            compiler: Some(compiler_process()),
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -16,9 +16,9 @@ use tracing::warn;
 use crate::{
     configuration,
     options::Scheduling,
-    plugin_supervisor::{Plugins, Rules, settings_file, usable_artifact_cache},
     rights::{Rights, Serving},
 };
+use berth_plugin_host::{Plugins, Rules, settings_file};
 
 const EXAMPLES: &str = "\
 Give it the options that `berth run` gets, and apply what it prints. The rights follow from the plugins that the profiles
@@ -90,14 +90,13 @@ pub(crate) fn run(rbac: Rbac) -> Result<()> {
 
 fn rights(rbac: &Rbac) -> Result<Rights> {
     let scheduling = &rbac.scheduling;
-    let mut rules = Rules::of_options(scheduling);
+    let options = scheduling.plugin_host();
+    let mut rules = Rules::of_options(&options);
     if let Some(file) = &scheduling.plugin_config {
         let read = settings_file::read(file)?;
         (rules.settings, rules.provenance) = (read.settings, read.provenance);
     }
-    let artifacts = usable_artifact_cache(scheduling);
-    let (plugins, unusable) =
-        Plugins::inspect(rules, artifacts.as_deref(), scheduling.plugins_dir.as_deref(), FaultSink::default())?;
+    let (plugins, unusable) = Plugins::inspect(rules, &options.sources(), FaultSink::default())?;
     for (file, reason) in unusable {
         warn!("no rights are given for {}: it {reason}", file.display());
     }

@@ -21,9 +21,10 @@ use crate::{
     configuration::{ConfigurationSource, scheduler_settings},
     extenders::HttpExtenders,
     options::Scheduling,
-    plugin_supervisor::{Announcer, Message, Proposal},
+    plugin_events::PluginEvents,
     watching::Wish,
 };
+use berth_plugin_host::{Consultation, Message, Proposal};
 
 /// Takes other configurations over.
 pub(crate) struct Reload {
@@ -74,7 +75,7 @@ impl Reload {
     }
 
     async fn run(self, _watch: Option<FileWatch>, mut changes: mpsc::Receiver<()>, mut hangup: Signal) {
-        let announcer = Announcer::new(self.recorder.clone());
+        let events = PluginEvents::new(self.recorder.clone());
         loop {
             tokio::select! {
                 Some(()) = changes.recv() => {}
@@ -85,7 +86,7 @@ impl Reload {
                 Err(error) => {
                     let reason = format!("{error:#}");
                     error!(reason, "configuration rejected; keeping the previous one");
-                    announcer.configuration_refused(&reason);
+                    events.configuration_refused(&reason);
                     self.metrics.config_reloaded("refused");
                 }
             }
@@ -110,8 +111,9 @@ impl Reload {
             extenders: extenders.clone().map(|extenders| extenders as _),
         });
         let before = self.extenders.send_replace(extenders);
-        let taken = self.ask(|answer| Message::Reconfigure { proposal, answer }).await;
-        if let Err(error) = taken {
+        let (answer, taken) = oneshot::channel();
+        let taken = self.ask(Message::Reconfigure { proposal, answer }, taken).await;
+        if let Err(error) = taken.and_then(|taken| Ok(taken?)) {
             self.extenders.send_replace(before);
             return Err(error);
         }
@@ -127,7 +129,8 @@ impl Reload {
 
     async fn candidate(&self) -> Result<Candidate> {
         let source = self.source.clone();
-        let read = self.ask(|answer| Message::ReadConfiguration { source, answer }).await?;
+        let (consultation, read) = Consultation::new(move |plugins| source.read(plugins));
+        let read = self.ask(Message::Consult(consultation), read).await??;
         let running = self.running.settings();
         let (mut settings, mut left) = running.take_over(read);
         let mut extenders = self.extenders.borrow().clone();
@@ -150,9 +153,8 @@ impl Reload {
     }
 
     /// Asks the supervisor, who ends before this task only when the process ends.
-    async fn ask<T>(&self, message: impl FnOnce(oneshot::Sender<Result<T>>) -> Message) -> Result<T> {
-        let (answer, outcome) = oneshot::channel();
-        self.supervisor.send(message(answer)).await.map_err(|_| anyhow!("the scheduler stops"))?;
-        outcome.await.context("the scheduler stops")?
+    async fn ask<T>(&self, question: Message, answer: oneshot::Receiver<T>) -> Result<T> {
+        self.supervisor.send(question).await.map_err(|_| anyhow!("the scheduler stops"))?;
+        answer.await.context("the scheduler stops")
     }
 }

@@ -6,15 +6,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use berth_cluster::{KindRef, ResourceAccess};
+use berth_cluster::ResourceAccess;
 use berth_config::{LeaderElection, Settings};
 use berth_framework::{Namespaces, ObjectRule, Permission, RuleObjects, grants::kind_and_subresource};
+use berth_model::KindRef;
 use berth_model::PluginName;
 
-use crate::{
-    plugin_supervisor::{Granted, PluginInventory},
-    watched_kinds,
-};
+use berth_plugin_host::{Granted, PluginInventory, watched_kinds};
 
 /// Group, resource and verbs.
 type Row = (&'static str, &'static str, &'static [&'static str]);

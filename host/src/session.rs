@@ -35,13 +35,14 @@ use crate::{
     leader_election::Election,
     options::Scheduling,
     placement_reason::PlacementReason,
-    plugin_supervisor::{self, Plugins, Surroundings},
+    plugin_events::PluginEvents,
     reload::Reload,
     scheduling::{ACTIONS_BOUND, EVENTS_BOUND, Parts, SchedulingThread, Sources},
     tasks::{EndedEarly, Tasks},
     views::Views,
     watching::{Begin, WatchPlan},
 };
+use berth_plugin_host::{Plugins, Surroundings};
 
 /// Bindings under way get this long when the process is told to stop.
 const DRAIN: Duration = Duration::from_secs(3);
@@ -49,6 +50,9 @@ const DRAIN: Duration = Duration::from_secs(3);
 /// Events that are not written then get this long, as long as some are written: less than a pod's usual grace of 30 seconds.
 const FLUSH: Duration = Duration::from_secs(15);
 const FLUSH_STEP: Duration = Duration::from_secs(2);
+
+/// How often it is published how many events were dropped.
+const COUNTED_EVERY: Duration = Duration::from_secs(1);
 
 /// So long the scheduling thread gets to say why it ended, when a task ends that works for it.
 const LAST_WORDS: Duration = Duration::from_secs(1);
@@ -99,7 +103,7 @@ impl Plan {
             let (fault, faults) = mpsc::unbounded_channel();
             // Nobody hears of it once the scheduling thread has ended.
             let sink = FaultSink::new(move |report| drop(fault.send(report)));
-            let plugins = Plugins::load(&scheduling, sink)?;
+            let plugins = Plugins::load(&scheduling.plugin_host(), sink)?;
             let source = ConfigurationSource { file: scheduling.config, overrides };
             let settings = source.read(&plugins.inventory)?;
             let names: Vec<&str> = settings.profiles.iter().map(|profile| profile.scheduler_name.as_str()).collect();
@@ -118,7 +122,7 @@ impl Plan {
 pub(crate) async fn settings(scheduling: &Scheduling, overrides: Overrides) -> Result<Settings> {
     let scheduling = scheduling.clone();
     let reading = move || {
-        let plugins = Plugins::load_all(&scheduling, FaultSink::default())?;
+        let plugins = Plugins::load_all(&scheduling.plugin_host(), FaultSink::default())?;
         ConfigurationSource { file: scheduling.config, overrides }.read(&plugins.inventory)
     };
     spawn_blocking(reading).await.context("loading the plugins")?
@@ -166,12 +170,24 @@ impl Outside {
         tasks: &mut Tasks,
     ) -> Result<()> {
         let writing = self.recorder.clone();
-        tasks.spawn("the writer of events", async move { writing.closed().await });
-        let (metrics, recorder) = (Arc::clone(&self.metrics), self.recorder.clone());
-        let audit = self.audit.clone();
+        let metrics = Arc::clone(&self.metrics);
+        tasks.spawn("the writer of events", async move {
+            let mut every = tokio::time::interval(COUNTED_EVERY);
+            loop {
+                tokio::select! {
+                    () = writing.closed() => return,
+                    _ = every.tick() => metrics.set_events_dropped(writing.n_dropped()),
+                }
+            }
+        });
         let (events, objects) = (events.clone(), self.objects.clone());
-        let surroundings = Surroundings { events, objects, metrics, recorder, audit };
-        tasks.spawn("the plugin supervisor", plugin_supervisor::start(plugins, scheduling, surroundings, started)?);
+        let (metrics, audit) = (Arc::clone(&self.metrics), self.audit.clone());
+        let kubernetes_events = Arc::new(PluginEvents::new(self.recorder.clone()));
+        let surroundings = Surroundings { events, objects, metrics, kubernetes_events, audit };
+        tasks.spawn(
+            "the plugin supervisor",
+            berth_plugin_host::start(plugins, &scheduling.plugin_host(), surroundings, started)?,
+        );
         Ok(())
     }
 }

@@ -1,4 +1,4 @@
-//! The API path of each kind: a table of the kinds that schedulers deal with, and the server's discovery for others.
+//! The API path of each kind whose names are not all known: the server's discovery tells it.
 
 use std::{
     collections::HashMap,
@@ -6,6 +6,7 @@ use std::{
     time::Duration,
 };
 
+use berth_model::KindRef;
 use http::Request;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::APIResourceList;
 use kube::Client;
@@ -14,128 +15,6 @@ use crate::{api_error::Failure, object::version_path, request, write::WriteError
 
 /// The longest that a server may take to list the kinds of a group.
 const DISCOVERY_TIMEOUT: Duration = Duration::from_secs(30);
-
-/// A kind of object. One of its names may be empty: [`Kinds::resolve`] fills
-/// it in.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct KindRef {
-    /// Empty for the core group.
-    pub group: String,
-    pub version: String,
-    pub kind: String,
-    /// As in paths: `persistentvolumeclaims`.
-    pub plural: String,
-}
-
-/// Group, version and kinds that every server knows, or none.
-const WELL_KNOWN: [(&str, &str, &[&str]); 5] = [
-    (
-        "",
-        "v1",
-        &[
-            "ConfigMap",
-            "Namespace",
-            "Node",
-            "PersistentVolume",
-            "PersistentVolumeClaim",
-            "Pod",
-            "ReplicationController",
-            "Service",
-        ],
-    ),
-    ("apps", "v1", &["DaemonSet", "Deployment", "ReplicaSet", "StatefulSet"]),
-    ("policy", "v1", &["PodDisruptionBudget"]),
-    ("resource.k8s.io", "v1", &["DeviceClass", "ResourceClaim", "ResourceClaimTemplate", "ResourceSlice"]),
-    ("storage.k8s.io", "v1", &["CSIDriver", "CSINode", "CSIStorageCapacity", "StorageClass", "VolumeAttachment"]),
-];
-
-fn plural_of(kind: &str) -> String {
-    let lower = kind.to_lowercase();
-    match lower.strip_suffix('y') {
-        Some(stem) => format!("{stem}ies"),
-        None if lower.ends_with('s') => format!("{lower}es"),
-        None => format!("{lower}s"),
-    }
-}
-
-impl KindRef {
-    /// From `apiVersion` and `kind`; without its plural if it is none of the usual ones.
-    #[must_use]
-    pub fn of_kind(api_version: &str, kind: &str) -> Self {
-        let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
-        let known = |(its_group, its_version, kinds): &(&str, &str, &[&str])| {
-            *its_group == group && *its_version == version && kinds.contains(&kind)
-        };
-        let plural = if WELL_KNOWN.iter().any(known) { plural_of(kind) } else { String::new() };
-        Self { group: group.to_owned(), version: version.to_owned(), kind: kind.to_owned(), plural }
-    }
-
-    /// From the name that plugins use when they register for events: `PersistentVolumeClaim`, `storage.k8s.io/CSINode`,
-    /// or `<plural>.<version>.<group>`. `None` for anything else.
-    #[must_use]
-    pub fn of_resource(resource: &str) -> Option<Self> {
-        for (group, version, kinds) in WELL_KNOWN {
-            let found = kinds.iter().find(|kind| match group {
-                "" => **kind == resource,
-                _ => resource.split_once('/') == Some((group, kind)),
-            });
-            if let Some(kind) = found {
-                let (group, version, plural) = (group.to_owned(), version.to_owned(), plural_of(kind));
-                return Some(Self { group, version, kind: (*kind).to_owned(), plural });
-            }
-        }
-        if resource.contains('/') {
-            return None;
-        }
-        let mut parts = resource.splitn(3, '.');
-        let (plural, version, group) = (parts.next()?, parts.next()?, parts.next()?);
-        let is_lower = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
-        let is_name = !plural.is_empty() && plural.bytes().all(is_lower);
-        let is_path = is_name && version.starts_with('v') && !group.contains('/');
-        is_path.then(|| Self {
-            group: group.to_owned(),
-            version: version.to_owned(),
-            kind: String::new(),
-            plural: plural.to_owned(),
-        })
-    }
-
-    /// The name under which plugins register for events of this kind.
-    #[must_use]
-    pub fn resource(&self) -> String {
-        let Self { group, version, kind, plural } = self;
-        let is_well_known = WELL_KNOWN.iter().any(|(its_group, its_version, kinds)| {
-            its_group == group && its_version == version && kinds.contains(&kind.as_str())
-        });
-        match (is_well_known, group.as_str()) {
-            (true, "") => kind.clone(),
-            (true, group) => format!("{group}/{kind}"),
-            (false, group) => format!("{plural}.{version}.{group}"),
-        }
-    }
-
-    #[must_use]
-    pub fn api_version(&self) -> String {
-        if self.group.is_empty() { self.version.clone() } else { format!("{}/{}", self.group, self.version) }
-    }
-
-    /// The plural; if only the server knows it, what it is by the rule that nearly all kinds follow.
-    #[must_use]
-    pub fn likely_plural(&self) -> String {
-        if self.plural.is_empty() { plural_of(&self.kind) } else { self.plural.clone() }
-    }
-
-    /// Whether the plural is known without asking the server: it stands here, or the kind is one of Kubernetes' own, which
-    /// all follow one rule.
-    #[must_use]
-    pub fn has_known_plural(&self) -> bool {
-        !self.plural.is_empty() || !self.group.contains('.') || self.group.ends_with(".k8s.io")
-    }
-
-    pub(crate) fn is_complete(&self) -> bool {
-        !self.kind.is_empty() && !self.plural.is_empty()
-    }
-}
 
 /// Asks the server about kinds, and remembers what it said. Cheap to clone.
 #[derive(Clone)]
@@ -190,33 +69,6 @@ mod tests {
 
     use super::*;
     use crate::test_server;
-
-    #[test]
-    fn kinds_have_names_for_every_purpose() {
-        let cases = [
-            ("v1", "PersistentVolumeClaim", "PersistentVolumeClaim", "persistentvolumeclaims"),
-            ("storage.k8s.io/v1", "CSIStorageCapacity", "storage.k8s.io/CSIStorageCapacity", "csistoragecapacities"),
-            ("storage.k8s.io/v1", "StorageClass", "storage.k8s.io/StorageClass", "storageclasses"),
-            ("resource.k8s.io/v1", "DeviceClass", "resource.k8s.io/DeviceClass", "deviceclasses"),
-        ];
-        for (api_version, kind, resource, plural) in cases {
-            let found = KindRef::of_kind(api_version, kind);
-            assert_eq!(found.plural, plural);
-            assert_eq!((found.resource().as_str(), found.api_version().as_str()), (resource, api_version));
-            assert_eq!(KindRef::of_resource(resource), Some(found));
-        }
-        let custom = KindRef::of_resource("podgroups.v1alpha1.scheduling.example.com").unwrap();
-        assert_eq!((custom.kind.as_str(), custom.api_version().as_str()), ("", "scheduling.example.com/v1alpha1"));
-        assert_eq!(custom.resource(), "podgroups.v1alpha1.scheduling.example.com");
-        assert_eq!(custom.likely_plural(), "podgroups");
-        let unknown = KindRef::of_kind("example.com/v1", "Policy");
-        assert_eq!((unknown.likely_plural().as_str(), unknown.has_known_plural()), ("policies", false));
-        let own = KindRef::of_kind("certificates.k8s.io/v1", "CertificateSigningRequest");
-        assert_eq!((own.likely_plural().as_str(), own.has_known_plural()), ("certificatesigningrequests", true));
-        for nonsense in ["*", "", "Nonsense", "storage.k8s.io/Nonsense", "a.b", "A.v1.c"] {
-            assert_eq!(KindRef::of_resource(nonsense), None, "{nonsense}");
-        }
-    }
 
     #[tokio::test(start_paused = true)]
     async fn the_server_knows_the_rest_and_is_asked_once() {

@@ -37,7 +37,7 @@ pub use connect::{ConnectError, ConnectOptions, Connection, Origin, Renewal, Ren
 pub use create::{CreateError, Creator};
 pub use event::{EventRecorder, EventType, NewEvent, ObjectReference};
 pub use json_service::{JsonService, JsonServiceError, JsonServiceOptions};
-pub use kinds::{KindRef, Kinds};
+pub use kinds::Kinds;
 pub use kube::Client;
 pub use leader_election::{ElectionSettings, Elector, Leadership, LeadershipLost};
 pub use object::{ObjectRef, PodRef};

@@ -16,14 +16,14 @@
 
 use std::{fmt, sync::Arc};
 
-use berth_model::api;
+use berth_model::{KindRef, api};
 use kube::Client;
 use tokio::{
     sync::{mpsc, watch},
     task::JoinSet,
 };
 
-use crate::{KindRef, Kinds, end_as};
+use crate::{Kinds, end_as};
 
 use kind::Kind;
 use session::Session;

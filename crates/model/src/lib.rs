@@ -9,6 +9,7 @@ pub mod delta;
 pub mod digest;
 pub mod duration;
 pub mod intern;
+pub mod kind_ref;
 pub mod label_table;
 pub mod node;
 pub mod node_set;
@@ -36,6 +37,7 @@ pub use delta::{
     Column, ColumnChange, ColumnData, Columns, Delta, Lists, ObjectChange, PlacedPod, ResourceColumns, Usage,
 };
 pub use digest::{BinaryId, Digest, DigestError};
+pub use kind_ref::KindRef;
 pub use node::Node;
 pub use node_set::{NodeIdx, NodeSet};
 pub use object_key::ObjectKey;

@@ -10,7 +10,7 @@ use berth_telemetry::chain;
 use berth_wasm_host::{ComponentFactory, Limits};
 
 use super::project::Loaded;
-use crate::plugin_supervisor::{Granted, limits};
+use berth_plugin_host::{Granted, limits};
 
 /// A file of cases, and what it says about the plugin as a whole.
 pub(super) struct Cases {

@@ -10,10 +10,8 @@ use serde::Serialize;
 use wit_component::DecodedWasm;
 
 use super::project::Target;
-use crate::{
-    options::Output,
-    plugin_supervisor::{Granted, is_own},
-};
+use crate::options::Output;
+use berth_plugin_host::{Granted, is_own};
 
 #[derive(Args, Debug)]
 pub(crate) struct Inspect {

@@ -12,7 +12,7 @@ use berth_telemetry::chain;
 use berth_wasm_host::{Binary, ComponentFactory, Engine, EngineOptions, LoadError};
 use clap::Args;
 
-use crate::{options::Scheduling, plugin_supervisor::usable_artifact_cache};
+use crate::options::Scheduling;
 
 /// Bytes of a component that brings an interpreter along.
 const LONG_TO_COMPILE: usize = 4 << 20;
@@ -112,7 +112,7 @@ pub(super) fn name_in_manifest(component: &[u8]) -> Result<String> {
 
 /// Takes what was compiled before, by a scheduler of this user as well, and keeps for it what is compiled here.
 fn engine() -> Result<Engine> {
-    let artefacts = usable_artifact_cache(&Scheduling::default());
+    let artefacts = Scheduling::default().plugin_host().usable_artifact_cache();
     let engine = Engine::new(EngineOptions { artefacts, ..EngineOptions::default() });
     engine.map_err(|error| anyhow::anyhow!(chain(&error)))
 }

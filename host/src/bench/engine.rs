@@ -8,13 +8,14 @@ use berth_wasm_host::FaultSink;
 use tracing::warn;
 
 use super::Bench;
-use crate::{configuration, plugin_supervisor::Plugins};
+use crate::configuration;
+use berth_plugin_host::Plugins;
 
 pub(super) fn run(bench: &Bench) -> Result<()> {
     let scheduling = bench.scheduling();
     let faults =
         FaultSink::new(|report| warn!(?report, "a plugin faulted: the figures are not those of a healthy one"));
-    let Plugins { engine, mut inventory, .. } = Plugins::load_all(&scheduling, faults)?;
+    let Plugins { engine, mut inventory, .. } = Plugins::load_all(&scheduling.plugin_host(), faults)?;
     let scheduler_name = Some(SCHEDULER_NAME.to_owned());
     let overrides = Overrides { program: Program::Berth, scheduler_name, ..configuration::alone() };
     let settings = configuration::read(scheduling.config.as_deref(), &overrides, &inventory)?;

@@ -13,11 +13,8 @@ use berth_wasm_host::FaultSink;
 use rustix::fs::{Access, access};
 
 use super::{Area, Findings};
-use crate::{
-    configuration,
-    options::Scheduling,
-    plugin_supervisor::{Plugins, Rules, UnusableFile, artifact_cache, settings_file},
-};
+use crate::{configuration, options::Scheduling};
+use berth_plugin_host::{Plugins, Rules, Sources, UnusableFile, settings_file};
 
 /// What would run.
 pub(super) struct Setup {
@@ -31,10 +28,12 @@ pub(super) fn look(scheduling: &Scheduling, findings: &mut Findings) -> Option<S
     let artifacts = cache(scheduling, findings);
     written_files(scheduling, findings);
     let plugins_dir = plugins_dir(scheduling, findings);
-    let found = match Plugins::inspect(rules, artifacts.as_deref(), plugins_dir, FaultSink::default()) {
+    let compiler = scheduling.plugin_host().compiler;
+    let sources = Sources { plugins_dir: plugins_dir.map(Path::to_owned), artifacts, compiler };
+    let found = match Plugins::inspect(rules, &sources, FaultSink::default()) {
         Ok(found) => found,
         Err(error) => {
-            findings.problem(Area::Plugins, format!("{error:#}"), "put right what is named");
+            findings.problem(Area::Plugins, chain(&error), "put right what is named");
             return None;
         }
     };
@@ -63,7 +62,7 @@ pub(super) fn look(scheduling: &Scheduling, findings: &mut Findings) -> Option<S
 }
 
 fn rules(scheduling: &Scheduling, findings: &mut Findings) -> Rules {
-    let mut rules = Rules::of_options(scheduling);
+    let mut rules = Rules::of_options(&scheduling.plugin_host());
     let Some(file) = &scheduling.plugin_config else { return rules };
     match settings_file::read(file) {
         Ok(read) => {
@@ -108,7 +107,7 @@ fn written_files(scheduling: &Scheduling, findings: &mut Findings) {
 
 /// Gives the directory to use, if it can be.
 fn cache(scheduling: &Scheduling, findings: &mut Findings) -> Option<PathBuf> {
-    let Some(dir) = artifact_cache(scheduling) else {
+    let Some(dir) = scheduling.plugin_host().artifact_cache() else {
         let fix = "set HOME, XDG_CACHE_HOME or --artifact-cache";
         findings.warning(Area::Cache, "there is no directory for compiled plugins: each start compiles all", fix);
         return None;
@@ -159,7 +158,7 @@ fn profiles(settings: &Settings, plugins: &mut Plugins, findings: &mut Findings)
         return;
     }
     match plugins.inventory.profiles(settings) {
-        Err(error) => findings.problem(Area::Configuration, format!("{error:#}"), "put right what is named"),
+        Err(error) => findings.problem(Area::Configuration, chain(&error), "put right what is named"),
         Ok(profiles) => {
             let names: Vec<&str> = profiles.iter().map(|profile| profile.scheduler_name.as_str()).collect();
             let text = format!("profiles {}: every plugin is there and takes its arguments", names.join(", "));

@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Result, anyhow, bail};
-use berth_cluster::{Evicted, KindRef, ObjectRef, PatchType, WriteError};
+use berth_cluster::{Evicted, ObjectRef, PatchType, WriteError};
 use berth_framework::{CycleId, Effect};
 use berth_model::BinaryId;
+use berth_model::KindRef;
 use berth_scheduler::{EventRecord, GrantedEffect, PodRef};
 use berth_telemetry::audit::{self, AuditEvent, By, EffectEntry, EffectTarget};
 use futures::future::join_all;

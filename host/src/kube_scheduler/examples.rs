@@ -11,10 +11,10 @@ use serde_json::{Value, json};
 use super::{check, flags::Given, invocation};
 use crate::{
     cli::{Cli, Command},
-    plugin_supervisor::{Plugins, Rules},
     rbac::{Account, manifests},
     rights::{Rights, Serving},
 };
+use berth_plugin_host::{Plugins, Rules, Sources};
 
 /// Objects of one file.
 fn objects(file: &str) -> Vec<Value> {
@@ -81,7 +81,8 @@ fn the_deployment_runs_three_replicas_of_which_one_schedules() {
 
 #[test]
 fn the_roles_are_those_that_the_deployment_needs() {
-    let (plugins, _) = Plugins::inspect(Rules::default(), None, None, FaultSink::default()).expect("built-ins");
+    let (plugins, _) =
+        Plugins::inspect(Rules::default(), &Sources::default(), FaultSink::default()).expect("built-ins");
     let config_map = object("second-scheduler.yaml", "ConfigMap");
     let text = config_map["data"]["scheduler.yaml"].as_str().expect("a configuration");
     let settings = Settings::from_text("scheduler.yaml", text, &plugins.inventory).expect("a valid configuration");

@@ -19,7 +19,7 @@ use tokio::{
     net::{TcpStream, UnixStream},
 };
 
-use crate::plugin_supervisor::{HostSettings, PluginReport};
+use berth_plugin_host::{HostSettings, PluginReport};
 
 /// Longer than any answer; a scheduler with thousands of plugins is not one.
 const MAX_ANSWER: usize = 16 << 20;

@@ -6,11 +6,8 @@ use anyhow::{Result, bail};
 use comfy_table::Table;
 
 use super::{One, list::short};
-use crate::{
-    options::Output,
-    plugin_supervisor::{Grants, PluginReport, QuarantinedBinary, ServingBinary},
-    table,
-};
+use crate::{options::Output, table};
+use berth_plugin_host::{Grants, PluginReport, QuarantinedBinary, ServingBinary};
 
 pub(super) async fn run(one: &One) -> Result<()> {
     let plugins = one.server.client()?.list().await?;

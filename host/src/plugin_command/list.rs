@@ -7,7 +7,8 @@ use berth_lifecycle::PluginState;
 use comfy_table::Table;
 
 use super::Server;
-use crate::{options::Output, plugin_supervisor::PluginReport, table};
+use crate::{options::Output, table};
+use berth_plugin_host::PluginReport;
 
 pub(super) async fn run(server: &Server) -> Result<()> {
     let client = server.client()?;

@@ -5,7 +5,7 @@ use berth_wasm_host::FaultSink;
 use serde_json::json;
 
 use super::*;
-use crate::plugin_supervisor::{Plugins, Rules};
+use berth_plugin_host::{Plugins, Rules, Sources};
 
 /// What kube-scheduler's ClusterRoles allow it.
 const THEIRS: &str = include_str!("../kube_scheduler/rules_1.36.txt");
@@ -19,7 +19,8 @@ fn setup(profile: serde_json::Value, plugins: &str) -> Rights {
     let text = format!("apiVersion: berth.dev/v1alpha1\nkind: PluginHostConfiguration\n{plugins}");
     let settings = PluginHostSettings::from_text("test", &text).expect("valid");
     let (plugins, _) =
-        Plugins::inspect(Rules { settings, ..Rules::default() }, None, None, FaultSink::default()).expect("built-ins");
+        Plugins::inspect(Rules { settings, ..Rules::default() }, &Sources::default(), FaultSink::default())
+            .expect("built-ins");
     let mut overrides = Overrides::default();
     overrides.fields.insert("profiles".to_owned(), json!([profile]));
     let settings = Settings::without_text(&overrides, &plugins.inventory).expect("valid settings");
@@ -97,7 +98,8 @@ fn grants_become_rights_where_they_hold() {
 
 #[test]
 fn the_lease_is_needed_if_there_is_an_election() {
-    let (plugins, _) = Plugins::inspect(Rules::default(), None, None, FaultSink::default()).expect("built-ins");
+    let (plugins, _) =
+        Plugins::inspect(Rules::default(), &Sources::default(), FaultSink::default()).expect("built-ins");
     let settings = Settings::without_text(&Overrides::default(), &plugins.inventory).expect("valid settings");
     let mut election = settings.leader_election;
     let accesses: Vec<String> = of_the_election(&election).iter().map(ToString::to_string).collect();

@@ -2,13 +2,11 @@
 
 use std::sync::Arc;
 
-use berth_model::api;
+use berth_model::{KindRef, api};
 use serde::Deserialize;
 use serde_json::Value;
 
 use crate::object::{BadName, collection_path};
-
-use crate::KindRef;
 
 use super::WatchEvent;
 

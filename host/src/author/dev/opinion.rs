@@ -9,10 +9,8 @@ use anyhow::{Context as _, Result};
 use berth_lifecycle::PluginState;
 use tokio::runtime::{Builder, Runtime};
 
-use crate::{
-    plugin_command::AdminClient,
-    plugin_supervisor::{PluginReport, QuarantinedBinary},
-};
+use crate::plugin_command::AdminClient;
+use berth_plugin_host::{PluginReport, QuarantinedBinary};
 
 /// The scheduler takes a file that has stopped changing, and compiles it unless it finds what was compiled here.
 const LONGEST_ACCEPTANCE: Duration = Duration::from_secs(60);

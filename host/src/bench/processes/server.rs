@@ -9,8 +9,9 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, bail};
-use berth_cluster::{Client, Creator, KindRef, ObjectRef, WatchEvent, Watches, WriteError, Writer, spawn_watches};
+use berth_cluster::{Client, Creator, ObjectRef, WatchEvent, Watches, WriteError, Writer, spawn_watches};
 use berth_config::Usage;
+use berth_model::KindRef;
 use berth_telemetry::chain;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use serde_json::Value;

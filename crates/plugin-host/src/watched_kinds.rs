@@ -2,11 +2,11 @@
 
 use std::{collections::BTreeSet, sync::LazyLock};
 
-use berth_cluster::KindRef;
 use berth_framework::{Manifest, ObjectKind};
+use berth_model::KindRef;
 
 /// The kinds that a plugin reads, and those of which it only wants to hear.
-pub(crate) fn wanted(manifest: &Manifest) -> BTreeSet<KindRef> {
+pub fn wanted(manifest: &Manifest) -> BTreeSet<KindRef> {
     let read =
         manifest.needs.objects.iter().map(|ObjectKind { api_version, kind }| KindRef::of_kind(api_version, kind));
     read.chain(heard(manifest)).collect()
@@ -14,7 +14,7 @@ pub(crate) fn wanted(manifest: &Manifest) -> BTreeSet<KindRef> {
 
 /// The kinds of whose events a plugin wants to hear; pods and nodes, which are watched in any case in a form of their own,
 /// are left out.
-pub(crate) fn heard(manifest: &Manifest) -> impl Iterator<Item = KindRef> {
+pub fn heard(manifest: &Manifest) -> impl Iterator<Item = KindRef> {
     manifest.requeue.iter().flatten().filter_map(|event| {
         let is_own = matches!(event.resource.as_str(), "Pod" | "Node");
         if is_own { None } else { KindRef::of_resource(&event.resource) }
@@ -22,7 +22,7 @@ pub(crate) fn heard(manifest: &Manifest) -> impl Iterator<Item = KindRef> {
 }
 
 /// Whether the kind is one of those that are watched for built-in plugins, by whichever of its names it is known.
-pub(crate) fn is_of_built_ins(kind: &KindRef) -> bool {
+pub fn is_of_built_ins(kind: &KindRef) -> bool {
     static KINDS: LazyLock<BTreeSet<KindRef>> =
         LazyLock::new(|| berth_builtins::factories().iter().flat_map(|factory| wanted(factory.manifest())).collect());
     let is_it = |known: &KindRef| {
@@ -44,7 +44,7 @@ const DISPENSABLE: [(&str, &str, &str); 5] = [
 ];
 
 /// The plugins that read the kind and can do without.
-pub(crate) fn dispensable_for(kind: &ObjectKind) -> Vec<String> {
+pub fn dispensable_for(kind: &ObjectKind) -> Vec<String> {
     let of_kind =
         DISPENSABLE.iter().filter(|(_, api_version, name)| kind.api_version == *api_version && kind.kind == *name);
     of_kind.map(|(plugin, ..)| (*plugin).to_owned()).collect()
@@ -52,7 +52,7 @@ pub(crate) fn dispensable_for(kind: &ObjectKind) -> Vec<String> {
 
 /// Whether no pod can be scheduled without the kind. Affinity terms of pods on nodes select pods by the labels of their
 /// namespaces, so namespaces concern every pod.
-pub(crate) fn is_indispensable(kind: &ObjectKind) -> bool {
+pub fn is_indispensable(kind: &ObjectKind) -> bool {
     kind.api_version == "v1" && kind.kind == "Namespace"
 }
 

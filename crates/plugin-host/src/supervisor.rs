@@ -10,8 +10,7 @@ use std::{
     time::Duration,
 };
 
-use anyhow::{Context as _, Result};
-use berth_cluster::EventRecorder;
+use berth_config::Usage;
 use berth_file_watch::FileWatch;
 use berth_framework::PluginVersion;
 use berth_lifecycle::{Consequences, Fault, OperatorPolicy as _, OrderError, PluginNotice, PluginNoticeKind, Service};
@@ -28,11 +27,13 @@ use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot};
 use tracing::{error, info, warn};
 
-use super::{
-    announcer::Announcer,
+use crate::{
+    announcer::{Announcer, EventSink},
+    error::{PluginHostError, Result},
     inventory::{PluginInventory, factory},
     load::{Plugins, file_limits, limits, plugin_limits, time_bounds},
     message::{HostSettings, Message, Order, OrderRefusal, Proposal},
+    options::PluginHostOptions,
     provenance::CurrentProvenance,
     pulls::{Arrival, Outcome, PullOrder, Pulls},
     ready_binary::{Origin, ReadyBinary, component},
@@ -42,7 +43,6 @@ use super::{
     state_file::{AllRemembered, StateKeeper},
     totals::PluginTotals,
 };
-use crate::options::Scheduling;
 
 /// How often quarantines and probations are looked at, and figures published.
 const TICK: Duration = Duration::from_secs(1);
@@ -51,12 +51,13 @@ const TICK: Duration = Duration::from_secs(1);
 const LONGEST_SAVING: Duration = Duration::from_secs(5);
 
 /// What the supervisor speaks to.
-pub(crate) struct Surroundings {
+#[derive(Debug)]
+pub struct Surroundings {
     /// Where events find binaries and profiles.
     pub objects: HostObjects,
     pub events: mpsc::Sender<Event>,
     pub metrics: Arc<Metrics>,
-    pub recorder: EventRecorder,
+    pub kubernetes_events: Arc<dyn EventSink>,
     pub audit: AuditLog,
 }
 
@@ -88,9 +89,9 @@ struct Supervisor {
 ///
 /// # Errors
 /// One of them cannot be watched.
-pub(crate) fn start(
+pub fn start(
     plugins: Plugins,
-    scheduling: &Scheduling,
+    options: &PluginHostOptions,
     surroundings: Surroundings,
     started: oneshot::Sender<()>,
 ) -> Result<impl Future<Output = ()> + Send + use<>> {
@@ -99,20 +100,20 @@ pub(crate) fn start(
     let provenance = pulls.provenance.clone();
     let (to_pulls, pull_orders) = mpsc::unbounded_channel();
     let pulls = Pulls::new(pulls, to_supervisor.clone(), pull_orders);
-    let file = scheduling.plugin_config.clone();
+    let file = options.plugin_config.clone();
     let settings_watch = file.as_deref().map(|file| watch_settings(file, &inventory, &to_supervisor)).transpose()?;
-    let directory = match (directory, &scheduling.plugins_dir) {
+    let directory = match (directory, &options.plugins_dir) {
         (Some(directory), Some(dir)) => {
             // The supervisor ends before the watch's thread does only when the process ends.
             let sink = move |event| drop(to_supervisor.blocking_send(Message::Directory(event)));
-            let watch = directory.watch(sink).map_err(|error| anyhow::anyhow!(chain(&error)))?;
+            let watch = directory.watch(sink)?;
             Some((dir.clone(), watch))
         }
         (Some(_) | None, None) | (None, Some(_)) => None,
     };
     let supervisor = Supervisor {
         inventory,
-        announcer: Announcer::new(surroundings.recorder.clone()),
+        announcer: Announcer::new(Arc::clone(&surroundings.kubernetes_events)),
         surroundings,
         engine,
         settings: HostSettings { file, error: None },
@@ -125,7 +126,7 @@ pub(crate) fn start(
         causes: BTreeMap::new(),
         starting: Some(started),
     };
-    let state_file = scheduling.plugin_state.clone();
+    let state_file = options.plugin_state.clone();
     Ok(async { tokio::join!(supervisor.run(inbox, state_file), pulls.run()).0 })
 }
 
@@ -136,7 +137,7 @@ fn watch_settings(file: &Path, inventory: &PluginInventory, supervisor: &mpsc::S
     // The supervisor ends before the watch's thread does only when the process ends.
     let changed = move || drop(inbox.blocking_send(Message::Settings(settings_file::read(&name).map(Box::new))));
     let watch = berth_file_watch::watch(vec![file.to_owned()], changed)
-        .with_context(|| format!("--plugin-config {}: cannot be watched", file.display()))?;
+        .map_err(|source| PluginHostError::Settings { file: file.to_owned(), source })?;
     let again = settings_file::read(file);
     let known = HostFile { settings: inventory.rules.settings.clone(), provenance: inventory.rules.provenance.clone() };
     if again.as_ref() != Ok(&known) {
@@ -204,11 +205,7 @@ impl Supervisor {
             Message::Order { plugin, order, user, answer } => {
                 return self.follow_order(&plugin.into(), order, By::Operator { user }, answer).await;
             }
-            Message::ReadConfiguration { source, answer } => {
-                // Whoever asked may have left.
-                let _ = answer.send(source.read(&self.inventory));
-                return;
-            }
+            Message::Consult(consultation) => return consultation.hold(&self.inventory),
             Message::Reconfigure { proposal, answer } => {
                 let outcome = self.reconfigure(*proposal).await;
                 // Whoever asked may have left.
@@ -439,7 +436,7 @@ impl Supervisor {
     }
 
     /// Has the scheduler take over another configuration, if all its plugins can be built.
-    async fn reconfigure(&mut self, proposal: Proposal) -> Result<(), anyhow::Error> {
+    async fn reconfigure(&mut self, proposal: Proposal) -> Result<(), Usage> {
         let Proposal { settings, scheduler_settings, has_other_profiles, extenders } = proposal;
         let profiles = if has_other_profiles {
             // Components may take seconds to start.
@@ -571,7 +568,6 @@ impl Supervisor {
         for (plugin, taken) in self.engine.time().totals() {
             metrics.set_scheduling_thread_time(&plugin, taken);
         }
-        metrics.set_events_dropped(self.surroundings.recorder.n_dropped());
         metrics.set_audit_entries_dropped(self.surroundings.audit.n_dropped());
     }
 }

@@ -27,7 +27,7 @@ use tracing::warn;
 
 /// What the settings say, with the files read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Provenance {
+pub struct Provenance {
     pub policy: Policy,
     pub registries: Vec<RegistryOptions>,
     pub sources: BTreeMap<PluginName, PullSource>,
@@ -35,7 +35,7 @@ pub(crate) struct Provenance {
 
 /// Where one plugin is pulled from.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct PullSource {
+pub struct PullSource {
     pub reference: Reference,
     /// For a tag.
     pub interval: Duration,
@@ -43,7 +43,7 @@ pub(crate) struct PullSource {
 
 /// Why the settings cannot be used. Reads on from the name of their file.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum ProvenanceError {
+pub enum ProvenanceError {
     #[error("plugin {plugin}: source.oci: {source}")]
     Reference { plugin: PluginName, source: ReferenceError },
     #[error("signer {signer}: {} cannot be read: {source}", file.display())]
@@ -59,7 +59,7 @@ impl Provenance {
     ///
     /// # Errors
     /// Which field or file cannot be used.
-    pub(crate) fn read(settings: &PluginHostSettings) -> Result<Self, ProvenanceError> {
+    pub fn read(settings: &PluginHostSettings) -> Result<Self, ProvenanceError> {
         let ProvenanceSettings { registries, signers, signatures } = settings.provenance();
         let signers: Result<Vec<Signer>, _> = signers.iter().map(signer).collect();
         let signers = signers?;
@@ -82,7 +82,7 @@ impl Provenance {
     ///
     /// # Errors
     /// A file with certificates cannot be used any more.
-    pub(crate) fn puller(&self, cache: Option<Cache>) -> Result<Puller, SetupError> {
+    pub fn puller(&self, cache: Option<Cache>) -> Result<Puller, SetupError> {
         Ok(Puller::new(Registries::new(self.registries.clone(), None)?, cache))
     }
 
@@ -90,7 +90,7 @@ impl Provenance {
     ///
     /// # Errors
     /// Why it may not.
-    pub(crate) fn admit(
+    pub fn admit(
         &self,
         plugin: &str,
         source: &Source,
@@ -111,18 +111,18 @@ impl Provenance {
 
 /// The settings that hold at the moment, for the threads that load binaries.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct CurrentProvenance(Arc<RwLock<Arc<Provenance>>>);
+pub struct CurrentProvenance(Arc<RwLock<Arc<Provenance>>>);
 
 impl CurrentProvenance {
-    pub(crate) fn new(provenance: Provenance) -> Self {
+    pub fn new(provenance: Provenance) -> Self {
         Self(Arc::new(RwLock::new(Arc::new(provenance))))
     }
 
-    pub(crate) fn get(&self) -> Arc<Provenance> {
+    pub fn get(&self) -> Arc<Provenance> {
         Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    pub(crate) fn set(&self, provenance: Provenance) {
+    pub fn set(&self, provenance: Provenance) {
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(provenance);
     }
 }

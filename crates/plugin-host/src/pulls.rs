@@ -18,7 +18,7 @@ use tokio::{
 };
 use tracing::{info, warn};
 
-use super::{
+use crate::{
     message::Message,
     provenance::{CurrentProvenance, Provenance, PullSource},
     ready_binary::{Origin, ReadyBinary, component},
@@ -32,13 +32,13 @@ const LONG_PATIENCE: Duration = Duration::from_secs(30);
 
 /// What came of a plugin with a source.
 #[derive(Debug)]
-pub(crate) struct Arrival {
+pub struct Arrival {
     pub plugin: PluginName,
     pub outcome: Outcome,
 }
 
 #[derive(Debug)]
-pub(crate) enum Outcome {
+pub enum Outcome {
     Ready(Component<ReadyBinary>),
     /// The binary may not run, or is no plugin. Reads on from the reference.
     Refused {
@@ -60,7 +60,7 @@ pub(crate) enum PullOrder {
 
 /// What pulls need.
 #[derive(Clone, Debug)]
-pub(crate) struct PullKit {
+pub struct PullKit {
     pub engine: Engine,
     pub provenance: CurrentProvenance,
     pub cache: Option<Cache>,
@@ -90,7 +90,7 @@ struct Done {
 
 impl PullKit {
     /// Pulls all plugins at once; what does not come in time is taken from the cache.
-    pub(crate) async fn pull_all(&self) -> Vec<Arrival> {
+    pub async fn pull_all(&self) -> Vec<Arrival> {
         let provenance = self.provenance.get();
         let mut pulls = JoinSet::new();
         for (plugin, source) in &provenance.sources {

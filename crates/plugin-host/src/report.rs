@@ -10,7 +10,7 @@ use berth_telemetry::clock;
 use berth_wasm_host::{FaultKind, PluginStats};
 use serde::{Deserialize, Serialize};
 
-use super::{
+use crate::{
     inventory::PluginInventory,
     ready_binary::{Origin, ReadyBinary},
     rules::{Granted, Rules},
@@ -19,7 +19,7 @@ use super::{
 /// One plugin. Fields are only ever added.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(crate) struct PluginReport {
+pub struct PluginReport {
     pub name: String,
     pub version: String,
     /// SHA-256 in hex, `native`, or empty when nothing serves.
@@ -64,7 +64,7 @@ pub(crate) struct PluginReport {
 /// A component that is out of service.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(crate) struct QuarantinedBinary {
+pub struct QuarantinedBinary {
     pub version: String,
     pub digest: String,
     /// As in RFC 3339.
@@ -74,7 +74,7 @@ pub(crate) struct QuarantinedBinary {
 /// A binary, where it serves, and what it may do there.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(crate) struct ServingBinary {
+pub struct ServingBinary {
     pub version: String,
     /// SHA-256 in hex, or `native`.
     pub digest: String,
@@ -86,7 +86,7 @@ pub(crate) struct ServingBinary {
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(crate) struct Needs {
+pub struct Needs {
     pub columns: Vec<String>,
     /// Pods on nodes.
     pub pods: bool,
@@ -98,7 +98,7 @@ pub(crate) struct Needs {
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(crate) struct Grants {
+pub struct Grants {
     /// `apiVersion/kind`.
     pub reads: Vec<String>,
     pub effects: Vec<String>,
@@ -110,7 +110,7 @@ pub(crate) struct Grants {
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(crate) struct Limits {
+pub struct Limits {
     pub call_milliseconds: u64,
     pub post_filter_milliseconds: u64,
     pub lifecycle_milliseconds: u64,

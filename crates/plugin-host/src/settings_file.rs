@@ -8,11 +8,11 @@ use std::{
 use berth_config::{PluginGrants, PluginHostSettings};
 use tracing::warn;
 
-use super::provenance::Provenance;
+use crate::provenance::Provenance;
 
 /// Why the file cannot be used, with the file's name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum SettingsFileError {
+pub enum SettingsFileError {
     /// With the system's reason.
     #[error("--plugin-config {}: cannot be read: {reason}", file.display())]
     Unreadable { file: PathBuf, reason: String },
@@ -23,7 +23,7 @@ pub(crate) enum SettingsFileError {
 
 /// What the file says, with the files that it names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct HostFile {
+pub struct HostFile {
     pub settings: PluginHostSettings,
     pub provenance: Provenance,
 }
@@ -32,7 +32,7 @@ pub(crate) struct HostFile {
 ///
 /// # Errors
 /// It cannot be read, or makes no sense.
-pub(crate) fn read(file: &Path) -> Result<HostFile, SettingsFileError> {
+pub fn read(file: &Path) -> Result<HostFile, SettingsFileError> {
     let text = fs::read_to_string(file)
         .map_err(|error| SettingsFileError::Unreadable { file: file.to_owned(), reason: error.to_string() })?;
     let settings = PluginHostSettings::from_text(&file.display().to_string(), &text)
@@ -43,7 +43,7 @@ pub(crate) fn read(file: &Path) -> Result<HostFile, SettingsFileError> {
 }
 
 /// Says in the log what the `"*"` of each rule does not cover.
-pub(super) fn tell_what_stars_leave_out(settings: &PluginHostSettings) {
+pub(crate) fn tell_what_stars_leave_out(settings: &PluginHostSettings) {
     let tell = |of: &str, grants: &PluginGrants| {
         for (rule, left_out) in grants.rules.iter().filter_map(|rule| Some((rule, rule.left_out()?))) {
             warn!(of, %rule, "{left_out}");

@@ -12,7 +12,6 @@ use std::{
     time::Duration,
 };
 
-use anyhow::{Context as _, Result, anyhow};
 use berth_config::{FailurePolicy, FileSettings, PluginSettings, SchedulingThreadSettings, Usage};
 use berth_framework::{SchedulingTime, Share, TimeBounds};
 use berth_lifecycle::{Component, OperatorPolicy as _};
@@ -24,14 +23,16 @@ use berth_telemetry::{
 };
 use berth_wasm_host::{
     Binary as Bytes, CompileLimits, DirectoryChange, DirectoryEvent, Engine, EngineOptions, FaultSink, FileLimits,
-    Limits, PluginsDirectory, Precompiled, WhenNotAsked, check_artefacts,
+    Limits, PluginsDirectory, Precompiled, WhenNotAsked,
 };
 use tokio::{runtime::Runtime, sync::mpsc};
 use tracing::{info, warn};
 
-use super::{
+use crate::{
+    error::{PluginHostError, Result},
     inventory::PluginInventory,
     message::{INBOX_BOUND, Message},
+    options::{PluginHostOptions, Sources},
     provenance::{CurrentProvenance, pull_cache},
     pulls::{Arrival, Outcome, PullKit},
     ready_binary::{Origin, ReadyBinary, component},
@@ -40,11 +41,10 @@ use super::{
     state_file::{self, StateDocument},
     totals::PluginTotals,
 };
-use crate::{compiler::compiler_process, options::Scheduling};
 
 /// All plugins before anything is scheduled.
 #[derive(Debug)]
-pub(crate) struct Plugins {
+pub struct Plugins {
     pub engine: Engine,
     pub inventory: PluginInventory,
     /// What was read of the plugins directory, to be watched from here on.
@@ -58,7 +58,7 @@ pub(crate) struct Plugins {
 
 /// Why a file of the plugins directory is not used: it is no plugin, or may not serve.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum UnusableFile {
+pub enum UnusableFile {
     #[error(transparent)]
     NotGranted(#[from] NotGranted),
     /// With what is wrong with it.
@@ -72,8 +72,8 @@ impl Plugins {
     ///
     /// # Errors
     /// The plugin configuration makes no sense, or the directory cannot be listed.
-    pub(crate) fn load(options: &Scheduling, faults: FaultSink) -> Result<Self> {
-        let mut plugins = Self::new(rules(options)?, usable_artifact_cache(options).as_deref(), faults)?;
+    pub fn load(options: &PluginHostOptions, faults: FaultSink) -> Result<Self> {
+        let mut plugins = Self::new(rules(options)?, &options.sources(), faults)?;
         let PluginInventory { registry, rules } = &mut plugins.inventory;
         rules.provenance.sources.keys().for_each(|name| registry.await_binary(name));
         if let Some(dir) = &options.plugins_dir {
@@ -93,10 +93,8 @@ impl Plugins {
     ///
     /// # Errors
     /// As for [`Self::load`].
-    pub(crate) fn load_all(options: &Scheduling, faults: FaultSink) -> Result<Self> {
-        let artifacts = usable_artifact_cache(options);
-        let plugins_dir = options.plugins_dir.as_deref();
-        let (plugins, unusable) = Self::inspect(rules(options)?, artifacts.as_deref(), plugins_dir, faults)?;
+    pub fn load_all(options: &PluginHostOptions, faults: FaultSink) -> Result<Self> {
+        let (plugins, unusable) = Self::inspect(rules(options)?, &options.sources(), faults)?;
         for (file, reason) in unusable {
             warn!(file = %file.display(), %reason, "the plugin is not used");
         }
@@ -107,38 +105,33 @@ impl Plugins {
     ///
     /// # Errors
     /// The engine cannot be started, or the directory cannot be read.
-    pub(crate) fn inspect(
-        rules: Rules,
-        artifacts: Option<&Path>,
-        plugins_dir: Option<&Path>,
-        faults: FaultSink,
-    ) -> Result<(Self, Vec<(PathBuf, UnusableFile)>)> {
-        let mut plugins = Self::new(rules, artifacts, faults)?;
+    pub fn inspect(rules: Rules, sources: &Sources, faults: FaultSink) -> Result<(Self, Vec<(PathBuf, UnusableFile)>)> {
+        let mut plugins = Self::new(rules, sources, faults)?;
         let mut unusable = Vec::new();
         plugins.pull(&mut unusable)?;
-        if let Some(dir) = plugins_dir {
+        if let Some(dir) = &sources.plugins_dir {
             plugins.directory = Some(plugins.scan(dir, &mut unusable)?);
         }
         Ok((plugins, unusable))
     }
 
     /// The built-ins.
-    fn new(rules: Rules, artifacts: Option<&Path>, faults: FaultSink) -> Result<Self> {
+    fn new(rules: Rules, sources: &Sources, faults: FaultSink) -> Result<Self> {
         let inbox = mpsc::channel(INBOX_BOUND);
         let engine = Engine::new(EngineOptions {
             limits: limits(&rules.plugin("")),
             plugin_limits: plugin_limits(&rules),
-            artefacts: artifacts.map(Path::to_owned),
+            artefacts: sources.artifacts.clone(),
             files: file_limits(rules.settings.files()),
             denied: rules.settings.denied_digests().clone(),
-            compiler: Some(compiler_process()),
+            compiler: sources.compiler.clone(),
             faults,
             time: SchedulingTime::new(Box::new(clock::Stopwatch)),
         })?;
         engine.time().set_bounds(time_bounds(rules.settings.scheduling_thread()));
         let provenance = CurrentProvenance::new(rules.provenance.clone());
         // Without a plugin from a registry there is nothing to keep.
-        let cached = artifacts.filter(|_| !rules.provenance.sources.is_empty());
+        let cached = sources.artifacts.as_deref().filter(|_| !rules.provenance.sources.is_empty());
         let cache = pull_cache(cached).unwrap_or_else(|error| {
             warn!("what is pulled from registries is not kept over restarts: {}", chain(&error));
             None
@@ -222,7 +215,7 @@ impl Plugins {
             return Ok(None);
         }
         let factory = self.engine.load_with(&bytes, precompiled);
-        let factory = Arc::new(factory.with_context(|| format!("built-in plugin {name}"))?);
+        let factory = Arc::new(factory.map_err(|source| PluginHostError::BuiltIn { name: name.clone(), source })?);
         self.totals.add(name, factory.stats());
         Ok(Some(component(factory, Origin::default())))
     }
@@ -235,8 +228,8 @@ impl Plugins {
         // Whoever loads plugins may be on a thread of a runtime, and must not wait for that one.
         let pulls = self.pulls.clone();
         let pulling = thread::spawn(move || Ok::<_, io::Error>(Runtime::new()?.block_on(pulls.pull_all())));
-        let arrivals = pulling.join().map_err(|_| anyhow!("pulling plugins from registries panicked"))?;
-        let arrivals = arrivals.context("starting tokio to pull plugins")?;
+        let arrivals = pulling.join().map_err(|_| PluginHostError::PullPanicked)?;
+        let arrivals = arrivals.map_err(PluginHostError::Runtime)?;
         for Arrival { plugin, outcome } in arrivals {
             let (digest, reason) = match outcome {
                 Outcome::Ready(component) => {
@@ -303,7 +296,7 @@ fn unreadable(dir: &Path, error: &io::Error) -> Usage {
 }
 
 /// What the operator allows.
-fn rules(options: &Scheduling) -> Result<Rules> {
+fn rules(options: &PluginHostOptions) -> Result<Rules> {
     let HostFile { settings, provenance } = plugin_host_settings(options.plugin_config.as_deref())?;
     Ok(Rules { settings, provenance, ..Rules::of_options(options) })
 }
@@ -316,12 +309,12 @@ fn plugin_host_settings(file: Option<&Path>) -> Result<HostFile> {
 }
 
 /// By name, the limits of plugins that have an entry.
-pub(super) fn plugin_limits(rules: &Rules) -> BTreeMap<String, Limits> {
+pub(crate) fn plugin_limits(rules: &Rules) -> BTreeMap<String, Limits> {
     rules.settings.named().map(|name| (name.to_string(), limits(&rules.plugin(name)))).collect()
 }
 
 /// What the binaries of a plugin may use.
-pub(crate) fn limits(settings: &PluginSettings) -> Limits {
+pub fn limits(settings: &PluginSettings) -> Limits {
     let PluginSettings { limits, failure_policy, .. } = settings;
     let size = |bytes| usize::try_from(bytes).unwrap_or(usize::MAX);
     Limits {
@@ -342,39 +335,14 @@ pub(crate) fn limits(settings: &PluginSettings) -> Limits {
     }
 }
 
-pub(super) fn file_limits(files: FileSettings) -> FileLimits {
+pub(crate) fn file_limits(files: FileSettings) -> FileLimits {
     let compile = CompileLimits { cpu_time: files.compile_cpu_time, memory_bytes: files.compile_memory_bytes };
     FileLimits { max_bytes: files.max_bytes, compile }
 }
 
 /// What plugins and namespaces may take of the scheduling thread: no more is saved up than what a second gives.
-pub(super) fn time_bounds(settings: SchedulingThreadSettings) -> TimeBounds {
+pub(crate) fn time_bounds(settings: SchedulingThreadSettings) -> TimeBounds {
     let share =
         |per_second: Duration| (per_second < Duration::from_secs(1)).then_some(Share { per_second, burst: per_second });
     TimeBounds { all_plugins: share(settings.plugins_per_second), namespace: share(settings.namespace_per_second) }
-}
-
-/// Where compiled plugins are kept, or `None` where no option names a directory and the usual one cannot be used, as on a
-/// root file system that is read-only.
-pub(crate) fn usable_artifact_cache(options: &Scheduling) -> Option<PathBuf> {
-    let dir = artifact_cache(options)?;
-    match check_artefacts(&dir) {
-        Err(error) if options.artifact_cache.is_none() => {
-            warn!("no compiled plugins are kept, --artifact-cache may name another directory: {}", chain(&error));
-            None
-        }
-        // What is wrong with one that was named is an error of the engine.
-        Ok(()) | Err(_) => Some(dir),
-    }
-}
-
-/// Where compiled plugins are kept; `None` when nobody says and there is no home.
-pub(crate) fn artifact_cache(options: &Scheduling) -> Option<PathBuf> {
-    options.artifact_cache.clone().or_else(default_artifact_cache)
-}
-
-fn default_artifact_cache() -> Option<PathBuf> {
-    let base = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
-    let base = base.or_else(|| std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache")));
-    base.map(|base| base.join("berth").join("plugins"))
 }

@@ -7,18 +7,16 @@
 
 use std::{collections::BTreeSet, path::PathBuf};
 
-use berth_cluster::KindRef;
 use berth_config::{Execution, PluginGrants, PluginHostSettings, PluginSettings};
 use berth_framework::{Grants, Manifest, ObjectKind, ObjectRule, Permission};
 use berth_lifecycle::{OperatorPolicy, PluginPolicy};
-use berth_model::Digest;
+use berth_model::{Digest, KindRef};
 
-use super::provenance::Provenance;
-use crate::{options::Scheduling, watched_kinds};
+use crate::{options::PluginHostOptions, provenance::Provenance, watched_kinds};
 
 /// The operator's word on plugins.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Rules {
+pub struct Rules {
     pub settings: PluginHostSettings,
     /// The same settings' files.
     pub provenance: Provenance,
@@ -32,7 +30,7 @@ pub(crate) struct Rules {
 
 /// What one plugin may see and ask for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Granted {
+pub struct Granted {
     pub effects: Vec<Permission>,
     /// The objects that it may change, and how.
     pub rules: Vec<ObjectRule>,
@@ -43,7 +41,7 @@ pub(crate) struct Granted {
 
 /// Why a binary may not serve, as it wants to see more than it may. Reads on from the file's name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum NotGranted {
+pub enum NotGranted {
     #[error("wants pending pods as JSON, which grants.podJson in --plugin-config does not allow; this would: {lines}")]
     PodJson { lines: String },
     #[error(
@@ -65,26 +63,26 @@ pub(crate) enum NotGranted {
 
 impl Rules {
     /// What the command line says, without the settings that it names.
-    pub(crate) fn of_options(options: &Scheduling) -> Self {
+    pub fn of_options(options: &PluginHostOptions) -> Self {
         Self {
             settings: PluginHostSettings::default(),
             provenance: Provenance::default(),
-            on_command_line: options.execution.map(Into::into),
+            on_command_line: options.execution,
             directory: options.plugins_dir.clone(),
             has_pod_json: true,
         }
     }
 
-    pub(crate) fn plugin(&self, name: &str) -> PluginSettings {
+    pub fn plugin(&self, name: &str) -> PluginSettings {
         self.settings.plugin(name)
     }
 
-    pub(crate) fn execution(&self, name: &str, scheduler_name: &str) -> Execution {
+    pub fn execution(&self, name: &str, scheduler_name: &str) -> Execution {
         self.settings.execution(name, scheduler_name, self.on_command_line)
     }
 
     /// Whether a built-in may have to run as a component somewhere.
-    pub(crate) fn may_run_as_component(&self, name: &str) -> bool {
+    pub fn may_run_as_component(&self, name: &str) -> bool {
         // No profile has an empty name: it stands for all that have no entry.
         let mut profiles = self.settings.profiles().chain([""]);
         profiles.any(|profile| self.execution(name, profile) == Execution::Wasm)
@@ -92,19 +90,19 @@ impl Rules {
 
     /// # Errors
     /// The plugin wants what the watches do not keep.
-    pub(crate) fn check_pod_json(&self, manifest: &Manifest) -> Result<(), NotGranted> {
+    pub fn check_pod_json(&self, manifest: &Manifest) -> Result<(), NotGranted> {
         if self.has_pod_json || !manifest.needs.pod_json { Ok(()) } else { Err(NotGranted::PodJsonNotKept) }
     }
 
     /// # Errors
     /// The binary may not serve under any name.
-    pub(crate) fn check_digest(&self, digest: Digest) -> Result<(), NotGranted> {
+    pub fn check_digest(&self, digest: Digest) -> Result<(), NotGranted> {
         if self.is_denied(digest) { Err(NotGranted::Denied(digest)) } else { Ok(()) }
     }
 
     /// What a binary is granted under this name. `built_in` is the manifest of the native built-in if the binary is one of
     /// this program's own; never what a component says about itself.
-    pub(crate) fn granted(&self, name: &str, built_in: Option<&Manifest>) -> Granted {
+    pub fn granted(&self, name: &str, built_in: Option<&Manifest>) -> Granted {
         if let Some(own) = self.plugin(name).grants {
             return Granted::from(&own);
         }
@@ -138,7 +136,7 @@ impl OperatorPolicy for Rules {
 
 impl Granted {
     /// What a built-in needs.
-    pub(crate) fn of_built_in(manifest: &Manifest) -> Self {
+    pub fn of_built_in(manifest: &Manifest) -> Self {
         Self {
             effects: manifest.effects.clone(),
             rules: manifest.rules.clone(),
@@ -148,7 +146,7 @@ impl Granted {
     }
 
     /// This and that.
-    pub(crate) fn with(mut self, other: &Self) -> Self {
+    pub fn with(mut self, other: &Self) -> Self {
         fn add<T: Clone + PartialEq>(items: &mut Vec<T>, others: &[T]) {
             for item in others {
                 if !items.contains(item) {
@@ -163,32 +161,32 @@ impl Granted {
         self
     }
 
-    pub(crate) fn grants(&self) -> Grants {
+    pub fn grants(&self) -> Grants {
         Grants::new(self.effects.iter().copied(), self.rules.as_slice())
     }
 
     /// The kinds that may be read, as `apiVersion/kind`.
-    pub(crate) fn read_names(&self) -> impl Iterator<Item = String> {
+    pub fn read_names(&self) -> impl Iterator<Item = String> {
         self.reads.iter().map(kind_name)
     }
 
     /// The kinds of effects that may be asked for.
-    pub(crate) fn effect_names(&self) -> impl Iterator<Item = String> {
+    pub fn effect_names(&self) -> impl Iterator<Item = String> {
         self.effects.iter().map(|effect| effect.as_str().to_owned())
     }
 
     /// The objects that may be changed, each as a rule on one line.
-    pub(crate) fn rule_names(&self) -> impl Iterator<Item = String> {
+    pub fn rule_names(&self) -> impl Iterator<Item = String> {
         self.rules.iter().map(ToString::to_string)
     }
 
     /// Whether there is anything in it.
-    pub(crate) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
     /// The entry of a configuration that grants this to the plugin.
-    pub(crate) fn lines(&self, plugin: &str) -> String {
+    pub fn lines(&self, plugin: &str) -> String {
         let mut fields = Vec::new();
         let mut list = |field: &str, items: Vec<String>| {
             if !items.is_empty() {
@@ -206,7 +204,7 @@ impl Granted {
     ///
     /// # Errors
     /// What a plugin asks to see without having been granted it.
-    pub(crate) fn check_reads(
+    pub fn check_reads(
         &self,
         plugin: &str,
         manifest: &Manifest,

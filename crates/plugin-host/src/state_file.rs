@@ -32,7 +32,7 @@ const RETRY: Duration = Duration::from_secs(10);
 /// What the file says.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(super) struct StateDocument {
+pub(crate) struct StateDocument {
     version: u32,
     plugins: BTreeMap<String, PluginEntry>,
 }
@@ -86,19 +86,19 @@ enum UnusableState {
 }
 
 impl StateDocument {
-    pub(super) fn of(remembered: impl IntoIterator<Item = (PluginName, Remembered)>) -> Self {
+    pub(crate) fn of(remembered: impl IntoIterator<Item = (PluginName, Remembered)>) -> Self {
         let entry = |(name, remembered): (PluginName, Remembered)| (name.to_string(), PluginEntry::from(remembered));
         Self { version: VERSION, plugins: remembered.into_iter().map(entry).collect() }
     }
 
     /// By plugin.
-    pub(super) fn remembered(self) -> impl Iterator<Item = (PluginName, Remembered)> {
+    pub(crate) fn remembered(self) -> impl Iterator<Item = (PluginName, Remembered)> {
         self.plugins.into_iter().map(|(name, entry)| (PluginName::from(name), Remembered::from(entry)))
     }
 }
 
 /// What the file says; nothing if there is none. One that is of no use is set aside.
-pub(super) fn read(file: &Path) -> StateDocument {
+pub(crate) fn read(file: &Path) -> StateDocument {
     let nothing = StateDocument::of([]);
     match try_read(file) {
         Ok(document) => document.unwrap_or(nothing),
@@ -157,18 +157,18 @@ fn beside(file: &Path, ending: &str) -> PathBuf {
 }
 
 /// By plugin. Compared instead of documents, as a time is another one of the wall clock's whenever that is set.
-pub(super) type AllRemembered = Vec<(PluginName, Remembered)>;
+pub(crate) type AllRemembered = Vec<(PluginName, Remembered)>;
 
 /// Writes the file whenever something else is to be remembered.
 #[derive(Debug)]
-pub(super) struct StateKeeper {
+pub(crate) struct StateKeeper {
     latest: watch::Sender<(u64, AllRemembered)>,
     saved: watch::Receiver<u64>,
 }
 
 /// What is written once this number is reached.
 #[derive(Debug)]
-pub(super) struct Saving {
+pub(crate) struct Saving {
     number: u64,
     saved: watch::Receiver<u64>,
 }
@@ -176,7 +176,7 @@ pub(super) struct Saving {
 impl StateKeeper {
     /// Starts the task that writes; it ends with the keeper. Must be called inside a tokio runtime. The file is written once at
     /// once, which shows whether it can be.
-    pub(super) fn spawn(file: PathBuf, remembered: AllRemembered) -> Self {
+    pub(crate) fn spawn(file: PathBuf, remembered: AllRemembered) -> Self {
         let (latest, to_write) = watch::channel((1, remembered));
         let (done, saved) = watch::channel(0);
         tokio::spawn(keep(file, to_write, done));
@@ -184,7 +184,7 @@ impl StateKeeper {
     }
 
     /// From here on, this is to be remembered.
-    pub(super) fn remember(&self, remembered: AllRemembered) {
+    pub(crate) fn remember(&self, remembered: AllRemembered) {
         self.latest.send_if_modified(|(number, latest)| {
             let is_other = *latest != remembered;
             if is_other {
@@ -195,14 +195,14 @@ impl StateKeeper {
     }
 
     /// Completes once all that was handed over so far is written.
-    pub(super) fn saving(&self) -> Saving {
+    pub(crate) fn saving(&self) -> Saving {
         Saving { number: self.latest.borrow().0, saved: self.saved.clone() }
     }
 }
 
 impl Saving {
     /// Waits until it is on disk, for at most `limit`.
-    pub(super) async fn done(mut self, limit: Duration) {
+    pub(crate) async fn done(mut self, limit: Duration) {
         // A file that cannot be written is told of elsewhere; whoever gave the order need not wait for it.
         let _ = tokio::time::timeout(limit, self.saved.wait_for(|saved| *saved >= self.number)).await;
     }

@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, sync::Arc};
 
-use berth_config::Settings;
+use berth_config::{PluginCatalogue, Settings, Usage};
 use berth_framework::{Extenders, PluginVersion, TimeReport};
 use berth_lifecycle::{Fault, OrderError};
 use berth_scheduler::SwapError;
@@ -10,19 +10,18 @@ use berth_wasm_host::DirectoryEvent;
 use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 
-use super::{
+use crate::{
     pulls::Arrival,
     report::PluginReport,
     settings_file::{HostFile, SettingsFileError},
 };
-use crate::configuration::ConfigurationSource;
 
 /// Messages come one at a time; whoever has one more waits.
-pub(super) const INBOX_BOUND: usize = 256;
+pub(crate) const INBOX_BOUND: usize = 256;
 
 /// What the supervisor is told or asked.
 #[derive(Debug)]
-pub(crate) enum Message {
+pub enum Message {
     Directory(DirectoryEvent),
     /// A plugin came from a registry, or did not.
     Pulled(Arrival),
@@ -52,21 +51,43 @@ pub(crate) enum Message {
         user: String,
         answer: oneshot::Sender<Result<PluginReport, OrderRefusal>>,
     },
-    /// What does the scheduler's configuration say at the moment? Only the supervisor knows which plugins there are.
-    ReadConfiguration {
-        source: ConfigurationSource,
-        answer: oneshot::Sender<anyhow::Result<Settings>>,
-    },
+    /// Asked by somebody who must know which plugins there are.
+    Consult(Consultation),
     /// Another configuration is to hold: nothing changes if one of its plugins cannot be built.
     Reconfigure {
         proposal: Box<Proposal>,
-        answer: oneshot::Sender<anyhow::Result<()>>,
+        answer: oneshot::Sender<Result<(), Usage>>,
     },
+}
+
+/// Looks at the plugins that there are at the moment.
+pub struct Consultation(Box<dyn FnOnce(&dyn PluginCatalogue) + Send>);
+
+impl std::fmt::Debug for Consultation {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("Consultation")
+    }
+}
+
+impl Consultation {
+    /// A consultation, and where what `look` makes of the plugins comes out.
+    pub fn new<T: Send + 'static>(
+        look: impl FnOnce(&dyn PluginCatalogue) -> T + Send + 'static,
+    ) -> (Self, oneshot::Receiver<T>) {
+        let (answer, answered) = oneshot::channel();
+        // Whoever asked may have left.
+        let consult = move |plugins: &dyn PluginCatalogue| drop(answer.send(look(plugins)));
+        (Self(Box::new(consult)), answered)
+    }
+
+    pub(crate) fn hold(self, plugins: &dyn PluginCatalogue) {
+        (self.0)(plugins);
+    }
 }
 
 /// A configuration that was read and can be taken over, as far as is known without building its plugins.
 #[derive(Debug)]
-pub(crate) struct Proposal {
+pub struct Proposal {
     pub settings: Settings,
     /// What the scheduler makes of them, profiles aside.
     pub scheduler_settings: berth_scheduler::Settings,
@@ -77,7 +98,7 @@ pub(crate) struct Proposal {
 
 /// What an operator wants done with a plugin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Order {
+pub enum Order {
     /// Read the file again and try it, even if it was refused.
     Reload,
     Enable,
@@ -88,7 +109,7 @@ pub(crate) enum Order {
 
 impl Order {
     /// As commands and paths name it.
-    pub(crate) fn as_str(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Order::Reload => "reload",
             Order::Enable => "enable",
@@ -101,7 +122,7 @@ impl Order {
 /// The operator's settings, as operators are shown them.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(crate) struct HostSettings {
+pub struct HostSettings {
     /// The file; none when the defaults hold.
     pub file: Option<PathBuf>,
     /// Why what the file says at the moment does not hold.
@@ -110,7 +131,7 @@ pub(crate) struct HostSettings {
 
 /// Why an order is not carried out.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum OrderRefusal {
+pub enum OrderRefusal {
     #[error(transparent)]
     Lifecycle(#[from] OrderError),
     #[error("there is no plugins directory to load from")]
@@ -121,7 +142,7 @@ pub(crate) enum OrderRefusal {
 
 impl OrderRefusal {
     /// Whether the order is about a plugin that does not exist, and not about one with which it cannot be done.
-    pub(crate) fn is_unknown_plugin(&self) -> bool {
+    pub fn is_unknown_plugin(&self) -> bool {
         match self {
             OrderRefusal::Lifecycle(OrderError::UnknownPlugin(_)) => true,
             OrderRefusal::Lifecycle(OrderError::NoFallback { .. })

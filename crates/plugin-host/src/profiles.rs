@@ -4,23 +4,22 @@
 
 use std::{collections::BTreeSet, convert::Infallible};
 
-use anyhow::Result;
 use berth_config::{PluginCatalogue, ProvidedPlugin, Settings, Usage, points_of_missing_plugin};
 use berth_framework::{Points, Profile};
 use berth_model::PluginName;
 use tracing::warn;
 
-use super::inventory::{PluginInventory, factory};
+use crate::inventory::{PluginInventory, factory};
 
 impl PluginInventory {
     /// Builds the profiles of `settings`, which are kept up to date from here on.
     ///
     /// # Errors
     /// A plugin that refuses its arguments: nothing has changed then.
-    pub(crate) fn profiles(&mut self, settings: &Settings) -> Result<Vec<Profile>> {
+    pub fn profiles(&mut self, settings: &Settings) -> Result<Vec<Profile>, Usage> {
         let mut missing = BTreeSet::new();
         let profiles = settings.profiles.iter().map(|profile| self.profile(profile, &mut missing));
-        let profiles: Vec<Profile> = profiles.collect::<Result<_>>()?;
+        let profiles: Vec<Profile> = profiles.collect::<Result<_, Usage>>()?;
         for profile in &profiles {
             for instance in profile.instances() {
                 let name = PluginName::from(&**instance.name());
@@ -35,7 +34,7 @@ impl PluginInventory {
     }
 
     /// What is not in `profiles` is not kept up to date any more: the plugins, each with the `schedulerName`.
-    pub(crate) fn leave_profiles(&mut self, profiles: &[Profile]) -> Vec<(PluginName, String)> {
+    pub fn leave_profiles(&mut self, profiles: &[Profile]) -> Vec<(PluginName, String)> {
         self.registry.leave_profiles(|plugin, scheduler_name| {
             let profile = profiles.iter().find(|profile| profile.scheduler_name == scheduler_name);
             profile.is_some_and(|profile| profile.find(plugin).is_some())
@@ -43,7 +42,7 @@ impl PluginInventory {
     }
 
     /// The plugins of all profiles that refuse their arguments, each with what is wrong.
-    pub(crate) fn refused_arguments(&self, settings: &Settings) -> Vec<String> {
+    pub fn refused_arguments(&self, settings: &Settings) -> Vec<String> {
         let mut refused = Vec::new();
         for profile in &settings.profiles {
             let Ok(_) = profile.build(|name, args| {
@@ -54,7 +53,11 @@ impl PluginInventory {
         refused
     }
 
-    fn profile(&mut self, configured: &berth_config::Profile, missing: &mut BTreeSet<PluginName>) -> Result<Profile> {
+    fn profile(
+        &mut self,
+        configured: &berth_config::Profile,
+        missing: &mut BTreeSet<PluginName>,
+    ) -> Result<Profile, Usage> {
         let scheduler_name = &configured.scheduler_name;
         configured.build(|name, args| {
             let is_in_tree = points_of_missing_plugin(name).is_some();

@@ -15,7 +15,7 @@ use berth_model::{BinaryId, Digest, PluginName, Time};
 use berth_wasm_host::{Binary, Limits};
 use tracing::warn;
 
-use super::{
+use crate::{
     ready_binary::ReadyBinary,
     rules::{Granted, NotGranted, Rules},
     settings_file::HostFile,
@@ -24,20 +24,20 @@ use super::{
 
 /// All plugins, and what the operator allows them.
 #[derive(Debug, Default)]
-pub(crate) struct PluginInventory {
+pub struct PluginInventory {
     pub rules: Rules,
     pub registry: PluginRegistry<ReadyBinary>,
 }
 
 /// A plugin of the plugins directory, in words.
 #[derive(Debug)]
-pub(crate) struct InstalledPlugin {
+pub struct InstalledPlugin {
     pub name: PluginName,
     pub text: String,
 }
 
 impl PluginInventory {
-    pub(crate) fn new(rules: Rules) -> Self {
+    pub fn new(rules: Rules) -> Self {
         Self { rules, registry: PluginRegistry::default() }
     }
 
@@ -45,11 +45,7 @@ impl PluginInventory {
     ///
     /// # Errors
     /// Why the binary may not serve.
-    pub(crate) fn add_installed(
-        &mut self,
-        name: &PluginName,
-        component: Component<ReadyBinary>,
-    ) -> Result<(), NotGranted> {
+    pub fn add_installed(&mut self, name: &PluginName, component: Component<ReadyBinary>) -> Result<(), NotGranted> {
         self.rules.check_digest(component.digest)?;
         self.check_reads(name, &component)?;
         self.warn_of_name(name, &component);
@@ -58,25 +54,25 @@ impl PluginInventory {
     }
 
     /// What this binary is granted under this name; with `None`, what any other than this program's own is.
-    pub(crate) fn granted(&self, name: &str, binary: Option<BinaryId>) -> Granted {
+    pub fn granted(&self, name: &str, binary: Option<BinaryId>) -> Granted {
         let built_in = self.registry.built_in(name).map(ReadyBinary::factory).filter(|_| is_own(name, binary));
         self.rules.granted(name, built_in.as_ref().map(|factory| factory.manifest()))
     }
 
     /// What the serving binary may ask for.
-    pub(crate) fn grants(&self, name: &str, service: &Service<ReadyBinary>) -> Grants {
+    pub fn grants(&self, name: &str, service: &Service<ReadyBinary>) -> Grants {
         self.granted(name, service.id()).grants()
     }
 
     /// What the binary is granted that serves where nothing is said about a profile.
-    pub(crate) fn serving_granted(&self, name: &str) -> Granted {
+    pub fn serving_granted(&self, name: &str) -> Granted {
         let service = self.registry.service(name, "", &self.rules);
         service.map(|service| self.granted(name, service.id())).unwrap_or_default()
     }
 
     /// # Errors
     /// What the component wants to see and may not.
-    pub(crate) fn check_reads(&self, name: &str, component: &Component<ReadyBinary>) -> Result<(), NotGranted> {
+    pub fn check_reads(&self, name: &str, component: &Component<ReadyBinary>) -> Result<(), NotGranted> {
         let built_in = self.registry.built_in(name).map(ReadyBinary::factory);
         let built_in = built_in.as_ref().map(|factory| factory.manifest());
         let granted = self.granted(name, Some(component.id()));
@@ -98,12 +94,12 @@ impl PluginInventory {
     }
 
     /// The points of the binary that serves where nothing is said about a profile.
-    pub(crate) fn points(&self, name: &str) -> Option<Points> {
+    pub fn points(&self, name: &str) -> Option<Points> {
         Some(self.serving(name)?.points())
     }
 
     /// What the binary says about itself that serves where nothing is said about a profile.
-    pub(crate) fn manifest(&self, name: &str) -> Option<Manifest> {
+    pub fn manifest(&self, name: &str) -> Option<Manifest> {
         Some(self.serving(name)?.manifest().clone())
     }
 
@@ -112,7 +108,7 @@ impl PluginInventory {
     }
 
     /// The plugins of the plugins directory, with what each is, may see and may do.
-    pub(crate) fn installed(&self) -> impl Iterator<Item = InstalledPlugin> {
+    pub fn installed(&self) -> impl Iterator<Item = InstalledPlugin> {
         self.registry.names().filter_map(|name| {
             let text = self.describe(name, self.registry.installed(name)?);
             Some(InstalledPlugin { name: name.clone(), text })
@@ -135,7 +131,7 @@ impl PluginInventory {
     }
 
     /// A component came into the plugins directory, is a new version, or is to be tried once more.
-    pub(crate) fn found(
+    pub fn found(
         &mut self,
         name: &PluginName,
         component: Component<ReadyBinary>,
@@ -157,7 +153,7 @@ impl PluginInventory {
 
     /// The operator's settings are others from here on. Plugins whose limits or grants differ get new instances; `limits`
     /// says what a plugin's binaries may use. The names are those of refused files that may do under the new settings.
-    pub(crate) fn settings_changed(
+    pub fn settings_changed(
         &mut self,
         file: HostFile,
         now: Time,
@@ -208,7 +204,7 @@ impl PluginInventory {
     }
 
     /// A binary may not run. What served before goes on, unless this is it: the operator no longer trusts it.
-    pub(crate) fn not_admitted(
+    pub fn not_admitted(
         &mut self,
         name: &PluginName,
         digest: Option<Digest>,
@@ -242,7 +238,7 @@ impl PluginInventory {
 
     /// Whether some plugin looks at more of pending pods than their record has, or one may that comes later. From here on,
     /// that is all there is.
-    pub(crate) fn settle_pod_json(&mut self) -> bool {
+    pub fn settle_pod_json(&mut self) -> bool {
         let names: Vec<PluginName> = self.registry.names().cloned().collect();
         let is_wanted = names.iter().any(|name| {
             let mut binaries = self.registry.binaries_mut(name);
@@ -254,7 +250,7 @@ impl PluginInventory {
 }
 
 /// Whether the binary is this program's own of the built-in of this name.
-pub(crate) fn is_own(name: &str, binary: Option<BinaryId>) -> bool {
+pub fn is_own(name: &str, binary: Option<BinaryId>) -> bool {
     static EMBEDDED: LazyLock<BTreeMap<&str, Digest>> = LazyLock::new(|| {
         let digest = |it: &'static EmbeddedComponent| (it.name, Binary::embedded(it.name, it.bytes()).digest());
         berth_components::COMPONENTS.iter().map(digest).collect()

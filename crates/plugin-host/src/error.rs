@@ -1,0 +1,28 @@
+//! Why plugins cannot be hosted at all. What is wrong with one plugin is no error of the host.
+
+use std::{io, path::PathBuf};
+
+use berth_config::Usage;
+use berth_model::PluginName;
+use berth_wasm_host::{DirectoryError, EngineError, LoadError};
+
+pub(crate) type Result<T, E = PluginHostError> = std::result::Result<T, E>;
+
+/// Why there are no plugins.
+#[derive(Debug, thiserror::Error)]
+pub enum PluginHostError {
+    #[error(transparent)]
+    Usage(#[from] Usage),
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+    #[error("built-in plugin {name}")]
+    BuiltIn { name: PluginName, source: LoadError },
+    #[error("starting tokio to pull plugins")]
+    Runtime(#[source] io::Error),
+    #[error("pulling plugins from registries panicked")]
+    PullPanicked,
+    #[error(transparent)]
+    Directory(#[from] DirectoryError),
+    #[error("--plugin-config {}: cannot be watched", file.display())]
+    Settings { file: PathBuf, source: notify::Error },
+}
