@@ -1,5 +1,6 @@
 //! Why a pod went where it went, for people.
 
+use berth_framework::run::Decision;
 use berth_scheduler::{Action, PodRequest, Request, Scheduler};
 use serde::Serialize;
 
@@ -34,7 +35,7 @@ impl PlacementReason {
 
 /// Why the cycle that just ended placed pods where it did.
 pub(crate) fn placement_reasons(scheduler: &Scheduler, sink: &mut dyn FnMut(PlacementReason)) {
-    let attempt = scheduler.last_attempt();
+    let Some(Decision { findings, .. }) = scheduler.last_decision() else { return };
     for action in scheduler.pending_actions() {
         let Action::Pod(PodRequest { pod, request: Request::Bind { node, .. } | Request::BindByExtender { node, .. } }) =
             action
@@ -43,7 +44,7 @@ pub(crate) fn placement_reasons(scheduler: &Scheduler, sink: &mut dyn FnMut(Plac
         };
         let table = scheduler.cache().table();
         let chosen = table.symbols.lookup(node).and_then(|name| table.find(name));
-        let scored = || attempt.feasible.iter().zip(&attempt.totals);
+        let scored = || findings.feasible().iter().zip(findings.totals());
         let score = scored().find(|(idx, _)| Some(*idx) == chosen).map(|(_, total)| *total);
         let runner_up = scored().filter(|(idx, _)| Some(*idx) != chosen).map(|(_, total)| *total).max();
         sink(PlacementReason {
@@ -51,7 +52,7 @@ pub(crate) fn placement_reasons(scheduler: &Scheduler, sink: &mut dyn FnMut(Plac
             name: pod.name.to_string(),
             node: node.to_string(),
             nodes: table.n_nodes(),
-            feasible: attempt.feasible.len(),
+            feasible: findings.feasible().len(),
             score,
             runner_up,
         });

@@ -272,22 +272,22 @@ static bool is_same(const berth_scheduler_types_status_t *status, berth_verdict 
   return status->reasons.ptr->len == length && !memcmp(status->reasons.ptr->ptr, verdict.reason, length);
 }
 
-/* The explanation of nodes with this verdict, found or made. */
-static exports_berth_scheduler_filter_explanation_t *group(exports_berth_scheduler_filter_list_explanation_t *groups,
+/* The group of nodes with this verdict, found or made. */
+static exports_berth_scheduler_filter_rejected_nodes_t *group(exports_berth_scheduler_filter_list_rejected_nodes_t *groups,
                                                            berth_verdict verdict, size_t n_words) {
   for (size_t i = 0; i < groups->len; i++) {
     if (is_same(&groups->ptr[i].status, verdict)) return &groups->ptr[i];
   }
   groups->ptr = berth_table_resize(groups->ptr, (groups->len + 1) * sizeof *groups->ptr);
-  exports_berth_scheduler_filter_explanation_t *made = &groups->ptr[groups->len++];
+  exports_berth_scheduler_filter_rejected_nodes_t *made = &groups->ptr[groups->len++];
   berth_set_status(&made->status, verdict);
   made->nodes.ptr = berth_table_allocate(n_words * sizeof(uint64_t));
   made->nodes.len = n_words;
   return made;
 }
 
-bool exports_berth_scheduler_filter_explain(uint64_t cycle, berth_scheduler_types_rows_t *rejected,
-                                            exports_berth_scheduler_filter_list_explanation_t *ret,
+bool exports_berth_scheduler_filter_node_to_status(uint64_t cycle, berth_scheduler_types_rows_t *rejected,
+                                            exports_berth_scheduler_filter_list_rejected_nodes_t *ret,
                                             berth_scheduler_types_status_t *err) {
   const berth_pod *pod = berth_enter(cycle, err);
   ret->ptr = NULL;

@@ -2,7 +2,7 @@
 //! which files of cases have them.
 
 use berth_framework::{
-    Call, DryRun, Effect, Explanation, Failure, Grants, PermitVerdict, Plugin, PostFilterOutcome, Removal, Status,
+    Call, DryRun, Effect, Failure, Grants, PermitVerdict, Plugin, PostFilterOutcome, RejectedNodes, Removal, Status,
 };
 use berth_model::{NodeIdx, NodeSet};
 use berth_scheduler::CyclePod;
@@ -112,11 +112,11 @@ pub(crate) fn post_filter(
     let n_nodes = call.table.nodes().len();
     let is_failure = answers.pre_filter.is_some() || answers.rejected.len() == n_nodes;
     let Some(point) = plugin.post_filter().filter(|_| is_failure && n_nodes > 0) else { return Ok(()) };
-    let explained = answers.rejected.iter().filter_map(|(name, status)| {
+    let with_status = answers.rejected.iter().filter_map(|(name, status)| {
         let node = call.table.find(call.table.symbols.lookup(name)?)?;
-        Some(Explanation { status: status.clone(), nodes: NodeSet::from_iter([node]) })
+        Some(RejectedNodes { status: status.clone(), nodes: NodeSet::from_iter([node]) })
     });
-    let rejections: Vec<Explanation> = explained.collect();
+    let rejections: Vec<RejectedNodes> = with_status.collect();
     let failure = Failure { rejections: &rejections, absent: answers.pre_filter.as_ref(), nominated: &[] };
     let PostFilterOutcome { status, nominate, effects } = point.post_filter(call, &failure, &mut Fits)?;
     answering.check("PostFilter", plugin, call, &effects);

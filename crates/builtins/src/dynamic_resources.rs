@@ -33,9 +33,9 @@ mod tests;
 use std::sync::Arc;
 
 use berth_framework::{
-    Call, ClusterEvent, ConfigureError, CycleId, DryRun, DryRunCase, Effect, EndCycle, Explanation, Failure, Filter,
-    Follow, HintCall, Normalize, Permission, PostFilter, PostFilterOutcome, PreBind, PreBindPreFlight, PreEnqueue,
-    PreFilter, PreFlight, QueueingHint, Reserve, RestoreError, Score, Sign, State, Status, Verb,
+    Call, ClusterEvent, ConfigureError, CycleId, DryRun, DryRunCase, Effect, EndCycle, Failure, Filter, Follow,
+    HintCall, Normalize, Permission, PostFilter, PostFilterOutcome, PreBind, PreBindPreFlight, PreEnqueue, PreFilter,
+    PreFlight, QueueingHint, RejectedNodes, Reserve, RestoreError, Score, Sign, State, Status, Verb,
 };
 use berth_model::{ClusterTable, Column, NodeIdx, NodeSet, Pod};
 use serde::{Deserialize, Serialize};
@@ -50,7 +50,7 @@ use self::{
 };
 use crate::{
     built_in::{BuiltIn, Descriptor, Objects, Rule, plugin},
-    node_check::{dry_run_each, explain_each},
+    node_check::{check_each, dry_run_each},
     normalize::normalize,
 };
 
@@ -218,8 +218,8 @@ impl Filter for DynamicResources {
         Ok(())
     }
 
-    fn explain(&mut self, call: &Call<'_>, rejected: &NodeSet) -> Result<Vec<Explanation>, Status> {
-        Ok(explain_each(rejected, |node| self.check(call, node)))
+    fn node_to_status(&mut self, call: &Call<'_>, rejected: &NodeSet) -> Result<Vec<RejectedNodes>, Status> {
+        Ok(check_each(rejected, |node| self.check(call, node)))
     }
 
     /// Other pods change nothing: devices are held by claims, not by pods.

@@ -20,8 +20,8 @@ mod required;
 mod tests;
 
 use berth_framework::{
-    Call, ClusterEvent, ConfigureError, DryRunCase, Explanation, Filter, Follow, HintCall, Normalize, PreFilter,
-    PreScore, QueueingHint, Reach, Reuse, Score, Sign, Status,
+    Call, ClusterEvent, ConfigureError, DryRunCase, Filter, Follow, HintCall, Normalize, PreFilter, PreScore,
+    QueueingHint, Reach, RejectedNodes, Reuse, Score, Sign, Status,
 };
 use berth_model::{ClusterTable, Column, NodeSet, Pod};
 use serde::Deserialize;
@@ -30,7 +30,7 @@ use self::{cluster_view::ClusterView, preferred::Preferred, required::Required};
 use crate::{
     args::{self, ArgsError},
     built_in::{BuiltIn, Descriptor, plugin},
-    node_check::explain_each,
+    node_check::check_each,
     per_cycle::PerCycle,
     signatures,
 };
@@ -138,9 +138,9 @@ impl Filter for InterPodAffinity {
         Ok(())
     }
 
-    fn explain(&mut self, call: &Call<'_>, rejected: &NodeSet) -> Result<Vec<Explanation>, Status> {
+    fn node_to_status(&mut self, call: &Call<'_>, rejected: &NodeSet) -> Result<Vec<RejectedNodes>, Status> {
         let required = self.ensure_prepared(call);
-        Ok(explain_each(rejected, |node| required.check(node)))
+        Ok(check_each(rejected, |node| required.check(node)))
     }
 
     fn dry_run(&mut self, call: &Call<'_>, pods: &[&Pod], cases: &[DryRunCase]) -> Result<Vec<Status>, Status> {

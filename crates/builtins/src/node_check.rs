@@ -1,6 +1,6 @@
-//! Explain and dry run of Filter, for rules that give each node one status.
+//! Statuses and dry runs of Filter, for rules that give each node one status.
 
-use berth_framework::{Call, DryRunCase, Explanation, Status};
+use berth_framework::{Call, DryRunCase, RejectedNodes, Status};
 use berth_model::{NodeIdx, NodeSet};
 
 /// A rule of Filter that looks at each node by itself and not at the pods there. [`filter_by_node`] makes it a Filter.
@@ -25,12 +25,12 @@ macro_rules! filter_by_node {
                 Ok(())
             }
 
-            fn explain(
+            fn node_to_status(
                 &mut self,
                 call: &berth_framework::Call<'_>,
                 rejected: &berth_model::NodeSet,
-            ) -> Result<Vec<berth_framework::Explanation>, berth_framework::Status> {
-                Ok($crate::node_check::explain_each(rejected, $crate::node_check::NodeRule::check(self, call)))
+            ) -> Result<Vec<berth_framework::RejectedNodes>, berth_framework::Status> {
+                Ok($crate::node_check::check_each(rejected, $crate::node_check::NodeRule::check(self, call)))
             }
 
             fn dry_run(
@@ -47,19 +47,19 @@ macro_rules! filter_by_node {
 pub(crate) use filter_by_node;
 
 /// Groups the nodes of `rejected` by the status that `check` gives them; nodes that pass are left out.
-pub(crate) fn explain_each(rejected: &NodeSet, mut check: impl FnMut(NodeIdx) -> Status) -> Vec<Explanation> {
-    let mut explanations: Vec<Explanation> = Vec::new();
+pub(crate) fn check_each(rejected: &NodeSet, mut check: impl FnMut(NodeIdx) -> Status) -> Vec<RejectedNodes> {
+    let mut groups: Vec<RejectedNodes> = Vec::new();
     for node in rejected.iter() {
         let status = check(node);
         if status.is_success() {
             continue;
         }
-        match explanations.iter_mut().find(|known| known.status == status) {
+        match groups.iter_mut().find(|known| known.status == status) {
             Some(known) => known.nodes.insert(node),
-            None => explanations.push(Explanation { status, nodes: [node].into_iter().collect() }),
+            None => groups.push(RejectedNodes { status, nodes: [node].into_iter().collect() }),
         }
     }
-    explanations
+    groups
 }
 
 /// One status per case, for a rule that does not look at the pods on a node.

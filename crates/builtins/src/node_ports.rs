@@ -1,8 +1,8 @@
 //! NodePorts: two pods cannot use the same host port of one node.
 
 use berth_framework::{
-    Call, ClusterEvent, ConfigureError, DryRunCase, EventSubject, Explanation, Filter, HintCall, PreFilter,
-    QueueingHint, Status,
+    Call, ClusterEvent, ConfigureError, DryRunCase, EventSubject, Filter, HintCall, PreFilter, QueueingHint,
+    RejectedNodes, Status,
 };
 use berth_model::{Column, NodeSet, Pod, pod::HostPort};
 
@@ -10,7 +10,7 @@ use crate::{
     args::{self, NoArgs},
     built_in::{BuiltIn, Descriptor, plugin},
     hints,
-    node_check::{explain_each, pass_or},
+    node_check::{check_each, pass_or},
 };
 
 /// Compares the pod's host ports with those in use on a node.
@@ -74,8 +74,8 @@ impl Filter for NodePorts {
         Ok(())
     }
 
-    fn explain(&mut self, call: &Call<'_>, rejected: &NodeSet) -> Result<Vec<Explanation>, Status> {
-        Ok(explain_each(rejected, |node| check(call.pod, call.table.host_ports(node))))
+    fn node_to_status(&mut self, call: &Call<'_>, rejected: &NodeSet) -> Result<Vec<RejectedNodes>, Status> {
+        Ok(check_each(rejected, |node| check(call.pod, call.table.host_ports(node))))
     }
 
     fn dry_run(&mut self, call: &Call<'_>, pods: &[&Pod], cases: &[DryRunCase]) -> Result<Vec<Status>, Status> {

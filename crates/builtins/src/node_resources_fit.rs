@@ -10,8 +10,8 @@ mod scoring;
 mod tests;
 
 use berth_framework::{
-    Call, ClusterEvent, Code, ConfigureError, DryRunCase, Explanation, Filter, HintCall, PreFilter, PreScore,
-    QueueingHint, Score, Status,
+    Call, ClusterEvent, Code, ConfigureError, DryRunCase, Filter, HintCall, PreFilter, PreScore, QueueingHint,
+    RejectedNodes, Score, Status,
 };
 use berth_model::{ClusterTable, Column, NodeIdx, NodeSet, Pod, Sym, cluster_table::at};
 use serde::Deserialize;
@@ -232,7 +232,7 @@ impl Filter for NodeResourcesFit {
         Ok(())
     }
 
-    fn explain(&mut self, call: &Call<'_>, rejected: &NodeSet) -> Result<Vec<Explanation>, Status> {
+    fn node_to_status(&mut self, call: &Call<'_>, rejected: &NodeSet) -> Result<Vec<RejectedNodes>, Status> {
         self.prepare(call);
         let table = call.table;
         let short = |narrow: &dyn Fn(&mut NodeSet)| {
@@ -250,7 +250,7 @@ impl Filter for NodeResourcesFit {
             short.retain(|node| request.amount > at(allocatable, node));
             rejections.set_unresolvable(&short);
         }
-        Ok(rejections.into_explanations())
+        Ok(rejections.into_groups())
     }
 
     fn dry_run(&mut self, call: &Call<'_>, pods: &[&Pod], cases: &[DryRunCase]) -> Result<Vec<Status>, Status> {

@@ -11,7 +11,7 @@ mod tracker;
 mod volume_id;
 
 use berth_framework::{
-    Call, ClusterEvent, ConfigureError, DryRunCase, Explanation, Filter, Follow, HintCall, PreFilter, QueueingHint,
+    Call, ClusterEvent, ConfigureError, DryRunCase, Filter, Follow, HintCall, PreFilter, QueueingHint, RejectedNodes,
     Status,
 };
 use berth_model::{ClusterTable, Column, NodeIdx, NodeSet, Pod, cluster_table::at};
@@ -27,7 +27,7 @@ use crate::{
     args::{self, NoArgs},
     built_in::{BuiltIn, Descriptor, plugin},
     case_walk::CaseWalk,
-    node_check::explain_each,
+    node_check::check_each,
     storage::{self, ClaimError, migration},
 };
 
@@ -141,9 +141,9 @@ impl Filter for NodeVolumeLimits {
         failure.map_or(Ok(()), Err)
     }
 
-    fn explain(&mut self, _call: &Call<'_>, rejected: &NodeSet) -> Result<Vec<Explanation>, Status> {
+    fn node_to_status(&mut self, _call: &Call<'_>, rejected: &NodeSet) -> Result<Vec<RejectedNodes>, Status> {
         let nothing = DryRunChanges::default();
-        Ok(explain_each(rejected, |node| match &self.wanted {
+        Ok(check_each(rejected, |node| match &self.wanted {
             Ok(wanted) => self.check(wanted, node, &nothing),
             Err(status) => status.clone(),
         }))

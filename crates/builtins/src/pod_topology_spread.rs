@@ -19,8 +19,8 @@ mod soft;
 mod tests;
 
 use berth_framework::{
-    Call, ClusterEvent, ConfigureError, DryRunCase, Explanation, Filter, Follow, HintCall, Normalize, PreFilter,
-    PreScore, QueueingHint, Reach, Reuse, Score, Sign, Status,
+    Call, ClusterEvent, ConfigureError, DryRunCase, Filter, Follow, HintCall, Normalize, PreFilter, PreScore,
+    QueueingHint, Reach, RejectedNodes, Reuse, Score, Sign, Status,
 };
 use berth_model::{ClusterTable, Column, NodeSet, Pod, pod::SpreadConstraint};
 use thiserror::Error;
@@ -34,7 +34,7 @@ use self::{
 };
 use crate::{
     built_in::{BuiltIn, Descriptor, plugin},
-    node_check::explain_each,
+    node_check::check_each,
     per_cycle::PerCycle,
 };
 
@@ -196,9 +196,9 @@ impl Filter for PodTopologySpread {
         Ok(())
     }
 
-    fn explain(&mut self, call: &Call<'_>, rejected: &NodeSet) -> Result<Vec<Explanation>, Status> {
+    fn node_to_status(&mut self, call: &Call<'_>, rejected: &NodeSet) -> Result<Vec<RejectedNodes>, Status> {
         let hard = self.hard(call)?;
-        Ok(explain_each(rejected, |node| hard.check(node)))
+        Ok(check_each(rejected, |node| hard.check(node)))
     }
 
     fn dry_run(&mut self, call: &Call<'_>, pods: &[&Pod], cases: &[DryRunCase]) -> Result<Vec<Status>, Status> {

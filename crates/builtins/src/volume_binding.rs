@@ -14,8 +14,9 @@ mod version;
 mod volumes;
 
 use berth_framework::{
-    Call, ClusterEvent, ConfigureError, CycleId, DryRunCase, Effect, EndCycle, Explanation, Filter, Follow, HintCall,
-    Permission, PreBind, PreBindPreFlight, PreFilter, PreFlight, PreScore, QueueingHint, Reserve, Score, Status, Verb,
+    Call, ClusterEvent, ConfigureError, CycleId, DryRunCase, Effect, EndCycle, Filter, Follow, HintCall, Permission,
+    PreBind, PreBindPreFlight, PreFilter, PreFlight, PreScore, QueueingHint, RejectedNodes, Reserve, Score, Status,
+    Verb,
 };
 use berth_model::{ClusterTable, Column, NodeIdx, NodeSet, Pod};
 use rustc_hash::FxHashMap;
@@ -31,7 +32,7 @@ use self::{
 use crate::{
     args,
     built_in::{BuiltIn, Descriptor, Objects, Rule, plugin},
-    node_check::{dry_run_each, explain_each},
+    node_check::{check_each, dry_run_each},
     storage,
 };
 
@@ -222,9 +223,9 @@ impl Filter for VolumeBinding {
         Ok(())
     }
 
-    fn explain(&mut self, call: &Call<'_>, rejected: &NodeSet) -> Result<Vec<Explanation>, Status> {
+    fn node_to_status(&mut self, call: &Call<'_>, rejected: &NodeSet) -> Result<Vec<RejectedNodes>, Status> {
         self.match_volumes(call);
-        Ok(explain_each(rejected, |node| self.check(node)))
+        Ok(check_each(rejected, |node| self.check(node)))
     }
 
     fn dry_run(&mut self, call: &Call<'_>, _pods: &[&Pod], cases: &[DryRunCase]) -> Result<Vec<Status>, Status> {

@@ -6,8 +6,8 @@ mod usage;
 use std::sync::Arc;
 
 use berth_framework::{
-    Call, ClusterEvent, ConfigureError, DryRunCase, EventSubject, Explanation, Filter, Follow, HintCall, PreFilter,
-    QueueingHint, Status,
+    Call, ClusterEvent, ConfigureError, DryRunCase, EventSubject, Filter, Follow, HintCall, PreFilter, QueueingHint,
+    RejectedNodes, Status,
 };
 use berth_model::{ClusterTable, Column, NodeIdx, NodeSet, ObjectView, Pod};
 
@@ -17,7 +17,7 @@ use crate::{
     built_in::{BuiltIn, Descriptor, plugin},
     case_walk::CaseWalk,
     hints,
-    node_check::explain_each,
+    node_check::check_each,
     storage::{self, ClaimError, PersistentVolumeClaim},
 };
 
@@ -147,8 +147,8 @@ impl Filter for VolumeRestrictions {
         Ok(())
     }
 
-    fn explain(&mut self, _call: &Call<'_>, rejected: &NodeSet) -> Result<Vec<Explanation>, Status> {
-        Ok(explain_each(rejected, |node| self.check(node)))
+    fn node_to_status(&mut self, _call: &Call<'_>, rejected: &NodeSet) -> Result<Vec<RejectedNodes>, Status> {
+        Ok(check_each(rejected, |node| self.check(node)))
     }
 
     fn dry_run(&mut self, call: &Call<'_>, pods: &[&Pod], cases: &[DryRunCase]) -> Result<Vec<Status>, Status> {

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use berth_framework::{
-    Call, ClusterEvent, ConfigureError, DryRunCase, EventSubject, Explanation, Filter, Follow, HintCall, PreFilter,
-    QueueingHint, Status,
+    Call, ClusterEvent, ConfigureError, DryRunCase, EventSubject, Filter, Follow, HintCall, PreFilter, QueueingHint,
+    RejectedNodes, Status,
 };
 use berth_model::{ClusterTable, Column, NodeIdx, NodeSet, ObjectView, Pod, Sym};
 
@@ -12,7 +12,7 @@ use crate::{
     args::{self, NoArgs},
     built_in::{BuiltIn, Descriptor, plugin},
     hints,
-    node_check::{dry_run_each, explain_each, pass_or},
+    node_check::{check_each, dry_run_each, pass_or},
     storage::{self, ClaimError, NoBindingMode, PersistentVolume, PersistentVolumeClaim, StorageClass},
 };
 
@@ -194,8 +194,8 @@ impl Filter for VolumeZone {
         Ok(())
     }
 
-    fn explain(&mut self, _call: &Call<'_>, rejected: &NodeSet) -> Result<Vec<Explanation>, Status> {
-        Ok(explain_each(rejected, |node| self.check(node)))
+    fn node_to_status(&mut self, _call: &Call<'_>, rejected: &NodeSet) -> Result<Vec<RejectedNodes>, Status> {
+        Ok(check_each(rejected, |node| self.check(node)))
     }
 
     fn dry_run(&mut self, _call: &Call<'_>, _pods: &[&Pod], cases: &[DryRunCase]) -> Result<Vec<Status>, Status> {

@@ -38,9 +38,9 @@ pub use manifest::{ClusterEvent, Manifest, Needs, ObjectKind};
 pub use meter::{Clock, Measured, Meter, PluginTime, PointTime, Start};
 pub use plugin::{ExtensionPoint, Hook, HookRef, Plugin, PluginVersion, Point, PointRef, Points};
 pub use points::{
-    Bind, Call, CycleId, DryRun, DryRunCase, EventSubject, Explanation, Failure, Filter, HintCall, Normalize, Permit,
-    PermitVerdict, PostBind, PostFilter, PostFilterOutcome, PreBind, PreBindPreFlight, PreEnqueue, PreFilter,
-    PreFlight, PreScore, Preemption, QueueSort, QueueingHint, Removal, Reserve, Score, Sign,
+    Bind, Call, CycleId, DryRun, DryRunCase, EventSubject, Failure, Filter, HintCall, Normalize, Permit, PermitVerdict,
+    PostBind, PostFilter, PostFilterOutcome, PreBind, PreBindPreFlight, PreEnqueue, PreFilter, PreFlight, PreScore,
+    Preemption, QueueSort, QueueingHint, RejectedNodes, Removal, Reserve, Score, Sign,
 };
 pub use profile::{Instance, PluginIdx, PluginSet, PluginsAt, Profile};
 pub use scheduling_time::{OutOfTime, PluginAccount, SchedulingTime, TimeBounds};

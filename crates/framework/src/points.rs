@@ -63,7 +63,7 @@ pub trait Filter {
     ///
     /// # Errors
     /// The attempt fails with this status.
-    fn explain(&mut self, call: &Call<'_>, rejected: &NodeSet) -> Result<Vec<Explanation>, Status>;
+    fn node_to_status(&mut self, call: &Call<'_>, rejected: &NodeSet) -> Result<Vec<RejectedNodes>, Status>;
 
     /// Would the node pass with some of its pods taken away and others added? One status a case; the tables stay as
     /// they are. `pods` is what the cases index into.
@@ -79,7 +79,7 @@ pub trait Filter {
 
 /// Nodes that were rejected alike.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Explanation {
+pub struct RejectedNodes {
     /// Why.
     pub status: Status,
     /// Those nodes.
@@ -115,7 +115,7 @@ pub trait PostFilter {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Failure<'a> {
     /// Why nodes did not pass.
-    pub rejections: &'a [Explanation],
+    pub rejections: &'a [RejectedNodes],
     /// The status of nodes that stand in no rejection, when PreFilter turned the pod or those nodes down.
     pub absent: Option<&'a Status>,
     /// Pods that hold a nomination, of any priority.

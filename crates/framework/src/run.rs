@@ -1,11 +1,12 @@
 //! Runs the plugins of a profile on one pod: a scheduling cycle without queue, cache or effects.
 //!
 //! [`place`] is the whole way from a pod to a node: [`pre_filter`], [`list_candidates`], [`filter`], then either [`score`]
-//! and [`Attempt::choose`], or, when no node passed, [`explain`]. All of them write into one [`Attempt`], which keeps every
-//! intermediate result until the next cycle reuses its buffers.
+//! and [`Attempt::choose`], or, when no node passed, [`diagnose`]. All of them write into one [`Attempt`]; what the cycle
+//! decided comes out of it as a [`Decision`].
 
 mod bind;
 mod board;
+mod decision;
 mod diagnosis;
 mod dry_run;
 mod extend;
@@ -20,21 +21,25 @@ mod sign;
 #[cfg(test)]
 mod tests;
 
-use std::{iter, time::Duration};
+use std::iter;
 
 use berth_model::{NodeIdx, NodeSet};
 
 pub use self::{
-    bind::{BindRun, PermitRun, PostFilterRun, bind, permit, post_bind, post_filter, reserve, unreserve},
+    bind::{BindRun, PermitRun, bind, permit, post_bind, post_filter, reserve, unreserve},
     board::{Board, Boards},
-    diagnosis::{Diagnosis, Rejection, histogram},
+    decision::{
+        Decision, EarlierAnswers, Findings, HintOutcome, NoNode, NodeVerdict, PluginScores, PreFilterAnswer,
+        Restriction, Sample,
+    },
+    diagnosis::{Diagnosis, PostFilterRun, Rejection, histogram},
     dry_run::dry_run,
-    filter::{explain, explain_every_plugin, filter, filter_one, list_candidates},
+    filter::{diagnose, diagnose_every_plugin, filter, filter_one, list_candidates},
     nominated::NominatedPods,
-    place::{Hint, HintOutcome, NoNode, NodeSearch, place},
+    place::{Hint, NodeSearch, place},
     pre_bind::{PreBindRun, PreFlights, pre_bind, pre_bind_again, pre_bind_pre_flight},
-    pre_filter::{PreFilterAnswer, PreFilterOutcome, Restriction, pre_filter},
-    score::{PluginScores, score},
+    pre_filter::{PreFilterOutcome, pre_filter},
+    score::score,
     select::Ranking,
     sign::{Signature, sign},
 };
@@ -99,91 +104,60 @@ impl PluginBits {
     }
 }
 
-/// Every intermediate result of one scheduling attempt, and its scratch space.
+/// A cycle at work: what it found out so far, and buffers that the next one uses again.
+///
+/// [`place`] takes the findings with it. The steps may also be taken one by one, each upon the findings of those before.
 #[derive(Clone, Debug, Default)]
 pub struct Attempt {
-    /// The answers of the PreFilter plugins, in order, as far as they were asked.
-    pub pre_filters: Vec<PreFilterAnswer>,
-    /// Plugins whose PreFilter asked to skip their Filter.
-    pub skipped_filters: PluginBits,
-    /// The nodes that PreFilter plugins restricted the candidates to, if they did.
-    pub restriction: Option<Restriction>,
+    findings: Findings,
     /// Nodes to look at, in the cluster's order; empty in a cycle that found a node with a board.
-    pub candidates: Vec<NodeIdx>,
-    /// Nodes that passed.
-    pub feasible: NodeSet,
-    /// The same nodes in the order in which they were found.
-    pub feasible_order: Vec<NodeIdx>,
-    /// How many candidates Filter has looked at.
-    pub n_visited: usize,
-    /// When the search for nodes that pass was over, by the clock of the profile's meter.
-    pub filtered_at: Option<Duration>,
-    /// What each Filter plugin removed, in the order of the plugins.
-    removed: Vec<NodeSet>,
-    /// Whether any of them is not empty: clearing some twenty bitmaps costs as much as a cycle with a board.
-    has_removed: bool,
-    /// Nodes that would not pass if the pods nominated to them were there.
-    rejected_with_nominated: Vec<Rejection>,
-    /// Nodes that extenders rejected with a reason.
-    rejected_by_extenders: Vec<Rejection>,
-    /// Whether extenders left out any node, with a reason or without.
-    has_extender_removed: bool,
+    candidates: Vec<NodeIdx>,
     batch: NodeSet,
     before: NodeSet,
-    /// Plugins whose PreScore asked to skip their Score.
-    pub skipped_scores: PluginBits,
-    /// Scores of each plugin that scored, in the order of the plugins; of a cycle with a board, of those that were asked
-    /// about all nodes.
-    pub scores: Vec<PluginScores>,
-    n_scored: usize,
-    /// What became of [`NodeSearch::hint`].
-    pub hint: HintOutcome,
-    /// Weighted sums, one for each member of `feasible` in ascending order.
-    pub totals: Vec<i64>,
 }
 
 impl Attempt {
     /// Empties everything; the buffers stay.
     pub fn clear(&mut self) {
-        self.pre_filters.clear();
-        self.skipped_filters.clear();
-        self.restriction = None;
-        self.hint = HintOutcome::None;
+        self.findings.clear();
         self.candidates.clear();
-        self.filtered_at = None;
-        self.clear_verdicts();
-        self.clear_scores();
     }
 
-    /// The scores of this cycle; [`Self::scores`] may hold more, from earlier ones.
+    /// Takes the buffers of a decision that nobody reads any more.
+    pub fn recycle(&mut self, decision: Decision) {
+        self.findings = decision.findings;
+    }
+
+    /// What the cycle found out so far. After [`place`] it is in the [`Decision`].
     #[must_use]
-    pub fn plugin_scores(&self) -> &[PluginScores] {
-        self.scores.get(..self.n_scored).unwrap_or_default()
+    pub fn findings(&self) -> &Findings {
+        &self.findings
     }
 
-    /// The node to take of [`Self::feasible`]; `None` if it is empty. Among equal [totals](Self::totals) its place in
-    /// [`Self::feasible_order`] decides, as in kube-scheduler.
+    /// Nodes to look at, in the cluster's order.
+    #[must_use]
+    pub fn candidates(&self) -> &[NodeIdx] {
+        &self.candidates
+    }
+
+    /// Sets the nodes that [`filter`] looks at.
+    pub fn set_candidates(&mut self, nodes: &[NodeIdx]) {
+        self.candidates.clear();
+        self.candidates.extend_from_slice(nodes);
+    }
+
+    /// Sets the nodes that [`score`] asks about, as if they had passed in the order of their rows.
+    pub fn set_feasible(&mut self, nodes: NodeSet) {
+        self.findings.clear_verdicts();
+        self.findings.feasible_order.extend(nodes.iter());
+        self.findings.feasible = nodes;
+    }
+
+    /// The node to take of those that [passed](Findings::feasible); `None` if none did. Among equal
+    /// [totals](Findings::totals) its place in [`Findings::feasible_order`] decides, as in kube-scheduler.
     pub fn choose(&mut self) -> Option<NodeIdx> {
-        let Self { feasible_order, feasible, totals, batch, .. } = self;
+        let Self { findings: Findings { feasible_order, feasible, totals, .. }, batch, .. } = self;
         select::select(feasible_order, feasible, totals, batch)
-    }
-
-    fn clear_scores(&mut self) {
-        self.skipped_scores.clear();
-        self.n_scored = 0;
-        self.totals.clear();
-    }
-
-    fn clear_verdicts(&mut self) {
-        self.feasible.clear();
-        self.feasible_order.clear();
-        self.n_visited = 0;
-        if std::mem::take(&mut self.has_removed) {
-            self.removed.iter_mut().for_each(NodeSet::clear);
-        }
-        self.rejected_with_nominated.clear();
-        self.rejected_by_extenders.clear();
-        self.has_extender_removed = false;
     }
 }
 

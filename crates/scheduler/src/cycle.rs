@@ -2,13 +2,13 @@
 
 mod batching;
 
-use std::{sync::Arc, time::Duration};
+use std::{borrow::Cow, sync::Arc, time::Duration};
 
 use berth_framework::{
     Call, CycleId, Effect, PluginIdx, SchedulingTime, Status,
-    run::{self, Attempt, Boards, Diagnosis, NoNode, NodeSearch, NominatedPods, PostFilterRun},
+    run::{self, Attempt, Boards, Decision, Diagnosis, Findings, NoNode, NodeSearch, NominatedPods},
 };
-use berth_model::{ClusterTable, NodeIdx, Pod};
+use berth_model::{ClusterTable, Pod};
 use berth_queue::{Queue, QueuedPod};
 
 use self::batching::Batching;
@@ -16,7 +16,7 @@ use crate::{
     action::{Action, Level, Notice, PodRequest, Request},
     bindings::{Bindings, Choice, Origin},
     context::{Context, PodEvent},
-    failure::{AttemptFailure, Nomination},
+    failure::{AttemptFailure, FailureCause, Nomination},
     metrics::{BatchMetrics, Observation},
     settings::Settings,
 };
@@ -30,6 +30,8 @@ pub(crate) struct Cycle {
     attempt: Attempt,
     batching: Batching,
     boards: Boards,
+    /// What the last attempt decided; the next one uses its buffers.
+    last: Option<Decision>,
     /// Where the next attempt begins to look for nodes.
     next_start: usize,
     n_cycles: u64,
@@ -55,19 +57,21 @@ impl Cycle {
         let by_plugins = context.time.taken_by_plugins();
         if let Err(failure) = catch_up(&pod, bindings, context) {
             context.end_cycle(pod.scheduler_name, cycle);
-            return context.fail_attempt(record, started, failure);
+            return context.fail_attempt(record, started, &failure);
         }
-        let found = self.find_node(&pod, cycle, settings, context);
-        self.tell_if_slow(&pod, started, context);
-        match found {
+        let mut decision = self.decide(&pod, cycle, settings, context);
+        tell_if_slow(&pod, started, &decision.findings, context);
+        let Decision { outcome, findings } = &mut decision;
+        match outcome {
             Ok(row) => {
                 context.outbox.time(started, |duration| Observation::Algorithm { duration });
-                let n_feasible = self.attempt.feasible_order.len().max(1);
-                let n_evaluated = self.attempt.n_visited.max(n_feasible);
-                bindings.begin(record, Choice { cycle, started, row, n_evaluated, n_feasible }, context);
+                let n_feasible = findings.feasible_order().len().max(1);
+                let n_evaluated = findings.sample().n_visited.max(n_feasible);
+                bindings.begin(record, Choice { cycle, started, row: *row, n_evaluated, n_feasible }, context);
             }
-            Err(no_node) => self.found_none(record, (cycle, started), no_node, bindings, context),
+            Err(no_node) => found_none(record, (cycle, started), (no_node, findings), bindings, context),
         }
+        self.last = Some(decision);
         charge_search(&pod, (started, by_plugins), context);
     }
 
@@ -82,8 +86,8 @@ impl Cycle {
         self.boards.n_uses()
     }
 
-    pub(crate) fn last_attempt(&self) -> &Attempt {
-        &self.attempt
+    pub(crate) fn last_decision(&self) -> Option<&Decision> {
+        self.last.as_ref()
     }
 
     pub(crate) fn n_cycles(&self) -> u64 {
@@ -94,15 +98,13 @@ impl Cycle {
         self.batching.metrics()
     }
 
-    fn find_node(
-        &mut self,
-        pod: &Arc<Pod>,
-        cycle: CycleId,
-        settings: &Settings,
-        context: &mut Context,
-    ) -> Result<NodeIdx, NoNode> {
+    fn decide(&mut self, pod: &Arc<Pod>, cycle: CycleId, settings: &Settings, context: &mut Context) -> Decision {
+        if let Some(last) = self.last.take() {
+            self.attempt.recycle(last);
+        }
         let Some(profile) = context.profiles.get_mut(pod.scheduler_name) else {
-            return Err(NoNode::Broken(Status::error("no profile")));
+            let outcome = Err(NoNode::Broken(Status::error("no profile")));
+            return Decision { outcome, findings: Findings::default() };
         };
         let table = context.cache.table();
         let nominated = nominated_pods(&context.queue, table, pod);
@@ -124,86 +126,80 @@ impl Cycle {
             extenders: context.extenders.as_deref(),
         };
         let boards = settings.keeps_boards.then_some(&mut self.boards);
-        let result = run::place(profile, &call, &search, boards, &mut self.attempt);
-        let n_nodes = search.order.len();
-        self.next_start = (self.next_start + self.attempt.n_visited).checked_rem(n_nodes).unwrap_or(0);
-        match &result {
+        let decision = run::place(profile, &call, &search, boards, &mut self.attempt);
+        let (n_visited, n_nodes) = (decision.findings.sample().n_visited, search.order.len());
+        self.next_start = (self.next_start + n_visited).checked_rem(n_nodes).unwrap_or(0);
+        match &decision.outcome {
             Ok(node) => {
                 let started = context.outbox.instant();
-                self.batching.placed(profile, (pod, signature), when, (*node, &self.attempt, table));
+                self.batching.placed(profile, (pod, signature), when, (*node, &decision.findings, table));
                 context.outbox.time(started, |duration| Observation::ResultsStored { scheduler_name, duration });
             }
             Err(_) => self.batching.failed(profile),
         }
-        result
+        decision
     }
+}
 
-    fn tell_if_slow(&self, pod: &Arc<Pod>, started: Option<Duration>, context: &mut Context) {
-        let (Some(started), Some(now)) = (started, context.outbox.instant()) else { return };
-        let total = now.saturating_sub(started);
-        if total <= SLOW_SEARCH {
-            return;
-        }
-        let filtered = self.attempt.filtered_at.unwrap_or(now);
-        let mut steps = vec![("Computing predicates done".into(), filtered.saturating_sub(started))];
-        if !self.attempt.totals.is_empty() {
-            steps.push(("Prioritizing done".into(), now.saturating_sub(filtered)));
-        }
-        context.outbox.notice(Notice::SlowSearch { pod: context.pod_ref(pod), total, steps });
+fn tell_if_slow(pod: &Arc<Pod>, started: Option<Duration>, findings: &Findings, context: &mut Context) {
+    let (Some(started), Some(now)) = (started, context.outbox.instant()) else { return };
+    let total = now.saturating_sub(started);
+    if total <= SLOW_SEARCH {
+        return;
     }
+    let filtered = findings.filtered_at().unwrap_or(now);
+    let mut steps = vec![("Computing predicates done".into(), filtered.saturating_sub(started))];
+    if !findings.totals().is_empty() {
+        steps.push(("Prioritizing done".into(), now.saturating_sub(filtered)));
+    }
+    context.outbox.notice(Notice::SlowSearch { pod: context.pod_ref(pod), total, steps });
+}
 
-    fn found_none(
-        &mut self,
-        record: QueuedPod,
-        (cycle, started): (CycleId, Option<Duration>),
-        no_node: NoNode,
-        bindings: &mut Bindings,
-        context: &mut Context,
-    ) {
-        let mut requests = Vec::new();
-        let failure = match no_node {
-            NoNode::EmptyCluster => AttemptFailure {
-                status: Status::unresolvable("no nodes available to schedule pods"),
-                diagnosis: None,
-                nomination: Nomination::Clear,
-            },
-            NoNode::Broken(status) => AttemptFailure::error(&status),
-            NoNode::Rejected(mut diagnosis) => {
-                let run = self.post_filter(&record.pod, cycle, &mut diagnosis, context);
-                let nomination = match run.nominate {
-                    None => Nomination::Keep,
-                    Some(None) => Nomination::Clear,
-                    Some(Some(node)) => Nomination::Set(context.cache.table().name(node)),
-                };
-                requests = follow_post_filter(&record.pod, cycle, run.effects, bindings, context);
-                let status = Status::unschedulable(diagnosis.message());
-                AttemptFailure { status, diagnosis: Some(diagnosis), nomination }
-            }
-        };
-        context.outbox.time(started, |duration| Observation::Algorithm { duration });
-        context.end_cycle(record.pod.scheduler_name, cycle);
-        context.fail_attempt(record, started, failure);
-        // The nomination is written before the victims are evicted.
-        for request in requests {
-            context.outbox.push(Action::Pod(request));
+fn found_none(
+    record: QueuedPod,
+    (cycle, started): (CycleId, Option<Duration>),
+    (no_node, findings): (&mut NoNode, &Findings),
+    bindings: &mut Bindings,
+    context: &mut Context,
+) {
+    let mut requests = Vec::new();
+    let failure = match no_node {
+        NoNode::EmptyCluster => AttemptFailure { cause: FailureCause::EmptyCluster, nomination: Nomination::Clear },
+        NoNode::Broken(status) => AttemptFailure::error(status),
+        NoNode::Rejected(diagnosis) => {
+            post_filter(&record.pod, cycle, (diagnosis, findings), context);
+            let run = &diagnosis.post_filter;
+            let nomination = match run.nominate {
+                None => Nomination::Keep,
+                Some(None) => Nomination::Clear,
+                Some(Some(node)) => Nomination::Set(context.cache.table().name(node)),
+            };
+            requests = follow_post_filter(&record.pod, cycle, run.effects.clone(), bindings, context);
+            AttemptFailure { cause: FailureCause::Rejected(Cow::Borrowed(diagnosis)), nomination }
         }
+    };
+    context.outbox.time(started, |duration| Observation::Algorithm { duration });
+    context.end_cycle(record.pod.scheduler_name, cycle);
+    context.fail_attempt(record, started, &failure);
+    // The nomination is written before the victims are evicted.
+    for request in requests {
+        context.outbox.push(Action::Pod(request));
     }
+}
 
-    /// Nothing fits: asks the PostFilter plugins for a way out.
-    fn post_filter(
-        &self,
-        pod: &Arc<Pod>,
-        cycle: CycleId,
-        diagnosis: &mut Diagnosis,
-        context: &mut Context,
-    ) -> PostFilterRun {
-        let table = context.cache.table();
-        let nominated = nominated_pods(&context.queue, table, pod);
-        let Some(profile) = context.profiles.get_mut(pod.scheduler_name) else { return PostFilterRun::default() };
-        let call = Call { cycle, now: context.outbox.now(), pod, table };
-        let asked = (&nominated, context.extenders.as_deref());
-        run::post_filter(profile, &call, &self.attempt, asked, diagnosis)
-    }
+/// Nothing fits: asks the PostFilter plugins for a way out.
+fn post_filter(
+    pod: &Arc<Pod>,
+    cycle: CycleId,
+    (diagnosis, findings): (&mut Diagnosis, &Findings),
+    context: &mut Context,
+) {
+    let table = context.cache.table();
+    let nominated = nominated_pods(&context.queue, table, pod);
+    let Some(profile) = context.profiles.get_mut(pod.scheduler_name) else { return };
+    let call = Call { cycle, now: context.outbox.now(), pod, table };
+    let asked = (&nominated, context.extenders.as_deref());
+    run::post_filter(profile, &call, findings, asked, diagnosis);
 }
 
 /// Charges the cycle to the pod's namespace if it took long, without what its plugins are charged for.
@@ -234,7 +230,7 @@ fn is_to_be_tried(pod: &Arc<Pod>, context: &mut Context) -> bool {
 /// Sends the plugins' replicas what has changed, if all may take time for another pod and know of those before. A plugin
 /// that is out of service holds the pod back until another binary takes its place: the answers of the other plugins,
 /// PostFilter among them, must not count without it.
-fn catch_up(pod: &Pod, bindings: &Bindings, context: &mut Context) -> Result<(), AttemptFailure> {
+fn catch_up(pod: &Pod, bindings: &Bindings, context: &mut Context) -> Result<(), AttemptFailure<'static>> {
     context.cache.settle();
     if let Some(status) = bindings.obstacle(pod.scheduler_name) {
         return Err(AttemptFailure::error(&status));
@@ -250,11 +246,11 @@ fn catch_up(pod: &Pod, bindings: &Bindings, context: &mut Context) -> Result<(),
         let text = format!("syncing plugin \"{}\": {}", profile.name(plugin), status.message());
         return Err(AttemptFailure::error(&Status::error(text)));
     }
-    Err(waits_for(plugin, &status, context))
+    Err(waits_for(plugin, status, context))
 }
 
 /// Holds the pod back if a plugin keeps faulting over pods of its owner, unless it may do without that plugin.
-fn check_hold(pod: &Pod, context: &mut Context) -> Result<(), AttemptFailure> {
+fn check_hold(pod: &Pod, context: &mut Context) -> Result<(), AttemptFailure<'static>> {
     if context.isolation.is_empty() {
         return Ok(());
     }
@@ -268,16 +264,16 @@ fn check_hold(pod: &Pod, context: &mut Context) -> Result<(), AttemptFailure> {
         return Ok(());
     }
     context.isolation.wait(&owner, pod.uid.clone());
-    Err(waits_for(plugin, &status, context))
+    Err(waits_for(plugin, status, context))
 }
 
 /// The pod is turned down in the name of this plugin, whatever the others would say.
-fn waits_for(plugin: PluginIdx, status: &Status, context: &Context) -> AttemptFailure {
+fn waits_for(plugin: PluginIdx, status: Status, context: &Context) -> AttemptFailure<'static> {
     let n_all_nodes = context.cache.order().len();
-    let mut diagnosis = Diagnosis { n_all_nodes, pre_filter_message: status.message(), ..Diagnosis::default() };
+    let mut diagnosis = Diagnosis { n_all_nodes, ..Diagnosis::default() };
     diagnosis.blame(plugin, status.code);
-    let status = Status::new(status.code, [diagnosis.message()]);
-    AttemptFailure { status, diagnosis: Some(Box::new(diagnosis)), nomination: Nomination::Clear }
+    diagnosis.pre_filter = Some(status);
+    AttemptFailure { cause: FailureCause::Rejected(Cow::Owned(diagnosis)), nomination: Nomination::Clear }
 }
 
 /// Does what PostFilter plugins want of the scheduler, and gives back what the host must do for them. If that evicts pods,

@@ -1,6 +1,6 @@
 //! An attempt failed: the pod goes back to the queue, and its status and an event say why.
 
-use std::{sync::Arc, time::Duration};
+use std::{borrow::Cow, sync::Arc, time::Duration};
 
 use berth_framework::{
     Status,
@@ -20,12 +20,38 @@ pub(crate) const EXTENDER: &str = "Extender";
 
 /// Why an attempt failed.
 #[derive(Debug)]
-pub(crate) struct AttemptFailure {
-    /// A rejection, or an error; its message is what users read.
-    pub(crate) status: Status,
-    /// Which plugins rejected the pod. Without it any event has the pod tried again.
-    pub(crate) diagnosis: Option<Box<Diagnosis>>,
+pub(crate) struct AttemptFailure<'a> {
+    pub(crate) cause: FailureCause<'a>,
     pub(crate) nomination: Nomination,
+}
+
+/// What an attempt failed for. But for a rejection, any event has the pod tried again.
+#[derive(Debug)]
+pub(crate) enum FailureCause<'a> {
+    /// There are no nodes.
+    EmptyCluster,
+    /// Plugins rejected the pod.
+    Rejected(Cow<'a, Diagnosis>),
+    /// Something broke, or a PreEnqueue plugin could not be asked.
+    Unable(Status),
+}
+
+impl FailureCause<'_> {
+    pub(crate) fn is_rejection(&self) -> bool {
+        match self {
+            Self::EmptyCluster | Self::Rejected(_) => true,
+            Self::Unable(status) => status.code.is_rejected(),
+        }
+    }
+
+    /// What users read.
+    fn message(&self) -> String {
+        match self {
+            Self::EmptyCluster => "no nodes available to schedule pods".to_owned(),
+            Self::Rejected(diagnosis) => diagnosis.message(),
+            Self::Unable(status) => status.message(),
+        }
+    }
 }
 
 /// What becomes of the pod's `status.nominatedNodeName`.
@@ -47,24 +73,25 @@ impl Nomination {
     }
 }
 
-impl AttemptFailure {
+impl AttemptFailure<'static> {
     /// Something broke; no plugin rejected the pod.
     pub(crate) fn error(status: &Status) -> Self {
-        Self { status: Status::error(status.message()), diagnosis: None, nomination: Nomination::Clear }
+        let status = Status::error(status.message());
+        Self { cause: FailureCause::Unable(status), nomination: Nomination::Clear }
     }
 
     /// A PreEnqueue plugin could not be asked.
     pub(crate) fn at_gate(status: Status) -> Self {
-        Self { status, diagnosis: None, nomination: Nomination::Keep }
+        Self { cause: FailureCause::Unable(status), nomination: Nomination::Keep }
     }
 }
 
 impl Context {
     /// Puts the pod back into the queue, unless it is gone, and reports the failure.
     /// The attempt began at `started`.
-    pub(crate) fn fail_attempt(&mut self, record: QueuedPod, started: Option<Duration>, failure: AttemptFailure) {
+    pub(crate) fn fail_attempt(&mut self, record: QueuedPod, started: Option<Duration>, failure: &AttemptFailure<'_>) {
         let pod = Arc::clone(&record.pod);
-        let is_rejected = failure.status.code.is_rejected();
+        let is_rejected = failure.cause.is_rejection();
         self.count_attempt(
             pod.scheduler_name,
             if is_rejected { AttemptResult::Unschedulable } else { AttemptResult::Error },
@@ -74,21 +101,21 @@ impl Context {
             // The pod was deleted, or bound by another scheduler, during the attempt.
             return self.queue.done(&pod.uid);
         };
-        self.requeue(record, &newest, failure.diagnosis.as_deref());
+        self.requeue(record, &newest, &failure.cause);
         match failure.nomination.node() {
             Some(node) => self.queue.nominator_mut().set(&newest, node),
             None if newest.nominated_node_name.is_none() => {}
             None => self.queue.nominator_mut().set(&newest, newest.nominated_node_name),
         }
-        let message = failure.status.message();
-        let outcome = match (is_rejected, &failure.diagnosis) {
-            (true, None) => AttemptOutcome::EmptyCluster,
-            (true, Some(_)) => AttemptOutcome::Unschedulable { message: message.clone() },
-            (false, _) => AttemptOutcome::Failed { message: message.clone() },
+        let message = failure.cause.message();
+        let outcome = match &failure.cause {
+            FailureCause::EmptyCluster => AttemptOutcome::EmptyCluster,
+            FailureCause::Rejected(_) => AttemptOutcome::Unschedulable { message: message.clone() },
+            FailureCause::Unable(_) => AttemptOutcome::Failed { message: message.clone() },
         };
         self.outbox.notice(Notice::Attempted { pod: self.pod_ref(&newest), outcome });
-        self.pod_event(&newest, PodEvent::FAILED_SCHEDULING, message);
-        self.patch_failure(&newest, &failure);
+        self.pod_event(&newest, PodEvent::FAILED_SCHEDULING, message.clone());
+        self.patch_failure(&newest, failure, message);
     }
 
     /// Reports pods that stay out of activeQ although no plugin rejected them. An unchanged message is not reported again.
@@ -97,7 +124,7 @@ impl Context {
         for (uid, status) in self.gate_failures.take_new() {
             let Some(pod) = self.pending_pods.get(&uid).map(|pending| Arc::clone(&pending.pod)) else { continue };
             let message = status.message();
-            if self.patch_failure(&pod, &AttemptFailure::at_gate(status)) {
+            if self.patch_failure(&pod, &AttemptFailure::at_gate(status), message.clone()) {
                 if is_first {
                     let text = format!("pod {} stays out of the queue: {message}", self.full_name(&pod));
                     self.outbox.log(Level::Error, text);
@@ -123,9 +150,9 @@ impl Context {
         self.outbox.time(started, |duration| Observation::Attempt { scheduler_name, result, duration });
     }
 
-    fn requeue(&mut self, record: QueuedPod, newest: &Arc<Pod>, diagnosis: Option<&Diagnosis>) {
+    fn requeue(&mut self, record: QueuedPod, newest: &Arc<Pod>, cause: &FailureCause<'_>) {
         let now = self.outbox.now();
-        let rejections = self.rejections(record.pod.scheduler_name, diagnosis);
+        let rejections = self.rejections(record.pod.scheduler_name, cause);
         let requeued =
             self.with_queue(|queue, policy| queue.requeue(record, Arc::clone(newest), rejections, now, policy));
         self.gate_failures.leave_untold(&newest.uid);
@@ -137,8 +164,8 @@ impl Context {
     }
 
     /// The names of the plugins that rejected the pod.
-    fn rejections(&self, scheduler_name: Sym, diagnosis: Option<&Diagnosis>) -> Failure {
-        let (Some(profile), Some(diagnosis)) = (self.profiles.get(scheduler_name), diagnosis) else {
+    fn rejections(&self, scheduler_name: Sym, cause: &FailureCause<'_>) -> Failure {
+        let (Some(profile), FailureCause::Rejected(diagnosis)) = (self.profiles.get(scheduler_name), cause) else {
             return Failure::default();
         };
         let names = |plugins: &PluginBits| plugins.iter().map(|plugin| Arc::clone(profile.name(plugin))).collect();
@@ -148,18 +175,18 @@ impl Context {
     }
 
     /// Whether the pod's condition says something else from here on.
-    fn patch_failure(&mut self, pod: &Pod, failure: &AttemptFailure) -> bool {
+    fn patch_failure(&mut self, pod: &Pod, failure: &AttemptFailure<'_>, message: String) -> bool {
         let Some(pending) = self.pending_pods.get(&pod.uid) else {
             debug_assert!(false, "pod {} was requeued and is not pending", pod.uid);
             return false;
         };
-        let reason = if failure.status.code.is_rejected() { "Unschedulable" } else { "SchedulerError" };
+        let reason = if failure.cause.is_rejection() { "Unschedulable" } else { "SchedulerError" };
         let old = pending.scheduled();
         let condition = api::Condition {
             type_: "PodScheduled".to_owned(),
             status: "False".to_owned(),
             reason: reason.to_owned(),
-            message: failure.status.message(),
+            message,
             observed_generation: pending.generation,
             last_transition_time: old
                 .filter(|old| old.status == "False")

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration, vec::Drain};
 
 use berth_cache::{Cache, CachedPod};
-use berth_framework::{Clock, Extenders, Measured, Plugin, PluginVersion, Profile, SchedulingTime, run::Attempt};
+use berth_framework::{Clock, Extenders, Measured, Plugin, PluginVersion, Profile, SchedulingTime, run::Decision};
 use berth_model::{Pod, PodUid, Time, requests::Requests};
 use berth_queue::Queue;
 
@@ -354,9 +354,9 @@ impl Scheduler {
         cache.pods().map(CachedPod::pod).chain(pending).map(|pod| (pod, pod_limits.get(&pod.uid)))
     }
 
-    /// The last attempt, with every plugin's answers.
+    /// What the last cycle that looked for a node decided, with every plugin's answers.
     #[must_use]
-    pub fn last_attempt(&self) -> &Attempt {
-        self.cycle.last_attempt()
+    pub fn last_decision(&self) -> Option<&Decision> {
+        self.cycle.last_decision()
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use berth_framework::{Call, DryRunCase, Explanation, Plugin, Status};
+use berth_framework::{Call, DryRunCase, Plugin, RejectedNodes, Status};
 use berth_model::{NodeIdx, NodeSet};
 
 /// The answers of one cycle, by the names of nodes.
@@ -28,7 +28,7 @@ pub struct Scores {
 /// Calls PreFilter, Filter, PreScore, Score and Normalize, in a cycle that goes on afterwards.
 ///
 /// # Errors
-/// The plugin fails, or what `filter`, `explain` and `dry_run` say of a node differs.
+/// The plugin fails, or what `filter`, `node_to_status` and `dry_run` say of a node differs.
 pub fn ask(plugin: &mut dyn Plugin, call: &Call<'_>) -> Result<Answers, Status> {
     let mut answers = Answers::default();
     let mut passed = call.table.nodes().clone();
@@ -59,7 +59,7 @@ pub fn ask(plugin: &mut dyn Plugin, call: &Call<'_>) -> Result<Answers, Status> 
 /// Calls Filter for `nodes`, which keeps those that pass. The others with their reasons, by name.
 ///
 /// # Errors
-/// The plugin fails, `explain` does not cover the nodes that do not pass, or `dry_run` without any change of pods says
+/// The plugin fails, `node_to_status` does not cover the nodes that do not pass, or `dry_run` without any change of pods says
 /// something else than Filter.
 pub fn filter(
     plugin: &mut dyn Plugin,
@@ -74,24 +74,24 @@ pub fn filter(
     }
     let mut rejected = all;
     rejected.subtract(nodes);
-    let explanations = if rejected.is_empty() { Vec::new() } else { point.explain(call, &rejected)? };
-    covers(call, &explanations, &rejected)?;
-    agrees_with_dry_run(plugin, call, nodes, &explanations)?;
-    let by_node = explanations.into_iter().flat_map(|Explanation { status, nodes }| {
+    let groups = if rejected.is_empty() { Vec::new() } else { point.node_to_status(call, &rejected)? };
+    covers(call, &groups, &rejected)?;
+    agrees_with_dry_run(plugin, call, nodes, &groups)?;
+    let by_node = groups.into_iter().flat_map(|RejectedNodes { status, nodes }| {
         nodes.iter().map(|node| (name(call, node), status.clone())).collect::<Vec<_>>()
     });
     Ok(by_node.collect())
 }
 
-/// `explain` gives a reason for every node that did not pass, and for no other.
-fn covers(call: &Call<'_>, explanations: &[Explanation], rejected: &NodeSet) -> Result<(), Status> {
-    let explained: NodeSet = explanations.iter().flat_map(|explanation| explanation.nodes.iter()).collect();
-    let missing = rejected.iter().find(|node| !explained.contains(*node));
-    let extra = explained.iter().find(|node| !rejected.contains(*node));
+/// `node_to_status` gives a reason for every node that did not pass, and for no other.
+fn covers(call: &Call<'_>, groups: &[RejectedNodes], rejected: &NodeSet) -> Result<(), Status> {
+    let with_status: NodeSet = groups.iter().flat_map(|group| group.nodes.iter()).collect();
+    let missing = rejected.iter().find(|node| !with_status.contains(*node));
+    let extra = with_status.iter().find(|node| !rejected.contains(*node));
     match (missing, extra) {
-        (Some(node), _) => Err(Status::error(format!("explain has no reason for {}", name(call, node)))),
+        (Some(node), _) => Err(Status::error(format!("node-to-status has no reason for {}", name(call, node)))),
         (None, Some(node)) => {
-            Err(Status::error(format!("explain has a reason for {}, which passed", name(call, node))))
+            Err(Status::error(format!("node-to-status has a reason for {}, which passed", name(call, node))))
         }
         (None, None) => Ok(()),
     }
@@ -102,14 +102,13 @@ fn agrees_with_dry_run(
     plugin: &mut dyn Plugin,
     call: &Call<'_>,
     passed: &NodeSet,
-    explanations: &[Explanation],
+    groups: &[RejectedNodes],
 ) -> Result<(), Status> {
     let Some(point) = plugin.filter() else { return Ok(()) };
-    let explained = explanations.iter().flat_map(|explanation| {
-        explanation.nodes.iter().map(|node| (node, explanation.status.clone())).collect::<Vec<_>>()
-    });
+    let with_status =
+        groups.iter().flat_map(|group| group.nodes.iter().map(|node| (node, group.status.clone())).collect::<Vec<_>>());
     let expected: Vec<(NodeIdx, Status)> =
-        passed.iter().map(|node| (node, Status::success())).chain(explained).collect();
+        passed.iter().map(|node| (node, Status::success())).chain(with_status).collect();
     let cases: Vec<DryRunCase> =
         expected.iter().map(|(node, _)| DryRunCase { node: *node, ..DryRunCase::default() }).collect();
     for ((node, expected), tried) in expected.into_iter().zip(point.dry_run(call, &[], &cases)?) {

@@ -213,7 +213,7 @@ impl TestCluster {
     /// Calls PreFilter, Filter, PreScore, Score and Normalize over all nodes, in a cycle of its own.
     ///
     /// # Errors
-    /// The plugin fails, or what `filter`, `explain` and `dry_run` say of a node differs.
+    /// The plugin fails, or what `filter`, `node_to_status` and `dry_run` say of a node differs.
     pub fn ask(&mut self, plugin: &mut dyn Plugin, pod: &Pod) -> Result<Answers, Status> {
         self.sync(plugin)?;
         self.in_cycle(plugin, pod, answers::ask)

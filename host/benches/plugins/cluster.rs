@@ -96,16 +96,18 @@ impl ScenarioCluster {
         let everything = (0, call.table.n_nodes());
         run::filter(profile, &call, everything, &NominatedPods::default(), attempt).expect("filter");
         if !profile.plugins.at(Point::PostFilter).is_empty() && self.scenario.fits_nowhere {
-            if !attempt.feasible_order.is_empty() {
+            if !attempt.findings().feasible_order().is_empty() {
                 return false;
             }
             let mut diagnosis = Diagnosis { n_all_nodes: call.table.n_nodes(), ..Diagnosis::default() };
-            run::explain(profile, &call, attempt, &mut diagnosis).expect("explain");
-            let answer = run::post_filter(profile, &call, attempt, (&NominatedPods::default(), None), &mut diagnosis);
+            run::diagnose(profile, &call, attempt.findings(), &mut diagnosis).expect("diagnose");
+            let nobody = NominatedPods::default();
+            run::post_filter(profile, &call, attempt.findings(), (&nobody, None), &mut diagnosis);
+            let answer = &diagnosis.post_filter;
             assert!(answer.nominate.flatten().is_some(), "somebody makes room: {:?}", answer.status);
             return true;
         }
-        assert!(!attempt.feasible_order.is_empty(), "{}: the pod fits somewhere", self.scenario.plugin);
+        assert!(!attempt.findings().feasible_order().is_empty(), "{}: the pod fits somewhere", self.scenario.plugin);
         run::score(profile, &call, attempt).expect("score");
         let node = attempt.choose().expect("a node");
         if !profile.plugins.at(Point::Bind).is_empty() {

@@ -277,8 +277,8 @@ void __wasm_export_exports_berth_scheduler_filter_filter_post_return(uint8_t * a
   }
 }
 
-__attribute__((__weak__, __export_name__("cabi_post_berth:scheduler/filter@0.1.0#explain")))
-void __wasm_export_exports_berth_scheduler_filter_explain_post_return(uint8_t * arg0) {
+__attribute__((__weak__, __export_name__("cabi_post_berth:scheduler/filter@0.1.0#node-to-status")))
+void __wasm_export_exports_berth_scheduler_filter_node_to_status_post_return(uint8_t * arg0) {
   switch ((int32_t) (int32_t) *((uint8_t*) (arg0 + 0))) {
     case 0: {
       size_t len3 = *((size_t*) (arg0 + (2*sizeof(void*))));
@@ -1871,7 +1871,7 @@ void berth_scheduler_types_node_free(berth_scheduler_types_node_t *ptr) {
   berth_scheduler_types_list_sym_free(&ptr->declared_features);
 }
 
-void berth_scheduler_types_explanation_free(berth_scheduler_types_explanation_t *ptr) {
+void berth_scheduler_types_rejected_nodes_free(berth_scheduler_types_rejected_nodes_t *ptr) {
   berth_scheduler_types_status_free(&ptr->status);
   berth_scheduler_types_rows_free(&ptr->nodes);
 }
@@ -2488,8 +2488,8 @@ void exports_berth_scheduler_filter_status_free(exports_berth_scheduler_filter_s
   berth_scheduler_types_status_free(ptr);
 }
 
-void exports_berth_scheduler_filter_explanation_free(exports_berth_scheduler_filter_explanation_t *ptr) {
-  berth_scheduler_types_explanation_free(ptr);
+void exports_berth_scheduler_filter_rejected_nodes_free(exports_berth_scheduler_filter_rejected_nodes_t *ptr) {
+  berth_scheduler_types_rejected_nodes_free(ptr);
 }
 
 void exports_berth_scheduler_filter_dry_run_case_free(exports_berth_scheduler_filter_dry_run_case_t *ptr) {
@@ -2505,20 +2505,20 @@ void exports_berth_scheduler_filter_result_rows_status_free(exports_berth_schedu
   }
 }
 
-void exports_berth_scheduler_filter_list_explanation_free(exports_berth_scheduler_filter_list_explanation_t *ptr) {
+void exports_berth_scheduler_filter_list_rejected_nodes_free(exports_berth_scheduler_filter_list_rejected_nodes_t *ptr) {
   size_t list_len = ptr->len;
   if (list_len > 0) {
-    exports_berth_scheduler_filter_explanation_t *list_ptr = ptr->ptr;
+    exports_berth_scheduler_filter_rejected_nodes_t *list_ptr = ptr->ptr;
     for (size_t i = 0; i < list_len; i++) {
-      exports_berth_scheduler_filter_explanation_free(&list_ptr[i]);
+      exports_berth_scheduler_filter_rejected_nodes_free(&list_ptr[i]);
     }
     free(list_ptr);
   }
 }
 
-void exports_berth_scheduler_filter_result_list_explanation_status_free(exports_berth_scheduler_filter_result_list_explanation_status_t *ptr) {
+void exports_berth_scheduler_filter_result_list_rejected_nodes_status_free(exports_berth_scheduler_filter_result_list_rejected_nodes_status_t *ptr) {
   if (!ptr->is_err) {
-    exports_berth_scheduler_filter_list_explanation_free(&ptr->val.ok);
+    exports_berth_scheduler_filter_list_rejected_nodes_free(&ptr->val.ok);
   } else {
     exports_berth_scheduler_filter_status_free(&ptr->val.err);
   }
@@ -2573,20 +2573,20 @@ void exports_berth_scheduler_post_filter_effect_free(exports_berth_scheduler_pos
   berth_scheduler_types_effect_free(ptr);
 }
 
-void exports_berth_scheduler_post_filter_explanation_free(exports_berth_scheduler_post_filter_explanation_t *ptr) {
-  berth_scheduler_types_explanation_free(ptr);
+void exports_berth_scheduler_post_filter_rejected_nodes_free(exports_berth_scheduler_post_filter_rejected_nodes_t *ptr) {
+  berth_scheduler_types_rejected_nodes_free(ptr);
 }
 
 void exports_berth_scheduler_post_filter_pod_free(exports_berth_scheduler_post_filter_pod_t *ptr) {
   berth_scheduler_types_pod_free(ptr);
 }
 
-void exports_berth_scheduler_post_filter_list_explanation_free(exports_berth_scheduler_post_filter_list_explanation_t *ptr) {
+void exports_berth_scheduler_post_filter_list_rejected_nodes_free(exports_berth_scheduler_post_filter_list_rejected_nodes_t *ptr) {
   size_t list_len = ptr->len;
   if (list_len > 0) {
-    exports_berth_scheduler_post_filter_explanation_t *list_ptr = ptr->ptr;
+    exports_berth_scheduler_post_filter_rejected_nodes_t *list_ptr = ptr->ptr;
     for (size_t i = 0; i < list_len; i++) {
-      exports_berth_scheduler_post_filter_explanation_free(&list_ptr[i]);
+      exports_berth_scheduler_post_filter_rejected_nodes_free(&list_ptr[i]);
     }
     free(list_ptr);
   }
@@ -2614,7 +2614,7 @@ void exports_berth_scheduler_post_filter_list_tuple2_row_pod_free(exports_berth_
 }
 
 void exports_berth_scheduler_post_filter_failure_free(exports_berth_scheduler_post_filter_failure_t *ptr) {
-  exports_berth_scheduler_post_filter_list_explanation_free(&ptr->rejections);
+  exports_berth_scheduler_post_filter_list_rejected_nodes_free(&ptr->rejections);
   exports_berth_scheduler_post_filter_option_status_free(&ptr->absent);
   exports_berth_scheduler_post_filter_list_tuple2_row_pod_free(&ptr->nominated);
 }
@@ -3646,13 +3646,13 @@ uint8_t * __wasm_export_exports_berth_scheduler_filter_filter(int64_t arg, uint8
 
 #ifdef BERTH_EXPORTS_FILTER
 
-__attribute__((__export_name__("berth:scheduler/filter@0.1.0#explain")))
-uint8_t * __wasm_export_exports_berth_scheduler_filter_explain(int64_t arg, uint8_t * arg0, size_t arg1) {
+__attribute__((__export_name__("berth:scheduler/filter@0.1.0#node-to-status")))
+uint8_t * __wasm_export_exports_berth_scheduler_filter_node_to_status(int64_t arg, uint8_t * arg0, size_t arg1) {
   exports_berth_scheduler_filter_rows_t arg2 = (berth_scheduler_types_rows_t) { (uint64_t*)(arg0), (arg1) };
-  exports_berth_scheduler_filter_result_list_explanation_status_t ret;
-  exports_berth_scheduler_filter_list_explanation_t ok;
+  exports_berth_scheduler_filter_result_list_rejected_nodes_status_t ret;
+  exports_berth_scheduler_filter_list_rejected_nodes_t ok;
   exports_berth_scheduler_filter_status_t err;
-  ret.is_err = !exports_berth_scheduler_filter_explain((uint64_t) (arg), &arg2, &ok, &err);
+  ret.is_err = !exports_berth_scheduler_filter_node_to_status((uint64_t) (arg), &arg2, &ok, &err);
   if (ret.is_err) {
     ret.val.err = err;
   }
@@ -3666,7 +3666,7 @@ uint8_t * __wasm_export_exports_berth_scheduler_filter_explain(int64_t arg, uint
     *((size_t*)(ptr + (3*sizeof(void*)))) = ((*payload3).reasons).len;
     *((uint8_t **)(ptr + (2*sizeof(void*)))) = (uint8_t *) ((*payload3).reasons).ptr;
   } else {
-    const exports_berth_scheduler_filter_list_explanation_t *payload = &(ret).val.ok;*((int8_t*)(ptr + 0)) = 0;
+    const exports_berth_scheduler_filter_list_rejected_nodes_t *payload = &(ret).val.ok;*((int8_t*)(ptr + 0)) = 0;
     *((size_t*)(ptr + (2*sizeof(void*)))) = (*payload).len;
     *((uint8_t **)(ptr + sizeof(void*))) = (uint8_t *) (*payload).ptr;
   }
@@ -3727,7 +3727,7 @@ uint8_t * __wasm_export_exports_berth_scheduler_post_filter_post_filter(int64_t 
     }
   }
   exports_berth_scheduler_post_filter_failure_t arg37 = (exports_berth_scheduler_post_filter_failure_t) {
-    (exports_berth_scheduler_post_filter_list_explanation_t) (exports_berth_scheduler_post_filter_list_explanation_t) { (exports_berth_scheduler_post_filter_explanation_t*)(arg0), (arg1) },
+    (exports_berth_scheduler_post_filter_list_rejected_nodes_t) (exports_berth_scheduler_post_filter_list_rejected_nodes_t) { (exports_berth_scheduler_post_filter_rejected_nodes_t*)(arg0), (arg1) },
     (exports_berth_scheduler_post_filter_option_status_t) option,
     (exports_berth_scheduler_post_filter_list_tuple2_row_pod_t) (exports_berth_scheduler_post_filter_list_tuple2_row_pod_t) { (exports_berth_scheduler_post_filter_tuple2_row_pod_t*)(arg6), (arg7) },
   };

@@ -503,10 +503,10 @@ typedef struct berth_scheduler_types_node_t {
 } berth_scheduler_types_node_t;
 
 // Nodes with one status.
-typedef struct berth_scheduler_types_explanation_t {
+typedef struct berth_scheduler_types_rejected_nodes_t {
   berth_scheduler_types_status_t   status;
   berth_scheduler_types_rows_t   nodes;
-} berth_scheduler_types_explanation_t;
+} berth_scheduler_types_rejected_nodes_t;
 
 // What happened to an object, in the terms of kube-scheduler's queueing hints.
 typedef uint16_t berth_scheduler_types_actions_t;
@@ -1066,7 +1066,7 @@ typedef berth_scheduler_types_pod_t exports_berth_scheduler_filter_pod_t;
 
 typedef berth_scheduler_types_status_t exports_berth_scheduler_filter_status_t;
 
-typedef berth_scheduler_types_explanation_t exports_berth_scheduler_filter_explanation_t;
+typedef berth_scheduler_types_rejected_nodes_t exports_berth_scheduler_filter_rejected_nodes_t;
 
 // A change of one node to try. `minus` and `plus` index into the pods that dry runs of the cycle have named. Both are
 // empty for a plugin that follows neither pods nor a column that they change.
@@ -1085,17 +1085,17 @@ typedef struct {
 } exports_berth_scheduler_filter_result_rows_status_t;
 
 typedef struct {
-  exports_berth_scheduler_filter_explanation_t *ptr;
+  exports_berth_scheduler_filter_rejected_nodes_t *ptr;
   size_t len;
-} exports_berth_scheduler_filter_list_explanation_t;
+} exports_berth_scheduler_filter_list_rejected_nodes_t;
 
 typedef struct {
   bool is_err;
   union {
-    exports_berth_scheduler_filter_list_explanation_t ok;
+    exports_berth_scheduler_filter_list_rejected_nodes_t ok;
     exports_berth_scheduler_filter_status_t err;
   } val;
-} exports_berth_scheduler_filter_result_list_explanation_status_t;
+} exports_berth_scheduler_filter_result_list_rejected_nodes_status_t;
 
 typedef struct {
   exports_berth_scheduler_filter_pod_t *ptr;
@@ -1128,14 +1128,14 @@ typedef berth_scheduler_types_status_t exports_berth_scheduler_post_filter_statu
 
 typedef berth_scheduler_types_effect_t exports_berth_scheduler_post_filter_effect_t;
 
-typedef berth_scheduler_types_explanation_t exports_berth_scheduler_post_filter_explanation_t;
+typedef berth_scheduler_types_rejected_nodes_t exports_berth_scheduler_post_filter_rejected_nodes_t;
 
 typedef berth_scheduler_types_pod_t exports_berth_scheduler_post_filter_pod_t;
 
 typedef struct {
-  exports_berth_scheduler_post_filter_explanation_t *ptr;
+  exports_berth_scheduler_post_filter_rejected_nodes_t *ptr;
   size_t len;
-} exports_berth_scheduler_post_filter_list_explanation_t;
+} exports_berth_scheduler_post_filter_list_rejected_nodes_t;
 
 typedef struct {
   bool is_some;
@@ -1154,7 +1154,7 @@ typedef struct {
 
 typedef struct exports_berth_scheduler_post_filter_failure_t {
   // Why nodes did not pass.
-  exports_berth_scheduler_post_filter_list_explanation_t   rejections;
+  exports_berth_scheduler_post_filter_list_rejected_nodes_t   rejections;
   // The status of nodes that stand in no rejection, when PreFilter turned the pod or those nodes down.
   exports_berth_scheduler_post_filter_option_status_t   absent;
   // Pods that hold a nomination, of any priority, with the node that each is nominated to.
@@ -1442,7 +1442,7 @@ bool exports_berth_scheduler_pre_filter_pre_filter(exports_berth_scheduler_pre_f
 
 // Exported Functions from `berth:scheduler/filter@0.1.0`
 bool exports_berth_scheduler_filter_filter(exports_berth_scheduler_filter_cycle_id_t cycle, exports_berth_scheduler_filter_rows_t *candidates, exports_berth_scheduler_filter_rows_t *ret, exports_berth_scheduler_filter_status_t *err);
-bool exports_berth_scheduler_filter_explain(exports_berth_scheduler_filter_cycle_id_t cycle, exports_berth_scheduler_filter_rows_t *rejected, exports_berth_scheduler_filter_list_explanation_t *ret, exports_berth_scheduler_filter_status_t *err);
+bool exports_berth_scheduler_filter_node_to_status(exports_berth_scheduler_filter_cycle_id_t cycle, exports_berth_scheduler_filter_rows_t *rejected, exports_berth_scheduler_filter_list_rejected_nodes_t *ret, exports_berth_scheduler_filter_status_t *err);
 bool exports_berth_scheduler_filter_dry_run(exports_berth_scheduler_filter_cycle_id_t cycle, uint32_t keep, exports_berth_scheduler_filter_list_pod_t *pods, exports_berth_scheduler_filter_list_dry_run_case_t *cases, exports_berth_scheduler_filter_list_status_t *ret, exports_berth_scheduler_filter_status_t *err);
 
 // Exported Functions from `berth:scheduler/post-filter@0.1.0`
@@ -1588,7 +1588,7 @@ void berth_scheduler_types_list_taint_free(berth_scheduler_types_list_taint_t *p
 
 void berth_scheduler_types_node_free(berth_scheduler_types_node_t *ptr);
 
-void berth_scheduler_types_explanation_free(berth_scheduler_types_explanation_t *ptr);
+void berth_scheduler_types_rejected_nodes_free(berth_scheduler_types_rejected_nodes_t *ptr);
 
 void berth_scheduler_types_cluster_event_free(berth_scheduler_types_cluster_event_t *ptr);
 
@@ -1732,15 +1732,15 @@ void exports_berth_scheduler_filter_pod_free(exports_berth_scheduler_filter_pod_
 
 void exports_berth_scheduler_filter_status_free(exports_berth_scheduler_filter_status_t *ptr);
 
-void exports_berth_scheduler_filter_explanation_free(exports_berth_scheduler_filter_explanation_t *ptr);
+void exports_berth_scheduler_filter_rejected_nodes_free(exports_berth_scheduler_filter_rejected_nodes_t *ptr);
 
 void exports_berth_scheduler_filter_dry_run_case_free(exports_berth_scheduler_filter_dry_run_case_t *ptr);
 
 void exports_berth_scheduler_filter_result_rows_status_free(exports_berth_scheduler_filter_result_rows_status_t *ptr);
 
-void exports_berth_scheduler_filter_list_explanation_free(exports_berth_scheduler_filter_list_explanation_t *ptr);
+void exports_berth_scheduler_filter_list_rejected_nodes_free(exports_berth_scheduler_filter_list_rejected_nodes_t *ptr);
 
-void exports_berth_scheduler_filter_result_list_explanation_status_free(exports_berth_scheduler_filter_result_list_explanation_status_t *ptr);
+void exports_berth_scheduler_filter_result_list_rejected_nodes_status_free(exports_berth_scheduler_filter_result_list_rejected_nodes_status_t *ptr);
 
 void exports_berth_scheduler_filter_list_pod_free(exports_berth_scheduler_filter_list_pod_t *ptr);
 
@@ -1754,11 +1754,11 @@ void exports_berth_scheduler_post_filter_status_free(exports_berth_scheduler_pos
 
 void exports_berth_scheduler_post_filter_effect_free(exports_berth_scheduler_post_filter_effect_t *ptr);
 
-void exports_berth_scheduler_post_filter_explanation_free(exports_berth_scheduler_post_filter_explanation_t *ptr);
+void exports_berth_scheduler_post_filter_rejected_nodes_free(exports_berth_scheduler_post_filter_rejected_nodes_t *ptr);
 
 void exports_berth_scheduler_post_filter_pod_free(exports_berth_scheduler_post_filter_pod_t *ptr);
 
-void exports_berth_scheduler_post_filter_list_explanation_free(exports_berth_scheduler_post_filter_list_explanation_t *ptr);
+void exports_berth_scheduler_post_filter_list_rejected_nodes_free(exports_berth_scheduler_post_filter_list_rejected_nodes_t *ptr);
 
 void exports_berth_scheduler_post_filter_option_status_free(exports_berth_scheduler_post_filter_option_status_t *ptr);
 

@@ -63,13 +63,13 @@ func wasm_export_post_return_berth_scheduler_filter_filter(result uintptr) {
 	syncExportPinner.Unpin()
 }
 
-//go:wasmexport berth:scheduler/filter@0.1.0#explain
-func wasm_export_berth_scheduler_filter_explain(arg0 int64, arg1 uintptr, arg2 uint32) uintptr {
+//go:wasmexport berth:scheduler/filter@0.1.0#node-to-status
+func wasm_export_berth_scheduler_filter_node_to_status(arg0 int64, arg1 uintptr, arg2 uint32) uintptr {
 
 	pinner := &syncExportPinner
 	value := unsafe.Slice((*uint64)(unsafe.Pointer(arg1)), arg2)
 	witRuntime.Unpin()
-	result := export_berth_scheduler_filter.Explain(uint64(arg0), value)
+	result := export_berth_scheduler_filter.NodeToStatus(uint64(arg0), value)
 
 	switch result.Tag() {
 	case witTypes.ResultOk:
@@ -131,8 +131,8 @@ func wasm_export_berth_scheduler_filter_explain(arg0 int64, arg1 uintptr, arg2 u
 
 }
 
-//go:wasmexport cabi_post_berth:scheduler/filter@0.1.0#explain
-func wasm_export_post_return_berth_scheduler_filter_explain(result uintptr) {
+//go:wasmexport cabi_post_berth:scheduler/filter@0.1.0#node-to-status
+func wasm_export_post_return_berth_scheduler_filter_node_to_status(result uintptr) {
 	syncExportPinner.Unpin()
 }
 

@@ -19,7 +19,7 @@ import (
 func wasm_export_berth_scheduler_post_filter_post_filter(arg0 int64, arg1 uintptr, arg2 uint32, arg3 int32, arg4 int32, arg5 uintptr, arg6 uint32, arg7 uintptr, arg8 uint32) uintptr {
 
 	pinner := &syncExportPinner
-	result1 := make([]berth_scheduler_types.Explanation, 0, arg2)
+	result1 := make([]berth_scheduler_types.RejectedNodes, 0, arg2)
 	for index := 0; index < int(arg2); index++ {
 		base := unsafe.Add(unsafe.Pointer(arg1), index*(5*4))
 		result := make([]string, 0, *(*uint32)(unsafe.Add(unsafe.Pointer(base), (2 * 4))))
@@ -32,7 +32,7 @@ func wasm_export_berth_scheduler_post_filter_post_filter(arg0 int64, arg1 uintpt
 
 		value0 := unsafe.Slice((*uint64)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (3 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (4 * 4))))
 
-		result1 = append(result1, berth_scheduler_types.Explanation{Status: berth_scheduler_types.Status{Code: uint8(uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0)))), Reasons: result}, Nodes: value0})
+		result1 = append(result1, berth_scheduler_types.RejectedNodes{Status: berth_scheduler_types.Status{Code: uint8(uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0)))), Reasons: result}, Nodes: value0})
 	}
 
 	var option witTypes.Option[berth_scheduler_types.Status]

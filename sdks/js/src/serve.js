@@ -105,7 +105,7 @@ function filterOf(plugin) {
         return words;
       }),
 
-    explain: (cycle, rejected) =>
+    nodeToStatus: (cycle, rejected) =>
       answer(cycle, (pod) => {
         const groups = new Map();
         for (const node of nodesOf(rejected)) {

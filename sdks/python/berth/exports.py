@@ -7,7 +7,7 @@ from array import array
 
 from componentize_py_types import Err
 from wit_world.exports import lifecycle
-from wit_world.imports.types import Code, Explanation
+from wit_world.imports.types import Code, RejectedNodes
 
 from .answers import Failure, Outcome, Rejection, Wait, rejection, status
 from .guest import guest, tell
@@ -210,12 +210,12 @@ class Filter:
         return words
 
     @_in_cycle
-    def explain(plugin, pod, rejected):
+    def node_to_status(plugin, pod, rejected):
         groups = {}
         for node in _nodes(rejected):
             answer = plugin.filter(pod, node)
             if not _passes(answer):
-                group = groups.setdefault(answer, Explanation(status(answer), [0] * len(rejected)))
+                group = groups.setdefault(answer, RejectedNodes(status(answer), [0] * len(rejected)))
                 group.nodes[node.row >> 6] |= 1 << (node.row & 63)
         return list(groups.values())
 

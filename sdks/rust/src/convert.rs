@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use berth_framework::{
-    ClusterEvent, Code, DryRunCase, Effect, Explanation, Manifest, ObjectRef, PermitVerdict, PostFilterOutcome,
-    Preemption, Removal, Status,
+    ClusterEvent, Code, DryRunCase, Effect, Manifest, ObjectRef, PermitVerdict, PostFilterOutcome, Preemption,
+    RejectedNodes, Removal, Status,
 };
 use berth_model::{
     Column, ColumnChange, ColumnData, Delta, Lists, NodeIdx, NodeSet, ObjectChange, PlacedPod, Pod, PodIdx, PodUid,
@@ -266,13 +266,10 @@ pub(crate) fn rows_to_wit(nodes: &NodeSet) -> Vec<u64> {
     nodes.words().to_vec()
 }
 
-pub(crate) fn explanations_to_wit(explanations: Vec<Explanation>) -> Vec<wit::Explanation> {
-    explanations
+pub(crate) fn groups_to_wit(groups: Vec<RejectedNodes>) -> Vec<wit::RejectedNodes> {
+    groups
         .into_iter()
-        .map(|explanation| wit::Explanation {
-            status: status_to_wit(explanation.status),
-            nodes: rows_to_wit(&explanation.nodes),
-        })
+        .map(|group| wit::RejectedNodes { status: status_to_wit(group.status), nodes: rows_to_wit(&group.nodes) })
         .collect()
 }
 
@@ -290,8 +287,8 @@ pub(crate) fn status(status: wit::Status) -> Status {
     Status { code, reasons: status.reasons }
 }
 
-pub(crate) fn explanation(explanation: wit::Explanation) -> Explanation {
-    Explanation { status: status(explanation.status), nodes: NodeSet::from_words(explanation.nodes) }
+pub(crate) fn group(group: wit::RejectedNodes) -> RejectedNodes {
+    RejectedNodes { status: status(group.status), nodes: NodeSet::from_words(group.nodes) }
 }
 
 pub(crate) fn removal_to_wit(removal: &Removal) -> host::Removal {

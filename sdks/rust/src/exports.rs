@@ -119,11 +119,13 @@ impl<T: HasGuest> filter::Guest for T {
         Ok(convert::rows_to_wit(&candidates))
     }
 
-    fn explain(cycle: u64, rejected: Vec<u64>) -> Result<Vec<wit::Explanation>, wit::Status> {
+    fn node_to_status(cycle: u64, rejected: Vec<u64>) -> Result<Vec<wit::RejectedNodes>, wit::Status> {
         let rejected = NodeSet::from_words(rejected);
-        T::with(|guest| guest.call(cycle, |plugin, call| plugin.filter().ok_or_else(absent)?.explain(call, &rejected)))
-            .map(convert::explanations_to_wit)
-            .map_err(failed)
+        T::with(|guest| {
+            guest.call(cycle, |plugin, call| plugin.filter().ok_or_else(absent)?.node_to_status(call, &rejected))
+        })
+        .map(convert::groups_to_wit)
+        .map_err(failed)
     }
 
     fn dry_run(
@@ -146,7 +148,7 @@ impl<T: HasGuest> filter::Guest for T {
 
 impl<T: HasGuest> post_filter::Guest for T {
     fn post_filter(cycle: u64, failure: post_filter::Failure) -> Result<post_filter::Outcome, wit::Status> {
-        let rejections: Vec<_> = failure.rejections.into_iter().map(convert::explanation).collect();
+        let rejections: Vec<_> = failure.rejections.into_iter().map(convert::group).collect();
         let absent_status = failure.absent.map(convert::status);
         let nominated: Vec<_> =
             failure.nominated.into_iter().map(|(node, pod)| (NodeIdx(node), Arc::new(convert::pod(pod)))).collect();

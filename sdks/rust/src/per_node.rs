@@ -1,15 +1,15 @@
 //! The simple way to write a plugin: this pod, this node, yes or no, and a score.
 //!
 //! A [`NodePlugin`] sees one node at a time and never a bitmap; [`PerNode`] turns it into a plugin of the contract, which
-//! asks it about every candidate, answers `explain` by asking again, and `dry-run` by showing it the node as it would be.
+//! asks it about every candidate, answers `node_to_status` by asking again, and `dry-run` by showing it the node as it would be.
 //! That costs a call a node, so a rule over thousands of nodes that matters to throughput is better written against the
 //! traits of [`crate::framework`], over columns.
 
 mod view;
 
 use berth_framework::{
-    Call, ClusterEvent, Configure, ConfigureError, DryRunCase, Explanation, Filter, Manifest, Needs, Normalize, Plugin,
-    PluginVersion, Score, Status,
+    Call, ClusterEvent, Configure, ConfigureError, DryRunCase, Filter, Manifest, Needs, Normalize, Plugin,
+    PluginVersion, RejectedNodes, Score, Status,
 };
 use berth_model::{NodeSet, Pod};
 use serde::de::DeserializeOwned;
@@ -121,16 +121,16 @@ impl<P: NodePlugin> Filter for PerNode<P> {
         Ok(())
     }
 
-    fn explain(&mut self, call: &Call<'_>, rejected: &NodeSet) -> Result<Vec<Explanation>, Status> {
-        let mut explanations: Vec<Explanation> = Vec::new();
+    fn node_to_status(&mut self, call: &Call<'_>, rejected: &NodeSet) -> Result<Vec<RejectedNodes>, Status> {
+        let mut groups: Vec<RejectedNodes> = Vec::new();
         for node in rejected.iter() {
             let status = self.verdict(call, NodeView::new(call.table, node));
-            match explanations.iter_mut().find(|explanation| explanation.status == status) {
-                Some(explanation) => explanation.nodes.insert(node),
-                None => explanations.push(Explanation { status, nodes: NodeSet::from_iter([node]) }),
+            match groups.iter_mut().find(|group| group.status == status) {
+                Some(group) => group.nodes.insert(node),
+                None => groups.push(RejectedNodes { status, nodes: NodeSet::from_iter([node]) }),
             }
         }
-        Ok(explanations)
+        Ok(groups)
     }
 
     fn dry_run(&mut self, call: &Call<'_>, pods: &[&Pod], cases: &[DryRunCase]) -> Result<Vec<Status>, Status> {

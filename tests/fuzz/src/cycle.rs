@@ -6,7 +6,7 @@ use berth_cache::Cache;
 use berth_config::{InTree, ProvidedPlugin};
 use berth_framework::{
     Call, CycleId, DeltaSource as _, Grants, Needs, ObjectKind, PluginIdx, Profile, Removal,
-    run::{self, Attempt, Diagnosis, NoNode, NodeSearch, NominatedPods, PreBindRun},
+    run::{self, Attempt, Decision, Diagnosis, Findings, NoNode, NodeSearch, NominatedPods, PreBindRun},
 };
 use berth_model::{ClusterTable, Columns, NodeIdx, NodeSet, Pod, PodUid, Symbols};
 use serde_json::Value;
@@ -60,10 +60,11 @@ fn cycle(profile: &mut Profile, cluster: &FuzzCluster, pod: &Pod, id: CycleId) -
         extenders: None,
     };
     let mut attempt = Attempt::default();
-    let found = match run::place(profile, &call, &search, None, &mut attempt) {
+    let Decision { outcome, findings } = run::place(profile, &call, &search, None, &mut attempt);
+    let found = match outcome {
         Ok(node) => Some(node),
         Err(NoNode::Rejected(mut diagnosis)) => {
-            rejected(profile, cluster, &call, &attempt, nominated, &mut diagnosis);
+            rejected(profile, cluster, &call, &findings, nominated, &mut diagnosis);
             None
         }
         Err(NoNode::Broken(status)) => {
@@ -76,7 +77,7 @@ fn cycle(profile: &mut Profile, cluster: &FuzzCluster, pod: &Pod, id: CycleId) -
         bind(profile, &call, node);
     }
     let nodes: NodeSet = order.iter().copied().collect();
-    let _ = run::explain_every_plugin(profile, &call, &nodes, &attempt);
+    let _ = run::diagnose_every_plugin(profile, &call, &nodes, &findings);
     profile.end_cycle(id);
     found
 }
@@ -85,17 +86,17 @@ fn rejected(
     profile: &mut Profile,
     cluster: &FuzzCluster,
     call: &Call<'_>,
-    attempt: &Attempt,
+    findings: &Findings,
     nominated: &NominatedPods<'_>,
     diagnosis: &mut Diagnosis,
 ) {
     assert!(diagnosis.message().contains("nodes are available"), "{}", diagnosis.message());
     let removals: Vec<Removal> =
         call.table.nodes().iter().map(|node| Removal { node, pods: pods_on(cluster, node) }).collect();
-    if let Ok(statuses) = run::dry_run(profile, call, attempt, nominated, &removals) {
+    if let Ok(statuses) = run::dry_run(profile, call, findings, nominated, &removals) {
         assert_eq!(statuses.len(), removals.len());
     }
-    run::post_filter(profile, call, attempt, (nominated, None), diagnosis);
+    run::post_filter(profile, call, findings, (nominated, None), diagnosis);
 }
 
 fn bind(profile: &mut Profile, call: &Call<'_>, node: NodeIdx) {

@@ -50,7 +50,7 @@ pub(crate) fn ask(plugin: &mut dyn Plugin, cluster: &FuzzCluster, pod: &Pod) {
     plugin.end_cycle(CYCLE);
 }
 
-/// The nodes that pass. Filter, explain and a dry run of no change must say the same.
+/// The nodes that pass. Filter, node-to-status and a dry run of no change must say the same.
 fn filter(plugin: &mut dyn Plugin, call: &Call<'_>, cluster: &FuzzCluster) -> NodeSet {
     let name = plugin.manifest().name.clone();
     let all = call.table.nodes().clone();
@@ -59,14 +59,14 @@ fn filter(plugin: &mut dyn Plugin, call: &Call<'_>, cluster: &FuzzCluster) -> No
     let answer = point.filter(call, &mut passed);
     let mut rejected = all.clone();
     rejected.subtract(&passed);
-    let explained = point.explain(call, &rejected);
+    let with_status = point.node_to_status(call, &rejected);
     let unchanged: Vec<DryRunCase> = all.iter().map(|node| DryRunCase { node, ..DryRunCase::default() }).collect();
     let dry = point.dry_run(call, &[], &unchanged);
     if answer.is_ok() {
         assert!(passed.is_subset(&all), "{name} let nodes pass that it was not asked about");
-        if let Ok(explained) = explained {
+        if let Ok(with_status) = with_status {
             let mut told = NodeSet::default();
-            explained.iter().filter(|it| !it.status.is_success()).for_each(|it| told.union(&it.nodes));
+            with_status.iter().filter(|it| !it.status.is_success()).for_each(|it| told.union(&it.nodes));
             assert!(rejected.is_subset(&told), "{name} rejects nodes without a reason");
         }
         if let Ok(statuses) = dry {

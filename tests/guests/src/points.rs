@@ -199,7 +199,7 @@ const OK: &str = "(call $ok (i32.const 0) (i32.const 0))";
 const FILTER: &str = "(call $ok (local.get $rows) (local.get $n))";
 
 const EXPLAIN: &str = r#"
-  (func (export "berth:scheduler/filter@0.1.0#explain") (param i64 i32 i32) (result i32)
+  (func (export "berth:scheduler/filter@0.1.0#node-to-status") (param i64 i32 i32) (result i32)
     (call $ok (i32.const 0) (i32.const 0)))"#;
 
 /// Success for each case, which is all zeros, as is memory that nobody has used.

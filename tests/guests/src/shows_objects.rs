@@ -73,7 +73,7 @@ const FUNCTIONS: &str = r#"
     (i32.store (i32.const 2056) (i32.const 2112))
     (i32.store (i32.const 2060) (i32.const 1))
     (i32.const 2048))
-  (func (export "berth:scheduler/filter@0.1.0#explain") (param i64 i32 i32) (result i32)
+  (func (export "berth:scheduler/filter@0.1.0#node-to-status") (param i64 i32 i32) (result i32)
     (call $ok (i32.const 0) (i32.const 0)))
   (func (export "berth:scheduler/filter@0.1.0#dry-run") (param i64 i32 i32 i32 i32 i32) (result i32)
     (call $ok (i32.const 0) (i32.const 0)))"#;

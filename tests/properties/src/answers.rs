@@ -7,7 +7,9 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use berth_framework::{
     Call, DryRunCase, Effect, PluginIdx, Point, Profile, Status,
-    run::{self, Attempt, Diagnosis, NoNode, NodeSearch, NominatedPods, PreFilterOutcome, Rejection},
+    run::{
+        self, Attempt, Decision, Diagnosis, Findings, NoNode, NodeSearch, NominatedPods, PreFilterOutcome, Rejection,
+    },
 };
 use berth_model::{NodeIdx, NodeSet, Pod, PodIdx};
 use berth_testing::TestCluster;
@@ -103,7 +105,7 @@ impl ProfileRun<'_> {
         let call = self.cluster.call(self.cycle, self.pod);
         let mut attempt = Attempt::default();
         let outcome = run::pre_filter(self.profile, &call, &mut attempt);
-        for answer in &attempt.pre_filters {
+        for answer in attempt.findings().pre_filters() {
             let mut nodes = answer.nodes.clone();
             nodes.iter_mut().for_each(|nodes| nodes.sort_unstable());
             let shown = format!("{} {nodes:?}", show(&answer.status));
@@ -111,14 +113,14 @@ impl ProfileRun<'_> {
         }
         answers.insert("preFilter".to_owned(), format!("{outcome:?}"));
         if matches!(outcome, Ok(PreFilterOutcome::Proceed)) {
-            self.filters(&call, &attempt, answers);
-            self.dry_runs(&call, &attempt, answers);
+            self.filters(&call, attempt.findings(), answers);
+            self.dry_runs(&call, attempt.findings(), answers);
         }
         self.profile.end_cycle(call.cycle);
     }
 
-    fn filters(&mut self, call: &Call<'_>, attempt: &Attempt, answers: &mut Answers) {
-        match run::explain_every_plugin(self.profile, call, call.table.nodes(), attempt) {
+    fn filters(&mut self, call: &Call<'_>, findings: &Findings, answers: &mut Answers) {
+        match run::diagnose_every_plugin(self.profile, call, call.table.nodes(), findings) {
             Ok(rejections) => {
                 for Rejection { plugin, status, nodes } in rejections {
                     for node in self.names(&nodes) {
@@ -131,7 +133,7 @@ impl ProfileRun<'_> {
     }
 
     /// A few nodes without some of their pods, and with nominated ones.
-    fn dry_runs(&mut self, call: &Call<'_>, attempt: &Attempt, answers: &mut Answers) {
+    fn dry_runs(&mut self, call: &Call<'_>, findings: &Findings, answers: &mut Answers) {
         let mut random = Random::new(self.seed);
         let nominated = self.cluster.nominated_pods(self.pod);
         let mut pods = nominated.competing().to_vec();
@@ -161,7 +163,7 @@ impl ProfileRun<'_> {
             cases.push(DryRunCase { node, minus, plus });
         }
         for plugin in self.profile.plugins.at(Point::Filter).to_vec() {
-            if attempt.skipped_filters.contains(plugin) || cases.is_empty() {
+            if findings.skipped_filters().contains(plugin) || cases.is_empty() {
                 continue;
             }
             let name = self.name(plugin);
@@ -198,38 +200,39 @@ impl ProfileRun<'_> {
             hint: None,
             extenders: None,
         };
-        let outcome = match run::place(self.profile, &call, &search, None, &mut attempt) {
+        let Decision { outcome, findings } = run::place(self.profile, &call, &search, None, &mut attempt);
+        let outcome = match outcome {
             Ok(node) => {
                 answers.insert("chosen".to_owned(), self.cluster.node_name(node).to_owned());
-                self.scores(&attempt, answers);
-                let others = attempt.feasible_order.iter().filter(|other| **other != node).take(2);
+                self.scores(&findings, answers);
+                let others = findings.feasible_order().iter().filter(|other| **other != node).take(2);
                 for node in others.copied().chain([node]).collect::<Vec<_>>() {
                     self.binding(&call, node, answers);
                 }
-                if attempt.feasible_order.len() > 1 { Outcome::Scored } else { Outcome::OnlyNode }
+                if findings.feasible_order().len() > 1 { Outcome::Scored } else { Outcome::OnlyNode }
             }
             Err(NoNode::EmptyCluster) => Outcome::RejectedBeforeNodes,
             Err(NoNode::Broken(status)) => {
                 answers.insert("broken".to_owned(), show(&status));
                 Outcome::Broken
             }
-            Err(NoNode::Rejected(diagnosis)) => self.post_filter(&call, &attempt, nominated, *diagnosis, answers),
+            Err(NoNode::Rejected(diagnosis)) => self.post_filter(&call, &findings, nominated, *diagnosis, answers),
         };
         self.profile.end_cycle(call.cycle);
         outcome
     }
 
-    fn scores(&self, attempt: &Attempt, answers: &mut Answers) {
-        let order: Vec<&str> = attempt.feasible_order.iter().map(|node| self.cluster.node_name(*node)).collect();
+    fn scores(&self, findings: &Findings, answers: &mut Answers) {
+        let order: Vec<&str> = findings.feasible_order().iter().map(|node| self.cluster.node_name(*node)).collect();
         answers.insert("feasible".to_owned(), format!("{order:?}"));
-        let skipped: Vec<Arc<str>> = attempt.skipped_scores.iter().map(|plugin| self.name(plugin)).collect();
+        let skipped: Vec<Arc<str>> = findings.skipped_scores().iter().map(|plugin| self.name(plugin)).collect();
         answers.insert("skipped scores".to_owned(), format!("{skipped:?}"));
-        for (node, total) in attempt.feasible.iter().zip(&attempt.totals) {
+        for (node, total) in findings.feasible().iter().zip(findings.totals()) {
             answers.insert(format!("total {}", self.cluster.node_name(node)), total.to_string());
         }
-        for scores in attempt.plugin_scores() {
+        for scores in findings.plugin_scores() {
             let both = scores.raw().zip(scores.normalized());
-            for (node, (raw, normalized)) in attempt.feasible.iter().zip(both) {
+            for (node, (raw, normalized)) in findings.feasible().iter().zip(both) {
                 let what = format!("score {} {}", self.name(scores.plugin), self.cluster.node_name(node));
                 answers.insert(what, format!("{raw} {normalized}"));
             }
@@ -264,13 +267,14 @@ impl ProfileRun<'_> {
     fn post_filter(
         &mut self,
         call: &Call<'_>,
-        attempt: &Attempt,
+        findings: &Findings,
         nominated: &NominatedPods<'_>,
         mut diagnosis: Diagnosis,
         answers: &mut Answers,
     ) -> Outcome {
-        let before_nodes = !diagnosis.pre_filter_message.is_empty();
-        let run = run::post_filter(self.profile, call, attempt, (nominated, None), &mut diagnosis);
+        let before_nodes = diagnosis.pre_filter.is_some();
+        run::post_filter(self.profile, call, findings, (nominated, None), &mut diagnosis);
+        let run = &diagnosis.post_filter;
         answers.insert("message".to_owned(), diagnosis.message());
         let rejectors: Vec<Arc<str>> = diagnosis.rejectors.iter().map(|plugin| self.name(plugin)).collect();
         let pending: Vec<Arc<str>> = diagnosis.pending.iter().map(|plugin| self.name(plugin)).collect();
@@ -278,7 +282,7 @@ impl ProfileRun<'_> {
         answers.insert("postFilter".to_owned(), run.status.as_ref().map(show).unwrap_or_default());
         let nominated = run.nominate.map(|node| node.map(|node| self.cluster.node_name(node)));
         answers.insert("nominated".to_owned(), format!("{nominated:?}"));
-        let effects: Vec<Effect> = run.effects.into_iter().map(|(_, effect)| effect).collect();
+        let effects: Vec<Effect> = run.effects.iter().map(|(_, effect)| effect.clone()).collect();
         answers.insert("postFilter effects".to_owned(), show_effects(&effects));
         if nominated.flatten().is_some() {
             Outcome::Preempts

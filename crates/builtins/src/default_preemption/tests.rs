@@ -2,7 +2,7 @@
 
 use std::{cell::Cell, sync::Arc};
 
-use berth_framework::{Explanation, Removal};
+use berth_framework::{RejectedNodes, Removal};
 use berth_model::{ClusterTable, ObjectKey, PodIdx, PodUid, Sym, ThinVec};
 use proptest::prelude::*;
 
@@ -70,7 +70,7 @@ impl Fixture {
 
     /// Preemption after every node rejected the pod as full.
     fn preempt(&self, pod: &Pod, args: &str) -> PostFilterOutcome {
-        let rejection = Explanation {
+        let rejection = RejectedNodes {
             status: Status::unschedulable("Insufficient cpu"),
             nodes: self.cluster.table().nodes().clone(),
         };
@@ -81,7 +81,7 @@ impl Fixture {
         &self,
         pod: &Pod,
         args: &str,
-        rejections: &[Explanation],
+        rejections: &[RejectedNodes],
         absent: Option<&Status>,
     ) -> PostFilterOutcome {
         let table = self.cluster.table();
@@ -144,7 +144,7 @@ fn only_resolvable_nodes_are_tried() {
     let mut fixture = Fixture::new(3, 1);
     (0..3).for_each(|node| fixture.place(node, &format!("p{node}"), |_| {}));
     let pod = fixture.pod("pod", 10, |_| {});
-    let on = |node, status| Explanation { status, nodes: NodeSet::from_iter([NodeIdx(node)]) };
+    let on = |node, status| RejectedNodes { status, nodes: NodeSet::from_iter([NodeIdx(node)]) };
     let hopeless = [on(0, Status::unresolvable("no")), on(1, Status::unresolvable("no"))];
     let absent = Status::unresolvable("never");
     let text = "preemption: 0/3 nodes are available: 3 Preemption is not helpful for scheduling.";
@@ -179,7 +179,7 @@ fn a_pod_gets_no_more_victims_while_its_victims_terminate() {
     let text = "preemption: not eligible due to a terminating pod on the nominated node.";
     assert_eq!(fixture.preempt(&pod, ""), only_status(Status::unschedulable(text)));
     // It may preempt elsewhere once its nominated node became unresolvable.
-    let both = |status| Explanation { status, nodes: NodeSet::from_iter([NodeIdx(0)]) };
+    let both = |status| RejectedNodes { status, nodes: NodeSet::from_iter([NodeIdx(0)]) };
     let outcome = fixture.preempt_after(
         &pod,
         "",

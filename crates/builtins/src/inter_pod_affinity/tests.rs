@@ -16,7 +16,7 @@ fn plugin(args: &Value) -> InterPodAffinity {
     InterPodAffinity::new(&args.to_string()).unwrap()
 }
 
-/// What filter, explain and dry-run, which must agree, return for every node, whether or not PreFilter skipped.
+/// What filter, node-to-status and dry-run, which must agree, return for every node, whether or not PreFilter skipped.
 fn verdicts(plugin: &mut InterPodAffinity, cluster: &TwoFormCluster, pod: &Pod) -> Vec<String> {
     let call = cluster.cluster.call(1, pod);
     let skipped = plugin.pre_filter(&call).is_err();
@@ -24,13 +24,13 @@ fn verdicts(plugin: &mut InterPodAffinity, cluster: &TwoFormCluster, pod: &Pod) 
     let mut survivors = nodes.clone();
     plugin.filter(&call, &mut survivors).unwrap();
     assert!(!skipped || survivors == *nodes, "a skipped Filter rejects nothing");
-    let explanations = plugin.explain(&call, nodes).unwrap();
+    let groups = plugin.node_to_status(&call, nodes).unwrap();
     let cases: Vec<DryRunCase> = nodes.iter().map(|node| DryRunCase { node, ..DryRunCase::default() }).collect();
     let tried = plugin.dry_run(&call, &[], &cases).unwrap();
     for (node, status) in nodes.iter().zip(&tried) {
         assert_eq!(survivors.contains(node), status.is_success(), "filter and dry-run on {node:?}");
-        let explained = explanations.iter().find(|explanation| explanation.nodes.contains(node));
-        assert_eq!(explained.map(|it| &it.status), Some(status).filter(|status| !status.is_success()));
+        let with_status = groups.iter().find(|group| group.nodes.contains(node));
+        assert_eq!(with_status.map(|it| &it.status), Some(status).filter(|status| !status.is_success()));
     }
     cluster.by_number(tried.iter().map(show).collect())
 }

@@ -1,17 +1,17 @@
 //! Nodes with the same reasons, found by sets: a pod that fits nowhere has as many rejections as there are nodes.
 
-use berth_framework::{Code, Explanation, Status};
+use berth_framework::{Code, RejectedNodes, Status};
 use berth_model::NodeSet;
 
 /// Rejected nodes in groups of the same status.
 #[derive(Debug)]
-pub(super) struct Rejections(Vec<Explanation>);
+pub(super) struct Rejections(Vec<RejectedNodes>);
 
 impl Rejections {
     /// Nodes of which no reason is known yet.
     pub(super) fn of(nodes: &NodeSet) -> Self {
         let status = Status { code: Code::Unschedulable, reasons: Vec::new() };
-        Self(vec![Explanation { status, nodes: nodes.clone() }])
+        Self(vec![RejectedNodes { status, nodes: nodes.clone() }])
     }
 
     /// `nodes` have one reason more.
@@ -41,7 +41,7 @@ impl Rejections {
     }
 
     /// The groups that have reasons, in the order of their first nodes.
-    pub(super) fn into_explanations(mut self) -> Vec<Explanation> {
+    pub(super) fn into_groups(mut self) -> Vec<RejectedNodes> {
         self.0.retain(|group| !group.nodes.is_empty() && !group.status.reasons.is_empty());
         self.0.sort_by_key(|group| group.nodes.iter().next());
         self.0

@@ -147,8 +147,8 @@ fn devices_serve_resources_that_the_node_does_not_have() {
     let status = |cluster: &TestCluster, node: NodeIdx| {
         let mut plugin = fit("null");
         let rejected = NodeSet::from_iter([node]);
-        let explained = plugin.explain(&cluster.call(1, &pod), &rejected).unwrap();
-        explained.first().map_or_else(String::new, |explanation| show(&explanation.status))
+        let with_status = plugin.node_to_status(&cluster.call(1, &pod), &rejected).unwrap();
+        with_status.first().map_or_else(String::new, |group| show(&group.status))
     };
     let insufficient = format!("UnschedulableAndUnresolvable: Insufficient {}", cluster.table().symbols.text(gpu));
     assert_eq!(status(&cluster, without), insufficient);
@@ -196,9 +196,9 @@ fn invalid_amounts_do_not_panic() {
 }
 
 proptest! {
-    /// What a dry run that moves no pod says of one node, an explanation says of all.
+    /// What a dry run that moves no pod says of one node, an group says of all.
     #[test]
-    fn nodes_of_one_status_are_explained_together(
+    fn nodes_of_one_status_come_together(
         nodes in prop::collection::vec((any::<[i64; 3]>(), any::<[i64; 3]>(), 0..3_i64, 0..3_usize), 1..150),
         requests in any::<[i64; 3]>(),
     ) {
@@ -226,13 +226,13 @@ proptest! {
         let mut plugin = fit("null");
         let cases: Vec<_> = rejected.iter().map(|node| berth_framework::DryRunCase { node, minus: vec![], plus: vec![] }).collect();
         let alone = plugin.dry_run(&cluster.call(1, &pod), &[], &cases).unwrap();
-        let together = plugin.explain(&cluster.call(1, &pod), &rejected).unwrap();
+        let together = plugin.node_to_status(&cluster.call(1, &pod), &rejected).unwrap();
         for (node, alone) in rejected.iter().zip(alone) {
-            let mut of_node = together.iter().filter(|explanation| explanation.nodes.contains(node));
+            let mut of_node = together.iter().filter(|group| group.nodes.contains(node));
             prop_assert_eq!(of_node.next().map_or_else(Status::success, |it| it.status.clone()), alone);
             prop_assert!(of_node.next().is_none());
         }
-        let first: Vec<_> = together.iter().map(|explanation| explanation.nodes.iter().next()).collect();
+        let first: Vec<_> = together.iter().map(|group| group.nodes.iter().next()).collect();
         prop_assert!(first.is_sorted());
     }
 }

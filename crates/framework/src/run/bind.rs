@@ -5,13 +5,13 @@
 
 use berth_model::NodeIdx;
 
-use super::{Attempt, Diagnosis, NominatedPods, Refusal, dry_run::NodeDryRun};
+use super::{Diagnosis, Findings, NominatedPods, PostFilterRun, Refusal, dry_run::NodeDryRun};
 use crate::{
     effect::Effect,
     extender::Extenders,
     meter::code_of,
     plugin::Point,
-    points::{Bind, Call, Explanation, Failure, Permit, PermitVerdict, PostBind, PostFilter, Reserve},
+    points::{Bind, Call, Failure, Permit, PermitVerdict, PostBind, PostFilter, RejectedNodes, Reserve},
     profile::{PluginIdx, Profile},
     status::{Code, Status},
 };
@@ -145,45 +145,33 @@ pub fn post_bind(profile: &mut Profile, call: &Call<'_>, node: NodeIdx) {
     profile.meter().end(start, Point::PostBind.as_str(), Code::Success);
 }
 
-/// The result of PostFilter for a pod that fits on no node.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct PostFilterRun {
-    /// Success, or a rejection with the reasons of every plugin that was asked. `None` if no plugin was.
-    pub status: Option<Status>,
-    /// `Some(None)` clears the pod's nomination, `Some(Some(node))` sets it, `None` leaves it.
-    pub nominate: Option<Option<NodeIdx>>,
-    /// What plugins ask for, with the plugin that asked.
-    pub effects: Vec<(PluginIdx, Effect)>,
-}
-
-/// Asks PostFilter plugins until one answers something other than `Unschedulable`; their reasons go into `diagnosis`.
-/// `attempt` is the one that found nothing. The plugins may ask `extenders`.
+/// Asks PostFilter plugins until one answers something other than `Unschedulable`, into [`Diagnosis::post_filter`].
+/// `findings` are those of the cycle that found nothing. The plugins may ask `extenders`.
 pub fn post_filter(
     profile: &mut Profile,
     call: &Call<'_>,
-    attempt: &Attempt,
+    findings: &Findings,
     (nominated, extenders): (&NominatedPods<'_>, Option<&dyn Extenders>),
     diagnosis: &mut Diagnosis,
-) -> PostFilterRun {
+) {
     let start = profile.meter().start(call.cycle);
-    let run = ask_post_filter(profile, call, attempt, (nominated, extenders), diagnosis);
-    if let Some(status) = &run.status {
+    diagnosis.post_filter = ask_post_filter(profile, call, findings, (nominated, extenders), diagnosis);
+    if let Some(status) = &diagnosis.post_filter.status {
         profile.meter().end(start, Point::PostFilter.as_str(), status.code);
     }
-    run
 }
 
 fn ask_post_filter(
     profile: &mut Profile,
     call: &Call<'_>,
-    attempt: &Attempt,
+    findings: &Findings,
     (nominated, extenders): (&NominatedPods<'_>, Option<&dyn Extenders>),
     diagnosis: &mut Diagnosis,
 ) -> PostFilterRun {
     let mut run = PostFilterRun::default();
     let rejections = diagnosis.rejections.iter();
-    let rejections: Vec<Explanation> = rejections
-        .map(|rejection| Explanation { status: rejection.status.clone(), nodes: rejection.nodes.clone() })
+    let rejections: Vec<RejectedNodes> = rejections
+        .map(|rejection| RejectedNodes { status: rejection.status.clone(), nodes: rejection.nodes.clone() })
         .collect();
     let all = nominated.all();
     let failure = Failure { rejections: &rejections, absent: diagnosis.absent.as_ref(), nominated: &all };
@@ -199,7 +187,7 @@ fn ask_post_filter(
                 Some(Some(Err(Status::unschedulable(unable.message()))))
             }
             None => profile.without(plugin, |profile, plugin| {
-                let skipped_filters = &attempt.skipped_filters;
+                let skipped_filters = &findings.skipped_filters;
                 let mut dry_run = NodeDryRun::new(profile, *call, skipped_filters, nominated, extenders);
                 plugin.post_filter().map(|point| point.post_filter(call, &failure, &mut dry_run))
             }),
@@ -235,7 +223,6 @@ fn ask_post_filter(
     }
     // What they could not look at may show a way out for the pod.
     blind.into_iter().for_each(|plugin| diagnosis.blame(plugin, Code::Unschedulable));
-    diagnosis.post_filter_message = verdict.as_ref().map(Status::message).unwrap_or_default();
     run.status = verdict;
     run
 }

@@ -116,6 +116,8 @@ struct Scratch {
     batch: NodeSet,
     before: NodeSet,
     scores: Vec<i64>,
+    /// About so many nodes plugins were asked in this phase although their answers are kept.
+    n_asked_anew: usize,
 }
 
 impl Boards {

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use berth_model::NodeSet;
+use berth_model::{NodeIdx, NodeSet};
 
 use super::PluginBits;
 use crate::{
+    effect::Effect,
     profile::PluginIdx,
     status::{Code, Status, join_reasons},
 };
@@ -21,19 +22,30 @@ pub struct Rejection {
     pub nodes: NodeSet,
 }
 
+/// The result of PostFilter for a pod that fits on no node.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PostFilterRun {
+    /// Success, or a rejection with the reasons of every plugin that was asked. `None` if no plugin was.
+    pub status: Option<Status>,
+    /// `Some(None)` clears the pod's nomination, `Some(Some(node))` sets it, `None` leaves it.
+    pub nominate: Option<Option<NodeIdx>>,
+    /// What plugins ask for, with the plugin that asked.
+    pub effects: Vec<(PluginIdx, Effect)>,
+}
+
 /// Why a pod fits on no node.
 #[derive(Clone, Debug, Default)]
 pub struct Diagnosis {
     /// How many nodes the message counts.
     pub n_all_nodes: usize,
-    /// The reasons with which PreFilter rejected the pod; empty if it did not.
-    pub pre_filter_message: String,
+    /// Why PreFilter rejected the pod; `None` if it did not.
+    pub pre_filter: Option<Status>,
     /// What Filter plugins rejected.
     pub rejections: Vec<Rejection>,
     /// The status of nodes that are in none of the rejections.
     pub absent: Option<Status>,
-    /// Reasons of PostFilter plugins.
-    pub post_filter_message: String,
+    /// What PostFilter plugins found.
+    pub post_filter: PostFilterRun,
     /// Plugins that rejected the pod or a node: their events may make it schedulable.
     pub rejectors: PluginBits,
     /// Whether extenders left out nodes: any event may make the pod schedulable.
@@ -56,7 +68,9 @@ impl Diagnosis {
     #[must_use]
     pub fn message(&self) -> String {
         let mut message = format!("0/{} nodes are available:", self.n_all_nodes);
-        if self.pre_filter_message.is_empty() {
+        let text = |status: &Option<Status>| status.as_ref().map(Status::message).unwrap_or_default();
+        let (pre_filter, post_filter) = (text(&self.pre_filter), text(&self.post_filter.status));
+        if pre_filter.is_empty() {
             let explicit = self.rejections.iter().map(|rejection| (&rejection.status, rejection.nodes.len()));
             let n_explicit: usize = self.rejections.iter().map(|rejection| rejection.nodes.len()).sum();
             let n_absent = self.n_all_nodes.saturating_sub(n_explicit);
@@ -68,12 +82,12 @@ impl Diagnosis {
             }
         } else {
             message.push(' ');
-            message.push_str(&self.pre_filter_message);
+            message.push_str(&pre_filter);
             message.push('.');
         }
-        if !self.post_filter_message.is_empty() {
+        if !post_filter.is_empty() {
             message.push(' ');
-            message.push_str(&self.post_filter_message);
+            message.push_str(&post_filter);
         }
         message
     }

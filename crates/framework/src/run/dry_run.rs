@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use berth_model::{ClusterTable, NodeIdx, Pod, PodIdx};
 
-use super::{Attempt, NominatedPods, PluginBits, extend::preempt_by_extenders, filter::broken};
+use super::{Findings, NominatedPods, PluginBits, extend::preempt_by_extenders, filter::broken};
 use crate::{
     extender::Extenders,
     points::{Call, DryRun, DryRunCase, Filter, Preemption, Removal},
@@ -15,18 +15,18 @@ use crate::{
 /// How many cases one call may have for each node of the cluster: more than preemption asks at once.
 const MAX_CASES_PER_NODE: usize = 64;
 
-/// Filters nodes without some of their pods, for the pod of `call`; `attempt` is its own. One status for each case.
+/// Filters nodes without some of their pods, for the pod of `call`; `findings` are those of its cycle. One status for each case.
 ///
 /// # Errors
 /// A plugin broke.
 pub fn dry_run(
     profile: &mut Profile,
     call: &Call<'_>,
-    attempt: &Attempt,
+    findings: &Findings,
     nominated: &NominatedPods<'_>,
     cases: &[Removal],
 ) -> Result<Vec<Status>, Status> {
-    let skipped_filters = &attempt.skipped_filters;
+    let skipped_filters = &findings.skipped_filters;
     NodeDryRun::new(profile, *call, skipped_filters, nominated, None).dry_run(cases)
 }
 

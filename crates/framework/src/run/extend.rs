@@ -38,14 +38,14 @@ pub(super) fn filter_by_extenders(
 ) -> Result<(), Status> {
     let Some(extenders) = extenders else { return Ok(()) };
     for (index, profile) in extenders.list().iter().enumerate() {
-        if attempt.feasible_order.is_empty() {
+        if attempt.findings.feasible_order.is_empty() {
             break;
         }
         let extender = ExtenderIdx(index);
         if !profile.filters || !extenders.is_interested(extender, call.pod) {
             continue;
         }
-        match extenders.filter(extender, call, &attempt.feasible_order) {
+        match extenders.filter(extender, call, &attempt.findings.feasible_order) {
             Ok(verdict) => apply(call, &verdict, attempt),
             Err(_) if profile.is_ignorable => {}
             Err(error) => return Err(Status::error(error.to_string())),
@@ -57,8 +57,8 @@ pub(super) fn filter_by_extenders(
 fn apply(call: &Call<'_>, verdict: &ExtenderVerdict, attempt: &mut Attempt) {
     let find = |name: &String| call.table.symbols.lookup(name).and_then(|name| call.table.find(name));
     let mut passed: NodeSet = verdict.passed.iter().filter_map(find).collect();
-    passed.intersect(&attempt.feasible);
-    attempt.has_extender_removed |= passed.len() < attempt.feasible.len();
+    passed.intersect(&attempt.findings.feasible);
+    attempt.findings.has_extender_removed |= passed.len() < attempt.findings.feasible.len();
     let mut statuses: BTreeMap<NodeIdx, Status> = BTreeMap::new();
     let named = |nodes: &[(String, String)], reject: fn(String) -> Status| {
         let known = nodes.iter().filter_map(|(name, reason)| Some((find(name)?, reject(reason.clone()))));
@@ -67,13 +67,13 @@ fn apply(call: &Call<'_>, verdict: &ExtenderVerdict, attempt: &mut Attempt) {
     statuses.extend(named(&verdict.failed, Status::unschedulable));
     statuses.extend(named(&verdict.unresolvable, Status::unresolvable));
     for (node, status) in statuses {
-        if attempt.feasible.contains(node) && !passed.contains(node) {
+        if attempt.findings.feasible.contains(node) && !passed.contains(node) {
             let (plugin, nodes) = (PluginIdx::NOBODY, NodeSet::from_iter([node]));
-            attempt.rejected_by_extenders.push(Rejection { plugin, status, nodes });
+            attempt.findings.rejected_by_extenders.push(Rejection { plugin, status, nodes });
         }
     }
-    attempt.feasible_order.retain(|node| passed.contains(*node));
-    attempt.feasible = passed;
+    attempt.findings.feasible_order.retain(|node| passed.contains(*node));
+    attempt.findings.feasible = passed;
 }
 
 /// Sends preemptions through the extenders that have a word in them, one after the other.
@@ -131,7 +131,7 @@ fn find_victims(call: &Call<'_>, extender: &str, named: ExtenderVictims) -> Resu
     Ok(Preemption { node, victims, n_violations })
 }
 
-/// Adds the scores of the extenders that know the pod to [`Attempt::totals`].
+/// Adds the scores of the extenders that know the pod to [`Findings::totals`](super::Findings::totals).
 pub(super) fn add_extender_scores(extenders: Option<&dyn Extenders>, call: &Call<'_>, attempt: &mut Attempt) {
     let Some(extenders) = extenders else { return };
     let list = extenders.list();
@@ -141,7 +141,7 @@ pub(super) fn add_extender_scores(extenders: Option<&dyn Extenders>, call: &Call
         return;
     }
     let mut sums: BTreeMap<NodeIdx, i64> = BTreeMap::new();
-    for (extender, scores) in extenders.prioritize(&asked, call, &attempt.feasible_order) {
+    for (extender, scores) in extenders.prioritize(&asked, call, &attempt.findings.feasible_order) {
         for (name, score) in scores {
             let node = call.table.symbols.lookup(&name).and_then(|name| call.table.find(name));
             let Some(node) = node else { continue };
@@ -149,7 +149,7 @@ pub(super) fn add_extender_scores(extenders: Option<&dyn Extenders>, call: &Call
             *sum = sum.saturating_add(score.saturating_mul(weight(extenders, extender)));
         }
     }
-    for (node, total) in attempt.feasible.iter().zip(&mut attempt.totals) {
+    for (node, total) in attempt.findings.feasible.iter().zip(&mut attempt.findings.totals) {
         let sum = sums.get(&node).copied().unwrap_or(0);
         *total = total.saturating_add(sum.saturating_mul(MAX_SCORE / MAX_EXTENDER_SCORE));
     }

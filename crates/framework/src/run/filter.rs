@@ -1,15 +1,15 @@
 //! Filter: plugin by plugin over chunks of candidates, until enough nodes are found.
 //!
 //! A node to which pods of at least the same priority are nominated must pass twice: with them, by dry run, and
-//! without. Why a node was rejected is asked only afterwards, by [`explain`].
+//! without. Why a node was rejected is asked only afterwards, by [`diagnose`].
 
 use berth_model::{ClusterTable, NodeIdx, NodeSet};
 
-use super::{Attempt, Diagnosis, NominatedPods, Rejection};
+use super::{Attempt, Diagnosis, Findings, NominatedPods, Rejection};
 use crate::{
     meter::code_of,
     plugin::Point,
-    points::{Call, DryRunCase, Explanation, Filter},
+    points::{Call, DryRunCase, Filter, RejectedNodes},
     profile::{PluginIdx, PluginsAt, Profile},
     status::Status,
 };
@@ -20,7 +20,7 @@ const MIN_CHUNK: usize = 64;
 /// Fills [`Attempt::candidates`]: all nodes of `order`, or those that PreFilter left.
 pub fn list_candidates(call: &Call<'_>, order: &[NodeIdx], attempt: &mut Attempt) {
     attempt.candidates.clear();
-    match &attempt.restriction {
+    match &attempt.findings.restriction {
         None => attempt.candidates.extend_from_slice(order),
         Some(restriction) => {
             let find = |name: &String| call.table.symbols.lookup(name).and_then(|name| call.table.find(name));
@@ -41,7 +41,7 @@ pub fn filter(
     nominated: &NominatedPods<'_>,
     attempt: &mut Attempt,
 ) -> Result<(), Status> {
-    attempt.clear_verdicts();
+    attempt.findings.begin_search(start, limit);
     let candidates = std::mem::take(&mut attempt.candidates);
     let result = visit(profile, call, &candidates, (start, limit), nominated, attempt);
     attempt.candidates = candidates;
@@ -59,7 +59,7 @@ pub fn filter_one(
     nominated: &NominatedPods<'_>,
     attempt: &mut Attempt,
 ) -> Result<(), Status> {
-    attempt.clear_verdicts();
+    attempt.findings.clear_verdicts();
     visit(profile, call, &[node], (0, 1), nominated, attempt)
 }
 
@@ -86,13 +86,13 @@ fn visit_chunks(
     attempt: &mut Attempt,
 ) -> Result<(), Status> {
     for stretch in stretches(candidates, start, limit) {
-        if attempt.feasible_order.len() >= limit {
+        if attempt.findings.feasible_order.len() >= limit {
             break;
         }
         let mut batch = std::mem::take(&mut attempt.batch);
         stretch.collect_into(call.table, &mut batch);
         let result = filter_batch(profile, call, nominated, &mut batch, attempt);
-        attempt.take(stretch, &batch, limit);
+        attempt.findings.take(stretch, &batch, limit);
         attempt.batch = batch;
         result?;
     }
@@ -146,7 +146,7 @@ pub(super) fn stretches(nodes: &[NodeIdx], start: usize, limit: usize) -> impl I
     })
 }
 
-impl Attempt {
+impl Findings {
     /// Enters those nodes of a stretch that passed, none of which is elsewhere, until there are `limit`.
     pub(super) fn take(&mut self, stretch: Stretch<'_>, passed: &NodeSet, limit: usize) {
         let have_all_room = self.feasible_order.len() + stretch.len() <= limit;
@@ -156,7 +156,7 @@ impl Attempt {
         self.feasible.union(passed);
         self.feasible_order.extend_from_slice(stretch.first);
         self.feasible_order.extend_from_slice(stretch.second);
-        self.n_visited += stretch.len();
+        self.sample.n_visited += stretch.len();
     }
 
     /// Enters those nodes of a stretch that are in `passing`, until there are `limit`.
@@ -167,7 +167,7 @@ impl Attempt {
                 let n_wanted = limit - self.feasible_order.len();
                 let (visited, rest) = nodes.split_at(n_wanted.min(nodes.len()));
                 visited.chunks(64).for_each(|block| self.take_block(block, passing));
-                self.n_visited += visited.len();
+                self.sample.n_visited += visited.len();
                 nodes = rest;
             }
         }
@@ -196,12 +196,12 @@ fn filter_batch(
     if !nominated.cases().is_empty() {
         filter_with_nominated(profile, call, nominated, batch, attempt)?;
     }
-    attempt.removed.resize_with(profile.instances().len(), NodeSet::default);
+    attempt.findings.removed.resize_with(profile.instances().len(), NodeSet::default);
     attempt.before.copy_from(batch);
     let mut n_before = batch.len();
     let mut filters = profile.each::<dyn Filter>();
     while n_before > 0
-        && let Some((plugin, point)) = next(&mut filters, profile, attempt)
+        && let Some((plugin, point)) = next(&mut filters, profile, &attempt.findings)
     {
         let answer = point.filter(call, batch);
         profile.meter().answered(plugin, Point::Filter, code_of(&answer));
@@ -214,11 +214,11 @@ fn filter_batch(
         }
         batch.intersect(&attempt.before);
         attempt.before.subtract(batch);
-        if let Some(removed) = attempt.removed.get_mut(plugin.index())
+        if let Some(removed) = attempt.findings.removed.get_mut(plugin.index())
             && !attempt.before.is_empty()
         {
             removed.union(&attempt.before);
-            attempt.has_removed = true;
+            attempt.findings.has_removed = true;
         }
         attempt.before.copy_from(batch);
         n_before = batch.len();
@@ -230,10 +230,10 @@ fn filter_batch(
 fn next<'p>(
     filters: &mut PluginsAt<dyn Filter>,
     profile: &'p mut Profile,
-    attempt: &Attempt,
+    findings: &Findings,
 ) -> Option<(PluginIdx, &'p mut dyn Filter)> {
     filters
-        .next_but(profile, |plugin| attempt.skipped_filters.contains(plugin))
+        .next_but(profile, |plugin| findings.skipped_filters.contains(plugin))
         .map(|(plugin, point)| (plugin, point as _))
 }
 
@@ -248,7 +248,7 @@ fn filter_with_nominated(
         nominated.cases().iter().filter(|case| batch.contains(case.node)).cloned().collect();
     let mut filters = profile.each::<dyn Filter>();
     while !cases.is_empty()
-        && let Some((plugin, point)) = next(&mut filters, profile, attempt)
+        && let Some((plugin, point)) = next(&mut filters, profile, &attempt.findings)
     {
         let answer = point.dry_run(call, nominated.competing(), &cases);
         profile.meter().answered(plugin, Point::Filter, code_of(&answer));
@@ -265,7 +265,7 @@ fn filter_with_nominated(
             } else if status.code.is_rejected() {
                 batch.remove(case.node);
                 let nodes = NodeSet::from_iter([case.node]);
-                attempt.rejected_with_nominated.push(Rejection { plugin, status, nodes });
+                attempt.findings.rejected_with_nominated.push(Rejection { plugin, status, nodes });
             } else {
                 return Err(broken(profile, plugin, &status));
             }
@@ -283,35 +283,37 @@ pub(super) fn broken(profile: &Profile, plugin: PluginIdx, status: &Status) -> S
 ///
 /// # Errors
 /// A plugin broke; the attempt fails with this status.
-pub fn explain(
+pub fn diagnose(
     profile: &mut Profile,
     call: &Call<'_>,
-    attempt: &Attempt,
+    findings: &Findings,
     diagnosis: &mut Diagnosis,
 ) -> Result<(), Status> {
-    diagnosis.rejections.extend_from_slice(&attempt.rejected_with_nominated);
-    diagnosis.rejections.extend_from_slice(&attempt.rejected_by_extenders);
-    diagnosis.rejected_by_extender |= attempt.has_extender_removed;
+    diagnosis.rejections.extend_from_slice(&findings.rejected_with_nominated);
+    diagnosis.rejections.extend_from_slice(&findings.rejected_by_extenders);
+    diagnosis.rejected_by_extender |= findings.has_extender_removed;
     let mut filters = profile.each::<dyn Filter>();
-    while let Some((plugin, point)) = next(&mut filters, profile, attempt) {
-        let Some(removed) = attempt.removed.get(plugin.index()).filter(|removed| !removed.is_empty()) else { continue };
-        let answer = point.explain(call, removed);
-        let explanations = answer.map_err(|status| broken(profile, plugin, &status))?;
-        let mut unexplained = removed.clone();
-        for Explanation { status, mut nodes } in explanations {
+    while let Some((plugin, point)) = next(&mut filters, profile, findings) {
+        let Some(removed) = findings.removed.get(plugin.index()).filter(|removed| !removed.is_empty()) else {
+            continue;
+        };
+        let answer = point.node_to_status(call, removed);
+        let groups = answer.map_err(|status| broken(profile, plugin, &status))?;
+        let mut without_status = removed.clone();
+        for RejectedNodes { status, mut nodes } in groups {
             if !status.code.is_rejected() {
                 return Err(broken(profile, plugin, &status));
             }
-            nodes.intersect(&unexplained);
-            unexplained.subtract(&nodes);
+            nodes.intersect(&without_status);
+            without_status.subtract(&nodes);
             diagnosis.rejections.push(Rejection { plugin, status, nodes });
         }
-        if !unexplained.is_empty() {
+        if !without_status.is_empty() {
             let status = Status::unschedulable(format!("node(s) didn't pass plugin {}", profile.name(plugin)));
-            diagnosis.rejections.push(Rejection { plugin, status, nodes: unexplained });
+            diagnosis.rejections.push(Rejection { plugin, status, nodes: without_status });
         }
     }
-    if let Some(restriction) = &attempt.restriction {
+    if let Some(restriction) = &findings.restriction {
         let names = super::pre_filter::sorted_names(profile, &restriction.plugins);
         diagnosis.absent = Some(Status::unresolvable(format!("node(s) didn't satisfy plugin(s) {names}")));
         restriction.plugins.iter().for_each(|&plugin| diagnosis.rejectors.insert(plugin));
@@ -329,23 +331,23 @@ pub fn explain(
 ///
 /// # Errors
 /// A plugin broke.
-pub fn explain_every_plugin(
+pub fn diagnose_every_plugin(
     profile: &mut Profile,
     call: &Call<'_>,
     nodes: &NodeSet,
-    attempt: &Attempt,
+    findings: &Findings,
 ) -> Result<Vec<Rejection>, Status> {
     let mut rejections = Vec::new();
     let mut filters = profile.each::<dyn Filter>();
-    while let Some((plugin, point)) = next(&mut filters, profile, attempt) {
+    while let Some((plugin, point)) = next(&mut filters, profile, findings) {
         let mut passed = nodes.clone();
         let answer = point.filter(call, &mut passed).and_then(|()| {
             let mut removed = nodes.clone();
             removed.subtract(&passed);
-            if removed.is_empty() { Ok(Vec::new()) } else { point.explain(call, &removed) }
+            if removed.is_empty() { Ok(Vec::new()) } else { point.node_to_status(call, &removed) }
         });
-        let explanations = answer.map_err(|status| broken(profile, plugin, &status))?;
-        rejections.extend(explanations.into_iter().map(|Explanation { status, nodes }| Rejection {
+        let groups = answer.map_err(|status| broken(profile, plugin, &status))?;
+        rejections.extend(groups.into_iter().map(|RejectedNodes { status, nodes }| Rejection {
             plugin,
             status,
             nodes,

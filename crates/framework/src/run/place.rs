@@ -3,8 +3,8 @@
 use berth_model::{NodeIdx, sampling::num_feasible_nodes_to_find};
 
 use super::{
-    Attempt, Board, Boards, Diagnosis, NominatedPods, PreFilterOutcome, explain, extend, filter, filter_one,
-    list_candidates, pre_filter, score,
+    Attempt, Board, Boards, Decision, Diagnosis, HintOutcome, NoNode, NominatedPods, PreFilterOutcome, diagnose,
+    extend, filter, filter_one, list_candidates, pre_filter, score,
 };
 use crate::{extender::Extenders, plugin::Point, points::Call, profile::Profile, status::Status};
 
@@ -34,59 +34,36 @@ pub struct Hint {
     pub next: NodeIdx,
 }
 
-/// What became of a hint.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum HintOutcome {
-    /// There was no hint, or the pod is nominated to a node.
-    #[default]
-    None,
-    /// The last node has room.
-    NotFull,
-    /// The next node does not pass.
-    Refused,
-    /// The next node was taken, without a look at others.
-    Used,
-}
-
-/// Why there is no node.
-#[derive(Clone, Debug)]
-pub enum NoNode {
-    /// The cluster has none.
-    EmptyCluster,
-    /// No node passes.
-    Rejected(Box<Diagnosis>),
-    /// A plugin broke; the attempt fails with this status.
-    Broken(Status),
-}
-
-impl From<Status> for NoNode {
-    fn from(status: Status) -> Self {
-        NoNode::Broken(status)
-    }
-}
-
-/// Finds the node for a pod; the intermediate results stay in `attempt`, whose `n_visited` says by how much the next
-/// start moves on. With `boards` plugins are not asked again what they said for pods like this one.
-///
-/// # Errors
-/// Why there is none.
+/// Finds the node for a pod. By how much the next start moves on is the decision's
+/// [`Sample::n_visited`](super::Sample::n_visited). With `boards` plugins are not asked again what they said for pods like
+/// this one.
 pub fn place(
     profile: &mut Profile,
     call: &Call<'_>,
     search: &NodeSearch<'_>,
     boards: Option<&mut Boards>,
     attempt: &mut Attempt,
-) -> Result<NodeIdx, NoNode> {
+) -> Decision {
     attempt.clear();
+    let outcome = find_node(profile, call, search, boards, attempt);
+    Decision { outcome, findings: std::mem::take(&mut attempt.findings) }
+}
+
+fn find_node(
+    profile: &mut Profile,
+    call: &Call<'_>,
+    search: &NodeSearch<'_>,
+    boards: Option<&mut Boards>,
+    attempt: &mut Attempt,
+) -> Result<NodeIdx, NoNode> {
     if search.order.is_empty() {
         return Err(NoNode::EmptyCluster);
     }
     let n_all_nodes = search.order.len();
     if let PreFilterOutcome::Rejected { status, plugins } = pre_filter(profile, call, attempt)? {
-        let pre_filter_message = status.message();
-        let mut diagnosis = Diagnosis { n_all_nodes, pre_filter_message, ..Diagnosis::default() };
+        let mut diagnosis = Diagnosis { n_all_nodes, absent: Some(status.clone()), ..Diagnosis::default() };
         plugins.into_iter().for_each(|plugin| diagnosis.blame(plugin, status.code));
-        diagnosis.absent = Some(status);
+        diagnosis.pre_filter = Some(status);
         return Err(NoNode::Rejected(Box::new(diagnosis)));
     }
     if let Some(node) = hinted_node(profile, call, search, attempt) {
@@ -108,7 +85,7 @@ fn board_for<'a>(
     search: &NodeSearch<'_>,
     attempt: &Attempt,
 ) -> Option<&'a mut Board> {
-    let is_restricted = attempt.restriction.is_some() || !call.pod.nominated_node_name.is_none();
+    let is_restricted = attempt.findings.restriction.is_some() || !call.pod.nominated_node_name.is_none();
     let has_others = search.extenders.is_some() || !search.nominated.cases().is_empty();
     boards.filter(|_| !is_restricted && !has_others)?.of(call.pod)
 }
@@ -123,12 +100,12 @@ fn place_on_board(
 ) -> Result<Option<NodeIdx>, Status> {
     let limit = n_nodes_to_find(profile, search, search.order.len());
     board.filter(profile, call, search.order, (search.start, limit), attempt)?;
-    attempt.filtered_at = profile.meter().now();
-    if attempt.feasible_order.len() > 1 {
+    attempt.findings.filtered_at = profile.meter().now();
+    if attempt.findings.feasible_order.len() > 1 {
         board.score(profile, call, attempt)?;
         return best_node(attempt).map(Some);
     }
-    Ok(attempt.feasible_order.first().copied())
+    Ok(attempt.findings.feasible_order.first().copied())
 }
 
 /// Asks every plugin.
@@ -146,10 +123,10 @@ fn place_anew(
     let limit = n_nodes_to_find(profile, search, attempt.candidates.len());
     filter(profile, call, (search.start, limit), search.nominated, attempt)?;
     extend::filter_by_extenders(search.extenders, call, attempt)?;
-    attempt.filtered_at = profile.meter().now();
-    match attempt.feasible_order.as_slice() {
+    attempt.findings.filtered_at = profile.meter().now();
+    match attempt.findings.feasible_order.as_slice() {
         [] => {
-            explain(profile, call, attempt, &mut diagnosis)?;
+            diagnose(profile, call, &attempt.findings, &mut diagnosis)?;
             Err(NoNode::Rejected(Box::new(diagnosis)))
         }
         [only] => Ok(*only),
@@ -188,17 +165,17 @@ fn hinted_node(
     let hint = search.hint.filter(|_| call.pod.nominated_node_name.is_none())?;
     let mut passes = |node, attempt: &mut Attempt| {
         let answer = filter_one(profile, call, node, search.nominated, attempt);
-        answer.is_ok() && attempt.feasible.contains(node)
+        answer.is_ok() && attempt.findings.feasible.contains(node)
     };
-    attempt.hint = if passes(hint.last, attempt) {
+    attempt.findings.hint = if passes(hint.last, attempt) {
         HintOutcome::NotFull
     } else if passes(hint.next, attempt) {
         HintOutcome::Used
     } else {
         HintOutcome::Refused
     };
-    attempt.n_visited = 0;
-    (attempt.hint == HintOutcome::Used).then_some(hint.next)
+    attempt.findings.sample.n_visited = 0;
+    (attempt.findings.hint == HintOutcome::Used).then_some(hint.next)
 }
 
 /// The node that the pod is nominated to, if it passes. PreFilter may have left that node out, and then nothing would ask
@@ -218,11 +195,11 @@ fn nominated_node(
     let node = call.table.find(name)?;
     let passed = filter_one(profile, call, node, search.nominated, attempt)
         .and_then(|()| extend::filter_by_extenders(search.extenders, call, attempt));
-    let is_feasible = passed.is_ok() && attempt.feasible.contains(node);
+    let is_feasible = passed.is_ok() && attempt.findings.feasible.contains(node);
     if passed.is_ok() && !is_feasible && !attempt.candidates.contains(&node) {
-        // If it cannot be explained, the node counts as one that PreFilter left out.
-        let _ = explain(profile, call, attempt, diagnosis);
+        // If it cannot be with_status, the node counts as one that PreFilter left out.
+        let _ = diagnose(profile, call, &attempt.findings, diagnosis);
     }
-    attempt.n_visited = 0;
+    attempt.findings.sample.n_visited = 0;
     is_feasible.then_some(node)
 }

@@ -2,33 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use super::{Attempt, Refusal};
+use super::{Attempt, PreFilterAnswer, Refusal, Restriction};
 use crate::{
     plugin::Point,
     points::{Call, PreFilter},
     profile::{PluginIdx, Profile},
     status::{Code, Status},
 };
-
-/// The answer of one PreFilter plugin.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PreFilterAnswer {
-    /// Which plugin.
-    pub plugin: PluginIdx,
-    /// What it said.
-    pub status: Status,
-    /// The names of the nodes that it restricts the candidates to; `None` for all.
-    pub nodes: Option<Vec<String>>,
-}
-
-/// The only nodes that remain candidates.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Restriction {
-    /// Node names, which need not exist.
-    pub names: BTreeSet<String>,
-    /// The plugins that restricted the nodes, in order.
-    pub plugins: Vec<PluginIdx>,
-}
 
 /// How PreFilter ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,9 +57,9 @@ fn ask(profile: &mut Profile, call: &Call<'_>, attempt: &mut Attempt) -> Result<
         if status.code != Code::Skip {
             profile.meter().asked(plugin, Point::PreFilter, 1);
         }
-        attempt.pre_filters.push(PreFilterAnswer { plugin, status: status.clone(), nodes: nodes.clone() });
+        attempt.findings.pre_filters.push(PreFilterAnswer { plugin, status: status.clone(), nodes: nodes.clone() });
         match status.code {
-            Code::Skip => attempt.skipped_filters.insert(plugin),
+            Code::Skip => attempt.findings.skipped_filters.insert(plugin),
             Code::UnschedulableAndUnresolvable => {
                 return Ok(PreFilterOutcome::Rejected { status, plugins: vec![plugin] });
             }
@@ -109,7 +89,7 @@ fn restrict(
     nodes: Option<Vec<String>>,
 ) -> Option<PreFilterOutcome> {
     let names: BTreeSet<String> = nodes?.into_iter().collect();
-    let restriction = match attempt.restriction.take() {
+    let restriction = match attempt.findings.restriction.take() {
         None => Restriction { names, plugins: vec![plugin] },
         Some(Restriction { names: mut kept, mut plugins }) => {
             kept.retain(|name| names.contains(name));
@@ -127,7 +107,7 @@ fn restrict(
         };
         PreFilterOutcome::Rejected { status: Status::unresolvable(message), plugins }
     });
-    attempt.restriction = Some(restriction);
+    attempt.findings.restriction = Some(restriction);
     rejected
 }
 

@@ -2,7 +2,7 @@
 
 use berth_model::NodeSet;
 
-use super::{Attempt, Refusal};
+use super::{Attempt, PluginScores, Refusal};
 use crate::{
     meter::code_of,
     plugin::Point,
@@ -14,56 +14,25 @@ use crate::{
 /// The highest score a plugin may give after normalising.
 pub(super) const MAX_SCORE: i64 = 100;
 
-/// One plugin's scores for the feasible nodes in ascending order.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PluginScores {
-    /// Which plugin.
-    pub plugin: PluginIdx,
-    pub(super) weight: i64,
-    n_nodes: usize,
-    /// Whether all nodes have one score: then the columns have one entry.
-    is_common: bool,
-    raw: Vec<i64>,
-    /// Empty if the plugin does not normalise.
-    normalized: Vec<i64>,
-}
-
-impl PluginScores {
-    /// As Score gave them.
-    pub fn raw(&self) -> impl Iterator<Item = i64> {
-        self.by_node(&self.raw)
-    }
-
-    /// What NormalizeScore made of them; equal to [`Self::raw`] for a plugin without it.
-    pub fn normalized(&self) -> impl Iterator<Item = i64> {
-        self.by_node(if self.normalized.is_empty() { &self.raw } else { &self.normalized })
-    }
-
-    fn by_node(&self, scores: &[i64]) -> impl Iterator<Item = i64> {
-        let n_times = if self.is_common { self.n_nodes } else { 1 };
-        scores.iter().flat_map(move |score| std::iter::repeat_n(*score, n_times))
-    }
-}
-
-/// Scores [`Attempt::feasible`] into [`Attempt::totals`]. A profile without Score plugins gives every node 1.
+/// Scores [`Findings::feasible`] into [`Findings::totals`]. A profile without Score plugins gives every node 1.
 ///
 /// # Errors
 /// A plugin broke or gave impossible scores; the attempt fails with this status.
 pub fn score(profile: &mut Profile, call: &Call<'_>, attempt: &mut Attempt) -> Result<(), Status> {
-    let nodes = std::mem::take(&mut attempt.feasible);
+    let nodes = std::mem::take(&mut attempt.findings.feasible);
     let result = score_nodes(profile, call, &nodes, attempt);
-    attempt.feasible = nodes;
+    attempt.findings.feasible = nodes;
     result
 }
 
 fn score_nodes(profile: &mut Profile, call: &Call<'_>, nodes: &NodeSet, attempt: &mut Attempt) -> Result<(), Status> {
     let n_nodes = nodes.len();
-    attempt.clear_scores();
+    attempt.findings.clear_scores();
     if profile.plugins.at(Point::Score).is_empty() {
-        attempt.totals.resize(n_nodes, 1);
+        attempt.findings.totals.resize(n_nodes, 1);
         return Ok(());
     }
-    attempt.totals.resize(n_nodes, 0);
+    attempt.findings.totals.resize(n_nodes, 0);
     let start = profile.meter().start(call.cycle);
     let prepared = pre_score(profile, call, nodes, attempt);
     profile.meter().end(start, Point::PreScore.as_str(), code_of(&prepared));
@@ -82,7 +51,9 @@ fn score_and_weigh(
 ) -> Result<(), Status> {
     let n_nodes = nodes.len();
     let mut plugins = profile.each::<dyn Score>();
-    while let Some((plugin, point)) = plugins.next_but(profile, |plugin| attempt.skipped_scores.contains(plugin)) {
+    while let Some((plugin, point)) =
+        plugins.next_but(profile, |plugin| attempt.findings.skipped_scores.contains(plugin))
+    {
         let scores = next_scores(attempt, plugin, n_nodes);
         let answer = scores.ask(point, call, nodes);
         scores.weight = profile.plugins.weight(plugin);
@@ -102,17 +73,17 @@ pub(super) fn add_up(
     one.clear();
     nodes.iter().take(1).for_each(|node| one.insert(node));
     let mut common = 0;
-    for scores in attempt.scores.iter_mut().take(attempt.n_scored) {
+    for scores in attempt.findings.scores.iter_mut().take(attempt.findings.n_scored) {
         let PluginScores { plugin, weight, is_common, .. } = *scores;
         let normalized = scores.normalize(profile, call, if is_common { one } else { nodes })?;
         if is_common {
             check_range(profile, plugin, normalized)?;
             common += normalized.first().copied().unwrap_or(0) * weight;
         } else {
-            add_weighted(profile, plugin, normalized, weight, &mut attempt.totals)?;
+            add_weighted(profile, plugin, normalized, weight, &mut attempt.findings.totals)?;
         }
     }
-    add_to_all(common, &mut attempt.totals);
+    add_to_all(common, &mut attempt.findings.totals);
     Ok(())
 }
 
@@ -193,7 +164,7 @@ pub(super) fn pre_score(
         }
         match answer {
             Ok(()) => {}
-            Err(status) if status.code == Code::Skip => attempt.skipped_scores.insert(plugin),
+            Err(status) if status.code == Code::Skip => attempt.findings.skipped_scores.insert(plugin),
             Err(status) => {
                 let refusal = Refusal::new(profile, plugin, Status::error(status.message()), "PreScore");
                 return Err(refusal.status);
@@ -205,10 +176,11 @@ pub(super) fn pre_score(
 
 /// The slot for the next plugin's scores, emptied.
 pub(super) fn next_scores(attempt: &mut Attempt, plugin: PluginIdx, n_nodes: usize) -> &mut PluginScores {
-    let position = attempt.n_scored;
-    attempt.n_scored += 1;
-    if position >= attempt.scores.len() {
-        attempt.scores.push(PluginScores {
+    let findings = &mut attempt.findings;
+    let position = findings.n_scored;
+    findings.n_scored += 1;
+    if position >= findings.scores.len() {
+        findings.scores.push(PluginScores {
             plugin,
             weight: 1,
             n_nodes,
@@ -217,7 +189,7 @@ pub(super) fn next_scores(attempt: &mut Attempt, plugin: PluginIdx, n_nodes: usi
             normalized: Vec::new(),
         });
     }
-    let scores = &mut attempt.scores[position];
+    let scores = &mut findings.scores[position];
     (scores.plugin, scores.n_nodes, scores.is_common) = (plugin, n_nodes, false);
     scores.raw.clear();
     scores.normalized.clear();

@@ -6,6 +6,8 @@
 
 use berth_model::{NodeIdx, NodeSet, node_set::rows_of_block};
 
+use super::Findings;
+
 /// Enters the nodes with the highest total in `best`. `totals` belongs to the members of `feasible` in ascending order.
 fn find_best(feasible: &NodeSet, totals: &[i64], best: &mut NodeSet) {
     let highest = highest(totals);
@@ -128,9 +130,10 @@ fn first_in_pre_order(places: &Places) -> Option<usize> {
 pub struct Ranking<Node = NodeIdx>(Vec<(i64, Node)>);
 
 impl Ranking {
-    /// The arguments are those of an [`Attempt`](super::Attempt).
+    /// Ranks the nodes that passed.
     #[must_use]
-    pub fn new(feasible_order: &[NodeIdx], feasible: &NodeSet, totals: &[i64]) -> Self {
+    pub fn new(findings: &Findings) -> Self {
+        let Findings { feasible_order, feasible, totals, .. } = findings;
         let mut by_row = vec![0; feasible.iter().last().map_or(0, |node| node.index() + 1)];
         for (node, total) in feasible.iter().zip(totals) {
             if let Some(slot) = by_row.get_mut(node.index()) {
@@ -254,7 +257,13 @@ mod tests {
             find_best(&feasible, &scores, &mut best);
             let walked = PreOrder::over(order.len()).map(|place| order[place]).find(|node| best.contains(*node));
             prop_assert_eq!(first_in_pre_order(&places_of(&order, &best)).map(|place| order[place]), walked);
-            let mut ranking = Ranking::new(&order, &feasible, &scores);
+            let findings = Findings {
+                feasible_order: order.clone(),
+                feasible: feasible.clone(),
+                totals: scores.clone(),
+                ..Findings::default()
+            };
+            let mut ranking = Ranking::new(&findings);
             let ranked: Vec<NodeIdx> = std::iter::from_fn(|| ranking.pop()).collect();
             prop_assert_eq!(ranked.first().copied(), selected(&order, &feasible, &scores));
             let totals: Vec<i64> = ranked.iter().map(|node| scores[node.0 as usize]).collect();

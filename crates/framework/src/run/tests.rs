@@ -1,5 +1,6 @@
 //! The rules of each point, with scripted plugins.
 
+mod decision;
 mod dry_run;
 mod extend;
 mod unlisted;
@@ -10,8 +11,8 @@ use berth_model::{ClusterTable, Node, NodeIdx, NodeSet, Pod, Sym, Time, pod::Res
 
 use super::*;
 use crate::{
-    Call, CycleId, DryRun, DryRunCase, Explanation, Failure, Filter, Manifest, Normalize, Plugin, PluginVersion, Point,
-    PointRef, Points, PostFilter, PostFilterOutcome, PreFilter, PreScore, Score,
+    Call, CycleId, DryRun, DryRunCase, Failure, Filter, Manifest, Normalize, Plugin, PluginVersion, Point, PointRef,
+    Points, PostFilter, PostFilterOutcome, PreFilter, PreScore, RejectedNodes, Score,
 };
 
 type PreFilterSays = Result<Option<Vec<String>>, Status>;
@@ -113,9 +114,9 @@ impl Filter for Scripted {
         nodes.iter().for_each(|&node| candidates.remove(NodeIdx(node)));
         Ok(())
     }
-    fn explain(&mut self, _call: &Call<'_>, rejected: &NodeSet) -> Result<Vec<Explanation>, Status> {
+    fn node_to_status(&mut self, _call: &Call<'_>, rejected: &NodeSet) -> Result<Vec<RejectedNodes>, Status> {
         let status = self.filter.as_ref().map(|(_, status)| status.clone()).unwrap_or_else(Status::success);
-        Ok(vec![Explanation { status, nodes: rejected.clone() }])
+        Ok(vec![RejectedNodes { status, nodes: rejected.clone() }])
     }
     fn dry_run(&mut self, _call: &Call<'_>, _pods: &[&Pod], cases: &[DryRunCase]) -> Result<Vec<Status>, Status> {
         let status = |case: &DryRunCase| match self.with_nominated.contains(&case.node.0) {
@@ -181,12 +182,7 @@ fn table(n_nodes: u32) -> ClusterTable {
     table
 }
 
-struct Placed {
-    result: Result<NodeIdx, NoNode>,
-    attempt: Attempt,
-}
-
-fn place_in(n_nodes: u32, profile: &mut Profile, pod: &Pod, nominated: &NominatedPods<'_>) -> Placed {
+fn place_in(n_nodes: u32, profile: &mut Profile, pod: &Pod, nominated: &NominatedPods<'_>) -> Decision {
     let table = table(n_nodes);
     let order: Vec<NodeIdx> = table.nodes().iter().collect();
     let pod = Pod {
@@ -201,11 +197,10 @@ fn place_in(n_nodes: u32, profile: &mut Profile, pod: &Pod, nominated: &Nominate
     let search =
         NodeSearch { order: &order, start: 0, percentage_of_nodes_to_score: 0, nominated, hint: None, extenders: None };
     let mut attempt = Attempt::default();
-    let result = place(profile, &call, &search, None, &mut attempt);
-    Placed { result, attempt }
+    place(profile, &call, &search, None, &mut attempt)
 }
 
-fn place_on(n_nodes: u32, plugins: Vec<Scripted>) -> (Placed, Profile) {
+fn place_on(n_nodes: u32, plugins: Vec<Scripted>) -> (Decision, Profile) {
     let mut profile = profile(plugins);
     (place_in(n_nodes, &mut profile, &Pod::default(), &NominatedPods::default()), profile)
 }
@@ -213,7 +208,7 @@ fn place_on(n_nodes: u32, plugins: Vec<Scripted>) -> (Placed, Profile) {
 /// The message of a pod that fits nowhere, and who is to blame.
 fn rejection(n_nodes: u32, plugins: Vec<Scripted>) -> (String, Vec<Arc<str>>) {
     let (placed, profile) = place_on(n_nodes, plugins);
-    match placed.result {
+    match placed.outcome {
         Err(NoNode::Rejected(diagnosis)) => {
             let blamed = diagnosis.rejectors.iter().map(|plugin| Arc::clone(profile.name(plugin))).collect();
             (diagnosis.message(), blamed)
@@ -223,7 +218,7 @@ fn rejection(n_nodes: u32, plugins: Vec<Scripted>) -> (String, Vec<Arc<str>>) {
 }
 
 fn broken(n_nodes: u32, plugins: Vec<Scripted>) -> String {
-    match place_on(n_nodes, plugins).0.result {
+    match place_on(n_nodes, plugins).0.outcome {
         Err(NoNode::Broken(status)) => status.message(),
         other => panic!("not broken: {other:?}"),
     }
@@ -240,8 +235,8 @@ fn node_names_are_intersected() {
         Scripted::called("B").pre_filter(names(&["n1", "n2", "gone"])),
     ];
     let (placed, _) = place_on(4, plugins);
-    assert_eq!(placed.attempt.candidates, [NodeIdx(1)]);
-    assert!(matches!(placed.result, Ok(NodeIdx(1))));
+    assert_eq!(placed.findings.sample.n_visited, 1, "no other node is a candidate");
+    assert!(matches!(placed.outcome, Ok(NodeIdx(1))));
 }
 
 #[test]
@@ -273,8 +268,8 @@ fn unresolvable_stops_pre_filter_and_unschedulable_does_not() {
     assert_eq!(rejection(1, vec![stop(), weak()]).0, "0/1 nodes are available: never.");
     let fine = Scripted::called("Fine").pre_filter(Ok(None));
     let (placed, _) = place_on(1, vec![weak(), fine]);
-    assert_eq!(placed.attempt.pre_filters.len(), 2, "the others are asked all the same");
-    assert!(matches!(placed.result, Err(NoNode::Rejected(_))));
+    assert_eq!(placed.findings.pre_filters.len(), 2, "the others are asked all the same");
+    assert!(matches!(placed.outcome, Err(NoNode::Rejected(_))));
     let pending = Scripted::called("P").pre_filter(Err(Status::new(Code::Pending, ["soon"])));
     assert_eq!(broken(1, vec![pending]), "running PreFilter plugin \"P\": soon");
 }
@@ -282,7 +277,7 @@ fn unresolvable_stops_pre_filter_and_unschedulable_does_not() {
 #[test]
 fn a_skipped_filter_is_not_asked() {
     let plugin = Scripted::called("A").pre_filter(Err(Status::skip())).rejecting(&[0], Status::unschedulable("no"));
-    assert!(place_on(1, vec![plugin]).0.result.is_ok());
+    assert!(place_on(1, vec![plugin]).0.outcome.is_ok());
 }
 
 #[test]
@@ -306,7 +301,7 @@ fn promised_nodes_must_pass_with_the_promise_kept() {
     let (table, other) = (table(2), Arc::new(Pod { uid: "other".into(), ..Pod::default() }));
     let nominated = NominatedPods::new(&table, &Pod::default(), [(table.name(NodeIdx(0)), &other)]);
     let placed = place_in(2, &mut profile, &Pod::default(), &nominated);
-    let Err(NoNode::Rejected(diagnosis)) = placed.result else { panic!("it fits nowhere") };
+    let Err(NoNode::Rejected(diagnosis)) = placed.outcome else { panic!("it fits nowhere") };
     assert_eq!(diagnosis.message(), "0/2 nodes are available: 1 full, 1 promised to others.");
 }
 
@@ -315,11 +310,11 @@ fn the_pods_own_nomination_comes_first() {
     let scoring = || Scripted::called("A").scoring(&[100, 0, 100]);
     let pod = Pod { nominated_node_name: Sym(1), ..Pod::default() };
     let placed = place_in(3, &mut profile(vec![scoring()]), &pod, &NominatedPods::default());
-    assert!(matches!(placed.result, Ok(NodeIdx(1))));
-    assert_eq!(placed.attempt.n_visited, 0, "the rotation does not move on");
+    assert!(matches!(placed.outcome, Ok(NodeIdx(1))));
+    assert_eq!(placed.findings.sample.n_visited, 0, "the rotation does not move on");
     let full = Scripted::called("F").rejecting(&[1], Status::unschedulable("full"));
     let placed = place_in(3, &mut profile(vec![scoring(), full]), &pod, &NominatedPods::default());
-    assert!(matches!(placed.result, Ok(NodeIdx(0))));
+    assert!(matches!(placed.outcome, Ok(NodeIdx(0))));
 }
 
 #[test]
@@ -332,11 +327,11 @@ fn scores_are_normalised_weighted_and_summed() {
     let mut profile = profile(plugins);
     profile.plugins.set_weight(PluginIdx(2), 3);
     let placed = place_in(3, &mut profile, &Pod::default(), &NominatedPods::default());
-    assert_eq!(placed.attempt.totals, [1 + 21, 30, 50 + 27]);
-    let raw: Vec<_> = placed.attempt.plugin_scores().iter().map(|scores| scores.raw().collect::<Vec<_>>()).collect();
+    assert_eq!(placed.findings.totals, [1 + 21, 30, 50 + 27]);
+    let raw: Vec<_> = placed.findings.plugin_scores().iter().map(|scores| scores.raw().collect::<Vec<_>>()).collect();
     assert_eq!(raw, [vec![10, 300, 500], vec![7, 0, 9]]);
-    assert_eq!(placed.attempt.skipped_scores.iter().collect::<Vec<_>>(), [PluginIdx(1)]);
-    assert!(matches!(placed.result, Ok(NodeIdx(2))));
+    assert_eq!(placed.findings.skipped_scores.iter().collect::<Vec<_>>(), [PluginIdx(1)]);
+    assert!(matches!(placed.outcome, Ok(NodeIdx(2))));
 }
 
 #[test]
@@ -346,8 +341,8 @@ fn a_common_score_counts_for_each_node() {
     let mut profile = profile(vec![common(70), Scripted::called("Small").scoring(&[7, 9, 0])]);
     profile.plugins.set_weight(PluginIdx(0), 3);
     let placed = place_in(3, &mut profile, &Pod::default(), &NominatedPods::default());
-    assert_eq!(placed.attempt.totals, [21 + 7, 21 + 9, 21]);
-    let [scores, _] = placed.attempt.plugin_scores() else { panic!("both scored") };
+    assert_eq!(placed.findings.totals, [21 + 7, 21 + 9, 21]);
+    let [scores, _] = placed.findings.plugin_scores() else { panic!("both scored") };
     assert!(scores.raw().eq([70; 3]) && scores.normalized().eq([7; 3]));
     let error = "applying score defaultWeights on Score plugins: plugin \"Common\" returns an invalid score 101, it should in the \
                  range of [0, 100] after normalizing";
@@ -373,7 +368,7 @@ fn impossible_scores_break_the_attempt() {
 #[test]
 fn one_feasible_node_is_not_scored() {
     let (placed, _) = place_on(1, vec![Scripted::called("A").scoring(&[-5])]);
-    assert!(matches!(placed.result, Ok(NodeIdx(0))));
+    assert!(matches!(placed.outcome, Ok(NodeIdx(0))));
 }
 
 #[test]
@@ -389,9 +384,9 @@ fn post_filter_goes_on_until_someone_knows() {
         let (table, pod, mut diagnosis) =
             (table(2), Pod::default(), Diagnosis { n_all_nodes: 2, ..Diagnosis::default() });
         let call = Call { cycle: CycleId(1), now: Time::default(), pod: &pod, table: &table };
-        let (attempt, nobody) = (Attempt::default(), NominatedPods::default());
-        let run = post_filter(&mut profile(plugins), &call, &attempt, (&nobody, None), &mut diagnosis);
-        (run.nominate, diagnosis.message())
+        let (findings, nobody) = (Findings::default(), NominatedPods::default());
+        post_filter(&mut profile(plugins), &call, &findings, (&nobody, None), &mut diagnosis);
+        (diagnosis.post_filter.nominate, diagnosis.message())
     };
     assert_eq!(run(vec![no(), yes(), no()]), (Some(Some(NodeIdx(1))), "0/2 nodes are available:".to_owned()));
     let twice = "0/2 nodes are available: no victims, no victims".to_owned();
@@ -405,9 +400,9 @@ fn a_nomination_outlives_the_restriction_of_pre_filter() {
     let narrow = || Scripted::called("A").pre_filter(names(&["n0"]));
     let pod = Pod { nominated_node_name: Sym(1), ..Pod::default() };
     let placed = place_in(3, &mut profile(vec![narrow()]), &pod, &NominatedPods::default());
-    assert!(matches!(placed.result, Ok(NodeIdx(1))));
+    assert!(matches!(placed.outcome, Ok(NodeIdx(1))));
     let full = Scripted::called("F").rejecting(&[0, 1], Status::unschedulable("full"));
     let placed = place_in(3, &mut profile(vec![narrow(), full]), &pod, &NominatedPods::default());
-    let Err(NoNode::Rejected(diagnosis)) = placed.result else { panic!("it fits nowhere") };
+    let Err(NoNode::Rejected(diagnosis)) = placed.outcome else { panic!("it fits nowhere") };
     assert_eq!(diagnosis.message(), "0/3 nodes are available: 1 node(s) didn't satisfy plugin(s) [A], 2 full.");
 }

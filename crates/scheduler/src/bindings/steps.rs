@@ -3,7 +3,7 @@
 //!
 //! A step takes the binding, does as much as can be done without waiting, and hands it on ([`Step`]).
 
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 use berth_framework::{
     Call, Code, Effect, ExtenderIdx, PluginIdx, Point, Profile, Status, extender,
@@ -25,7 +25,7 @@ use crate::{
     action::{AttemptOutcome, Level, Notice, Request, RequestError},
     changes,
     context::{Context, PodEvent},
-    failure::{AttemptFailure, Nomination},
+    failure::{AttemptFailure, FailureCause, Nomination},
     metrics::{AttemptResult, Observation, WaitResult},
 };
 
@@ -54,7 +54,7 @@ impl Binding {
             Err(inconsistency) => {
                 context.end_cycle(pod.scheduler_name, choice.cycle);
                 let failure = AttemptFailure::error(&Status::error(inconsistency.to_string()));
-                context.fail_attempt(record, choice.started, failure);
+                context.fail_attempt(record, choice.started, &failure);
                 None
             }
         }
@@ -516,11 +516,11 @@ impl Binding {
         };
         let failure = failure.into_attempt_failure();
         // A pod that was rejected must not be woken by the room that it leaves itself.
-        let was_rejected = failure.status.code.is_rejected();
+        let was_rejected = failure.cause.is_rejection();
         if let Some(freed) = freed.as_ref().filter(|_| !was_rejected) {
             context.move_all(freed);
         }
-        context.fail_attempt(record, choice.started, failure);
+        context.fail_attempt(record, choice.started, &failure);
         if let Some(freed) = freed.as_ref().filter(|_| was_rejected) {
             context.move_some(freed, |other| other.uid != pod.uid);
         }
@@ -579,18 +579,17 @@ impl BindingFailure {
         if refusal.status.code.is_rejected() { Self::Rejected(refusal) } else { Self::Error(refusal.status) }
     }
 
-    fn into_attempt_failure(self) -> AttemptFailure {
-        match self {
-            Self::Error(status) => AttemptFailure { status, diagnosis: None, nomination: Nomination::Clear },
+    fn into_attempt_failure(self) -> AttemptFailure<'static> {
+        let cause = match self {
+            Self::Error(status) => FailureCause::Unable(status),
             Self::Rejected(Refusal { plugin, status }) => {
                 let mut diagnosis = Diagnosis { n_all_nodes: 1, ..Diagnosis::default() };
                 diagnosis.blame(plugin, status.code);
                 let nodes = NodeSet::from_iter([NodeIdx(0)]);
-                let code = status.code;
                 diagnosis.rejections.push(Rejection { plugin, status, nodes });
-                let status = Status::new(code, [diagnosis.message()]);
-                AttemptFailure { status, diagnosis: Some(Box::new(diagnosis)), nomination: Nomination::Clear }
+                FailureCause::Rejected(Cow::Owned(diagnosis))
             }
-        }
+        };
+        AttemptFailure { cause, nomination: Nomination::Clear }
     }
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use berth_framework::{
     Code, CycleId, PluginIdx, Point, Profile,
-    run::{self, Attempt, Hint, HintOutcome, Ranking, Signature},
+    run::{self, Findings, Hint, HintOutcome, Ranking, Signature},
 };
 use berth_model::{ClusterTable, NodeIdx, Pod, Sym, Time};
 use rustc_hash::FxHashMap;
@@ -84,36 +84,36 @@ impl Batching {
         None
     }
 
-    /// A pod was placed: keeps what the attempt found for the next one.
+    /// A pod was placed: keeps what the cycle found for the next one.
     pub(crate) fn placed(
         &mut self,
         profile: &Profile,
         (pod, signature): (&Arc<Pod>, Option<Signature>),
         (cycle, now): (u64, Time),
-        (node, attempt, table): (NodeIdx, &Attempt, &ClusterTable),
+        (node, findings, table): (NodeIdx, &Findings, &ClusterTable),
     ) {
-        let result = match attempt.hint {
+        let result = match findings.hint() {
             HintOutcome::Used => "hint_used",
             HintOutcome::Refused => "hint_not_used",
             HintOutcome::NotFull | HintOutcome::None => "no_hint",
         };
-        if attempt.hint == HintOutcome::NotFull {
+        if findings.hint() == HintOutcome::NotFull {
             self.flush(&profile.scheduler_name, "node_not_full");
         }
         self.attempts.count(&profile.scheduler_name, result);
         let last = table.name(node);
-        if let Some(batch) = self.open.as_mut().filter(|_| attempt.hint == HintOutcome::Used) {
+        if let Some(batch) = self.open.as_mut().filter(|_| findings.hint() == HintOutcome::Used) {
             (batch.cycle, batch.last) = (cycle, last);
             return;
         }
         self.open = None;
-        if attempt.feasible_order.len() < 2 {
+        if findings.feasible_order().len() < 2 {
             return self.not_opened(&profile.scheduler_name, "empty_list");
         }
         let Some(signature) = signature else {
             return self.not_opened(&profile.scheduler_name, "pod_not_batchable");
         };
-        let mut ranking = Ranking::new(&attempt.feasible_order, &attempt.feasible, &attempt.totals);
+        let mut ranking = Ranking::new(findings);
         // The node that was taken.
         ranking.pop();
         let rest = ranking.map(|node| table.name(node));

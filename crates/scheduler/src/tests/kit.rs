@@ -10,10 +10,10 @@ use std::{
 
 use berth_framework::{
     Bind, BuildError, Call, ClusterEvent, Code, CycleId, DeltaSource, DryRun, DryRunCase, Effect, EndCycle,
-    EventSubject, Explanation, Failure, Filter, Grants, HintCall, Hook, HookRef, Hosted, Manifest, ObjectKind, Permit,
+    EventSubject, Failure, Filter, Grants, HintCall, Hook, HookRef, Hosted, Manifest, ObjectKind, Permit,
     PermitVerdict, Plugin, PluginFactory, PluginVersion, Point, PointRef, Points, PostBind, PostFilter,
-    PostFilterOutcome, PreBind, PreBindPreFlight, PreEnqueue, PreFlight, Profile, QueueingHint, Reserve, RestoreError,
-    Score, Sign, State, Status,
+    PostFilterOutcome, PreBind, PreBindPreFlight, PreEnqueue, PreFlight, Profile, QueueingHint, RejectedNodes, Reserve,
+    RestoreError, Score, Sign, State, Status,
 };
 use berth_model::{ClusterTable, NodeIdx, NodeSet, Pod, Sym, Time, api, cluster_table::at};
 use berth_testing::PodMaker;
@@ -217,8 +217,8 @@ impl Filter for Fake {
         candidates.retain(|node| fits(call, node, 0));
         Ok(())
     }
-    fn explain(&mut self, _call: &Call<'_>, rejected: &NodeSet) -> Result<Vec<Explanation>, Status> {
-        Ok(vec![Explanation { status: Status::unschedulable("Insufficient cpu"), nodes: rejected.clone() }])
+    fn node_to_status(&mut self, _call: &Call<'_>, rejected: &NodeSet) -> Result<Vec<RejectedNodes>, Status> {
+        Ok(vec![RejectedNodes { status: Status::unschedulable("Insufficient cpu"), nodes: rejected.clone() }])
     }
     fn dry_run(&mut self, call: &Call<'_>, pods: &[&Pod], cases: &[DryRunCase]) -> Result<Vec<Status>, Status> {
         let cpu = |case: &DryRunCase| -> i64 {

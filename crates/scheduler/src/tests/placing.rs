@@ -266,15 +266,15 @@ fn the_start_moves_on_by_the_nodes_that_were_looked_at() {
     let mut bench = Bench::with_nodes(250, 4);
     bench.apply(pod("a", 1));
     bench.settle();
-    let visited = bench.scheduler.last_attempt().n_visited;
-    assert_eq!((visited, bench.scheduler.last_attempt().feasible_order[0].0), (120, 0));
+    let found = |bench: &Bench| bench.scheduler.last_decision().expect("a decision").findings.clone();
+    assert_eq!((found(&bench).sample().n_visited, found(&bench).feasible_order()[0].0), (120, 0));
     bench.apply(pod("b", 1));
     bench.settle();
-    assert_eq!(bench.scheduler.last_attempt().feasible_order[0].0, 120);
+    assert_eq!(found(&bench).feasible_order()[0].0, 120);
     bench.apply(pod("c", 1));
     bench.settle();
-    assert_eq!(bench.scheduler.last_attempt().feasible_order[0].0, 240);
-    assert_eq!(bench.scheduler.last_attempt().feasible_order[10].0, 0);
+    assert_eq!(found(&bench).feasible_order()[0].0, 240);
+    assert_eq!(found(&bench).feasible_order()[10].0, 0);
 }
 
 #[test]

@@ -7,11 +7,11 @@ use std::{
 };
 
 use berth_framework::{
-    Bind, Call, ClusterEvent, CycleId, DeltaSource, DryRun, DryRunCase, Effect, EndCycle, Explanation, Failure, Filter,
-    Grants, HintCall, Hook, HookRef, Hosted, Manifest, Normalize, ObjectRef, Permit, PermitVerdict, Plugin,
-    PluginVersion, Point, PointRef, Points, PostBind, PostFilter, PostFilterOutcome, PreBind, PreBindPreFlight,
-    PreEnqueue, PreFilter, PreFlight, PreScore, Profile, QueueSort, QueueingHint, Reach, Reserve, Reuse,
-    SchedulingTime, Score, Share, Sign, Status, TimeBounds, TimeReport,
+    Bind, Call, ClusterEvent, CycleId, DeltaSource, DryRun, DryRunCase, Effect, EndCycle, Failure, Filter, Grants,
+    HintCall, Hook, HookRef, Hosted, Manifest, Normalize, ObjectRef, Permit, PermitVerdict, Plugin, PluginVersion,
+    Point, PointRef, Points, PostBind, PostFilter, PostFilterOutcome, PreBind, PreBindPreFlight, PreEnqueue, PreFilter,
+    PreFlight, PreScore, Profile, QueueSort, QueueingHint, Reach, RejectedNodes, Reserve, Reuse, SchedulingTime, Score,
+    Share, Sign, Status, TimeBounds, TimeReport,
 };
 use berth_model::{ClusterTable, NodeIdx, NodeSet, ObjectKey, Pod};
 
@@ -134,9 +134,9 @@ impl Filter for Watched {
         }
         Ok(())
     }
-    fn explain(&mut self, call: &Call<'_>, rejected: &NodeSet) -> Result<Vec<Explanation>, Status> {
-        drop(self.enter("explain", &call.pod.name));
-        Ok(vec![Explanation { status: Status::unschedulable("too big"), nodes: rejected.clone() }])
+    fn node_to_status(&mut self, call: &Call<'_>, rejected: &NodeSet) -> Result<Vec<RejectedNodes>, Status> {
+        drop(self.enter("node_to_status", &call.pod.name));
+        Ok(vec![RejectedNodes { status: Status::unschedulable("too big"), nodes: rejected.clone() }])
     }
     fn dry_run(&mut self, call: &Call<'_>, _pods: &[&Pod], cases: &[DryRunCase]) -> Result<Vec<Status>, Status> {
         drop(self.enter("dry-run", &call.pod.name));
@@ -350,7 +350,7 @@ fn a_plugin_without_time_is_entered_on_no_path() {
             let all = [
                 "bind",
                 "end",
-                "explain",
+                "node_to_status",
                 "filter",
                 "normalize",
                 "permit",

@@ -4,8 +4,8 @@
 //! that into a fault. Sets of nodes are checked against the question, statuses against what their place allows.
 
 use berth_framework::{
-    ClusterEvent, Code, Effect, Explanation, Manifest, Needs, ObjectKind, ObjectRef, PermitVerdict, PostFilterOutcome,
-    Preemption, Removal, Status,
+    ClusterEvent, Code, Effect, Manifest, Needs, ObjectKind, ObjectRef, PermitVerdict, PostFilterOutcome, Preemption,
+    RejectedNodes, Removal, Status,
 };
 use berth_model::{Column, Columns, NodeIdx, NodeSet, PodIdx};
 
@@ -54,14 +54,14 @@ pub(crate) fn subset(words: Vec<u64>, of: &NodeSet) -> Result<NodeSet, Refused> 
     if nodes.is_subset(of) { Ok(nodes) } else { Err(Refused("nodes that it was not asked about".to_owned())) }
 }
 
-pub(crate) fn explanations(
-    answer: Vec<types::Explanation>,
+pub(crate) fn groups(
+    answer: Vec<types::RejectedNodes>,
     rejected: &NodeSet,
     limits: &Limits,
-) -> Result<Vec<Explanation>, Refused> {
-    let lift = |explanation: types::Explanation| {
-        let status = status(explanation.status, limits)?;
-        Ok(Explanation { status, nodes: subset(explanation.nodes, rejected)? })
+) -> Result<Vec<RejectedNodes>, Refused> {
+    let lift = |group: types::RejectedNodes| {
+        let status = status(group.status, limits)?;
+        Ok(RejectedNodes { status, nodes: subset(group.nodes, rejected)? })
     };
     answer.into_iter().map(lift).collect()
 }

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use berth_framework::{ClusterEvent, Code, DryRunCase, EventSubject, Explanation, Failure, Preemption, Status};
+use berth_framework::{ClusterEvent, Code, DryRunCase, EventSubject, Failure, Preemption, RejectedNodes, Status};
 use berth_model::{
     ColumnChange, ColumnData, Delta, Lists, Node, NodeIdx, ObjectChange, PlacedPod, Pod, ResourceColumns, Sym,
     api::StringMap,
@@ -105,12 +105,12 @@ pub(crate) fn status(status: &Status) -> types::Status {
 }
 
 pub(crate) fn failure(failure: &Failure<'_>, with_json: bool) -> post_filter::Failure {
-    let explanation = |explanation: &Explanation| types::Explanation {
-        status: status(&explanation.status),
-        nodes: explanation.nodes.words().to_vec(),
+    let group = |group: &RejectedNodes| types::RejectedNodes {
+        status: status(&group.status),
+        nodes: group.nodes.words().to_vec(),
     };
     post_filter::Failure {
-        rejections: failure.rejections.iter().map(explanation).collect(),
+        rejections: failure.rejections.iter().map(group).collect(),
         absent: failure.absent.map(status),
         nominated: failure.nominated.iter().map(|(node, nominated)| (node.0, pod(nominated, with_json))).collect(),
     }

@@ -6,9 +6,9 @@
 use std::time::Duration;
 
 use berth_framework::{
-    Bind, Call, Code, DryRun, DryRunCase, Effect, Explanation, Failure, Filter, HintCall, Normalize, Permit,
-    PermitVerdict, Point, PostBind, PostFilter, PostFilterOutcome, PreBind, PreBindPreFlight, PreEnqueue, PreFilter,
-    PreFlight, PreScore, QueueSort, QueueingHint, Reach, Reserve, RestoreError, Score, Sign, State, Status,
+    Bind, Call, Code, DryRun, DryRunCase, Effect, Failure, Filter, HintCall, Normalize, Permit, PermitVerdict, Point,
+    PostBind, PostFilter, PostFilterOutcome, PreBind, PreBindPreFlight, PreEnqueue, PreFilter, PreFlight, PreScore,
+    QueueSort, QueueingHint, Reach, RejectedNodes, Reserve, RestoreError, Score, Sign, State, Status,
 };
 use berth_model::{ClusterTable, NodeIdx, NodeSet, Pod};
 
@@ -167,20 +167,20 @@ impl Filter for ComponentPlugin {
         Ok(())
     }
 
-    fn explain(&mut self, call: &Call<'_>, rejected: &NodeSet) -> Result<Vec<Explanation>, Status> {
+    fn node_to_status(&mut self, call: &Call<'_>, rejected: &NodeSet) -> Result<Vec<RejectedNodes>, Status> {
         let rows = self.take_rows(rejected);
-        let answer = self.ask_in_cycle(call, "explain", |context, cycle| {
-            let answer = guest(&context.exports.filter)?.call_explain(context.store, cycle, &rows)?;
+        let answer = self.ask_in_cycle(call, "node_to_status", |context, cycle| {
+            let answer = guest(&context.exports.filter)?.call_node_to_status(context.store, cycle, &rows)?;
             match lift::outcome(answer, context.limits)? {
-                Ok(explanations) => Ok(Ok(lift::explanations(explanations, rejected, context.limits)?)),
+                Ok(groups) => Ok(Ok(lift::groups(groups, rejected, context.limits)?)),
                 Err(status) => Ok(Err(status)),
             }
         });
         self.rows = rows;
         let Some(answer) = answer? else { return Ok(Vec::new()) };
-        let explanations = self.answered(Point::Filter, answer)?;
-        explanations.iter().for_each(|explanation| self.count_error(Point::Filter, &explanation.status));
-        Ok(explanations)
+        let groups = self.answered(Point::Filter, answer)?;
+        groups.iter().for_each(|group| self.count_error(Point::Filter, &group.status));
+        Ok(groups)
     }
 
     fn dry_run(&mut self, call: &Call<'_>, pods: &[&Pod], cases: &[DryRunCase]) -> Result<Vec<Status>, Status> {

@@ -133,8 +133,8 @@ fn ask(factory: &ComponentFactory, args: &str, cluster: &Cluster) {
         if point.filter(&call, &mut passed).is_ok() {
             assert!(passed.is_subset(nodes), "nodes that it was not asked about");
         }
-        for explanation in point.explain(&call, nodes).unwrap_or_default() {
-            assert!(explanation.nodes.is_subset(nodes), "{explanation:?}");
+        for group in point.node_to_status(&call, nodes).unwrap_or_default() {
+            assert!(group.nodes.is_subset(nodes), "{group:?}");
         }
         if let Ok(statuses) = point.dry_run(&call, &[&pod], &[DryRunCase::default(), DryRunCase::default()]) {
             assert_eq!(statuses.len(), 2);

@@ -8,8 +8,8 @@ mod load;
 
 use berth_sdk::{
     framework::{
-        Call, ClusterEvent, Configure, ConfigureError, DryRunCase, Explanation, Filter, Follow, Manifest, Needs,
-        ObjectKind, Score, Status,
+        Call, ClusterEvent, Configure, ConfigureError, DryRunCase, Filter, Follow, Manifest, Needs, ObjectKind,
+        RejectedNodes, Score, Status,
     },
     model::{ClusterTable, Column, NodeIdx, NodeSet, Pod, Sym},
 };
@@ -101,9 +101,10 @@ impl Filter for LoadAware {
         Ok(())
     }
 
-    fn explain(&mut self, call: &Call<'_>, rejected: &NodeSet) -> Result<Vec<Explanation>, Status> {
-        let explain = |node| Explanation { status: self.verdict(call, node), nodes: NodeSet::from_iter([node]) };
-        Ok(rejected.iter().map(explain).collect())
+    fn node_to_status(&mut self, call: &Call<'_>, rejected: &NodeSet) -> Result<Vec<RejectedNodes>, Status> {
+        let rejected_node =
+            |node| RejectedNodes { status: self.verdict(call, node), nodes: NodeSet::from_iter([node]) };
+        Ok(rejected.iter().map(rejected_node).collect())
     }
 
     /// What a pod uses is not known, so taking it away promises nothing.

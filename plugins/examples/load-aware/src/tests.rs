@@ -81,10 +81,10 @@ fn a_loaded_node_gets_no_pods() {
     let mut nodes = call.table.nodes().clone();
     Filter::filter(&mut plugin, &call, &mut nodes).unwrap();
     assert!(nodes.is_empty());
-    let reasons: Vec<String> = Filter::explain(&mut plugin, &call, call.table.nodes())
+    let reasons: Vec<String> = Filter::node_to_status(&mut plugin, &call, call.table.nodes())
         .unwrap()
         .iter()
-        .map(|explanation| explanation.status.message())
+        .map(|group| group.status.message())
         .collect();
     assert_eq!(reasons, ["node(s) used more than 85% of their CPU", "node(s) used more than 90% of their memory"]);
 }

@@ -12,8 +12,8 @@ mod topology;
 
 use berth_sdk::{
     framework::{
-        Call, ClusterEvent, Configure, ConfigureError, DryRunCase, Explanation, Filter, Follow, Manifest, Needs,
-        ObjectKind, PreFilter, Status,
+        Call, ClusterEvent, Configure, ConfigureError, DryRunCase, Filter, Follow, Manifest, Needs, ObjectKind,
+        PreFilter, RejectedNodes, Status,
     },
     model::{ClusterTable, Column, NodeIdx, NodeSet, Pod},
 };
@@ -88,8 +88,8 @@ impl Filter for NumaAware {
         Ok(())
     }
 
-    fn explain(&mut self, _call: &Call<'_>, rejected: &NodeSet) -> Result<Vec<Explanation>, Status> {
-        Ok(vec![Explanation { status: Status::unresolvable(REASON), nodes: rejected.clone() }])
+    fn node_to_status(&mut self, _call: &Call<'_>, rejected: &NodeSet) -> Result<Vec<RejectedNodes>, Status> {
+        Ok(vec![RejectedNodes { status: Status::unresolvable(REASON), nodes: rejected.clone() }])
     }
 
     /// Which zone a pod's resources are from is not known, so taking it away promises nothing.

@@ -15,7 +15,7 @@ type Rows = []uint64
 type Row = uint32
 type Pod = berth_scheduler_types.Pod
 type Status = berth_scheduler_types.Status
-type Explanation = berth_scheduler_types.Explanation
+type RejectedNodes = berth_scheduler_types.RejectedNodes
 
 // A change of one node to try. `minus` and `plus` index into the pods that dry runs of the cycle have named. Both are
 // empty for a plugin that follows neither pods nor a column that they change.

@@ -15,12 +15,12 @@ type CycleId = uint64
 type Row = uint32
 type Status = berth_scheduler_types.Status
 type Effect = berth_scheduler_types.Effect
-type Explanation = berth_scheduler_types.Explanation
+type RejectedNodes = berth_scheduler_types.RejectedNodes
 type Pod = berth_scheduler_types.Pod
 
 type Failure struct {
 	// Why nodes did not pass.
-	Rejections []berth_scheduler_types.Explanation
+	Rejections []berth_scheduler_types.RejectedNodes
 	// The status of nodes that stand in no rejection, when PreFilter turned the pod or those nodes down.
 	Absent witTypes.Option[berth_scheduler_types.Status]
 	// Pods that hold a nomination, of any priority, with the node that each is nominated to.

@@ -454,7 +454,7 @@ type Node struct {
 }
 
 // Nodes with one status.
-type Explanation struct {
+type RejectedNodes struct {
 	Status Status
 	Nodes  []uint64
 }

@@ -38,8 +38,8 @@ func Filter(cycle uint64, candidates []uint64) wit.Result[[]uint64, status] {
 	return guest.Result(passed, failed)
 }
 
-func Explain(cycle uint64, rejected []uint64) wit.Result[[]berth_scheduler_types.Explanation, status] {
-	var explanations []berth_scheduler_types.Explanation
+func NodeToStatus(cycle uint64, rejected []uint64) wit.Result[[]berth_scheduler_types.RejectedNodes, status] {
+	var groups []berth_scheduler_types.RejectedNodes
 	failed := guest.Answer(cycle, func(pod *berth.Pod) {
 		plugin := plugin()
 		groups := map[berth.Rejection]int{}
@@ -50,16 +50,16 @@ func Explain(cycle uint64, rejected []uint64) wit.Result[[]berth_scheduler_types
 			}
 			group, isKnown := groups[*rejection]
 			if !isKnown {
-				group = len(explanations)
+				group = len(groups)
 				groups[*rejection] = group
-				explanations = append(explanations, berth_scheduler_types.Explanation{
+				groups = append(groups, berth_scheduler_types.RejectedNodes{
 					Status: guest.Status(rejection), Nodes: make([]uint64, len(rejected)),
 				})
 			}
-			guest.Insert(explanations[group].Nodes, node)
+			guest.Insert(groups[group].Nodes, node)
 		}
 	})
-	return guest.Result(explanations, failed)
+	return guest.Result(groups, failed)
 }
 
 func DryRun(

@@ -30,9 +30,9 @@ func PostFilter(
 
 func toFailure(raw *berth_scheduler_post_filter.Failure) *berth.Failure {
 	failure := &berth.Failure{}
-	for _, explanation := range raw.Rejections {
-		rejection := guest.Rejection(explanation.Status)
-		nodes := guest.Nodes(explanation.Nodes)
+	for _, rejected := range raw.Rejections {
+		rejection := guest.Rejection(rejected.Status)
+		nodes := guest.Nodes(rejected.Nodes)
 		failure.Rejections = append(failure.Rejections, berth.NodesRejection{Rejection: rejection, Nodes: nodes})
 	}
 	if !raw.Absent.IsNone() {

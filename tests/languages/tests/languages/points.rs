@@ -5,8 +5,8 @@ use std::{collections::BTreeSet, fs};
 use anyhow::{Context as _, Result, ensure};
 use berth_author::PluginHarness;
 use berth_framework::{
-    Call, ClusterEvent, DryRun, Effect, EventSubject, Explanation, Failure, HintCall, ObjectRef, PermitVerdict, Plugin,
-    PluginFactory as _, Point, PostFilterOutcome, PreFlight, Preemption, Reach, Removal, Status,
+    Call, ClusterEvent, DryRun, Effect, EventSubject, Failure, HintCall, ObjectRef, PermitVerdict, Plugin,
+    PluginFactory as _, Point, PostFilterOutcome, PreFlight, Preemption, Reach, RejectedNodes, Removal, Status,
 };
 use berth_model::{ClusterTable, Node, NodeIdx, NodeSet, ObjectKey, Pod, api};
 use berth_test_languages::{Language, build, folder, load};
@@ -296,7 +296,7 @@ impl DryRun for Others {
 
 fn post_filter(scene: &mut Scene) -> Result<()> {
     let (free, nominated, c) = (scene.pod("free")?, scene.pod("nominated")?, scene.row("c")?);
-    let rejections = [Explanation { status: Status::unschedulable("not c"), nodes: NodeSet::from_iter([c]) }];
+    let rejections = [RejectedNodes { status: Status::unschedulable("not c"), nodes: NodeSet::from_iter([c]) }];
     let nominated = [(c, nominated.into())];
     let mut ask = |absent: Option<&Status>, others: &mut Others| {
         let failure = Failure { rejections: &rejections, absent, nominated: &nominated };
@@ -326,7 +326,7 @@ fn post_filter(scene: &mut Scene) -> Result<()> {
 }
 
 /// What the extenders agree to comes back with the nodes and pods that were asked about, and their failure is the answer.
-fn extenders(scene: &mut Scene, rejections: &[Explanation]) -> Result<()> {
+fn extenders(scene: &mut Scene, rejections: &[RejectedNodes]) -> Result<()> {
     let extended = scene.pod("extended")?;
     let mut ask = |others: &mut Others| {
         let failure = Failure { rejections, absent: None, nominated: &[] };

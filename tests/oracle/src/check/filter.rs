@@ -48,7 +48,7 @@ impl Check<'_> {
 
     /// Which plugin rejects each node first, and why; also for nodes that PreFilter excluded.
     fn verdicts(&mut self) -> Result<ByNode<(String, Status)>, Status> {
-        self.attempt.candidates = self.cluster.cache().order().to_vec();
+        self.attempt.set_candidates(self.cluster.cache().order());
         let rejections = self.filter_candidates()?.rejections;
         let mut verdicts = ByNode::new();
         for Rejection { plugin, status, nodes } in rejections {
@@ -68,13 +68,13 @@ impl Check<'_> {
         let (profile, attempt) = (&mut self.subject.profile, &mut self.attempt);
         // The node nominated for the pod is tried first, even if PreFilter left it out, and its status stays.
         if let Some(node) = call.table.find(call.pod.nominated_node_name)
-            && !attempt.candidates.contains(&node)
+            && !attempt.candidates().contains(&node)
         {
             run::filter_one(profile, &call, node, &nominated, attempt)?;
-            run::explain(profile, &call, attempt, &mut diagnosis)?;
+            run::diagnose(profile, &call, attempt.findings(), &mut diagnosis)?;
         }
-        run::filter(profile, &call, (0, attempt.candidates.len()), &nominated, attempt)?;
-        run::explain(profile, &call, attempt, &mut diagnosis)?;
+        run::filter(profile, &call, (0, attempt.candidates().len()), &nominated, attempt)?;
+        run::diagnose(profile, &call, attempt.findings(), &mut diagnosis)?;
         Ok(diagnosis)
     }
 
@@ -100,7 +100,7 @@ impl Check<'_> {
     fn failing(&mut self) -> Result<ByNode<BTreeMap<String, Status>>, Status> {
         let call = self.cluster.call(CYCLE, &self.pod);
         let nodes = call.table.nodes();
-        let rejections = run::explain_every_plugin(&mut self.subject.profile, &call, nodes, &self.attempt)?;
+        let rejections = run::diagnose_every_plugin(&mut self.subject.profile, &call, nodes, self.attempt.findings())?;
         let mut failing: ByNode<BTreeMap<String, Status>> = ByNode::new();
         for Rejection { plugin, status, nodes } in rejections {
             for node in self.node_names(&nodes) {
@@ -142,7 +142,7 @@ impl Check<'_> {
             Err(status) => return findings.differ("cycle", "verdicts", show_status("", &status)),
         };
         let is_ours = |node: &String| expected.get(node).is_none_or(|verdict| !self.subject.lacks(&verdict.plugin));
-        let mut feasible = self.node_names(&self.attempt.feasible);
+        let mut feasible = self.node_names(self.attempt.findings().feasible());
         feasible.retain(is_ours);
         findings.compare("feasible", &self.case.expect.feasible, &feasible);
         let Some(message) = &self.case.expect.fit_error else { return };

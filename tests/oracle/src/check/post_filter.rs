@@ -77,7 +77,10 @@ impl Check<'_> {
         let search =
             NodeSearch { order, start: 0, percentage_of_nodes_to_score: 100, nominated, hint: None, extenders: None };
         let call = self.cluster.call(CYCLE, &self.pod);
-        match run::place(&mut self.subject.profile, &call, &search, None, &mut self.attempt) {
+        let decision = run::place(&mut self.subject.profile, &call, &search, None, &mut self.attempt);
+        let outcome = decision.outcome.clone();
+        self.attempt.recycle(decision);
+        match outcome {
             Err(NoNode::Rejected(diagnosis)) => Ok(*diagnosis),
             Err(NoNode::EmptyCluster) => Err(anyhow!("no nodes")),
             Err(NoNode::Broken(status)) => Err(anyhow!(show_status("", &status))),
@@ -85,19 +88,21 @@ impl Check<'_> {
         }
     }
 
-    fn ask_plugins(&mut self, diagnosis: &mut Diagnosis) -> PostFilterRun {
+    fn ask_plugins(&mut self, mut diagnosis: Diagnosis) -> Diagnosis {
         let nominated = self.cluster.nominated_pods(&self.pod);
         run::post_filter(
             &mut self.subject.profile,
             &self.cluster.call(CYCLE, &self.pod),
-            &self.attempt,
+            self.attempt.findings(),
             (&nominated, None),
-            diagnosis,
-        )
+            &mut diagnosis,
+        );
+        diagnosis
     }
 
-    fn whole_phase(&mut self, expected: &PostFilter, mut diagnosis: Diagnosis, findings: &mut Findings) {
-        let run = self.ask_plugins(&mut diagnosis);
+    fn whole_phase(&mut self, expected: &PostFilter, diagnosis: Diagnosis, findings: &mut Findings) {
+        let diagnosis = self.ask_plugins(diagnosis);
+        let run = &diagnosis.post_filter;
         let (outcome, message) = if self.subject.lacks(CLAIMS) {
             let Some(without) = &expected.without_claims else {
                 return findings.leave_out(CLAIMS);
@@ -109,7 +114,7 @@ impl Check<'_> {
         findings.compare("conditionMessage", message, &Some(diagnosis.message()));
         let shown = run.status.as_ref().map(|status| show_status("", status)).unwrap_or_default();
         findings.compare("postfilter", &show(&outcome.code, "", &outcome.reasons), &shown);
-        self.nomination(outcome, expected, &run, findings);
+        self.nomination(outcome, expected, run, findings);
     }
 
     fn nomination(&self, outcome: &Outcome, expected: &PostFilter, run: &PostFilterRun, findings: &mut Findings) {
@@ -127,7 +132,7 @@ impl Check<'_> {
     }
 
     fn eligibility(&mut self, expected: &PostFilter, diagnosis: &Diagnosis, findings: &mut Findings) {
-        let run = self.ask_plugins(&mut diagnosis.clone());
+        let run = self.ask_plugins(diagnosis.clone()).post_filter;
         let reasons = run.status.map(|status| status.reasons).unwrap_or_default();
         let why_not = reasons.iter().find_map(|it| it.strip_prefix("preemption: ").filter(|it| it.starts_with("not ")));
         findings.compare("notEligibleReason", &expected.not_eligible_reason.as_deref(), &why_not);
@@ -162,13 +167,13 @@ impl Check<'_> {
             status: Status::unschedulable("asked about"),
             nodes: self.nodes_called(&names),
         };
-        let mut diagnosis = Diagnosis {
+        let diagnosis = Diagnosis {
             n_all_nodes: self.cluster.table().n_nodes(),
             rejections: vec![rejection],
             absent: Some(Status::unresolvable("not asked about")),
             ..Diagnosis::default()
         };
-        self.ask_plugins(&mut diagnosis)
+        self.ask_plugins(diagnosis).post_filter
     }
 
     fn rejected_node(&mut self, node: &str, verdict: &Verdict, findings: &mut Findings) {
@@ -198,7 +203,7 @@ impl Check<'_> {
         let lesser = |node| call.table.pods().on(node).filter(|(_, pod)| pod.priority < call.pod.priority);
         let removals: Vec<Removal> =
             nodes.iter().map(|node| Removal { node, pods: lesser(node).map(|(idx, _)| idx).collect() }).collect();
-        let statuses = run::dry_run(&mut self.subject.profile, &call, &self.attempt, &nominated, &removals)?;
+        let statuses = run::dry_run(&mut self.subject.profile, &call, self.attempt.findings(), &nominated, &removals)?;
         Ok(statuses.iter().map(|status| show_status("", status)).collect())
     }
 

@@ -1,7 +1,7 @@
 //! Comparing PreFilter: each plugin by itself, then what the runner makes of them together.
 
 use berth_framework::{
-    CycleId, Point,
+    Code, CycleId, Point, Status,
     run::{self, PreFilterOutcome},
 };
 
@@ -65,7 +65,7 @@ impl Check<'_> {
     fn pre_filter_together(&mut self, findings: &mut Findings) -> String {
         let call = self.cluster.call(CYCLE, &self.pod);
         match run::pre_filter(&mut self.subject.profile, &call, &mut self.attempt) {
-            Ok(PreFilterOutcome::Proceed) => match &self.attempt.restriction {
+            Ok(PreFilterOutcome::Proceed) => match self.attempt.findings().restriction() {
                 None => "Success".to_owned(),
                 Some(restriction) => format!("Success, only {:?}", restriction.names),
             },
@@ -87,7 +87,7 @@ impl Check<'_> {
 
     fn skipped_filters(&self, expected: &PreFilter, findings: &mut Findings) {
         let mut got: Vec<String> =
-            self.attempt.skipped_filters.iter().map(|plugin| self.subject.name(plugin)).collect();
+            self.attempt.findings().skipped_filters().iter().map(|plugin| self.subject.name(plugin)).collect();
         got.sort_unstable();
         let mut expected: Vec<String> =
             expected.skipped_filters.iter().filter(|plugin| !self.subject.lacks(plugin)).cloned().collect();
@@ -98,7 +98,7 @@ impl Check<'_> {
     fn rejection_message(&self, result: &PreFilterResult) -> String {
         let diagnosis = run::Diagnosis {
             n_all_nodes: self.cluster.table().n_nodes(),
-            pre_filter_message: result.reasons.join(", "),
+            pre_filter: Some(Status::new(Code::Unschedulable, result.reasons.clone())),
             ..run::Diagnosis::default()
         };
         diagnosis.message()

@@ -20,7 +20,7 @@ impl Check<'_> {
             return;
         };
         findings.compare("weights", &expected.weights, &self.subject.weights);
-        self.attempt.feasible = self.nodes_called(&case.expect.feasible);
+        self.attempt.set_feasible(self.nodes_called(&case.expect.feasible));
         let call = self.cluster.call(CYCLE, &self.pod);
         if let Err(status) = run::score(&mut self.subject.profile, &call, &mut self.attempt) {
             findings.compare("scoring", &expected.error, &Some(status.message()));
@@ -57,7 +57,8 @@ impl Check<'_> {
         if self.nobody_scores() {
             return;
         }
-        let mut got: Vec<String> = self.attempt.skipped_scores.iter().map(|plugin| self.subject.name(plugin)).collect();
+        let mut got: Vec<String> =
+            self.attempt.findings().skipped_scores().iter().map(|plugin| self.subject.name(plugin)).collect();
         got.sort_unstable();
         let mut expected: Vec<String> =
             expected.skipped.iter().filter(|plugin| !self.subject.lacks(plugin)).cloned().collect();
@@ -68,9 +69,9 @@ impl Check<'_> {
     /// Raw and normalised scores of each plugin on each node.
     fn plugin_scores(&self, expected: &Scores, findings: &mut Findings) {
         let mut got: BTreeMap<String, NodeScores> = BTreeMap::new();
-        let nodes = self.attempt.feasible.iter().map(|node| self.cluster.node_name(node).to_owned());
+        let nodes = self.attempt.findings().feasible().iter().map(|node| self.cluster.node_name(node).to_owned());
         let nodes: Vec<String> = nodes.collect();
-        for scores in self.attempt.plugin_scores() {
+        for scores in self.attempt.findings().plugin_scores() {
             let name = self.subject.name(scores.plugin);
             for ((node, raw), norm) in nodes.iter().zip(scores.raw()).zip(scores.normalized()) {
                 let entry = got.entry(node.clone()).or_default();
@@ -100,14 +101,14 @@ impl Check<'_> {
 
     /// Our totals plus what missing plugins contributed in the record.
     fn totals(&self, expected: &Scores) -> BTreeMap<String, i64> {
-        let nodes = self.attempt.feasible.iter().map(|node| self.cluster.node_name(node).to_owned());
+        let nodes = self.attempt.findings().feasible().iter().map(|node| self.cluster.node_name(node).to_owned());
         let missing = |node: &String| -> i64 {
             let norm = expected.nodes.get(node).into_iter().flat_map(|scores| &scores.norm);
             let missing = norm.filter(|(plugin, _)| self.subject.lacks(plugin));
             missing.map(|(plugin, score)| score * expected.weights.get(plugin).copied().unwrap_or(1)).sum()
         };
         nodes
-            .zip(&self.attempt.totals)
+            .zip(self.attempt.findings().totals())
             .map(|(node, total)| {
                 let ours = if self.nobody_scores() { 0 } else { *total };
                 (node.clone(), ours + missing(&node))

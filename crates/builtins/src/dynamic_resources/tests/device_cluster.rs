@@ -173,7 +173,7 @@ impl DeviceCluster {
             .map_or_else(|status| show(&status), |_| String::new())
     }
 
-    /// PreFilter, then what each node says. Filter, explain and dry-run agree.
+    /// PreFilter, then what each node says. Filter, node-to-status and dry-run agree.
     pub(super) fn verdicts(&mut self, cycle: u64, pod: &Pod) -> Vec<String> {
         let turned_down = self.pre_filter(cycle, pod);
         if !turned_down.is_empty() {

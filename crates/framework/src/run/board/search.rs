@@ -26,7 +26,7 @@ const MAX_CHECKED_AHEAD: usize = 16;
 
 impl Board {
     /// Visits the nodes of `order` from position `start` on, around the end, until `limit` of them passed. Which plugin
-    /// removed the others is not entered in `attempt`.
+    /// removed the others is not entered in the findings.
     ///
     /// # Errors
     /// A plugin broke; the attempt fails with this status.
@@ -38,14 +38,18 @@ impl Board {
         (start, limit): (usize, usize),
         attempt: &mut Attempt,
     ) -> Result<(), Status> {
-        attempt.clear_verdicts();
+        attempt.findings.begin_search(start, limit);
         let changed = self.catch_up(call.table);
-        self.plan_filters(profile, call, &attempt.skipped_filters);
+        self.plan_filters(profile, call, &attempt.findings.skipped_filters);
+        self.scratch.n_asked_anew = 0;
         let start_of_point = profile.meter().start(call.cycle);
         let result = self
             .check_few(profile, call, changed)
             .and_then(|()| self.visit(profile, call, order, (start, limit), attempt));
         profile.meter().end(start_of_point, Point::Filter.as_str(), code_of(&result));
+        let earlier = &mut attempt.findings.earlier;
+        self.filters.iter().for_each(|reused| earlier.filters.insert(reused.plugin));
+        earlier.n_filtered = self.scratch.n_asked_anew;
         if result.is_err() {
             self.clear();
         }
@@ -62,14 +66,14 @@ impl Board {
     ) -> Result<(), Status> {
         let is_known = call.table.nodes().is_subset(&self.checked);
         for stretch in stretches(order, start, limit) {
-            if attempt.feasible_order.len() >= limit {
+            if attempt.findings.feasible_order.len() >= limit {
                 break;
             }
             if !is_known {
                 self.check(profile, call, stretch)?;
             }
             if self.scratch.asked.is_empty() && !stretch.is_whole(call.table) {
-                attempt.take_passing(stretch, &self.passing, limit);
+                attempt.findings.take_passing(stretch, &self.passing, limit);
                 continue;
             }
             let mut batch = std::mem::take(&mut self.scratch.batch);
@@ -77,7 +81,7 @@ impl Board {
             batch.intersect(&self.passing);
             let asked = self.ask(profile, call, &mut batch);
             if asked.is_ok() {
-                attempt.take(stretch, &batch, limit);
+                attempt.findings.take(stretch, &batch, limit);
             }
             self.scratch.batch = batch;
             asked?;
@@ -119,6 +123,7 @@ impl Board {
         self.scored.subtract(batch);
         self.passing.subtract(batch);
         let mut n_left = batch.len();
+        self.scratch.n_asked_anew += n_left;
         for position in 0..self.filters.len() {
             let Some(reused) = self.filters.get(position).copied() else { break };
             n_left = self.narrow(profile, call, reused.plugin, (batch, n_left))?;
@@ -167,7 +172,7 @@ impl Board {
         Ok(batch.len())
     }
 
-    /// Scores [`Attempt::feasible`], which [`Self::filter`] found, into [`Attempt::totals`].
+    /// Scores the nodes that [`Self::filter`] found, into the totals of the findings.
     ///
     /// # Errors
     /// A plugin broke or gave impossible scores; the attempt fails with this status.
@@ -177,9 +182,9 @@ impl Board {
         call: &Call<'_>,
         attempt: &mut Attempt,
     ) -> Result<(), Status> {
-        let nodes = std::mem::take(&mut attempt.feasible);
+        let nodes = std::mem::take(&mut attempt.findings.feasible);
         let result = self.score_nodes(profile, call, &nodes, attempt);
-        attempt.feasible = nodes;
+        attempt.findings.feasible = nodes;
         if result.is_err() {
             self.clear();
         }
@@ -193,14 +198,18 @@ impl Board {
         nodes: &NodeSet,
         attempt: &mut Attempt,
     ) -> Result<(), Status> {
-        attempt.clear_scores();
+        attempt.findings.clear_scores();
         let start = profile.meter().start(call.cycle);
         let prepared = pre_score(profile, call, nodes, attempt);
         profile.meter().end(start, Point::PreScore.as_str(), code_of(&prepared));
         prepared?;
         let start = profile.meter().start(call.cycle);
-        self.plan_scores(profile, call, &attempt.skipped_scores);
+        self.plan_scores(profile, call, &attempt.findings.skipped_scores);
+        self.scratch.n_asked_anew = 0;
         let scored = self.add_up(profile, call, nodes, attempt);
+        let earlier = &mut attempt.findings.earlier;
+        self.scores.iter().for_each(|reused| earlier.scores.insert(reused.plugin));
+        earlier.n_scored = self.scratch.n_asked_anew;
         profile.meter().end(start, Point::Score.as_str(), code_of(&scored));
         scored
     }
@@ -213,7 +222,7 @@ impl Board {
         attempt: &mut Attempt,
     ) -> Result<(), Status> {
         self.score_new(profile, call, nodes)?;
-        append_rows(&self.sums, nodes, &mut attempt.totals);
+        append_rows(&self.sums, nodes, &mut attempt.findings.totals);
         for position in 0..profile.plugins.at(Point::Score).len() {
             let Some(&plugin) = profile.plugins.at(Point::Score).get(position) else { break };
             if self.scratch.asked.contains(plugin) {
@@ -221,7 +230,7 @@ impl Board {
             }
         }
         add_up(profile, call, nodes, attempt)?;
-        self.add_normalized(profile, call, nodes, &mut attempt.totals)
+        self.add_normalized(profile, call, nodes, &mut attempt.findings.totals)
     }
 
     /// Makes the scores of every node known.
@@ -232,6 +241,7 @@ impl Board {
         batch.union(nodes);
         batch.subtract(scored);
         let n_new = batch.len();
+        scratch.n_asked_anew += n_new;
         if n_new == 0 {
             return Ok(());
         }
@@ -303,7 +313,7 @@ fn ask_score(
     plugin: PluginIdx,
     attempt: &mut Attempt,
 ) -> Result<(), Status> {
-    let n_nodes = attempt.totals.len();
+    let n_nodes = attempt.findings.totals.len();
     let weight = profile.plugins.weight(plugin);
     let Some(point) = profile.get(plugin).and_then(|it| it.score()) else { return Ok(()) };
     let scores = next_scores(attempt, plugin, n_nodes);

@@ -9,8 +9,8 @@ use crate::{
     hooks::Reuse,
     manifest::Manifest,
     plugin::{Plugin, PluginVersion},
-    points::{CycleId, DryRunCase, Explanation, Filter, Normalize, Score},
-    run::{Attempt, NodeSearch, NominatedPods, place},
+    points::{CycleId, DryRunCase, Filter, Normalize, RejectedNodes, Score},
+    run::{Attempt, Findings, NodeSearch, NominatedPods, place},
     status::Status,
 };
 
@@ -58,8 +58,8 @@ impl Filter for Room {
         candidates.retain(|node| Self::left(call, node) >= call.pod.requests.milli_cpu);
         Ok(())
     }
-    fn explain(&mut self, _call: &Call<'_>, rejected: &NodeSet) -> Result<Vec<Explanation>, Status> {
-        Ok(vec![Explanation { status: Status::unschedulable("full"), nodes: rejected.clone() }])
+    fn node_to_status(&mut self, _call: &Call<'_>, rejected: &NodeSet) -> Result<Vec<RejectedNodes>, Status> {
+        Ok(vec![RejectedNodes { status: Status::unschedulable("full"), nodes: rejected.clone() }])
     }
     fn dry_run(&mut self, _call: &Call<'_>, _pods: &[&Pod], cases: &[DryRunCase]) -> Result<Vec<Status>, Status> {
         Ok(cases.iter().map(|_| Status::success()).collect())
@@ -89,6 +89,7 @@ struct Bench {
     boards: Boards,
     asked: Arc<Mutex<Asked>>,
     attempt: Attempt,
+    last: Findings,
 }
 
 impl Bench {
@@ -102,7 +103,14 @@ impl Bench {
         let manifest = Manifest { name: "Room".to_owned(), ..Manifest::default() };
         let mut profile = Profile::new("test");
         profile.add_everywhere(Box::new(Room { manifest, asked: Arc::clone(&asked) }), "null");
-        Self { table, profile, boards: Boards::default(), asked, attempt: Attempt::default() }
+        Self {
+            table,
+            profile,
+            boards: Boards::default(),
+            asked,
+            attempt: Attempt::default(),
+            last: Findings::default(),
+        }
     }
 
     /// Places one more pod like the last ones; `None` if it fits nowhere.
@@ -120,7 +128,9 @@ impl Bench {
             hint: None,
             extenders: None,
         };
-        let node = place(&mut self.profile, &call, &search, Some(&mut self.boards), &mut self.attempt).ok()?;
+        let decision = place(&mut self.profile, &call, &search, Some(&mut self.boards), &mut self.attempt);
+        self.last = decision.findings;
+        let node = decision.outcome.ok()?;
         self.table.add_requested(node, &cpu(milli_cpu), NonZero::default(), 1);
         Some(node)
     }
@@ -144,6 +154,9 @@ fn only_nodes_that_changed_are_asked_about() {
     assert_eq!(bench.take_asked(), (vec![5], vec![5]), "the second one fills it");
     let last = bench.place(1).unwrap();
     assert_eq!(bench.take_asked(), (vec![1], vec![1]), "where the pod before went");
+    let earlier = bench.last.earlier_answers();
+    assert!(earlier.filters.contains(PluginIdx(0)) && earlier.scores.contains(PluginIdx(0)));
+    assert_eq!((earlier.n_filtered, earlier.n_scored), (1, 1), "the decision says so");
     bench.table.set_unschedulable(NodeIdx((last.0 + 1) % 5), false);
     bench.table.add_node(NodeIdx(5));
     bench.table.set_allocatable(NodeIdx(5), &cpu(4), 10);
@@ -168,8 +181,8 @@ fn placements_and_totals_are_those_without_boards() {
         let (one, other) = (with.place(milli_cpu), without.place(milli_cpu));
         assert_eq!(one, other, "step {step}");
         let seen = |bench: &Bench| {
-            let attempt = &bench.attempt;
-            (attempt.feasible.clone(), attempt.feasible_order.clone(), attempt.totals.clone(), attempt.n_visited)
+            let Findings { feasible, feasible_order, totals, sample, .. } = bench.last.clone();
+            (feasible, feasible_order, totals, sample)
         };
         if one.is_some() {
             assert_eq!(seen(&with), seen(&without), "step {step}");

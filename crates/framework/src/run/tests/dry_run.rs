@@ -57,7 +57,7 @@ impl Filter for Room {
     fn filter(&mut self, _call: &Call<'_>, _candidates: &mut NodeSet) -> Result<(), Status> {
         Ok(())
     }
-    fn explain(&mut self, _call: &Call<'_>, _rejected: &NodeSet) -> Result<Vec<Explanation>, Status> {
+    fn node_to_status(&mut self, _call: &Call<'_>, _rejected: &NodeSet) -> Result<Vec<RejectedNodes>, Status> {
         Ok(Vec::new())
     }
     fn dry_run(&mut self, call: &Call<'_>, pods: &[&Pod], cases: &[DryRunCase]) -> Result<Vec<Status>, Status> {
@@ -88,10 +88,10 @@ fn ask(plugins: Vec<Room>, skipped: Option<u32>, cases: &[Removal]) -> (Result<V
     let pod = Pod::default();
     let rival = Arc::new(Pod { name: Arc::from("rival"), uid: "rival".into(), ..Pod::default() });
     let call = Call { cycle: CycleId(1), now: Time::default(), pod: &pod, table: &table };
-    let mut attempt = Attempt::default();
-    skipped.into_iter().for_each(|plugin| attempt.skipped_filters.insert(PluginIdx(plugin)));
+    let mut findings = Findings::default();
+    skipped.into_iter().for_each(|plugin| findings.skipped_filters.insert(PluginIdx(plugin)));
     let nominated = NominatedPods::new(&table, &pod, [(table.name(NodeIdx(1)), &rival)]);
-    let statuses = dry_run(&mut profile, &call, &attempt, &nominated, cases);
+    let statuses = dry_run(&mut profile, &call, &findings, &nominated, cases);
     let asked = std::mem::take(&mut *asked.lock().expect("one thread"));
     (statuses, asked)
 }

@@ -80,7 +80,7 @@ fn group(extenders: Vec<Played>) -> Group {
     Group(extenders, profiles)
 }
 
-fn place_with(plugins: Vec<Scripted>, extenders: Vec<Played>) -> Placed {
+fn place_with(plugins: Vec<Scripted>, extenders: Vec<Played>) -> Decision {
     let table = table(3);
     let order: Vec<NodeIdx> = table.nodes().iter().collect();
     let (mut profile, extenders, nominated) = (profile(plugins), group(extenders), NominatedPods::default());
@@ -94,26 +94,25 @@ fn place_with(plugins: Vec<Scripted>, extenders: Vec<Played>) -> Placed {
         extenders: Some(&extenders),
     };
     let mut attempt = Attempt::default();
-    let result = place(&mut profile, &call, &search, None, &mut attempt);
-    Placed { result, attempt }
+    place(&mut profile, &call, &search, None, &mut attempt)
 }
 
 #[test]
 fn scores_are_weighed_and_stretched_to_the_plugins_range() {
     let plugin = || vec![Scripted::called("A").scoring(&[100, 30, 30])];
     let placed = place_with(plugin(), vec![scoring(1, &[0, 5, 10]), scoring(2, &[0, 1, 0])]);
-    assert_eq!(placed.attempt.totals, [100, 30 + 10 * (5 + 2), 30 + 10 * 10]);
-    assert_eq!(placed.result.expect("a node"), NodeIdx(2));
+    assert_eq!(placed.findings.totals, [100, 30 + 10 * (5 + 2), 30 + 10 * 10]);
+    assert_eq!(placed.outcome.expect("a node"), NodeIdx(2));
     let silent = Played { is_not_interested: true, ..scoring(9, &[0, 10, 0]) };
-    assert_eq!(place_with(plugin(), vec![silent]).attempt.totals, [100, 30, 30]);
+    assert_eq!(place_with(plugin(), vec![silent]).findings.totals, [100, 30, 30]);
 }
 
 #[test]
 fn each_extender_filters_what_the_one_before_left() {
     let placed = place_with(vec![], vec![passing(&[0, 1]), passing(&[1, 2])]);
-    assert_eq!(placed.result.expect("a node"), NodeIdx(1));
+    assert_eq!(placed.outcome.expect("a node"), NodeIdx(1));
     let silent = Played { is_not_interested: true, ..passing(&[]) };
-    assert_eq!(place_with(vec![], vec![silent, passing(&[2])]).result.expect("a node"), NodeIdx(2));
+    assert_eq!(place_with(vec![], vec![silent, passing(&[2])]).outcome.expect("a node"), NodeIdx(2));
 }
 
 #[test]
@@ -124,7 +123,7 @@ fn rejections_of_extenders_are_told_and_nobody_else_is_blamed() {
         unresolvable: vec![("n1".to_owned(), "too old".to_owned())],
         ..ExtenderVerdict::default()
     });
-    let Err(NoNode::Rejected(diagnosis)) = place_with(vec![], vec![picky]).result else { panic!("a rejection") };
+    let Err(NoNode::Rejected(diagnosis)) = place_with(vec![], vec![picky]).outcome else { panic!("a rejection") };
     assert_eq!(diagnosis.message(), "0/3 nodes are available: 1 busy, 1 too old.");
     assert!(diagnosis.rejected_by_extender && diagnosis.rejectors.iter().next().is_none());
     let codes: Vec<Code> = diagnosis.rejections.iter().map(|rejection| rejection.status.code).collect();
@@ -135,10 +134,10 @@ fn rejections_of_extenders_are_told_and_nobody_else_is_blamed() {
 fn an_extender_that_fails_is_passed_over_only_if_it_may_be() {
     let mut failing = passing(&[]);
     failing.verdict = None;
-    let Err(NoNode::Broken(status)) = place_with(vec![], vec![failing.clone()]).result else { panic!("an error") };
+    let Err(NoNode::Broken(status)) = place_with(vec![], vec![failing.clone()]).outcome else { panic!("an error") };
     assert_eq!(status, Status::error("it hangs"));
     failing.profile.is_ignorable = true;
-    assert!(place_with(vec![], vec![failing]).result.is_ok());
+    assert!(place_with(vec![], vec![failing]).outcome.is_ok());
 }
 
 #[test]

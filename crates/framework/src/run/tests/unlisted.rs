@@ -10,7 +10,7 @@ fn reader(name: &str) -> Scripted {
 }
 
 /// What becomes of a pod on one node while things are not listed, which `Spared` does without.
-fn placed(plugins: Vec<Scripted>) -> (Placed, Profile) {
+fn placed(plugins: Vec<Scripted>) -> (Decision, Profile) {
     let mut profile = profile(plugins);
     let mut unlisted = UnlistedKinds::default();
     let kind = ObjectKind { api_version: "v1".to_owned(), kind: "Thing".to_owned() };
@@ -21,7 +21,7 @@ fn placed(plugins: Vec<Scripted>) -> (Placed, Profile) {
 }
 
 fn message(plugin: Scripted) -> String {
-    match placed(vec![plugin]).0.result {
+    match placed(vec![plugin]).0.outcome {
         Err(NoNode::Rejected(diagnosis)) => diagnosis.message(),
         other => panic!("not rejected: {other:?}"),
     }
@@ -39,9 +39,9 @@ fn what_a_plugin_says_of_a_pod_without_seeing_does_not_count() {
 #[test]
 fn pods_with_which_it_has_nothing_to_do_are_placed() {
     let skipping = reader("A").pre_filter(Err(Status::skip())).rejecting(&[0], Status::unschedulable("no"));
-    assert!(placed(vec![skipping]).0.result.is_ok());
-    assert!(placed(vec![reader("Spared").pre_filter(Ok(None))]).0.result.is_ok());
-    assert!(placed(vec![Scripted::called("Other").pre_filter(Ok(None))]).0.result.is_ok());
+    assert!(placed(vec![skipping]).0.outcome.is_ok());
+    assert!(placed(vec![reader("Spared").pre_filter(Ok(None))]).0.outcome.is_ok());
+    assert!(placed(vec![Scripted::called("Other").pre_filter(Ok(None))]).0.outcome.is_ok());
 }
 
 #[test]
@@ -50,10 +50,11 @@ fn a_post_filter_plugin_that_cannot_see_is_not_asked() {
     preempts.post_filter = Some((Status::success(), None));
     let (placed, mut profile) =
         placed(vec![Scripted::called("A").pre_filter(Err(Status::unresolvable("no"))), preempts]);
-    let Err(NoNode::Rejected(mut diagnosis)) = placed.result else { panic!("not rejected") };
+    let Err(NoNode::Rejected(mut diagnosis)) = placed.outcome else { panic!("not rejected") };
     let (table, pod, nominated) = (table(1), Pod::default(), NominatedPods::default());
     let call = Call { cycle: CycleId(1), now: Time::default(), pod: &pod, table: &table };
-    let run = post_filter(&mut profile, &call, &placed.attempt, (&nominated, None), &mut diagnosis);
+    post_filter(&mut profile, &call, &placed.findings, (&nominated, None), &mut diagnosis);
+    let run = &diagnosis.post_filter;
     assert!(run.effects.is_empty() && run.nominate.is_none());
     let expected = "0/1 nodes are available: no. plugin \"P\" cannot judge this pod: no things";
     assert_eq!(diagnosis.message(), expected);

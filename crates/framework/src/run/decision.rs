@@ -1,0 +1,311 @@
+//! What a scheduling cycle decided, as a value.
+//!
+//! [`place`](super::place) returns a [`Decision`]: its outcome, and the [`Findings`] that led there. It owns what it holds
+//! and outlasts the cycle, the plugins' instances and the buffers of the [`Attempt`](super::Attempt). It holds as much as
+//! the cycle worked out: nothing is computed for it, and nothing is formatted before somebody reads it. Nodes and plugins
+//! are indexes into the node table and the profile of that cycle.
+//!
+//! Whoever has read a decision may give it back with [`Attempt::recycle`](super::Attempt::recycle), and the next cycle
+//! fills the same buffers.
+
+mod scores;
+
+use std::{collections::BTreeSet, time::Duration};
+
+use berth_model::{NodeIdx, NodeSet};
+
+pub use self::scores::PluginScores;
+use super::{Diagnosis, PluginBits, Rejection};
+use crate::{profile::PluginIdx, status::Status};
+
+/// What one scheduling cycle decided about a pod.
+#[derive(Clone, Debug)]
+pub struct Decision {
+    /// The node, or why there is none.
+    pub outcome: Result<NodeIdx, NoNode>,
+    /// What the cycle found out on the way.
+    pub findings: Findings,
+}
+
+/// Why there is no node.
+#[derive(Clone, Debug)]
+pub enum NoNode {
+    /// The cluster has none.
+    EmptyCluster,
+    /// No node passes.
+    Rejected(Box<Diagnosis>),
+    /// A plugin broke; the attempt fails with this status.
+    Broken(Status),
+}
+
+impl From<Status> for NoNode {
+    fn from(status: Status) -> Self {
+        NoNode::Broken(status)
+    }
+}
+
+/// What one cycle said about a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NodeVerdict<'a> {
+    /// It passed.
+    Passed {
+        /// Its weighted sum; `None` if the cycle scored no nodes, since it had no choice.
+        total: Option<i64>,
+    },
+    /// It did not pass.
+    Rejected {
+        /// Which plugin; [`PluginIdx::NOBODY`] for an extender.
+        plugin: PluginIdx,
+        /// Why. `None` if nobody asked, as in a cycle in which other nodes passed.
+        status: Option<&'a Status>,
+    },
+    /// PreFilter left it out.
+    LeftOut {
+        /// Why; `None` if nobody asked.
+        status: Option<&'a Status>,
+    },
+    /// The cycle did not look at it, or an earlier answer rejected it, which names no plugin.
+    Unknown,
+}
+
+/// The answer of one PreFilter plugin.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PreFilterAnswer {
+    /// Which plugin.
+    pub plugin: PluginIdx,
+    /// What it said.
+    pub status: Status,
+    /// The names of the nodes that it restricts the candidates to; `None` for all.
+    pub nodes: Option<Vec<String>>,
+}
+
+/// The only nodes that remain candidates.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Restriction {
+    /// Node names, which need not exist.
+    pub names: BTreeSet<String>,
+    /// The plugins that restricted the nodes, in order.
+    pub plugins: Vec<PluginIdx>,
+}
+
+/// How far a cycle looked for nodes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sample {
+    /// Where in the list of candidates the search began.
+    pub start: usize,
+    /// How many nodes that pass were enough.
+    pub n_wanted: usize,
+    /// How many candidates Filter looked at.
+    pub n_visited: usize,
+}
+
+/// What became of a hint.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum HintOutcome {
+    /// There was no hint, or the pod is nominated to a node.
+    #[default]
+    None,
+    /// The last node has room.
+    NotFull,
+    /// The next node does not pass.
+    Refused,
+    /// The next node was taken, without a look at others.
+    Used,
+}
+
+/// Which answers of a cycle were given for earlier pods of the same equivalence class. Empty for a cycle that asked
+/// every plugin about every node.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct EarlierAnswers {
+    /// Filter plugins whose verdicts are kept.
+    pub filters: PluginBits,
+    /// About so many nodes they had to be asked in this cycle.
+    pub n_filtered: usize,
+    /// Score plugins whose scores are kept. They are in the totals, and not among the scores of plugins.
+    pub scores: PluginBits,
+    /// About so many nodes they had to be asked in this cycle.
+    pub n_scored: usize,
+}
+
+impl EarlierAnswers {
+    pub(super) fn clear(&mut self) {
+        self.filters.clear();
+        self.scores.clear();
+        (self.n_filtered, self.n_scored) = (0, 0);
+    }
+}
+
+/// Everything that a scheduling cycle found out about a pod, as far as it came.
+#[derive(Clone, Debug, Default)]
+pub struct Findings {
+    pub(super) pre_filters: Vec<PreFilterAnswer>,
+    pub(super) skipped_filters: PluginBits,
+    pub(super) restriction: Option<Restriction>,
+    pub(super) sample: Sample,
+    pub(super) feasible: NodeSet,
+    pub(super) feasible_order: Vec<NodeIdx>,
+    pub(super) filtered_at: Option<Duration>,
+    /// What each Filter plugin removed, by the index of the plugin.
+    pub(super) removed: Vec<NodeSet>,
+    /// Whether any of them is not empty: clearing some twenty bitmaps costs as much as a cycle of earlier answers.
+    pub(super) has_removed: bool,
+    /// Nodes that would not pass if the pods nominated to them were there.
+    pub(super) rejected_with_nominated: Vec<Rejection>,
+    /// Nodes that extenders rejected with a reason.
+    pub(super) rejected_by_extenders: Vec<Rejection>,
+    /// Whether extenders left out any node, with a reason or without.
+    pub(super) has_extender_removed: bool,
+    pub(super) skipped_scores: PluginBits,
+    /// The first `n_scored` are of this cycle.
+    pub(super) scores: Vec<PluginScores>,
+    pub(super) n_scored: usize,
+    pub(super) totals: Vec<i64>,
+    pub(super) hint: HintOutcome,
+    pub(super) earlier: EarlierAnswers,
+}
+
+impl Findings {
+    /// The answers of the PreFilter plugins, in order, as far as they were asked.
+    #[must_use]
+    pub fn pre_filters(&self) -> &[PreFilterAnswer] {
+        &self.pre_filters
+    }
+
+    /// Plugins whose PreFilter asked to skip their Filter.
+    #[must_use]
+    pub fn skipped_filters(&self) -> &PluginBits {
+        &self.skipped_filters
+    }
+
+    /// The nodes that PreFilter plugins restricted the candidates to, if they did.
+    #[must_use]
+    pub fn restriction(&self) -> Option<&Restriction> {
+        self.restriction.as_ref()
+    }
+
+    /// How far the cycle looked.
+    #[must_use]
+    pub fn sample(&self) -> Sample {
+        self.sample
+    }
+
+    /// Nodes that passed.
+    #[must_use]
+    pub fn feasible(&self) -> &NodeSet {
+        &self.feasible
+    }
+
+    /// The same nodes in the order in which they were found.
+    #[must_use]
+    pub fn feasible_order(&self) -> &[NodeIdx] {
+        &self.feasible_order
+    }
+
+    /// When the search for nodes that pass was over, by the clock of the profile's meter.
+    #[must_use]
+    pub fn filtered_at(&self) -> Option<Duration> {
+        self.filtered_at
+    }
+
+    /// The nodes that each Filter plugin removed, in the order of the profile. A plugin sees no node that one before it
+    /// removed. Empty in a cycle of [earlier answers](Self::earlier_answers).
+    pub fn removed(&self) -> impl Iterator<Item = (PluginIdx, &NodeSet)> {
+        (0..).map(PluginIdx).zip(&self.removed).filter(|(_, nodes)| self.has_removed && !nodes.is_empty())
+    }
+
+    /// Plugins whose PreScore asked to skip their Score.
+    #[must_use]
+    pub fn skipped_scores(&self) -> &PluginBits {
+        &self.skipped_scores
+    }
+
+    /// The scores of each plugin that was asked about all nodes that passed, in the order of the plugins.
+    #[must_use]
+    pub fn plugin_scores(&self) -> &[PluginScores] {
+        self.scores.get(..self.n_scored).unwrap_or_default()
+    }
+
+    /// The weighted sums, one for each member of [`Self::feasible`] in ascending order; empty if nothing was scored.
+    #[must_use]
+    pub fn totals(&self) -> &[i64] {
+        &self.totals
+    }
+
+    /// What became of [`NodeSearch::hint`](super::NodeSearch::hint).
+    #[must_use]
+    pub fn hint(&self) -> HintOutcome {
+        self.hint
+    }
+
+    /// Which answers the equivalence cache gave.
+    #[must_use]
+    pub fn earlier_answers(&self) -> &EarlierAnswers {
+        &self.earlier
+    }
+
+    /// Empties everything; the buffers stay.
+    pub(super) fn clear(&mut self) {
+        self.pre_filters.clear();
+        self.skipped_filters.clear();
+        self.restriction = None;
+        self.hint = HintOutcome::None;
+        self.filtered_at = None;
+        self.earlier.clear();
+        self.clear_verdicts();
+        self.clear_scores();
+    }
+
+    /// Empties what earlier searches of the cycle found.
+    pub(super) fn begin_search(&mut self, start: usize, n_wanted: usize) {
+        self.clear_verdicts();
+        self.earlier.clear();
+        self.sample = Sample { start, n_wanted, n_visited: 0 };
+    }
+
+    pub(super) fn clear_scores(&mut self) {
+        self.skipped_scores.clear();
+        self.n_scored = 0;
+        self.totals.clear();
+    }
+
+    pub(super) fn clear_verdicts(&mut self) {
+        self.feasible.clear();
+        self.feasible_order.clear();
+        self.sample = Sample::default();
+        if std::mem::take(&mut self.has_removed) {
+            self.removed.iter_mut().for_each(NodeSet::clear);
+        }
+        self.rejected_with_nominated.clear();
+        self.rejected_by_extenders.clear();
+        self.has_extender_removed = false;
+    }
+}
+
+impl Decision {
+    /// What the cycle said about this node. It looks through all that is known: for people, not for the loop over nodes.
+    #[must_use]
+    pub fn verdict(&self, node: NodeIdx) -> NodeVerdict<'_> {
+        let Self { outcome, findings } = self;
+        if findings.feasible.contains(node) {
+            let place = findings.feasible.iter().position(|other| other == node);
+            let total = place.and_then(|place| findings.totals.get(place).copied());
+            return NodeVerdict::Passed { total };
+        }
+        let diagnosis = match outcome {
+            Err(NoNode::Rejected(diagnosis)) => Some(diagnosis),
+            Ok(_) | Err(NoNode::EmptyCluster | NoNode::Broken(_)) => None,
+        };
+        let of_diagnosis = diagnosis.iter().flat_map(|diagnosis| &diagnosis.rejections);
+        let early = findings.rejected_with_nominated.iter().chain(&findings.rejected_by_extenders);
+        if let Some(rejection) = of_diagnosis.chain(early).find(|rejection| rejection.nodes.contains(node)) {
+            return NodeVerdict::Rejected { plugin: rejection.plugin, status: Some(&rejection.status) };
+        }
+        if let Some((plugin, _)) = findings.removed().find(|(_, nodes)| nodes.contains(node)) {
+            return NodeVerdict::Rejected { plugin, status: None };
+        }
+        match diagnosis.and_then(|diagnosis| diagnosis.absent.as_ref()) {
+            Some(status) => NodeVerdict::LeftOut { status: Some(status) },
+            None => NodeVerdict::Unknown,
+        }
+    }
+}
