@@ -4,13 +4,15 @@
 //! operator's order and gives back [`Consequences`]: the swaps that bring the scheduler to what was decided, and notices for
 //! the log, metrics and Kubernetes events. Binaries are opaque to it; the caller knows how to make instances of them.
 //!
-//! The states and what leads from one to the next are in `life`, in one `match`.
+//! The states and what leads from one to the next are in `life`, in one `match`. [`Isolation`] decides which owners' pods are
+//! held back for faults, while the plugin serves all others.
 
 #![warn(clippy::wildcard_enum_match_arm)]
 
 mod binary;
 mod consequences;
 mod fault;
+mod isolation;
 mod policy;
 
 mod life;
@@ -23,6 +25,7 @@ mod status;
 pub use binary::{Component, CountCalls, Service};
 pub use consequences::{Consequences, PluginNotice, PluginNoticeKind, Swap};
 pub use fault::Fault;
+pub use isolation::{Hold, Isolation};
 pub use life::Fallback;
 pub use plugin::{Forbidden, NoFallback, Rebuild, SettingsChange};
 pub use policy::{OperatorPolicy, PluginPolicy};

@@ -105,7 +105,7 @@ impl Bindings {
 
     /// Ends the waits whose time is out, as many as the turn has room for.
     pub(crate) fn expire(&mut self, context: &mut Context) {
-        let now = context.outbox.now();
+        let now = context.now();
         while let Some((deadline, uid)) = self.deadlines.first().filter(|(deadline, _)| *deadline <= now).cloned() {
             if !context.has_room() {
                 return;
@@ -222,7 +222,7 @@ impl Bindings {
     /// A plugin was replaced. If what came in its place holds no pods at Permit, those that it held go on; if that is out of
     /// service, they are rejected, to wait for the plugin as other pods do.
     pub(crate) fn release_from_permit(&mut self, scheduler_name: Sym, plugin: PluginIdx, context: &mut Context) {
-        let Some(profile) = context.profiles.get_mut(scheduler_name) else { return };
+        let Some(profile) = context.profile_mut(scheduler_name) else { return };
         let name = Arc::clone(profile.name(plugin));
         let out_of_service = profile.get(plugin).and_then(|plugin| plugin.out_of_service());
         if out_of_service.is_none() && profile.plugins.at(Point::Permit).contains(&plugin) {

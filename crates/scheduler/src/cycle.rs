@@ -5,7 +5,7 @@ mod batching;
 use std::{borrow::Cow, sync::Arc, time::Duration};
 
 use berth_framework::{
-    Call, CycleId, Effect, PluginIdx, SchedulingTime, Status,
+    Call, CycleId, Effect, PluginIdx, Status,
     run::{self, Attempt, Boards, Decision, Diagnosis, Findings, NoNode, NodeSearch, NominatedPods},
 };
 use berth_model::{ClusterTable, Pod};
@@ -15,7 +15,7 @@ use self::batching::Batching;
 use crate::{
     action::{Action, Level, Notice, PodRequest, Request},
     bindings::{Bindings, Choice, Origin},
-    context::{Context, PodEvent},
+    context::{Context, PodEvent, PodPlugins},
     failure::{AttemptFailure, FailureCause, Nomination},
     metrics::{BatchMetrics, Observation},
     settings::Settings,
@@ -48,13 +48,12 @@ impl Cycle {
     ) {
         let pod = Arc::clone(&record.pod);
         if !is_to_be_tried(&pod, context) {
-            return context.queue.done(&pod.uid);
+            return context.queue_mut().done(&pod.uid);
         }
         self.n_cycles += 1;
         let cycle = CycleId(self.n_cycles);
-        let started = context.outbox.instant();
-        context.time.begin_step();
-        let by_plugins = context.time.taken_by_plugins();
+        let start = context.begin_search();
+        let started = start.at;
         if let Err(failure) = catch_up(&pod, bindings, context) {
             context.end_cycle(pod.scheduler_name, cycle);
             return context.fail_attempt(record, started, &failure);
@@ -64,7 +63,7 @@ impl Cycle {
         let Decision { outcome, findings } = &mut decision;
         match outcome {
             Ok(row) => {
-                context.outbox.time(started, |duration| Observation::Algorithm { duration });
+                context.observe_since(started, |duration| Observation::Algorithm { duration });
                 let n_feasible = findings.feasible_order().len().max(1);
                 let n_evaluated = findings.sample().n_visited.max(n_feasible);
                 bindings.begin(record, Choice { cycle, started, row: *row, n_evaluated, n_feasible }, context);
@@ -72,7 +71,7 @@ impl Cycle {
             Err(no_node) => found_none(record, (cycle, started), (no_node, findings), bindings, context),
         }
         self.last = Some(decision);
-        charge_search(&pod, (started, by_plugins), context);
+        context.charge_search(&pod, start);
     }
 
     /// Other plugins than those that ranked the nodes will be asked.
@@ -102,28 +101,28 @@ impl Cycle {
         if let Some(last) = self.last.take() {
             self.attempt.recycle(last);
         }
-        let Some(profile) = context.profiles.get_mut(pod.scheduler_name) else {
+        let Some(plugins) = context.plugins_of(pod.scheduler_name) else {
             let outcome = Err(NoNode::Broken(Status::error("no profile")));
             return Decision { outcome, findings: Findings::default() };
         };
-        let table = context.cache.table();
-        let nominated = nominated_pods(&context.queue, table, pod);
-        let call = Call { cycle, now: context.outbox.now(), pod, table };
-        let started = context.outbox.instant();
+        let PodPlugins { profile, cache, queue, extenders, outbox } = plugins;
+        let table = cache.table();
+        let nominated = nominated_pods(queue, table, pod);
+        let call = Call { cycle, now: outbox.now(), pod, table };
+        let started = outbox.instant();
         // An extender may tell pods apart that are alike for the plugins.
-        let has_extenders = context.extenders.is_some();
-        let signature = if has_extenders { None } else { self.batching.sign(profile, pod, cycle) };
-        let when = (cycle.0, context.outbox.now());
+        let signature = if extenders.is_some() { None } else { self.batching.sign(profile, pod, cycle) };
+        let when = (cycle.0, outbox.now());
         let hint = self.batching.hint(profile, (pod, signature.as_ref()), when, table);
         let (scheduler_name, hinted) = (pod.scheduler_name, hint.is_some());
-        context.outbox.time(started, |duration| Observation::NodeHint { scheduler_name, hinted, duration });
+        outbox.observe_since(started, |duration| Observation::NodeHint { scheduler_name, hinted, duration });
         let search = NodeSearch {
-            order: context.cache.order(),
+            order: cache.order(),
             start: self.next_start,
             percentage_of_nodes_to_score: settings.percentage_of_nodes_to_score,
             nominated: &nominated,
             hint,
-            extenders: context.extenders.as_deref(),
+            extenders,
         };
         let boards = settings.keeps_boards.then_some(&mut self.boards);
         let decision = run::place(profile, &call, &search, boards, &mut self.attempt);
@@ -131,9 +130,9 @@ impl Cycle {
         self.next_start = (self.next_start + n_visited).checked_rem(n_nodes).unwrap_or(0);
         match &decision.outcome {
             Ok(node) => {
-                let started = context.outbox.instant();
+                let started = outbox.instant();
                 self.batching.placed(profile, (pod, signature), when, (*node, &decision.findings, table));
-                context.outbox.time(started, |duration| Observation::ResultsStored { scheduler_name, duration });
+                outbox.observe_since(started, |duration| Observation::ResultsStored { scheduler_name, duration });
             }
             Err(_) => self.batching.failed(profile),
         }
@@ -142,7 +141,7 @@ impl Cycle {
 }
 
 fn tell_if_slow(pod: &Arc<Pod>, started: Option<Duration>, findings: &Findings, context: &mut Context) {
-    let (Some(started), Some(now)) = (started, context.outbox.instant()) else { return };
+    let (Some(started), Some(now)) = (started, context.instant()) else { return };
     let total = now.saturating_sub(started);
     if total <= SLOW_SEARCH {
         return;
@@ -152,7 +151,8 @@ fn tell_if_slow(pod: &Arc<Pod>, started: Option<Duration>, findings: &Findings, 
     if !findings.totals().is_empty() {
         steps.push(("Prioritizing done".into(), now.saturating_sub(filtered)));
     }
-    context.outbox.notice(Notice::SlowSearch { pod: context.pod_ref(pod), total, steps });
+    let pod = context.pod_ref(pod);
+    context.notice(Notice::SlowSearch { pod, total, steps });
 }
 
 fn found_none(
@@ -172,18 +172,18 @@ fn found_none(
             let nomination = match run.nominate {
                 None => Nomination::Keep,
                 Some(None) => Nomination::Clear,
-                Some(Some(node)) => Nomination::Set(context.cache.table().name(node)),
+                Some(Some(node)) => Nomination::Set(context.table().name(node)),
             };
             requests = follow_post_filter(&record.pod, cycle, run.effects.clone(), bindings, context);
             AttemptFailure { cause: FailureCause::Rejected(Cow::Borrowed(diagnosis)), nomination }
         }
     };
-    context.outbox.time(started, |duration| Observation::Algorithm { duration });
+    context.observe_since(started, |duration| Observation::Algorithm { duration });
     context.end_cycle(record.pod.scheduler_name, cycle);
     context.fail_attempt(record, started, &failure);
     // The nomination is written before the victims are evicted.
     for request in requests {
-        context.outbox.push(Action::Pod(request));
+        context.act(Action::Pod(request));
     }
 }
 
@@ -194,29 +194,20 @@ fn post_filter(
     (diagnosis, findings): (&mut Diagnosis, &Findings),
     context: &mut Context,
 ) {
-    let table = context.cache.table();
-    let nominated = nominated_pods(&context.queue, table, pod);
-    let Some(profile) = context.profiles.get_mut(pod.scheduler_name) else { return };
-    let call = Call { cycle, now: context.outbox.now(), pod, table };
-    let asked = (&nominated, context.extenders.as_deref());
+    let Some(plugins) = context.plugins_of(pod.scheduler_name) else { return };
+    let PodPlugins { profile, cache, queue, extenders, outbox } = plugins;
+    let table = cache.table();
+    let nominated = nominated_pods(queue, table, pod);
+    let call = Call { cycle, now: outbox.now(), pod, table };
+    let asked = (&nominated, extenders);
     run::post_filter(profile, &call, findings, asked, diagnosis);
-}
-
-/// Charges the cycle to the pod's namespace if it took long, without what its plugins are charged for.
-fn charge_search(pod: &Pod, (started, by_plugins): (Option<Duration>, Duration), context: &Context) {
-    let (Some(started), Some(now)) = (started, context.outbox.instant()) else { return };
-    let by_plugins = context.time.taken_by_plugins().saturating_sub(by_plugins);
-    let took = now.saturating_sub(started).saturating_sub(by_plugins);
-    if took > SchedulingTime::LONG_SEARCH {
-        context.time.searched(&context.shared_text(pod.namespace), took);
-    }
 }
 
 /// Whether there is still something to decide about a pod that the queue gave out; if that is worth telling, it is told.
 fn is_to_be_tried(pod: &Arc<Pod>, context: &mut Context) -> bool {
-    if !context.profiles.serves(pod.scheduler_name) {
+    if !context.profiles().serves(pod.scheduler_name) {
         let message = format!("no profile serves pod {}", context.full_name(pod));
-        context.outbox.log(Level::Error, message);
+        context.log(Level::Error, message);
         return false;
     }
     if pod.terminating {
@@ -224,52 +215,35 @@ fn is_to_be_tried(pod: &Arc<Pod>, context: &mut Context) -> bool {
         context.pod_event(pod, PodEvent::FAILED_SCHEDULING, note);
         return false;
     }
-    context.cache.pod(&pod.uid).is_none()
+    context.cache().pod(&pod.uid).is_none()
 }
 
 /// Sends the plugins' replicas what has changed, if all may take time for another pod and know of those before. A plugin
 /// that is out of service holds the pod back until another binary takes its place: the answers of the other plugins,
 /// PostFilter among them, must not count without it.
 fn catch_up(pod: &Pod, bindings: &Bindings, context: &mut Context) -> Result<(), AttemptFailure<'static>> {
-    context.cache.settle();
+    context.cache_mut().settle();
     if let Some(status) = bindings.obstacle(pod.scheduler_name) {
         return Err(AttemptFailure::error(&status));
     }
-    let Some(profile) = context.profiles.get_mut(pod.scheduler_name) else { return Ok(()) };
-    if let Err((_, status)) = profile.have_time() {
+    if let Err(status) = context.have_time(pod.scheduler_name) {
         return Err(AttemptFailure::error(&status));
     }
-    check_hold(pod, context)?;
-    let Some(profile) = context.profiles.get_mut(pod.scheduler_name) else { return Ok(()) };
-    let Err((plugin, status)) = profile.sync(&context.cache) else { return Ok(()) };
+    if let Some((plugin, status)) = context.hold(pod) {
+        return Err(waits_for(plugin, status, context));
+    }
+    let Err((plugin, status)) = context.sync(pod.scheduler_name) else { return Ok(()) };
     if !status.code.is_rejected() {
-        let text = format!("syncing plugin \"{}\": {}", profile.name(plugin), status.message());
+        let text =
+            format!("syncing plugin \"{}\": {}", context.plugin_name(pod.scheduler_name, plugin), status.message());
         return Err(AttemptFailure::error(&Status::error(text)));
     }
     Err(waits_for(plugin, status, context))
 }
 
-/// Holds the pod back if a plugin keeps faulting over pods of its owner, unless it may do without that plugin.
-fn check_hold(pod: &Pod, context: &mut Context) -> Result<(), AttemptFailure<'static>> {
-    if context.isolation.is_empty() {
-        return Ok(());
-    }
-    let owner = context.owner_of(pod);
-    let Some(hold) = context.isolation.hold(&owner, context.outbox.now()) else { return Ok(()) };
-    let status = Status::unresolvable(hold.message());
-    let Some(profile) = context.profiles.get_mut(pod.scheduler_name) else { return Ok(()) };
-    // A plugin that the profile no longer has faults no more.
-    let Some(plugin) = profile.find(hold.plugin) else { return Ok(()) };
-    if profile.get(plugin).is_some_and(|instance| instance.pass_over()) {
-        return Ok(());
-    }
-    context.isolation.wait(&owner, pod.uid.clone());
-    Err(waits_for(plugin, status, context))
-}
-
 /// The pod is turned down in the name of this plugin, whatever the others would say.
 fn waits_for(plugin: PluginIdx, status: Status, context: &Context) -> AttemptFailure<'static> {
-    let n_all_nodes = context.cache.order().len();
+    let n_all_nodes = context.cache().order().len();
     let mut diagnosis = Diagnosis { n_all_nodes, ..Diagnosis::default() };
     diagnosis.blame(plugin, status.code);
     diagnosis.pre_filter = Some(status);
@@ -288,14 +262,9 @@ fn follow_post_filter(
     let mut requests = Vec::new();
     for (plugin, effects) in bindings.carry_out(pod, cycle, effects, context) {
         let name = context.plugin_name(pod.scheduler_name, plugin);
-        let n_victims = context.preemptions.begin(&pod.uid, (cycle, context.outbox.instant()), &name, &effects);
+        let evicts = context.begin_evictions(&pod.uid, cycle, &name, &effects);
         let effects = Origin { pod, cycle, plugin }.request(context, effects);
-        let request = if n_victims > 0 {
-            context.outbox.observe(Observation::Preemption { victims: n_victims });
-            Request::AwaitedEffects(effects)
-        } else {
-            Request::Effects(effects)
-        };
+        let request = if evicts { Request::AwaitedEffects(effects) } else { Request::Effects(effects) };
         requests.push(PodRequest { pod: context.pod_ref(pod), request });
     }
     requests

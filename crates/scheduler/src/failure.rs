@@ -12,11 +12,9 @@ use berth_queue::{Failure, QueuedPod};
 use crate::{
     action::{AttemptOutcome, Level, Notice},
     context::{Context, PodEvent},
-    metrics::{AttemptResult, Observation},
+    metrics::AttemptResult,
+    profiles::EXTENDER,
 };
-
-/// In whose name pods wait that extenders rejected (`ExtenderName` in `pkg/scheduler/framework/extender.go`).
-pub(crate) const EXTENDER: &str = "Extender";
 
 /// Why an attempt failed.
 #[derive(Debug)]
@@ -97,15 +95,15 @@ impl Context {
             if is_rejected { AttemptResult::Unschedulable } else { AttemptResult::Error },
             started,
         );
-        let Some(newest) = self.pending_pods.get(&pod.uid).map(|pending| Arc::clone(&pending.pod)) else {
+        let Some(newest) = self.pending_pod(&pod.uid).map(|pending| Arc::clone(&pending.pod)) else {
             // The pod was deleted, or bound by another scheduler, during the attempt.
-            return self.queue.done(&pod.uid);
+            return self.queue_mut().done(&pod.uid);
         };
         self.requeue(record, &newest, &failure.cause);
         match failure.nomination.node() {
-            Some(node) => self.queue.nominator_mut().set(&newest, node),
+            Some(node) => self.queue_mut().nominator_mut().set(&newest, node),
             None if newest.nominated_node_name.is_none() => {}
-            None => self.queue.nominator_mut().set(&newest, newest.nominated_node_name),
+            None => self.queue_mut().nominator_mut().set(&newest, newest.nominated_node_name),
         }
         let message = failure.cause.message();
         let outcome = match &failure.cause {
@@ -113,7 +111,7 @@ impl Context {
             FailureCause::Rejected(_) => AttemptOutcome::Unschedulable { message: message.clone() },
             FailureCause::Unable(_) => AttemptOutcome::Failed { message: message.clone() },
         };
-        self.outbox.notice(Notice::Attempted { pod: self.pod_ref(&newest), outcome });
+        self.notice(Notice::Attempted { pod: self.pod_ref(&newest), outcome });
         self.pod_event(&newest, PodEvent::FAILED_SCHEDULING, message.clone());
         self.patch_failure(&newest, failure, message);
     }
@@ -121,13 +119,13 @@ impl Context {
     /// Reports pods that stay out of activeQ although no plugin rejected them. An unchanged message is not reported again.
     pub(crate) fn tell_gate_failures(&mut self) {
         let mut is_first = true;
-        for (uid, status) in self.gate_failures.take_new() {
-            let Some(pod) = self.pending_pods.get(&uid).map(|pending| Arc::clone(&pending.pod)) else { continue };
+        for (uid, status) in self.take_gate_failures() {
+            let Some(pod) = self.pending_pod(&uid).map(|pending| Arc::clone(&pending.pod)) else { continue };
             let message = status.message();
             if self.patch_failure(&pod, &AttemptFailure::at_gate(status), message.clone()) {
                 if is_first {
                     let text = format!("pod {} stays out of the queue: {message}", self.full_name(&pod));
-                    self.outbox.log(Level::Error, text);
+                    self.log(Level::Error, text);
                     is_first = false;
                 }
                 self.pod_event(&pod, PodEvent::FAILED_SCHEDULING, message);
@@ -135,37 +133,22 @@ impl Context {
         }
     }
 
-    /// Has PreEnqueue plugins asked again that could not be asked some time ago.
-    pub(crate) fn retry_gates(&mut self) {
-        let now = self.outbox.now();
-        let due = self.gate_failures.take_due(now);
-        if !due.is_empty() {
-            self.with_queue(|queue, policy| queue.activate(&due, now, policy));
-        }
-    }
-
-    pub(crate) fn count_attempt(&mut self, scheduler_name: Sym, result: AttemptResult, started: Option<Duration>) {
-        let profile = self.cache.table().symbols.text(scheduler_name);
-        self.outbox.count_attempt(profile, result);
-        self.outbox.time(started, |duration| Observation::Attempt { scheduler_name, result, duration });
-    }
-
     fn requeue(&mut self, record: QueuedPod, newest: &Arc<Pod>, cause: &FailureCause<'_>) {
-        let now = self.outbox.now();
+        let now = self.now();
         let rejections = self.rejections(record.pod.scheduler_name, cause);
         let requeued =
             self.with_queue(|queue, policy| queue.requeue(record, Arc::clone(newest), rejections, now, policy));
-        self.gate_failures.leave_untold(&newest.uid);
+        self.leave_gate_failure_untold(&newest.uid);
         if requeued.is_err() {
             let message = format!("pod {} is already present in the queue", self.full_name(newest));
-            self.outbox.log(Level::Error, message);
-            self.queue.done(&newest.uid);
+            self.log(Level::Error, message);
+            self.queue_mut().done(&newest.uid);
         }
     }
 
     /// The names of the plugins that rejected the pod.
     fn rejections(&self, scheduler_name: Sym, cause: &FailureCause<'_>) -> Failure {
-        let (Some(profile), FailureCause::Rejected(diagnosis)) = (self.profiles.get(scheduler_name), cause) else {
+        let (Some(profile), FailureCause::Rejected(diagnosis)) = (self.profile(scheduler_name), cause) else {
             return Failure::default();
         };
         let names = |plugins: &PluginBits| plugins.iter().map(|plugin| Arc::clone(profile.name(plugin))).collect();
@@ -176,7 +159,7 @@ impl Context {
 
     /// Whether the pod's condition says something else from here on.
     fn patch_failure(&mut self, pod: &Pod, failure: &AttemptFailure<'_>, message: String) -> bool {
-        let Some(pending) = self.pending_pods.get(&pod.uid) else {
+        let Some(pending) = self.pending_pod(&pod.uid) else {
             debug_assert!(false, "pod {} was requeued and is not pending", pod.uid);
             return false;
         };

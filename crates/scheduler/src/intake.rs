@@ -3,7 +3,7 @@
 use std::sync::{Arc, LazyLock};
 
 use berth_cache::Added;
-use berth_framework::{ClusterEvent, ObjectKind, UnlistedKind};
+use berth_framework::ClusterEvent;
 use berth_model::{ObjectKey, Pod, PodUid, Sym, api, intern};
 use berth_queue::{Occurrence, Subject};
 use rustc_hash::FxHashMap;
@@ -64,7 +64,7 @@ impl Intake {
     /// is kept.
     pub(crate) fn pod_applied(&mut self, api: &api::Pod, bindings: &mut Bindings, context: &mut Context) {
         let (namespace, name) = (api.metadata.namespace.as_str(), api.metadata.name.as_str());
-        let is_served = context.profiles.serves_text(&api.spec.scheduler_name, context.cache.table());
+        let is_served = context.profiles().serves_text(&api.spec.scheduler_name, context.table());
         if api.spec.node_name.is_empty() && !is_served && !bindings.contains(&api.metadata.uid) {
             if let Some(known) = self.uids.remove(namespace, name) {
                 remove_pod(known, bindings, context);
@@ -72,7 +72,7 @@ impl Intake {
             return;
         }
         let intern = if is_served { intern::pod } else { intern::pod_of_others };
-        let pod = Arc::new(intern(api, context.cache.symbols_mut()));
+        let pod = Arc::new(intern(api, context.symbols_mut()));
         let earlier = self.uids.insert(namespace, &pod);
         if let Some(replaced) = earlier.filter(|earlier| *earlier != pod.uid) {
             remove_pod(replaced, bindings, context);
@@ -80,7 +80,7 @@ impl Intake {
         if matches!(api.status.phase.as_str(), "Succeeded" | "Failed") {
             return self.pod_deleted(namespace, name, pod.uid.clone(), bindings, context);
         }
-        context.pod_limits.set(&pod.uid, api);
+        context.set_limits(&pod.uid, api);
         if pod.node_name.is_none() {
             pending_pod_applied(api, &pod, bindings, context);
         } else {
@@ -104,11 +104,11 @@ impl Intake {
     }
 
     pub(crate) fn node_applied(&mut self, api: &api::Node, context: &mut Context) {
-        let node = intern::node(api, context.cache.symbols_mut());
+        let node = intern::node(api, context.symbols_mut());
         let conditions = api.status.conditions.iter().map(|it| (it.type_.clone(), it.status.clone())).collect();
         let old_conditions = self.node_conditions.insert(node.name, conditions);
         let conditions_differ = old_conditions.as_ref() != self.node_conditions.get(&node.name);
-        match context.cache.set_node(node.clone()) {
+        match context.cache_mut().set_node(node.clone()) {
             None => context.move_all(&changes::node_added(node)),
             Some(old) => {
                 for occurrence in changes::node_updates(old, node, conditions_differ) {
@@ -121,13 +121,13 @@ impl Intake {
 
     /// Nothing happens if the node was never seen.
     pub(crate) fn node_deleted(&mut self, name: &str, context: &mut Context) {
-        let Some(name) = context.cache.table().symbols.lookup(name) else { return };
+        let Some(name) = context.table().symbols.lookup(name) else { return };
         self.node_conditions.remove(&name);
-        let node = context.cache.node(name).and_then(|node| node.row()).map(|(_, node)| node.clone());
+        let node = context.cache().node(name).and_then(|node| node.row()).map(|(_, node)| node.clone());
         if let Some(node) = node {
             context.move_all(&changes::node_deleted(node));
         }
-        context.cache.remove_node(name);
+        context.cache_mut().remove_node(name);
     }
 }
 
@@ -140,7 +140,7 @@ pub(crate) fn object_changed(
     bindings: &mut Bindings,
     context: &mut Context,
 ) {
-    let old = context.cache.set_object(key.clone(), new.clone());
+    let old = context.cache_mut().set_object(key.clone(), new.clone());
     let action = match (&old, &new) {
         (None, Some(_)) => ClusterEvent::ADD,
         (Some(old), Some(new)) if old == new => return,
@@ -151,24 +151,15 @@ pub(crate) fn object_changed(
     bindings.object_changed(&key, context);
     let occurrence = Arc::new(Occurrence::new(resource, action, Subject::Object { key, old, new }));
     // Kinds such as services cause no events: plugins only read their objects.
-    if context.queue.hears(&occurrence.event) {
+    if context.queue().hears(&occurrence.event) {
         context.move_all(&occurrence);
     }
-}
-
-/// A kind may not be listed from here on, or with `None` is listed. Pods are tried again that a plugin rejected which reads it.
-pub(crate) fn kind_changed(kind: ObjectKind, unlisted: Option<UnlistedKind>, context: &mut Context) {
-    let (readers, label) = match unlisted {
-        Some(unlisted) => (context.profiles.kind_unlisted(kind, unlisted), "KindUnlisted"),
-        None => (context.profiles.kind_listed(&kind), "KindListed"),
-    };
-    context.retry_rejected_by(&readers, label);
 }
 
 fn pending_pod_applied(api: &api::Pod, pod: &Arc<Pod>, bindings: &mut Bindings, context: &mut Context) {
     let pending = PendingPod::new(Arc::clone(pod), api);
     let resource_version = &api.metadata.resource_version;
-    let old = context.pending_pods.insert(pending);
+    let old = context.set_pending(pending);
     if old.as_ref().is_some_and(|old| !resource_version.is_empty() && *old.resource_version == **resource_version) {
         return;
     }
@@ -178,17 +169,17 @@ fn pending_pod_applied(api: &api::Pod, pod: &Arc<Pod>, bindings: &mut Bindings, 
         }
         return;
     }
-    match context.cache.pod(&pod.uid) {
+    match context.cache().pod(&pod.uid) {
         // The API server has bound it; the watch has not shown that yet.
         Some(cached) if cached.is_assumed() => return,
         // The API server's storage was restored from a backup.
-        Some(_) => leave_node(&pod.uid, context),
+        Some(_) => context.leave_node(&pod.uid),
         None => {}
     }
-    if !context.profiles.serves(pod.scheduler_name) {
+    if !context.profiles().serves(pod.scheduler_name) {
         return;
     }
-    let now = context.outbox.now();
+    let now = context.now();
     context.also_handling(if old.is_none() { &PENDING_POD_ADDED } else { &PENDING_POD_UPDATED });
     let Some(old) = old.map(|old| old.pod) else {
         return context.with_queue(|queue, policy| queue.add(Arc::clone(pod), now, policy));
@@ -204,9 +195,9 @@ fn pending_pod_applied(api: &api::Pod, pod: &Arc<Pod>, bindings: &mut Bindings, 
 }
 
 fn assigned_pod_applied(pod: &Arc<Pod>, bindings: &mut Bindings, context: &mut Context) {
-    let added = match context.cache.add_pod(Arc::clone(pod)) {
+    let added = match context.cache_mut().add_pod(Arc::clone(pod)) {
         Ok(added) => added,
-        Err(inconsistency) => return context.outbox.log(Level::Error, inconsistency.to_string()),
+        Err(inconsistency) => return context.log(Level::Error, inconsistency.to_string()),
     };
     match added {
         Added::Updated { old } => {
@@ -220,8 +211,7 @@ fn assigned_pod_applied(pod: &Arc<Pod>, bindings: &mut Bindings, context: &mut C
             context.move_all(&changes::pod_added(pod));
         }
     }
-    context.queue.delete(&pod.uid);
-    if context.pending_pods.remove(&pod.uid).is_some() {
+    if context.no_longer_pending(&pod.uid).is_some() {
         // For kube-scheduler the pod has gone from one informer's handlers to another's.
         context.also_handling(&PENDING_POD_DELETED);
     }
@@ -229,27 +219,17 @@ fn assigned_pod_applied(pod: &Arc<Pod>, bindings: &mut Bindings, context: &mut C
 
 /// The pod is gone, wherever it was.
 fn remove_pod(uid: PodUid, bindings: &mut Bindings, context: &mut Context) {
-    let was_nominated = context.queue.nominator().node_of(&uid).is_some();
-    let pending = context.pending_pods.remove(&uid);
+    let was_nominated = context.queue().nominator().node_of(&uid).is_some();
+    let pending = context.forget_pod(&uid);
     if pending.is_some() {
         context.also_handling(&PENDING_POD_DELETED);
     }
-    context.preemptions.forget(&uid);
-    context.pod_limits.remove(&uid);
-    context.queue.delete(&uid);
     if bindings.contains(&uid) {
         bindings.send(&uid, Input::Deleted, context);
-    } else if context.cache.pod(&uid).is_some() {
-        leave_node(&uid, context);
+    } else if context.cache().pod(&uid).is_some() {
+        context.leave_node(&uid);
     } else if let Some(pending) = pending.filter(|_| was_nominated) {
         nomination_ended(&pending.pod, context);
-    }
-}
-
-/// The pod takes no room on its node any more: others may try.
-fn leave_node(uid: &str, context: &mut Context) {
-    if let Some(removed) = context.cache.remove_pod(uid) {
-        context.move_all(&changes::pod_deleted(&removed.pod));
     }
 }
 

@@ -6,7 +6,8 @@
 //!
 //! [`Scheduler`] routes between four machines, each the owner of its state: `Intake` enters objects into cache and queue,
 //! `Cycle` makes one attempt, `Bindings` takes a pod from Reserve to PostBind, and `Swaps` replaces plugins. What they share
-//! is a `Context`; what they want done goes to its `Outbox`.
+//! is a `Context`, whose fields are its own; what they want done goes to its `Outbox`. Which pods are held back for a plugin's
+//! faults is decided by [`berth_lifecycle::Isolation`].
 //! **Invariant:** a pending pod is waiting in the queue, or being placed, or known not to be ours; no failure loses it,
 //! and a pod is sent to the API server for binding by one attempt at a time.
 //!
@@ -36,11 +37,8 @@ mod cycle;
 mod effect_bytes;
 mod event;
 mod failure;
-mod faults;
-mod gate_failures;
 mod host_objects;
 mod intake;
-mod isolation;
 mod metrics;
 mod outbox;
 mod pending_pods;
@@ -57,6 +55,7 @@ mod swaps;
 #[cfg(test)]
 mod tests;
 mod turn;
+mod unasked_gates;
 
 pub use action::{
     Action, AttemptOutcome, CodePlace, EventRecord, GrantedEffect, Level, Notice, PluginEffects, PodRef, PodRequest,

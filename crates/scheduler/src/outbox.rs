@@ -7,6 +7,7 @@ use berth_model::Time;
 
 use crate::{
     action::{Action, Level, Notice, PodRef, PodRequest, Request},
+    effect_bytes::{EffectBytes, HeldBytes},
     metrics::{AttemptResult, ByProfile, Observation},
 };
 
@@ -17,6 +18,10 @@ pub(crate) struct Outbox {
     actions: Vec<Action>,
     observations: Vec<Observation>,
     attempts: ByProfile<AttemptResult>,
+    /// The labels of the event that is being handled, once they are known.
+    labels: Vec<Arc<str>>,
+    /// What waits to be carried out.
+    effect_bytes: EffectBytes,
     /// Times steps that are shorter than a [`Time`] can say.
     clock: Option<Arc<dyn Clock>>,
 }
@@ -34,16 +39,26 @@ impl Outbox {
         self.now = now;
     }
 
-    pub(crate) fn push(&mut self, action: Action) {
+    pub(crate) fn act(&mut self, action: Action) {
         self.actions.push(action);
     }
 
     pub(crate) fn request(&mut self, pod: PodRef, request: Request) {
-        self.actions.push(Action::Pod(PodRequest { pod, request }));
+        self.act(Action::Pod(PodRequest { pod, request }));
     }
 
     pub(crate) fn notice(&mut self, notice: Notice) {
-        self.actions.push(Action::Notice(notice));
+        self.act(Action::Notice(notice));
+    }
+
+    /// Counts bytes of the plugin's effects until the value is dropped.
+    pub(crate) fn hold_bytes(&mut self, plugin: &Arc<str>, bytes: usize) -> HeldBytes {
+        self.effect_bytes.hold(plugin, bytes)
+    }
+
+    /// Whether so many more bytes of the plugin's effects may wait to be carried out.
+    pub(crate) fn has_room_for_bytes(&self, plugin: &str, bytes: usize) -> bool {
+        self.effect_bytes.has_room_for(plugin, bytes)
     }
 
     /// Writes a line for the log that is about no plugin.
@@ -72,12 +87,35 @@ impl Outbox {
     }
 
     /// Observes how long it took since `start`.
-    pub(crate) fn time(&mut self, start: Option<Duration>, observation: impl FnOnce(Duration) -> Observation) {
+    pub(crate) fn observe_since(&mut self, start: Option<Duration>, observation: impl FnOnce(Duration) -> Observation) {
         if let (Some(start), Some(now)) = (start, self.instant())
             && self.observations.len() < MAX_KEPT
         {
             self.observations.push(observation(now.saturating_sub(start)));
         }
+    }
+
+    /// The event that is being handled has this label, unless it has one already.
+    pub(crate) fn handling(&mut self, label: &Arc<str>) {
+        if self.labels.is_empty() {
+            self.also_handling(label);
+        }
+    }
+
+    /// The event that is being handled has this label, whatever others it has.
+    pub(crate) fn also_handling(&mut self, label: &Arc<str>) {
+        if !self.labels.contains(label) {
+            self.labels.push(Arc::clone(label));
+        }
+    }
+
+    /// The event has been handled since `start`: this is observed under each of its labels.
+    pub(crate) fn event_handled(&mut self, start: Option<Duration>) {
+        let mut labels = std::mem::take(&mut self.labels);
+        for event in labels.drain(..) {
+            self.observe_since(start, |duration| Observation::EventHandled { event, duration });
+        }
+        self.labels = labels;
     }
 
     pub(crate) fn count_attempt(&mut self, profile: &str, result: AttemptResult) {

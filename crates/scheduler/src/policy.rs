@@ -1,19 +1,19 @@
 //! The queue's questions, answered by the plugins of the pod's profile.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::sync::Arc;
 
 use berth_cache::Cache;
 use berth_framework::{ClusterEvent, Code, EventSubject, HintCall, Hook, Manifest, Plugin, PluginIdx, Point, Status};
+use berth_lifecycle::Isolation;
 use berth_model::{OwnerId, Pod, Sym, Time};
 use berth_queue::{Gate, Occurrence, Policy, Subject, matches};
 
 use crate::{
-    gate_failures::GateFailures,
-    isolation::Isolation,
     metrics::Observation,
     outbox::Outbox,
     preemptions::Preemptions,
     profiles::{Profiles, rejects},
+    unasked_gates::UnaskedGates,
 };
 
 /// Answers for the queue while it works.
@@ -21,7 +21,6 @@ pub(crate) struct PluginPolicy<'a> {
     pub(crate) profiles: &'a mut Profiles,
     pub(crate) cache: &'a Cache,
     pub(crate) preemptions: &'a Preemptions,
-    pub(crate) gate_failures: &'a mut GateFailures,
     pub(crate) outbox: &'a mut Outbox,
     /// Plugins that could not be asked about a pod, by profile: they are not asked about the next ones. A replica that cannot
     /// be filled takes seconds to say so.
@@ -39,9 +38,6 @@ enum GateAnswer {
     NotAsked(Status),
 }
 
-/// PreEnqueue plugins, by profile, that had no time to look at some pod. The gate was closed to it, and no event opens it.
-pub(crate) type UnaskedGates = BTreeSet<(Sym, Arc<str>)>;
-
 impl PluginPolicy<'_> {
     /// Whether the pod is held back for faults of this plugin, so that the plugin is not asked about it.
     fn is_held_for(&self, plugin: &str, pod: &Pod) -> bool {
@@ -49,7 +45,7 @@ impl PluginPolicy<'_> {
             return false;
         }
         let owner = OwnerId::of(pod, &self.cache.table().symbols);
-        self.isolation.hold(&owner, self.outbox.now()).is_some_and(|hold| hold.plugin == plugin)
+        self.isolation.hold(&owner, self.outbox.now()).is_some_and(|hold| hold.plugin() == plugin)
     }
 
     /// Asks one plugin, its replica caught up.
@@ -63,7 +59,7 @@ impl PluginPolicy<'_> {
         let name = Arc::clone(profile.name(idx));
         let plugin: &mut (dyn Plugin + 'static) = profile.get(idx)?;
         if let Err(status) = plugin.has_time() {
-            self.unasked_gates.insert((scheduler_name, name));
+            self.unasked_gates.note_no_time(scheduler_name, name);
             return Some(GateAnswer::NoTime(status));
         }
         let status = match plugin.sync(cache) {
@@ -99,7 +95,7 @@ impl PluginPolicy<'_> {
             let status = match answer {
                 GateAnswer::Said(status) | GateAnswer::NoTime(status) => status,
                 GateAnswer::NotAsked(status) => {
-                    self.gate_failures.note(&pod.uid, status.clone(), self.outbox.now());
+                    self.unasked_gates.note_failure(&pod.uid, status.clone(), self.outbox.now());
                     status
                 }
             };
@@ -209,7 +205,7 @@ impl Policy for PluginPolicy<'_> {
         let start = self.outbox.instant();
         let queues = self.ask_hint(plugin, pod, occurrence);
         let (plugin, event) = (Arc::clone(plugin), Arc::clone(&occurrence.label));
-        self.outbox.time(start, |duration| Observation::QueueingHint { plugin, event, queues, duration });
+        self.outbox.observe_since(start, |duration| Observation::QueueingHint { plugin, event, queues, duration });
         queues
     }
 }

@@ -9,6 +9,9 @@ use berth_model::{ClusterTable, Sym, Symbols};
 use berth_queue::PluginEvents;
 use rustc_hash::FxHashMap;
 
+/// In whose name pods wait that extenders rejected (`ExtenderName` in `pkg/scheduler/framework/extender.go`).
+pub(crate) const EXTENDER: &str = "Extender";
+
 /// Every profile of the process. An index into it is good until the profiles are replaced.
 #[derive(Debug, Default)]
 pub(crate) struct Profiles {
@@ -147,9 +150,14 @@ impl Profiles {
         self.list.iter().map(versions).collect()
     }
 
-    /// The events that each profile's plugins registered for; only plugins that can reject a pod are asked.
-    pub(crate) fn registrations(&self) -> Vec<(Sym, Vec<PluginEvents>)> {
-        let of_profile = |name: Sym| Some((name, registrations(self.get(name)?)));
+    /// The events that each profile's plugins registered for; only plugins that can reject a pod are asked. Nobody knows what
+    /// may change an extender's mind, so every event brings its pods back.
+    pub(crate) fn registrations(&self, has_extenders: bool) -> Vec<(Sym, Vec<PluginEvents>)> {
+        let of_profile = |name: Sym| {
+            let mut plugins = registrations(self.get(name)?);
+            plugins.extend(has_extenders.then(|| PluginEvents::new(Arc::from(EXTENDER), None)));
+            Some((name, plugins))
+        };
         self.names().into_iter().filter_map(of_profile).collect()
     }
 }

@@ -12,11 +12,11 @@ use serde::{Deserialize, Serialize};
 use crate::{
     action::Level,
     bindings::Bindings,
-    context::Context,
-    failure::EXTENDER,
+    context::{Context, PLUGIN_REPLACED},
     host_objects::{Handle, HostObjects},
+    profiles::EXTENDER,
     settings::Settings,
-    swaps::{PLUGIN_REPLACED, Swaps, hand_over_state, install_profiles, register_events},
+    swaps::{Swaps, hand_over_state},
 };
 
 /// All that an operator can change while the scheduler runs.
@@ -53,21 +53,14 @@ impl Reconfiguration {
         let Self { settings, profiles, extenders } = self;
         let profiles = profiles.and_then(|profiles| objects.take(profiles));
         let extenders = extenders.and_then(|extenders| objects.take(extenders));
-        context.queue.set_settings(settings.queue);
-        let before = std::mem::replace(&mut context.extenders, extenders);
-        let are_same = match (&before, &context.extenders) {
-            (Some(before), Some(after)) => Arc::ptr_eq(before, after),
-            (None, None) => true,
-            (Some(_), None) | (None, Some(_)) => false,
-        };
-        if !are_same {
+        context.queue_mut().set_settings(settings.queue);
+        if context.set_extenders(extenders) {
             bindings.forget_extenders();
-            let now = context.outbox.now();
-            context.with_queue(|queue, policy| queue.retry_rejected_by(EXTENDER, PLUGIN_REPLACED, now, policy));
+            context.retry_rejected_by([&Arc::from(EXTENDER)], PLUGIN_REPLACED);
         }
         match profiles {
             Some(profiles) => change_profiles(profiles, swaps, bindings, context),
-            None => register_events(context),
+            None => context.register_events(),
         }
     }
 }
@@ -78,13 +71,13 @@ fn change_profiles(mut profiles: Vec<Profile>, swaps: &mut Swaps, bindings: &mut
     let mut to_retry = BTreeSet::new();
     let changes: Vec<ProfileChange> =
         profiles.iter_mut().map(|profile| continue_profile(profile, &mut to_retry, context)).collect();
-    let before = install_profiles(profiles, context);
+    let before = context.install_profiles(profiles);
     // What is left of them is what nobody goes on with.
     swaps.retire(before.into_iter().flat_map(Profile::into_plugins));
     for change in changes {
-        let scheduler_name = context.cache.symbols_mut().intern(&change.scheduler_name);
+        let scheduler_name = context.symbols_mut().intern(&change.scheduler_name);
         sync(scheduler_name, context);
-        let after = context.profiles.get(scheduler_name).map(|profile| profile.plugins.at(Point::PreBind).to_vec());
+        let after = context.profile(scheduler_name).map(|profile| profile.plugins.at(Point::PreBind).to_vec());
         bindings.move_plugins(scheduler_name, &change.places);
         bindings.reorder_pre_bind(scheduler_name, &change.pre_bind, &after.unwrap_or_default());
         for plugin in change.different {
@@ -98,8 +91,8 @@ fn change_profiles(mut profiles: Vec<Profile>, swaps: &mut Swaps, bindings: &mut
 /// `to_retry`.
 fn continue_profile(profile: &mut Profile, to_retry: &mut BTreeSet<Arc<str>>, context: &mut Context) -> ProfileChange {
     let scheduler_name = profile.scheduler_name.clone();
-    let sym = context.cache.symbols_mut().intern(&scheduler_name);
-    let Some(before) = context.profiles.get_mut(sym) else {
+    let sym = context.symbols_mut().intern(&scheduler_name);
+    let Some(before) = context.profile_mut(sym) else {
         let different = (0u32..).map(PluginIdx).zip(profile.instances()).map(|(plugin, _)| plugin).collect();
         return ProfileChange { scheduler_name, places: Vec::new(), pre_bind: Vec::new(), different };
     };
@@ -121,33 +114,31 @@ fn continue_profile(profile: &mut Profile, to_retry: &mut BTreeSet<Arc<str>>, co
         to_retry.insert(name);
     }
     for message in failed {
-        context.outbox.log(Level::Warn, message);
+        context.log(Level::Warn, message);
     }
     ProfileChange { scheduler_name, places, pre_bind, different }
 }
 
 fn sync(scheduler_name: Sym, context: &mut Context) {
-    let synced = context.profiles.get_mut(scheduler_name).map(|profile| profile.sync(&context.cache));
-    if let Some(Err((plugin, Status { code, .. }))) = &synced
+    if let Err((plugin, Status { code, .. })) = context.sync(scheduler_name)
         && !code.is_rejected()
     {
-        let plugin = context.plugin_name(scheduler_name, *plugin);
+        let plugin = context.plugin_name(scheduler_name, plugin);
         let message = format!("plugin {plugin} could not be filled; the next cycle tries again");
-        context.outbox.log_of(&plugin, Level::Error, message);
+        context.log_of(&plugin, Level::Error, message);
     }
 }
 
 fn requeue(to_retry: &BTreeSet<Arc<str>>, bindings: &Bindings, context: &mut Context) {
-    let now = context.outbox.now();
-    for pod in context.pending_pods.sorted() {
-        if bindings.contains(&pod.uid) || context.cache.pod(&pod.uid).is_some() {
+    let now = context.now();
+    for pod in context.all_pending_pods() {
+        if bindings.contains(&pod.uid) || context.cache().pod(&pod.uid).is_some() {
             continue;
         }
-        if context.profiles.serves(pod.scheduler_name) {
+        if context.profiles().serves(pod.scheduler_name) {
             context.with_queue(|queue, policy| queue.add(pod, now, policy));
         } else {
-            context.queue.delete(&pod.uid);
-            context.pending_pods.remove(&pod.uid);
+            context.no_longer_pending(&pod.uid);
         }
     }
     context.with_queue(|queue, policy| {

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration, vec::Drain};
 
-use berth_cache::{Cache, CachedPod};
+use berth_cache::Cache;
 use berth_framework::{Clock, Extenders, Measured, Plugin, PluginVersion, Profile, SchedulingTime, run::Decision};
 use berth_model::{Pod, PodUid, Time, requests::Requests};
 use berth_queue::Queue;
@@ -10,25 +10,16 @@ use berth_queue::Queue;
 use crate::{
     action::Action,
     bindings::{Bindings, Input},
-    context::{Context, NextPod, Phase},
+    context::{Context, NextPod},
     cycle::Cycle,
-    effect_bytes::EffectBytes,
     event::Event,
-    gate_failures::GateFailures,
     host_objects::HostObjects,
     intake::{self, Intake},
-    isolation::Isolation,
     metrics::{Metrics, Observation},
-    outbox::Outbox,
-    pending_pods::PendingPods,
-    pod_limits::PodLimits,
-    policy::UnaskedGates,
-    preemptions::Preemptions,
     preparation::Swap,
-    profiles::Profiles,
     settings::Settings,
-    swaps::{self, Swaps},
-    turn::{self, Turn},
+    swaps::Swaps,
+    turn,
 };
 
 /// Schedules pods: four machines, and what they share.
@@ -57,25 +48,8 @@ impl Scheduler {
     /// A scheduler that knows no cluster yet. Cycles begin after [`Event::Synced`].
     #[must_use]
     pub fn new(settings: Settings, profiles: Vec<Profile>) -> Self {
-        let mut context = Context {
-            cache: Cache::new(),
-            queue: Queue::new(settings.queue),
-            profiles: Profiles::default(),
-            pending_pods: PendingPods::default(),
-            pod_limits: PodLimits::default(),
-            preemptions: Preemptions::default(),
-            effect_bytes: EffectBytes::default(),
-            gate_failures: GateFailures::default(),
-            outbox: Outbox::default(),
-            turn: Turn::default(),
-            time: SchedulingTime::default(),
-            phase: Phase::default(),
-            handled: Vec::new(),
-            unasked_gates: UnaskedGates::default(),
-            isolation: Isolation::default(),
-            extenders: None,
-        };
-        swaps::install_profiles(profiles, &mut context);
+        let mut context = Context::new(Queue::new(settings.queue));
+        context.install_profiles(profiles);
         Self {
             context,
             intake: Intake::default(),
@@ -91,23 +65,22 @@ impl Scheduler {
     /// Times what it does with `clock`. `seed` decides which attempts have each plugin timed.
     #[must_use]
     pub fn with_clock(mut self, clock: Arc<dyn Clock>, seed: u64) -> Self {
-        self.context.outbox.set_clock(Arc::clone(&clock));
-        self.context.profiles.measure_with(clock, seed);
+        self.context.measure_with(clock, seed);
         self
     }
 
     /// Has these accounts say whose pods are to wait for others; by default none are.
     #[must_use]
     pub fn with_time(mut self, time: SchedulingTime) -> Self {
-        self.context.time = time;
+        self.context.set_time(time);
         self
     }
 
     /// The same scheduler with extenders, which are asked beside the plugins of every profile.
     #[must_use]
     pub fn with_extenders(mut self, extenders: Arc<dyn Extenders>) -> Self {
-        self.context.extenders = Some(extenders);
-        swaps::register_events(&mut self.context);
+        self.context.set_extenders(Some(extenders));
+        self.context.register_events();
         self
     }
 
@@ -127,25 +100,16 @@ impl Scheduler {
 
     /// Takes an event in.
     pub fn handle(&mut self, event: Event, now: Time) {
-        let started = self.context.outbox.instant();
+        let started = self.context.instant();
         self.take_in(event, now);
         self.context.tell_gate_failures();
-        self.free_symbols();
-        let Context { handled, outbox, .. } = &mut self.context;
-        for event in handled.drain(..) {
-            outbox.time(started, |duration| Observation::EventHandled { event, duration });
-        }
-    }
-
-    /// Frees some symbols of pods and nodes that are gone.
-    fn free_symbols(&mut self) {
-        let Context { cache, queue, .. } = &mut self.context;
-        cache.free_symbols(|sym| !queue.nominator().pods_on(sym).is_empty());
+        self.context.free_symbols();
+        self.context.event_handled(started);
     }
 
     fn take_in(&mut self, event: Event, now: Time) {
         let Self { context, intake, cycle, bindings, swaps, settings, objects } = self;
-        context.outbox.set_now(now);
+        context.set_now(now);
         match event {
             Event::PodApplied(pod) => intake.pod_applied(&pod, bindings, context),
             Event::PodDeleted { namespace, name, uid } => {
@@ -160,15 +124,14 @@ impl Scheduler {
                 intake::object_changed(&resource, key, None, bindings, context);
             }
             Event::KindUnlisted { kind, unlisted } => {
-                intake::kind_changed(kind, Some(unlisted), context);
+                context.kind_changed(kind, Some(unlisted));
                 cycle.plugins_replaced();
             }
             Event::KindListed(kind) => {
-                intake::kind_changed(kind, None, context);
+                context.kind_changed(kind, None);
                 cycle.plugins_replaced();
             }
-            Event::Synced if context.phase == Phase::Syncing => context.phase = Phase::Running,
-            Event::Synced => {}
+            Event::Synced => context.synced(),
             Event::BindFinished { cycle, uid, result } => {
                 bindings.answer(&uid, cycle, Input::BindFinished(result), context);
             }
@@ -188,7 +151,7 @@ impl Scheduler {
                 }
             }
             Event::PluginFaulted { plugin, digest, reason, took, pod } => {
-                context.plugin_faulted((plugin, digest), reason, took, pod);
+                context.plugin_faulted(plugin, digest, reason, took, pod);
             }
             Event::PluginPrepared { plugin: _, prepared } => {
                 let Some(prepared) = objects.take(prepared) else { return context.object_is_gone("an instance") };
@@ -201,21 +164,20 @@ impl Scheduler {
                 reconfiguration.take_over(objects, swaps, bindings, context);
                 cycle.plugins_replaced();
             }
-            Event::Shutdown => context.phase = Phase::ShuttingDown,
+            Event::Shutdown => context.shut_down(),
         }
     }
 
     /// Does what is due, as much as a turn has room for, and tries the next pod. Whether there is more to do at once: if so, call
     /// again.
     pub fn run(&mut self, now: Time) -> bool {
-        self.context.outbox.set_now(now);
+        self.context.set_now(now);
         self.do_what_is_due(now);
         let has_tried = self.try_next();
         if !has_tried {
             self.use_idle_time();
         }
-        self.context.report_time();
-        self.context.turn.end();
+        self.context.end_turn();
         has_tried || self.bindings.has_input()
     }
 
@@ -235,16 +197,14 @@ impl Scheduler {
     /// Tries the next pod, if there is one.
     fn try_next(&mut self) -> bool {
         let Self { context, cycle, bindings, settings, .. } = self;
-        if context.phase != Phase::Running {
+        if !context.is_running() {
             return false;
         }
         match context.next_pod() {
             None => return false,
             Some(NextPod::InTurn(record)) => cycle.schedule(record, settings, bindings, context),
             Some(NextPod::NobodyElseWaits(record)) => {
-                context.time.set_idle(true);
-                cycle.schedule(record, settings, bindings, context);
-                context.time.set_idle(false);
+                context.while_idle(|context| cycle.schedule(record, settings, bindings, context));
             }
         }
         true
@@ -253,12 +213,12 @@ impl Scheduler {
     /// No pod is to be tried: plugins may take more than their share of all for what waits for them.
     fn use_idle_time(&mut self) {
         let Self { context, bindings, .. } = self;
-        if bindings.is_any_ready() || context.profiles.has_news() {
-            context.time.set_idle(true);
-            bindings.go_on_announcing(context);
-            bindings.go_on(context);
-            context.tell_news();
-            context.time.set_idle(false);
+        if bindings.is_any_ready() || context.profiles().has_news() {
+            context.while_idle(|context| {
+                bindings.go_on_announcing(context);
+                bindings.go_on(context);
+                context.tell_news();
+            });
         }
     }
 
@@ -268,36 +228,32 @@ impl Scheduler {
         if self.context.is_shutting_down() {
             return None;
         }
-        let queue = &self.context.queue;
-        let ready = queue.ready_at().filter(|_| self.context.phase == Phase::Running);
-        let released = self.context.isolation.next_release();
-        let gates = self.context.gate_failures.retry_at();
         // Nothing tells when plugins have time again.
-        let waits_for_time = self.bindings.is_any_ready() || self.context.profiles.has_news();
-        let has_time = waits_for_time.then(|| self.context.outbox.now() + Self::LOOK_FOR_TIME_AFTER);
-        let wakeups = [ready, self.bindings.next_deadline(), queue.next_wakeup(), released, gates, has_time];
+        let waits_for_time = self.bindings.is_any_ready() || self.context.profiles().has_news();
+        let has_time = waits_for_time.then(|| self.context.now() + Self::LOOK_FOR_TIME_AFTER);
+        let wakeups = [self.context.next_wakeup(), self.bindings.next_deadline(), has_time];
         wakeups.into_iter().flatten().min()
     }
 
     /// What is to be done, in order.
     pub fn drain_actions(&mut self) -> Drain<'_, Action> {
-        self.context.outbox.drain_actions()
+        self.context.drain_actions()
     }
 
     /// The same, left where it is.
     #[must_use]
     pub fn pending_actions(&self) -> &[Action] {
-        self.context.outbox.actions()
+        self.context.actions()
     }
 
     /// Measurements since the last call.
     pub fn drain_observations(&mut self) -> Vec<Observation> {
-        self.context.outbox.take_observations()
+        self.context.take_observations()
     }
 
     /// What the plugins of each profile took and how often they were asked since the last call.
     pub fn drain_measured(&mut self, mut take: impl FnMut(&Profile, &Measured)) {
-        self.context.profiles.drain_measured(&mut take);
+        self.context.drain_measured(&mut take);
     }
 
     /// Plugins that were replaced since the last call. Dropping one gives its memory back, which takes a while.
@@ -317,41 +273,38 @@ impl Scheduler {
         Metrics {
             cycles: self.cycle.n_cycles(),
             cycles_with_board: self.cycle.n_with_board(),
-            attempts: self.context.outbox.attempts(),
+            attempts: self.context.attempts(),
             batching: self.cycle.batch_metrics(),
-            queue: self.context.queue.metrics(),
-            pending_pods: self.context.queue.pending_pods(),
-            cache: self.context.cache.sizes(),
+            queue: self.context.queue().metrics(),
+            pending_pods: self.context.queue().pending_pods(),
+            cache: self.context.cache().sizes(),
             waiting_pods: self.bindings.n_held_by_permit(),
             bindings: self.bindings.len(),
-            held_owners: self.context.isolation.n_held(self.context.outbox.now()),
+            held_owners: self.context.held_owners(),
         }
     }
 
     /// Which binaries answer, by profile.
     #[must_use]
     pub fn plugins(&self) -> Vec<(String, Vec<PluginVersion>)> {
-        self.context.profiles.versions()
+        self.context.profiles().versions()
     }
 
     /// Nodes, pods on them, and objects.
     #[must_use]
     pub fn cache(&self) -> &Cache {
-        &self.context.cache
+        self.context.cache()
     }
 
     /// Pods that wait for a node.
     #[must_use]
     pub fn queue(&self) -> &Queue {
-        &self.context.queue
+        self.context.queue()
     }
 
     /// The pods that are known, with what they are limited to: those on nodes, and those that wait for a node of a profile.
     pub fn pods(&self) -> impl Iterator<Item = (&Arc<Pod>, Option<&Arc<Requests>>)> {
-        let Context { cache, pending_pods, pod_limits, .. } = &self.context;
-        // An assumed pod is pending for the API server; the cache has the node that it goes to.
-        let pending = pending_pods.iter().filter(|pod| cache.pod(&pod.uid).is_none());
-        cache.pods().map(CachedPod::pod).chain(pending).map(|pod| (pod, pod_limits.get(&pod.uid)))
+        self.context.pods()
     }
 
     /// What the last cycle that looked for a node decided, with every plugin's answers.

@@ -2,29 +2,21 @@
 //!
 //! Swaps of one plugin happen in the order of their requests: the next one waits until the one before is over.
 
-use std::{
-    collections::{BTreeMap, VecDeque},
-    sync::Arc,
-};
+use std::collections::{BTreeMap, VecDeque};
 
 use berth_framework::{
     DeltaSource as _, Grants, Plugin, PluginFactory, PluginIdx, Point, Profile, RestoreError, State,
 };
 use berth_model::Sym;
-use berth_queue::PluginEvents;
 use rustc_hash::FxHashMap;
 
 use crate::{
     action::{Action, Level, Notice},
     bindings::Bindings,
     context::Context,
-    failure::EXTENDER,
     host_objects::HostObjects,
     preparation::{Instances, Preparation, Prepared, PreparedInstance, Swap, SwapError, build, fill},
 };
-
-/// Why pods are tried again whose plugin is another one now, as metrics name it.
-pub(crate) const PLUGIN_REPLACED: &str = "PluginReplaced";
 
 /// Swaps that are under way, and what they replaced.
 #[derive(Debug, Default)]
@@ -59,17 +51,17 @@ impl Swaps {
         if !swap.factory.takes_long() {
             return self.swap(&swap, Instances::new(), bindings, context);
         }
-        let users = context.profiles.users_of(&swap.name, swap.scheduler_names.as_deref());
+        let users = context.profiles().users_of(&swap.name, swap.scheduler_names.as_deref());
         let args: BTreeMap<String, String> =
-            users.into_iter().filter_map(|(name, plugin)| args_of(context.profiles.get(name)?, plugin)).collect();
+            users.into_iter().filter_map(|(name, plugin)| args_of(context.profile(name)?, plugin)).collect();
         if args.is_empty() {
             return false;
         }
-        let full_delta = context.cache.delta_since(&swap.factory.manifest().needs, 0, 0);
+        let full_delta = context.cache().delta_since(&swap.factory.manifest().needs, 0, 0);
         self.preparing.insert(swap.name.clone(), VecDeque::new());
         let plugin = swap.name.clone();
         let preparation = self.objects.put(Preparation::new(swap, args, full_delta));
-        context.outbox.push(Action::PreparePlugin { plugin, preparation });
+        context.act(Action::PreparePlugin { plugin, preparation });
         false
     }
 
@@ -96,7 +88,7 @@ impl Swaps {
     /// Gives every profile that is to have it an instance of the new binary: a prepared one, or one that is built here. If
     /// it cannot serve one of them, all keep the old one. Whether it serves.
     fn swap(&mut self, swap: &Swap, mut prepared: Instances, bindings: &mut Bindings, context: &mut Context) -> bool {
-        let users = context.profiles.users_of(&swap.name, swap.scheduler_names.as_deref());
+        let users = context.profiles().users_of(&swap.name, swap.scheduler_names.as_deref());
         let mut successors = Vec::new();
         let mut refusal = None;
         for &(scheduler_name, plugin) in &users {
@@ -111,26 +103,17 @@ impl Swaps {
             for successor in successors {
                 self.replace(successor, swap.grants.clone(), bindings, context);
             }
-            register_events(context);
+            context.register_events();
             for &(scheduler_name, plugin) in &users {
                 bindings.release_from_permit(scheduler_name, plugin, context);
             }
-            let now = context.outbox.now();
-            let binary = swap.factory.version().binary;
-            let held = binary.map_or_else(Vec::new, |binary| context.isolation.replaced(&swap.name, binary));
-            context.with_queue(|queue, policy| {
-                if !ungated.is_empty() {
-                    queue.check_gates(|pod| ungated.contains(&pod.scheduler_name), policy);
-                }
-                queue.activate(&held, now, policy);
-                queue.retry_rejected_by(&swap.name, PLUGIN_REPLACED, now, policy);
-            });
+            context.plugin_replaced(&swap.name, swap.factory.version().binary, &ungated);
         }
         for (scheduler_name, _) in users {
             let scheduler_name = context.text(scheduler_name).to_owned();
             let (plugin, version) = (swap.name.clone(), swap.factory.version());
             let result = refusal.clone().map_or(Ok(()), Err);
-            context.outbox.notice(Notice::PluginSwapped { scheduler_name, plugin, version, result });
+            context.notice(Notice::PluginSwapped { scheduler_name, plugin, version, result });
         }
         refusal.is_none()
     }
@@ -143,7 +126,7 @@ impl Swaps {
         context: &mut Context,
     ) {
         let Successor { scheduler_name, plugin, instance } = successor;
-        if let Some(profile) = context.profiles.get_mut(scheduler_name) {
+        if let Some(profile) = context.profile_mut(scheduler_name) {
             let before = profile.plugins.at(Point::PreBind).to_vec();
             self.retired.extend(profile.replace(plugin, instance));
             if let Some(grants) = grants {
@@ -160,30 +143,11 @@ impl Swaps {
 /// told so in their cycles.
 fn who_was_not_asked(successors: &[Successor], context: &mut Context) -> Vec<Sym> {
     let keeps_out = |successor: &&Successor| {
-        let before = context.profiles.get_mut(successor.scheduler_name).and_then(|it| it.get(successor.plugin));
+        let before = context.profile_mut(successor.scheduler_name).and_then(|it| it.get(successor.plugin));
         before.is_some_and(|before| before.out_of_service().is_some())
             && successor.instance.points().contains(Point::PreEnqueue)
     };
     successors.iter().filter(keeps_out).map(|successor| successor.scheduler_name).collect()
-}
-
-/// Puts these profiles in the place of all that there are, which it gives back.
-pub(crate) fn install_profiles(profiles: Vec<Profile>, context: &mut Context) -> Vec<Profile> {
-    let before = context.profiles.replace(profiles, context.cache.symbols_mut());
-    register_events(context);
-    before
-}
-
-/// Tells the queue which events bring back the pods that each plugin rejected. Nobody knows what may change an extender's
-/// mind, so every event brings its pods back.
-pub(crate) fn register_events(context: &mut Context) {
-    let mut registrations = context.profiles.registrations();
-    if context.extenders.is_some() {
-        for (_, plugins) in &mut registrations {
-            plugins.push(PluginEvents::new(Arc::from(EXTENDER), None));
-        }
-    }
-    context.queue.register(registrations);
 }
 
 /// The profile's name with the plugin's arguments in it.
@@ -200,7 +164,7 @@ fn successor(
     prepared: Option<PreparedInstance>,
     context: &mut Context,
 ) -> Result<Box<dyn Plugin>, SwapError> {
-    let profile = context.profiles.get_mut(scheduler_name).ok_or(SwapError::NoProfile)?;
+    let profile = context.profile_mut(scheduler_name).ok_or(SwapError::NoProfile)?;
     let (_, args) = args_of(profile, plugin).ok_or(SwapError::NoProfile)?;
     // The arguments may have changed while the instance was prepared.
     let prepared = prepared.filter(|prepared| prepared.args == args).map(|prepared| prepared.instance);
@@ -210,9 +174,9 @@ fn successor(
     {
         let name = profile.name(plugin);
         let message = format!("plugin {name} starts without the state of the binary before it: {reason}");
-        context.outbox.log(Level::Warn, message);
+        context.log(Level::Warn, message);
     }
-    fill(&mut *new, &context.cache)?;
+    fill(&mut *new, context.cache())?;
     Ok(new)
 }
 

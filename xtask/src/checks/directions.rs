@@ -39,7 +39,7 @@ const RULES: &[Rule] = &[
     rule("berth-builtins", &["berth-framework", "berth-model"], &[]),
     rule("berth-queue", &["berth-framework", "berth-model"], &[]),
     rule("berth-cache", &["berth-framework", "berth-model"], &[]),
-    rule("berth-scheduler", &["berth-cache", "berth-framework", "berth-model", "berth-queue"], &[]),
+    rule("berth-scheduler", &["berth-cache", "berth-framework", "berth-lifecycle", "berth-model", "berth-queue"], &[]),
     rule("berth-config", &["berth-framework", "berth-model"], &[]),
     rule(
         "berth-bench",

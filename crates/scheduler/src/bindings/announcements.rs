@@ -64,7 +64,7 @@ enum Told {
 
 /// Tells the profile's plugin of a pod, if it is there. It cannot refuse: the decision was made.
 fn tell((scheduler_name, name): (Sym, &Arc<str>), binding: Option<&Binding>, context: &mut Context) -> Told {
-    let Some(profile) = context.profiles.get_mut(scheduler_name) else { return Told::Nobody };
+    let Some(profile) = context.profile_mut(scheduler_name) else { return Told::Nobody };
     let Some(plugin) = profile.find(name) else { return Told::Nobody };
     let is_asked = profile.plugins.at(Point::Reserve).contains(&plugin);
     let Some(instance) = profile.get(plugin).filter(|_| is_asked) else { return Told::Nobody };
@@ -81,7 +81,7 @@ fn tell((scheduler_name, name): (Sym, &Arc<str>), binding: Option<&Binding>, con
     if status.flatten().is_some_and(|status| !status.is_success()) {
         let pod = context.full_name(binding.pod());
         let message = format!("plugin {name}: the new binary refused the placement of pod {pod}");
-        context.outbox.log_of(name, Level::Warn, message);
+        context.log_of(name, Level::Warn, message);
     }
     Told::Yes
 }

@@ -10,7 +10,7 @@ use crate::context::Context;
 impl Binding {
     /// Asks, and takes the pod as far as the answers do.
     pub(super) fn ask(self, question: Question, context: &mut Context, peers: &mut Peers<'_>) -> Step {
-        context.time.begin_step();
+        context.begin_step();
         match question {
             Question::Permitted => match self.catch_up(context) {
                 Ok(()) => self.permitted(context, peers),

@@ -11,7 +11,10 @@ use berth_model::{NodeIdx, ObjectKey, Pod, PodUid, Sym, Time};
 use berth_queue::QueuedPod;
 
 use super::{object_wait::ObjectWait, permit::PermitWaits, pre_bind::PreBindGroup, questions::Question};
-use crate::{action::RequestError, context::Context};
+use crate::{
+    action::RequestError,
+    context::{Context, PodPlugins},
+};
 
 /// The node that a cycle chose.
 #[derive(Clone, Copy, Debug)]
@@ -137,13 +140,13 @@ impl Binding {
     /// profiles were replaced and none serves the pod any more.
     pub(super) fn enter(&mut self, point: Option<Point>, context: &mut Context) {
         self.leave(Code::Success, context);
-        let profile = context.profiles.get_mut(self.pod().scheduler_name);
+        let profile = context.profile_mut(self.pod().scheduler_name);
         self.timed = point.zip(profile).map(|(point, profile)| (point, profile.meter().start(self.choice.cycle)));
     }
 
     /// The extension point that is being timed, if there is one, is over.
     pub(super) fn leave(&mut self, code: Code, context: &mut Context) {
-        let profile = context.profiles.get_mut(self.pod().scheduler_name);
+        let profile = context.profile_mut(self.pod().scheduler_name);
         if let Some(((point, start), profile)) = self.timed.take().zip(profile) {
             profile.meter().end(start, point.as_str(), code);
         }
@@ -180,10 +183,10 @@ impl Binding {
         context: &mut Context,
         work: impl FnOnce(&mut Profile, &Call<'_>, NodeIdx) -> R,
     ) -> Option<R> {
-        let profile = context.profiles.get_mut(self.pod().scheduler_name)?;
-        let table = context.cache.table();
+        let PodPlugins { profile, cache, outbox, .. } = context.plugins_of(self.pod().scheduler_name)?;
+        let table = cache.table();
         let row = table.find(self.node).unwrap_or(self.choice.row);
-        let call = Call { cycle: self.choice.cycle, now: context.outbox.now(), pod: self.pod(), table };
+        let call = Call { cycle: self.choice.cycle, now: outbox.now(), pod: self.pod(), table };
         Some(work(profile, &call, row))
     }
 }

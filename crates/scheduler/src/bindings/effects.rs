@@ -28,13 +28,13 @@ impl Origin<'_> {
     pub(crate) fn request(&self, context: &mut Context, effects: Vec<Effect>) -> PluginEffects {
         let scheduler_name = self.pod.scheduler_name;
         let plugin = context.plugin_name(scheduler_name, self.plugin);
-        let held = context.effect_bytes.hold(&plugin, effects.iter().map(bytes_of).sum());
+        let held = context.hold_bytes(&plugin, effects.iter().map(bytes_of).sum());
         PluginEffects {
             cycle: self.cycle,
             scheduler_name: context.text(scheduler_name).to_owned(),
             plugin,
             binary: context.plugin_binary(scheduler_name, self.plugin),
-            effects: CyclePod::new(self.pod, context.cache.table()).with_uids(effects),
+            effects: CyclePod::new(self.pod, context.table()).with_uids(effects),
             held,
         }
     }
@@ -75,7 +75,7 @@ pub(crate) fn carry_out_each(
 ) -> Vec<(PluginIdx, Vec<Effect>)> {
     let mut for_host: Vec<(PluginIdx, Vec<Effect>)> = Vec::new();
     let mut refused = Refusals::default();
-    let asked = CyclePod::new(pod, context.cache.table());
+    let asked = CyclePod::new(pod, context.table());
     let verdict_on = |(plugin, effect): &(PluginIdx, Effect)| {
         asked.first_refused(&grants(context, Origin { pod, cycle, plugin: *plugin }), slice::from_ref(effect))
     };
@@ -123,7 +123,7 @@ impl Refusals {
     fn report(self, context: &mut Context, pod: &Pod) {
         for ((plugin, effect), (message, count)) in self.0 {
             let (plugin, pod) = (context.plugin_name(pod.scheduler_name, plugin), context.pod_ref(pod));
-            context.outbox.notice(Notice::EffectRefused { pod, plugin, effect, count, message });
+            context.notice(Notice::EffectRefused { pod, plugin, effect, count, message });
         }
     }
 }
@@ -131,7 +131,7 @@ impl Refusals {
 /// # Errors
 /// Which effect the operator did not grant; it is reported as well.
 pub(crate) fn check_grants(context: &mut Context, origin: Origin<'_>, effects: &[Effect]) -> Result<(), Status> {
-    let asked = CyclePod::new(origin.pod, context.cache.table());
+    let asked = CyclePod::new(origin.pod, context.table());
     let Some(refused) = asked.first_refused(&grants(context, origin), effects) else { return Ok(()) };
     let message = refused.message(&context.plugin_name(origin.pod.scheduler_name, origin.plugin));
     let mut refusals = Refusals::default();
@@ -155,7 +155,7 @@ fn check_room(context: &mut Context, origin: Origin<'_>, effects: &[Effect]) -> 
 /// The refusal of these effects, if they are more than may wait.
 fn lacks_room(context: &Context, plugin: &str, effects: &[Effect]) -> Option<Refusal> {
     let bytes = effects.iter().map(bytes_of).sum();
-    if context.effect_bytes.has_room_for(plugin, bytes) {
+    if context.has_room_for_bytes(plugin, bytes) {
         return None;
     }
     let effect = effects.iter().find(|effect| bytes_of(effect) > 0)?.demand().kind();
@@ -168,7 +168,7 @@ fn lacks_room(context: &Context, plugin: &str, effects: &[Effect]) -> Option<Ref
 
 /// What the plugin was granted.
 fn grants(context: &Context, origin: Origin<'_>) -> Grants {
-    let profile = context.profiles.get(origin.pod.scheduler_name);
+    let profile = context.profile(origin.pod.scheduler_name);
     let instance = profile.and_then(|profile| profile.instances().get(origin.plugin.index()));
     instance.map(|instance| instance.grants.clone()).unwrap_or_default()
 }
@@ -186,7 +186,7 @@ fn carry_out_one(
         Effect::Reject { uid, reason } => peers.reject(&uid, plugin, reason),
         Effect::Activate { uids } => {
             let uids: Vec<PodUid> = uids.into_iter().map(PodUid::from).collect();
-            let now = context.outbox.now();
+            let now = context.now();
             context.with_queue(|queue, policy| queue.activate(&uids, now, policy));
         }
         Effect::Nominate { uid, node } => nominate(context, peers, plugin, (&uid, node.unwrap_or_default()))?,
@@ -217,13 +217,13 @@ fn nominate(
     plugin: &str,
     (uid, node): (&str, String),
 ) -> Result<(), Refusal> {
-    let Some(pod) = context.pending_pods.get(uid).map(|pending| Arc::clone(&pending.pod)) else { return Ok(()) };
-    let Some(name) = context.cache.symbols_mut().lookup(&node) else {
+    let Some(pod) = context.pending_pod(uid).map(|pending| Arc::clone(&pending.pod)) else { return Ok(()) };
+    let Some(name) = context.symbols_mut().lookup(&node) else {
         let message = format!("plugin \"{plugin}\" asked for nominate of node {node:?}, which there is not");
         return Err(Refusal { effect: EffectKind::Named(Permission::Nominate), message });
     };
     if !peers.is_binding(uid) {
-        context.queue.nominator_mut().set(&pod, name);
+        context.queue_mut().nominator_mut().set(&pod, name);
     }
     context.patch_status(&pod, None, Some(node));
     Ok(())

@@ -53,9 +53,9 @@ impl RequestedWait {
         context: &mut Context,
     ) -> ObjectWait {
         let Self { objects, timeout, timeout_message, n_dropped: _, bytes } = self;
-        let now = context.outbox.now();
+        let now = context.now();
         let plugin = context.plugin_name(scheduler_name, plugin);
-        let held = context.effect_bytes.hold(&plugin, bytes);
+        let held = context.hold_bytes(&plugin, bytes);
         let deadline = earlier.map_or(now + timeout, |earlier| earlier.deadline.min(now + timeout));
         let began = earlier.map_or(now, |earlier| earlier.began);
         ObjectWait { objects, began, deadline, timeout_message, has_changed: false, _held: held }
@@ -66,9 +66,9 @@ impl ObjectWait {
     /// The plugin waits no longer.
     pub(crate) fn ended(&self, (scheduler_name, plugin): (Sym, PluginIdx), result: WaitResult, context: &mut Context) {
         let plugin = context.plugin_name(scheduler_name, plugin);
-        let objects = self.objects.iter().filter_map(|key| context.cache.object(key).cloned()).collect();
-        let milliseconds = context.outbox.now().since(self.began);
-        context.outbox.observe(Observation::ObjectWait { scheduler_name, plugin, objects, result, milliseconds });
+        let objects = self.objects.iter().filter_map(|key| context.cache().object(key).cloned()).collect();
+        let milliseconds = context.now().since(self.began);
+        context.observe(Observation::ObjectWait { scheduler_name, plugin, objects, result, milliseconds });
     }
 }
 

@@ -33,11 +33,11 @@ impl Binding {
     /// Assumes the pod on its node. `None` if that cannot be: the attempt has failed then.
     pub(super) fn new(record: QueuedPod, choice: Choice, context: &mut Context) -> Option<Self> {
         let pod = Arc::clone(&record.pod);
-        let node = context.cache.table().name(choice.row);
-        match context.cache.assume(&pod, node) {
+        let node = context.table().name(choice.row);
+        match context.cache_mut().assume(&pod, node) {
             Ok(assumed) => {
-                context.queue.nominator_mut().remove(&pod.uid);
-                let stage = Stage::Permit(PermitWaits::new([], context.outbox.now()));
+                context.queue_mut().nominator_mut().remove(&pod.uid);
+                let stage = Stage::Permit(PermitWaits::new([], context.now()));
                 let pre_flights = PreFlights::default();
                 Some(Self {
                     record,
@@ -73,12 +73,12 @@ impl Binding {
         };
         let (pod, cycle) = (Arc::clone(self.pod()), self.cycle());
         let named = |(plugin, timeout)| (context.plugin_name(pod.scheduler_name, plugin), timeout);
-        let waits = PermitWaits::new(waits.into_iter().map(named), context.outbox.now());
+        let waits = PermitWaits::new(waits.into_iter().map(named), context.now());
         let is_held = !waits.is_empty();
         (self.stage, self.was_held) = (Stage::Permit(waits), is_held);
         for (plugin, effects) in effects::carry_out_each(context, peers, (&pod, cycle), effects) {
             let request = Origin { pod: &pod, cycle, plugin }.request(context, effects);
-            context.outbox.request(context.pod_ref(&pod), Request::Effects(request));
+            context.request(&pod, Request::Effects(request));
         }
         self.pre_flights = match self.call(context, run::pre_bind_pre_flight) {
             Some(Err(refusal)) => return Step::Failed(self, BindingFailure::Error(refusal.status)),
@@ -117,18 +117,18 @@ impl Binding {
         if !waits.allow(plugin) || !waits.is_empty() {
             return Step::Waiting(self);
         }
-        let milliseconds = waits.waited(context.outbox.now());
-        context.outbox.observe(Observation::PermitWait { result: "Success", milliseconds });
+        let milliseconds = waits.waited(context.now());
+        context.observe(Observation::PermitWait { result: "Success", milliseconds });
         Step::Asks(self, Question::Permitted)
     }
 
     fn rejected_by_permit(self, plugin: &str, reason: String, context: &mut Context) -> Step {
         let Stage::Permit(waits) = &self.stage else { return Step::Waiting(self) };
         if !waits.is_empty() {
-            let milliseconds = waits.waited(context.outbox.now());
-            context.outbox.observe(Observation::PermitWait { result: "Unschedulable", milliseconds });
+            let milliseconds = waits.waited(context.now());
+            context.observe(Observation::PermitWait { result: "Unschedulable", milliseconds });
         }
-        let profile = context.profiles.get(self.pod().scheduler_name);
+        let profile = context.profile(self.pod().scheduler_name);
         let plugin = profile.and_then(|profile| profile.find(plugin)).unwrap_or(PluginIdx::NOBODY);
         let refusal = Refusal { plugin, status: Status::unschedulable(reason) };
         Step::Failed(self, BindingFailure::Rejected(refusal))
@@ -148,7 +148,7 @@ impl Binding {
 
     /// Permit said yes: for the queue the attempt is over. PreBind begins, or Bind if nobody has anything to do before.
     pub(super) fn permitted(mut self, context: &mut Context, peers: &mut Peers<'_>) -> Step {
-        context.queue.done(self.uid());
+        context.queue_mut().done(self.uid());
         // kube-scheduler measures it for every pod.
         self.enter(Some(Point::PreBind), context);
         if !self.pre_flights.has_work() {
@@ -276,11 +276,11 @@ impl Binding {
     /// pod's cycle; the next cycle begins with waiting for it.
     pub(super) fn catch_up(&self, context: &mut Context) -> Result<(), Status> {
         let scheduler_name = self.pod().scheduler_name;
-        let Some(profile) = context.profiles.get_mut(scheduler_name) else { return Ok(()) };
+        let Some(profile) = context.profile_mut(scheduler_name) else { return Ok(()) };
         if let Some((_, status)) = profile.out_of_service() {
             return Err(Status::error(status.message()));
         }
-        profile.sync(&context.cache).map_err(|(plugin, status)| {
+        context.sync(scheduler_name).map_err(|(plugin, status)| {
             if status.code.is_rejected() {
                 return Status::error(status.message());
             }
@@ -313,7 +313,7 @@ impl Binding {
         result: Result<(), RequestError>,
         context: &mut Context,
     ) -> Step {
-        let profile = context.profiles.get(self.pod().scheduler_name);
+        let profile = context.profile(self.pod().scheduler_name);
         let plugin = profile.and_then(|profile| profile.find(plugin)).unwrap_or(PluginIdx::NOBODY);
         let after = match &mut self.stage {
             Stage::PreBind(group) => group.effects_carried_out(plugin),
@@ -346,7 +346,7 @@ impl Binding {
             return Step::Waiting(self);
         }
         self.enter(Some(Point::Bind), context);
-        if context.cache.table().find(self.node).is_none() {
+        if context.table().find(self.node).is_none() {
             let text = format!("node \"{}\" not found", context.text(self.node));
             return Step::Failed(self, BindingFailure::Error(Status::error(text)));
         }
@@ -358,20 +358,20 @@ impl Binding {
 
     /// The first extender behind `before` that binds this pod.
     fn extender_after(&self, before: Option<ExtenderIdx>, context: &Context) -> Option<ExtenderIdx> {
-        extender::binder(context.extenders.as_deref()?, self.pod(), before)
+        extender::binder(context.extenders()?, self.pod(), before)
     }
 
     fn request_extender(mut self, extender: ExtenderIdx, context: &mut Context) -> Step {
         let node = context.shared_text(self.node);
         let request = Request::BindByExtender { cycle: self.cycle(), node, extender };
-        context.outbox.request(context.pod_ref(self.pod()), request);
+        context.request(self.pod(), request);
         self.stage = Stage::ExtenderBind { extender };
         Step::Waiting(self)
     }
 
     /// Whoever comes behind an ignorable extender binds in its place.
     fn extender_bind_failed(self, failed: ExtenderIdx, error: &RequestError, context: &mut Context) -> Step {
-        let profile = context.extenders.as_deref().and_then(|extenders| extenders.list().get(failed.0));
+        let profile = context.extenders().and_then(|extenders| extenders.list().get(failed.0));
         if !profile.is_some_and(|profile| profile.is_ignorable) {
             return Step::Failed(self, BindingFailure::Error(Status::error(error.to_string())));
         }
@@ -403,15 +403,14 @@ impl Binding {
             return self.request_binding(run.plugin, context);
         }
         let request = origin.request(context, effects);
-        context.outbox.request(context.pod_ref(&pod), Request::AwaitedEffects(request));
+        context.request(&pod, Request::AwaitedEffects(request));
         self.stage = Stage::BindEffects { plugin: run.plugin, then_bind };
         Step::Waiting(self)
     }
 
     fn request_binding(mut self, plugin: PluginIdx, context: &mut Context) -> Step {
         let node = context.shared_text(self.node);
-        let pod = context.pod_ref(self.pod());
-        context.outbox.request(pod, Request::Bind { cycle: self.cycle(), node });
+        context.request(self.pod(), Request::Bind { cycle: self.cycle(), node });
         self.stage = Stage::BindRequest { plugin };
         Step::Waiting(self)
     }
@@ -436,7 +435,7 @@ impl Binding {
     /// The host answered a request that this attempt has not made.
     fn unexpected_answer(self, to: &str, context: &mut Context) -> Step {
         let message = format!("unexpected answer to the {to} of pod {}: ignored", context.full_name(self.pod()));
-        context.outbox.log(Level::Error, message);
+        context.log(Level::Error, message);
         Step::Waiting(self)
     }
 
@@ -463,12 +462,12 @@ impl Binding {
     fn preempted(self, preemptor: &Pod, plugin: &str, context: &mut Context) -> Step {
         if self.is_sent() {
             let message = format!("pod {} is being bound and was not preempted", context.full_name(self.pod()));
-            context.outbox.log(Level::Warn, message);
+            context.log(Level::Warn, message);
             return Step::Waiting(self);
         }
         if let Stage::Permit(waits) = &self.stage {
-            let milliseconds = waits.waited(context.outbox.now());
-            context.outbox.observe(Observation::PermitWait { result: "Error", milliseconds });
+            let milliseconds = waits.waited(context.now());
+            context.observe(Observation::PermitWait { result: "Error", milliseconds });
         }
         let node = context.text(self.node);
         let note = format!("Preempted by pod {} on node {node} (in kube-scheduler memory).", preemptor.uid);
@@ -485,15 +484,15 @@ impl Binding {
         let pod = &record.pod;
         let Choice { n_evaluated, n_feasible, .. } = choice;
         let outcome = AttemptOutcome::Bound { node: context.shared_text(node), n_evaluated, n_feasible };
-        context.outbox.notice(Notice::Attempted { pod: context.pod_ref(pod), outcome });
+        context.notice(Notice::Attempted { pod: context.pod_ref(pod), outcome });
         let (namespace, node) = (context.text(pod.namespace), context.text(node));
         // Every pod has this note: `format!` would grow it piece by piece.
         let note = ["Successfully assigned ", namespace, "/", &pod.name, " to ", node].concat();
         context.pod_event(pod, PodEvent::SCHEDULED, note);
         context.end_cycle(pod.scheduler_name, choice.cycle);
         context.count_attempt(pod.scheduler_name, AttemptResult::Scheduled, choice.started);
-        let now = context.outbox.now();
-        context.outbox.observe(Observation::Scheduled {
+        let now = context.now();
+        context.observe(Observation::Scheduled {
             attempts: record.attempts,
             milliseconds: now.since(record.first_queued_at.unwrap_or(now)),
             after_flush: record.was_flushed,
@@ -507,10 +506,10 @@ impl Binding {
         let Binding { record, choice, assumed, .. } = self;
         let pod = Arc::clone(&record.pod);
         context.end_cycle(pod.scheduler_name, choice.cycle);
-        let freed = match context.cache.forget(assumed) {
+        let freed = match context.cache_mut().forget(assumed) {
             Ok(freed) => freed.map(|pod| changes::pod_deleted(&pod)),
             Err(inconsistency) => {
-                context.outbox.log(Level::Warn, inconsistency.to_string());
+                context.log(Level::Warn, inconsistency.to_string());
                 None
             }
         };
@@ -529,7 +528,7 @@ impl Binding {
     /// The pod was deleted: everything is given back, and nobody is told.
     pub(super) fn abandon(self, context: &mut Context) {
         let pod = self.release(context);
-        context.cache.remove_pod(&pod.uid);
+        context.cache_mut().remove_pod(&pod.uid);
         context.move_all(&changes::pod_deleted(&pod));
     }
 
@@ -539,7 +538,7 @@ impl Binding {
         let Binding { record, choice, assumed, .. } = self;
         assumed.settled();
         context.end_cycle(record.pod.scheduler_name, choice.cycle);
-        context.queue.done(&record.pod.uid);
+        context.queue_mut().done(&record.pod.uid);
         record.pod
     }
 }
@@ -559,7 +558,7 @@ fn start_pre_bind(
     if let Some(n_dropped) = requested.as_ref().map(|wait| wait.n_dropped).filter(|n_dropped| *n_dropped > 0) {
         let plugin = context.plugin_name(origin.pod.scheduler_name, origin.plugin);
         let message = format!("plugin {plugin} asked for {n_dropped} effects after a wait: dropped");
-        context.outbox.log_of(&plugin, Level::Warn, message);
+        context.log_of(&plugin, Level::Warn, message);
     }
     let waiter = (origin.pod.scheduler_name, origin.plugin);
     let wait = requested.map(|wait| wait.begin(waiter, earlier.as_ref(), context));
@@ -569,7 +568,7 @@ fn start_pre_bind(
     group.extend(PreBindTask::new(origin.plugin, !effects.is_empty(), wait));
     if !effects.is_empty() {
         let request = origin.request(context, effects);
-        context.outbox.request(context.pod_ref(origin.pod), Request::AwaitedEffects(request));
+        context.request(origin.pod, Request::AwaitedEffects(request));
     }
     Ok(())
 }

@@ -22,7 +22,7 @@ const FORGOTTEN_AFTER: u64 = 10 * 60 * 1000;
 
 /// The owners whose pods some plugin faulted over lately.
 #[derive(Debug, Default)]
-pub(crate) struct Isolation {
+pub struct Isolation {
     owners: BTreeMap<OwnerId, Record>,
 }
 
@@ -41,16 +41,22 @@ struct Record {
 
 /// Why pods are held.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Hold<'a> {
-    /// The plugin that would be asked.
-    pub(crate) plugin: &'a str,
+pub struct Hold<'a> {
+    plugin: &'a str,
     n_faults: u32,
     reason: &'a str,
 }
 
-impl Hold<'_> {
+impl<'a> Hold<'a> {
+    /// The plugin that would be asked.
+    #[must_use]
+    pub fn plugin(&self) -> &'a str {
+        self.plugin
+    }
+
     /// As pods are told.
-    pub(crate) fn message(&self) -> String {
+    #[must_use]
+    pub fn message(&self) -> String {
         let Self { plugin, n_faults, reason } = self;
         format!(
             "plugin {plugin:?} faulted {n_faults} times over pods of this owner, the last time it {reason}; they are held \
@@ -61,13 +67,7 @@ impl Hold<'_> {
 
 impl Isolation {
     /// A plugin faulted over a pod of this owner. For how many milliseconds such pods are held from here on, if they are.
-    pub(crate) fn faulted(
-        &mut self,
-        owner: OwnerId,
-        (plugin, digest): (&str, Digest),
-        reason: &str,
-        now: Time,
-    ) -> Option<u64> {
+    pub fn faulted(&mut self, owner: OwnerId, plugin: &str, digest: Digest, reason: &str, now: Time) -> Option<u64> {
         let record = self.owners.entry(owner).or_insert_with(|| Record {
             plugin: String::new(),
             digest,
@@ -88,25 +88,27 @@ impl Isolation {
     }
 
     /// Why pods of this owner are held, if they are.
-    pub(crate) fn hold(&self, owner: &OwnerId, now: Time) -> Option<Hold<'_>> {
+    #[must_use]
+    pub fn hold(&self, owner: &OwnerId, now: Time) -> Option<Hold<'_>> {
         let record = self.owners.get(owner).filter(|record| now < record.until)?;
         Some(Hold { plugin: &record.plugin, n_faults: record.n_faults, reason: &record.reason })
     }
 
     /// Whether pods of any owner are, or may soon be, held.
-    pub(crate) fn is_empty(&self) -> bool {
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
         self.owners.is_empty()
     }
 
     /// A pod waits for the end of its owner's hold.
-    pub(crate) fn wait(&mut self, owner: &OwnerId, pod: PodUid) {
+    pub fn wait(&mut self, owner: &OwnerId, pod: PodUid) {
         if let Some(record) = self.owners.get_mut(owner) {
             record.waiting.insert(pod);
         }
     }
 
     /// The pods whose hold is over by now. What was long ago is forgotten.
-    pub(crate) fn release(&mut self, now: Time) -> Vec<PodUid> {
+    pub fn release(&mut self, now: Time) -> Vec<PodUid> {
         let mut released = Vec::new();
         for record in self.owners.values_mut().filter(|record| record.until <= now) {
             released.extend(std::mem::take(&mut record.waiting));
@@ -116,14 +118,15 @@ impl Isolation {
     }
 
     /// Another binary answers for a plugin: what the one before faulted over is worth a try. The pods that were held.
-    pub(crate) fn replaced(&mut self, plugin: &str, binary: BinaryId) -> Vec<PodUid> {
+    pub fn replaced(&mut self, plugin: &str, binary: BinaryId) -> Vec<PodUid> {
         let is_concerned = |record: &Record| record.plugin == plugin && BinaryId::Component(record.digest) != binary;
         let records = self.owners.extract_if(.., |_, record| is_concerned(record));
         records.flat_map(|(_, record)| record.waiting).collect()
     }
 
     /// How many owners' pods are held, by plugin.
-    pub(crate) fn n_held(&self, now: Time) -> BTreeMap<String, usize> {
+    #[must_use]
+    pub fn n_held(&self, now: Time) -> BTreeMap<String, usize> {
         let mut n_held: BTreeMap<String, usize> = BTreeMap::new();
         for record in self.owners.values() {
             *n_held.entry(record.plugin.clone()).or_default() += usize::from(now < record.until);
@@ -132,7 +135,8 @@ impl Isolation {
     }
 
     /// When [`Self::release`] next has pods to release.
-    pub(crate) fn next_release(&self) -> Option<Time> {
+    #[must_use]
+    pub fn next_release(&self) -> Option<Time> {
         self.owners.values().filter(|record| !record.waiting.is_empty()).map(|record| record.until).min()
     }
 }

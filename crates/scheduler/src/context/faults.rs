@@ -1,0 +1,82 @@
+//! A component faulted: its pod is looked at, and somebody outside decides about the component. [`Isolation`](berth_lifecycle::Isolation)
+//! decides whether pods like it are held back.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use berth_framework::{PluginIdx, Status};
+use berth_model::{BinaryId, Digest, OwnerId, Pod, PodUid};
+
+use super::Context;
+use crate::action::Notice;
+
+impl Context {
+    /// Takes a fault in: pods of the same owner may be held for it, and the host learns which instances are gone.
+    pub(crate) fn plugin_faulted(
+        &mut self,
+        plugin: String,
+        digest: Digest,
+        reason: String,
+        took: Duration,
+        pod: Option<PodUid>,
+    ) {
+        let now = self.now();
+        let pod = pod.and_then(|uid| {
+            let pending = self.pending_pods.get(&uid).map(|pending| &pending.pod);
+            let pod = pending.or_else(|| self.cache.pod(&uid).map(|cached| cached.pod()))?;
+            Some((self.pod_ref(pod), self.owner_of(pod)))
+        });
+        let held =
+            pod.as_ref().and_then(|(_, owner)| self.isolation.faulted(owner.clone(), &plugin, digest, &reason, now));
+        let mut scheduler_names = Vec::new();
+        for (scheduler_name, idx) in self.profiles.users_of(&plugin, None) {
+            let Some(profile) = self.profiles.get_mut(scheduler_name) else { continue };
+            let is_gone = profile.get(idx).is_some_and(|instance| {
+                instance.version().binary == Some(BinaryId::Component(digest)) && instance.out_of_service().is_some()
+            });
+            if is_gone {
+                scheduler_names.push(profile.scheduler_name.clone());
+            }
+        }
+        self.notice(Notice::PluginFaulted { plugin, digest, reason, took, pod, held, scheduler_names });
+    }
+
+    /// The plugin for whose faults the pod has to wait, and what the pod is told; it is tried again when that is over. `None` if
+    /// the pod is not held, or may do without that plugin.
+    pub(crate) fn hold(&mut self, pod: &Pod) -> Option<(PluginIdx, Status)> {
+        if self.isolation.is_empty() {
+            return None;
+        }
+        let (owner, now) = (self.owner_of(pod), self.now());
+        let hold = self.isolation.hold(&owner, now)?;
+        let status = Status::unresolvable(hold.message());
+        let profile = self.profiles.get_mut(pod.scheduler_name)?;
+        // A plugin that the profile no longer has faults no more.
+        let plugin = profile.find(hold.plugin())?;
+        if profile.get(plugin).is_some_and(|instance| instance.pass_over()) {
+            return None;
+        }
+        self.isolation.wait(&owner, pod.uid.clone());
+        Some((plugin, status))
+    }
+
+    /// How many owners' pods are held, by plugin.
+    pub(crate) fn held_owners(&self) -> BTreeMap<String, usize> {
+        self.isolation.n_held(self.now())
+    }
+
+    fn owner_of(&self, pod: &Pod) -> OwnerId {
+        OwnerId::of(pod, &self.cache.table().symbols)
+    }
+
+    /// Pods that were held for a plugin's faults are tried again when their time is over.
+    pub(crate) fn release_held_pods(&mut self) {
+        if self.isolation.is_empty() {
+            return;
+        }
+        let now = self.now();
+        let released = self.isolation.release(now);
+        if !released.is_empty() {
+            self.with_queue(|queue, policy| queue.activate(&released, now, policy));
+        }
+    }
+}

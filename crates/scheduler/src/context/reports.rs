@@ -1,0 +1,159 @@
+//! What leaves: actions in order, and measurements.
+
+use std::{borrow::Cow, collections::BTreeMap, sync::Arc, time::Duration, vec::Drain};
+
+use berth_model::{Pod, Sym, Time};
+
+use super::Context;
+use crate::{
+    action::{Action, EventRecord, Level, Notice, PodRef, Request},
+    effect_bytes::HeldBytes,
+    metrics::{AttemptResult, Observation},
+};
+
+/// An event about a pod, without the pod.
+pub(crate) struct PodEvent {
+    pub(crate) warning: bool,
+    pub(crate) reason: Cow<'static, str>,
+    pub(crate) action: Cow<'static, str>,
+}
+
+impl PodEvent {
+    pub(crate) const FAILED_SCHEDULING: Self = Self::new(true, "FailedScheduling", "Scheduling");
+    pub(crate) const SCHEDULED: Self = Self::new(false, "Scheduled", "Binding");
+    pub(crate) const PREEMPTED: Self = Self::new(false, "Preempted", "Preempting");
+
+    const fn new(warning: bool, reason: &'static str, action: &'static str) -> Self {
+        Self { warning, reason: Cow::Borrowed(reason), action: Cow::Borrowed(action) }
+    }
+}
+
+impl Context {
+    /// The time of the event that is being handled.
+    pub(crate) fn now(&self) -> Time {
+        self.outbox.now()
+    }
+
+    pub(crate) fn set_now(&mut self, now: Time) {
+        self.outbox.set_now(now);
+    }
+
+    /// The moment at which something begins that is to be timed; `None` without a clock.
+    pub(crate) fn instant(&self) -> Option<Duration> {
+        self.outbox.instant()
+    }
+
+    pub(crate) fn act(&mut self, action: Action) {
+        self.outbox.act(action);
+    }
+
+    pub(crate) fn request(&mut self, pod: &Pod, request: Request) {
+        self.outbox.request(self.pod_ref(pod), request);
+    }
+
+    pub(crate) fn notice(&mut self, notice: Notice) {
+        self.outbox.notice(notice);
+    }
+
+    /// Writes a line for the log that is about no plugin.
+    #[track_caller]
+    pub(crate) fn log(&mut self, level: Level, message: String) {
+        self.outbox.log(level, message);
+    }
+
+    /// Writes a line for the log that a plugin caused. Lines from one place in the code about one plugin are alike.
+    #[track_caller]
+    pub(crate) fn log_of(&mut self, plugin: &str, level: Level, message: String) {
+        self.outbox.log_of(plugin, level, message);
+    }
+
+    pub(crate) fn observe(&mut self, observation: Observation) {
+        self.outbox.observe(observation);
+    }
+
+    /// Observes how long it took since `start`.
+    pub(crate) fn observe_since(&mut self, start: Option<Duration>, observation: impl FnOnce(Duration) -> Observation) {
+        self.outbox.observe_since(start, observation);
+    }
+
+    /// The event that is being handled has this label, whatever others it has.
+    pub(crate) fn also_handling(&mut self, label: &Arc<str>) {
+        self.outbox.also_handling(label);
+    }
+
+    /// The event has been handled since `start`.
+    pub(crate) fn event_handled(&mut self, start: Option<Duration>) {
+        self.outbox.event_handled(start);
+    }
+
+    /// Counts bytes of the plugin's effects until the value is dropped.
+    pub(crate) fn hold_bytes(&mut self, plugin: &Arc<str>, bytes: usize) -> HeldBytes {
+        self.outbox.hold_bytes(plugin, bytes)
+    }
+
+    /// Whether so many more bytes of the plugin's effects may wait to be carried out.
+    pub(crate) fn has_room_for_bytes(&self, plugin: &str, bytes: usize) -> bool {
+        self.outbox.has_room_for_bytes(plugin, bytes)
+    }
+
+    pub(crate) fn actions(&self) -> &[Action] {
+        self.outbox.actions()
+    }
+
+    pub(crate) fn drain_actions(&mut self) -> Drain<'_, Action> {
+        self.outbox.drain_actions()
+    }
+
+    pub(crate) fn take_observations(&mut self) -> Vec<Observation> {
+        self.outbox.take_observations()
+    }
+
+    /// An attempt that began at `started` is over.
+    pub(crate) fn count_attempt(&mut self, scheduler_name: Sym, result: AttemptResult, started: Option<Duration>) {
+        let profile = self.cache.table().symbols.text(scheduler_name);
+        self.outbox.count_attempt(profile, result);
+        self.outbox.observe_since(started, |duration| Observation::Attempt { scheduler_name, result, duration });
+    }
+
+    pub(crate) fn attempts(&self) -> BTreeMap<(String, AttemptResult), u64> {
+        self.outbox.attempts()
+    }
+
+    /// An event names an object that was taken before: nothing changes.
+    pub(crate) fn object_is_gone(&mut self, what: &str) {
+        self.log(Level::Error, format!("an event names {what} that is not there"));
+    }
+
+    pub(crate) fn pod_ref(&self, pod: &Pod) -> PodRef {
+        PodRef {
+            namespace: self.shared_text(pod.namespace),
+            name: Arc::clone(&pod.name),
+            uid: pod.uid.clone(),
+            resource_version: self.pending_pods.resource_version(&pod.uid),
+        }
+    }
+
+    /// Writes an event about `pod`, reported by its profile.
+    pub(crate) fn pod_event(&mut self, pod: &Pod, event: PodEvent, note: String) {
+        self.record_event(pod, None, event, note);
+    }
+
+    /// Writes an event about what happened to `pod` for `preemptor`, whose profile reports it.
+    pub(crate) fn preempted_event(&mut self, pod: &Pod, preemptor: &Pod, note: String) {
+        self.record_event(pod, Some(preemptor), PodEvent::PREEMPTED, note);
+    }
+
+    fn record_event(&mut self, pod: &Pod, related: Option<&Pod>, event: PodEvent, note: String) {
+        let reported_by = related.unwrap_or(pod).scheduler_name;
+        let record = EventRecord {
+            regarding: self.pod_ref(pod),
+            related: related.map(|related| self.pod_ref(related)),
+            warning: event.warning,
+            reason: event.reason,
+            action: event.action,
+            note,
+            reporting_controller: self.shared_text(reported_by),
+        };
+        self.outbox.notice(Notice::Event(record));
+    }
+}
