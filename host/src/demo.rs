@@ -11,19 +11,16 @@ use anyhow::{Context as _, Result, bail};
 use berth_cluster::{Client, WatchEvent, Watches, spawn_watches};
 use berth_config::Usage;
 use berth_model::api;
+use berth_runtime::{PlacementReason, Plan, Session, configuration::alone};
 use serde::Serialize;
 use serde_json::Value;
 use tokio::sync::mpsc;
 
 use crate::{
-    configuration::alone,
     manifests,
     options::{Demo, Output},
-    placement_reason::PlacementReason,
     run::{block_on, until_told_to_stop},
-    sandbox,
-    session::{Plan, Session},
-    table,
+    sandbox, table,
 };
 
 /// A pod that is not expected to be placed says so here.
@@ -46,14 +43,15 @@ async fn demo(arguments: Demo) -> Result<()> {
     if pods.is_empty() {
         bail!(Usage("the manifests hold no Pod, so there is nothing to schedule".to_owned()));
     }
-    let plan = Plan::new(&arguments.scheduling, alone()).await?;
+    let options = arguments.scheduling.clone().into();
+    let plan = Plan::new(&options, alone()).await?;
     let server = sandbox::start(berth_sandbox::Options::default()).await?;
     let kubeconfig = Kubeconfig::new(arguments.keep);
     sandbox::write_kubeconfig(&server, &kubeconfig.0)?;
     let connection = sandbox::connection(&kubeconfig.0).await?;
     let client = connection.client();
     let (decided, mut reasons) = mpsc::unbounded_channel();
-    let session = Session::start(connection, plan, &arguments.scheduling, Some(decided)).await?;
+    let session = Session::start(connection, plan, &options, Some(decided)).await?;
     let n_pods = pods.len();
     let work = async {
         for object in others {

@@ -18,13 +18,15 @@ use std::{
 
 use anyhow::Result;
 use berth_config::{Overrides, Program, Usage};
+use berth_plugin_host::PluginHostOptions;
+use berth_runtime::Options;
 use berth_telemetry::klog::{self, KlogFormat, Verbosity};
 use serde_json::{Map, Value, json};
 use tracing::{info, warn};
 
 use self::flags::{FLAGS, Given, Role};
 use crate::{
-    options::Scheduling,
+    compiler::compiler_process,
     run::{ConfigOutput, Invocation, schedule_blocking},
 };
 
@@ -64,7 +66,7 @@ pub(crate) fn run(arguments: Vec<String>) -> Result<()> {
     }
     info!(version = concat!("v1.36.2+berth.", env!("CARGO_PKG_VERSION")), "Starting Kubernetes Scheduler");
     let mut invocation = invocation(&given)?;
-    if let Some(serving) = &mut invocation.scheduling.secure_serving {
+    if let Some(serving) = &mut invocation.options.secure_serving {
         serving.verbosity = verbosity;
     }
     schedule_blocking(invocation)
@@ -112,19 +114,24 @@ fn invocation(given: &Given) -> Result<Invocation> {
     let metrics_address = metrics_address.map_err(|error| Usage(format!("--metrics-address: {error}")))?;
     let gates = given.texts("feature-gates");
     let gates = feature_gates::check(&gates).map_err(|error| Usage(error.to_string()))?;
-    let scheduling = Scheduling {
-        config: path("config"),
+    let plugins = PluginHostOptions {
         plugins_dir: path("plugins-dir"),
         artifact_cache: path("artifact-cache"),
         plugin_config: path("plugin-config"),
         plugin_state: path("plugin-state"),
+        execution: None,
+        compiler: Some(compiler_process()),
+    };
+    let options = Options {
+        config: path("config"),
+        plugins,
         audit_log: path("audit-log"),
         metrics_address,
         admin_socket: path("admin-socket").or_else(|| std::env::var_os("BERTH_ADMIN_SOCKET").map(Into::into)),
         longest_unschedulable: given.duration("pod-max-in-unschedulable-pods-duration"),
         secure_serving: serving::read(given)?,
         counts_api_calls: gates.async_api_calls,
-        ..Scheduling::default()
+        without_boards: false,
     };
     let fields = fields(given);
     let output = path("write-config-to").map_or(ConfigOutput::None, ConfigOutput::File);
@@ -132,7 +139,7 @@ fn invocation(given: &Given) -> Result<Invocation> {
         kubeconfig: None,
         context: None,
         server: given.text("master").filter(|server| !server.is_empty()).map(str::to_owned),
-        scheduling,
+        options,
         overrides: Overrides { program: Program::KubeScheduler, scheduler_name: None, fields },
         output,
     })

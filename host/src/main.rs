@@ -1,41 +1,24 @@
 //! The `berth` binary: command line, wiring, endpoints, signals.
 
-mod admin;
 mod author;
 mod bench;
-mod cache_dump;
 mod cli;
-mod client_metrics;
 mod compiler;
-mod configuration;
-mod credentials;
 mod demo;
 mod doctor;
-mod executor;
-mod extenders;
 mod failure;
-mod front;
 mod kube_scheduler;
-mod leader_election;
 mod logging;
 mod manifests;
 mod options;
 mod pack;
-mod placement_reason;
 mod plugin_command;
-mod plugin_events;
 mod progress;
 mod rbac;
-mod reload;
 mod rights;
 mod run;
 mod sandbox;
-mod scheduling;
-mod session;
 mod table;
-mod tasks;
-mod views;
-mod watching;
 
 use std::{io, process::ExitCode};
 

@@ -5,7 +5,7 @@ use std::{net::SocketAddr, path::PathBuf, time::Duration};
 use anyhow::{Context as _, Result};
 use berth_model::duration::parse_duration;
 use berth_plugin_host::PluginHostOptions;
-use berth_serving::secure_serving::SecureServing;
+use berth_runtime::Options;
 use clap::{Args, ValueEnum};
 
 use crate::compiler::compiler_process;
@@ -46,15 +46,20 @@ pub(crate) struct Scheduling {
     /// Ask every plugin about each pod, even if one like it came before: for comparison, since nodes are chosen alike
     #[arg(long, hide = true)]
     pub without_boards: bool,
-    /// An unschedulable pod is tried again after this long although nothing happened; `None`: the default.
-    #[arg(skip)]
-    pub longest_unschedulable: Option<Duration>,
-    /// Serve the endpoints over HTTPS too.
-    #[arg(skip)]
-    pub secure_serving: Option<SecureServing>,
-    /// Show the metrics that kube-scheduler has with the gate SchedulerAsyncAPICalls.
-    #[arg(skip)]
-    pub counts_api_calls: bool,
+}
+
+impl From<Scheduling> for Options {
+    fn from(options: Scheduling) -> Self {
+        Self {
+            plugins: options.plugin_host(),
+            config: options.config,
+            audit_log: options.audit_log,
+            metrics_address: options.metrics_address,
+            admin_socket: options.admin_socket,
+            without_boards: options.without_boards,
+            ..Self::default()
+        }
+    }
 }
 
 impl Scheduling {

@@ -8,17 +8,17 @@ use std::{
 use anyhow::Result;
 use berth_cluster::ResourceAccess;
 use berth_config::{Overrides, Program};
+use berth_plugin_host::{Plugins, Rules, settings_file};
+use berth_runtime::configuration;
 use berth_wasm_host::FaultSink;
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 use tracing::warn;
 
 use crate::{
-    configuration,
     options::Scheduling,
     rights::{Rights, Serving},
 };
-use berth_plugin_host::{Plugins, Rules, settings_file};
 
 const EXAMPLES: &str = "\
 Give it the options that `berth run` gets, and apply what it prints. The rights follow from the plugins that the profiles

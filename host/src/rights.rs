@@ -9,9 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use berth_cluster::ResourceAccess;
 use berth_config::{LeaderElection, Settings};
 use berth_framework::{Namespaces, ObjectRule, Permission, RuleObjects, grants::kind_and_subresource};
-use berth_model::KindRef;
-use berth_model::PluginName;
-
+use berth_model::{KindRef, PluginName};
 use berth_plugin_host::{Granted, PluginInventory, watched_kinds};
 
 /// Group, resource and verbs.

@@ -10,15 +10,13 @@ use std::{
 use anyhow::{Context as _, Result};
 use berth_cluster::{ConnectError, ConnectOptions, USER_AGENT, connect_for_long};
 use berth_config::{Overrides, Program, Usage};
+use berth_runtime::{Options, Plan, Session};
 use berth_telemetry::chain;
 use serde_json::{Map, json};
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::info;
 
-use crate::{
-    options::{Run, Scheduling},
-    session::{self, Plan, Session},
-};
+use crate::options::Run;
 
 /// What the command line of a scheduler on a cluster says.
 pub(crate) struct Invocation {
@@ -26,7 +24,7 @@ pub(crate) struct Invocation {
     pub context: Option<String>,
     /// The API server's address, instead of the kubeconfig's.
     pub server: Option<String>,
-    pub scheduling: Scheduling,
+    pub options: Options,
     pub overrides: Overrides,
     pub output: ConfigOutput,
 }
@@ -42,7 +40,8 @@ pub(crate) fn run(arguments: Run) -> Result<()> {
     let overrides = overrides(&arguments);
     let Run { kubeconfig, context, scheduling, print_config, .. } = arguments;
     let output = if print_config { ConfigOutput::Standard } else { ConfigOutput::None };
-    schedule_blocking(Invocation { kubeconfig, context, server: None, scheduling, overrides, output })
+    let options = scheduling.into();
+    schedule_blocking(Invocation { kubeconfig, context, server: None, options, overrides, output })
 }
 
 /// Schedules until the process is told to stop.
@@ -75,9 +74,9 @@ fn block_on_runtime<T>(runtime: &mut tokio::runtime::Builder, work: impl Future<
 }
 
 async fn schedule(invocation: Invocation) -> Result<()> {
-    let Invocation { kubeconfig, context, server, scheduling, overrides, output } = invocation;
+    let Invocation { kubeconfig, context, server, options, overrides, output } = invocation;
     let text =
-        async |overrides| session::settings(&scheduling, overrides).await?.to_yaml().map_err(anyhow::Error::from);
+        async |overrides| berth_runtime::settings(&options, overrides).await?.to_yaml().map_err(anyhow::Error::from);
     match output {
         ConfigOutput::None => {}
         ConfigOutput::Standard => return Ok(write!(io::stdout().lock(), "{}", text(overrides).await?)?),
@@ -86,18 +85,18 @@ async fn schedule(invocation: Invocation) -> Result<()> {
             return written.with_context(|| format!("--write-config-to {}: cannot be written", file.display()));
         }
     }
-    let plan = Plan::new(&scheduling, overrides).await?;
+    let plan = Plan::new(&options, overrides).await?;
     let kubeconfig = kubeconfig.or_else(|| {
         let named = &plan.settings.client_connection.kubeconfig;
         (!named.is_empty()).then(|| named.into())
     });
-    let options = ConnectOptions { kubeconfig, context, server, user_agent: USER_AGENT.to_owned() };
-    let (connection, renewal) = connect_for_long(&options).await.map_err(|error| match error {
+    let server = ConnectOptions { kubeconfig, context, server, user_agent: USER_AGENT.to_owned() };
+    let (connection, renewal) = connect_for_long(&server).await.map_err(|error| match error {
         ConnectError::NoCluster => Usage(format!("{error} with --kubeconfig FILE")),
         error => Usage(chain(&error)),
     })?;
     info!(server = connection.server, origin = %connection.origin, "connecting");
-    let mut session = Session::start(connection, plan, &scheduling, None).await?;
+    let mut session = Session::start(connection, plan, &options, None).await?;
     session.renew_credentials(renewal)?;
     session.run_until(until_told_to_stop()).await
 }

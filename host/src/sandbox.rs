@@ -9,16 +9,16 @@ use std::{
 use anyhow::{Context as _, Result};
 use berth_cluster::{Client, ConnectOptions, Connection, Creator, USER_AGENT, connect};
 use berth_config::Usage;
+use berth_runtime::{Plan, Session, configuration};
 use berth_sandbox::{Options, Rule};
 use berth_telemetry::chain;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use serde_json::Value;
 
 use crate::{
-    configuration, options,
+    options,
     progress::Progress,
     run::{block_on, until_told_to_stop},
-    session::{Plan, Session},
 };
 
 /// Nodes that are created at the same time.
@@ -29,11 +29,8 @@ pub(crate) fn run(arguments: options::Sandbox) -> Result<()> {
 }
 
 async fn serve(arguments: options::Sandbox) -> Result<()> {
-    let plan = if arguments.no_scheduler {
-        None
-    } else {
-        Some(Plan::new(&arguments.scheduling, configuration::alone()).await?)
-    };
+    let scheduling = arguments.scheduling.clone().into();
+    let plan = if arguments.no_scheduler { None } else { Some(Plan::new(&scheduling, configuration::alone()).await?) };
     let faults = arguments.faults.as_deref().map_or(Ok(Vec::new()), read_faults)?;
     let options =
         Options { listen: arguments.listen, pod_start_delay: arguments.pod_start_delay, ..Options::default() };
@@ -44,7 +41,7 @@ async fn serve(arguments: options::Sandbox) -> Result<()> {
     create(&connection.client(), nodes, "nodes", CREATES).await?;
     sandbox.faults().add(faults).context("--faults")?;
     let session = match plan {
-        Some(plan) => Some(Session::start(connection, plan, &arguments.scheduling, None).await?),
+        Some(plan) => Some(Session::start(connection, plan, &scheduling, None).await?),
         None => None,
     };
     let kubeconfig = arguments.kubeconfig.display();

@@ -113,9 +113,8 @@ fn run_target(target: &str, seconds: u32) -> Result<()> {
 fn run_test(name: &str, seconds: u32) -> Result<()> {
     setup()?;
     let (_, test) = TESTS.iter().find(|(known, _)| *known == name).context("a test of this name")?;
-    // Both packages whichever it is, in the features that the gate builds them with.
-    let arguments =
-        ["test", "--locked", "-p", "berth-host", "-p", "berth-wasm-host", "--", "--exact", test, "--nocapture"];
+    // All packages whichever it is, in the features that the gate builds them with.
+    let arguments = ["test", "--locked", "--workspace", "--lib", "--", "--exact", test, "--nocapture"];
     cargo_with(&arguments, &[("BERTH_FUZZ_SECONDS", &seconds.to_string())])
 }
 

@@ -6,11 +6,11 @@ use anyhow::Result;
 use berth_author::{CaseFile, CaseHost};
 use berth_config::{PluginSettings, Usage};
 use berth_framework::{Grants, PluginFactory as _};
+use berth_plugin_host::{Granted, limits};
 use berth_telemetry::chain;
 use berth_wasm_host::{ComponentFactory, Limits};
 
 use super::project::Loaded;
-use berth_plugin_host::{Granted, limits};
 
 /// A file of cases, and what it says about the plugin as a whole.
 pub(super) struct Cases {

@@ -5,13 +5,13 @@ use std::io::{self, Write as _};
 use anyhow::{Context as _, Result};
 use berth_framework::{ClusterEvent, Manifest, PluginFactory as _, Point};
 use berth_model::{BinaryId, Digest};
+use berth_plugin_host::{Granted, is_own};
 use clap::Args;
 use serde::Serialize;
 use wit_component::DecodedWasm;
 
 use super::project::Target;
 use crate::options::Output;
-use berth_plugin_host::{Granted, is_own};
 
 #[derive(Args, Debug)]
 pub(crate) struct Inspect {

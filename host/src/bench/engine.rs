@@ -3,13 +3,13 @@
 use anyhow::{Context as _, Result};
 use berth_bench::{command, engine::Engine, workload::SCHEDULER_NAME};
 use berth_config::{Overrides, Program};
+use berth_plugin_host::Plugins;
+use berth_runtime::configuration;
 use berth_telemetry::clock;
 use berth_wasm_host::FaultSink;
 use tracing::warn;
 
 use super::Bench;
-use crate::configuration;
-use berth_plugin_host::Plugins;
 
 pub(super) fn run(bench: &Bench) -> Result<()> {
     let scheduling = bench.scheduling();

@@ -8,13 +8,14 @@ use std::{
 
 use berth_config::{FailurePolicy, Overrides, Program, Settings, points_of_missing_plugin};
 use berth_lifecycle::OperatorPolicy as _;
+use berth_plugin_host::{Plugins, Rules, Sources, UnusableFile, settings_file};
+use berth_runtime::configuration;
 use berth_telemetry::chain;
 use berth_wasm_host::FaultSink;
 use rustix::fs::{Access, access};
 
 use super::{Area, Findings};
-use crate::{configuration, options::Scheduling};
-use berth_plugin_host::{Plugins, Rules, Sources, UnusableFile, settings_file};
+use crate::options::Scheduling;
 
 /// What would run.
 pub(super) struct Setup {

@@ -4,6 +4,7 @@
 use std::{fs, path::Path};
 
 use berth_config::{InTree, Settings};
+use berth_plugin_host::{Plugins, Rules, Sources};
 use berth_wasm_host::FaultSink;
 use clap::Parser as _;
 use serde_json::{Value, json};
@@ -14,7 +15,6 @@ use crate::{
     rbac::{Account, manifests},
     rights::{Rights, Serving},
 };
-use berth_plugin_host::{Plugins, Rules, Sources};
 
 /// Objects of one file.
 fn objects(file: &str) -> Vec<Value> {
@@ -41,7 +41,7 @@ fn kubeadms_static_pod_says_nothing_that_is_not_understood() {
     let given = Given::read(flags.to_vec()).expect("known flags");
     assert_eq!(check(&given).expect("nothing is refused"), [""; 0], "every flag has its effect");
     let invocation = invocation(&given).expect("they make sense");
-    let serving = invocation.scheduling.secure_serving.expect("HTTPS");
+    let serving = invocation.options.secure_serving.expect("HTTPS");
     for probe in ["livenessProbe", "readinessProbe", "startupProbe"] {
         let get = &container[probe]["httpGet"];
         assert_eq!((&get["host"], &get["scheme"]), (&"127.0.0.1".into(), &"HTTPS".into()), "{probe}");

@@ -8,6 +8,7 @@ use axum::{
     http::{Method, Request, StatusCode, Uri, header},
 };
 use berth_config::Usage;
+use berth_plugin_host::{HostSettings, PluginReport};
 use berth_serving::https_client;
 use berth_telemetry::chain;
 use http_body_util::BodyExt as _;
@@ -18,8 +19,6 @@ use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::{TcpStream, UnixStream},
 };
-
-use berth_plugin_host::{HostSettings, PluginReport};
 
 /// Longer than any answer; a scheduler with thousands of plugins is not one.
 const MAX_ANSWER: usize = 16 << 20;

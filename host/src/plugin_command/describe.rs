@@ -3,11 +3,11 @@
 use std::io::{self, Write as _};
 
 use anyhow::{Result, bail};
+use berth_plugin_host::{Grants, PluginReport, QuarantinedBinary, ServingBinary};
 use comfy_table::Table;
 
 use super::{One, list::short};
 use crate::{options::Output, table};
-use berth_plugin_host::{Grants, PluginReport, QuarantinedBinary, ServingBinary};
 
 pub(super) async fn run(one: &One) -> Result<()> {
     let plugins = one.server.client()?.list().await?;

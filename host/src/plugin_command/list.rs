@@ -4,11 +4,11 @@ use std::io::{self, Write as _};
 
 use anyhow::Result;
 use berth_lifecycle::PluginState;
+use berth_plugin_host::PluginReport;
 use comfy_table::Table;
 
 use super::Server;
 use crate::{options::Output, table};
-use berth_plugin_host::PluginReport;
 
 pub(super) async fn run(server: &Server) -> Result<()> {
     let client = server.client()?;

@@ -1,11 +1,11 @@
 //! Rights follow from profiles, plugins and grants, and from nothing else.
 
 use berth_config::{Overrides, PluginHostSettings};
+use berth_plugin_host::{Plugins, Rules, Sources};
 use berth_wasm_host::FaultSink;
 use serde_json::json;
 
 use super::*;
-use berth_plugin_host::{Plugins, Rules, Sources};
 
 /// What kube-scheduler's ClusterRoles allow it.
 const THEIRS: &str = include_str!("../kube_scheduler/rules_1.36.txt");

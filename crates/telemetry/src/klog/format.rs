@@ -237,7 +237,7 @@ mod tests {
 
     #[test]
     fn callers_have_the_last_parts_of_their_path() {
-        let file = "host/src/executor/effects.rs";
+        let file = "crates/runtime/src/executor/effects.rs";
         assert_eq!([last_parts(file, 1), last_parts(file, 2)], ["effects.rs", "executor/effects.rs"]);
         assert_eq!(last_parts("main.rs", 2), "main.rs");
     }

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 /// Where one pod went, with the scores that decided.
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct PlacementReason {
+pub struct PlacementReason {
     pub namespace: String,
     pub name: String,
     pub node: String,
@@ -22,7 +22,7 @@ pub(crate) struct PlacementReason {
 
 impl PlacementReason {
     /// In one line.
-    pub(crate) fn why(&self) -> String {
+    pub fn why(&self) -> String {
         let fit = format!("{} of {} nodes fit", self.feasible, self.nodes);
         match (self.score, self.runner_up) {
             (Some(score), Some(runner_up)) if score == runner_up => format!("{fit}; first of those that score {score}"),

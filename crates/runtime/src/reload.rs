@@ -9,6 +9,7 @@ use anyhow::{Context as _, Result, anyhow};
 use berth_cluster::{EventRecorder, RequestRate, Writer};
 use berth_config::{Change, RunningConfiguration, Settings};
 use berth_file_watch::FileWatch;
+use berth_plugin_host::{Consultation, Message, Proposal};
 use berth_serving::Health;
 use berth_telemetry::metrics::Metrics;
 use tokio::{
@@ -20,18 +21,17 @@ use tracing::{error, info, warn};
 use crate::{
     configuration::{ConfigurationSource, scheduler_settings},
     extenders::HttpExtenders,
-    options::Scheduling,
+    options::Options,
     plugin_events::PluginEvents,
     watching::Wish,
 };
-use berth_plugin_host::{Consultation, Message, Proposal};
 
 /// Takes other configurations over.
 pub(crate) struct Reload {
     pub source: ConfigurationSource,
     pub running: RunningConfiguration,
     /// What the command line says beside the configuration.
-    pub command_line: Scheduling,
+    pub command_line: Options,
     pub supervisor: mpsc::Sender<Message>,
     /// Those that bind, for the executor.
     pub extenders: watch::Sender<Option<Arc<HttpExtenders>>>,

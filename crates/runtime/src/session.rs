@@ -10,6 +10,7 @@ use axum::Router;
 use berth_cluster::{Client, Connection, EventRecorder, Kinds, Renewal, RequestRate, Writer};
 use berth_config::{Overrides, RunningConfiguration, Settings};
 use berth_framework::Profile;
+use berth_plugin_host::{Plugins, Surroundings};
 use berth_scheduler::{Event, HostObjects, Scheduler};
 use berth_serving::{
     Health,
@@ -29,11 +30,11 @@ use crate::{
     client_metrics::ClientMetrics,
     configuration::{ConfigurationSource, scheduler_settings},
     credentials,
+    election::Election,
     executor::Executor,
     extenders::HttpExtenders,
     front::{Door, Front},
-    leader_election::Election,
-    options::Scheduling,
+    options::Options,
     placement_reason::PlacementReason,
     plugin_events::PluginEvents,
     reload::Reload,
@@ -42,7 +43,6 @@ use crate::{
     views::Views,
     watching::{Begin, WatchPlan},
 };
-use berth_plugin_host::{Plugins, Surroundings};
 
 /// Bindings under way get this long when the process is told to stop.
 const DRAIN: Duration = Duration::from_secs(3);
@@ -58,7 +58,8 @@ const COUNTED_EVERY: Duration = Duration::from_secs(1);
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// A running scheduler. It owns all its tasks: the first that ends before it was told to ends the whole.
-pub(crate) struct Session {
+#[derive(Debug)]
+pub struct Session {
     events: mpsc::Sender<Event>,
     thread: SchedulingThread,
     recorder: EventRecorder,
@@ -82,7 +83,8 @@ struct Outside {
 }
 
 /// The settings and plugins of a session, ready to start.
-pub(crate) struct Plan {
+#[derive(Debug)]
+pub struct Plan {
     pub settings: Settings,
     source: ConfigurationSource,
     plugins: Plugins,
@@ -96,14 +98,14 @@ impl Plan {
     ///
     /// # Errors
     /// What is wrong with an address, the configuration, or the plugins directory; never what lies in that.
-    pub(crate) async fn new(scheduling: &Scheduling, overrides: Overrides) -> Result<Self> {
+    pub async fn new(scheduling: &Options, overrides: Overrides) -> Result<Self> {
         let front = Front::listen(scheduling).await?;
         let scheduling = scheduling.clone();
         spawn_blocking(move || {
             let (fault, faults) = mpsc::unbounded_channel();
             // Nobody hears of it once the scheduling thread has ended.
             let sink = FaultSink::new(move |report| drop(fault.send(report)));
-            let plugins = Plugins::load(&scheduling.plugin_host(), sink)?;
+            let plugins = Plugins::load(&scheduling.plugins, sink)?;
             let source = ConfigurationSource { file: scheduling.config, overrides };
             let settings = source.read(&plugins.inventory)?;
             let names: Vec<&str> = settings.profiles.iter().map(|profile| profile.scheduler_name.as_str()).collect();
@@ -119,10 +121,10 @@ impl Plan {
 ///
 /// # Errors
 /// As for [`Plan::new`].
-pub(crate) async fn settings(scheduling: &Scheduling, overrides: Overrides) -> Result<Settings> {
+pub async fn settings(scheduling: &Options, overrides: Overrides) -> Result<Settings> {
     let scheduling = scheduling.clone();
     let reading = move || {
-        let plugins = Plugins::load_all(&scheduling.plugin_host(), FaultSink::default())?;
+        let plugins = Plugins::load_all(&scheduling.plugins, FaultSink::default())?;
         ConfigurationSource { file: scheduling.config, overrides }.read(&plugins.inventory)
     };
     spawn_blocking(reading).await.context("loading the plugins")?
@@ -144,7 +146,7 @@ impl Outside {
         events: &mpsc::Sender<Event>,
         plugins: &Plugins,
         extenders: watch::Receiver<Option<Arc<HttpExtenders>>>,
-        scheduling: &Scheduling,
+        scheduling: &Options,
     ) -> Executor {
         Executor {
             writer: self.writer.clone(),
@@ -165,7 +167,7 @@ impl Outside {
         &self,
         events: &mpsc::Sender<Event>,
         plugins: Plugins,
-        scheduling: &Scheduling,
+        scheduling: &Options,
         started: oneshot::Sender<()>,
         tasks: &mut Tasks,
     ) -> Result<()> {
@@ -186,7 +188,7 @@ impl Outside {
         let surroundings = Surroundings { events, objects, metrics, kubernetes_events, audit };
         tasks.spawn(
             "the plugin supervisor",
-            berth_plugin_host::start(plugins, &scheduling.plugin_host(), surroundings, started)?,
+            berth_plugin_host::start(plugins, &scheduling.plugins, surroundings, started)?,
         );
         Ok(())
     }
@@ -194,10 +196,10 @@ impl Outside {
 
 impl Session {
     /// Starts scheduling the pods of the API server that `connection` leads to.
-    pub(crate) async fn start(
+    pub async fn start(
         connection: Connection,
         plan: Plan,
-        scheduling: &Scheduling,
+        scheduling: &Options,
         reasons: Option<mpsc::UnboundedSender<PlacementReason>>,
     ) -> Result<Self> {
         let Plan { mut settings, source, mut plugins, front, faults } = plan;
@@ -221,13 +223,7 @@ impl Session {
         let executor = outside.executor(&events, &plugins, current_extenders, scheduling);
         tasks.spawn("the executor", executor.run(to_do));
         let watch_plan = WatchPlan::new(plugins.inventory.settle_pod_json(), &profiles, extenders.as_deref());
-        tasks.spawn(
-            "the listener for SIGUSR2",
-            cache_dump::on_signal(client.clone(), move || {
-                let views = views.clone();
-                async move { views.dump().await }
-            })?,
-        );
+        tasks.spawn("the listener for SIGUSR2", dump_on_signal(client, views)?);
         let (wishes, later) = mpsc::unbounded_channel();
         let reload = Reload {
             source,
@@ -269,7 +265,7 @@ impl Session {
     ///
     /// # Errors
     /// The signal for it cannot be watched.
-    pub(crate) fn renew_credentials(&mut self, renewal: Renewal) -> Result<()> {
+    pub fn renew_credentials(&mut self, renewal: Renewal) -> Result<()> {
         let following = credentials::follow(renewal, Arc::clone(&self.metrics))?;
         self.tasks.spawn("the renewal of credentials", following);
         Ok(())
@@ -281,7 +277,7 @@ impl Session {
     /// # Errors
     /// Another replica may lead; or a part of the scheduler has ended, and nothing can be scheduled any more; or what
     /// `work` fails with.
-    pub(crate) async fn run_until<T>(mut self, work: impl Future<Output = Result<T>>) -> Result<T> {
+    pub async fn run_until<T>(mut self, work: impl Future<Output = Result<T>>) -> Result<T> {
         let lost = self.election.lost();
         let outcome = tokio::select! {
             outcome = work => outcome,
@@ -348,7 +344,7 @@ async fn write_events(recorder: &EventRecorder) {
 
 /// Serves more than the probes: `admin` on the Unix socket, and over HTTPS with `resources` and the metrics of the process.
 fn serve(
-    scheduling: &Scheduling,
+    scheduling: &Options,
     running: &RunningConfiguration,
     door: &Door,
     (resources, admin): (Router, Router),
@@ -371,7 +367,7 @@ fn serve(
 
 fn new_scheduler(
     settings: &Settings,
-    scheduling: &Scheduling,
+    scheduling: &Options,
     profiles: Vec<Profile>,
     extenders: Option<Arc<HttpExtenders>>,
 ) -> Scheduler {
@@ -381,6 +377,14 @@ fn new_scheduler(
         Some(extenders) => scheduler.with_extenders(extenders),
         None => scheduler,
     }
+}
+
+/// Has SIGUSR2 write cache and queue to the log.
+fn dump_on_signal(client: &Client, views: Views) -> Result<impl Future<Output = ()> + Send + use<>> {
+    cache_dump::on_signal(client.clone(), move || {
+        let views = views.clone();
+        async move { views.dump().await }
+    })
 }
 
 fn hostname() -> String {

@@ -12,11 +12,11 @@ use crate::views::View;
 #[derive(Debug)]
 pub(crate) struct Sources {
     /// What happened in the cluster, the host's answers, and plugins that are ready.
-    pub(crate) events: mpsc::Receiver<Event>,
+    pub events: mpsc::Receiver<Event>,
     /// What components faulted in, one report for each instance that is gone. Calls on this thread send it.
-    pub(crate) faults: mpsc::UnboundedReceiver<FaultReport>,
+    pub faults: mpsc::UnboundedReceiver<FaultReport>,
     /// Requests for copies of cache and queue.
-    pub(crate) views: mpsc::Receiver<View>,
+    pub views: mpsc::Receiver<View>,
 }
 
 /// Something that came.

@@ -108,7 +108,7 @@ impl Differences {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cache_dump::{NodeDump, QueuedPodDump};
+    use crate::{cache_dump::NodeDump, cache_dump::QueuedPodDump};
 
     fn named(name: &str) -> PodName {
         PodName { namespace: "default".to_owned(), name: name.to_owned(), uid: format!("uid-{name}") }

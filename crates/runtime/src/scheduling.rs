@@ -28,8 +28,7 @@ use tokio::{
 pub(crate) use self::sources::Sources;
 use self::sources::{Input, NoInput, Turn};
 use crate::{
-    placement_reason::{PlacementReason, placement_reasons},
-    tasks::{EndedEarly, panic_if_asked},
+    placement_reason::PlacementReason, placement_reason::placement_reasons, tasks::EndedEarly, tasks::panic_if_asked,
     watching::Wish,
 };
 

@@ -16,6 +16,7 @@ use berth_cluster::{
 };
 use berth_framework::{CycleId, ExtenderError, ExtenderIdx};
 use berth_lifecycle::Fault;
+use berth_plugin_host::Message;
 use berth_scheduler::{
     Action, Event, EventRecord, HostObjects, Level, Notice, PluginEffects, PodRef, PodRequest, Preparation, Request,
     RequestError, StatusChange,
@@ -35,7 +36,6 @@ use tracing::{debug, error, info, warn};
 
 use self::{effects::Cause, pod_requests::PodRequests};
 use crate::extenders::HttpExtenders;
-use berth_plugin_host::Message;
 
 /// Requests that are under way or wait for another one of their pod, a few kilobytes each. Beyond this no action is taken, so
 /// the scheduling thread starts no cycles: an API server that is away for long must not cost memory without bound.

@@ -11,14 +11,14 @@ use berth_queue::Backoff;
 use serde_json::{Value, json};
 use tracing::warn;
 
-use crate::options::Scheduling;
+use crate::options::Options;
 
 /// kube-scheduler's: a file that repeats it asks for nothing.
 const DEFAULT_PARALLELISM: u64 = 16;
 
 /// Where the configuration comes from.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct ConfigurationSource {
+pub struct ConfigurationSource {
     pub file: Option<PathBuf>,
     /// What the command line says beside it.
     pub overrides: Overrides,
@@ -29,13 +29,13 @@ impl ConfigurationSource {
     ///
     /// # Errors
     /// As for [`read`].
-    pub(crate) fn read(&self, plugins: &dyn PluginCatalogue) -> Result<Settings> {
+    pub fn read(&self, plugins: &dyn PluginCatalogue) -> Result<Settings> {
         read(self.file.as_deref(), &self.overrides, plugins)
     }
 }
 
 /// What the scheduler makes of the settings and of what the command line says, profiles aside.
-pub(crate) fn scheduler_settings(settings: &Settings, command_line: &Scheduling) -> berth_scheduler::Settings {
+pub fn scheduler_settings(settings: &Settings, command_line: &Options) -> berth_scheduler::Settings {
     let milliseconds = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
     let backoff =
         Backoff { initial: milliseconds(settings.pod_initial_backoff), max: milliseconds(settings.pod_max_backoff) };
@@ -53,7 +53,7 @@ pub(crate) fn scheduler_settings(settings: &Settings, command_line: &Scheduling)
 ///
 /// # Errors
 /// The file cannot be read, or what it and the command line say cannot be used.
-pub(crate) fn read(file: Option<&Path>, overrides: &Overrides, plugins: &dyn PluginCatalogue) -> Result<Settings> {
+pub fn read(file: Option<&Path>, overrides: &Overrides, plugins: &dyn PluginCatalogue) -> Result<Settings> {
     let mut given = Value::from(overrides.fields.clone());
     let settings = match file {
         None => Settings::without_text(overrides, plugins),
@@ -97,7 +97,7 @@ fn without_effect(document: &Value) -> Vec<(&'static str, &'static str)> {
 
 /// What a scheduler that is alone on its API server says beside the configuration file: nobody else leads, and nobody is
 /// slowed down by its requests.
-pub(crate) fn alone() -> Overrides {
+pub fn alone() -> Overrides {
     let mut overrides = Overrides::default();
     overrides.fields.insert("leaderElection".to_owned(), json!({ "leaderElect": false }));
     overrides.fields.insert("clientConnection".to_owned(), json!({ "qps": -1 }));

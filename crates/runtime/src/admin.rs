@@ -12,11 +12,10 @@ use axum::{
     response::{IntoResponse as _, Response},
     routing::{any, get, post},
 };
+use berth_plugin_host::{Message, Order};
 use berth_serving::secure_serving::RequestUser;
 use serde_json::json;
 use tokio::sync::{mpsc, oneshot};
-
-use berth_plugin_host::{Message, Order};
 
 /// The user of an order over the socket that names none.
 const LOCAL: &str = "local";

@@ -29,9 +29,10 @@ use berth_telemetry::metrics::Metrics;
 use tokio::{sync::watch, time::timeout};
 use tower::ServiceExt as _;
 
-use crate::{admin, options::Scheduling, tasks::Tasks};
+use crate::{admin, options::Options, tasks::Tasks};
 
 /// What is there before anything else.
+#[derive(Debug)]
 pub(crate) struct Front {
     pub metrics: Arc<Metrics>,
     pub health: Health,
@@ -44,7 +45,7 @@ pub(crate) struct Front {
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// What is served over HTTPS besides the probes and `/metrics`; `None` while the process starts.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(crate) struct Door(watch::Sender<Option<Router>>);
 
 impl Front {
@@ -52,7 +53,7 @@ impl Front {
     ///
     /// # Errors
     /// An address, a certificate or a kubeconfig for serving cannot be used.
-    pub(crate) async fn listen(scheduling: &Scheduling) -> Result<Self> {
+    pub(crate) async fn listen(scheduling: &Options) -> Result<Self> {
         let (metrics, health, mut tasks) = (Arc::new(Metrics::default()), Health::default(), Tasks::default());
         let routes = endpoints::routes(&metrics, &health);
         let door = Door::new();

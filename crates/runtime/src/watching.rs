@@ -8,8 +8,8 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use berth_cluster::{Client, WatchEvent, WatchHandle, Watches, spawn_watches};
 use berth_framework::{Manifest, ObjectKind, Profile, UnlistedKind};
-use berth_model::KindRef;
-use berth_model::ObjectKey;
+use berth_model::{KindRef, ObjectKey};
+use berth_plugin_host::watched_kinds::{dispensable_for, is_indispensable, wanted};
 use berth_scheduler::Event;
 use berth_serving::Health;
 use tokio::{
@@ -18,8 +18,7 @@ use tokio::{
 };
 use tracing::{info, warn};
 
-use crate::{extenders::HttpExtenders, leader_election::Turn, scheduling::EVENTS_BOUND};
-use berth_plugin_host::watched_kinds::{dispensable_for, is_indispensable, wanted};
+use crate::{election::Turn, extenders::HttpExtenders, scheduling::EVENTS_BOUND};
 
 /// How long scheduling waits for the plugins that were there at the start: compiled ones take milliseconds, and a file that takes long
 /// must not hold up the pods of others.

@@ -1,0 +1,27 @@
+//! A scheduler at work on one API server: its thread, what that is fed with, and what is done for it.
+//!
+//! A [`Session`] owns all tasks and the thread. `watching` feeds the thread with events, `executor` carries out its actions, `election`
+//! says when it may schedule, `reload` and `credentials` follow files. Endpoints and the plugin host are crates below.
+
+mod admin;
+mod cache_dump;
+mod client_metrics;
+pub mod configuration;
+mod credentials;
+mod election;
+mod executor;
+mod extenders;
+mod front;
+mod options;
+mod placement_reason;
+mod plugin_events;
+mod reload;
+mod scheduling;
+mod session;
+mod tasks;
+mod views;
+mod watching;
+
+pub use options::Options;
+pub use placement_reason::PlacementReason;
+pub use session::{Plan, Session, settings};

@@ -1,0 +1,29 @@
+//! What the command line says about a scheduler, beside its configuration.
+
+use std::{net::SocketAddr, path::PathBuf, time::Duration};
+
+use berth_plugin_host::PluginHostOptions;
+use berth_serving::secure_serving::SecureServing;
+
+/// What every command that schedules takes.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// `--config`: a KubeSchedulerConfiguration.
+    pub config: Option<PathBuf>,
+    /// What concerns plugins.
+    pub plugins: PluginHostOptions,
+    /// `--audit-log`; `-` is standard output.
+    pub audit_log: Option<PathBuf>,
+    /// `--metrics-address`: probes and metrics over plain HTTP.
+    pub metrics_address: Option<SocketAddr>,
+    /// `--admin-socket`; `None` is the usual path.
+    pub admin_socket: Option<PathBuf>,
+    /// Every plugin is asked about each pod, even if one like it came before.
+    pub without_boards: bool,
+    /// An unschedulable pod is tried again after this long although nothing happened; `None` is the default.
+    pub longest_unschedulable: Option<Duration>,
+    /// The endpoints over HTTPS.
+    pub secure_serving: Option<SecureServing>,
+    /// Shows the metrics that kube-scheduler has with the gate SchedulerAsyncAPICalls.
+    pub counts_api_calls: bool,
+}
