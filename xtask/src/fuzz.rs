@@ -114,7 +114,8 @@ fn run_test(name: &str, seconds: u32) -> Result<()> {
     setup()?;
     let (_, test) = TESTS.iter().find(|(known, _)| *known == name).context("a test of this name")?;
     // All packages whichever it is, in the features that the gate builds them with.
-    let arguments = ["test", "--locked", "--workspace", "--lib", "--", "--exact", test, "--nocapture"];
+    let arguments =
+        ["test", "--locked", "--workspace", "--lib", "--bins", "--test", "it", "--", "--exact", test, "--nocapture"];
     cargo_with(&arguments, &[("BERTH_FUZZ_SECONDS", &seconds.to_string())])
 }
 

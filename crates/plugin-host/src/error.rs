@@ -4,7 +4,9 @@ use std::{io, path::PathBuf};
 
 use berth_config::Usage;
 use berth_model::PluginName;
-use berth_wasm_host::{DirectoryError, EngineError, LoadError};
+use berth_wasm_host::{EngineError, LoadError};
+
+use crate::directory::DirectoryError;
 
 pub(crate) type Result<T, E = PluginHostError> = std::result::Result<T, E>;
 

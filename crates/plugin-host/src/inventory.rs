@@ -3,30 +3,59 @@
 //! The registry decides who serves; here it is fed. Whether a binary may serve at all depends on what it wants to see
 //! and on what it was granted, and what it is given to work with on its limits: both are settled here.
 
+mod profiles;
+
 use std::{
     collections::BTreeMap,
+    path::PathBuf,
     sync::{Arc, LazyLock},
 };
 
 use berth_components::EmbeddedComponent;
 use berth_framework::{Grants, Manifest, PluginFactory, Points};
-use berth_lifecycle::{Component, Consequences, Fallback, Forbidden, PluginRegistry, Rebuild, Service, SettingsChange};
+use berth_lifecycle::{
+    Component, Consequences, Fallback, Fault, Forbidden, OrderError, PluginRegistry, PluginStatus, Rebuild, Remembered,
+    Service, SettingsChange,
+};
 use berth_model::{BinaryId, Digest, PluginName, Time};
-use berth_wasm_host::{Binary, Limits};
-use tracing::warn;
+use berth_provenance::{Evidence, Source};
+use berth_wasm_host::Binary;
+use tracing::{info, warn};
 
 use crate::{
+    finding::{Finding, Found, FoundIn},
+    limits::limits,
     ready_binary::ReadyBinary,
     rules::{Granted, NotGranted, Rules},
     settings_file::HostFile,
     stand_in::StandIn,
+    totals::{PluginTotals, Totals},
 };
 
 /// All plugins, and what the operator allows them.
 #[derive(Debug, Default)]
 pub struct PluginInventory {
-    pub rules: Rules,
-    pub registry: PluginRegistry<ReadyBinary>,
+    rules: Rules,
+    registry: PluginRegistry<ReadyBinary>,
+    totals: PluginTotals,
+}
+
+/// What follows from a finding.
+#[derive(Debug, Default)]
+pub(crate) struct TakenIn {
+    pub(crate) consequences: Consequences<ReadyBinary>,
+    /// Why what was found may not serve.
+    pub(crate) unusable: Option<UnusableFile>,
+}
+
+/// Why a file of the plugins directory is not used: it is no plugin, or may not serve.
+#[derive(Debug, thiserror::Error)]
+pub enum UnusableFile {
+    #[error(transparent)]
+    NotGranted(#[from] NotGranted),
+    /// With what is wrong with it.
+    #[error("{0}")]
+    NoPlugin(String),
 }
 
 /// A plugin of the plugins directory, in words.
@@ -37,20 +66,243 @@ pub struct InstalledPlugin {
 }
 
 impl PluginInventory {
+    #[must_use]
     pub fn new(rules: Rules) -> Self {
-        Self { rules, registry: PluginRegistry::default() }
+        Self { rules, registry: PluginRegistry::default(), totals: PluginTotals::default() }
     }
 
-    /// Takes in what lay in the plugins directory at the start.
+    /// What the operator allows.
+    #[must_use]
+    pub fn rules(&self) -> &Rules {
+        &self.rules
+    }
+
+    /// This program has the plugin as native code and, where it may have to run as one, as a component.
+    pub(crate) fn add_built_in(
+        &mut self,
+        name: &PluginName,
+        native: ReadyBinary,
+        embedded: Option<Component<ReadyBinary>>,
+    ) {
+        if let Some(component) = &embedded {
+            self.count(name, component);
+        }
+        self.registry.add_built_in(name, native, embedded);
+    }
+
+    /// A file of this name is there, and is loaded later.
+    pub(crate) fn await_binary(&mut self, name: &PluginName) {
+        self.registry.await_binary(name);
+    }
+
+    /// Whether plugins come from registries.
+    pub(crate) fn has_sources(&self) -> bool {
+        !self.rules.provenance.sources.is_empty()
+    }
+
+    /// What comes from registries is loaded later.
+    pub(crate) fn await_sources(&mut self) {
+        self.rules.provenance.sources.keys().for_each(|name| self.registry.await_binary(name));
+    }
+
+    /// A plugin stands where it stood when the process before this one ended. `serving` is the binary that had taken the place
+    /// of one that failed, if it is still there.
+    pub(crate) fn restore(
+        &mut self,
+        name: &PluginName,
+        remembered: Remembered,
+        serving: Option<Component<ReadyBinary>>,
+        now: Time,
+    ) {
+        let serving = serving.filter(|component| self.check_reads(name, component).is_ok());
+        if let Some(component) = &serving {
+            self.count(name, component);
+        }
+        self.registry.restore(name, remembered, serving, now, &self.rules);
+        if let Some(status) = self.status(name) {
+            let (state, reason) = (status.state.as_str(), status.reason.unwrap_or_default());
+            info!(plugin = name.as_str(), state, reason, "restored the plugin's state from before the restart");
+        }
+    }
+
+    /// Whether a binary may serve whose file is gone, and its signatures with it.
     ///
     /// # Errors
-    /// Why the binary may not serve.
-    pub fn add_installed(&mut self, name: &PluginName, component: Component<ReadyBinary>) -> Result<(), NotGranted> {
-        self.rules.check_digest(component.digest)?;
-        self.check_reads(name, &component)?;
-        self.warn_of_name(name, &component);
-        self.registry.add_installed(name, component);
-        Ok(())
+    /// Why it may not.
+    pub(crate) fn check_without_file(&self, digest: Digest) -> Result<(), NotGranted> {
+        self.rules.check_digest(digest)?;
+        let decided = self.rules.provenance.policy.decide(&Source::Directory, &Evidence::default());
+        decided.map(drop).map_err(|refusal| NotGranted::Signature(refusal.to_string()))
+    }
+
+    /// Takes in what was found out about a binary, wherever it came from and whenever it comes.
+    pub(crate) fn take_in(&mut self, finding: Finding, now: Time) -> TakenIn {
+        let file = self.file(&finding);
+        let Finding { plugin, found_in, found } = finding;
+        match (self.rules.provenance.sources.get(&plugin), found_in) {
+            (Some(source), FoundIn::Directory) => {
+                let (name, file, reference) = (plugin.as_str(), file.display(), source.reference.to_string());
+                warn!(plugin = name, %file, reference, "not used: the plugin comes from a registry");
+                return TakenIn::default();
+            }
+            // The settings changed while it came.
+            (None, FoundIn::Registry) => return TakenIn::default(),
+            (Some(_), FoundIn::Registry) | (None, FoundIn::Directory) => {}
+        }
+        match found {
+            Found::Binary(mut component) => {
+                self.count(&plugin, &component);
+                // It was compiled for the limits of a while ago.
+                component.binary.set_limits(&limits(&self.rules.plugin(&plugin)));
+                if found_in == FoundIn::Directory {
+                    let digest = component.digest.to_string();
+                    info!(plugin = plugin.as_str(), file = %file.display(), digest, "compiled");
+                }
+                self.found(&plugin, component, now)
+            }
+            Found::NotAdmitted { digest, reason } => {
+                let consequences = self.not_admitted(&plugin, digest, &reason, now);
+                TakenIn { consequences, unusable: Some(UnusableFile::NoPlugin(reason)) }
+            }
+            Found::Unreachable(reason) if self.registry.installed(&plugin).is_some() => {
+                warn!(plugin = plugin.as_str(), reason, "pull failed; keeping the version that serves");
+                TakenIn::default()
+            }
+            Found::Unreachable(reason) => self.no_plugin(&plugin, None, reason, now),
+            Found::NoPlugin { digest, reason } => self.no_plugin(&plugin, digest, reason, now),
+            Found::Gone => {
+                info!(plugin = plugin.as_str(), file = %file.display(), "gone");
+                let consequences = self.registry.removed(&plugin, now, &self.rules);
+                TakenIn { consequences, unusable: None }
+            }
+        }
+    }
+
+    fn no_plugin(&mut self, plugin: &PluginName, digest: Option<Digest>, reason: String, now: Time) -> TakenIn {
+        let consequences = self.registry.refused(plugin, digest, &reason, now, &self.rules);
+        TakenIn { consequences, unusable: Some(UnusableFile::NoPlugin(reason)) }
+    }
+
+    /// What a finding is about, for people: a file, or a reference in its place.
+    pub(crate) fn file(&self, finding: &Finding) -> PathBuf {
+        let (plugin, source) = (&finding.plugin, self.rules.provenance.sources.get(&finding.plugin));
+        match (finding.found_in, source) {
+            (FoundIn::Registry, Some(source)) => PathBuf::from(source.reference.to_string()),
+            (FoundIn::Registry, None) | (FoundIn::Directory, _) => self.file_of(plugin),
+        }
+    }
+
+    /// The plugin's file, whether there is one or not.
+    pub(crate) fn file_of(&self, plugin: &str) -> PathBuf {
+        self.rules.directory.clone().unwrap_or_default().join(format!("{plugin}.wasm"))
+    }
+
+    /// From here on, what the binary counts is among the plugin's figures.
+    fn count(&mut self, plugin: &PluginName, component: &Component<ReadyBinary>) {
+        if let Some(stats) = component.binary.stats() {
+            self.totals.add(plugin, stats);
+        }
+    }
+
+    /// By plugin, what all its binaries have counted.
+    pub(crate) fn figures(&mut self) -> BTreeMap<String, Totals> {
+        self.totals.by_plugin()
+    }
+
+    /// What follows from time alone.
+    pub(crate) fn tick(&mut self, now: Time) -> Consequences<ReadyBinary> {
+        self.registry.tick(now, &self.rules)
+    }
+
+    /// Whether binaries that were there at the start are on their way to profiles.
+    pub(crate) fn is_starting(&self) -> bool {
+        self.registry.is_starting()
+    }
+
+    /// What is to outlast the process.
+    pub(crate) fn remembered(&self) -> Vec<(PluginName, Remembered)> {
+        self.registry.remembered().map(|(name, remembered)| (name.clone(), remembered)).collect()
+    }
+
+    pub(crate) fn faulted(&mut self, plugin: &PluginName, fault: Fault, now: Time) -> Consequences<ReadyBinary> {
+        self.registry.faulted(plugin, fault, now, &self.rules)
+    }
+
+    /// An operator switches the plugin on or off.
+    ///
+    /// # Errors
+    /// There is no such plugin.
+    pub(crate) fn set_disabled(
+        &mut self,
+        plugin: &PluginName,
+        is_disabled: bool,
+        now: Time,
+    ) -> Result<Consequences<ReadyBinary>, OrderError> {
+        self.registry.set_disabled(plugin, is_disabled, now, &self.rules)
+    }
+
+    /// An operator wants the binary before.
+    ///
+    /// # Errors
+    /// There is none.
+    pub(crate) fn roll_back(
+        &mut self,
+        plugin: &PluginName,
+        now: Time,
+    ) -> Result<Consequences<ReadyBinary>, OrderError> {
+        self.registry.roll_back(plugin, now, &self.rules)
+    }
+
+    /// A profile took what it was given; `None` stands for nobody.
+    pub(crate) fn taken(
+        &mut self,
+        plugin: &PluginName,
+        scheduler_name: &str,
+        binary: Option<BinaryId>,
+        now: Time,
+    ) -> Consequences<ReadyBinary> {
+        self.registry.taken(plugin, scheduler_name, binary, now, &self.rules)
+    }
+
+    /// No profile could take what it was given.
+    pub(crate) fn not_taken(
+        &mut self,
+        plugin: &PluginName,
+        binary: Option<BinaryId>,
+        reason: &str,
+        now: Time,
+    ) -> Consequences<ReadyBinary> {
+        self.registry.not_taken(plugin, binary, reason, now, &self.rules)
+    }
+
+    /// The binary that a profile last took.
+    pub(crate) fn taken_by(&self, plugin: &PluginName, scheduler_name: &str) -> Option<BinaryId> {
+        self.registry.taken_by(plugin, scheduler_name)
+    }
+
+    /// Who is to serve in a profile.
+    pub(crate) fn service(&self, plugin: &str, scheduler_name: &str) -> Option<Service<ReadyBinary>> {
+        self.registry.service(plugin, scheduler_name, &self.rules)
+    }
+
+    /// Where a plugin stands, if it is known.
+    pub(crate) fn status(&self, plugin: &str) -> Option<PluginStatus<'_, ReadyBinary>> {
+        self.registry.status(plugin, &self.rules)
+    }
+
+    /// All plugins that are known.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &PluginName> {
+        self.registry.names()
+    }
+
+    /// Whether the plugin is known.
+    pub(crate) fn contains(&self, plugin: &PluginName) -> bool {
+        self.registry.contains(plugin)
+    }
+
+    /// Whether it comes from a registry.
+    pub(crate) fn is_pulled(&self, plugin: &PluginName) -> bool {
+        self.rules.provenance.sources.contains_key(plugin)
     }
 
     /// What this binary is granted under this name; with `None`, what any other than this program's own is.
@@ -60,7 +312,7 @@ impl PluginInventory {
     }
 
     /// What the serving binary may ask for.
-    pub fn grants(&self, name: &str, service: &Service<ReadyBinary>) -> Grants {
+    pub(crate) fn grants(&self, name: &str, service: &Service<ReadyBinary>) -> Grants {
         self.granted(name, service.id()).grants()
     }
 
@@ -72,7 +324,7 @@ impl PluginInventory {
 
     /// # Errors
     /// What the component wants to see and may not.
-    pub fn check_reads(&self, name: &str, component: &Component<ReadyBinary>) -> Result<(), NotGranted> {
+    fn check_reads(&self, name: &str, component: &Component<ReadyBinary>) -> Result<(), NotGranted> {
         let built_in = self.registry.built_in(name).map(ReadyBinary::factory);
         let built_in = built_in.as_ref().map(|factory| factory.manifest());
         let granted = self.granted(name, Some(component.id()));
@@ -130,34 +382,34 @@ impl PluginInventory {
         )
     }
 
-    /// A component came into the plugins directory, is a new version, or is to be tried once more.
-    pub fn found(
-        &mut self,
-        name: &PluginName,
-        component: Component<ReadyBinary>,
-        now: Time,
-    ) -> Consequences<ReadyBinary> {
-        let factory = component.binary.factory();
-        let manifest = factory.manifest();
-        let may_serve = self.rules.check_digest(component.digest);
-        let may_serve = may_serve.and_then(|()| self.check_reads(name, &component));
-        let may_serve = may_serve.and_then(|()| self.rules.check_pod_json(manifest));
-        match may_serve {
+    /// A component is there that was not, is a new version, or is to be tried once more.
+    fn found(&mut self, name: &PluginName, component: Component<ReadyBinary>, now: Time) -> TakenIn {
+        match self.check(name, &component) {
             Ok(()) => {
                 self.warn_of_name(name, &component);
-                self.registry.found(name, component, now, &self.rules)
+                let consequences = self.registry.found(name, component, now, &self.rules);
+                TakenIn { consequences, unusable: None }
             }
-            Err(error) => self.registry.refused(name, Some(component.digest), &error.to_string(), now, &self.rules),
+            Err(error) => {
+                let digest = Some(component.digest);
+                let consequences = self.registry.refused(name, digest, &error.to_string(), now, &self.rules);
+                TakenIn { consequences, unusable: Some(UnusableFile::NotGranted(error)) }
+            }
         }
     }
 
-    /// The operator's settings are others from here on. Plugins whose limits or grants differ get new instances; `limits`
-    /// says what a plugin's binaries may use. The names are those of refused files that may do under the new settings.
-    pub fn settings_changed(
+    /// Whether the binary may serve.
+    fn check(&self, name: &PluginName, component: &Component<ReadyBinary>) -> Result<(), NotGranted> {
+        self.rules.check_digest(component.digest)?;
+        self.check_reads(name, component)?;
+        self.rules.check_pod_json(component.binary.factory().manifest())
+    }
+
+    /// The operator's settings are others from here on. Plugins whose limits or grants differ get new instances; The names are those of refused files that may do under the new settings.
+    pub(crate) fn settings_changed(
         &mut self,
         file: HostFile,
         now: Time,
-        limits: impl Fn(&Rules, &str) -> Limits,
     ) -> (Consequences<ReadyBinary>, Vec<PluginName>) {
         let old = self.rules.clone();
         (self.rules.settings, self.rules.provenance) = (file.settings, file.provenance);
@@ -171,7 +423,7 @@ impl PluginInventory {
             // What a plugin without time does is a part of its limits there.
             let has_other_limits = (before.limits, before.failure_policy) != (after.limits, after.failure_policy);
             if has_other_limits {
-                let limits = limits(&self.rules, &name);
+                let limits = limits(&self.rules.plugin(&name));
                 self.registry.binaries_mut(&name).for_each(|binary| binary.set_limits(&limits));
             }
             let is_denied = |rules: &Rules| {
@@ -204,7 +456,7 @@ impl PluginInventory {
     }
 
     /// A binary may not run. What served before goes on, unless this is it: the operator no longer trusts it.
-    pub fn not_admitted(
+    fn not_admitted(
         &mut self,
         name: &PluginName,
         digest: Option<Digest>,

@@ -1,18 +1,21 @@
 //! The plugins of a process: loaded at the start, watched over while the scheduler runs.
 //!
-//! Which binary serves where is decided in `berth-lifecycle`, without I/O. Here is what surrounds it: `load` compiles what is
-//! there at the start, `rules` says what the operator allows, `inventory` holds both, `profiles` makes profiles of them, and
-//! `supervisor` is the task that tells the registry what happens and carries out what it decides.
+//! Which binary serves where is decided in `berth-lifecycle`, without I/O. Here is what surrounds it: `load` makes the built-ins
+//! ready, `directory` and `pulls` find what comes from elsewhere, `rules` says what the operator allows, `inventory` takes every
+//! [`Finding`] in and makes profiles of all plugins, and `supervisor` is the task that tells it what happens and carries out what
+//! is decided.
 //!
 //! Deliberately absent: the API server. Events about plugins go out through an [`EventSink`].
 
 mod announcer;
+mod directory;
 mod error;
+mod finding;
 mod inventory;
+mod limits;
 mod load;
 mod message;
 mod options;
-mod profiles;
 mod provenance;
 mod pulls;
 mod ready_binary;
@@ -28,9 +31,15 @@ pub mod watched_kinds;
 
 pub use self::{
     announcer::{EventSink, PluginEvent, Severity},
+    directory::{
+        Approval, Candidate, DirectoryChange, DirectoryError, DirectoryEvent, DirectoryWatch, FileError, Gate,
+        NotAdmitted, PluginsDirectory,
+    },
     error::PluginHostError,
-    inventory::{InstalledPlugin, PluginInventory, is_own},
-    load::{Plugins, UnusableFile, limits},
+    finding::Finding,
+    inventory::{InstalledPlugin, PluginInventory, UnusableFile, is_own},
+    limits::limits,
+    load::Plugins,
     message::{Consultation, HostSettings, Message, Order, OrderRefusal, Proposal},
     options::{PluginHostOptions, Sources},
     report::{Grants, Limits, Needs, PluginReport, QuarantinedBinary, ServingBinary},

@@ -6,12 +6,11 @@ use berth_config::{PluginCatalogue, Settings, Usage};
 use berth_framework::{Extenders, PluginVersion, TimeReport};
 use berth_lifecycle::{Fault, OrderError};
 use berth_scheduler::SwapError;
-use berth_wasm_host::DirectoryEvent;
 use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 
 use crate::{
-    pulls::Arrival,
+    finding::Finding,
     report::PluginReport,
     settings_file::{HostFile, SettingsFileError},
 };
@@ -22,9 +21,8 @@ pub(crate) const INBOX_BOUND: usize = 256;
 /// What the supervisor is told or asked.
 #[derive(Debug)]
 pub enum Message {
-    Directory(DirectoryEvent),
-    /// A plugin came from a registry, or did not.
-    Pulled(Arrival),
+    /// A plugin came from the plugins directory or a registry, or did not.
+    Found(Finding),
     Faulted {
         plugin: String,
         fault: Fault,

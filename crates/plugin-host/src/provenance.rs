@@ -22,8 +22,9 @@ use berth_provenance::{
     Trust, Unsigned,
 };
 use berth_telemetry::chain;
-use berth_wasm_host::{Approval, Candidate, Gate, NotAdmitted};
 use tracing::warn;
+
+use crate::directory::{Approval, Candidate, Gate, NotAdmitted};
 
 /// What the settings say, with the files read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -111,18 +112,18 @@ impl Provenance {
 
 /// The settings that hold at the moment, for the threads that load binaries.
 #[derive(Clone, Debug, Default)]
-pub struct CurrentProvenance(Arc<RwLock<Arc<Provenance>>>);
+pub(crate) struct CurrentProvenance(Arc<RwLock<Arc<Provenance>>>);
 
 impl CurrentProvenance {
-    pub fn new(provenance: Provenance) -> Self {
+    pub(crate) fn new(provenance: Provenance) -> Self {
         Self(Arc::new(RwLock::new(Arc::new(provenance))))
     }
 
-    pub fn get(&self) -> Arc<Provenance> {
+    pub(crate) fn get(&self) -> Arc<Provenance> {
         Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    pub fn set(&self, provenance: Provenance) {
+    pub(crate) fn set(&self, provenance: Provenance) {
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(provenance);
     }
 }

@@ -6,7 +6,6 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use berth_lifecycle::Component;
 use berth_model::{Digest, PluginName};
 use berth_provenance::{Cache, PullSchedule, Pulled, Puller, Source};
 use berth_telemetry::chain;
@@ -19,9 +18,10 @@ use tokio::{
 use tracing::{info, warn};
 
 use crate::{
+    finding::{Finding, Found, FoundIn},
     message::Message,
     provenance::{CurrentProvenance, Provenance, PullSource},
-    ready_binary::{Origin, ReadyBinary, component},
+    ready_binary::{Origin, component},
 };
 
 /// Longer than this no plugin without a binary waits for its registry, if the cache has what was pulled before.
@@ -29,25 +29,6 @@ const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The same with nothing in the cache: from then on it is told that nothing came, and the registry is asked again.
 const LONG_PATIENCE: Duration = Duration::from_secs(30);
-
-/// What came of a plugin with a source.
-#[derive(Debug)]
-pub struct Arrival {
-    pub plugin: PluginName,
-    pub outcome: Outcome,
-}
-
-#[derive(Debug)]
-pub enum Outcome {
-    Ready(Component<ReadyBinary>),
-    /// The binary may not run, or is no plugin. Reads on from the reference.
-    Refused {
-        digest: Digest,
-        reason: String,
-    },
-    /// There is no binary. Reads on from the reference.
-    Unreachable(String),
-}
 
 /// What tells the task that there is something to do.
 #[derive(Debug)]
@@ -60,7 +41,7 @@ pub(crate) enum PullOrder {
 
 /// What pulls need.
 #[derive(Clone, Debug)]
-pub struct PullKit {
+pub(crate) struct PullKit {
     pub engine: Engine,
     pub provenance: CurrentProvenance,
     pub cache: Option<Cache>,
@@ -85,12 +66,12 @@ struct Tracked {
 struct Done {
     plugin: PluginName,
     source: PullSource,
-    outcome: Option<(Outcome, Option<Digest>)>,
+    outcome: Option<(Found, Option<Digest>)>,
 }
 
 impl PullKit {
     /// Pulls all plugins at once; what does not come in time is taken from the cache.
-    pub async fn pull_all(&self) -> Vec<Arrival> {
+    pub(crate) async fn pull_all(&self) -> Vec<Finding> {
         let provenance = self.provenance.get();
         let mut pulls = JoinSet::new();
         for (plugin, source) in &provenance.sources {
@@ -98,7 +79,7 @@ impl PullKit {
             let provenance = Arc::clone(&provenance);
             pulls.spawn(async move {
                 let (outcome, _) = kit.first_pull(&provenance, &plugin, &source).await;
-                Arrival { plugin, outcome }
+                found(plugin, outcome)
             });
         }
         let mut arrivals = pulls.join_all().await;
@@ -112,17 +93,17 @@ impl PullKit {
         provenance: &Provenance,
         plugin: &PluginName,
         source: &PullSource,
-    ) -> (Outcome, Option<Digest>) {
+    ) -> (Found, Option<Digest>) {
         let limit = self.engine.max_file_bytes();
         let puller = match provenance.puller(self.cache.clone()) {
             Ok(puller) => puller,
-            Err(error) => return (Outcome::Unreachable(chain(&error)), None),
+            Err(error) => return (Found::Unreachable(chain(&error)), None),
         };
         let cached = puller.cached(&source.reference, limit);
         let patience = if cached.is_some() { PATIENCE } else { LONG_PATIENCE };
         if source.reference.is_pinned()
             && let Some(cached) = cached
-            && let (ready @ Outcome::Ready(_), manifest) = self.take(provenance, plugin, source, cached).await
+            && let (ready @ Found::Binary(_), manifest) = self.take(provenance, plugin, source, cached).await
         {
             return (ready, manifest);
         }
@@ -143,9 +124,9 @@ impl PullKit {
         plugin: &PluginName,
         source: &PullSource,
         reason: String,
-    ) -> (Outcome, Option<Digest>) {
+    ) -> (Found, Option<Digest>) {
         let Some(cached) = puller.cached(&source.reference, self.engine.max_file_bytes()) else {
-            return (Outcome::Unreachable(reason), None);
+            return (Found::Unreachable(reason), None);
         };
         warn!(plugin = plugin.as_str(), reference = %source.reference, reason, "taken from the cache");
         let (outcome, _) = self.take(provenance, plugin, source, cached).await;
@@ -160,13 +141,13 @@ impl PullKit {
         plugin: &PluginName,
         source: &PullSource,
         pulled: Pulled,
-    ) -> (Outcome, Option<Digest>) {
+    ) -> (Found, Option<Digest>) {
         let Pulled { component: bytes, digest, manifest, signatures, host } = pulled;
         let reference = source.reference.clone();
         let from = Source::Registry { reference: reference.clone(), manifest };
         let signed_by = match provenance.admit(plugin, &from, None, &signatures) {
             Ok(signed_by) => signed_by,
-            Err(refusal) => return (Outcome::Refused { digest, reason: refusal.to_string() }, None),
+            Err(refusal) => return (Found::NotAdmitted { digest: Some(digest), reason: refusal.to_string() }, None),
         };
         let (engine, name) = (self.engine.clone(), plugin.to_string());
         let compiled = tokio::task::spawn_blocking(move || engine.load_unless_denied(&Binary::new(name, bytes))).await;
@@ -176,10 +157,12 @@ impl PullKit {
                 let (digest, manifest_text) = (digest.to_string(), manifest.to_string());
                 info!(plugin = plugin.as_str(), %reference, host, digest, manifest = manifest_text, "pulled");
                 let origin = Origin { reference: Some(reference.at(manifest).to_string()), signed_by };
-                (Outcome::Ready(component(Arc::new(factory), origin)), Some(manifest))
+                (Found::Binary(component(Arc::new(factory), origin)), Some(manifest))
             }
-            Ok(Err(error)) => (Outcome::Refused { digest, reason: chain(&error) }, Some(manifest)),
-            Err(error) => (Outcome::Refused { digest, reason: format!("cannot be compiled: {error}") }, None),
+            Ok(Err(error)) => (Found::NotAdmitted { digest: Some(digest), reason: chain(&error) }, Some(manifest)),
+            Err(error) => {
+                (Found::NotAdmitted { digest: Some(digest), reason: format!("cannot be compiled: {error}") }, None)
+            }
         }
     }
 
@@ -190,7 +173,7 @@ impl PullKit {
         source: &PullSource,
         known: Option<Digest>,
         is_served: bool,
-    ) -> Option<(Outcome, Option<Digest>)> {
+    ) -> Option<(Found, Option<Digest>)> {
         let limit = self.engine.max_file_bytes();
         let provenance = self.provenance.get();
         if !is_served {
@@ -198,14 +181,18 @@ impl PullKit {
         }
         let puller = match provenance.puller(self.cache.clone()) {
             Ok(puller) => puller,
-            Err(error) => return Some((Outcome::Unreachable(chain(&error)), None)),
+            Err(error) => return Some((Found::Unreachable(chain(&error)), None)),
         };
         match puller.pull(&source.reference, limit, known).await {
             Ok(None) => None,
             Ok(Some(pulled)) => Some(self.take(&provenance, plugin, source, pulled).await),
-            Err(error) => Some((Outcome::Unreachable(error.to_string()), None)),
+            Err(error) => Some((Found::Unreachable(error.to_string()), None)),
         }
     }
+}
+
+fn found(plugin: PluginName, found: Found) -> Finding {
+    Finding { plugin, found_in: FoundIn::Registry, found }
 }
 
 /// The task.
@@ -306,16 +293,16 @@ impl Pulls {
         };
         tracked.due = wait.map(|wait| Instant::now() + wait);
         tracked.taken = manifest.or(tracked.taken);
-        tracked.is_served |= matches!(outcome, Some(Outcome::Ready(_)));
+        tracked.is_served |= matches!(outcome, Some(Found::Binary(_)));
         let told = match &outcome {
-            Some(Outcome::Refused { reason, .. } | Outcome::Unreachable(reason)) => Some(reason.clone()),
-            Some(Outcome::Ready(_)) | None => None,
+            Some(Found::NotAdmitted { reason, .. } | Found::Unreachable(reason)) => Some(reason.clone()),
+            Some(Found::Binary(_) | Found::NoPlugin { .. } | Found::Gone) | None => None,
         };
         let is_known = told.is_some() && told == tracked.told;
         tracked.told = told;
         if let Some(outcome) = outcome.filter(|_| !is_known) {
             // The supervisor ends before this task only when the process does.
-            let _ = self.supervisor.send(Message::Pulled(Arrival { plugin, outcome })).await;
+            let _ = self.supervisor.send(Message::Found(found(plugin, outcome))).await;
         }
     }
 }

@@ -8,7 +8,7 @@ use berth_wasm_host::{ComponentFactory, Limits, PluginStats};
 
 /// Compiled and checked.
 #[derive(Clone, Debug)]
-pub enum ReadyBinary {
+pub(crate) enum ReadyBinary {
     /// Linked into this program; its calls are not counted.
     Native(Arc<dyn PluginFactory>),
     Component(Arc<ComponentFactory>, Origin),
@@ -16,7 +16,7 @@ pub enum ReadyBinary {
 
 /// Where a component came from, for operators to see.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Origin {
+pub(crate) struct Origin {
     /// The artifact in a registry, by digest; `None` for a file and for this program's own.
     pub reference: Option<String>,
     /// Signers whose signature counted.
@@ -24,7 +24,7 @@ pub struct Origin {
 }
 
 impl ReadyBinary {
-    pub fn factory(&self) -> Arc<dyn PluginFactory> {
+    pub(crate) fn factory(&self) -> Arc<dyn PluginFactory> {
         match self {
             ReadyBinary::Native(factory) => Arc::clone(factory),
             ReadyBinary::Component(factory, _) => Arc::clone(factory) as _,
@@ -32,7 +32,7 @@ impl ReadyBinary {
     }
 
     /// Where a component came from.
-    pub fn origin(&self) -> Option<&Origin> {
+    pub(crate) fn origin(&self) -> Option<&Origin> {
         match self {
             ReadyBinary::Native(_) => None,
             ReadyBinary::Component(_, origin) => Some(origin),
@@ -40,7 +40,7 @@ impl ReadyBinary {
     }
 
     /// What is counted about a component.
-    pub fn stats(&self) -> Option<&Arc<PluginStats>> {
+    pub(crate) fn stats(&self) -> Option<&Arc<PluginStats>> {
         match self {
             ReadyBinary::Native(_) => None,
             ReadyBinary::Component(factory, _) => Some(factory.stats()),
@@ -48,7 +48,7 @@ impl ReadyBinary {
     }
 
     /// From here on, instances have other limits. Native code has none.
-    pub fn set_limits(&mut self, limits: &Limits) {
+    pub(crate) fn set_limits(&mut self, limits: &Limits) {
         match self {
             ReadyBinary::Native(_) => {}
             ReadyBinary::Component(factory, _) => *factory = Arc::new(factory.with_limits(limits.clone())),

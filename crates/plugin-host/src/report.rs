@@ -126,13 +126,13 @@ pub struct Limits {
 
 /// All plugins, by name.
 pub(crate) fn all(inventory: &PluginInventory) -> Vec<PluginReport> {
-    inventory.registry.names().filter_map(|name| one(inventory, name)).collect()
+    inventory.names().filter_map(|name| one(inventory, name)).collect()
 }
 
 /// One plugin, if it is known.
 pub(crate) fn one(inventory: &PluginInventory, name: &str) -> Option<PluginReport> {
-    let rules = &inventory.rules;
-    let status = inventory.registry.status(name, rules)?;
+    let rules = inventory.rules();
+    let status = inventory.status(name)?;
     let text = |binary: Option<BinaryId>| binary.map_or_else(String::new, |binary| binary.to_string());
     let profiles = status.profiles.iter();
     let mut report = PluginReport {
@@ -182,7 +182,7 @@ fn quarantined(quarantine: &QuarantineRecord, component: Option<&Component<Ready
 fn binaries(inventory: &PluginInventory, name: &str, status: &PluginStatus<'_, ReadyBinary>) -> Vec<ServingBinary> {
     let mut binaries: Vec<ServingBinary> = Vec::new();
     for (profile, _) in &status.profiles {
-        let service = inventory.registry.service(name, profile, &inventory.rules);
+        let service = inventory.service(name, profile);
         let Some((service, binary)) = service.as_ref().and_then(|service| Some((service, service.binary()?))) else {
             continue;
         };

@@ -56,6 +56,8 @@ pub enum NotGranted {
     Events { kinds: String, versions: String },
     #[error("has a denied digest: {0} is among deniedDigests in --plugin-config")]
     Denied(Digest),
+    #[error("{0}")]
+    Signature(String),
     /// The watches drop what no plugin may see, and cannot get it back while they run.
     #[error("wants pending pods as JSON, which no plugin was granted when the scheduler started: restart it")]
     PodJsonNotKept,

@@ -6,7 +6,7 @@ use crate::inventory::PluginInventory;
 
 /// A sentence without its full stop. Profiles may differ; the first one stands for all, as in the list of plugins.
 pub(crate) fn standing(inventory: &PluginInventory, plugin: &str) -> String {
-    let status = inventory.registry.status(plugin, &inventory.rules);
+    let status = inventory.status(plugin);
     let Some(status) = status.filter(|status| !status.profiles.is_empty()) else {
         return "no profile uses it".to_owned();
     };

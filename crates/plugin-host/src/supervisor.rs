@@ -18,30 +18,30 @@ use berth_model::{Digest, PluginName};
 use berth_scheduler::{Event, HostObjects, SwapError};
 use berth_telemetry::{
     audit::{AuditEvent, AuditLog, By, digest_or_built_in},
-    chain,
     clock::{self, now},
     metrics::Metrics,
 };
-use berth_wasm_host::{DirectoryChange, DirectoryEvent, DirectoryWatch, Engine, LoadError};
+use berth_wasm_host::Engine;
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot};
 use tracing::{error, info, warn};
 
 use crate::{
     announcer::{Announcer, EventSink},
+    directory::{DirectoryEvent, DirectoryWatch},
     error::{PluginHostError, Result},
     inventory::{PluginInventory, factory},
-    load::{Plugins, file_limits, limits, plugin_limits, time_bounds},
+    limits::{file_limits, limits, plugin_limits, time_bounds},
+    load::Plugins,
     message::{HostSettings, Message, Order, OrderRefusal, Proposal},
     options::PluginHostOptions,
     provenance::CurrentProvenance,
-    pulls::{Arrival, Outcome, PullOrder, Pulls},
-    ready_binary::{Origin, ReadyBinary, component},
+    pulls::{PullOrder, Pulls},
+    ready_binary::ReadyBinary,
     report::{self, Grants, PluginReport},
     settings_file::{self, HostFile, SettingsFileError},
     standing::standing,
-    state_file::{AllRemembered, StateKeeper},
-    totals::PluginTotals,
+    state_file::StateKeeper,
 };
 
 /// How often quarantines and probations are looked at, and figures published.
@@ -69,13 +69,12 @@ struct Supervisor {
     engine: Engine,
     settings: HostSettings,
     _settings_watch: Option<FileWatch>,
-    /// The plugins directory and its watch.
-    directory: Option<(PathBuf, DirectoryWatch)>,
+    /// Watches the plugins directory.
+    directory: Option<DirectoryWatch>,
     /// What holds for the threads that load binaries.
     provenance: CurrentProvenance,
     /// Not bounded: there are as many orders as operators give. A bound would have two tasks wait for each other.
     pulls: mpsc::UnboundedSender<PullOrder>,
-    totals: PluginTotals,
     /// Writes the file of `--plugin-state`.
     state: Option<StateKeeper>,
     /// By plugin, who caused its last swap: how it went is heard of later.
@@ -95,22 +94,16 @@ pub fn start(
     surroundings: Surroundings,
     started: oneshot::Sender<()>,
 ) -> Result<impl Future<Output = ()> + Send + use<>> {
-    let Plugins { engine, inventory, directory, pulls, totals, inbox } = plugins;
+    let Plugins { engine, inventory, directory, pulls, inbox } = plugins;
     let (to_supervisor, inbox) = inbox;
     let provenance = pulls.provenance.clone();
     let (to_pulls, pull_orders) = mpsc::unbounded_channel();
     let pulls = Pulls::new(pulls, to_supervisor.clone(), pull_orders);
     let file = options.plugin_config.clone();
     let settings_watch = file.as_deref().map(|file| watch_settings(file, &inventory, &to_supervisor)).transpose()?;
-    let directory = match (directory, &options.plugins_dir) {
-        (Some(directory), Some(dir)) => {
-            // The supervisor ends before the watch's thread does only when the process ends.
-            let sink = move |event| drop(to_supervisor.blocking_send(Message::Directory(event)));
-            let watch = directory.watch(sink)?;
-            Some((dir.clone(), watch))
-        }
-        (Some(_) | None, None) | (None, Some(_)) => None,
-    };
+    // The supervisor ends before the watch's threads do only when the process ends.
+    let sink = move |event: DirectoryEvent| drop(to_supervisor.blocking_send(Message::Found(event.into())));
+    let directory = directory.map(|directory| directory.watch(sink)).transpose()?;
     let supervisor = Supervisor {
         inventory,
         announcer: Announcer::new(Arc::clone(&surroundings.kubernetes_events)),
@@ -121,7 +114,6 @@ pub fn start(
         directory,
         provenance,
         pulls: to_pulls,
-        totals,
         state: None,
         causes: BTreeMap::new(),
         starting: Some(started),
@@ -139,7 +131,8 @@ fn watch_settings(file: &Path, inventory: &PluginInventory, supervisor: &mpsc::S
     let watch = berth_file_watch::watch(vec![file.to_owned()], changed)
         .map_err(|source| PluginHostError::Settings { file: file.to_owned(), source })?;
     let again = settings_file::read(file);
-    let known = HostFile { settings: inventory.rules.settings.clone(), provenance: inventory.rules.provenance.clone() };
+    let rules = inventory.rules();
+    let known = HostFile { settings: rules.settings.clone(), provenance: rules.provenance.clone() };
     if again.as_ref() != Ok(&known) {
         // Nothing else waits in the channel yet.
         let _ = supervisor.try_send(Message::Settings(again.map(Box::new)));
@@ -150,7 +143,7 @@ fn watch_settings(file: &Path, inventory: &PluginInventory, supervisor: &mpsc::S
 impl Supervisor {
     /// Works until it is aborted.
     async fn run(mut self, mut inbox: mpsc::Receiver<Message>, state: Option<PathBuf>) {
-        self.state = state.map(|file| StateKeeper::spawn(file, self.remembered()));
+        self.state = state.map(|file| StateKeeper::spawn(file, self.inventory.remembered()));
         let mut every = tokio::time::interval(TICK);
         loop {
             tokio::select! {
@@ -159,12 +152,12 @@ impl Supervisor {
                     None => return,
                 },
                 _ = every.tick() => {
-                    let consequences = self.inventory.registry.tick(now(), &self.inventory.rules);
+                    let consequences = self.inventory.tick(now());
                     self.carry_out(consequences, By::Scheduler).await;
                     self.publish();
                 }
             }
-            if !self.inventory.registry.is_starting()
+            if !self.inventory.is_starting()
                 && let Some(starting) = self.starting.take()
             {
                 // The caller may have stopped waiting.
@@ -175,8 +168,10 @@ impl Supervisor {
 
     async fn take(&mut self, message: Message) {
         let (consequences, by) = match message {
-            Message::Directory(event) => (self.directory_changed(event), By::PluginsDirectory),
-            Message::Pulled(arrival) => (self.pulled(arrival), By::Registry),
+            Message::Found(finding) => {
+                let by = finding.found_in.by();
+                (self.inventory.take_in(finding, now()).consequences, by)
+            }
             Message::Faulted { plugin, fault, held } => (self.faulted(&plugin.into(), fault, held), By::Scheduler),
             Message::Swapped { scheduler_name, plugin, version, result } => {
                 (self.swapped(&scheduler_name, &plugin.as_str().into(), version, result), By::Scheduler)
@@ -216,65 +211,6 @@ impl Supervisor {
         self.carry_out(consequences, by).await;
     }
 
-    fn directory_changed(&mut self, event: DirectoryEvent) -> Consequences<ReadyBinary> {
-        let DirectoryEvent { name, change } = event;
-        let name = PluginName::from(name);
-        let file = self.file(&name);
-        if let Some(source) = self.inventory.rules.provenance.sources.get(&name) {
-            let reference = source.reference.to_string();
-            warn!(plugin = name.as_str(), file = %file.display(), reference, "not used: the plugin comes from a registry");
-            return Consequences::default();
-        }
-        match change {
-            DirectoryChange::Loaded { factory, approval } => {
-                self.totals.add(&name, factory.stats());
-                let origin = Origin { reference: None, signed_by: approval.signed_by };
-                let mut component = component(factory, origin);
-                info!(plugin = name.as_str(), file = %file.display(), digest = component.digest.to_string(), "compiled");
-                // It was compiled for the limits of a while ago.
-                component.binary.set_limits(&limits(&self.inventory.rules.plugin(&name)));
-                self.inventory.found(&name, component, now())
-            }
-            DirectoryChange::Removed => {
-                info!(plugin = name.as_str(), file = %file.display(), "gone");
-                self.inventory.registry.removed(&name, now(), &self.inventory.rules)
-            }
-            DirectoryChange::Refused { digest, error: LoadError::NotAdmitted(reason) } => {
-                self.inventory.not_admitted(&name, digest, &reason.to_string(), now())
-            }
-            DirectoryChange::Refused { digest, error } => {
-                let PluginInventory { registry, rules } = &mut self.inventory;
-                registry.refused(&name, digest, &chain(&error), now(), rules)
-            }
-        }
-    }
-
-    fn pulled(&mut self, arrival: Arrival) -> Consequences<ReadyBinary> {
-        let Arrival { plugin, outcome } = arrival;
-        if !self.inventory.rules.provenance.sources.contains_key(&plugin) {
-            // The settings changed while it came.
-            return Consequences::default();
-        }
-        match outcome {
-            Outcome::Ready(mut component) => {
-                if let Some(stats) = component.binary.stats() {
-                    self.totals.add(&plugin, stats);
-                }
-                component.binary.set_limits(&limits(&self.inventory.rules.plugin(&plugin)));
-                self.inventory.found(&plugin, component, now())
-            }
-            Outcome::Refused { digest, reason } => self.inventory.not_admitted(&plugin, Some(digest), &reason, now()),
-            Outcome::Unreachable(reason) if self.inventory.registry.installed(&plugin).is_some() => {
-                warn!(plugin = plugin.as_str(), reason, "pull failed; keeping the version that serves");
-                Consequences::default()
-            }
-            Outcome::Unreachable(reason) => {
-                let PluginInventory { registry, rules } = &mut self.inventory;
-                registry.refused(&plugin, None, &reason, now(), rules)
-            }
-        }
-    }
-
     fn faulted(&mut self, plugin: &PluginName, fault: Fault, held: Option<u64>) -> Consequences<ReadyBinary> {
         if let (Some(milliseconds), Some(owner)) = (held, &fault.owner) {
             let owner = owner.to_string();
@@ -284,8 +220,7 @@ impl Supervisor {
             );
             self.announcer.pods_held(plugin, &owner, milliseconds, &fault.reason);
         }
-        let PluginInventory { registry, rules } = &mut self.inventory;
-        registry.faulted(plugin, fault, now(), rules)
+        self.inventory.faulted(plugin, fault, now())
     }
 
     fn settings_changed(&mut self, settings: Result<Box<HostFile>, SettingsFileError>) -> Consequences<ReadyBinary> {
@@ -305,14 +240,13 @@ impl Supervisor {
         settings_file::tell_what_stars_leave_out(&settings.settings);
         self.provenance.set(settings.provenance.clone());
         let before = self.grants();
-        let (consequences, to_retry) =
-            self.inventory.settings_changed(*settings, now(), |rules, name| limits(&rules.plugin(name)));
-        let rules = &self.inventory.rules;
+        let (consequences, to_retry) = self.inventory.settings_changed(*settings, now());
+        let rules = self.inventory.rules();
         self.engine.set_limits(limits(&rules.plugin("")), plugin_limits(rules));
         self.engine.set_file_limits(file_limits(rules.settings.files()));
         self.engine.time().set_bounds(time_bounds(rules.settings.scheduling_thread()));
         self.engine.set_denied(rules.settings.denied_digests().clone());
-        if let Some((_, watch)) = &self.directory {
+        if let Some(watch) = &self.directory {
             to_retry.iter().for_each(|plugin| watch.reload(plugin));
         }
         self.audit_grants(before);
@@ -322,7 +256,7 @@ impl Supervisor {
     /// By plugin, what a file under its name may do.
     fn grants(&self) -> BTreeMap<PluginName, Value> {
         let inventory = &self.inventory;
-        let names = inventory.registry.names().chain(inventory.rules.settings.named());
+        let names = inventory.names().chain(inventory.rules().settings.named());
         let grants = |name: &PluginName| json!(Grants::from(&inventory.granted(name, None)));
         names.map(|name| (name.clone(), grants(name))).collect()
     }
@@ -343,25 +277,25 @@ impl Supervisor {
         version: PluginVersion,
         result: Result<(), SwapError>,
     ) -> Consequences<ReadyBinary> {
-        let PluginInventory { registry, rules } = &mut self.inventory;
+        let inventory = &mut self.inventory;
         let Surroundings { metrics, audit, .. } = &self.surroundings;
         let by = self.causes.get(plugin).cloned().unwrap_or(By::Scheduler);
         let profile = scheduler_name.to_owned();
         match (result, version.binary) {
             (Ok(()), None) => {
                 // Another reason why nothing serves is no change.
-                if registry.taken_by(plugin, scheduler_name).is_some() {
+                if inventory.taken_by(plugin, scheduler_name).is_some() {
                     metrics.swap(plugin, "withdrawn");
                     // Where something is on its way already, that nothing serves is not true any more.
                     if let Some(Service::Hold(reason) | Service::Pass(reason)) =
-                        registry.service(plugin, scheduler_name, rules)
+                        inventory.service(plugin, scheduler_name)
                     {
                         self.announcer.withdrawn(plugin, scheduler_name, &reason);
                     }
                     audit.record(plugin, by, AuditEvent::Withdrawn { profile });
                 }
                 metrics.remove_plugin(scheduler_name, plugin);
-                registry.taken(plugin, scheduler_name, None, now(), rules)
+                inventory.taken(plugin, scheduler_name, None, now())
             }
             (Ok(()), Some(binary)) => {
                 let (number, digest) = (&version.version, binary.to_string());
@@ -371,15 +305,15 @@ impl Supervisor {
                 let (version_number, digest) = (number.clone(), digest);
                 audit.record(plugin, by, AuditEvent::Swapped { profile, version: version_number, digest });
                 metrics.set_plugin(scheduler_name, PluginVersion { name: plugin.to_string(), ..version });
-                registry.taken(plugin, scheduler_name, Some(binary), now(), rules)
+                inventory.taken(plugin, scheduler_name, Some(binary), now())
             }
             (Err(error), binary) => {
                 let reason = error.to_string();
                 metrics.swap(plugin, "refused");
                 let digest = binary.map(|binary| binary.to_string());
                 audit.record(plugin, by, AuditEvent::NotSwapped { profile, digest, reason: reason.clone() });
-                let consequences = registry.not_taken(plugin, binary, &reason, now(), rules);
-                let standing = standing(&self.inventory, plugin);
+                let consequences = inventory.not_taken(plugin, binary, &reason, now());
+                let standing = standing(inventory, plugin);
                 error!(plugin = plugin.as_str(), profile = scheduler_name, reason, "not swapped; {standing}");
                 if consequences.notices.is_empty() {
                     self.announcer.not_taken(plugin, &reason, &standing);
@@ -397,12 +331,12 @@ impl Supervisor {
         answer: oneshot::Sender<Result<PluginReport, OrderRefusal>>,
     ) {
         info!(plugin = plugin.as_str(), ?order, ?by, "requested by an operator");
-        let PluginInventory { registry, rules } = &mut self.inventory;
+        let inventory = &mut self.inventory;
         let consequences = match order {
             Order::Reload => self.reload(plugin),
-            Order::Enable => registry.set_disabled(plugin, false, now(), rules).map_err(OrderRefusal::from),
-            Order::Disable => registry.set_disabled(plugin, true, now(), rules).map_err(OrderRefusal::from),
-            Order::Rollback => registry.roll_back(plugin, now(), rules).map_err(OrderRefusal::from),
+            Order::Enable => inventory.set_disabled(plugin, false, now()).map_err(OrderRefusal::from),
+            Order::Disable => inventory.set_disabled(plugin, true, now()).map_err(OrderRefusal::from),
+            Order::Rollback => inventory.roll_back(plugin, now()).map_err(OrderRefusal::from),
         };
         let refused = consequences.as_ref().err().map(ToString::to_string);
         if refused.is_none() {
@@ -460,27 +394,21 @@ impl Supervisor {
 
     /// Has the plugin's file read again, or its artifact pulled again: what comes of it is decided when it has been.
     fn reload(&self, plugin: &PluginName) -> Result<Consequences<ReadyBinary>, OrderRefusal> {
-        if self.inventory.rules.provenance.sources.contains_key(plugin) {
+        if self.inventory.is_pulled(plugin) {
             // The task ends only with this one.
             let _ = self.pulls.send(PullOrder::Now(plugin.clone()));
             return Ok(Consequences::default());
         }
-        let Some((_, watch)) = &self.directory else { return Err(OrderRefusal::NoDirectory) };
-        if !self.inventory.registry.contains(plugin) {
+        let Some(watch) = &self.directory else { return Err(OrderRefusal::NoDirectory) };
+        if !self.inventory.contains(plugin) {
             return Err(OrderError::UnknownPlugin(plugin.clone()).into());
         }
-        let file = self.file(plugin);
+        let file = self.inventory.file_of(plugin);
         if !file.exists() {
             return Err(OrderRefusal::NoFile(file));
         }
         watch.reload(plugin);
         Ok(Consequences::default())
-    }
-
-    /// The plugin's file, whether there is one or not.
-    fn file(&self, plugin: &str) -> PathBuf {
-        let dir = self.directory.as_ref().map(|(dir, _)| dir.clone()).unwrap_or_default();
-        dir.join(format!("{plugin}.wasm"))
     }
 
     async fn carry_out(&mut self, consequences: Consequences<ReadyBinary>, by: By) {
@@ -497,14 +425,8 @@ impl Supervisor {
             let _ = self.surroundings.events.send(event).await;
         }
         if let Some(state) = &self.state {
-            state.remember(self.remembered());
+            state.remember(self.inventory.remembered());
         }
-    }
-
-    /// What is to outlast the process.
-    fn remembered(&self) -> AllRemembered {
-        let all = self.inventory.registry.remembered();
-        all.map(|(name, remembered)| (name.clone(), remembered)).collect()
     }
 
     fn tell(&self, notice: &PluginNotice, by: &By) {
@@ -519,7 +441,7 @@ impl Supervisor {
                 error!(
                     plugin = plugin.as_str(),
                     "{} {reason}; {standing}",
-                    self.inventory.rules.origin(plugin).unwrap_or_default()
+                    self.inventory.rules().origin(plugin).unwrap_or_default()
                 );
                 metrics.swap(plugin, "refused");
             }
@@ -552,7 +474,7 @@ impl Supervisor {
     /// Keeps the figures that nobody pushes up to date.
     fn publish(&mut self) {
         let metrics = &self.surroundings.metrics;
-        for (plugin, totals) in self.totals.by_plugin() {
+        for (plugin, totals) in self.inventory.figures() {
             for (kind, total) in totals.faults {
                 metrics.set_faults(&plugin, kind, total);
             }

@@ -13,14 +13,14 @@ const MAX_CUSTOM: usize = 256;
 
 /// The figures of every component that was ever loaded.
 #[derive(Debug, Default)]
-pub struct PluginTotals {
+pub(crate) struct PluginTotals {
     alive: Vec<(String, Arc<PluginStats>)>,
     past: BTreeMap<String, Totals>,
 }
 
 /// Totals over binaries of one plugin.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Totals {
+pub(crate) struct Totals {
     pub faults: BTreeMap<&'static str, u64>,
     /// By extension point, where there were any.
     pub errors: BTreeMap<&'static str, u64>,
@@ -32,12 +32,12 @@ pub struct Totals {
 }
 
 impl PluginTotals {
-    pub fn add(&mut self, plugin: &str, stats: &Arc<PluginStats>) {
+    pub(crate) fn add(&mut self, plugin: &str, stats: &Arc<PluginStats>) {
         self.alive.push((plugin.to_owned(), Arc::clone(stats)));
     }
 
     /// By plugin.
-    pub fn by_plugin(&mut self) -> BTreeMap<String, Totals> {
+    pub(crate) fn by_plugin(&mut self) -> BTreeMap<String, Totals> {
         let Self { alive, past } = self;
         alive.retain(|(plugin, stats)| {
             let is_held = Arc::strong_count(stats) > 1;

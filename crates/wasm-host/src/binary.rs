@@ -70,28 +70,11 @@ impl Binary {
     }
 }
 
-/// Why a gate does not let a file in. Reads on from the file's name.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct NotAdmitted(pub String);
-
 /// Why bytes are no plugin. Reads on from the plugin's name.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
-    #[error("cannot be read")]
-    Read(#[source] std::io::Error),
-    #[error("is no regular file")]
-    NotAFile,
-    #[error("is a folder, not a file")]
-    Folder,
-    #[error("has a name that no plugin can have")]
-    FileName,
-    #[error("has {size} bytes, more than the {limit} that a plugin may have")]
-    TooLarge { size: u64, limit: u64 },
     #[error("has a denied digest: {0} is among deniedDigests in --plugin-config")]
     Denied(Digest),
-    #[error(transparent)]
-    NotAdmitted(#[from] NotAdmitted),
     #[error("is not a WebAssembly file")]
     NotWasm,
     #[error("is a core module, not a component: run `wasm-tools component new`")]
@@ -131,13 +114,7 @@ impl LoadError {
         match self {
             Self::Compile(error) => error.is_of_the_bytes(),
             Self::Faulty { kind, .. } => *kind == FaultKind::Timeout,
-            Self::Read(_)
-            | Self::NotAFile
-            | Self::Folder
-            | Self::FileName
-            | Self::TooLarge { .. }
-            | Self::Denied(_)
-            | Self::NotAdmitted(_)
+            Self::Denied(_)
             | Self::NotWasm
             | Self::CoreModule
             | Self::Invalid(_)

@@ -9,7 +9,8 @@ pub(crate) mod size;
 
 /// The text without line breaks and other control characters, which would let a plugin write lines in the name of others, or
 /// steer the terminal of a user who reads them.
-pub(crate) fn on_one_line(text: String) -> String {
+#[must_use]
+pub fn on_one_line(text: String) -> String {
     if !text.contains(char::is_control) {
         return text;
     }

@@ -1,8 +1,7 @@
 //! The host's side of the plugin contract: components behind the framework's traits.
 //!
 //! The only crate that knows wasmtime. An [`Engine`] turns a [`Binary`] into a [`ComponentFactory`], which builds
-//! configured plugins; a [`PluginsDirectory`] does so for the files of a directory and tells of their changes. A
-//! component has time, memory and output up to its [`Limits`], imports nothing but `berth:scheduler/host`, and can
+//! configured plugins. A component has time, memory and output up to its [`Limits`], imports nothing but `berth:scheduler/host`, and can
 //! damage no more than its own instance.
 //!
 //! Deliberately absent: what a plugin may ask the cluster to do (the operator's grants), when a new version takes over,
@@ -17,7 +16,6 @@ mod compiler_process;
 mod component;
 mod convert;
 mod cpu_time;
-mod directory;
 mod effort;
 mod engine;
 mod exports;
@@ -34,12 +32,9 @@ mod stats;
 mod ticker;
 
 pub use artefacts::{ArtefactError, check_artefacts};
-pub use binary::{Binary, LoadError, NotAdmitted};
+pub use binary::{Binary, LoadError};
 pub use compiler_process::{CompileError, CompileLimits, CompilerProcess, compile_for_parent};
-pub use convert::size::delta_bytes;
-pub use directory::{
-    Approval, Candidate, DirectoryChange, DirectoryError, DirectoryEvent, DirectoryWatch, Gate, PluginsDirectory,
-};
+pub use convert::{on_one_line, size::delta_bytes};
 pub use effort::LoadEffort;
 pub use engine::{Engine, EngineError, EngineOptions, FileLimits};
 pub use factory::ComponentFactory;

@@ -135,7 +135,7 @@ fn installed(plugins_dir: Option<&Path>, plugins: &Plugins, findings: &mut Findi
     let mut n_plugins = 0;
     for plugin in plugins.inventory.installed() {
         n_plugins += 1;
-        let origin = plugins.inventory.rules.origin(&plugin.name).unwrap_or_default();
+        let origin = plugins.inventory.rules().origin(&plugin.name).unwrap_or_default();
         findings.ok(Area::Plugins, format!("{origin}: {}", plugin.text));
     }
     if let Some(dir) = plugins_dir.filter(|_| n_plugins == 0) {
@@ -178,7 +178,7 @@ fn is_there(name: &str, profile: &str, plugins: &Plugins, findings: &mut Finding
         findings.warning(Area::Configuration, text, "disable it, or bring a plugin of that name");
         return false;
     }
-    let rules = &plugins.inventory.rules;
+    let rules = plugins.inventory.rules();
     let origin = rules.origin(name).unwrap_or_else(|| format!("{name}.wasm in --plugins-dir"));
     let text = format!("profile {profile:?} enables {name}, but there is no {origin} that can be used");
     match rules.plugin(name).failure_policy {

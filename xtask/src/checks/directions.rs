@@ -60,7 +60,7 @@ const RULES: &[Rule] = &[
         &["berth-cluster", "berth-config", "berth-file-watch", "berth-model", "berth-scheduler", "berth-telemetry"],
         &["axum", "hyper", "k8s-openapi", "kube", "notify", "tokio"],
     ),
-    rule("berth-wasm-host", &["berth-framework", "berth-model", "berth-threads"], &["notify", "wasmtime"]),
+    rule("berth-wasm-host", &["berth-framework", "berth-model", "berth-threads"], &["wasmtime"]),
     rule(
         "berth-plugin-host",
         &[

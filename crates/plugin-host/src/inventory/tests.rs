@@ -82,7 +82,7 @@ fn outcome(consequences: &Consequences<ReadyBinary>) -> (Vec<&str>, Vec<&PluginN
 
 /// What was swapped, and the files to look at again.
 fn reconfigure(inventory: &mut PluginInventory, config: &str) -> (Vec<String>, Vec<PluginName>) {
-    let (consequences, to_retry) = inventory.settings_changed(file(config), NOW, |_, _| Limits::default());
+    let (consequences, to_retry) = inventory.settings_changed(file(config), NOW);
     (outcome(&consequences).0.into_iter().map(str::to_owned).collect(), to_retry)
 }
 
@@ -105,7 +105,7 @@ fn denied_digests_are_out_of_service_until_they_are_allowed_again() {
     inventory.found(&"Mine".into(), plain(b'b'), NOW);
     assert_eq!(reconfigure(&mut inventory, &denied(b'b')).0, ["Mine"]);
     assert_eq!(inventory.registry.installed("Mine").map(|component| component.digest), Some(digest(b'a')));
-    let consequences = inventory.found(&"Mine".into(), plain(b'b'), NOW);
+    let consequences = inventory.found(&"Mine".into(), plain(b'b'), NOW).consequences;
     assert!(
         matches!(outcome(&consequences).1.as_slice(), [PluginNoticeKind::Refused { reason, .. }] if reason.contains("denied digest")),
         "{consequences:?}"
@@ -115,7 +115,7 @@ fn denied_digests_are_out_of_service_until_they_are_allowed_again() {
     inventory.found(&"Mine".into(), plain(b'b'), NOW);
     reconfigure(&mut inventory, &denied(b'a'));
     assert!(inventory.registry.fallback("Mine").is_none(), "what is denied is not gone back to");
-    assert!(inventory.add_installed(&"Mine".into(), plain(b'a')).is_err());
+    assert!(inventory.check(&"Mine".into(), &plain(b'a')).is_err());
 }
 
 #[test]
@@ -146,7 +146,7 @@ fn the_grants_of_a_built_in_belong_to_its_binaries() {
 fn kinds_that_were_not_granted_refuse_the_binary() {
     let mut inventory = inventory("", &["Mine"]);
     inventory.found(&"Mine".into(), plain(b'a'), NOW);
-    let consequences = inventory.found(&"Mine".into(), that_reads_secrets(b'b'), NOW);
+    let consequences = inventory.found(&"Mine".into(), that_reads_secrets(b'b'), NOW).consequences;
     let (swaps, notices) = outcome(&consequences);
     let [PluginNoticeKind::Refused { reason, .. }] = notices.as_slice() else { panic!("{consequences:?}") };
     assert!(reason.contains("v1/Secret"), "{reason}");
@@ -158,20 +158,20 @@ fn json_of_pods_that_nobody_kept_refuses_the_binary() {
     let granted = "plugins: [{name: Mine, grants: {podJson: true}}]\n";
     let mut inventory = inventory("", &["Mine"]);
     assert!(!inventory.settle_pod_json(), "nobody may see it");
-    let consequences = inventory.found(&"Mine".into(), that_wants_json(b'a'), NOW);
+    let consequences = inventory.found(&"Mine".into(), that_wants_json(b'a'), NOW).consequences;
     assert!(matches!(
         outcome(&consequences).1.as_slice(),
         [PluginNoticeKind::Refused { reason, .. }, PluginNoticeKind::NotServed { .. }] if reason.contains("grants.podJson")
     ));
     reconfigure(&mut inventory, granted);
-    let consequences = inventory.found(&"Mine".into(), that_wants_json(b'a'), NOW);
+    let consequences = inventory.found(&"Mine".into(), that_wants_json(b'a'), NOW).consequences;
     assert!(matches!(
         outcome(&consequences).1.as_slice(),
         [PluginNoticeKind::Refused { reason, .. }, ..] if reason.contains("restart")
     ));
     let mut inventory = self::inventory(granted, &["Mine"]);
     assert!(inventory.settle_pod_json(), "somebody may come who may");
-    let consequences = inventory.found(&"Mine".into(), that_wants_json(b'a'), NOW);
+    let consequences = inventory.found(&"Mine".into(), that_wants_json(b'a'), NOW).consequences;
     assert_eq!(outcome(&consequences).0, ["Mine"]);
 }
 
@@ -194,7 +194,7 @@ fn what_is_no_longer_granted_is_taken_back() {
     let mut inventory = inventory(reads, &["Mine"]);
     inventory.found(&"Mine".into(), that_reads_secrets(b'a'), NOW);
     assert!(inventory.registry.installed("Mine").is_some());
-    let (consequences, _) = inventory.settings_changed(file(""), NOW, |_, _| Limits::default());
+    let (consequences, _) = inventory.settings_changed(file(""), NOW);
     let (swaps, notices) = outcome(&consequences);
     assert_eq!(swaps, ["Mine"]);
     assert!(
@@ -209,7 +209,8 @@ fn what_is_no_longer_granted_is_taken_back() {
 fn a_fallback_that_may_no_longer_read_is_dropped() {
     let reads = "plugins: [{name: Mine, grants: {reads: [v1/Secret]}}]\n";
     let mut inventory = inventory(reads, &["Mine"]);
-    inventory.add_installed(&"Mine".into(), that_reads_secrets(b'a')).expect("granted");
+    inventory.check(&"Mine".into(), &that_reads_secrets(b'a')).expect("granted");
+    inventory.registry.add_installed(&"Mine".into(), that_reads_secrets(b'a'));
     inventory.found(&"Mine".into(), plain(b'b'), NOW);
     assert!(inventory.registry.fallback("Mine").is_some());
     reconfigure(&mut inventory, "");

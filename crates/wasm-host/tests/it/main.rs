@@ -3,7 +3,6 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a helper that fails is a test that fails")]
 
 mod cluster;
-mod directory;
 mod faults;
 mod fuzz;
 mod loading;

@@ -10,6 +10,7 @@
 //! often than `load_rate` allows: with little effort at first (`attempts`), so that no file waits for one that compiles slowly.
 
 mod attempts;
+mod error;
 mod file_load;
 mod files;
 mod gate;
@@ -30,14 +31,17 @@ use std::{
 use berth_model::Digest;
 use notify::Watcher as _;
 
-pub use self::gate::{Approval, Candidate, Gate};
 use self::{
     attempts::Attempts,
     file_load::{Content, FileLoad, Found, Loader, Spent},
     files::{Fingerprint, identity, list},
     load_rate::LoadRates,
 };
-use crate::{ComponentFactory, Engine, LoadEffort, LoadError, convert::on_one_line};
+pub use self::{
+    error::{FileError, NotAdmitted},
+    gate::{Approval, Candidate, Gate},
+};
+use berth_wasm_host::{ComponentFactory, Engine, LoadEffort, on_one_line};
 
 /// How long a file must stay the same: longer than any pause of a program that writes it.
 const SETTLE: Duration = Duration::from_millis(250);
@@ -100,7 +104,7 @@ pub enum DirectoryChange {
     Refused {
         /// The digest of the file's bytes; `None` when they could not be read.
         digest: Option<Digest>,
-        error: LoadError,
+        error: FileError,
     },
     Removed,
 }
@@ -156,6 +160,12 @@ impl PluginsDirectory {
     #[must_use]
     pub fn with_gate(self, gate: Arc<dyn Gate>) -> Self {
         Self { loader: Loader { gate: Some(gate), ..self.loader }, ..self }
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.loader.dir
     }
 
     /// The names of all that lies in the directory, which [`Self::watch`] loads without waiting for the files to settle.

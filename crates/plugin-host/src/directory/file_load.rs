@@ -10,13 +10,14 @@ use std::{
 };
 
 use berth_model::Digest;
+use berth_wasm_host::{Binary, ComponentFactory, Engine, LoadEffort};
 
 use super::{
     DirectoryChange,
+    error::FileError,
     files::read_bounded,
     gate::{Approval, Candidate, Companions, Gate},
 };
-use crate::{Binary, ComponentFactory, Engine, LoadEffort, LoadError};
 
 /// What loads files.
 #[derive(Clone, Debug)]
@@ -71,16 +72,16 @@ impl Loader {
         self.gate.as_ref().map_or(&[], |gate| gate.companions())
     }
 
-    pub(super) fn read(&self, name: &str) -> Result<Binary, LoadError> {
+    pub(super) fn read(&self, name: &str) -> Result<Binary, FileError> {
         // It would go on to logs, metrics and lists.
         if name.contains(char::is_control) {
-            return Err(LoadError::FileName);
+            return Err(FileError::Name);
         }
         let path = self.dir.join(format!("{name}.wasm"));
         Ok(Binary::new(name, read_bounded(&path, self.engine.max_file_bytes())?))
     }
 
-    fn admit(&self, binary: &Binary, companions: &Companions) -> Result<Approval, LoadError> {
+    fn admit(&self, binary: &Binary, companions: &Companions) -> Result<Approval, FileError> {
         self.engine.check_denied(binary.digest())?;
         match &self.gate {
             None => Ok(Approval::default()),
@@ -136,7 +137,7 @@ impl FileLoad {
         binary: &Binary,
         content: &Content,
         effort: LoadEffort,
-    ) -> Option<Result<(ComponentFactory, Approval), LoadError>> {
+    ) -> Option<Result<(ComponentFactory, Approval), FileError>> {
         let approval = match &self.admitted {
             Some((admitted, approval)) if admitted == content => approval.clone(),
             Some(_) | None => match self.loader.admit(binary, &content.1) {
@@ -151,6 +152,6 @@ impl FileLoad {
             },
         };
         let loaded = self.loader.engine.try_load(binary, effort)?;
-        Some(loaded.map(|factory| (factory, approval)))
+        Some(loaded.map(|factory| (factory, approval)).map_err(FileError::from))
     }
 }

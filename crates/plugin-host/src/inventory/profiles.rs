@@ -9,7 +9,7 @@ use berth_framework::{Points, Profile};
 use berth_model::PluginName;
 use tracing::warn;
 
-use crate::inventory::{PluginInventory, factory};
+use super::{PluginInventory, factory};
 
 impl PluginInventory {
     /// Builds the profiles of `settings`, which are kept up to date from here on.

@@ -9,7 +9,7 @@ use std::{
     path::Path,
 };
 
-use crate::LoadError;
+use super::error::FileError;
 
 /// Tells without reading whether a file may have changed.
 #[derive(Clone, Copy, Debug, Default, Hash, PartialEq, Eq)]
@@ -85,24 +85,24 @@ pub(super) fn identity(dir: &Path) -> Option<(u64, u64)> {
 
 /// The bytes of a regular file that is no larger than `limit`. What is opened is what is looked at: between the listing
 /// of the directory and here, a pipe or a device may have taken the file's place.
-pub(super) fn read_bounded(path: &Path, limit: u64) -> Result<Vec<u8>, LoadError> {
+pub(super) fn read_bounded(path: &Path, limit: u64) -> Result<Vec<u8>, FileError> {
     // Otherwise opening a pipe would wait for somebody to write into it.
     let mut options = fs::OpenOptions::new();
-    let file = options.read(true).custom_flags(libc::O_NONBLOCK).open(path).map_err(LoadError::Read)?;
-    let metadata = file.metadata().map_err(LoadError::Read)?;
+    let file = options.read(true).custom_flags(libc::O_NONBLOCK).open(path).map_err(FileError::Read)?;
+    let metadata = file.metadata().map_err(FileError::Read)?;
     if metadata.is_dir() {
-        return Err(LoadError::Folder);
+        return Err(FileError::Folder);
     }
     if !metadata.is_file() {
-        return Err(LoadError::NotAFile);
+        return Err(FileError::NotAFile);
     }
     // A sparse file takes no space on disk, but all of its size in memory.
-    let too_large = |size| LoadError::TooLarge { size, limit };
+    let too_large = |size| FileError::TooLarge { size, limit };
     if metadata.len() > limit {
         return Err(too_large(metadata.len()));
     }
     let mut bytes = Vec::with_capacity(usize::try_from(metadata.len()).unwrap_or_default());
-    file.take(limit + 1).read_to_end(&mut bytes).map_err(LoadError::Read)?;
+    file.take(limit + 1).read_to_end(&mut bytes).map_err(FileError::Read)?;
     let size = bytes.len() as u64;
     if size > limit { Err(too_large(size)) } else { Ok(bytes) }
 }

@@ -2,8 +2,9 @@
 
 use std::{fs, process::Command};
 
+use berth_wasm_host::{Binary, EngineOptions};
+
 use super::*;
-use crate::{Binary, EngineOptions};
 
 fn directory(dir: &Path, options: EngineOptions) -> PluginsDirectory {
     PluginsDirectory::new(Engine::new(options).expect("an engine"), dir)
@@ -109,8 +110,7 @@ fn a_name_steers_no_terminal() {
     fs::write(dir.path().join("Red\u{1b}[31m.wasm"), berth_test_guests::by_priority().expect("a component"))
         .expect("a file");
     let events = directory(dir.path(), EngineOptions::default()).scan().expect("a folder");
-    let [DirectoryEvent { name, change: DirectoryChange::Refused { error: LoadError::FileName, .. } }] = &events[..]
-    else {
+    let [DirectoryEvent { name, change: DirectoryChange::Refused { error: FileError::Name, .. } }] = &events[..] else {
         panic!("{events:?}")
     };
     assert_eq!(name, "Red\\u{1b}[31m");

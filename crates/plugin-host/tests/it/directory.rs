@@ -9,13 +9,14 @@ use std::{
 };
 
 use berth_model::Digest;
-use berth_test_guests as guests;
-use berth_wasm_host::{
-    Approval, Candidate, DirectoryChange, DirectoryEvent, DirectoryWatch, Gate, LoadError, NotAdmitted,
+use berth_plugin_host::{
+    Approval, Candidate, DirectoryChange, DirectoryEvent, DirectoryWatch, FileError, Gate, NotAdmitted,
     PluginsDirectory,
 };
+use berth_test_guests as guests;
+use berth_wasm_host::LoadError;
 
-use crate::cluster::engine;
+use crate::engine;
 
 /// Longer than any machine needs.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -76,7 +77,8 @@ fn the_first_scan_finds_plugins_and_others() {
         "{by_priority:?}"
     );
     assert!(
-        note.name == "Note" && matches!(note.change, DirectoryChange::Refused { error: LoadError::NotWasm, .. }),
+        note.name == "Note"
+            && matches!(note.change, DirectoryChange::Refused { error: FileError::NoPlugin(LoadError::NotWasm), .. }),
         "{note:?}"
     );
 }
@@ -147,7 +149,7 @@ fn equal_bytes_are_no_event_and_bad_ones_are() {
     fs::write(dir.path().join("Text.wasm"), "no plugin").unwrap();
     let event = watched.next();
     assert_eq!(event.name, "Text");
-    assert!(matches!(event.change, DirectoryChange::Refused { error: LoadError::NotWasm, .. }));
+    assert!(matches!(event.change, DirectoryChange::Refused { error: FileError::NoPlugin(LoadError::NotWasm), .. }));
 }
 
 #[test]

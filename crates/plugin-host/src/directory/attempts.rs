@@ -12,7 +12,7 @@ use std::{
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
 };
 
-use crate::LoadEffort;
+use berth_wasm_host::LoadEffort;
 
 /// One attempt: with `Continue`, another one with more effort follows.
 pub(super) type Work = Box<dyn FnMut(LoadEffort) -> ControlFlow<()> + Send>;

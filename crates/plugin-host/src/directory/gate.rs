@@ -2,7 +2,9 @@
 
 use std::{fs, io::Read as _, path::Path};
 
-use crate::{Binary, NotAdmitted};
+use berth_wasm_host::Binary;
+
+use super::error::NotAdmitted;
 
 /// What lies beside a file is a signature, or a few.
 const MAX_COMPANION: u64 = 1 << 20;

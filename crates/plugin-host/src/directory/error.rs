@@ -1,0 +1,29 @@
+//! Why a file of the plugins directory is not used.
+
+use std::io;
+
+use berth_wasm_host::LoadError;
+
+/// Why a gate does not let a file in. Reads on from the file's name.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct NotAdmitted(pub String);
+
+/// Why a file is no plugin that may run. Reads on from the file's name.
+#[derive(Debug, thiserror::Error)]
+pub enum FileError {
+    #[error("cannot be read")]
+    Read(#[source] io::Error),
+    #[error("is no regular file")]
+    NotAFile,
+    #[error("is a folder, not a file")]
+    Folder,
+    #[error("has a name that no plugin can have")]
+    Name,
+    #[error("has {size} bytes, more than the {limit} that a plugin may have")]
+    TooLarge { size: u64, limit: u64 },
+    #[error(transparent)]
+    NotAdmitted(#[from] NotAdmitted),
+    #[error(transparent)]
+    NoPlugin(#[from] LoadError),
+}

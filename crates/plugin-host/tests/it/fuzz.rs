@@ -1,0 +1,113 @@
+//! Made-up things that happen to files: what is told in the end is what lies there. `cargo xtask fuzz` makes up more.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    os::unix::fs::{FileTypeExt as _, PermissionsExt as _, symlink},
+    path::Path,
+    process::Command,
+    sync::mpsc::channel,
+    time::Duration,
+};
+
+use berth_model::Digest;
+use berth_plugin_host::{DirectoryChange, DirectoryEvent, PluginsDirectory};
+use berth_test_guests::by_priority_named;
+use berth_wasm_host::Binary;
+use fuzz_targets::{Random, rounds};
+
+use crate::engine;
+
+/// Longer than any machine needs.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Whatever happened to its files, the last report about a directory is what lies there.
+#[test]
+fn a_directory_is_seen_as_it_ends() {
+    let good: Vec<Vec<u8>> = NAMES.iter().map(|name| by_priority_named(name).unwrap()).collect();
+    let engine = engine();
+    rounds(3, |random| {
+        let dir = tempfile::tempdir().unwrap();
+        let mut directory = PluginsDirectory::new(engine.clone(), dir.path());
+        directory.scan().unwrap();
+        let (sender, events) = channel();
+        let watch = directory.watch(move |event| drop(sender.send(event))).unwrap();
+        for _ in 0..20 + random.below(200) {
+            disturb(dir.path(), &good, random);
+        }
+        // The first is there, the second is no plugin, the third is gone.
+        clear(dir.path());
+        fs::write(dir.path().join("incoming"), &good[0]).unwrap();
+        fs::rename(dir.path().join("incoming"), dir.path().join("A.wasm")).unwrap();
+        fs::write(dir.path().join("B.wasm"), "the last word").unwrap();
+        let expected =
+            Seen { a: Some(Binary::new("A", good[0].clone()).digest()), is_b_refused: true, is_c_there: false };
+        let mut seen = Seen::default();
+        let mut last = BTreeMap::new();
+        while seen != expected || last.get("B") != Some(&Some(Binary::new("B", *b"the last word").digest())) {
+            let event = events.recv_timeout(PATIENCE);
+            let event = event.unwrap_or_else(|_| panic!("it ends with {seen:?}, {last:?} instead of {expected:?}"));
+            seen.take(&event);
+            if let DirectoryChange::Refused { digest, .. } = event.change {
+                last.insert(event.name, digest);
+            }
+        }
+        drop(watch);
+    });
+}
+
+const NAMES: [&str; 3] = ["A", "B", "C"];
+
+/// What the events have told so far.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Seen {
+    a: Option<Digest>,
+    is_b_refused: bool,
+    is_c_there: bool,
+}
+
+impl Seen {
+    fn take(&mut self, event: &DirectoryEvent) {
+        let digest = match &event.change {
+            DirectoryChange::Loaded { factory, .. } => Some(factory.digest()),
+            DirectoryChange::Refused { .. } | DirectoryChange::Removed => None,
+        };
+        match event.name.as_str() {
+            "A" => self.a = digest,
+            "B" => self.is_b_refused = matches!(event.change, DirectoryChange::Refused { .. }),
+            _ => self.is_c_there = !matches!(event.change, DirectoryChange::Removed),
+        }
+    }
+}
+
+/// One thing that may happen to a file.
+fn disturb(dir: &Path, good: &[Vec<u8>], random: &mut Random) {
+    let which = random.below(NAMES.len());
+    let path = dir.join(format!("{}.wasm", NAMES[which]));
+    let other = dir.join(format!("{}.wasm", random.one_of(&NAMES)));
+    // Many of these fail, as another thing has taken the name.
+    let _ = match random.below(12) {
+        // Writing into a pipe would wait for a reader.
+        0..5 if fs::metadata(&path).is_ok_and(|metadata| metadata.file_type().is_fifo()) => remove(&path),
+        0..3 => fs::write(&path, &good[which]),
+        3 => fs::write(&path, &good[which][..random.below(good[which].len())]),
+        4 => fs::write(&path, "no plugin"),
+        5 => fs::write(dir.join("incoming"), &good[which]).and_then(|()| fs::rename(dir.join("incoming"), &path)),
+        6 => fs::rename(&path, &other),
+        7 => symlink(&other, &path),
+        8 => fs::create_dir(&path),
+        9 => Command::new("mkfifo").arg(&path).stderr(std::process::Stdio::null()).status().map(drop),
+        10 => fs::set_permissions(&path, fs::Permissions::from_mode(0o000)),
+        _ => remove(&path),
+    };
+}
+
+fn remove(path: &Path) -> std::io::Result<()> {
+    fs::remove_file(path).or_else(|_| fs::remove_dir(path))
+}
+
+fn clear(dir: &Path) {
+    for name in NAMES {
+        let _ = remove(&dir.join(format!("{name}.wasm")));
+    }
+}
