@@ -4,13 +4,12 @@ use clap::{Parser, Subcommand};
 use clap_complete::Shell;
 
 use crate::{
-    bench::Bench,
+    bench_command::Bench,
     compiler::CompileComponent,
     doctor::Doctor,
     logging::LogFormat,
     options::{Demo, Run, Sandbox},
     pack::Pack,
-    plugin_command,
     rbac::Rbac,
 };
 
@@ -57,7 +56,7 @@ pub(crate) enum Command {
     },
     /// See and steer the plugins of a running scheduler
     #[command(subcommand)]
-    Plugin(plugin_command::Command),
+    Plugin(berth_plugin_cli::Command),
     /// Measure what scheduling costs, with scheduler_perf's workloads
     Bench(Bench),
     /// Compile a component from standard input to standard output, for a scheduler

@@ -11,17 +11,13 @@ use anyhow::{Context as _, Result, bail};
 use berth_cluster::{Client, WatchEvent, Watches, spawn_watches};
 use berth_config::Usage;
 use berth_model::api;
+use berth_plugin_cli::{Output, block_on, table};
 use berth_runtime::{PlacementReason, Plan, Session, configuration::alone};
 use serde::Serialize;
 use serde_json::Value;
 use tokio::sync::mpsc;
 
-use crate::{
-    manifests,
-    options::{Demo, Output},
-    run::{block_on, until_told_to_stop},
-    sandbox, table,
-};
+use crate::{manifests, options::Demo, run::until_told_to_stop, sandbox_command};
 
 /// A pod that is not expected to be placed says so here.
 const EXPECT: &str = "demo.berth.dev/expect";
@@ -45,20 +41,20 @@ async fn demo(arguments: Demo) -> Result<()> {
     }
     let options = arguments.scheduling.clone().into();
     let plan = Plan::new(&options, alone()).await?;
-    let server = sandbox::start(berth_sandbox::Options::default()).await?;
+    let server = sandbox_command::start(berth_sandbox::Options::default()).await?;
     let kubeconfig = Kubeconfig::new(arguments.keep);
-    sandbox::write_kubeconfig(&server, &kubeconfig.0)?;
-    let connection = sandbox::connection(&kubeconfig.0).await?;
+    sandbox_command::write_kubeconfig(&server, &kubeconfig.0)?;
+    let connection = sandbox_command::connection(&kubeconfig.0).await?;
     let client = connection.client();
     let (decided, mut reasons) = mpsc::unbounded_channel();
     let session = Session::start(connection, plan, &options, Some(decided)).await?;
     let n_pods = pods.len();
     let work = async {
         for object in others {
-            sandbox::create(&client, vec![object], "objects", 1).await?;
+            sandbox_command::create(&client, vec![object], "objects", 1).await?;
         }
         // One after the other, so that the queue sees them in the order of the manifests.
-        sandbox::create(&client, pods, "pods", 1).await?;
+        sandbox_command::create(&client, pods, "pods", 1).await?;
         let seen = watch_until_decided(&client, n_pods, arguments.timeout).await;
         let outcomes = outcomes(&seen, &mut reasons);
         show(&outcomes, arguments.output)?;

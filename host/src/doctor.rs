@@ -13,14 +13,12 @@ use std::{
 };
 
 use anyhow::{Result, bail};
+use berth_plugin_cli::{Output, block_on};
 use berth_serving::admin_socket::default_path;
 use clap::Args;
 use serde::Serialize;
 
-use crate::{
-    options::{Output, Scheduling},
-    run::block_on,
-};
+use crate::options::Scheduling;
 
 const EXAMPLES: &str = "\
 Give it the options that `berth run` gets. It looks at

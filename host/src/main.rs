@@ -1,7 +1,6 @@
 //! The `berth` binary: command line, wiring, endpoints, signals.
 
-mod author;
-mod bench;
+mod bench_command;
 mod cli;
 mod compiler;
 mod demo;
@@ -12,13 +11,11 @@ mod logging;
 mod manifests;
 mod options;
 mod pack;
-mod plugin_command;
 mod progress;
 mod rbac;
 mod rights;
 mod run;
-mod sandbox;
-mod table;
+mod sandbox_command;
 
 use std::{io, process::ExitCode};
 
@@ -53,13 +50,13 @@ fn start() -> Result<()> {
     start_logging(cli.log.as_deref().unwrap_or(default), cli.log_format)?;
     match cli.command {
         Command::Run(arguments) => run::run(arguments),
-        Command::Sandbox(arguments) => sandbox::run(arguments),
+        Command::Sandbox(arguments) => sandbox_command::run(arguments),
         Command::Demo(arguments) => demo::run(arguments),
         Command::Doctor(arguments) => doctor::run(arguments),
         Command::Rbac(arguments) => rbac::run(arguments),
         Command::KubeScheduler { arguments } => kube_scheduler::run(arguments),
-        Command::Bench(arguments) => bench::run(&arguments),
-        Command::Plugin(command) => plugin_command::run(command),
+        Command::Bench(arguments) => bench_command::run(&arguments),
+        Command::Plugin(command) => berth_plugin_cli::run(command),
         Command::CompileComponent(arguments) => compiler::run(&arguments),
         Command::Pack(arguments) => pack::run(&arguments),
         Command::Completions { shell } => {

@@ -4,6 +4,7 @@ use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use anyhow::{Context as _, Result};
 use berth_model::duration::parse_duration;
+use berth_plugin_cli::Output;
 use berth_plugin_host::PluginHostOptions;
 use berth_runtime::Options;
 use clap::{Args, ValueEnum};
@@ -159,12 +160,6 @@ pub(crate) struct Demo {
     pub timeout: Duration,
     #[command(flatten)]
     pub scheduling: Scheduling,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Output {
-    Table,
-    Json,
 }
 
 /// `500ms`, `10s`, `1m30s`.

@@ -10,6 +10,7 @@ use std::{
 use anyhow::{Context as _, Result};
 use berth_cluster::{ConnectError, ConnectOptions, USER_AGENT, connect_for_long};
 use berth_config::{Overrides, Program, Usage};
+use berth_plugin_cli::block_on_runtime;
 use berth_runtime::{Options, Plan, Session};
 use berth_telemetry::chain;
 use serde_json::{Map, json};
@@ -58,19 +59,6 @@ pub(crate) fn schedule_blocking(invocation: Invocation) -> Result<()> {
 /// and each further one costs changes between threads: on two processors a second one took a sixth more processor time a pod.
 fn n_workers(n_processors: usize) -> usize {
     (n_processors / 4).clamp(1, 4)
-}
-
-/// Runs `work` on a tokio runtime. Its threads only move bytes: plugins and credential plugins run elsewhere.
-pub(crate) fn block_on<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
-    block_on_runtime(&mut tokio::runtime::Builder::new_multi_thread(), work)
-}
-
-fn block_on_runtime<T>(runtime: &mut tokio::runtime::Builder, work: impl Future<Output = Result<T>>) -> Result<T> {
-    let runtime = runtime.enable_all().build().context("starting tokio")?;
-    let outcome = runtime.block_on(work);
-    // What still runs has nothing left to say.
-    runtime.shutdown_background();
-    outcome
 }
 
 async fn schedule(invocation: Invocation) -> Result<()> {

@@ -3,10 +3,10 @@
 use std::{net::SocketAddr, path::PathBuf};
 
 use berth_lifecycle::PluginState;
+use berth_plugin_cli::AdminClient;
 use berth_plugin_host::PluginReport;
 
 use super::{Area, Findings};
-use crate::plugin_command::AdminClient;
 
 pub(super) async fn look(address: SocketAddr, socket: PathBuf, findings: &mut Findings) {
     let client = AdminClient::over_http(&address.to_string());

@@ -80,6 +80,24 @@ const RULES: &[Rule] = &[
         &["hyper", "notify", "tokio", "wasmtime"],
     ),
     rule(
+        "berth-plugin-cli",
+        &[
+            "berth-author",
+            "berth-builtins",
+            "berth-config",
+            "berth-framework",
+            "berth-lifecycle",
+            "berth-model",
+            "berth-plugin-builder",
+            "berth-plugin-host",
+            "berth-provenance",
+            "berth-serving",
+            "berth-telemetry",
+            "berth-wasm-host",
+        ],
+        EVERYTHING,
+    ),
+    rule(
         "berth-runtime",
         &[
             "berth-cluster",
@@ -107,7 +125,6 @@ const RULES: &[Rule] = &[
     rule(
         "berth-host",
         &[
-            "berth-author",
             "berth-bench",
             "berth-builtins",
             "berth-cluster",
@@ -116,9 +133,8 @@ const RULES: &[Rule] = &[
             "berth-framework",
             "berth-lifecycle",
             "berth-model",
-            "berth-plugin-builder",
+            "berth-plugin-cli",
             "berth-plugin-host",
-            "berth-provenance",
             "berth-runtime",
             "berth-sandbox",
             "berth-serving",

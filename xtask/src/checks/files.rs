@@ -148,7 +148,9 @@ fn is_result_of_text(tokens: &[TokenTree]) -> bool {
             _ => {}
         }
         if depth == 0 {
-            return matches!(&tokens[last_argument..at], [TokenTree::Ident(name)] if *name == "String");
+            // `anyhow::Result<String>` has an error type of its own.
+            let has_error = last_argument > 2;
+            return has_error && matches!(&tokens[last_argument..at], [TokenTree::Ident(name)] if *name == "String");
         }
     }
     false

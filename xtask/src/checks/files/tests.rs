@@ -56,6 +56,7 @@ fn results_of_text_are_counted_wherever_they_stand() {
         0
     );
     assert_eq!(count("// Result<(), String>\n"), 0);
+    assert_eq!(count("fn f() -> anyhow::Result<String>;"), 0);
 }
 
 #[test]

@@ -15,10 +15,10 @@ use super::{
     cases::Cases,
     project::{Loaded, Target},
 };
-use crate::options::Output;
+use crate::output::Output;
 
 #[derive(Args, Debug)]
-pub(crate) struct Test {
+pub struct Test {
     #[command(flatten)]
     target: Target,
     /// Files of cases [default: *.cases.yaml and cases.yaml in the plugin's folder]

@@ -19,10 +19,10 @@ use super::{
     cases::Cases,
     project::{self, Loaded, Target},
 };
-use crate::{options::Output, table};
+use crate::{output::Output, table};
 
 #[derive(Args, Debug)]
-pub(crate) struct Bench {
+pub struct Bench {
     #[command(flatten)]
     target: Target,
     /// Another component to compare with [default: the native plugin, for a built-in's name]

@@ -1,10 +1,10 @@
 //! Builds the binary again when what it embeds changes: `include_dir!` alone does not notice new files.
 
 fn main() {
-    for folder in ["../sdks", "../wit"] {
+    for folder in ["../../sdks", "../../wit"] {
         println!("cargo::rerun-if-changed={folder}");
     }
     for krate in ["model", "framework", "cache", "testing"] {
-        println!("cargo::rerun-if-changed=../crates/{krate}/src");
+        println!("cargo::rerun-if-changed=../{krate}/src");
     }
 }

@@ -15,7 +15,7 @@ use clap::Args;
 use jiff::Timestamp;
 
 use super::{inspect, project::Target};
-use crate::run::block_on;
+use crate::blocking::block_on;
 
 const REFERENCES: &str = "\
 A reference names the registry, a repository and a tag: registry.example/team/zone:1.2. Credentials are those of
@@ -23,7 +23,7 @@ A reference names the registry, a repository and a tag: registry.example/team/zo
 
 #[derive(Args, Debug)]
 #[command(after_help = REFERENCES)]
-pub(crate) struct Push {
+pub struct Push {
     /// A component file, or a plugin's folder, whose build/*.wasm is taken
     #[arg(value_name = "PLUGIN")]
     plugin: PathBuf,
@@ -36,7 +36,7 @@ pub(crate) struct Push {
 
 #[derive(Args, Debug)]
 #[command(after_help = REFERENCES)]
-pub(crate) struct Pull {
+pub struct Pull {
     /// Which one: registry.example/team/zone:1.2, or with a digest, registry.example/team/zone@sha256:…
     #[arg(value_name = "REFERENCE")]
     reference: Reference,
@@ -49,7 +49,7 @@ pub(crate) struct Pull {
 
 /// How to speak to a registry.
 #[derive(Args, Debug)]
-pub(crate) struct RegistryAccess {
+pub(super) struct RegistryAccess {
     /// Speak HTTP without TLS
     #[arg(long)]
     plain_http: bool,

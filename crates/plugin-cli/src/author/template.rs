@@ -13,22 +13,22 @@ use include_dir::{Dir, DirEntry, File, include_dir};
 
 use super::new::Language;
 
-static SDKS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../sdks");
-static CONTRACT: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../wit");
-static MODEL: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../crates/model/src");
-static FRAMEWORK: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../crates/framework/src");
-static CACHE: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../crates/cache/src");
-static TESTING: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../crates/testing/src");
+static SDKS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../sdks");
+static CONTRACT: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../wit");
+static MODEL: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../model/src");
+static FRAMEWORK: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../framework/src");
+static CACHE: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../cache/src");
+static TESTING: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../testing/src");
 
 /// The crates that the SDK for Rust is built on, with their manifests.
 const CRATES: [(&str, &str, &Dir<'_>); 4] = [
-    ("model", include_str!("../../../crates/model/Cargo.toml"), &MODEL),
-    ("framework", include_str!("../../../crates/framework/Cargo.toml"), &FRAMEWORK),
-    ("cache", include_str!("../../../crates/cache/Cargo.toml"), &CACHE),
-    ("testing", include_str!("../../../crates/testing/Cargo.toml"), &TESTING),
+    ("model", include_str!("../../../model/Cargo.toml"), &MODEL),
+    ("framework", include_str!("../../../framework/Cargo.toml"), &FRAMEWORK),
+    ("cache", include_str!("../../../cache/Cargo.toml"), &CACHE),
+    ("testing", include_str!("../../../testing/Cargo.toml"), &TESTING),
 ];
-const WORKSPACE: &str = include_str!("../../../Cargo.toml");
-const TOOLCHAIN: &str = include_str!("../../../rust-toolchain.toml");
+const WORKSPACE: &str = include_str!("../../../../Cargo.toml");
+const TOOLCHAIN: &str = include_str!("../../../../rust-toolchain.toml");
 
 /// What the SDKs' build scripts share.
 const SHARED: [&str; 2] = ["fetch.py", "methods.py"];
@@ -72,7 +72,7 @@ pub(super) fn instantiate(language: Language, name: &str, kebab: &str, dir: &Pat
 /// The versions of what the SDK for Rust depends on, as the workspace has them that it comes from.
 fn dependencies() -> String {
     let manifests =
-        CRATES.map(|(_, manifest, _)| manifest).into_iter().chain([include_str!("../../../sdks/rust/Cargo.toml")]);
+        CRATES.map(|(_, manifest, _)| manifest).into_iter().chain([include_str!("../../../../sdks/rust/Cargo.toml")]);
     let manifests: String = manifests.map(without_dev_dependencies).collect();
     let names = manifests.lines().filter(|line| !line.starts_with('#')).filter_map(|line| line.split_once([' ', '.']));
     let used: BTreeSet<&str> = names.map(|(name, _)| name).collect();

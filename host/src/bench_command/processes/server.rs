@@ -17,14 +17,14 @@ use futures::{StreamExt as _, TryStreamExt as _, stream};
 use serde_json::Value;
 use tokio::sync::mpsc;
 
-use crate::sandbox;
+use crate::sandbox_command;
 
 /// Requests that are under way at the same time.
 const AT_A_TIME: usize = 16;
 
 /// Where pods are created.
 #[derive(Clone, Debug)]
-pub(in crate::bench) enum Server {
+pub(in crate::bench_command) enum Server {
     /// In a sandbox of each run's own.
     Sandbox,
     /// In the cluster of this kubeconfig.
@@ -77,7 +77,7 @@ impl Server {
             }
             Self::Cluster(kubeconfig) => (kubeconfig.clone(), None),
         };
-        let client = sandbox::connection(&kubeconfig).await?.client();
+        let client = sandbox_command::connection(&kubeconfig).await?.client();
         if let Self::Cluster(kubeconfig) = self {
             refuse_nodes(&client, kubeconfig).await?;
         }

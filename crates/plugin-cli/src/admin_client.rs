@@ -24,11 +24,12 @@ use tokio::{
 const MAX_ANSWER: usize = 16 << 20;
 
 /// Where a scheduler answers.
-pub(crate) struct AdminClient {
+pub struct AdminClient {
     place: Place,
     token: Option<String>,
 }
 
+#[derive(Debug)]
 enum Place {
     Socket(PathBuf),
     /// Its address, and the file with the certificates that vouch for it.
@@ -48,14 +49,21 @@ struct Denial {
     message: String,
 }
 
+impl std::fmt::Debug for AdminClient {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // The token is a secret.
+        formatter.debug_struct("AdminClient").field("place", &self.place).finish_non_exhaustive()
+    }
+}
+
 impl AdminClient {
     /// Speaks to the scheduler that listens on this socket.
-    pub(crate) fn on_socket(path: PathBuf) -> Self {
+    pub fn on_socket(path: PathBuf) -> Self {
         Self { place: Place::Socket(path), token: None }
     }
 
     /// Speaks to a scheduler's HTTPS port, as the user of the token.
-    pub(crate) fn over_https(address: &str, token_file: &Path, authority: &Path) -> Result<Self> {
+    pub fn over_https(address: &str, token_file: &Path, authority: &Path) -> Result<Self> {
         let address = address.trim_end_matches('/');
         let usage = |problem: &str| Usage(format!("--server {address}: {problem}"));
         if address.starts_with("http://") {
@@ -72,26 +80,26 @@ impl AdminClient {
     }
 
     /// Asks for the health of the server of plain HTTP there.
-    pub(crate) fn over_http(address: &str) -> Self {
+    pub fn over_http(address: &str) -> Self {
         Self { place: Place::Http(address.to_owned()), token: None }
     }
 
-    pub(crate) async fn list(&self) -> Result<Vec<PluginReport>> {
+    pub async fn list(&self) -> Result<Vec<PluginReport>> {
         let answer = self.ask(Method::GET, "/admin/plugins").await?;
         serde_json::from_slice(&answer).context("the scheduler's answer is no list of plugins")
     }
 
     /// Whether an endpoint answers with 200.
-    pub(crate) async fn check(&self, path: &str) -> Result<()> {
+    pub async fn check(&self, path: &str) -> Result<()> {
         self.ask(Method::GET, path).await.map(drop)
     }
 
-    pub(crate) async fn settings(&self) -> Result<HostSettings> {
+    pub async fn settings(&self) -> Result<HostSettings> {
         let answer = self.ask(Method::GET, "/admin/settings").await?;
         serde_json::from_slice(&answer).context("the scheduler's answer is not about its settings")
     }
 
-    pub(crate) async fn order(&self, name: &str, order: &str) -> Result<PluginReport> {
+    pub async fn order(&self, name: &str, order: &str) -> Result<PluginReport> {
         if name.is_empty() || name.contains(['/', '?', '#', '%', ' ']) {
             return Err(Usage(format!("{name:?} is no name of a plugin")).into());
         }

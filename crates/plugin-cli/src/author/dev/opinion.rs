@@ -10,7 +10,7 @@ use berth_lifecycle::PluginState;
 use berth_plugin_host::{PluginReport, QuarantinedBinary};
 use tokio::runtime::{Builder, Runtime};
 
-use crate::plugin_command::AdminClient;
+use crate::admin_client::AdminClient;
 
 /// The scheduler takes a file that has stopped changing, and compiles it unless it finds what was compiled here.
 const LONGEST_ACCEPTANCE: Duration = Duration::from_secs(60);

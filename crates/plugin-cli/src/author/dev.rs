@@ -31,7 +31,7 @@ const ASK: Duration = Duration::from_millis(500);
 const BUILT: [&str; 5] = ["build", "target", "node_modules", "__pycache__", ".git"];
 
 #[derive(Args, Debug)]
-pub(crate) struct Dev {
+pub struct Dev {
     /// The plugin's folder
     #[arg(default_value = ".", value_name = "DIR")]
     dir: PathBuf,

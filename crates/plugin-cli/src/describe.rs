@@ -6,8 +6,7 @@ use anyhow::{Result, bail};
 use berth_plugin_host::{Grants, PluginReport, QuarantinedBinary, ServingBinary};
 use comfy_table::Table;
 
-use super::{One, list::short};
-use crate::{options::Output, table};
+use crate::{list::short, one::One, output::Output, table};
 
 pub(super) async fn run(one: &One) -> Result<()> {
     let plugins = one.server.client()?.list().await?;

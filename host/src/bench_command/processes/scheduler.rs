@@ -18,7 +18,7 @@ use crate::options::{Execution, Scheduling};
 
 /// What schedules.
 #[derive(Debug)]
-pub(in crate::bench) enum Program {
+pub(in crate::bench_command) enum Program {
     /// `berth run` of this very program.
     Berth(Box<Scheduling>),
     /// A kube-scheduler, for comparison.

@@ -8,18 +8,17 @@ use std::{
 use anyhow::{Context as _, Result};
 use berth_config::Usage;
 use berth_framework::PluginFactory as _;
+use berth_plugin_host::PluginHostOptions;
 use berth_telemetry::chain;
 use berth_wasm_host::{Binary, ComponentFactory, Engine, EngineOptions, LoadError};
 use clap::Args;
-
-use crate::options::Scheduling;
 
 /// Bytes of a component that brings an interpreter along.
 const LONG_TO_COMPILE: usize = 4 << 20;
 
 /// Which plugin a command is about.
 #[derive(Args, Clone, Debug)]
-pub(crate) struct Target {
+pub(super) struct Target {
     /// A component file, or a plugin's folder, whose build/*.wasm is taken
     #[arg(default_value = ".", value_name = "PLUGIN")]
     plugin: PathBuf,
@@ -112,7 +111,7 @@ pub(super) fn name_in_manifest(component: &[u8]) -> Result<String> {
 
 /// Takes what was compiled before, by a scheduler of this user as well, and keeps for it what is compiled here.
 fn engine() -> Result<Engine> {
-    let artefacts = Scheduling::default().plugin_host().usable_artifact_cache();
+    let artefacts = PluginHostOptions::default().usable_artifact_cache();
     let engine = Engine::new(EngineOptions { artefacts, ..EngineOptions::default() });
     engine.map_err(|error| anyhow::anyhow!(chain(&error)))
 }

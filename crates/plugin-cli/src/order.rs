@@ -5,8 +5,7 @@ use std::io::{self, Write as _};
 use anyhow::Result;
 use berth_lifecycle::PluginState;
 
-use super::{One, list::short};
-use crate::options::Output;
+use crate::{list::short, one::One, output::Output};
 
 pub(super) async fn run(one: &One, order: &str) -> Result<()> {
     let plugin = one.server.client()?.order(&one.name, order).await?;

@@ -11,10 +11,10 @@ use serde::Serialize;
 use wit_component::DecodedWasm;
 
 use super::project::Target;
-use crate::options::Output;
+use crate::output::Output;
 
 #[derive(Args, Debug)]
-pub(crate) struct Inspect {
+pub struct Inspect {
     #[command(flatten)]
     target: Target,
     /// Output for people or for programs

@@ -21,7 +21,7 @@ use anyhow::Result;
 use clap::Subcommand;
 
 #[derive(Debug, Subcommand)]
-pub(crate) enum Command {
+pub enum Command {
     /// Make a project for a new plugin
     New(new::New),
     /// Build a plugin's folder into build/NAME.wasm

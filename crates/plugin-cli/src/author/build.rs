@@ -18,7 +18,7 @@ use super::{inspect::interfaces, node_plugin, project, script};
 const TARGET: &str = "wasm32-unknown-unknown";
 
 #[derive(Args, Debug)]
-pub(crate) struct Build {
+pub struct Build {
     /// The plugin's folder: one with a build.sh, or a Rust crate
     #[arg(default_value = ".", value_name = "DIR")]
     dir: PathBuf,

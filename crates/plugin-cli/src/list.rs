@@ -7,8 +7,7 @@ use berth_lifecycle::PluginState;
 use berth_plugin_host::PluginReport;
 use comfy_table::Table;
 
-use super::Server;
-use crate::{options::Output, table};
+use crate::{one::Server, output::Output, table};
 
 pub(super) async fn run(server: &Server) -> Result<()> {
     let client = server.client()?;

@@ -9,17 +9,14 @@ use std::{
 use anyhow::{Context as _, Result};
 use berth_cluster::{Client, ConnectOptions, Connection, Creator, USER_AGENT, connect};
 use berth_config::Usage;
+use berth_plugin_cli::block_on;
 use berth_runtime::{Plan, Session, configuration};
 use berth_sandbox::{Options, Rule};
 use berth_telemetry::chain;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use serde_json::Value;
 
-use crate::{
-    options,
-    progress::Progress,
-    run::{block_on, until_told_to_stop},
-};
+use crate::{options, progress::Progress, run::until_told_to_stop};
 
 /// Nodes that are created at the same time.
 const CREATES: usize = 16;

@@ -7,7 +7,7 @@ use comfy_table::{ContentArrangement, Table, presets};
 use rustix::termios::tcgetwinsize;
 
 /// An empty table for standard output.
-pub(crate) fn new() -> Table {
+pub fn new() -> Table {
     // Only a terminal has a size; some say that they have no columns.
     let columns = tcgetwinsize(io::stdout()).ok().map(|size| size.ws_col);
     with_columns(columns.filter(|columns| *columns > 0))
@@ -23,7 +23,7 @@ fn with_columns(columns: Option<u16>) -> Table {
 }
 
 /// The table's lines, without a newline at the end.
-pub(crate) fn text(table: &Table) -> String {
+pub fn text(table: &Table) -> String {
     table.trim_fmt()
 }
 

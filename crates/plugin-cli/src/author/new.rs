@@ -9,7 +9,7 @@ use clap::{Args, ValueEnum};
 use super::template;
 
 #[derive(Args, Debug)]
-pub(crate) struct New {
+pub struct New {
     /// The plugin's name, as profiles will refer to it: PreferQuietNodes, say
     name: String,
     /// The language to write it in

@@ -19,7 +19,7 @@ use super::{
     registry::{RegistryAccess, name_of},
     signing::{Subject, signatures_of, signers},
 };
-use crate::{options::Output, run::block_on};
+use crate::{blocking::block_on, output::Output};
 
 const SIGNATURES: &str = "\
 With --key, the plugin must be signed by the holder of one of the keys: a file by PLUGIN.wasm.sig or
@@ -32,7 +32,7 @@ Examples:
 
 #[derive(Args, Debug)]
 #[command(after_help = SIGNATURES)]
-pub(crate) struct Verify {
+pub struct Verify {
     /// A component file, a plugin's folder, whose build/*.wasm is taken, or a reference: registry.example/team/zone:1.2
     #[arg(default_value = ".", value_name = "PLUGIN")]
     plugin: String,

@@ -16,7 +16,7 @@ use berth_provenance::{
 use clap::Args;
 
 use super::{project::Target, registry::RegistryAccess};
-use crate::run::block_on;
+use crate::blocking::block_on;
 
 const KEYS: &str = "\
 `openssl genpkey -algorithm ed25519` makes such keys too. Keep the private one away from the scheduler, which needs only
@@ -30,7 +30,7 @@ on P-256, in PEM; for one that is encrypted, or in a key management service, use
 
 #[derive(Args, Debug)]
 #[command(after_help = KEYS)]
-pub(crate) struct Keygen {
+pub struct Keygen {
     /// Write NAME.key, for signing, and NAME.pub, for checking
     #[arg(default_value = "berth", value_name = "NAME")]
     name: PathBuf,
@@ -38,7 +38,7 @@ pub(crate) struct Keygen {
 
 #[derive(Args, Debug)]
 #[command(after_help = SIGNATURES)]
-pub(crate) struct Sign {
+pub struct Sign {
     /// A component file, a plugin's folder, or a reference: registry.example/team/zone:1.2
     #[arg(value_name = "PLUGIN")]
     plugin: String,

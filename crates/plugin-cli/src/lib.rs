@@ -1,0 +1,67 @@
+//! `berth plugin`: see and steer the plugins of a running scheduler, and make new ones.
+//!
+//! `list`, `describe` and `order` speak to `/admin/plugins` through [`AdminClient`]; the commands of authors are below `author`. What is done
+//! to a plugin lies in `berth_author`; here are the command lines, the projects on disk and the output.
+
+mod admin_client;
+mod author;
+mod blocking;
+mod describe;
+mod list;
+mod one;
+mod order;
+mod output;
+pub mod table;
+
+use anyhow::Result;
+use clap::Subcommand;
+
+use self::one::{One, Server};
+pub use self::{
+    admin_client::AdminClient,
+    blocking::{block_on, block_on_runtime},
+    output::Output,
+};
+
+/// The subcommands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Show all plugins: what serves, in which state, and how it does
+    List {
+        #[command(flatten)]
+        server: Server,
+    },
+    /// Show everything about one plugin
+    Describe(One),
+    /// Read the plugin's file again and try it, even if it was refused before
+    Reload(One),
+    /// Switch a plugin on again
+    Enable(One),
+    /// Switch a plugin off: pods are scheduled as if no profile named it
+    Disable(One),
+    /// Go back to the binary that served before; the present one is not tried again until its file changes
+    Rollback(One),
+    #[command(flatten)]
+    Author(author::Command),
+}
+
+/// Runs one of them.
+///
+/// # Errors
+/// What kept it from its work, for people.
+pub fn run(command: Command) -> Result<()> {
+    if let Command::Author(command) = &command {
+        return author::run(command);
+    }
+    block_on(async {
+        match command {
+            Command::Author(_) => Ok(()),
+            Command::List { server } => list::run(&server).await,
+            Command::Describe(one) => describe::run(&one).await,
+            Command::Reload(one) => order::run(&one, "reload").await,
+            Command::Enable(one) => order::run(&one, "enable").await,
+            Command::Disable(one) => order::run(&one, "disable").await,
+            Command::Rollback(one) => order::run(&one, "rollback").await,
+        }
+    })
+}
