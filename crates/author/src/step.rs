@@ -244,8 +244,10 @@ impl CaseEvent {
             actions |= action(name).ok_or_else(|| CaseError::NoSuchAction(name.clone()))?;
         }
         let event = ClusterEvent::new(&self.resource, actions);
-        let (old, new) =
-            (Subject::of(harness, &self.resource, &self.old)?, Subject::of(harness, &self.resource, &self.new)?);
+        let (old, new) = (
+            EventObject::of(harness, &self.resource, &self.old)?,
+            EventObject::of(harness, &self.resource, &self.new)?,
+        );
         harness.sync().map_err(CaseError::Plugin)?;
         let (plugin, cluster) = harness.parts();
         let call =
@@ -264,13 +266,13 @@ fn action(name: &str) -> Option<u32> {
 }
 
 /// An object on one side of an event, as plugins see it.
-enum Subject {
+enum EventObject {
     Pod(Box<Pod>),
     Node(Box<Node>),
     Other(ObjectKey, Vec<u8>),
 }
 
-impl Subject {
+impl EventObject {
     fn of(harness: &mut PluginHarness, resource: &str, value: &Value) -> Result<Option<Self>, CaseError> {
         if value.is_null() {
             return Ok(None);
@@ -284,24 +286,24 @@ impl Subject {
 }
 
 /// Both sides are of one kind, as one resource made them.
-fn subject<'a>(old: Option<&'a Subject>, new: Option<&'a Subject>) -> EventSubject<'a> {
-    let pod = |side: Option<&'a Subject>| match side {
-        Some(Subject::Pod(pod)) => Some(&**pod),
-        Some(Subject::Node(_) | Subject::Other(..)) | None => None,
+fn subject<'a>(old: Option<&'a EventObject>, new: Option<&'a EventObject>) -> EventSubject<'a> {
+    let pod = |side: Option<&'a EventObject>| match side {
+        Some(EventObject::Pod(pod)) => Some(&**pod),
+        Some(EventObject::Node(_) | EventObject::Other(..)) | None => None,
     };
-    let node = |side: Option<&'a Subject>| match side {
-        Some(Subject::Node(node)) => Some(&**node),
-        Some(Subject::Pod(_) | Subject::Other(..)) | None => None,
+    let node = |side: Option<&'a EventObject>| match side {
+        Some(EventObject::Node(node)) => Some(&**node),
+        Some(EventObject::Pod(_) | EventObject::Other(..)) | None => None,
     };
-    let json = |side: Option<&'a Subject>| match side {
-        Some(Subject::Other(_, json)) => Some(json.as_slice()),
-        Some(Subject::Pod(_) | Subject::Node(_)) | None => None,
+    let json = |side: Option<&'a EventObject>| match side {
+        Some(EventObject::Other(_, json)) => Some(json.as_slice()),
+        Some(EventObject::Pod(_) | EventObject::Node(_)) | None => None,
     };
     match new.or(old) {
         None => EventSubject::Hidden,
-        Some(Subject::Pod(_)) => EventSubject::Pod { old: pod(old), new: pod(new) },
-        Some(Subject::Node(_)) => EventSubject::Node { old: node(old), new: node(new) },
-        Some(Subject::Other(key, _)) => EventSubject::Object { key, old: json(old), new: json(new) },
+        Some(EventObject::Pod(_)) => EventSubject::Pod { old: pod(old), new: pod(new) },
+        Some(EventObject::Node(_)) => EventSubject::Node { old: node(old), new: node(new) },
+        Some(EventObject::Other(key, _)) => EventSubject::Object { key, old: json(old), new: json(new) },
     }
 }
 

@@ -13,7 +13,7 @@ use clap::{Args, ValueEnum};
 
 use crate::{
     curves,
-    figures::{Figures, StormFigures, Subject},
+    figures::{Figures, RunSetup, StormFigures},
     run::{Conditions, Run, Runner, first_difference},
     workload::{Cluster, Pods, Scale, WORKLOADS, Workload},
 };
@@ -196,7 +196,7 @@ fn rounds(
     workload: &Workload,
     conditions: &Conditions,
     runner: &mut dyn Runner,
-) -> Result<(Subject, Vec<Run>)> {
+) -> Result<(RunSetup, Vec<Run>)> {
     let scale = measure.nodes.map_or(measure.size, |nodes| Scale::Nodes(nodes as usize));
     let mut size = workload.size(scale);
     if let Some(pods) = measure.pods {
@@ -216,7 +216,7 @@ fn rounds(
         progress.clear();
         runs.push(run.with_context(|| workload.name)?);
     }
-    let subject = Subject {
+    let subject = RunSetup {
         workload: workload.name.to_owned(),
         runner: runner.name(),
         nodes: size.nodes,

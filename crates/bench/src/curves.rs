@@ -11,7 +11,7 @@ use serde::Serialize;
 use serde_json::json;
 
 use crate::{
-    figures::{Figures, Subject},
+    figures::{Figures, RunSetup},
     plot::{self, Chart, Line},
     run::{Conditions, Runner},
     workload::{Pods, Scale, Scene, Workload},
@@ -124,7 +124,7 @@ fn measure(
     let run = runner
         .run((axis.scene)(workload, x), &conditions, &mut |_| ())
         .with_context(|| format!("{} with {x} {}", workload.name, axis.name))?;
-    let subject = Subject {
+    let subject = RunSetup {
         workload: workload.name.to_owned(),
         runner: runner.name(),
         nodes: x,

@@ -9,7 +9,7 @@ use crate::run::Run;
 /// What was run.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Subject {
+pub struct RunSetup {
     /// As scheduler_perf calls it.
     pub workload: String,
     /// What it was taken through, and how the plugins ran.
@@ -45,7 +45,7 @@ pub struct StormFigures {
     pub longest_millis: f64,
 }
 
-impl Subject {
+impl RunSetup {
     fn is_of_same_pods(&self, other: &Self) -> bool {
         Self { runner: other.runner.clone(), boards: other.boards, ..self.clone() } == *other
     }
@@ -56,7 +56,7 @@ impl Subject {
 #[serde(rename_all = "camelCase")]
 pub struct Figures {
     #[serde(flatten)]
-    pub subject: Subject,
+    pub subject: RunSetup,
     /// How many runs.
     pub rounds: usize,
     /// Pods divided by the time from the first pod to the last binding.
@@ -123,7 +123,7 @@ fn micros_per_pod(duration: Duration, n_pods: usize) -> f64 {
 impl Figures {
     /// The medians of `runs`, which place the same pods alike.
     #[must_use]
-    pub fn of(subject: Subject, runs: &[Run]) -> Self {
+    pub fn of(subject: RunSetup, runs: &[Run]) -> Self {
         let mut threads: BTreeMap<String, f64> = BTreeMap::new();
         for name in runs.iter().flat_map(|run| run.threads.keys()) {
             let micros =

@@ -10,7 +10,7 @@ use berth_model::{
 
 /// What a requirement is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Subject {
+pub(crate) enum RuleKey {
     Label(Sym),
     /// `metadata.name`.
     Name,
@@ -19,7 +19,7 @@ pub(crate) enum Subject {
 /// One requirement of a term, or one label of a node selector.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rule<'a> {
-    pub(crate) subject: Subject,
+    pub(crate) subject: RuleKey,
     pub(crate) operator: Operator,
     pub(crate) values: &'a [Sym],
     /// The integer that `Gt` and `Lt` compare with; nothing is greater or less than `None`.
@@ -27,7 +27,7 @@ pub(crate) struct Rule<'a> {
 }
 
 impl<'a> Rule<'a> {
-    fn of(subject: Subject, requirement: &'a Requirement, symbols: &Symbols) -> Self {
+    fn of(subject: RuleKey, requirement: &'a Requirement, symbols: &Symbols) -> Self {
         let is_ordered = matches!(requirement.operator, Operator::Gt | Operator::Lt);
         let bound = if is_ordered { requirement.values.first().and_then(|&sym| integer(sym, symbols)) } else { None };
         Self { subject, operator: requirement.operator, values: &requirement.values, bound }
@@ -36,7 +36,7 @@ impl<'a> Rule<'a> {
     /// The label `key` equals `value`, as in `spec.nodeSelector`.
     pub(crate) fn equality((key, value): &'a (Sym, Sym)) -> Self {
         let values = std::slice::from_ref(value);
-        Self { subject: Subject::Label(*key), operator: Operator::In, values, bound: None }
+        Self { subject: RuleKey::Label(*key), operator: Operator::In, values, bound: None }
     }
 
     /// Whether a node on which the subject has this value passes; `None` is an absent label.
@@ -57,8 +57,8 @@ impl<'a> Rule<'a> {
     pub(crate) fn narrow(&self, table: &ClusterTable, nodes: &mut NodeSet) {
         let symbols = &table.symbols;
         match self.subject {
-            Subject::Name => nodes.retain(|node| self.admits(Some(table.name(node)), symbols)),
-            Subject::Label(key) => match table.labels().column(key) {
+            RuleKey::Name => nodes.retain(|node| self.admits(Some(table.name(node)), symbols)),
+            RuleKey::Label(key) => match table.labels().column(key) {
                 Some(column) => nodes.retain(|node| self.admits(column.get(node), symbols)),
                 None if self.admits(None, symbols) => {}
                 None => nodes.clear(),
@@ -68,8 +68,8 @@ impl<'a> Rule<'a> {
 
     pub(crate) fn matches(&self, table: &ClusterTable, node: NodeIdx) -> bool {
         let found = match self.subject {
-            Subject::Name => Some(table.name(node)),
-            Subject::Label(key) => table.labels().column(key).and_then(|column| column.get(node)),
+            RuleKey::Name => Some(table.name(node)),
+            RuleKey::Label(key) => table.labels().column(key).and_then(|column| column.get(node)),
         };
         self.admits(found, &table.symbols)
     }
@@ -79,8 +79,8 @@ impl Rule<'_> {
     /// The same for a node that is in no table.
     pub(crate) fn matches_node(&self, node: &Node, symbols: &Symbols) -> bool {
         let found = match self.subject {
-            Subject::Name => Some(node.name),
-            Subject::Label(key) => node.label(key),
+            RuleKey::Name => Some(node.name),
+            RuleKey::Label(key) => node.label(key),
         };
         self.admits(found, symbols)
     }
@@ -121,8 +121,8 @@ impl Term for NodeTerm {
     }
 
     fn rules<'a>(&'a self, symbols: &'a Symbols) -> impl Iterator<Item = Rule<'a>> {
-        let labels = self.labels.iter().map(|it| Rule::of(Subject::Label(it.key), it, symbols));
-        labels.chain(self.fields.iter().map(|it| Rule::of(Subject::Name, it, symbols)))
+        let labels = self.labels.iter().map(|it| Rule::of(RuleKey::Label(it.key), it, symbols));
+        labels.chain(self.fields.iter().map(|it| Rule::of(RuleKey::Name, it, symbols)))
     }
 }
 

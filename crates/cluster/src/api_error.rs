@@ -6,19 +6,19 @@ use kube::core::Status;
 
 /// One failed attempt.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Failure {
+pub(crate) enum RequestFailure {
     /// The API server answered, and said no. Its message is kept as it is: it ends up in events and conditions.
     #[error("{}", text(.0))]
     Api(Box<Status>),
     /// No usable answer: the request may or may not have been carried out.
     #[error("{}", deepest(.0))]
     Transport(#[source] kube::Error),
-    /// As [`Failure::Transport`], because the time for one attempt ran out.
+    /// As [`RequestFailure::Transport`], because the time for one attempt ran out.
     #[error("no answer within {} s", .0.as_secs())]
     TimedOut(Duration),
 }
 
-impl Failure {
+impl RequestFailure {
     pub(crate) fn code(&self) -> Option<u16> {
         match self {
             Self::Api(status) => Some(status.code),
@@ -52,7 +52,7 @@ impl Failure {
     }
 }
 
-impl From<kube::Error> for Failure {
+impl From<kube::Error> for RequestFailure {
     fn from(error: kube::Error) -> Self {
         match error {
             kube::Error::Api(status) => Self::Api(status),
@@ -90,7 +90,7 @@ mod tests {
                 "message": "events \"a\" is forbidden: unable to create new content in namespace b because it is being terminated",
                 "details": {"causes": [{"reason": reason, "message": "namespace b is being terminated"}]},
             });
-            Failure::Api(serde_json::from_value(status).unwrap())
+            RequestFailure::Api(serde_json::from_value(status).unwrap())
         };
         assert!(refused("NamespaceTerminating").is_namespace_terminating());
         assert!(!refused("").is_namespace_terminating());

@@ -14,7 +14,7 @@ use kube::{
 };
 
 use crate::{
-    api_error::Failure,
+    api_error::RequestFailure,
     transport::{Http2, transport},
 };
 
@@ -116,7 +116,8 @@ impl JsonService {
         // The client puts the service's own path before this one.
         let request = Request::post(format!("/{verb}")).header(CONTENT_TYPE, "application/json");
         let request = request.body(Body::from(body)).map_err(|error| broken(error.to_string()))?;
-        let answer = self.client.send(request).await.map_err(|error| broken(Failure::from(error).to_string()))?;
+        let answer =
+            self.client.send(request).await.map_err(|error| broken(RequestFailure::from(error).to_string()))?;
         if answer.status() != StatusCode::OK {
             return Err(JsonServiceError::Status { url: url.to_owned(), code: answer.status().as_u16() });
         }

@@ -11,7 +11,7 @@ use http::Request;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::APIResourceList;
 use kube::Client;
 
-use crate::{api_error::Failure, object::version_path, request, write::WriteError};
+use crate::{api_error::RequestFailure, object::version_path, request, write::WriteError};
 
 /// The longest that a server may take to list the kinds of a group.
 const DISCOVERY_TIMEOUT: Duration = Duration::from_secs(30);
@@ -48,7 +48,7 @@ impl Kinds {
         }
         let api_version = wanted.api_version();
         let request = Request::get(version_path(&wanted.group, &wanted.version)?).body(Vec::new());
-        let request = request.map_err(|error| Failure::from(kube::Error::HttpError(error)))?;
+        let request = request.map_err(|error| RequestFailure::from(kube::Error::HttpError(error)))?;
         let listed: APIResourceList = request::json(&self.client, request, DISCOVERY_TIMEOUT).await?;
         let resources = listed.resources;
         // Subresources have a slash in their names.

@@ -22,7 +22,7 @@ use tracing::{debug, info, warn};
 
 use self::candidate::{Candidate, LeaseRecord, Verdict};
 use crate::{
-    api_error::Failure,
+    api_error::RequestFailure,
     clock,
     object::{BadName, ObjectRef, collection_path},
     request,
@@ -180,7 +180,7 @@ enum Attempt {
 #[derive(Debug, thiserror::Error)]
 enum AttemptError {
     #[error(transparent)]
-    Request(#[from] Failure),
+    Request(#[from] RequestFailure),
     #[error(transparent)]
     BadName(#[from] BadName),
     #[error("the request cannot be built")]

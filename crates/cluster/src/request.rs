@@ -1,4 +1,4 @@
-//! One request and its answer: what is no success becomes a [`Failure`] that says what the HTTP answer said.
+//! One request and its answer: what is no success becomes a [`RequestFailure`] that says what the HTTP answer said.
 //!
 //! `kube`'s own `request` methods are not used, since they drop what a caller needs: the header `Retry-After`, with which
 //! API Priority and Fairness answers in plain text, and the HTTP status of an answer that is JSON but no `Status`.
@@ -17,7 +17,7 @@ use tokio::time::{Instant, sleep};
 use tracing::trace;
 
 use crate::{
-    api_error::Failure,
+    api_error::RequestFailure,
     retry::{Retries, RetryPolicy},
 };
 
@@ -32,9 +32,9 @@ pub(crate) async fn json<T: DeserializeOwned>(
     client: &Client,
     request: Request<Vec<u8>>,
     limit: Duration,
-) -> Result<T, Failure> {
+) -> Result<T, RequestFailure> {
     let answer = bytes(client, request, limit).await?;
-    serde_json::from_slice(&answer).map_err(|error| Failure::Transport(kube::Error::SerdeError(error)))
+    serde_json::from_slice(&answer).map_err(|error| RequestFailure::Transport(kube::Error::SerdeError(error)))
 }
 
 /// The same, but sent again as often as an overloaded server asks for it with `Retry-After`, as client-go does. `limit` is
@@ -46,14 +46,14 @@ pub(crate) async fn retried_json<T: DeserializeOwned>(
     client: &Client,
     request: Request<Vec<u8>>,
     limit: Duration,
-) -> Result<T, Failure> {
+) -> Result<T, RequestFailure> {
     let deadline = Instant::now() + limit;
     let mut retries = Retries::new(RetryPolicy::AS_ASKED);
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
         let failure = match json(client, request.clone(), left).await {
             Ok(answer) => return Ok(answer),
-            Err(Failure::TimedOut(_)) => return Err(Failure::TimedOut(limit)),
+            Err(RequestFailure::TimedOut(_)) => return Err(RequestFailure::TimedOut(limit)),
             Err(failure) => failure,
         };
         match retries.wait_after(&failure) {
@@ -67,17 +67,21 @@ pub(crate) async fn retried_json<T: DeserializeOwned>(
 ///
 /// # Errors
 /// As those of [`json`].
-pub(crate) async fn bytes(client: &Client, request: Request<Vec<u8>>, limit: Duration) -> Result<Vec<u8>, Failure> {
+pub(crate) async fn bytes(
+    client: &Client,
+    request: Request<Vec<u8>>,
+    limit: Duration,
+) -> Result<Vec<u8>, RequestFailure> {
     // Boxed, so that the thousands of writes that wait for their turn hold no room for a request under way.
     let answer = Box::pin(async { Ok(send(client, request).await?.into_body().collect_bytes().await?.into()) });
-    tokio::time::timeout(limit, answer).await.map_err(|_| Failure::TimedOut(limit))?
+    tokio::time::timeout(limit, answer).await.map_err(|_| RequestFailure::TimedOut(limit))?
 }
 
 /// Sends the request; the body of its answer is still to be read.
 ///
 /// # Errors
 /// The server refused, or did not answer.
-pub(crate) async fn send(client: &Client, request: Request<Vec<u8>>) -> Result<Response<Body>, Failure> {
+pub(crate) async fn send(client: &Client, request: Request<Vec<u8>>) -> Result<Response<Body>, RequestFailure> {
     let (method, uri) = (request.method().clone(), request.uri().clone());
     let answer = client.send(request.map(Body::from)).await?;
     let code = answer.status();
@@ -89,7 +93,7 @@ pub(crate) async fn send(client: &Client, request: Request<Vec<u8>>) -> Result<R
     let retry_after = answer.headers().get(header::RETRY_AFTER);
     let retry_after = retry_after.and_then(|value| value.to_str().ok()?.trim().parse().ok()).unwrap_or(0);
     let body = answer.into_body().collect_bytes().await?;
-    Err(Failure::Api(Box::new(refusal(code, &body, retry_after))))
+    Err(RequestFailure::Api(Box::new(refusal(code, &body, retry_after))))
 }
 
 /// What the server said, as a `Status` with the answer's code and the seconds of its `Retry-After`.

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use crate::api_error::Failure;
+use crate::api_error::RequestFailure;
 
 /// The longest wait that a server's `Retry-After` can ask for.
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
@@ -23,7 +23,7 @@ pub(crate) struct RetryPolicy {
     pub(crate) factor: u32,
     /// Up to this part of a wait is added to it, in percent.
     pub(crate) jitter_percent: u32,
-    pub(crate) retry_on: fn(&Failure) -> bool,
+    pub(crate) retry_on: fn(&RequestFailure) -> bool,
 }
 
 impl RetryPolicy {
@@ -48,7 +48,7 @@ impl Retries {
     /// How long to wait after `failure` before the request is sent again; `None` when it is final.
     ///
     /// A server that is overloaded and says for how long does not use up the tries of the policy.
-    pub(crate) fn wait_after(&mut self, failure: &Failure) -> Option<Duration> {
+    pub(crate) fn wait_after(&mut self, failure: &RequestFailure) -> Option<Duration> {
         if let Some(asked) = failure.retry_after() {
             self.n_asked += 1;
             return (self.n_asked <= MAX_ASKED_RETRIES).then(|| asked.min(LONGEST_WAIT));
@@ -81,15 +81,15 @@ mod tests {
         retry_on: |failure| failure.is_ambiguous(),
     };
 
-    fn refused(code: u16, retry_after_seconds: u32) -> Failure {
+    fn refused(code: u16, retry_after_seconds: u32) -> RequestFailure {
         let details = serde_json::json!({"retryAfterSeconds": retry_after_seconds});
         let status = serde_json::json!({"code": code, "message": "no", "details": details});
-        Failure::Api(serde_json::from_value(status).expect("a status"))
+        RequestFailure::Api(serde_json::from_value(status).expect("a status"))
     }
 
     #[test]
     fn waits_grow_and_end() {
-        let failure = Failure::TimedOut(Duration::from_secs(1));
+        let failure = RequestFailure::TimedOut(Duration::from_secs(1));
         let mut retries = Retries::new(POLICY);
         for (low, high) in [(10, 11), (50, 55), (250, 275)] {
             let wait = retries.wait_after(&failure).unwrap();

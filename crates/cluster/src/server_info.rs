@@ -9,7 +9,7 @@ use kube::{Api, Client, api::PostParams, client::Body};
 use serde::Deserialize;
 
 use crate::{
-    api_error::Failure,
+    api_error::RequestFailure,
     clock::{self, Span, Time},
     review::ReviewError,
 };
@@ -113,7 +113,7 @@ pub(crate) fn rule(group: &str, resource: &str, name: &str, verbs: &[&str]) -> S
 /// # Errors
 /// There is no answer, or not one of an API server.
 pub async fn server_info(client: &Client) -> Result<ServerInfo, ServerInfoError> {
-    let failed = |failure: Failure| ServerInfoError { reason: failure.to_string() };
+    let failed = |failure: RequestFailure| ServerInfoError { reason: failure.to_string() };
     let request = Request::get("/version").body(Body::empty());
     let request = request.map_err(|error| ServerInfoError { reason: error.to_string() })?;
     let before = clock::now();

@@ -92,12 +92,12 @@ pub struct WatchHandle {
     client: Client,
     kinds: Kinds,
     sink: mpsc::Sender<WatchEvent>,
-    relists: watch::Sender<Wishes>,
+    relists: watch::Sender<RelistRequests>,
 }
 
-/// Counts the wishes for new lists.
+/// Counts the requests for new lists.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Wishes {
+struct RelistRequests {
     lists: u64,
     /// How many of these lists report every pod again.
     whole_lists_of_pods: u64,
@@ -114,14 +114,14 @@ impl WatchHandle {
     /// Has every kind listed again: what a watch has not told so far, for whatever reason, is told before the kind says once
     /// more that it is synced. What has not changed is not told again.
     pub fn relist(&self) {
-        self.relists.send_modify(|wishes| wishes.lists += 1);
+        self.relists.send_modify(|requests| requests.lists += 1);
     }
 
     /// Like [`Self::relist`], and every pod is told again, changed or not: for a reader that has not kept them all.
     pub fn tell_pods_again(&self) {
-        self.relists.send_modify(|wishes| {
-            wishes.lists += 1;
-            wishes.whole_lists_of_pods += 1;
+        self.relists.send_modify(|requests| {
+            requests.lists += 1;
+            requests.whole_lists_of_pods += 1;
         });
     }
 
@@ -165,7 +165,7 @@ pub fn spawn_watches(client: &Client, watches: Watches, sink: &mpsc::Sender<Watc
     let nodes = watches.nodes.then_some(Kind::Nodes);
     let others = watches.kinds.into_iter().map(|kind| Kind::Other(Arc::new(kind)));
     let kinds = Kinds::new(client.clone());
-    let (relists, _) = watch::channel(Wishes::default());
+    let (relists, _) = watch::channel(RelistRequests::default());
     let mut handle = WatchHandle { tasks: JoinSet::new(), client: client.clone(), kinds, sink: sink.clone(), relists };
     pods.into_iter().chain(nodes).chain(others).for_each(|kind| handle.spawn(kind));
     handle

@@ -16,7 +16,7 @@ use tokio::sync::Semaphore;
 use tracing::debug;
 
 use crate::{
-    api_error::Failure,
+    api_error::RequestFailure,
     clock,
     object::{ObjectRef, PodRef},
     rate::{RequestRate, Throttle},
@@ -46,19 +46,19 @@ const MAX_OPEN_OBJECTS: usize = 64;
 const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(35);
 
 /// A lost or overloaded answer: the pod stays assumed until it is clear whether it was bound.
-const BINDING: Manner = Manner {
+const BINDING: RequestOptions = RequestOptions {
     lane: Lane::Bindings,
     retries: RetryPolicy {
         tries: 5,
         first_wait: Duration::from_millis(100),
         factor: 3,
         jitter_percent: 20,
-        retry_on: Failure::is_temporary,
+        retry_on: RequestFailure::is_temporary,
     },
 };
 
 /// As kube-scheduler retries its status patches: these may also meet a conflict inside the server.
-const STATUS: Manner = Manner {
+const STATUS: RequestOptions = RequestOptions {
     lane: Lane::Statuses,
     retries: RetryPolicy {
         tries: 4,
@@ -70,15 +70,17 @@ const STATUS: Manner = Manner {
 };
 
 /// As [`STATUS`], for what a caller wrote against a version that it had read: a conflict is the caller's.
-const OBJECT: Manner =
-    Manner { lane: Lane::Objects, retries: RetryPolicy { retry_on: Failure::is_temporary, ..STATUS.retries } };
+const OBJECT: RequestOptions = RequestOptions {
+    lane: Lane::Objects,
+    retries: RetryPolicy { retry_on: RequestFailure::is_temporary, ..STATUS.retries },
+};
 
 /// A look at a pod whose binding has no clear answer.
-const BINDING_LOOK: Manner = Manner { lane: Lane::Bindings, ..OBJECT };
+const BINDING_LOOK: RequestOptions = RequestOptions { lane: Lane::Bindings, ..OBJECT };
 
 /// How a request is sent.
 #[derive(Clone, Copy, Debug)]
-struct Manner {
+struct RequestOptions {
     lane: Lane,
     retries: RetryPolicy,
 }
@@ -311,16 +313,16 @@ impl Writer {
         found["metadata"]["uid"] == pod.uid.as_str() && found["spec"]["nodeName"] == node
     }
 
-    /// One request, tried as often as `manner` allows.
+    /// One request, tried as often as `options` allows.
     async fn send<T: Answer>(
         &self,
-        manner: Manner,
+        options: RequestOptions,
         method: &Method,
         path: &Uri,
         content_type: &str,
         body: Vec<u8>,
     ) -> Result<T, FinalFailure> {
-        let mut retries = Retries::new(manner.retries);
+        let mut retries = Retries::new(options.retries);
         let mut maybe_done = false;
         loop {
             let request = Request::builder()
@@ -331,7 +333,7 @@ impl Writer {
                 .body(body.clone())
                 .map_err(kube::Error::HttpError);
             let attempt = match request {
-                Ok(request) => self.attempt(manner.lane, request).await,
+                Ok(request) => self.attempt(options.lane, request).await,
                 Err(error) => Err(error.into()),
             };
             let failure = match attempt {
@@ -347,7 +349,7 @@ impl Writer {
         }
     }
 
-    async fn attempt<T: Answer>(&self, lane: Lane, request: Request<Vec<u8>>) -> Result<T, Failure> {
+    async fn attempt<T: Answer>(&self, lane: Lane, request: Request<Vec<u8>>) -> Result<T, RequestFailure> {
         // The semaphore is never closed, so an error can't occur; without a slot the request goes out all the same.
         let _slot = self.slots.of(lane).acquire().await.ok();
         if let Some(throttle) = &self.throttle {
@@ -370,20 +372,20 @@ const JSON: &str = "application/json";
 
 /// What the API server's answer to a request is good for.
 trait Answer: Sized {
-    fn read(body: &[u8]) -> Result<Self, Failure>;
+    fn read(body: &[u8]) -> Result<Self, RequestFailure>;
 }
 
 /// That it succeeded: the object that comes back is not looked at.
 impl Answer for () {
-    fn read(_body: &[u8]) -> Result<Self, Failure> {
+    fn read(_body: &[u8]) -> Result<Self, RequestFailure> {
         Ok(())
     }
 }
 
 /// The object as it then is.
 impl Answer for Value {
-    fn read(body: &[u8]) -> Result<Self, Failure> {
-        serde_json::from_slice(body).map_err(|error| Failure::Transport(kube::Error::SerdeError(error)))
+    fn read(body: &[u8]) -> Result<Self, RequestFailure> {
+        serde_json::from_slice(body).map_err(|error| RequestFailure::Transport(kube::Error::SerdeError(error)))
     }
 }
 
@@ -442,7 +444,7 @@ impl PatchType {
 
 /// The last failure of a request, and whether one of its tries may have taken effect.
 struct FinalFailure {
-    failure: Failure,
+    failure: RequestFailure,
     maybe_done: bool,
 }
 

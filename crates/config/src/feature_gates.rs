@@ -5,7 +5,7 @@ const GATES: &str = include_str!("feature_gates_1.36.txt");
 
 /// A feature gate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Gate {
+pub struct FeatureGate {
     pub name: &'static str,
     /// `ALPHA`, `BETA`, `GA` or `DEPRECATED`.
     pub stage: &'static str,
@@ -13,10 +13,10 @@ pub struct Gate {
 }
 
 /// All of them, by name.
-pub fn all() -> impl Iterator<Item = Gate> {
+pub fn all() -> impl Iterator<Item = FeatureGate> {
     GATES.lines().filter_map(|line| {
         let mut words = line.split(' ');
-        Some(Gate { name: words.next()?, stage: words.next()?, is_on: words.next()? == "on" })
+        Some(FeatureGate { name: words.next()?, stage: words.next()?, is_on: words.next()? == "on" })
     })
 }
 
@@ -28,6 +28,6 @@ mod tests {
     fn each_line_is_a_gate() {
         assert_eq!((all().count(), GATES.lines().count()), (244, 244));
         let hints = all().find(|gate| gate.name == "SchedulerQueueingHints");
-        assert_eq!(hints, Some(Gate { name: "SchedulerQueueingHints", stage: "GA", is_on: true }));
+        assert_eq!(hints, Some(FeatureGate { name: "SchedulerQueueingHints", stage: "GA", is_on: true }));
     }
 }

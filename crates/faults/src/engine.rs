@@ -13,7 +13,7 @@ use tokio::{sync::watch, time::Instant};
 
 use crate::{
     request_info::RequestInfo,
-    rule::{Fault, Rule, RuleError},
+    rule::{InjectedFault, Rule, RuleError},
 };
 
 /// The rules of one server; shared by its connections.
@@ -128,24 +128,28 @@ impl Faults {
         let (mut refused, mut loses_answer) = (None, false);
         for rule in table.active.iter_mut().filter(|rule| rule.is_in_force(now) && rule.rule.matches.covers(request)) {
             match rule.rule.fault.clone() {
-                Fault::Outage {} => {
+                InjectedFault::Outage {} => {
                     rule.hits();
                     return Verdict::HangUp;
                 }
-                Fault::Status { code: 410, .. } if !request.has_resource_version => {}
-                Fault::Status { code, retry_after_seconds } if refused.is_none() => {
+                InjectedFault::Status { code: 410, .. } if !request.has_resource_version => {}
+                InjectedFault::Status { code, retry_after_seconds } if refused.is_none() => {
                     if rule.hits() {
                         refused = Some((code, retry_after_seconds));
                     }
                 }
-                Fault::Latency { milliseconds } => {
+                InjectedFault::Latency { milliseconds } => {
                     if rule.hits() {
                         after += Duration::from_millis(milliseconds);
                     }
                 }
-                Fault::LostAnswer {} if refused.is_none() && request.verb != "watch" => loses_answer |= rule.hits(),
-                Fault::Status { .. } | Fault::LostAnswer {} => {}
-                Fault::CutWatch { .. } | Fault::SilentWatch { .. } | Fault::DuplicateEvents {} => {}
+                InjectedFault::LostAnswer {} if refused.is_none() && request.verb != "watch" => {
+                    loses_answer |= rule.hits()
+                }
+                InjectedFault::Status { .. } | InjectedFault::LostAnswer {} => {}
+                InjectedFault::CutWatch { .. }
+                | InjectedFault::SilentWatch { .. }
+                | InjectedFault::DuplicateEvents {} => {}
             }
         }
         match refused {
@@ -164,21 +168,24 @@ impl Faults {
         let news = table.active.iter_mut().filter(|rule| rule.number > since && rule.is_in_force(now));
         for rule in news.filter(|rule| rule.rule.matches.covers(request)) {
             match rule.rule.fault {
-                Fault::CutWatch { after_milliseconds } => {
+                InjectedFault::CutWatch { after_milliseconds } => {
                     if rule.hits() {
                         sooner(&mut verdict.cut_after, Duration::from_millis(after_milliseconds));
                     }
                 }
-                Fault::SilentWatch { after_milliseconds } => {
+                InjectedFault::SilentWatch { after_milliseconds } => {
                     if rule.hits() {
                         sooner(&mut verdict.silent_after, Duration::from_millis(after_milliseconds));
                     }
                 }
-                Fault::Outage {} => {
+                InjectedFault::Outage {} => {
                     rule.hits();
                     verdict.cut_after = Some(Duration::ZERO);
                 }
-                Fault::Status { .. } | Fault::Latency { .. } | Fault::LostAnswer {} | Fault::DuplicateEvents {} => {}
+                InjectedFault::Status { .. }
+                | InjectedFault::Latency { .. }
+                | InjectedFault::LostAnswer {}
+                | InjectedFault::DuplicateEvents {} => {}
             }
         }
         (verdict, n_added)
@@ -214,7 +221,9 @@ impl ActiveRule {
     }
 
     fn repeats(&self, request: &RequestInfo, now: Instant) -> bool {
-        self.rule.fault == Fault::DuplicateEvents {} && self.is_in_force(now) && self.rule.matches.covers(request)
+        self.rule.fault == InjectedFault::DuplicateEvents {}
+            && self.is_in_force(now)
+            && self.rule.matches.covers(request)
     }
 
     /// Decides about the next matching request.

@@ -18,5 +18,5 @@ mod watch_stream;
 
 pub use engine::Faults;
 pub use request_info::RequestInfo;
-pub use rule::{Fault, Match, Rule, RuleError, read_rules};
+pub use rule::{InjectedFault, Match, Rule, RuleError, read_rules};
 pub use server::serve;

@@ -18,8 +18,8 @@ pub struct Rule {
     #[serde(default, rename = "match")]
     pub matches: Match,
     /// What happens to them.
-    pub fault: Fault,
-    /// The share of these requests, or of the events for [`Fault::DuplicateEvents`], that the fault hits.
+    pub fault: InjectedFault,
+    /// The share of these requests, or of the events for [`InjectedFault::DuplicateEvents`], that the fault hits.
     #[serde(default = "always")]
     pub probability: f64,
     /// The rule is over once it has hit so often.
@@ -58,7 +58,7 @@ pub struct Match {
 /// What happens to a request or a watch that is hit.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all_fields = "camelCase", deny_unknown_fields)]
-pub enum Fault {
+pub enum InjectedFault {
     /// The request is refused with this HTTP status and not carried out. 429 comes in plain text, as from API Priority and
     /// Fairness; 410 is for lists and watches that name a `resourceVersion` and, on a watch, comes as its first event.
     Status {
@@ -83,7 +83,7 @@ pub enum Fault {
     },
     /// The connection of a watch stays open and nothing comes any more, not even its end.
     SilentWatch {
-        /// As of [`Fault::CutWatch`].
+        /// As of [`InjectedFault::CutWatch`].
         #[serde(default)]
         after_milliseconds: u64,
     },
@@ -180,17 +180,22 @@ impl Rule {
             })
         };
         match &self.fault {
-            Fault::Status { code, .. } if !(400..=599).contains(code) => {
+            InjectedFault::Status { code, .. } if !(400..=599).contains(code) => {
                 Err(field(&format!("{path}.fault.code"), &format!("{code}: want an HTTP status from 400 to 599")))
             }
-            Fault::Status { code: 410, .. } => verbs(&["list", "watch"]),
-            Fault::CutWatch { .. } | Fault::SilentWatch { .. } | Fault::DuplicateEvents {} => verbs(&["watch"]),
-            Fault::Outage {} if self.probability < 1.0 || self.count.is_some() => {
+            InjectedFault::Status { code: 410, .. } => verbs(&["list", "watch"]),
+            InjectedFault::CutWatch { .. } | InjectedFault::SilentWatch { .. } | InjectedFault::DuplicateEvents {} => {
+                verbs(&["watch"])
+            }
+            InjectedFault::Outage {} if self.probability < 1.0 || self.count.is_some() => {
                 let problem =
                     "an outage hits every request of its time: give `durationSeconds`, no `probability` or `count`";
                 Err(field(&format!("{path}.fault"), problem))
             }
-            Fault::Status { .. } | Fault::Latency { .. } | Fault::LostAnswer {} | Fault::Outage {} => Ok(()),
+            InjectedFault::Status { .. }
+            | InjectedFault::Latency { .. }
+            | InjectedFault::LostAnswer {}
+            | InjectedFault::Outage {} => Ok(()),
         }
     }
 }

@@ -39,7 +39,7 @@ enum Place {
 }
 
 #[derive(Deserialize)]
-struct Failure {
+struct ErrorBody {
     error: String,
 }
 
@@ -128,7 +128,7 @@ impl AdminClient {
         if status == StatusCode::OK {
             return Ok(body);
         }
-        let told = serde_json::from_slice::<Failure>(&body).map(|failure| failure.error);
+        let told = serde_json::from_slice::<ErrorBody>(&body).map(|failure| failure.error);
         match told.or_else(|_| serde_json::from_slice::<Denial>(&body).map(|denial| denial.message)) {
             Ok(failure) => bail!("{failure}"),
             Err(_) if status.is_server_error() => bail!("{}", String::from_utf8_lossy(&body).trim_end()),

@@ -4,7 +4,7 @@
 //! watched are the directory's entries, so files that are written, renamed, replaced, deleted or linked there are
 //! noticed, also when all are links into a directory that is itself swapped. A change *behind* a link, in another
 //! directory, is not. Bytes with the digest of the version before are no event, unless what lies beside the file changed:
-//! a [`Gate`] may want to see signatures before a file is compiled.
+//! an [`Admission`] may want to see signatures before a file is compiled.
 //!
 //! The watch's own thread looks at the directory. Files are read and compiled by others, several at a time, each file no more
 //! often than `load_rate` allows: with little effort at first (`attempts`), so that no file waits for one that compiles slowly.
@@ -13,7 +13,7 @@ mod attempts;
 mod error;
 mod file_load;
 mod files;
-mod gate;
+mod admission;
 mod load_rate;
 
 use std::{
@@ -39,7 +39,7 @@ use self::{
 };
 pub use self::{
     error::{FileError, NotAdmitted},
-    gate::{Approval, Candidate, Gate},
+    admission::{Approval, Candidate, Admission},
 };
 use berth_wasm_host::{ComponentFactory, Engine, LoadEffort, on_one_line};
 
@@ -158,7 +158,7 @@ impl PluginsDirectory {
 
     /// Has this gate decide which files are compiled.
     #[must_use]
-    pub fn with_gate(self, gate: Arc<dyn Gate>) -> Self {
+    pub fn with_gate(self, gate: Arc<dyn Admission>) -> Self {
         Self { loader: Loader { gate: Some(gate), ..self.loader }, ..self }
     }
 

@@ -32,7 +32,7 @@ pub mod watched_kinds;
 pub use self::{
     announcer::{EventSink, PluginEvent, Severity},
     directory::{
-        Approval, Candidate, DirectoryChange, DirectoryError, DirectoryEvent, DirectoryWatch, FileError, Gate,
+        Approval, Candidate, DirectoryChange, DirectoryError, DirectoryEvent, DirectoryWatch, FileError, Admission,
         NotAdmitted, PluginsDirectory,
     },
     error::PluginHostError,

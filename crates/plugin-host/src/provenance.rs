@@ -24,7 +24,7 @@ use berth_provenance::{
 use berth_telemetry::chain;
 use tracing::warn;
 
-use crate::directory::{Approval, Candidate, Gate, NotAdmitted};
+use crate::directory::{Approval, Candidate, Admission, NotAdmitted};
 
 /// What the settings say, with the files read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -128,7 +128,7 @@ impl CurrentProvenance {
     }
 }
 
-impl Gate for CurrentProvenance {
+impl Admission for CurrentProvenance {
     fn companions(&self) -> &'static [&'static str] {
         &["sig", "sigstore.json"]
     }

@@ -79,7 +79,7 @@ pub struct Evidence {
     signed_by: Vec<Signer>,
     n_signatures: usize,
     /// Why one of the signatures is not by one of the signers.
-    fault: Option<Fault>,
+    fault: Option<SignatureDefect>,
 }
 
 /// Why a binary may run.
@@ -212,7 +212,7 @@ impl fmt::Display for Source {
 
 /// Why a signature does not count.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-enum Fault {
+enum SignatureDefect {
     #[error(transparent)]
     Claim(#[from] ClaimError),
     #[error("its key is none of theirs")]
@@ -222,13 +222,17 @@ enum Fault {
 }
 
 /// Whose signature it is.
-fn who_signed<'a>(signature: &Signature, subject: Subject<'_>, signers: &'a [Signer]) -> Result<&'a Signer, Fault> {
+fn who_signed<'a>(
+    signature: &Signature,
+    subject: Subject<'_>,
+    signers: &'a [Signer],
+) -> Result<&'a Signer, SignatureDefect> {
     let claim = signature.claim(subject)?;
-    let mut fault = Fault::OtherKey;
+    let mut fault = SignatureDefect::OtherKey;
     for signer in signers {
         match signer.identity.check(&claim) {
             Ok(()) => return Ok(signer),
-            Err(Fault::OtherKey) => {}
+            Err(SignatureDefect::OtherKey) => {}
             Err(reason) => fault = reason,
         }
     }
@@ -236,12 +240,12 @@ fn who_signed<'a>(signature: &Signature, subject: Subject<'_>, signers: &'a [Sig
 }
 
 impl SignerIdentity {
-    fn check(&self, claim: &Claim<'_>) -> Result<(), Fault> {
+    fn check(&self, claim: &Claim<'_>) -> Result<(), SignatureDefect> {
         match self {
             SignerIdentity::Key(key) if key.verifies(&claim.message, &claim.signature) => Ok(()),
-            SignerIdentity::Key(_) => Err(Fault::OtherKey),
+            SignerIdentity::Key(_) => Err(SignatureDefect::OtherKey),
             // A signature by a key alone is not one that a keyless signer would make.
-            SignerIdentity::Keyless(_) if claim.certificates.is_empty() => Err(Fault::OtherKey),
+            SignerIdentity::Keyless(_) if claim.certificates.is_empty() => Err(SignatureDefect::OtherKey),
             SignerIdentity::Keyless(identity) => {
                 let signature = KeylessSignature {
                     message: &claim.message,

@@ -393,12 +393,12 @@ struct Token {
 }
 
 #[derive(Deserialize)]
-struct Failure {
-    errors: Vec<FailureEntry>,
+struct ErrorResponse {
+    errors: Vec<ErrorEntry>,
 }
 
 #[derive(Deserialize)]
-struct FailureEntry {
+struct ErrorEntry {
     #[serde(default)]
     code: String,
     #[serde(default)]
@@ -407,7 +407,7 @@ struct FailureEntry {
 
 /// What a registry says of an error, short and on one line.
 fn message(body: &[u8]) -> String {
-    let text = match serde_json::from_slice::<Failure>(body) {
+    let text = match serde_json::from_slice::<ErrorResponse>(body) {
         Ok(failure) => {
             failure.errors.into_iter().map(|it| format!("{} {}", it.code, it.message)).collect::<Vec<_>>().join("; ")
         }

@@ -12,7 +12,7 @@ use std::{
 
 use rustc_hash::FxHashMap;
 
-use crate::occurrence::Occurrence;
+use crate::object_event::ObjectEvent;
 
 /// Events that are kept for all attempts under way together. Pods that are not held at Permit see a handful.
 pub(crate) const MAX_EVENTS: usize = 8_192;
@@ -23,12 +23,12 @@ pub(crate) const MAX_BYTES: usize = 32 << 20;
 /// The label under which metrics count activations.
 pub(crate) static FORCE_ACTIVATE: LazyLock<Arc<str>> = LazyLock::new(|| Arc::from("ForceActivate"));
 
-/// The attempts under way, and the log of occurrences since the oldest of them began.
+/// The attempts under way, and the log of events since the oldest of them began.
 #[derive(Debug, Default)]
 pub(crate) struct InFlight {
     attempts: FxHashMap<PodUid, Attempt>,
     begun: BTreeSet<(u64, PodUid)>,
-    events: VecDeque<Arc<Occurrence>>,
+    events: VecDeque<Arc<ObjectEvent>>,
     /// Bytes that the events hold.
     bytes: usize,
     /// Position of the first event that is still held.
@@ -46,7 +46,7 @@ struct Attempt {
 /// What happened since an attempt began.
 #[derive(Debug, Default)]
 pub(crate) struct Meanwhile {
-    pub(crate) events: Vec<Arc<Occurrence>>,
+    pub(crate) events: Vec<Arc<ObjectEvent>>,
     /// The pod was activated, or events are not kept any more: it is tried again, whatever the events that are left say.
     pub(crate) tries_again: bool,
 }
@@ -67,12 +67,12 @@ impl InFlight {
         self.attempts.contains_key(uid)
     }
 
-    pub(crate) fn record(&mut self, occurrence: &Arc<Occurrence>) {
+    pub(crate) fn record(&mut self, object_event: &Arc<ObjectEvent>) {
         if self.attempts.is_empty() {
             return;
         }
-        self.bytes += occurrence.bytes();
-        self.events.push_back(Arc::clone(occurrence));
+        self.bytes += object_event.bytes();
+        self.events.push_back(Arc::clone(object_event));
         while self.events.len() > MAX_EVENTS || self.bytes > MAX_BYTES {
             self.drop_first();
         }
@@ -109,7 +109,7 @@ impl InFlight {
     }
 
     fn drop_first(&mut self) {
-        let bytes = self.events.pop_front().map_or(0, |occurrence| occurrence.bytes());
+        let bytes = self.events.pop_front().map_or(0, |object_event| object_event.bytes());
         self.bytes = self.bytes.saturating_sub(bytes);
         self.first += 1;
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use berth_model::{Pod, Time};
 
-use crate::occurrence::Occurrence;
+use crate::object_event::ObjectEvent;
 
 /// The plugins' side of the queue.
 pub trait Policy {
@@ -14,13 +14,13 @@ pub trait Policy {
     /// The pod's place in activeQ; smaller keys come first.
     fn sort_key(&mut self, pod: &Pod, queued_at: Time) -> (i64, i64);
 
-    /// Whether `occurrence` is worth another attempt of a pod that `plugin` rejected. Asked only for events for which
+    /// Whether `object_event` is worth another attempt of a pod that `plugin` rejected. Asked only for events for which
     /// the plugin registered.
-    fn hint(&mut self, plugin: &Arc<str>, pod: &Pod, occurrence: &Occurrence) -> bool;
+    fn hint(&mut self, plugin: &Arc<str>, pod: &Pod, object_event: &ObjectEvent) -> bool;
 
     /// Whether [`Self::hint`] of that plugin says the same for all pods that [are alike](Pod::is_like), but for one that
-    /// `occurrence` happened to.
-    fn hints_alike(&mut self, plugin: &str, pod: &Pod, occurrence: &Occurrence) -> bool;
+    /// `object_event` happened to.
+    fn hints_alike(&mut self, plugin: &str, pod: &Pod, object_event: &ObjectEvent) -> bool;
 }
 
 /// The answer of PreEnqueue.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use berth_model::{Pod, PodUid, Sym, Time};
 use serde::{Deserialize, Serialize};
 
-pub use self::requeue::Failure;
+pub use self::requeue::RejectedBy;
 use crate::{
     backoff::{Backoff, is_over},
     in_flight::InFlight,

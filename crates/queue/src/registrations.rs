@@ -6,7 +6,7 @@ use berth_framework::ClusterEvent;
 use berth_model::Sym;
 use rustc_hash::FxHashMap;
 
-use crate::occurrence::Occurrence;
+use crate::object_event::ObjectEvent;
 
 /// The events for which one plugin registered.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,7 +44,7 @@ pub fn matches(registered: &ClusterEvent, event: &ClusterEvent) -> bool {
     if registered.resource == "*" && registered.actions == ClusterEvent::ALL {
         return true;
     }
-    let is_pod = event.resource == Occurrence::ASSIGNED_POD || event.resource == Occurrence::UNSCHEDULABLE_POD;
+    let is_pod = event.resource == ObjectEvent::ASSIGNED_POD || event.resource == ObjectEvent::UNSCHEDULABLE_POD;
     let same_kind =
         registered.resource == "*" || registered.resource == event.resource || (registered.resource == "Pod" && is_pod);
     same_kind && registered.actions & event.actions != 0 && event.actions <= registered.actions
@@ -89,11 +89,11 @@ mod tests {
 
     #[test]
     fn a_generic_update_needs_all_update_bits() {
-        let update = ClusterEvent::new(Occurrence::ASSIGNED_POD, ClusterEvent::UPDATE);
+        let update = ClusterEvent::new(ObjectEvent::ASSIGNED_POD, ClusterEvent::UPDATE);
         assert!(!matches(&ClusterEvent::new("Pod", ClusterEvent::UPDATE_POD_LABEL), &update));
         assert!(matches(&ClusterEvent::new("Pod", ClusterEvent::UPDATE), &update));
         assert!(matches(&ClusterEvent::new("*", ClusterEvent::ALL), &update));
-        let label = ClusterEvent::new(Occurrence::ASSIGNED_POD, ClusterEvent::UPDATE_POD_LABEL);
+        let label = ClusterEvent::new(ObjectEvent::ASSIGNED_POD, ClusterEvent::UPDATE_POD_LABEL);
         assert!(matches(&ClusterEvent::new("Pod", ClusterEvent::UPDATE_POD_LABEL), &label));
         assert!(!matches(&ClusterEvent::new("Node", ClusterEvent::ALL), &label));
     }

@@ -9,7 +9,7 @@ use berth_framework::ClusterEvent;
 use berth_model::{Pod, PodUid, Sym, Time};
 
 use crate::{
-    Failure, Gate, Occurrence, PluginEvents, Policy, Queue, QueuedPod, Settings, SubQueue, Subject,
+    EventObjects, Gate, ObjectEvent, PluginEvents, Policy, Queue, QueuedPod, RejectedBy, Settings, SubQueue,
     in_flight::{MAX_BYTES, MAX_EVENTS},
 };
 
@@ -37,12 +37,12 @@ impl Policy for Fake {
         (-i64::from(pod.priority), i64::try_from(queued_at.0).expect("a small time"))
     }
 
-    fn hint(&mut self, _plugin: &Arc<str>, _pod: &Pod, _occurrence: &Occurrence) -> bool {
+    fn hint(&mut self, _plugin: &Arc<str>, _pod: &Pod, _occurrence: &ObjectEvent) -> bool {
         self.hints_asked += 1;
         self.hint
     }
 
-    fn hints_alike(&mut self, _plugin: &str, _pod: &Pod, _occurrence: &Occurrence) -> bool {
+    fn hints_alike(&mut self, _plugin: &str, _pod: &Pod, _occurrence: &ObjectEvent) -> bool {
         self.hints_alike
     }
 }
@@ -63,19 +63,19 @@ fn queue() -> Queue {
     queue
 }
 
-fn node_event(actions: u32) -> Arc<Occurrence> {
-    Arc::new(Occurrence::new("Node", actions, Subject::Cluster))
+fn node_event(actions: u32) -> Arc<ObjectEvent> {
+    Arc::new(ObjectEvent::new("Node", actions, EventObjects::Cluster))
 }
 
-fn rejected_by(plugin: &str) -> Failure {
-    Failure { rejectors: vec![Arc::from(plugin)], pending: Vec::new() }
+fn rejected_by(plugin: &str) -> RejectedBy {
+    RejectedBy { rejectors: vec![Arc::from(plugin)], pending: Vec::new() }
 }
 
 fn pop_name(queue: &mut Queue) -> Option<String> {
     queue.pop(Time(u64::MAX)).map(|record| record.pod.uid.to_string())
 }
 
-fn fail(queue: &mut Queue, record: QueuedPod, failure: Failure, now: Time, policy: &mut Fake) {
+fn fail(queue: &mut Queue, record: QueuedPod, failure: RejectedBy, now: Time, policy: &mut Fake) {
     let pod = Arc::clone(&record.pod);
     queue.requeue(record, pod, failure, now, policy).expect("it waits nowhere else");
 }
@@ -121,7 +121,7 @@ fn an_idle_queue_gives_rejected_pods_out_of_their_backoff_but_not_broken_ones() 
     let (mut queue, mut policy) = (queue(), Fake::default());
     queue.add(pod("broken", 0), NOON, &mut policy);
     let record = queue.pop(Time(u64::MAX)).expect("it is ready");
-    fail(&mut queue, record, Failure::default(), NOON, &mut policy);
+    fail(&mut queue, record, RejectedBy::default(), NOON, &mut policy);
     assert_eq!(place_of(&queue, "broken"), Some(SubQueue::Backoff));
     assert!(queue.pop(NOON + 500).is_none());
     queue.add(pod("rejected", 0), NOON, &mut policy);
@@ -141,7 +141,7 @@ fn a_pending_plugins_event_skips_the_backoff() {
     let (mut queue, mut policy) = (queue(), Fake::default());
     queue.add(pod("p", 0), NOON, &mut policy);
     let record = queue.pop(Time(u64::MAX)).expect("it is ready");
-    let failure = Failure { rejectors: vec![Arc::from("Fit")], pending: vec![Arc::from("Claims")] };
+    let failure = RejectedBy { rejectors: vec![Arc::from("Fit")], pending: vec![Arc::from("Claims")] };
     fail(&mut queue, record, failure, NOON, &mut policy);
     queue.move_all(&node_event(ClusterEvent::ADD), |_| true, NOON, &mut policy);
     assert_eq!(place_of(&queue, "p"), Some(SubQueue::Active));
@@ -223,8 +223,8 @@ fn a_pod_that_is_held_for_long_keeps_so_many_events_and_no_more() {
     }
     assert_eq!(n_kept(&queue), MAX_EVENTS);
     let large = Arc::new(Pod { json: Some(vec![b' '; 1 << 20].into()), ..Pod::default() });
-    let subject = Subject::Pod { old: None, new: Some(large) };
-    let event = Arc::new(Occurrence::new(Occurrence::NODE, ClusterEvent::ADD, subject));
+    let subject = EventObjects::Pod { old: None, new: Some(large) };
+    let event = Arc::new(ObjectEvent::new(ObjectEvent::NODE, ClusterEvent::ADD, subject));
     for _ in 0..100 {
         queue.move_all(&event, |_| true, NOON, &mut policy);
     }
@@ -287,8 +287,8 @@ fn an_event_of_a_pod_is_asked_about_each_of_its_like() {
         fail(&mut queue, record, rejected_by("Fit"), NOON, &mut policy);
     }
     for (uid, hints_asked) in [("b", 3), ("elsewhere", 4)] {
-        let subject = Subject::Pod { old: None, new: Some(pod(uid, 1)) };
-        let event = Arc::new(Occurrence::new("Node", ClusterEvent::ADD, subject));
+        let subject = EventObjects::Pod { old: None, new: Some(pod(uid, 1)) };
+        let event = Arc::new(ObjectEvent::new("Node", ClusterEvent::ADD, subject));
         queue.move_all(&event, |_| true, NOON + 100, &mut policy);
         assert_eq!(policy.hints_asked, hints_asked);
     }

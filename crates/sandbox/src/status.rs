@@ -14,10 +14,10 @@ pub(crate) type ApiResult<T> = Result<T, StatusError>;
 
 /// A failed request.
 #[derive(Debug)]
-pub(crate) struct StatusError(Box<Failure>);
+pub(crate) struct StatusError(Box<StatusFields>);
 
 #[derive(Debug)]
-struct Failure {
+struct StatusFields {
     code: StatusCode,
     reason: &'static str,
     message: String,
@@ -30,7 +30,7 @@ struct Failure {
 impl StatusError {
     /// A failure without details.
     pub(crate) fn new(code: StatusCode, reason: &'static str, message: impl Into<String>) -> Self {
-        Self(Box::new(Failure {
+        Self(Box::new(StatusFields {
             code,
             reason,
             message: message.into(),

@@ -4,16 +4,16 @@ use std::sync::{Arc, LazyLock};
 
 use berth_framework::ClusterEvent;
 use berth_model::{Node, Pod, pod::Resources};
-use berth_queue::{Occurrence, OccurrenceKind, Subject};
+use berth_queue::{EventObjects, ObjectEvent, ObjectEventKind};
 
-static POD_ADDED: LazyLock<OccurrenceKind> =
-    LazyLock::new(|| OccurrenceKind::new(Occurrence::ASSIGNED_POD, ClusterEvent::ADD));
-static POD_DELETED: LazyLock<OccurrenceKind> =
-    LazyLock::new(|| OccurrenceKind::new(Occurrence::ASSIGNED_POD, ClusterEvent::DELETE));
+static POD_ADDED: LazyLock<ObjectEventKind> =
+    LazyLock::new(|| ObjectEventKind::new(ObjectEvent::ASSIGNED_POD, ClusterEvent::ADD));
+static POD_DELETED: LazyLock<ObjectEventKind> =
+    LazyLock::new(|| ObjectEventKind::new(ObjectEvent::ASSIGNED_POD, ClusterEvent::DELETE));
 
 /// The events of a pod's update, in their order; a generic update when nothing in particular changed.
-pub(crate) fn pod_updates(old: &Arc<Pod>, new: &Arc<Pod>) -> Vec<Arc<Occurrence>> {
-    let resource = if new.node_name.is_none() { Occurrence::UNSCHEDULABLE_POD } else { Occurrence::ASSIGNED_POD };
+pub(crate) fn pod_updates(old: &Arc<Pod>, new: &Arc<Pod>) -> Vec<Arc<ObjectEvent>> {
+    let resource = if new.node_name.is_none() { ObjectEvent::UNSCHEDULABLE_POD } else { ObjectEvent::ASSIGNED_POD };
     let changes = [
         (ClusterEvent::UPDATE_POD_LABEL, old.labels != new.labels),
         (ClusterEvent::UPDATE_POD_SCALE_DOWN, is_smaller(&new.placed_requests, &old.placed_requests)),
@@ -30,8 +30,8 @@ pub(crate) fn pod_updates(old: &Arc<Pod>, new: &Arc<Pod>) -> Vec<Arc<Occurrence>
     if actions.is_empty() {
         actions.push(ClusterEvent::UPDATE);
     }
-    let subject = || Subject::Pod { old: Some(Arc::clone(old)), new: Some(Arc::clone(new)) };
-    actions.into_iter().map(|action| Arc::new(Occurrence::new(resource, action, subject()))).collect()
+    let subject = || EventObjects::Pod { old: Some(Arc::clone(old)), new: Some(Arc::clone(new)) };
+    actions.into_iter().map(|action| Arc::new(ObjectEvent::new(resource, action, subject()))).collect()
 }
 
 /// Whether any amount went down.
@@ -42,29 +42,29 @@ fn is_smaller(new: &Resources, old: &Resources) -> bool {
         || old.scalars.iter().any(|&(name, amount)| new.get(name) < amount)
 }
 
-pub(crate) fn pod_added(pod: &Arc<Pod>) -> Arc<Occurrence> {
-    let subject = Subject::Pod { old: None, new: Some(Arc::clone(pod)) };
-    Arc::new(POD_ADDED.occurrence(subject))
+pub(crate) fn pod_added(pod: &Arc<Pod>) -> Arc<ObjectEvent> {
+    let subject = EventObjects::Pod { old: None, new: Some(Arc::clone(pod)) };
+    Arc::new(POD_ADDED.object_event(subject))
 }
 
 /// A pod left its node, or its claim on one.
-pub(crate) fn pod_deleted(pod: &Arc<Pod>) -> Arc<Occurrence> {
-    let subject = Subject::Pod { old: Some(Arc::clone(pod)), new: None };
-    Arc::new(POD_DELETED.occurrence(subject))
+pub(crate) fn pod_deleted(pod: &Arc<Pod>) -> Arc<ObjectEvent> {
+    let subject = EventObjects::Pod { old: Some(Arc::clone(pod)), new: None };
+    Arc::new(POD_DELETED.object_event(subject))
 }
 
-pub(crate) fn node_added(node: Node) -> Arc<Occurrence> {
-    let subject = Subject::Node { old: None, new: Some(Arc::new(node)) };
-    Arc::new(Occurrence::new(Occurrence::NODE, ClusterEvent::ADD, subject))
+pub(crate) fn node_added(node: Node) -> Arc<ObjectEvent> {
+    let subject = EventObjects::Node { old: None, new: Some(Arc::new(node)) };
+    Arc::new(ObjectEvent::new(ObjectEvent::NODE, ClusterEvent::ADD, subject))
 }
 
-pub(crate) fn node_deleted(node: Node) -> Arc<Occurrence> {
-    let subject = Subject::Node { old: Some(Arc::new(node)), new: None };
-    Arc::new(Occurrence::new(Occurrence::NODE, ClusterEvent::DELETE, subject))
+pub(crate) fn node_deleted(node: Node) -> Arc<ObjectEvent> {
+    let subject = EventObjects::Node { old: Some(Arc::new(node)), new: None };
+    Arc::new(ObjectEvent::new(ObjectEvent::NODE, ClusterEvent::DELETE, subject))
 }
 
 /// The events of a node's update, in their order; none when nothing changed that a plugin can register for.
-pub(crate) fn node_updates(old: Node, new: Node, conditions_differ: bool) -> Vec<Arc<Occurrence>> {
+pub(crate) fn node_updates(old: Node, new: Node, conditions_differ: bool) -> Vec<Arc<ObjectEvent>> {
     let changes = [
         (ClusterEvent::UPDATE_NODE_TAINT, old.unschedulable && !new.unschedulable),
         (
@@ -81,9 +81,9 @@ pub(crate) fn node_updates(old: Node, new: Node, conditions_differ: bool) -> Vec
         return Vec::new();
     }
     let (old, new) = (Arc::new(old), Arc::new(new));
-    let subject = || Subject::Node { old: Some(Arc::clone(&old)), new: Some(Arc::clone(&new)) };
+    let subject = || EventObjects::Node { old: Some(Arc::clone(&old)), new: Some(Arc::clone(&new)) };
     let happened = changes.into_iter().filter(|(_, happened)| *happened);
-    happened.map(|(action, _)| Arc::new(Occurrence::new(Occurrence::NODE, action, subject()))).collect()
+    happened.map(|(action, _)| Arc::new(ObjectEvent::new(ObjectEvent::NODE, action, subject()))).collect()
 }
 
 #[cfg(test)]

@@ -11,11 +11,11 @@ use berth_cache::Cache;
 use berth_framework::{Extenders, SchedulingTime};
 use berth_lifecycle::Isolation;
 use berth_model::{ClusterTable, Pod, Sym, Symbols, Time};
-use berth_queue::{Occurrence, Policy, Queue, QueuedPod};
+use berth_queue::{ObjectEvent, Policy, Queue, QueuedPod};
 
 pub(crate) use self::{plugins::PodPlugins, reports::PodEvent};
 use crate::{
-    action::Notice, outbox::Outbox, pending_pods::PendingPods, pod_limits::PodLimits, policy::PluginPolicy,
+    action::Notice, outbox::Outbox, pending_pods::PendingPods, pod_limits::PodLimits, policy::QueuePolicy,
     preemptions::Preemptions, profiles::Profiles, turn::Turn, unasked_gates::UnaskedGates,
 };
 
@@ -163,7 +163,7 @@ impl Context {
 
     /// Changes the queue while the plugins answer its questions.
     pub(crate) fn with_queue<R>(&mut self, work: impl FnOnce(&mut Queue, &mut dyn Policy) -> R) -> R {
-        let mut policy = PluginPolicy {
+        let mut policy = QueuePolicy {
             profiles: &mut self.profiles,
             cache: &self.cache,
             preemptions: &self.preemptions,
@@ -176,15 +176,15 @@ impl Context {
     }
 
     /// Tells all unschedulable pods of an event.
-    pub(crate) fn move_all(&mut self, occurrence: &Arc<Occurrence>) {
-        self.move_some(occurrence, |_| true);
+    pub(crate) fn move_all(&mut self, object_event: &Arc<ObjectEvent>) {
+        self.move_some(object_event, |_| true);
     }
 
     /// Tells those unschedulable pods of an event for which `concerns` holds.
-    pub(crate) fn move_some(&mut self, occurrence: &Arc<Occurrence>, concerns: impl Fn(&Pod) -> bool) {
-        self.outbox.handling(&occurrence.label);
+    pub(crate) fn move_some(&mut self, object_event: &Arc<ObjectEvent>, concerns: impl Fn(&Pod) -> bool) {
+        self.outbox.handling(&object_event.label);
         let now = self.outbox.now();
-        self.with_queue(|queue, policy| queue.move_all(occurrence, concerns, now, policy));
+        self.with_queue(|queue, policy| queue.move_all(object_event, concerns, now, policy));
     }
 
     pub(crate) fn text(&self, sym: Sym) -> &str {

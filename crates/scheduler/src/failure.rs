@@ -7,7 +7,7 @@ use berth_framework::{
     run::{Diagnosis, PluginBits},
 };
 use berth_model::{Pod, Sym, api};
-use berth_queue::{Failure, QueuedPod};
+use berth_queue::{QueuedPod, RejectedBy};
 
 use crate::{
     action::{AttemptOutcome, Level, Notice},
@@ -147,14 +147,14 @@ impl Context {
     }
 
     /// The names of the plugins that rejected the pod.
-    fn rejections(&self, scheduler_name: Sym, cause: &FailureCause<'_>) -> Failure {
+    fn rejections(&self, scheduler_name: Sym, cause: &FailureCause<'_>) -> RejectedBy {
         let (Some(profile), FailureCause::Rejected(diagnosis)) = (self.profile(scheduler_name), cause) else {
-            return Failure::default();
+            return RejectedBy::default();
         };
         let names = |plugins: &PluginBits| plugins.iter().map(|plugin| Arc::clone(profile.name(plugin))).collect();
         let mut rejectors: Vec<Arc<str>> = names(&diagnosis.rejectors);
         rejectors.extend(diagnosis.rejected_by_extender.then(|| Arc::from(EXTENDER)));
-        Failure { rejectors, pending: names(&diagnosis.pending) }
+        RejectedBy { rejectors, pending: names(&diagnosis.pending) }
     }
 
     /// Whether the pod's condition says something else from here on.

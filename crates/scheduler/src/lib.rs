@@ -4,7 +4,7 @@
 //! [`Scheduler::run`] as long as it did something, carries out what [`Scheduler::drain_actions`] hands over, and sleeps
 //! until an event comes or [`Scheduler::next_wakeup`].
 //!
-//! [`Scheduler`] routes between four machines, each the owner of its state: `Intake` enters objects into cache and queue,
+//! [`Scheduler`] routes between four machines, each the owner of its state: `EventHandlers` enters objects into cache and queue,
 //! `Cycle` makes one attempt, `Bindings` takes a pod from Reserve to PostBind, and `Swaps` replaces plugins. What they share
 //! is a `Context`, whose fields are its own; what they want done goes to its `Outbox`. Which pods are held back for a plugin's
 //! faults is decided by [`berth_lifecycle::Isolation`].
@@ -36,9 +36,9 @@ mod context;
 mod cycle;
 mod effect_bytes;
 mod event;
+mod event_handlers;
 mod failure;
 mod host_objects;
-mod intake;
 mod metrics;
 mod outbox;
 mod pending_pods;

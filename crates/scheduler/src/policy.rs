@@ -6,7 +6,7 @@ use berth_cache::Cache;
 use berth_framework::{ClusterEvent, Code, EventSubject, HintCall, Hook, Manifest, Plugin, PluginIdx, Point, Status};
 use berth_lifecycle::Isolation;
 use berth_model::{OwnerId, Pod, Sym, Time};
-use berth_queue::{Gate, Occurrence, Policy, Subject, matches};
+use berth_queue::{EventObjects, Gate, ObjectEvent, Policy, matches};
 
 use crate::{
     metrics::Observation,
@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// Answers for the queue while it works.
-pub(crate) struct PluginPolicy<'a> {
+pub(crate) struct QueuePolicy<'a> {
     pub(crate) profiles: &'a mut Profiles,
     pub(crate) cache: &'a Cache,
     pub(crate) preemptions: &'a Preemptions,
@@ -38,7 +38,7 @@ enum GateAnswer {
     NotAsked(Status),
 }
 
-impl PluginPolicy<'_> {
+impl QueuePolicy<'_> {
     /// Whether the pod is held back for faults of this plugin, so that the plugin is not asked about it.
     fn is_held_for(&self, plugin: &str, pod: &Pod) -> bool {
         if self.isolation.is_empty() {
@@ -108,7 +108,7 @@ impl PluginPolicy<'_> {
     }
 
     /// A plugin that has no hint wants every event for which it registered.
-    fn ask_hint(&mut self, plugin: &str, pod: &Pod, occurrence: &Occurrence) -> bool {
+    fn ask_hint(&mut self, plugin: &str, pod: &Pod, object_event: &ObjectEvent) -> bool {
         let Some(profile) = self.profiles.get_mut(pod.scheduler_name) else { return true };
         let Some(plugin) = profile.find(plugin) else { return true };
         if !rejects(profile, plugin) {
@@ -117,7 +117,7 @@ impl PluginPolicy<'_> {
         }
         let Some(plugin) = profile.get(plugin) else { return true };
         let registered = plugin.manifest().requeue.as_ref();
-        if registered.is_some_and(|events| !events.iter().any(|event| matches(event, &occurrence.event))) {
+        if registered.is_some_and(|events| !events.iter().any(|event| matches(event, &object_event.event))) {
             // The queue registered for it in the plugin's place (`PluginEvents::new`), so the plugin is not asked.
             return true;
         }
@@ -125,14 +125,14 @@ impl PluginPolicy<'_> {
         if plugin.queueing_hint().is_none() || plugin.has_time().is_err() || plugin.sync(self.cache).is_err() {
             return true;
         }
-        let subject = shown(&occurrence.subject, plugin.manifest());
+        let subject = shown(&object_event.objects, plugin.manifest());
         let pod_event;
         let event = match subject {
             EventSubject::Pod { .. } => {
-                pod_event = ClusterEvent::new("Pod", occurrence.event.actions);
+                pod_event = ClusterEvent::new("Pod", object_event.event.actions);
                 &pod_event
             }
-            EventSubject::Node { .. } | EventSubject::Object { .. } | EventSubject::Hidden => &occurrence.event,
+            EventSubject::Node { .. } | EventSubject::Object { .. } | EventSubject::Hidden => &object_event.event,
         };
         let call = HintCall { table: self.cache.table(), pod, event, subject };
         plugin.queueing_hint().is_none_or(|point| point.queueing_hint(&call))
@@ -140,18 +140,18 @@ impl PluginPolicy<'_> {
 }
 
 /// What a plugin is shown of an event. It may register for events of a kind that it was not granted to read.
-fn shown<'a>(subject: &'a Subject, manifest: &Manifest) -> EventSubject<'a> {
+fn shown<'a>(subject: &'a EventObjects, manifest: &Manifest) -> EventSubject<'a> {
     match subject {
-        Subject::Pod { old, new } => EventSubject::Pod { old: old.as_deref(), new: new.as_deref() },
-        Subject::Node { old, new } => EventSubject::Node { old: old.as_deref(), new: new.as_deref() },
-        Subject::Object { key, old, new } if manifest.needs.has_objects_like(key) => {
+        EventObjects::Pod { old, new } => EventSubject::Pod { old: old.as_deref(), new: new.as_deref() },
+        EventObjects::Node { old, new } => EventSubject::Node { old: old.as_deref(), new: new.as_deref() },
+        EventObjects::Object { key, old, new } if manifest.needs.has_objects_like(key) => {
             EventSubject::Object { key, old: old.as_deref(), new: new.as_deref() }
         }
-        Subject::Object { .. } | Subject::Cluster => EventSubject::Hidden,
+        EventObjects::Object { .. } | EventObjects::Cluster => EventSubject::Hidden,
     }
 }
 
-impl Policy for PluginPolicy<'_> {
+impl Policy for QueuePolicy<'_> {
     fn pre_enqueue(&mut self, pod: &Pod, gated_by: Option<&str>) -> Gate {
         if let Some(plugin) = self.preemptions.gate(&pod.uid, self.cache) {
             return Gate::Closed(Arc::clone(plugin));
@@ -185,10 +185,10 @@ impl Policy for PluginPolicy<'_> {
 
     /// Plugins with Reuse promise it of nodes and of other pods. Of objects, one that is there for a single pod may tell it from
     /// its like.
-    fn hints_alike(&mut self, plugin: &str, pod: &Pod, occurrence: &Occurrence) -> bool {
-        let is_promised = match occurrence.subject {
-            Subject::Node { .. } | Subject::Pod { .. } => true,
-            Subject::Object { .. } | Subject::Cluster => false,
+    fn hints_alike(&mut self, plugin: &str, pod: &Pod, object_event: &ObjectEvent) -> bool {
+        let is_promised = match object_event.objects {
+            EventObjects::Node { .. } | EventObjects::Pod { .. } => true,
+            EventObjects::Object { .. } | EventObjects::Cluster => false,
         };
         // Without an owner each pod is held for itself.
         let are_held_apart = pod.owner.is_none() && !self.isolation.is_empty();
@@ -198,13 +198,13 @@ impl Policy for PluginPolicy<'_> {
         plugin.is_some_and(|plugin| plugin.hook(Hook::Reuse).is_some())
     }
 
-    fn hint(&mut self, plugin: &Arc<str>, pod: &Pod, occurrence: &Occurrence) -> bool {
+    fn hint(&mut self, plugin: &Arc<str>, pod: &Pod, object_event: &ObjectEvent) -> bool {
         if self.is_held_for(plugin, pod) {
             return false;
         }
         let start = self.outbox.instant();
-        let queues = self.ask_hint(plugin, pod, occurrence);
-        let (plugin, event) = (Arc::clone(plugin), Arc::clone(&occurrence.label));
+        let queues = self.ask_hint(plugin, pod, object_event);
+        let (plugin, event) = (Arc::clone(plugin), Arc::clone(&object_event.label));
         self.outbox.observe_since(start, |duration| Observation::QueueingHint { plugin, event, queues, duration });
         queues
     }

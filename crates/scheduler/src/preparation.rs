@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 /// Another binary under a plugin's name, in these profiles or in all that use it.
 #[derive(Clone, Debug)]
-pub(crate) struct Swap {
+pub(crate) struct SwapRequest {
     pub(crate) name: String,
     pub(crate) scheduler_names: Option<Vec<String>>,
     pub(crate) factory: Arc<dyn PluginFactory>,
@@ -52,7 +52,7 @@ pub enum SwapError {
 /// All that is needed to prepare a swap.
 #[derive(Clone, Debug)]
 pub struct Preparation {
-    swap: Swap,
+    swap: SwapRequest,
     /// By profile, the plugin's arguments.
     args: BTreeMap<String, String>,
     full_delta: FullDelta,
@@ -61,7 +61,7 @@ pub struct Preparation {
 /// Instances of a new binary that are almost up to date.
 #[derive(Debug)]
 pub struct Prepared {
-    pub(crate) swap: Swap,
+    pub(crate) swap: SwapRequest,
     pub(crate) instances: Instances,
 }
 
@@ -80,7 +80,7 @@ impl DeltaSource for FullDelta {
 }
 
 impl Preparation {
-    pub(crate) fn new(swap: Swap, args: BTreeMap<String, String>, full_delta: Delta) -> Self {
+    pub(crate) fn new(swap: SwapRequest, args: BTreeMap<String, String>, full_delta: Delta) -> Self {
         Self { swap, args, full_delta: FullDelta(full_delta) }
     }
 

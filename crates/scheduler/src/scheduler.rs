@@ -13,10 +13,10 @@ use crate::{
     context::{Context, NextPod},
     cycle::Cycle,
     event::Event,
+    event_handlers::{self, EventHandlers},
     host_objects::HostObjects,
-    intake::{self, Intake},
     metrics::{Metrics, Observation},
-    preparation::Swap,
+    preparation::SwapRequest,
     settings::Settings,
     swaps::Swaps,
     turn,
@@ -26,7 +26,7 @@ use crate::{
 #[derive(Debug)]
 pub struct Scheduler {
     context: Context,
-    intake: Intake,
+    event_handlers: EventHandlers,
     cycle: Cycle,
     bindings: Bindings,
     swaps: Swaps,
@@ -52,7 +52,7 @@ impl Scheduler {
         context.install_profiles(profiles);
         Self {
             context,
-            intake: Intake::default(),
+            event_handlers: EventHandlers::default(),
             cycle: Cycle::default(),
             bindings: Bindings::default(),
             swaps: Swaps::default(),
@@ -108,20 +108,20 @@ impl Scheduler {
     }
 
     fn take_in(&mut self, event: Event, now: Time) {
-        let Self { context, intake, cycle, bindings, swaps, settings, objects } = self;
+        let Self { context, event_handlers, cycle, bindings, swaps, settings, objects } = self;
         context.set_now(now);
         match event {
-            Event::PodApplied(pod) => intake.pod_applied(&pod, bindings, context),
+            Event::PodApplied(pod) => event_handlers.pod_applied(&pod, bindings, context),
             Event::PodDeleted { namespace, name, uid } => {
-                intake.pod_deleted(&namespace, &name, PodUid::from(uid), bindings, context);
+                event_handlers.pod_deleted(&namespace, &name, PodUid::from(uid), bindings, context);
             }
-            Event::NodeApplied(node) => intake.node_applied(&node, context),
-            Event::NodeDeleted { name } => intake.node_deleted(&name, context),
+            Event::NodeApplied(node) => event_handlers.node_applied(&node, context),
+            Event::NodeDeleted { name } => event_handlers.node_deleted(&name, context),
             Event::ObjectApplied { resource, key, json } => {
-                intake::object_changed(&resource, key, Some(json), bindings, context);
+                event_handlers::object_changed(&resource, key, Some(json), bindings, context);
             }
             Event::ObjectDeleted { resource, key } => {
-                intake::object_changed(&resource, key, None, bindings, context);
+                event_handlers::object_changed(&resource, key, None, bindings, context);
             }
             Event::KindUnlisted { kind, unlisted } => {
                 context.kind_changed(kind, Some(unlisted));
@@ -145,7 +145,7 @@ impl Scheduler {
             Event::StatusPatchFailed { uid } => context.status_patch_failed(&uid),
             Event::PluginReady { name, scheduler_names, version: _, factory, grants } => {
                 let Some(factory) = objects.take(factory) else { return context.object_is_gone("a binary") };
-                let swap = Swap { name, scheduler_names, factory, grants };
+                let swap = SwapRequest { name, scheduler_names, factory, grants };
                 if swaps.ready(swap, bindings, context) {
                     cycle.plugins_replaced();
                 }

@@ -15,14 +15,14 @@ use crate::{
     bindings::Bindings,
     context::Context,
     host_objects::HostObjects,
-    preparation::{Instances, Preparation, Prepared, PreparedInstance, Swap, SwapError, build, fill},
+    preparation::{Instances, Preparation, Prepared, PreparedInstance, SwapError, SwapRequest, build, fill},
 };
 
 /// Swaps that are under way, and what they replaced.
 #[derive(Debug, Default)]
 pub(crate) struct Swaps {
     /// By plugin, the swaps that wait for the one that is being prepared.
-    preparing: FxHashMap<String, VecDeque<Swap>>,
+    preparing: FxHashMap<String, VecDeque<SwapRequest>>,
     /// Instances that were replaced.
     retired: Vec<Box<dyn Plugin>>,
     /// Where preparations are left for the host.
@@ -43,7 +43,7 @@ impl Swaps {
 
     /// A binary is ready to serve: it takes over at once, or after a preparation if its instances take long. Whether
     /// anything was replaced.
-    pub(crate) fn ready(&mut self, swap: Swap, bindings: &mut Bindings, context: &mut Context) -> bool {
+    pub(crate) fn ready(&mut self, swap: SwapRequest, bindings: &mut Bindings, context: &mut Context) -> bool {
         if let Some(waiting) = self.preparing.get_mut(&swap.name) {
             waiting.push_back(swap);
             return false;
@@ -87,7 +87,13 @@ impl Swaps {
 
     /// Gives every profile that is to have it an instance of the new binary: a prepared one, or one that is built here. If
     /// it cannot serve one of them, all keep the old one. Whether it serves.
-    fn swap(&mut self, swap: &Swap, mut prepared: Instances, bindings: &mut Bindings, context: &mut Context) -> bool {
+    fn swap(
+        &mut self,
+        swap: &SwapRequest,
+        mut prepared: Instances,
+        bindings: &mut Bindings,
+        context: &mut Context,
+    ) -> bool {
         let users = context.profiles().users_of(&swap.name, swap.scheduler_names.as_deref());
         let mut successors = Vec::new();
         let mut refusal = None;

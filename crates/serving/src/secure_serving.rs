@@ -25,7 +25,7 @@ use tokio_rustls::TlsAcceptor;
 use tracing::{debug, info, warn};
 
 pub use self::access::RequestUser;
-use self::{access::Gate, certificates::Tls};
+use self::{access::AccessCheck, certificates::Tls};
 use crate::{connections, connections::Activity, connections::serve_http1, connections::serve_http2};
 use berth_file_watch::FileWatch;
 use berth_telemetry::{chain, klog::Verbosity};
@@ -149,7 +149,7 @@ impl SecureServing {
         lookup::add_authorities(&mut serving).await?;
         let tls = Arc::new(RwLock::new(Tls::read(&serving)?));
         let watch = serving.follow_files(&tls);
-        let gate = Gate::new(&serving).await?;
+        let gate = AccessCheck::new(&serving).await?;
         let listener = TcpListener::bind(self.address)
             .await
             .with_context(|| format!("--bind-address and --secure-port: {} cannot be used", self.address))?;

@@ -300,9 +300,9 @@ mod tests {
     use super::*;
 
     /// Takes a line whenever it is let.
-    struct Gate(Receiver<()>, Sender<String>);
+    struct HeldWriter(Receiver<()>, Sender<String>);
 
-    impl io::Write for Gate {
+    impl io::Write for HeldWriter {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
             self.0.recv().map_err(io::Error::other)?;
             self.1.send(String::from_utf8_lossy(bytes).into_owned()).map_err(io::Error::other)?;
@@ -316,7 +316,7 @@ mod tests {
     #[tokio::test]
     async fn a_disk_that_hangs_holds_up_nobody_and_costs_entries() {
         let ((open, gate), (taken, lines)) = (channel(), channel());
-        let log = AuditLog::start(Box::new(Gate(gate, taken)), "audit.log".into(), 4).expect("a thread");
+        let log = AuditLog::start(Box::new(HeldWriter(gate, taken)), "audit.log".into(), 4).expect("a thread");
         for number in 0..100 {
             let released = AuditEvent::Released { digest: number.to_string() };
             log.record("Mine", By::Operator { user: "ann".to_owned() }, released);

@@ -33,7 +33,7 @@ use self::{
     slis::Slis,
 };
 use crate::log_rate;
-use berth_config::feature_gates::{self, Gate};
+use berth_config::feature_gates::{self, FeatureGate};
 
 /// The buckets of client-go's histogram of requests (`component-base/metrics/prometheus/restclient`).
 const CLIENT_BUCKETS: [f64; 12] = [0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0];
@@ -531,7 +531,7 @@ fn register_process(add: &mut Registration) -> IntGaugeVec {
     enabled
 }
 
-fn set_gate(enabled: &IntGaugeVec, Gate { name, stage, .. }: Gate, is_on: bool) {
+fn set_gate(enabled: &IntGaugeVec, FeatureGate { name, stage, .. }: FeatureGate, is_on: bool) {
     // What is generally available has no stage.
     let stage = if stage == "GA" { "" } else { stage };
     enabled.with_label_values(&[name, stage]).set(is_on.into());

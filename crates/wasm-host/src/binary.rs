@@ -7,7 +7,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::{
     compiler_process::CompileError,
-    fault::{Fault, FaultKind},
+    fault::{FaultKind, InstanceFault},
 };
 
 /// A plugin's bytes under the name by which they came: the file's name without `.wasm`, or a built-in's.
@@ -102,8 +102,8 @@ pub enum LoadError {
     Remembered(String),
 }
 
-impl From<Fault> for LoadError {
-    fn from(fault: Fault) -> Self {
+impl From<InstanceFault> for LoadError {
+    fn from(fault: InstanceFault) -> Self {
         Self::Faulty { kind: fault.kind, reason: fault.to_string() }
     }
 }

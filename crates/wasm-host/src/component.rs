@@ -9,7 +9,7 @@ use wasmtime::component::InstancePre;
 use crate::{
     clock::Clock,
     exports::ExportIndices,
-    fault::{Fault, FaultReport, FaultSink},
+    fault::{FaultReport, FaultSink, InstanceFault},
     host_state::HostState,
     limits::Limits,
     stats::PluginStats,
@@ -74,7 +74,7 @@ impl LoadedComponent {
     }
 
     /// Reports a fault of an instance in service, which took so long to start.
-    pub(crate) fn tell(&self, fault: &Fault, start: Duration, pod: Option<PodUid>) {
+    pub(crate) fn tell(&self, fault: &InstanceFault, start: Duration, pod: Option<PodUid>) {
         self.faults.tell(FaultReport {
             plugin: self.name.to_string(),
             digest: self.digest,

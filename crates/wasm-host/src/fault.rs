@@ -77,14 +77,14 @@ impl fmt::Debug for FaultSink {
 
 /// One failed call. Reads on from the plugin's name: `trapped in filter: ...`.
 #[derive(Clone, Debug)]
-pub(crate) struct Fault {
+pub(crate) struct InstanceFault {
     pub(crate) kind: FaultKind,
     /// Processor time of the call.
     pub(crate) took: Duration,
     text: String,
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for InstanceFault {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(&self.text)
     }
@@ -123,7 +123,7 @@ impl From<Refused> for CallError {
     }
 }
 
-impl Fault {
+impl InstanceFault {
     /// An answer that passed every check here and was of no use to the framework.
     pub(crate) fn wrong_answer(reason: &str) -> Self {
         Self { kind: FaultKind::WrongAnswer, took: Duration::ZERO, text: format!("answered with {reason}") }

@@ -9,7 +9,7 @@ use crate::{
     component::LoadedComponent,
     cpu_time::CallTime,
     exports::Exports,
-    fault::{CallError, Fault, Refused},
+    fault::{CallError, InstanceFault, Refused},
     host_state::HostState,
     limits::Limits,
 };
@@ -70,7 +70,8 @@ impl Instance {
         let instance = match ticker.during(|| pre.instantiate(&mut store)) {
             Ok(instance) => instance,
             Err(error) => {
-                let fault = Fault::new(CallError::Wasm(error), "instantiation", store.data().traces(), Duration::ZERO);
+                let fault =
+                    InstanceFault::new(CallError::Wasm(error), "instantiation", store.data().traces(), Duration::ZERO);
                 stats.record_fault(fault.kind);
                 return Err(fault.into());
             }
@@ -93,7 +94,7 @@ impl Instance {
         function: &'static str,
         limit: TimeLimit,
         ask: impl FnOnce(CallContext<'_>) -> Result<R, CallError>,
-    ) -> Result<R, Fault> {
+    ) -> Result<R, InstanceFault> {
         let LoadedComponent { limits, ticker, stats, .. } = component;
         let timeout = match limit {
             TimeLimit::Call => limits.call_timeout,
@@ -123,7 +124,7 @@ impl Instance {
             (start, _) => Start::Over(start.took()),
         };
         answer.map_err(|error| {
-            let fault = Fault::new(error, function, self.store.data().traces(), used);
+            let fault = InstanceFault::new(error, function, self.store.data().traces(), used);
             stats.record_fault(fault.kind);
             fault
         })

@@ -21,7 +21,7 @@ use berth_model::{Delta, NodeSet, Pod, PodUid};
 use self::{
     pending::PendingChanges,
     placed_shapes::PlacedShapes,
-    shapes::{Shapes, Standing, Way, is_about_pods_only},
+    shapes::{Participation, Shapes, Standing, is_about_pods_only},
     shown_pods::ShownPods,
 };
 use crate::{
@@ -32,7 +32,7 @@ use crate::{
     component::LoadedComponent,
     convert::{lower, on_one_line},
     cpu_time::thread_time,
-    fault::{CallError, Fault},
+    fault::{CallError, InstanceFault},
     instance::{CallContext, Instance, TimeLimit, guest},
     limits::WhenNotAsked,
 };
@@ -124,7 +124,7 @@ impl ComponentPlugin {
     }
 
     /// The instance is worth nothing any more.
-    fn lose(&mut self, fault: &Fault) {
+    fn lose(&mut self, fault: &InstanceFault) {
         let start = self.instance.take().map_or(Duration::ZERO, |instance| instance.start_time());
         self.pending.forget();
         self.begun.clear();
@@ -149,8 +149,8 @@ impl ComponentPlugin {
         ask: impl FnOnce(CallContext<'_>, u64) -> Result<R, CallError>,
     ) -> Result<Option<R>, Status> {
         match self.enter(call)? {
-            Way::NotAtAll => Ok(None),
-            Way::In(cycle) => self.ask(function, TimeLimit::Call, |context| ask(context, cycle.0)).map(Some),
+            Participation::Skipped => Ok(None),
+            Participation::In(cycle) => self.ask(function, TimeLimit::Call, |context| ask(context, cycle.0)).map(Some),
         }
     }
 
@@ -162,8 +162,8 @@ impl ComponentPlugin {
         tell: impl FnOnce(CallContext<'_>, u64) -> Result<(), CallError>,
     ) -> Result<(), Status> {
         match self.enter(call)? {
-            Way::NotAtAll => Ok(()),
-            Way::In(cycle) => {
+            Participation::Skipped => Ok(()),
+            Participation::In(cycle) => {
                 self.deliver_pending()?;
                 self.call(function, TimeLimit::Call, |context| tell(context, cycle.0))
             }
@@ -171,26 +171,27 @@ impl ComponentPlugin {
     }
 
     /// How a call about the pod of a cycle is made; the instance knows of the pod or of one like it afterwards.
-    fn enter(&mut self, call: &Call<'_>) -> Result<Way, Status> {
+    fn enter(&mut self, call: &Call<'_>) -> Result<Participation, Status> {
         self.pod = Some(call.pod.uid.clone());
-        if let Some(way) = self.shapes.way(call.cycle) {
-            return Ok(way);
+        if let Some(participation) = self.shapes.participation(call.cycle) {
+            return Ok(participation);
         }
-        let way = if self.begun.contains(&call.cycle) { Way::In(call.cycle) } else { self.begin_or_share(call)? };
-        self.shapes.set_way(call.cycle, way);
-        Ok(way)
+        let participation =
+            if self.begun.contains(&call.cycle) { Participation::In(call.cycle) } else { self.begin_or_share(call)? };
+        self.shapes.set_participation(call.cycle, participation);
+        Ok(participation)
     }
 
-    fn begin_or_share(&mut self, call: &Call<'_>) -> Result<Way, Status> {
-        let own = Way::In(call.cycle);
+    fn begin_or_share(&mut self, call: &Call<'_>) -> Result<Participation, Status> {
+        let own = Participation::In(call.cycle);
         if !self.component.indices.has_reuse() {
             return self.begin(call).map(|()| own);
         }
         let reach = match self.shapes.standing(call.pod) {
-            Standing::Known(reach) if reach.is_nothing() => return Ok(Way::NotAtAll),
+            Standing::Known(reach) if reach.is_nothing() => return Ok(Participation::Skipped),
             Standing::Known(reach) => {
                 if let Some(cycle) = self.shapes.shared_with(call.pod) {
-                    return Ok(Way::In(cycle));
+                    return Ok(Participation::In(cycle));
                 }
                 self.begin(call)?;
                 reach
@@ -202,7 +203,7 @@ impl ComponentPlugin {
             }
         };
         if reach.is_nothing() {
-            return Ok(Way::NotAtAll);
+            return Ok(Participation::Skipped);
         }
         if matches!(reach, Reach::Row { .. })
             && self.component.may_share_cycles()
@@ -380,7 +381,7 @@ enum StartFailure {
     #[error("{0}")]
     Refused(ConfigureError),
     #[error("{title} {fault}")]
-    Faulty { title: String, fault: Fault },
+    Faulty { title: String, fault: InstanceFault },
 }
 
 impl From<StartFailure> for BuildError {
@@ -484,7 +485,7 @@ impl Hosted for ComponentPlugin {
     }
 
     fn answered_badly(&mut self, reason: &str) {
-        let fault = Fault::wrong_answer(reason);
+        let fault = InstanceFault::wrong_answer(reason);
         self.component.stats.record_fault(fault.kind);
         self.lose(&fault);
     }

@@ -6,7 +6,7 @@ use crate::points::{self, At};
 
 /// What [`faults_at`] does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
+pub enum GuestFault {
     Trap,
     /// Loops forever.
     Loop,
@@ -20,19 +20,19 @@ pub enum Fault {
     ManyReasons,
 }
 
-impl Fault {
+impl GuestFault {
     fn text(self) -> &'static str {
         match self {
-            Fault::Trap => "unreachable",
-            Fault::Loop => "(loop $forever (br $forever))",
-            Fault::ExhaustMemory => "(loop $more (drop (memory.grow (i32.const 16))) (br $more))",
-            Fault::ExhaustStack => "(drop (call $deeper (i64.const 1)))",
+            GuestFault::Trap => "unreachable",
+            GuestFault::Loop => "(loop $forever (br $forever))",
+            GuestFault::ExhaustMemory => "(loop $more (drop (memory.grow (i32.const 16))) (br $more))",
+            GuestFault::ExhaustStack => "(drop (call $deeper (i64.const 1)))",
             // The second page is all zeros: valid text, and as a list of texts, empty ones.
-            Fault::LongReason => {
+            GuestFault::LongReason => {
                 "(i32.store (i32.const 2112) (i32.const 65536)) (i32.store (i32.const 2116) (i32.const 5000))
                 (return (call $refuse (i32.const 2112) (i32.const 1)))"
             }
-            Fault::ManyReasons => "(return (call $refuse (i32.const 65536) (i32.const 2000)))",
+            GuestFault::ManyReasons => "(return (call $refuse (i32.const 65536) (i32.const 2000)))",
         }
     }
 }
@@ -52,6 +52,6 @@ const FUNCTIONS: &str = r"
 ///
 /// # Errors
 /// The text does not assemble.
-pub fn faults_at(name: &str, at: At, fault: Fault) -> Result<Vec<u8>> {
+pub fn faults_at(name: &str, at: At, fault: GuestFault) -> Result<Vec<u8>> {
     points::plugin(name, at, fault.text(), (0, 0), FUNCTIONS)
 }

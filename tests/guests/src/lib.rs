@@ -24,7 +24,7 @@ pub use answers::{ANSWER_ADDRESS, answers, in_letters};
 pub use by_priority::{Behavior, always, by_priority, by_priority_named, wants_pod_json};
 pub use carries_state::{carries_state, never_hands_over};
 pub use effects::{WantedEffect, asks_for};
-pub use faults::{Fault, faults_at};
+pub use faults::{GuestFault, faults_at};
 pub use other::{
     core_module, imports_wasi, loops_in_describe, of_another_world, opens_files, opens_sockets, reads_environment,
     sorts_without_lifecycle, traps_in_describe, without_cycle, wrong_signature,
@@ -41,7 +41,7 @@ pub use unconcerned::unconcerned;
 
 #[cfg(test)]
 mod tests {
-    use super::{At, Fault, WantedEffect};
+    use super::{At, GuestFault, WantedEffect};
 
     #[test]
     fn every_guest_assembles() {
@@ -69,8 +69,8 @@ mod tests {
             super::shows_objects("ShowsObjects", "v1", "Secret"),
             super::hears_of("HearsOf", "leases.v1.coordination.k8s.io"),
             super::asks_for("Effects", At::Bind, &[WantedEffect::Bind, WantedEffect::Activate("uid".to_owned())]),
-            super::faults_at("LongReason", At::Filter, Fault::LongReason),
-            super::faults_at("ManyReasons", At::Filter, Fault::ManyReasons),
+            super::faults_at("LongReason", At::Filter, GuestFault::LongReason),
+            super::faults_at("ManyReasons", At::Filter, GuestFault::ManyReasons),
         ] {
             guest.unwrap();
         }
@@ -81,7 +81,7 @@ mod tests {
         for at in At::ALL {
             super::harmless("Harmless", at).unwrap();
             super::slow_at("Slow", at, 10).unwrap();
-            for fault in [Fault::Trap, Fault::Loop, Fault::ExhaustMemory, Fault::ExhaustStack] {
+            for fault in [GuestFault::Trap, GuestFault::Loop, GuestFault::ExhaustMemory, GuestFault::ExhaustStack] {
                 super::faults_at("Bad", at, fault).unwrap();
             }
         }

@@ -19,7 +19,7 @@ use berth_framework::{
 use berth_model::Pod;
 use berth_testing::TestCluster;
 
-use crate::{case::Case, cluster, execution::Execution, findings::Findings, subject::Subject};
+use crate::{case::Case, cluster, execution::Execution, findings::Findings, tested_profile::TestedProfile};
 
 /// Runs `case` with the plugins of `execution`.
 #[must_use]
@@ -41,7 +41,7 @@ struct Check<'a> {
     cluster: TestCluster,
     /// The pending one.
     pod: Pod,
-    subject: Subject,
+    subject: TestedProfile,
     attempt: Attempt,
 }
 
@@ -64,7 +64,7 @@ fn show_status(plugin: &str, status: &Status) -> String {
 impl<'a> Check<'a> {
     fn prepare(case: &'a Case, execution: &dyn Execution) -> Result<Self> {
         let (cluster, pod) = cluster::recorded(case)?;
-        let subject = Subject::build(case.profile.as_ref(), execution)?;
+        let subject = TestedProfile::build(case.profile.as_ref(), execution)?;
         Ok(Self { case, cluster, pod, subject, attempt: Attempt::default() })
     }
 

@@ -9,7 +9,7 @@ use berth_testing::TestCluster;
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::Value;
 
-use crate::{case::Objects, cluster, execution::Execution, findings::Findings, subject::Subject};
+use crate::{case::Objects, cluster, execution::Execution, findings::Findings, tested_profile::TestedProfile};
 
 /// A cluster, a rejected pod, events, and what the hint function of each plugin says about them.
 #[derive(Debug, Deserialize)]
@@ -47,7 +47,7 @@ enum Change {
 struct HintCheck {
     cluster: TestCluster,
     pod: Pod,
-    subject: Subject,
+    subject: TestedProfile,
     plugins: BTreeMap<String, PluginIdx>,
     events: Vec<(ClusterEvent, Change)>,
 }
@@ -65,7 +65,7 @@ impl HintCheck {
         let pod = cluster.intern(&row.pod);
         let events = row.events.iter().map(|event| change(event, &mut cluster)).collect::<Result<_>>()?;
         cluster.settle();
-        let mut subject = Subject::build(None, execution)?;
+        let mut subject = TestedProfile::build(None, execution)?;
         if let Err((plugin, status)) = subject.profile.sync(cluster.cache()) {
             return Err(anyhow!("{}: {}", subject.name(plugin), status.message()));
         }

@@ -16,7 +16,7 @@ pub mod tables;
 mod cluster;
 mod hints;
 mod registrations;
-mod subject;
+mod tested_profile;
 
 pub use case::Case;
 pub use check::check;
@@ -24,5 +24,5 @@ pub use check::check;
 pub use execution::Wasm;
 pub use execution::{Execution, Native};
 pub use findings::{Difference, Findings};
-pub use subject::Subject;
 pub use suite::{Suite, SuiteError};
+pub use tested_profile::TestedProfile;

@@ -4,7 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "a helper that fails is a test that fails")]
 
 use berth_testing::{TestCluster, node, pod};
-use oracle::{Execution, Native, Subject, Wasm};
+use oracle::{Execution, Native, TestedProfile, Wasm};
 use properties::answers::{ProfileRun, differences};
 use serde_json::{Value, json};
 
@@ -40,7 +40,7 @@ fn ever_new(number: u64) -> berth_testing::PodMaker {
         .spec("containers", json!([{"name": "main", "image": format!("image-{number}:1")}]))
 }
 
-fn check(subjects: &mut [Subject; 2], cluster: &mut TestCluster, asked: &Value, cycle: u64) {
+fn check(subjects: &mut [TestedProfile; 2], cluster: &mut TestCluster, asked: &Value, cycle: u64) {
     let asked = cluster.intern(&serde_json::from_value(asked.clone()).unwrap());
     let order = cluster.cache().order().to_vec();
     let [native, wasm] = subjects.each_mut().map(|subject| {
@@ -59,7 +59,7 @@ fn ever_new_texts_keep_the_table_small_and_the_answers_right() {
     let mut cluster = cluster();
     let native: &dyn Execution = &Native;
     let wasm = Wasm::load().unwrap();
-    let mut subjects = [Subject::build(None, native).unwrap(), Subject::build(None, &wasm).unwrap()];
+    let mut subjects = [TestedProfile::build(None, native).unwrap(), TestedProfile::build(None, &wasm).unwrap()];
     let mut most = 0;
     for number in 0..N_PODS {
         let placed = ever_new(number).on(&format!("node-{}", number % 6)).build();

@@ -44,12 +44,24 @@ const fn forbidden(from: &'static str, to: &'static [&'static str], because: &'s
 const FORBIDDEN: [Forbidden; 4] = [
     forbidden(
         "crate::bindings",
-        &["crate::intake", "crate::cycle", "crate::swaps"],
+        &["crate::event_handlers", "crate::cycle", "crate::swaps"],
         "what follows a placement must not depend on what led to it",
     ),
-    forbidden("crate::intake", &["crate::cycle", "crate::swaps"], "crate::scheduler routes between the machines"),
-    forbidden("crate::cycle", &["crate::intake", "crate::swaps"], "crate::scheduler routes between the machines"),
-    forbidden("crate::swaps", &["crate::intake", "crate::cycle"], "crate::scheduler routes between the machines"),
+    forbidden(
+        "crate::event_handlers",
+        &["crate::cycle", "crate::swaps"],
+        "crate::scheduler routes between the machines",
+    ),
+    forbidden(
+        "crate::cycle",
+        &["crate::event_handlers", "crate::swaps"],
+        "crate::scheduler routes between the machines",
+    ),
+    forbidden(
+        "crate::swaps",
+        &["crate::event_handlers", "crate::cycle"],
+        "crate::scheduler routes between the machines",
+    ),
 ];
 
 /// Rooms with the same parent that know one another, and for each of their imports an example.

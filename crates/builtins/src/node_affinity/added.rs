@@ -9,7 +9,7 @@ use thiserror::Error;
 
 use crate::{
     args::{self, ArgsError},
-    node_rules::{Rule, Subject, Term},
+    node_rules::{Rule, RuleKey, Term},
     symbol_lookup::{SymbolVersion, UNKNOWN, lookup},
 };
 
@@ -161,7 +161,7 @@ impl Term for AddedTerm {
 
     fn rules<'a>(&'a self, _symbols: &'a Symbols) -> impl Iterator<Item = Rule<'a>> {
         self.rules.iter().map(|rule| Rule {
-            subject: rule.key.as_ref().map_or(Subject::Name, |_| Subject::Label(rule.resolved.key)),
+            subject: rule.key.as_ref().map_or(RuleKey::Name, |_| RuleKey::Label(rule.resolved.key)),
             operator: rule.resolved.operator,
             values: &rule.resolved.values,
             bound: rule.bound,

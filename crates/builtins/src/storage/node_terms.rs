@@ -15,7 +15,7 @@ use berth_model::{
 use rustc_hash::FxHashMap;
 
 use super::TopologyTerm;
-use crate::node_rules::{Rule, Subject};
+use crate::node_rules::{Rule, RuleKey};
 
 /// Up to this many nodes are kept as a list, more as a bitmap.
 const FEW: usize = 16;
@@ -260,14 +260,14 @@ fn nodes_of_term(term: &[Requirement], table: &ClusterTable, by_value: &mut Node
         .iter()
         .zip(&values)
         .map(|(it, values)| Rule {
-            subject: Subject::Label(lookup(&it.key)),
+            subject: RuleKey::Label(lookup(&it.key)),
             operator: it.operator,
             values,
             bound: it.values.first().and_then(|value| value.parse().ok()),
         })
         .collect();
     let listed = rules.iter().find(|rule| rule.operator == Operator::In);
-    if let Some(Rule { subject: Subject::Label(key), values, .. }) = listed {
+    if let Some(Rule { subject: RuleKey::Label(key), values, .. }) = listed {
         let index = by_value.entry(*key).or_insert_with(|| index_of(*key, table));
         let mut nodes: Vec<NodeIdx> = values.iter().filter_map(|value| index.get(value)).flatten().copied().collect();
         if nodes.len() <= FEW {

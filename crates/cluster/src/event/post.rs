@@ -19,7 +19,7 @@ use tokio::{
 use tracing::{debug, warn};
 
 use crate::{
-    api_error::Failure,
+    api_error::RequestFailure,
     clock, end_as,
     object::{ObjectRef, collection_path},
     rate::{RequestRate, Throttle},
@@ -49,7 +49,7 @@ const RETRIES: RetryPolicy = RetryPolicy {
     first_wait: Duration::from_secs(10),
     factor: 1,
     jitter_percent: 25,
-    retry_on: Failure::is_temporary,
+    retry_on: RequestFailure::is_temporary,
 };
 
 /// The state of the task.
@@ -166,7 +166,7 @@ impl Sender {
         }
     }
 
-    async fn attempt(&self, request: &Request) -> Result<(), Failure> {
+    async fn attempt(&self, request: &Request) -> Result<(), RequestFailure> {
         // The semaphore is never closed, so an error can't occur; without a slot the request goes out all the same.
         let _slot = self.slots.acquire().await.ok();
         self.throttle.wait().await;
@@ -174,7 +174,7 @@ impl Sender {
     }
 }
 
-fn http_request(request: &Request) -> Result<http::Request<Vec<u8>>, Failure> {
+fn http_request(request: &Request) -> Result<http::Request<Vec<u8>>, RequestFailure> {
     let (group, version, plural) = ("events.k8s.io", "v1", "events");
     let (method, path, content_type, body) = match &request.action {
         Action::Post => {
@@ -190,8 +190,9 @@ fn http_request(request: &Request) -> Result<http::Request<Vec<u8>>, Failure> {
             (Method::PATCH, path, "application/strategic-merge-patch+json", patch)
         }
     };
-    let bad_request =
-        |message: String| Failure::Api(kube::core::Status::failure(&message, "BadRequest").with_code(400).boxed());
+    let bad_request = |message: String| {
+        RequestFailure::Api(kube::core::Status::failure(&message, "BadRequest").with_code(400).boxed())
+    };
     let path = path.map_err(|reason| bad_request(reason.to_string()))?;
     http::Request::builder()
         .method(method)

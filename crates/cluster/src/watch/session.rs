@@ -26,10 +26,12 @@ use tokio::{
 };
 use tracing::{debug, error, info, warn};
 
-use crate::{Kinds, api_error::Failure, object::BadName, request, retry::jitter, server_info::rule, write::WriteError};
+use crate::{
+    Kinds, api_error::RequestFailure, object::BadName, request, retry::jitter, server_info::rule, write::WriteError,
+};
 
 use super::{
-    WatchEvent, Wishes,
+    RelistRequests, WatchEvent,
     kind::{Identity, Kind},
     known_objects::{KnownObjects, ObjectChange},
     reconnect_backoff::ReconnectBackoff,
@@ -71,13 +73,13 @@ pub(super) struct Session {
     resume_from: Option<String>,
     /// The version of HTTP in the last answer.
     version: Version,
-    /// Counts the wishes for new lists. The last one seen is older than the current list.
-    relists: watch::Receiver<Wishes>,
-    /// The wishes that the current list answers.
-    answered: Wishes,
-    /// The last wish of which the reader was told that it is answered.
+    /// Counts the requests for new lists. The last one seen is older than the current list.
+    relists: watch::Receiver<RelistRequests>,
+    /// The requests that the current list answers.
+    answered: RelistRequests,
+    /// The last request of which the reader was told that it is answered.
     synced: Option<u64>,
-    /// The last wish of which the reader was told that it may not be granted.
+    /// The last request of which the reader was told that it may not be granted.
     forbidden: Option<u64>,
     /// The server had no such kind the last time.
     is_missing: bool,
@@ -111,7 +113,7 @@ enum WatchError {
     #[error(transparent)]
     BadName(#[from] BadName),
     #[error(transparent)]
-    Request(#[from] Failure),
+    Request(#[from] RequestFailure),
     #[error(transparent)]
     Read(#[from] ReadError),
     #[error("the answer is not a list: {0}")]
@@ -135,7 +137,7 @@ impl Session {
         kinds: Kinds,
         kind: Kind,
         sink: mpsc::Sender<WatchEvent>,
-        relists: watch::Receiver<Wishes>,
+        relists: watch::Receiver<RelistRequests>,
     ) -> Self {
         Self {
             client,
@@ -147,7 +149,7 @@ impl Session {
             resume_from: None,
             version: Version::HTTP_11,
             relists,
-            answered: Wishes::default(),
+            answered: RelistRequests::default(),
             synced: None,
             forbidden: None,
             is_missing: false,
@@ -223,7 +225,7 @@ impl Session {
     }
 
     /// Whoever waits for a list is told that there is none. Objects that are known stay known while only the watch is refused.
-    async fn tell_forbidden(&mut self, reason: &Failure) -> Result<(), WatchError> {
+    async fn tell_forbidden(&mut self, reason: &RequestFailure) -> Result<(), WatchError> {
         let kind = self.kind.plural();
         let rule = rule(self.kind.group(), kind, "", &["list", "watch"]);
         let fix = format!("add to its ClusterRole: {rule}");
@@ -238,18 +240,19 @@ impl Session {
         }
     }
 
-    /// What comes next is a list if one is wanted, and it answers all wishes up to here.
+    /// What comes next is a list if one is wanted, and it answers all requests up to here.
     fn take_wish_for_list(&mut self) {
         if self.relists.has_changed().unwrap_or_default() {
             self.resume_from = None;
         }
         if self.resume_from.is_none() {
-            let wishes = *self.relists.borrow_and_update();
-            if matches!(self.kind, Kind::Pods { .. }) && wishes.whole_lists_of_pods > self.answered.whole_lists_of_pods
+            let requests = *self.relists.borrow_and_update();
+            if matches!(self.kind, Kind::Pods { .. })
+                && requests.whole_lists_of_pods > self.answered.whole_lists_of_pods
             {
                 self.known.forget_versions();
             }
-            self.answered = wishes;
+            self.answered = requests;
         }
     }
 
@@ -322,9 +325,9 @@ impl Session {
         // For a streamed list an unset version asks for the newest state, where "0" would take any cached one.
         let resume_from = self.resume_from.as_deref().unwrap_or_default();
         let request = Request::new(path).watch(&params, resume_from).map_err(kube::Error::BuildRequest);
-        let request = request.map_err(Failure::from)?;
+        let request = request.map_err(RequestFailure::from)?;
         let opened = tokio::time::timeout(LIST_IDLE_TIMEOUT, request::send(&self.client, request));
-        let answer = self.unless_relisting(opened).await?.map_err(|_| Failure::TimedOut(LIST_IDLE_TIMEOUT))?;
+        let answer = self.unless_relisting(opened).await?.map_err(|_| RequestFailure::TimedOut(LIST_IDLE_TIMEOUT))?;
         answer.map_err(|failure| match failure.code() {
             Some(400 | 405 | 422 | 501) if send_initial_events => WatchError::NotStreamed(failure.to_string()),
             Some(410) => WatchError::Expired(failure.to_string()),
@@ -373,7 +376,7 @@ impl Session {
         };
         loop {
             let request = Request::new(path).list(&params).map_err(kube::Error::BuildRequest);
-            let request = request.map_err(Failure::from)?;
+            let request = request.map_err(RequestFailure::from)?;
             let bytes = request::bytes(&self.client, request, PAGE_TIMEOUT).await.map_err(listing_failed)?;
             let page: Page<'_> = serde_json::from_slice(&bytes)?;
             for item in page.items.unwrap_or_default() {
@@ -495,11 +498,11 @@ fn watch_seconds(version: Version, jitter: u32) -> u32 {
     seconds + seconds * most * jitter / 10_000
 }
 
-/// Waits for a wish that is younger than the current list.
-async fn relist_wanted(relists: &watch::Receiver<Wishes>) {
+/// Waits for a request that is younger than the current list.
+async fn relist_wanted(relists: &watch::Receiver<RelistRequests>) {
     let mut relists = relists.clone();
     if relists.changed().await.is_err() {
-        // The handle is gone, and nobody can wish any more.
+        // The handle is gone, and nobody can request any more.
         std::future::pending().await
     }
 }
@@ -518,12 +521,12 @@ struct PageMetadata {
     r#continue: Option<String>,
 }
 
-fn listing_failed(failure: Failure) -> WatchError {
+fn listing_failed(failure: RequestFailure) -> WatchError {
     if failure.code() == Some(404) { WatchError::NotServed(failure.to_string()) } else { failure.into() }
 }
 
 fn refused(status: Box<Status>) -> WatchError {
     let gone = status.code == 410;
-    let failure = Failure::Api(status);
+    let failure = RequestFailure::Api(status);
     if gone { WatchError::Expired(failure.to_string()) } else { failure.into() }
 }

@@ -160,7 +160,7 @@ async fn a_list_that_is_asked_for_tells_what_a_silent_watch_kept_back() {
     assert!(call.has("sendInitialEvents=true") && call.has("resourceVersion="), "{}", call.query);
     let mut half = call.stream();
     half.send("ADDED", &pod("a", "1", "5")).await;
-    // A list that is older than the second wish answers neither.
+    // A list that is older than the second request answers neither.
     watch.handle.relist();
     let mut list = watch.server.next().await.stream();
     list.send("ADDED", &pod("a", "1", "5")).await;
@@ -213,7 +213,7 @@ async fn a_kind_that_may_not_be_listed_is_told_once_and_synced_once_it_may() {
     let Some(WatchEvent::Forbidden { kind, rule }) = watch.events.recv().await else { panic!("nothing is told") };
     assert_eq!(kind.kind, "CSINode");
     assert_eq!(rule, r#"{apiGroups: ["storage.k8s.io"], resources: ["csinodes"], verbs: [list, watch]}"#);
-    // A wish for new lists has every object reported again.
+    // A request for new lists has every object reported again.
     watch.handle.relist();
     watch.server.next().await.refuse(403, "Forbidden", "csinodes is forbidden");
     assert!(matches!(watch.events.recv().await, Some(WatchEvent::Forbidden { .. })));

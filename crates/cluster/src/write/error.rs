@@ -1,6 +1,6 @@
 //! Why a write failed for good.
 
-use crate::{api_error::Failure, object::BadName};
+use crate::{api_error::RequestFailure, object::BadName};
 
 /// How the API server refuses to bind a pod that is being deleted (`pkg/registry/core/pod/storage/storage.go`): code and
 /// reason are those of any conflict.
@@ -27,8 +27,8 @@ pub enum WriteError {
     Unavailable { message: String },
 }
 
-impl From<Failure> for WriteError {
-    fn from(failure: Failure) -> Self {
+impl From<RequestFailure> for WriteError {
+    fn from(failure: RequestFailure) -> Self {
         let message = failure.to_string();
         if failure.is_namespace_terminating() {
             return Self::Leaving { message };

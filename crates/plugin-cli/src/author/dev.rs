@@ -18,7 +18,7 @@ use notify_debouncer_full::{
     notify::{RecommendedWatcher, RecursiveMode},
 };
 
-use self::opinion::Onlooker;
+use self::opinion::StatusWatcher;
 use super::{build, project};
 
 /// Editors write a file in several steps.
@@ -50,17 +50,17 @@ pub(crate) fn run(dev: &Dev) -> Result<()> {
     let (changed, changes) = mpsc::channel();
     let _watch = watch(&dir, &plugins_dir, changed)?;
     loop {
-        let onlooker = match swap_in(&dir, &plugins_dir) {
+        let watcher = match swap_in(&dir, &plugins_dir) {
             Ok(Swapped { name, digest, file }) => {
                 eprintln!("{} is in place; waiting for changes of {}", file.display(), dir.display());
-                Some(Onlooker::new(socket.clone(), name, digest)?)
+                Some(StatusWatcher::new(socket.clone(), name, digest)?)
             }
             Err(error) => {
                 eprintln!("not swapped: {error:#}\nwaiting for changes of {}", dir.display());
                 None
             }
         };
-        await_change(&changes, onlooker)?;
+        await_change(&changes, watcher)?;
     }
 }
 
@@ -103,7 +103,7 @@ fn watch(
 }
 
 /// Waits for a change of the sources. Meanwhile, whatever the scheduler comes to think of the binary is told.
-fn await_change(changes: &Receiver<()>, mut onlooker: Option<Onlooker>) -> Result<()> {
+fn await_change(changes: &Receiver<()>, mut watcher: Option<StatusWatcher>) -> Result<()> {
     loop {
         match changes.recv_timeout(ASK) {
             Ok(()) => {
@@ -113,7 +113,7 @@ fn await_change(changes: &Receiver<()>, mut onlooker: Option<Onlooker>) -> Resul
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => bail!("the watch ended"),
         }
-        if let Some(news) = onlooker.as_mut().and_then(Onlooker::news) {
+        if let Some(news) = watcher.as_mut().and_then(StatusWatcher::news) {
             eprintln!("{news}");
         }
     }

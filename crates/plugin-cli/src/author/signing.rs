@@ -50,12 +50,12 @@ pub struct Sign {
 }
 
 /// What a command is about: a reference looks like no file that is there.
-pub(super) enum Subject {
+pub(super) enum SigningTarget {
     File(PathBuf),
     Reference(Reference),
 }
 
-impl Subject {
+impl SigningTarget {
     pub(super) fn of(text: &str) -> Result<Self> {
         let path = Path::new(text);
         if path.exists() {
@@ -94,9 +94,9 @@ pub(crate) fn run_sign(arguments: &Sign) -> Result<()> {
     let Sign { plugin, key, access } = arguments;
     let text = fs::read_to_string(key).with_context(|| format!("--key {}", key.display()))?;
     let key = PrivateKey::from_pem(&text).map_err(|error| Usage(format!("--key {} {error}", key.display())))?;
-    match Subject::of(plugin)? {
-        Subject::File(file) => sign_file(&file, &key),
-        Subject::Reference(reference) => block_on(sign_reference(&reference, &key, access)),
+    match SigningTarget::of(plugin)? {
+        SigningTarget::File(file) => sign_file(&file, &key),
+        SigningTarget::Reference(reference) => block_on(sign_reference(&reference, &key, access)),
     }
 }
 

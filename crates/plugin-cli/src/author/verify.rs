@@ -17,7 +17,7 @@ use super::{
     cases::Cases,
     project::{self, Loaded},
     registry::{RegistryAccess, name_of},
-    signing::{Subject, signatures_of, signers},
+    signing::{SigningTarget, signatures_of, signers},
 };
 use crate::{blocking::block_on, output::Output};
 
@@ -116,8 +116,8 @@ fn checked(verify: &Verify, loaded: &Loaded) -> Result<Vec<Row>> {
 
 /// Signatures come first: what somebody else made is not run before.
 fn look_at(verify: &Verify) -> Result<(Loaded, Vec<String>)> {
-    match Subject::of(&verify.plugin)? {
-        Subject::File(file) => {
+    match SigningTarget::of(&verify.plugin)? {
+        SigningTarget::File(file) => {
             let mut signed_by = Vec::new();
             if !verify.keys.is_empty() {
                 let bytes = fs::read(&file).with_context(|| format!("reading {}", file.display()))?;
@@ -126,7 +126,7 @@ fn look_at(verify: &Verify) -> Result<(Loaded, Vec<String>)> {
             }
             Ok((project::load(&file)?, signed_by))
         }
-        Subject::Reference(reference) => {
+        SigningTarget::Reference(reference) => {
             let pulled = block_on(verify.access.pull(&reference))?;
             let mut signed_by = Vec::new();
             if !verify.keys.is_empty() {

@@ -16,14 +16,14 @@ use super::{
     DirectoryChange,
     error::FileError,
     files::read_bounded,
-    gate::{Approval, Candidate, Companions, Gate},
+    admission::{Admission, Approval, Candidate, Companions},
 };
 
 /// What loads files.
 #[derive(Clone, Debug)]
 pub(super) struct Loader {
     pub engine: Engine,
-    pub gate: Option<Arc<dyn Gate>>,
+    pub gate: Option<Arc<dyn Admission>>,
     pub dir: PathBuf,
 }
 

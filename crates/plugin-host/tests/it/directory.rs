@@ -10,7 +10,7 @@ use std::{
 
 use berth_model::Digest;
 use berth_plugin_host::{
-    Approval, Candidate, DirectoryChange, DirectoryEvent, DirectoryWatch, FileError, Gate, NotAdmitted,
+    Approval, Candidate, DirectoryChange, DirectoryEvent, DirectoryWatch, FileError, Admission, NotAdmitted,
     PluginsDirectory,
 };
 use berth_test_guests as guests;
@@ -208,7 +208,7 @@ fn another_directory_of_the_name_is_watched_too() {
 #[derive(Debug)]
 struct Signed;
 
-impl Gate for Signed {
+impl Admission for Signed {
     fn companions(&self) -> &'static [&'static str] {
         &["sig"]
     }

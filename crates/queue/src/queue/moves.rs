@@ -8,7 +8,7 @@ use berth_model::{Pod, PodUid, Time};
 use super::{Queue, requeue::QueueingStrategy};
 use crate::{
     in_flight::FORCE_ACTIVATE,
-    occurrence::{Occurrence, Subject},
+    object_event::{EventObjects, ObjectEvent},
     places::Place,
     policy::Policy,
     pool::{Arrival, GroupId},
@@ -39,11 +39,11 @@ impl Queue {
         self.enter_active(QueuedPod::new(pod, now), label, now, policy);
     }
 
-    /// A pending pod changed; `occurrences` say how. Only a pod in the pool is moved by them, one in flight remembers
+    /// A pending pod changed; `object_events` say how. Only a pod in the pool is moved by them, one in flight remembers
     /// them for when its attempt fails.
-    pub fn update(&mut self, pod: &Arc<Pod>, occurrences: &[Arc<Occurrence>], now: Time, policy: &mut dyn Policy) {
+    pub fn update(&mut self, pod: &Arc<Pod>, object_events: &[Arc<ObjectEvent>], now: Time, policy: &mut dyn Policy) {
         if self.is_in_flight(&pod.uid) {
-            occurrences.iter().for_each(|occurrence| self.in_flight.record(occurrence));
+            object_events.iter().for_each(|object_event| self.in_flight.record(object_event));
             return;
         }
         let Some((mut record, place)) = self.take(&pod.uid) else {
@@ -52,10 +52,10 @@ impl Queue {
         self.nominator.update(&record.pod, pod);
         record.pod = Arc::clone(pod);
         if let Place::Unschedulable(_) = place {
-            for occurrence in occurrences {
-                let strategy = self.strategy(&record, occurrence, policy);
+            for object_event in object_events {
+                let strategy = self.strategy(&record, object_event, policy);
                 if strategy != QueueingStrategy::Skip {
-                    return self.place(record, strategy, &occurrence.label, now, policy);
+                    return self.place(record, strategy, &object_event.label, now, policy);
                 }
             }
         }
@@ -78,46 +78,46 @@ impl Queue {
     /// event is recorded for attempts under way in any case.
     pub fn move_all(
         &mut self,
-        occurrence: &Arc<Occurrence>,
+        object_event: &Arc<ObjectEvent>,
         concerned: impl Fn(&Pod) -> bool,
         now: Time,
         policy: &mut dyn Policy,
     ) {
-        if !occurrence.is_wildcard() && !self.hears(&occurrence.event) {
+        if !object_event.is_wildcard() && !self.hears(&object_event.event) {
             return;
         }
-        let moving = if occurrence.is_wildcard() {
-            self.moved_by_wildcard(occurrence, concerned, policy)
+        let moving = if object_event.is_wildcard() {
+            self.moved_by_wildcard(object_event, concerned, policy)
         } else {
-            self.moved_by(occurrence, concerned, policy)
+            self.moved_by(object_event, concerned, policy)
         };
         for (_, uid, strategy) in moving {
-            self.move_if(&uid, strategy, &occurrence.label, now, policy);
+            self.move_if(&uid, strategy, &object_event.label, now, policy);
         }
-        self.in_flight.record(occurrence);
+        self.in_flight.record(object_event);
     }
 
     /// The pods that the event moves, in the order of their arrival. Of a group whose pods get the same answers the first one
     /// is asked about.
     fn moved_by(
         &self,
-        occurrence: &Occurrence,
+        object_event: &ObjectEvent,
         concerned: impl Fn(&Pod) -> bool,
         policy: &mut dyn Policy,
     ) -> Vec<(Arrival, PodUid, QueueingStrategy)> {
         let mut moved = Vec::new();
-        for group in self.places.pool().groups_rejected_by(self.registrations.hearing(&occurrence.event)) {
+        for group in self.places.pool().groups_rejected_by(self.registrations.hearing(&object_event.event)) {
             let mut pods = self.places.group(group).filter(|(_, record)| concerned(&record.pod)).peekable();
             let Some((_, first)) = pods.peek() else { continue };
-            if self.goes_for_all(first, group, occurrence, policy) {
-                let strategy = self.strategy_if_open(first, occurrence, policy);
+            if self.goes_for_all(first, group, object_event, policy) {
+                let strategy = self.strategy_if_open(first, object_event, policy);
                 if strategy != QueueingStrategy::Skip {
                     moved.extend(pods.map(|(arrival, record)| (arrival, record.pod.uid.clone(), strategy)));
                 }
                 continue;
             }
             for (arrival, record) in pods {
-                let strategy = self.strategy_if_open(record, occurrence, policy);
+                let strategy = self.strategy_if_open(record, object_event, policy);
                 if strategy != QueueingStrategy::Skip {
                     moved.push((arrival, record.pod.uid.clone(), strategy));
                 }
@@ -129,24 +129,24 @@ impl Queue {
 
     fn moved_by_wildcard(
         &self,
-        occurrence: &Occurrence,
+        object_event: &ObjectEvent,
         concerned: impl Fn(&Pod) -> bool,
         policy: &mut dyn Policy,
     ) -> Vec<(Arrival, PodUid, QueueingStrategy)> {
         let pool = self.places.in_pool().filter(|(_, record)| concerned(&record.pod));
         let strategies =
-            pool.map(|(at, record)| (at, record.pod.uid.clone(), self.strategy_if_open(record, occurrence, policy)));
+            pool.map(|(at, record)| (at, record.pod.uid.clone(), self.strategy_if_open(record, object_event, policy)));
         strategies.collect()
     }
 
     fn strategy_if_open(
         &self,
         record: &QueuedPod,
-        occurrence: &Occurrence,
+        object_event: &ObjectEvent,
         policy: &mut dyn Policy,
     ) -> QueueingStrategy {
-        if self.opens_gate(record, occurrence) {
-            self.strategy(record, occurrence, policy)
+        if self.opens_gate(record, object_event) {
+            self.strategy(record, object_event, policy)
         } else {
             QueueingStrategy::Skip
         }
@@ -157,16 +157,16 @@ impl Queue {
         &self,
         record: &QueuedPod,
         group: GroupId,
-        occurrence: &Occurrence,
+        object_event: &ObjectEvent,
         policy: &mut dyn Policy,
     ) -> bool {
-        let is_about_one = match &occurrence.subject {
-            Subject::Pod { old, new } => old.iter().chain(new).any(|pod| self.places.is_in_group(&pod.uid, group)),
-            Subject::Cluster | Subject::Node { .. } | Subject::Object { .. } => false,
+        let is_about_one = match &object_event.objects {
+            EventObjects::Pod { old, new } => old.iter().chain(new).any(|pod| self.places.is_in_group(&pod.uid, group)),
+            EventObjects::Cluster | EventObjects::Node { .. } | EventObjects::Object { .. } => false,
         };
         let pod = &record.pod;
-        let hears = |plugin: &&Arc<str>| self.registrations.hears(pod.scheduler_name, plugin, &occurrence.event);
-        !is_about_one && record.rejected_by().filter(hears).all(|plugin| policy.hints_alike(plugin, pod, occurrence))
+        let hears = |plugin: &&Arc<str>| self.registrations.hears(pod.scheduler_name, plugin, &object_event.event);
+        !is_about_one && record.rejected_by().filter(hears).all(|plugin| policy.hints_alike(plugin, pod, object_event))
     }
 
     /// Moves these pods to activeQ without waiting for their backoff. A pod in flight is tried again after backoff if its
@@ -207,7 +207,7 @@ impl Queue {
     }
 
     fn flush_leftover(&mut self, now: Time, policy: &mut dyn Policy) {
-        let timeout = Occurrence::wildcard("UnschedulableTimeout");
+        let timeout = ObjectEvent::wildcard("UnschedulableTimeout");
         let is_due = |record: &QueuedPod| {
             now.since(record.queued_at) > self.settings.max_in_unschedulable_pool && record.gated_by.is_none()
         };
@@ -230,9 +230,10 @@ impl Queue {
     }
 
     /// Only events for which the plugin registered that gates the pod can move a gated pod.
-    fn opens_gate(&self, record: &QueuedPod, occurrence: &Occurrence) -> bool {
+    fn opens_gate(&self, record: &QueuedPod, object_event: &ObjectEvent) -> bool {
         record.gated_by.as_ref().is_none_or(|plugin| {
-            !occurrence.is_wildcard() && self.registrations.hears(record.pod.scheduler_name, plugin, &occurrence.event)
+            !object_event.is_wildcard()
+                && self.registrations.hears(record.pod.scheduler_name, plugin, &object_event.event)
         })
     }
 }

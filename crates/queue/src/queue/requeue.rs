@@ -5,11 +5,11 @@ use std::sync::Arc;
 use berth_model::{Pod, Time};
 
 use super::Queue;
-use crate::{in_flight::Meanwhile, occurrence::Occurrence, policy::Policy, record::QueuedPod};
+use crate::{in_flight::Meanwhile, object_event::ObjectEvent, policy::Policy, record::QueuedPod};
 
 /// The plugins that rejected the pod. None: the attempt failed with an error.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Failure {
+pub struct RejectedBy {
     /// Plugins that answered `Unschedulable` or `UnschedulableAndUnresolvable`.
     pub rejectors: Vec<Arc<str>>,
     /// Plugins that wait for something outside the scheduler; their event skips the backoff.
@@ -38,7 +38,7 @@ impl Queue {
         &mut self,
         mut record: QueuedPod,
         pod: Arc<Pod>,
-        failure: Failure,
+        failure: RejectedBy,
         now: Time,
         policy: &mut dyn Policy,
     ) -> Result<(), Box<QueuedPod>> {
@@ -89,13 +89,13 @@ impl Queue {
     pub(super) fn strategy(
         &self,
         record: &QueuedPod,
-        occurrence: &Occurrence,
+        object_event: &ObjectEvent,
         policy: &mut dyn Policy,
     ) -> QueueingStrategy {
         if !record.is_rejected() {
             return QueueingStrategy::AfterBackoff;
         }
-        if occurrence.is_wildcard() {
+        if object_event.is_wildcard() {
             return QueueingStrategy::AfterBackoff;
         }
         let Some(plugins) = self.registrations.of(record.pod.scheduler_name) else {
@@ -107,7 +107,7 @@ impl Queue {
             if !is_pending && (strategy != QueueingStrategy::Skip || !record.rejectors.contains(&plugin.plugin)) {
                 continue;
             }
-            if plugin.hears(&occurrence.event) && policy.hint(&plugin.plugin, &record.pod, occurrence) {
+            if plugin.hears(&object_event.event) && policy.hint(&plugin.plugin, &record.pod, object_event) {
                 strategy = strategy.max(if is_pending {
                     QueueingStrategy::Immediately
                 } else {

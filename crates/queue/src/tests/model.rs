@@ -8,7 +8,7 @@ use berth_model::{Pod, PodUid, Sym, Time};
 use proptest::prelude::*;
 
 use super::reference::{Answers, Happening, PLUGINS, Place, Reference, Why, kind};
-use crate::{Failure, Gate, Occurrence, PluginEvents, Policy, Queue, QueuedPod, Settings, SubQueue, Subject};
+use crate::{EventObjects, Gate, ObjectEvent, PluginEvents, Policy, Queue, QueuedPod, RejectedBy, Settings, SubQueue};
 
 /// Pods that come and go; few enough that they meet.
 const PODS: u8 = 16;
@@ -83,13 +83,13 @@ impl Policy for Answers {
         (-i64::from(pod.priority), i64::try_from(queued_at.0).expect("a small time"))
     }
 
-    fn hint(&mut self, plugin: &Arc<str>, pod: &Pod, occurrence: &Occurrence) -> bool {
+    fn hint(&mut self, plugin: &Arc<str>, pod: &Pod, object_event: &ObjectEvent) -> bool {
         let all = [Happening::NodeAdd, Happening::NodeLabel, Happening::PodDelete, Happening::PodLabel];
-        let event = all.into_iter().find(|event| event.label() == &*occurrence.label).expect("one of those");
+        let event = all.into_iter().find(|event| event.label() == &*object_event.label).expect("one of those");
         Answers::hint(self, plugin, number(pod), event)
     }
 
-    fn hints_alike(&mut self, plugin: &str, _pod: &Pod, _occurrence: &Occurrence) -> bool {
+    fn hints_alike(&mut self, plugin: &str, _pod: &Pod, _occurrence: &ObjectEvent) -> bool {
         Answers::hints_alike(plugin)
     }
 }
@@ -108,15 +108,15 @@ fn event(happening: Happening) -> ClusterEvent {
     let (resource, actions) = match happening {
         Happening::NodeAdd => ("Node", ClusterEvent::ADD),
         Happening::NodeLabel => ("Node", ClusterEvent::UPDATE_NODE_LABEL),
-        Happening::PodDelete => (Occurrence::ASSIGNED_POD, ClusterEvent::DELETE),
-        Happening::PodLabel => (Occurrence::UNSCHEDULABLE_POD, ClusterEvent::UPDATE_POD_LABEL),
+        Happening::PodDelete => (ObjectEvent::ASSIGNED_POD, ClusterEvent::DELETE),
+        Happening::PodLabel => (ObjectEvent::UNSCHEDULABLE_POD, ClusterEvent::UPDATE_POD_LABEL),
     };
     ClusterEvent::new(resource, actions)
 }
 
-fn occurrence(happening: Happening) -> Arc<Occurrence> {
+fn object_event(happening: Happening) -> Arc<ObjectEvent> {
     let ClusterEvent { resource, actions } = event(happening);
-    Arc::new(Occurrence::new(&resource, actions, Subject::Cluster))
+    Arc::new(ObjectEvent::new(&resource, actions, EventObjects::Cluster))
 }
 
 struct Pair {
@@ -145,8 +145,8 @@ impl Pair {
                 reference.add(*number, *priority, now.0, "UnschedulablePodAdd");
             }
             Operation::Update(number, priority, happenings) => {
-                let occurrences: Vec<_> = happenings.iter().map(|happening| occurrence(*happening)).collect();
-                queue.update(&pod(*number, *priority), &occurrences, now, &mut answers);
+                let object_events: Vec<_> = happenings.iter().map(|happening| object_event(*happening)).collect();
+                queue.update(&pod(*number, *priority), &object_events, now, &mut answers);
                 reference.update(*number, *priority, happenings, now.0);
             }
             Operation::Delete(number) => self.delete(*number),
@@ -167,11 +167,11 @@ impl Pair {
                 }
             }
             Operation::Happen(happening) => {
-                queue.move_all(&occurrence(*happening), |_| true, now, &mut answers);
+                queue.move_all(&object_event(*happening), |_| true, now, &mut answers);
                 reference.happen(*happening, |_| true, now.0);
             }
             Operation::HappenToSome(happening) => {
-                queue.move_all(&occurrence(*happening), |pod| self::number(pod).is_multiple_of(2), now, &mut answers);
+                queue.move_all(&object_event(*happening), |pod| self::number(pod).is_multiple_of(2), now, &mut answers);
                 reference.happen(*happening, |number| number.is_multiple_of(2), now.0);
             }
             Operation::Activate(number) => {
@@ -214,7 +214,7 @@ impl Pair {
     fn fail(&mut self, record: QueuedPod, why: Why) {
         let (number, pod) = (number(&record.pod), Arc::clone(&record.pod));
         let names = |names: &[&str]| names.iter().map(|name| Arc::from(*name)).collect();
-        let failure = Failure { rejectors: names(why.rejectors), pending: names(why.pending) };
+        let failure = RejectedBy { rejectors: names(why.rejectors), pending: names(why.pending) };
         let mut answers = self.reference.answers.clone();
         self.queue.requeue(record, pod, failure, self.now, &mut answers).expect("it waits nowhere else");
         self.reference.fail(number, why, self.now.0);

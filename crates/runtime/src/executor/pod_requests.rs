@@ -26,13 +26,13 @@ pub(super) struct PodRequests {
     /// The pods about which a request is under way.
     pods: HashMap<PodUid, PodLine>,
     n_waiting: usize,
-    running: JoinSet<(PodUid, Company)>,
+    running: JoinSet<(PodUid, Concurrency)>,
 }
 
 /// The requests about one pod.
 #[derive(Debug, Default)]
 struct PodLine {
-    running: Vec<Company>,
+    running: Vec<Concurrency>,
     waiting: VecDeque<Waiting>,
 }
 
@@ -46,37 +46,37 @@ struct Waiting {
     _pending: Option<PendingCall>,
 }
 
-/// Beside what a request may be under way.
+/// Beside which other requests about its pod a request may be under way.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Company {
-    /// Nothing else about its pod.
-    None,
+enum Concurrency {
+    /// No other.
+    Exclusive,
     /// The awaited effects of plugins other than this one.
-    OtherPlugins(Arc<str>),
+    WithOtherPlugins(Arc<str>),
 }
 
-impl Company {
+impl Concurrency {
     fn of(request: &Request) -> Self {
         match request {
-            Request::AwaitedEffects(effects) => Self::OtherPlugins(Arc::clone(&effects.plugin)),
+            Request::AwaitedEffects(effects) => Self::WithOtherPlugins(Arc::clone(&effects.plugin)),
             Request::Bind { .. } | Request::BindByExtender { .. } | Request::PatchStatus(_) | Request::Effects(_) => {
-                Self::None
+                Self::Exclusive
             }
         }
     }
 
-    fn suits(&self, other: &Self) -> bool {
+    fn allows(&self, other: &Self) -> bool {
         match (self, other) {
-            (Self::OtherPlugins(plugin), Self::OtherPlugins(other)) => plugin != other,
-            (Self::None, _) | (_, Self::None) => false,
+            (Self::WithOtherPlugins(plugin), Self::WithOtherPlugins(other)) => plugin != other,
+            (Self::Exclusive, _) | (_, Self::Exclusive) => false,
         }
     }
 }
 
 impl PodLine {
     fn may_start(&self, request: &Request) -> bool {
-        let company = Company::of(request);
-        self.running.iter().all(|other| company.suits(other))
+        let concurrency = Concurrency::of(request);
+        self.running.iter().all(|other| concurrency.allows(other))
     }
 
     /// Puts the request behind those that wait, unless one of the two becomes needless.
@@ -157,9 +157,9 @@ impl PodRequests {
     /// Waits until a request is done, and goes on to the next ones of its pod. Dropping the future loses nothing.
     pub(super) async fn one_done(&mut self, executor: &Executor) {
         let Some(done) = self.running.join_next().await else { return };
-        let (pod, company) = pass_on_panic(done);
+        let (pod, concurrency) = pass_on_panic(done);
         if let Some(line) = self.pods.get_mut(&pod)
-            && let Some(position) = line.running.iter().position(|running| *running == company)
+            && let Some(position) = line.running.iter().position(|running| *running == concurrency)
         {
             line.running.swap_remove(position);
         }
@@ -176,12 +176,12 @@ impl PodRequests {
             }
             self.n_waiting -= 1;
             let Waiting { request, dropped_patches, .. } = waiting;
-            let (executor, company) = (executor.clone(), Company::of(&request.request));
-            line.running.push(company.clone());
+            let (executor, concurrency) = (executor.clone(), Concurrency::of(&request.request));
+            line.running.push(concurrency.clone());
             self.running.spawn(async move {
                 let pod = request.pod.uid.clone();
                 executor.carry_out(request, dropped_patches).await;
-                (pod, company)
+                (pod, concurrency)
             });
         }
         if line.running.is_empty() {

@@ -46,7 +46,7 @@ pub struct RequestUser(pub String);
 
 /// Cheap to clone.
 #[derive(Clone, Debug)]
-pub(super) struct Gate(Arc<Inner>);
+pub(super) struct AccessCheck(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
@@ -75,7 +75,7 @@ enum Denial {
     Unanswered,
 }
 
-impl Gate {
+impl AccessCheck {
     pub(super) async fn new(serving: &SecureServing) -> Result<Self> {
         Ok(Self(Arc::new(Inner {
             open_paths: serving.open_paths.clone(),
@@ -105,7 +105,7 @@ pub(super) async fn reviewer(kubeconfig: Option<&Path>, flag: &str) -> Result<Op
 
 /// Lets a request through, or answers why not.
 pub(super) async fn check(
-    State(gate): State<Gate>,
+    State(gate): State<AccessCheck>,
     Extension(peer): Extension<Peer>,
     Extension(PeerAddress(address)): Extension<PeerAddress>,
     mut request: Request,
@@ -281,13 +281,13 @@ mod tests {
     use super::*;
     use crate::secure_serving::Authorities;
 
-    async fn gate(open_paths: &[&str]) -> Gate {
+    async fn gate(open_paths: &[&str]) -> AccessCheck {
         let mut serving = SecureServing::on(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
         serving.open_paths = open_paths.iter().map(|path| (*path).to_owned()).collect();
-        Gate::new(&serving).await.expect("nobody is asked")
+        AccessCheck::new(&serving).await.expect("nobody is asked")
     }
 
-    async fn admits(gate: &Gate, caller: Option<Caller>, path: &str) -> bool {
+    async fn admits(gate: &AccessCheck, caller: Option<Caller>, path: &str) -> bool {
         let peer = Peer { client: caller, front_proxy: None };
         gate.0.admit((&peer, IpAddr::V4(Ipv4Addr::LOCALHOST)), &HeaderMap::new(), &Method::GET, path).await.is_ok()
     }

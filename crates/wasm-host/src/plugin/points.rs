@@ -14,7 +14,7 @@ use berth_model::{ClusterTable, NodeIdx, NodeSet, Pod};
 
 use super::{
     ComponentPlugin,
-    shapes::{RowAnswers, Way},
+    shapes::{Participation, RowAnswers},
 };
 use crate::{
     bindings::points::queueing_hint,
@@ -31,10 +31,10 @@ impl ComponentPlugin {
     /// PreFilter comes before PostFilter in every cycle that the instance knows of: it is asked now if it was not, as it has
     /// nothing to do with the pod.
     fn begin_for_post_filter(&mut self, call: &Call<'_>) -> Result<(), Status> {
-        let is_late = self.shapes.way(call.cycle) == Some(Way::NotAtAll);
+        let is_late = self.shapes.participation(call.cycle) == Some(Participation::Skipped);
         self.ensure_begun(call)?;
         if is_late && self.component.points.contains(Point::PreFilter) {
-            self.shapes.set_way(call.cycle, Way::In(call.cycle));
+            self.shapes.set_participation(call.cycle, Participation::In(call.cycle));
             self.ask("pre-filter", TimeLimit::Call, |context| {
                 Ok(guest(&context.exports.pre_filter)?.call_pre_filter(context.store, call.cycle.0)?.is_ok())
             })?;
@@ -45,9 +45,11 @@ impl ComponentPlugin {
     /// A pod that says something about others is to be counted in: what the plugin is not asked about without such pods, it is
     /// asked about now.
     fn begin_for_affinity(&mut self, call: &Call<'_>) -> Result<(), Status> {
-        if self.enter(call)? == Way::NotAtAll && self.shapes.reach(call.pod) == Some(Reach::NothingWithoutAffinity) {
+        if self.enter(call)? == Participation::Skipped
+            && self.shapes.reach(call.pod) == Some(Reach::NothingWithoutAffinity)
+        {
             self.ensure_begun(call)?;
-            self.shapes.set_way(call.cycle, Way::In(call.cycle));
+            self.shapes.set_participation(call.cycle, Participation::In(call.cycle));
         }
         Ok(())
     }
@@ -76,7 +78,7 @@ impl ComponentPlugin {
         if !self.component.is_blind_to_pods() {
             return Ok(None);
         }
-        let Way::In(cycle) = self.enter(call)? else { return Ok(None) };
+        let Participation::In(cycle) = self.enter(call)? else { return Ok(None) };
         Ok(self.shapes.rows(cycle))
     }
 
@@ -128,7 +130,7 @@ impl QueueSort for ComponentPlugin {
 
 impl PreFilter for ComponentPlugin {
     fn pre_filter(&mut self, call: &Call<'_>) -> Result<Option<Vec<String>>, Status> {
-        let Way::In(cycle) = self.enter(call)? else { return Err(Status::skip()) };
+        let Participation::In(cycle) = self.enter(call)? else { return Err(Status::skip()) };
         if let Some(Some(answer)) = self.shapes.pre_filter(cycle) {
             return answer.clone();
         }
@@ -247,7 +249,7 @@ impl PostFilter for ComponentPlugin {
 
 impl PreScore for ComponentPlugin {
     fn pre_score(&mut self, call: &Call<'_>, nodes: &NodeSet) -> Result<(), Status> {
-        let Way::In(cycle) = self.enter(call)? else { return Err(Status::skip()) };
+        let Participation::In(cycle) = self.enter(call)? else { return Err(Status::skip()) };
         if let Some(Some(answer)) = self.shapes.pre_score(cycle) {
             return answer.clone();
         }
@@ -296,7 +298,7 @@ impl Score for ComponentPlugin {
 
 impl Normalize for ComponentPlugin {
     fn normalize(&mut self, call: &Call<'_>, nodes: &NodeSet, scores: &mut [i64]) -> Result<(), Status> {
-        let Way::In(cycle) = self.enter(call)? else { return Ok(()) };
+        let Participation::In(cycle) = self.enter(call)? else { return Ok(()) };
         let same = scores.first().copied().filter(|first| scores.iter().all(|score| score == first));
         if let (Some(raw), Some(Some((known, normalized)))) = (same, self.shapes.normalized(cycle))
             && raw == *known
@@ -392,7 +394,7 @@ impl PreBind for ComponentPlugin {
 
 impl Bind for ComponentPlugin {
     fn bind(&mut self, call: &Call<'_>, node: NodeIdx) -> Result<Vec<Effect>, Status> {
-        let Way::In(cycle) = self.enter(call)? else { return Err(Status::skip()) };
+        let Participation::In(cycle) = self.enter(call)? else { return Err(Status::skip()) };
         if let Some(Some(answer)) = self.shapes.bind(cycle) {
             return answer.clone();
         }

@@ -30,7 +30,7 @@ pub(super) struct Shapes {
     /// Hashes of shapes, each in the place that it determines: only the second pod of a shape is worth the question.
     seen: Vec<u64>,
     /// How calls in the cycle that was asked about last are made.
-    current: Option<(CycleId, Way)>,
+    current: Option<(CycleId, Participation)>,
     /// The one that was used last comes first.
     shared: Vec<SharedCycle>,
 }
@@ -109,11 +109,11 @@ impl RowAnswers {
     }
 }
 
-/// How a call about a pod is made.
+/// Whether an instance takes part in the cycle of a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Way {
+pub(super) enum Participation {
     /// The plugin has nothing to do with the pod.
-    NotAtAll,
+    Skipped,
     /// In this cycle, of which the instance knows.
     In(CycleId),
 }
@@ -129,12 +129,12 @@ pub(super) enum Standing {
 }
 
 impl Shapes {
-    pub(super) fn way(&self, cycle: CycleId) -> Option<Way> {
-        self.current.filter(|(current, _)| *current == cycle).map(|(_, way)| way)
+    pub(super) fn participation(&self, cycle: CycleId) -> Option<Participation> {
+        self.current.filter(|(current, _)| *current == cycle).map(|(_, participation)| participation)
     }
 
-    pub(super) fn set_way(&mut self, cycle: CycleId, way: Way) {
-        self.current = Some((cycle, way));
+    pub(super) fn set_participation(&mut self, cycle: CycleId, participation: Participation) {
+        self.current = Some((cycle, participation));
     }
 
     pub(super) fn standing(&mut self, pod: &Pod) -> Standing {

@@ -4,7 +4,7 @@ use std::{sync::mpsc, time::Duration};
 
 use berth_framework::{Code, DryRunCase, Plugin, PluginFactory as _, Point};
 use berth_model::Pod;
-use berth_test_guests::{ANSWER_ADDRESS, At, Behavior, Fault, answers, in_letters};
+use berth_test_guests::{ANSWER_ADDRESS, At, Behavior, GuestFault, answers, in_letters};
 use berth_wasm_host::{Binary, ComponentFactory, Engine, EngineOptions, FaultKind, FaultSink};
 
 use crate::cluster::{Cluster, build, by_priority, engine};
@@ -89,7 +89,7 @@ fn a_hoarder_of_memory_is_stopped() {
 
 #[test]
 fn a_stack_that_is_used_up_is_a_trap() {
-    let deep = berth_test_guests::faults_at("Deep", At::Filter, Fault::ExhaustStack).unwrap();
+    let deep = berth_test_guests::faults_at("Deep", At::Filter, GuestFault::ExhaustStack).unwrap();
     let factory = engine().load(&Binary::new("Deep", deep)).unwrap();
     let cluster = Cluster::new(3);
     let pod = Pod::default();

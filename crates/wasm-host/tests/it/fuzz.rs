@@ -3,7 +3,7 @@
 
 use berth_framework::{DryRun, DryRunCase, Failure, Plugin, PluginFactory as _, Removal, Status};
 use berth_model::{NodeIdx, Pod};
-use berth_test_guests::{ANSWER_ADDRESS, At, Fault, answers, by_priority_named, faults_at, harmless, in_letters};
+use berth_test_guests::{ANSWER_ADDRESS, At, GuestFault, answers, by_priority_named, faults_at, harmless, in_letters};
 use berth_wasm_host::{Binary, ComponentFactory, FaultKind};
 use fuzz_targets::{Random, rounds};
 
@@ -16,7 +16,7 @@ fn bytes_are_a_plugin_or_refused() {
         harmless("Mutant", At::Filter),
         harmless("Mutant", At::PostFilter),
         by_priority_named("Mutant"),
-        faults_at("Mutant", At::Score, Fault::Trap),
+        faults_at("Mutant", At::Score, GuestFault::Trap),
         berth_test_guests::opens_sockets("Mutant"),
         berth_test_guests::core_module(),
     ]

@@ -2,7 +2,7 @@
 //! `failurePolicy: Fail` the pods of their own profile wait until a better binary comes; with `Ignore`, no pod waits.
 
 use berth_test_guests::{
-    At, Behavior, Fault, always, faults_at, harmless, opens_files, opens_sockets, reads_environment,
+    At, Behavior, GuestFault, always, faults_at, harmless, opens_files, opens_sockets, reads_environment,
 };
 use serde_json::{Value, json};
 
@@ -41,7 +41,7 @@ fn row(name: &str, at: At, bytes: anyhow::Result<Vec<u8>>, came_of_it: [&'static
     Row { guest: Guest::new(name, at, bytes.expect("a component")), state, kind, reason: reason.to_owned() }
 }
 
-fn fault(at: At, fault: Fault, kind: &'static str, reason: &str) -> Row {
+fn fault(at: At, fault: GuestFault, kind: &'static str, reason: &str) -> Row {
     let name = format!("{fault:?}In{at:?}");
     let bytes = faults_at(&name, at, fault).expect("a component");
     let reason = reason.replace("FUNCTION", at.function());
@@ -55,12 +55,12 @@ fn wrong_answer(behavior: Behavior, reason: &'static str) -> Row {
 
 /// Every guest with its fault, the extension point, and the state that it must end in.
 fn rows() -> Vec<Row> {
-    let traps = |at| fault(at, Fault::Trap, "trap", "trapped in FUNCTION: ");
-    let loops = |at| fault(at, Fault::Loop, "timeout", "took too long in FUNCTION");
+    let traps = |at| fault(at, GuestFault::Trap, "trap", "trapped in FUNCTION: ");
+    let loops = |at| fault(at, GuestFault::Loop, "timeout", "took too long in FUNCTION");
     let exhausts_memory =
-        |at| fault(at, Fault::ExhaustMemory, "memory", "bytes of memory (limit 16777216) in FUNCTION");
+        |at| fault(at, GuestFault::ExhaustMemory, "memory", "bytes of memory (limit 16777216) in FUNCTION");
     let exhausts_stack =
-        |at| fault(at, Fault::ExhaustStack, "trap", "trapped in FUNCTION: wasm trap: call stack exhausted");
+        |at| fault(at, GuestFault::ExhaustStack, "trap", "trapped in FUNCTION: wasm trap: call stack exhausted");
     vec![
         // Its first sync comes before it serves.
         Row { state: "refused", kind: "", ..traps(At::Sync) },
@@ -78,8 +78,8 @@ fn rows() -> Vec<Row> {
         exhausts_stack(At::Filter),
         exhausts_stack(At::Score),
         exhausts_stack(At::Bind),
-        fault(At::Filter, Fault::LongReason, "wrong_answer", "of 5000 bytes (limit 4096)"),
-        fault(At::Filter, Fault::ManyReasons, "wrong_answer", "a status with 2000 reasons (limit 1024)"),
+        fault(At::Filter, GuestFault::LongReason, "wrong_answer", "of 5000 bytes (limit 4096)"),
+        fault(At::Filter, GuestFault::ManyReasons, "wrong_answer", "a status with 2000 reasons (limit 1024)"),
         wrong_answer(Behavior::WrongAnswers, "answered filter with nodes that it was not asked about"),
         wrong_answer(Behavior::HugeAnswer, "answered filter with what cannot be read"),
         wrong_answer(Behavior::ErrorOfSuccess, "answered filter with an error with code Success"),
@@ -187,7 +187,7 @@ async fn bad_plugins_hold_up_their_own_pods_and_no_others() {
 async fn a_stack_is_used_up_on_top_of_another() {
     let cluster = Cluster::start(&["--no-scheduler", "--nodes", "1"]).await;
     let Row { guest, reason, .. } =
-        fault(At::DryRun, Fault::ExhaustStack, "trap", "trapped in dry-run: wasm trap: call stack");
+        fault(At::DryRun, GuestFault::ExhaustStack, "trap", "trapped in dry-run: wasm trap: call stack");
     let name = guest.name.clone();
     let rules = "plugins:\n- name: DefaultPreemption\n  execution: wasm\n";
     let bench = Bench::start(cluster, vec![guest], rules).await;

@@ -6,7 +6,7 @@ mod workloads;
 
 use std::{cell::RefCell, collections::BTreeMap, sync::LazyLock};
 
-use oracle::{Execution, Native, Subject, Wasm};
+use oracle::{Execution, Native, TestedProfile, Wasm};
 use properties::{
     N_CASES,
     answers::{Answers, Outcome, ProfileRun, differences},
@@ -23,27 +23,27 @@ const LOG_CAPACITY: usize = 150;
 /// Compiling takes many seconds.
 static WASM: LazyLock<Wasm> = LazyLock::new(|| Wasm::load().unwrap());
 
-fn profile(execution: &dyn Execution) -> Subject {
-    Subject::build(None, execution).unwrap()
+fn profile(execution: &dyn Execution) -> TestedProfile {
+    TestedProfile::build(None, execution).unwrap()
 }
 
 /// One cluster, and two profiles that follow it from case to case.
 struct Followers {
     cluster: ChangingCluster,
-    native: Subject,
-    wasm: Subject,
+    native: TestedProfile,
+    wasm: TestedProfile,
     n_cycles: u64,
     outcomes: BTreeMap<Outcome, u64>,
 }
 
-fn sync(subject: &mut Subject, cluster: &ChangingCluster) {
+fn sync(subject: &mut TestedProfile, cluster: &ChangingCluster) {
     if let Err((plugin, status)) = subject.profile.sync(cluster.cluster.cache()) {
         panic!("{}: {status:?}", subject.profile.name(plugin));
     }
 }
 
 fn ask(
-    subject: &mut Subject,
+    subject: &mut TestedProfile,
     cluster: &mut ChangingCluster,
     pod: &Value,
     order: &[String],

@@ -16,7 +16,7 @@ use crate::admin_client::AdminClient;
 const LONGEST_ACCEPTANCE: Duration = Duration::from_secs(60);
 
 /// Follows one binary.
-pub(super) struct Onlooker {
+pub(super) struct StatusWatcher {
     runtime: Runtime,
     socket: PathBuf,
     plugin: String,
@@ -25,7 +25,7 @@ pub(super) struct Onlooker {
     told: Option<String>,
 }
 
-impl Onlooker {
+impl StatusWatcher {
     /// # Errors
     /// There is no runtime for requests.
     pub(super) fn new(socket: PathBuf, plugin: String, digest: String) -> Result<Self> {

@@ -10,7 +10,7 @@ use super::error::NotAdmitted;
 const MAX_COMPANION: u64 = 1 << 20;
 
 /// Looks at a file before anything is done with it. Called on the thread that watches the directory.
-pub trait Gate: std::fmt::Debug + Send + Sync {
+pub trait Admission: std::fmt::Debug + Send + Sync {
     /// What else belongs to `NAME.wasm`: `sig` stands for `NAME.wasm.sig`. A change of one is a change of the file.
     fn companions(&self) -> &'static [&'static str];
 
@@ -25,7 +25,7 @@ pub trait Gate: std::fmt::Debug + Send + Sync {
 #[derive(Clone, Copy, Debug)]
 pub struct Candidate<'a> {
     pub binary: &'a Binary,
-    /// In the order of [`Gate::companions`]; `None` for what is not there.
+    /// In the order of [`Admission::companions`]; `None` for what is not there.
     pub companions: &'a [Option<Vec<u8>>],
 }
 

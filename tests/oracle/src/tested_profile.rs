@@ -12,7 +12,7 @@ use crate::execution::Execution;
 
 /// A profile, and what it lacks.
 #[derive(Debug)]
-pub struct Subject {
+pub struct TestedProfile {
     pub profile: Profile,
     /// Plugins that the configuration enables and the execution does not have.
     missing: BTreeSet<PluginName>,
@@ -22,7 +22,7 @@ pub struct Subject {
     pub(crate) weights: BTreeMap<String, i64>,
 }
 
-impl Subject {
+impl TestedProfile {
     /// A profile like the recorded entry of a configuration file, the default one without an entry.
     ///
     /// # Errors

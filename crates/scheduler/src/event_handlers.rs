@@ -5,7 +5,7 @@ use std::sync::{Arc, LazyLock};
 use berth_cache::Added;
 use berth_framework::ClusterEvent;
 use berth_model::{ObjectKey, Pod, PodUid, Sym, api, intern};
-use berth_queue::{Occurrence, Subject};
+use berth_queue::{EventObjects, ObjectEvent};
 use rustc_hash::FxHashMap;
 
 use crate::{
@@ -53,13 +53,13 @@ impl UidsByName {
 
 /// What the events about objects need to know of earlier ones, beyond what cache and queue hold.
 #[derive(Debug, Default)]
-pub(crate) struct Intake {
+pub(crate) struct EventHandlers {
     uids: UidsByName,
     /// Type and status of each node's conditions.
     node_conditions: FxHashMap<Sym, Vec<(String, String)>>,
 }
 
-impl Intake {
+impl EventHandlers {
     /// A pod appeared or changed. One in a terminal phase has left its node. Of a pending pod that no profile serves nothing
     /// is kept.
     pub(crate) fn pod_applied(&mut self, api: &api::Pod, bindings: &mut Bindings, context: &mut Context) {
@@ -111,9 +111,9 @@ impl Intake {
         match context.cache_mut().set_node(node.clone()) {
             None => context.move_all(&changes::node_added(node)),
             Some(old) => {
-                for occurrence in changes::node_updates(old, node, conditions_differ) {
-                    context.also_handling(&occurrence.label);
-                    context.move_all(&occurrence);
+                for object_event in changes::node_updates(old, node, conditions_differ) {
+                    context.also_handling(&object_event.label);
+                    context.move_all(&object_event);
                 }
             }
         }
@@ -149,10 +149,10 @@ pub(crate) fn object_changed(
         (None, None) => return,
     };
     bindings.object_changed(&key, context);
-    let occurrence = Arc::new(Occurrence::new(resource, action, Subject::Object { key, old, new }));
+    let object_event = Arc::new(ObjectEvent::new(resource, action, EventObjects::Object { key, old, new }));
     // Kinds such as services cause no events: plugins only read their objects.
-    if context.queue().hears(&occurrence.event) {
-        context.move_all(&occurrence);
+    if context.queue().hears(&object_event.event) {
+        context.move_all(&object_event);
     }
 }
 
@@ -201,9 +201,9 @@ fn assigned_pod_applied(pod: &Arc<Pod>, bindings: &mut Bindings, context: &mut C
     };
     match added {
         Added::Updated { old } => {
-            for occurrence in changes::pod_updates(&old, pod) {
-                context.also_handling(&occurrence.label);
-                context.move_all(&occurrence);
+            for object_event in changes::pod_updates(&old, pod) {
+                context.also_handling(&object_event.label);
+                context.move_all(&object_event);
             }
         }
         Added::New | Added::Confirmed { .. } => {

@@ -5,20 +5,20 @@ use std::sync::Arc;
 use berth_framework::ClusterEvent;
 use berth_model::{Node, ObjectKey, Pod};
 
-/// An event with what it happened to.
+/// A cluster event with the objects that it happened to.
 #[derive(Clone, Debug)]
-pub struct Occurrence {
+pub struct ObjectEvent {
     /// `AssignedPod` and `UnschedulablePod` are told apart here; registrations say `Pod` for both.
     pub event: Arc<ClusterEvent>,
     /// What it happened to.
-    pub subject: Subject,
+    pub objects: EventObjects,
     /// As metrics name it: `NodeAdd`, `AssignedPodDelete`.
     pub label: Arc<str>,
 }
 
 /// The object before and after; `None` where it did not exist.
 #[derive(Clone, Debug)]
-pub enum Subject {
+pub enum EventObjects {
     /// Nothing in particular.
     Cluster,
     /// A pod.
@@ -46,14 +46,14 @@ pub enum Subject {
     },
 }
 
-/// What occurrences of one kind have in common, made once where they are frequent.
+/// What events of one kind have in common, made once where they are frequent.
 #[derive(Clone, Debug)]
-pub struct OccurrenceKind {
+pub struct ObjectEventKind {
     event: Arc<ClusterEvent>,
     label: Arc<str>,
 }
 
-impl OccurrenceKind {
+impl ObjectEventKind {
     /// A kind with the label that kube-scheduler gives it.
     #[must_use]
     pub fn new(resource: &str, actions: u32) -> Self {
@@ -62,14 +62,14 @@ impl OccurrenceKind {
         Self { event: Arc::new(event), label }
     }
 
-    /// It happened to `subject`.
+    /// It happened to `objects`.
     #[must_use]
-    pub fn occurrence(&self, subject: Subject) -> Occurrence {
-        Occurrence { event: Arc::clone(&self.event), subject, label: Arc::clone(&self.label) }
+    pub fn object_event(&self, objects: EventObjects) -> ObjectEvent {
+        ObjectEvent { event: Arc::clone(&self.event), objects, label: Arc::clone(&self.label) }
     }
 }
 
-impl Occurrence {
+impl ObjectEvent {
     /// A pod that has a node.
     pub const ASSIGNED_POD: &str = "AssignedPod";
     /// A pod that has none.
@@ -79,23 +79,23 @@ impl Occurrence {
 
     /// An event with the label that kube-scheduler gives it.
     #[must_use]
-    pub fn new(resource: &str, actions: u32, subject: Subject) -> Self {
-        OccurrenceKind::new(resource, actions).occurrence(subject)
+    pub fn new(resource: &str, actions: u32, objects: EventObjects) -> Self {
+        ObjectEventKind::new(resource, actions).object_event(objects)
     }
 
     /// An event that concerns every waiting pod, whichever plugin rejected it.
     pub(crate) fn wildcard(label: &str) -> Self {
         let event = Arc::new(ClusterEvent::new("*", ClusterEvent::ALL));
-        Self { event, subject: Subject::Cluster, label: Arc::from(label) }
+        Self { event, objects: EventObjects::Cluster, label: Arc::from(label) }
     }
 
     /// About how many bytes the event keeps that may be nowhere else by now: both states of its object.
     pub(crate) fn bytes(&self) -> usize {
-        let objects = match &self.subject {
-            Subject::Cluster => 0,
-            Subject::Pod { old, new } => old.iter().chain(new).map(|pod| pod_bytes(pod)).sum(),
-            Subject::Node { old, new } => old.iter().chain(new).map(|node| node_bytes(node)).sum(),
-            Subject::Object { old, new, .. } => old.iter().chain(new).map(|json| json.len()).sum(),
+        let objects = match &self.objects {
+            EventObjects::Cluster => 0,
+            EventObjects::Pod { old, new } => old.iter().chain(new).map(|pod| pod_bytes(pod)).sum(),
+            EventObjects::Node { old, new } => old.iter().chain(new).map(|node| node_bytes(node)).sum(),
+            EventObjects::Object { old, new, .. } => old.iter().chain(new).map(|json| json.len()).sum(),
         };
         size_of::<Self>() + objects
     }
