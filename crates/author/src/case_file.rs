@@ -13,7 +13,6 @@ use crate::{
     answers::PluginAnswers,
     case_host::CaseHost,
     harness::PluginHarness,
-    situation::Situation,
     step::{CaseError, CaseStep},
 };
 
@@ -88,11 +87,6 @@ impl CaseFile {
     pub fn run(&self, factory: &dyn PluginFactory, host: &CaseHost) -> Vec<CaseResult> {
         let run = |case: &PluginCase| CaseResult { name: case.name.clone(), differences: case.run(factory, host) };
         self.cases.iter().map(run).collect()
-    }
-
-    /// Those of the cases whose arguments the plugin takes.
-    pub fn situations(&self) -> impl Iterator<Item = Situation> {
-        self.cases.iter().filter(|case| case.refused.is_none()).map(Situation::of_case)
     }
 
     /// The same cases with the answers that the plugin gives.

@@ -5,7 +5,7 @@ use serde::Deserialize as _;
 use serde_json::Value;
 
 use crate::{
-    case_file::PluginCase,
+    case_file::{CaseFile, PluginCase},
     harness::{HarnessError, PluginHarness},
 };
 
@@ -28,8 +28,12 @@ impl Situation {
         Self { args: args.to_owned(), ..Self::default() }
     }
 
-    /// The situation of a case that the plugin does not refuse.
-    pub(crate) fn of_case(case: &PluginCase) -> Self {
+    /// Those of the cases whose arguments the plugin takes.
+    pub fn of_cases(file: &CaseFile) -> impl Iterator<Item = Self> {
+        file.cases.iter().filter(|case| case.refused.is_none()).map(Self::of_case)
+    }
+
+    fn of_case(case: &PluginCase) -> Self {
         let steps = || case.steps.iter();
         let pods = [&case.pod].into_iter().chain(steps().map(|step| &step.pod));
         Self {

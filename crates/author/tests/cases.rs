@@ -2,7 +2,7 @@
 
 use std::{cell::RefCell, collections::BTreeMap, rc::Rc, sync::LazyLock};
 
-use berth_author::{CaseFile, CaseHost, CheckOutcome, conformance};
+use berth_author::{CaseFile, CaseHost, CheckOutcome, Situation, conformance};
 use berth_framework::{
     Bind, BuildError, Call, Code, Configure, ConfigureError, DryRun, Effect, EventSubject, Failure, Grants, HintCall,
     Manifest, Permission, Permit, PermitVerdict, Plugin, PluginFactory, PluginType as _, PluginVersion, Points,
@@ -280,9 +280,9 @@ fn the_time_of_a_step_is_told_and_stays() {
 #[test]
 fn a_case_is_a_situation_in_which_properties_are_checked() {
     let file = cases(CASES);
-    let names: Vec<String> = file.situations().filter_map(|it| it.name().map(str::to_owned)).collect();
+    let names: Vec<String> = Situation::of_cases(&file).filter_map(|it| it.name().map(str::to_owned)).collect();
     assert_eq!(names.len(), 4);
-    for situation in file.situations() {
+    for situation in Situation::of_cases(&file) {
         for check in conformance(&Factory, &situation, 1) {
             // PostBind and Reserve are not called, so that nothing is counted.
             assert!(!matches!(check.outcome, CheckOutcome::Failed(_)), "{check:?}");

@@ -13,8 +13,8 @@ use clap::{Args, ValueEnum};
 
 use crate::{
     curves,
-    figures::{Figures, RunSetup, StormFigures},
-    run::{Conditions, Run, Runner, first_difference},
+    figures::{Figures, RunSetup},
+    run::{Conditions, Run, Runner, StormFigures, first_difference},
     workload::{Cluster, Pods, Scale, WORKLOADS, Workload},
 };
 

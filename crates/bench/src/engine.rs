@@ -26,8 +26,7 @@ use serde_json::{Value, json};
 
 use self::api_server::ApiServer;
 use crate::{
-    figures::StormFigures,
-    run::{Conditions, EngineFigures, Run, Runner},
+    run::{Conditions, EngineFigures, Run, Runner, StormFigures},
     usage,
     workload::{Changes, Cluster, SCHEDULER_NAME, Scene},
 };

@@ -31,20 +31,6 @@ pub struct RunSetup {
     pub rate: Option<u64>,
 }
 
-/// What a storm of events did.
-#[derive(Clone, Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct StormFigures {
-    /// What happened.
-    pub storm: String,
-    /// How often.
-    pub events: usize,
-    /// Milliseconds for all events, and for a pod in each turn of the scheduler.
-    pub all_millis: f64,
-    /// The longest turn in milliseconds: events, and the pod that comes next.
-    pub longest_millis: f64,
-}
-
 impl RunSetup {
     fn is_of_same_pods(&self, other: &Self) -> bool {
         Self { runner: other.runner.clone(), boards: other.boards, ..self.clone() } == *other

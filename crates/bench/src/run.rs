@@ -3,11 +3,9 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use anyhow::{Result, bail};
+use serde::Serialize;
 
-use crate::{
-    figures::StormFigures,
-    workload::{Cluster, Scene, Workload},
-};
+use crate::workload::{Cluster, Scene, Workload};
 
 /// Takes a scene through a scheduler.
 pub trait Runner {
@@ -83,6 +81,20 @@ pub struct EngineFigures {
     pub queueing: Duration,
     pub cycles: Duration,
     pub confirming: Duration,
+}
+
+/// What a storm of events did.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StormFigures {
+    /// What happened.
+    pub storm: String,
+    /// How often.
+    pub events: usize,
+    /// Milliseconds for all events, and for a pod in each turn of the scheduler.
+    pub all_millis: f64,
+    /// The longest turn in milliseconds: events, and the pod that comes next.
+    pub longest_millis: f64,
 }
 
 /// The first measured pod that went elsewhere, with both nodes.

@@ -9,11 +9,11 @@
 //! The watch's own thread looks at the directory. Files are read and compiled by others, several at a time, each file no more
 //! often than `load_rate` allows: with little effort at first (`attempts`), so that no file waits for one that compiles slowly.
 
+mod admission;
 mod attempts;
 mod error;
 mod file_load;
 mod files;
-mod admission;
 mod load_rate;
 
 use std::{
@@ -31,15 +31,15 @@ use std::{
 use berth_model::Digest;
 use notify::Watcher as _;
 
+pub use self::{
+    admission::{Admission, Approval, Candidate},
+    error::{FileError, NotAdmitted},
+};
 use self::{
     attempts::Attempts,
     file_load::{Content, FileLoad, Found, Loader, Spent},
     files::{Fingerprint, identity, list},
     load_rate::LoadRates,
-};
-pub use self::{
-    error::{FileError, NotAdmitted},
-    admission::{Approval, Candidate, Admission},
 };
 use berth_wasm_host::{ComponentFactory, Engine, LoadEffort, on_one_line};
 
@@ -151,15 +151,15 @@ impl Known {
 impl PluginsDirectory {
     #[must_use]
     pub fn new(engine: Engine, dir: impl Into<PathBuf>) -> Self {
-        let loader = Loader { engine, gate: None, dir: dir.into() };
+        let loader = Loader { engine, admission: None, dir: dir.into() };
         let (known, unsettled, loading) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
         Self { loader, known, unsettled, loading, rates: LoadRates::default() }
     }
 
-    /// Has this gate decide which files are compiled.
+    /// Has this admission decide which files are compiled.
     #[must_use]
-    pub fn with_gate(self, gate: Arc<dyn Admission>) -> Self {
-        Self { loader: Loader { gate: Some(gate), ..self.loader }, ..self }
+    pub fn with_admission(self, admission: Arc<dyn Admission>) -> Self {
+        Self { loader: Loader { admission: Some(admission), ..self.loader }, ..self }
     }
 
     /// Where it is.

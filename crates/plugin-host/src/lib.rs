@@ -32,7 +32,7 @@ pub mod watched_kinds;
 pub use self::{
     announcer::{EventSink, PluginEvent, Severity},
     directory::{
-        Approval, Candidate, DirectoryChange, DirectoryError, DirectoryEvent, DirectoryWatch, FileError, Admission,
+        Admission, Approval, Candidate, DirectoryChange, DirectoryError, DirectoryEvent, DirectoryWatch, FileError,
         NotAdmitted, PluginsDirectory,
     },
     error::PluginHostError,

@@ -98,8 +98,8 @@ impl Plugins {
         let mut plugins = Self::new(rules, sources, faults)?;
         plugins.inventory.await_sources();
         if let Some(dir) = &sources.plugins_dir {
-            let gate = Arc::new(plugins.pulls.provenance.clone());
-            let mut directory = PluginsDirectory::new(plugins.engine.clone(), dir).with_gate(gate);
+            let admission = Arc::new(plugins.pulls.provenance.clone());
+            let mut directory = PluginsDirectory::new(plugins.engine.clone(), dir).with_admission(admission);
             for name in directory.expect().map_err(|error| unreadable(dir, &error))? {
                 plugins.inventory.await_binary(&name.into());
             }

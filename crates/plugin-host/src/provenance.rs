@@ -24,7 +24,7 @@ use berth_provenance::{
 use berth_telemetry::chain;
 use tracing::warn;
 
-use crate::directory::{Approval, Candidate, Admission, NotAdmitted};
+use crate::directory::{Admission, Approval, Candidate, NotAdmitted};
 
 /// What the settings say, with the files read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -23,7 +23,7 @@ use crate::{
     extenders::HttpExtenders,
     options::Options,
     plugin_events::PluginEvents,
-    watching::Wish,
+    watching::WatchRequest,
 };
 
 /// Takes other configurations over.
@@ -38,7 +38,7 @@ pub(crate) struct Reload {
     /// Whether pods are kept whole, as extenders need them: that is settled at the start.
     pub keeps_pods_whole: bool,
     /// Hears of what else must be watched.
-    pub wishes: mpsc::UnboundedSender<Wish>,
+    pub watch_requests: mpsc::UnboundedSender<WatchRequest>,
     pub writer: Writer,
     pub recorder: EventRecorder,
     pub health: Health,
@@ -139,7 +139,7 @@ impl Reload {
                 extenders = HttpExtenders::connect(&settings.extenders, &self.health).await?;
                 if let Some(extenders) = &extenders {
                     // The watch of the cluster ends before this task only when the process ends.
-                    let _ = self.wishes.send(Wish::Kinds(Box::new(extenders.manifest())));
+                    let _ = self.watch_requests.send(WatchRequest::Kinds(Box::new(extenders.manifest())));
                 }
             } else {
                 let wanted = settings.clone();

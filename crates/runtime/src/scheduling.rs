@@ -14,9 +14,8 @@ use std::{
 };
 
 use anyhow::{Context as _, Result};
-use berth_framework::{Manifest, Profile};
 use berth_model::Time;
-use berth_scheduler::{Action, Event, HostObjects, Reconfiguration, Scheduler};
+use berth_scheduler::{Action, Event, Scheduler};
 use berth_serving::Health;
 use berth_telemetry::{clock, metrics::Metrics};
 use berth_wasm_host::FaultReport;
@@ -29,11 +28,8 @@ pub(crate) use self::sources::Sources;
 use self::sources::{Input, NoInput, Turn};
 use crate::{
     placement_reason::PlacementReason, placement_reason::placement_reasons, tasks::EndedEarly, tasks::panic_if_asked,
-    watching::Wish,
+    watching::WatchRequest,
 };
-
-/// Watch events arrive in bursts of a whole list; this many wait in the channel before the watches do.
-pub(crate) const EVENTS_BOUND: usize = 512;
 
 /// Bindings, patches and events of some hundred pods.
 pub(crate) const ACTIONS_BOUND: usize = 1024;
@@ -62,7 +58,7 @@ pub(crate) struct Parts {
     /// What swaps took since the last cycle: the next one was late by that.
     pub pause: Duration,
     /// Hears of plugins that come later, which may want other kinds of objects watched, and of other profiles.
-    pub wishes: mpsc::UnboundedSender<Wish>,
+    pub watch_requests: mpsc::UnboundedSender<WatchRequest>,
 }
 
 /// The running thread.
@@ -182,9 +178,9 @@ fn take(parts: &mut Parts, input: Input, stopping: &mut bool) {
 
 fn take_event(parts: &mut Parts, event: Event, stopping: &mut bool) {
     *stopping |= matches!(event, Event::Shutdown);
-    for wish in wishes(&event, parts.scheduler.objects()) {
+    for request in WatchRequest::of_event(&event, parts.scheduler.objects()) {
         // Nobody watches any more when the process ends.
-        let _ = parts.wishes.send(wish);
+        let _ = parts.watch_requests.send(request);
     }
     let now = tell_time(parts);
     if !matches!(event, Event::PluginReady { .. } | Event::PluginPrepared { .. } | Event::Reconfigured(_)) {
@@ -197,25 +193,6 @@ fn take_event(parts: &mut Parts, event: Event, stopping: &mut bool) {
     let pause = start.elapsed();
     parts.metrics.swap_pause(pause);
     parts.pause += pause;
-}
-
-/// What is to be watched once the event is taken in.
-fn wishes(event: &Event, objects: &HostObjects) -> Vec<Wish> {
-    let kinds = |manifest: &Manifest| Wish::Kinds(Box::new(manifest.clone()));
-    match event {
-        Event::PluginReady { factory, .. } => {
-            objects.look(*factory, |factory| kinds(factory.manifest())).into_iter().collect()
-        }
-        Event::Reconfigured(Reconfiguration { profiles: Some(profiles), .. }) => {
-            let plugins = |profiles: &Vec<Profile>| -> Vec<Wish> {
-                let plugins = profiles.iter().flat_map(Profile::instances);
-                plugins.map(|instance| kinds(instance.plugin.manifest())).collect()
-            };
-            let kinds = objects.look(*profiles, plugins).unwrap_or_default();
-            kinds.into_iter().chain([Wish::PodsAgain]).collect()
-        }
-        _ => Vec::new(),
-    }
 }
 
 /// The present moment, told to components as well.

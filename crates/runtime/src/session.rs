@@ -38,10 +38,10 @@ use crate::{
     placement_reason::PlacementReason,
     plugin_events::PluginEvents,
     reload::Reload,
-    scheduling::{ACTIONS_BOUND, EVENTS_BOUND, Parts, SchedulingThread, Sources},
+    scheduling::{ACTIONS_BOUND, Parts, SchedulingThread, Sources},
     tasks::{EndedEarly, Tasks},
     views::Views,
-    watching::{Begin, WatchPlan},
+    watching::{Begin, EVENTS_BOUND, WatchPlan},
 };
 
 /// Bindings under way get this long when the process is told to stop.
@@ -224,7 +224,7 @@ impl Session {
         tasks.spawn("the executor", executor.run(to_do));
         let watch_plan = WatchPlan::new(plugins.inventory.settle_pod_json(), &profiles, extenders.as_deref());
         tasks.spawn("the listener for SIGUSR2", dump_on_signal(client, views)?);
-        let (wishes, later) = mpsc::unbounded_channel();
+        let (watch_requests, later) = mpsc::unbounded_channel();
         let reload = Reload {
             source,
             running,
@@ -232,7 +232,7 @@ impl Session {
             supervisor: plugins.inbox.0.clone(),
             extenders: set_extenders,
             keeps_pods_whole: watch_plan.keeps_pods_whole(),
-            wishes: wishes.clone(),
+            watch_requests: watch_requests.clone(),
             writer: outside.writer.clone(),
             recorder: recorder.clone(),
             health: health.clone(),
@@ -250,7 +250,7 @@ impl Session {
             plugins: plugins.engine.clone(),
             reasons,
             pause: Duration::ZERO,
-            wishes,
+            watch_requests,
         })?;
         let (started, plugins_started) = oneshot::channel();
         let begin = Begin { plugins: plugins_started, turn };

@@ -10,7 +10,7 @@ use berth_cluster::{Client, WatchEvent, WatchHandle, Watches, spawn_watches};
 use berth_framework::{Manifest, ObjectKind, Profile, UnlistedKind};
 use berth_model::{KindRef, ObjectKey};
 use berth_plugin_host::watched_kinds::{dispensable_for, is_indispensable, wanted};
-use berth_scheduler::Event;
+use berth_scheduler::{Event, HostObjects, Reconfiguration};
 use berth_serving::Health;
 use tokio::{
     sync::{mpsc, oneshot},
@@ -18,7 +18,10 @@ use tokio::{
 };
 use tracing::{info, warn};
 
-use crate::{election::Turn, extenders::HttpExtenders, scheduling::EVENTS_BOUND};
+use crate::{election::Turn, extenders::HttpExtenders};
+
+/// Watch events arrive in bursts of a whole list; this many wait in the channel before the watches do.
+pub(crate) const EVENTS_BOUND: usize = 512;
 
 /// How long scheduling waits for the plugins that were there at the start: compiled ones take milliseconds, and a file that takes long
 /// must not hold up the pods of others.
@@ -39,8 +42,8 @@ pub(crate) struct Begin {
     pub turn: Turn,
 }
 
-/// What is to be watched from here on.
-pub(crate) enum Wish {
+/// A request to watch more than before.
+pub(crate) enum WatchRequest {
     /// What this plugin reads and registers events for.
     Kinds(Box<Manifest>),
     /// Every pod, once more: other profiles serve pods of which nothing was kept before.
@@ -56,7 +59,7 @@ struct Watching {
     read: BTreeSet<ObjectKind>,
     /// The kinds among these that were neither listed nor refused yet.
     unlisted: BTreeSet<ObjectKind>,
-    /// Kinds whose list was complete, as of the last wish for new ones.
+    /// Kinds whose list was complete, since new lists were last requested.
     listed: BTreeSet<ObjectKind>,
     /// Kinds that may not be listed.
     forbidden: BTreeSet<ObjectKind>,
@@ -75,6 +78,27 @@ enum Progress {
     Scheduling,
 }
 
+impl WatchRequest {
+    /// What is to be watched once the event is taken in.
+    pub(crate) fn of_event(event: &Event, objects: &HostObjects) -> Vec<Self> {
+        let kinds = |manifest: &Manifest| Self::Kinds(Box::new(manifest.clone()));
+        match event {
+            Event::PluginReady { factory, .. } => {
+                objects.look(*factory, |factory| kinds(factory.manifest())).into_iter().collect()
+            }
+            Event::Reconfigured(Reconfiguration { profiles: Some(profiles), .. }) => {
+                let plugins = |profiles: &Vec<Profile>| -> Vec<Self> {
+                    let plugins = profiles.iter().flat_map(Profile::instances);
+                    plugins.map(|instance| kinds(instance.plugin.manifest())).collect()
+                };
+                let kinds = objects.look(*profiles, plugins).unwrap_or_default();
+                kinds.into_iter().chain([Self::PodsAgain]).collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+}
+
 impl WatchPlan {
     /// What the plugins of `profiles` want, and the extenders: these are sent whole pods, and some of them whole nodes,
     /// or whole pods that may be evicted.
@@ -87,14 +111,14 @@ impl WatchPlan {
         Self { pod_json: pod_json || extenders.is_some(), kinds, read }
     }
 
-    fn want(&mut self, wish: &Wish) {
-        match wish {
-            Wish::Kinds(manifest) => {
+    fn add(&mut self, request: &WatchRequest) {
+        match request {
+            WatchRequest::Kinds(manifest) => {
                 self.kinds.extend(wanted(manifest));
                 self.read.extend(manifest.needs.objects.iter().cloned());
             }
-            // Nothing was told yet.
-            Wish::PodsAgain => {}
+            // Nothing is watched yet.
+            WatchRequest::PodsAgain => {}
         }
     }
 
@@ -104,23 +128,23 @@ impl WatchPlan {
     }
 
     /// Watches when its turn comes, until it is aborted, the receiver of events is gone, or a watch panics. What the first plugins
-    /// wish for is a part of the plan, other `wishes` come later.
+    /// request is a part of the plan, other `requests` come later.
     pub(crate) async fn run(
         mut self,
         client: Client,
         events: mpsc::Sender<Event>,
-        mut wishes: mpsc::UnboundedReceiver<Wish>,
+        mut requests: mpsc::UnboundedReceiver<WatchRequest>,
         health: Health,
         Begin { plugins, mut turn }: Begin,
     ) {
         if timeout(PLUGINS_FIRST, plugins).await.is_err() {
             warn!("some plugins are still being loaded: scheduling begins without them, as their failurePolicy says");
         }
-        while let Ok(wish) = wishes.try_recv() {
-            self.want(&wish);
+        while let Ok(request) = requests.try_recv() {
+            self.add(&request);
         }
         turn.until_watching().await;
-        Watching::start(&client, self).run(events, wishes, health, turn).await;
+        Watching::start(&client, self).run(events, requests, health, turn).await;
     }
 }
 
@@ -139,16 +163,16 @@ impl Watching {
     async fn run(
         mut self,
         events: mpsc::Sender<Event>,
-        mut wishes: mpsc::UnboundedReceiver<Wish>,
+        mut requests: mpsc::UnboundedReceiver<WatchRequest>,
         health: Health,
         mut turn: Turn,
     ) {
         loop {
             let event = tokio::select! {
-                Some(wish) = wishes.recv() => {
-                    match wish {
-                        Wish::Kinds(manifest) => self.want(&manifest),
-                        Wish::PodsAgain => self.watches.tell_pods_again(),
+                Some(request) = requests.recv() => {
+                    match request {
+                        WatchRequest::Kinds(manifest) => self.want(&manifest),
+                        WatchRequest::PodsAgain => self.watches.tell_pods_again(),
                     }
                     continue;
                 }

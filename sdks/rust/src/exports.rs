@@ -32,14 +32,9 @@ use crate::{
         sync_pods::exports::berth::scheduler::sync_pods,
     },
     convert,
-    guest::HasGuest,
+    guest::{HasGuest, absent},
     log,
 };
-
-/// An interface was exported by a plugin whose traits lack it.
-pub(crate) fn absent() -> Status {
-    Status::error("the plugin does not implement the interface that it exports")
-}
 
 fn failed(status: Status) -> wit::Status {
     convert::status_to_wit(status)

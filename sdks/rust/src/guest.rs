@@ -126,7 +126,7 @@ impl Guest {
         let Some(plugin) = &mut self.plugin else { return Status::error("called before configure") };
         match plugin.pre_enqueue() {
             Some(point) => point.pre_enqueue(pod, &self.table),
-            None => crate::exports::absent(),
+            None => absent(),
         }
     }
 
@@ -149,6 +149,11 @@ impl Guest {
         };
         answer(plugin.as_mut(), &Call { cycle, now: Time(crate::host::now()), pod, table: &self.table }, tried)
     }
+}
+
+/// An interface was exported by a plugin whose traits lack it.
+pub(crate) fn absent() -> Status {
+    Status::error("the plugin does not implement the interface that it exports")
 }
 
 /// Where [`export!`](crate::export) keeps the component's [`Guest`].

@@ -1,8 +1,6 @@
-//! One difference between the schedulers, and how it is shown.
+//! One difference between the schedulers.
 
 use std::collections::BTreeMap;
-
-use crate::known;
 
 /// What differs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -29,34 +27,7 @@ pub(crate) struct Difference {
     pub(crate) context: String,
 }
 
-/// How many differences of one aspect are shown in full.
-const N_SHOWN: usize = 20;
-
 impl Difference {
-    /// Why it is there, if that is known.
-    pub(crate) fn reason(&self) -> Option<&'static str> {
-        known::reason(self)
-    }
-
-    pub(crate) fn print(title: &str, differences: &[Self]) {
-        let mut by_reason: BTreeMap<(Aspect, Option<&str>), Vec<&Self>> = BTreeMap::new();
-        for difference in differences {
-            by_reason.entry((difference.aspect, difference.reason())).or_default().push(difference);
-        }
-        for ((aspect, reason), differences) in by_reason {
-            let reason = reason.map(|reason| format!(": {reason}")).unwrap_or_default();
-            println!("  {title}, {} of {aspect:?}{reason}", differences.len());
-            for difference in differences.iter().take(if title == "known" { 1 } else { N_SHOWN }) {
-                println!("    {}", difference.subject);
-                println!("      kube-scheduler: {}", difference.kube_scheduler);
-                println!("      berth:          {}", difference.berth);
-                if !difference.context.is_empty() {
-                    println!("      {}", difference.context);
-                }
-            }
-        }
-    }
-
     /// Compares two tables, key by key.
     pub(crate) fn between(
         aspect: Aspect,

@@ -18,6 +18,7 @@ mod known;
 mod metrics;
 mod outcomes;
 mod plan;
+mod report;
 mod requests;
 mod round_kind;
 mod rounds;
@@ -33,7 +34,7 @@ use berth_test_control_plane::Assets;
 use berth_test_processes::interruptible;
 use clap::Parser;
 
-use crate::{difference::Difference, round_kind::RoundKind, rounds::Round};
+use crate::{round_kind::RoundKind, rounds::Round};
 
 /// Gives the same pods to kube-scheduler and to Berth, and compares what becomes of them
 #[derive(Debug, Parser)]
@@ -87,9 +88,9 @@ async fn compare(arguments: &Arguments, assets: &Assets) -> Result<()> {
         let outcome = round.run(assets, &kube_scheduler).await.with_context(|| format!("{round}"))?;
         println!("{round}: {}", outcome.summary);
         let (known, unexplained): (Vec<_>, Vec<_>) =
-            outcome.differences.into_iter().partition(|difference| difference.reason().is_some());
-        Difference::print("known", &known);
-        Difference::print("UNEXPLAINED", &unexplained);
+            outcome.differences.into_iter().partition(|difference| known::reason(difference).is_some());
+        report::print("known", &known);
+        report::print("UNEXPLAINED", &unexplained);
         n_unexplained += unexplained.len();
     }
     ensure!(n_unexplained == 0, "{n_unexplained} differences have no known reason");

@@ -18,6 +18,7 @@ use crate::{
     devices::{self, CLAIMS},
     difference::{Aspect, Difference},
     events::events,
+    known,
     metrics::moved,
     outcomes::{name, outcomes},
     plan::Plan,
@@ -224,7 +225,7 @@ impl Sides {
         for _ in 0..LOOKS {
             let (theirs, ours) = try_join!(self.kube_scheduler.metrics(), self.berth.metrics())?;
             differences = Difference::between(Aspect::Metric, &moved(&theirs), &moved(&ours));
-            if differences.iter().all(|difference| difference.reason().is_some()) {
+            if differences.iter().all(|difference| known::reason(difference).is_some()) {
                 break;
             }
             tokio::time::sleep(Duration::from_millis(100)).await;

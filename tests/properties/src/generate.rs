@@ -40,6 +40,8 @@ pub struct ClusterObjects {
     pub others: BTreeMap<(Kind, String, String), Value>,
 }
 
+const NAMESPACES: [&str; 3] = ["red", "green", "blue"];
+
 /// Out of 4 pods with a place, one is only nominated to it, if it has this feature.
 const NOMINATED: u32 = 39;
 

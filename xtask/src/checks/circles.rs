@@ -14,20 +14,6 @@ use anyhow::Result;
 
 use super::{module_tree::Tree, packages::Package};
 
-/// Packages in which no two modules know each other.
-const WITHOUT_CIRCLES: [&str; 8] = [
-    "berth-scheduler",
-    "berth-framework",
-    "berth-lifecycle",
-    "berth-model",
-    "berth-queue",
-    "berth-cache",
-    "berth-wasm-host",
-    "berth-plugin-host",
-];
-/// The most modules that may know each other in a circle elsewhere.
-const MOST_IN_A_CIRCLE: usize = 3;
-
 /// Imports that must not be, seen from the root of the package: whatever is in the module `from` names nothing in `to`.
 struct Forbidden {
     package: &'static str,
@@ -93,8 +79,7 @@ pub(super) fn check(packages: &[Package]) -> Result<Vec<String>> {
     for package in packages {
         let Some(root) = package.main_root() else { continue };
         let tree = Tree::read(root)?;
-        let most = most_in_a_circle(&package.name);
-        for circle in circles(&tree).into_iter().filter(|circle| circle.rooms.len() > most) {
+        for circle in circles(&tree) {
             complaints.push(format!("{}: {circle}", package.name));
         }
         for Forbidden { package: name, from, to, because } in FORBIDDEN {
@@ -105,14 +90,11 @@ pub(super) fn check(packages: &[Package]) -> Result<Vec<String>> {
         }
     }
     if !complaints.is_empty() {
-        complaints.push("xtask/src/checks/circles.rs says what counts as a circle, and what is allowed".to_owned());
+        complaints.push(
+            "xtask/src/checks/circles.rs says what counts as a circle, and which imports are forbidden".to_owned(),
+        );
     }
     Ok(complaints)
-}
-
-/// Circles of more rooms than this are complained about; a room alone is no circle.
-fn most_in_a_circle(package: &str) -> usize {
-    if WITHOUT_CIRCLES.contains(&package) { 1 } else { MOST_IN_A_CIRCLE }
 }
 
 /// Every import between modules that are not inside one another, tests apart.

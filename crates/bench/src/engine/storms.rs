@@ -13,7 +13,10 @@ use berth_scheduler::{Event, Scheduler};
 use serde_json::{Value, json};
 
 use super::{Bound, Engine, Stage};
-use crate::{figures::StormFigures, run::Conditions, workload::Cluster};
+use crate::{
+    run::{Conditions, StormFigures},
+    workload::Cluster,
+};
 
 /// What comes down on the scheduler.
 struct Storm {

@@ -117,7 +117,7 @@ fn subject(bench: &Bench, loaded: &Loaded) -> Result<(ComponentFactory, Situatio
     };
     let cases = Cases::read(path, loaded)?;
     let factory = cases.limited(&loaded.factory);
-    let Some(situation) = cases.file.situations().next() else {
+    let Some(situation) = Situation::of_cases(&cases.file).next() else {
         return Err(Usage(format!("{}: has no case whose arguments are taken", path.display())).into());
     };
     factory.set_now(situation.now().unwrap_or_default());

@@ -4,9 +4,9 @@ use std::path::PathBuf;
 
 use anyhow::{Result, bail};
 use berth_config::Usage;
-use clap::{Args, ValueEnum};
+use clap::Args;
 
-use super::template;
+use super::template::{self, Language};
 
 #[derive(Args, Debug)]
 pub struct New {
@@ -18,27 +18,6 @@ pub struct New {
     /// The folder to make [default: the name in lower case with dashes]
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Language {
-    Rust,
-    Go,
-    Python,
-    Js,
-    C,
-}
-
-impl Language {
-    pub(super) fn folder(self) -> &'static str {
-        match self {
-            Self::Rust => "rust",
-            Self::Go => "go",
-            Self::Python => "python",
-            Self::Js => "js",
-            Self::C => "c",
-        }
-    }
 }
 
 pub(crate) fn run(new: &New) -> Result<()> {

@@ -9,9 +9,8 @@ use std::{
 };
 
 use anyhow::{Context as _, Result};
+use clap::ValueEnum;
 use include_dir::{Dir, DirEntry, File, include_dir};
-
-use super::new::Language;
 
 static SDKS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../sdks");
 static CONTRACT: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../wit");
@@ -35,6 +34,29 @@ const SHARED: [&str; 2] = ["fetch.py", "methods.py"];
 
 /// What builds leave behind in a working tree.
 const LEFT_BEHIND: [&str; 4] = ["build", "node_modules", "__pycache__", "target"];
+
+/// What a plugin can be written in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Language {
+    Rust,
+    Go,
+    Python,
+    Js,
+    C,
+}
+
+impl Language {
+    /// Where its SDK lies.
+    fn folder(self) -> &'static str {
+        match self {
+            Self::Rust => "rust",
+            Self::Go => "go",
+            Self::Python => "python",
+            Self::Js => "js",
+            Self::C => "c",
+        }
+    }
+}
 
 /// Writes a project into `dir`, which must not be there yet. How many files it has.
 pub(super) fn instantiate(language: Language, name: &str, kebab: &str, dir: &Path) -> Result<usize> {

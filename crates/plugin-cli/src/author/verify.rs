@@ -105,7 +105,7 @@ fn checked(verify: &Verify, loaded: &Loaded) -> Result<Vec<Row>> {
     for path in &verify.cases {
         let cases = Cases::read(path, loaded)?;
         let factory = cases.limited(&loaded.factory);
-        for situation in cases.file.situations() {
+        for situation in Situation::of_cases(&cases.file) {
             factory.set_now(situation.now().unwrap_or_default());
             let checks = conformance(&factory, &situation, verify.seed);
             rows.extend(checks.into_iter().map(|check| row(situation.name(), check)));

@@ -29,7 +29,7 @@ pub struct Candidate<'a> {
     pub companions: &'a [Option<Vec<u8>>],
 }
 
-/// A gate let a file in.
+/// A file was admitted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Approval {
     /// Who vouches for the file, if anybody does.

@@ -4,7 +4,7 @@ use std::io;
 
 use berth_wasm_host::LoadError;
 
-/// Why a gate does not let a file in. Reads on from the file's name.
+/// Why a file is not admitted. Reads on from the file's name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct NotAdmitted(pub String);

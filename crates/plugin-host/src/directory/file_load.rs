@@ -14,16 +14,16 @@ use berth_wasm_host::{Binary, ComponentFactory, Engine, LoadEffort};
 
 use super::{
     DirectoryChange,
+    admission::{Admission, Approval, Candidate, Companions},
     error::FileError,
     files::read_bounded,
-    admission::{Admission, Approval, Candidate, Companions},
 };
 
 /// What loads files.
 #[derive(Clone, Debug)]
 pub(super) struct Loader {
     pub engine: Engine,
-    pub gate: Option<Arc<dyn Admission>>,
+    pub admission: Option<Arc<dyn Admission>>,
     pub dir: PathBuf,
 }
 
@@ -69,7 +69,7 @@ impl Spent {
 
 impl Loader {
     pub(super) fn companions(&self) -> &'static [&'static str] {
-        self.gate.as_ref().map_or(&[], |gate| gate.companions())
+        self.admission.as_ref().map_or(&[], |admission| admission.companions())
     }
 
     pub(super) fn read(&self, name: &str) -> Result<Binary, FileError> {
@@ -83,9 +83,9 @@ impl Loader {
 
     fn admit(&self, binary: &Binary, companions: &Companions) -> Result<Approval, FileError> {
         self.engine.check_denied(binary.digest())?;
-        match &self.gate {
+        match &self.admission {
             None => Ok(Approval::default()),
-            Some(gate) => Ok(gate.admit(Candidate { binary, companions: companions.as_slice() })?),
+            Some(admission) => Ok(admission.admit(Candidate { binary, companions: companions.as_slice() })?),
         }
     }
 }

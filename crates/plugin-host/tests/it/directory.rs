@@ -10,7 +10,7 @@ use std::{
 
 use berth_model::Digest;
 use berth_plugin_host::{
-    Approval, Candidate, DirectoryChange, DirectoryEvent, DirectoryWatch, FileError, Admission, NotAdmitted,
+    Admission, Approval, Candidate, DirectoryChange, DirectoryEvent, DirectoryWatch, FileError, NotAdmitted,
     PluginsDirectory,
 };
 use berth_test_guests as guests;
@@ -225,7 +225,7 @@ impl Admission for Signed {
 fn a_gate_decides_by_what_lies_beside_a_file() {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("ByPriority.wasm"), guests::by_priority().unwrap()).unwrap();
-    let mut directory = PluginsDirectory::new(engine(), dir.path()).with_gate(std::sync::Arc::new(Signed));
+    let mut directory = PluginsDirectory::new(engine(), dir.path()).with_admission(std::sync::Arc::new(Signed));
     let found = directory.scan().unwrap();
     let [DirectoryEvent { change: DirectoryChange::Refused { error, digest }, .. }] = found.as_slice() else {
         panic!("{found:?}")

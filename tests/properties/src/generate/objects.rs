@@ -3,8 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{
-    nodes,
-    pods::NAMESPACES,
+    NAMESPACES, nodes,
     random::{Random, Recipe},
     selectors,
 };

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{
+    NAMESPACES,
     nodes::{self, IMAGES},
     random::{Random, Recipe},
     selectors,
@@ -10,8 +11,6 @@ use super::{
 
 /// How many features [`pod`] knows.
 pub const N_FEATURES: usize = 40;
-
-pub(super) const NAMESPACES: [&str; 3] = ["red", "green", "blue"];
 
 /// Where a pod stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

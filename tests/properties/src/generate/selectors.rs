@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{pods::NAMESPACES, random::Random};
+use super::{NAMESPACES, random::Random};
 
 const ZONE: &str = "topology.kubernetes.io/zone";
 const HOSTNAME: &str = "kubernetes.io/hostname";

@@ -4,11 +4,12 @@
 //! Kubernetes counts for functions of strings; a comprehension costs its body for each element of its range. What comes
 //! from the device has the size of the largest value that a device may have.
 
-use super::program::ConstantPattern;
 use cel::{
     IdedExpr,
     common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedEntryExpr, ListExpr, LiteralValue},
 };
+
+use super::pattern::{ConstantPattern, ConstantPatterns};
 
 /// The limit of Kubernetes for device selectors (`CELSelectorExpressionMaxCost` in `k8s.io/api/resource/v1/types.go`). Its
 /// unit differs somewhat; in both cases it is about one step.
@@ -56,7 +57,7 @@ type Scope<'a> = Vec<(&'a str, Size)>;
 ///
 /// # Errors
 /// Evaluating the expression might take too long or too much memory.
-pub(super) fn check(expression: &IdedExpr, patterns: &[ConstantPattern]) -> Result<(), TooComplex> {
+pub(super) fn check(expression: &IdedExpr, patterns: &ConstantPatterns) -> Result<(), TooComplex> {
     check_loops(expression, 0)?;
     let n_states = |it: &ConstantPattern| u64::try_from(it.pattern.n_states()).unwrap_or(u64::MAX);
     let compiling = patterns.iter().map(n_states).fold(0, u64::saturating_add);

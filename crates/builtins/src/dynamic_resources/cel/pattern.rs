@@ -45,6 +45,47 @@ pub(super) enum PatternError {
 #[derive(Clone, Debug)]
 pub(super) struct Pattern(Arc<PikeVM>);
 
+/// A pattern that stands in an expression.
+#[derive(Debug)]
+pub(super) struct ConstantPattern {
+    /// The name of the variable that takes its place.
+    pub(super) variable: String,
+    text: String,
+    pub(super) pattern: Pattern,
+}
+
+/// The patterns that stand in one expression, each once.
+#[derive(Debug, Default)]
+pub(super) struct ConstantPatterns(Vec<ConstantPattern>);
+
+impl ConstantPattern {
+    /// What it takes in memory.
+    pub(super) fn bytes(&self) -> usize {
+        self.text.len() + self.pattern.bytes()
+    }
+}
+
+impl ConstantPatterns {
+    pub(super) fn iter(&self) -> impl Iterator<Item = &ConstantPattern> {
+        self.0.iter()
+    }
+
+    /// The variable that takes the place of `text`, which is compiled if it is new.
+    ///
+    /// # Errors
+    /// The text is no pattern, or all patterns together would take more than an expression's patterns may.
+    pub(super) fn variable_for(&mut self, text: &str) -> Result<String, PatternError> {
+        if let Some(known) = self.iter().find(|known| known.text == text) {
+            return Ok(known.variable.clone());
+        }
+        let taken: usize = self.iter().map(|it| it.pattern.bytes()).sum();
+        let pattern = Pattern::new(text, MAX_BYTES.saturating_sub(taken))?;
+        let variable = format!("#{}", self.0.len());
+        self.0.push(ConstantPattern { variable: variable.clone(), text: text.to_owned(), pattern });
+        Ok(variable)
+    }
+}
+
 impl Pattern {
     /// # Errors
     /// The text is no pattern, or it would take more than `max_bytes`.

@@ -13,7 +13,7 @@ use super::{
     SelectorError, SelectorResult,
     cost::{self, TooComplex},
     device_value, nesting,
-    pattern::{self, Pattern, PatternError},
+    pattern::{ConstantPattern, ConstantPatterns, PatternError},
 };
 use crate::dynamic_resources::objects::Device;
 
@@ -25,16 +25,7 @@ const OVERHEAD_OF_NODE: usize = 48;
 #[derive(Debug)]
 pub(super) struct Program {
     expression: IdedExpr,
-    patterns: Vec<ConstantPattern>,
-}
-
-/// A pattern that stands in the expression.
-#[derive(Debug)]
-pub(super) struct ConstantPattern {
-    /// The name of the variable that takes its place.
-    pub(super) variable: String,
-    text: String,
-    pub(super) pattern: Pattern,
+    patterns: ConstantPatterns,
 }
 
 /// Why a text is no selector.
@@ -63,7 +54,7 @@ impl Program {
             return Err(CompileError::TooDeep);
         }
         let mut expression = env.parser().parse(text)?;
-        let mut patterns = Vec::new();
+        let mut patterns = ConstantPatterns::default();
         compile_patterns(&mut expression, &mut patterns)?;
         cost::check(&expression, &patterns)?;
         Ok(Self { expression, patterns })
@@ -72,7 +63,7 @@ impl Program {
     pub(super) fn run(&self, env: &Arc<Env>, driver: &str, device: &Device) -> SelectorResult {
         let mut context = Context::with_env(Arc::clone(env));
         context.add_variable_as_val("device", device_value::of(driver, device));
-        for ConstantPattern { variable, pattern, .. } in &self.patterns {
+        for ConstantPattern { variable, pattern, .. } in self.patterns.iter() {
             context.add_variable_as_val(variable, Box::new(pattern.clone()));
         }
         match Value::resolve(&self.expression, &context) {
@@ -84,17 +75,17 @@ impl Program {
 
     /// What it takes in memory, about.
     pub(super) fn bytes(&self) -> usize {
-        let of_pattern = |it: &ConstantPattern| it.text.len() + it.pattern.bytes() + OVERHEAD_OF_NODE;
+        let of_pattern = |it: &ConstantPattern| it.bytes() + OVERHEAD_OF_NODE;
         bytes_of(&self.expression) + self.patterns.iter().map(of_pattern).sum::<usize>()
     }
 }
 
 /// Compiles the patterns that stand in the expression, each once, and puts variables in their places.
-fn compile_patterns(expression: &mut IdedExpr, patterns: &mut Vec<ConstantPattern>) -> Result<(), PatternError> {
+fn compile_patterns(expression: &mut IdedExpr, patterns: &mut ConstantPatterns) -> Result<(), PatternError> {
     if let Some(argument) = pattern_argument(&mut expression.expr)
         && let Expr::Literal(LiteralValue::String(text)) = &argument.expr
     {
-        argument.expr = Expr::Ident(variable_for(text.inner(), patterns)?);
+        argument.expr = Expr::Ident(patterns.variable_for(text.inner())?);
     }
     children_mut(&mut expression.expr).into_iter().try_for_each(|child| compile_patterns(child, patterns))
 }
@@ -107,17 +98,6 @@ fn pattern_argument(expression: &mut Expr) -> Option<&mut IdedExpr> {
         ("matches", None) => args.get_mut(1),
         _ => None,
     }
-}
-
-fn variable_for(text: &str, patterns: &mut Vec<ConstantPattern>) -> Result<String, PatternError> {
-    if let Some(known) = patterns.iter().find(|known| known.text == text) {
-        return Ok(known.variable.clone());
-    }
-    let taken: usize = patterns.iter().map(|it| it.pattern.bytes()).sum();
-    let pattern = Pattern::new(text, pattern::MAX_BYTES.saturating_sub(taken))?;
-    let variable = format!("#{}", patterns.len());
-    patterns.push(ConstantPattern { variable: variable.clone(), text: text.to_owned(), pattern });
-    Ok(variable)
 }
 
 fn children_mut(expression: &mut Expr) -> Vec<&mut IdedExpr> {
