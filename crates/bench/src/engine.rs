@@ -352,7 +352,9 @@ impl<'a> Stage<'a> {
                 self.handle(Event::plugin_prepared(objects, preparation.run()));
             }
             // There are no extenders.
-            Action::Pod(PodRequest { request: Request::BindByExtender { .. }, .. }) | Action::Notice(_) => {}
+            Action::Pod(PodRequest { request: Request::BindByExtender { .. }, .. })
+            | Action::Supervise(_)
+            | Action::Notice(_) => {}
         }
         Ok(())
     }

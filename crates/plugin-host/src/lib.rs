@@ -16,6 +16,7 @@ mod limits;
 mod load;
 mod message;
 mod options;
+mod preparing;
 mod provenance;
 mod pulls;
 mod ready_binary;
@@ -42,6 +43,7 @@ pub use self::{
     load::Plugins,
     message::{Consultation, HostSettings, Message, Order, OrderRefusal, Proposal},
     options::{PluginHostOptions, Sources},
+    preparing::prepare,
     report::{Grants, Limits, Needs, PluginReport, QuarantinedBinary, ServingBinary},
     rules::{Granted, NotGranted, Rules},
     settings_file::{HostFile, SettingsFileError},

@@ -3,9 +3,9 @@
 use std::{path::PathBuf, sync::Arc};
 
 use berth_config::{PluginCatalogue, Settings, Usage};
-use berth_framework::{Extenders, PluginVersion, TimeReport};
-use berth_lifecycle::{Fault, OrderError};
-use berth_scheduler::SwapError;
+use berth_framework::Extenders;
+use berth_lifecycle::OrderError;
+use berth_scheduler::Supervision;
 use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 
@@ -23,21 +23,8 @@ pub(crate) const INBOX_BOUND: usize = 256;
 pub enum Message {
     /// A plugin came from the plugins directory or a registry, or did not.
     Found(Finding),
-    Faulted {
-        plugin: String,
-        fault: Fault,
-        /// For how many milliseconds the pods of the fault's owner are held back, if they are.
-        held: Option<u64>,
-    },
-    /// How the scheduler got on with a swap in one profile.
-    Swapped {
-        scheduler_name: String,
-        plugin: String,
-        version: PluginVersion,
-        result: Result<(), SwapError>,
-    },
-    /// Plugins, or the pods of a namespace, have used up their time on the scheduling thread.
-    OutOfTime(TimeReport),
+    /// What the scheduling thread tells.
+    Supervise(Supervision),
     /// What the operator's file says from here on, or what is wrong with it.
     Settings(Result<Box<HostFile>, SettingsFileError>),
     List(oneshot::Sender<Vec<PluginReport>>),
@@ -59,7 +46,9 @@ pub enum Message {
 }
 
 /// Looks at the plugins that there are at the moment.
-pub struct Consultation(Box<dyn FnOnce(&dyn PluginCatalogue) + Send>);
+pub struct Consultation(Look);
+
+type Look = Box<dyn FnOnce(&dyn PluginCatalogue) + Send>;
 
 impl std::fmt::Debug for Consultation {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

@@ -15,7 +15,7 @@ use berth_file_watch::FileWatch;
 use berth_framework::PluginVersion;
 use berth_lifecycle::{Consequences, Fault, OperatorPolicy as _, OrderError, PluginNotice, PluginNoticeKind, Service};
 use berth_model::{Digest, PluginName};
-use berth_scheduler::{Event, HostObjects, SwapError};
+use berth_scheduler::{Event, HostObjects, Supervision, SwapError};
 use berth_telemetry::{
     audit::{AuditEvent, AuditLog, By, digest_or_built_in},
     clock::{self, now},
@@ -172,14 +172,7 @@ impl Supervisor {
                 let by = finding.found_in.by();
                 (self.inventory.take_in(finding, now()).consequences, by)
             }
-            Message::Faulted { plugin, fault, held } => (self.faulted(&plugin.into(), fault, held), By::Scheduler),
-            Message::Swapped { scheduler_name, plugin, version, result } => {
-                (self.swapped(&scheduler_name, &plugin.as_str().into(), version, result), By::Scheduler)
-            }
-            Message::OutOfTime(report) => {
-                self.announcer.out_of_time(&report);
-                return;
-            }
+            Message::Supervise(supervision) => (self.supervise(supervision), By::Scheduler),
             Message::Settings(settings) => {
                 let consequences = self.settings_changed(settings);
                 // The task ends only with this one.
@@ -209,6 +202,28 @@ impl Supervisor {
             }
         };
         self.carry_out(consequences, by).await;
+    }
+
+    /// What follows from what the scheduling thread tells.
+    fn supervise(&mut self, supervision: Supervision) -> Consequences<ReadyBinary> {
+        match supervision {
+            Supervision::Swapped { scheduler_name, plugin, version, result } => {
+                self.swapped(&scheduler_name, &plugin.into(), version, result)
+            }
+            Supervision::Faulted { plugin, digest, reason, took, pod, held, scheduler_names } => {
+                let about = pod.as_ref().map(|(pod, _)| format!("{}/{}", pod.namespace, pod.name)).unwrap_or_default();
+                warn!(plugin, digest = digest.short(), pod = about, ?took, reason, "a plugin faulted");
+                let milliseconds = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
+                let owner = pod.map(|(_, owner)| owner);
+                self.faulted(&plugin.into(), Fault { digest, reason, milliseconds, owner, scheduler_names }, held)
+            }
+            Supervision::OutOfTime(report) => {
+                warn!("{report}");
+                self.surroundings.metrics.share_spent(&report);
+                self.announcer.out_of_time(&report);
+                Consequences::default()
+            }
+        }
     }
 
     fn faulted(&mut self, plugin: &PluginName, fault: Fault, held: Option<u64>) -> Consequences<ReadyBinary> {

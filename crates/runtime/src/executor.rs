@@ -15,11 +15,8 @@ use berth_cluster::{
     Writer,
 };
 use berth_framework::{CycleId, ExtenderError, ExtenderIdx};
-use berth_lifecycle::Fault;
-use berth_plugin_host::Message;
 use berth_scheduler::{
-    Action, Event, EventRecord, HostObjects, Level, Notice, PluginEffects, PodRef, PodRequest, Preparation, Request,
-    RequestError, StatusChange,
+    Event, EventRecord, Level, Notice, PluginEffects, PodRef, PodRequest, Request, RequestError, StatusChange,
 };
 use berth_telemetry::{
     audit::{AuditEvent, AuditLog, By, PodEntry},
@@ -28,8 +25,8 @@ use berth_telemetry::{
     metrics::{ApiCall, ApiCallMetrics, Metrics},
 };
 use tokio::{
-    sync::{mpsc, oneshot, watch},
-    task::{JoinError, JoinSet},
+    sync::{mpsc, watch},
+    task::JoinError,
     time::Instant,
 };
 use tracing::{debug, error, info, warn};
@@ -44,6 +41,13 @@ const MAX_REQUESTS: usize = 10_000;
 /// The plugin whose awaited effects bind volumes.
 const VOLUME_BINDING: &str = "VolumeBinding";
 
+/// What the executor does: the other actions of the scheduler go elsewhere.
+#[derive(Debug)]
+pub(crate) enum Task {
+    Pod(PodRequest),
+    Notice(Notice),
+}
+
 /// What the tasks share.
 #[derive(Clone)]
 pub(crate) struct Executor {
@@ -52,10 +56,6 @@ pub(crate) struct Executor {
     pub kinds: Kinds,
     pub recorder: EventRecorder,
     pub events: mpsc::Sender<Event>,
-    /// Where actions find preparations.
-    pub objects: HostObjects,
-    /// Hears how swaps went, and of faults.
-    pub plugins: mpsc::Sender<Message>,
     pub metrics: Arc<Metrics>,
     pub audit: AuditLog,
     /// Those of the configuration that holds at the moment.
@@ -66,43 +66,21 @@ pub(crate) struct Executor {
 
 impl Executor {
     /// Works until the sender of actions is gone.
-    pub(crate) async fn run(self, mut actions: mpsc::Receiver<Action>) {
+    pub(crate) async fn run(self, mut actions: mpsc::Receiver<Task>) {
         let mut requests = PodRequests::default();
-        let mut preparations = JoinSet::new();
         loop {
             tokio::select! {
                 action = actions.recv(), if requests.len() < MAX_REQUESTS => match action {
-                    Some(Action::Pod(request)) => requests.add(&self, request),
-                    Some(Action::PreparePlugin { preparation, .. }) => {
-                        if let Some(preparation) = self.objects.take(preparation) {
-                            preparations.spawn(self.clone().prepare(preparation));
-                        }
-                    }
-                    Some(Action::Notice(notice)) => self.publish(notice).await,
+                    Some(Task::Pod(request)) => requests.add(&self, request),
+                    Some(Task::Notice(notice)) => self.publish(notice),
                     None => break,
                 },
                 () = requests.one_done(&self), if !requests.is_empty() => {}
-                Some(prepared) = preparations.join_next() => pass_on_panic(prepared),
             }
         }
         while !requests.is_empty() {
             requests.one_done(&self).await;
         }
-    }
-
-    /// Builds and fills instances on a thread that may take its time.
-    async fn prepare(self, preparation: Preparation) {
-        let spare = preparation.clone();
-        let (done, prepared) = oneshot::channel();
-        // The scheduling thread ends before its channel does only when the process ends.
-        let work = move || drop(done.send(preparation.run()));
-        let started = berth_threads::spawn_background("plugin-preparation", work);
-        let prepared = match started {
-            // The sender is gone without a word if the thread panicked.
-            Ok(()) => prepared.await.unwrap_or_else(|_| spare.failed("preparing an instance broke off")),
-            Err(error) => spare.failed(&format!("no thread to prepare an instance: {error}")),
-        };
-        self.report(Event::plugin_prepared(&self.objects, prepared)).await;
     }
 
     /// If a binding that fails came in the place of patches of the pod's status, these have failed with it.
@@ -201,26 +179,9 @@ impl Executor {
     }
 
     /// What is not written about one pod in its turn.
-    async fn publish(&self, notice: Notice) {
+    fn publish(&self, notice: Notice) {
         match notice {
             Notice::Event(record) => self.recorder.record(new_event(record)),
-            // The supervisor ends before the executor does only when the process ends.
-            Notice::PluginSwapped { scheduler_name, plugin, version, result } => {
-                let _ = self.plugins.send(Message::Swapped { scheduler_name, plugin, version, result }).await;
-            }
-            Notice::PluginFaulted { plugin, digest, reason, took, pod, held, scheduler_names } => {
-                let about = pod.as_ref().map(|(pod, _)| format!("{}/{}", pod.namespace, pod.name)).unwrap_or_default();
-                warn!(plugin, digest = digest.short(), pod = about, ?took, reason, "a plugin faulted");
-                let milliseconds = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
-                let owner = pod.map(|(_, owner)| owner);
-                let fault = Fault { digest, reason, milliseconds, owner, scheduler_names };
-                let _ = self.plugins.send(Message::Faulted { plugin, fault, held }).await;
-            }
-            Notice::OutOfTime(report) => {
-                warn!("{report}");
-                self.metrics.share_spent(&report);
-                let _ = self.plugins.send(Message::OutOfTime(report)).await;
-            }
             Notice::EffectRefused { pod, plugin, effect, count, message } => {
                 let (effect, namespace) = (effect.as_str(), &*pod.namespace);
                 let total = self.metrics.effects_refused_now(&plugin, effect, u64::from(count));

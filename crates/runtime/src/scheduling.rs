@@ -1,12 +1,12 @@
-//! The thread that owns queue, cache and plugins, and its two channels.
+//! The thread that owns queue, cache and plugins, and its channels.
 //!
-//! Events come in over one bounded channel, actions leave over another. When actions back up, no cycle starts, but events
-//! are still taken: the executor's answers are among them, so the two can never wait for each other.
+//! Events come in over one bounded channel, actions leave over others ([`Outlets`]). When actions back up, no cycle starts, but
+//! events are still taken: the executor's and the supervisor's answers are among them, so that none waits for the other for ever.
 
+mod outlets;
 mod sources;
 
 use std::{
-    collections::VecDeque,
     panic::{self, AssertUnwindSafe},
     sync::Arc,
     thread,
@@ -15,7 +15,7 @@ use std::{
 
 use anyhow::{Context as _, Result};
 use berth_model::Time;
-use berth_scheduler::{Action, Event, Scheduler};
+use berth_scheduler::{Event, Scheduler};
 use berth_serving::Health;
 use berth_telemetry::{clock, metrics::Metrics};
 use berth_wasm_host::FaultReport;
@@ -24,8 +24,8 @@ use tokio::{
     sync::{mpsc, oneshot},
 };
 
-pub(crate) use self::sources::Sources;
 use self::sources::{Input, NoInput, Turn};
+pub(crate) use self::{outlets::Outlets, sources::Sources};
 use crate::{
     placement_reason::PlacementReason, placement_reason::placement_reasons, tasks::EndedEarly, tasks::panic_if_asked,
     watching::WatchRequest,
@@ -47,7 +47,7 @@ const PART: &str = "the scheduling thread";
 pub(crate) struct Parts {
     pub scheduler: Scheduler,
     pub sources: Sources,
-    pub actions: mpsc::Sender<Action>,
+    pub outlets: Outlets,
     pub metrics: Arc<Metrics>,
     /// Hears of each turn of the loop.
     pub health: Health,
@@ -111,7 +111,6 @@ impl SchedulingThread {
 }
 
 fn run(mut parts: Parts, runtime: &Handle) -> usize {
-    let mut backlog: VecDeque<Action> = VecDeque::new();
     let mut gauges_at = Instant::now();
     let mut stopping = false;
     let mut n_turns = 0_u32;
@@ -126,13 +125,14 @@ fn run(mut parts: Parts, runtime: &Handle) -> usize {
                 Err(NoInput::Closed) => return parts.scheduler.outstanding(),
             }
         }
-        let worked = backlog.is_empty() && cycle(&mut parts);
+        let worked = parts.outlets.is_empty() && cycle(&mut parts);
         let retired = parts.scheduler.drain_retired();
         if !retired.is_empty() {
             drop(runtime.spawn_blocking(move || drop(retired)));
         }
-        backlog.extend(parts.scheduler.drain_actions());
-        let blocked = !send(&parts.actions, &mut backlog);
+        for answer in parts.outlets.hand_over(parts.scheduler.drain_actions()) {
+            take_event(&mut parts, answer, &mut stopping);
+        }
         n_turns = n_turns.wrapping_add(1);
         if n_turns.is_multiple_of(OBSERVED_TURNS) {
             observe(&mut parts);
@@ -142,14 +142,14 @@ fn run(mut parts: Parts, runtime: &Handle) -> usize {
             publish(&parts);
             gauges_at = Instant::now();
         }
-        if stopping && backlog.is_empty() && parts.scheduler.outstanding() == 0 {
+        if stopping && parts.outlets.is_empty() && parts.scheduler.outstanding() == 0 {
             return 0;
         }
         if worked {
             continue;
         }
-        let idle = idle(&parts, blocked);
-        match parts.sources.wait(runtime, idle, blocked.then_some(&parts.actions)) {
+        let idle = idle(&parts);
+        match parts.sources.wait(runtime, idle, parts.outlets.room()) {
             Ok(input) => take(&mut parts, input, &mut stopping),
             Err(NoInput::Due) => {}
             Err(NoInput::Closed) => return parts.scheduler.outstanding(),
@@ -158,9 +158,10 @@ fn run(mut parts: Parts, runtime: &Handle) -> usize {
 }
 
 /// How long nothing is due. While actions back up, nothing but room for them matters.
-fn idle(parts: &Parts, blocked: bool) -> Duration {
+fn idle(parts: &Parts) -> Duration {
+    let is_blocked = !parts.outlets.is_empty();
     match parts.scheduler.next_wakeup() {
-        Some(due) if !blocked => Duration::from_millis(due.0.saturating_sub(clock::now().0)).min(GAUGES_EVERY),
+        Some(due) if !is_blocked => Duration::from_millis(due.0.saturating_sub(clock::now().0)).min(GAUGES_EVERY),
         Some(_) | None => GAUGES_EVERY,
     }
 }
@@ -216,22 +217,6 @@ fn cycle(parts: &mut Parts) -> bool {
         }
     }
     worked
-}
-
-/// Hands over what fits; whether all did.
-fn send(actions: &mpsc::Sender<Action>, backlog: &mut VecDeque<Action>) -> bool {
-    while let Some(action) = backlog.pop_front() {
-        match actions.try_send(action) {
-            Ok(()) => {}
-            Err(mpsc::error::TrySendError::Full(action)) => {
-                backlog.push_front(action);
-                return false;
-            }
-            // The executor is gone: the process is ending.
-            Err(mpsc::error::TrySendError::Closed(_)) => backlog.clear(),
-        }
-    }
-    true
 }
 
 /// Counters and gauges.

@@ -38,7 +38,7 @@ use crate::{
     placement_reason::PlacementReason,
     plugin_events::PluginEvents,
     reload::Reload,
-    scheduling::{ACTIONS_BOUND, Parts, SchedulingThread, Sources},
+    scheduling::{ACTIONS_BOUND, Outlets, Parts, SchedulingThread, Sources},
     tasks::{EndedEarly, Tasks},
     views::Views,
     watching::{Begin, EVENTS_BOUND, WatchPlan},
@@ -144,7 +144,6 @@ impl Outside {
     fn executor(
         &self,
         events: &mpsc::Sender<Event>,
-        plugins: &Plugins,
         extenders: watch::Receiver<Option<Arc<HttpExtenders>>>,
         scheduling: &Options,
     ) -> Executor {
@@ -153,8 +152,6 @@ impl Outside {
             kinds: Kinds::new(self.client.clone()),
             recorder: self.recorder.clone(),
             events: events.clone(),
-            objects: self.objects.clone(),
-            plugins: plugins.inbox.0.clone(),
             metrics: Arc::clone(&self.metrics),
             audit: self.audit.clone(),
             extenders,
@@ -220,7 +217,7 @@ impl Session {
         let (election, turn) = Election::start(client, &settings, &outside.hostname);
         election.report(&settings.leader_election.resource_name, &health, metrics, &mut tasks);
         let (set_extenders, current_extenders) = watch::channel(extenders.clone());
-        let executor = outside.executor(&events, &plugins, current_extenders, scheduling);
+        let executor = outside.executor(&events, current_extenders, scheduling);
         tasks.spawn("the executor", executor.run(to_do));
         let watch_plan = WatchPlan::new(plugins.inventory.settle_pod_json(), &profiles, extenders.as_deref());
         tasks.spawn("the listener for SIGUSR2", dump_on_signal(client, views)?);
@@ -244,7 +241,7 @@ impl Session {
                 .with_time(plugins.engine.time().clone())
                 .with_objects(outside.objects.clone()),
             sources: Sources { events: incoming, faults, views: asked_views },
-            actions,
+            outlets: Outlets::new(actions, plugins.inbox.0.clone(), &events, outside.objects.clone()),
             metrics: Arc::clone(metrics),
             health: health.clone(),
             plugins: plugins.engine.clone(),

@@ -26,6 +26,8 @@ pub enum Action {
         /// What to run.
         preparation: Handle<Preparation>,
     },
+    /// Something to be told to whoever decides which binaries serve; what follows comes as events.
+    Supervise(Supervision),
     /// Something to be told; nothing is answered.
     Notice(Notice),
 }
@@ -127,13 +129,11 @@ pub struct GrantedEffect {
     pub uid: Option<Box<str>>,
 }
 
-/// Something that somebody outside is told.
+/// What happened to a plugin's binaries, for whoever decides which of them serve.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub enum Notice {
-    /// Write an event about a pod.
-    Event(EventRecord),
+pub enum Supervision {
     /// How [`crate::Event::PluginReady`] ended in one profile. All profiles change over to a binary, or none.
-    PluginSwapped {
+    Swapped {
         /// The profile's `schedulerName`.
         scheduler_name: String,
         /// The plugin's name.
@@ -144,7 +144,7 @@ pub enum Notice {
         result: Result<(), SwapError>,
     },
     /// A component faulted ([`crate::Event::PluginFaulted`]): somebody decides what becomes of it.
-    PluginFaulted {
+    Faulted {
         /// The plugin's name.
         plugin: String,
         /// The component's.
@@ -162,6 +162,13 @@ pub enum Notice {
     },
     /// Plugins, or the pods of a namespace, have used up their time, and others go first.
     OutOfTime(TimeReport),
+}
+
+/// Something that somebody outside is told.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Notice {
+    /// Write an event about a pod.
+    Event(EventRecord),
     /// A plugin asked for an effect that the operator did not grant, or that makes no sense; the effect was not carried out.
     EffectRefused {
         /// The pod of the cycle.

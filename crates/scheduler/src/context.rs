@@ -15,8 +15,15 @@ use berth_queue::{ObjectEvent, Policy, Queue, QueuedPod};
 
 pub(crate) use self::{plugins::PodPlugins, reports::PodEvent};
 use crate::{
-    action::Notice, outbox::Outbox, pending_pods::PendingPods, pod_limits::PodLimits, policy::QueuePolicy,
-    preemptions::Preemptions, profiles::Profiles, turn::Turn, unasked_gates::UnaskedGates,
+    action::{Action, Supervision},
+    outbox::Outbox,
+    pending_pods::PendingPods,
+    pod_limits::PodLimits,
+    policy::QueuePolicy,
+    preemptions::Preemptions,
+    profiles::Profiles,
+    turn::Turn,
+    unasked_gates::UnaskedGates,
 };
 
 /// Why pods are tried again whose plugin is another one now, as metrics name it.
@@ -133,7 +140,7 @@ impl Context {
     /// The turn is over; what is to be told about time that is used up is told.
     pub(crate) fn end_turn(&mut self) {
         for report in self.time.take_reports() {
-            self.outbox.notice(Notice::OutOfTime(report));
+            self.outbox.act(Action::Supervise(Supervision::OutOfTime(report)));
         }
         self.turn.end();
     }

@@ -59,7 +59,7 @@ mod unasked_gates;
 
 pub use action::{
     Action, AttemptOutcome, CodePlace, EventRecord, GrantedEffect, Level, Notice, PluginEffects, PodRef, PodRequest,
-    Request, RequestError, StatusChange,
+    Request, RequestError, StatusChange, Supervision,
 };
 pub use bindings::granted::{CyclePod, RefusedEffect};
 pub use effect_bytes::HeldBytes;

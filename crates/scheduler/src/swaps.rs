@@ -11,7 +11,7 @@ use berth_model::Sym;
 use rustc_hash::FxHashMap;
 
 use crate::{
-    action::{Action, Level, Notice},
+    action::{Action, Level, Supervision},
     bindings::Bindings,
     context::Context,
     host_objects::HostObjects,
@@ -119,7 +119,7 @@ impl Swaps {
             let scheduler_name = context.text(scheduler_name).to_owned();
             let (plugin, version) = (swap.name.clone(), swap.factory.version());
             let result = refusal.clone().map_or(Ok(()), Err);
-            context.notice(Notice::PluginSwapped { scheduler_name, plugin, version, result });
+            context.act(Action::Supervise(Supervision::Swapped { scheduler_name, plugin, version, result }));
         }
         refusal.is_none()
     }

@@ -314,6 +314,7 @@ impl Simulation {
             }
             // There are no extenders.
             Action::Pod(PodRequest { request: Request::PatchStatus(_) | Request::BindByExtender { .. }, .. })
+            | Action::Supervise(_)
             | Action::Notice(_) => {}
         }
     }

@@ -13,7 +13,7 @@ use axum::{
     http::{StatusCode, Uri},
 };
 use berth_framework::{CycleId, Effect, ObjectRef};
-use berth_scheduler::{GrantedEffect, HeldBytes, HostObjects};
+use berth_scheduler::{GrantedEffect, HeldBytes};
 use fuzz_targets::{Random, rounds};
 use serde_json::json;
 use tokio::{net::TcpListener, runtime::Runtime};
@@ -74,7 +74,7 @@ fn effects_are_answered_and_names_lead_nowhere_else() {
     });
 }
 
-async fn start() -> (mpsc::Sender<Action>, mpsc::Receiver<Event>, SharedLog) {
+async fn start() -> (mpsc::Sender<Task>, mpsc::Receiver<Event>, SharedLog) {
     let log = SharedLog::default();
     let answer = async |State(log): State<SharedLog>, uri: Uri| {
         let mut log = log.lock().unwrap();
@@ -89,10 +89,7 @@ async fn start() -> (mpsc::Sender<Action>, mpsc::Receiver<Event>, SharedLog) {
     let client = kube::Client::try_from(config).unwrap();
     let (actions, to_do) = mpsc::channel(16);
     let (sender, events) = mpsc::channel(16);
-    let (plugins, mut inbox) = mpsc::channel(16);
-    tokio::spawn(async move { while inbox.recv().await.is_some() {} });
     let executor = Executor {
-        objects: HostObjects::default(),
         audit: AuditLog::default(),
         writer: Writer::new(client.clone()),
         kinds: Kinds::new(client.clone()),
@@ -103,7 +100,6 @@ async fn start() -> (mpsc::Sender<Action>, mpsc::Receiver<Event>, SharedLog) {
             berth_cluster::RequestRate::UNLIMITED,
         ),
         events: sender,
-        plugins,
         metrics: Arc::new(Metrics::default()),
         extenders: watch::channel(None).1,
         api_calls: None,
@@ -112,7 +108,7 @@ async fn start() -> (mpsc::Sender<Action>, mpsc::Receiver<Event>, SharedLog) {
     (actions, events, log)
 }
 
-fn action(effects: Vec<Effect>) -> Action {
+fn action(effects: Vec<Effect>) -> Task {
     let pod = PodRef { namespace: "default".into(), uid: "u".into(), name: "a".into(), ..PodRef::default() };
     let request = Request::AwaitedEffects(PluginEffects {
         held: HeldBytes::default(),
@@ -122,7 +118,7 @@ fn action(effects: Vec<Effect>) -> Action {
         binary: None,
         effects: effects.into_iter().map(|effect| GrantedEffect { effect, uid: None }).collect(),
     });
-    Action::Pod(PodRequest { pod, request })
+    Task::Pod(PodRequest { pod, request })
 }
 
 fn effect(random: &mut Random) -> Effect {

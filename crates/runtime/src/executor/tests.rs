@@ -11,7 +11,7 @@ use axum::{
 use berth_cluster::ConnectOptions;
 use berth_framework::{CycleId, Effect};
 use berth_model::BinaryId;
-use berth_scheduler::{GrantedEffect, HeldBytes, HostObjects};
+use berth_scheduler::{GrantedEffect, HeldBytes};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
@@ -21,7 +21,7 @@ const DEADLINE: Duration = Duration::from_secs(20);
 
 /// An executor whose API server binds pods at once, but for `pod-9`, and answers patches of claims when told to.
 struct Bench {
-    actions: mpsc::Sender<Action>,
+    actions: mpsc::Sender<Task>,
     events: mpsc::Receiver<Event>,
     release: watch::Sender<bool>,
     /// The patches of pods' status.
@@ -29,7 +29,6 @@ struct Bench {
     /// The bodies of requests that change or delete claims.
     changed: mpsc::UnboundedReceiver<Value>,
     metrics: Arc<Metrics>,
-    _plugins: mpsc::Receiver<Message>,
 }
 
 impl Bench {
@@ -71,29 +70,26 @@ impl Bench {
         let client = client(&format!("http://{address}")).await;
         let (actions, to_do) = mpsc::channel(16);
         let (sender, events) = mpsc::channel(16);
-        let (plugins, inbox) = mpsc::channel(16);
         let metrics = Arc::new(Metrics::default());
         let executor = Executor {
-            objects: HostObjects::default(),
             audit,
             writer: Writer::new(client.clone()),
             kinds: Kinds::new(client.clone()),
             recorder: EventRecorder::spawn(client, "here", berth_cluster::RequestRate::UNLIMITED),
             events: sender,
-            plugins,
             metrics: Arc::clone(&metrics),
             extenders: watch::channel(None).1,
             api_calls: Some(metrics.api_calls.clone()),
         };
         tokio::spawn(executor.run(to_do));
-        Self { actions, events, release, patched, changed, metrics, _plugins: inbox }
+        Self { actions, events, release, patched, changed, metrics }
     }
 
     async fn ask(&self, pod: usize, request: Request) {
         let name = format!("pod-{pod}");
         let pod =
             PodRef { namespace: "default".into(), uid: name.as_str().into(), name: name.into(), ..PodRef::default() };
-        let action = Action::Pod(PodRequest { pod, request });
+        let action = Task::Pod(PodRequest { pod, request });
         let sent = tokio::time::timeout(DEADLINE, self.actions.send(action)).await;
         assert!(matches!(sent, Ok(Ok(()))), "the executor takes no more actions");
     }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use berth_scheduler::{Action, Event, Scheduler};
+use berth_scheduler::{Event, Scheduler};
 use berth_wasm_host::FaultReport;
 use tokio::{runtime::Handle, sync::mpsc};
 
@@ -76,26 +76,20 @@ impl Sources {
         Err(NoInput::Due)
     }
 
-    /// Sleeps until something comes, for at most `idle`. With `room`, until that has room for an action as well.
+    /// Sleeps until something comes, for at most `idle`. Until there is `room`, as well.
     pub(super) fn wait(
         &mut self,
         runtime: &Handle,
         idle: Duration,
-        room: Option<&mpsc::Sender<Action>>,
+        room: impl Future<Output = ()>,
     ) -> Result<Input, NoInput> {
         let Self { events, faults, views } = self;
-        let has_room = async {
-            match room {
-                Some(actions) => drop(actions.reserve().await),
-                None => std::future::pending().await,
-            }
-        };
         runtime.block_on(async {
             tokio::select! {
                 event = events.recv() => event.map_or(Err(NoInput::Closed), |event| Ok(Input::Event(event))),
                 Some(fault) = faults.recv() => Ok(Input::Fault(fault)),
                 Some(view) = views.recv() => Ok(Input::View(view)),
-                () = has_room => Err(NoInput::Due),
+                () = room => Err(NoInput::Due),
                 () = tokio::time::sleep(idle) => Err(NoInput::Due),
             }
         })

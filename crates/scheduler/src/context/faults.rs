@@ -7,7 +7,7 @@ use berth_framework::{PluginIdx, Status};
 use berth_model::{BinaryId, Digest, OwnerId, Pod, PodUid};
 
 use super::Context;
-use crate::action::Notice;
+use crate::action::{Action, Supervision};
 
 impl Context {
     /// Takes a fault in: pods of the same owner may be held for it, and the host learns which instances are gone.
@@ -37,7 +37,7 @@ impl Context {
                 scheduler_names.push(profile.scheduler_name.clone());
             }
         }
-        self.notice(Notice::PluginFaulted { plugin, digest, reason, took, pod, held, scheduler_names });
+        self.act(Action::Supervise(Supervision::Faulted { plugin, digest, reason, took, pod, held, scheduler_names }));
     }
 
     /// The plugin for whose faults the pod has to wait, and what the pod is told; it is tried again when that is over. `None` if

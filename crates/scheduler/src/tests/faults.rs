@@ -7,7 +7,7 @@ use berth_model::{Digest, PodUid, api};
 use serde_json::json;
 
 use super::kit::{Bench, binds, events, pod, pod_maker};
-use crate::{Action, Event, Notice, PodRequest, Request, StatusChange};
+use crate::{Action, Event, PodRequest, Request, StatusChange, Supervision};
 
 fn owned(name: &str, owner: &str) -> api::Pod {
     let owner =
@@ -21,7 +21,7 @@ fn fault(bench: &mut Bench, digest: u8, pod: Option<&str>) -> Option<u64> {
     let (took, pod) = (Duration::from_millis(3), pod.map(|name| PodUid::from(format!("uid-{name}"))));
     bench.event(Event::PluginFaulted { plugin, digest: Digest::new([digest; 32]), reason, took, pod });
     let held = bench.scheduler.drain_actions().find_map(|action| match action {
-        Action::Notice(Notice::PluginFaulted { held, .. }) => Some(held),
+        Action::Supervise(Supervision::Faulted { held, .. }) => Some(held),
         _ => None,
     });
     held.expect("a notice")

@@ -9,7 +9,7 @@ use super::{
     swap::preparation,
     waiting::patch,
 };
-use crate::{Action, Event, Notice, Settings};
+use crate::{Action, Event, Settings, Supervision};
 
 impl Bench {
     fn reconfigure(&mut self, profiles: impl Into<Option<Vec<Profile>>>) {
@@ -150,7 +150,7 @@ fn an_instance_that_was_prepared_for_other_arguments_is_not_taken() {
     bench.reconfigure(vec![profile]);
     let prepared = Event::plugin_prepared(bench.scheduler.objects(), prepared);
     bench.event(prepared);
-    let swapped = |action| matches!(action, Action::Notice(Notice::PluginSwapped { result: Ok(()), .. }));
+    let swapped = |action| matches!(action, Action::Supervise(Supervision::Swapped { result: Ok(()), .. }));
     assert!(bench.scheduler.drain_actions().any(swapped));
     assert_eq!(factory.n_built(), 2, "one for the arguments before, one for those of now");
     assert_eq!(bench.scheduler.plugins()[0].1[0].version, "2");

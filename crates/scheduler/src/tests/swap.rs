@@ -5,14 +5,14 @@ use std::sync::Arc;
 use berth_framework::{Effect, Grants, PermitVerdict, Point};
 
 use super::kit::{Bench, Factory, Fake, Shared, bind_finished, binds, events, pod};
-use crate::{Action, Event, Notice, PluginEffects, PodRequest, Request, StatusChange};
+use crate::{Action, Event, Notice, PluginEffects, PodRequest, Request, StatusChange, Supervision};
 
 fn ready(bench: &mut Bench, version: &str, works: bool) -> Result<String, String> {
     let factory = Factory::new(version, &bench.script, works);
     let ready = Event::plugin_ready(bench.scheduler.objects(), "Fake".to_owned(), None, factory, None);
     bench.event(ready);
     let swapped = bench.scheduler.drain_actions().find_map(|action| match action {
-        Action::Notice(Notice::PluginSwapped { version, result, .. }) => Some(result.map(|()| version.version)),
+        Action::Supervise(Supervision::Swapped { version, result, .. }) => Some(result.map(|()| version.version)),
         _ => None,
     });
     swapped.expect("a profile uses it").map_err(|error| error.to_string())
@@ -179,7 +179,7 @@ fn all_profiles_change_over_or_none() {
     assert_eq!(versions(&bench), ["1", "1"]);
     let refused =
         bench.scheduler.drain_actions().filter(
-            |action| matches!(action, Action::Notice(Notice::PluginSwapped { result: Err(reason), .. }) if reason.to_string() == "no more"),
+            |action| matches!(action, Action::Supervise(Supervision::Swapped { result: Err(reason), .. }) if reason.to_string() == "no more"),
         );
     assert_eq!(refused.count(), 2);
 }
@@ -250,7 +250,7 @@ fn a_preparation_that_fails_leaves_the_old_binary() {
     assert_eq!(versions(&bench), ["1", "1"]);
     let refused =
         bench.scheduler.drain_actions().filter(
-            |action| matches!(action, Action::Notice(Notice::PluginSwapped { result: Err(reason), .. }) if reason.to_string() == "no thread"),
+            |action| matches!(action, Action::Supervise(Supervision::Swapped { result: Err(reason), .. }) if reason.to_string() == "no thread"),
         );
     assert_eq!(refused.count(), 2);
 }

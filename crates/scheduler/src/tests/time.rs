@@ -18,7 +18,7 @@ use berth_model::{ClusterTable, NodeIdx, NodeSet, ObjectKey, Pod};
 use serde_json::json;
 
 use super::kit::{Bench, Shared, assigned, bind_finished, binds, events, node, pod, pod_maker, terminating};
-use crate::{Action, Event, Notice, PluginEffects, PodRequest, Request};
+use crate::{Action, Event, PluginEffects, PodRequest, Request, Supervision};
 
 /// What a [`Watched`] plugin saw.
 #[derive(Debug, Default)]
@@ -441,7 +441,7 @@ fn charged() -> (Bench, SchedulingTime) {
 
 fn reports(actions: &[Action]) -> Vec<TimeReport> {
     let report = |action: &Action| match action {
-        Action::Notice(Notice::OutOfTime(report)) => Some(report.clone()),
+        Action::Supervise(Supervision::OutOfTime(report)) => Some(report.clone()),
         _ => None,
     };
     actions.iter().filter_map(report).collect()

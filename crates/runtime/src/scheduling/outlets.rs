@@ -1,0 +1,165 @@
+//! Where the scheduler's actions go: writes and notices to the executor, what happened to plugins' binaries to the supervisor,
+//! and preparations to threads of their own.
+//!
+//! The thread never waits for either of the two: what they have no room for is kept until they have, and no cycle starts
+//! meanwhile.
+
+use std::collections::VecDeque;
+
+use berth_plugin_host::{Message, prepare};
+use berth_scheduler::{Action, Event, HostObjects};
+use tokio::sync::mpsc::{self, error::TrySendError};
+
+use crate::executor::Task;
+
+/// The ways out of the scheduling thread.
+pub(crate) struct Outlets {
+    executor: Outlet<Task>,
+    supervisor: Outlet<Message>,
+    /// Where prepared instances go. The thread must not keep its own channel open.
+    events: mpsc::WeakSender<Event>,
+    objects: HostObjects,
+}
+
+/// A channel, and what waits for room in it.
+struct Outlet<T> {
+    sender: mpsc::Sender<T>,
+    backlog: VecDeque<T>,
+}
+
+impl Outlets {
+    pub(crate) fn new(
+        executor: mpsc::Sender<Task>,
+        supervisor: mpsc::Sender<Message>,
+        events: &mpsc::Sender<Event>,
+        objects: HostObjects,
+    ) -> Self {
+        let events = events.downgrade();
+        Self { executor: Outlet::new(executor), supervisor: Outlet::new(supervisor), events, objects }
+    }
+
+    /// Hands these over. What comes back is to be handled at once.
+    pub(super) fn hand_over(&mut self, actions: impl IntoIterator<Item = Action>) -> Vec<Event> {
+        let mut answers = Vec::new();
+        for action in actions {
+            match action {
+                Action::Pod(request) => self.executor.backlog.push_back(Task::Pod(request)),
+                Action::Notice(notice) => self.executor.backlog.push_back(Task::Notice(notice)),
+                Action::Supervise(supervision) => {
+                    self.supervisor.backlog.push_back(Message::Supervise(supervision));
+                }
+                Action::PreparePlugin { preparation, .. } => {
+                    if let Some(preparation) = self.objects.take(preparation)
+                        && let Err(failed) = prepare(preparation, &self.objects, &self.events)
+                    {
+                        answers.push(Event::plugin_prepared(&self.objects, failed));
+                    }
+                }
+            }
+        }
+        self.executor.send();
+        self.supervisor.send();
+        answers
+    }
+
+    /// Whether all that was handed over is on its way.
+    pub(super) fn is_empty(&self) -> bool {
+        self.executor.backlog.is_empty() && self.supervisor.backlog.is_empty()
+    }
+
+    /// Waits until there is room for what could not be handed over; for ever if there is no such thing.
+    pub(super) async fn room(&self) {
+        tokio::select! {
+            () = self.executor.room(), if !self.executor.backlog.is_empty() => {}
+            () = self.supervisor.room(), if !self.supervisor.backlog.is_empty() => {}
+            else => std::future::pending().await,
+        }
+    }
+}
+
+impl<T> Outlet<T> {
+    fn new(sender: mpsc::Sender<T>) -> Self {
+        Self { sender, backlog: VecDeque::new() }
+    }
+
+    /// Hands over what fits.
+    fn send(&mut self) {
+        while let Some(item) = self.backlog.pop_front() {
+            match self.sender.try_send(item) {
+                Ok(()) => {}
+                Err(TrySendError::Full(item)) => return self.backlog.push_front(item),
+                // Nobody is there any more: the process is ending.
+                Err(TrySendError::Closed(_)) => self.backlog.clear(),
+            }
+        }
+    }
+
+    async fn room(&self) {
+        drop(self.sender.reserve().await);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{borrow::Cow, sync::Arc};
+
+    use berth_framework::PluginVersion;
+    use berth_scheduler::{EventRecord, Notice, PodRef, Supervision};
+
+    use super::*;
+
+    fn notice() -> Action {
+        Action::Notice(Notice::Event(EventRecord {
+            warning: false,
+            reason: Cow::Borrowed("Scheduled"),
+            action: Cow::Borrowed("Binding"),
+            note: String::new(),
+            regarding: PodRef::default(),
+            related: None,
+            reporting_controller: Arc::from("berth"),
+        }))
+    }
+
+    fn swapped(plugin: &str) -> Action {
+        let (scheduler_name, version) = ("main".to_owned(), PluginVersion::default());
+        let plugin = plugin.to_owned();
+        Action::Supervise(Supervision::Swapped { scheduler_name, plugin, version, result: Ok(()) })
+    }
+
+    fn swapped_plugin(message: Option<Message>) -> String {
+        match message {
+            Some(Message::Supervise(Supervision::Swapped { plugin, .. })) => plugin,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[tokio::test]
+    async fn what_there_is_no_room_for_waits_in_order_and_holds_up_nothing_else() {
+        let (executor, mut tasks) = mpsc::channel(8);
+        let (supervisor, mut inbox) = mpsc::channel(1);
+        let (events, _received) = mpsc::channel(1);
+        let mut outlets = Outlets::new(executor, supervisor, &events, HostObjects::default());
+        assert!(outlets.hand_over([swapped("A"), swapped("B"), swapped("C"), notice()]).is_empty());
+        assert!(!outlets.is_empty(), "two wait for the supervisor");
+        assert!(matches!(tasks.recv().await, Some(Task::Notice(_))), "the executor has room");
+        let mut order = Vec::new();
+        while !outlets.is_empty() {
+            order.push(swapped_plugin(inbox.recv().await));
+            outlets.room().await;
+            outlets.hand_over([]);
+        }
+        order.push(swapped_plugin(inbox.recv().await));
+        assert_eq!(order, ["A", "B", "C"]);
+    }
+
+    #[tokio::test]
+    async fn nobody_at_the_other_end_is_no_reason_to_wait() {
+        let (executor, tasks) = mpsc::channel(1);
+        let (supervisor, inbox) = mpsc::channel(1);
+        let (events, _received) = mpsc::channel(1);
+        let mut outlets = Outlets::new(executor, supervisor, &events, HostObjects::default());
+        drop((tasks, inbox));
+        outlets.hand_over([swapped("A"), notice(), notice()]);
+        assert!(outlets.is_empty());
+    }
+}
