@@ -96,7 +96,7 @@ pub fn run(dir: &Path, runner: &mut dyn Runner, allocations: Option<fn() -> u64>
             let workload = Workload::named(name).into_iter().next().with_context(|| format!("no workload {name}"))?;
             for boards in [false, true] {
                 for &x in axis.steps {
-                    let point = measure(axis, workload, (boards, x), runner, allocations)?;
+                    let point = measure(axis, workload, boards, x, runner, allocations)?;
                     writeln!(
                         io::stderr(),
                         "{} {} {x}, boards {}: {:.1} us a pod",
@@ -116,7 +116,8 @@ pub fn run(dir: &Path, runner: &mut dyn Runner, allocations: Option<fn() -> u64>
 fn measure(
     axis: &Axis,
     workload: &'static Workload,
-    (boards, x): (bool, usize),
+    boards: bool,
+    x: usize,
     runner: &mut dyn Runner,
     allocations: Option<fn() -> u64>,
 ) -> Result<Point> {

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, time::Duration};
 use anyhow::{Result, bail};
 use serde::Serialize;
 
-use crate::workload::{Cluster, Scene, Workload};
+use crate::workload::{Cluster, Scene, Size, Workload};
 
 /// Takes a scene through a scheduler.
 pub trait Runner {
@@ -117,7 +117,8 @@ pub fn first_difference(one: &BTreeMap<String, String>, other: &BTreeMap<String,
 /// As of [`Runner::run`].
 pub fn run_once(
     runner: &mut dyn Runner,
-    (workload, size): (&Workload, crate::workload::Size),
+    workload: &Workload,
+    size: Size,
     n_shapes: usize,
     conditions: &Conditions,
 ) -> Result<Run> {

@@ -97,7 +97,7 @@ impl Bindings {
     pub(crate) fn object_changed(&mut self, object: &ObjectKey, context: &mut Context) {
         for uid in self.watchers.get(object).into_iter().flatten() {
             if let Some(binding) = self.waiting.get(uid) {
-                self.inbox.push((uid, binding.cycle()), Input::ObjectChanged(object.clone()));
+                self.inbox.push(uid, binding.cycle(), Input::ObjectChanged(object.clone()));
             }
         }
         self.go_on(context);
@@ -196,7 +196,7 @@ impl Bindings {
         context: &mut Context,
     ) -> Vec<(PluginIdx, Vec<Effect>)> {
         let mut peers = Peers { stepping: None, bindings: &self.waiting, inbox: &mut self.inbox };
-        let for_host = effects::carry_out_each(context, &mut peers, (pod, cycle), effects);
+        let for_host = effects::carry_out_each(context, &mut peers, pod, cycle, effects);
         self.go_on(context);
         for_host
     }
@@ -241,7 +241,7 @@ impl Bindings {
                 Some(status) => Input::Rejected { plugin, reason: status.message() },
                 None => Input::Allowed { plugin },
             };
-            self.inbox.push((&uid, cycle), input);
+            self.inbox.push(&uid, cycle, input);
         }
         self.go_on(context);
     }

@@ -11,7 +11,7 @@ use berth_framework::{
 use berth_model::{ClusterTable, Pod};
 use berth_queue::{Queue, QueuedPod};
 
-use self::batching::Batching;
+use self::batching::{Batching, CycleView};
 use crate::{
     action::{Action, Level, Notice, PodRequest, Request},
     bindings::{Bindings, Choice, Origin},
@@ -112,8 +112,8 @@ impl Cycle {
         let started = outbox.instant();
         // An extender may tell pods apart that are alike for the plugins.
         let signature = if extenders.is_some() { None } else { self.batching.sign(profile, pod, cycle) };
-        let when = (cycle.0, outbox.now());
-        let hint = self.batching.hint(profile, (pod, signature.as_ref()), when, table);
+        let view = CycleView { cycle, now: outbox.now(), table };
+        let hint = self.batching.hint(profile, pod, signature.as_ref(), view);
         let (scheduler_name, hinted) = (pod.scheduler_name, hint.is_some());
         outbox.observe_since(started, |duration| Observation::NodeHint { scheduler_name, hinted, duration });
         let search = NodeSearch {
@@ -131,7 +131,7 @@ impl Cycle {
         match &decision.outcome {
             Ok(node) => {
                 let started = outbox.instant();
-                self.batching.placed(profile, (pod, signature), when, (*node, &decision.findings, table));
+                self.batching.placed(profile, pod, signature, *node, &decision.findings, view);
                 outbox.observe_since(started, |duration| Observation::ResultsStored { scheduler_name, duration });
             }
             Err(_) => self.batching.failed(profile),
@@ -221,24 +221,24 @@ fn is_to_be_tried(pod: &Arc<Pod>, context: &mut Context) -> bool {
 /// Sends the plugins' replicas what has changed, if all may take time for another pod and know of those before. A plugin
 /// that is out of service holds the pod back until another binary takes its place: the answers of the other plugins,
 /// PostFilter among them, must not count without it.
-fn catch_up(pod: &Pod, bindings: &Bindings, context: &mut Context) -> Result<(), AttemptFailure<'static>> {
+fn catch_up(pod: &Pod, bindings: &Bindings, context: &mut Context) -> Result<(), Box<AttemptFailure<'static>>> {
     context.cache_mut().settle();
     if let Some(status) = bindings.obstacle(pod.scheduler_name) {
-        return Err(AttemptFailure::error(&status));
+        return Err(AttemptFailure::error(&status).into());
     }
     if let Err(status) = context.have_time(pod.scheduler_name) {
-        return Err(AttemptFailure::error(&status));
+        return Err(AttemptFailure::error(&status).into());
     }
     if let Some((plugin, status)) = context.hold(pod) {
-        return Err(waits_for(plugin, status, context));
+        return Err(waits_for(plugin, status, context).into());
     }
     let Err((plugin, status)) = context.sync(pod.scheduler_name) else { return Ok(()) };
     if !status.code.is_rejected() {
         let text =
             format!("syncing plugin \"{}\": {}", context.plugin_name(pod.scheduler_name, plugin), status.message());
-        return Err(AttemptFailure::error(&Status::error(text)));
+        return Err(AttemptFailure::error(&Status::error(text)).into());
     }
-    Err(waits_for(plugin, status, context))
+    Err(waits_for(plugin, status, context).into())
 }
 
 /// The pod is turned down in the name of this plugin, whatever the others would say.

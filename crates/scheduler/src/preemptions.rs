@@ -33,7 +33,8 @@ impl Preemptions {
     pub(crate) fn begin(
         &mut self,
         preemptor: &PodUid,
-        (cycle, now): (CycleId, Option<Duration>),
+        cycle: CycleId,
+        now: Option<Duration>,
         plugin: &Arc<str>,
         effects: &[Effect],
     ) -> usize {

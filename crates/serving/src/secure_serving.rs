@@ -159,7 +159,7 @@ impl SecureServing {
         Ok(async move {
             let _watch = watch;
             let current = || tls.read().unwrap_or_else(PoisonError::into_inner).clone();
-            let serve = |stream, activity| serve_one(stream, current(), (routes.clone(), http2), activity);
+            let serve = |stream, activity| serve_one(stream, current(), routes.clone(), http2, activity);
             connections::accept(listener, serve).await;
         })
     }
@@ -196,7 +196,7 @@ impl SecureServing {
 #[derive(Clone, Copy, Debug)]
 struct PeerAddress(IpAddr);
 
-async fn serve_one(stream: TcpStream, tls: Tls, (routes, http2): (Router, ServeHttp2), activity: Activity) {
+async fn serve_one(stream: TcpStream, tls: Tls, routes: Router, http2: ServeHttp2, activity: Activity) {
     let Ok(address) = stream.peer_addr() else { return };
     let acceptor = TlsAcceptor::from(Arc::clone(&tls.config));
     let stream = match timeout(HANDSHAKE, acceptor.accept(stream)).await {

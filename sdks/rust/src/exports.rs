@@ -130,9 +130,9 @@ impl<T: HasGuest> filter::Guest for T {
         cases: Vec<filter::DryRunCase>,
     ) -> Result<Vec<wit::Status>, wit::Status> {
         let cases = convert::dry_run_cases(cases);
-        let named = (keep as usize, pods.into_iter().map(convert::pod));
+        let named = pods.into_iter().map(convert::pod);
         T::with(|guest| {
-            guest.dry_run(cycle, named, |plugin, call, pods| {
+            guest.dry_run(cycle, keep as usize, named, |plugin, call, pods| {
                 plugin.filter().ok_or_else(absent)?.dry_run(call, pods, &cases)
             })
         })

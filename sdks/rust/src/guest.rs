@@ -111,7 +111,8 @@ impl Guest {
     pub(crate) fn dry_run<R>(
         &mut self,
         cycle: u64,
-        (keep, more): (usize, impl Iterator<Item = Pod>),
+        keep: usize,
+        more: impl Iterator<Item = Pod>,
         answer: impl FnOnce(&mut dyn Plugin, &Call<'_>, &[&Pod]) -> Result<R, Status>,
     ) -> Result<R, Status> {
         self.call_with_tried(CycleId(cycle), |plugin, call, tried| {

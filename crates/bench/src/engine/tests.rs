@@ -13,7 +13,7 @@ fn run(workload: &Workload, n_nodes: usize, n_shapes: usize, conditions: &Condit
     let mut size = workload.size(Scale::Nodes(n_nodes));
     size.initial = size.initial.min(n_nodes * 4);
     size.measured = size.measured.min(n_nodes / 2).max(10);
-    run_once(&mut Engine::native(), (workload, size), n_shapes, conditions)
+    run_once(&mut Engine::native(), workload, size, n_shapes, conditions)
         .unwrap_or_else(|error| panic!("{} with {size:?}: {error:#}", workload.name))
 }
 

@@ -34,7 +34,7 @@ impl Announcements {
                 if !context.has_room() {
                     return true;
                 }
-                match tell((*scheduler_name, plugin), waiting.get(uid), context) {
+                match tell(*scheduler_name, plugin, waiting.get(uid), context) {
                     Told::Yes => drop(pods.pop()),
                     Told::NoTime => return true,
                     Told::Nobody => return false,
@@ -63,7 +63,7 @@ enum Told {
 }
 
 /// Tells the profile's plugin of a pod, if it is there. It cannot refuse: the decision was made.
-fn tell((scheduler_name, name): (Sym, &Arc<str>), binding: Option<&Binding>, context: &mut Context) -> Told {
+fn tell(scheduler_name: Sym, name: &Arc<str>, binding: Option<&Binding>, context: &mut Context) -> Told {
     let Some(profile) = context.profile_mut(scheduler_name) else { return Told::Nobody };
     let Some(plugin) = profile.find(name) else { return Told::Nobody };
     let is_asked = profile.plugins.at(Point::Reserve).contains(&plugin);

@@ -70,7 +70,8 @@ pub(crate) fn carry_out(
 pub(crate) fn carry_out_each(
     context: &mut Context,
     peers: &mut Peers<'_>,
-    (pod, cycle): (&Arc<Pod>, CycleId),
+    pod: &Arc<Pod>,
+    cycle: CycleId,
     effects: Vec<(PluginIdx, Effect)>,
 ) -> Vec<(PluginIdx, Vec<Effect>)> {
     let mut for_host: Vec<(PluginIdx, Vec<Effect>)> = Vec::new();
@@ -189,7 +190,7 @@ fn carry_out_one(
             let now = context.now();
             context.with_queue(|queue, policy| queue.activate(&uids, now, policy));
         }
-        Effect::Nominate { uid, node } => nominate(context, peers, plugin, (&uid, node.unwrap_or_default()))?,
+        Effect::Nominate { uid, node } => nominate(context, peers, plugin, &uid, node.unwrap_or_default())?,
         Effect::Event { warning, reason, action, note } => {
             context.pod_event(pod, PodEvent { warning, reason: reason.into(), action: action.into() }, note);
         }
@@ -211,12 +212,7 @@ fn carry_out_one(
 ///
 /// # Errors
 /// No such node has been heard of: a name that a plugin made up is not kept.
-fn nominate(
-    context: &mut Context,
-    peers: &Peers<'_>,
-    plugin: &str,
-    (uid, node): (&str, String),
-) -> Result<(), Refusal> {
+fn nominate(context: &mut Context, peers: &Peers<'_>, plugin: &str, uid: &str, node: String) -> Result<(), Refusal> {
     let Some(pod) = context.pending_pod(uid).map(|pending| Arc::clone(&pending.pod)) else { return Ok(()) };
     let Some(name) = context.symbols_mut().lookup(&node) else {
         let message = format!("plugin \"{plugin}\" asked for nominate of node {node:?}, which there is not");

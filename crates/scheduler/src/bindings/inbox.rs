@@ -49,7 +49,7 @@ impl Topic {
 
 impl Inbox {
     /// For this attempt of the pod: a later one does not get it.
-    pub(super) fn push(&mut self, (uid, cycle): (&PodUid, CycleId), input: Input) {
+    pub(super) fn push(&mut self, uid: &PodUid, cycle: CycleId, input: Input) {
         if self.topics.insert((uid.clone(), cycle, Topic::of(&input))) {
             self.inputs.push_back((uid.clone(), cycle, input));
         }

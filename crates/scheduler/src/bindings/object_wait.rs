@@ -48,7 +48,8 @@ impl RequestedWait {
     /// The wait begins, or goes on. If the plugin waited before, it may not wait longer than it could then.
     pub(crate) fn begin(
         self,
-        (scheduler_name, plugin): (Sym, PluginIdx),
+        scheduler_name: Sym,
+        plugin: PluginIdx,
         earlier: Option<&ObjectWait>,
         context: &mut Context,
     ) -> ObjectWait {
@@ -64,7 +65,7 @@ impl RequestedWait {
 
 impl ObjectWait {
     /// The plugin waits no longer.
-    pub(crate) fn ended(&self, (scheduler_name, plugin): (Sym, PluginIdx), result: WaitResult, context: &mut Context) {
+    pub(crate) fn ended(&self, scheduler_name: Sym, plugin: PluginIdx, result: WaitResult, context: &mut Context) {
         let plugin = context.plugin_name(scheduler_name, plugin);
         let objects = self.objects.iter().filter_map(|key| context.cache().object(key).cloned()).collect();
         let milliseconds = context.now().since(self.began);

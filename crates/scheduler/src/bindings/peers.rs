@@ -44,7 +44,7 @@ impl Peers<'_> {
 
     fn send(&mut self, uid: &str, input: Input) {
         if let Some((uid, cycle)) = self.find(uid) {
-            self.inbox.push((&uid, cycle), input);
+            self.inbox.push(&uid, cycle, input);
         }
     }
 
@@ -53,7 +53,7 @@ impl Peers<'_> {
     pub(crate) fn preempt(&mut self, uid: &str, preemptor: &Arc<Pod>, plugin: &Arc<str>) -> bool {
         let Some(victim) = self.bindings.get(uid).filter(|binding| !binding.is_sent()) else { return false };
         let input = Input::Preempted { preemptor: Arc::clone(preemptor), plugin: Arc::clone(plugin) };
-        self.inbox.push((victim.uid(), victim.cycle()), input);
+        self.inbox.push(victim.uid(), victim.cycle(), input);
         true
     }
 }

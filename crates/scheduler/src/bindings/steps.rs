@@ -76,7 +76,7 @@ impl Binding {
         let waits = PermitWaits::new(waits.into_iter().map(named), context.now());
         let is_held = !waits.is_empty();
         (self.stage, self.was_held) = (Stage::Permit(waits), is_held);
-        for (plugin, effects) in effects::carry_out_each(context, peers, (&pod, cycle), effects) {
+        for (plugin, effects) in effects::carry_out_each(context, peers, &pod, cycle, effects) {
             let request = Origin { pod: &pod, cycle, plugin }.request(context, effects);
             context.request(&pod, Request::Effects(request));
         }
@@ -252,7 +252,7 @@ impl Binding {
         if let Stage::PreBind(group) = &mut self.stage
             && let Some(wait) = group.take(plugin)
         {
-            wait.ended((scheduler_name, plugin), result, context);
+            wait.ended(scheduler_name, plugin, result, context);
         }
     }
 
@@ -560,10 +560,10 @@ fn start_pre_bind(
         let message = format!("plugin {plugin} asked for {n_dropped} effects after a wait: dropped");
         context.log_of(&plugin, Level::Warn, message);
     }
-    let waiter = (origin.pod.scheduler_name, origin.plugin);
-    let wait = requested.map(|wait| wait.begin(waiter, earlier.as_ref(), context));
+    let scheduler_name = origin.pod.scheduler_name;
+    let wait = requested.map(|wait| wait.begin(scheduler_name, origin.plugin, earlier.as_ref(), context));
     if let Some(earlier) = earlier.filter(|_| wait.is_none() && effects.is_empty()) {
-        earlier.ended(waiter, WaitResult::Success, context);
+        earlier.ended(scheduler_name, origin.plugin, WaitResult::Success, context);
     }
     group.extend(PreBindTask::new(origin.plugin, !effects.is_empty(), wait));
     if !effects.is_empty() {

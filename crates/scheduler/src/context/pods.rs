@@ -71,7 +71,7 @@ impl Context {
         effects: &[Effect],
     ) -> bool {
         let now = self.outbox.instant();
-        let victims = self.preemptions.begin(preemptor, (cycle, now), plugin, effects);
+        let victims = self.preemptions.begin(preemptor, cycle, now, plugin, effects);
         if victims > 0 {
             self.outbox.observe(Observation::Preemption { victims });
         }

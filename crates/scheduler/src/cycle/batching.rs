@@ -18,6 +18,14 @@ use crate::metrics::{BatchMetrics, ByProfile};
 /// Rankings that are older than this are not used, in milliseconds.
 const MAX_AGE: u64 = 500;
 
+/// The cycle that asks, when, and the nodes as it sees them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CycleView<'a> {
+    pub(crate) cycle: CycleId,
+    pub(crate) now: Time,
+    pub(crate) table: &'a ClusterTable,
+}
+
 /// The open batch.
 #[derive(Debug, Default)]
 pub(crate) struct Batching {
@@ -61,9 +69,9 @@ impl Batching {
     pub(crate) fn hint(
         &mut self,
         profile: &Profile,
-        (pod, signature): (&Pod, Option<&Signature>),
-        (cycle, now): (u64, Time),
-        table: &ClusterTable,
+        pod: &Pod,
+        signature: Option<&Signature>,
+        CycleView { cycle: CycleId(cycle), now, table }: CycleView<'_>,
     ) -> Option<Hint> {
         let batch = self.open.as_mut()?;
         let last = table.find(batch.last);
@@ -88,9 +96,11 @@ impl Batching {
     pub(crate) fn placed(
         &mut self,
         profile: &Profile,
-        (pod, signature): (&Arc<Pod>, Option<Signature>),
-        (cycle, now): (u64, Time),
-        (node, findings, table): (NodeIdx, &Findings, &ClusterTable),
+        pod: &Arc<Pod>,
+        signature: Option<Signature>,
+        node: NodeIdx,
+        findings: &Findings,
+        CycleView { cycle: CycleId(cycle), now, table }: CycleView<'_>,
     ) {
         let result = match findings.hint() {
             HintOutcome::Used => "hint_used",

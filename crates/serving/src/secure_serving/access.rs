@@ -112,7 +112,7 @@ pub(super) async fn check(
     next: Next,
 ) -> Response {
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
-    match gate.0.admit((&peer, address), request.headers(), &method, &path).await {
+    match gate.0.admit(&peer, address, request.headers(), &method, &path).await {
         Ok(user) => {
             request.extensions_mut().insert(user);
             next.run(request).await
@@ -124,7 +124,8 @@ pub(super) async fn check(
 impl Inner {
     async fn admit(
         &self,
-        (peer, address): (&Peer, IpAddr),
+        peer: &Peer,
+        address: IpAddr,
         headers: &HeaderMap,
         method: &Method,
         path: &str,
@@ -132,18 +133,18 @@ impl Inner {
         if path.len() > MAX_PATH {
             return Err(Denial::TooLong);
         }
-        let caller = self.caller((peer, address), headers).await;
+        let caller = self.caller(peer, address, headers).await;
         if self.is_open(path) && !matches!(caller, Err(Denial::Unauthenticated)) {
             return Ok(RequestUser(caller.unwrap_or_else(|_| Caller::anonymous()).name().to_owned()));
         }
         let caller = caller?;
-        if caller.groups().any(|group| group == MASTERS) || self.may((&caller, address), method, path).await? {
+        if caller.groups().any(|group| group == MASTERS) || self.may(&caller, address, method, path).await? {
             return Ok(RequestUser(caller.name().to_owned()));
         }
         Err(Denial::Forbidden { user: caller.name().to_owned() })
     }
 
-    async fn caller(&self, (peer, address): (&Peer, IpAddr), headers: &HeaderMap) -> Result<Caller, Denial> {
+    async fn caller(&self, peer: &Peer, address: IpAddr, headers: &HeaderMap) -> Result<Caller, Denial> {
         let named = self.front_proxy.as_ref().and_then(|proxy| proxy.caller(peer.front_proxy.as_deref()?, headers));
         if let Some(caller) = named.or_else(|| peer.client.clone()) {
             return Ok(caller);
@@ -171,7 +172,7 @@ impl Inner {
         if self.rate.admits(address, Instant::now()) { Ok(()) } else { Err(Denial::TooMany) }
     }
 
-    async fn may(&self, (caller, address): (&Caller, IpAddr), method: &Method, path: &str) -> Result<bool, Denial> {
+    async fn may(&self, caller: &Caller, address: IpAddr, method: &Method, path: &str) -> Result<bool, Denial> {
         let Some(reviewer) = &self.rights else { return Ok(false) };
         let verb = method.as_str().to_lowercase();
         let question = Question::new(&[&caller.key(), &verb, path]);
@@ -289,7 +290,7 @@ mod tests {
 
     async fn admits(gate: &AccessCheck, caller: Option<Caller>, path: &str) -> bool {
         let peer = Peer { client: caller, front_proxy: None };
-        gate.0.admit((&peer, IpAddr::V4(Ipv4Addr::LOCALHOST)), &HeaderMap::new(), &Method::GET, path).await.is_ok()
+        gate.0.admit(&peer, IpAddr::V4(Ipv4Addr::LOCALHOST), &HeaderMap::new(), &Method::GET, path).await.is_ok()
     }
 
     #[tokio::test]

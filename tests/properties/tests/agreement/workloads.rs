@@ -35,7 +35,7 @@ fn every_workload_goes_to_the_same_nodes() {
         let place = |engine: &mut Engine<'_>, keeps_boards| {
             let conditions =
                 Conditions { percentage_of_nodes_to_score: 0, keeps_boards, rate: None, allocations: None };
-            run_once(engine, (workload, size), 2, &conditions)
+            run_once(engine, workload, size, 2, &conditions)
                 .unwrap_or_else(|error| panic!("{} with {size:?}: {error:#}", workload.name))
                 .placements
         };

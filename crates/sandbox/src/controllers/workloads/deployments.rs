@@ -185,8 +185,8 @@ fn count(deployment: &mut Value, sets: &[Arc<Object>], name: &str) {
     } else {
         ("False", "MinimumReplicasUnavailable", "Deployment does not have minimum availability.")
     };
-    set_condition_text(status, "Available", has, (reason, message));
-    set_condition_text(status, "Progressing", "True", (progress.0, &progress.1));
+    set_condition_text(status, "Available", has, reason, message);
+    set_condition_text(status, "Progressing", "True", progress.0, &progress.1);
 }
 
 /// Sets a condition; its times move only with its status, reason or message.
@@ -194,7 +194,8 @@ fn set_condition_text(
     status: &mut Map<String, Value>,
     condition_type: &str,
     status_text: &str,
-    (reason, message): (&str, &str),
+    reason: &str,
+    message: &str,
 ) {
     let fields = [("/status", status_text), ("/reason", reason), ("/message", message)];
     let is_same = |condition: &Value| fields.iter().all(|(field, value)| text(condition, field) == *value);
