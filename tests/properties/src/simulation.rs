@@ -292,8 +292,9 @@ impl Simulation {
             }
             Action::PreparePlugin { preparation, .. } => {
                 let objects = self.scheduler.objects().clone();
-                let preparation = objects.take(preparation).expect("it is taken once");
-                self.send(Event::plugin_prepared(&objects, preparation.run()));
+                if let Some(preparation) = objects.take(preparation) {
+                    self.send(Event::plugin_prepared(&objects, preparation.run()));
+                }
             }
             Action::Pod(PodRequest {
                 pod,

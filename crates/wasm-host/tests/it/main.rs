@@ -1,6 +1,6 @@
 //! Components seen through the framework's traits: what loads, what is refused, and what a fault costs.
 
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a helper that fails is a test that fails")]
+#![expect(clippy::unwrap_used, reason = "a helper that fails is a test that fails")]
 
 mod cluster;
 mod faults;
