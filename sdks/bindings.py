@@ -44,8 +44,8 @@ def write_world(folder):
     deps.mkdir(parents=True)
     for file in CONTRACT.glob("*.wit"):
         shutil.copy(file, deps)
-    exports = "".join(f"    export berth:scheduler/{name}@0.1.0;\n" for name in interfaces())
-    world = f"package local:plugin;\n\nworld plugin {{\n    import berth:scheduler/host@0.1.0;\n{exports}}}\n"
+    exports = "".join(f"    export berth:scheduler/{name}@0.2.0;\n" for name in interfaces())
+    world = f"package local:plugin;\n\nworld plugin {{\n    import berth:scheduler/host@0.2.0;\n{exports}}}\n"
     (folder / "plugin.wit").write_text(world)
 
 

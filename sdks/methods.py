@@ -77,7 +77,7 @@ def main():
         interface = INTERFACES.get(method)
         if interface and interface not in exported:
             print(f"warning: {path.name}:{number}: {name} is never called: plugin.wit lacks the line", file=sys.stderr)
-            print(f"    export berth:scheduler/{interface}@0.1.0;", file=sys.stderr)
+            print(f"    export berth:scheduler/{interface}@0.2.0;", file=sys.stderr)
 
 
 main()

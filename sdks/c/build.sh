@@ -27,7 +27,7 @@ cp "$folder/plugin.wit" "$build/wit/"
 ZIG_GLOBAL_CACHE_DIR=${ziglang%/*}/zig-library-${ziglang##*-}
 export ZIG_GLOBAL_CACHE_DIR
 [ -d "$ZIG_GLOBAL_CACHE_DIR" ] || echo "compiling zig's C library for WebAssembly, once (about 15 s) ..." >&2
-# `export berth:scheduler/normalize-score@0.1.0;` is what BERTH_EXPORTS_NORMALIZE_SCORE stands for.
+# `export berth:scheduler/normalize-score@0.2.0;` is what BERTH_EXPORTS_NORMALIZE_SCORE stands for.
 exports=$(sed -n 's|^ *export berth:scheduler/\([a-z-]*\)@.*|-DBERTH_EXPORTS_\1|p' "$folder/plugin.wit" | tr 'a-z-' 'A-Z_' |
     sed 's/^_D/-D/')
 # The stack is set, since zig's default is 16 MiB.

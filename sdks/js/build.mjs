@@ -110,7 +110,7 @@ for (const name of [
 async function warnOfMembers() {
   const bundled = await esbuild.build({
     stdin: { contents: `export { default } from ${JSON.stringify(source())};`, resolveDir: plugin },
-    alias: { berth: join(sdk, "src/index.js"), "berth:scheduler/host@0.1.0": join(sdk, "host.mjs") },
+    alias: { berth: join(sdk, "src/index.js"), "berth:scheduler/host@0.2.0": join(sdk, "host.mjs") },
     bundle: true,
     write: false,
     format: "esm",
@@ -125,7 +125,7 @@ async function warnOfMembers() {
     const needed = INTERFACES[name];
     if (needed === undefined || interfaces.has(needed)) continue;
     console.error(`warning: ${basename(source())}: ${name} is never called: plugin.wit lacks the line`);
-    console.error(`    export berth:scheduler/${needed}@0.1.0;`);
+    console.error(`    export berth:scheduler/${needed}@0.2.0;`);
   }
 }
 

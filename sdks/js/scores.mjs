@@ -6,8 +6,8 @@ import { FUNCTION, IMPORTS, Reader, encode, encodeList, importsOf, mapSections, 
 
 /** By function, as the module exports it: how many parameters it has, and which of these is the address of scores, if one is. */
 const FUNCTIONS = {
-  "berth:scheduler/score@0.1.0#score": { nParameters: 3, scores: null },
-  "berth:scheduler/normalize-score@0.1.0#normalize-score": { nParameters: 5, scores: 3 },
+  "berth:scheduler/score@0.2.0#score": { nParameters: 3, scores: null },
+  "berth:scheduler/normalize-score@0.2.0#normalize-score": { nParameters: 5, scores: 3 },
 };
 
 // Sections of a module.

@@ -14,8 +14,8 @@ import sys
 
 # By function, as the module exports it: how many parameters it has, and which of these is the length of scores, if one is.
 FUNCTIONS = {
-    "berth:scheduler/score@0.1.0#score": (3, None),
-    "berth:scheduler/normalize-score@0.1.0#normalize-score": (5, 4),
+    "berth:scheduler/score@0.2.0#score": (3, None),
+    "berth:scheduler/normalize-score@0.2.0#normalize-score": (5, 4),
 }
 # As the binary format spells them; the contract has no list of 8-bit integers of its own.
 NARROW, WIDE = b"\x70\x7e", b"\x70\x78"

@@ -83,13 +83,13 @@ pub enum LoadError {
     Invalid(String),
     #[error(transparent)]
     Compile(#[from] CompileError),
-    #[error("imports {import}; plugins get nothing but berth:scheduler/host@0.1.0")]
+    #[error("imports {import}; plugins get nothing but berth:scheduler/host@0.2.0")]
     Import { import: String },
-    #[error("exports no berth:scheduler interface of version 0.1.0; its exports: {exports}")]
+    #[error("exports no berth:scheduler interface of version 0.2.0; its exports: {exports}")]
     OtherWorld { exports: String },
-    #[error("does not export {interface}@0.1.0, which {because}")]
+    #[error("does not export {interface}@0.2.0, which {because}")]
     Missing { interface: &'static str, because: &'static str },
-    #[error("exports {interface}@0.1.0 with functions other than the contract's: {reason}")]
+    #[error("exports {interface}@0.2.0 with functions other than the contract's: {reason}")]
     Signature { interface: &'static str, reason: String },
     #[error("{reason}")]
     Faulty { kind: FaultKind, reason: String },

@@ -34,7 +34,7 @@ macro_rules! interfaces {
 
         impl ExportIndices {
             pub(crate) fn find(pre: &InstancePre<HostState>) -> Result<Self, LoadError> {
-                $(let $field = match pre.component().get_export_index(None, concat!($name, "@0.1.0")) {
+                $(let $field = match pre.component().get_export_index(None, concat!($name, "@0.2.0")) {
                     None => None,
                     Some(_) => Some($field::GuestIndices::new(pre).map_err(|error| signature($name, &error))?),
                 };)*

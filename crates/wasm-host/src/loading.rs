@@ -237,7 +237,7 @@ fn compile(shared: &Shared, binary: &Binary, effort: LoadEffort, whole: CompileL
 fn check_imports(component: &Component) -> Result<(), LoadError> {
     let engine = component.engine();
     for (name, import) in component.component_type().imports(engine) {
-        let is_given = name == "berth:scheduler/host@0.1.0"
+        let is_given = name == "berth:scheduler/host@0.2.0"
             || match &import.ty {
                 ComponentItem::Type(_) => true,
                 ComponentItem::ComponentInstance(instance) => {

@@ -3,28 +3,28 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Imported Functions from `berth:scheduler/host@0.1.0`
+// Imported Functions from `berth:scheduler/host@0.2.0`
 
-__attribute__((__import_module__("berth:scheduler/host@0.1.0"), __import_name__("log")))
+__attribute__((__import_module__("berth:scheduler/host@0.2.0"), __import_name__("log")))
 extern void __wasm_import_berth_scheduler_host_log(int32_t, uint8_t *, size_t);
 
-__attribute__((__import_module__("berth:scheduler/host@0.1.0"), __import_name__("now")))
+__attribute__((__import_module__("berth:scheduler/host@0.2.0"), __import_name__("now")))
 extern int64_t __wasm_import_berth_scheduler_host_now(void);
 
-__attribute__((__import_module__("berth:scheduler/host@0.1.0"), __import_name__("count")))
+__attribute__((__import_module__("berth:scheduler/host@0.2.0"), __import_name__("count")))
 extern void __wasm_import_berth_scheduler_host_count(uint8_t *, size_t, int64_t);
 
-__attribute__((__import_module__("berth:scheduler/host@0.1.0"), __import_name__("dry-run")))
+__attribute__((__import_module__("berth:scheduler/host@0.2.0"), __import_name__("dry-run")))
 extern void __wasm_import_berth_scheduler_host_dry_run(uint8_t *, size_t, uint8_t *);
 
-__attribute__((__import_module__("berth:scheduler/host@0.1.0"), __import_name__("ask-extenders")))
+__attribute__((__import_module__("berth:scheduler/host@0.2.0"), __import_name__("ask-extenders")))
 extern void __wasm_import_berth_scheduler_host_ask_extenders(uint8_t *, size_t, uint8_t *);
 
 #ifdef BERTH_EXPORTS_LIFECYCLE
 
-// Exported Functions from `berth:scheduler/lifecycle@0.1.0`
+// Exported Functions from `berth:scheduler/lifecycle@0.2.0`
 
-__attribute__((__weak__, __export_name__("cabi_post_berth:scheduler/lifecycle@0.1.0#describe")))
+__attribute__((__weak__, __export_name__("cabi_post_berth:scheduler/lifecycle@0.2.0#describe")))
 void __wasm_export_exports_berth_scheduler_lifecycle_describe_post_return(uint8_t * arg0) {
   if ((*((size_t*) (arg0 + sizeof(void*)))) > 0) {
     free(*((uint8_t **) (arg0 + 0)));
@@ -125,7 +125,7 @@ void __wasm_export_exports_berth_scheduler_lifecycle_describe_post_return(uint8_
   }
 }
 
-__attribute__((__weak__, __export_name__("cabi_post_berth:scheduler/lifecycle@0.1.0#configure")))
+__attribute__((__weak__, __export_name__("cabi_post_berth:scheduler/lifecycle@0.2.0#configure")))
 void __wasm_export_exports_berth_scheduler_lifecycle_configure_post_return(uint8_t * arg0) {
   switch ((int32_t) (int32_t) *((uint8_t*) (arg0 + 0))) {
     case 0: {
@@ -144,21 +144,21 @@ void __wasm_export_exports_berth_scheduler_lifecycle_configure_post_return(uint8
 
 #ifdef BERTH_EXPORTS_SYNC
 
-// Exported Functions from `berth:scheduler/sync@0.1.0`
+// Exported Functions from `berth:scheduler/sync@0.2.0`
 
 #endif // BERTH_EXPORTS_SYNC
 
 #ifdef BERTH_EXPORTS_CYCLE
 
-// Exported Functions from `berth:scheduler/cycle@0.1.0`
+// Exported Functions from `berth:scheduler/cycle@0.2.0`
 
 #endif // BERTH_EXPORTS_CYCLE
 
 #ifdef BERTH_EXPORTS_PRE_ENQUEUE
 
-// Exported Functions from `berth:scheduler/pre-enqueue@0.1.0`
+// Exported Functions from `berth:scheduler/pre-enqueue@0.2.0`
 
-__attribute__((__weak__, __export_name__("cabi_post_berth:scheduler/pre-enqueue@0.1.0#pre-enqueue")))
+__attribute__((__weak__, __export_name__("cabi_post_berth:scheduler/pre-enqueue@0.2.0#pre-enqueue")))
 void __wasm_export_exports_berth_scheduler_pre_enqueue_pre_enqueue_post_return(uint8_t * arg0) {
   switch ((int32_t) (int32_t) *((uint8_t*) (arg0 + 0))) {
     case 0: {
@@ -186,15 +186,15 @@ void __wasm_export_exports_berth_scheduler_pre_enqueue_pre_enqueue_post_return(u
 
 #ifdef BERTH_EXPORTS_QUEUE_SORT
 
-// Exported Functions from `berth:scheduler/queue-sort@0.1.0`
+// Exported Functions from `berth:scheduler/queue-sort@0.2.0`
 
 #endif // BERTH_EXPORTS_QUEUE_SORT
 
 #ifdef BERTH_EXPORTS_PRE_FILTER
 
-// Exported Functions from `berth:scheduler/pre-filter@0.1.0`
+// Exported Functions from `berth:scheduler/pre-filter@0.2.0`
 
-__attribute__((__weak__, __export_name__("cabi_post_berth:scheduler/pre-filter@0.1.0#pre-filter")))
+__attribute__((__weak__, __export_name__("cabi_post_berth:scheduler/pre-filter@0.2.0#pre-filter")))
 void __wasm_export_exports_berth_scheduler_pre_filter_pre_filter_post_return(uint8_t * arg0) {
   switch ((int32_t) (int32_t) *((uint8_t*) (arg0 + 0))) {
     case 0: {
@@ -242,9 +242,9 @@ void __wasm_export_exports_berth_scheduler_pre_filter_pre_filter_post_return(uin
 
 #ifdef BERTH_EXPORTS_FILTER
 
-// Exported Functions from `berth:scheduler/filter@0.1.0`
+// Exported Functions from `berth:scheduler/filter@0.2.0`
 
-__attribute__((__weak__, __export_name__("cabi_post_berth:scheduler/filter@0.1.0#filter")))
+__attribute__((__weak__, __export_name__("cabi_post_berth:scheduler/filter@0.2.0#filter")))
 void __wasm_export_exports_berth_scheduler_filter_filter_post_return(uint8_t * arg0) {
   switch ((int32_t) (int32_t) *((uint8_t*) (arg0 + 0))) {
     case 0: {
@@ -277,7 +277,7 @@ void __wasm_export_exports_berth_scheduler_filter_filter_post_return(uint8_t * a
   }
 }
 
-__attribute__((__weak__, __export_name__("cabi_post_berth:scheduler/filter@0.1.0#node-to-status")))
+__attribute__((__weak__, __export_name__("cabi_post_berth:scheduler/filter@0.2.0#node-to-status")))
 void __wasm_export_exports_berth_scheduler_filter_node_to_status_post_return(uint8_t * arg0) {
   switch ((int32_t) (int32_t) *((uint8_t*) (arg0 + 0))) {
     case 0: {
@@ -331,7 +331,7 @@ void __wasm_export_exports_berth_scheduler_filter_node_to_status_post_return(uin
   }
 }
 
-__attribute__((__weak__, __export_name__("cabi_post_berth:scheduler/filter@0.1.0#dry-run")))
+__attribute__((__weak__, __export_name__("cabi_post_berth:scheduler/filter@0.2.0#dry-run")))
 void __wasm_export_exports_berth_scheduler_filter_dry_run_post_return(uint8_t * arg0) {
   switch ((int32_t) (int32_t) *((uint8_t*) (arg0 + 0))) {
     case 0: {
@@ -380,9 +380,9 @@ void __wasm_export_exports_berth_scheduler_filter_dry_run_post_return(uint8_t * 
 
 #ifdef BERTH_EXPORTS_POST_FILTER
 
-// Exported Functions from `berth:scheduler/post-filter@0.1.0`
+// Exported Functions from `berth:scheduler/post-filter@0.2.0`
 
-__attribute__((__weak__, __export_name__("cabi_post_berth:scheduler/post-filter@0.1.0#post-filter")))
+__attribute__((__weak__, __export_name__("cabi_post_berth:scheduler/post-filter@0.2.0#post-filter")))
 void __wasm_export_exports_berth_scheduler_post_filter_post_filter_post_return(uint8_t * arg0) {
   switch ((int32_t) (int32_t) *((uint8_t*) (arg0 + 0))) {
     case 0: {
@@ -596,9 +596,9 @@ void __wasm_export_exports_berth_scheduler_post_filter_post_filter_post_return(u
 
 #ifdef BERTH_EXPORTS_PRE_SCORE
 
-// Exported Functions from `berth:scheduler/pre-score@0.1.0`
+// Exported Functions from `berth:scheduler/pre-score@0.2.0`
 
-__attribute__((__weak__, __export_name__("cabi_post_berth:scheduler/pre-score@0.1.0#pre-score")))
+__attribute__((__weak__, __export_name__("cabi_post_berth:scheduler/pre-score@0.2.0#pre-score")))
 void __wasm_export_exports_berth_scheduler_pre_score_pre_score_post_return(uint8_t * arg0) {
   switch ((int32_t) (int32_t) *((uint8_t*) (arg0 + 0))) {
     case 0: {
@@ -626,9 +626,9 @@ void __wasm_export_exports_berth_scheduler_pre_score_pre_score_post_return(uint8
 
 #ifdef BERTH_EXPORTS_SCORE
 
-// Exported Functions from `berth:scheduler/score@0.1.0`
+// Exported Functions from `berth:scheduler/score@0.2.0`
 
-__attribute__((__weak__, __export_name__("cabi_post_berth:scheduler/score@0.1.0#score")))
+__attribute__((__weak__, __export_name__("cabi_post_berth:scheduler/score@0.2.0#score")))
 void __wasm_export_exports_berth_scheduler_score_score_post_return(uint8_t * arg0) {
   switch ((int32_t) (int32_t) *((uint8_t*) (arg0 + 0))) {
     case 0: {
@@ -665,9 +665,9 @@ void __wasm_export_exports_berth_scheduler_score_score_post_return(uint8_t * arg
 
 #ifdef BERTH_EXPORTS_NORMALIZE_SCORE
 
-// Exported Functions from `berth:scheduler/normalize-score@0.1.0`
+// Exported Functions from `berth:scheduler/normalize-score@0.2.0`
 
-__attribute__((__weak__, __export_name__("cabi_post_berth:scheduler/normalize-score@0.1.0#normalize-score")))
+__attribute__((__weak__, __export_name__("cabi_post_berth:scheduler/normalize-score@0.2.0#normalize-score")))
 void __wasm_export_exports_berth_scheduler_normalize_score_normalize_score_post_return(uint8_t * arg0) {
   switch ((int32_t) (int32_t) *((uint8_t*) (arg0 + 0))) {
     case 0: {
@@ -704,9 +704,9 @@ void __wasm_export_exports_berth_scheduler_normalize_score_normalize_score_post_
 
 #ifdef BERTH_EXPORTS_RESERVE
 
-// Exported Functions from `berth:scheduler/reserve@0.1.0`
+// Exported Functions from `berth:scheduler/reserve@0.2.0`
 
-__attribute__((__weak__, __export_name__("cabi_post_berth:scheduler/reserve@0.1.0#reserve")))
+__attribute__((__weak__, __export_name__("cabi_post_berth:scheduler/reserve@0.2.0#reserve")))
 void __wasm_export_exports_berth_scheduler_reserve_reserve_post_return(uint8_t * arg0) {
   switch ((int32_t) (int32_t) *((uint8_t*) (arg0 + 0))) {
     case 0: {
@@ -734,9 +734,9 @@ void __wasm_export_exports_berth_scheduler_reserve_reserve_post_return(uint8_t *
 
 #ifdef BERTH_EXPORTS_PERMIT
 
-// Exported Functions from `berth:scheduler/permit@0.1.0`
+// Exported Functions from `berth:scheduler/permit@0.2.0`
 
-__attribute__((__weak__, __export_name__("cabi_post_berth:scheduler/permit@0.1.0#permit")))
+__attribute__((__weak__, __export_name__("cabi_post_berth:scheduler/permit@0.2.0#permit")))
 void __wasm_export_exports_berth_scheduler_permit_permit_post_return(uint8_t * arg0) {
   switch ((int32_t) (int32_t) *((uint8_t*) (arg0 + 0))) {
     case 0: {
@@ -941,9 +941,9 @@ void __wasm_export_exports_berth_scheduler_permit_permit_post_return(uint8_t * a
 
 #ifdef BERTH_EXPORTS_PRE_BIND_PRE_FLIGHT
 
-// Exported Functions from `berth:scheduler/pre-bind-pre-flight@0.1.0`
+// Exported Functions from `berth:scheduler/pre-bind-pre-flight@0.2.0`
 
-__attribute__((__weak__, __export_name__("cabi_post_berth:scheduler/pre-bind-pre-flight@0.1.0#pre-bind-pre-flight")))
+__attribute__((__weak__, __export_name__("cabi_post_berth:scheduler/pre-bind-pre-flight@0.2.0#pre-bind-pre-flight")))
 void __wasm_export_exports_berth_scheduler_pre_bind_pre_flight_pre_bind_pre_flight_post_return(uint8_t * arg0) {
   switch ((int32_t) (int32_t) *((uint8_t*) (arg0 + 0))) {
     case 0: {
@@ -971,9 +971,9 @@ void __wasm_export_exports_berth_scheduler_pre_bind_pre_flight_pre_bind_pre_flig
 
 #ifdef BERTH_EXPORTS_PRE_BIND
 
-// Exported Functions from `berth:scheduler/pre-bind@0.1.0`
+// Exported Functions from `berth:scheduler/pre-bind@0.2.0`
 
-__attribute__((__weak__, __export_name__("cabi_post_berth:scheduler/pre-bind@0.1.0#pre-bind")))
+__attribute__((__weak__, __export_name__("cabi_post_berth:scheduler/pre-bind@0.2.0#pre-bind")))
 void __wasm_export_exports_berth_scheduler_pre_bind_pre_bind_post_return(uint8_t * arg0) {
   switch ((int32_t) (int32_t) *((uint8_t*) (arg0 + 0))) {
     case 0: {
@@ -1175,9 +1175,9 @@ void __wasm_export_exports_berth_scheduler_pre_bind_pre_bind_post_return(uint8_t
 
 #ifdef BERTH_EXPORTS_BIND
 
-// Exported Functions from `berth:scheduler/bind@0.1.0`
+// Exported Functions from `berth:scheduler/bind@0.2.0`
 
-__attribute__((__weak__, __export_name__("cabi_post_berth:scheduler/bind@0.1.0#bind")))
+__attribute__((__weak__, __export_name__("cabi_post_berth:scheduler/bind@0.2.0#bind")))
 void __wasm_export_exports_berth_scheduler_bind_bind_post_return(uint8_t * arg0) {
   switch ((int32_t) (int32_t) *((uint8_t*) (arg0 + 0))) {
     case 0: {
@@ -1379,21 +1379,21 @@ void __wasm_export_exports_berth_scheduler_bind_bind_post_return(uint8_t * arg0)
 
 #ifdef BERTH_EXPORTS_POST_BIND
 
-// Exported Functions from `berth:scheduler/post-bind@0.1.0`
+// Exported Functions from `berth:scheduler/post-bind@0.2.0`
 
 #endif // BERTH_EXPORTS_POST_BIND
 
 #ifdef BERTH_EXPORTS_QUEUEING_HINT
 
-// Exported Functions from `berth:scheduler/queueing-hint@0.1.0`
+// Exported Functions from `berth:scheduler/queueing-hint@0.2.0`
 
 #endif // BERTH_EXPORTS_QUEUEING_HINT
 
 #ifdef BERTH_EXPORTS_SIGN
 
-// Exported Functions from `berth:scheduler/sign@0.1.0`
+// Exported Functions from `berth:scheduler/sign@0.2.0`
 
-__attribute__((__weak__, __export_name__("cabi_post_berth:scheduler/sign@0.1.0#sign")))
+__attribute__((__weak__, __export_name__("cabi_post_berth:scheduler/sign@0.2.0#sign")))
 void __wasm_export_exports_berth_scheduler_sign_sign_post_return(uint8_t * arg0) {
   switch ((int32_t) (int32_t) *((uint8_t*) (arg0 + 0))) {
     case 0: {
@@ -1412,9 +1412,9 @@ void __wasm_export_exports_berth_scheduler_sign_sign_post_return(uint8_t * arg0)
 
 #ifdef BERTH_EXPORTS_STATE
 
-// Exported Functions from `berth:scheduler/state@0.1.0`
+// Exported Functions from `berth:scheduler/state@0.2.0`
 
-__attribute__((__weak__, __export_name__("cabi_post_berth:scheduler/state@0.1.0#snapshot")))
+__attribute__((__weak__, __export_name__("cabi_post_berth:scheduler/state@0.2.0#snapshot")))
 void __wasm_export_exports_berth_scheduler_state_snapshot_post_return(uint8_t * arg0) {
   size_t len = *((size_t*) (arg0 + sizeof(void*)));
   if (len > 0) {
@@ -1427,7 +1427,7 @@ void __wasm_export_exports_berth_scheduler_state_snapshot_post_return(uint8_t * 
   }
 }
 
-__attribute__((__weak__, __export_name__("cabi_post_berth:scheduler/state@0.1.0#restore")))
+__attribute__((__weak__, __export_name__("cabi_post_berth:scheduler/state@0.2.0#restore")))
 void __wasm_export_exports_berth_scheduler_state_restore_post_return(uint8_t * arg0) {
   switch ((int32_t) (int32_t) *((uint8_t*) (arg0 + 0))) {
     case 0: {
@@ -2978,7 +2978,7 @@ bool berth_scheduler_host_ask_extenders(berth_scheduler_host_list_preemption_t *
 
 #ifdef BERTH_EXPORTS_LIFECYCLE
 
-__attribute__((__export_name__("berth:scheduler/lifecycle@0.1.0#describe")))
+__attribute__((__export_name__("berth:scheduler/lifecycle@0.2.0#describe")))
 uint8_t * __wasm_export_exports_berth_scheduler_lifecycle_describe(void) {
   exports_berth_scheduler_lifecycle_manifest_t ret;
   exports_berth_scheduler_lifecycle_describe(&ret);
@@ -3008,7 +3008,7 @@ uint8_t * __wasm_export_exports_berth_scheduler_lifecycle_describe(void) {
 
 #ifdef BERTH_EXPORTS_LIFECYCLE
 
-__attribute__((__export_name__("berth:scheduler/lifecycle@0.1.0#configure")))
+__attribute__((__export_name__("berth:scheduler/lifecycle@0.2.0#configure")))
 uint8_t * __wasm_export_exports_berth_scheduler_lifecycle_configure(uint8_t * arg, size_t arg0) {
   plugin_string_t arg1 = (plugin_string_t) { (uint8_t*)(arg), (arg0) };
   exports_berth_scheduler_lifecycle_result_void_string_t ret;
@@ -3032,7 +3032,7 @@ uint8_t * __wasm_export_exports_berth_scheduler_lifecycle_configure(uint8_t * ar
 
 #ifdef BERTH_EXPORTS_SYNC
 
-__attribute__((__export_name__("berth:scheduler/sync@0.1.0#apply")))
+__attribute__((__export_name__("berth:scheduler/sync@0.2.0#apply")))
 void __wasm_export_exports_berth_scheduler_sync_apply(uint8_t * arg) {
   exports_berth_scheduler_sync_delta_t arg30 = (exports_berth_scheduler_sync_delta_t) {
     (uint64_t) (uint64_t) (*((int64_t*) (arg + 0))),
@@ -3055,7 +3055,7 @@ void __wasm_export_exports_berth_scheduler_sync_apply(uint8_t * arg) {
 
 #ifdef BERTH_EXPORTS_CYCLE
 
-__attribute__((__export_name__("berth:scheduler/cycle@0.1.0#begin")))
+__attribute__((__export_name__("berth:scheduler/cycle@0.2.0#begin")))
 void __wasm_export_exports_berth_scheduler_cycle_begin(uint8_t * arg) {
   berth_scheduler_types_option_owner_t option;
   switch ((int32_t) *((uint8_t*) (arg + (24+10*sizeof(void*))))) {
@@ -3220,7 +3220,7 @@ void __wasm_export_exports_berth_scheduler_cycle_begin(uint8_t * arg) {
 
 #ifdef BERTH_EXPORTS_CYCLE
 
-__attribute__((__export_name__("berth:scheduler/cycle@0.1.0#end")))
+__attribute__((__export_name__("berth:scheduler/cycle@0.2.0#end")))
 void __wasm_export_exports_berth_scheduler_cycle_end(int64_t arg) {
   exports_berth_scheduler_cycle_end((uint64_t) (arg));
 }
@@ -3229,7 +3229,7 @@ void __wasm_export_exports_berth_scheduler_cycle_end(int64_t arg) {
 
 #ifdef BERTH_EXPORTS_PRE_ENQUEUE
 
-__attribute__((__export_name__("berth:scheduler/pre-enqueue@0.1.0#pre-enqueue")))
+__attribute__((__export_name__("berth:scheduler/pre-enqueue@0.2.0#pre-enqueue")))
 uint8_t * __wasm_export_exports_berth_scheduler_pre_enqueue_pre_enqueue(uint8_t * arg) {
   berth_scheduler_types_option_owner_t option;
   switch ((int32_t) *((uint8_t*) (arg + (16+10*sizeof(void*))))) {
@@ -3409,7 +3409,7 @@ uint8_t * __wasm_export_exports_berth_scheduler_pre_enqueue_pre_enqueue(uint8_t 
 
 #ifdef BERTH_EXPORTS_QUEUE_SORT
 
-__attribute__((__export_name__("berth:scheduler/queue-sort@0.1.0#sort-key")))
+__attribute__((__export_name__("berth:scheduler/queue-sort@0.2.0#sort-key")))
 uint8_t * __wasm_export_exports_berth_scheduler_queue_sort_sort_key(uint8_t * arg) {
   berth_scheduler_types_option_owner_t option;
   switch ((int32_t) *((uint8_t*) (arg + (16+10*sizeof(void*))))) {
@@ -3579,7 +3579,7 @@ uint8_t * __wasm_export_exports_berth_scheduler_queue_sort_sort_key(uint8_t * ar
 
 #ifdef BERTH_EXPORTS_PRE_FILTER
 
-__attribute__((__export_name__("berth:scheduler/pre-filter@0.1.0#pre-filter")))
+__attribute__((__export_name__("berth:scheduler/pre-filter@0.2.0#pre-filter")))
 uint8_t * __wasm_export_exports_berth_scheduler_pre_filter_pre_filter(int64_t arg) {
   exports_berth_scheduler_pre_filter_result_option_list_string_status_t ret;
   plugin_option_list_string_t ok;
@@ -3615,7 +3615,7 @@ uint8_t * __wasm_export_exports_berth_scheduler_pre_filter_pre_filter(int64_t ar
 
 #ifdef BERTH_EXPORTS_FILTER
 
-__attribute__((__export_name__("berth:scheduler/filter@0.1.0#filter")))
+__attribute__((__export_name__("berth:scheduler/filter@0.2.0#filter")))
 uint8_t * __wasm_export_exports_berth_scheduler_filter_filter(int64_t arg, uint8_t * arg0, size_t arg1) {
   exports_berth_scheduler_filter_rows_t arg2 = (berth_scheduler_types_rows_t) { (uint64_t*)(arg0), (arg1) };
   exports_berth_scheduler_filter_result_rows_status_t ret;
@@ -3646,7 +3646,7 @@ uint8_t * __wasm_export_exports_berth_scheduler_filter_filter(int64_t arg, uint8
 
 #ifdef BERTH_EXPORTS_FILTER
 
-__attribute__((__export_name__("berth:scheduler/filter@0.1.0#node-to-status")))
+__attribute__((__export_name__("berth:scheduler/filter@0.2.0#node-to-status")))
 uint8_t * __wasm_export_exports_berth_scheduler_filter_node_to_status(int64_t arg, uint8_t * arg0, size_t arg1) {
   exports_berth_scheduler_filter_rows_t arg2 = (berth_scheduler_types_rows_t) { (uint64_t*)(arg0), (arg1) };
   exports_berth_scheduler_filter_result_list_rejected_nodes_status_t ret;
@@ -3677,7 +3677,7 @@ uint8_t * __wasm_export_exports_berth_scheduler_filter_node_to_status(int64_t ar
 
 #ifdef BERTH_EXPORTS_FILTER
 
-__attribute__((__export_name__("berth:scheduler/filter@0.1.0#dry-run")))
+__attribute__((__export_name__("berth:scheduler/filter@0.2.0#dry-run")))
 uint8_t * __wasm_export_exports_berth_scheduler_filter_dry_run(int64_t arg, int32_t arg0, uint8_t * arg1, size_t arg2, uint8_t * arg3, size_t arg4) {
   exports_berth_scheduler_filter_list_pod_t arg33 = (exports_berth_scheduler_filter_list_pod_t) { (exports_berth_scheduler_filter_pod_t*)(arg1), (arg2) };
   exports_berth_scheduler_filter_list_dry_run_case_t arg34 = (exports_berth_scheduler_filter_list_dry_run_case_t) { (exports_berth_scheduler_filter_dry_run_case_t*)(arg3), (arg4) };
@@ -3709,7 +3709,7 @@ uint8_t * __wasm_export_exports_berth_scheduler_filter_dry_run(int64_t arg, int3
 
 #ifdef BERTH_EXPORTS_POST_FILTER
 
-__attribute__((__export_name__("berth:scheduler/post-filter@0.1.0#post-filter")))
+__attribute__((__export_name__("berth:scheduler/post-filter@0.2.0#post-filter")))
 uint8_t * __wasm_export_exports_berth_scheduler_post_filter_post_filter(int64_t arg, uint8_t * arg0, size_t arg1, int32_t arg2, int32_t arg3, uint8_t * arg4, size_t arg5, uint8_t * arg6, size_t arg7) {
   exports_berth_scheduler_post_filter_option_status_t option;
   switch (arg2) {
@@ -3778,7 +3778,7 @@ uint8_t * __wasm_export_exports_berth_scheduler_post_filter_post_filter(int64_t 
 
 #ifdef BERTH_EXPORTS_PRE_SCORE
 
-__attribute__((__export_name__("berth:scheduler/pre-score@0.1.0#pre-score")))
+__attribute__((__export_name__("berth:scheduler/pre-score@0.2.0#pre-score")))
 uint8_t * __wasm_export_exports_berth_scheduler_pre_score_pre_score(int64_t arg, uint8_t * arg0, size_t arg1) {
   exports_berth_scheduler_pre_score_rows_t arg2 = (berth_scheduler_types_rows_t) { (uint64_t*)(arg0), (arg1) };
   exports_berth_scheduler_pre_score_result_void_status_t ret;
@@ -3803,7 +3803,7 @@ uint8_t * __wasm_export_exports_berth_scheduler_pre_score_pre_score(int64_t arg,
 
 #ifdef BERTH_EXPORTS_SCORE
 
-__attribute__((__export_name__("berth:scheduler/score@0.1.0#score")))
+__attribute__((__export_name__("berth:scheduler/score@0.2.0#score")))
 uint8_t * __wasm_export_exports_berth_scheduler_score_score(int64_t arg, uint8_t * arg0, size_t arg1) {
   exports_berth_scheduler_score_rows_t arg2 = (berth_scheduler_types_rows_t) { (uint64_t*)(arg0), (arg1) };
   exports_berth_scheduler_score_result_list_s64_status_t ret;
@@ -3834,7 +3834,7 @@ uint8_t * __wasm_export_exports_berth_scheduler_score_score(int64_t arg, uint8_t
 
 #ifdef BERTH_EXPORTS_NORMALIZE_SCORE
 
-__attribute__((__export_name__("berth:scheduler/normalize-score@0.1.0#normalize-score")))
+__attribute__((__export_name__("berth:scheduler/normalize-score@0.2.0#normalize-score")))
 uint8_t * __wasm_export_exports_berth_scheduler_normalize_score_normalize_score(int64_t arg, uint8_t * arg0, size_t arg1, uint8_t * arg2, size_t arg3) {
   exports_berth_scheduler_normalize_score_rows_t arg4 = (berth_scheduler_types_rows_t) { (uint64_t*)(arg0), (arg1) };
   plugin_list_s64_t arg5 = (plugin_list_s64_t) { (int64_t*)(arg2), (arg3) };
@@ -3866,7 +3866,7 @@ uint8_t * __wasm_export_exports_berth_scheduler_normalize_score_normalize_score(
 
 #ifdef BERTH_EXPORTS_RESERVE
 
-__attribute__((__export_name__("berth:scheduler/reserve@0.1.0#reserve")))
+__attribute__((__export_name__("berth:scheduler/reserve@0.2.0#reserve")))
 uint8_t * __wasm_export_exports_berth_scheduler_reserve_reserve(int64_t arg, int32_t arg0) {
   exports_berth_scheduler_reserve_result_void_status_t ret;
   exports_berth_scheduler_reserve_status_t err;
@@ -3890,7 +3890,7 @@ uint8_t * __wasm_export_exports_berth_scheduler_reserve_reserve(int64_t arg, int
 
 #ifdef BERTH_EXPORTS_RESERVE
 
-__attribute__((__export_name__("berth:scheduler/reserve@0.1.0#unreserve")))
+__attribute__((__export_name__("berth:scheduler/reserve@0.2.0#unreserve")))
 void __wasm_export_exports_berth_scheduler_reserve_unreserve(int64_t arg, int32_t arg0) {
   exports_berth_scheduler_reserve_unreserve((uint64_t) (arg), (uint32_t) (arg0));
 }
@@ -3899,7 +3899,7 @@ void __wasm_export_exports_berth_scheduler_reserve_unreserve(int64_t arg, int32_
 
 #ifdef BERTH_EXPORTS_PERMIT
 
-__attribute__((__export_name__("berth:scheduler/permit@0.1.0#permit")))
+__attribute__((__export_name__("berth:scheduler/permit@0.2.0#permit")))
 uint8_t * __wasm_export_exports_berth_scheduler_permit_permit(int64_t arg, int32_t arg0) {
   exports_berth_scheduler_permit_tuple2_verdict_list_effect_t ret;
   exports_berth_scheduler_permit_permit((uint64_t) (arg), (uint32_t) (arg0), &ret);
@@ -3933,7 +3933,7 @@ uint8_t * __wasm_export_exports_berth_scheduler_permit_permit(int64_t arg, int32
 
 #ifdef BERTH_EXPORTS_PRE_BIND_PRE_FLIGHT
 
-__attribute__((__export_name__("berth:scheduler/pre-bind-pre-flight@0.1.0#pre-bind-pre-flight")))
+__attribute__((__export_name__("berth:scheduler/pre-bind-pre-flight@0.2.0#pre-bind-pre-flight")))
 uint8_t * __wasm_export_exports_berth_scheduler_pre_bind_pre_flight_pre_bind_pre_flight(int64_t arg, int32_t arg0) {
   exports_berth_scheduler_pre_bind_pre_flight_result_pre_flight_status_t ret;
   exports_berth_scheduler_pre_bind_pre_flight_pre_flight_t ok;
@@ -3962,7 +3962,7 @@ uint8_t * __wasm_export_exports_berth_scheduler_pre_bind_pre_flight_pre_bind_pre
 
 #ifdef BERTH_EXPORTS_PRE_BIND
 
-__attribute__((__export_name__("berth:scheduler/pre-bind@0.1.0#pre-bind")))
+__attribute__((__export_name__("berth:scheduler/pre-bind@0.2.0#pre-bind")))
 uint8_t * __wasm_export_exports_berth_scheduler_pre_bind_pre_bind(int64_t arg, int32_t arg0) {
   exports_berth_scheduler_pre_bind_result_list_effect_status_t ret;
   exports_berth_scheduler_pre_bind_list_effect_t ok;
@@ -3992,7 +3992,7 @@ uint8_t * __wasm_export_exports_berth_scheduler_pre_bind_pre_bind(int64_t arg, i
 
 #ifdef BERTH_EXPORTS_BIND
 
-__attribute__((__export_name__("berth:scheduler/bind@0.1.0#bind")))
+__attribute__((__export_name__("berth:scheduler/bind@0.2.0#bind")))
 uint8_t * __wasm_export_exports_berth_scheduler_bind_bind(int64_t arg, int32_t arg0) {
   exports_berth_scheduler_bind_result_list_effect_status_t ret;
   exports_berth_scheduler_bind_list_effect_t ok;
@@ -4022,7 +4022,7 @@ uint8_t * __wasm_export_exports_berth_scheduler_bind_bind(int64_t arg, int32_t a
 
 #ifdef BERTH_EXPORTS_POST_BIND
 
-__attribute__((__export_name__("berth:scheduler/post-bind@0.1.0#post-bind")))
+__attribute__((__export_name__("berth:scheduler/post-bind@0.2.0#post-bind")))
 void __wasm_export_exports_berth_scheduler_post_bind_post_bind(int64_t arg, int32_t arg0) {
   exports_berth_scheduler_post_bind_post_bind((uint64_t) (arg), (uint32_t) (arg0));
 }
@@ -4031,7 +4031,7 @@ void __wasm_export_exports_berth_scheduler_post_bind_post_bind(int64_t arg, int3
 
 #ifdef BERTH_EXPORTS_QUEUEING_HINT
 
-__attribute__((__export_name__("berth:scheduler/queueing-hint@0.1.0#queueing-hint")))
+__attribute__((__export_name__("berth:scheduler/queueing-hint@0.2.0#queueing-hint")))
 int32_t __wasm_export_exports_berth_scheduler_queueing_hint_queueing_hint(uint8_t * arg) {
   berth_scheduler_types_option_owner_t option;
   switch ((int32_t) *((uint8_t*) (arg + (16+10*sizeof(void*))))) {
@@ -4643,7 +4643,7 @@ int32_t __wasm_export_exports_berth_scheduler_queueing_hint_queueing_hint(uint8_
 
 #ifdef BERTH_EXPORTS_SIGN
 
-__attribute__((__export_name__("berth:scheduler/sign@0.1.0#sign")))
+__attribute__((__export_name__("berth:scheduler/sign@0.2.0#sign")))
 uint8_t * __wasm_export_exports_berth_scheduler_sign_sign(uint8_t * arg) {
   berth_scheduler_types_option_owner_t option;
   switch ((int32_t) *((uint8_t*) (arg + (16+10*sizeof(void*))))) {
@@ -4823,7 +4823,7 @@ uint8_t * __wasm_export_exports_berth_scheduler_sign_sign(uint8_t * arg) {
 
 #ifdef BERTH_EXPORTS_STATE
 
-__attribute__((__export_name__("berth:scheduler/state@0.1.0#snapshot")))
+__attribute__((__export_name__("berth:scheduler/state@0.2.0#snapshot")))
 uint8_t * __wasm_export_exports_berth_scheduler_state_snapshot(void) {
   plugin_list_u8_t ret;
   exports_berth_scheduler_state_snapshot(&ret);
@@ -4837,7 +4837,7 @@ uint8_t * __wasm_export_exports_berth_scheduler_state_snapshot(void) {
 
 #ifdef BERTH_EXPORTS_STATE
 
-__attribute__((__export_name__("berth:scheduler/state@0.1.0#restore")))
+__attribute__((__export_name__("berth:scheduler/state@0.2.0#restore")))
 uint8_t * __wasm_export_exports_berth_scheduler_state_restore(uint8_t * arg, size_t arg0) {
   plugin_list_u8_t arg1 = (plugin_list_u8_t) { (uint8_t*)(arg), (arg0) };
   exports_berth_scheduler_lifecycle_result_void_string_t ret;

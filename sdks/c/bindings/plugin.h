@@ -1405,7 +1405,7 @@ typedef struct exports_berth_scheduler_queueing_hint_event_subject_t {
 
 typedef berth_scheduler_types_pod_t exports_berth_scheduler_sign_pod_t;
 
-// Imported Functions from `berth:scheduler/host@0.1.0`
+// Imported Functions from `berth:scheduler/host@0.2.0`
 // Writes to the scheduler's log under the plugin's name. Lines beyond the plugin's rate are dropped and counted.
 extern void berth_scheduler_host_log(berth_scheduler_host_level_t level, plugin_string_t *message);
 // Milliseconds since 1970, as of the start of this cycle: a recorded run replays with the same answers.
@@ -1420,69 +1420,69 @@ extern bool berth_scheduler_host_dry_run(berth_scheduler_host_list_removal_t *ca
 // name other pods of a node. All of them if there are no such extenders. `err`: one failed that is not ignorable.
 extern bool berth_scheduler_host_ask_extenders(berth_scheduler_host_list_preemption_t *preemptions, berth_scheduler_host_list_preemption_t *ret, berth_scheduler_host_status_t *err);
 
-// Exported Functions from `berth:scheduler/lifecycle@0.1.0`
+// Exported Functions from `berth:scheduler/lifecycle@0.2.0`
 void exports_berth_scheduler_lifecycle_describe(exports_berth_scheduler_lifecycle_manifest_t *ret);
 bool exports_berth_scheduler_lifecycle_configure(plugin_string_t *args, plugin_string_t *err);
 
-// Exported Functions from `berth:scheduler/sync@0.1.0`
+// Exported Functions from `berth:scheduler/sync@0.2.0`
 void exports_berth_scheduler_sync_apply(exports_berth_scheduler_sync_delta_t *delta);
 
-// Exported Functions from `berth:scheduler/cycle@0.1.0`
+// Exported Functions from `berth:scheduler/cycle@0.2.0`
 void exports_berth_scheduler_cycle_begin(exports_berth_scheduler_cycle_cycle_id_t cycle, exports_berth_scheduler_cycle_pod_t *pod);
 void exports_berth_scheduler_cycle_end(exports_berth_scheduler_cycle_cycle_id_t cycle);
 
-// Exported Functions from `berth:scheduler/pre-enqueue@0.1.0`
+// Exported Functions from `berth:scheduler/pre-enqueue@0.2.0`
 bool exports_berth_scheduler_pre_enqueue_pre_enqueue(exports_berth_scheduler_pre_enqueue_pod_t *pod, exports_berth_scheduler_pre_enqueue_status_t *err);
 
-// Exported Functions from `berth:scheduler/queue-sort@0.1.0`
+// Exported Functions from `berth:scheduler/queue-sort@0.2.0`
 void exports_berth_scheduler_queue_sort_sort_key(exports_berth_scheduler_queue_sort_pod_t *pod, int64_t queued_at, plugin_tuple2_s64_s64_t *ret);
 
-// Exported Functions from `berth:scheduler/pre-filter@0.1.0`
+// Exported Functions from `berth:scheduler/pre-filter@0.2.0`
 bool exports_berth_scheduler_pre_filter_pre_filter(exports_berth_scheduler_pre_filter_cycle_id_t cycle, plugin_option_list_string_t *ret, exports_berth_scheduler_pre_filter_status_t *err);
 
-// Exported Functions from `berth:scheduler/filter@0.1.0`
+// Exported Functions from `berth:scheduler/filter@0.2.0`
 bool exports_berth_scheduler_filter_filter(exports_berth_scheduler_filter_cycle_id_t cycle, exports_berth_scheduler_filter_rows_t *candidates, exports_berth_scheduler_filter_rows_t *ret, exports_berth_scheduler_filter_status_t *err);
 bool exports_berth_scheduler_filter_node_to_status(exports_berth_scheduler_filter_cycle_id_t cycle, exports_berth_scheduler_filter_rows_t *rejected, exports_berth_scheduler_filter_list_rejected_nodes_t *ret, exports_berth_scheduler_filter_status_t *err);
 bool exports_berth_scheduler_filter_dry_run(exports_berth_scheduler_filter_cycle_id_t cycle, uint32_t keep, exports_berth_scheduler_filter_list_pod_t *pods, exports_berth_scheduler_filter_list_dry_run_case_t *cases, exports_berth_scheduler_filter_list_status_t *ret, exports_berth_scheduler_filter_status_t *err);
 
-// Exported Functions from `berth:scheduler/post-filter@0.1.0`
+// Exported Functions from `berth:scheduler/post-filter@0.2.0`
 bool exports_berth_scheduler_post_filter_post_filter(exports_berth_scheduler_post_filter_cycle_id_t cycle, exports_berth_scheduler_post_filter_failure_t *failure, exports_berth_scheduler_post_filter_outcome_t *ret, exports_berth_scheduler_post_filter_status_t *err);
 
-// Exported Functions from `berth:scheduler/pre-score@0.1.0`
+// Exported Functions from `berth:scheduler/pre-score@0.2.0`
 bool exports_berth_scheduler_pre_score_pre_score(exports_berth_scheduler_pre_score_cycle_id_t cycle, exports_berth_scheduler_pre_score_rows_t *nodes, exports_berth_scheduler_pre_score_status_t *err);
 
-// Exported Functions from `berth:scheduler/score@0.1.0`
+// Exported Functions from `berth:scheduler/score@0.2.0`
 bool exports_berth_scheduler_score_score(exports_berth_scheduler_score_cycle_id_t cycle, exports_berth_scheduler_score_rows_t *nodes, plugin_list_s64_t *ret, exports_berth_scheduler_score_status_t *err);
 
-// Exported Functions from `berth:scheduler/normalize-score@0.1.0`
+// Exported Functions from `berth:scheduler/normalize-score@0.2.0`
 bool exports_berth_scheduler_normalize_score_normalize_score(exports_berth_scheduler_normalize_score_cycle_id_t cycle, exports_berth_scheduler_normalize_score_rows_t *nodes, plugin_list_s64_t *scores, plugin_list_s64_t *ret, exports_berth_scheduler_normalize_score_status_t *err);
 
-// Exported Functions from `berth:scheduler/reserve@0.1.0`
+// Exported Functions from `berth:scheduler/reserve@0.2.0`
 bool exports_berth_scheduler_reserve_reserve(exports_berth_scheduler_reserve_cycle_id_t cycle, exports_berth_scheduler_reserve_row_t node, exports_berth_scheduler_reserve_status_t *err);
 void exports_berth_scheduler_reserve_unreserve(exports_berth_scheduler_reserve_cycle_id_t cycle, exports_berth_scheduler_reserve_row_t node);
 
-// Exported Functions from `berth:scheduler/permit@0.1.0`
+// Exported Functions from `berth:scheduler/permit@0.2.0`
 void exports_berth_scheduler_permit_permit(exports_berth_scheduler_permit_cycle_id_t cycle, exports_berth_scheduler_permit_row_t node, exports_berth_scheduler_permit_tuple2_verdict_list_effect_t *ret);
 
-// Exported Functions from `berth:scheduler/pre-bind-pre-flight@0.1.0`
+// Exported Functions from `berth:scheduler/pre-bind-pre-flight@0.2.0`
 bool exports_berth_scheduler_pre_bind_pre_flight_pre_bind_pre_flight(exports_berth_scheduler_pre_bind_pre_flight_cycle_id_t cycle, exports_berth_scheduler_pre_bind_pre_flight_row_t node, exports_berth_scheduler_pre_bind_pre_flight_pre_flight_t *ret, exports_berth_scheduler_pre_bind_pre_flight_status_t *err);
 
-// Exported Functions from `berth:scheduler/pre-bind@0.1.0`
+// Exported Functions from `berth:scheduler/pre-bind@0.2.0`
 bool exports_berth_scheduler_pre_bind_pre_bind(exports_berth_scheduler_pre_bind_cycle_id_t cycle, exports_berth_scheduler_pre_bind_row_t node, exports_berth_scheduler_pre_bind_list_effect_t *ret, exports_berth_scheduler_pre_bind_status_t *err);
 
-// Exported Functions from `berth:scheduler/bind@0.1.0`
+// Exported Functions from `berth:scheduler/bind@0.2.0`
 bool exports_berth_scheduler_bind_bind(exports_berth_scheduler_bind_cycle_id_t cycle, exports_berth_scheduler_bind_row_t node, exports_berth_scheduler_bind_list_effect_t *ret, exports_berth_scheduler_bind_status_t *err);
 
-// Exported Functions from `berth:scheduler/post-bind@0.1.0`
+// Exported Functions from `berth:scheduler/post-bind@0.2.0`
 void exports_berth_scheduler_post_bind_post_bind(exports_berth_scheduler_post_bind_cycle_id_t cycle, exports_berth_scheduler_post_bind_row_t node);
 
-// Exported Functions from `berth:scheduler/queueing-hint@0.1.0`
+// Exported Functions from `berth:scheduler/queueing-hint@0.2.0`
 exports_berth_scheduler_queueing_hint_hint_t exports_berth_scheduler_queueing_hint_queueing_hint(exports_berth_scheduler_queueing_hint_pod_t *pod, exports_berth_scheduler_queueing_hint_cluster_event_t *event, exports_berth_scheduler_queueing_hint_event_subject_t *subject);
 
-// Exported Functions from `berth:scheduler/sign@0.1.0`
+// Exported Functions from `berth:scheduler/sign@0.2.0`
 bool exports_berth_scheduler_sign_sign(exports_berth_scheduler_sign_pod_t *pod, plugin_string_t *ret);
 
-// Exported Functions from `berth:scheduler/state@0.1.0`
+// Exported Functions from `berth:scheduler/state@0.2.0`
 void exports_berth_scheduler_state_snapshot(plugin_list_u8_t *ret);
 bool exports_berth_scheduler_state_restore(plugin_list_u8_t *snapshot, plugin_string_t *err);
 

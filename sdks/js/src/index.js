@@ -1,6 +1,6 @@
 // What a plugin imports from "berth". index.d.ts has the documentation.
 
-import * as host from "berth:scheduler/host@0.1.0";
+import * as host from "berth:scheduler/host@0.2.0";
 
 import { Objects } from "./objects.js";
 import { asking, followsPods, served } from "./plugin.js";

@@ -1,6 +1,6 @@
 // The plugin of this component, and how its calls end.
 
-import { log } from "berth:scheduler/host@0.1.0";
+import { log } from "berth:scheduler/host@0.2.0";
 
 let plugin;
 

@@ -84,21 +84,21 @@ pub fn always(name: &str, behavior: Behavior) -> Result<Vec<u8>> {
 
 fn assemble(name: &str, functions: &str) -> Result<Vec<u8>> {
     let items = [
-        "import berth:scheduler/host@0.1.0",
-        "export berth:scheduler/lifecycle@0.1.0",
-        "export berth:scheduler/sync@0.1.0",
-        "export berth:scheduler/cycle@0.1.0",
-        "export berth:scheduler/filter@0.1.0",
-        "export berth:scheduler/score@0.1.0",
-        "export berth:scheduler/reserve@0.1.0",
+        "import berth:scheduler/host@0.2.0",
+        "export berth:scheduler/lifecycle@0.2.0",
+        "export berth:scheduler/sync@0.2.0",
+        "export berth:scheduler/cycle@0.2.0",
+        "export berth:scheduler/filter@0.2.0",
+        "export berth:scheduler/score@0.2.0",
+        "export berth:scheduler/reserve@0.2.0",
     ];
     encode::component(&items, &[], &encode::module(name, IMPORTS, functions))
 }
 
 const IMPORTS: &str = r#"
-  (import "berth:scheduler/host@0.1.0" "log" (func $log (param i32 i32 i32)))
-  (import "berth:scheduler/host@0.1.0" "now" (func $now (result i64)))
-  (import "berth:scheduler/host@0.1.0" "count" (func $count (param i32 i32 i64)))"#;
+  (import "berth:scheduler/host@0.2.0" "log" (func $log (param i32 i32 i32)))
+  (import "berth:scheduler/host@0.2.0" "now" (func $now (result i64)))
+  (import "berth:scheduler/host@0.2.0" "count" (func $count (param i32 i32 i64)))"#;
 
 const FUNCTIONS: &str = r#"
   (global $nodes (mut i32) (i32.const 0))
@@ -108,19 +108,19 @@ const FUNCTIONS: &str = r#"
   (data (i32.const 528) "begun")
   (data (i32.const 544) "whole")
   ;; The delta lies in memory: generation, full, and the lists, of which removed is the fourth and added the fifth.
-  (func (export "berth:scheduler/sync@0.1.0#apply") (param $delta i32)
+  (func (export "berth:scheduler/sync@0.2.0#apply") (param $delta i32)
     (if (i32.load8_u offset=8 (local.get $delta)) (then (global.set $nodes (i32.const 0))))
     (global.set $nodes (i32.sub
       (i32.add (global.get $nodes) (i32.load offset=48 (local.get $delta)))
       (i32.load offset=40 (local.get $delta)))))
   ;; The parameters lie in memory: the cycle, then the pod, whose priority is 32 bytes in, and its JSON, if there is any, 408.
-  (func (export "berth:scheduler/cycle@0.1.0#begin") (param $parameters i32)
+  (func (export "berth:scheduler/cycle@0.2.0#begin") (param $parameters i32)
     (if (i32.load8_u offset=416 (local.get $parameters)) (then (call $count (i32.const 544) (i32.const 5) (i64.const 1))))
     (global.set $behavior (i32.load offset=40 (local.get $parameters)))
     (call $count (i32.const 528) (i32.const 5) (i64.const 1)))
-  (func (export "berth:scheduler/cycle@0.1.0#end") (param $cycle i64))
+  (func (export "berth:scheduler/cycle@0.2.0#end") (param $cycle i64))
   (func $behavior_is (param $behavior i32) (result i32) (i32.eq (global.get $behavior) (local.get $behavior)))
-  (func (export "berth:scheduler/filter@0.1.0#filter") (param $cycle i64) (param $rows i32) (param $n i32) (result i32)
+  (func (export "berth:scheduler/filter@0.2.0#filter") (param $cycle i64) (param $rows i32) (param $n i32) (result i32)
     (local $lines i32)
     (if (call $behavior_is (i32.const 1)) (then
       (call $log (i32.const 3) (i32.const 512) (i32.const 11))
@@ -146,15 +146,15 @@ const FUNCTIONS: &str = r#"
         (local.set $lines (i32.add (local.get $lines) (i32.const 1)))
         (br_if $again (i32.lt_u (local.get $lines) (i32.const 1000))))))
     (call $ok (local.get $rows) (local.get $n)))
-  (func (export "berth:scheduler/filter@0.1.0#node-to-status") (param i64 i32 i32) (result i32)
+  (func (export "berth:scheduler/filter@0.2.0#node-to-status") (param i64 i32 i32) (result i32)
     (call $ok (i32.const 0) (i32.const 0)))
   ;; Success for each case, which is all zeros, as is memory that nobody has used.
-  (func (export "berth:scheduler/filter@0.1.0#dry-run") (param i64 i32 i32 i32 i32) (param $n i32) (result i32)
+  (func (export "berth:scheduler/filter@0.2.0#dry-run") (param i64 i32 i32 i32 i32) (param $n i32) (result i32)
     (if (call $behavior_is (i32.const 13)) (then (return (call $ok (i32.const 0) (i32.const 0)))))
     (call $ok
       (call $allocate (i32.const 0) (i32.const 0) (i32.const 4) (i32.mul (local.get $n) (i32.const 12)))
       (local.get $n)))
-  (func (export "berth:scheduler/score@0.1.0#score") (param $cycle i64) (param $rows i32) (param $n i32) (result i32)
+  (func (export "berth:scheduler/score@0.2.0#score") (param $cycle i64) (param $rows i32) (param $n i32) (result i32)
     (local $bits i32) (local $word i32) (local $score i64) (local $at i32)
     (local.set $score (i64.extend_i32_u (i32.add
       (global.get $nodes) (i32.mul (global.get $reserved) (i32.const 1000)))))
@@ -174,9 +174,9 @@ const FUNCTIONS: &str = r#"
       (local.set $at (i32.add (local.get $at) (i32.const 8)))
       (br_if $next (i32.lt_u (local.get $at) (i32.mul (local.get $bits) (i32.const 8)))))
     (call $ok (i32.const 65536) (local.get $bits)))
-  (func (export "berth:scheduler/reserve@0.1.0#reserve") (param $cycle i64) (param $node i32) (result i32)
+  (func (export "berth:scheduler/reserve@0.2.0#reserve") (param $cycle i64) (param $node i32) (result i32)
     (global.set $reserved (i32.add (global.get $reserved) (i32.const 1)))
     (call $ok (i32.const 0) (i32.const 0)))
-  (func (export "berth:scheduler/reserve@0.1.0#unreserve") (param $cycle i64) (param $node i32)
+  (func (export "berth:scheduler/reserve@0.2.0#unreserve") (param $cycle i64) (param $node i32)
     (global.set $reserved (i32.sub (global.get $reserved) (i32.const 1))))
 "#;

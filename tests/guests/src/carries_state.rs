@@ -22,11 +22,11 @@ pub fn never_hands_over(name: &str) -> Result<Vec<u8>> {
 }
 
 const ITEMS: [&str; 5] = [
-    "export berth:scheduler/lifecycle@0.1.0",
-    "export berth:scheduler/sync@0.1.0",
-    "export berth:scheduler/cycle@0.1.0",
-    "export berth:scheduler/score@0.1.0",
-    "export berth:scheduler/state@0.1.0",
+    "export berth:scheduler/lifecycle@0.2.0",
+    "export berth:scheduler/sync@0.2.0",
+    "export berth:scheduler/cycle@0.2.0",
+    "export berth:scheduler/score@0.2.0",
+    "export berth:scheduler/state@0.2.0",
 ];
 
 /// `search` is what comes before the state is handed over.
@@ -37,11 +37,11 @@ fn functions(search: &str) -> String {
 const FUNCTIONS: &str = r#"
   (global $pods (mut i32) (i32.const 0))
   (data (i32.const 512) "no state of mine")
-  (func (export "berth:scheduler/sync@0.1.0#apply") (param i32))
-  (func (export "berth:scheduler/cycle@0.1.0#begin") (param i32)
+  (func (export "berth:scheduler/sync@0.2.0#apply") (param i32))
+  (func (export "berth:scheduler/cycle@0.2.0#begin") (param i32)
     (global.set $pods (i32.add (global.get $pods) (i32.const 1))))
-  (func (export "berth:scheduler/cycle@0.1.0#end") (param i64))
-  (func (export "berth:scheduler/score@0.1.0#score") (param $cycle i64) (param $rows i32) (param $n i32) (result i32)
+  (func (export "berth:scheduler/cycle@0.2.0#end") (param i64))
+  (func (export "berth:scheduler/score@0.2.0#score") (param $cycle i64) (param $rows i32) (param $n i32) (result i32)
     (local $at i32)
     (loop $next
       (i64.store offset=3072 (local.get $at) (i64.extend_i32_u (global.get $pods)))
@@ -49,13 +49,13 @@ const FUNCTIONS: &str = r#"
       (br_if $next (i32.lt_u (local.get $at) (i32.const 512))))
     (call $ok (i32.const 3072) (i32.wrap_i64 (i64.popcnt (i64.load (local.get $rows))))))
   ;; The answer is a pointer to where the state is, and its length.
-  (func (export "berth:scheduler/state@0.1.0#snapshot") (result i32)
+  (func (export "berth:scheduler/state@0.2.0#snapshot") (result i32)
     (SEARCH)
     (i32.store (i32.const 2112) (global.get $pods))
     (i32.store (i32.const 2104) (i32.const 2112))
     (i32.store (i32.const 2108) (i32.const 4))
     (i32.const 2104))
-  (func (export "berth:scheduler/state@0.1.0#restore") (param $state i32) (param $length i32) (result i32)
+  (func (export "berth:scheduler/state@0.2.0#restore") (param $state i32) (param $length i32) (result i32)
     (i32.store8 (i32.const 2048) (i32.ne (local.get $length) (i32.const 4)))
     (i32.store (i32.const 2052) (i32.const 512))
     (i32.store (i32.const 2056) (i32.const 16))

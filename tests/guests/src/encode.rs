@@ -71,11 +71,11 @@ pub(crate) fn module_that_starts(name: &str, imports: &str, rest: &str, start: S
         (drop (memory.grow (i32.const 1)))
         (br $grow)))
     (local.get $at))
-  (func (export "berth:scheduler/lifecycle@0.1.0#describe") (result i32)
+  (func (export "berth:scheduler/lifecycle@0.2.0#describe") (result i32)
     {describe}
     (i32.store (i32.const 260) (i32.const {name_length}))
     (i32.const 256))
-  (func (export "berth:scheduler/lifecycle@0.1.0#configure") (param $args i32) (param $length i32) (result i32)
+  (func (export "berth:scheduler/lifecycle@0.2.0#configure") (param $args i32) (param $length i32) (result i32)
     (local $count i64)
     {configure}
     (i32.store8 (i32.const 2048) (i32.eq (local.get $length) (i32.const 8)))

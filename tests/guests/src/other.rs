@@ -4,7 +4,7 @@ use anyhow::Result;
 
 use crate::encode;
 
-const LIFECYCLE: &str = "export berth:scheduler/lifecycle@0.1.0";
+const LIFECYCLE: &str = "export berth:scheduler/lifecycle@0.2.0";
 
 /// A valid WebAssembly module that is not a component.
 ///
@@ -69,8 +69,8 @@ pub fn of_another_world() -> Result<Vec<u8>> {
 /// The text does not assemble.
 pub fn sorts_without_lifecycle() -> Result<Vec<u8>> {
     let sort_key =
-        r#"(func (export "berth:scheduler/queue-sort@0.1.0#sort-key") (param i32) (result i32) unreachable)"#;
-    encode::component(&["export berth:scheduler/queue-sort@0.1.0"], &[], &encode::module("Sorter", "", sort_key))
+        r#"(func (export "berth:scheduler/queue-sort@0.2.0#sort-key") (param i32) (result i32) unreachable)"#;
+    encode::component(&["export berth:scheduler/queue-sort@0.2.0"], &[], &encode::module("Sorter", "", sort_key))
 }
 
 /// A plugin with `score` and without `cycle`, so that it never sees the pod that it scores nodes for.
@@ -78,9 +78,9 @@ pub fn sorts_without_lifecycle() -> Result<Vec<u8>> {
 /// # Errors
 /// The text does not assemble.
 pub fn without_cycle() -> Result<Vec<u8>> {
-    let score = r#"(func (export "berth:scheduler/score@0.1.0#score") (param i64 i32 i32) (result i32) unreachable)"#;
+    let score = r#"(func (export "berth:scheduler/score@0.2.0#score") (param i64 i32 i32) (result i32) unreachable)"#;
     encode::component(
-        &[LIFECYCLE, "export berth:scheduler/score@0.1.0"],
+        &[LIFECYCLE, "export berth:scheduler/score@0.2.0"],
         &[],
         &encode::module("WithoutCycle", "", score),
     )
@@ -91,11 +91,11 @@ pub fn without_cycle() -> Result<Vec<u8>> {
 /// # Errors
 /// The text does not assemble.
 pub fn wrong_signature() -> Result<Vec<u8>> {
-    let package = "package berth:scheduler@0.1.0;\n\
+    let package = "package berth:scheduler@0.2.0;\n\
         interface lifecycle { describe: func() -> u32; configure: func(args: u32); }";
     let module = r#"(module
-        (func (export "berth:scheduler/lifecycle@0.1.0#describe") (result i32) (i32.const 0))
-        (func (export "berth:scheduler/lifecycle@0.1.0#configure") (param i32)))"#;
+        (func (export "berth:scheduler/lifecycle@0.2.0#describe") (result i32) (i32.const 0))
+        (func (export "berth:scheduler/lifecycle@0.2.0#configure") (param i32)))"#;
     encode::foreign_component(&[LIFECYCLE], &[package], module)
 }
 
@@ -120,7 +120,7 @@ fn lifecycle(describe: &str) -> String {
         r#"(module
         (memory (export "memory") 1)
         (func (export "cabi_realloc") (param i32 i32 i32 i32) (result i32) (i32.const 1024))
-        (func $describe (export "berth:scheduler/lifecycle@0.1.0#describe") (result i32) {describe})
-        (func (export "berth:scheduler/lifecycle@0.1.0#configure") (param i32 i32) (result i32) unreachable))"#
+        (func $describe (export "berth:scheduler/lifecycle@0.2.0#describe") (result i32) {describe})
+        (func (export "berth:scheduler/lifecycle@0.2.0#configure") (param i32 i32) (result i32) unreachable))"#
     )
 }

@@ -111,7 +111,7 @@ impl At {
         let body = if matches!(self, At::Sync | At::Begin | At::DryRun) { "" } else { body };
         let (name, locals) = (self.interface(), "(local $bits i32) (local $word i32) (local $at i32)");
         format!(
-            "(func (export \"berth:scheduler/{name}@0.1.0#{name}\") {parameters} {result} {locals} {body} {answer})\n\
+            "(func (export \"berth:scheduler/{name}@0.2.0#{name}\") {parameters} {result} {locals} {body} {answer})\n\
              {others}\n{dry_run}"
         )
     }
@@ -132,24 +132,24 @@ pub(crate) fn plugin_that_starts(
     rest: &str,
     start: Start,
 ) -> Result<Vec<u8>> {
-    let interface = format!("export berth:scheduler/{}@0.1.0", at.interface());
+    let interface = format!("export berth:scheduler/{}@0.2.0", at.interface());
     let mut items = vec![
-        "export berth:scheduler/lifecycle@0.1.0",
-        "export berth:scheduler/sync@0.1.0",
-        "export berth:scheduler/cycle@0.1.0",
+        "export berth:scheduler/lifecycle@0.2.0",
+        "export berth:scheduler/sync@0.2.0",
+        "export berth:scheduler/cycle@0.2.0",
         &interface,
     ];
     // It is asked only of plugins that have both.
     if at == At::PreBindPreFlight {
-        items.push("export berth:scheduler/pre-bind@0.1.0");
+        items.push("export berth:scheduler/pre-bind@0.2.0");
     }
     let in_frame = |wanted: At| if at == wanted { body } else { "" };
     let (in_sync, in_begin) = (in_frame(At::Sync), in_frame(At::Begin));
     let functions = at.functions(body, effects);
     let text = format!(
-        "(func (export \"berth:scheduler/sync@0.1.0#apply\") (param $delta i32) {in_sync})\n\
-         (func (export \"berth:scheduler/cycle@0.1.0#begin\") (param $parameters i32) {in_begin})\n\
-         (func (export \"berth:scheduler/cycle@0.1.0#end\") (param $cycle i64))\n{functions}\n{rest}"
+        "(func (export \"berth:scheduler/sync@0.2.0#apply\") (param $delta i32) {in_sync})\n\
+         (func (export \"berth:scheduler/cycle@0.2.0#begin\") (param $parameters i32) {in_begin})\n\
+         (func (export \"berth:scheduler/cycle@0.2.0#end\") (param $cycle i64))\n{functions}\n{rest}"
     );
     encode::component(&items, &[], &encode::module_that_starts(name, "", &text, start))
 }
@@ -199,12 +199,12 @@ const OK: &str = "(call $ok (i32.const 0) (i32.const 0))";
 const FILTER: &str = "(call $ok (local.get $rows) (local.get $n))";
 
 const EXPLAIN: &str = r#"
-  (func (export "berth:scheduler/filter@0.1.0#node-to-status") (param i64 i32 i32) (result i32)
+  (func (export "berth:scheduler/filter@0.2.0#node-to-status") (param i64 i32 i32) (result i32)
     (call $ok (i32.const 0) (i32.const 0)))"#;
 
 /// Success for each case, which is all zeros, as is memory that nobody has used.
 const DRY_RUN: &str = r#"
-  (func (export "berth:scheduler/filter@0.1.0#dry-run")
+  (func (export "berth:scheduler/filter@0.2.0#dry-run")
     (param $cycle i64) (param $keep i32) (param $pods i32) (param $n_pods i32) (param $cases i32) (param $n i32) (result i32)
     BODY
     (call $ok
@@ -225,11 +225,11 @@ const SCORE: &str = r"
     (call $ok (i32.const 65536) (local.get $bits))";
 
 const PRE_BIND: &str = r#"
-  (func (export "berth:scheduler/pre-bind@0.1.0#pre-bind") (param i64 i32) (result i32)
+  (func (export "berth:scheduler/pre-bind@0.2.0#pre-bind") (param i64 i32) (result i32)
     (call $ok (i32.const 0) (i32.const 0)))"#;
 
 const UNRESERVE: &str =
-    r#"(func (export "berth:scheduler/reserve@0.1.0#unreserve") (param $cycle i64) (param $node i32))"#;
+    r#"(func (export "berth:scheduler/reserve@0.2.0#unreserve") (param $cycle i64) (param $node i32))"#;
 
 /// The verdict with room for a wait or a status, then the effects.
 const ALLOW: &str = r"

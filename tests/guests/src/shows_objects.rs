@@ -13,10 +13,10 @@ use crate::{
 /// The text does not assemble.
 pub fn shows_objects(name: &str, api_version: &str, kind: &str) -> Result<Vec<u8>> {
     let items = [
-        "export berth:scheduler/lifecycle@0.1.0",
-        "export berth:scheduler/sync@0.1.0",
-        "export berth:scheduler/cycle@0.1.0",
-        "export berth:scheduler/filter@0.1.0",
+        "export berth:scheduler/lifecycle@0.2.0",
+        "export berth:scheduler/sync@0.2.0",
+        "export berth:scheduler/cycle@0.2.0",
+        "export berth:scheduler/filter@0.2.0",
     ];
     let (version_length, kind_length) = (api_version.len(), kind.len());
     let functions = format!(
@@ -51,7 +51,7 @@ const FUNCTIONS: &str = r#"
   (global $json (mut i32) (i32.const 0))
   (global $length (mut i32) (i32.const 0))
   ;; The last list of the delta holds objects of 44 bytes; whether there is JSON, and where, is in the last twelve.
-  (func (export "berth:scheduler/sync@0.1.0#apply") (param $delta i32)
+  (func (export "berth:scheduler/sync@0.2.0#apply") (param $delta i32)
     (local $at i32) (local $left i32)
     (local.set $at (i32.load offset=76 (local.get $delta)))
     (local.set $left (i32.load offset=80 (local.get $delta)))
@@ -64,16 +64,16 @@ const FUNCTIONS: &str = r#"
         (local.set $at (i32.add (local.get $at) (i32.const 44)))
         (local.set $left (i32.sub (local.get $left) (i32.const 1)))
         (br $next))))
-  (func (export "berth:scheduler/cycle@0.1.0#begin") (param i32))
-  (func (export "berth:scheduler/cycle@0.1.0#end") (param i64))
-  (func (export "berth:scheduler/filter@0.1.0#filter") (param i64 i32 i32) (result i32)
+  (func (export "berth:scheduler/cycle@0.2.0#begin") (param i32))
+  (func (export "berth:scheduler/cycle@0.2.0#end") (param i64))
+  (func (export "berth:scheduler/filter@0.2.0#filter") (param i64 i32 i32) (result i32)
     (i32.store (i32.const 2112) (global.get $json))
     (i32.store (i32.const 2116) (global.get $length))
     (drop (call $err (i32.const 1)))
     (i32.store (i32.const 2056) (i32.const 2112))
     (i32.store (i32.const 2060) (i32.const 1))
     (i32.const 2048))
-  (func (export "berth:scheduler/filter@0.1.0#node-to-status") (param i64 i32 i32) (result i32)
+  (func (export "berth:scheduler/filter@0.2.0#node-to-status") (param i64 i32 i32) (result i32)
     (call $ok (i32.const 0) (i32.const 0)))
-  (func (export "berth:scheduler/filter@0.1.0#dry-run") (param i64 i32 i32 i32 i32 i32) (result i32)
+  (func (export "berth:scheduler/filter@0.2.0#dry-run") (param i64 i32 i32 i32 i32 i32) (result i32)
     (call $ok (i32.const 0) (i32.const 0)))"#;

@@ -11,22 +11,22 @@ use crate::encode;
 /// The text does not assemble.
 pub fn slow_hint(name: &str) -> Result<Vec<u8>> {
     let items = [
-        "export berth:scheduler/lifecycle@0.1.0",
-        "export berth:scheduler/sync@0.1.0",
-        "export berth:scheduler/cycle@0.1.0",
-        "export berth:scheduler/pre-filter@0.1.0",
-        "export berth:scheduler/queueing-hint@0.1.0",
+        "export berth:scheduler/lifecycle@0.2.0",
+        "export berth:scheduler/sync@0.2.0",
+        "export berth:scheduler/cycle@0.2.0",
+        "export berth:scheduler/pre-filter@0.2.0",
+        "export berth:scheduler/queueing-hint@0.2.0",
     ];
     encode::component(&items, &[], &encode::module(name, "", FUNCTIONS))
 }
 
 const FUNCTIONS: &str = r#"
-  (func (export "berth:scheduler/sync@0.1.0#apply") (param $delta i32))
-  (func (export "berth:scheduler/cycle@0.1.0#begin") (param $parameters i32))
-  (func (export "berth:scheduler/cycle@0.1.0#end") (param $cycle i64))
-  (func (export "berth:scheduler/pre-filter@0.1.0#pre-filter") (param $cycle i64) (result i32)
+  (func (export "berth:scheduler/sync@0.2.0#apply") (param $delta i32))
+  (func (export "berth:scheduler/cycle@0.2.0#begin") (param $parameters i32))
+  (func (export "berth:scheduler/cycle@0.2.0#end") (param $cycle i64))
+  (func (export "berth:scheduler/pre-filter@0.2.0#pre-filter") (param $cycle i64) (result i32)
     (call $err (i32.const 2)))
-  (func (export "berth:scheduler/queueing-hint@0.1.0#queueing-hint") (param $parameters i32) (result i32)
+  (func (export "berth:scheduler/queueing-hint@0.2.0#queueing-hint") (param $parameters i32) (result i32)
     (local $turns i32)
     (loop $dawdle
       (local.set $turns (i32.add (local.get $turns) (i32.const 1)))

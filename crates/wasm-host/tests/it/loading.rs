@@ -59,7 +59,7 @@ fn missing_interfaces_are_refused_by_name() {
 
 #[test]
 fn an_interface_with_other_functions_is_refused_by_name() {
-    let reason = "exports berth:scheduler/lifecycle@0.1.0 with functions other than the contract's";
+    let reason = "exports berth:scheduler/lifecycle@0.2.0 with functions other than the contract's";
     check_refused("Strange", guests::wrong_signature().unwrap(), reason);
 }
 

@@ -100,14 +100,14 @@ mod methods_without_a_line {
                 let text = super::fs::read_to_string(plugin.join(file))?;
                 super::fs::write(
                     copy.path().join(file),
-                    text.replace("    export berth:scheduler/score@0.1.0;\n", ""),
+                    text.replace("    export berth:scheduler/score@0.2.0;\n", ""),
                 )?;
             }
             let script = super::folder("sdks").join(language.folder).join("build.sh");
             let output = super::Command::new(script).arg(copy.path()).arg("Warned").output()?;
             let said = String::from_utf8(output.stderr)?;
             let warning = "warning: plugin.ts: scoreColumns is never called: plugin.wit lacks the line\n    \
-                           export berth:scheduler/score@0.1.0;\n";
+                           export berth:scheduler/score@0.2.0;\n";
             super::ensure!(output.status.success() && said == warning, "{said}");
             Ok(())
         });
@@ -118,12 +118,12 @@ mod methods_without_a_line {
 fn a_method_without_its_line_is_warned_of(language: &str, file: &str, source: &str, place: &str) {
     let plugin = tempfile::tempdir().unwrap();
     fs::write(plugin.path().join(file), source).unwrap();
-    fs::write(plugin.path().join("plugin.wit"), "world plugin {\n    export berth:scheduler/filter@0.1.0;\n}\n")
+    fs::write(plugin.path().join("plugin.wit"), "world plugin {\n    export berth:scheduler/filter@0.2.0;\n}\n")
         .unwrap();
     let mut python = Command::new("python3");
     let output = python.arg(folder("sdks/methods.py")).arg(language).arg(plugin.path()).output().unwrap();
     let expected = format!(
-        "warning: {place} never called: plugin.wit lacks the line\n    export berth:scheduler/pre-filter@0.1.0;\n"
+        "warning: {place} never called: plugin.wit lacks the line\n    export berth:scheduler/pre-filter@0.2.0;\n"
     );
     assert_eq!(String::from_utf8(output.stderr).unwrap(), expected);
 }

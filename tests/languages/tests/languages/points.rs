@@ -84,9 +84,9 @@ fn some_interfaces_alone(language: Language) -> Result<()> {
         let text = fs::read_to_string(source)?;
         fs::write(source, without_replica(&text))?;
         let exports: String =
-            exports.iter().map(|name| format!("    export berth:scheduler/{name}@0.1.0;\n")).collect();
-        let world = "package example:points;\n\nworld plugin {\n    import berth:scheduler/host@0.1.0;\n";
-        let world = format!("{world}    export berth:scheduler/lifecycle@0.1.0;\n{exports}}}\n");
+            exports.iter().map(|name| format!("    export berth:scheduler/{name}@0.2.0;\n")).collect();
+        let world = "package example:points;\n\nworld plugin {\n    import berth:scheduler/host@0.2.0;\n";
+        let world = format!("{world}    export berth:scheduler/lifecycle@0.2.0;\n{exports}}}\n");
         fs::write(plugin.join("plugin.wit"), world)?;
         let factory = load("Points", build(&plugin, "Points").with_context(|| sdk.display().to_string())?)?;
         ensure!(factory.points().iter().eq(points.iter().copied()), "exports {:?}", factory.points());
