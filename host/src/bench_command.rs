@@ -16,7 +16,7 @@ use crate::options::{Execution, Scheduling};
 const AFTER_HELP: &str = "\
 Examples:
   berth bench                                            every workload through the engine, natively
-  berth bench SchedulingBasic TopologySpreading --execution wasm --boards both --rounds 5
+  berth bench SchedulingBasic TopologySpreading --execution wasm --equivalence-cache both --rounds 5
   berth bench Preemption --size small                    every workload with `Preemption` in its name
   berth bench SchedulingBasic --through http --pods 5000 scheduler and API server as processes of their own
   berth bench SchedulingDaemonset --through http --nodes 5000 --placed 50000 --pods 1

@@ -131,7 +131,7 @@ fn invocation(given: &Given) -> Result<Invocation> {
         longest_unschedulable: given.duration("pod-max-in-unschedulable-pods-duration"),
         secure_serving: serving::read(given)?,
         counts_api_calls: gates.async_api_calls,
-        without_boards: false,
+        without_equivalence_cache: false,
     };
     let fields = fields(given);
     let output = path("write-config-to").map_or(ConfigOutput::None, ConfigOutput::File);

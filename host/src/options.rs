@@ -46,7 +46,7 @@ pub(crate) struct Scheduling {
     pub admin_socket: Option<PathBuf>,
     /// Ask every plugin about each pod, even if one like it came before: for comparison, since nodes are chosen alike
     #[arg(long, hide = true)]
-    pub without_boards: bool,
+    pub without_equivalence_cache: bool,
 }
 
 impl From<Scheduling> for Options {
@@ -57,7 +57,7 @@ impl From<Scheduling> for Options {
             audit_log: options.audit_log,
             metrics_address: options.metrics_address,
             admin_socket: options.admin_socket,
-            without_boards: options.without_boards,
+            without_equivalence_cache: options.without_equivalence_cache,
             ..Self::default()
         }
     }

@@ -48,7 +48,7 @@ pub struct Measure {
     pub percentage_of_nodes_to_score: u8,
     /// Whether answers of plugins are kept for pods that are alike; `both` also checks that the pods go to the same nodes
     #[arg(long, default_value = "on")]
-    pub boards: Boards,
+    pub equivalence_cache: CacheUse,
     /// How often each workload is run; medians are shown
     #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub rounds: u16,
@@ -73,7 +73,7 @@ pub struct Measure {
 
 /// Whether answers are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Boards {
+pub enum CacheUse {
     On,
     Off,
     Both,
@@ -107,8 +107,8 @@ pub fn run(measure: &Measure, runner: &mut dyn Runner, allocations: Option<fn() 
     let mut all = Vec::new();
     let mut placements = Placements::new();
     for workload in chosen(&measure.workloads)? {
-        for keeps_boards in measure.boards.choices() {
-            let conditions = measure.conditions(*keeps_boards, allocations);
+        for equivalence_cache in measure.equivalence_cache.choices() {
+            let conditions = measure.conditions(*equivalence_cache, allocations);
             let (subject, runs) = rounds(measure, workload, &conditions, runner)?;
             let place =
                 format!("{} {} nodes {} pods {} shapes", subject.workload, subject.nodes, subject.pods, subject.shapes);
@@ -120,7 +120,7 @@ pub fn run(measure: &Measure, runner: &mut dyn Runner, allocations: Option<fn() 
     measure.placements.as_deref().map_or(Ok(()), |file| write_or_compare(file, &placements))
 }
 
-impl Boards {
+impl CacheUse {
     fn choices(self) -> &'static [bool] {
         match self {
             Self::On => &[true],
@@ -131,10 +131,10 @@ impl Boards {
 }
 
 impl Measure {
-    fn conditions(&self, keeps_boards: bool, allocations: Option<fn() -> u64>) -> Conditions {
+    fn conditions(&self, equivalence_cache: bool, allocations: Option<fn() -> u64>) -> Conditions {
         Conditions {
             percentage_of_nodes_to_score: i32::from(self.percentage_of_nodes_to_score),
-            keeps_boards,
+            equivalence_cache,
             rate: self.rate.map(f64::from),
             allocations,
         }
@@ -144,7 +144,7 @@ impl Measure {
 fn storms(measure: &Measure, runner: &mut dyn Runner) -> Result<()> {
     let [n_nodes, n_placed] = [(measure.nodes, 5000), (measure.placed, 50_000)]
         .map(|(given, default)| given.map_or(default, |number| number as usize));
-    let conditions = measure.conditions(measure.boards != Boards::Off, None);
+    let conditions = measure.conditions(measure.equivalence_cache != CacheUse::Off, None);
     let storms = runner.storms(&conditions, &Cluster::new(n_nodes, n_placed))?;
     let mut out = io::stdout().lock();
     if measure.output == Output::Json {
@@ -225,7 +225,7 @@ fn rounds(
         pods: size.measured,
         shapes,
         percentage_of_nodes_to_score: conditions.percentage_of_nodes_to_score,
-        boards: conditions.keeps_boards,
+        equivalence_cache: conditions.equivalence_cache,
         rate: measure.rate.map(u64::from),
     };
     Ok((subject, runs))

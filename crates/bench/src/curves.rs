@@ -32,7 +32,7 @@ struct Point {
     /// What grows: `nodes`, `placedPods` or `unschedulablePods`.
     axis: &'static str,
     workload: &'static str,
-    boards: bool,
+    equivalence_cache: bool,
     /// How many of them.
     x: usize,
     cpu_micros_per_pod: f64,
@@ -94,15 +94,15 @@ pub fn run(dir: &Path, runner: &mut dyn Runner, allocations: Option<fn() -> u64>
     for axis in &AXES {
         for name in axis.workloads {
             let workload = Workload::named(name).into_iter().next().with_context(|| format!("no workload {name}"))?;
-            for boards in [false, true] {
+            for equivalence_cache in [false, true] {
                 for &x in axis.steps {
-                    let point = measure(axis, workload, boards, x, runner, allocations)?;
+                    let point = measure(axis, workload, equivalence_cache, x, runner, allocations)?;
                     writeln!(
                         io::stderr(),
-                        "{} {} {x}, boards {}: {:.1} us a pod",
+                        "{} {} {x}, cache {}: {:.1} us a pod",
                         workload.name,
                         axis.name,
-                        if boards { "on" } else { "off" },
+                        if equivalence_cache { "on" } else { "off" },
                         point.cpu_micros_per_pod
                     )?;
                     points.push(point);
@@ -116,12 +116,13 @@ pub fn run(dir: &Path, runner: &mut dyn Runner, allocations: Option<fn() -> u64>
 fn measure(
     axis: &Axis,
     workload: &'static Workload,
-    boards: bool,
+    equivalence_cache: bool,
     x: usize,
     runner: &mut dyn Runner,
     allocations: Option<fn() -> u64>,
 ) -> Result<Point> {
-    let conditions = Conditions { percentage_of_nodes_to_score: 0, keeps_boards: boards, rate: None, allocations };
+    let conditions =
+        Conditions { percentage_of_nodes_to_score: 0, equivalence_cache: equivalence_cache, rate: None, allocations };
     let run = runner
         .run((axis.scene)(workload, x), &conditions, &mut |_| ())
         .with_context(|| format!("{} with {x} {}", workload.name, axis.name))?;
@@ -134,14 +135,14 @@ fn measure(
         pods: run.n_pods,
         shapes: 1,
         percentage_of_nodes_to_score: 0,
-        boards,
+        equivalence_cache,
         rate: None,
     };
     let figures = Figures::of(subject, &[run]);
     Ok(Point {
         axis: axis.name,
         workload: workload.name,
-        boards,
+        equivalence_cache,
         x,
         cpu_micros_per_pod: figures.cpu_micros_per_pod,
         allocations_per_pod: figures.allocations_per_pod,
@@ -155,12 +156,16 @@ fn write(dir: &Path, runner: &str, points: &[Point]) -> Result<()> {
         fs::write(&file, text).with_context(|| format!("writing {}", file.display()))
     };
     put("curves.json", serde_json::to_string_pretty(&json!({"runner": runner, "points": points}))? + "\n")?;
-    let mut csv = "axis,workload,boards,x,cpu_micros_per_pod,allocations_per_pod,peak_megabytes\n".to_owned();
+    let mut csv =
+        "axis,workload,equivalence_cache,x,cpu_micros_per_pod,allocations_per_pod,peak_megabytes\n".to_owned();
     for point in points {
-        let Point { axis, workload, boards, x, cpu_micros_per_pod, allocations_per_pod, peak_megabytes } = point;
+        let Point { axis, workload, equivalence_cache, x, cpu_micros_per_pod, allocations_per_pod, peak_megabytes } =
+            point;
         let text = |figure: &Option<f64>| figure.map_or_else(String::new, |figure| format!("{figure:.1}"));
         let (allocations, memory) = (text(allocations_per_pod), text(peak_megabytes));
-        csv.push_str(&format!("{axis},{workload},{boards},{x},{cpu_micros_per_pod:.2},{allocations},{memory}\n"));
+        csv.push_str(&format!(
+            "{axis},{workload},{equivalence_cache},{x},{cpu_micros_per_pod:.2},{allocations},{memory}\n"
+        ));
     }
     put("curves.csv", csv)?;
     let charts: Vec<Chart> = AXES.iter().map(|axis| chart(axis, points)).collect();
@@ -170,13 +175,14 @@ fn write(dir: &Path, runner: &str, points: &[Point]) -> Result<()> {
 fn chart(axis: &Axis, points: &[Point]) -> Chart {
     let mut lines = Vec::new();
     for (color, workload) in axis.workloads.iter().enumerate() {
-        for boards in [false, true] {
-            let of_line =
-                points.iter().filter(|it| it.axis == axis.name && it.workload == *workload && it.boards == boards);
+        for equivalence_cache in [false, true] {
+            let of_line = points.iter().filter(|it| {
+                it.axis == axis.name && it.workload == *workload && it.equivalence_cache == equivalence_cache
+            });
             lines.push(Line {
-                title: format!("{workload}, boards {}", if boards { "on" } else { "off" }),
+                title: format!("{workload}, cache {}", if equivalence_cache { "on" } else { "off" }),
                 color,
-                is_dashed: !boards,
+                is_dashed: !equivalence_cache,
                 points: of_line.map(|point| (point.x as f64, point.cpu_micros_per_pod)).collect(),
             });
         }

@@ -144,7 +144,7 @@ impl<'a> Stage<'a> {
     fn new(profile: Profile, tell_time: &'a dyn Fn(Time), conditions: &Conditions) -> Self {
         let settings = Settings {
             percentage_of_nodes_to_score: conditions.percentage_of_nodes_to_score,
-            keeps_boards: conditions.keeps_boards,
+            equivalence_cache: conditions.equivalence_cache,
             ..Settings::default()
         };
         let scheduler = Scheduler::new(settings, vec![profile]);
@@ -212,7 +212,8 @@ impl<'a> Stage<'a> {
         let allocations = conditions.allocations.map(|count| count()).zip(allocations);
         let after = self.scheduler.metrics();
         self.figures.n_cycles = after.cycles - before.cycles;
-        self.figures.n_cycles_with_board = after.cycles_with_board - before.cycles_with_board;
+        self.figures.n_cycles_with_earlier_answers =
+            after.cycles_with_earlier_answers - before.cycles_with_earlier_answers;
         Ok(Run {
             n_pods,
             wall,

@@ -26,14 +26,14 @@ pub struct RunSetup {
     pub shapes: usize,
     pub percentage_of_nodes_to_score: i32,
     /// Whether answers were kept for pods that are alike.
-    pub boards: bool,
+    pub equivalence_cache: bool,
     /// Pods that were created in a second; `None` if all were there before.
     pub rate: Option<u64>,
 }
 
 impl RunSetup {
     fn is_of_same_pods(&self, other: &Self) -> bool {
-        Self { runner: other.runner.clone(), boards: other.boards, ..self.clone() } == *other
+        Self { runner: other.runner.clone(), equivalence_cache: other.equivalence_cache, ..self.clone() } == *other
     }
 }
 
@@ -81,8 +81,8 @@ pub struct EngineDetails {
     pub confirming_micros: f64,
     /// The cycle divided by the number of nodes.
     pub cycle_nanos_per_node: f64,
-    /// The share of cycles with a board.
-    pub cycles_with_board: f64,
+    /// The share of cycles with earlier answers.
+    pub cycles_with_earlier_answers: f64,
 }
 
 fn median<T>(items: &[T], figure: impl Fn(&T) -> f64) -> f64 {
@@ -137,7 +137,7 @@ impl Figures {
     pub fn heading() -> [&'static str; 12] {
         [
             "WORKLOAD",
-            "BOARDS",
+            "CACHE",
             "NODES",
             "PODS",
             "PODS/S",
@@ -147,7 +147,7 @@ impl Figures {
             "P50 MS",
             "P99 MS",
             "PEAK MB",
-            "BOARD USED",
+            "CACHE USED",
         ]
     }
 
@@ -159,7 +159,7 @@ impl Figures {
             |figure: fn(&Latency) -> f64| or_dash(self.latency_millis.as_ref().map(|it| format!("{:.2}", figure(it))));
         [
             self.subject.workload.clone(),
-            if self.subject.boards { "on" } else { "off" }.to_owned(),
+            if self.subject.equivalence_cache { "on" } else { "off" }.to_owned(),
             self.subject.nodes.to_string(),
             self.subject.pods.to_string(),
             format!("{:.0}", self.pods_per_second),
@@ -169,7 +169,7 @@ impl Figures {
             latency(|it| it.p50),
             latency(|it| it.p99),
             or_dash(self.peak_megabytes.map(|it| format!("{it:.0}"))),
-            or_dash(self.engine.map(|it| format!("{:.0}%", it.cycles_with_board * 100.0))),
+            or_dash(self.engine.map(|it| format!("{:.0}%", it.cycles_with_earlier_answers * 100.0))),
         ]
     }
 
@@ -259,14 +259,14 @@ impl EngineDetails {
         let cycle_micros = figure(|it| it.cycles)?;
         let share = |run: &Run| {
             let engine = run.engine?;
-            Some(engine.n_cycles_with_board as f64 / engine.n_cycles.max(1) as f64)
+            Some(engine.n_cycles_with_earlier_answers as f64 / engine.n_cycles.max(1) as f64)
         };
         Some(Self {
             queueing_micros: figure(|it| it.queueing)?,
             cycle_micros,
             confirming_micros: figure(|it| it.confirming)?,
             cycle_nanos_per_node: cycle_micros * 1e3 / nodes,
-            cycles_with_board: median_of_some(runs, share)?,
+            cycles_with_earlier_answers: median_of_some(runs, share)?,
         })
     }
 }

@@ -33,7 +33,7 @@ pub struct Conditions {
     /// As in `KubeSchedulerConfiguration`; 0 adapts to the size of the cluster.
     pub percentage_of_nodes_to_score: i32,
     /// Whether answers are kept for pods that are alike.
-    pub keeps_boards: bool,
+    pub equivalence_cache: bool,
     /// Pods that are created in a second, whether the scheduler keeps up or not. `None`: all are there before the clock starts.
     pub rate: Option<f64>,
     /// How many allocations this thread has made so far, if somebody counts them.
@@ -74,9 +74,9 @@ impl Run {
 /// What a run of the engine tells beside the rest.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct EngineFigures {
-    /// How many cycles the measured pods took, and how many of these had a board.
+    /// How many cycles the measured pods took, and how many of these had earlier answers.
     pub n_cycles: u64,
-    pub n_cycles_with_board: u64,
+    pub n_cycles_with_earlier_answers: u64,
     /// Time by what it was spent on: pods enter the queue, cycles, and what follows bindings.
     pub queueing: Duration,
     pub cycles: Duration,

@@ -40,8 +40,8 @@ pub enum Reach {
     /// [`Reuse`].
     #[default]
     Cluster,
-    /// From the node's own row, and from the pod without what only names it ([`Boards`](crate::run::Boards) says what that
-    /// is). The plugin may then be asked about any nodes, in any order, and by Score also about nodes that did not pass. If
+    /// From the node's own row, and from the pod without what only names it ([`Pod::is_equivalent`](berth_model::Pod::is_equivalent)
+    /// says what that is). The plugin may then be asked about any nodes, in any order, and by Score also about nodes that did not pass. If
     /// it normalises, the score of a node follows from its raw score and from the lowest and the highest raw score.
     Row {
         /// Stands for all else that answers follow from. Answers of another version are forgotten.

@@ -7,6 +7,7 @@
 #![warn(clippy::wildcard_enum_match_arm)]
 
 pub mod effect;
+pub mod equivalence;
 pub mod error;
 pub mod extender;
 pub mod factory;
@@ -29,6 +30,7 @@ mod time_report;
 pub mod unlisted;
 
 pub use effect::{Demand, Effect, EffectKind, ObjectAccess, ObjectRef, Permission, Verb};
+pub use equivalence::EquivalenceCache;
 pub use error::{BuildError, ConfigureError, RestoreError};
 pub use extender::{ExtenderError, ExtenderIdx, ExtenderProfile, ExtenderVerdict, ExtenderVictims, Extenders};
 pub use factory::{Configure, PluginFactory, PluginType};

@@ -5,7 +5,7 @@
 //! decided comes out of it as a [`Decision`].
 
 mod bind;
-mod board;
+mod class_answers;
 mod decision;
 mod diagnosis;
 mod dry_run;
@@ -27,7 +27,7 @@ use berth_model::{NodeIdx, NodeSet};
 
 pub use self::{
     bind::{BindRun, PermitRun, bind, permit, post_bind, post_filter, reserve, unreserve},
-    board::{Board, Boards},
+    class_answers::ClassAnswers,
     decision::{
         Decision, EarlierAnswers, Findings, HintOutcome, NoNode, NodeVerdict, PluginScores, PreFilterAnswer,
         Restriction, Sample,
@@ -110,7 +110,7 @@ impl PluginBits {
 #[derive(Clone, Debug, Default)]
 pub struct Attempt {
     findings: Findings,
-    /// Nodes to look at, in the cluster's order; empty in a cycle that found a node with a board.
+    /// Nodes to look at, in the cluster's order; empty in a cycle that found a node by earlier answers.
     candidates: Vec<NodeIdx>,
     batch: NodeSet,
     before: NodeSet,

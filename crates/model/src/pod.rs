@@ -1,7 +1,7 @@
 //! A pod as plugins see it: interned, with its requests summed once.
 
 mod affinity;
-mod shape;
+mod equivalence;
 mod storage;
 
 use std::sync::Arc;

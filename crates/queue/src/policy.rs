@@ -18,7 +18,7 @@ pub trait Policy {
     /// the plugin registered.
     fn hint(&mut self, plugin: &Arc<str>, pod: &Pod, object_event: &ObjectEvent) -> bool;
 
-    /// Whether [`Self::hint`] of that plugin says the same for all pods that [are alike](Pod::is_like), but for one that
+    /// Whether [`Self::hint`] of that plugin says the same for all pods that [are alike](Pod::is_equivalent), but for one that
     /// `object_event` happened to.
     fn hints_alike(&mut self, plugin: &str, pod: &Pod, object_event: &ObjectEvent) -> bool;
 }

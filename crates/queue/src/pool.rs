@@ -1,6 +1,6 @@
 //! The pool of unschedulable pods, gated ones among them.
 //!
-//! Pods of one controller are rejected alike: they stand in one group, so that what an event means to them is asked once.
+//! Pods of one equivalence class are rejected alike: they stand in one group, so that what an event means to them is asked once.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -18,10 +18,10 @@ pub(crate) type Arrival = u64;
 /// Counts groups.
 pub(crate) type GroupId = u64;
 
-/// Pods that [are alike](berth_model::Pod::is_like), rejected by the same plugins.
+/// Pods of one equivalence class ([`is_equivalent`](berth_model::Pod::is_equivalent)), rejected by the same plugins.
 #[derive(Debug)]
 struct Group {
-    shape: u64,
+    class: u64,
     members: BTreeMap<Arrival, PodUid>,
 }
 
@@ -29,7 +29,7 @@ struct Group {
 pub(crate) struct Pool {
     pods: BTreeMap<Arrival, GroupId>,
     groups: FxHashMap<GroupId, Group>,
-    by_shape: FxHashMap<u64, Vec<GroupId>>,
+    by_class: FxHashMap<u64, Vec<GroupId>>,
     /// An event is only looked at for the pods that it may concern.
     by_rejector: FxHashMap<Arc<str>, BTreeSet<GroupId>>,
     n_groups: GroupId,
@@ -71,23 +71,23 @@ impl Pool {
         record: &QueuedPod,
         record_of: impl Fn(&PodUid) -> Option<&'a QueuedPod>,
     ) {
-        let shape = shape_of(record);
-        let alike = self.by_shape.get(&shape).into_iter().flatten().find(|group| {
+        let class = class_of(record);
+        let alike = self.by_class.get(&class).into_iter().flatten().find(|group| {
             let first = self.groups.get(group).and_then(|group| group.members.values().next());
             first.and_then(&record_of).is_some_and(|first| is_rejected_alike(first, record))
         });
-        let id = alike.copied().unwrap_or_else(|| self.found(shape, record));
+        let id = alike.copied().unwrap_or_else(|| self.found(class, record));
         if let Some(group) = self.groups.get_mut(&id) {
             group.members.insert(arrival, record.pod.uid.clone());
         }
         self.pods.insert(arrival, id);
     }
 
-    fn found(&mut self, shape: u64, record: &QueuedPod) -> GroupId {
+    fn found(&mut self, class: u64, record: &QueuedPod) -> GroupId {
         self.n_groups += 1;
         let id = self.n_groups;
-        self.groups.insert(id, Group { shape, members: BTreeMap::new() });
-        self.by_shape.entry(shape).or_default().push(id);
+        self.groups.insert(id, Group { class, members: BTreeMap::new() });
+        self.by_class.entry(class).or_default().push(id);
         for plugin in record.rejected_by() {
             self.by_rejector.entry(Arc::clone(plugin)).or_default().insert(id);
         }
@@ -100,18 +100,18 @@ impl Pool {
         let group = self.groups.get_mut(&id)?;
         let uid = group.members.remove(&arrival);
         if group.members.is_empty() {
-            let shape = group.shape;
-            self.dissolve(id, shape, record);
+            let class = group.class;
+            self.dissolve(id, class, record);
         }
         uid
     }
 
-    fn dissolve(&mut self, id: GroupId, shape: u64, last: &QueuedPod) {
+    fn dissolve(&mut self, id: GroupId, class: u64, last: &QueuedPod) {
         self.groups.remove(&id);
-        if let Some(groups) = self.by_shape.get_mut(&shape) {
+        if let Some(groups) = self.by_class.get_mut(&class) {
             groups.retain(|group| *group != id);
             if groups.is_empty() {
-                self.by_shape.remove(&shape);
+                self.by_class.remove(&class);
             }
         }
         for plugin in last.rejected_by() {
@@ -126,13 +126,13 @@ impl Pool {
 }
 
 /// Equal for pods of one group, and seldom for others.
-fn shape_of(record: &QueuedPod) -> u64 {
-    record.pod.shape_hash() ^ u64::from(record.pod.nominated_node_name.0) << 32
+fn class_of(record: &QueuedPod) -> u64 {
+    record.pod.equivalence_hash() ^ u64::from(record.pod.nominated_node_name.0) << 32
 }
 
 fn is_rejected_alike(one: &QueuedPod, other: &QueuedPod) -> bool {
     one.rejectors == other.rejectors
         && one.pending == other.pending
         && one.gated_by == other.gated_by
-        && one.pod.is_like(&other.pod)
+        && one.pod.is_equivalent(&other.pod)
 }

@@ -45,7 +45,7 @@ pub fn scheduler_settings(settings: &Settings, command_line: &Options) -> berth_
     berth_scheduler::Settings {
         percentage_of_nodes_to_score: i32::from(settings.percentage_of_nodes_to_score),
         queue: berth_queue::Settings { backoff, max_in_unschedulable_pool },
-        keeps_boards: !command_line.without_boards,
+        equivalence_cache: !command_line.without_equivalence_cache,
     }
 }
 

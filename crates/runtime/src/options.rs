@@ -19,7 +19,7 @@ pub struct Options {
     /// `--admin-socket`; `None` is the usual path.
     pub admin_socket: Option<PathBuf>,
     /// Every plugin is asked about each pod, even if one like it came before.
-    pub without_boards: bool,
+    pub without_equivalence_cache: bool,
     /// An unschedulable pod is tried again after this long although nothing happened; `None` is the default.
     pub longest_unschedulable: Option<Duration>,
     /// The endpoints over HTTPS.

@@ -5,8 +5,8 @@ mod batching;
 use std::{borrow::Cow, sync::Arc, time::Duration};
 
 use berth_framework::{
-    Call, CycleId, Effect, PluginIdx, Status,
-    run::{self, Attempt, Boards, Decision, Diagnosis, Findings, NoNode, NodeSearch, NominatedPods},
+    Call, CycleId, Effect, EquivalenceCache, PluginIdx, Status,
+    run::{self, Attempt, ClassAnswers, Decision, Diagnosis, Findings, NoNode, NodeSearch, NominatedPods},
 };
 use berth_model::{ClusterTable, Pod};
 use berth_queue::{Queue, QueuedPod};
@@ -29,7 +29,7 @@ const SLOW_SEARCH: Duration = Duration::from_millis(100);
 pub(crate) struct Cycle {
     attempt: Attempt,
     batching: Batching,
-    boards: Boards,
+    earlier_answers: EquivalenceCache<ClassAnswers>,
     /// What the last attempt decided; the next one uses its buffers.
     last: Option<Decision>,
     /// Where the next attempt begins to look for nodes.
@@ -77,12 +77,12 @@ impl Cycle {
     /// Other plugins than those that ranked the nodes will be asked.
     pub(crate) fn plugins_replaced(&mut self) {
         self.batching.forget();
-        self.boards.clear();
+        self.earlier_answers.clear();
     }
 
     /// How many pods found that others like them had come before.
-    pub(crate) fn n_with_board(&self) -> u64 {
-        self.boards.n_uses()
+    pub(crate) fn n_with_earlier_answers(&self) -> u64 {
+        self.earlier_answers.n_hits()
     }
 
     pub(crate) fn last_decision(&self) -> Option<&Decision> {
@@ -124,8 +124,8 @@ impl Cycle {
             hint,
             extenders,
         };
-        let boards = settings.keeps_boards.then_some(&mut self.boards);
-        let decision = run::place(profile, &call, &search, boards, &mut self.attempt);
+        let cache = settings.equivalence_cache.then_some(&mut self.earlier_answers);
+        let decision = run::place(profile, &call, &search, cache, &mut self.attempt);
         let (n_visited, n_nodes) = (decision.findings.sample().n_visited, search.order.len());
         self.next_start = (self.next_start + n_visited).checked_rem(n_nodes).unwrap_or(0);
         match &decision.outcome {

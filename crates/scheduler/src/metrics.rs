@@ -97,7 +97,7 @@ pub struct Metrics {
     /// Scheduling cycles that began.
     pub cycles: u64,
     /// Those of them that reused what plugins had said for pods that are alike.
-    pub cycles_with_board: u64,
+    pub cycles_with_earlier_answers: u64,
     /// By profile and result.
     pub attempts: BTreeMap<(String, AttemptResult), u64>,
     /// How opportunistic batching went.

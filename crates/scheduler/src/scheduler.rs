@@ -272,7 +272,7 @@ impl Scheduler {
     pub fn metrics(&self) -> Metrics {
         Metrics {
             cycles: self.cycle.n_cycles(),
-            cycles_with_board: self.cycle.n_with_board(),
+            cycles_with_earlier_answers: self.cycle.n_with_earlier_answers(),
             attempts: self.context.attempts(),
             batching: self.cycle.batch_metrics(),
             queue: self.context.queue().metrics(),

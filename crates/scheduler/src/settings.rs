@@ -9,13 +9,13 @@ pub struct Settings {
     pub percentage_of_nodes_to_score: i32,
     /// Backoff, and how long a pod stays in the unschedulable pool.
     pub queue: berth_queue::Settings,
-    /// Whether answers of plugins are kept for pods that are alike ([`berth_framework::run::Boards`]). Nodes are chosen alike
+    /// Whether answers of plugins are kept for pods of one equivalence class ([`berth_framework::EquivalenceCache`]). Nodes are chosen alike
     /// either way; without it, more slowly.
-    pub keeps_boards: bool,
+    pub equivalence_cache: bool,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { percentage_of_nodes_to_score: 0, queue: berth_queue::Settings::default(), keeps_boards: true }
+        Self { percentage_of_nodes_to_score: 0, queue: berth_queue::Settings::default(), equivalence_cache: true }
     }
 }

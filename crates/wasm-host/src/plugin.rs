@@ -4,10 +4,10 @@
 //! service: what takes its place is made elsewhere. Pods carry symbols that the replica must know, so `sync` comes before
 //! every call, those outside of cycles included; a plugin that is not called hears of pods later.
 
+mod classes;
 mod pending;
-mod placed_shapes;
+mod placed_classes;
 mod points;
-mod shapes;
 mod shown_pods;
 
 use std::{sync::Arc, time::Duration};
@@ -19,9 +19,9 @@ use berth_framework::{
 use berth_model::{Delta, NodeSet, Pod, PodUid};
 
 use self::{
+    classes::{Classes, Participation, Standing, is_about_pods_only},
     pending::PendingChanges,
-    placed_shapes::PlacedShapes,
-    shapes::{Participation, Shapes, Standing, is_about_pods_only},
+    placed_classes::PlacedClasses,
     shown_pods::ShownPods,
 };
 use crate::{
@@ -51,8 +51,8 @@ pub(crate) struct ComponentPlugin {
     pending: PendingChanges,
     /// Cycles that the instance knows the pod of.
     begun: Vec<CycleId>,
-    shapes: Shapes,
-    placed_shapes: PlacedShapes,
+    classes: Classes,
+    placed_classes: PlacedClasses,
     shown_pods: ShownPods,
     /// The pod that the present or last call is about.
     pod: Option<PodUid>,
@@ -82,8 +82,8 @@ impl ComponentPlugin {
             replica: Replica::default(),
             pending: PendingChanges::default(),
             begun: Vec::new(),
-            shapes: Shapes::default(),
-            placed_shapes: PlacedShapes::default(),
+            classes: Classes::default(),
+            placed_classes: PlacedClasses::default(),
             shown_pods: ShownPods::default(),
             pod: None,
             last_fault: String::new(),
@@ -128,8 +128,8 @@ impl ComponentPlugin {
         let start = self.instance.take().map_or(Duration::ZERO, |instance| instance.start_time());
         self.pending.forget();
         self.begun.clear();
-        self.shapes = Shapes::default();
-        self.placed_shapes.forget();
+        self.classes = Classes::default();
+        self.placed_classes.forget();
         self.shown_pods.forget();
         self.last_fault = format!("{} {fault}", self.component.title());
         self.component.tell(fault, start, self.pod.clone());
@@ -173,12 +173,12 @@ impl ComponentPlugin {
     /// How a call about the pod of a cycle is made; the instance knows of the pod or of one like it afterwards.
     fn enter(&mut self, call: &Call<'_>) -> Result<Participation, Status> {
         self.pod = Some(call.pod.uid.clone());
-        if let Some(participation) = self.shapes.participation(call.cycle) {
+        if let Some(participation) = self.classes.participation(call.cycle) {
             return Ok(participation);
         }
         let participation =
             if self.begun.contains(&call.cycle) { Participation::In(call.cycle) } else { self.begin_or_share(call)? };
-        self.shapes.set_participation(call.cycle, participation);
+        self.classes.set_participation(call.cycle, participation);
         Ok(participation)
     }
 
@@ -187,10 +187,10 @@ impl ComponentPlugin {
         if !self.component.indices.has_reuse() {
             return self.begin(call).map(|()| own);
         }
-        let reach = match self.shapes.standing(call.pod) {
+        let reach = match self.classes.standing(call.pod) {
             Standing::Known(reach) if reach.is_nothing() => return Ok(Participation::Skipped),
             Standing::Known(reach) => {
-                if let Some(cycle) = self.shapes.shared_with(call.pod) {
+                if let Some(cycle) = self.classes.shared_with(call.pod) {
                     return Ok(Participation::In(cycle));
                 }
                 self.begin(call)?;
@@ -207,7 +207,7 @@ impl ComponentPlugin {
         }
         if matches!(reach, Reach::Row { .. })
             && self.component.may_share_cycles()
-            && let Some(unused) = self.shapes.share(call.cycle, call.pod)
+            && let Some(unused) = self.classes.share(call.cycle, call.pod)
         {
             self.end(unused);
         }
@@ -226,17 +226,19 @@ impl ComponentPlugin {
             reuse::Reach::NothingAnywhere => Reach::NothingAnywhere,
             reuse::Reach::NothingWithoutAffinity => Reach::NothingWithoutAffinity,
         };
-        self.shapes.learn(pod, reach);
+        if let Some(unused) = self.classes.learn(pod, reach) {
+            self.end(unused);
+        }
         Ok(reach)
     }
 
     /// Whether the plugin has nothing to do with a pod that is not in a cycle. It is asked in a cycle of its own, once for
-    /// pods that are alike.
+    /// pods of one class.
     fn has_nothing_to_do(&mut self, pod: &Pod) -> Result<bool, Status> {
         if !self.component.indices.has_reuse() {
             return Ok(false);
         }
-        let reach = match self.shapes.standing(pod) {
+        let reach = match self.classes.standing(pod) {
             Standing::New => return Ok(false),
             Standing::Known(reach) => reach,
             Standing::Seen => {
@@ -284,10 +286,10 @@ impl ComponentPlugin {
             self.replica = reached;
             return Ok(());
         }
-        delta.pods_placed.retain(|placed| !self.shapes.is_no_matter_anywhere(&placed.pod));
+        delta.pods_placed.retain(|placed| !self.classes.is_no_matter_anywhere(&placed.pod));
         let is_about_pods_only = is_about_pods_only(&delta);
         if delta.pods_placed.iter().any(|placed| !placed.pod.affinity.is_empty()) {
-            self.shapes.affinity_came();
+            self.classes.affinity_came();
         }
         if !is_about_pods_only || !self.pending.has_room_for(&delta) {
             self.deliver_pending()?;
@@ -296,7 +298,7 @@ impl ComponentPlugin {
             self.pending.add(delta);
         } else {
             if !is_about_pods_only {
-                let unused = self.shapes.forget();
+                let unused = self.classes.forget();
                 unused.into_iter().for_each(|cycle| self.end(cycle));
             }
             self.deliver(delta)?;
@@ -355,7 +357,7 @@ impl ComponentPlugin {
     }
 
     fn take_alike(&mut self, portion: &mut Delta) -> Vec<AlikePod> {
-        if self.component.indices.has_sync_pods() { self.placed_shapes.take_alike(portion) } else { Vec::new() }
+        if self.component.indices.has_sync_pods() { self.placed_classes.take_alike(portion) } else { Vec::new() }
     }
 
     /// The pod as this plugin may see it.
@@ -495,13 +497,13 @@ impl Reuse for ComponentPlugin {
     fn reach(&mut self, call: &Call<'_>) -> Reach {
         // A failure is told by whoever asks next.
         let entered = self.enter(call).is_ok();
-        self.shapes.reach(call.pod).filter(|_| entered).unwrap_or_default()
+        self.classes.reach(call.pod).filter(|_| entered).unwrap_or_default()
     }
 }
 
 impl EndCycle for ComponentPlugin {
     fn end_cycle(&mut self, cycle: CycleId) {
-        if self.begun.contains(&cycle) && !self.shapes.outlives(cycle) {
+        if self.begun.contains(&cycle) && !self.classes.outlives(cycle) {
             self.shown_pods.forget();
             self.pod = None;
             self.end(cycle);

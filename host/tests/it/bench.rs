@@ -27,9 +27,9 @@ async fn two_runs_of_the_engine_are_compared() {
     let dir = tempdir().expect("a folder");
     let (first, placements) = (dir.path().join("first.json"), dir.path().join("placements.json"));
     let [first, placements] = [&first, &placements].map(|path| path.to_str().expect("a path"));
-    let figures = figures(&[&SMALL[..], &["--boards", "both", "--placements", placements]].concat()).await;
-    let boards: Vec<&Value> = figures.iter().map(|figures| &figures["boards"]).collect();
-    assert_eq!(boards, [false, true]);
+    let figures = figures(&[&SMALL[..], &["--equivalence-cache", "both", "--placements", placements]].concat()).await;
+    let equivalence_cache: Vec<&Value> = figures.iter().map(|figures| &figures["equivalenceCache"]).collect();
+    assert_eq!(equivalence_cache, [false, true]);
     assert!(figures.iter().all(|it| it["pods"] == 40 && number(it, "/cpuMicrosPerPod") > 0.0), "{figures:?}");
     std::fs::write(first, serde_json::to_string(&figures).expect("JSON")).expect("a file");
     let arguments = [&["bench"], &SMALL[..], &["--compare", first, "--placements", placements]].concat();

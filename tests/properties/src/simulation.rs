@@ -153,8 +153,8 @@ impl Simulation {
 
     /// How many cycles reused what plugins had said for earlier pods.
     #[must_use]
-    pub fn n_cycles_with_board(&self) -> u64 {
-        self.scheduler.metrics().cycles_with_board
+    pub fn n_cycles_with_earlier_answers(&self) -> u64 {
+        self.scheduler.metrics().cycles_with_earlier_answers
     }
 
     fn send(&mut self, event: Event) {

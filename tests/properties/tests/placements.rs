@@ -117,11 +117,11 @@ fn streams_of_few_shapes() -> impl Strategy<Value = (Vec<ClusterStep>, Vec<Clust
 
 /// What is kept for pods that are alike changes no decision.
 #[test]
-fn boards_change_no_placement() {
-    let n_with_board = RefCell::new(0);
+fn earlier_answers_change_no_placement() {
+    let n_with_earlier_answers = RefCell::new(0);
     let result = TestRunner::new(config(N_CASES)).run(&streams_of_few_shapes(), |(cluster, steps)| {
-        let mut simulations = [true, false].map(|keeps_boards| {
-            let settings = Settings { keeps_boards, ..Settings::default() };
+        let mut simulations = [true, false].map(|equivalence_cache| {
+            let settings = Settings { equivalence_cache, ..Settings::default() };
             Simulation::with_settings(TestedProfile::build(None, &Native).unwrap().profile, settings)
         });
         for step in cluster.iter().chain(&steps) {
@@ -129,13 +129,13 @@ fn boards_change_no_placement() {
             let [with, without] = &simulations;
             prop_assert_eq!(with.placements(), without.placements(), "after {:?}", step);
         }
-        *n_with_board.borrow_mut() += simulations[0].n_cycles_with_board();
-        prop_assert_eq!(simulations[1].n_cycles_with_board(), 0);
+        *n_with_earlier_answers.borrow_mut() += simulations[0].n_cycles_with_earlier_answers();
+        prop_assert_eq!(simulations[1].n_cycles_with_earlier_answers(), 0);
         Ok(())
     });
     if let Err(error) = result {
         panic!("{error}");
     }
-    let n_with_board = n_with_board.into_inner();
-    assert!(n_with_board > 1000, "{n_with_board} cycles had a board");
+    let n_with_earlier_answers = n_with_earlier_answers.into_inner();
+    assert!(n_with_earlier_answers > 1000, "{n_with_earlier_answers} cycles had earlier answers");
 }

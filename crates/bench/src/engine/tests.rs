@@ -7,7 +7,7 @@ use crate::{
 };
 
 const CONDITIONS: Conditions =
-    Conditions { percentage_of_nodes_to_score: 0, keeps_boards: true, rate: None, allocations: None };
+    Conditions { percentage_of_nodes_to_score: 0, equivalence_cache: true, rate: None, allocations: None };
 
 fn run(workload: &Workload, n_nodes: usize, n_shapes: usize, conditions: &Conditions) -> Run {
     let mut size = workload.size(Scale::Nodes(n_nodes));
@@ -18,34 +18,34 @@ fn run(workload: &Workload, n_nodes: usize, n_shapes: usize, conditions: &Condit
 }
 
 #[test]
-fn every_workload_goes_to_the_same_nodes_with_and_without_boards() {
+fn every_workload_goes_to_the_same_nodes_with_and_without_equivalence_cache() {
     for workload in WORKLOADS {
         // Beyond 100 nodes not all are looked at.
         let cases: &[_] = if workload.full.nodes < 5000 { &[(30, 0, 1)] } else { &[(30, 100, 1), (120, 0, 3)] };
         for &(n_nodes, percentage_of_nodes_to_score, n_shapes) in cases {
-            let [with, without] = [true, false].map(|keeps_boards| {
-                let conditions = Conditions { percentage_of_nodes_to_score, keeps_boards, ..CONDITIONS };
+            let [with, without] = [true, false].map(|equivalence_cache| {
+                let conditions = Conditions { percentage_of_nodes_to_score, equivalence_cache, ..CONDITIONS };
                 run(workload, n_nodes, n_shapes, &conditions)
             });
             let difference = first_difference(&without.placements, &with.placements);
             assert_eq!(difference, None, "{} on {n_nodes} nodes", workload.name);
-            assert_eq!(without.engine.unwrap().n_cycles_with_board, 0);
+            assert_eq!(without.engine.unwrap().n_cycles_with_earlier_answers, 0);
         }
     }
 }
 
 #[test]
-fn pods_that_are_alike_find_a_board() {
+fn equivalent_pods_find_earlier_answers() {
     for name in ["SchedulingBasic", "SchedulingPodAffinity", "TopologySpreading"] {
         let engine = run(Workload::named(name)[0], 100, 3, &CONDITIONS).engine.unwrap();
-        assert!(engine.n_cycles_with_board * 2 > engine.n_cycles, "{name}: {engine:?}");
+        assert!(engine.n_cycles_with_earlier_answers * 2 > engine.n_cycles, "{name}: {engine:?}");
     }
 }
 
 #[test]
-fn no_board_is_filled_for_pods_with_a_volume_each() {
+fn nothing_is_kept_for_pods_with_a_volume_each() {
     let engine = run(Workload::named("SchedulingCSIPVs")[0], 50, 1, &CONDITIONS).engine.unwrap();
-    assert_eq!(engine.n_cycles_with_board, 0, "{engine:?}");
+    assert_eq!(engine.n_cycles_with_earlier_answers, 0, "{engine:?}");
 }
 
 #[test]

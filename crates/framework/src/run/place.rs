@@ -3,10 +3,12 @@
 use berth_model::{NodeIdx, sampling::num_feasible_nodes_to_find};
 
 use super::{
-    Attempt, Board, Boards, Decision, Diagnosis, HintOutcome, NoNode, NominatedPods, PreFilterOutcome, diagnose,
-    extend, filter, filter_one, list_candidates, pre_filter, score,
+    Attempt, ClassAnswers, Decision, Diagnosis, HintOutcome, NoNode, NominatedPods, PreFilterOutcome, diagnose, extend,
+    filter, filter_one, list_candidates, pre_filter, score,
 };
-use crate::{extender::Extenders, plugin::Point, points::Call, profile::Profile, status::Status};
+use crate::{
+    equivalence::EquivalenceCache, extender::Extenders, plugin::Point, points::Call, profile::Profile, status::Status,
+};
 
 /// What a placement depends on besides the pod and the node table.
 #[derive(Clone, Copy, Debug)]
@@ -35,17 +37,17 @@ pub struct Hint {
 }
 
 /// Finds the node for a pod. By how much the next start moves on is the decision's
-/// [`Sample::n_visited`](super::Sample::n_visited). With `boards` plugins are not asked again what they said for pods like
-/// this one.
+/// [`Sample::n_visited`](super::Sample::n_visited). With `cache` plugins are not asked again what they said for
+/// pods of the same equivalence class.
 pub fn place(
     profile: &mut Profile,
     call: &Call<'_>,
     search: &NodeSearch<'_>,
-    boards: Option<&mut Boards>,
+    cache: Option<&mut EquivalenceCache<ClassAnswers>>,
     attempt: &mut Attempt,
 ) -> Decision {
     attempt.clear();
-    let outcome = find_node(profile, call, search, boards, attempt);
+    let outcome = find_node(profile, call, search, cache, attempt);
     Decision { outcome, findings: std::mem::take(&mut attempt.findings) }
 }
 
@@ -53,7 +55,7 @@ fn find_node(
     profile: &mut Profile,
     call: &Call<'_>,
     search: &NodeSearch<'_>,
-    boards: Option<&mut Boards>,
+    cache: Option<&mut EquivalenceCache<ClassAnswers>>,
     attempt: &mut Attempt,
 ) -> Result<NodeIdx, NoNode> {
     if search.order.is_empty() {
@@ -69,40 +71,40 @@ fn find_node(
     if let Some(node) = hinted_node(profile, call, search, attempt) {
         return Ok(node);
     }
-    if let Some(board) = board_for(boards, call, search, attempt)
-        && let Some(node) = place_on_board(profile, call, search, board, attempt)?
+    if let Some(earlier) = earlier_answers(cache, call, search, attempt)
+        && let Some(node) = place_by_earlier(profile, call, search, earlier, attempt)?
     {
         return Ok(node);
     }
     place_anew(profile, call, search, attempt)
 }
 
-/// The board for pods like this one. Not for a pod that must not go to every node: asking about few is cheap, and nodes
+/// The earlier answers for pods like this one. Not for a pod that must not go to every node: asking about few is cheap, and nodes
 /// that are promised to others are a matter of this cycle.
-fn board_for<'a>(
-    boards: Option<&'a mut Boards>,
+fn earlier_answers<'a>(
+    cache: Option<&'a mut EquivalenceCache<ClassAnswers>>,
     call: &Call<'_>,
     search: &NodeSearch<'_>,
     attempt: &Attempt,
-) -> Option<&'a mut Board> {
+) -> Option<&'a mut ClassAnswers> {
     let is_restricted = attempt.findings.restriction.is_some() || !call.pod.nominated_node_name.is_none();
     let has_others = search.extenders.is_some() || !search.nominated.cases().is_empty();
-    boards.filter(|_| !is_restricted && !has_others)?.of(call.pod)
+    cache.filter(|_| !is_restricted && !has_others)?.of_second(call.pod, ClassAnswers::default)
 }
 
 /// `None` if no node passes: why, only the plugins can say.
-fn place_on_board(
+fn place_by_earlier(
     profile: &mut Profile,
     call: &Call<'_>,
     search: &NodeSearch<'_>,
-    board: &mut Board,
+    earlier: &mut ClassAnswers,
     attempt: &mut Attempt,
 ) -> Result<Option<NodeIdx>, Status> {
     let limit = n_nodes_to_find(profile, search, search.order.len());
-    board.filter(profile, call, search.order, (search.start, limit), attempt)?;
+    earlier.filter(profile, call, search.order, (search.start, limit), attempt)?;
     attempt.findings.filtered_at = profile.meter().now();
     if attempt.findings.feasible_order.len() > 1 {
-        board.score(profile, call, attempt)?;
+        earlier.score(profile, call, attempt)?;
         return best_node(attempt).map(Some);
     }
     Ok(attempt.findings.feasible_order.first().copied())

@@ -14,7 +14,7 @@ use berth_model::{ClusterTable, NodeIdx, NodeSet, Pod};
 
 use super::{
     ComponentPlugin,
-    shapes::{Participation, RowAnswers},
+    classes::{Participation, RowAnswers},
 };
 use crate::{
     bindings::points::queueing_hint,
@@ -31,10 +31,10 @@ impl ComponentPlugin {
     /// PreFilter comes before PostFilter in every cycle that the instance knows of: it is asked now if it was not, as it has
     /// nothing to do with the pod.
     fn begin_for_post_filter(&mut self, call: &Call<'_>) -> Result<(), Status> {
-        let is_late = self.shapes.participation(call.cycle) == Some(Participation::Skipped);
+        let is_late = self.classes.participation(call.cycle) == Some(Participation::Skipped);
         self.ensure_begun(call)?;
         if is_late && self.component.points.contains(Point::PreFilter) {
-            self.shapes.set_participation(call.cycle, Participation::In(call.cycle));
+            self.classes.set_participation(call.cycle, Participation::In(call.cycle));
             self.ask("pre-filter", TimeLimit::Call, |context| {
                 Ok(guest(&context.exports.pre_filter)?.call_pre_filter(context.store, call.cycle.0)?.is_ok())
             })?;
@@ -46,10 +46,10 @@ impl ComponentPlugin {
     /// asked about now.
     fn begin_for_affinity(&mut self, call: &Call<'_>) -> Result<(), Status> {
         if self.enter(call)? == Participation::Skipped
-            && self.shapes.reach(call.pod) == Some(Reach::NothingWithoutAffinity)
+            && self.classes.reach(call.pod) == Some(Reach::NothingWithoutAffinity)
         {
             self.ensure_begun(call)?;
-            self.shapes.set_participation(call.cycle, Participation::In(call.cycle));
+            self.classes.set_participation(call.cycle, Participation::In(call.cycle));
         }
         Ok(())
     }
@@ -79,7 +79,7 @@ impl ComponentPlugin {
             return Ok(None);
         }
         let Participation::In(cycle) = self.enter(call)? else { return Ok(None) };
-        Ok(self.shapes.rows(cycle))
+        Ok(self.classes.rows(cycle))
     }
 
     /// Counts an answer with code `Error`, which the plugin gave on purpose.
@@ -131,14 +131,14 @@ impl QueueSort for ComponentPlugin {
 impl PreFilter for ComponentPlugin {
     fn pre_filter(&mut self, call: &Call<'_>) -> Result<Option<Vec<String>>, Status> {
         let Participation::In(cycle) = self.enter(call)? else { return Err(Status::skip()) };
-        if let Some(Some(answer)) = self.shapes.pre_filter(cycle) {
+        if let Some(Some(answer)) = self.classes.pre_filter(cycle) {
             return answer.clone();
         }
         let answer = self.ask("pre-filter", TimeLimit::Call, |context| {
             let answer = guest(&context.exports.pre_filter)?.call_pre_filter(context.store, cycle.0)?;
             Ok(lift::outcome(answer, context.limits)?)
         })?;
-        if let Some(kept) = self.shapes.pre_filter(cycle).filter(|_| is_kept(&answer)) {
+        if let Some(kept) = self.classes.pre_filter(cycle).filter(|_| is_kept(&answer)) {
             *kept = Some(answer.clone());
         }
         self.answered(Point::PreFilter, answer)
@@ -250,7 +250,7 @@ impl PostFilter for ComponentPlugin {
 impl PreScore for ComponentPlugin {
     fn pre_score(&mut self, call: &Call<'_>, nodes: &NodeSet) -> Result<(), Status> {
         let Participation::In(cycle) = self.enter(call)? else { return Err(Status::skip()) };
-        if let Some(Some(answer)) = self.shapes.pre_score(cycle) {
+        if let Some(Some(answer)) = self.classes.pre_score(cycle) {
             return answer.clone();
         }
         let rows = self.take_rows(nodes);
@@ -260,7 +260,7 @@ impl PreScore for ComponentPlugin {
         });
         self.rows = rows;
         let answer = answer?;
-        if let Some(kept) = self.shapes.pre_score(cycle).filter(|_| is_kept(&answer)) {
+        if let Some(kept) = self.classes.pre_score(cycle).filter(|_| is_kept(&answer)) {
             *kept = Some(answer.clone());
         }
         self.answered(Point::PreScore, answer)
@@ -300,7 +300,7 @@ impl Normalize for ComponentPlugin {
     fn normalize(&mut self, call: &Call<'_>, nodes: &NodeSet, scores: &mut [i64]) -> Result<(), Status> {
         let Participation::In(cycle) = self.enter(call)? else { return Ok(()) };
         let same = scores.first().copied().filter(|first| scores.iter().all(|score| score == first));
-        if let (Some(raw), Some(Some((known, normalized)))) = (same, self.shapes.normalized(cycle))
+        if let (Some(raw), Some(Some((known, normalized)))) = (same, self.classes.normalized(cycle))
             && raw == *known
         {
             scores.fill(*normalized);
@@ -318,7 +318,7 @@ impl Normalize for ComponentPlugin {
         });
         self.rows = rows;
         scores.copy_from_slice(&self.answered(Point::Normalize, answer?)?);
-        if let (Some(raw), Some(normalized), Some(kept)) = (same, scores.first(), self.shapes.normalized(cycle)) {
+        if let (Some(raw), Some(normalized), Some(kept)) = (same, scores.first(), self.classes.normalized(cycle)) {
             *kept = Some((raw, *normalized));
         }
         Ok(())
@@ -395,7 +395,7 @@ impl PreBind for ComponentPlugin {
 impl Bind for ComponentPlugin {
     fn bind(&mut self, call: &Call<'_>, node: NodeIdx) -> Result<Vec<Effect>, Status> {
         let Participation::In(cycle) = self.enter(call)? else { return Err(Status::skip()) };
-        if let Some(Some(answer)) = self.shapes.bind(cycle) {
+        if let Some(Some(answer)) = self.classes.bind(cycle) {
             return answer.clone();
         }
         let answer = self.ask("bind", TimeLimit::Call, |context| {
@@ -405,7 +405,7 @@ impl Bind for ComponentPlugin {
                 Err(status) => Ok(Err(status)),
             }
         })?;
-        if let Some(kept) = self.shapes.bind(cycle).filter(|_| is_kept(&answer)) {
+        if let Some(kept) = self.classes.bind(cycle).filter(|_| is_kept(&answer)) {
             *kept = Some(answer.clone());
         }
         self.answered(Point::Bind, answer)
@@ -436,7 +436,7 @@ impl QueueingHint for ComponentPlugin {
 
 impl Sign for ComponentPlugin {
     fn sign(&mut self, pod: &Pod) -> Option<String> {
-        if let Some(Some(signature)) = self.shapes.signature(pod) {
+        if let Some(Some(signature)) = self.classes.signature(pod) {
             return signature.clone();
         }
         self.pod = Some(pod.uid.clone());
@@ -445,7 +445,7 @@ impl Sign for ComponentPlugin {
             Ok(guest(&context.exports.sign)?.call_sign(context.store, &lowered)?)
         });
         let signature = self.note(answer)?;
-        if let Some(kept) = self.shapes.signature(pod) {
+        if let Some(kept) = self.classes.signature(pod) {
             *kept = Some(signature.clone());
         }
         signature

@@ -77,8 +77,8 @@ fn berth(server: &RunningServer, scheduling: &Scheduling, conditions: &Condition
     for (option, file) in files {
         command.args(file.iter().flat_map(|file| [OsString::from(option), file.into()]));
     }
-    if !conditions.keeps_boards {
-        command.arg("--without-boards");
+    if !conditions.equivalence_cache {
+        command.arg("--without-equivalence-cache");
     }
     Ok(command)
 }

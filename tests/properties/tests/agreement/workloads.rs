@@ -32,9 +32,9 @@ fn every_workload_goes_to_the_same_nodes() {
     let mut native = Engine::native();
     for workload in WORKLOADS {
         let size = size(workload);
-        let place = |engine: &mut Engine<'_>, keeps_boards| {
+        let place = |engine: &mut Engine<'_>, equivalence_cache| {
             let conditions =
-                Conditions { percentage_of_nodes_to_score: 0, keeps_boards, rate: None, allocations: None };
+                Conditions { percentage_of_nodes_to_score: 0, equivalence_cache, rate: None, allocations: None };
             run_once(engine, workload, size, 2, &conditions)
                 .unwrap_or_else(|error| panic!("{} with {size:?}: {error:#}", workload.name))
                 .placements
@@ -42,9 +42,9 @@ fn every_workload_goes_to_the_same_nodes() {
         let first = place(&mut native, false);
         assert_eq!(first.len(), size.measured, "{}", workload.name);
         let others = [
-            ("native with boards", place(&mut native, true)),
+            ("native with the cache", place(&mut native, true)),
             ("wasm", place(&mut wasm, false)),
-            ("wasm with boards", place(&mut wasm, true)),
+            ("wasm with the cache", place(&mut wasm, true)),
         ];
         for (how, other) in others {
             assert_eq!(first_difference(&first, &other), None, "{}, native and {how}", workload.name);

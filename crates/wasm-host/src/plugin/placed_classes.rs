@@ -10,19 +10,19 @@ use rustc_hash::FxHashMap;
 
 use crate::bindings::points::sync_pods::AlikePod;
 
-/// Shapes that pods are told apart from.
+/// Equivalence classes whose pods are told by their like.
 const CAPACITY: usize = 1024;
 
-/// One placed pod of each shape that the instance holds.
+/// One placed pod of each equivalence class that the instance holds.
 #[derive(Debug, Default)]
-pub(super) struct PlacedShapes {
-    /// By what [`Pod::shape_hash`] gives for the shape. The slot may have been given to a pod of another shape since.
+pub(super) struct PlacedClasses {
+    /// By what [`Pod::equivalence_hash`] gives for the class. The slot may have been given to a pod of another class since.
     slots: FxHashMap<u64, PodIdx>,
     /// What the instance holds in these slots.
     pods: FxHashMap<PodIdx, Arc<Pod>>,
 }
 
-impl PlacedShapes {
+impl PlacedClasses {
     /// Takes those pods out of a delta that the instance gets next which are like a pod that it holds, or gets in this delta.
     pub(super) fn take_alike(&mut self, delta: &mut Delta) -> Vec<AlikePod> {
         if delta.full {
@@ -47,9 +47,9 @@ impl PlacedShapes {
 
     /// The slot of a pod that is like this one. If there is none, this one becomes it.
     fn like(&mut self, placed: &PlacedPod) -> Option<PodIdx> {
-        let hash = placed.pod.shape_hash();
+        let hash = placed.pod.equivalence_hash();
         if let Some(&slot) = self.slots.get(&hash)
-            && self.pods.get(&slot).is_some_and(|pod| pod.is_like_elsewhere(&placed.pod))
+            && self.pods.get(&slot).is_some_and(|pod| pod.is_equivalent_elsewhere(&placed.pod))
         {
             return Some(slot);
         }
@@ -93,8 +93,8 @@ mod tests {
     }
 
     /// The slots of whole pods, and those of the others with the slot of the pod that they are like.
-    fn taken(shapes: &mut PlacedShapes, mut delta: Delta) -> (Vec<u32>, Vec<(u32, u32)>) {
-        let alike = shapes.take_alike(&mut delta).into_iter().map(|pod| (pod.slot, pod.like)).collect();
+    fn taken(classes: &mut PlacedClasses, mut delta: Delta) -> (Vec<u32>, Vec<(u32, u32)>) {
+        let alike = classes.take_alike(&mut delta).into_iter().map(|pod| (pod.slot, pod.like)).collect();
         (delta.pods_placed.iter().map(|placed| placed.idx.0).collect(), alike)
     }
 
@@ -105,33 +105,33 @@ mod tests {
 
     #[test]
     fn pods_are_told_by_their_like_that_are_there() {
-        let mut shapes = PlacedShapes::default();
+        let mut classes = PlacedClasses::default();
         let first = delta(&[], &[placed(0, "a", 1), placed(1, "b", 2), placed(2, "c", 1)]);
-        assert_eq!(taken(&mut shapes, first), (vec![0, 1], vec![(2, 0)]));
-        assert_eq!(taken(&mut shapes, delta(&[5], &[placed(5, "d", 2)])), (vec![], vec![(5, 1)]));
-        // The first one of its shape leaves, and its slot goes to a pod of the other.
+        assert_eq!(taken(&mut classes, first), (vec![0, 1], vec![(2, 0)]));
+        assert_eq!(taken(&mut classes, delta(&[5], &[placed(5, "d", 2)])), (vec![], vec![(5, 1)]));
+        // The first one of its class leaves, and its slot goes to a pod of the other.
         let moved = delta(&[0, 6], &[placed(6, "e", 1), placed(0, "f", 2)]);
-        assert_eq!(taken(&mut shapes, moved), (vec![6], vec![(0, 1)]));
-        assert_eq!(taken(&mut shapes, delta(&[], &[placed(7, "g", 1)])), (vec![], vec![(7, 6)]));
+        assert_eq!(taken(&mut classes, moved), (vec![6], vec![(0, 1)]));
+        assert_eq!(taken(&mut classes, delta(&[], &[placed(7, "g", 1)])), (vec![], vec![(7, 6)]));
         let full = Delta { full: true, ..delta(&[], &[placed(0, "a", 1)]) };
-        assert_eq!(taken(&mut shapes, full), (vec![0], vec![]));
+        assert_eq!(taken(&mut classes, full), (vec![0], vec![]));
     }
 
     #[test]
     fn a_pod_that_changes_is_not_like_itself() {
-        let mut shapes = PlacedShapes::default();
-        taken(&mut shapes, delta(&[], &[placed(0, "a", 1)]));
-        assert_eq!(taken(&mut shapes, delta(&[0], &[placed(0, "a", 1)])), (vec![0], vec![]));
+        let mut classes = PlacedClasses::default();
+        taken(&mut classes, delta(&[], &[placed(0, "a", 1)]));
+        assert_eq!(taken(&mut classes, delta(&[0], &[placed(0, "a", 1)])), (vec![0], vec![]));
         // Nor like a pod whose slot it takes without its having been named.
-        assert_eq!(taken(&mut shapes, delta(&[], &[placed(1, "b", 1), placed(0, "c", 2)])), (vec![1, 0], vec![]));
+        assert_eq!(taken(&mut classes, delta(&[], &[placed(1, "b", 1), placed(0, "c", 2)])), (vec![1, 0], vec![]));
     }
 
     #[test]
-    fn shapes_are_bounded() {
-        let mut shapes = PlacedShapes::default();
+    fn classes_are_bounded() {
+        let mut classes = PlacedClasses::default();
         for slot in 0..3000 {
-            taken(&mut shapes, delta(&[], &[placed(slot, "a", i32::try_from(slot).unwrap())]));
-            assert!(shapes.slots.len() <= CAPACITY && shapes.pods.len() <= CAPACITY);
+            taken(&mut classes, delta(&[], &[placed(slot, "a", i32::try_from(slot).unwrap())]));
+            assert!(classes.slots.len() <= CAPACITY && classes.pods.len() <= CAPACITY);
         }
     }
 }

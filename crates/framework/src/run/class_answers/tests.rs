@@ -1,11 +1,12 @@
-//! What a plugin is asked again, and that nothing else follows from a board.
+//! What a plugin is asked again, and that nothing else follows from earlier answers.
 
 use std::sync::{Arc, Mutex};
 
-use berth_model::{Node, NodeIdx, NodeSet, Sym, Time, pod::NonZero, pod::Resources};
+use berth_model::{Node, NodeIdx, NodeSet, Pod, Sym, Time, pod::NonZero, pod::Resources};
 
 use super::*;
 use crate::{
+    equivalence::EquivalenceCache,
     hooks::Reuse,
     manifest::Manifest,
     plugin::{Plugin, PluginVersion},
@@ -86,7 +87,7 @@ impl Normalize for Room {
 struct Bench {
     table: ClusterTable,
     profile: Profile,
-    boards: Boards,
+    cache: EquivalenceCache<ClassAnswers>,
     asked: Arc<Mutex<Asked>>,
     attempt: Attempt,
     last: Findings,
@@ -106,7 +107,7 @@ impl Bench {
         Self {
             table,
             profile,
-            boards: Boards::default(),
+            cache: EquivalenceCache::default(),
             asked,
             attempt: Attempt::default(),
             last: Findings::default(),
@@ -115,7 +116,7 @@ impl Bench {
 
     /// Places one more pod like the last ones; `None` if it fits nowhere.
     fn place(&mut self, milli_cpu: i64) -> Option<NodeIdx> {
-        let uid = format!("pod-{}", self.boards.n_uses());
+        let uid = format!("pod-{}", self.cache.n_hits());
         let pod = Pod { uid: uid.as_str().into(), requests: cpu(milli_cpu), ..Pod::default() };
         let order: Vec<NodeIdx> = self.table.nodes().iter().collect();
         let nominated = NominatedPods::default();
@@ -128,7 +129,7 @@ impl Bench {
             hint: None,
             extenders: None,
         };
-        let decision = place(&mut self.profile, &call, &search, Some(&mut self.boards), &mut self.attempt);
+        let decision = place(&mut self.profile, &call, &search, Some(&mut self.cache), &mut self.attempt);
         self.last = decision.findings;
         let node = decision.outcome.ok()?;
         self.table.add_requested(node, &cpu(milli_cpu), NonZero::default(), 1);
@@ -149,7 +150,7 @@ fn cpu(milli_cpu: i64) -> Resources {
 fn only_nodes_that_changed_are_asked_about() {
     let mut bench = Bench::new(5, Some(0));
     bench.place(1);
-    assert_eq!(bench.take_asked(), (vec![5], vec![5]), "the first pod of its shape has no board");
+    assert_eq!(bench.take_asked(), (vec![5], vec![5]), "the first pod of its class has no entry");
     bench.place(1);
     assert_eq!(bench.take_asked(), (vec![5], vec![5]), "the second one fills it");
     let last = bench.place(1).unwrap();
@@ -168,13 +169,13 @@ fn only_nodes_that_changed_are_asked_about() {
     bench.profile.plugins.set_weight(PluginIdx(0), 2);
     bench.place(1);
     assert_eq!(bench.take_asked().1, [6], "scores of another weight");
-    bench.boards.clear();
+    bench.cache.clear();
     bench.place(1);
     assert_eq!(bench.take_asked(), (vec![6], vec![6]));
 }
 
 #[test]
-fn placements_and_totals_are_those_without_boards() {
+fn placements_and_totals_are_those_without_earlier_answers() {
     let (mut with, mut without) = (Bench::new(7, Some(0)), Bench::new(7, None));
     for step in 0..40 {
         let milli_cpu = 1 + i64::from(step % 3 == 0);
@@ -191,16 +192,4 @@ fn placements_and_totals_are_those_without_boards() {
     assert_eq!(with.place(1), None, "every node is full");
     let sum = |bench: &Bench| bench.take_asked().0.iter().sum::<usize>();
     assert!(sum(&with) * 2 < sum(&without));
-}
-
-#[test]
-fn the_number_of_boards_is_bounded() {
-    let mut bench = Bench::new(2, Some(0));
-    for _ in 0..2 {
-        for priority in 1..=300 {
-            bench.boards.of(&Pod { priority, ..Pod::default() });
-        }
-    }
-    assert_eq!((bench.boards.boards.len(), bench.boards.n_uses()), (CAPACITY, 300));
-    assert!(bench.boards.boards.iter().all(|board| board.pod.priority > 300 - 64), "the newest stay");
 }

@@ -1,4 +1,5 @@
-//! What is left of a pod without what only names it: pods of one controller are alike.
+//! The equivalence class of a pod: what is left of it without what only names it. Pods of one controller are equivalent, as a
+//! rule.
 
 use std::hash::{Hash, Hasher};
 
@@ -10,10 +11,10 @@ impl Pod {
     /// Whether the two differ at most in what tells one pod from its like: uid, name, start time and the JSON of the
     /// whole object.
     #[must_use]
-    pub fn is_like(&self, other: &Pod) -> bool {
+    pub fn is_equivalent(&self, other: &Pod) -> bool {
         self.node_name == other.node_name
             && self.nominated_node_name == other.nominated_node_name
-            && self.is_like_elsewhere(other)
+            && self.is_equivalent_elsewhere(other)
     }
 
     /// Whether both are the same pod in the same state, but for the nodes that they name.
@@ -23,13 +24,13 @@ impl Pod {
             && self.name == other.name
             && self.started_at == other.started_at
             && self.json == other.json
-            && self.is_like_elsewhere(other)
+            && self.is_equivalent_elsewhere(other)
     }
 
-    /// Whether the two [are alike](Self::is_like), but for the nodes that they name.
+    /// Whether the two [are equivalent](Self::is_equivalent), but for the nodes that they name.
     #[must_use]
     #[expect(clippy::too_many_lines, reason = "two lines for each field")]
-    pub fn is_like_elsewhere(&self, other: &Pod) -> bool {
+    pub fn is_equivalent_elsewhere(&self, other: &Pod) -> bool {
         // Every field is named, so that a new one finds its way here.
         let Pod {
             uid: _,
@@ -94,9 +95,9 @@ impl Pod {
             && *balanced_requests == other.balanced_requests
     }
 
-    /// Equal for pods that [are alike](Self::is_like), and seldom for others: pods with a claim each differ here already.
+    /// Equal for pods that [are equivalent](Self::is_equivalent), and seldom for others: pods with a claim each differ here already.
     #[must_use]
-    pub fn shape_hash(&self) -> u64 {
+    pub fn equivalence_hash(&self) -> u64 {
         let mut hasher = FxHasher::default();
         (self.scheduler_name, self.namespace, self.priority, &self.labels, &self.images).hash(&mut hasher);
         (self.requests.milli_cpu, self.requests.memory, self.tolerations.len()).hash(&mut hasher);
@@ -127,19 +128,19 @@ mod tests {
         let first =
             Pod { uid: "1".into(), name: "web-1".into(), labels: thin_vec![(Sym(20), Sym(21))], ..Pod::default() };
         let second = Pod { uid: "2".into(), name: "web-2".into(), started_at: Some(1), ..first.clone() };
-        assert!(first.is_like(&second));
-        assert_eq!(first.shape_hash(), second.shape_hash());
+        assert!(first.is_equivalent(&second));
+        assert_eq!(first.equivalence_hash(), second.equivalence_hash());
         let labelled = Pod { labels: thin_vec![(Sym(20), Sym(22))], ..first.clone() };
         let larger =
             Pod { balanced_requests: crate::pod::Resources { memory: 1, ..Default::default() }, ..first.clone() };
-        assert!(!first.is_like(&labelled) && !first.is_like(&larger));
+        assert!(!first.is_equivalent(&labelled) && !first.is_equivalent(&larger));
         let placed = Pod { node_name: Sym(30), ..first.clone() };
-        assert!(!first.is_like(&placed) && first.is_same_elsewhere(&placed));
+        assert!(!first.is_equivalent(&placed) && first.is_same_elsewhere(&placed));
         assert!(!first.is_same_elsewhere(&second) && !first.is_same_elsewhere(&labelled));
-        assert_ne!(first.shape_hash(), labelled.shape_hash());
+        assert_ne!(first.equivalence_hash(), labelled.equivalence_hash());
         let claim = |name: &str| Volume { name: "data".into(), source: VolumeSource::Claim(name.into()) };
         let [own, other] = ["one", "two"].map(|name| Pod { volumes: thin_vec![claim(name)], ..first.clone() });
-        assert!(!own.is_like(&other));
-        assert_ne!(own.shape_hash(), other.shape_hash());
+        assert!(!own.is_equivalent(&other));
+        assert_ne!(own.equivalence_hash(), other.equivalence_hash());
     }
 }

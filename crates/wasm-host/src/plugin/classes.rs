@@ -1,20 +1,14 @@
-//! What a component said about pods that are alike, and the cycles that they share.
+//! What a component said about the pods of an equivalence class, and the cycles that these share.
 //!
 //! A component that exports `reuse` says how far its answers about a pod reach. About pods with which it has nothing to do it is
-//! not called at all. Pods about which its answers follow from nodes' rows share one open cycle for each shape. What a
+//! not called at all. Pods about which its answers follow from nodes' rows share one open cycle for each class. What a
 //! component that follows neither pods nor what they change said about a row holds as long as the cycle is shared.
 
-use berth_framework::{CycleId, Effect, Reach, Status};
+use berth_framework::{CycleId, Effect, EquivalenceCache, Reach, Status};
 use berth_model::{ColumnData, Delta, NodeSet, Pod};
 
-/// Shapes whose reach is kept.
-const CAPACITY: usize = 64;
-
-/// Shapes whose pods share a cycle. Answers about rows are kept for each.
+/// Classes whose pods share a cycle. Answers about rows are kept for each.
 const MAX_SHARED: usize = 16;
-
-/// Hashes remembered of shapes of which one pod came.
-const N_REMEMBERED: usize = 256;
 
 /// The answer of PreFilter.
 type PreFilterAnswer = Result<Option<Vec<String>>, Status>;
@@ -24,33 +18,25 @@ type BindAnswer = Result<Vec<Effect>, Status>;
 
 /// What is kept for one instance.
 #[derive(Debug, Default)]
-pub(super) struct Shapes {
-    /// The one that was used last comes first.
-    known: Vec<Shape>,
-    /// Hashes of shapes, each in the place that it determines: only the second pod of a shape is worth the question.
-    seen: Vec<u64>,
+pub(super) struct Classes {
+    known: EquivalenceCache<Class>,
     /// How calls in the cycle that was asked about last are made.
     current: Option<(CycleId, Participation)>,
-    /// The one that was used last comes first.
-    shared: Vec<SharedCycle>,
 }
 
+/// What is kept for one class.
 #[derive(Debug)]
-struct Shape {
-    hash: u64,
-    /// One of the pods. It keeps the symbols of the shape from being freed.
-    pod: Pod,
+struct Class {
     reach: Reach,
     /// What Sign said.
     signature: Option<Option<String>>,
+    shared: Option<SharedCycle>,
 }
 
 /// A cycle of the instance that several pods use.
 #[derive(Debug)]
 struct SharedCycle {
     cycle: CycleId,
-    hash: u64,
-    pod: Pod,
     /// Its own pod has left the scheduler.
     is_over: bool,
     pre_filter: Option<PreFilterAnswer>,
@@ -118,7 +104,7 @@ pub(super) enum Participation {
     In(CycleId),
 }
 
-/// What is known about pods like one.
+/// What is known about the class of a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Standing {
     /// This is the first for a long time.
@@ -128,7 +114,7 @@ pub(super) enum Standing {
     Known(Reach),
 }
 
-impl Shapes {
+impl Classes {
     pub(super) fn participation(&self, cycle: CycleId) -> Option<Participation> {
         self.current.filter(|(current, _)| *current == cycle).map(|(_, participation)| participation)
     }
@@ -138,83 +124,52 @@ impl Shapes {
     }
 
     pub(super) fn standing(&mut self, pod: &Pod) -> Standing {
-        if let Some(reach) = self.reach(pod) {
-            return Standing::Known(reach);
+        match self.reach(pod) {
+            Some(reach) => Standing::Known(reach),
+            None if self.known.was_seen(pod) => Standing::Seen,
+            None => Standing::New,
         }
-        let hash = pod.shape_hash();
-        self.seen.resize(N_REMEMBERED, 0);
-        let place = usize::try_from(hash % N_REMEMBERED as u64).unwrap_or(0);
-        let before = self.seen.get_mut(place).map(|seen| std::mem::replace(seen, hash));
-        if before == Some(hash) { Standing::Seen } else { Standing::New }
     }
 
-    /// How far answers about pods like this one reach, if the plugin has said so.
+    /// How far answers about pods of this class reach, if the plugin has said so.
     pub(super) fn reach(&mut self, pod: &Pod) -> Option<Reach> {
-        if let Some(first) = self.known.first().filter(|first| first.pod.is_like(pod)) {
-            return Some(first.reach);
-        }
-        if self.known.len() < 2 {
-            return None;
-        }
-        let hash = pod.shape_hash();
-        let at = self.known.iter().position(|shape| shape.hash == hash && shape.pod.is_like(pod))?;
-        self.known.get_mut(..=at)?.rotate_right(1);
-        self.known.first().map(|shape| shape.reach)
+        self.known.get(pod).map(|class| class.reach)
     }
 
-    /// Whether the plugin has said that pods like this one, on nodes, make no difference to it.
+    /// Whether the plugin has said that pods of this class, on nodes, make no difference to it.
     pub(super) fn is_no_matter_anywhere(&self, placed: &Pod) -> bool {
-        let mut unheeded = self.known.iter().filter(|shape| shape.reach == Reach::NothingAnywhere).peekable();
-        if unheeded.peek().is_none() {
-            return false;
-        }
-        let hash = placed.shape_hash();
-        unheeded.any(|shape| shape.hash == hash && shape.pod.is_like_elsewhere(placed))
+        self.known.any_elsewhere(placed, |class| class.reach == Reach::NothingAnywhere)
     }
 
-    pub(super) fn learn(&mut self, pod: &Pod, reach: Reach) {
-        self.known.truncate(CAPACITY - 1);
-        self.known.insert(0, Shape { hash: pod.shape_hash(), pod: without_json(pod), reach, signature: None });
+    /// Keeps what the plugin said. Gives back the shared cycle of the class that makes room for this one, if its own pod has
+    /// left.
+    #[must_use]
+    pub(super) fn learn(&mut self, pod: &Pod, reach: Reach) -> Option<CycleId> {
+        let evicted = self.known.insert(pod, Class { reach, signature: None, shared: None });
+        evicted?.shared.and_then(SharedCycle::unused)
     }
 
-    /// The signature of pods like this one, if the plugin was asked about them; `None` if their reach is not known.
+    /// The signature of pods of this class, if the plugin was asked about them; `None` if their reach is not known.
     pub(super) fn signature(&mut self, pod: &Pod) -> Option<&mut Option<Option<String>>> {
-        self.reach(pod)?;
-        self.known.first_mut().map(|shape| &mut shape.signature)
+        self.known.get(pod).map(|class| &mut class.signature)
     }
 
-    /// The open cycle of pods like this one.
+    /// The open cycle of pods of this class.
     pub(super) fn shared_with(&mut self, pod: &Pod) -> Option<CycleId> {
-        if let Some(first) = self.shared.first().filter(|first| first.pod.is_like(pod)) {
-            return Some(first.cycle);
-        }
-        if self.shared.len() < 2 {
-            return None;
-        }
-        let hash = pod.shape_hash();
-        let at = self.shared.iter().position(|shared| shared.hash == hash && shared.pod.is_like(pod))?;
-        self.shared.get_mut(..=at)?.rotate_right(1);
-        self.shared.first().map(|shared| shared.cycle)
+        self.known.get(pod)?.shared.as_ref().map(|shared| shared.cycle)
     }
 
-    /// The pods that are alike and come later are asked about in the cycle of `pod`. Gives back the cycle that was used least
-    /// lately, if it makes room for this one and its own pod has left.
+    /// Later pods of a class whose reach is known are asked about in the cycle of `pod`. Gives back the cycle that was used
+    /// least lately, if it makes room for this one and its own pod has left.
     #[must_use]
     pub(super) fn share(&mut self, cycle: CycleId, pod: &Pod) -> Option<CycleId> {
-        let unused = if self.shared.len() == MAX_SHARED { self.shared.pop() } else { None };
-        let shared = SharedCycle {
-            cycle,
-            hash: pod.shape_hash(),
-            pod: without_json(pod),
-            is_over: false,
-            pre_filter: None,
-            pre_score: None,
-            bind: None,
-            normalized: None,
-            rows: RowAnswers::default(),
-        };
-        self.shared.insert(0, shared);
-        unused.filter(|shared| shared.is_over).map(|shared| shared.cycle)
+        let n_shared = self.known.values().filter(|class| class.shared.is_some()).count();
+        let oldest = if n_shared < MAX_SHARED { None } else { self.known.oldest_mut(|class| class.shared.is_some()) };
+        let replaced = oldest.and_then(|class| class.shared.take());
+        if let Some(class) = self.known.get(pod) {
+            class.shared = Some(SharedCycle::new(cycle));
+        }
+        replaced.and_then(SharedCycle::unused)
     }
 
     /// The pod of the cycle leaves; whether others may still use the cycle.
@@ -226,18 +181,17 @@ impl Shapes {
     #[must_use]
     pub(super) fn forget(&mut self) -> Vec<CycleId> {
         self.current = None;
-        self.known.clear();
-        self.shared.drain(..).filter(|shared| shared.is_over).map(|shared| shared.cycle).collect()
+        self.known.drain().filter_map(|class| class.shared.and_then(SharedCycle::unused)).collect()
     }
 
     /// A pod that says something about others is on a node.
     pub(super) fn affinity_came(&mut self) {
         self.current = None;
-        self.known.retain(|shape| shape.reach != Reach::NothingWithoutAffinity);
+        self.known.retain(|class| class.reach != Reach::NothingWithoutAffinity);
     }
 
     fn shared_mut(&mut self, cycle: CycleId) -> Option<&mut SharedCycle> {
-        self.shared.iter_mut().find(|shared| shared.cycle == cycle)
+        self.known.values_mut().filter_map(|class| class.shared.as_mut()).find(|shared| shared.cycle == cycle)
     }
 
     /// The answers that were given in a cycle, if others share it.
@@ -262,8 +216,23 @@ impl Shapes {
     }
 }
 
-fn without_json(pod: &Pod) -> Pod {
-    Pod { json: None, ..pod.clone() }
+impl SharedCycle {
+    fn new(cycle: CycleId) -> Self {
+        Self {
+            cycle,
+            is_over: false,
+            pre_filter: None,
+            pre_score: None,
+            bind: None,
+            normalized: None,
+            rows: RowAnswers::default(),
+        }
+    }
+
+    /// The cycle, if its own pod has left, so that nobody else ends it.
+    fn unused(self) -> Option<CycleId> {
+        self.is_over.then_some(self.cycle)
+    }
 }
 
 /// Whether the delta brings nothing but pods and what pods on nodes change.
@@ -302,74 +271,79 @@ mod tests {
     }
 
     #[test]
-    fn the_second_pod_of_a_shape_is_worth_the_question() {
-        let mut shapes = Shapes::default();
-        assert_eq!(shapes.standing(&pod("1", 1)), Standing::New);
-        assert_eq!(shapes.standing(&pod("2", 2)), Standing::New);
-        assert_eq!(shapes.standing(&pod("3", 1)), Standing::Seen);
-        shapes.learn(&pod("3", 1), Reach::Nothing);
-        shapes.learn(&pod("2", 2), Reach::Cluster);
-        assert_eq!(shapes.standing(&pod("4", 1)), Standing::Known(Reach::Nothing));
-        assert_eq!(shapes.standing(&pod("5", 2)), Standing::Known(Reach::Cluster));
-        *shapes.signature(&pod("4", 1)).unwrap() = Some(Some("one".to_owned()));
-        assert_eq!(shapes.signature(&pod("5", 2)), Some(&mut None));
-        assert_eq!(shapes.signature(&pod("6", 1)), Some(&mut Some(Some("one".to_owned()))));
-        assert_eq!(shapes.forget(), []);
-        assert_eq!(shapes.signature(&pod("6", 1)), None);
-        assert_eq!(shapes.standing(&pod("6", 1)), Standing::Seen);
+    fn the_second_pod_of_a_class_is_worth_the_question() {
+        let mut classes = Classes::default();
+        assert_eq!(classes.standing(&pod("1", 1)), Standing::New);
+        assert_eq!(classes.standing(&pod("2", 2)), Standing::New);
+        assert_eq!(classes.standing(&pod("3", 1)), Standing::Seen);
+        assert_eq!(classes.learn(&pod("3", 1), Reach::Nothing), None);
+        assert_eq!(classes.learn(&pod("2", 2), Reach::Cluster), None);
+        assert_eq!(classes.standing(&pod("4", 1)), Standing::Known(Reach::Nothing));
+        assert_eq!(classes.standing(&pod("5", 2)), Standing::Known(Reach::Cluster));
+        *classes.signature(&pod("4", 1)).unwrap() = Some(Some("one".to_owned()));
+        assert_eq!(classes.signature(&pod("5", 2)), Some(&mut None));
+        assert_eq!(classes.signature(&pod("6", 1)), Some(&mut Some(Some("one".to_owned()))));
+        assert_eq!(classes.forget(), []);
+        assert_eq!(classes.signature(&pod("6", 1)), None);
+        assert_eq!(classes.standing(&pod("6", 1)), Standing::Seen);
     }
 
     #[test]
     fn affinity_on_a_node_calls_in_question_what_was_said_without_it() {
-        let mut shapes = Shapes::default();
+        let mut classes = Classes::default();
         for (priority, reach) in [(1, Reach::NothingWithoutAffinity), (2, Reach::Nothing)] {
-            shapes.learn(&pod("1", priority), reach);
+            assert_eq!(classes.learn(&pod("1", priority), reach), None);
         }
-        shapes.affinity_came();
-        assert_eq!((shapes.reach(&pod("2", 1)), shapes.reach(&pod("2", 2))), (None, Some(Reach::Nothing)));
+        classes.affinity_came();
+        assert_eq!((classes.reach(&pod("2", 1)), classes.reach(&pod("2", 2))), (None, Some(Reach::Nothing)));
     }
 
     #[test]
     fn pods_on_nodes_are_left_out_where_their_like_are_no_matter_anywhere() {
-        let mut shapes = Shapes::default();
+        let mut classes = Classes::default();
         for (priority, reach) in [(1, Reach::Nothing), (2, Reach::NothingAnywhere)] {
-            shapes.learn(&pod("1", priority), reach);
+            assert_eq!(classes.learn(&pod("1", priority), reach), None);
         }
         let placed = |priority| Pod { node_name: berth_model::Sym(40), ..pod("2", priority) };
-        assert_eq!([1, 2, 3].map(|priority| shapes.is_no_matter_anywhere(&placed(priority))), [false, true, false]);
-        assert_eq!(shapes.forget(), []);
-        assert!(!shapes.is_no_matter_anywhere(&placed(2)));
+        assert_eq!([1, 2, 3].map(|priority| classes.is_no_matter_anywhere(&placed(priority))), [false, true, false]);
+        assert_eq!(classes.forget(), []);
+        assert!(!classes.is_no_matter_anywhere(&placed(2)));
     }
 
     #[test]
-    fn pods_of_each_shape_share_a_cycle_which_outlives_its_pod() {
-        let mut shapes = Shapes::default();
+    fn pods_of_each_class_share_a_cycle_which_outlives_its_pod() {
+        let mut classes = Classes::default();
         let [first, second] = [CycleId(1), CycleId(2)];
-        assert_eq!(shapes.share(first, &pod("1", 1)), None);
-        assert_eq!(shapes.share(second, &pod("2", 2)), None);
-        assert_eq!(shapes.shared_with(&pod("3", 1)), Some(first));
-        assert_eq!(shapes.shared_with(&pod("4", 2)), Some(second));
-        assert_eq!(shapes.shared_with(&pod("5", 3)), None);
-        *shapes.pre_filter(first).unwrap() = Some(Ok(None));
-        assert!(shapes.pre_filter(CycleId(3)).is_none() && shapes.pre_filter(second).unwrap().is_none());
-        assert!(!shapes.outlives(CycleId(3)) && shapes.outlives(first));
-        assert_eq!(shapes.forget(), [first], "the other pod is still there");
-        assert_eq!(shapes.shared_with(&pod("3", 1)), None);
+        for priority in [1, 2] {
+            assert_eq!(classes.learn(&pod("0", priority), Reach::Row { version: 0 }), None);
+        }
+        assert_eq!(classes.share(first, &pod("1", 1)), None);
+        assert_eq!(classes.share(second, &pod("2", 2)), None);
+        assert_eq!(classes.shared_with(&pod("3", 1)), Some(first));
+        assert_eq!(classes.shared_with(&pod("4", 2)), Some(second));
+        assert_eq!(classes.shared_with(&pod("5", 3)), None);
+        *classes.pre_filter(first).unwrap() = Some(Ok(None));
+        assert!(classes.pre_filter(CycleId(3)).is_none() && classes.pre_filter(second).unwrap().is_none());
+        assert!(!classes.outlives(CycleId(3)) && classes.outlives(first));
+        assert_eq!(classes.forget(), [first], "the other pod is still there");
+        assert_eq!(classes.shared_with(&pod("3", 1)), None);
     }
 
     #[test]
     fn the_cycle_that_was_used_least_lately_makes_room() {
-        let mut shapes = Shapes::default();
+        let mut classes = Classes::default();
         let numbers = (1..).take(MAX_SHARED);
         for (cycle, priority) in (1..).zip(numbers) {
-            assert_eq!(shapes.share(CycleId(cycle), &pod("1", priority)), None);
-            assert!(shapes.outlives(CycleId(cycle)));
+            assert_eq!(classes.learn(&pod("0", priority), Reach::Row { version: 0 }), None);
+            assert_eq!(classes.share(CycleId(cycle), &pod("1", priority)), None);
+            assert!(classes.outlives(CycleId(cycle)));
         }
-        assert_eq!(shapes.shared_with(&pod("2", 1)), Some(CycleId(1)));
-        assert_eq!(shapes.share(CycleId(100), &pod("3", 0)), Some(CycleId(2)));
-        assert_eq!(shapes.shared_with(&pod("2", 2)), None);
-        assert_eq!(shapes.shared_with(&pod("2", 1)), Some(CycleId(1)));
-        assert_eq!(shapes.shared_with(&pod("4", 0)), Some(CycleId(100)));
+        assert_eq!(classes.shared_with(&pod("2", 1)), Some(CycleId(1)));
+        assert_eq!(classes.learn(&pod("0", 0), Reach::Row { version: 0 }), None);
+        assert_eq!(classes.share(CycleId(100), &pod("3", 0)), Some(CycleId(2)));
+        assert_eq!(classes.shared_with(&pod("2", 2)), None);
+        assert_eq!(classes.shared_with(&pod("2", 1)), Some(CycleId(1)));
+        assert_eq!(classes.shared_with(&pod("4", 0)), Some(CycleId(100)));
     }
 
     #[test]

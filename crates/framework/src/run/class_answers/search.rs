@@ -1,9 +1,9 @@
-//! Filter and Score with a board: the same verdicts and sums as without, from fewer questions.
+//! Filter and Score with earlier answers: the same verdicts and sums as without, from fewer questions.
 
 use berth_model::{NodeIdx, NodeSet};
 
 use super::{
-    Board, Scratch,
+    ClassAnswers, Scratch,
     columns::{RawScores, append_rows, at, put},
 };
 use crate::{
@@ -24,7 +24,7 @@ use crate::{
 /// Verdicts that are made before it is known whether they are needed.
 const MAX_CHECKED_AHEAD: usize = 16;
 
-impl Board {
+impl ClassAnswers {
     /// Visits the nodes of `order` from position `start` on, around the end, until `limit` of them passed. Which plugin
     /// removed the others is not entered in the findings.
     ///

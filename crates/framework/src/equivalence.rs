@@ -1,0 +1,238 @@
+//! The equivalence cache: what was worked out for one pod, kept for those of the same equivalence class.
+//!
+//! Pods of one class differ in nothing but what names them ([`Pod::is_equivalent`]), as the pods of one controller do. What
+//! is kept for a class is up to the owner: [`run`](crate::run) keeps answers about nodes, the host of components how far a
+//! component's answers reach and the cycle that the pods of a class share there.
+//!
+//! # Policy
+//! - A class gets an entry when its second pod comes. A pod unlike all others, of a StatefulSet say, costs a look at a hash.
+//! - [`CAPACITY`] classes have an entry. The one that was not used for longest gives way to a new one.
+//! - When an entry no longer holds is its owner's business.
+
+use berth_model::Pod;
+
+/// Classes that have an entry at a time.
+pub const CAPACITY: usize = 64;
+
+/// Classes remembered of which one pod came. More than this many in turn would not find their entries again, either.
+const N_REMEMBERED: usize = 512;
+
+/// What is kept for each of the equivalence classes that were used last.
+#[derive(Debug)]
+pub struct EquivalenceCache<T> {
+    /// The hash of each entry's class, side by side for the search.
+    hashes: Vec<u64>,
+    entries: Vec<Entry<T>>,
+    /// Where the entry is that was used last: pods of one class come one after the other.
+    last: usize,
+    /// Half of the hashes of classes of which a pod came, each in the place that the other half determines.
+    seen: Vec<u32>,
+    /// Lookups that found an entry: the clock by which entries grow old.
+    n_hits: u64,
+}
+
+#[derive(Debug)]
+struct Entry<T> {
+    /// One of the pods. It keeps the symbols of the class from being freed.
+    pod: Pod,
+    last_used: u64,
+    value: T,
+}
+
+impl<T> Default for EquivalenceCache<T> {
+    fn default() -> Self {
+        Self { hashes: Vec::new(), entries: Vec::new(), last: 0, seen: Vec::new(), n_hits: 0 }
+    }
+}
+
+impl<T> EquivalenceCache<T> {
+    /// The entry of this pod's class.
+    pub fn get(&mut self, pod: &Pod) -> Option<&mut T> {
+        let at = self.find(pod)?;
+        self.hit(at)
+    }
+
+    /// The entry of this pod's class, which is made for the second pod; `None` for the first one.
+    pub fn of_second(&mut self, pod: &Pod, make: impl FnOnce() -> T) -> Option<&mut T> {
+        if self.find(pod).is_none() {
+            if !self.was_seen(pod) {
+                return None;
+            }
+            self.insert(pod, make());
+        }
+        self.hit(self.last)
+    }
+
+    /// Whether a pod of this class came before; from here on, one did. It may have been forgotten.
+    pub fn was_seen(&mut self, pod: &Pod) -> bool {
+        self.seen.resize(N_REMEMBERED, 0);
+        let hash = pod.equivalence_hash();
+        let [high, low] = [hash >> 32, hash & u64::from(u32::MAX)].map(|half| u32::try_from(half).unwrap_or_default());
+        let place = usize::try_from(low).unwrap_or_default() % N_REMEMBERED;
+        // An empty place holds 0.
+        let mark = high | 1;
+        self.seen.get_mut(place).is_some_and(|seen| std::mem::replace(seen, mark) == mark)
+    }
+
+    /// Adds an entry for this pod's class, which has none. Gives back the entry that made room.
+    pub fn insert(&mut self, pod: &Pod, value: T) -> Option<T> {
+        let oldest = if self.entries.len() < CAPACITY { None } else { self.oldest(|_| true) };
+        let evicted = oldest.map(|at| {
+            self.hashes.swap_remove(at);
+            self.entries.swap_remove(at).value
+        });
+        self.last = self.entries.len();
+        self.hashes.push(pod.equivalence_hash());
+        self.entries.push(Entry { pod: Pod { json: None, ..pod.clone() }, last_used: self.n_hits, value });
+        evicted
+    }
+
+    /// Of the entries that `is_meant` names, the one that was not used for longest.
+    pub fn oldest_mut(&mut self, is_meant: impl Fn(&T) -> bool) -> Option<&mut T> {
+        let at = self.oldest(is_meant)?;
+        self.entries.get_mut(at).map(|entry| &mut entry.value)
+    }
+
+    /// All entries.
+    pub fn values(&self) -> impl Iterator<Item = &T> {
+        self.entries.iter().map(|entry| &entry.value)
+    }
+
+    /// All entries; the one that was used last comes first.
+    pub fn values_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        let last = self.last.min(self.entries.len());
+        let (before, from_last) = self.entries.split_at_mut(last);
+        from_last.iter_mut().chain(before).map(|entry| &mut entry.value)
+    }
+
+    /// Whether the class of a pod on a node, but for the nodes that the pods name, has an entry like this.
+    pub fn any_elsewhere(&self, placed: &Pod, is_meant: impl Fn(&T) -> bool) -> bool {
+        let mut meant = self.hashes.iter().zip(&self.entries).filter(|(_, entry)| is_meant(&entry.value)).peekable();
+        if meant.peek().is_none() {
+            return false;
+        }
+        let hash = placed.equivalence_hash();
+        meant.any(|(other, entry)| *other == hash && entry.pod.is_equivalent_elsewhere(placed))
+    }
+
+    /// Forgets entries.
+    pub fn retain(&mut self, is_kept: impl Fn(&T) -> bool) {
+        let mut kept = self.entries.iter().map(|entry| is_kept(&entry.value));
+        self.hashes.retain(|_| kept.next().unwrap_or(false));
+        self.entries.retain(|entry| is_kept(&entry.value));
+        self.last = 0;
+    }
+
+    /// Forgets every entry, and gives them back.
+    pub fn drain(&mut self) -> impl Iterator<Item = T> {
+        self.hashes.clear();
+        self.last = 0;
+        self.entries.drain(..).map(|entry| entry.value)
+    }
+
+    /// Forgets every entry.
+    pub fn clear(&mut self) {
+        drop(self.drain());
+    }
+
+    /// How many lookups found an entry so far.
+    #[must_use]
+    pub fn n_hits(&self) -> u64 {
+        self.n_hits
+    }
+
+    fn find(&mut self, pod: &Pod) -> Option<usize> {
+        if self.entries.get(self.last).is_some_and(|entry| entry.pod.is_equivalent(pod)) {
+            return Some(self.last);
+        }
+        if self.entries.len() < 2 {
+            return None;
+        }
+        let hash = pod.equivalence_hash();
+        let mut places = self.hashes.iter().zip(&self.entries);
+        self.last = places.position(|(other, entry)| *other == hash && entry.pod.is_equivalent(pod))?;
+        Some(self.last)
+    }
+
+    fn hit(&mut self, at: usize) -> Option<&mut T> {
+        self.n_hits += 1;
+        let entry = self.entries.get_mut(at)?;
+        entry.last_used = self.n_hits;
+        Some(&mut entry.value)
+    }
+
+    fn oldest(&self, is_meant: impl Fn(&T) -> bool) -> Option<usize> {
+        let places = self.entries.iter().enumerate().filter(|(_, entry)| is_meant(&entry.value));
+        places.min_by_key(|(_, entry)| entry.last_used).map(|(at, _)| at)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use berth_model::Sym;
+
+    use super::*;
+
+    fn pod(uid: &str, priority: i32) -> Pod {
+        Pod { uid: uid.into(), priority, ..Pod::default() }
+    }
+
+    #[test]
+    fn the_second_pod_of_a_class_gets_an_entry() {
+        let mut cache = EquivalenceCache::default();
+        for priority in 1..=2 {
+            assert_eq!(cache.of_second(&pod("first", priority), || priority), None);
+        }
+        for priority in 1..=2 {
+            assert_eq!(cache.of_second(&pod("second", priority), || priority), Some(&mut priority.clone()));
+        }
+        for priority in [2, 1, 2, 1] {
+            assert_eq!(cache.get(&pod("third", priority)), Some(&mut priority.clone()));
+        }
+        assert_eq!(cache.get(&pod("first", 3)), None);
+        assert_eq!(cache.n_hits(), 6);
+        cache.clear();
+        assert_eq!(cache.get(&pod("third", 1)), None);
+        assert!(cache.was_seen(&pod("fourth", 1)), "that a pod of the class came is not forgotten");
+    }
+
+    #[test]
+    fn the_class_that_was_not_used_for_longest_gives_way() {
+        let mut cache = EquivalenceCache::default();
+        let capacity = i32::try_from(CAPACITY).unwrap();
+        for priority in 0..capacity {
+            assert_eq!(cache.insert(&pod("a", priority), priority), None);
+            cache.get(&pod("b", priority));
+        }
+        cache.get(&pod("c", 0));
+        assert_eq!(cache.oldest_mut(|priority| priority % 5 == 0), Some(&mut 5));
+        assert_eq!(cache.insert(&pod("a", capacity), capacity), Some(1));
+        assert_eq!(cache.get(&pod("d", 1)), None);
+        assert_eq!(cache.get(&pod("d", 0)), Some(&mut 0));
+        assert_eq!(cache.values().count(), CAPACITY);
+        assert_eq!(cache.values_mut().next(), Some(&mut 0), "the last one comes first");
+    }
+
+    #[test]
+    fn what_is_left_after_some_are_forgotten_is_found() {
+        let mut cache = EquivalenceCache::default();
+        for priority in 0..4 {
+            cache.insert(&pod("a", priority), priority);
+        }
+        cache.retain(|priority| priority % 2 == 1);
+        let found = [0, 1, 2, 3].map(|priority| cache.get(&pod("b", priority)).copied());
+        assert_eq!(found, [None, Some(1), None, Some(3)]);
+    }
+
+    #[test]
+    fn pods_on_nodes_are_compared_but_for_their_nodes() {
+        let mut cache = EquivalenceCache::default();
+        cache.insert(&pod("a", 1), "one");
+        cache.insert(&pod("a", 2), "two");
+        let placed = |priority| Pod { node_name: Sym(40), ..pod("b", priority) };
+        assert_eq!(
+            [1, 2, 3].map(|priority| cache.any_elsewhere(&placed(priority), |it| *it == "two")),
+            [false, true, false]
+        );
+    }
+}
