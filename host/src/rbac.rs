@@ -22,7 +22,7 @@ use crate::{
 
 const EXAMPLES: &str = "\
 Give it the options that `berth run` gets, and apply what it prints. The rights follow from the plugins that the profiles
-enable: what they read, and what --plugin-config grants them. Print the roles anew when one of these changes.
+enable: what they read, and what --plugin-config grants them. Print the roles again when one of these changes.
 
 Examples:
   berth rbac --config scheduler.yaml --plugins-dir plugins --plugin-config plugin-host.yaml | kubectl apply -f -
@@ -53,7 +53,7 @@ enum Format {
     Json,
 }
 
-/// Who is given the rights.
+/// The subject that gets the rights.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Account<'a> {
     pub(crate) name: &'a str,

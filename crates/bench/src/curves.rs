@@ -121,8 +121,7 @@ fn measure(
     runner: &mut dyn Runner,
     allocations: Option<fn() -> u64>,
 ) -> Result<Point> {
-    let conditions =
-        Conditions { percentage_of_nodes_to_score: 0, equivalence_cache: equivalence_cache, rate: None, allocations };
+    let conditions = Conditions { percentage_of_nodes_to_score: 0, equivalence_cache, rate: None, allocations };
     let run = runner
         .run((axis.scene)(workload, x), &conditions, &mut |_| ())
         .with_context(|| format!("{} with {x} {}", workload.name, axis.name))?;

@@ -173,7 +173,7 @@ impl Figures {
         ]
     }
 
-    /// Beside the figures of the same subject in an earlier run, figures of now divided by those of then. If that had none,
+    /// Beside the figures of the same subject in an earlier run, the new figures divided by the old ones. If that had none,
     /// beside those of the same pods through something else.
     #[must_use]
     pub fn compared_with(&self, before: &[Figures]) -> Option<Ratios> {
@@ -191,7 +191,7 @@ impl Figures {
     }
 }
 
-/// Figures of now divided by those of an earlier run.
+/// The new figures divided by those of an earlier run.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Ratios {
     pub pods_per_second: f64,

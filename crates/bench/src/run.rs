@@ -36,7 +36,7 @@ pub struct Conditions {
     pub equivalence_cache: bool,
     /// Pods that are created in a second, whether the scheduler keeps up or not. `None`: all are there before the clock starts.
     pub rate: Option<f64>,
-    /// How many allocations this thread has made so far, if somebody counts them.
+    /// How many allocations this thread has made so far, if they are counted.
     pub allocations: Option<fn() -> u64>,
 }
 
@@ -53,7 +53,7 @@ pub struct Run {
     pub bound_at: Vec<Duration>,
     /// The time of each pod from its creation to its binding; only if pods were created at a rate.
     pub latencies: Vec<Duration>,
-    /// Allocations, if somebody counted them.
+    /// Allocations, if they were counted.
     pub allocations: Option<u64>,
     /// The most memory that the scheduler's process had resident, in bytes.
     pub peak_memory: Option<u64>,

@@ -169,7 +169,7 @@ fn find(options: &ConnectOptions, environment: Environment) -> Result<Origin, Co
     path.filter(|path| path.exists()).map(Origin::Home).ok_or(ConnectError::NoCluster)
 }
 
-/// Reads and merges the files. Of several, as kubectl has it, those that don't exist are passed over.
+/// Reads and merges the files. Like kubectl, it skips those of several that don't exist.
 fn read(origin: &Origin) -> Result<Kubeconfig, ConnectError> {
     let paths = origin.files();
     let mut merged: Option<Kubeconfig> = None;

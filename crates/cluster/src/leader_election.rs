@@ -39,7 +39,7 @@ const FAREWELL: Duration = Duration::from_secs(1);
 /// Beyond its duration, a leader that does not renew counts as well for so long: kube-scheduler's tolerance.
 const TOLERANCE: Duration = Duration::from_secs(20);
 
-/// Who competes for which Lease.
+/// The candidate, and the Lease that it competes for.
 #[derive(Clone, Debug)]
 pub struct ElectionSettings {
     pub namespace: String,
@@ -113,7 +113,7 @@ impl Elector {
         self.standing.clone()
     }
 
-    /// Gives the Lease back, if it is held. To be called when the work is done: another may begin at once.
+    /// Gives the Lease back, if it is held. Call it when the work is done: another may begin at once.
     pub async fn release(self) {
         // The task is over if the lead was lost.
         let _ = self.stop.send(());

@@ -63,7 +63,7 @@ impl Caller {
         Self(UserInfo { username: Some(name), groups: Some(groups), ..UserInfo::default() })
     }
 
-    /// The same with what else is known of somebody, as a front proxy says it.
+    /// The same with what else is known of the user, as a front proxy says it.
     #[must_use]
     pub fn with_details(mut self, uid: Option<String>, extra: BTreeMap<String, Vec<String>>) -> Self {
         self.0.uid = uid;
@@ -71,7 +71,7 @@ impl Caller {
         self
     }
 
-    /// Somebody without credentials.
+    /// A caller without credentials.
     #[must_use]
     pub fn anonymous() -> Self {
         let groups = Some(vec![UNAUTHENTICATED.to_owned()]);

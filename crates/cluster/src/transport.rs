@@ -60,7 +60,7 @@ const UNACKNOWLEDGED: Duration = Duration::from_secs(45);
 /// How long a connection is kept without requests. As client-go has it.
 const IDLE: Duration = Duration::from_secs(90);
 
-/// What a server may send of one answer over HTTP/2 before somebody reads it. An API server ends a watch that it cannot write
+/// What a server may send of one answer over HTTP/2 before the caller reads it. An API server ends a watch that it cannot write
 /// to. As Go's client.
 const STREAM_WINDOW: u32 = 4 << 20;
 /// The same of all answers: so much that slow readers of some never hold up the others. As Go's client.

@@ -130,7 +130,7 @@ impl WatchHandle {
         self.tasks.spawn(Session::new(client, kinds, kind, sink, self.relists.subscribe()).run());
     }
 
-    /// Waits until a watch ends that goes on for ever unless nobody takes its events; passes its panic on. Dropping the
+    /// Waits until a watch ends that goes on for ever as long as its events have a receiver; passes its panic on. Dropping the
     /// future loses nothing.
     pub async fn ended(&mut self) {
         while let Some(ended) = self.tasks.join_next().await {

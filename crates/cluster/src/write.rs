@@ -138,7 +138,7 @@ pub enum Evicted {
         /// As it was before.
         resource_version: String,
     },
-    /// It is gone, or somebody else had deleted it already.
+    /// It is gone, or another client had deleted it already.
     AlreadyGone,
 }
 
@@ -191,7 +191,7 @@ impl Writer {
         Ok(self.send::<()>(STATUS, &Method::PATCH, &path, content_type, bytes_of(&body)).await?)
     }
 
-    /// Asks for the deletion of this very pod with its own grace period. If somebody else deleted it, that is
+    /// Asks for the deletion of this very pod with its own grace period. If another client deleted it, that is
     /// [`WriteError::NotFound`], or [`WriteError::Conflict`] when another pod has its name.
     pub async fn delete_pod(&self, pod: &PodRef) -> Result<(), WriteError> {
         self.delete(&pod.object(), Some(&pod.uid), None).await
@@ -294,7 +294,7 @@ impl Writer {
     }
 
     /// Replaces any object, or one of its subresources, and returns it as it then is. With a resource version in the
-    /// body, a change made by somebody else since is a [`WriteError::Conflict`].
+    /// body, a change that another client made since is a [`WriteError::Conflict`].
     pub async fn put_object(
         &self,
         object: &ObjectRef,

@@ -33,7 +33,7 @@ impl Settings {
     }
 
     /// What a scheduler that runs with these settings can make of `new`, and the fields that it cannot change while it runs:
-    /// its part in leader election, and who it is for the API server.
+    /// its part in leader election, and the user that it is for the API server.
     #[must_use]
     pub fn take_over(&self, new: Self) -> (Self, Vec<Change>) {
         let ClientConnection { qps, burst, .. } = new.client_connection;

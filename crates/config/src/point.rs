@@ -1,4 +1,4 @@
-//! The extension points that a configuration file can name, and who implements which.
+//! The extension points that a configuration file can name, and which plugins implement each.
 //!
 //! The framework has more points than a file: a plugin cannot be enabled at Normalize, PreBindPreFlight, QueueingHint or Sign, it simply
 //! implements them. A [`PluginCatalogue`] is the only thing that expansion needs to know about plugins. Out-of-tree

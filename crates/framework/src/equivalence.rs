@@ -87,7 +87,7 @@ impl<T> EquivalenceCache<T> {
         evicted
     }
 
-    /// Of the entries that `is_meant` names, the one that was not used for longest.
+    /// The entry that was not used for longest among those that `is_meant` names.
     pub fn oldest_mut(&mut self, is_meant: impl Fn(&T) -> bool) -> Option<&mut T> {
         let at = self.oldest(is_meant)?;
         self.entries.get_mut(at).map(|entry| &mut entry.value)

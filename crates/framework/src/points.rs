@@ -320,7 +320,7 @@ pub enum EventSubject<'a> {
         /// After, as JSON.
         new: Option<&'a [u8]>,
     },
-    /// An object that the plugin may not see, or no one object.
+    /// An object that the plugin may not see, or no single object.
     Hidden,
 }
 

@@ -41,7 +41,7 @@ impl PluginSet {
         self.order[point].push(plugin);
     }
 
-    /// Who runs at `point`, first to last.
+    /// The plugins that run at `point`, first to last.
     fn set(&mut self, point: Point, order: Vec<PluginIdx>) {
         self.order[point] = order;
     }
@@ -216,7 +216,7 @@ impl Profile {
         different
     }
 
-    /// The plugins themselves, to be dropped where nobody waits for that.
+    /// The plugins themselves, to be dropped where no cycle waits for that.
     pub fn into_plugins(self) -> impl Iterator<Item = Box<dyn Plugin>> {
         self.instances.into_iter().map(|instance| instance.plugin)
     }
@@ -435,7 +435,7 @@ impl<P: ExtensionPoint + ?Sized> PluginsAt<P> {
         Some((plugin, P::of(profile.get(plugin)?)?))
     }
 
-    /// Who stands at `position`, if it implements the point.
+    /// The plugin at `position`, if it implements the point.
     fn plugin(profile: &mut Profile, position: usize) -> Option<PluginIdx> {
         let plugin = *profile.plugins.at(P::POINT).get(position)?;
         P::of(profile.get(plugin)?).map(|_| plugin)

@@ -1,4 +1,4 @@
-//! Who may spend how much of the scheduling thread: one plugin, all plugins together, and the pods of one namespace.
+//! How much of the scheduling thread may be spent by one plugin, all plugins together, and the pods of one namespace.
 //!
 //! Each has a bucket that fills by so many milliseconds in each second up to a burst, and whatever takes time empties it. A
 //! call is never cut short for that, so a bucket may owe time. The caller asks before it begins something: what is left out while

@@ -97,7 +97,7 @@ impl Status {
         self.code == Code::Success
     }
 
-    /// All reasons in one line, as events and conditions show them. Of very many or very long ones, those that come first.
+    /// All reasons in one line, as events and conditions show them. If they are very many or very long, only the first ones.
     #[must_use]
     pub fn message(&self) -> String {
         join_reasons(self.reasons.iter().map(String::as_str))

@@ -9,11 +9,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::manifest::{Manifest, ObjectKind};
 
-/// The kinds of which nothing is known, by name.
+/// The kinds whose objects are unknown, by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UnlistedKinds(BTreeMap<ObjectKind, UnlistedKind>);
 
-/// Why a kind is not listed, and who can do without.
+/// Why a kind is not listed, and which plugins work without it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UnlistedKind {
     /// For the conditions of pods: what is missing.
@@ -23,7 +23,7 @@ pub struct UnlistedKind {
 }
 
 impl UnlistedKinds {
-    /// From here on nothing is known of the kind.
+    /// From here on the objects of the kind are unknown.
     pub fn insert(&mut self, kind: ObjectKind, unlisted: UnlistedKind) {
         self.0.insert(kind, unlisted);
     }

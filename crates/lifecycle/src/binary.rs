@@ -1,4 +1,4 @@
-//! The binaries that can serve under a plugin's name, and who serves.
+//! The binaries that can serve under a plugin's name, and the one that serves.
 
 use berth_model::{BinaryId, Digest};
 
@@ -17,7 +17,7 @@ pub struct Component<B> {
     pub binary: B,
 }
 
-/// Who serves under a plugin's name.
+/// The binary that serves under a plugin's name.
 #[derive(Clone, Debug)]
 pub enum Service<B> {
     /// The code that is linked into this program.

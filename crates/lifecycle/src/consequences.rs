@@ -20,7 +20,7 @@ pub struct Swap<B> {
     pub plugin: PluginName,
     /// The profiles, at least one.
     pub scheduler_names: Vec<String>,
-    /// Who serves there from here on.
+    /// The binary that serves there from here on.
     pub service: Service<B>,
 }
 

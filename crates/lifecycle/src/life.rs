@@ -1,7 +1,7 @@
 //! The life of one plugin as binaries of the plugins directory come and go: its states, what can happen to it, and what
 //! leads from one state to the next.
 //!
-//! [`Life::next`] is the only place where a state changes. It decides nothing about profiles: who serves where follows
+//! [`Life::next`] is the only place where a state changes. It decides nothing about profiles: which binary serves where follows
 //! from the state, the operator's policy and what this program has built in, and is found out in `plugin`.
 
 use berth_model::{Digest, Time, plugin_policy::ProbationSpan};
@@ -143,7 +143,7 @@ pub(crate) struct Context<'a> {
     pub is_quarantined: bool,
 }
 
-/// What is told of a binary that an operator rolled back.
+/// The report about a binary that an operator rolled back.
 const BY_THE_DENY_LIST: &str = "its digest is denied (deniedDigests)";
 const BY_AN_OPERATOR: &str = "rolled back by an operator";
 
@@ -513,7 +513,7 @@ impl<B> Installed<B> {
         }
     }
 
-    /// The component may not serve any more; nor may what it had replaced, as nobody asked for that.
+    /// The component may not serve any more; nor may what it had replaced, as no operator asked for that.
     fn forbid(self, reason: String, context: &mut Context<'_>) -> Life<B> {
         context.begin_file();
         let digest = Some(self.component.digest);

@@ -1,4 +1,4 @@
-//! One plugin: what this program has under its name, its life, and who serves in which profile.
+//! One plugin: what this program has under its name, its life, and which binary serves in which profile.
 
 use std::collections::BTreeMap;
 
@@ -98,7 +98,7 @@ impl<B: Clone + CountCalls> Plugin<B> {
         self.life = Life::Awaited(Box::new(Awaited { remembered, serving }));
     }
 
-    /// Nobody uses the plugin yet: it stands where it stood when the process before this one ended.
+    /// No profile uses the plugin yet: it stands where it stood when the process before this one ended.
     pub(crate) fn restore(
         &mut self,
         mut remembered: Remembered,
@@ -173,7 +173,7 @@ impl<B: Clone + CountCalls> Plugin<B> {
     }
 
     /// A component faulted, and some profiles have no instance of it any more. If it stays in charge they get another one,
-    /// at once or after a while; until it is made, nobody serves there.
+    /// at once or after a while; until it is made, no binary serves there.
     pub(crate) fn faulted(&mut self, fault: Fault, now: Time, policy: &dyn OperatorPolicy) -> Consequences<B> {
         let Fault { digest, reason, scheduler_names, .. } = fault.clone();
         let mut consequences = self.apply(Event::Faulted(fault), now, policy);
@@ -293,7 +293,7 @@ impl<B: Clone + CountCalls> Plugin<B> {
         installed.fallback.as_ref().ok_or(NoFallback::NothingBefore)
     }
 
-    /// New instances of who serves already, where that goes on.
+    /// New instances of the binary that serves already, where that goes on.
     fn rebuild(&mut self, what: Rebuild, policy: &dyn OperatorPolicy) -> Consequences<B> {
         let mut consequences = Consequences::default();
         for (scheduler_name, service) in self.services(policy) {
@@ -313,7 +313,7 @@ impl<B: Clone + CountCalls> Plugin<B> {
         consequences
     }
 
-    /// What must change for every profile to have who serves there.
+    /// What must change for every profile to have the binary that serves there.
     fn settle(&mut self, policy: &dyn OperatorPolicy) -> Consequences<B> {
         let mut consequences = Consequences::default();
         let mut absences = std::collections::BTreeSet::new();
@@ -338,7 +338,7 @@ impl<B: Clone + CountCalls> Plugin<B> {
         names.map(|scheduler_name| (scheduler_name.clone(), self.service(scheduler_name, policy))).collect()
     }
 
-    /// Who serves in this profile.
+    /// The binary that serves in this profile.
     pub(crate) fn service(&self, scheduler_name: &str, policy: &dyn OperatorPolicy) -> Service<B> {
         let name = &self.name;
         if let Life::Disabled { .. } = &self.life {
@@ -375,7 +375,7 @@ impl<B: Clone + CountCalls> Plugin<B> {
         service.is_some_and(|service| self.restart(scheduler_name, &service).is_some())
     }
 
-    /// Who would serve, were nothing wrong.
+    /// The binary that would serve if nothing were wrong.
     fn available(&self, execution: Execution, policy: &dyn OperatorPolicy) -> Option<Service<B>> {
         let installed = self.life.installed().map(|installed| Service::Directory(installed.component.clone()));
         let (native, embedded) = match &self.built_in {

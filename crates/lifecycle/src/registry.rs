@@ -94,12 +94,12 @@ impl<B: Clone + CountCalls> PluginRegistry<B> {
         all.filter(|(_, remembered)| !remembered.is_empty())
     }
 
-    /// Who serves in a profile that is being built. From here on the profile is kept up to date.
+    /// The binary that serves in a profile that is being built. From here on the profile is kept up to date.
     pub fn join_profile(&mut self, name: &PluginName, scheduler_name: &str, policy: &dyn OperatorPolicy) -> Service<B> {
         self.plugin(name).join(scheduler_name, policy)
     }
 
-    /// Who would serve in a profile that may be built. A profile that is not built leaves no trace of the name.
+    /// The binary that would serve in a profile that may be built. A profile that is not built leaves no trace of the name.
     pub fn offer(&self, name: &PluginName, scheduler_name: &str, policy: &dyn OperatorPolicy) -> Service<B> {
         match self.plugins.get(name) {
             Some(plugin) => plugin.service(scheduler_name, policy),
@@ -108,7 +108,7 @@ impl<B: Clone + CountCalls> PluginRegistry<B> {
     }
 
     /// Profiles no longer use plugins: those of which `stays` says so, by plugin and `schedulerName`. What was left. A
-    /// plugin of which nothing else is known is forgotten.
+    /// plugin about which nothing else is known is forgotten.
     pub fn leave_profiles(&mut self, stays: impl Fn(&PluginName, &str) -> bool) -> Vec<(PluginName, String)> {
         let mut left = Vec::new();
         for (name, plugin) in &mut self.plugins {
@@ -159,7 +159,7 @@ impl<B: Clone + CountCalls> PluginRegistry<B> {
         consequences
     }
 
-    /// A profile took what it was given; `None` stands for nobody. It may have left the plugin meanwhile.
+    /// A profile took what it was given; `None` stands for no binary. It may have left the plugin meanwhile.
     pub fn taken(
         &mut self,
         name: &PluginName,
@@ -172,7 +172,7 @@ impl<B: Clone + CountCalls> PluginRegistry<B> {
         plugin.map_or_else(Consequences::default, |plugin| plugin.taken(scheduler_name, binary, now, policy))
     }
 
-    /// No profile could take what it was given, `None` standing for nobody; they go on with what they had. They may have left
+    /// No profile could take what it was given, `None` standing for no binary; they go on with what they had. They may have left
     /// the plugin meanwhile.
     pub fn not_taken(
         &mut self,
@@ -260,7 +260,7 @@ impl<B: Clone + CountCalls> PluginRegistry<B> {
         self.plugins.contains_key(name)
     }
 
-    /// Who serves in a profile, or, with an empty `scheduler_name`, in profiles about which nothing is said; `None` if
+    /// The binary that serves in a profile, or, with an empty `scheduler_name`, in profiles about which nothing is said; `None` if
     /// nothing of the plugin's name was ever heard of.
     pub fn service(&self, name: &str, scheduler_name: &str, policy: &dyn OperatorPolicy) -> Option<Service<B>> {
         Some(self.plugins.get(name)?.service(scheduler_name, policy))

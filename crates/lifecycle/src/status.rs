@@ -19,18 +19,18 @@ pub enum PluginState {
     Serving,
     /// A new binary serves under observation; the one before it, if there is one, is kept ready.
     Probation,
-    /// Nobody serves: the component is out of service for a while.
+    /// No binary serves: the component is out of service for a while.
     Quarantined,
-    /// Nobody serves: the instance faulted, and the next one is not to be made yet.
+    /// No binary serves: the instance faulted, and the next one is not to be made yet.
     Restarting,
-    /// Nobody serves, as the file is no plugin or may not be one.
+    /// No binary serves, as the file is no plugin or may not be one.
     Refused,
     /// No binary serves yet: the one that was there at the start is being loaded.
     Loading,
-    /// Nobody serves, as there is nothing that could.
+    /// No binary serves, as there is nothing that could.
     #[default]
     Missing,
-    /// Nobody serves, as an operator switched the plugin off.
+    /// No binary serves, as an operator switched the plugin off.
     Disabled,
 }
 
@@ -56,11 +56,11 @@ impl PluginState {
 pub struct PluginStatus<'a, B> {
     /// Where it stands.
     pub state: PluginState,
-    /// Who serves. Profiles may differ; the first one stands for all.
+    /// The binary that serves. Profiles may differ; the first one stands for all.
     pub service: Service<B>,
     /// The profiles that use it, and the binary that each said it took.
     pub profiles: Vec<(&'a str, Option<BinaryId>)>,
-    /// The component whose calls and faults tell how the plugin does: the one that serves or, where nobody does, the one
+    /// The component whose calls and faults tell how the plugin does: the one that serves or, where none does, the one
     /// that would.
     pub component: Option<&'a Component<B>>,
     /// Why it stands where it stands; `None` if it serves and its file is what serves.

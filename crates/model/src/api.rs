@@ -71,7 +71,7 @@ pub struct Pod {
     pub spec: PodSpec,
     /// `status`.
     pub status: PodStatus,
-    /// The text that this was decoded from, when somebody needs more than these fields.
+    /// The text that this was decoded from, for callers that need more than these fields.
     #[serde(skip)]
     pub json: Option<Arc<[u8]>>,
 }

@@ -200,7 +200,7 @@ impl Symbols {
         self.len() == 0
     }
 
-    /// Grows whenever a string gets a symbol or loses it: who looked strings up must do it again.
+    /// Grows whenever a string gets a symbol or loses it: callers that looked strings up must do it again.
     #[must_use]
     pub fn version(&self) -> u64 {
         self.version

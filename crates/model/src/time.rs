@@ -4,7 +4,7 @@ use std::ops::Add;
 
 use serde::{Deserialize, Serialize};
 
-/// Milliseconds of a clock that never steps. They read as milliseconds since 1970 until somebody sets the wall clock;
+/// Milliseconds of a clock that never steps. They read as milliseconds since 1970 until the wall clock is set;
 /// backoff ends at whole seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Time(pub u64);

@@ -1,4 +1,4 @@
-//! For whom a command writes.
+//! The readers that a command writes for: people or programs.
 
 use clap::ValueEnum;
 

@@ -48,7 +48,7 @@ pub enum Unsigned {
     Allow,
 }
 
-/// Somebody whose signature counts.
+/// A signer whose signature counts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Signer {
     /// As the operator calls them.

@@ -1,6 +1,6 @@
 //! OCI registries over HTTP (<https://github.com/opencontainers/distribution-spec>): manifests, blobs, referrers.
 //!
-//! A registry may have mirrors, which are asked first. Whoever answers is believed as far as digests go: a blob is hashed,
+//! A registry may have mirrors, which are asked first. The server that answers is believed as far as digests go: a blob is hashed,
 //! and so is a manifest that was asked for by digest.
 
 mod challenge;
@@ -70,7 +70,7 @@ struct Shared {
     /// By host.
     options: BTreeMap<String, RegistryOptions>,
     transports: BTreeMap<String, Transport>,
-    /// For hosts of which nothing is said.
+    /// For hosts without settings of their own.
     default: Transport,
     /// Credentials for hosts that have no file of their own.
     secret_file: Option<PathBuf>,

@@ -40,7 +40,7 @@ impl SubQueue {
     }
 }
 
-/// Counters and gauges as they stand.
+/// The current counters and gauges.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct QueueMetrics {
     /// Pods that entered a queue, by queue and event label.

@@ -153,7 +153,7 @@ impl Queue {
         self.places.sizes()
     }
 
-    /// The counters and gauges as they stand.
+    /// The current counters and gauges.
     #[must_use]
     pub fn metrics(&self) -> QueueMetrics {
         QueueMetrics {

@@ -38,7 +38,7 @@ impl PluginEvents {
     }
 }
 
-/// Whether a registration covers an event. A generic `Update` reaches only those who asked for every update bit.
+/// Whether a registration covers an event. A generic `Update` reaches only plugins that asked for every update bit.
 #[must_use]
 pub fn matches(registered: &ClusterEvent, event: &ClusterEvent) -> bool {
     if registered.resource == "*" && registered.actions == ClusterEvent::ALL {

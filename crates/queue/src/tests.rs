@@ -1,4 +1,4 @@
-//! The queue's promises, one by one: order, backoff, who is moved by what. `model` holds the queue against a plain account of it.
+//! The queue's promises, one by one: order, backoff, which event moves which pod. `model` holds the queue against a plain account of it.
 
 mod model;
 mod reference;

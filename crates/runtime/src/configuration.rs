@@ -95,7 +95,7 @@ fn without_effect(document: &Value) -> Vec<(&'static str, &'static str)> {
     .collect()
 }
 
-/// What a scheduler that is alone on its API server says beside the configuration file: nobody else leads, and nobody is
+/// What a scheduler that is alone on its API server says beside the configuration file: no other replica leads, and nobody is
 /// slowed down by its requests.
 pub fn alone() -> Overrides {
     let mut overrides = Overrides::default();

@@ -237,7 +237,7 @@ fn is_gone(error: &WriteError) -> bool {
     }
 }
 
-/// A task that panicked takes the executor with it: nobody would answer for its pod.
+/// A task that panicked takes the executor with it: without it no answer for its pod would come.
 fn pass_on_panic<T>(ended: Result<T, JoinError>) -> T {
     match ended {
         Ok(value) => value,

@@ -1,4 +1,4 @@
-//! Kubernetes events about plugins and configuration, for whoever looks with kubectl.
+//! Kubernetes events about plugins and configuration, for users who look with kubectl.
 //!
 //! An event is about an object. Where the scheduler runs as a pod and was told so (`POD_NAME`, `POD_NAMESPACE`, `POD_UID`,
 //! from the downward API), that is its pod; elsewhere the namespace `kube-system`, or the one named by `POD_NAMESPACE`, which

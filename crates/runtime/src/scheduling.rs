@@ -53,7 +53,7 @@ pub(crate) struct Parts {
     pub health: Health,
     /// Tells plugins what time it is.
     pub plugins: berth_wasm_host::Engine,
-    /// Where to say why each pod went where it went; `None` when nobody asks.
+    /// Where to say why each pod went where it went; `None` without such a request.
     pub reasons: Option<mpsc::UnboundedSender<PlacementReason>>,
     /// What swaps took since the last cycle: the next one was late by that.
     pub pause: Duration,
@@ -96,7 +96,7 @@ impl SchedulingThread {
         Ok(Self { finished })
     }
 
-    /// Waits for an end that nobody asked for. Dropping the future loses nothing.
+    /// Waits for an end that was not requested. Dropping the future loses nothing.
     pub(crate) async fn ended_early(&mut self) -> EndedEarly {
         match (&mut self.finished).await {
             Ok(Err(panic)) => EndedEarly::panicked(PART, panic.as_ref()),
@@ -180,7 +180,7 @@ fn take(parts: &mut Parts, input: Input, stopping: &mut bool) {
 fn take_event(parts: &mut Parts, event: Event, stopping: &mut bool) {
     *stopping |= matches!(event, Event::Shutdown);
     for request in WatchRequest::of_event(&event, parts.scheduler.objects()) {
-        // Nobody watches any more when the process ends.
+        // The receiver is gone when the process ends.
         let _ = parts.watch_requests.send(request);
     }
     let now = tell_time(parts);
@@ -212,7 +212,7 @@ fn cycle(parts: &mut Parts) -> bool {
     if worked {
         parts.metrics.cycle(start.elapsed(), pause);
         if let Some(sink) = &parts.reasons {
-            // Whoever asked may have left.
+            // The caller may have left.
             placement_reasons(&parts.scheduler, &mut |reason| drop(sink.send(reason)));
         }
     }

@@ -103,7 +103,7 @@ impl Plan {
         let scheduling = scheduling.clone();
         spawn_blocking(move || {
             let (fault, faults) = mpsc::unbounded_channel();
-            // Nobody hears of it once the scheduling thread has ended.
+            // No receiver is left once the scheduling thread has ended.
             let sink = FaultSink::new(move |report| drop(fault.send(report)));
             let plugins = Plugins::load(&scheduling.plugins, sink)?;
             let source = ConfigurationSource { file: scheduling.config, overrides };
@@ -301,7 +301,7 @@ impl Session {
         };
         match first {
             EndedEarly::Panicked { .. } => first,
-            // It has lost whom it works for, and a panic there says more.
+            // The thread that it works for has ended, and a panic there says more.
             EndedEarly::Returned { .. } => {
                 let thread = tokio::time::timeout(LAST_WORDS, self.thread.ended_early()).await;
                 thread.unwrap_or(first)
@@ -319,7 +319,7 @@ impl Session {
             Some(n) => warn!(bindings = n, "stopping with bindings under way"),
             None => warn!("stopping although bindings are under way"),
         }
-        // Whoever leads next does not wait for the events.
+        // The next leader does not wait for the events.
         tokio::join!(self.election.release(), write_events(&self.recorder), self.audit.flush(LAST_WORDS));
     }
 }
@@ -353,7 +353,7 @@ fn serve(
             tasks.spawn("the server of the admin socket", endpoints::serve_on(socket, admin.clone()));
         }
         Err(error) if scheduling.admin_socket.is_some() => return Err(error).context("--admin-socket"),
-        // Nobody asked for it.
+        // No caller asked for it.
         Err(error) => info!(reason = chain(&error), "the admin socket is not served"),
     }
     if let Some(secure) = &scheduling.secure_serving {

@@ -55,7 +55,7 @@ struct Watching {
     watched: mpsc::Receiver<WatchEvent>,
     watches: WatchHandle,
     kinds: BTreeSet<KindRef>,
-    /// Kinds that are read. Who only hears of a kind does not wait for it.
+    /// Kinds that are read. A plugin that only hears of a kind does not wait for it.
     read: BTreeSet<ObjectKind>,
     /// The kinds among these that were neither listed nor refused yet.
     unlisted: BTreeSet<ObjectKind>,

@@ -81,7 +81,7 @@ pub enum Request {
     /// Patch the pod's `status`, computed from what stands here alone; answer a failure with
     /// [`crate::Event::StatusPatchFailed`].
     PatchStatus(StatusChange),
-    /// Carry out a plugin's effects; nobody waits for them.
+    /// Carry out a plugin's effects; no pod waits for them.
     Effects(PluginEffects),
     /// Carry out a plugin's effects in order, and answer with [`crate::Event::EffectsFinished`].
     AwaitedEffects(PluginEffects),
@@ -143,7 +143,7 @@ pub enum Supervision {
         /// Whether it serves now.
         result: Result<(), SwapError>,
     },
-    /// A component faulted ([`crate::Event::PluginFaulted`]): somebody decides what becomes of it.
+    /// A component faulted ([`crate::Event::PluginFaulted`]): the supervisor decides what becomes of it.
     Faulted {
         /// The plugin's name.
         plugin: String,
@@ -153,7 +153,7 @@ pub enum Supervision {
         reason: String,
         /// Processor time of the call, and of the start of the instance that it cost.
         took: Duration,
-        /// The pod that the call was about, and who owns it.
+        /// The pod that the call was about, and its owner.
         pod: Option<(PodRef, OwnerId)>,
         /// For how many milliseconds that owner's pods are held back for it, if they are.
         held: Option<u64>,
@@ -164,7 +164,7 @@ pub enum Supervision {
     OutOfTime(TimeReport),
 }
 
-/// Something that somebody outside is told.
+/// A report to the process around the scheduler.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Notice {
     /// Write an event about a pod.
@@ -279,7 +279,7 @@ impl From<&'static Location<'static>> for CodePlace {
 /// The severity of a log line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Level {
-    /// For whoever looks for a fault in Berth.
+    /// For a developer who looks for a fault in Berth.
     Debug,
     /// Normal operation.
     Info,

@@ -201,7 +201,7 @@ impl Bindings {
         for_host
     }
 
-    /// A new instance has taken a plugin's place: it is told of every pod between Reserve and PostBind.
+    /// A new instance has taken a plugin's place: it learns about every pod between Reserve and PostBind.
     pub(crate) fn announce(&mut self, scheduler_name: Sym, plugin: PluginIdx, context: &mut Context) {
         let served = self.waiting.values().filter(|binding| binding.pod().scheduler_name == scheduler_name);
         let pods = served.map(Binding::uid).cloned().collect();

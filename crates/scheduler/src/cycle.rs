@@ -21,7 +21,7 @@ use crate::{
     settings::Settings,
 };
 
-/// A search for a node that takes longer is told of.
+/// A search for a node that takes longer is reported.
 const SLOW_SEARCH: Duration = Duration::from_millis(100);
 
 /// What one attempt leaves for the next.

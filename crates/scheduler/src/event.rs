@@ -60,7 +60,7 @@ pub enum Event {
     KindUnlisted {
         /// Which kind.
         kind: ObjectKind,
-        /// Why, and for whom that is no loss.
+        /// Why, and which plugins lose nothing by that.
         unlisted: UnlistedKind,
     },
     /// All objects of a kind are known that could not be listed before.

@@ -1,6 +1,6 @@
 //! What events and actions name by a handle, since it is no data: binaries, prepared instances, profiles, extenders.
 //!
-//! Whoever sends an event puts the object here and the handle into the event; the receiver takes the object out. So events and
+//! The sender of an event puts the object here and the handle into the event; the receiver takes the object out. So events and
 //! actions can be written down, and a replay puts objects of its own under the same handles.
 
 use std::{

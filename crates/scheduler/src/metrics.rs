@@ -91,7 +91,7 @@ impl<What: Copy + Ord> ByProfile<What> {
     }
 }
 
-/// Counters and gauges as they stand.
+/// The current counters and gauges.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Metrics {
     /// Scheduling cycles that began.

@@ -65,14 +65,14 @@ impl Reconfiguration {
     }
 }
 
-/// Pods that nobody serves leave the queue. Of pods that only the new profiles serve nothing is known: the host must tell of
+/// Pods that no profile serves leave the queue. Of pods that only the new profiles serve nothing is known: the host must tell of
 /// them again.
 fn change_profiles(mut profiles: Vec<Profile>, swaps: &mut Swaps, bindings: &mut Bindings, context: &mut Context) {
     let mut to_retry = BTreeSet::new();
     let changes: Vec<ProfileChange> =
         profiles.iter_mut().map(|profile| continue_profile(profile, &mut to_retry, context)).collect();
     let before = context.install_profiles(profiles);
-    // What is left of them is what nobody goes on with.
+    // What is left of them is what no new profile takes over.
     swaps.retire(before.into_iter().flat_map(Profile::into_plugins));
     for change in changes {
         let scheduler_name = context.symbols_mut().intern(&change.scheduler_name);

@@ -267,7 +267,7 @@ impl Scheduler {
         self.bindings.n_sent()
     }
 
-    /// Counters and gauges as they stand.
+    /// The current counters and gauges.
     #[must_use]
     pub fn metrics(&self) -> Metrics {
         Metrics {

@@ -25,7 +25,7 @@ const FOLDER_MODE: u32 = 0o700;
 pub enum SocketError {
     #[error("another scheduler listens on {}: give each its own with --admin-socket PATH", .0.display())]
     InUse(PathBuf),
-    #[error("{} is for others than its owner too, or somebody else's: give --admin-socket PATH in a folder of your own", .0.display())]
+    #[error("{} is open to other users, or belongs to another user: give --admin-socket PATH in a folder of your own", .0.display())]
     SharedFolder(PathBuf),
     #[error("{}: {source}", path.display())]
     Unusable { path: PathBuf, source: io::Error },
@@ -59,7 +59,7 @@ impl OwnersSocket {
     /// Listens at `path`, in the place of a socket without a listener. Folders that are missing are made.
     ///
     /// # Errors
-    /// Somebody else listens there, others could put a socket in its place, or the file system refuses.
+    /// Another process listens there, other users could put a socket in its place, or the file system refuses.
     pub fn bind(path: &Path) -> Result<Self, SocketError> {
         let unusable = |source| SocketError::Unusable { path: path.to_owned(), source };
         if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {

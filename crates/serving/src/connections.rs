@@ -1,8 +1,8 @@
-//! The connections of one server, and their requests: bounded in number, in time and in size, since anybody who reaches the
+//! The connections of one server, and their requests: bounded in number, in time and in size, since every client that reaches the
 //! endpoints may open some.
 //!
 //! When there are as many as may be, the one that has waited longest for its client gives way to the next. So a probe gets
-//! through while somebody holds on to all connections that there are. One whose request is being answered stays.
+//! through while one client holds on to all connections that there are. One whose request is being answered stays.
 
 use std::{
     collections::{BTreeMap, HashMap},

@@ -47,7 +47,7 @@ pub async fn serve(address: SocketAddr, routes: Router) -> Result<impl Future<Ou
     Ok(serve_on(listener, routes))
 }
 
-/// Serves whoever connects.
+/// Serves every client that connects.
 pub async fn serve_on<L: Listener>(listener: L, routes: Router) {
     connections::accept(listener, |stream, activity| serve_http1(stream, routes.clone(), activity)).await;
 }

@@ -1,4 +1,4 @@
-//! What `/healthz`, `/livez` and `/readyz` say, and who keeps it true.
+//! What `/healthz`, `/livez` and `/readyz` say, and what keeps it true.
 //!
 //! The scheduling thread beats with each turn of its loop, at least once a second. A loop that has not turned for a while hangs,
 //! and only a new process helps. Before its first turn the process starts: it is alive, and not ready.
@@ -14,10 +14,10 @@ use berth_cluster::Leadership;
 /// acts: a pod whose loop hangs is replaced within a minute.
 const LONGEST_TURN: Duration = Duration::from_secs(30);
 
-/// How often a wait is told of.
+/// How often a wait is reported.
 const BEAT_EVERY: Duration = Duration::from_secs(1);
 
-/// Shared by those who report and those who ask. Cheap to clone.
+/// Shared by the parts that report and the endpoints that ask. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Health(Arc<Mutex<State>>);
 
@@ -117,7 +117,7 @@ impl Health {
         }
     }
 
-    /// What the endpoint looks at. That nobody else leads is no fault of a replica that stands by.
+    /// What the endpoint looks at. A missing leader is no fault of a replica that stands by.
     pub fn checks(&self, probe: Probe, now: Instant) -> Vec<Check> {
         let state = self.state();
         let mut checks = vec![Check { name: "ping", result: Ok(()) }];

@@ -1,4 +1,4 @@
-//! The scheduler as those see it who only look.
+//! The scheduler as readers see it, which change nothing.
 
 use berth_scheduler::PodsSnapshot;
 

@@ -50,14 +50,14 @@ pub struct SecureServing {
     pub sni_certificates: Vec<SniCertificate>,
     /// Whose client certificates are trusted.
     pub client_ca: Option<Authorities>,
-    /// Who may say for whom it asks.
+    /// The proxies that may name the user for whom they ask.
     pub front_proxy: Option<FrontProxy>,
-    /// Who is asked about tokens; `None`: nobody, so every token is invalid.
+    /// The API server that is asked about tokens; with `None`, every token is invalid.
     pub authentication_kubeconfig: Option<PathBuf>,
     /// Whether the cluster is asked who vouches for callers, where no file says it.
     pub lookup: Lookup,
     pub token_ttl: Duration,
-    /// Who is asked about rights; `None`: nobody, so only the open paths are served.
+    /// The API server that is asked about rights; with `None`, only the open paths are served.
     pub authorization_kubeconfig: Option<PathBuf>,
     pub authorized_ttl: Duration,
     pub unauthorized_ttl: Duration,
@@ -69,7 +69,7 @@ pub struct SecureServing {
     pub verbosity: Verbosity,
 }
 
-/// Certificates of those who vouch for others.
+/// Certificates of the authorities.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Authorities {
     File(PathBuf),
@@ -81,7 +81,7 @@ pub enum Authorities {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lookup {
     None,
-    /// Without an answer, nobody vouches for callers.
+    /// Without an answer, no authority vouches for callers.
     Tolerant,
     /// Without an answer, nothing starts.
     Strict,
@@ -103,10 +103,10 @@ pub struct SniCertificate {
     pub names: Vec<String>,
 }
 
-/// `--requestheader-*`: a proxy that has authenticated somebody and says so in headers.
+/// `--requestheader-*`: a proxy that has authenticated a user and says so in headers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FrontProxy {
-    /// Who vouches for its certificate.
+    /// The authority that vouches for its certificate.
     pub authority: Authorities,
     /// The common names that it may have; empty: any.
     pub allowed_names: Vec<String>,
@@ -192,7 +192,7 @@ impl SecureServing {
     }
 }
 
-/// The address of whoever connected.
+/// The address of the client.
 #[derive(Clone, Copy, Debug)]
 struct PeerAddress(IpAddr);
 

@@ -1,7 +1,7 @@
 //! The audit log (`--audit-log`): what was done to plugins, by whom, and what plugins had done to the cluster, a line of JSON
 //! each. `docs/src/audit.md` describes the fields.
 //!
-//! Entries go to a thread of their own over a bounded channel. Nobody waits for it: an entry that finds the channel full is
+//! Entries go to a thread of their own over a bounded channel. No thread waits for it: an entry that finds the channel full is
 //! dropped and counted, so that neither a slow disk nor a plugin that asks for much holds up scheduling.
 
 mod rotating_file;
@@ -75,7 +75,7 @@ struct Entry {
     event: AuditEvent,
 }
 
-/// Who caused it.
+/// The cause: a user, or a part of the scheduler.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "by", rename_all = "camelCase")]
 pub enum By {
@@ -251,7 +251,7 @@ impl AuditLog {
         Ok(Self(Some(Writer { queue, n_dropped })))
     }
 
-    /// Whether anybody reads what is recorded.
+    /// Whether what is recorded has a reader.
     pub fn is_on(&self) -> bool {
         self.0.is_some()
     }

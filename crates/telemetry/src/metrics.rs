@@ -222,7 +222,7 @@ impl Metrics {
                 own,
                 (
                     "berth_plugins_share_spent_total",
-                    "How often all plugins together were told of as having used up their time, every ten seconds at most.",
+                    "How often all plugins together were reported to have used up their time, every ten seconds at most.",
                 ),
                 &[],
             ),
@@ -230,7 +230,7 @@ impl Metrics {
                 own,
                 (
                     "berth_namespace_share_spent_total",
-                    "How often a namespace was told of as having used up its time, every ten seconds at most.",
+                    "How often a namespace was reported to have used up its time, every ten seconds at most.",
                 ),
                 &["namespace"],
             ),
@@ -420,7 +420,7 @@ impl Metrics {
         counter.inc_by((total.as_secs_f64() - counter.get()).max(0.0));
     }
 
-    /// Somebody's share of the scheduling thread is used up. Of namespaces the first hundred have a label of their own.
+    /// A share of the scheduling thread is used up. Only the first hundred namespaces have a label of their own.
     pub fn share_spent(&self, report: &TimeReport) {
         match report {
             TimeReport::Plugin { .. } => {}

@@ -125,7 +125,7 @@ impl PodMaker {
         self.metadata("resourceVersion", json!(version))
     }
 
-    /// Deleted by somebody, and not gone yet.
+    /// Deleted, and not gone yet.
     #[must_use]
     pub fn terminating(self) -> Self {
         self.metadata("deletionTimestamp", json!("2026-11-21T03:12:04Z"))

@@ -51,7 +51,7 @@ const UNFINISHED: Duration = Duration::from_secs(3600);
 /// A directory of compiled components.
 pub(crate) struct Artefacts {
     dir: PathBuf,
-    /// Who made the directory: this user.
+    /// The user who made the directory: this one.
     owner: u32,
     /// Tells apart versions and settings of the compiler.
     compiler: u64,
@@ -185,7 +185,7 @@ fn key(dir: &Path) -> io::Result<[u8; KEY_BYTES]> {
 
 /// A key that a power cut left behind may be all zeros.
 fn read_key(path: &Path) -> io::Result<[u8; KEY_BYTES]> {
-    // A pipe would wait for somebody to write into it.
+    // A pipe would wait for a writer.
     let file = fs::OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
     let mut found = Vec::new();
     file.take(KEY_BYTES as u64 + 1).read_to_end(&mut found)?;

@@ -1,6 +1,6 @@
 //! How much may be spent on finding out whether bytes are a plugin.
 //!
-//! Whoever has many files to load tries all of them with little effort first, and those that need more once more: a file that
+//! A caller with many files to load tries all of them with little effort first, and those that need more once more: a file that
 //! compiles slowly, on purpose or not, then holds up no file that does not.
 
 use std::{thread, time::Duration};

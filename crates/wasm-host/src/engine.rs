@@ -51,7 +51,7 @@ pub struct EngineOptions {
     /// By plugin name.
     pub plugin_limits: BTreeMap<String, Limits>,
     /// Where compiled artefacts are kept over restarts; `None` compiles at each start. The directory is made, or taken
-    /// over, for this user alone: whoever can write there can run code in the scheduler.
+    /// over, for this user alone: a user who can write there can run code in the scheduler.
     pub artefacts: Option<PathBuf>,
     /// What files of a plugins directory may take.
     pub files: FileLimits,
@@ -109,7 +109,7 @@ impl Shared {
     }
 }
 
-/// Which limits hold for whom.
+/// Which limits hold for which plugin.
 #[derive(Debug)]
 struct LimitsByName {
     default: Limits,

@@ -33,7 +33,7 @@ impl FaultKind {
     }
 }
 
-/// A fault of a plugin in service, for whoever decides what becomes of it.
+/// A fault of a plugin in service, for the supervisor, which decides what becomes of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FaultReport {
     pub plugin: String,
@@ -63,7 +63,7 @@ impl FaultSink {
 }
 
 impl Default for FaultSink {
-    /// Nobody wants to know.
+    /// Faults have no receiver.
     fn default() -> Self {
         Self::new(drop)
     }

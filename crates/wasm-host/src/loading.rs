@@ -78,7 +78,7 @@ impl Engine {
         self.check(name, digest, Compiled { component, is_from_artefact: true }, false, LoadEffort::Full).ok()
     }
 
-    /// The next load of these bytes finds out anew what they are, although they were refused before.
+    /// The next load of these bytes examines them again, although they were refused before.
     pub fn forget_refusal(&self, digest: Digest) {
         if let Some(artefacts) = &self.shared().artefacts {
             artefacts.forget_refusal(digest);
@@ -225,7 +225,7 @@ fn compile(shared: &Shared, binary: &Binary, effort: LoadEffort, whole: CompileL
         Some(_) | None => engine.precompile_component(binary.bytes()).map_err(invalid)?,
     };
     #[expect(unsafe_code, reason = "these bytes were made by this engine, or by the same program on its behalf")]
-    // SAFETY: the bytes are what the compiler of this program wrote, and nobody else had them in between.
+    // SAFETY: the bytes are what the compiler of this program wrote, and no other process had them in between.
     let component = unsafe { Component::deserialize(engine, &artefact) }.map_err(invalid)?;
     if let Some(artefacts) = &shared.artefacts {
         artefacts.store(binary, &artefact);

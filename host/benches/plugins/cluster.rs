@@ -46,7 +46,7 @@ impl ScenarioCluster {
         Self { scenario, cluster, profile, pod, visitor, attempt, cycle: 0 }
     }
 
-    /// Who answers from now on.
+    /// The plugin that answers from now on.
     pub(crate) fn serve_with(&mut self, factory: impl Fn(&str) -> Arc<dyn PluginFactory>) {
         self.profile = Profile::new("default-scheduler");
         for name in self.scenario.helpers.iter().chain([&self.scenario.plugin]) {

@@ -116,7 +116,7 @@ async fn without_credentials_only_the_probes_answer() {
     let forbidden = (403, "forbidden: User \"system:anonymous\" cannot get path \"/metrics\"".to_owned());
     assert_eq!(bench.get(AuthInfo::default(), "/metrics").await, Err(forbidden.clone()));
     assert_eq!(bench.get(AuthInfo::default(), "/readyz/shutdown").await.map_err(|error| error.0), Err(403));
-    // Nobody is asked about tokens.
+    // No server is asked about tokens.
     assert_eq!(bench.get(token("any"), "/metrics").await, Err(forbidden));
     let metrics = bench.get(bench.certificate(), "/metrics").await.expect("ada may");
     assert!(metrics.contains("scheduler_scheduling_algorithm_duration_seconds"), "{metrics}");
@@ -160,7 +160,7 @@ async fn a_front_proxy_says_who_asks() {
     let denied = |name: &str| Err((403, format!("forbidden: User {name:?} cannot get path \"/metrics\"")));
     assert_eq!(bench.ask(bench.certificate(), on_behalf_of("eve", "operators")).await, denied("eve"));
     assert_eq!(bench.ask(AuthInfo::default(), on_behalf_of("eve", "system:masters")).await, denied("system:anonymous"));
-    // A proxy that names nobody is nobody: its authority does not vouch for clients.
+    // A proxy that names no user is not authenticated: its authority does not vouch for clients.
     assert_eq!(bench.get(bench.certificate(), "/metrics").await, denied("system:anonymous"));
 }
 

@@ -64,7 +64,7 @@ pub(super) fn priority_class() -> Value {
     json!({"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": HIGH}, "value": 10})
 }
 
-/// Requests nothing, and waits for somebody to take its gate away.
+/// Requests nothing, and waits until its gate is taken away.
 pub(super) fn gated(prefix: &str, index: usize) -> PodMaker {
     named(prefix, index).spec("schedulingGates", json!([{"name": "scheduling-gate-1"}]))
 }

@@ -38,7 +38,7 @@ use super::{
 /// Devices that one claim can hold.
 const MAX_DEVICES_OF_CLAIM: usize = 32;
 
-/// The devices of the cluster, and who holds them.
+/// The devices of the cluster, and the claims that hold them.
 #[derive(Debug)]
 pub(super) struct Inventory<'a> {
     pub(super) slices: &'a SliceTable,

@@ -162,7 +162,7 @@ impl Selectors {
         id
     }
 
-    /// Frees what was not used for some minutes. To be called now and then, with the present time.
+    /// Frees what was not used for some minutes. The caller calls it now and then, with the present time.
     pub(super) fn free_unused(&mut self, now: Time) {
         if now.0.saturating_sub(self.freed_at.0) < TIME_TO_FREE {
             return;

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::hints::{decoded, is_own_update};
 
-/// `claims` are those of now. A pod of whose claims one is still missing would only be held back again.
+/// `claims` are the current ones. A pod of whose claims one is still missing would only be held back again.
 pub(super) fn may_help(call: &HintCall<'_>, claims: &ClaimTable) -> bool {
     let has_claims = |pod: &Pod| pod_claims::resolve(pod, &call.table.symbols, claims).is_ok();
     match call.subject {

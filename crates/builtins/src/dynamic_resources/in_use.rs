@@ -29,7 +29,7 @@ pub(super) struct InUse {
     consumed: FxHashMap<u32, BTreeMap<String, Quantity>>,
 }
 
-/// Who uses one device.
+/// The users of one device.
 #[derive(Clone, Copy, Debug, Default)]
 struct Usage {
     /// How many slices offer the device and how many allocation results name it.

@@ -47,7 +47,7 @@ fn has_higher_limit(old: &CsiNode, new: &CsiNode) -> bool {
     new.spec.drivers.iter().any(|driver| limit(new, &driver.name) > limit(old, &driver.name))
 }
 
-/// Whether the driver may have attached one of the pod's volumes. Of a claim the driver is not looked up.
+/// Whether the driver may have attached one of the pod's volumes. The driver of a claim is not looked up.
 fn is_of_driver(pod: &Pod, driver: &str) -> bool {
     let takes_over =
         |volume: &Volume| migration::of_inline(&volume.source).is_some_and(|(migration, _)| migration.driver == driver);

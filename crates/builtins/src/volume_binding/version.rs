@@ -1,6 +1,6 @@
 //! Compares resource versions of one object.
 
-/// Whether `found` is newer than `base`. Of versions that are not numbers only the difference is known: any other version
+/// Whether `found` is newer than `base`. Versions that are not numbers can only be told apart: any other version
 /// counts as newer.
 pub(super) fn is_newer(found: &str, base: &str) -> bool {
     match (found.parse::<u64>(), base.parse::<u64>()) {

@@ -25,7 +25,7 @@ pub(super) struct LeaseRecord {
 /// What may follow from a look at the Lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// Somebody else has it.
+    /// Another candidate holds it.
     Held { by: String },
     /// Writing this, on condition that the Lease is still as it was seen, makes or keeps the candidate the leader.
     Write(LeaseRecord),

@@ -31,7 +31,7 @@ const IMPATIENT: Http2 = Http2::On(Pings { after: Duration::from_millis(300), ti
 /// answer without an end.
 struct Server {
     address: SocketAddr,
-    /// Who vouches for it; `None` without TLS.
+    /// The authority that vouches for it; `None` without TLS.
     authority: Option<Vec<u8>>,
 }
 

@@ -218,13 +218,13 @@ impl Session {
         }
     }
 
-    /// Waits before the next attempt: as long as the server asked for, and `wait` in all unless somebody wants a new list.
+    /// Waits before the next attempt: as long as the server asked for, and `wait` in all unless a caller wants a new list.
     async fn pause(&self, asked: Duration, wait: Duration) {
         tokio::time::sleep(asked).await;
         let _ = tokio::time::timeout(wait.saturating_sub(asked), relist_wanted(&self.relists)).await;
     }
 
-    /// Whoever waits for a list is told that there is none. Objects that are known stay known while only the watch is refused.
+    /// A caller that waits for a list is told that there is none. Objects that are known stay known while only the watch is refused.
     async fn tell_forbidden(&mut self, reason: &RequestFailure) -> Result<(), WatchError> {
         let kind = self.kind.plural();
         let rule = rule(self.kind.group(), kind, "", &["list", "watch"]);
@@ -502,7 +502,7 @@ fn watch_seconds(version: Version, jitter: u32) -> u32 {
 async fn relist_wanted(relists: &watch::Receiver<RelistRequests>) {
     let mut relists = relists.clone();
     if relists.changed().await.is_err() {
-        // The handle is gone, and nobody can request any more.
+        // The handle is gone, and no caller can request any more.
         std::future::pending().await
     }
 }

@@ -13,7 +13,7 @@ pub enum WriteError {
     /// The object is gone.
     #[error("{message}")]
     NotFound { message: String },
-    /// The object has changed: it is bound already, or is being deleted, or was written by somebody else.
+    /// The object has changed: it is bound already, or is being deleted, or was written by another client.
     #[error("{message}")]
     Conflict { message: String },
     /// The object is being deleted, or its namespace is.

@@ -45,7 +45,7 @@ async fn a_binding_whose_answer_was_lost_is_found_to_have_succeeded() {
     let (mut server, outcome) = bind_to("n1");
     let mut n_bound = 0;
 
-    // The first try takes effect, but nobody hears of it.
+    // The first try takes effect, but its answer is lost.
     let first = server.next().await;
     assert_eq!(first.line(), BINDING_PATH);
     n_bound += 1;

@@ -30,7 +30,7 @@ impl PluginCatalogue for WithMine {
     }
 }
 
-/// Somebody may yet bring `Later`.
+/// The plugin `Later` may still be loaded.
 struct WithLater;
 
 impl PluginCatalogue for WithLater {

@@ -1,13 +1,13 @@
 //! What a `PluginHostConfiguration` document says about where plugins come from and who must have signed them:
 //! `registries`, `signers`, `signatures`, and `source` of a plugin.
 //!
-//! Files are named here and read by the host, who also looks at references.
+//! Files are named here and read by the host, which also looks at references.
 
 use std::{collections::BTreeSet, path::PathBuf, time::Duration};
 
 use serde::Deserialize;
 
-/// Often enough for a release to arrive while somebody waits for it, seldom enough for a registry with a rate limit.
+/// Often enough for a release to arrive while an operator waits for it, seldom enough for a registry with a rate limit.
 const PULL_INTERVAL: Duration = Duration::from_secs(5 * 60);
 
 /// Where plugins come from besides the plugins directory, and whose signatures count.
@@ -39,7 +39,7 @@ pub struct RegistrySettings {
     pub token_service: Option<String>,
 }
 
-/// Somebody whose signature may count.
+/// A signer whose signature may count.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SignerSettings {
     pub name: String,
@@ -90,7 +90,7 @@ pub enum SignatureSource {
     Registry(String),
 }
 
-/// What becomes of a binary that nobody signed whose signature counts.
+/// What becomes of a binary without a signature that counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Unsigned {
@@ -124,7 +124,7 @@ pub(super) enum ProvenanceError {
         "{0:?} is no source: write directory, oci://registry.example, or oci://registry.example/team; oci:// is every registry"
     )]
     Source(String),
-    #[error("signatures asks for {0:?}, who is not among signers")]
+    #[error("signatures asks for {0:?}, which is not among signers")]
     UnknownSigner(String),
     #[error("an entry of signatures without signers lets nothing in: name some, or say unsigned: allow")]
     NoSigners,

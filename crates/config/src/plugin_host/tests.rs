@@ -278,7 +278,7 @@ fn mistakes_about_sources_and_signers_are_named() {
             "signers: [{name: x, keyless: {fulcioRootsFile: f, rekorKeyFile: r, issuer: i}}]",
             "needs either subject or subjectPrefix",
         ),
-        ("signatures: [{source: directory, signers: [x]}]", "asks for \"x\", who is not among signers"),
+        ("signatures: [{source: directory, signers: [x]}]", "asks for \"x\", which is not among signers"),
         ("signatures: [{source: directory}]", "without signers lets nothing in"),
         ("signatures: [{source: registry.example, unsigned: allow}]", "is no source"),
         (

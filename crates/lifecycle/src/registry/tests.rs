@@ -1,4 +1,4 @@
-//! The lives of plugins, told as what happens and who serves then.
+//! The lives of plugins, told as what happens and which binary serves then.
 
 use std::time::Duration;
 
@@ -85,7 +85,7 @@ fn fault(binary: &str) -> Fault {
     Fault { digest: digest(binary), reason, milliseconds: 1, owner: None, scheduler_names }
 }
 
-/// A registry, a clock, and who serves in each profile, as swaps tell it.
+/// A registry, a clock, and the binary that serves in each profile, as swaps tell it.
 struct Bench {
     registry: PluginRegistry<Handle>,
     policy: Policy,

@@ -134,7 +134,7 @@ fn write_named(dir: &Path, component: Vec<u8>) -> Result<PathBuf> {
     fs::create_dir_all(&build).with_context(|| format!("making {}", build.display()))?;
     let name = project::name_in_manifest(&component)?;
     let file = build.join(format!("{name}.wasm"));
-    // Whoever copies the file meanwhile, gets all of it or the one before.
+    // A process that copies the file meanwhile gets all of it, or all of the one before.
     let part = build.join(format!(".{name}.part"));
     fs::write(&part, component).with_context(|| format!("writing {}", part.display()))?;
     fs::rename(&part, &file).with_context(|| format!("writing {}", file.display()))?;

@@ -114,7 +114,7 @@ fn checked(verify: &Verify, loaded: &Loaded) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// Signatures come first: what somebody else made is not run before.
+/// Signatures come first: a component without the expected signature is not run.
 fn look_at(verify: &Verify) -> Result<(Loaded, Vec<String>)> {
     match SigningTarget::of(&verify.plugin)? {
         SigningTarget::File(file) => {

@@ -153,7 +153,7 @@ fn one_of_another_file_or_without_a_log_does_not() {
     let sigstore = Sigstore::new();
     let mut bundle = sigstore.bundle(b"component", SIGNED_AT);
     assert!(refusal(sigstore.identity(), &bundle, b"c0mponent").contains("it has another hash"));
-    // Somebody who has the certificate signs later, and shows the entry of another signature.
+    // A person who has the certificate signs later, and shows the entry of another signature.
     let again = BASE64_STANDARD.encode(sigstore.key.sign(b"component").unwrap());
     bundle["messageSignature"]["signature"] = again.into();
     assert!(refusal(sigstore.identity(), &bundle, b"component").contains("it has another signature"));

@@ -1,4 +1,4 @@
-//! Who may run by which rule.
+//! Which binaries may run by which rule.
 
 use super::*;
 use crate::{

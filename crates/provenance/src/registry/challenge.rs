@@ -7,7 +7,7 @@ use http::{HeaderMap, header};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Challenge {
     Basic,
-    /// A token that somebody else gives.
+    /// A token that another server gives.
     Bearer {
         realm: String,
         service: Option<String>,

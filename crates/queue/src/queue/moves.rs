@@ -62,7 +62,7 @@ impl Queue {
         self.put_back(record, place, policy);
     }
 
-    /// The pod is gone, or has a node. A record in flight stays with whoever popped it, until [`Queue::done`].
+    /// The pod is gone, or has a node. A record in flight stays with the caller that popped it, until [`Queue::done`].
     pub fn delete(&mut self, uid: &str) -> Option<QueuedPod> {
         self.nominator.remove(uid);
         self.take(uid).map(|(record, _)| record)

@@ -46,7 +46,7 @@ pub(super) struct WriteOptions {
     pub(super) dry_run: bool,
     /// How to treat unknown fields.
     pub(super) field_validation: FieldValidation,
-    /// Who writes, for server-side apply.
+    /// The field manager, for server-side apply.
     pub(super) field_manager: String,
     /// Whether an apply takes over fields of other managers.
     pub(super) force: bool,

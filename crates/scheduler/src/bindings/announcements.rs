@@ -1,4 +1,4 @@
-//! New instances of plugins, and the pods between Reserve and PostBind that they were not told of yet.
+//! New instances of plugins, and the pods between Reserve and PostBind that they have not learned about yet.
 //!
 //! Telling takes the plugin's share of the scheduling thread's time and no more: what is left is told when it has time
 //! again. Until then no cycle begins that asks the instance, for it does not know what is taken.
@@ -17,7 +17,7 @@ use crate::{action::Level, context::Context};
 pub(super) struct Announcements(BTreeMap<(Sym, Arc<str>), Vec<PodUid>>);
 
 impl Announcements {
-    /// A new instance has taken the plugin's place. It is told of these pods, and of none from before.
+    /// A new instance has taken the plugin's place. It learns about these pods, and about none from before.
     pub(super) fn begin(&mut self, scheduler_name: Sym, plugin: Arc<str>, mut pods: Vec<PodUid>) {
         pods.sort_unstable_by(|left, right| right.cmp(left));
         self.0.insert((scheduler_name, plugin), pods);
@@ -48,7 +48,7 @@ impl Announcements {
     pub(super) fn obstacle(&self, scheduler_name: Sym) -> Option<Status> {
         let ((_, plugin), pods) = self.0.iter().find(|((profile, _), _)| *profile == scheduler_name)?;
         let text = format!(
-            "plugin \"{plugin}\" has used up its time before it was told of {} pods that are reserved or being bound",
+            "plugin \"{plugin}\" has used up its time before it learned about {} pods that are reserved or being bound",
             pods.len()
         );
         Some(Status::error(text))

@@ -101,7 +101,7 @@ pub(super) enum Step {
     Failed(Binding, BindingFailure),
     /// The pod was deleted.
     Deleted(Binding),
-    /// Somebody else bound the pod.
+    /// Another scheduler bound the pod.
     BoundByOther(Binding),
 }
 

@@ -134,7 +134,7 @@ impl Binding {
         Step::Failed(self, BindingFailure::Rejected(refusal))
     }
 
-    /// Somebody deleted the pod, and it is not gone yet. It gives its node back, unless the API server is being asked to
+    /// A client deleted the pod, and it is not gone yet. It gives its node back, unless the API server is being asked to
     /// bind it: that answer decides.
     fn terminating(self, context: &mut Context) -> Step {
         match &self.stage {
@@ -146,7 +146,7 @@ impl Binding {
         }
     }
 
-    /// Permit said yes: for the queue the attempt is over. PreBind begins, or Bind if nobody has anything to do before.
+    /// Permit said yes: for the queue the attempt is over. PreBind begins, or Bind if no plugin has anything to do before.
     pub(super) fn permitted(mut self, context: &mut Context, peers: &mut Peers<'_>) -> Step {
         context.queue_mut().done(self.uid());
         // kube-scheduler measures it for every pod.
@@ -369,7 +369,7 @@ impl Binding {
         Step::Waiting(self)
     }
 
-    /// Whoever comes behind an ignorable extender binds in its place.
+    /// The next binder after an ignorable extender binds in its place.
     fn extender_bind_failed(self, failed: ExtenderIdx, error: &RequestError, context: &mut Context) -> Step {
         let profile = context.extenders().and_then(|extenders| extenders.list().get(failed.0));
         if !profile.is_some_and(|profile| profile.is_ignorable) {
@@ -525,7 +525,7 @@ impl Binding {
         }
     }
 
-    /// The pod was deleted: everything is given back, and nobody is told.
+    /// The pod was deleted: everything is given back, and nothing is reported.
     pub(super) fn abandon(self, context: &mut Context) {
         let pod = self.release(context);
         context.cache_mut().remove_pod(&pod.uid);

@@ -1,4 +1,4 @@
-//! A component faulted: its pod is looked at, and somebody outside decides about the component. [`Isolation`](berth_lifecycle::Isolation)
+//! A component faulted: its pod is looked at, and the supervisor decides about the component. [`Isolation`](berth_lifecycle::Isolation)
 //! decides whether pods like it are held back.
 
 use std::{collections::BTreeMap, time::Duration};

@@ -1,4 +1,4 @@
-//! Who is asked about pods, and when: profiles, extenders, and the time that plugins have.
+//! What is asked about pods, and when: profiles, extenders, and the time that plugins have.
 
 use std::{sync::Arc, time::Duration};
 

@@ -30,7 +30,7 @@ impl Context {
         self.pending_pods.insert(pod)
     }
 
-    /// The pod has a node, is gone, or is nobody's here: it waits no longer.
+    /// The pod has a node, is gone, or no profile here serves it: it waits no longer.
     pub(crate) fn no_longer_pending(&mut self, uid: &str) -> Option<PendingPod> {
         self.queue.delete(uid);
         self.pending_pods.remove(uid)

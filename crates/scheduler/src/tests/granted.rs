@@ -309,7 +309,7 @@ fn a_rule_for_claims_covers_those_of_the_pod() {
         vec![create(DEVICES, "default", &owned("new", "uid-of-another"))],
         vec![create(DEVICES, "kube-system", &owned("new", "uid-web"))],
         vec![after.clone(), delete(DEVICES, "default", "made")],
-        // What comes before the creation concerns the claim of somebody else.
+        // What comes before the creation concerns another pod's claim.
         vec![after.clone(), new.clone()],
         vec![delete(DEVICES, "default", "new"), new.clone()],
         // What was created is gone, and another may have the name.
@@ -321,7 +321,7 @@ fn a_rule_for_claims_covers_those_of_the_pod() {
     }
 }
 
-/// A claim or pod that was deleted since, and made again by somebody else, is another one.
+/// A claim or pod that was deleted since, and that another client created again, is another one.
 #[test]
 fn changes_of_the_pod_and_its_claims_go_by_uid() {
     const DEVICES: &str = "resource.k8s.io/v1/ResourceClaim";

@@ -492,7 +492,7 @@ pub(super) fn bind_finished(actions: &[Action], name: &str, result: Result<(), &
     Event::BindFinished { cycle, uid, result }
 }
 
-/// The answer to the last effects that somebody waits for.
+/// The answer to the last effects that a pod waits for.
 pub(super) fn effects_finished(actions: &[Action], result: Result<(), &str>) -> Event {
     let result = result.map_err(RequestError::new);
     let sent = actions.iter().rev().find_map(|action| match action {
@@ -505,7 +505,7 @@ pub(super) fn effects_finished(actions: &[Action], result: Result<(), &str>) -> 
     Event::EffectsFinished { cycle, uid, plugin, result }
 }
 
-/// What somebody else must do and report.
+/// What another part must do and report.
 pub(super) fn awaited(actions: &[Action]) -> Vec<Effect> {
     let effects = |action: &Action| match action {
         Action::Pod(PodRequest { request: Request::AwaitedEffects(PluginEffects { effects, .. }), .. }) => {
@@ -521,7 +521,7 @@ pub(super) fn assigned(name: &str, cpu: u32, node: &str) -> api::Pod {
     pod_maker(name, cpu).on(node).resource_version("2").build()
 }
 
-/// The pod as the API server shows it once somebody deleted it, before it is gone.
+/// The pod as the API server shows it once a client deleted it, before it is gone.
 pub(super) fn terminating(name: &str, cpu: u32) -> api::Pod {
     pod_maker(name, cpu).terminating().resource_version("2").build()
 }

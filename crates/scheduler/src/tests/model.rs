@@ -28,7 +28,7 @@ enum Op {
     /// The same name, another uid.
     RecreatePod(u8),
     DeletePod(u8),
-    /// Somebody deletes it, and a finalizer keeps it.
+    /// A client deletes it, and a finalizer keeps it.
     TerminatePod(u8),
     /// The storage was restored from a backup: the pod has no node again.
     RestorePod(u8),

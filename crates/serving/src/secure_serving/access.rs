@@ -40,7 +40,7 @@ const MASTERS: &str = "system:masters";
 /// The paths that are served are short; each byte of a path is in the question to the API server, and in its audit log.
 const MAX_PATH: usize = 1024;
 
-/// The name of whoever was let through; in the request for those who answer it.
+/// The name of the caller that was let through; it is in the request, for the handlers.
 #[derive(Clone, Debug)]
 pub struct RequestUser(pub String);
 
@@ -205,7 +205,7 @@ impl Inner {
 }
 
 impl FrontProxy {
-    /// For whom the proxy of this name asks; `None` if it may not say, or does not.
+    /// The user for whom the proxy of this name asks; `None` if it may not say, or does not.
     fn caller(&self, proxy: &str, headers: &HeaderMap) -> Option<Caller> {
         if !self.allowed_names.is_empty() && !self.allowed_names.iter().any(|name| name == proxy) {
             return None;

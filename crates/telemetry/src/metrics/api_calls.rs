@@ -16,7 +16,7 @@ pub enum ApiCall {
     PodBinding,
 }
 
-/// Shared by all who count.
+/// Shared by all callers that count.
 #[derive(Clone, Debug)]
 pub struct ApiCallMetrics {
     executed: IntCounterVec,
@@ -47,13 +47,19 @@ impl ApiCallMetrics {
             ),
             duration: add.histogram(
                 Alpha,
-                ("scheduler_async_api_call_execution_duration_seconds", "How long they took."),
+                (
+                    "scheduler_async_api_call_execution_duration_seconds",
+                    "How long the calls to the API server took: status patches and bindings.",
+                ),
                 &["call_type", "result"],
                 exponential_buckets(0.001, 2.0, 15).unwrap_or_default(),
             ),
             pending: add.gauge(
                 Alpha,
-                ("scheduler_pending_async_api_calls", "Those that wait for another request about their pod."),
+                (
+                    "scheduler_pending_async_api_calls",
+                    "Status patches and bindings that wait for another request about their pod.",
+                ),
                 &["call_type"],
             ),
         }

@@ -38,7 +38,10 @@ impl BindingConditionMetrics {
             ),
             wait: add.histogram(
                 Alpha,
-                ("scheduler_dra_bindingconditions_wait_duration_seconds", "How long they waited."),
+                (
+                    "scheduler_dra_bindingconditions_wait_duration_seconds",
+                    "How long attempts waited for binding conditions of a driver's devices.",
+                ),
                 &labels,
                 exponential_buckets(0.1, 2.0, 14).unwrap_or_default(),
             ),

@@ -69,7 +69,7 @@ impl SchedulerMetrics {
             ),
             attempt_duration: add.histogram(
                 Stable,
-                ("scheduler_scheduling_attempt_duration_seconds", "An attempt, from the cycle's start to the binding."),
+                ("scheduler_scheduling_attempt_duration_seconds", "How long an attempt took, from the start of the cycle to the binding."),
                 &["result", "profile"],
                 doubling(0.001, 15),
             ),
@@ -81,7 +81,7 @@ impl SchedulerMetrics {
             ),
             event_handling_duration: add.histogram(
                 Alpha,
-                ("scheduler_event_handling_duration_seconds", "Handling an event about an object."),
+                ("scheduler_event_handling_duration_seconds", "How long it took to handle an event about an object."),
                 &["event"],
                 doubling(0.0001, 12),
             ),
@@ -98,13 +98,13 @@ impl SchedulerMetrics {
             ),
             evictions_duration: add.histogram(
                 Alpha,
-                ("scheduler_preemption_goroutines_duration_seconds", "Telling the victims of a preemption to leave."),
+                ("scheduler_preemption_goroutines_duration_seconds", "How long it took to evict the victims of a preemption."),
                 &["result"],
                 doubling(0.01, 20),
             ),
             evictions: add.counter(
                 Alpha,
-                ("scheduler_preemption_goroutines_execution_total", "Preemptions whose victims were told to leave."),
+                ("scheduler_preemption_goroutines_execution_total", "Preemptions whose victims were asked to leave, by result."),
                 &["result"],
             ),
             pending_pods: add.gauge(
@@ -155,13 +155,13 @@ impl SchedulerMetrics {
             ),
             point_duration: add.histogram(
                 Stable,
-                ("scheduler_framework_extension_point_duration_seconds", "All plugins of an extension point."),
+                ("scheduler_framework_extension_point_duration_seconds", "How long all plugins of an extension point took."),
                 &["extension_point", "status", "profile"],
                 doubling(0.0001, 12),
             ),
             plugin_duration: add.histogram(
                 Alpha,
-                ("scheduler_plugin_execution_duration_seconds", "One plugin at one extension point, in a tenth of attempts."),
+                ("scheduler_plugin_execution_duration_seconds", "How long one plugin took at one extension point, measured in a tenth of attempts."),
                 &["plugin", "extension_point", "status"],
                 fine(),
             ),

@@ -70,7 +70,7 @@ impl Artefacts {
         }
     }
 
-    /// The next load of these bytes finds out anew what they are.
+    /// The next load of these bytes examines them again.
     pub(crate) fn forget_refusal(&self, digest: Digest) {
         // There is none as a rule.
         let _ = fs::remove_file(self.path(digest, EXTENSION));

@@ -25,7 +25,7 @@ mod usage;
 
 pub(crate) use self::usage::only_usage;
 
-/// The pod's record; with the whole object only for those who asked for it.
+/// The pod's record; with the whole object only for plugins that asked for it.
 pub(crate) fn pod(pod: &Pod, with_json: bool) -> types::Pod {
     types::Pod {
         uid: pod.uid.to_string(),

@@ -9,7 +9,7 @@ use berth_wasm_host::{Binary, ComponentFactory, Engine, EngineOptions, FaultKind
 
 use crate::cluster::{Cluster, build, by_priority, engine};
 
-/// A behavior after a good cycle: an error in these words, a fault of this kind, and nobody serves any more. Another
+/// A behavior after a good cycle: an error in these words, a fault of this kind, and no instance serves any more. Another
 /// instance of the binary does.
 fn check_fault(behavior: Behavior, kind: FaultKind, words: &str) {
     let factory = by_priority(&engine());

@@ -64,7 +64,7 @@ impl Drop for Folder {
 
 impl Server {
     /// # Errors
-    /// The server cannot be started or reached, or is somebody's who has nodes.
+    /// The server cannot be started or reached, or belongs to a cluster with nodes.
     pub(super) async fn start(&self) -> Result<RunningServer> {
         let dir = std::env::temp_dir().join(format!("berth-bench-{}", std::process::id()));
         std::fs::create_dir_all(&dir).with_context(|| format!("creating {}", dir.display()))?;

@@ -127,7 +127,7 @@ async fn tokens_of_nobody_cost_the_api_server_few_questions() {
     let started = Instant::now();
     let asking = stream::iter(0..N_TOKENS).map(&ask).buffer_unordered(30).collect::<Vec<u16>>();
     let (codes, ()) = tokio::join!(asking, pods_are_bound(&bench.cluster, "asked"));
-    // Whoever has been answered is answered again without a question.
+    // A caller that has been answered is answered again without a question.
     let known = codes.iter().filter(|code| **code == 200).count();
     assert!(known >= 20 && codes.iter().all(|code| [200, 429].contains(code)), "{codes:?}");
     for _ in 0..50 {

@@ -158,7 +158,7 @@ async fn rules_cover_what_they_say_and_names_cover_nothing() {
     assert!(map.metadata.labels.is_some_and(|labels| labels.contains_key("taken")));
 }
 
-/// What comes before the creation of a claim, or follows one that failed, concerns a claim of somebody else.
+/// What comes before the creation of a claim, or follows one that failed, concerns another pod's claim.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_claim_that_an_answer_creates_is_the_pods_from_then_on() {
     const KIND: &str = "v1/PersistentVolumeClaim";
@@ -239,7 +239,7 @@ async fn a_replaced_built_in_is_granted_what_the_refusal_says() {
     bench.configure(&format!("{rules}{lines}\n"));
     bench.cluster.node_of(&pod).await;
 
-    // What the built-in may read is not for whoever takes its name, either.
+    // What the built-in may read is not for a plugin that takes its name, either.
     let shows = shows_objects("VolumeBinding", "v1", "PersistentVolumeClaim").expect("a component");
     bench.place("VolumeBinding", &shows);
     let refused = "wants to read v1/PersistentVolumeClaim, which is not among its grants.reads";

@@ -78,7 +78,7 @@ impl PreFilter for CapacityScheduling {
             return Ok(None);
         };
         let reason = format!("all quotas together: {excess}");
-        // Who wants to borrow has to wait; evicting pods is for those who want what is theirs.
+        // A namespace that wants to borrow waits; only one within its own quota may evict pods.
         self.waits_for_borrowers = first_excess(used, &wanted, &quota.min).is_none();
         Err(if self.waits_for_borrowers { Status::unschedulable(reason) } else { Status::unresolvable(reason) })
     }
@@ -122,7 +122,7 @@ impl PostFilter for CapacityScheduling {
 }
 
 impl CapacityScheduling {
-    /// The next plugin may try, unless no plugin can help: who is over the quotas gets no room by priority.
+    /// The next plugin may try, unless no plugin can help: a namespace over its quotas gets no room by priority.
     fn nothing_done(&self) -> PostFilterOutcome {
         let code = if self.waits_for_borrowers { Code::UnschedulableAndUnresolvable } else { Code::Unschedulable };
         PostFilterOutcome { status: Status { code, reasons: Vec::new() }, nominate: None, effects: Vec::new() }

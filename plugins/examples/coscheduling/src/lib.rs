@@ -46,7 +46,7 @@ impl Default for Args {
     }
 }
 
-/// The plugin: what groups there are, who waits, and who rests.
+/// The plugin: what groups there are, which pods wait, and which groups rest.
 #[derive(Debug)]
 pub struct Coscheduling {
     args: Args,

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use crate::groups::GroupName;
 
-/// Who rests, and until when, in milliseconds.
+/// The groups that rest, and until when, in milliseconds.
 #[derive(Debug, Default)]
 pub(crate) struct Rest {
     until: BTreeMap<GroupName, u64>,

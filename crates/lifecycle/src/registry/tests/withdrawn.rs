@@ -1,4 +1,4 @@
-//! Binaries that nobody wants any more: denied by digest, or deleted from the plugins directory.
+//! Binaries that are withdrawn: denied by digest, or deleted from the plugins directory.
 
 use super::*;
 use crate::Forbidden;
