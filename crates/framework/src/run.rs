@@ -123,7 +123,7 @@ impl Attempt {
         self.candidates.clear();
     }
 
-    /// Takes the buffers of a decision that nobody reads any more.
+    /// Takes the buffers of a decision that is not read any more.
     pub fn recycle(&mut self, decision: Decision) {
         self.findings = decision.findings;
     }

@@ -1,4 +1,4 @@
-//! Kubernetes events about plugins and configuration, for whoever looks with kubectl.
+//! Kubernetes events about plugins and configuration, for operators who look with kubectl.
 //!
 //! Here they get their words; what writes them is the process's own ([`EventSink`]).
 

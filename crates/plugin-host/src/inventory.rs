@@ -253,7 +253,7 @@ impl PluginInventory {
         self.registry.roll_back(plugin, now, &self.rules)
     }
 
-    /// A profile took what it was given; `None` stands for nobody.
+    /// A profile took a binary over; with `None`, a stand-in without one.
     pub(crate) fn taken(
         &mut self,
         plugin: &PluginName,

@@ -47,7 +47,7 @@ pub struct Plugins {
     pub(crate) directory: Option<PluginsDirectory>,
     /// What pulls plugins from registries.
     pub(crate) pulls: PullKit,
-    /// Where the supervisor is told of things, and where it will hear of them.
+    /// Both ends of the supervisor's channel.
     pub inbox: (mpsc::Sender<Message>, mpsc::Receiver<Message>),
 }
 

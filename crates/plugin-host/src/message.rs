@@ -36,7 +36,7 @@ pub enum Message {
         user: String,
         answer: oneshot::Sender<Result<PluginReport, OrderRefusal>>,
     },
-    /// Asked by somebody who must know which plugins there are.
+    /// A caller asks which plugins there are.
     Consult(Consultation),
     /// Another configuration is to hold: nothing changes if one of its plugins cannot be built.
     Reconfigure {

@@ -56,7 +56,7 @@ impl PluginHostOptions {
         }
     }
 
-    /// Where compiled plugins are kept; `None` when nobody says and there is no home.
+    /// Where compiled plugins are kept; `None` without the option and without a home directory.
     #[must_use]
     pub fn artifact_cache(&self) -> Option<PathBuf> {
         self.artifact_cache.clone().or_else(default_artifact_cache)

@@ -26,7 +26,7 @@ pub enum Action {
         /// What to run.
         preparation: Handle<Preparation>,
     },
-    /// Something to be told to whoever decides which binaries serve; what follows comes as events.
+    /// A report to the plugin supervisor, which decides which binaries serve; what follows comes as events.
     Supervise(Supervision),
     /// Something to be told; nothing is answered.
     Notice(Notice),
@@ -129,7 +129,7 @@ pub struct GrantedEffect {
     pub uid: Option<Box<str>>,
 }
 
-/// What happened to a plugin's binaries, for whoever decides which of them serve.
+/// What happened to a plugin's binaries, for the plugin supervisor.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Supervision {
     /// How [`crate::Event::PluginReady`] ended in one profile. All profiles change over to a binary, or none.

@@ -45,7 +45,7 @@ use crate::{
 };
 
 /// The answers for one equivalence class, as far as cycles looked. They follow one [`ClusterTable`], and hold while the plugins
-/// that answered serve: whoever replaces a plugin clears the cache.
+/// that answered serve: a caller that replaces a plugin clears the cache.
 #[derive(Debug, Default)]
 pub struct ClassAnswers {
     /// Up to where the table's journal of rows was followed.

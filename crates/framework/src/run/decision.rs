@@ -2,7 +2,7 @@
 //!
 //! [`place`](super::place) returns a [`Decision`]: its outcome, and the [`Findings`] that led there. It owns what it holds
 //! and outlasts the cycle, the plugins' instances and the buffers of the [`Attempt`](super::Attempt). It holds as much as
-//! the cycle worked out: nothing is computed for it, and nothing is formatted before somebody reads it. Nodes and plugins
+//! the cycle worked out: nothing is computed for it, and nothing is formatted before it is read. Nodes and plugins
 //! are indexes into the node table and the profile of that cycle.
 //!
 //! Whoever has read a decision may give it back with [`Attempt::recycle`](super::Attempt::recycle), and the next cycle
@@ -56,12 +56,12 @@ pub enum NodeVerdict<'a> {
     Rejected {
         /// Which plugin; [`PluginIdx::NOBODY`] for an extender.
         plugin: PluginIdx,
-        /// Why. `None` if nobody asked, as in a cycle in which other nodes passed.
+        /// Why. `None` if the plugin was not asked for reasons, as in a cycle in which other nodes passed.
         status: Option<&'a Status>,
     },
     /// PreFilter left it out.
     LeftOut {
-        /// Why; `None` if nobody asked.
+        /// Why; `None` if the reason was not asked for.
         status: Option<&'a Status>,
     },
     /// The cycle did not look at it, or an earlier answer rejected it, which names no plugin.

@@ -122,7 +122,7 @@ impl Shared {
         }
     }
 
-    /// What to do next, as soon as there is something; `None` once nobody wants it any more.
+    /// What to do next, as soon as there is something; `None` once the directory is no longer watched.
     fn next(&self, lane: Lane) -> Option<(LoadEffort, Task)> {
         let mut state = self.lock();
         loop {

@@ -86,7 +86,7 @@ pub(super) fn identity(dir: &Path) -> Option<(u64, u64)> {
 /// The bytes of a regular file that is no larger than `limit`. What is opened is what is looked at: between the listing
 /// of the directory and here, a pipe or a device may have taken the file's place.
 pub(super) fn read_bounded(path: &Path, limit: u64) -> Result<Vec<u8>, FileError> {
-    // Otherwise opening a pipe would wait for somebody to write into it.
+    // Otherwise opening a pipe would wait for a writer.
     let mut options = fs::OpenOptions::new();
     let file = options.read(true).custom_flags(libc::O_NONBLOCK).open(path).map_err(FileError::Read)?;
     let metadata = file.metadata().map_err(FileError::Read)?;

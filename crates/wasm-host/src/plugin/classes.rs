@@ -229,7 +229,7 @@ impl SharedCycle {
         }
     }
 
-    /// The cycle, if its own pod has left, so that nobody else ends it.
+    /// The cycle, if its own pod has left: then the caller must end it.
     fn unused(self) -> Option<CycleId> {
         self.is_over.then_some(self.cycle)
     }
