@@ -1,5 +1,6 @@
 //! The command line: the commands that there are. Their options stand in `options` and beside the commands.
 
+use berth_plugin_cli::SchemaName;
 use clap::{Parser, Subcommand};
 use clap_complete::Shell;
 
@@ -20,6 +21,14 @@ Examples:
   berth run --kubeconfig ~/.kube/config    schedule the pods of a cluster that name `berth` as their scheduler
   berth run --config scheduler.yaml        schedule the pods of its profiles: the file is kube-scheduler's own
   berth bench SchedulingBasic              measure what a pod costs";
+
+const COMPLETIONS: &str = "\
+Each shell looks for scripts in a place of its own:
+  bash        berth completions bash > ~/.local/share/bash-completion/completions/berth
+  zsh         berth completions zsh > ~/.zfunc/_berth      with `fpath+=~/.zfunc` before `compinit` in ~/.zshrc
+  fish        berth completions fish > ~/.config/fish/completions/berth.fish
+  powershell  berth completions powershell >> $PROFILE
+New shells have them.";
 
 /// A Kubernetes scheduler whose plugins are WebAssembly components.
 #[derive(Debug, Parser)]
@@ -65,7 +74,13 @@ pub(crate) enum Command {
     /// Write this program to a file, with its built-in components compiled
     #[command(hide = true)]
     Pack(Pack),
+    /// Print a JSON schema, for editors that complete and check YAML
+    Schema {
+        /// What the schema is of
+        name: SchemaName,
+    },
     /// Print a completion script for a shell
+    #[command(after_help = COMPLETIONS)]
     Completions {
         /// The shell to complete for
         shell: Shell,

@@ -54,6 +54,9 @@ pub(crate) struct Doctor {
     scheduling: Scheduling,
 }
 
+/// What to do about a plugin that no profile uses.
+const IN_NO_PROFILE: &str = "enable it in a profile of --config (`plugins.multiPoint.enabled`), or take its file away";
+
 /// What was looked at, and what came of it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -154,6 +157,8 @@ fn tell(findings: &Findings, output: Output) -> Result<()> {
                     Verdict::Warning => "warning",
                     Verdict::Problem => "PROBLEM",
                 };
+                // An error of YAML shows the place below itself.
+                let text = text.replace('\n', &format!("\n{:24}", ""));
                 writeln!(out, "{verdict:8} {:14} {text}", area.as_str())?;
                 if let Some(fix) = fix {
                     writeln!(out, "{:23} -> {fix}", "")?;

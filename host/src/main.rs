@@ -59,6 +59,7 @@ fn start() -> Result<()> {
         Command::Plugin(command) => berth_plugin_cli::run(command),
         Command::CompileComponent(arguments) => compiler::run(&arguments),
         Command::Pack(arguments) => pack::run(&arguments),
+        Command::Schema { name } => berth_plugin_cli::print_schema(name),
         Command::Completions { shell } => {
             clap_complete::generate(shell, &mut Cli::command(), "berth", &mut io::stdout());
             Ok(())

@@ -2,13 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use berth_framework::{Code, Status};
+use berth_framework::{Code, Status, run::MAX_SCORE};
+use berth_scheduler::RefusedEffect;
 use berth_testing::Answers;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 /// The results of one scheduling cycle with one plugin.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default, rename_all = "camelCase")]
 pub struct PluginAnswers {
     /// Why PreEnqueue keeps the pod out of the active queue.
@@ -44,13 +46,25 @@ pub struct PluginAnswers {
     /// What the queueing hint says of the step's event.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hint: Option<Hint>,
-    /// Effects that the plugin was not granted, in the words of the pod's condition. A file of cases cannot expect them.
+    /// Effects that the plugin was not granted. A file of cases cannot expect them.
     #[serde(skip)]
-    pub refused: Vec<String>,
+    pub refused: Vec<NotGranted>,
+}
+
+/// An effect that the plugin asked for and was not granted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NotGranted {
+    /// The extension point.
+    pub(crate) point: &'static str,
+    /// In the words of the pod's condition.
+    pub(crate) message: String,
+    /// What was refused, and what would be enough.
+    pub(crate) effect: RefusedEffect,
 }
 
 /// What a point answers that decides about the pod as a whole.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default, rename_all = "camelCase")]
 pub struct PodAnswer {
     /// As Kubernetes spells it. Only PostFilter names its success.
@@ -72,6 +86,7 @@ pub struct PodAnswer {
 
 /// Whether a pod is tried again after an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub enum Hint {
     /// It is.
@@ -82,6 +97,7 @@ pub enum Hint {
 
 /// A status other than success.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Rejection {
     /// As Kubernetes spells it, such as `UnschedulableAndUnresolvable`.
@@ -157,7 +173,12 @@ impl PluginAnswers {
             let show = |hint: Option<Hint>| json!(hint).to_string();
             lines.push(format!("QueueingHint: {}, expected {}", show(self.hint), show(expected.hint)));
         }
-        lines.extend(self.refused.iter().cloned());
+        // Whatever is expected: the scheduler takes these answers for faults, or does not carry them out.
+        let out_of_range = self.scores.iter().filter(|(_, score)| !(0..=MAX_SCORE).contains(*score));
+        lines.extend(out_of_range.map(|(node, score)| {
+            format!("{node}: a score of {score} is no score from 0 to {MAX_SCORE}: the scheduler takes it for a fault")
+        }));
+        lines.extend(self.refused.iter().map(|NotGranted { point, message, .. }| format!("{point}: {message}")));
         lines
     }
 }

@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use berth_framework::PluginFactory;
+use berth_framework::{Grants, PluginFactory};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -18,6 +18,7 @@ use crate::{
 
 /// One file: a plugin and what it answers.
 #[derive(Clone, Debug, Deserialize, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct CaseFile {
     /// The name in the plugin's manifest.
@@ -34,6 +35,7 @@ pub struct CaseFile {
 
 /// A configuration of the plugin, and what it answers while the cluster changes step by step.
 #[derive(Clone, Debug, Deserialize, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct PluginCase {
     /// For people.
@@ -82,11 +84,40 @@ impl CaseFile {
         serde_saphyr::from_str(&text).map_err(|error| CaseFileError::Parse(path.to_owned(), Box::new(error)))
     }
 
+    /// The JSON schema of such files, for editors.
+    #[cfg(feature = "schema")]
+    #[must_use]
+    pub fn schema() -> schemars::Schema {
+        let mut schema = schemars::schema_for!(CaseFile);
+        schema.insert("title".to_owned(), "Cases of a plugin".into());
+        schema
+    }
+
     /// Runs every case. `limits` and `grants` are for the caller to heed.
     #[must_use]
     pub fn run(&self, factory: &dyn PluginFactory, host: &CaseHost) -> Vec<CaseResult> {
         let run = |case: &PluginCase| CaseResult { name: case.name.clone(), differences: case.run(factory, host) };
         self.cases.iter().map(run).collect()
+    }
+
+    /// `granted` and what the plugin asks for besides in these cases, as far as it gives answers. `host` makes the surroundings
+    /// of the cases for what is granted.
+    #[must_use]
+    pub fn grants_asked_for(
+        &self,
+        factory: &dyn PluginFactory,
+        granted: Grants,
+        host: impl Fn(Grants) -> CaseHost,
+    ) -> Grants {
+        // An answer names one effect at a time. A plugin that asks for more on each question is not run for ever.
+        const MOST: usize = 64;
+        let mut enough = granted;
+        for _ in 0..MOST {
+            let host = host(enough.clone());
+            let Some(more) = self.cases.iter().find_map(|case| case.first_not_granted(factory, &host)) else { break };
+            enough = more;
+        }
+        enough
     }
 
     /// The same cases with the answers that the plugin gives.
@@ -117,6 +148,15 @@ impl PluginCase {
             differences.extend(lines.into_iter().map(|line| format!("{prefix}{line}")));
         }
         differences
+    }
+
+    /// What would be enough for the first effect that is refused.
+    fn first_not_granted(&self, factory: &dyn PluginFactory, host: &CaseHost) -> Option<Grants> {
+        let mut harness = PluginHarness::new(factory, &self.args.to_string()).ok()?;
+        self.steps.iter().find_map(|step| {
+            let answers = self.answers(&mut harness, host, step).ok()?;
+            Some(answers.refused.first()?.effect.enough().clone())
+        })
     }
 
     fn updated(&self, factory: &dyn PluginFactory, host: &CaseHost) -> Result<Self, CaseError> {

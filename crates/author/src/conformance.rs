@@ -3,13 +3,14 @@
 //! The caller of a component checks the length, range and subset of each answer, so mistakes in these show here as failed
 //! calls. The properties here are about several calls.
 
-use berth_framework::{PluginFactory, Point, Status};
+use berth_framework::{PluginFactory, Point, Status, run::MAX_SCORE};
 use berth_model::{NodeSet, Pod, api};
 use berth_testing::TestCluster;
 use serde::{Deserialize as _, Serialize};
 
 use crate::{
     answers::PluginAnswers,
+    every_point::call_every_point,
     harness::{HarnessError, PluginHarness},
     random::{Random, node, node_name, pod},
     situation::Situation,
@@ -65,7 +66,8 @@ impl From<Status> for Violation {
 type Property = fn(&dyn PluginFactory, &Situation, u64) -> Result<bool, Violation>;
 
 /// Each returns whether it applies to the plugin.
-const PROPERTIES: [(&str, Property); 7] = [
+const PROPERTIES: [(&str, Property); 8] = [
+    ("there is a method for each extension point that is exported", has_every_method),
     ("answers about an empty cluster", empty_cluster),
     ("answers about 5,000 nodes within the limits", huge_cluster),
     ("the same question gets the same answer", repeats_itself),
@@ -87,6 +89,16 @@ pub fn conformance(factory: &dyn PluginFactory, situation: &Situation, seed: u64
         ConformanceCheck { property, outcome }
     };
     PROPERTIES.into_iter().map(check).collect()
+}
+
+/// Pods differ in which points they come to.
+fn has_every_method(factory: &dyn PluginFactory, situation: &Situation, seed: u64) -> Result<bool, Violation> {
+    let mut random_cluster = RandomCluster::new(factory, situation, seed, 3)?;
+    for _ in 0..8 {
+        let pod = random_cluster.new_pod()?;
+        call_every_point(&mut random_cluster.harness, &pod)?;
+    }
+    Ok(true)
 }
 
 fn empty_cluster(factory: &dyn PluginFactory, situation: &Situation, seed: u64) -> Result<bool, Violation> {
@@ -158,7 +170,7 @@ fn scores_in_range(factory: &dyn PluginFactory, situation: &Situation, seed: u64
         random_cluster.change(3)?;
         let pod = random_cluster.new_pod()?;
         let answers = random_cluster.ask(&pod)?;
-        if let Some((node, score)) = answers.scores.iter().find(|(_, score)| !(0..=100).contains(*score)) {
+        if let Some((node, score)) = answers.scores.iter().find(|(_, score)| !(0..=MAX_SCORE).contains(*score)) {
             return Err(Violation::ScoreOutOfRange { node: node.clone(), score: *score });
         }
     }

@@ -10,6 +10,7 @@ mod case_file;
 mod case_host;
 mod case_text;
 mod conformance;
+mod every_point;
 mod harness;
 mod measure;
 mod placing;

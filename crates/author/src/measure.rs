@@ -136,14 +136,17 @@ fn populate(harness: &mut PluginHarness, random: &mut Random, n_nodes: u64) -> R
 
 fn cycle(plugin: &mut dyn Plugin, call: &Call<'_>, times: &mut CallTimes) -> Result<(), Status> {
     let mut nodes = call.table.nodes().clone();
+    let mut filters = true;
     if let Some(point) = plugin.pre_filter() {
         match times.add("PreFilter", || point.pre_filter(call)) {
             Ok(_) => {}
-            Err(status) if status == Status::skip() || status.code.is_rejected() => return Ok(()),
+            // Its Filter has nothing to say about the pod; its Score may.
+            Err(status) if status == Status::skip() => filters = false,
+            Err(status) if status.code.is_rejected() => return Ok(()),
             Err(status) => return Err(status),
         }
     }
-    if let Some(point) = plugin.filter() {
+    if filters && let Some(point) = plugin.filter() {
         times.add("Filter", || point.filter(call, &mut nodes))?;
     }
     score(plugin, call, &nodes, times)
@@ -189,5 +192,87 @@ impl CallTimes {
         };
         let medians = self.0.into_iter();
         medians.map(|(call, durations)| Measurement { call, n_nodes, microseconds: median(durations) }).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use berth_framework::{
+        BuildError, Configure, ConfigureError, DryRunCase, Filter, Manifest, PluginType as _, PluginVersion, Points,
+        PreFilter, RejectedNodes, Score,
+    };
+
+    use super::*;
+
+    /// Has nothing to filter, and scores all the same.
+    #[derive(Debug)]
+    struct ScoresOnly;
+
+    berth_framework::plugin!(ScoresOnly: PreFilter, Filter, Score);
+
+    impl Configure for ScoresOnly {
+        fn describe() -> Manifest {
+            Manifest { name: "ScoresOnly".to_owned(), ..Manifest::default() }
+        }
+
+        fn configure(_args: &str) -> Result<Self, ConfigureError> {
+            Ok(Self)
+        }
+    }
+
+    impl PreFilter for ScoresOnly {
+        fn pre_filter(&mut self, _call: &Call<'_>) -> Result<Option<Vec<String>>, Status> {
+            Err(Status::skip())
+        }
+    }
+
+    impl Filter for ScoresOnly {
+        fn filter(&mut self, _call: &Call<'_>, _candidates: &mut NodeSet) -> Result<(), Status> {
+            Err(Status::error("PreFilter said Skip"))
+        }
+
+        fn node_to_status(&mut self, _call: &Call<'_>, _rejected: &NodeSet) -> Result<Vec<RejectedNodes>, Status> {
+            Ok(Vec::new())
+        }
+
+        fn dry_run(&mut self, _call: &Call<'_>, _pods: &[&Pod], _cases: &[DryRunCase]) -> Result<Vec<Status>, Status> {
+            Ok(Vec::new())
+        }
+    }
+
+    impl Score for ScoresOnly {
+        fn score(&mut self, _call: &Call<'_>, nodes: &NodeSet, scores: &mut Vec<i64>) -> Result<(), Status> {
+            scores.extend(nodes.iter().map(|_| 0));
+            Ok(())
+        }
+    }
+
+    #[derive(Debug)]
+    struct Factory(Manifest);
+
+    impl PluginFactory for Factory {
+        fn manifest(&self) -> &Manifest {
+            &self.0
+        }
+
+        fn points(&self) -> Points {
+            ScoresOnly::POINTS
+        }
+
+        fn version(&self) -> PluginVersion {
+            PluginVersion::native(&self.0)
+        }
+
+        fn build(&self, args: &str) -> Result<Box<dyn Plugin>, BuildError> {
+            Ok(Box::new(ScoresOnly::configure(args)?))
+        }
+    }
+
+    #[test]
+    fn score_is_timed_where_pre_filter_skips() {
+        let measured =
+            measure(&Factory(ScoresOnly::describe()), &Situation::of_args("null"), 3).expect("it never fails");
+        let calls: Vec<&str> = measured.iter().map(|measurement| measurement.call).collect();
+        assert_eq!(calls, ["PreFilter", "Score", "sync (full)", "sync (one pod)"]);
     }
 }

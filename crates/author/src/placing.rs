@@ -9,7 +9,7 @@ use berth_scheduler::CyclePod;
 use berth_testing::Answers;
 use serde_json::{Value, json};
 
-use crate::answers::{PluginAnswers, PodAnswer};
+use crate::answers::{NotGranted, PluginAnswers, PodAnswer};
 
 /// The answers of a step in the making.
 pub(crate) struct Answering<'a> {
@@ -19,9 +19,10 @@ pub(crate) struct Answering<'a> {
 
 impl Answering<'_> {
     /// What of this answer the scheduler would not carry out.
-    fn check(&mut self, point: &str, plugin: &dyn Plugin, call: &Call<'_>, effects: &[Effect]) {
-        if let Some(refused) = CyclePod::new(call.pod, call.table).first_refused(self.grants, effects) {
-            self.answers.refused.push(format!("{point}: {}", refused.message(&plugin.manifest().name)));
+    fn check(&mut self, point: &'static str, plugin: &dyn Plugin, call: &Call<'_>, effects: &[Effect]) {
+        if let Some(effect) = CyclePod::new(call.pod, call.table).first_refused(self.grants, effects) {
+            let message = effect.message(&plugin.manifest().name);
+            self.answers.refused.push(NotGranted { point, message, effect });
         }
     }
 }
@@ -128,7 +129,7 @@ pub(crate) fn post_filter(
 }
 
 /// Every node will do.
-struct Fits;
+pub(crate) struct Fits;
 
 impl DryRun for Fits {
     fn dry_run(&mut self, cases: &[Removal]) -> Result<Vec<Status>, Status> {

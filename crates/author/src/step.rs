@@ -14,6 +14,7 @@ use crate::{
 
 /// A change of the cluster, and the answers after it.
 #[derive(Clone, Debug, Deserialize, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct CaseStep {
     /// The time from here on, as in `2026-11-23T09:00:00Z`.
@@ -60,6 +61,7 @@ pub struct CaseStep {
 
 /// RFC 3339, with an offset or `Z`.
 #[derive(Clone, Debug, Deserialize, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(try_from = "String", into = "String")]
 pub struct Moment(Time);
 
@@ -84,6 +86,7 @@ impl From<Moment> for String {
 
 /// A pod that waits, since a time.
 #[derive(Clone, Debug, Deserialize, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct QueuedPod {
     /// The pod.
@@ -95,6 +98,7 @@ pub struct QueuedPod {
 
 /// A change of one object, after the step's other changes.
 #[derive(Clone, Debug, Deserialize, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct CaseEvent {
     /// `Pod`, `Node`, or as the manifest's `requeue` calls it.

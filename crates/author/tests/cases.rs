@@ -2,7 +2,7 @@
 
 use std::{cell::RefCell, collections::BTreeMap, rc::Rc, sync::LazyLock};
 
-use berth_author::{CaseFile, CaseHost, CheckOutcome, Situation, conformance};
+use berth_author::{CaseFile, CaseHost, CheckOutcome, PluginAnswers, Situation, conformance};
 use berth_framework::{
     Bind, BuildError, Call, Code, Configure, ConfigureError, DryRun, Effect, EventSubject, Failure, Grants, HintCall,
     Manifest, Permission, Permit, PermitVerdict, Plugin, PluginFactory, PluginType as _, PluginVersion, Points,
@@ -258,8 +258,22 @@ fn effects_beyond_what_is_granted_are_differences() {
     assert_eq!(differences(&host(&all)), Vec::<String>::new());
     let told = differences(&host(&[Permission::Bind, Permission::Event]));
     let expected = "step 2: PostFilter: plugin \"Quota\" asked for activate, which it was not granted; in --plugin-config this \
-                    would allow it: plugins: [{name: Quota, grants: {effects: [activate]}}]";
+                    would allow it: plugins: [{name: Quota, grants: {effects: [bind, activate, event]}}]";
     assert_eq!(told, [expected]);
+}
+
+#[test]
+fn the_grants_that_cases_need_are_worked_out() {
+    let needed = cases(CASES).grants_asked_for(&Factory, Grants::default(), |grants| CaseHost::new(grants, |_| {}));
+    assert_eq!(needed, Grants::new([Permission::Bind, Permission::Event, Permission::Activate], []));
+}
+
+/// The scheduler takes them for faults.
+#[test]
+fn scores_out_of_range_are_differences_although_they_are_expected() {
+    let expect = PluginAnswers { scores: [("a".to_owned(), 150)].into(), ..PluginAnswers::default() };
+    let told = expect.differences(&expect);
+    assert_eq!(told, ["a: a score of 150 is no score from 0 to 100: the scheduler takes it for a fault"]);
 }
 
 #[test]

@@ -74,6 +74,10 @@ impl PluginCatalogue for InTree {
         let others = DONE_BY_THE_SCHEDULER.iter().filter(|(name, _)| *name == plugin).map(|(_, point)| *point);
         Some(built_in.iter().chain(others).collect())
     }
+
+    fn names(&self) -> Vec<PluginName> {
+        self.built_ins.keys().cloned().chain(missing_plugins()).collect()
+    }
 }
 
 /// The points of a plugin that kube-scheduler has and this build lacks; `None` for any other name. A profile may enable
@@ -82,6 +86,11 @@ impl PluginCatalogue for InTree {
 pub fn points_of_missing_plugin(plugin: &str) -> Option<Points> {
     let (_, points) = MISSING_PLUGINS.iter().find(|(name, _)| *name == plugin)?;
     Some(points.iter().copied().collect())
+}
+
+/// The plugins that kube-scheduler has and this build lacks.
+pub fn missing_plugins() -> impl Iterator<Item = PluginName> {
+    MISSING_PLUGINS.iter().map(|(name, _)| PluginName::from(*name))
 }
 
 /// What `plugins.multiPoint` holds before the operator says anything.

@@ -34,13 +34,14 @@ mod error;
 pub mod feature_gates;
 mod fields;
 mod names;
+mod useless_names;
 
 pub use build::ProvidedPlugin;
 pub use changes::Change;
 pub use error::{ConfigError, Problem, Usage};
 pub use expand::PluginSets;
 pub use extender::{Extender, ExtenderTls, ManagedResource};
-pub use in_tree::{InTree, points_of_missing_plugin};
+pub use in_tree::{InTree, missing_plugins, points_of_missing_plugin};
 pub use leader::LeaderElection;
 pub use plugin_host::{
     Execution, FailurePolicy, FileSettings, KeylessSettings, KeylessSubject, PLUGIN_HOST_API_VERSION, PluginGrants,
@@ -52,3 +53,4 @@ pub use point::{PluginCatalogue, configurable_points};
 pub use profile::Profile;
 pub use running::RunningConfiguration;
 pub use settings::{ClientConnection, Overrides, Program, Settings};
+pub use useless_names::UselessName;

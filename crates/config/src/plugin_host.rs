@@ -7,6 +7,8 @@
 mod file;
 mod grants;
 mod provenance;
+#[cfg(feature = "schema")]
+mod schema;
 
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -5,11 +5,15 @@
 //! plugins are found at run time, so the program brings its own catalogue; [`crate::InTree`] is the one of kube-scheduler.
 
 use berth_framework::{Point, Points};
+use berth_model::PluginName;
 
 /// Answers which extension points a plugin implements.
 pub trait PluginCatalogue {
     /// The points that `plugin` implements, or `None` when nothing of that name exists.
     fn points(&self, plugin: &str) -> Option<Points>;
+
+    /// The names of all plugins that exist, those that this build lacks included.
+    fn names(&self) -> Vec<PluginName>;
 
     /// Whether a plugin that does not exist may come later, and implement anything. It may then be named wherever a
     /// plugin can be named; `multiPoint` makes it sort the queue if no plugin that exists does.

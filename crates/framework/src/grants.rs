@@ -7,7 +7,10 @@ use std::{fmt, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 
-use crate::effect::{ObjectAccess, Permission, Verb};
+use crate::{
+    effect::{ObjectAccess, Permission, Verb},
+    object_kind::ObjectKind,
+};
 
 /// Rules as a list.
 mod shared_rules {
@@ -29,11 +32,14 @@ mod shared_rules {
 /// Matches every API group, kind or namespace.
 const ANY: &str = "*";
 
-/// What an operator allows a plugin to ask for.
+/// What an operator allows a plugin to ask for. What it may see besides decides nothing here, and is kept so that a message
+/// can show the whole entry of a configuration.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Grants {
     permissions: u16,
     objects: GrantedObjects,
+    reads: Vec<ObjectKind>,
+    pod_json: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -127,13 +133,37 @@ impl Default for GrantedObjects {
 
 impl Grants {
     /// Everything: for runs in which nothing is carried out, and tests.
-    pub const ALL: Grants = Grants { permissions: u16::MAX, objects: GrantedObjects::All };
+    pub const ALL: Grants =
+        Grants { permissions: u16::MAX, objects: GrantedObjects::All, reads: Vec::new(), pod_json: true };
 
     /// These effects by name, and what the rules cover.
     #[must_use]
     pub fn new(permissions: impl IntoIterator<Item = Permission>, rules: impl Into<Arc<[ObjectRule]>>) -> Self {
         let permissions = permissions.into_iter().fold(0, |bits, permission| bits | 1 << (permission as u16));
-        Self { permissions, objects: GrantedObjects::ByRules(rules.into()) }
+        Self { permissions, objects: GrantedObjects::ByRules(rules.into()), ..Self::default() }
+    }
+
+    /// These kinds may be seen whole besides, and with `pod_json` pending pods.
+    #[must_use]
+    pub fn with_reads(mut self, reads: Vec<ObjectKind>, pod_json: bool) -> Self {
+        (self.reads, self.pod_json) = (reads, pod_json);
+        self
+    }
+
+    /// The same and this effect.
+    #[must_use]
+    pub fn with(mut self, permission: Permission) -> Self {
+        self.permissions |= 1 << (permission as u16);
+        self
+    }
+
+    /// The same and what this rule covers.
+    #[must_use]
+    pub fn with_rule(mut self, rule: ObjectRule) -> Self {
+        if let GrantedObjects::ByRules(rules) = &mut self.objects {
+            *rules = rules.iter().cloned().chain([rule]).collect();
+        }
+        self
     }
 
     /// Whether the effect is granted by name.
@@ -149,6 +179,31 @@ impl Grants {
             GrantedObjects::All => true,
             GrantedObjects::ByRules(rules) => rules.iter().any(|rule| rule.is_about(access) && covers(&rule.objects)),
         }
+    }
+
+    /// Whether there is nothing in it.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// The entry of a `PluginHostConfiguration` that grants all of this to the plugin, on one line.
+    #[must_use]
+    pub fn entry(&self, plugin: &str) -> String {
+        let mut fields = Vec::new();
+        let mut list = |field: &str, items: Vec<String>| {
+            if !items.is_empty() {
+                fields.push(format!("{field}: [{}]", items.join(", ")));
+            }
+        };
+        list("reads", self.reads.iter().map(ToString::to_string).collect());
+        let effects = Permission::ALL.into_iter().filter(|permission| self.allows(*permission));
+        list("effects", effects.map(|permission| permission.as_str().to_owned()).collect());
+        if let GrantedObjects::ByRules(rules) = &self.objects {
+            list("rules", rules.iter().map(ToString::to_string).collect());
+        }
+        fields.extend(self.pod_json.then(|| "podJson: true".to_owned()));
+        format!("plugins: [{{name: {plugin}, grants: {{{}}}}}]", fields.join(", "))
     }
 }
 
@@ -345,6 +400,17 @@ mod tests {
         assert_eq!(contained(&Namespaces::OfPod), [true, false, false, false]);
         assert_eq!(contained(&named), [false, true, false, false]);
         assert_eq!(contained(&Namespaces::All), [true; 4]);
+    }
+
+    #[test]
+    fn an_entry_shows_all_that_is_granted() {
+        assert_eq!(Grants::default().entry("Mine"), "plugins: [{name: Mine, grants: {}}]");
+        let reads = vec![ObjectKind { api_version: "v1".to_owned(), kind: "Secret".to_owned() }];
+        let rule = rule(&[""], &["ConfigMap"], &[Verb::Create]);
+        let grants = Grants::new([Permission::Wait], []).with_reads(reads, true).with(Permission::Bind).with_rule(rule);
+        let expected = "plugins: [{name: Mine, grants: {reads: [v1/Secret], effects: [bind, wait], rules: [{apiGroups: [\"\"], \
+            kinds: [ConfigMap], verbs: [create], namespaces: [\"*\"]}], podJson: true}}]";
+        assert_eq!(grants.entry("Mine"), expected);
     }
 
     #[test]

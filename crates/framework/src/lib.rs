@@ -19,6 +19,7 @@ mod macros;
 pub mod manifest;
 pub mod meter;
 mod news;
+mod object_kind;
 mod per_point;
 pub mod plugin;
 pub mod points;
@@ -36,8 +37,9 @@ pub use extender::{ExtenderError, ExtenderIdx, ExtenderProfile, ExtenderVerdict,
 pub use factory::{Configure, PluginFactory, PluginType};
 pub use grants::{Grants, Namespaces, ObjectRule, RuleObjects};
 pub use hooks::{DeltaSource, EndCycle, Follow, Hosted, Reach, Reuse, State};
-pub use manifest::{ClusterEvent, Manifest, Needs, ObjectKind};
+pub use manifest::{ClusterEvent, Manifest, Needs};
 pub use meter::{Clock, Measured, Meter, PluginTime, PointTime, Start};
+pub use object_kind::ObjectKind;
 pub use plugin::{ExtensionPoint, Hook, HookRef, Plugin, PluginVersion, Point, PointRef, Points};
 pub use points::{
     Bind, Call, CycleId, DryRun, DryRunCase, EventSubject, Failure, Filter, HintCall, Normalize, Permit, PermitVerdict,

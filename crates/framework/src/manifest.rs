@@ -1,9 +1,8 @@
 //! What a plugin tells about itself before it is used.
 
 use berth_model::{Column, Columns, ObjectKey};
-use serde::{Deserialize, Serialize};
 
-use crate::{effect::Permission, grants::ObjectRule};
+use crate::{effect::Permission, grants::ObjectRule, object_kind::ObjectKind};
 
 /// The parts of cluster state that a plugin's replica must hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -36,15 +35,6 @@ impl Needs {
     pub fn has_objects_like(&self, key: &ObjectKey) -> bool {
         self.objects.iter().any(|it| it.api_version == key.api_version && it.kind == key.kind)
     }
-}
-
-/// A kind of object, as in `apiVersion` and `kind`.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct ObjectKind {
-    /// `apiVersion`.
-    pub api_version: String,
-    /// `kind`.
-    pub kind: String,
 }
 
 /// A cluster event that may make a pod schedulable which the plugin rejected (`ClusterEvent` in kube-scheduler's

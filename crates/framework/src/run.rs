@@ -39,7 +39,7 @@ pub use self::{
     place::{Hint, NodeSearch, place},
     pre_bind::{PreBindRun, PreFlights, pre_bind, pre_bind_again, pre_bind_pre_flight},
     pre_filter::{PreFilterOutcome, pre_filter},
-    score::score,
+    score::{MAX_SCORE, score},
     select::Ranking,
     sign::{Signature, sign},
 };

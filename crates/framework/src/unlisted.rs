@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::manifest::{Manifest, ObjectKind};
+use crate::{manifest::Manifest, object_kind::ObjectKind};
 
 /// The kinds whose objects are unknown, by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

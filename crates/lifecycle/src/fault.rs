@@ -88,6 +88,11 @@ impl FaultHistory {
         Time(now.0.saturating_sub(self.waited).saturating_sub(waits))
     }
 
+    /// When a moment in time of service comes, if the component waits for no further restart until then.
+    pub(crate) fn in_real_time(&self, moment: Time) -> Time {
+        moment + self.waited
+    }
+
     /// The component waits for its restart from here on.
     pub(crate) fn begin_wait(&mut self, now: Time) {
         self.out_since.get_or_insert(now);

@@ -17,6 +17,7 @@ mod policy;
 
 mod life;
 mod plugin;
+mod probation;
 mod profile_slot;
 mod registry;
 mod remembered;
@@ -29,6 +30,8 @@ pub use isolation::{Hold, Isolation};
 pub use life::Fallback;
 pub use plugin::{Forbidden, NoFallback, Rebuild, SettingsChange};
 pub use policy::{OperatorPolicy, PluginPolicy};
+pub use probation::ProbationEnd;
+pub use profile_slot::Restart;
 pub use registry::{OrderError, PluginRegistry};
 pub use remembered::{FailedBinary, QuarantineRecord, Remembered, RememberedQuarantine};
 pub use status::{PluginState, PluginStatus};

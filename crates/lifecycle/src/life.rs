@@ -4,13 +4,14 @@
 //! [`Life::next`] is the only place where a state changes. It decides nothing about profiles: which binary serves where follows
 //! from the state, the operator's policy and what this program has built in, and is found out in `plugin`.
 
-use berth_model::{Digest, Time, plugin_policy::ProbationSpan};
+use berth_model::{Digest, Time, plugin_policy::Probation};
 
 use crate::{
     binary::{Component, CountCalls},
     consequences::PluginNoticeKind,
     fault::{Fault, FaultHistory, Tally},
-    policy::{PluginPolicy, milliseconds},
+    policy::PluginPolicy,
+    probation::{ProbationEnd, ProbationSoFar},
     remembered::{FailedBinary, QuarantineRecord, Remembered, RememberedQuarantine},
 };
 
@@ -84,14 +85,6 @@ pub(crate) struct RefusedFile {
     /// Whether they served and gave way: they are not tried again after a restart either. What else is wrong with a file
     /// is found out again.
     pub has_failed: bool,
-}
-
-/// How a probation has gone so far.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct ProbationSoFar {
-    /// In time of service.
-    since: Time,
-    n_faults: u32,
 }
 
 /// What can happen to a plugin.
@@ -219,7 +212,7 @@ impl<B: CountCalls> Life<B> {
             }
 
             (Untried { installed, probation: Some(probation) }, E::Taken { digest }) if installed.is(digest) => {
-                OnProbation { installed, probation: ProbationSoFar { since: context.time_in_service(), ..probation } }
+                OnProbation { installed, probation: probation.served_since(context.time_in_service()) }
             }
             (Untried { installed, probation: None }, E::Taken { digest }) if installed.is(digest) => {
                 Serving { installed }
@@ -376,6 +369,24 @@ impl<B: CountCalls> Life<B> {
         }
     }
 
+    /// When the installed binary's probation is over, in time of service, if it serves under observation.
+    pub(crate) fn probation_end(&self, policy: &Probation) -> Option<ProbationEnd>
+    where
+        B: CountCalls,
+    {
+        match self {
+            Life::Untried { installed, probation: Some(probation) } | Life::OnProbation { installed, probation } => {
+                Some(probation.end(policy, installed.component.binary.n_calls()))
+            }
+            Life::Quarantined { then, .. } | Life::Disabled { then } => then.probation_end(policy),
+            Life::Absent
+            | Life::Refused(_)
+            | Life::Awaited(_)
+            | Life::Untried { probation: None, .. }
+            | Life::Serving { .. } => None,
+        }
+    }
+
     /// The digest of the component that serves wherever one does; `embedded` is the built-in's.
     fn component_in_charge(&self, embedded: Option<Digest>) -> Option<Digest> {
         self.installed().map(|installed| installed.component.digest).or(embedded)
@@ -384,7 +395,7 @@ impl<B: CountCalls> Life<B> {
     /// A new binary for the profiles to take.
     fn offer(component: Component<B>, fallback: Option<Fallback<B>>, context: &mut Context<'_>) -> Self {
         context.begin_file();
-        let probation = ProbationSoFar { since: context.time_in_service(), n_faults: 0 };
+        let probation = ProbationSoFar::begin(context.time_in_service());
         Life::Untried { installed: Installed { component, fallback, refused: None }, probation: Some(probation) }
     }
 
@@ -402,11 +413,13 @@ impl<B: CountCalls> Life<B> {
             return self;
         }
         let life = match self.end_probation(context) {
-            Life::Untried { installed, probation: Some(probation) } => match probation.fault(reason, context) {
-                Ok(probation) => Life::Untried { installed, probation: Some(probation) },
-                Err(failed) => return installed.fail_probation(failed.to_string(), context),
-            },
-            Life::OnProbation { installed, probation } => match probation.fault(reason, context) {
+            Life::Untried { installed, probation: Some(probation) } => {
+                match probation.fault(reason, &context.policy.probation) {
+                    Ok(probation) => Life::Untried { installed, probation: Some(probation) },
+                    Err(failed) => return installed.fail_probation(failed.to_string(), context),
+                }
+            }
+            Life::OnProbation { installed, probation } => match probation.fault(reason, &context.policy.probation) {
                 Ok(probation) => Life::OnProbation { installed, probation },
                 Err(failed) => return installed.fail_probation(failed.to_string(), context),
             },
@@ -439,11 +452,11 @@ impl<B: CountCalls> Life<B> {
     /// Ends a probation that has lasted long enough.
     fn end_probation(self, context: &mut Context<'_>) -> Self {
         match self {
-            Life::Untried { installed, probation: Some(probation) } if probation.is_over(&installed, context) => {
+            Life::Untried { installed, probation: Some(probation) } if context.is_over(probation, &installed) => {
                 context.notices.push(PluginNoticeKind::ProbationOver);
                 Life::Untried { installed, probation: None }
             }
-            Life::OnProbation { installed, probation } if probation.is_over(&installed, context) => {
+            Life::OnProbation { installed, probation } if context.is_over(probation, &installed) => {
                 context.notices.push(PluginNoticeKind::ProbationOver);
                 Life::Serving { installed }
             }
@@ -537,37 +550,11 @@ fn gave_way(reason: &str) -> String {
     format!("gave way: {reason}")
 }
 
-/// A binary faulted more often than probation allows.
-#[derive(Debug, thiserror::Error)]
-#[error("{n_faults} faults on probation, the last: {last}")]
-struct FailedProbation {
-    n_faults: u32,
-    last: String,
-}
-
-impl ProbationSoFar {
-    /// Counts a fault.
-    ///
-    /// # Errors
-    /// It was one fault too many: the binary gives way.
-    fn fault(self, reason: &str, context: &Context<'_>) -> Result<Self, FailedProbation> {
-        let n_faults = self.n_faults + 1;
-        if n_faults > context.policy.probation.faults {
-            return Err(FailedProbation { n_faults, last: reason.to_owned() });
-        }
-        Ok(Self { n_faults, ..self })
-    }
-
-    /// Whether it has lasted long enough.
-    fn is_over<B: CountCalls>(self, installed: &Installed<B>, context: &Context<'_>) -> bool {
-        match context.policy.probation.span {
-            ProbationSpan::Time(span) => context.time_in_service().since(self.since) >= milliseconds(span),
-            ProbationSpan::Calls(calls) => installed.component.binary.n_calls() >= calls,
-        }
-    }
-}
-
 impl Context<'_> {
+    fn is_over<B: CountCalls>(&self, probation: ProbationSoFar, installed: &Installed<B>) -> bool {
+        probation.is_over(&self.policy.probation, self.time_in_service(), installed.component.binary.n_calls())
+    }
+
     fn time_in_service(&self) -> Time {
         self.history.time_in_service(self.now)
     }

@@ -10,6 +10,7 @@ use crate::{
     fault::{Fault, FaultHistory, longest_quarantine},
     life::{Awaited, Context, Event, Fallback, Installed, Life},
     policy::OperatorPolicy,
+    probation::ProbationEnd,
     profile_slot::{ProfileSlot, Restart},
     remembered::{FailedBinary, Remembered, RememberedQuarantine},
 };
@@ -369,10 +370,18 @@ impl<B: Clone + CountCalls> Plugin<B> {
         self.life.is_undecided() && !self.profiles.is_empty()
     }
 
-    /// Whether the profile waits for a new instance.
-    pub(crate) fn is_restarting(&self, scheduler_name: &str, policy: &dyn OperatorPolicy) -> bool {
-        let service = self.available(policy.execution(&self.name, scheduler_name), policy);
-        service.is_some_and(|service| self.restart(scheduler_name, &service).is_some())
+    /// The new instance that the profile waits for.
+    pub(crate) fn restarting(&self, scheduler_name: &str, policy: &dyn OperatorPolicy) -> Option<&Restart> {
+        let service = self.available(policy.execution(&self.name, scheduler_name), policy)?;
+        self.restart(scheduler_name, &service)
+    }
+
+    /// When the probation of the binary that serves is over.
+    pub(crate) fn probation_end(&self, policy: &dyn OperatorPolicy) -> Option<ProbationEnd> {
+        self.life.probation_end(&policy.plugin(&self.name).probation).map(|end| match end {
+            ProbationEnd::At(moment) => ProbationEnd::At(self.history.in_real_time(moment)),
+            ProbationEnd::AfterCalls(calls) => ProbationEnd::AfterCalls(calls),
+        })
     }
 
     /// The binary that would serve if nothing were wrong.

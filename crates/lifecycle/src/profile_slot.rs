@@ -15,9 +15,10 @@ pub(crate) struct ProfileSlot {
     restart: Option<Restart>,
 }
 
-/// The profile's instance of a component is gone, and a new one is not to be made yet.
+/// A profile's instance of a component is gone, and a new one is not to be made yet.
 #[derive(Clone, Debug)]
-pub(crate) struct Restart {
+pub struct Restart {
+    /// The component's.
     pub digest: Digest,
     /// When the new instance may be made.
     pub at: Time,

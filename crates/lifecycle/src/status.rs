@@ -8,6 +8,8 @@ use crate::{
     life::{Fallback, Life},
     plugin::Plugin,
     policy::OperatorPolicy,
+    probation::ProbationEnd,
+    profile_slot::Restart,
     remembered::QuarantineRecord,
 };
 
@@ -17,6 +19,8 @@ use crate::{
 pub enum PluginState {
     /// A binary serves.
     Serving,
+    /// A binary could serve, and no profile uses the plugin.
+    Unused,
     /// A new binary serves under observation; the one before it, if there is one, is kept ready.
     Probation,
     /// No binary serves: the component is out of service for a while.
@@ -40,6 +44,7 @@ impl PluginState {
     pub fn as_str(self) -> &'static str {
         match self {
             PluginState::Serving => "serving",
+            PluginState::Unused => "unused",
             PluginState::Probation => "probation",
             PluginState::Quarantined => "quarantined",
             PluginState::Restarting => "restarting",
@@ -73,6 +78,10 @@ pub struct PluginStatus<'a, B> {
     pub refused_digest: Option<Digest>,
     /// The component that is out of service.
     pub quarantine: Option<&'a QuarantineRecord>,
+    /// The instance that is not to be made yet.
+    pub restart: Option<&'a Restart>,
+    /// When the probation is over, if the binary that serves is on probation.
+    pub probation_end: Option<ProbationEnd>,
 }
 
 impl<'a, B: Clone + CountCalls> PluginStatus<'a, B> {
@@ -83,7 +92,8 @@ impl<'a, B: Clone + CountCalls> PluginStatus<'a, B> {
         let service = plugin.service(scheduler_name, policy);
         let installed = life.installed().map(|installed| &installed.component);
         let mut components = [installed, plugin.built_in().embedded()].into_iter().flatten();
-        let state = state(life, &service, plugin.is_restarting(scheduler_name, policy));
+        let restart = plugin.restarting(scheduler_name, policy);
+        let state = state(life, &service, restart.is_some(), profiles.is_empty());
         Self {
             state,
             reason: reason(state, life, &service),
@@ -94,6 +104,8 @@ impl<'a, B: Clone + CountCalls> PluginStatus<'a, B> {
             fallback: plugin.fallback().ok(),
             refused_digest: life.refused().and_then(|file| file.digest),
             quarantine: life.quarantine_record(),
+            restart,
+            probation_end: plugin.probation_end(policy).filter(|_| state == PluginState::Probation),
         }
     }
 }
@@ -103,6 +115,7 @@ fn reason<B: CountCalls>(state: PluginState, life: &Life<B>, service: &Service<B
     let refused = life.refused().map(|file| &file.reason);
     match state {
         PluginState::Serving | PluginState::Probation => refused.map(|reason| format!("the file {reason}")),
+        PluginState::Unused => Some("in no profile: no profile of --config enables it".to_owned()),
         PluginState::Quarantined => life.quarantine_record().map(|quarantine| quarantine.reason.clone()),
         PluginState::Refused => refused.cloned(),
         PluginState::Restarting | PluginState::Loading | PluginState::Missing => match service {
@@ -113,9 +126,17 @@ fn reason<B: CountCalls>(state: PluginState, life: &Life<B>, service: &Service<B
     }
 }
 
-fn state<B: CountCalls>(life: &Life<B>, service: &Service<B>, is_restarting: bool) -> PluginState {
+fn state<B: CountCalls>(
+    life: &Life<B>,
+    service: &Service<B>,
+    is_restarting: bool,
+    is_in_no_profile: bool,
+) -> PluginState {
     match (life, service) {
         (Life::Disabled { .. }, _) => PluginState::Disabled,
+        (_, Service::Native(_) | Service::Embedded(_) | Service::Directory(_)) if is_in_no_profile => {
+            PluginState::Unused
+        }
         (life, Service::Directory(_)) if life.is_on_probation() => PluginState::Probation,
         (_, Service::Native(_) | Service::Embedded(_) | Service::Directory(_)) => PluginState::Serving,
         (Life::Quarantined { .. }, Service::Pass(_) | Service::Hold(_)) => PluginState::Quarantined,

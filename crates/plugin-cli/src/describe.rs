@@ -6,7 +6,12 @@ use anyhow::{Result, bail};
 use berth_plugin_host::{Grants, PluginReport, QuarantinedBinary, ServingBinary};
 use comfy_table::Table;
 
-use crate::{list::short, one::One, output::Output, table};
+use crate::{
+    list::{probation_end, short},
+    one::One,
+    output::Output,
+    table,
+};
 
 pub(super) async fn run(one: &One) -> Result<()> {
     let plugins = one.server.client()?.list().await?;
@@ -39,7 +44,9 @@ fn rows(plugin: &PluginReport) -> Table {
         ("State", plugin.state.as_str().to_owned()),
         ("Reason", none(plugin.reason.clone().unwrap_or_default())),
         ("Last trouble", none(plugin.last_reason.clone().unwrap_or_default())),
-        ("Quarantined", none(plugin.quarantined.as_ref().map(quarantined).unwrap_or_default())),
+        ("Quarantined", none(plugin.quarantined.as_ref().map(out_of_service).unwrap_or_default())),
+        ("Restarting", none(plugin.restarting.as_ref().map(out_of_service).unwrap_or_default())),
+        ("On probation until", none(plugin.probation.as_ref().map(probation_end).unwrap_or_default())),
         ("Source", plugin.source.clone()),
         ("Reference", none(plugin.reference.clone().unwrap_or_default())),
         ("Signed by", none(plugin.signed_by.join(", "))),
@@ -65,7 +72,7 @@ fn rows(plugin: &PluginReport) -> Table {
     table
 }
 
-fn quarantined(binary: &QuarantinedBinary) -> String {
+fn out_of_service(binary: &QuarantinedBinary) -> String {
     let QuarantinedBinary { version, digest, until } = binary;
     format!("{digest} (version {version}) until {until}")
 }

@@ -11,6 +11,7 @@ mod list;
 mod one;
 mod order;
 mod output;
+mod schema;
 pub mod table;
 
 use anyhow::Result;
@@ -21,6 +22,7 @@ pub use self::{
     admin_client::AdminClient,
     blocking::{block_on, block_on_runtime},
     output::Output,
+    schema::{SchemaName, print as print_schema},
 };
 
 /// The subcommands.

@@ -4,7 +4,7 @@ use std::io::{self, Write as _};
 
 use anyhow::Result;
 use berth_lifecycle::PluginState;
-use berth_plugin_host::PluginReport;
+use berth_plugin_host::{PluginReport, ProbationReport};
 use comfy_table::Table;
 
 use crate::{one::Server, output::Output, table};
@@ -35,14 +35,25 @@ fn rows(plugins: &[PluginReport]) -> Table {
     table.set_header(["NAME", "STATE", "UNTIL", "SOURCE", "SIGNED BY", "VERSION", "DIGEST", "FAULTS", "REASON"]);
     for plugin in plugins {
         let faults: u64 = plugin.faults.values().sum();
-        let (until, version, digest) = match &plugin.quarantined {
-            Some(it) if plugin.state == PluginState::Quarantined => (it.until.as_str(), &it.version, &it.digest),
-            Some(_) | None => ("", &plugin.version, &plugin.digest),
+        let out_of_service = match plugin.state {
+            PluginState::Quarantined => plugin.quarantined.as_ref(),
+            PluginState::Restarting => plugin.restarting.as_ref(),
+            PluginState::Serving
+            | PluginState::Unused
+            | PluginState::Probation
+            | PluginState::Refused
+            | PluginState::Loading
+            | PluginState::Missing
+            | PluginState::Disabled => None,
+        };
+        let (until, version, digest) = match out_of_service {
+            Some(it) => (it.until.clone(), &it.version, &it.digest),
+            None => (plugin.probation.as_ref().map(probation_end).unwrap_or_default(), &plugin.version, &plugin.digest),
         };
         table.add_row([
             plugin.name.as_str(),
             plugin.state.as_str(),
-            until,
+            &until,
             &plugin.source,
             &plugin.signed_by.join(", "),
             version,
@@ -52,6 +63,12 @@ fn rows(plugins: &[PluginReport]) -> Table {
         ]);
     }
     table
+}
+
+/// A moment, or `120 more calls`.
+pub(super) fn probation_end(ProbationReport { until, calls_left }: &ProbationReport) -> String {
+    let calls = calls_left.map(|calls| format!("{calls} more calls"));
+    until.clone().or(calls).unwrap_or_default()
 }
 
 /// Enough of a digest to tell two apart.

@@ -28,6 +28,7 @@ pub(super) async fn run(one: &One, order: &str) -> Result<()> {
             | PluginState::Refused
             | PluginState::Loading
             | PluginState::Missing
+            | PluginState::Unused
             | PluginState::Disabled => {
                 writeln!(out, "{}: {}", plugin.name, plugin.state.as_str())?;
             }

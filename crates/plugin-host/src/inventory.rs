@@ -300,6 +300,11 @@ impl PluginInventory {
         self.registry.contains(plugin)
     }
 
+    /// Whether a file of its name was refused, and is not tried again until it changes.
+    pub fn has_refused_file(&self, plugin: &str) -> bool {
+        self.registry.has_refused_file(plugin)
+    }
+
     /// Whether it comes from a registry.
     pub(crate) fn is_pulled(&self, plugin: &PluginName) -> bool {
         self.rules.provenance.sources.contains_key(plugin)

@@ -10,6 +10,7 @@
 mod announcer;
 mod directory;
 mod error;
+mod faults;
 mod finding;
 mod inventory;
 mod limits;
@@ -44,7 +45,7 @@ pub use self::{
     message::{Consultation, HostSettings, Message, Order, OrderRefusal, Proposal},
     options::{PluginHostOptions, Sources},
     preparing::prepare,
-    report::{Grants, Limits, Needs, PluginReport, QuarantinedBinary, ServingBinary},
+    report::{Grants, Limits, Needs, PluginReport, ProbationReport, QuarantinedBinary, ServingBinary},
     rules::{Granted, NotGranted, Rules},
     settings_file::{HostFile, SettingsFileError},
     supervisor::{Surroundings, start},

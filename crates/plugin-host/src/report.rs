@@ -4,8 +4,8 @@ use std::{collections::BTreeMap, time::Duration};
 
 use berth_config::FailurePolicy;
 use berth_framework::PluginFactory;
-use berth_lifecycle::{Component, Fallback, PluginState, PluginStatus, QuarantineRecord, Service};
-use berth_model::BinaryId;
+use berth_lifecycle::{Component, Fallback, PluginState, PluginStatus, ProbationEnd, Service};
+use berth_model::{BinaryId, Digest, Time};
 use berth_telemetry::clock;
 use berth_wasm_host::{FaultKind, PluginStats};
 use serde::{Deserialize, Serialize};
@@ -57,6 +57,10 @@ pub struct PluginReport {
     pub quarantined_until: Option<u64>,
     /// The component that is out of service.
     pub quarantined: Option<QuarantinedBinary>,
+    /// The component that gets another instance after a fault.
+    pub restarting: Option<QuarantinedBinary>,
+    /// How long the binary that serves is on probation.
+    pub probation: Option<ProbationReport>,
     /// What serves, each binary once: profiles may differ.
     pub binaries: Vec<ServingBinary>,
 }
@@ -69,6 +73,16 @@ pub struct QuarantinedBinary {
     pub digest: String,
     /// As in RFC 3339.
     pub until: String,
+}
+
+/// What ends a probation: a moment or a number of calls, as the settings say.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ProbationReport {
+    /// As in RFC 3339.
+    pub until: Option<String>,
+    /// So many more calls.
+    pub calls_left: Option<u64>,
 }
 
 /// A binary, where it serves, and what it may do there.
@@ -155,7 +169,12 @@ pub(crate) fn one(inventory: &PluginInventory, name: &str) -> Option<PluginRepor
         }),
         refused_digest: status.refused_digest.map(|digest| digest.to_string()),
         quarantined_until: status.quarantine.map(|quarantine| clock::wall(quarantine.until)),
-        quarantined: status.quarantine.map(|quarantine| quarantined(quarantine, status.component)),
+        quarantined: status.quarantine.map(|it| out_of_service(it.digest, it.until, status.component)),
+        restarting: status.restart.map(|it| out_of_service(it.digest, it.at, status.component)),
+        probation: status.probation_end.map(|end| match end {
+            ProbationEnd::At(time) => ProbationReport { until: Some(rfc3339(time)), calls_left: None },
+            ProbationEnd::AfterCalls(calls) => ProbationReport { until: None, calls_left: Some(calls) },
+        }),
         binaries: binaries(inventory, name, &status),
         ..PluginReport::default()
     };
@@ -170,13 +189,17 @@ pub(crate) fn one(inventory: &PluginInventory, name: &str) -> Option<PluginRepor
     Some(report)
 }
 
-fn quarantined(quarantine: &QuarantineRecord, component: Option<&Component<ReadyBinary>>) -> QuarantinedBinary {
-    let component = component.filter(|component| component.digest == quarantine.digest);
+fn out_of_service(digest: Digest, until: Time, component: Option<&Component<ReadyBinary>>) -> QuarantinedBinary {
+    let component = component.filter(|component| component.digest == digest);
     QuarantinedBinary {
         version: component.map_or_else(String::new, |component| component.binary.factory().version().version),
-        digest: quarantine.digest.to_string(),
-        until: clock::rfc3339(clock::wall(quarantine.until)),
+        digest: digest.to_string(),
+        until: rfc3339(until),
     }
+}
+
+fn rfc3339(time: Time) -> String {
+    clock::rfc3339(clock::wall(time))
 }
 
 fn binaries(inventory: &PluginInventory, name: &str, status: &PluginStatus<'_, ReadyBinary>) -> Vec<ServingBinary> {

@@ -164,12 +164,12 @@ impl Granted {
     }
 
     pub fn grants(&self) -> Grants {
-        Grants::new(self.effects.iter().copied(), self.rules.as_slice())
+        Grants::new(self.effects.iter().copied(), self.rules.as_slice()).with_reads(self.reads.clone(), self.pod_json)
     }
 
     /// The kinds that may be read, as `apiVersion/kind`.
     pub fn read_names(&self) -> impl Iterator<Item = String> {
-        self.reads.iter().map(kind_name)
+        self.reads.iter().map(ToString::to_string)
     }
 
     /// The kinds of effects that may be asked for.
@@ -189,17 +189,7 @@ impl Granted {
 
     /// The entry of a configuration that grants this to the plugin.
     pub fn lines(&self, plugin: &str) -> String {
-        let mut fields = Vec::new();
-        let mut list = |field: &str, items: Vec<String>| {
-            if !items.is_empty() {
-                fields.push(format!("{field}: [{}]", items.join(", ")));
-            }
-        };
-        list("reads", self.read_names().collect());
-        list("effects", self.effect_names().collect());
-        list("rules", self.rule_names().collect());
-        fields.extend(self.pod_json.then(|| "podJson: true".to_owned()));
-        format!("plugins: [{{name: {plugin}, grants: {{{}}}}}]", fields.join(", "))
+        self.grants().entry(plugin)
     }
 
     /// `built_in` is what the built-in of the plugin's name needs, if there is one.
@@ -221,7 +211,7 @@ impl Granted {
             return Err(NotGranted::PodJson { lines: lines() });
         }
         let wanted = manifest.needs.objects.iter().filter(|kind| !self.reads.contains(kind));
-        let wanted: Vec<String> = wanted.map(kind_name).collect();
+        let wanted: Vec<String> = wanted.map(ToString::to_string).collect();
         if !wanted.is_empty() {
             return Err(NotGranted::Reads { kinds: wanted.join(", "), lines: lines() });
         }
@@ -250,10 +240,6 @@ impl From<&PluginGrants> for Granted {
         let PluginGrants { reads, effects, rules, pod_json } = grants.clone();
         Self { effects, rules, reads, pod_json }
     }
-}
-
-fn kind_name(kind: &ObjectKind) -> String {
-    format!("{}/{}", kind.api_version, kind.kind)
 }
 
 #[cfg(test)]

@@ -13,8 +13,10 @@ use std::{
 use berth_config::Usage;
 use berth_file_watch::FileWatch;
 use berth_framework::PluginVersion;
-use berth_lifecycle::{Consequences, Fault, OperatorPolicy as _, OrderError, PluginNotice, PluginNoticeKind, Service};
-use berth_model::{Digest, PluginName};
+use berth_lifecycle::{
+    Consequences, Fault, OperatorPolicy as _, OrderError, PluginNotice, PluginNoticeKind, PluginState, Service, Swap,
+};
+use berth_model::{BinaryId, Digest, PluginName};
 use berth_scheduler::{Event, HostObjects, Supervision, SwapError};
 use berth_telemetry::{
     audit::{AuditEvent, AuditLog, By, digest_or_built_in},
@@ -24,12 +26,13 @@ use berth_telemetry::{
 use berth_wasm_host::Engine;
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot};
-use tracing::{error, info, warn};
+use tracing::{debug, error, info, warn};
 
 use crate::{
     announcer::{Announcer, EventSink},
     directory::{DirectoryEvent, DirectoryWatch},
     error::{PluginHostError, Result},
+    faults::{Aftermath, Restarts},
     inventory::{PluginInventory, factory},
     limits::{file_limits, limits, plugin_limits, time_bounds},
     load::Plugins,
@@ -79,6 +82,7 @@ struct Supervisor {
     state: Option<StateKeeper>,
     /// By plugin, who caused its last swap: how it went is heard of later.
     causes: BTreeMap<PluginName, By>,
+    restarts: Restarts,
     /// Hears that all plugins of the start are there or refused; `None` once it has.
     starting: Option<oneshot::Sender<()>>,
 }
@@ -116,6 +120,7 @@ pub fn start(
         pulls: to_pulls,
         state: None,
         causes: BTreeMap::new(),
+        restarts: Restarts::default(),
         starting: Some(started),
     };
     let state_file = options.plugin_state.clone();
@@ -169,10 +174,27 @@ impl Supervisor {
     async fn take(&mut self, message: Message) {
         let (consequences, by) = match message {
             Message::Found(finding) => {
-                let by = finding.found_in.by();
-                (self.inventory.take_in(finding, now()).consequences, by)
+                let (by, plugin) = (finding.found_in.by(), finding.plugin.clone());
+                let consequences = self.inventory.take_in(finding, now()).consequences;
+                self.tell_if_unused(&plugin);
+                (consequences, by)
             }
-            Message::Supervise(supervision) => (self.supervise(supervision), By::Scheduler),
+            Message::Supervise(Supervision::Faulted { plugin, digest, reason, took, pod, held, scheduler_names }) => {
+                let about = pod.as_ref().map(|(pod, _)| format!("{}/{}", pod.namespace, pod.name)).unwrap_or_default();
+                let milliseconds = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
+                let owner = pod.map(|(_, owner)| owner);
+                let fault = Fault { digest, reason, milliseconds, owner, scheduler_names };
+                return self.take_fault(&plugin.into(), fault, &about, held).await;
+            }
+            Message::Supervise(Supervision::Swapped { scheduler_name, plugin, version, result }) => {
+                (self.swapped(&scheduler_name, &plugin.into(), version, result), By::Scheduler)
+            }
+            Message::Supervise(Supervision::OutOfTime(report)) => {
+                warn!("{report}");
+                self.surroundings.metrics.share_spent(&report);
+                self.announcer.out_of_time(&report);
+                return;
+            }
             Message::Settings(settings) => {
                 let consequences = self.settings_changed(settings);
                 // The task ends only with this one.
@@ -204,38 +226,43 @@ impl Supervisor {
         self.carry_out(consequences, by).await;
     }
 
-    /// What follows from what the scheduling thread tells.
-    fn supervise(&mut self, supervision: Supervision) -> Consequences<ReadyBinary> {
-        match supervision {
-            Supervision::Swapped { scheduler_name, plugin, version, result } => {
-                self.swapped(&scheduler_name, &plugin.into(), version, result)
-            }
-            Supervision::Faulted { plugin, digest, reason, took, pod, held, scheduler_names } => {
-                let about = pod.as_ref().map(|(pod, _)| format!("{}/{}", pod.namespace, pod.name)).unwrap_or_default();
-                warn!(plugin, digest = digest.short(), pod = about, ?took, reason, "a plugin faulted");
-                let milliseconds = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
-                let owner = pod.map(|(_, owner)| owner);
-                self.faulted(&plugin.into(), Fault { digest, reason, milliseconds, owner, scheduler_names }, held)
-            }
-            Supervision::OutOfTime(report) => {
-                warn!("{report}");
-                self.surroundings.metrics.share_spent(&report);
-                self.announcer.out_of_time(&report);
-                Consequences::default()
-            }
+    /// A component faulted over a pod, which may have none. `held`: pods of its owner are held for so many milliseconds.
+    async fn take_fault(&mut self, plugin: &PluginName, fault: Fault, pod: &str, held: Option<u64>) {
+        let Fault { digest, reason, milliseconds, owner, scheduler_names } = fault.clone();
+        let Consequences { swaps, notices } = self.inventory.faulted(plugin, fault, now());
+        let aftermath = Aftermath::of(&notices, owner.map(|owner| owner.to_string()).zip(held));
+        let (name, digest_of) = (plugin.as_str(), digest.short());
+        if let Aftermath::OutOfService(_) = aftermath {
+            error!(plugin = name, digest = digest_of, pod, milliseconds, reason, "a plugin faulted{aftermath}");
+        } else {
+            warn!(plugin = name, digest = digest_of, pod, milliseconds, reason, "a plugin faulted{aftermath}");
         }
+        match &aftermath {
+            Aftermath::OutOfService(notice) | Aftermath::Restarting(notice) => {
+                self.announcer.tell(notice, &standing(&self.inventory, plugin));
+            }
+            Aftermath::PodsHeld { owner, milliseconds } => {
+                self.announcer.pods_held(plugin, owner, *milliseconds, &reason);
+            }
+            Aftermath::Nothing => {}
+        }
+        if notices.iter().any(|notice| matches!(notice.kind, PluginNoticeKind::Restarting { .. })) {
+            self.restarts.begin(plugin, &scheduler_names, digest);
+        }
+        notices.iter().for_each(|notice| self.record(notice, &By::Scheduler));
+        self.hand_over(swaps, By::Scheduler).await;
     }
 
-    fn faulted(&mut self, plugin: &PluginName, fault: Fault, held: Option<u64>) -> Consequences<ReadyBinary> {
-        if let (Some(milliseconds), Some(owner)) = (held, &fault.owner) {
-            let owner = owner.to_string();
+    /// A binary that no profile wants is no fault of anybody, and does nothing.
+    fn tell_if_unused(&self, plugin: &PluginName) {
+        let Some(status) = self.inventory.status(plugin) else { return };
+        if let (PluginState::Unused, Service::Directory(_)) = (status.state, &status.service) {
+            let origin = self.inventory.rules().origin(plugin).unwrap_or_default();
             warn!(
                 plugin = plugin.as_str(),
-                owner, milliseconds, fault.reason, "plugin keeps faulting; holding the pods of one owner"
+                "{origin} is in no profile: no profile of --config enables it, so it is never asked"
             );
-            self.announcer.pods_held(plugin, &owner, milliseconds, &fault.reason);
         }
-        self.inventory.faulted(plugin, fault, now())
     }
 
     fn settings_changed(&mut self, settings: Result<Box<HostFile>, SettingsFileError>) -> Consequences<ReadyBinary> {
@@ -256,6 +283,9 @@ impl Supervisor {
         self.provenance.set(settings.provenance.clone());
         let before = self.grants();
         let (consequences, to_retry) = self.inventory.settings_changed(*settings, now());
+        for useless in self.inventory.useless_names_now() {
+            warn!(file = %file.display(), "{useless}");
+        }
         let rules = self.inventory.rules();
         self.engine.set_limits(limits(&rules.plugin("")), plugin_limits(rules));
         self.engine.set_file_limits(file_limits(rules.settings.files()));
@@ -301,9 +331,11 @@ impl Supervisor {
                 // Another reason why nothing serves is no change.
                 if inventory.taken_by(plugin, scheduler_name).is_some() {
                     metrics.swap(plugin, "withdrawn");
-                    // Where something is on its way already, that nothing serves is not true any more.
-                    if let Some(Service::Hold(reason) | Service::Pass(reason)) =
-                        inventory.service(plugin, scheduler_name)
+                    // Where something is on its way already, that nothing serves is not true any more; where the next instance
+                    // is to come, that was told with the fault.
+                    if !self.restarts.is_under_way(plugin, scheduler_name)
+                        && let Some(Service::Hold(reason) | Service::Pass(reason)) =
+                            inventory.service(plugin, scheduler_name)
                     {
                         self.announcer.withdrawn(plugin, scheduler_name, &reason);
                     }
@@ -314,9 +346,20 @@ impl Supervisor {
             }
             (Ok(()), Some(binary)) => {
                 let (number, digest) = (&version.version, binary.to_string());
-                info!(plugin = plugin.as_str(), profile = scheduler_name, version = number, digest, "serves");
+                let restarted = self.restarts.end(plugin, scheduler_name).map(BinaryId::Component);
+                if restarted == Some(binary) {
+                    debug!(
+                        plugin = plugin.as_str(),
+                        profile = scheduler_name,
+                        version = number,
+                        digest,
+                        "serves again"
+                    );
+                } else {
+                    info!(plugin = plugin.as_str(), profile = scheduler_name, version = number, digest, "serves");
+                    self.announcer.swapped(plugin, scheduler_name, &version);
+                }
                 metrics.swap(plugin, "swapped");
-                self.announcer.swapped(plugin, scheduler_name, &version);
                 let (version_number, digest) = (number.clone(), digest);
                 audit.record(plugin, by, AuditEvent::Swapped { profile, version: version_number, digest });
                 metrics.set_plugin(scheduler_name, PluginVersion { name: plugin.to_string(), ..version });
@@ -393,6 +436,7 @@ impl Supervisor {
             let metrics = &self.surroundings.metrics;
             for (plugin, scheduler_name) in self.inventory.leave_profiles(&profiles) {
                 metrics.remove_plugin(&scheduler_name, &plugin);
+                self.tell_if_unused(&plugin);
             }
             for profile in &profiles {
                 metrics.set_plugins(profile);
@@ -427,10 +471,16 @@ impl Supervisor {
     }
 
     async fn carry_out(&mut self, consequences: Consequences<ReadyBinary>, by: By) {
-        for notice in consequences.notices {
-            self.tell(&notice, &by);
+        for notice in &consequences.notices {
+            self.tell(notice);
+            self.record(notice, &by);
         }
-        for swap in consequences.swaps {
+        self.hand_over(consequences.swaps, by).await;
+    }
+
+    /// Has the scheduler make the swaps, and what is to outlast the process kept.
+    async fn hand_over(&mut self, swaps: Vec<Swap<ReadyBinary>>, by: By) {
+        for swap in swaps {
             self.causes.insert(swap.plugin.clone(), by.clone());
             let grants = self.inventory.grants(&swap.plugin, &swap.service);
             let (name, factory) = (swap.plugin.to_string(), factory(&swap.plugin, &swap.service));
@@ -444,13 +494,28 @@ impl Supervisor {
         }
     }
 
-    fn tell(&self, notice: &PluginNotice, by: &By) {
+    /// Counts what happened to a plugin, and enters it into the audit log.
+    fn record(&self, notice: &PluginNotice, by: &By) {
+        let (metrics, plugin) = (&self.surroundings.metrics, &notice.plugin);
+        if let Some(event) = audit_event(&notice.kind) {
+            self.surroundings.audit.record(plugin, by.clone(), event);
+        }
+        match &notice.kind {
+            PluginNoticeKind::Refused { .. } => metrics.swap(plugin, "refused"),
+            PluginNoticeKind::RolledBack { .. } => metrics.swap(plugin, "rolled_back"),
+            PluginNoticeKind::Quarantined { .. } => metrics.quarantined(plugin),
+            PluginNoticeKind::Restarting { .. } => metrics.restarted(plugin),
+            PluginNoticeKind::Released { .. }
+            | PluginNoticeKind::ProbationOver
+            | PluginNoticeKind::NotServed { .. } => {}
+        }
+    }
+
+    /// Puts what happened to a plugin into the log and, if it is worth one, into an event.
+    fn tell(&self, notice: &PluginNotice) {
         let standing = standing(&self.inventory, &notice.plugin);
         self.announcer.tell(notice, &standing);
-        if let Some(event) = audit_event(&notice.kind) {
-            self.surroundings.audit.record(&notice.plugin, by.clone(), event);
-        }
-        let (metrics, plugin) = (&self.surroundings.metrics, &notice.plugin);
+        let plugin = &notice.plugin;
         match &notice.kind {
             PluginNoticeKind::Refused { reason, .. } => {
                 error!(
@@ -458,7 +523,6 @@ impl Supervisor {
                     "{} {reason}; {standing}",
                     self.inventory.rules().origin(plugin).unwrap_or_default()
                 );
-                metrics.swap(plugin, "refused");
             }
             PluginNoticeKind::RolledBack { digest, to, reason } => {
                 error!(
@@ -468,17 +532,14 @@ impl Supervisor {
                     reason,
                     "rolled back to the version before"
                 );
-                metrics.swap(plugin, "rolled_back");
             }
             PluginNoticeKind::Quarantined { digest, milliseconds, reason } => {
                 let digest = digest.to_string();
                 error!(plugin = plugin.as_str(), digest, milliseconds, reason, "quarantined");
-                metrics.quarantined(plugin);
             }
             PluginNoticeKind::Restarting { digest, milliseconds, reason } => {
                 let digest = digest.short();
                 warn!(plugin = plugin.as_str(), digest, milliseconds, reason, "is being restarted after a fault");
-                metrics.restarted(plugin);
             }
             PluginNoticeKind::Released { .. } => info!(plugin = plugin.as_str(), "its quarantine is over"),
             PluginNoticeKind::ProbationOver => info!(plugin = plugin.as_str(), "its probation is over"),

@@ -6,7 +6,7 @@ use std::{
 };
 
 use anyhow::Result;
-use berth_config::{Overrides, PluginCatalogue, Settings, Usage};
+use berth_config::{ConfigError, Overrides, PluginCatalogue, Settings, Usage};
 use berth_queue::Backoff;
 use serde_json::{Value, json};
 use tracing::warn;
@@ -49,33 +49,62 @@ pub fn scheduler_settings(settings: &Settings, command_line: &Options) -> berth_
     }
 }
 
-/// Reads the configuration file, or gives what holds without one.
+/// Reads the configuration file, or gives what holds without one. What has no effect is told in the log.
 ///
 /// # Errors
 /// The file cannot be read, or what it and the command line say cannot be used.
 pub fn read(file: Option<&Path>, overrides: &Overrides, plugins: &dyn PluginCatalogue) -> Result<Settings> {
-    let mut given = Value::from(overrides.fields.clone());
-    let settings = match file {
-        None => Settings::without_text(overrides, plugins),
-        Some(file) => {
-            let text = std::fs::read_to_string(file)
-                .map_err(|error| Usage(format!("--config {}: cannot be read: {error}", file.display())))?;
-            let settings = Settings::from_text_and(&file.display().to_string(), &text, overrides, plugins);
-            if let Ok(document) = serde_saphyr::from_str::<Value>(&text) {
-                given = document;
-            }
-            settings
-        }
-    };
-    let settings = settings.map_err(|error| Usage(error.to_string()))?;
-    for (field, why) in without_effect(&given) {
-        warn!(field, "has no effect: {why}");
+    let Reading { settings, without_effect } =
+        read_all(file, overrides, plugins).map_err(|error| Usage(error.to_string()))?;
+    let file = file.map(|file| file.display().to_string()).unwrap_or_default();
+    for what in without_effect {
+        warn!(file, "{what}");
     }
     Ok(settings)
 }
 
+/// What a configuration says.
+#[derive(Debug)]
+pub struct Reading {
+    pub settings: Settings,
+    /// Fields and names that were given and change nothing, each in a sentence that begins with the field.
+    pub without_effect: Vec<String>,
+}
+
+/// Why a configuration cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadingError {
+    #[error("--config {}: cannot be read: {source}", file.display())]
+    Unreadable { file: PathBuf, source: std::io::Error },
+    #[error(transparent)]
+    Invalid(#[from] ConfigError),
+}
+
+/// The same, and what has no effect.
+///
+/// # Errors
+/// As for [`read`].
+pub fn read_all(
+    file: Option<&Path>,
+    overrides: &Overrides,
+    plugins: &dyn PluginCatalogue,
+) -> Result<Reading, ReadingError> {
+    let given = Value::from(overrides.fields.clone());
+    let Some(file) = file else {
+        let settings = Settings::without_text(overrides, plugins)?;
+        return Ok(Reading { settings, without_effect: without_effect(&given) });
+    };
+    let text =
+        std::fs::read_to_string(file).map_err(|source| ReadingError::Unreadable { file: file.to_owned(), source })?;
+    let settings = Settings::from_text_and(&file.display().to_string(), &text, overrides, plugins)?;
+    let document = serde_saphyr::from_str::<Value>(&text).unwrap_or(given);
+    let mut without_effect = without_effect(&document);
+    without_effect.extend(settings.useless_names(&document, plugins).iter().map(ToString::to_string));
+    Ok(Reading { settings, without_effect })
+}
+
 /// Fields that were given and change nothing, and why.
-fn without_effect(document: &Value) -> Vec<(&'static str, &'static str)> {
+fn without_effect(document: &Value) -> Vec<String> {
     const NO_PROFILES: &str = "there is no /debug/pprof";
     const JSON: &str = "objects travel as JSON";
     let connection = &document["clientConnection"];
@@ -91,7 +120,7 @@ fn without_effect(document: &Value) -> Vec<(&'static str, &'static str)> {
         ("enableContentionProfiling", NO_PROFILES, document["enableContentionProfiling"] == true),
     ]
     .into_iter()
-    .filter_map(|(field, why, is_given)| is_given.then_some((field, why)))
+    .filter_map(|(field, why, is_given)| is_given.then(|| format!("{field}: has no effect: {why}")))
     .collect()
 }
 
@@ -110,8 +139,10 @@ mod tests {
 
     #[test]
     fn what_changes_nothing_is_told() {
-        let fields =
-            |document: Value| without_effect(&document).into_iter().map(|(field, _)| field).collect::<Vec<_>>();
+        let fields = |document: Value| {
+            let told = without_effect(&document).into_iter();
+            told.map(|line| line.split_once(": ").expect("a field").0.to_owned()).collect::<Vec<_>>()
+        };
         assert_eq!(fields(json!({})), [""; 0]);
         let quiet = json!({
             "parallelism": 16, "enableProfiling": false,

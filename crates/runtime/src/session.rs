@@ -108,6 +108,10 @@ impl Plan {
             let plugins = Plugins::load(&scheduling.plugins, sink)?;
             let source = ConfigurationSource { file: scheduling.config, overrides };
             let settings = source.read(&plugins.inventory)?;
+            for useless in plugins.inventory.useless_names(&settings) {
+                let file = scheduling.plugins.plugin_config.as_deref().map(|file| file.display().to_string());
+                warn!(file = file.unwrap_or_default(), "{useless}");
+            }
             let names: Vec<&str> = settings.profiles.iter().map(|profile| profile.scheduler_name.as_str()).collect();
             info!(scheduler_names = names.join(", "), "configuration loaded");
             Ok(Self { settings, source, plugins, front, faults })

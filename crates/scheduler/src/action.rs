@@ -238,6 +238,8 @@ pub enum AttemptOutcome {
     Failed {
         /// As in its condition.
         message: String,
+        /// Whether a plugin faulted: [`Supervision::Faulted`] says that too.
+        is_fault: bool,
     },
 }
 

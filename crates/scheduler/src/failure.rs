@@ -109,7 +109,11 @@ impl Context {
         let outcome = match &failure.cause {
             FailureCause::EmptyCluster => AttemptOutcome::EmptyCluster,
             FailureCause::Rejected(_) => AttemptOutcome::Unschedulable { message: message.clone() },
-            FailureCause::Unable(_) => AttemptOutcome::Failed { message: message.clone() },
+            FailureCause::Unable(_) => {
+                let profile = self.profile_mut(pod.scheduler_name);
+                let is_fault = profile.is_some_and(|profile| profile.out_of_service().is_some());
+                AttemptOutcome::Failed { message: message.clone(), is_fault }
+            }
         };
         self.notice(Notice::Attempted { pod: self.pod_ref(&newest), outcome });
         self.pod_event(&newest, PodEvent::FAILED_SCHEDULING, message.clone());

@@ -149,7 +149,7 @@ fn sort_out(error: CallError, function: &str, traces: CallTraces<'_>) -> (FaultK
     match error.downcast_ref::<Trap>() {
         Some(Trap::Interrupt) => (FaultKind::Timeout, format!("took too long in {function}")),
         Some(trap) => {
-            let words = traces.last_words.map_or_else(|| describe(*trap, &error), str::to_owned);
+            let words = traces.last_words.map_or_else(|| describe(*trap, &error, function), str::to_owned);
             (FaultKind::Trap, format!("trapped in {function}: {words}"))
         }
         None => {
@@ -159,8 +159,15 @@ fn sort_out(error: CallError, function: &str, traces: CallTraces<'_>) -> (FaultK
     }
 }
 
-/// The trap, and in which function if the component names its functions.
-fn describe(trap: Trap, error: &wasmtime::Error) -> String {
+/// The trap, and in which function if the component names its functions. A method that the author left out is a function
+/// that is not there: which one it was, WebAssembly does not say.
+fn describe(trap: Trap, error: &wasmtime::Error, function: &str) -> String {
+    if matches!(trap, Trap::IndirectCallToNull | Trap::BadSignature | Trap::TableOutOfBounds) {
+        return format!(
+            "a function is called that is not there ({trap}); does the plugin have a method for `{function}`, which its \
+             plugin.wit exports?"
+        );
+    }
     let frames = error.downcast_ref::<WasmBacktrace>().map_or(&[][..], WasmBacktrace::frames);
     match frames.iter().find_map(|frame| frame.func_name()) {
         Some(function) => format!("{trap} in {function}"),

@@ -14,6 +14,9 @@ use crate::{
     stats::PluginStats,
 };
 
+/// So begins a line at `warn` by which an SDK says that its plugin read what the manifest does not name, as `wit/host.wit` says.
+const UNDECLARED_READ: &str = "undeclared read: ";
+
 /// Data of one instance's store.
 #[derive(Debug)]
 pub(crate) struct HostState {
@@ -23,6 +26,8 @@ pub(crate) struct HostState {
     pub(crate) time: CallTime,
     /// The last line logged as an error during the current call: what a panic hook says before it traps.
     pub(crate) last_words: Option<String>,
+    /// The same line as long as it is not in the log: if the call traps, it is in the words of the fault.
+    held_back: Option<String>,
     log_budget: LogBudget,
     text_bytes: usize,
     counters: usize,
@@ -46,12 +51,25 @@ impl HostState {
             meter: Meter::new(limits),
             time: CallTime::new(limits.once_an_instance()),
             last_words: None,
+            held_back: None,
             log_budget,
             text_bytes: limits.text_bytes,
             counters: limits.counters,
             clock,
             stats,
         }
+    }
+
+    /// Writes the line that was held back, if there is one. A call that did not trap is over, or another line comes.
+    pub(crate) fn write_held_back(&mut self) {
+        if let Some(line) = self.held_back.take() {
+            tracing::error!(plugin = &*self.plugin, "{line}");
+        }
+    }
+
+    /// A call trapped: its last line is a part of the fault.
+    pub(crate) fn forget_held_back(&mut self) {
+        self.held_back = None;
     }
 
     /// What is known here about a call that failed.
@@ -76,6 +94,10 @@ impl host::Host for HostState {
             message.truncate(message.floor_char_boundary(self.text_bytes));
         }
         let message = on_one_line(message);
+        self.write_held_back();
+        if let Some(what) = message.strip_prefix(UNDECLARED_READ).filter(|_| level == host::Level::Warn) {
+            self.stats.record_undeclared_read(what);
+        }
         if level == host::Level::Error {
             self.last_words = Some(message.clone());
         }
@@ -88,7 +110,7 @@ impl host::Host for HostState {
             host::Level::Debug => tracing::debug!(plugin, "{message}"),
             host::Level::Info => tracing::info!(plugin, "{message}"),
             host::Level::Warn => tracing::warn!(plugin, "{message}"),
-            host::Level::Error => tracing::error!(plugin, "{message}"),
+            host::Level::Error => self.held_back = Some(message),
         }
     }
 

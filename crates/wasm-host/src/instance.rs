@@ -9,7 +9,7 @@ use crate::{
     component::LoadedComponent,
     cpu_time::CallTime,
     exports::Exports,
-    fault::{CallError, InstanceFault, Refused},
+    fault::{CallError, FaultKind, InstanceFault, Refused},
     host_state::HostState,
     limits::Limits,
 };
@@ -113,6 +113,9 @@ impl Instance {
         stats.record_call(elapsed, self.store.data().meter.memory());
         let used = self.store.data().time.used(elapsed);
         self.last_call = used;
+        if answer.is_ok() {
+            self.store.data_mut().write_held_back();
+        }
         match limit {
             TimeLimit::Call | TimeLimit::PostFilter | TimeLimit::Delta(_) => component.charge(used),
             TimeLimit::Lifecycle | TimeLimit::FirstDelta(_) => {}
@@ -125,6 +128,12 @@ impl Instance {
         };
         answer.map_err(|error| {
             let fault = InstanceFault::new(error, function, self.store.data().traces(), used);
+            match fault.kind {
+                FaultKind::Trap => self.store.data_mut().forget_held_back(),
+                FaultKind::Timeout | FaultKind::Memory | FaultKind::WrongAnswer => {
+                    self.store.data_mut().write_held_back();
+                }
+            }
             stats.record_fault(fault.kind);
             fault
         })

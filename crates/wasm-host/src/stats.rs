@@ -1,7 +1,7 @@
 //! Figures about one binary, kept over all its instances, for metrics and `berth plugin list`.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     sync::{
         Mutex, PoisonError,
         atomic::{AtomicU64, Ordering},
@@ -25,7 +25,11 @@ pub struct PluginStats {
     dropped_log_lines: AtomicU64,
     out_of_time: AtomicU64,
     custom: Mutex<BTreeMap<String, u64>>,
+    undeclared_reads: Mutex<BTreeSet<String>>,
 }
+
+/// So many different reads are kept that a plugin did not declare: more than it has kinds of things to read.
+const UNDECLARED_READS: usize = 64;
 
 impl PluginStats {
     /// Calls into the component, `sync`, `begin` and `end` among them.
@@ -81,6 +85,12 @@ impl PluginStats {
         self.custom.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// What the plugin read although its manifest does not name it, as its SDK said.
+    #[must_use]
+    pub fn undeclared_reads(&self) -> BTreeSet<String> {
+        self.undeclared_reads.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     pub(crate) fn record_call(&self, elapsed: Duration, memory: usize) {
         self.calls.fetch_add(1, Ordering::Relaxed);
         let nanoseconds = u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX);
@@ -110,6 +120,13 @@ impl PluginStats {
 
     pub(crate) fn record_out_of_time(&self) {
         self.out_of_time.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn record_undeclared_read(&self, what: &str) {
+        let mut reads = self.undeclared_reads.lock().unwrap_or_else(PoisonError::into_inner);
+        if reads.len() < UNDECLARED_READS {
+            reads.insert(what.to_owned());
+        }
     }
 
     /// Adds to a counter of the plugin's own, unless it is one more than `max_names`.

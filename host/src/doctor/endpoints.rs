@@ -6,7 +6,7 @@ use berth_lifecycle::PluginState;
 use berth_plugin_cli::AdminClient;
 use berth_plugin_host::PluginReport;
 
-use super::{Area, Findings};
+use super::{Area, Findings, IN_NO_PROFILE};
 
 pub(super) async fn look(address: SocketAddr, socket: PathBuf, findings: &mut Findings) {
     let client = AdminClient::over_http(&address.to_string());
@@ -43,11 +43,17 @@ pub(super) async fn look(address: SocketAddr, socket: PathBuf, findings: &mut Fi
 
 fn look_at_plugins(plugins: &[PluginReport], findings: &mut Findings) {
     let mut n_serving = 0;
+    let is_built_in = |plugin: &PluginReport| matches!(plugin.source.as_str(), "native" | "embedded");
+    for PluginReport { name, .. } in plugins.iter().filter(|it| it.state == PluginState::Unused && !is_built_in(it)) {
+        findings.warning(Area::Scheduler, format!("plugin {name} is in no profile"), IN_NO_PROFILE);
+    }
     for plugin in plugins.iter().filter(|plugin| !plugin.profiles.is_empty()) {
         let reason = plugin.reason.as_deref().unwrap_or("no reason is known");
         let (name, state) = (&plugin.name, plugin.state.as_str());
         match plugin.state {
             PluginState::Serving | PluginState::Probation => n_serving += 1,
+            // No profile uses it.
+            PluginState::Unused => {}
             PluginState::Quarantined | PluginState::Restarting | PluginState::Refused => {
                 let fix = "replace its file; `berth plugin describe` says more";
                 findings.problem(Area::Scheduler, format!("plugin {name} is {state}: {reason}"), fix);

@@ -6,15 +6,15 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use berth_config::{FailurePolicy, Overrides, Program, Settings, points_of_missing_plugin};
+use berth_config::{ConfigError, FailurePolicy, Overrides, Profile, Program, Settings, points_of_missing_plugin};
 use berth_lifecycle::OperatorPolicy as _;
 use berth_plugin_host::{Plugins, Rules, Sources, UnusableFile, settings_file};
-use berth_runtime::configuration;
+use berth_runtime::configuration::{self, ReadingError};
 use berth_telemetry::chain;
 use berth_wasm_host::FaultSink;
 use rustix::fs::{Access, access};
 
-use super::{Area, Findings};
+use super::{Area, Findings, IN_NO_PROFILE};
 use crate::options::Scheduling;
 
 /// What would run.
@@ -39,27 +39,87 @@ pub(super) fn look(scheduling: &Scheduling, findings: &mut Findings) -> Option<S
         }
     };
     let (mut plugins, unusable) = found;
+    installed(plugins_dir, &plugins, findings);
+    let overrides = Overrides { program: Program::Berth, ..Overrides::default() };
+    let settings = match configuration::read_all(scheduling.config.as_deref(), &overrides, &plugins.inventory) {
+        Ok(reading) => {
+            let file = scheduling.config.as_deref().unwrap_or(Path::new("")).display();
+            for what in reading.without_effect {
+                findings.warning(Area::Configuration, format!("{file}: {what}"), "correct it, or take it out");
+            }
+            Some(reading.settings)
+        }
+        Err(error) => {
+            unreadable(&error, findings);
+            None
+        }
+    };
+    refused(unusable, settings.as_ref(), &plugins, findings);
+    let settings = settings?;
+    names(scheduling, &settings, &plugins, findings);
+    profiles(&settings, &mut plugins, findings);
+    Some(Setup { settings, plugins })
+}
+
+/// Each mistake of a configuration is one problem, whatever the number of its lines.
+fn unreadable(error: &ReadingError, findings: &mut Findings) {
+    let mut problem = |text: String| findings.problem(Area::Configuration, text, "correct what is named");
+    match error {
+        ReadingError::Invalid(ConfigError::Invalid { file, problems }) => {
+            problems.iter().for_each(|mistake| problem(format!("{file}: {mistake}")));
+        }
+        ReadingError::Unreadable { .. } | ReadingError::Invalid(_) => problem(error.to_string()),
+    }
+}
+
+/// The profiles that enable the plugin.
+fn users<'a>(settings: &'a Settings, plugin: &str) -> Vec<&'a str> {
+    let enables = |profile: &&Profile| profile.plugins.named().iter().any(|name| *name == plugin);
+    settings.profiles.iter().filter(enables).map(|profile| profile.scheduler_name.as_str()).collect()
+}
+
+/// Files that the scheduler would not use, each with what follows for the profiles that enable its plugin.
+fn refused(
+    unusable: Vec<(PathBuf, UnusableFile)>,
+    settings: Option<&Settings>,
+    plugins: &Plugins,
+    findings: &mut Findings,
+) {
     for (file, reason) in unusable {
-        let file = file.display();
         let fix = match &reason {
             UnusableFile::NotGranted(_) => "grant it in --plugin-config, if the plugin is to be trusted with it",
             UnusableFile::NoPlugin(_) => "replace it, or take it out of the directory: the scheduler starts without it",
         };
-        findings.problem(Area::Plugins, format!("{file} {reason}"), fix);
-    }
-    installed(plugins_dir, &plugins, findings);
-    let overrides = Overrides { program: Program::Berth, ..Overrides::default() };
-    let settings = match configuration::read(scheduling.config.as_deref(), &overrides, &plugins.inventory) {
-        Ok(settings) => settings,
-        Err(error) => {
-            for line in format!("{error:#}").lines() {
-                findings.problem(Area::Configuration, line, "correct what is named");
+        let name = file.file_stem().unwrap_or_default().to_string_lossy();
+        let users = settings.map(|settings| users(settings, &name)).unwrap_or_default();
+        let follows = match users.as_slice() {
+            [] => String::new(),
+            users => {
+                let until = match plugins.inventory.rules().plugin(&name).failure_policy {
+                    FailurePolicy::Fail => "their pods stay pending (failurePolicy: Fail)",
+                    FailurePolicy::Ignore => "their pods are scheduled without it (failurePolicy: Ignore)",
+                };
+                format!("; the profiles {} enable it: until then {until}", users.join(", "))
             }
-            return None;
-        }
-    };
-    profiles(&settings, &mut plugins, findings);
-    Some(Setup { settings, plugins })
+        };
+        findings.problem(
+            Area::Plugins,
+            format!("{} is refused: it {reason}", file.display()),
+            format!("{fix}{follows}"),
+        );
+    }
+}
+
+/// Names that mean nothing, and plugins that no profile means.
+fn names(scheduling: &Scheduling, settings: &Settings, plugins: &Plugins, findings: &mut Findings) {
+    let file = scheduling.plugin_config.as_deref().unwrap_or(Path::new("")).display();
+    for useless in plugins.inventory.useless_names(settings) {
+        findings.warning(Area::Configuration, format!("{file}: {useless}"), "correct the name, or take the entry out");
+    }
+    for plugin in plugins.inventory.installed().filter(|plugin| users(settings, &plugin.name).is_empty()) {
+        let origin = plugins.inventory.rules().origin(&plugin.name).unwrap_or_default();
+        findings.warning(Area::Plugins, format!("{origin} is in no profile"), IN_NO_PROFILE);
+    }
 }
 
 fn rules(scheduling: &Scheduling, findings: &mut Findings) -> Rules {
@@ -70,11 +130,7 @@ fn rules(scheduling: &Scheduling, findings: &mut Findings) -> Rules {
             (rules.settings, rules.provenance) = (read.settings, read.provenance);
             findings.ok(Area::Configuration, format!("{}: limits and grants can be used", file.display()));
         }
-        Err(error) => {
-            for line in error.to_string().lines() {
-                findings.problem(Area::Configuration, line, "correct what is named");
-            }
-        }
+        Err(error) => findings.problem(Area::Configuration, error.to_string(), "correct what is named"),
     }
     rules
 }
@@ -178,9 +234,13 @@ fn is_there(name: &str, profile: &str, plugins: &Plugins, findings: &mut Finding
         findings.warning(Area::Configuration, text, "disable it, or bring a plugin of that name");
         return false;
     }
+    if plugins.inventory.has_refused_file(name) {
+        // That was told with the file.
+        return false;
+    }
     let rules = plugins.inventory.rules();
     let origin = rules.origin(name).unwrap_or_else(|| format!("{name}.wasm in --plugins-dir"));
-    let text = format!("profile {profile:?} enables {name}, but there is no {origin} that can be used");
+    let text = format!("profile {profile:?} enables {name}, but there is no {origin}");
     match rules.plugin(name).failure_policy {
         FailurePolicy::Fail => {
             let fix = "put it there; until then the profile's pods stay pending (failurePolicy: Fail)";

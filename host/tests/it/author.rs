@@ -2,7 +2,7 @@
 
 use std::{fs, os::unix::fs::PermissionsExt as _, path::Path, time::Duration};
 
-use berth_test_guests::Behavior;
+use berth_test_guests::{At, Behavior, GuestFault, WantedEffect, asks_for, faults_at};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -83,7 +83,7 @@ async fn cases_say_what_a_plugin_may_do_and_what_it_is_verified_with() {
     assert!(updated.contains("cases.yaml: all answers are the same"), "{updated}");
     assert_eq!(fs::read_to_string(&file).expect("a file"), before);
     let verified = project.berth(&["verify", "--cases", &path]).await.out;
-    assert!(verified.contains("a report of six minutes ago says nothing:\n  ok      answers about"), "{verified}");
+    assert!(verified.contains("a report of six minutes ago says nothing:\n  ok      there is a method"), "{verified}");
     let measured = project.berth(&["bench", "--cases", &path, "--nodes", "50", "-o", "json"]).await.out;
     let report: Value = serde_json::from_str(&measured).expect("JSON");
     let sizes = &report["sizes"][0];
@@ -104,6 +104,77 @@ async fn cases_say_what_a_plugin_may_do_and_what_it_is_verified_with() {
         assert_eq!(refused.status.code(), Some(code), "{said}");
         assert!(parts.iter().all(|part| said.contains(part)), "{terms}: {said}");
     }
+}
+
+/// Such a component builds and serves until it is asked.
+#[tokio::test(flavor = "multi_thread")]
+async fn verify_finds_a_line_of_plugin_wit_that_has_no_method() {
+    let project =
+        Project::new("NoMethod", &faults_at("NoMethod", At::Permit, GuestFault::NoMethod).expect("a component"));
+    let verified = project.tries(&["verify"]).await;
+    assert_eq!(verified.status.code(), Some(1), "{}{}", verified.out, verified.err);
+    let property = "FAILED  there is a method for each extension point that is exported\n";
+    let sentence = "does the plugin have a method for `permit`, which its plugin.wit exports?";
+    assert!(verified.out.contains(property) && verified.out.contains(sentence), "{}", verified.out);
+    let harmless = berth_test_guests::harmless("Harmless", At::Permit).expect("a component");
+    Project::new("Harmless", &harmless).berth(&["verify"]).await;
+}
+
+/// `PLUGIN` with one case of this priority.
+fn case_of(project: &Project, priority: i32, expect: &str) {
+    let text = format!(
+        "plugin: ByPriority\ncases:\n- name: one\n  pod: {{metadata: {{name: p}}, spec: {{priority: {priority}}}}}\n  \
+         steps:\n  - nodes: [{{metadata: {{name: a}}}}]\n    expect: {{{expect}}}\n"
+    );
+    fs::write(project.path().join("cases.yaml"), text).expect("a file");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn verify_takes_the_cases_beside_the_plugin() {
+    let project = Project::new("ByPriority", &by_priority(1));
+    case_of(&project, Behavior::Trap.priority(), "");
+    let with_cases = project.tries(&["verify"]).await;
+    assert!(with_cases.out.contains("\none:\n") && with_cases.out.contains("a test trap"), "{}", with_cases.out);
+    let without = project.tries(&["verify", "--args", "null"]).await;
+    assert!(!without.out.contains("a test trap"), "{}", without.out);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_score_that_the_scheduler_faults_fails_the_test_that_expects_it() {
+    let project = Project::new("ByPriority", &by_priority(1));
+    case_of(&project, Behavior::ScoreTooHigh.priority(), "scores: {a: 1000000}");
+    let tested = project.tries(&["test"]).await;
+    assert_eq!(tested.status.code(), Some(1), "{}{}", tested.out, tested.err);
+    assert!(tested.out.contains("a: a score of 1000000 is no score from 0 to 100"), "{}", tested.out);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_test_warns_of_a_read_that_was_not_declared() {
+    let project = Project::new("ByPriority", &by_priority(1));
+    case_of(&project, Behavior::ReadUndeclared.priority(), "scores: {a: 1}");
+    let said = project.berth(&["test"]).await.err;
+    let warning = "warning: ByPriority reads column labels, which its manifest does not name: it is always empty\n";
+    assert_eq!(said.matches(warning).count(), 1, "{said}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn inspect_names_all_grants_that_a_plugin_needs_and_no_other() {
+    let text = str::to_owned;
+    let patch = WantedEffect::Patch([text("v1/ConfigMap"), text("default"), text("map"), text("{}")]);
+    // Its name is that of a built-in, whose needs are others.
+    let component = asks_for("DefaultPreemption", At::Bind, &[WantedEffect::Bind, patch]).expect("a component");
+    let project = Project::new("DefaultPreemption", &component);
+    let shown = project.berth(&["inspect"]).await.out;
+    let unknown =
+        "nothing; it needs nothing; besides whatever effects it asks for, which cases.yaml beside it would show";
+    assert!(shown.contains(unknown), "{shown}");
+    let cases = "plugin: DefaultPreemption\ncases:\n- name: one\n  pod: {metadata: {name: p, namespace: default}}\n  steps:\n  \
+                 - {nodes: [{metadata: {name: a}}], bindTo: a}\n";
+    fs::write(project.path().join("cases.yaml"), cases).expect("a file");
+    let shown = project.berth(&["inspect"]).await.out;
+    let needs = "nothing; it needs plugins: [{name: DefaultPreemption, grants: {effects: [bind], rules: [{apiGroups: [\"\"], \
+        kinds: [ConfigMap], verbs: [patch]}]}}]\n";
+    assert!(shown.contains(needs), "{shown}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

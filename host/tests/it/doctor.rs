@@ -101,8 +101,8 @@ async fn every_mistake_in_files_is_found_at_once() {
     let (code, complaints) = setup.complaints(&["--offline"]).await;
     assert_eq!(code, Some(1));
     contains(&complaints, &["problem configuration", "plugins.yaml", "much"]);
-    contains(&complaints, &["problem plugins", "Broken.wasm is not a WebAssembly file"]);
-    contains(&complaints, &["problem plugins", "QOSSort.wasm wants pending pods as JSON"]);
+    contains(&complaints, &["problem plugins", "Broken.wasm is refused: it is not a WebAssembly file"]);
+    contains(&complaints, &["problem plugins", "QOSSort.wasm is refused: it wants pending pods as JSON"]);
     contains(&complaints, &["problem plugins", "enables ByPriority, but", "no ByPriority.wasm in "]);
     contains(&complaints, &["warning cache", "open to other users"]);
 }
@@ -127,7 +127,53 @@ async fn every_wrong_path_and_argument_is_found_at_once() {
     contains(&complaints, &["plugins.yaml", "much"]);
     contains(&complaints, &["config.yaml: profiles[0].pluginConfig[0]", "minCandidateNodesPercentage"]);
     contains(&complaints, &["config.yaml: profiles[0].pluginConfig[1]", "ignored"]);
-    assert!(complaints.iter().all(|complaint| !complaint.contains('\n')), "one mistake each: {complaints:#?}");
+    for file in ["plugins.yaml", "pluginConfig[0]", "pluginConfig[1]"] {
+        let n_problems = complaints.iter().filter(|complaint| complaint.contains(file)).count();
+        assert_eq!(n_problems, 1, "one mistake each: {complaints:#?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_error_of_yaml_is_one_problem() {
+    for (config, plugin_config) in [(CONFIG, "plugins: [{name: ByPriority\n"), ("profiles: [\n", "")] {
+        let setup = Setup::new(config, plugin_config);
+        setup.plugin("ByPriority", &berth_test_guests::by_priority().expect("a component"));
+        let ended = setup.doctor(&["--offline"]).await;
+        assert!(ended.err.contains("there is 1 problem"), "{}{}", ended.out, ended.err);
+        let (_, complaints) = setup.complaints(&["--offline"]).await;
+        assert_eq!(complaints.iter().filter(|it| it.starts_with("problem")).count(), 1, "{complaints:#?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refused_file_is_not_called_missing() {
+    let setup = Setup::new(CONFIG, "");
+    setup.plugin("ByPriority", b"not a component");
+    let ended = setup.doctor(&["--offline"]).await;
+    assert!(ended.err.contains("there is 1 problem"), "{}{}", ended.out, ended.err);
+    assert!(ended.out.contains("ByPriority.wasm is refused: it is not a WebAssembly file"), "{}", ended.out);
+    assert!(
+        ended.out.contains("the profiles default-scheduler enable it: until then their pods stay pending"),
+        "{}",
+        ended.out
+    );
+    assert!(!ended.out.contains("there is no ByPriority.wasm"), "{}", ended.out);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn plugins_and_names_that_no_profile_means_are_warned_of() {
+    let config = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n\
+                  profiles: [{pluginConfig: [{name: ByPriorty, args: {}}]}]\n";
+    let setup = Setup::new(config, "plugins: [{name: byPriority, grants: {}}]\n");
+    setup.plugin("ByPriority", &berth_test_guests::by_priority().expect("a component"));
+    let (code, complaints) = setup.complaints(&["--offline"]).await;
+    assert_eq!((code, complaints.len()), (Some(0), 3), "{complaints:#?}");
+    let args = "config.yaml: profiles[0].pluginConfig[0].name: there is no plugin \"ByPriorty\" (did you mean \"ByPriority\"?)";
+    contains(&complaints, &["warning configuration", args]);
+    let entry =
+        "plugins.yaml: plugins[byPriority].name: there is no plugin \"byPriority\" (did you mean \"ByPriority\"?)";
+    contains(&complaints, &["warning configuration", entry]);
+    contains(&complaints, &["warning plugins", "ByPriority.wasm in ", " is in no profile"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

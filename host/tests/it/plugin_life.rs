@@ -10,7 +10,8 @@ use std::{
 };
 
 use berth_test_guests::Behavior;
-use kube::api::{Api, DeleteParams, PostParams};
+use k8s_openapi::api::events::v1::Event;
+use kube::api::{Api, DeleteParams, ListParams, PostParams};
 use serde_json::{Value, json};
 
 use crate::{
@@ -184,6 +185,25 @@ impl Bench {
     }
 }
 
+impl Bench {
+    /// The notes of the events about plugins.
+    async fn plugin_events(&self) -> Vec<String> {
+        self.events("kube-system", |event| event.related.is_some()).await
+    }
+
+    /// The notes of the events about a pod.
+    async fn pod_events(&self, name: &str) -> Vec<String> {
+        let is_about = |event: &Event| event.regarding.as_ref().is_some_and(|it| it.name.as_deref() == Some(name));
+        self.events("default", is_about).await
+    }
+
+    async fn events(&self, namespace: &str, is_it: impl Fn(&Event) -> bool) -> Vec<String> {
+        let events: Api<Event> = Api::namespaced(self.cluster.pods.clone().into_client(), namespace);
+        let events = events.list(&ListParams::default()).await.expect("a list").items;
+        events.into_iter().filter(|event| is_it(event)).filter_map(|event| event.note).collect()
+    }
+}
+
 async fn start(cluster: &Cluster, arguments: &[String]) -> Scheduler {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     cluster.scheduler(&arguments).await
@@ -328,11 +348,51 @@ async fn a_pod_over_which_a_plugin_faults_waits_alone() {
     {
         bench.scheduler.until("/metrics", |text| text.contains(metric)).await;
     }
-    for line in
-        ["a plugin faulted", "is being restarted after a fault", "plugin keeps faulting; holding the pods of one owner"]
-    {
-        bench.scheduler.process.line(line).await;
-    }
+    bench.scheduler.process.line("a plugin faulted; it is being restarted").await;
+    let held = bench.scheduler.process.line("are held back for 60 s").await;
+    assert!(held.contains("a plugin faulted; the pods of default/"), "{held}");
+}
+
+/// However many parts of the scheduler hear of it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fault_is_one_line_and_one_event() {
+    let mut bench = Bench::start_serving(PLUGIN_CONFIG).await;
+    // What the start itself told.
+    let before = bench.scheduler.process.text().lines().count();
+    let told = bench.plugin_events().await.len();
+    bench.create("first", Behavior::Trap).await;
+    bench.pends_with("first", "trapped in filter: a test trap").await;
+    bench.delete("first").await;
+    bench.create("next", Behavior::Normal).await;
+    bench.cluster.node_of("next").await;
+    bench.event("PluginRestarting", "is restarted after a fault: trapped in filter: a test trap").await;
+    bench.scheduler.process.line("a plugin faulted; it is being restarted").await;
+    let text = bench.scheduler.process.text();
+    let lines: Vec<&str> = text.lines().skip(before).collect();
+    let about_it = lines.iter().filter(|line| line.contains("ByPriority") || line.contains("first"));
+    assert_eq!(about_it.count(), 1, "{lines:#?}");
+    let events = bench.plugin_events().await;
+    assert_eq!(events.len() - told, 1, "{events:#?}");
+    let of_pod = bench.pod_events("first").await;
+    assert_eq!(of_pod.len(), 1, "{of_pod:#?}");
+}
+
+/// The list says what it is, and what to do.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plugin_that_no_profile_enables_is_not_called_serving() {
+    let mut bench = Bench::start(PLUGIN_CONFIG).await;
+    let idle = bench.file().with_file_name("Idle.wasm");
+    place(&idle, &berth_test_guests::by_priority_named("Idle").expect("a component"));
+    bench.scheduler.process.line("Idle.wasm in ").await;
+    let line = bench.scheduler.process.line("is in no profile").await;
+    assert!(line.contains("WARN") && line.contains("plugin=\"Idle\""), "{line}");
+    let list = bench.berth(&["list"]).await.out;
+    let line = list.lines().find(|line| line.contains("Idle")).expect("a line");
+    assert!(line.contains("unused") && line.contains("in no profile") && !line.contains("serving"), "{line}");
+    // Profiles can be changed while the scheduler runs.
+    let enabled = CONFIG.replace("{name: ByPriority}", "{name: Idle}");
+    place(&bench.cluster.dir.path().join("config.yaml"), enabled.as_bytes());
+    bench.plugin("Idle", "serves", |plugin| plugin["state"] == "probation" || plugin["state"] == "serving").await;
 }
 
 /// A plugin that cannot be restarted at once has its pods told so.
@@ -343,9 +403,13 @@ async fn pods_wait_while_a_plugin_is_restarted() {
     for number in 0..12 {
         bench.create(&format!("trapping-{number}"), Behavior::Trap).await;
     }
-    // The waits have grown to 16 s.
-    bench.scheduler.process.line("milliseconds=16000").await;
-    bench.until("restarting", |plugin| plugin["state"] == "restarting").await;
+    // The waits have grown.
+    bench.scheduler.process.line("a plugin faulted; it is restarted in 16 s").await;
+    let entry = bench.until("restarting", |plugin| plugin["state"] == "restarting").await;
+    let until = entry["restarting"]["until"].as_str().expect("a time");
+    let list = bench.berth(&["list"]).await.out;
+    let line = list.lines().find(|line| line.contains("ByPriority")).expect("a line");
+    assert!(line.contains("restarting") && line.contains(until) && line.contains(&digest(1)[..12]), "{line}");
     bench.create("other", Behavior::Normal).await;
     bench.pends_with("other", "plugin \"ByPriority\" is being restarted after a fault: trapped in filter").await;
 }
@@ -358,6 +422,10 @@ async fn a_new_binary_that_faults_is_rolled_back() {
     bench.put(2);
     let entry = bench.serves(&digest(2)).await;
     assert_eq!((&entry["state"], &entry["previousDigest"]), (&json!("probation"), &json!(digest(1))));
+    let until = entry["probation"]["until"].as_str().expect("a time");
+    let list = bench.berth(&["list"]).await.out;
+    let line = list.lines().find(|line| line.contains("ByPriority")).expect("a line");
+    assert!(line.contains("probation") && line.contains(until) && line.contains(&digest(2)[..12]), "{line}");
     bench.create("trapping", Behavior::Trap).await;
     bench.scheduler.process.line("rolled back to the version before").await;
     bench.delete("trapping").await;

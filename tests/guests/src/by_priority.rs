@@ -38,6 +38,8 @@ pub enum Behavior {
     ShortDryRun = 13,
     /// Answers filter with an error.
     Error = 14,
+    /// Says in filter that it read what its manifest does not name.
+    ReadUndeclared = 15,
 }
 
 impl Behavior {
@@ -107,6 +109,7 @@ const FUNCTIONS: &str = r#"
   (data (i32.const 512) "a test trap")
   (data (i32.const 528) "begun")
   (data (i32.const 544) "whole")
+  (data (i32.const 560) "undeclared read: column labels")
   ;; The delta lies in memory: generation, full, and the lists, of which removed is the fourth and added the fifth.
   (func (export "berth:scheduler/sync@0.2.0#apply") (param $delta i32)
     (if (i32.load8_u offset=8 (local.get $delta)) (then (global.set $nodes (i32.const 0))))
@@ -125,6 +128,7 @@ const FUNCTIONS: &str = r#"
     (if (call $behavior_is (i32.const 1)) (then
       (call $log (i32.const 3) (i32.const 512) (i32.const 11))
       unreachable))
+    (if (call $behavior_is (i32.const 15)) (then (call $log (i32.const 2) (i32.const 560) (i32.const 30))))
     (if (call $behavior_is (i32.const 2)) (then (loop $forever (br $forever))))
     (if (call $behavior_is (i32.const 3)) (then (loop $more (drop (memory.grow (i32.const 16))) (br $more))))
     (if (call $behavior_is (i32.const 4)) (then

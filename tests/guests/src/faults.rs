@@ -14,6 +14,8 @@ pub enum GuestFault {
     ExhaustMemory,
     /// Recurses until the stack is used up.
     ExhaustStack,
+    /// Calls a function that is not there, as a component does whose author left out the method.
+    NoMethod,
     /// Answers with a reason of 5,000 bytes. Where the answer is a `result` only.
     LongReason,
     /// Answers with 2,000 reasons. Where the answer is a `result` only.
@@ -27,6 +29,7 @@ impl GuestFault {
             GuestFault::Loop => "(loop $forever (br $forever))",
             GuestFault::ExhaustMemory => "(loop $more (drop (memory.grow (i32.const 16))) (br $more))",
             GuestFault::ExhaustStack => "(drop (call $deeper (i64.const 1)))",
+            GuestFault::NoMethod => "(call_indirect $methods (type $method) (i32.const 0))",
             // The second page is all zeros: valid text, and as a list of texts, empty ones.
             GuestFault::LongReason => {
                 "(i32.store (i32.const 2112) (i32.const 65536)) (i32.store (i32.const 2116) (i32.const 5000))
@@ -38,6 +41,8 @@ impl GuestFault {
 }
 
 const FUNCTIONS: &str = r"
+  (type $method (func))
+  (table $methods 1 funcref)
   (func $deeper (param $depth i64) (result i64)
     (i64.add (call $deeper (i64.add (local.get $depth) (i64.const 1))) (local.get $depth)))
   ;; `err` of a status with code unschedulable and these reasons.

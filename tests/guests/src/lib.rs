@@ -81,7 +81,13 @@ mod tests {
         for at in At::ALL {
             super::harmless("Harmless", at).unwrap();
             super::slow_at("Slow", at, 10).unwrap();
-            for fault in [GuestFault::Trap, GuestFault::Loop, GuestFault::ExhaustMemory, GuestFault::ExhaustStack] {
+            for fault in [
+                GuestFault::Trap,
+                GuestFault::Loop,
+                GuestFault::ExhaustMemory,
+                GuestFault::ExhaustStack,
+                GuestFault::NoMethod,
+            ] {
                 super::faults_at("Bad", at, fault).unwrap();
             }
         }

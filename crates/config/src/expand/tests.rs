@@ -28,6 +28,10 @@ impl PluginCatalogue for WithMine {
             other => in_tree().points(other),
         }
     }
+
+    fn names(&self) -> Vec<PluginName> {
+        in_tree().names()
+    }
 }
 
 /// The plugin `Later` may still be loaded.
@@ -36,6 +40,10 @@ struct WithLater;
 impl PluginCatalogue for WithLater {
     fn points(&self, plugin: &str) -> Option<Points> {
         WithMine.points(plugin)
+    }
+
+    fn names(&self) -> Vec<PluginName> {
+        in_tree().names()
     }
 
     fn awaits(&self, plugin: &str) -> bool {

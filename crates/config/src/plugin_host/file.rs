@@ -42,71 +42,104 @@ pub(super) enum FieldError {
 }
 
 #[derive(Debug, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct Document {
     #[serde(rename = "apiVersion")]
     _api_version: ApiVersion,
     #[serde(rename = "kind")]
     _kind: Kind,
+    /// What files of the plugins directory may take before they run.
     #[serde(default)]
     pub(super) files: FileFields,
+    /// What may be taken of each second of the scheduling thread while other pods wait.
     #[serde(default)]
     pub(super) scheduling_thread: SchedulingThreadFields,
+    /// SHA-256 digests of binaries that never serve, under whatever name.
     #[serde(default)]
     pub(super) denied_digests: Vec<DeniedDigest>,
+    /// How registries are spoken to.
     #[serde(default)]
     pub(super) registries: RegistryEntries,
+    /// Signers whose signatures may count.
     #[serde(default)]
     pub(super) signers: SignerEntries,
+    /// Whose signature a binary needs, by where it comes from.
     #[serde(default)]
     pub(super) signatures: RuleEntries,
+    /// What holds for plugins whose own entry says nothing else.
     #[serde(default)]
     pub(super) defaults: SettingsFields,
+    /// What holds for single plugins.
     #[serde(default)]
     pub(super) plugins: PluginEntries,
+    /// How plugins run in single profiles.
     #[serde(default)]
     pub(super) profiles: ProfileEntries,
 }
 
 #[derive(Debug, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(extend("const" = PLUGIN_HOST_API_VERSION)))]
 #[serde(try_from = "String")]
 struct ApiVersion;
 
 #[derive(Debug, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(extend("const" = KIND)))]
 #[serde(try_from = "String")]
 struct Kind;
 
 /// SHA-256 in hex, with or without `sha256:` before it.
 #[derive(Debug, Deserialize)]
+#[cfg_attr(
+    feature = "schema",
+    derive(schemars::JsonSchema),
+    schemars(extend("pattern" = "^(sha256:)?[0-9a-fA-F]{64}$"))
+)]
 #[serde(try_from = "String")]
-pub(super) struct DeniedDigest(pub(super) Digest);
+pub(super) struct DeniedDigest(#[cfg_attr(feature = "schema", schemars(with = "String"))] pub(super) Digest);
 
 /// The entries of `plugins`, each name once.
 #[derive(Debug, Default, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(try_from = "Vec<PluginEntry>")]
 pub(super) struct PluginEntries(pub(super) Vec<PluginEntry>);
 
 /// The entries of `profiles`, each name once.
 #[derive(Debug, Default, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(try_from = "Vec<ProfileEntry>")]
 pub(super) struct ProfileEntries(pub(super) Vec<ProfileEntry>);
 
 // `flatten` and `deny_unknown_fields` exclude each other, hence the fields of `SettingsFields` once more.
 #[derive(Debug, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct PluginEntryFields {
+    /// The plugin's name, as profiles refer to it.
     name: Name,
+    /// Where its binary comes from, if not from the plugins directory.
     source: Option<SourceEntry>,
+    /// What each instance may use.
     #[serde(default)]
     limits: LimitsFields,
+    /// What the plugin may see and ask for.
     grants: Option<GrantsFields>,
+    /// What becomes of pods while the plugin is out of service.
+    #[serde(default)]
+    #[cfg_attr(feature = "schema", schemars(schema_with = "super::schema::failure_policy"))]
     failure_policy: Option<FailurePolicy>,
+    /// How the plugin runs.
+    #[serde(default)]
+    #[cfg_attr(feature = "schema", schemars(schema_with = "super::schema::execution"))]
     execution: Option<Execution>,
+    /// When a failing plugin is taken out of service.
     quarantine: Option<QuarantineFields>,
+    /// How long a new binary must do well.
     probation: Option<CheckedProbation>,
 }
 
 #[derive(Debug, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(from = "PluginEntryFields")]
 pub(super) struct PluginEntry {
     pub(super) name: Name,
@@ -115,94 +148,142 @@ pub(super) struct PluginEntry {
 }
 
 #[derive(Debug, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct ProfileEntry {
+    /// The profile's.
     pub(super) scheduler_name: Name,
+    /// How plugins run there whose own entry does not say.
+    #[cfg_attr(feature = "schema", schemars(schema_with = "super::schema::execution"))]
     pub(super) execution: Execution,
 }
 
 #[derive(Debug, Default, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct SettingsFields {
+    /// What each instance may use.
     #[serde(default)]
     limits: LimitsFields,
+    /// What the plugin may see and ask for.
     grants: Option<GrantsFields>,
+    /// What becomes of pods while the plugin is out of service.
+    #[serde(default)]
+    #[cfg_attr(feature = "schema", schemars(schema_with = "super::schema::failure_policy"))]
     failure_policy: Option<FailurePolicy>,
+    /// How the plugin runs.
+    #[serde(default)]
+    #[cfg_attr(feature = "schema", schemars(schema_with = "super::schema::execution"))]
     execution: Option<Execution>,
+    /// When a failing plugin is taken out of service.
     quarantine: Option<QuarantineFields>,
+    /// How long a new binary must do well.
     probation: Option<CheckedProbation>,
 }
 
 #[derive(Debug, Default, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct FileFields {
+    /// Bytes, or a quantity such as `64Mi`.
     max_size: Option<Bytes>,
+    /// Processor time of compiling one file.
     compile_seconds: Option<Count>,
+    /// Memory of the process that compiles a file.
     compile_memory: Option<Bytes>,
 }
 
 #[derive(Debug, Default, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct SchedulingThreadFields {
+    /// All plugins together, the program's own not counted.
     plugins_milliseconds_per_second: Option<Count>,
+    /// Long searches for nodes for the pods of one namespace.
     namespace_milliseconds_per_second: Option<Count>,
 }
 
 #[derive(Debug, Default, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct LimitsFields {
+    /// Processor time of one call.
     call_milliseconds: Option<Count>,
+    /// Processor time of `describe`, `configure`, `snapshot`, `restore` or a full delta.
     lifecycle_milliseconds: Option<Count>,
+    /// The same where the scheduling thread waits for it.
     scheduling_thread_milliseconds: Option<Count>,
+    /// Processor time of `post-filter` with its dry runs.
     post_filter_milliseconds: Option<Count>,
+    /// All calls on the scheduling thread together, of each second.
     milliseconds_per_second: Option<Count>,
+    /// How much of the latter may be saved up.
     burst_milliseconds: Option<Count>,
+    /// Linear memory of an instance: bytes, or a quantity such as `64Mi`.
     memory: Option<Bytes>,
+    /// The most bytes of one answer.
     output_bytes: Option<Bytes>,
+    /// Reasons of one status, effects of one answer.
     output_elements: Option<Count>,
+    /// Further log lines are dropped and counted.
     log_lines_per_second: Option<u32>,
 }
 
 #[derive(Debug, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct QuarantineFields {
+    /// So many faults within the window are too many.
     faults: Option<Count>,
+    /// How far back faults count.
     window_seconds: Option<Count>,
+    /// Faults that take more than this within the window are too many.
     lost_milliseconds: Option<Count>,
+    /// How long the first quarantine lasts; each further one twice as long.
     backoff_seconds: Option<Count>,
 }
 
 #[derive(Debug, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct ProbationFields {
+    /// How long a probation lasts. Instead of `calls`.
     seconds: Option<u32>,
+    /// How many calls a probation lasts. Instead of `seconds`.
     calls: Option<u64>,
+    /// So many faults are forgiven.
     faults: Option<u32>,
 }
 
 #[derive(Debug, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(try_from = "ProbationFields")]
 struct CheckedProbation {
+    #[cfg_attr(feature = "schema", schemars(skip))]
     span: Option<ProbationSpan>,
     faults: Option<u32>,
 }
 
 /// Not empty.
 #[derive(Debug, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(extend("minLength" = 1)))]
 #[serde(try_from = "String")]
 pub(super) struct Name(pub(super) String);
 
 /// At least 1.
 #[derive(Clone, Copy, Debug, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(extend("minimum" = 1)))]
 #[serde(try_from = "u32")]
 struct Count(u32);
 
 /// A quantity such as `64Mi`, or a number of bytes.
 #[derive(Clone, Copy, Debug, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(try_from = "BytesField")]
 struct Bytes(u64);
 
 #[derive(Debug, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(untagged)]
 pub(super) enum BytesField {
     Number(u64),

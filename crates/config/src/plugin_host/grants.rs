@@ -47,44 +47,69 @@ enum GrantError {
 }
 
 #[derive(Debug, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct GrantsFields {
+    /// Kinds of objects that the plugin may see whole, as `apiVersion/kind`.
     #[serde(default)]
     reads: Vec<ReadableKind>,
+    /// Effects on pods and on the scheduler, by name.
     #[serde(default)]
     effects: Vec<NamedEffect>,
+    /// Objects that the plugin may change, and how.
     #[serde(default)]
     rules: Vec<CheckedRule>,
+    /// Pending pods whole, environment variables included.
     #[serde(default)]
     pod_json: bool,
 }
 
 /// `apiVersion/kind`: `v1/ConfigMap`, `apps/v1/Deployment`.
 #[derive(Debug, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(extend("pattern" = "^.+/[^/]+$")))]
 #[serde(try_from = "String")]
-struct ReadableKind(ObjectKind);
+struct ReadableKind(#[cfg_attr(feature = "schema", schemars(with = "String"))] ObjectKind);
 
 /// A kind of effect by its name.
 #[derive(Debug)]
 struct NamedEffect(Permission);
 
+#[cfg(feature = "schema")]
+impl schemars::JsonSchema for NamedEffect {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "NamedEffect".into()
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({ "enum": Permission::ALL.map(Permission::as_str) })
+    }
+}
+
 #[derive(Debug, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct RuleFields {
+    /// The core group is `""`, and `*` every group.
     api_groups: Vec<String>,
+    /// `PersistentVolumeClaim`, with a subresource `PersistentVolumeClaim/status`, or `*`.
     kinds: Vec<String>,
+    /// What may be done.
     verbs: Vec<VerbName>,
+    /// None is that of the pod, and `*` every one, with objects that have none.
     #[serde(default)]
     namespaces: Vec<String>,
+    /// Which objects of these kinds.
     #[serde(default)]
     objects: ObjectsName,
 }
 
 #[derive(Debug, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(try_from = "RuleFields")]
-struct CheckedRule(ObjectRule);
+struct CheckedRule(#[cfg_attr(feature = "schema", schemars(with = "RuleFields"))] ObjectRule);
 
 #[derive(Clone, Copy, Debug, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 enum VerbName {
     Patch,
@@ -93,6 +118,7 @@ enum VerbName {
 }
 
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 enum ObjectsName {
     Pod,

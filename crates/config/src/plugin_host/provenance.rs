@@ -21,6 +21,7 @@ pub struct ProvenanceSettings {
 
 /// How a registry is spoken to.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct RegistrySettings {
     /// With the port, if it is not 443.
@@ -92,6 +93,7 @@ pub enum SignatureSource {
 
 /// What becomes of a binary without a signature that counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub enum Unsigned {
     #[default]
@@ -134,25 +136,32 @@ pub(super) enum ProvenanceError {
 
 /// The entries of `registries`, each host once.
 #[derive(Debug, Default, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(try_from = "Vec<RegistrySettings>")]
 pub(super) struct RegistryEntries(Vec<RegistrySettings>);
 
 /// The entries of `signers`, each name once.
 #[derive(Debug, Default, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(try_from = "Vec<SignerFields>")]
-pub(super) struct SignerEntries(Vec<SignerSettings>);
+pub(super) struct SignerEntries(
+    #[cfg_attr(feature = "schema", schemars(with = "Vec<SignerFields>"))] Vec<SignerSettings>,
+);
 
 /// The entries of `signatures`, each source once.
 #[derive(Debug, Default, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(try_from = "Vec<RuleFields>")]
-pub(super) struct RuleEntries(Vec<SignatureRule>);
+pub(super) struct RuleEntries(#[cfg_attr(feature = "schema", schemars(with = "Vec<RuleFields>"))] Vec<SignatureRule>);
 
 /// `source` of a plugin.
 #[derive(Debug, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(try_from = "SourceFields")]
-pub(super) struct SourceEntry(pub(super) PluginSource);
+pub(super) struct SourceEntry(#[cfg_attr(feature = "schema", schemars(with = "SourceFields"))] pub(super) PluginSource);
 
 #[derive(Debug, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct SignerFields {
     name: String,
@@ -161,6 +170,7 @@ struct SignerFields {
 }
 
 #[derive(Debug, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct KeylessFields {
     fulcio_roots_file: PathBuf,
@@ -172,10 +182,12 @@ struct KeylessFields {
 
 /// `directory`, or `oci://` and a name.
 #[derive(Debug, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(try_from = "String")]
-struct SourceName(SignatureSource);
+struct SourceName(#[cfg_attr(feature = "schema", schemars(with = "String"))] SignatureSource);
 
 #[derive(Debug, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "SignatureRuleFields"))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct RuleFields {
     source: SourceName,
@@ -186,6 +198,7 @@ struct RuleFields {
 }
 
 #[derive(Debug, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct SourceFields {
     oci: String,

@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// The highest score a plugin may give after normalising.
-pub(super) const MAX_SCORE: i64 = 100;
+pub const MAX_SCORE: i64 = 100;
 
 /// Scores [`Findings::feasible`] into [`Findings::totals`]. A profile without Score plugins gives every node 1.
 ///

@@ -3,14 +3,17 @@
 use std::io::{self, Write as _};
 
 use anyhow::{Context as _, Result};
-use berth_framework::{ClusterEvent, Manifest, PluginFactory as _, Point};
+use berth_author::{CaseFile, CaseHost};
+use berth_config::Usage;
+use berth_framework::{ClusterEvent, Grants, Manifest, PluginFactory as _, Point};
 use berth_model::{BinaryId, Digest};
-use berth_plugin_host::{Granted, is_own};
+use berth_plugin_host::{Granted, NotGranted, is_own};
+use berth_telemetry::chain;
 use clap::Args;
 use serde::Serialize;
 use wit_component::DecodedWasm;
 
-use super::project::Target;
+use super::project::{Loaded, Target};
 use crate::output::Output;
 
 #[derive(Args, Debug)]
@@ -67,7 +70,7 @@ pub(crate) fn run(inspect: &Inspect) -> Result<()> {
         points: points.iter().map(Point::as_str).collect(),
         needs: needs(manifest),
         requeue: manifest.requeue.as_ref().map(|events| events.iter().map(requeue_event).collect()),
-        granted: granted(manifest, loaded.binary.digest()),
+        granted: granted(manifest, loaded.binary.digest(), asked_for(inspect, &loaded)?.as_ref()),
     };
     let mut out = io::stdout().lock();
     match inspect.output {
@@ -84,18 +87,52 @@ fn requeue_event(event: &ClusterEvent) -> String {
     format!("{resource}: {}", event.action_names().join(", "))
 }
 
-fn granted(manifest: &Manifest, digest: Digest) -> String {
+/// What the plugin gets without a word from the operator, and what it needs.
+fn granted(manifest: &Manifest, digest: Digest, asked_for: Option<&Grants>) -> String {
     let name = manifest.name.as_str();
-    let Some(built_in) = berth_builtins::factory(name) else {
-        return "nothing: PluginHostConfiguration must grant the kinds that it reads and the effects that it asks for"
-            .to_owned();
-    };
-    let needs = Granted::of_built_in(built_in.manifest());
-    let lines = if needs.is_empty() { "nothing".to_owned() } else { needs.lines(name) };
-    if is_own(name, Some(BinaryId::Component(digest))) {
+    let is_own = is_own(name, Some(BinaryId::Component(digest)));
+    if let Some(built_in) = berth_builtins::factory(name).filter(|_| is_own) {
+        let needs = Granted::of_built_in(built_in.manifest());
+        let lines = if needs.is_empty() { "nothing".to_owned() } else { needs.lines(name) };
         return format!("as this program's own {name}: {lines}");
     }
-    format!("nothing, although it takes the name of a built-in, which needs {lines}")
+    let reads =
+        Granted { reads: manifest.needs.objects.clone(), pod_json: manifest.needs.pod_json, ..Granted::default() };
+    let grants = asked_for.cloned().unwrap_or_else(|| reads.grants());
+    let events = match reads.check_reads(name, manifest, None) {
+        Err(NotGranted::Events { kinds, versions }) => {
+            format!("; and among reads a kind of {versions}, as it wants to hear of {kinds}")
+        }
+        Ok(()) | Err(_) => String::new(),
+    };
+    let effects = match asked_for {
+        Some(_) => "",
+        None => "; besides whatever effects it asks for, which cases.yaml beside it would show",
+    };
+    let needs = match grants.is_empty() && events.is_empty() {
+        true => "it needs nothing".to_owned(),
+        false => format!("it needs {}{events}", grants.entry(name)),
+    };
+    format!("nothing; {needs}{effects}")
+}
+
+/// What the manifest names, and the effects that the plugin asks for in the cases beside it, if there are some.
+fn asked_for(inspect: &Inspect, loaded: &Loaded) -> Result<Option<Grants>> {
+    let files = inspect.target.cases()?;
+    if files.is_empty() {
+        return Ok(None);
+    }
+    let needs = &loaded.factory.manifest().needs;
+    let mut grants = Grants::default().with_reads(needs.objects.clone(), needs.pod_json);
+    for file in files {
+        let file = CaseFile::read(&file).map_err(|error| Usage(chain(&error)))?;
+        let host = |grants| {
+            let clock = loaded.factory.clone();
+            CaseHost::new(grants, move |milliseconds| clock.set_now(milliseconds))
+        };
+        grants = file.grants_asked_for(&loaded.factory, grants, host);
+    }
+    Ok(Some(grants))
 }
 
 /// Names of the interfaces that a component imports and exports.

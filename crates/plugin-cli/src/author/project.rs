@@ -68,6 +68,20 @@ impl Target {
         if is_build { folder_of(parent).to_owned() } else { parent.to_owned() }
     }
 
+    /// The files of cases that lie beside the plugin: `cases.yaml` and `*.cases.yaml`.
+    pub(super) fn cases(&self) -> Result<Vec<PathBuf>> {
+        let folder = self.folder();
+        let entries = fs::read_dir(&folder).with_context(|| format!("reading {}", folder.display()))?;
+        let files = entries.filter_map(|entry| entry.ok().map(|entry| entry.path()));
+        let is_case_file = |path: &PathBuf| {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            name == "cases.yaml" || name.ends_with(".cases.yaml")
+        };
+        let mut found: Vec<PathBuf> = files.filter(is_case_file).collect();
+        found.sort();
+        Ok(found)
+    }
+
     /// The component, loaded as the scheduler loads it.
     pub(super) fn load(&self) -> Result<Loaded> {
         load(&self.file()?)

@@ -12,6 +12,8 @@ use anyhow::{Context as _, Result};
 use clap::ValueEnum;
 use include_dir::{Dir, DirEntry, File, include_dir};
 
+use crate::schema::SchemaName;
+
 static SDKS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../sdks");
 static CONTRACT: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../wit");
 static MODEL: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../model/src");
@@ -31,6 +33,9 @@ const TOOLCHAIN: &str = include_str!("../../../../rust-toolchain.toml");
 
 /// What the SDKs' build scripts share.
 const SHARED: [&str; 2] = ["fetch.py", "methods.py"];
+
+/// Where a project has the schemas of its files.
+const SCHEMAS: &str = "berth/schemas";
 
 /// What builds leave behind in a working tree.
 const LEFT_BEHIND: [&str; 4] = ["build", "node_modules", "__pycache__", "target"];
@@ -69,6 +74,9 @@ pub(super) fn instantiate(language: Language, name: &str, kebab: &str, dir: &Pat
     })?;
     let as_it_is = |text: &str| text.to_owned();
     project.copy(&CONTRACT, CONTRACT.path(), Path::new("berth/wit"), &as_it_is)?;
+    for schema in SchemaName::value_variants() {
+        project.write(&Path::new(SCHEMAS).join(schema.file()), &schema.text()?)?;
+    }
     if language == Language::Rust {
         let manifest = sdk.get_file(sdk.path().join("Cargo.toml")).and_then(File::contents_utf8);
         let sources = sdk.get_dir(sdk.path().join("src"));
@@ -150,7 +158,7 @@ impl Project {
             DirEntry::File(file) => {
                 let path = to.join(file.path().strip_prefix(root)?);
                 let text = file.contents_utf8().with_context(|| format!("{} is no text", path.display()))?;
-                self.write(&path, &edit(text))
+                self.write(&path, &with_schema(&name, edit(text)))
             }
         }
     }
@@ -164,6 +172,13 @@ impl Project {
         self.n_files += 1;
         if text.starts_with("#!") { make_executable(&path) } else { Ok(()) }
     }
+}
+
+/// The text of a file with a first line by which editors find its schema, if there is one: YAML language servers complete and
+/// check then. The path is relative to the file, which lies at the top of the project.
+fn with_schema(name: &str, text: String) -> String {
+    SchemaName::of_file(name)
+        .map_or(text.clone(), |schema| format!("# yaml-language-server: $schema={SCHEMAS}/{}\n{text}", schema.file()))
 }
 
 #[cfg(unix)]

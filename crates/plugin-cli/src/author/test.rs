@@ -9,6 +9,7 @@ use std::{
 use anyhow::{Context as _, Result, bail};
 use berth_author::CaseResult;
 use berth_config::Usage;
+use berth_framework::PluginFactory as _;
 use clap::Args;
 
 use super::{
@@ -34,7 +35,11 @@ pub struct Test {
 
 pub(crate) fn run(test: &Test) -> Result<()> {
     test.target.file()?;
-    let files = if test.cases.is_empty() { cases_in(&test.target.folder())? } else { test.cases.clone() };
+    let files = if test.cases.is_empty() { test.target.cases()? } else { test.cases.clone() };
+    if files.is_empty() {
+        let folder = test.target.folder();
+        return Err(Usage(format!("{}: has no cases.yaml; name the files of cases", folder.display())).into());
+    }
     let loaded = test.target.load()?;
     let mut results = Vec::new();
     for file in &files {
@@ -50,26 +55,12 @@ pub(crate) fn run(test: &Test) -> Result<()> {
         return Ok(());
     }
     print(&loaded, &results, test.output)?;
+    warn_of_undeclared_reads(&loaded)?;
     let n_failed = results.iter().filter(|result| !result.differences.is_empty()).count();
     if n_failed > 0 {
         bail!("{n_failed} of {} cases differ", results.len());
     }
     Ok(())
-}
-
-fn cases_in(folder: &Path) -> Result<Vec<PathBuf>> {
-    let entries = fs::read_dir(folder).with_context(|| format!("reading {}", folder.display()))?;
-    let files = entries.filter_map(|entry| entry.ok().map(|entry| entry.path()));
-    let is_case_file = |path: &PathBuf| {
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        name == "cases.yaml" || name.ends_with(".cases.yaml")
-    };
-    let mut found: Vec<PathBuf> = files.filter(is_case_file).collect();
-    found.sort();
-    if found.is_empty() {
-        return Err(Usage(format!("{}: has no cases.yaml; name the files of cases", folder.display())).into());
-    }
-    Ok(found)
 }
 
 /// What need not change stays. Where the text cannot be kept, the comments at its top are.
@@ -92,6 +83,17 @@ fn update(file: &Path, cases: &Cases, loaded: &Loaded) -> Result<()> {
     };
     fs::write(file, text).with_context(|| format!("writing {}", file.display()))?;
     eprintln!("{}: {} cases written; {told}", file.display(), cases.file.cases.len());
+    Ok(())
+}
+
+/// What is not declared is not sent: the plugin finds it empty.
+fn warn_of_undeclared_reads(loaded: &Loaded) -> Result<()> {
+    // Standard output belongs to the results.
+    let mut err = io::stderr().lock();
+    for what in loaded.factory.stats().undeclared_reads() {
+        let name = &loaded.factory.manifest().name;
+        writeln!(err, "warning: {name} reads {what}, which its manifest does not name: it is always empty")?;
+    }
     Ok(())
 }
 

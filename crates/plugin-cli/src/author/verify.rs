@@ -3,7 +3,7 @@
 use std::{
     fs,
     io::{self, Write as _},
-    path::PathBuf,
+    path::{Path, PathBuf},
 };
 
 use anyhow::{Context as _, Result, bail};
@@ -15,7 +15,7 @@ use serde::Serialize;
 
 use super::{
     cases::Cases,
-    project::{self, Loaded},
+    project::{self, Loaded, Target},
     registry::{RegistryAccess, name_of},
     signing::{SigningTarget, signatures_of, signers},
 };
@@ -40,9 +40,10 @@ pub struct Verify {
     #[arg(long = "key", value_name = "FILE")]
     keys: Vec<PathBuf>,
     /// The plugin's arguments (`pluginConfig`) as JSON
-    #[arg(long, default_value = "null", value_name = "JSON")]
-    args: String,
+    #[arg(long, value_name = "JSON")]
+    args: Option<String>,
     /// A file of cases: each check is made with the arguments, objects and pods of each case, within the file's limits
+    /// [default: *.cases.yaml and cases.yaml in the plugin's folder, unless --args is given]
     #[arg(long, value_name = "FILE", conflicts_with = "args")]
     cases: Vec<PathBuf>,
     /// Seed of the random clusters
@@ -97,12 +98,14 @@ pub(crate) fn run(verify: &Verify) -> Result<()> {
 
 fn checked(verify: &Verify, loaded: &Loaded) -> Result<Vec<Row>> {
     let row = |case: Option<&str>, check| Row { case: case.map(str::to_owned), check };
-    if verify.cases.is_empty() {
-        let checks = conformance(&loaded.factory, &Situation::of_args(&verify.args), verify.seed);
+    let files = case_files(verify)?;
+    if files.is_empty() {
+        let args = verify.args.as_deref().unwrap_or("null");
+        let checks = conformance(&loaded.factory, &Situation::of_args(args), verify.seed);
         return Ok(checks.into_iter().map(|check| row(None, check)).collect());
     }
     let mut rows = Vec::new();
-    for path in &verify.cases {
+    for path in &files {
         let cases = Cases::read(path, loaded)?;
         let factory = cases.limited(&loaded.factory);
         for situation in Situation::of_cases(&cases.file) {
@@ -112,6 +115,17 @@ fn checked(verify: &Verify, loaded: &Loaded) -> Result<Vec<Row>> {
         }
     }
     Ok(rows)
+}
+
+/// Those that are named, else those beside the plugin. An artifact of a registry has none.
+fn case_files(verify: &Verify) -> Result<Vec<PathBuf>> {
+    if !verify.cases.is_empty() {
+        return Ok(verify.cases.clone());
+    }
+    match SigningTarget::of(&verify.plugin)? {
+        SigningTarget::File(_) if verify.args.is_none() => Target::of(Path::new(&verify.plugin)).cases(),
+        SigningTarget::File(_) | SigningTarget::Reference(_) => Ok(Vec::new()),
+    }
 }
 
 /// Signatures come first: a component without the expected signature is not run.

@@ -4,7 +4,9 @@
 
 use std::{collections::BTreeSet, convert::Infallible};
 
-use berth_config::{PluginCatalogue, ProvidedPlugin, Settings, Usage, points_of_missing_plugin};
+use berth_config::{
+    PluginCatalogue, ProvidedPlugin, Settings, Usage, UselessName, missing_plugins, points_of_missing_plugin,
+};
 use berth_framework::{Points, Profile};
 use berth_model::PluginName;
 use tracing::warn;
@@ -39,6 +41,24 @@ impl PluginInventory {
             let profile = profiles.iter().find(|profile| profile.scheduler_name == scheduler_name);
             profile.is_some_and(|profile| profile.find(plugin).is_some())
         })
+    }
+
+    /// Names in the PluginHostConfiguration of plugins and profiles that are not there and that `settings` do not have.
+    pub fn useless_names(&self, settings: &Settings) -> Vec<UselessName> {
+        let enabled = settings.profiles.iter().flat_map(|profile| profile.plugins.named());
+        let plugins: Vec<&str> = self.registry.names().chain(enabled).map(PluginName::as_str).collect();
+        let profiles: Vec<&str> = settings.profiles.iter().map(|profile| profile.scheduler_name.as_str()).collect();
+        self.rules.settings.useless_names(&plugins, &profiles)
+    }
+
+    /// The same with the profiles that are kept up to date.
+    pub(crate) fn useless_names_now(&self) -> Vec<UselessName> {
+        let statuses = self.registry.names().filter_map(|name| self.status(name));
+        let profiles: BTreeSet<String> =
+            statuses.flat_map(|status| status.profiles).map(|(name, _)| name.to_owned()).collect();
+        let profiles: Vec<&str> = profiles.iter().map(String::as_str).collect();
+        let plugins: Vec<&str> = self.registry.names().map(PluginName::as_str).collect();
+        self.rules.settings.useless_names(&plugins, &profiles)
     }
 
     /// The plugins of all profiles that refuse their arguments, each with what is wrong.
@@ -83,6 +103,10 @@ impl PluginInventory {
 impl PluginCatalogue for PluginInventory {
     fn points(&self, plugin: &str) -> Option<Points> {
         PluginInventory::points(self, plugin).or_else(|| points_of_missing_plugin(plugin))
+    }
+
+    fn names(&self) -> Vec<PluginName> {
+        self.registry.names().cloned().chain(missing_plugins()).collect()
     }
 
     fn awaits(&self, _plugin: &str) -> bool {

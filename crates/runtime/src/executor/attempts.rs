@@ -37,7 +37,13 @@ pub(super) fn tell(PodRef { namespace, name: pod, .. }: &PodRef, outcome: Attemp
         AttemptOutcome::Unschedulable { message } => {
             debug!(target: V2, pod, namespace, error = message, "Unable to schedule pod; no fit; waiting");
         }
-        AttemptOutcome::Failed { message } => error!(pod, namespace, error = message, "Error scheduling pod; retrying"),
+        AttemptOutcome::Failed { message, is_fault: false } => {
+            error!(pod, namespace, error = message, "Error scheduling pod; retrying");
+        }
+        // The fault has a line of its own, which names the pod.
+        AttemptOutcome::Failed { message, is_fault: true } => {
+            debug!(target: V2, pod, namespace, error = message, "Error scheduling pod; retrying");
+        }
     }
 }
 

@@ -6,9 +6,7 @@
 
 use std::{cell::RefCell, collections::BTreeMap, rc::Rc};
 
-use berth_framework::{
-    Demand, Effect, EffectKind, Grants, Namespaces, ObjectAccess, ObjectRule, Permission, RuleObjects,
-};
+use berth_framework::{Demand, Effect, EffectKind, Grants, Namespaces, ObjectAccess, ObjectRule, RuleObjects};
 use berth_model::{
     ClusterTable, Pod,
     pod::{ClaimName, VolumeSource},
@@ -32,40 +30,36 @@ pub struct CyclePod<'a> {
 
 /// What was not granted, and what would grant it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum RefusedEffect {
-    /// It concerns pods or the scheduler.
-    Named(Permission),
-    /// It changes an object.
-    Object {
-        /// As refusals are counted.
-        kind: EffectKind,
-        /// `patch of v1/Secret default/token`.
-        what: String,
-        /// It would cover this change and no more.
-        rule: ObjectRule,
-    },
+pub struct RefusedEffect {
+    /// As refusals are counted.
+    kind: EffectKind,
+    /// `bind`, or `patch of v1/Secret default/token`.
+    what: String,
+    /// What the plugin has, with this effect and no other besides.
+    enough: Grants,
 }
 
 impl RefusedEffect {
     /// As refusals are counted.
     #[must_use]
     pub fn kind(&self) -> EffectKind {
-        match self {
-            RefusedEffect::Named(permission) => EffectKind::Named(*permission),
-            RefusedEffect::Object { kind, .. } => *kind,
-        }
+        self.kind
     }
 
-    /// For the pod and its user: what was refused, and the entry of a `PluginHostConfiguration` that would allow it.
+    /// What the plugin has, and besides what it would need for this effect.
+    #[must_use]
+    pub fn enough(&self) -> &Grants {
+        &self.enough
+    }
+
+    /// For the pod and its user: what was refused, and the entry of a `PluginHostConfiguration` that would allow it beside all
+    /// that the plugin has.
     #[must_use]
     pub fn message(&self, plugin: &str) -> String {
-        let (what, grants) = match self {
-            RefusedEffect::Named(permission) => (permission.as_str(), format!("effects: [{}]", permission.as_str())),
-            RefusedEffect::Object { what, rule, .. } => (what.as_str(), format!("rules: [{rule}]")),
-        };
+        let Self { what, enough, .. } = self;
         format!(
-            "plugin \"{plugin}\" asked for {what}, which it was not granted; in --plugin-config this would allow it: \
-             plugins: [{{name: {plugin}, grants: {{{grants}}}}}]"
+            "plugin \"{plugin}\" asked for {what}, which it was not granted; in --plugin-config this would allow it: {}",
+            enough.entry(plugin)
         )
     }
 }
@@ -84,11 +78,14 @@ impl<'a> CyclePod<'a> {
         for effect in answer {
             match effect.demand() {
                 Demand::Named(permission) if grants.allows(permission) => {}
-                Demand::Named(permission) => return Some(RefusedEffect::Named(permission)),
+                Demand::Named(permission) => {
+                    let (kind, what) = (EffectKind::Named(permission), permission.as_str().to_owned());
+                    return Some(RefusedEffect { kind, what, enough: grants.clone().with(permission) });
+                }
                 Demand::Object(access) => {
                     let covers = |objects: &RuleObjects| self.covers(objects, &access, effect, &before);
                     if !grants.allow_access(&access, covers) {
-                        return Some(self.refused(&access, effect, &before));
+                        return Some(self.refused(grants, &access, effect, &before));
                     }
                     before.add(&access, effect);
                 }
@@ -133,7 +130,7 @@ impl<'a> CyclePod<'a> {
         }
     }
 
-    fn refused(&self, access: &ObjectAccess<'_>, effect: &Effect, before: &Before) -> RefusedEffect {
+    fn refused(&self, grants: &Grants, access: &ObjectAccess<'_>, effect: &Effect, before: &Before) -> RefusedEffect {
         let objects = if self.is_pod(access) {
             RuleObjects::Pod
         } else if self.is_claim(access, effect, before) {
@@ -154,7 +151,7 @@ impl<'a> CyclePod<'a> {
             (namespace, Some(name)) => format!(" {namespace}/{name}"),
         };
         let what = format!("{} of {}{subresource}{place}", kind.as_str(), access.kind);
-        RefusedEffect::Object { kind, what, rule: ObjectRule::for_access(access, objects) }
+        RefusedEffect { kind, what, enough: grants.clone().with_rule(ObjectRule::for_access(access, objects)) }
     }
 
     fn namespace(&self) -> &'a str {

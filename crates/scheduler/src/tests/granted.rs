@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use berth_framework::{
-    Effect, EffectKind, Grants, Namespaces, ObjectRef, ObjectRule, Permission, PostFilterOutcome, RuleObjects, Status,
-    Verb,
+    Effect, EffectKind, Grants, Namespaces, ObjectKind, ObjectRef, ObjectRule, Permission, PostFilterOutcome,
+    RuleObjects, Status, Verb,
 };
 use berth_model::{ObjectKey, api};
 use serde_json::json;
@@ -136,6 +136,24 @@ fn a_plugin_that_may_not_bind_does_not() {
     assert_eq!(bench.scheduler.cache().sizes().assumed_pods, 0);
 }
 
+/// What is pasted takes the place of the entry that there is.
+#[test]
+fn the_entry_that_would_allow_an_effect_repeats_what_is_granted() {
+    let rule = ObjectRule {
+        api_groups: vec![String::new()],
+        kinds: vec!["ConfigMap".to_owned()],
+        verbs: vec![Verb::Create],
+        objects: RuleObjects::Any(Namespaces::OfPod),
+    };
+    let reads = vec![ObjectKind { api_version: "v1".to_owned(), kind: "Secret".to_owned() }];
+    let mut bench = granted(Grants::new([Permission::Event], [rule]).with_reads(reads, true));
+    bench.apply(pod("a", 1));
+    let told = events(&bench.settle()).remove(0).1;
+    let entry = "this would allow it: plugins: [{name: Fake, grants: {reads: [v1/Secret], effects: [bind, event], rules: \
+        [{apiGroups: [\"\"], kinds: [ConfigMap], verbs: [create]}], podJson: true}}]";
+    assert!(told.ends_with(entry), "{told}");
+}
+
 #[test]
 fn a_binding_whose_preparation_was_refused_fails() {
     let mut bench = granted(Grants::new([Permission::Bind, Permission::Event], []));
@@ -250,7 +268,10 @@ fn the_refusal_says_which_rule_would_allow_it() {
     ] {
         let told = refusal(&[], vec![effect]).expect("nothing was granted");
         assert!(told.contains(&format!("asked for {what}, which it was not granted")), "{told}");
-        assert!(told.ends_with(&format!("plugins: [{{name: Fake, grants: {{rules: [{rule}]}}}}]")), "{told}");
+        assert!(
+            told.ends_with(&format!("plugins: [{{name: Fake, grants: {{effects: [bind], rules: [{rule}]}}}}]")),
+            "{told}"
+        );
     }
 }
 

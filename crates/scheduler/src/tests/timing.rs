@@ -84,7 +84,7 @@ fn each_attempt_says_what_became_of_the_pod() {
     let sent = bench.settle();
     bench.event(bind_finished(&sent, "b", Err("no")));
     let message = "running Bind plugin \"Fake\": no".to_owned();
-    assert_eq!(outcomes(&bench.settle()), [AttemptOutcome::Failed { message }]);
+    assert_eq!(outcomes(&bench.settle()), [AttemptOutcome::Failed { message, is_fault: false }]);
     bench.apply(pod("big", 5));
     let message = "0/2 nodes are available: 2 Insufficient cpu.".to_owned();
     assert_eq!(outcomes(&bench.settle()), [AttemptOutcome::Unschedulable { message }]);

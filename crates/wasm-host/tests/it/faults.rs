@@ -109,6 +109,32 @@ fn a_stack_that_is_used_up_is_a_trap() {
 }
 
 #[test]
+fn a_method_that_is_left_out_is_asked_for_by_name() {
+    let guest = berth_test_guests::faults_at("NoMethod", At::Permit, GuestFault::NoMethod).unwrap();
+    let factory = engine().load(&Binary::new("NoMethod", guest)).unwrap();
+    let cluster = Cluster::new(1);
+    let mut plugin = build(&factory);
+    plugin.sync(cluster.cache()).unwrap();
+    let pod = Pod::default();
+    let node = cluster.nodes().iter().next().unwrap();
+    let _ = plugin.permit().unwrap().permit(&cluster.call(1, &pod), node);
+    let message = plugin.out_of_service().unwrap().message();
+    let expected = "trapped in permit: a function is called that is not there (wasm trap: uninitialized element); does the plugin \
+        have a method for `permit`, which its plugin.wit exports?";
+    assert!(message.contains(expected), "{message}");
+}
+
+#[test]
+fn a_read_that_was_not_declared_is_kept() {
+    let factory = by_priority(&engine());
+    let cluster = Cluster::new(1);
+    for cycle in 1..=2 {
+        cluster.try_cycle(&mut *build(&factory), cycle, Behavior::ReadUndeclared).unwrap();
+    }
+    assert_eq!(factory.stats().undeclared_reads().into_iter().collect::<Vec<_>>(), ["column labels"]);
+}
+
+#[test]
 fn survivors_are_among_the_candidates() {
     check_fault(
         Behavior::WrongAnswers,

@@ -1,0 +1,105 @@
+//! Calls every extension point that a plugin implements: a component may export one that it has no code for.
+
+use berth_framework::{Call, ClusterEvent, EventSubject, Failure, HintCall, Plugin, RejectedNodes, Status};
+use berth_model::{NodeIdx, NodeSet, Pod};
+
+use crate::{harness::PluginHarness, placing::Fits};
+
+/// Takes a pod through all points, as far as the plugin lets it pass, and as far again as the binding fails.
+///
+/// # Errors
+/// What the first call said that cost the plugin its instance. What it answers is not looked at.
+pub(crate) fn call_every_point(harness: &mut PluginHarness, pod: &Pod) -> Result<(), Status> {
+    harness.sync()?;
+    let (plugin, cluster) = harness.parts();
+    let table = cluster.table();
+    if let Some(point) = plugin.pre_enqueue() {
+        let status = point.pre_enqueue(pod, table);
+        lives(plugin, Some(status))?;
+    }
+    if let Some(point) = plugin.queue_sort() {
+        point.sort_key(pod, 0);
+        lives(plugin, None)?;
+    }
+    if let Some(point) = plugin.sign() {
+        point.sign(pod);
+        lives(plugin, None)?;
+    }
+    if let Some(point) = plugin.queueing_hint() {
+        let event = ClusterEvent::new("Node", ClusterEvent::ADD);
+        let call = HintCall { table, pod, event: &event, subject: EventSubject::Hidden };
+        point.queueing_hint(&call);
+        lives(plugin, None)?;
+    }
+    if let Some(hook) = plugin.state() {
+        hook.snapshot();
+        lives(plugin, None)?;
+    }
+    harness.in_cycle(pod, cycle)
+}
+
+/// The points of a cycle. PostFilter is asked besides: other plugins may reject what this one lets pass.
+fn cycle(plugin: &mut dyn Plugin, call: &Call<'_>) -> Result<(), Status> {
+    let about_nodes = berth_testing::ask(plugin, call);
+    lives(plugin, about_nodes.as_ref().err().cloned())?;
+    let Ok(about_nodes) = about_nodes else { return Ok(()) };
+    let all = call.table.nodes();
+    if let Some(point) = plugin.post_filter() {
+        let rejected =
+            RejectedNodes { status: Status::unschedulable("no other plugin lets it pass"), nodes: all.clone() };
+        let failure = Failure { rejections: &[rejected], ..Failure::default() };
+        let answer = point.post_filter(call, &failure, &mut Fits);
+        lives(plugin, answer.err())?;
+    }
+    let is_rejected =
+        |node: &NodeIdx| about_nodes.rejected.contains_key(call.table.symbols.text(call.table.name(*node)));
+    let passed: NodeSet = all.iter().filter(|node| !is_rejected(node)).collect();
+    match passed.iter().next().filter(|_| about_nodes.pre_filter.is_none()) {
+        Some(node) => to_node(plugin, call, node),
+        None => Ok(()),
+    }
+}
+
+/// The points from Reserve on.
+fn to_node(plugin: &mut dyn Plugin, call: &Call<'_>, node: NodeIdx) -> Result<(), Status> {
+    if let Some(point) = plugin.reserve() {
+        let status = point.reserve(call, node);
+        lives(plugin, Some(status))?;
+        if let Some(point) = plugin.reserve() {
+            point.unreserve(call, node);
+            lives(plugin, None)?;
+        }
+        if let Some(point) = plugin.reserve() {
+            let status = point.reserve(call, node);
+            if !status.is_success() {
+                return lives(plugin, Some(status));
+            }
+        }
+    }
+    if let Some(point) = plugin.permit() {
+        point.permit(call, node);
+        lives(plugin, None)?;
+    }
+    if let Some(point) = plugin.pre_bind_pre_flight() {
+        let answer = point.pre_bind_pre_flight(call, node);
+        lives(plugin, answer.err())?;
+    }
+    if let Some(point) = plugin.pre_bind() {
+        let answer = point.pre_bind(call, node);
+        lives(plugin, answer.err())?;
+    }
+    if let Some(point) = plugin.bind() {
+        let answer = point.bind(call, node);
+        lives(plugin, answer.err())?;
+    }
+    if let Some(point) = plugin.post_bind() {
+        point.post_bind(call, node);
+    }
+    lives(plugin, None)
+}
+
+/// # Errors
+/// The plugin has no instance any more; `answer` is what the last call said, if it had a status.
+fn lives(plugin: &mut dyn Plugin, answer: Option<Status>) -> Result<(), Status> {
+    plugin.out_of_service().map_or(Ok(()), |status| Err(answer.unwrap_or(status)))
+}

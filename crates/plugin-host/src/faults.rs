@@ -1,0 +1,93 @@
+//! What is told of a fault: one line in the log and one Kubernetes event, whatever follows from it.
+
+use std::{collections::BTreeMap, fmt};
+
+use berth_lifecycle::{PluginNotice, PluginNoticeKind};
+use berth_model::{Digest, PluginName};
+
+/// Instances that are made again after a fault, by plugin and profile: that the next one serves is no news.
+#[derive(Debug, Default)]
+pub(crate) struct Restarts(BTreeMap<(PluginName, String), Digest>);
+
+/// What follows from a fault; of several things the gravest.
+#[derive(Debug)]
+pub(crate) enum Aftermath<'a> {
+    /// The binary gave way, or is out of service for a while.
+    OutOfService(&'a PluginNotice),
+    /// Pods of one owner wait.
+    PodsHeld { owner: String, milliseconds: u64 },
+    /// The next instance is made.
+    Restarting(&'a PluginNotice),
+    /// A binary faulted that serves nowhere any more.
+    Nothing,
+}
+
+impl Restarts {
+    /// Profiles lost their instances of this component.
+    pub(crate) fn begin(&mut self, plugin: &PluginName, scheduler_names: &[String], digest: Digest) {
+        let keys = scheduler_names.iter().map(|scheduler_name| (plugin.clone(), scheduler_name.clone()));
+        self.0.extend(keys.map(|key| (key, digest)));
+    }
+
+    /// Whether the profile waits for another instance.
+    pub(crate) fn is_under_way(&self, plugin: &PluginName, scheduler_name: &str) -> bool {
+        self.0.contains_key(&(plugin.clone(), scheduler_name.to_owned()))
+    }
+
+    /// The profile has an instance again. The component whose instance it had lost, if it had.
+    pub(crate) fn end(&mut self, plugin: &PluginName, scheduler_name: &str) -> Option<Digest> {
+        self.0.remove(&(plugin.clone(), scheduler_name.to_owned()))
+    }
+}
+
+impl<'a> Aftermath<'a> {
+    /// `held` says whose pods are held for how many milliseconds, if any are.
+    pub(crate) fn of(notices: &'a [PluginNotice], held: Option<(String, u64)>) -> Self {
+        let find = |is_it: fn(&PluginNoticeKind) -> bool| notices.iter().find(|notice| is_it(&notice.kind));
+        let out_of_service = find(|kind| {
+            matches!(
+                kind,
+                PluginNoticeKind::RolledBack { .. }
+                    | PluginNoticeKind::Quarantined { .. }
+                    | PluginNoticeKind::Refused { .. }
+            )
+        });
+        let restarting = find(|kind| matches!(kind, PluginNoticeKind::Restarting { .. }));
+        match (out_of_service, held, restarting) {
+            (Some(notice), _, _) => Self::OutOfService(notice),
+            (None, Some((owner, milliseconds)), _) => Self::PodsHeld { owner, milliseconds },
+            (None, None, Some(notice)) => Self::Restarting(notice),
+            (None, None, None) => Self::Nothing,
+        }
+    }
+}
+
+/// The end of a sentence that begins with the fault.
+impl fmt::Display for Aftermath<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let notice = match self {
+            Self::OutOfService(notice) | Self::Restarting(notice) => notice,
+            Self::PodsHeld { owner, milliseconds } => {
+                return write!(formatter, "; the pods of {owner} are held back for {} s", milliseconds / 1000);
+            }
+            Self::Nothing => return Ok(()),
+        };
+        match &notice.kind {
+            PluginNoticeKind::RolledBack { to: Some(to), .. } => {
+                write!(formatter, "; rolled back to the version before, {}", to.short())
+            }
+            PluginNoticeKind::RolledBack { to: None, .. } => write!(formatter, "; rolled back to the built-in"),
+            PluginNoticeKind::Quarantined { milliseconds, reason, .. } => {
+                write!(formatter, "; quarantined for {} s: {reason}", milliseconds / 1000)
+            }
+            PluginNoticeKind::Restarting { milliseconds: 0, .. } => write!(formatter, "; it is being restarted"),
+            PluginNoticeKind::Restarting { milliseconds, .. } => {
+                write!(formatter, "; it is restarted in {} s", milliseconds / 1000)
+            }
+            PluginNoticeKind::Refused { reason, .. } => write!(formatter, "; its file {reason}"),
+            PluginNoticeKind::Released { .. }
+            | PluginNoticeKind::ProbationOver
+            | PluginNoticeKind::NotServed { .. } => Ok(()),
+        }
+    }
+}
