@@ -3,10 +3,10 @@
 //!
 //! `flags` lists the flags and reads them, `feature_gates` the gates. Here they become what `berth run` works with.
 
-#[cfg(test)]
-mod examples;
 mod feature_gates;
 mod flags;
+#[cfg(test)]
+mod manifests;
 mod serving;
 
 use std::{

@@ -13,7 +13,7 @@ const VARIABLE: &str = "BERTH_CONFINED";
 const SOAK_MEMORY: u64 = 512 << 20;
 
 /// Whose memory limit holds.
-const DEPLOYMENT: &str = "examples/kubernetes/second-scheduler.yaml";
+const DEPLOYMENT: &str = "deploy/kustomize/base/second-scheduler.yaml";
 
 /// What `confined` exits with where no cgroup can be made.
 const NOT_CONFINED: i32 = 77;

@@ -7,6 +7,7 @@ mod dist;
 mod fresh;
 mod fuzz;
 mod languages;
+mod manifests;
 mod reproducible;
 mod sbom;
 mod test_run;
@@ -36,7 +37,7 @@ usage: cargo xtask COMMAND [ARGUMENT ...]
                    send, in a cgroup of 512 MiB. It takes a release build, too
   hostile [--confined]
                    the hostile suite: plugins, files and clients that mean harm. With --confined each scheduler runs in a cgroup
-                   with the memory limit of the Deployment in examples/kubernetes, on one processor
+                   with the memory limit of the Deployment in deploy/kustomize, on one processor
   chaos [ARG ...]  replicas of the scheduler are killed and cut off while pods come, go and are resized; --seed N repeats a
                    run, --real takes the control plane of $KUBEBUILDER_ASSETS, --help lists the options
   e2e [SCENARIO ...]
@@ -59,6 +60,8 @@ usage: cargo xtask COMMAND [ARGUMENT ...]
   languages [LANG ...]
                    install the tools for plugins in these languages (rust, c, python, js, go; all, if none is named),
                    without root, test what they build, and run the commands that the guide shows to authors
+  manifests        the chart and the overlays of deploy/: rendered, checked against Kubernetes' schemas, applied to a sandbox and deleted
+                   again; the alerts with promtool. Says so where kubectl, Python or promtool is not there
   setup            add the wasm target that the plugins need
 ";
 
@@ -84,6 +87,7 @@ fn main() -> ExitCode {
         "ci" => checks::all().and_then(|()| deny::deny(Unavailable::IsTold)).and_then(|()| test_run::test()),
         "fuzz" => fuzz::fuzz(rest),
         "languages" => languages::languages(rest),
+        "manifests" => manifests::manifests(),
         "setup" => setup(),
         "help" | "-h" | "--help" => {
             eprint!("{HELP}");

@@ -66,6 +66,7 @@ fn other_kinds() -> Vec<Kind> {
         kind::<CustomResourceDefinition>().short_names(&["crd", "crds"]).with_status().in_category("api-extensions"),
         kind::<api::scheduling::v1::PriorityClass>().short_names(&["pc"]),
         kind::<api::node::v1::RuntimeClass>(),
+        kind::<api::networking::v1::NetworkPolicy>().short_names(&["netpol"]),
         kind::<api::discovery::v1::EndpointSlice>(),
         kind::<api::resource::v1::DeviceClass>(),
         kind::<api::resource::v1::ResourceClaim>().with_status(),

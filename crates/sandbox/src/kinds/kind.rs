@@ -93,7 +93,7 @@ impl Kind {
 
     /// Whether objects carry `metadata.generation`.
     pub(crate) fn has_generation(&self) -> bool {
-        const WITH_GENERATION: [&str; 14] = [
+        const WITH_GENERATION: [&str; 15] = [
             "pods",
             "replicationcontrollers",
             "deployments",
@@ -108,6 +108,7 @@ impl Kind {
             "deviceclasses",
             "customresourcedefinitions",
             "endpointslices",
+            "networkpolicies",
         ];
         self.is_custom() || WITH_GENERATION.contains(&self.plural.as_str())
     }

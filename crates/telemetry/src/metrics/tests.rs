@@ -1,5 +1,7 @@
 //! The metrics compared with those of kube-scheduler.
 
+use regex::Regex;
+
 use super::*;
 
 /// As a kube-scheduler 1.36.2 that placed, rejected and preempted pods shows them.
@@ -47,4 +49,50 @@ fn a_gate_that_is_on_is_shown_as_on() {
     assert!(shows(0), "{}", metrics.render());
     drop(metrics.count_api_calls());
     assert!(shows(1) && !shows(0), "{}", metrics.render());
+}
+
+/// Labels that Prometheus adds.
+const ADDED: [&str; 3] = ["instance", "job", "le"];
+
+#[test]
+fn rules_and_dashboard_name_metrics_and_labels_that_exist() {
+    let (metrics, add) = Metrics::register();
+    let process = metrics.render();
+    let labels_of = |name: &str| -> Option<Vec<&str>> {
+        let plain = ["_bucket", "_count", "_sum"].iter().find_map(|end| name.strip_suffix(end)).unwrap_or(name);
+        let registered = add.registered.iter().find(|it| it.name == name || it.kind == "histogram" && it.name == plain);
+        match registered {
+            Some(registered) => Some(registered.labels.split(',').filter(|label| *label != "-").collect()),
+            None => process.contains(&format!("\n{name} ")).then(Vec::new),
+        }
+    };
+    let series = Regex::new(r#"\b((?:scheduler|berth|rest_client|leader_election|process)_[a-z_0-9]+)(?:\{(.*?)\})?"#);
+    let (series, label) =
+        (series.expect("an expression"), Regex::new(r"([a-z_]+)(?:=~|!=|!~|=)").expect("an expression"));
+    let grouping = Regex::new(r"by \(([a-z_, ]+)\)").expect("an expression");
+    let mut n_series = 0;
+    for (file, text) in [
+        ("rules.yaml", include_str!("../../../../deploy/monitoring/rules.yaml")),
+        ("dashboard.json", include_str!("../../../../deploy/monitoring/dashboard.json")),
+    ] {
+        for line in text.lines().filter(|line| !line.trim_start().starts_with('#')) {
+            let mut known: Vec<&str> = ADDED.to_vec();
+            for found in series.captures_iter(line) {
+                let name = &found[1];
+                let labels = labels_of(name).unwrap_or_else(|| panic!("{file}: there is no metric {name}: {line}"));
+                known.extend(&labels);
+                let matchers = found.get(2).map_or("", |matchers| matchers.as_str());
+                for matcher in label.captures_iter(matchers) {
+                    assert!(known.contains(&&matcher[1]), "{file}: {name} has no label {}: {line}", &matcher[1]);
+                }
+                n_series += 1;
+            }
+            for by in grouping.captures_iter(line).filter(|_| known.len() > ADDED.len()) {
+                for name in by[1].split(',').map(str::trim) {
+                    assert!(known.contains(&name), "{file}: nothing here has the label {name}: {line}");
+                }
+            }
+        }
+    }
+    assert!(n_series > 80, "only {n_series} were found");
 }

@@ -59,6 +59,10 @@ pub(super) fn of(kind: &Kind, object: &Value) -> Vec<Value> {
         }
         "resourceclaims" => vec![name, claim_state(object).into(), age],
         "resourceslices" => vec![name, at("/spec/nodeName"), at("/spec/driver"), at("/spec/pool/name"), age],
+        "networkpolicies" => {
+            let selector = object.pointer("/spec/podSelector").map(spec_selector::to_query).unwrap_or_default();
+            vec![name, if selector.is_empty() { NONE.into() } else { selector.into() }, age]
+        }
         "runtimeclasses" => vec![name, at("/handler"), age],
         "customresourcedefinitions" => vec![name, at("/metadata/creationTimestamp")],
         _ => vec![name, age],

@@ -65,6 +65,7 @@ pub(super) fn of(kind: &Kind) -> Vec<Column> {
         ),
         "resourceclaims" => (narrow(&["Name", "State", "Age"]), Vec::new()),
         "resourceslices" => (narrow(&["Name", "Node", "Driver", "Pool", "Age"]), Vec::new()),
+        "networkpolicies" => (narrow(&["Name", "Pod-Selector", "Age"]), Vec::new()),
         "runtimeclasses" => (narrow(&["Name", "Handler", "Age"]), Vec::new()),
         "customresourcedefinitions" => (narrow(&["Name", "Created At"]), Vec::new()),
         _ => (narrow(&["Name", "Age"]), Vec::new()),

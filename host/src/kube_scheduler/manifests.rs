@@ -1,4 +1,4 @@
-//! The manifests in `examples/kubernetes` do what they say: their command lines are read by the parsers that would read
+//! The manifests in `deploy` do what they say: their command lines are read by the parsers that would read
 //! them, their roles are those that `berth rbac` prints, and their containers may do little on their nodes.
 
 use std::{fs, path::Path};
@@ -18,7 +18,7 @@ use crate::{
 
 /// Objects of one file.
 fn objects(file: &str) -> Vec<Value> {
-    let path = format!("{}/../examples/kubernetes/{file}", env!("CARGO_MANIFEST_DIR"));
+    let path = format!("{}/../deploy/{file}", env!("CARGO_MANIFEST_DIR"));
     let text = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
     serde_saphyr::from_multiple(&text).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
@@ -33,7 +33,7 @@ fn command(container: &Value) -> Vec<String> {
 
 #[test]
 fn kubeadms_static_pod_says_nothing_that_is_not_understood() {
-    let pod = object("kube-scheduler.yaml", "Pod");
+    let pod = object("static-pod/kube-scheduler.yaml", "Pod");
     let container = &pod["spec"]["containers"][0];
     let command = command(container);
     let (program, flags) = command.split_first().expect("a program");
@@ -52,7 +52,7 @@ fn kubeadms_static_pod_says_nothing_that_is_not_understood() {
 
 #[test]
 fn the_deployment_runs_three_replicas_of_which_one_schedules() {
-    let deployment = object("second-scheduler.yaml", "Deployment");
+    let deployment = object("kustomize/base/second-scheduler.yaml", "Deployment");
     assert_eq!(deployment["spec"]["replicas"], 3);
     let container = &deployment["spec"]["template"]["spec"]["containers"][0];
     for (probe, path) in [("startupProbe", "/livez"), ("livenessProbe", "/livez"), ("readinessProbe", "/readyz")] {
@@ -68,14 +68,14 @@ fn the_deployment_runs_three_replicas_of_which_one_schedules() {
         mounts.iter().any(|mount| mount["mountPath"].as_str() == folder && mount["readOnly"].is_null()),
         "{state:?}"
     );
-    let config_map = object("second-scheduler.yaml", "ConfigMap");
+    let config_map = object("kustomize/base/second-scheduler.yaml", "ConfigMap");
     let text = config_map["data"]["scheduler.yaml"].as_str().expect("a configuration");
     let settings = Settings::from_text("scheduler.yaml", text, &InTree::new(&berth_builtins::factories()));
     let settings = settings.expect("a valid configuration");
     assert!(settings.leader_election.leader_elect);
     assert_eq!(settings.leader_election.resource_name, "berth");
     assert_eq!(settings.profiles[0].scheduler_name, "berth");
-    let budget = object("second-scheduler.yaml", "PodDisruptionBudget");
+    let budget = object("kustomize/base/second-scheduler.yaml", "PodDisruptionBudget");
     assert_eq!(budget["spec"], json!({"maxUnavailable": 1, "selector": deployment["spec"]["selector"]}));
 }
 
@@ -83,12 +83,12 @@ fn the_deployment_runs_three_replicas_of_which_one_schedules() {
 fn the_roles_are_those_that_the_deployment_needs() {
     let (plugins, _) =
         Plugins::inspect(Rules::default(), &Sources::default(), FaultSink::default()).expect("built-ins");
-    let config_map = object("second-scheduler.yaml", "ConfigMap");
+    let config_map = object("kustomize/base/second-scheduler.yaml", "ConfigMap");
     let text = config_map["data"]["scheduler.yaml"].as_str().expect("a configuration");
     let settings = Settings::from_text("scheduler.yaml", text, &plugins.inventory).expect("a valid configuration");
     let rights = Rights::of_setup(&settings, &plugins.inventory, Serving::Http);
     let printed = manifests(&rights, Account { name: "berth", namespace: "kube-system" });
-    let written = objects("rbac.yaml");
+    let written = objects("kustomize/base/rbac.yaml");
     assert_eq!(written, printed, "berth rbac --config scheduler.yaml");
 }
 
@@ -107,8 +107,8 @@ fn is_confined(pod: &Value) {
 
 #[test]
 fn containers_may_do_little_on_their_nodes() {
-    is_confined(&object("kube-scheduler.yaml", "Pod")["spec"]);
-    let deployment = object("second-scheduler.yaml", "Deployment");
+    is_confined(&object("static-pod/kube-scheduler.yaml", "Pod")["spec"]);
+    let deployment = object("kustomize/base/second-scheduler.yaml", "Deployment");
     let pod = &deployment["spec"]["template"]["spec"];
     is_confined(pod);
     assert_eq!(pod["securityContext"]["runAsNonRoot"], true);
@@ -130,8 +130,8 @@ fn containers_may_do_little_on_their_nodes() {
 
 #[test]
 fn the_network_policy_lets_through_what_the_scheduler_needs() {
-    let policy = object("second-scheduler.yaml", "NetworkPolicy")["spec"].clone();
-    let template = object("second-scheduler.yaml", "Deployment")["spec"]["template"].clone();
+    let policy = object("kustomize/base/second-scheduler.yaml", "NetworkPolicy")["spec"].clone();
+    let template = object("kustomize/base/second-scheduler.yaml", "Deployment")["spec"]["template"].clone();
     assert_eq!(policy["podSelector"]["matchLabels"], template["metadata"]["labels"]);
     assert_eq!(policy["policyTypes"], json!(["Ingress", "Egress"]));
     let ports = |direction: &str| -> Vec<Value> {

@@ -1,0 +1,99 @@
+"""Renders the chart with each file of values in chart/ci, and checks all rendered objects, those of the overlays too.
+
+usage: render.py OUT, where OUT holds NAME.yaml for each overlay. Writes OUT/chart-NAME.yaml for each file of values, and
+OUT/chart-default.yaml. Every object is checked against the schema of its Kubernetes kind, strictly. Ends with 1 and a line for each
+mistake.
+"""
+
+import pathlib
+import sys
+
+import helm_python as helm
+import kubernetes_validate
+import yaml
+
+HERE = pathlib.Path(__file__).resolve().parent
+CHART = HERE.parent / "chart"
+KUBERNETES = "1.36"
+# Kinds that a CustomResourceDefinition describes have no schema in Kubernetes.
+FOREIGN = {"ServiceMonitor"}
+
+mistakes = []
+
+
+def render(chart, values):
+    rendered = chart.render(values, name="berth", namespace="kube-system")
+    texts = [text for path, text in sorted(rendered.items()) if path.endswith(".yaml") and text.strip()]
+    return "\n---\n".join(texts)
+
+
+def objects(text):
+    return [each for each in yaml.safe_load_all(text) if each]
+
+
+def validate(where, text):
+    for each in objects(text):
+        if each["kind"] in FOREIGN:
+            continue
+        try:
+            kubernetes_validate.validate(each, KUBERNETES, strict=True)
+        except Exception as error:
+            mistakes.append(f"{where}: {each['kind']}: {error}")
+
+
+def without_labels(value):
+    """The object without what names the tool that made it: labels and selectors by label."""
+    if isinstance(value, dict):
+        return {key: without_labels(each) for key, each in value.items() if key not in ("labels", "matchLabels", "metadata.labels")}
+    if isinstance(value, list):
+        return [without_labels(each) for each in value]
+    return value
+
+
+def by_identity(text):
+    found = {}
+    for each in objects(text):
+        plain = without_labels(each)
+        if plain["kind"] == "ConfigMap":
+            plain["data"] = {key: yaml.safe_load(each) for key, each in plain["data"].items()}
+        if plain["kind"] == "Deployment":
+            plain["spec"]["template"]["spec"]["containers"][0].pop("imagePullPolicy", None)
+        found[(plain["kind"], plain["metadata"]["name"])] = plain
+    return found
+
+
+def compare(left, right):
+    """The chart without values and the base of the overlays are the same objects."""
+    for key in sorted(left.keys() | right.keys()):
+        if left.get(key) != right.get(key):
+            mistakes.append(f"{key}: the chart's default says\n{left.get(key)}\nand the base\n{right.get(key)}")
+
+
+def main(out):
+    with helm.Chart.load(str(CHART)) as chart:
+        files = {"default": {}}
+        for path in sorted((CHART / "ci").glob("*-values.yaml")):
+            files[path.name.removesuffix("-values.yaml")] = yaml.safe_load(path.read_text())
+        for name, values in files.items():
+            text = render(chart, values)
+            (out / f"chart-{name}.yaml").write_text(text)
+        for case in yaml.safe_load((HERE / "refused.yaml").read_text()):
+            try:
+                chart.validate_schema(case["values"])
+                render(chart, case["values"])
+            except helm.errors.HelmError as error:
+                if case["reason"] not in str(error):
+                    mistakes.append(f"values {case['values']}: refused, but {case['reason']!r} is not in {error}")
+            else:
+                mistakes.append(f"values {case['values']} are not refused")
+    for error in helm.lint(str(CHART))["errors"]:
+        mistakes.append(f"lint: {error}")
+    for path in sorted(out.glob("*.yaml")):
+        validate(path.name, path.read_text())
+    compare(by_identity((out / "chart-default.yaml").read_text()), by_identity((out / "base.yaml").read_text()))
+    for mistake in mistakes:
+        print(mistake, file=sys.stderr)
+    sys.exit(1 if mistakes else 0)
+
+
+main(pathlib.Path(sys.argv[1]))
