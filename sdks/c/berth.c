@@ -155,14 +155,16 @@ void exports_berth_scheduler_lifecycle_describe(exports_berth_scheduler_lifecycl
     set_string(&manifest->objects.ptr[i].api_version, berth_plugin.objects[i].api_version);
     set_string(&manifest->objects.ptr[i].kind, berth_plugin.objects[i].kind);
   }
-  manifest->requeue.is_some = berth_plugin.requeue != NULL;
-  for (const struct berth_requeue *event = berth_plugin.requeue; event && event->resource; event++) {
-    manifest->requeue.val.len++;
+  const struct berth_cluster_event *registered = berth_plugin.events_to_register;
+  manifest->events_to_register.is_some = registered != NULL;
+  exports_berth_scheduler_lifecycle_list_cluster_event_t *events = &manifest->events_to_register.val;
+  for (const struct berth_cluster_event *event = registered; event && event->resource; event++) {
+    events->len++;
   }
-  manifest->requeue.val.ptr = berth_table_allocate(manifest->requeue.val.len * sizeof *manifest->requeue.val.ptr);
-  for (size_t i = 0; i < manifest->requeue.val.len; i++) {
-    set_string(&manifest->requeue.val.ptr[i].resource, berth_plugin.requeue[i].resource);
-    manifest->requeue.val.ptr[i].actions = berth_plugin.requeue[i].actions;
+  events->ptr = berth_table_allocate(events->len * sizeof *events->ptr);
+  for (size_t i = 0; i < events->len; i++) {
+    set_string(&events->ptr[i].resource, registered[i].resource);
+    events->ptr[i].actions = registered[i].actions;
   }
   size_t n_labels = n_keys(berth_plugin.label_keys), n_annotations = n_keys(berth_plugin.annotation_keys);
   manifest->columns.ptr = berth_table_allocate((32 + n_labels + n_annotations) * sizeof *manifest->columns.ptr);

@@ -137,7 +137,7 @@ struct berth_object_kind {
 };
 
 /* An event: a resource (`Pod`, `Node`, `<plural>.<version>.<group>`, `*`) and BERTH_SCHEDULER_TYPES_ACTIONS_*. */
-struct berth_requeue {
+struct berth_cluster_event {
   const char *resource;
   uint16_t actions;
 };
@@ -166,7 +166,7 @@ struct berth_plugin {
   /* Kinds to keep, whole, ended by an empty one; the operator must grant each. */
   const struct berth_object_kind *objects;
   /* Events that may make a pod schedulable which this plugin rejected, ended by an empty one. NULL: any may. */
-  const struct berth_requeue *requeue;
+  const struct berth_cluster_event *events_to_register;
 
   /* `args` is the profile's pluginConfig as JSON, `null` when there is none; see berth_json_*. Writes why they are
    * refused to `error` and returns false, or returns true. Optional. */

@@ -101,7 +101,7 @@ pub struct QueuedPod {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct CaseEvent {
-    /// `Pod`, `Node`, or as the manifest's `requeue` calls it.
+    /// `Pod`, `Node`, or as `events-to-register` in the manifest calls it.
     pub resource: String,
     /// As in `Add`, `UpdateNodeLabel`, `Update` and `All`.
     pub actions: Vec<String>,

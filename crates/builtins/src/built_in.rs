@@ -19,7 +19,7 @@ pub struct Descriptor {
     pub objects: &'static [(&'static str, &'static str)],
     /// Resources and action bits of the events that may make a pod schedulable which the plugin rejected. A plugin that
     /// rejects nothing has none.
-    pub requeue: &'static [(&'static str, u32)],
+    pub events_to_register: &'static [(&'static str, u32)],
     /// The effects by name without which it cannot do its work. This program's own binaries of it are granted them.
     pub effects: &'static [Permission],
     /// The same for changes of objects.
@@ -67,8 +67,15 @@ pub trait BuiltIn: PluginType {
 
 impl Descriptor {
     /// A plugin that looks at nothing and asks for nothing.
-    pub(crate) const BLANK: Descriptor =
-        Descriptor { name: "", columns: &[], pods: false, objects: &[], requeue: &[], effects: &[], rules: &[] };
+    pub(crate) const BLANK: Descriptor = Descriptor {
+        name: "",
+        columns: &[],
+        pods: false,
+        objects: &[],
+        events_to_register: &[],
+        effects: &[],
+        rules: &[],
+    };
 
     pub(crate) fn manifest(&self) -> Manifest {
         let columns = self.columns.iter().copied().collect();
@@ -76,12 +83,12 @@ impl Descriptor {
             .objects
             .iter()
             .map(|&(api_version, kind)| ObjectKind { api_version: api_version.to_owned(), kind: kind.to_owned() });
-        let events = self.requeue.iter().map(|(resource, actions)| ClusterEvent::new(resource, *actions));
+        let events = self.events_to_register.iter().map(|(resource, actions)| ClusterEvent::new(resource, *actions));
         Manifest {
             name: self.name.to_owned(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             needs: Needs { columns, pods: self.pods, objects: objects.collect(), ..Needs::default() },
-            requeue: Some(events.collect()),
+            events_to_register: Some(events.collect()),
             effects: self.effects.to_vec(),
             rules: self.rules.iter().map(ObjectRule::from).collect(),
         }

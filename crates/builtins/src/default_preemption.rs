@@ -50,7 +50,7 @@ impl BuiltIn for DefaultPreemption {
         columns: &[Column::Name],
         pods: true,
         objects: &[Budgets::KIND],
-        requeue: &[("Pod", ClusterEvent::DELETE)],
+        events_to_register: &[("Pod", ClusterEvent::DELETE)],
         effects: &[Permission::Evict, Permission::Nominate],
         ..Descriptor::BLANK
     };

@@ -77,7 +77,7 @@ impl BuiltIn for DynamicResources {
             (objects::API_VERSION, "ResourceSlice"),
             (objects::API_VERSION, "DeviceClass"),
         ],
-        requeue: &[
+        events_to_register: &[
             ("Node", ClusterEvent::ADD | ClusterEvent::UPDATE_NODE_LABEL | ClusterEvent::UPDATE_NODE_ALLOCATABLE),
             ("resource.k8s.io/ResourceClaim", ClusterEvent::ADD | ClusterEvent::UPDATE),
             ("Pod", ClusterEvent::UPDATE_POD_GENERATED_RESOURCE_CLAIM),

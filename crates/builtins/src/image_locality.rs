@@ -18,7 +18,7 @@ pub struct ImageLocality;
 
 impl BuiltIn for ImageLocality {
     const DESCRIPTOR: Descriptor =
-        Descriptor { name: "ImageLocality", columns: &[Column::Images], requeue: &[], ..Descriptor::BLANK };
+        Descriptor { name: "ImageLocality", columns: &[Column::Images], events_to_register: &[], ..Descriptor::BLANK };
 
     fn new(args: &str) -> Result<Self, ConfigureError> {
         args::parse::<NoArgs>(Self::NAME, args)?;

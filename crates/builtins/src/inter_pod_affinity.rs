@@ -58,7 +58,7 @@ impl BuiltIn for InterPodAffinity {
         columns: &[Column::Labels],
         pods: true,
         objects: &[("v1", "Namespace")],
-        requeue: &[
+        events_to_register: &[
             ("Pod", ClusterEvent::ADD | ClusterEvent::UPDATE_POD_LABEL | ClusterEvent::DELETE),
             ("Node", ClusterEvent::ADD | ClusterEvent::UPDATE_NODE_LABEL),
         ],
@@ -117,7 +117,7 @@ impl Reuse for InterPodAffinity {
             return Reach::Cluster;
         }
         self.view.follow(call.table);
-        if self.view.existing.is_empty() { Reach::NothingWithoutAffinity } else { Reach::Cluster }
+        if self.view.existing.is_empty() { Reach::NothingYet } else { Reach::Cluster }
     }
 }
 

@@ -35,7 +35,7 @@ impl BuiltIn for NodeAffinity {
     const DESCRIPTOR: Descriptor = Descriptor {
         name: "NodeAffinity",
         columns: &[Column::Name, Column::Labels],
-        requeue: &[("Node", ClusterEvent::ADD | ClusterEvent::UPDATE_NODE_LABEL)],
+        events_to_register: &[("Node", ClusterEvent::ADD | ClusterEvent::UPDATE_NODE_LABEL)],
         ..Descriptor::BLANK
     };
 

@@ -18,7 +18,7 @@ impl BuiltIn for NodeDeclaredFeatures {
     const DESCRIPTOR: Descriptor = Descriptor {
         name: "NodeDeclaredFeatures",
         columns: &[Column::DeclaredFeatures],
-        requeue: &[
+        events_to_register: &[
             ("Node", ClusterEvent::ADD | ClusterEvent::UPDATE_NODE_DECLARED_FEATURE),
             ("Pod", ClusterEvent::UPDATE),
         ],

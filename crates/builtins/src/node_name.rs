@@ -17,7 +17,7 @@ impl BuiltIn for NodeName {
     const DESCRIPTOR: Descriptor = Descriptor {
         name: "NodeName",
         columns: &[Column::Name],
-        requeue: &[("Node", ClusterEvent::ADD)],
+        events_to_register: &[("Node", ClusterEvent::ADD)],
         ..Descriptor::BLANK
     };
 

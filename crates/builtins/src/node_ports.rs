@@ -24,7 +24,7 @@ impl BuiltIn for NodePorts {
     const DESCRIPTOR: Descriptor = Descriptor {
         name: "NodePorts",
         columns: &[Column::HostPorts],
-        requeue: &[("Pod", ClusterEvent::DELETE), ("Node", ClusterEvent::ADD)],
+        events_to_register: &[("Pod", ClusterEvent::DELETE), ("Node", ClusterEvent::ADD)],
         ..Descriptor::BLANK
     };
 

@@ -33,7 +33,7 @@ impl BuiltIn for NodeResourcesBalancedAllocation {
     const DESCRIPTOR: Descriptor = Descriptor {
         name: "NodeResourcesBalancedAllocation",
         columns: &[Column::Allocatable, Column::Requested],
-        requeue: &[],
+        events_to_register: &[],
         ..Descriptor::BLANK
     };
 

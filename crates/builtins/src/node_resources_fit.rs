@@ -86,7 +86,7 @@ impl BuiltIn for NodeResourcesFit {
         name: "NodeResourcesFit",
         columns: &[Column::Allocatable, Column::Requested, Column::NonZeroRequested, Column::PodCount],
         objects: &[(device_classes::API_VERSION, device_classes::KIND)],
-        requeue: &[
+        events_to_register: &[
             ("Pod", ClusterEvent::DELETE | ClusterEvent::UPDATE_POD_SCALE_DOWN),
             ("Node", ClusterEvent::ADD | ClusterEvent::UPDATE_NODE_ALLOCATABLE),
             ("resource.k8s.io/DeviceClass", ClusterEvent::ADD | ClusterEvent::UPDATE),

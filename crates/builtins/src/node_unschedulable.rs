@@ -21,7 +21,7 @@ impl BuiltIn for NodeUnschedulable {
     const DESCRIPTOR: Descriptor = Descriptor {
         name: "NodeUnschedulable",
         columns: &[Column::Unschedulable],
-        requeue: &[
+        events_to_register: &[
             ("Node", ClusterEvent::ADD | ClusterEvent::UPDATE_NODE_TAINT),
             ("Pod", ClusterEvent::UPDATE_POD_TOLERATION),
         ],

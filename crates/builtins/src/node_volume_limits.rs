@@ -72,7 +72,7 @@ impl BuiltIn for NodeVolumeLimits {
         columns: &[Column::Name],
         pods: true,
         objects: &[storage::CLAIM, storage::VOLUME, storage::CLASS, storage::CSI_NODE, storage::ATTACHMENT],
-        requeue: &[
+        events_to_register: &[
             ("storage.k8s.io/CSINode", ClusterEvent::ADD),
             ("storage.k8s.io/CSINode", ClusterEvent::UPDATE),
             ("Pod", ClusterEvent::DELETE),

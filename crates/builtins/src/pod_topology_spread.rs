@@ -54,7 +54,7 @@ impl BuiltIn for PodTopologySpread {
         columns: &[Column::Name, Column::Labels, Column::Taints],
         pods: true,
         objects: OBJECTS,
-        requeue: &[
+        events_to_register: &[
             (
                 "Pod",
                 ClusterEvent::ADD

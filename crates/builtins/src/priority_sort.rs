@@ -13,7 +13,8 @@ use crate::{
 pub struct PrioritySort;
 
 impl BuiltIn for PrioritySort {
-    const DESCRIPTOR: Descriptor = Descriptor { name: "PrioritySort", columns: &[], requeue: &[], ..Descriptor::BLANK };
+    const DESCRIPTOR: Descriptor =
+        Descriptor { name: "PrioritySort", columns: &[], events_to_register: &[], ..Descriptor::BLANK };
 
     fn new(args: &str) -> Result<Self, ConfigureError> {
         args::parse::<NoArgs>(Self::NAME, args)?;

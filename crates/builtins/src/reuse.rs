@@ -164,11 +164,11 @@ mod tests {
         let (plain, apart) = (Pod::default(), Pod { affinity: apart, ..Pod::default() });
         assert_eq!(plugin.reach(&cluster.call(1, &apart)), Reach::Cluster);
         cluster.place(node, plain.clone());
-        assert_eq!(plugin.reach(&cluster.call(2, &plain)), Reach::NothingWithoutAffinity);
+        assert_eq!(plugin.reach(&cluster.call(2, &plain)), Reach::NothingYet);
         let uid = cluster.place(node, apart);
         assert_eq!(plugin.reach(&cluster.call(3, &plain)), Reach::Cluster);
         cluster.remove_pod(&uid);
-        assert_eq!(plugin.reach(&cluster.call(4, &plain)), Reach::NothingWithoutAffinity);
+        assert_eq!(plugin.reach(&cluster.call(4, &plain)), Reach::NothingYet);
     }
 
     #[test]

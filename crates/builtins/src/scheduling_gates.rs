@@ -17,7 +17,7 @@ impl BuiltIn for SchedulingGates {
     const DESCRIPTOR: Descriptor = Descriptor {
         name: "SchedulingGates",
         columns: &[],
-        requeue: &[("Pod", ClusterEvent::UPDATE_POD_SCHEDULING_GATES_ELIMINATED)],
+        events_to_register: &[("Pod", ClusterEvent::UPDATE_POD_SCHEDULING_GATES_ELIMINATED)],
         ..Descriptor::BLANK
     };
 

@@ -34,7 +34,7 @@ impl BuiltIn for TaintToleration {
     const DESCRIPTOR: Descriptor = Descriptor {
         name: "TaintToleration",
         columns: &[Column::Taints],
-        requeue: &[
+        events_to_register: &[
             ("Node", ClusterEvent::ADD | ClusterEvent::UPDATE_NODE_TAINT),
             ("Pod", ClusterEvent::UPDATE_POD_TOLERATION),
         ],

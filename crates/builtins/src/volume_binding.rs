@@ -100,7 +100,7 @@ impl BuiltIn for VolumeBinding {
             storage::CSI_DRIVER,
             storage::CAPACITY,
         ],
-        requeue: &[
+        events_to_register: &[
             ("storage.k8s.io/StorageClass", ClusterEvent::ADD | ClusterEvent::UPDATE),
             ("PersistentVolumeClaim", ClusterEvent::ADD | ClusterEvent::UPDATE),
             ("PersistentVolume", ClusterEvent::ADD | ClusterEvent::UPDATE),

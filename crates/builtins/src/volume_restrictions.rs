@@ -40,7 +40,7 @@ impl BuiltIn for VolumeRestrictions {
         columns: &[Column::Name],
         pods: true,
         objects: &[storage::CLAIM],
-        requeue: &[
+        events_to_register: &[
             ("Pod", ClusterEvent::DELETE),
             ("Node", ClusterEvent::ADD),
             ("PersistentVolumeClaim", ClusterEvent::ADD),

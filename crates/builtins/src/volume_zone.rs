@@ -55,7 +55,7 @@ impl BuiltIn for VolumeZone {
         name: "VolumeZone",
         columns: &[Column::Name, Column::Labels],
         objects: &[storage::CLAIM, storage::VOLUME, storage::CLASS],
-        requeue: &[
+        events_to_register: &[
             ("storage.k8s.io/StorageClass", ClusterEvent::ADD),
             ("Node", ClusterEvent::ADD | ClusterEvent::UPDATE_NODE_LABEL),
             ("PersistentVolumeClaim", ClusterEvent::ADD | ClusterEvent::UPDATE),

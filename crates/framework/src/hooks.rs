@@ -53,8 +53,9 @@ pub enum Reach {
     /// The same, and pods like it that are on nodes make no difference to any of its answers, now and as long as the plugin
     /// lives: a component need not hear of them.
     NothingAnywhere,
-    /// As [`Self::Nothing`], as long as no pod on a node has inter-pod affinity or anti-affinity, preferred or required.
-    NothingWithoutAffinity,
+    /// As [`Self::Nothing`], until a pod comes to a node, or is nominated to one, with which the plugin may have something to
+    /// do: one of a class about which it has not given one of these three answers. Then it is asked again.
+    NothingYet,
 }
 
 impl Reach {
@@ -62,7 +63,7 @@ impl Reach {
     #[must_use]
     pub fn is_nothing(self) -> bool {
         match self {
-            Self::Nothing | Self::NothingAnywhere | Self::NothingWithoutAffinity => true,
+            Self::Nothing | Self::NothingAnywhere | Self::NothingYet => true,
             Self::Cluster | Self::Row { .. } => false,
         }
     }

@@ -140,7 +140,7 @@ pub struct Manifest {
     /// What its replica must hold.
     pub needs: Needs,
     /// Events that may make a pod schedulable again; `None` means that every event may.
-    pub requeue: Option<Vec<ClusterEvent>>,
+    pub events_to_register: Option<Vec<ClusterEvent>>,
     /// The effects by name without which a built-in plugin cannot do its work. No component has a say in this: its manifest
     /// leaves these lists empty, and the operator's configuration grants it effects.
     pub effects: Vec<Permission>,

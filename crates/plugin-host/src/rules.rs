@@ -50,7 +50,7 @@ pub enum NotGranted {
     Reads { kinds: String, lines: String },
     /// With the kinds and the versions of which some kind must be granted.
     #[error(
-        "wants to hear of {kinds} (`requeue` in its manifest), which the scheduler does not watch for its own plugins: \
+        "wants to hear of {kinds} (`events-to-register` in its manifest), which the scheduler does not watch for its own plugins: \
          grants.reads in --plugin-config must name a kind of {versions}"
     )]
     Events { kinds: String, versions: String },

@@ -28,7 +28,7 @@ impl StandIn {
     }
 
     fn new(name: &str, hold: Option<String>) -> Arc<Self> {
-        let manifest = Manifest { name: name.to_owned(), requeue: Some(Vec::new()), ..Manifest::default() };
+        let manifest = Manifest { name: name.to_owned(), events_to_register: Some(Vec::new()), ..Manifest::default() };
         Arc::new(Self { manifest, hold })
     }
 }

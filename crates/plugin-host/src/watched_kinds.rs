@@ -15,7 +15,7 @@ pub fn wanted(manifest: &Manifest) -> BTreeSet<KindRef> {
 /// The kinds of whose events a plugin wants to hear; pods and nodes, which are watched in any case in a form of their own,
 /// are left out.
 pub fn heard(manifest: &Manifest) -> impl Iterator<Item = KindRef> {
-    manifest.requeue.iter().flatten().filter_map(|event| {
+    manifest.events_to_register.iter().flatten().filter_map(|event| {
         let is_own = matches!(event.resource.as_str(), "Pod" | "Node");
         if is_own { None } else { KindRef::of_resource(&event.resource) }
     })
@@ -70,7 +70,7 @@ mod tests {
         let events = ["Pod", "Node", "PersistentVolumeClaim", "storage.k8s.io/CSINode", "herds.v1.example.com", "*"];
         let manifest = Manifest {
             needs: Needs { objects, ..Needs::default() },
-            requeue: Some(events.map(|resource| ClusterEvent::new(resource, ClusterEvent::ADD)).to_vec()),
+            events_to_register: Some(events.map(|resource| ClusterEvent::new(resource, ClusterEvent::ADD)).to_vec()),
             ..Manifest::default()
         };
         let wanted: Vec<String> =

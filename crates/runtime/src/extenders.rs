@@ -65,7 +65,8 @@ impl HttpExtenders {
     /// What they must be sent, as if they were a plugin: some of them whole nodes, or whole pods that may be
     /// evicted.
     pub(crate) fn manifest(&self) -> Manifest {
-        let mut manifest = Manifest { name: "extenders".to_owned(), requeue: Some(Vec::new()), ..Manifest::default() };
+        let mut manifest =
+            Manifest { name: "extenders".to_owned(), events_to_register: Some(Vec::new()), ..Manifest::default() };
         let mut need = |kind: &str| {
             manifest.needs.objects.push(ObjectKind { api_version: "v1".to_owned(), kind: kind.to_owned() });
         };

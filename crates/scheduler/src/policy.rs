@@ -116,7 +116,7 @@ impl QueuePolicy<'_> {
             return false;
         }
         let Some(plugin) = profile.get(plugin) else { return true };
-        let registered = plugin.manifest().requeue.as_ref();
+        let registered = plugin.manifest().events_to_register.as_ref();
         if registered.is_some_and(|events| !events.iter().any(|event| matches(event, &object_event.event))) {
             // The queue registered for it in the plugin's place (`PluginEvents::new`), so the plugin is not asked.
             return true;

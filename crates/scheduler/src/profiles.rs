@@ -167,7 +167,9 @@ fn registrations(profile: &Profile) -> Vec<PluginEvents> {
     let may_reject = |plugin| rejects(profile, plugin) || profile.plugins.at(Point::PostFilter).contains(&plugin);
     let rejecting = instances.filter(|(plugin, _)| may_reject(*plugin)).map(|(_, instance)| instance);
     rejecting
-        .map(|instance| PluginEvents::new(Arc::clone(instance.name()), instance.plugin.manifest().requeue.clone()))
+        .map(|instance| {
+            PluginEvents::new(Arc::clone(instance.name()), instance.plugin.manifest().events_to_register.clone())
+        })
         .collect()
 }
 

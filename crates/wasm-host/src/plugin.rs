@@ -224,7 +224,7 @@ impl ComponentPlugin {
             reuse::Reach::Row(version) => Reach::Row { version },
             reuse::Reach::Nothing => Reach::Nothing,
             reuse::Reach::NothingAnywhere => Reach::NothingAnywhere,
-            reuse::Reach::NothingWithoutAffinity => Reach::NothingWithoutAffinity,
+            reuse::Reach::NothingYet => Reach::NothingYet,
         };
         if let Some(unused) = self.classes.learn(pod, reach) {
             self.end(unused);
@@ -288,9 +288,7 @@ impl ComponentPlugin {
         }
         delta.pods_placed.retain(|placed| !self.classes.is_no_matter_anywhere(&placed.pod));
         let is_about_pods_only = is_about_pods_only(&delta);
-        if delta.pods_placed.iter().any(|placed| !placed.pod.affinity.is_empty()) {
-            self.classes.affinity_came();
-        }
+        self.classes.pods_came(delta.pods_placed.iter().map(|placed| &*placed.pod));
         if !is_about_pods_only || !self.pending.has_room_for(&delta) {
             self.deliver_pending()?;
         }

@@ -49,7 +49,7 @@ async fn events_that_bring_pods_back_are_shown_in_words() {
     let shown = project.berth(&["inspect"]).await.out;
     assert!(shown.contains("Tries pods again on  Node: Add, UpdateNodeLabel\n"), "{shown}");
     let report: Value = serde_json::from_str(&project.berth(&["inspect", "-o", "json"]).await.out).expect("JSON");
-    assert_eq!(report["requeue"][0], "Node: Add, UpdateNodeLabel");
+    assert_eq!(report["eventsToRegister"][0], "Node: Add, UpdateNodeLabel");
 }
 
 /// A built-in that binds, and looks at no names.

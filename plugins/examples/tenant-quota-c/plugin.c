@@ -91,12 +91,12 @@ static void unreserve(const berth_pod *pod, berth_row node) {
   give_back(pod);
 }
 
-static const struct berth_requeue requeue[] = {{"Pod", BERTH_SCHEDULER_TYPES_ACTIONS_DELETE}, {0}};
+static const struct berth_cluster_event events_to_register[] = {{"Pod", BERTH_SCHEDULER_TYPES_ACTIONS_DELETE}, {0}};
 
 const struct berth_plugin berth_plugin = {
     .name = "TenantQuota",
     .version = "0.1.0",
-    .requeue = requeue,
+    .events_to_register = events_to_register,
     .configure = configure,
     .pod_placed = pod_placed,
     .pod_removed = pod_removed,

@@ -20,9 +20,9 @@ func init() { berth.Register(&quota{held: map[string]map[string]bool{}}) }
 
 func (*quota) Describe() berth.Manifest {
 	return berth.Manifest{
-		Name:    "TenantQuota",
-		Version: "0.1.0",
-		Requeue: []berth.Event{{Resource: "Pod", Actions: berth.Deleted}},
+		Name:             "TenantQuota",
+		Version:          "0.1.0",
+		EventsToRegister: []berth.Event{{Resource: "Pod", Actions: berth.Deleted}},
 	}
 }
 

@@ -22,7 +22,7 @@ function giveBack(pod: Pod): void {
 const plugin: Plugin = {
   name: "TenantQuota",
   version: "0.1.0",
-  requeue: [on("Pod", "delete")],
+  eventsToRegister: [on("Pod", "Delete")],
 
   configure(args) {
     if (typeof args?.label !== "string" || !Number.isInteger(args.limit)) {

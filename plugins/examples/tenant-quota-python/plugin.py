@@ -7,7 +7,7 @@ import berth
 class TenantQuota:
     name = "TenantQuota"
     version = "0.1.0"
-    requeue = [berth.on("Pod", "delete")]
+    events_to_register = [berth.on("Pod", "Delete")]
 
     def __init__(self):
         # By tenant: uids of the pods that have a node, or hold a place on one.

@@ -2118,7 +2118,7 @@ void exports_berth_scheduler_lifecycle_manifest_free(exports_berth_scheduler_lif
   plugin_string_free(&ptr->version);
   exports_berth_scheduler_lifecycle_list_column_free(&ptr->columns);
   exports_berth_scheduler_lifecycle_list_object_kind_free(&ptr->objects);
-  exports_berth_scheduler_lifecycle_option_list_cluster_event_free(&ptr->requeue);
+  exports_berth_scheduler_lifecycle_option_list_cluster_event_free(&ptr->events_to_register);
 }
 
 void exports_berth_scheduler_lifecycle_result_void_string_free(exports_berth_scheduler_lifecycle_result_void_string_t *ptr) {
@@ -2993,8 +2993,8 @@ uint8_t * __wasm_export_exports_berth_scheduler_lifecycle_describe(void) {
   *((int8_t*)(ptr + (1+6*sizeof(void*)))) = (ret).pod_json;
   *((size_t*)(ptr + (8*sizeof(void*)))) = ((ret).objects).len;
   *((uint8_t **)(ptr + (7*sizeof(void*)))) = (uint8_t *) ((ret).objects).ptr;
-  if (((ret).requeue).is_some) {
-    const exports_berth_scheduler_lifecycle_list_cluster_event_t *payload13 = &((ret).requeue).val;
+  if (((ret).events_to_register).is_some) {
+    const exports_berth_scheduler_lifecycle_list_cluster_event_t *payload13 = &((ret).events_to_register).val;
     *((int8_t*)(ptr + (9*sizeof(void*)))) = 1;
     *((size_t*)(ptr + (11*sizeof(void*)))) = (*payload13).len;
     *((uint8_t **)(ptr + (10*sizeof(void*)))) = (uint8_t *) (*payload13).ptr;

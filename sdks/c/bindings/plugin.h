@@ -778,7 +778,7 @@ typedef struct exports_berth_scheduler_lifecycle_manifest_t {
   // Other objects to keep in step, whole. The operator must grant each kind.
   exports_berth_scheduler_lifecycle_list_object_kind_t   objects;
   // Which events may make a pod schedulable that this plugin rejected. None: any event may.
-  exports_berth_scheduler_lifecycle_option_list_cluster_event_t   requeue;
+  exports_berth_scheduler_lifecycle_option_list_cluster_event_t   events_to_register;
 } exports_berth_scheduler_lifecycle_manifest_t;
 
 typedef struct {

@@ -84,8 +84,8 @@ type Manifest struct {
 	Objects []ObjectKind
 	// PodJSON is whether pending pods have their whole JSON.
 	PodJSON bool
-	// Requeue are the events that may make a pod schedulable which this plugin rejected. Nil: any may.
-	Requeue []Event
+	// EventsToRegister are the events that may make a pod schedulable which this plugin rejected. Nil: any may.
+	EventsToRegister []Event
 }
 
 // ObjectKind is a kind of Kubernetes object: `v1`, `PersistentVolume`.

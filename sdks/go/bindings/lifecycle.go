@@ -135,12 +135,12 @@ func wasm_export_berth_scheduler_lifecycle_describe() uintptr {
 	*(*uint32)(unsafe.Add(unsafe.Pointer(exportReturnArea), (8 * 4))) = uint32(length10)
 	*(*uint32)(unsafe.Add(unsafe.Pointer(exportReturnArea), (7 * 4))) = uint32(uintptr(uintptr(result9)))
 
-	switch (result).Requeue.Tag() {
+	switch (result).EventsToRegister.Tag() {
 	case witTypes.OptionNone:
 		*(*int8)(unsafe.Add(unsafe.Pointer(exportReturnArea), (9 * 4))) = int8(int32(0))
 
 	case witTypes.OptionSome:
-		payload := (result).Requeue.Some()
+		payload := (result).EventsToRegister.Some()
 		*(*int8)(unsafe.Add(unsafe.Pointer(exportReturnArea), (9 * 4))) = int8(int32(1))
 		slice12 := payload
 		length14 := uint32(len(slice12))

@@ -181,24 +181,24 @@ declare module "berth" {
     wait(objects: ObjectRef[], timeoutMs: number, message: string): Effect;
   };
 
-  /** What happened to an object. `update` is every update: the only one that kinds besides pods and nodes have. */
+  /** What happened to an object, as kube-scheduler's `ActionType` spells it. `Update` is every update: the only one that kinds besides pods and nodes have. */
   type Action =
-    | "add"
-    | "delete"
-    | "update"
-    | "update-node-allocatable"
-    | "update-node-label"
-    | "update-node-taint"
-    | "update-node-condition"
-    | "update-node-annotation"
-    | "update-node-declared-feature"
-    | "update-pod-label"
-    | "update-pod-scale-down"
-    | "update-pod-toleration"
-    | "update-pod-scheduling-gates-eliminated"
-    | "update-pod-generated-resource-claim";
+    | "Add"
+    | "Delete"
+    | "Update"
+    | "UpdateNodeAllocatable"
+    | "UpdateNodeLabel"
+    | "UpdateNodeTaint"
+    | "UpdateNodeCondition"
+    | "UpdateNodeAnnotation"
+    | "UpdateNodeDeclaredFeature"
+    | "UpdatePodLabel"
+    | "UpdatePodScaleDown"
+    | "UpdatePodToleration"
+    | "UpdatePodSchedulingGatesEliminated"
+    | "UpdatePodGeneratedResourceClaim";
 
-  /** An entry of `requeue`: `on("Node", "add", "update-node-label")`. Without actions: all of them. */
+  /** An entry of `eventsToRegister`: `on("Node", "Add", "UpdateNodeLabel")`. Without actions: all of them. */
   function on(resource: string, ...actions: Action[]): ClusterEvent;
 
   type ClusterEvent = { readonly resource: string };
@@ -246,7 +246,7 @@ declare module "berth" {
     /** Pending pods have their whole `json`. */
     podJson?: boolean;
     /** Events that may make a pod schedulable which this plugin rejected; without it, any. See `on`. */
-    requeue?: ClusterEvent[];
+    eventsToRegister?: ClusterEvent[];
     /** The profile's pluginConfig, decoded, or null. Throw a Refusal to refuse it. */
     configure?(args: any): void;
     /** Null if the node can run the pod. */
@@ -303,10 +303,10 @@ declare module "berth" {
      * What verdicts and scores follow from, so that the scheduler may keep them for pods that differ in their names alone. A
      * number: from such a pod, from the node's own columns, and from what the number stands for; `preFilter` and `preScore` from
      * the pod and the number alone. "nothing": every node passes and scores 0; "nothing-anywhere": such pods on nodes make no
-     * difference either, and `pods()` may lack them; "nothing-without-affinity": as "nothing" as long as no pod on a node has
-     * inter-pod affinity or anti-affinity. "cluster", as without this method: from anything.
+     * difference either, and `pods()` may lack them; "nothing-yet": as "nothing" until a pod comes to a node about whose like
+     * this did not answer one of these three. "cluster", as without this method: from anything.
      */
-    reach?(pod: Pod): number | "cluster" | "nothing" | "nothing-anywhere" | "nothing-without-affinity";
+    reach?(pod: Pod): number | "cluster" | "nothing" | "nothing-anywhere" | "nothing-yet";
     /** For the next version of this plugin. */
     snapshot?(): string;
     /** Throw a Refusal to refuse it. */

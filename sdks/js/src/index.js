@@ -23,33 +23,33 @@ export const pending = (reason) => new Rejection("pending", reason);
 export const fail = (reason) => new Rejection("error", reason);
 export const SKIP = new Rejection("skip", "");
 
-/** The names of `flags actions` in wit/types.wit. */
+/** The flags of `actions` in wit/types.wit, as kube-scheduler's `ActionType` spells them. */
 const ACTIONS = [
-  "add",
-  "delete",
-  "update-node-allocatable",
-  "update-node-label",
-  "update-node-taint",
-  "update-node-condition",
-  "update-node-annotation",
-  "update-node-declared-feature",
-  "update-pod-label",
-  "update-pod-scale-down",
-  "update-pod-toleration",
-  "update-pod-scheduling-gates-eliminated",
-  "update-pod-generated-resource-claim",
+  "Add",
+  "Delete",
+  "UpdateNodeAllocatable",
+  "UpdateNodeLabel",
+  "UpdateNodeTaint",
+  "UpdateNodeCondition",
+  "UpdateNodeAnnotation",
+  "UpdateNodeDeclaredFeature",
+  "UpdatePodLabel",
+  "UpdatePodScaleDown",
+  "UpdatePodToleration",
+  "UpdatePodSchedulingGatesEliminated",
+  "UpdatePodGeneratedResourceClaim",
 ];
 
-const camelCase = (name) => name.replace(/-(.)/g, (_, letter) => letter.toUpperCase());
+const flag = (action) => action[0].toLowerCase() + action.slice(1);
 
 export function on(resource, ...actions) {
-  const unknown = actions.find((action) => action !== "update" && !ACTIONS.includes(action));
+  const unknown = actions.find((action) => action !== "Update" && !ACTIONS.includes(action));
   if (unknown !== undefined) {
-    throw new TypeError(`${JSON.stringify(unknown)} is no action; there are update, ${ACTIONS.join(", ")}`);
+    throw new TypeError(`${JSON.stringify(unknown)} is no action; there are Update, ${ACTIONS.join(", ")}`);
   }
-  const updates = actions.includes("update") ? ACTIONS.filter((name) => name.startsWith("update-")) : [];
+  const updates = actions.includes("Update") ? ACTIONS.filter((name) => name.startsWith("Update")) : [];
   const chosen = actions.length === 0 ? ACTIONS : [...actions, ...updates];
-  return { resource, actions: Object.fromEntries(ACTIONS.map((name) => [camelCase(name), chosen.includes(name)])) };
+  return { resource, actions: Object.fromEntries(ACTIONS.map((name) => [flag(name), chosen.includes(name)])) };
 }
 
 export const rejectionOf = ({ code, reasons }) => (code === "success" ? null : new Rejection(code, reasons.join(", ")));

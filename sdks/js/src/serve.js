@@ -68,12 +68,12 @@ function packed(scores, n) {
 const unpacked = ({ buffer, byteOffset, byteLength }) => new Float64Array(buffer, byteOffset, byteLength / 8);
 
 function manifestOf(plugin) {
-  const { name, version, columns = [], podJson = false, objects = [], requeue = null } = plugin;
+  const { name, version, columns = [], podJson = false, objects = [], eventsToRegister = null } = plugin;
   const column = (column) => {
     if (typeof column === "string") return { tag: column };
     return "label" in column ? { tag: "label", val: column.label } : { tag: "annotation", val: column.annotation };
   };
-  return { name, version, columns: columns.map(column), pods: followsPods(), podJson, objects, requeue };
+  return { name, version, columns: columns.map(column), pods: followsPods(), podJson, objects, eventsToRegister };
 }
 
 /** Runs what may refuse what it was given: with a `Refusal`, whose message is the answer. */
@@ -171,7 +171,7 @@ function stateOf(plugin) {
 }
 
 function reachOf(answered) {
-  if (["cluster", "nothing", "nothing-anywhere", "nothing-without-affinity"].includes(answered)) return { tag: answered };
+  if (["cluster", "nothing", "nothing-anywhere", "nothing-yet"].includes(answered)) return { tag: answered };
   if (Number.isSafeInteger(answered) && answered >= 0) return { tag: "row", val: answered };
   throw new TypeError(`${answered} is no kind of reach and no number from 0`);
 }
@@ -191,9 +191,9 @@ function beforeAndAfter({ tag, val }) {
 
 /** What is asked about pods outside a cycle. */
 function queueOf(plugin) {
-  const kebab = (name) => name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
+  const actionOf = (flag) => flag[0].toUpperCase() + flag.slice(1);
   const hint = (raw, { resource, actions }, subject) => {
-    const event = { resource, actions: Object.keys(actions).filter((name) => actions[name]).map(kebab) };
+    const event = { resource, actions: Object.keys(actions).filter((name) => actions[name]).map(actionOf) };
     return plugin.queueingHint(new Pod(raw, table), event, ...beforeAndAfter(subject)) ? "queue" : "skip";
   };
   return {

@@ -34,7 +34,7 @@ The class is made once. It may have:
     score_columns(self, pod, columns)       an int for each node: best as `array("q", ...)`.
     normalize_columns(self, pod, scores)    instead of `normalize`, of scores as a view of 64-bit integers: see `kept` and
                                      `default_normalize`.
-    requeue = [on("Node", "add")]    events that may make a pod schedulable which this plugin rejected; any, without it.
+    events_to_register = [on("Node", "Add")]    events that may make a pod schedulable which this plugin rejected; any, without it.
     pod_json = True                  pending pods have their whole `json`.
 
 and at the other extension points, where `no` is None for yes or `reject(...)`, `pending(...)`, `fail(...)`:
@@ -61,8 +61,8 @@ and at the other extension points, where `no` is None for yes or `reject(...)`, 
                                      in their names alone. A number: from such a pod, from the node's own columns, and from
                                      what the number stands for; `pre_filter` and `pre_score` from the pod and the number alone.
                                      "nothing": every node passes and scores 0; "nothing-anywhere": such pods on nodes make no
-                                     difference either, and `pods()` may lack them; "nothing-without-affinity": as "nothing" as
-                                     long as no pod on a node has inter-pod affinity or anti-affinity. "cluster", as without this
+                                     difference either, and `pods()` may lack them; "nothing-yet": as "nothing" until a pod comes to a
+                                     node about whose like this did not answer one of these three. "cluster", as without this
                                      method: from anything.
     snapshot(self), restore(self, snapshot)     bytes for the next version. Raise ValueError to refuse them.
 

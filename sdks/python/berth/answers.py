@@ -84,34 +84,34 @@ class Outcome:
 
 
 Action = Literal[
-    "add",
-    "delete",
-    "update",
-    "update-node-allocatable",
-    "update-node-label",
-    "update-node-taint",
-    "update-node-condition",
-    "update-node-annotation",
-    "update-node-declared-feature",
-    "update-pod-label",
-    "update-pod-scale-down",
-    "update-pod-toleration",
-    "update-pod-scheduling-gates-eliminated",
-    "update-pod-generated-resource-claim",
+    "Add",
+    "Delete",
+    "Update",
+    "UpdateNodeAllocatable",
+    "UpdateNodeLabel",
+    "UpdateNodeTaint",
+    "UpdateNodeCondition",
+    "UpdateNodeAnnotation",
+    "UpdateNodeDeclaredFeature",
+    "UpdatePodLabel",
+    "UpdatePodScaleDown",
+    "UpdatePodToleration",
+    "UpdatePodSchedulingGatesEliminated",
+    "UpdatePodGeneratedResourceClaim",
 ]
-"""What happened to an object. `update` is every update: the only one that kinds besides pods and nodes have."""
+"""What happened to an object, as kube-scheduler's `ActionType` spells it. `Update` is every update: the only one that kinds besides pods and nodes have."""
 
-ACTIONS = {known.name.lower().replace("_", "-"): known for known in Actions}
+ACTIONS = {known.name.title().replace("_", ""): known for known in Actions}
 UPDATE = ~(Actions.ADD | Actions.DELETE)
 
 
 def on(resource: str, *actions: Action) -> ClusterEvent:
-    """An entry of `requeue`: `on("Node", "add", "update-node-label")`. Without actions: all of them."""
+    """An entry of `events_to_register`: `on("Node", "Add", "UpdateNodeLabel")`. Without actions: all of them."""
     mask = Actions(0)
     for action in actions or ACTIONS:
-        if action != "update" and action not in ACTIONS:
-            raise ValueError(f"{action!r} is no action; there are update, {', '.join(ACTIONS)}")
-        mask |= UPDATE if action == "update" else ACTIONS[action]
+        if action != "Update" and action not in ACTIONS:
+            raise ValueError(f"{action!r} is no action; there are Update, {', '.join(ACTIONS)}")
+        mask |= UPDATE if action == "Update" else ACTIONS[action]
     return ClusterEvent(resource, mask)
 
 

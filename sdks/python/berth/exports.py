@@ -115,7 +115,7 @@ class Lifecycle:
             pods=guest.follows_pods(),
             pod_json=getattr(kind, "pod_json", False),
             objects=[lifecycle.ObjectKind(api_version, name) for api_version, name in objects],
-            requeue=getattr(kind, "requeue", None),
+            events_to_register=getattr(kind, "events_to_register", None),
         )
 
     @_call
@@ -372,8 +372,8 @@ class Reuse:
                 return wit_reuse.Reach_Nothing()
             case "nothing-anywhere":
                 return wit_reuse.Reach_NothingAnywhere()
-            case "nothing-without-affinity":
-                return wit_reuse.Reach_NothingWithoutAffinity()
+            case "nothing-yet":
+                return wit_reuse.Reach_NothingYet()
             case int(version) if version >= 0:
                 return wit_reuse.Reach_Row(version)
             case other:

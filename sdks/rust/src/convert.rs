@@ -382,7 +382,9 @@ pub(crate) fn manifest_to_wit(manifest: Manifest) -> lifecycle::Manifest {
         pods: manifest.needs.pods,
         pod_json: manifest.needs.pod_json,
         objects: objects.map(|kind| lifecycle::ObjectKind { api_version: kind.api_version, kind: kind.kind }).collect(),
-        requeue: manifest.requeue.map(|events| events.into_iter().map(cluster_event_to_wit).collect()),
+        events_to_register: manifest
+            .events_to_register
+            .map(|events| events.into_iter().map(cluster_event_to_wit).collect()),
     }
 }
 

@@ -190,7 +190,7 @@ impl<T: HasGuest> reuse::Guest for T {
             Reach::Row { version } => reuse::Reach::Row(version),
             Reach::Nothing => reuse::Reach::Nothing,
             Reach::NothingAnywhere => reuse::Reach::NothingAnywhere,
-            Reach::NothingWithoutAffinity => reuse::Reach::NothingWithoutAffinity,
+            Reach::NothingYet => reuse::Reach::NothingYet,
         }
     }
 }

@@ -38,7 +38,7 @@ pub trait NodePlugin: Sized + Send + 'static {
     fn new(args: Self::Args) -> Result<Self, ConfigureError>;
 
     /// The events that may make a pod schedulable which [`Self::filter`] rejected; `None` means that any may.
-    fn requeue() -> Option<Vec<ClusterEvent>> {
+    fn events_to_register() -> Option<Vec<ClusterEvent>> {
         None
     }
 
@@ -86,7 +86,7 @@ impl<P: NodePlugin> Configure for PerNode<P> {
             name: P::NAME.to_owned(),
             version: P::VERSION.to_owned(),
             needs: P::needs(),
-            requeue: P::requeue(),
+            events_to_register: P::events_to_register(),
             ..Manifest::default()
         }
     }

@@ -153,7 +153,7 @@ fn place(plugin: &mut dyn Plugin, call: &Call<'_>, node: NodeIdx) {
 
 /// Every event that the plugin waits for, with subjects of all kinds before and after.
 fn hints(plugin: &mut dyn Plugin, cluster: &FuzzCluster, pod: &Pod) {
-    let events = plugin.manifest().requeue.clone().unwrap_or_default();
+    let events = plugin.manifest().events_to_register.clone().unwrap_or_default();
     let Some(point) = plugin.queueing_hint() else { return };
     let table = cluster.cluster.table();
     let shown: Vec<(ObjectKey, Vec<u8>)> =

@@ -58,7 +58,7 @@ pub(crate) fn module_that_starts(name: &str, imports: &str, rest: &str, start: S
   (data (i32.const 64) "{name}")
   (data (i32.const 192) "1.2.3")
   (data (i32.const 208) "refused on demand")
-  ;; The manifest: name, version, columns, pods, pod-json, objects, requeue.
+  ;; The manifest: name, version, columns, pods, pod-json, objects, events_to_register.
   (data (i32.const 256) "\40\00\00\00")
   (data (i32.const 264) "\c0\00\00\00\05\00\00\00\80\01\00\00\01\00\00\00")
   (func $allocate (export "cabi_realloc") (param $old i32) (param $old_size i32) (param $align i32) (param $size i32) (result i32)

@@ -40,7 +40,7 @@ fn compare(registration: &Registration, execution: &dyn Execution, findings: &mu
     };
     let actions = registration.actions.iter().map(|action| bit(action)).fold(0, |bits, bit| bits | bit);
     let expected = ClusterEvent::new(&registration.resource, actions);
-    let events = factory.manifest().requeue.clone().unwrap_or_default();
+    let events = factory.manifest().events_to_register.clone().unwrap_or_default();
     let what = format!("registration of {}", registration.plugin);
     if events.contains(&expected) {
         findings.compare(what, &expected, &expected);

@@ -158,7 +158,7 @@ impl Scratch {
             let Some(instance) = profile.get(plugin) else { continue };
             match instance.reach(call) {
                 Reach::Cluster => self.asked.insert(plugin),
-                Reach::Nothing | Reach::NothingAnywhere | Reach::NothingWithoutAffinity => {}
+                Reach::Nothing | Reach::NothingAnywhere | Reach::NothingYet => {}
                 Reach::Row { version } => {
                     let normalizes = instance.normalize().is_some();
                     self.reused.push(Reused { plugin, version, weight, normalizes });

@@ -39,7 +39,7 @@ struct Report {
     points: Vec<&'static str>,
     needs: Needs,
     /// Events after which pods that it rejected are tried again; none: any event.
-    requeue: Option<Vec<String>>,
+    events_to_register: Option<Vec<String>>,
     /// What it gets without a word from the operator.
     granted: String,
 }
@@ -69,7 +69,7 @@ pub(crate) fn run(inspect: &Inspect) -> Result<()> {
         version: manifest.version.clone(),
         points: points.iter().map(Point::as_str).collect(),
         needs: needs(manifest),
-        requeue: manifest.requeue.as_ref().map(|events| events.iter().map(requeue_event).collect()),
+        events_to_register: manifest.events_to_register.as_ref().map(|events| events.iter().map(in_words).collect()),
         granted: granted(manifest, loaded.binary.digest(), asked_for(inspect, &loaded)?.as_ref()),
     };
     let mut out = io::stdout().lock();
@@ -82,7 +82,7 @@ pub(crate) fn run(inspect: &Inspect) -> Result<()> {
 }
 
 /// `Node: Add, UpdateNodeLabel`.
-fn requeue_event(event: &ClusterEvent) -> String {
+fn in_words(event: &ClusterEvent) -> String {
     let resource = if event.resource == "*" { "any kind" } else { &event.resource };
     format!("{resource}: {}", event.action_names().join(", "))
 }
@@ -170,7 +170,7 @@ fn write_text(out: &mut impl io::Write, report: &Report) -> io::Result<()> {
     needs.extend(report.needs.pod_json.then(|| "pending pods as JSON".to_owned()));
     needs.extend(report.needs.objects.iter().cloned());
     let points: Vec<String> = report.points.iter().map(ToString::to_string).collect();
-    let requeue = match report.requeue.as_deref() {
+    let events_to_register = match report.events_to_register.as_deref() {
         None => "any event".to_owned(),
         Some([]) => "nothing".to_owned(),
         Some(events) => events.join("; "),
@@ -185,7 +185,7 @@ fn write_text(out: &mut impl io::Write, report: &Report) -> io::Result<()> {
         ("Exports", list(&report.exports)),
         ("Extension points", list(&points)),
         ("Needs", list(&needs)),
-        ("Tries pods again on", requeue),
+        ("Tries pods again on", events_to_register),
         ("Granted", report.granted.clone()),
     ] {
         writeln!(out, "{what:20} {text}")?;

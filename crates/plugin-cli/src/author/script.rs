@@ -197,8 +197,8 @@ AssertionError: Traceback (most recent call last):
     ...<3 lines>...
             self.give_back(pod)
   File \"/1/plugin.py\", line 15, in Quota
-    requeue = [berth.on(\"Pod\", \"deleted\")]
-               ~~~~~~~~^^^^^^^^^^^^^^^^^^
+    events_to_register = [berth.on(\"Pod\", \"deleted\")]
+                          ~~~~~~~~^^^^^^^^^^^^^^^^^^
   File \"/2/berth/answers.py\", line 90, in on
     raise ValueError(message)
 ValueError: 'deleted' is no action
@@ -206,7 +206,7 @@ ValueError: 'deleted' is no action
 Caused by:
     ValueError: 'deleted' is no action";
         let error = SourceError::find(traceback, Path::new("/home/me/quota")).expect("an error");
-        let shown = "plugin.py:15\n    requeue = [berth.on(\"Pod\", \"deleted\")]\nValueError: 'deleted' is no action";
+        let shown = "plugin.py:15\n    events_to_register = [berth.on(\"Pod\", \"deleted\")]\nValueError: 'deleted' is no action";
         assert_eq!(error.to_string(), shown);
     }
 

@@ -20,7 +20,7 @@ fn that_reads(kinds: &[&str]) -> Manifest {
 
 fn that_hears_of(resources: &[&str]) -> Manifest {
     let events = resources.iter().map(|resource| ClusterEvent::new(resource, ClusterEvent::ADD));
-    Manifest { requeue: Some(events.collect()), ..Manifest::default() }
+    Manifest { events_to_register: Some(events.collect()), ..Manifest::default() }
 }
 
 #[test]
@@ -77,7 +77,7 @@ fn events_are_free_of_kinds_that_built_ins_watch() {
     let error = none
         .check_reads("Mine", &that_hears_of(&["Node", "secrets.v1.", "herds.v1.example.com"]), None)
         .expect_err("not granted");
-    let expected = "wants to hear of herds.v1.example.com, secrets.v1. (`requeue` in its manifest), which the \
+    let expected = "wants to hear of herds.v1.example.com, secrets.v1. (`events-to-register` in its manifest), which the \
         scheduler does not watch for its own plugins: grants.reads in --plugin-config must name a kind of \
         example.com/v1, v1";
     assert_eq!(error.to_string(), expected);

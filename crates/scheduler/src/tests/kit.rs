@@ -88,7 +88,7 @@ pub(super) struct Fake {
 
 impl Fake {
     pub(super) fn new(name: &str, version: &str, script: &Shared) -> Self {
-        let requeue = vec![
+        let events_to_register = vec![
             ClusterEvent::new("Node", ClusterEvent::ADD | ClusterEvent::UPDATE_NODE_ALLOCATABLE),
             ClusterEvent::new("Pod", ClusterEvent::DELETE | ClusterEvent::UPDATE_POD_LABEL),
             ClusterEvent::new("Service", ClusterEvent::ADD),
@@ -96,7 +96,7 @@ impl Fake {
         let manifest = Manifest {
             name: name.to_owned(),
             version: version.to_owned(),
-            requeue: Some(requeue),
+            events_to_register: Some(events_to_register),
             ..Manifest::default()
         };
         let mut manifest = manifest;

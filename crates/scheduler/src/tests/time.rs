@@ -283,8 +283,12 @@ const STEPS: [(&str, Step); 12] = [
 impl Watch {
     fn new() -> Self {
         let seen = Arc::<Mutex<Seen>>::default();
-        let requeue = vec![ClusterEvent::new("Node", ClusterEvent::ADD)];
-        let manifest = Manifest { name: "Watched".to_owned(), requeue: Some(requeue), ..Manifest::default() };
+        let events_to_register = vec![ClusterEvent::new("Node", ClusterEvent::ADD)];
+        let manifest = Manifest {
+            name: "Watched".to_owned(),
+            events_to_register: Some(events_to_register),
+            ..Manifest::default()
+        };
         let mut profile = Profile::new("berth");
         let watched = profile.add(Box::new(Watched { manifest, seen: Arc::clone(&seen) }), "null", Grants::ALL);
         Point::ALL.into_iter().for_each(|point| profile.want(point, watched));

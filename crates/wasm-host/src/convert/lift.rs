@@ -116,7 +116,7 @@ pub(crate) fn manifest(manifest: lifecycle::Manifest, limits: &Limits) -> Result
     let name = text("its name", manifest.name, limits)?;
     let version = text("its version", manifest.version, limits)?;
     let lengths = [
-        ("events", manifest.requeue.as_ref().map_or(0, Vec::len), MAX_KINDS),
+        ("events", manifest.events_to_register.as_ref().map_or(0, Vec::len), MAX_KINDS),
         ("kinds of objects", manifest.objects.len(), MAX_KINDS),
         ("columns", manifest.columns.len(), MAX_COLUMNS),
     ];
@@ -132,20 +132,20 @@ pub(crate) fn manifest(manifest: lifecycle::Manifest, limits: &Limits) -> Result
             return Err(Refused(format!("a key of {} bytes (limit {MAX_KEY})", key.len())));
         }
     }
-    for event in manifest.requeue.iter().flatten() {
+    for event in manifest.events_to_register.iter().flatten() {
         names::resource(&event.resource)?;
     }
     for kind in &manifest.objects {
         names::api_version_and_kind(&kind.api_version, &kind.kind)?;
     }
-    let requeue = manifest.requeue.map(|events| events.into_iter().map(cluster_event).collect());
+    let events_to_register = manifest.events_to_register.map(|events| events.into_iter().map(cluster_event).collect());
     let objects = manifest.objects.into_iter();
     let mut needs = column_needs(manifest.columns);
     (needs.pods, needs.pod_json) = (manifest.pods, manifest.pod_json);
     needs.objects = objects.map(|kind| ObjectKind { api_version: kind.api_version, kind: kind.kind }).collect();
     // What a component may do is up to the operator alone.
     let (effects, rules) = (Vec::new(), Vec::new());
-    Ok(Manifest { name, version, needs, requeue, effects, rules })
+    Ok(Manifest { name, version, needs, events_to_register, effects, rules })
 }
 
 fn column_needs(columns: Vec<lifecycle::Column>) -> Needs {
@@ -330,7 +330,7 @@ mod tests {
             pods: false,
             pod_json: false,
             objects: Vec::new(),
-            requeue: None,
+            events_to_register: None,
         };
         self::manifest(manifest, &Limits::default())
     }

@@ -184,10 +184,19 @@ impl Classes {
         self.known.drain().filter_map(|class| class.shared.and_then(SharedCycle::unused)).collect()
     }
 
-    /// A pod that says something about others is on a node.
-    pub(super) fn affinity_came(&mut self) {
-        self.current = None;
-        self.known.retain(|class| class.reach != Reach::NothingWithoutAffinity);
+    /// Whether the plugin has said that it has nothing to do with pods like this one, which is on a node or to be on one.
+    pub(super) fn is_no_matter(&self, placed: &Pod) -> bool {
+        self.known.any_elsewhere(placed, |class| class.reach.is_nothing())
+    }
+
+    /// Pods have come to nodes. If the plugin may have something to do with one of them, what it said as long as there was none
+    /// is forgotten. So is that it is to be asked about each pod of a class: it may have nothing to do with them by now.
+    pub(super) fn pods_came<'a>(&mut self, mut placed: impl Iterator<Item = &'a Pod>) {
+        let is_in_question = self.known.values().any(|class| class.reach == Reach::NothingYet);
+        if is_in_question && placed.any(|pod| !self.is_no_matter(pod)) {
+            self.current = None;
+            self.known.retain(|class| !matches!(class.reach, Reach::NothingYet | Reach::Cluster));
+        }
     }
 
     fn shared_mut(&mut self, cycle: CycleId) -> Option<&mut SharedCycle> {
@@ -289,13 +298,33 @@ mod tests {
     }
 
     #[test]
-    fn affinity_on_a_node_calls_in_question_what_was_said_without_it() {
+    fn what_holds_yet_holds_until_a_pod_comes_that_matters() {
+        let reaches = [Reach::NothingYet, Reach::Nothing, Reach::NothingAnywhere, Reach::Cluster];
+        let known_after = |placed: &[i32]| {
+            let mut classes = Classes::default();
+            for (priority, reach) in (1..).zip(reaches) {
+                assert_eq!(classes.learn(&pod("1", priority), reach), None);
+            }
+            let placed: Vec<_> =
+                placed.iter().map(|priority| Pod { node_name: berth_model::Sym(40), ..pod("2", *priority) }).collect();
+            classes.pods_came(placed.iter());
+            [1, 2, 3, 4].map(|priority| classes.reach(&pod("3", priority)).is_some())
+        };
+        assert_eq!(known_after(&[]), [true; 4]);
+        assert_eq!(known_after(&[1, 2, 3]), [true; 4], "the plugin has nothing to do with these");
+        let forgotten = [false, true, true, false];
+        assert_eq!(known_after(&[1, 4]), forgotten, "it is asked about each pod of this class");
+        assert_eq!(known_after(&[5]), forgotten, "it was not asked about this class");
+    }
+
+    #[test]
+    fn pods_that_come_end_no_cycle_that_pods_share() {
         let mut classes = Classes::default();
-        for (priority, reach) in [(1, Reach::NothingWithoutAffinity), (2, Reach::Nothing)] {
-            assert_eq!(classes.learn(&pod("1", priority), reach), None);
-        }
-        classes.affinity_came();
-        assert_eq!((classes.reach(&pod("2", 1)), classes.reach(&pod("2", 2))), (None, Some(Reach::Nothing)));
+        assert_eq!(classes.learn(&pod("0", 1), Reach::Row { version: 0 }), None);
+        assert_eq!(classes.share(CycleId(1), &pod("1", 1)), None);
+        assert_eq!(classes.learn(&pod("0", 2), Reach::NothingYet), None);
+        classes.pods_came([&pod("2", 1)].into_iter());
+        assert_eq!((classes.shared_with(&pod("3", 1)), classes.reach(&pod("3", 2))), (Some(CycleId(1)), None));
     }
 
     #[test]

@@ -42,12 +42,14 @@ impl ComponentPlugin {
         Ok(())
     }
 
-    /// A pod that says something about others is to be counted in: what the plugin is not asked about without such pods, it is
-    /// asked about now.
-    fn begin_for_affinity(&mut self, call: &Call<'_>) -> Result<(), Status> {
-        if self.enter(call)? == Participation::Skipped
-            && self.classes.reach(call.pod) == Some(Reach::NothingWithoutAffinity)
-        {
+    /// What a plugin is not asked about yet, it is asked about now if a case adds a pod to a node that may matter to it.
+    fn begin_for_added(&mut self, call: &Call<'_>, pods: &[&Pod], cases: &[DryRunCase]) -> Result<(), Status> {
+        if self.enter(call)? != Participation::Skipped || self.classes.reach(call.pod) != Some(Reach::NothingYet) {
+            return Ok(());
+        }
+        let places = cases.iter().flat_map(|case| &case.plus).filter_map(|place| usize::try_from(*place).ok());
+        let mut added = places.filter_map(|place| pods.get(place));
+        if added.any(|pod| !self.classes.is_no_matter(pod)) {
             self.ensure_begun(call)?;
             self.classes.set_participation(call.cycle, Participation::In(call.cycle));
         }
@@ -188,9 +190,7 @@ impl Filter for ComponentPlugin {
     fn dry_run(&mut self, call: &Call<'_>, pods: &[&Pod], cases: &[DryRunCase]) -> Result<Vec<Status>, Status> {
         let pods_matter = self.component.manifest.needs.pods_matter();
         let pods = if pods_matter { pods } else { &[] };
-        if pods.iter().any(|pod| !pod.affinity.is_empty()) {
-            self.begin_for_affinity(call)?;
-        }
+        self.begin_for_added(call, pods, cases)?;
         let keep = self.shown_pods.n_kept(call, pods);
         let mut more: Vec<_> = pods.iter().skip(keep).map(|pod| self.lowered(pod)).collect();
         let mut keep = u32::try_from(keep).map_err(|error| Status::error(error.to_string()))?;

@@ -51,7 +51,7 @@ async fn objects_are_shown_to_those_who_were_granted_them() {
     tells("Granted", "plain-text").await;
     let wanted = "wants to read v1/Secret, which is not among its grants.reads";
     tells("NotGranted", wanted).await;
-    let unheard = "wants to hear of leases.v1.coordination.k8s.io (`requeue` in its manifest), which the scheduler does not watch";
+    let unheard = "wants to hear of leases.v1.coordination.k8s.io (`events-to-register` in its manifest), which the scheduler does not watch";
     bench.shows([("Hears", json!({"state": "refused", "lastReason": unheard, "calls": 0}))]).await;
     tells("Hears", unheard).await;
     bench.cluster.node_of(&name_of("HearsClaims", 0)).await;

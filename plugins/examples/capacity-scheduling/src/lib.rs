@@ -42,7 +42,7 @@ impl Configure for CapacityScheduling {
             name: "CapacityScheduling".to_owned(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             needs: Needs { pods: true, objects: vec![kind], ..Needs::default() },
-            requeue: Some(vec![
+            events_to_register: Some(vec![
                 ClusterEvent::new("Pod", ClusterEvent::DELETE),
                 ClusterEvent::new("elasticquotas.v1alpha1.scheduling.x-k8s.io", ClusterEvent::ALL),
             ]),

@@ -87,7 +87,7 @@ impl Configure for Coscheduling {
             name: "Coscheduling".to_owned(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             needs: Needs { pods: true, objects: vec![kind], ..Needs::default() },
-            requeue: Some(vec![
+            events_to_register: Some(vec![
                 group_events,
                 ClusterEvent::new("Pod", ClusterEvent::ADD | ClusterEvent::DELETE),
                 ClusterEvent::new("Node", ClusterEvent::ADD),

@@ -76,7 +76,7 @@ impl Configure for LoadAware {
             name: "LoadAware".to_owned(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             needs: Needs { columns, pods: true, objects: vec![kind], ..Needs::default() },
-            requeue: Some(vec![
+            events_to_register: Some(vec![
                 ClusterEvent::new("nodemetrics.v1alpha1.slo.koordinator.sh", ClusterEvent::ALL),
                 ClusterEvent::new("Node", ClusterEvent::ADD),
             ]),

@@ -51,7 +51,7 @@ impl Configure for NumaAware {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             // What each container asks for stands in the pod's JSON alone.
             needs: Needs { columns, pods: true, pod_json: true, objects: vec![kind], ..Needs::default() },
-            requeue: Some(vec![
+            events_to_register: Some(vec![
                 ClusterEvent::new("noderesourcetopologies.v1alpha2.topology.node.k8s.io", ClusterEvent::ALL),
                 ClusterEvent::new("Pod", ClusterEvent::DELETE),
                 ClusterEvent::new("Node", ClusterEvent::ADD),

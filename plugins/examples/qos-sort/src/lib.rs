@@ -36,7 +36,7 @@ impl Configure for QosSort {
             name: "QOSSort".to_owned(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             needs: Needs { pod_json: true, ..Needs::default() },
-            requeue: Some(Vec::new()),
+            events_to_register: Some(Vec::new()),
             ..Manifest::default()
         }
     }

@@ -48,7 +48,7 @@ impl Configure for TenantQuota {
             name: "TenantQuota".to_owned(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             needs: Needs { pods: true, ..Needs::default() },
-            requeue: Some(vec![ClusterEvent::new("Pod", ClusterEvent::DELETE)]),
+            events_to_register: Some(vec![ClusterEvent::new("Pod", ClusterEvent::DELETE)]),
             ..Manifest::default()
         }
     }

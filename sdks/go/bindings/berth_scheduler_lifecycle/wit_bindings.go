@@ -127,5 +127,5 @@ type Manifest struct {
 	// Other objects to keep in step, whole. The operator must grant each kind.
 	Objects []ObjectKind
 	// Which events may make a pod schedulable that this plugin rejected. None: any event may.
-	Requeue witTypes.Option[[]berth_scheduler_types.ClusterEvent]
+	EventsToRegister witTypes.Option[[]berth_scheduler_types.ClusterEvent]
 }

@@ -62,14 +62,14 @@ func describe() berth_scheduler_lifecycle.Manifest {
 		manifest.Objects = append(manifest.Objects, object)
 	}
 	manifest.PodJson = described.PodJSON
-	if described.Requeue != nil {
-		events := make([]berth_scheduler_types.ClusterEvent, len(described.Requeue))
-		for i, event := range described.Requeue {
+	if described.EventsToRegister != nil {
+		events := make([]berth_scheduler_types.ClusterEvent, len(described.EventsToRegister))
+		for i, event := range described.EventsToRegister {
 			events[i] = berth_scheduler_types.ClusterEvent{Resource: event.Resource, Actions: uint16(event.Actions)}
 		}
-		manifest.Requeue = wit.Some(events)
+		manifest.EventsToRegister = wit.Some(events)
 	} else {
-		manifest.Requeue = wit.None[[]berth_scheduler_types.ClusterEvent]()
+		manifest.EventsToRegister = wit.None[[]berth_scheduler_types.ClusterEvent]()
 	}
 	return manifest
 }

@@ -203,7 +203,7 @@ static bool restore(const char *snapshot, size_t n_bytes, char error[BERTH_ERROR
 
 static const struct berth_object_kind objects[] = {{"v1", "ConfigMap"}, {0}};
 
-static const struct berth_requeue requeue[] = {
+static const struct berth_cluster_event events_to_register[] = {
     {"Node", BERTH_SCHEDULER_TYPES_ACTIONS_ADD | BERTH_SCHEDULER_TYPES_ACTIONS_UPDATE_NODE_LABEL},
     {"Pod", BERTH_ANY_ACTION},
     {"ConfigMap", BERTH_SCHEDULER_TYPES_ACTIONS_ADD | BERTH_UPDATE},
@@ -216,7 +216,7 @@ const struct berth_plugin berth_plugin = {
     .columns = BERTH_COLUMN_NAME,
     .pods = true,
     .objects = objects,
-    .requeue = requeue,
+    .events_to_register = events_to_register,
     .pre_enqueue = pre_enqueue,
     .sort_key = sort_key,
     .pre_filter = pre_filter,

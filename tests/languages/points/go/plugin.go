@@ -24,7 +24,7 @@ func (*points) Describe() berth.Manifest {
 	return berth.Manifest{
 		Name: "Points", Version: "0.1.0", Columns: []berth.Column{berth.Name}, Pods: true,
 		Objects: []berth.ObjectKind{configMaps},
-		Requeue: []berth.Event{
+		EventsToRegister: []berth.Event{
 			{Resource: "Node", Actions: berth.Add | berth.UpdateNodeLabel},
 			{Resource: "Pod", Actions: berth.AnyAction},
 			{Resource: "ConfigMap", Actions: berth.Add | berth.Update},

@@ -21,7 +21,7 @@ export default {
   columns: ["name"],
   pods: true,
   objects: [{ apiVersion: "v1", kind: "ConfigMap" }],
-  requeue: [on("Node", "add", "update-node-label"), on("Pod"), on("ConfigMap", "add", "update")],
+  eventsToRegister: [on("Node", "Add", "UpdateNodeLabel"), on("Pod"), on("ConfigMap", "Add", "Update")],
 
   preEnqueue: (pod) => (pod.name === "gated" ? pending("gated") : null),
 
@@ -102,8 +102,7 @@ export default {
 
   sign: (pod) => (pod.name.startsWith("twin") ? "twin" : null),
 
-  reach: (pod) =>
-    ({ 8: 3, 9: "nothing", 10: "nothing-without-affinity", 11: "nothing-anywhere" })[pod.priority] ?? "cluster",
+  reach: (pod) => ({ 8: 3, 9: "nothing", 10: "nothing-yet", 11: "nothing-anywhere" })[pod.priority] ?? "cluster",
 
   snapshot: () => diary.join("\n"),
 

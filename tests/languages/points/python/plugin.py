@@ -30,7 +30,11 @@ class Points:
     columns = [berth.NAME]
     pods = True
     objects = [("v1", "ConfigMap")]
-    requeue = [berth.on("Node", "add", "update-node-label"), berth.on("Pod"), berth.on("ConfigMap", "add", "update")]
+    events_to_register = [
+        berth.on("Node", "Add", "UpdateNodeLabel"),
+        berth.on("Pod"),
+        berth.on("ConfigMap", "Add", "Update"),
+    ]
 
     def __init__(self):
         self.diary = []
@@ -131,9 +135,7 @@ class Points:
         return "twin" if pod.name.startswith("twin") else None
 
     def reach(self, pod):
-        return {8: 3, 9: "nothing", 10: "nothing-without-affinity", 11: "nothing-anywhere"}.get(
-            pod.priority, "cluster"
-        )
+        return {8: 3, 9: "nothing", 10: "nothing-yet", 11: "nothing-anywhere"}.get(pod.priority, "cluster")
 
     def snapshot(self):
         return "\n".join(self.diary).encode()

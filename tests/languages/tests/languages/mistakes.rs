@@ -26,10 +26,10 @@ fn refusal(language: Language, file: &str, source: &str) -> Result<String> {
 fn an_action_that_there_is_not_is_told_in_javascript() {
     run(LANGUAGES[2], |language| {
         let source = "import { on } from \"berth\";\nexport default {\n  name: \"Mistaken\",\n  version: \"1\",\n  \
-                      requeue: [on(\"Node\", \"moved\")],\n  filter: () => null,\n};\n";
+                      eventsToRegister: [on(\"Node\", \"moved\")],\n  filter: () => null,\n};\n";
         let said = refusal(language, "plugin.js", source)?;
-        let shown = "      5 │ requeue: [on(\"Node\", \"moved\")],";
-        let place = "\nplugin.js:5: ERROR: Error: \"moved\" is no action; there are update, add, delete, update-node-";
+        let shown = "      5 │ eventsToRegister: [on(\"Node\", \"moved\")],";
+        let place = "\nplugin.js:5: ERROR: Error: \"moved\" is no action; there are Update, Add, Delete, UpdateNode";
         ensure!(said.contains(shown) && said.contains(place), "{said}");
         Ok(())
     });
@@ -39,11 +39,11 @@ fn an_action_that_there_is_not_is_told_in_javascript() {
 fn an_action_that_there_is_not_is_told_in_python() {
     run(LANGUAGES[1], |language| {
         let source = "import berth\n\n\n@berth.plugin\nclass Mistaken:\n    name = \"Mistaken\"\n    version = \"1\"\n    \
-                      requeue = [berth.on(\"Node\", \"moved\")]\n";
+                      events_to_register = [berth.on(\"Node\", \"moved\")]\n";
         let said = refusal(language, "plugin.py", source)?;
         // `host/src/author/script.rs` makes a short message of it.
         let place = "  File \"/1/plugin.py\", line 8, in Mistaken\n";
-        let message = "\nValueError: 'moved' is no action; there are update, add, delete, update-node-";
+        let message = "\nValueError: 'moved' is no action; there are Update, Add, Delete, UpdateNode";
         ensure!(said.contains(place) && said.contains(message), "{said}");
         Ok(())
     });

@@ -24,7 +24,11 @@ pub(crate) fn every_point_answers(language: Language) -> Result<()> {
         ClusterEvent::new("Pod", ClusterEvent::ALL),
         ClusterEvent::new("ConfigMap", ClusterEvent::ADD | ClusterEvent::UPDATE),
     ];
-    ensure!(factory.manifest().requeue.as_deref() == Some(&events[..]), "{:?}", factory.manifest().requeue);
+    ensure!(
+        factory.manifest().events_to_register.as_deref() == Some(&events[..]),
+        "{:?}",
+        factory.manifest().events_to_register
+    );
     let mut scene = Scene::new(&factory)?;
     queueing(&mut scene)?;
     hints(&mut scene)?;
@@ -41,7 +45,7 @@ pub(crate) fn every_point_answers(language: Language) -> Result<()> {
 
 /// The scheduler asks about the second pod of those that differ in their names alone.
 fn reaches(scene: &mut Scene) -> Result<()> {
-    let nothing = [Reach::Nothing, Reach::NothingWithoutAffinity, Reach::NothingAnywhere];
+    let nothing = [Reach::Nothing, Reach::NothingYet, Reach::NothingAnywhere];
     let answers = [Reach::Cluster, Reach::Row { version: 3 }].into_iter().chain(nothing);
     for (priority, expected) in (7..).zip(answers) {
         let mut reach = Reach::Cluster;
