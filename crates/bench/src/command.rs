@@ -36,9 +36,9 @@ pub struct Measure {
     /// Light pods that are on the nodes before the clock starts, beside those of the workload
     #[arg(long, value_name = "N")]
     pub placed: Option<u32>,
-    /// Have the measured pods differ in a label, in turn, with so many values
+    /// Have the measured pods be of so many equivalence classes, in turn: they differ in a label
     #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
-    pub shapes: u16,
+    pub classes: u16,
     /// Create so many pods a second, whether the scheduler keeps up or not, and measure the time from creation to binding
     /// [default: all pods are there before the clock starts]
     #[arg(long, value_name = "PODS", value_parser = clap::value_parser!(u32).range(1..))]
@@ -67,7 +67,7 @@ pub struct Measure {
     pub curves: Option<PathBuf>,
     /// Instead of workloads, measure how long storms of events hold up a pod that could be placed: all nodes change, all pods
     /// are listed again, a namespace is deleted; by default with 5,000 nodes, 50,000 pods on them, and two for each node that fit nowhere
-    #[arg(long, conflicts_with_all = ["curves", "workloads", "pods", "rate", "rounds", "size", "shapes", "compare", "placements"])]
+    #[arg(long, conflicts_with_all = ["curves", "workloads", "pods", "rate", "rounds", "size", "classes", "compare", "placements"])]
     pub storms: bool,
 }
 
@@ -110,8 +110,10 @@ pub fn run(measure: &Measure, runner: &mut dyn Runner, allocations: Option<fn() 
         for equivalence_cache in measure.equivalence_cache.choices() {
             let conditions = measure.conditions(*equivalence_cache, allocations);
             let (subject, runs) = rounds(measure, workload, &conditions, runner)?;
-            let place =
-                format!("{} {} nodes {} pods {} shapes", subject.workload, subject.nodes, subject.pods, subject.shapes);
+            let place = format!(
+                "{} {} nodes {} pods {} classes",
+                subject.workload, subject.nodes, subject.pods, subject.classes
+            );
             remember(&mut placements, place, &runs)?;
             all.push(Figures::of(subject, &runs));
         }
@@ -202,12 +204,12 @@ fn rounds(
     if let Some(pods) = measure.pods {
         size.measured = pods as usize;
     }
-    let shapes = usize::from(measure.shapes);
+    let classes = usize::from(measure.classes);
     let n_placed = measure.placed.map_or(0, |n| n as usize);
     let mut runs = Vec::new();
     for round in 1..=measure.rounds {
         let mut progress = Progress::new(workload.name, (round, measure.rounds), size.measured);
-        let mut scene = workload.scene(size).in_shapes(shapes);
+        let mut scene = workload.scene(size).in_classes(classes);
         if n_placed > 0 {
             ensure!(scene.placed.is_empty(), "--placed: {} has placed pods of its own", workload.name);
             scene.placed = Pods::placed(n_placed, size.nodes);
@@ -223,7 +225,7 @@ fn rounds(
         initial_pods: size.initial,
         placed_pods: n_placed,
         pods: size.measured,
-        shapes,
+        classes,
         percentage_of_nodes_to_score: conditions.percentage_of_nodes_to_score,
         equivalence_cache: conditions.equivalence_cache,
         rate: measure.rate.map(u64::from),

@@ -132,7 +132,7 @@ fn measure(
         initial_pods: 0,
         placed_pods: 0,
         pods: run.n_pods,
-        shapes: 1,
+        classes: 1,
         percentage_of_nodes_to_score: 0,
         equivalence_cache,
         rate: None,

@@ -22,8 +22,8 @@ pub struct RunSetup {
     pub placed_pods: usize,
     /// Pods that were measured.
     pub pods: usize,
-    /// In how many shapes.
-    pub shapes: usize,
+    /// Of how many equivalence classes they were.
+    pub classes: usize,
     pub percentage_of_nodes_to_score: i32,
     /// Whether answers were kept for pods that are alike.
     pub equivalence_cache: bool,

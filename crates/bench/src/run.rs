@@ -119,8 +119,8 @@ pub fn run_once(
     runner: &mut dyn Runner,
     workload: &Workload,
     size: Size,
-    n_shapes: usize,
+    n_classes: usize,
     conditions: &Conditions,
 ) -> Result<Run> {
-    runner.run(workload.scene(size).in_shapes(n_shapes), conditions, &mut |_| ())
+    runner.run(workload.scene(size).in_classes(n_classes), conditions, &mut |_| ())
 }

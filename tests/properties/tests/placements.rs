@@ -101,11 +101,11 @@ fn step_of_one_of(recipes: Vec<Recipe>) -> impl Strategy<Value = ClusterStep> {
     ]
 }
 
-/// Pods of a few shapes in a cluster that is sometimes so large that not every node is looked at.
-fn streams_of_few_shapes() -> impl Strategy<Value = (Vec<ClusterStep>, Vec<ClusterStep>)> {
-    let few_shapes = vec(recipe(pods::N_FEATURES, 4), 1..5);
+/// Pods of a few equivalence classes in a cluster that is sometimes so large that not every node is looked at.
+fn streams_of_few_classes() -> impl Strategy<Value = (Vec<ClusterStep>, Vec<ClusterStep>)> {
+    let few_recipes = vec(recipe(pods::N_FEATURES, 4), 1..5);
     let n_nodes = prop_oneof![3 => 1..8_usize, 1 => 101..140_usize];
-    (few_shapes, n_nodes).prop_flat_map(|(recipes, n_nodes)| {
+    (few_recipes, n_nodes).prop_flat_map(|(recipes, n_nodes)| {
         let nodes = vec(recipe(nodes::N_FEATURES, 3), n_nodes);
         let nodes = nodes.prop_map(|recipes| {
             (0..).zip(recipes).map(|(number, recipe)| ClusterStep::SetNode(number, recipe)).collect::<Vec<_>>()
@@ -119,7 +119,7 @@ fn streams_of_few_shapes() -> impl Strategy<Value = (Vec<ClusterStep>, Vec<Clust
 #[test]
 fn earlier_answers_change_no_placement() {
     let n_with_earlier_answers = RefCell::new(0);
-    let result = TestRunner::new(config(N_CASES)).run(&streams_of_few_shapes(), |(cluster, steps)| {
+    let result = TestRunner::new(config(N_CASES)).run(&streams_of_few_classes(), |(cluster, steps)| {
         let mut simulations = [true, false].map(|equivalence_cache| {
             let settings = Settings { equivalence_cache, ..Settings::default() };
             Simulation::with_settings(TestedProfile::build(None, &Native).unwrap().profile, settings)

@@ -9,11 +9,11 @@ use crate::{
 const CONDITIONS: Conditions =
     Conditions { percentage_of_nodes_to_score: 0, equivalence_cache: true, rate: None, allocations: None };
 
-fn run(workload: &Workload, n_nodes: usize, n_shapes: usize, conditions: &Conditions) -> Run {
+fn run(workload: &Workload, n_nodes: usize, n_classes: usize, conditions: &Conditions) -> Run {
     let mut size = workload.size(Scale::Nodes(n_nodes));
     size.initial = size.initial.min(n_nodes * 4);
     size.measured = size.measured.min(n_nodes / 2).max(10);
-    run_once(&mut Engine::native(), workload, size, n_shapes, conditions)
+    run_once(&mut Engine::native(), workload, size, n_classes, conditions)
         .unwrap_or_else(|error| panic!("{} with {size:?}: {error:#}", workload.name))
 }
 
@@ -22,10 +22,10 @@ fn every_workload_goes_to_the_same_nodes_with_and_without_equivalence_cache() {
     for workload in WORKLOADS {
         // Beyond 100 nodes not all are looked at.
         let cases: &[_] = if workload.full.nodes < 5000 { &[(30, 0, 1)] } else { &[(30, 100, 1), (120, 0, 3)] };
-        for &(n_nodes, percentage_of_nodes_to_score, n_shapes) in cases {
+        for &(n_nodes, percentage_of_nodes_to_score, n_classes) in cases {
             let [with, without] = [true, false].map(|equivalence_cache| {
                 let conditions = Conditions { percentage_of_nodes_to_score, equivalence_cache, ..CONDITIONS };
-                run(workload, n_nodes, n_shapes, &conditions)
+                run(workload, n_nodes, n_classes, &conditions)
             });
             let difference = first_difference(&without.placements, &with.placements);
             assert_eq!(difference, None, "{} on {n_nodes} nodes", workload.name);

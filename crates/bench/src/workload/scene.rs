@@ -126,15 +126,15 @@ impl fmt::Debug for Changes {
 }
 
 impl Scene {
-    /// Has the measured pods differ in a label, in turn, with so many values.
+    /// Has the measured pods be of so many equivalence classes, in turn: they differ in a label.
     #[must_use]
-    pub fn in_shapes(mut self, n_shapes: usize) -> Self {
-        if n_shapes > 1
+    pub fn in_classes(mut self, n_classes: usize) -> Self {
+        if n_classes > 1
             && let Some(make) = self.measured.make.take()
         {
             self.measured.make = Some(Box::new(move |index| {
                 let mut pod = make(index);
-                pod["metadata"]["labels"]["shape"] = json!((index % n_shapes).to_string());
+                pod["metadata"]["labels"]["class"] = json!((index % n_classes).to_string());
                 pod
             }));
         }

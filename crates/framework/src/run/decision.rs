@@ -10,12 +10,13 @@
 
 mod scores;
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use berth_model::{NodeIdx, NodeSet};
 
+pub(super) use self::scores::CycleScores;
 pub use self::scores::PluginScores;
-use super::{Diagnosis, PluginBits, Rejection};
+use super::{Diagnosis, PluginBits, Rejection, class_answers::KeptAnswers};
 use crate::{profile::PluginIdx, status::Status};
 
 /// What one scheduling cycle decided about a pod.
@@ -64,7 +65,7 @@ pub enum NodeVerdict<'a> {
         /// Why; `None` if the reason was not asked for.
         status: Option<&'a Status>,
     },
-    /// The cycle did not look at it, or an earlier answer rejected it, which names no plugin.
+    /// The cycle did not look at it.
     Unknown,
 }
 
@@ -121,10 +122,12 @@ pub struct EarlierAnswers {
     pub filters: PluginBits,
     /// About so many nodes they had to be asked in this cycle.
     pub n_filtered: usize,
-    /// Score plugins whose scores are kept. They are in the totals, and not among the scores of plugins.
+    /// Score plugins whose scores are kept.
     pub scores: PluginBits,
     /// About so many nodes they had to be asked in this cycle.
     pub n_scored: usize,
+    /// The answers themselves.
+    pub(super) kept: Option<Arc<KeptAnswers>>,
 }
 
 impl EarlierAnswers {
@@ -132,6 +135,7 @@ impl EarlierAnswers {
         self.filters.clear();
         self.scores.clear();
         (self.n_filtered, self.n_scored) = (0, 0);
+        self.kept = None;
     }
 }
 
@@ -157,7 +161,7 @@ pub struct Findings {
     pub(super) has_extender_removed: bool,
     pub(super) skipped_scores: PluginBits,
     /// The first `n_scored` are of this cycle.
-    pub(super) scores: Vec<PluginScores>,
+    pub(super) scores: Vec<CycleScores>,
     pub(super) n_scored: usize,
     pub(super) totals: Vec<i64>,
     pub(super) hint: HintOutcome,
@@ -207,10 +211,14 @@ impl Findings {
         self.filtered_at
     }
 
-    /// The nodes that each Filter plugin removed, in the order of the profile. A plugin sees no node that one before it
-    /// removed. Empty in a cycle of [earlier answers](Self::earlier_answers).
+    /// The nodes that each Filter plugin removed. A plugin sees no node that one before it removed. First come those that
+    /// plugins removed in this cycle, in the order of the profile; then, in a cycle with
+    /// [earlier answers](Self::earlier_answers), all nodes that an answer is known to remove, whether this cycle came to them or
+    /// not.
     pub fn removed(&self) -> impl Iterator<Item = (PluginIdx, &NodeSet)> {
-        (0..).map(PluginIdx).zip(&self.removed).filter(|(_, nodes)| self.has_removed && !nodes.is_empty())
+        let of_cycle = (0..).map(PluginIdx).zip(&self.removed);
+        let of_cycle = of_cycle.filter(|(_, nodes)| self.has_removed && !nodes.is_empty());
+        of_cycle.chain(self.earlier.kept.iter().flat_map(|kept| kept.removed()))
     }
 
     /// Plugins whose PreScore asked to skip their Score.
@@ -219,10 +227,15 @@ impl Findings {
         &self.skipped_scores
     }
 
-    /// The scores of each plugin that was asked about all nodes that passed, in the order of the plugins.
-    #[must_use]
-    pub fn plugin_scores(&self) -> &[PluginScores] {
-        self.scores.get(..self.n_scored).unwrap_or_default()
+    /// The scores of each plugin about the nodes that passed, which add up to the totals: first those of plugins that were asked
+    /// about all of them or normalised in this cycle, in the order of the profile; then those that were
+    /// [kept](Self::earlier_answers).
+    pub fn plugin_scores(&self) -> impl Iterator<Item = PluginScores<'_>> {
+        let of_cycle = self.scores.iter().take(self.n_scored);
+        // A cycle that had no choice has not looked at scores.
+        let kept = self.earlier.kept.iter().filter(|_| !self.totals.is_empty());
+        let kept = kept.flat_map(|kept| PluginScores::kept(kept, &self.feasible));
+        of_cycle.map(|scores| PluginScores::of_cycle(scores, &self.feasible)).chain(kept)
     }
 
     /// The weighted sums, one for each member of [`Self::feasible`] in ascending order; empty if nothing was scored.

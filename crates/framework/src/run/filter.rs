@@ -173,6 +173,17 @@ impl Findings {
         }
     }
 
+    /// Enters nodes that a plugin removed.
+    pub(super) fn enter_removed(&mut self, plugin: PluginIdx, nodes: &NodeSet) {
+        if self.removed.len() <= plugin.index() {
+            self.removed.resize_with(plugin.index() + 1, NodeSet::default);
+        }
+        if let Some(removed) = self.removed.get_mut(plugin.index()) {
+            removed.union(nodes);
+            self.has_removed = true;
+        }
+    }
+
     /// Enters those of up to 64 nodes that are in `passing`.
     fn take_block(&mut self, block: &[NodeIdx], passing: &NodeSet) {
         let bits = passing.bits_of(block);
@@ -196,7 +207,6 @@ fn filter_batch(
     if !nominated.cases().is_empty() {
         filter_with_nominated(profile, call, nominated, batch, attempt)?;
     }
-    attempt.findings.removed.resize_with(profile.instances().len(), NodeSet::default);
     attempt.before.copy_from(batch);
     let mut n_before = batch.len();
     let mut filters = profile.each::<dyn Filter>();
@@ -214,11 +224,8 @@ fn filter_batch(
         }
         batch.intersect(&attempt.before);
         attempt.before.subtract(batch);
-        if let Some(removed) = attempt.findings.removed.get_mut(plugin.index())
-            && !attempt.before.is_empty()
-        {
-            removed.union(&attempt.before);
-            attempt.findings.has_removed = true;
+        if !attempt.before.is_empty() {
+            attempt.findings.enter_removed(plugin, &attempt.before);
         }
         attempt.before.copy_from(batch);
         n_before = batch.len();

@@ -2,7 +2,7 @@
 
 use berth_model::NodeSet;
 
-use super::{Attempt, PluginScores, Refusal};
+use super::{Attempt, Refusal, decision::CycleScores};
 use crate::{
     meter::code_of,
     plugin::Point,
@@ -74,7 +74,7 @@ pub(super) fn add_up(
     nodes.iter().take(1).for_each(|node| one.insert(node));
     let mut common = 0;
     for scores in attempt.findings.scores.iter_mut().take(attempt.findings.n_scored) {
-        let PluginScores { plugin, weight, is_common, .. } = *scores;
+        let CycleScores { plugin, weight, is_common, .. } = *scores;
         let normalized = scores.normalize(profile, call, if is_common { one } else { nodes })?;
         if is_common {
             check_range(profile, plugin, normalized)?;
@@ -87,7 +87,7 @@ pub(super) fn add_up(
     Ok(())
 }
 
-impl PluginScores {
+impl CycleScores {
     /// Asks the plugin about `nodes`.
     pub(super) fn ask<P: Score + ?Sized>(
         &mut self,
@@ -121,14 +121,14 @@ impl PluginScores {
 }
 
 /// Adds one number to all totals.
-pub(super) fn add_to_all(number: i64, totals: &mut [i64]) {
+fn add_to_all(number: i64, totals: &mut [i64]) {
     if number != 0 {
         totals.iter_mut().for_each(|total| *total += number);
     }
 }
 
 /// Adds normalised scores to the totals.
-pub(super) fn add_weighted(
+fn add_weighted(
     profile: &mut Profile,
     plugin: PluginIdx,
     scores: &[i64],
@@ -175,12 +175,12 @@ pub(super) fn pre_score(
 }
 
 /// The slot for the next plugin's scores, emptied.
-pub(super) fn next_scores(attempt: &mut Attempt, plugin: PluginIdx, n_nodes: usize) -> &mut PluginScores {
+pub(super) fn next_scores(attempt: &mut Attempt, plugin: PluginIdx, n_nodes: usize) -> &mut CycleScores {
     let findings = &mut attempt.findings;
     let position = findings.n_scored;
     findings.n_scored += 1;
     if position >= findings.scores.len() {
-        findings.scores.push(PluginScores {
+        findings.scores.push(CycleScores {
             plugin,
             weight: 1,
             n_nodes,
@@ -214,7 +214,7 @@ pub(super) fn check_scores(
 }
 
 /// Lets the plugin bring the scores that it gave for `nodes` into their range, if it does that.
-pub(super) fn normalize_scores(
+fn normalize_scores(
     profile: &mut Profile,
     call: &Call<'_>,
     nodes: &NodeSet,

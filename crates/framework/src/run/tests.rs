@@ -328,7 +328,7 @@ fn scores_are_normalised_weighted_and_summed() {
     profile.plugins.set_weight(PluginIdx(2), 3);
     let placed = place_in(3, &mut profile, &Pod::default(), &NominatedPods::default());
     assert_eq!(placed.findings.totals, [1 + 21, 30, 50 + 27]);
-    let raw: Vec<_> = placed.findings.plugin_scores().iter().map(|scores| scores.raw().collect::<Vec<_>>()).collect();
+    let raw: Vec<_> = placed.findings.plugin_scores().map(|scores| scores.raw().collect::<Vec<_>>()).collect();
     assert_eq!(raw, [vec![10, 300, 500], vec![7, 0, 9]]);
     assert_eq!(placed.findings.skipped_scores.iter().collect::<Vec<_>>(), [PluginIdx(1)]);
     assert!(matches!(placed.outcome, Ok(NodeIdx(2))));
@@ -342,7 +342,7 @@ fn a_common_score_counts_for_each_node() {
     profile.plugins.set_weight(PluginIdx(0), 3);
     let placed = place_in(3, &mut profile, &Pod::default(), &NominatedPods::default());
     assert_eq!(placed.findings.totals, [21 + 7, 21 + 9, 21]);
-    let [scores, _] = placed.findings.plugin_scores() else { panic!("both scored") };
+    let scores = placed.findings.plugin_scores().next().unwrap();
     assert!(scores.raw().eq([70; 3]) && scores.normalized().eq([7; 3]));
     let error = "applying score defaultWeights on Score plugins: plugin \"Common\" returns an invalid score 101, it should in the \
                  range of [0, 100] after normalizing";

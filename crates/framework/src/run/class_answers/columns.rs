@@ -1,21 +1,21 @@
-//! Scores of one plugin, before they are normalised, by row.
+//! Scores of one plugin by row.
 
 use berth_model::{NodeIdx, NodeSet, node_set::rows_of_block};
 
-/// Most pods have nothing to do with most plugins that normalise, and all nodes get the same score: then there is no column.
-#[derive(Debug, Default)]
-pub(super) enum RawScores {
+/// Most pods have nothing to do with most plugins, and all nodes get the same score: then there is no column.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(in crate::run) enum ScoreColumn<T> {
     /// Nothing was scored yet.
     #[default]
     Empty,
     /// Every row that was scored has this score.
-    Same(i64),
+    Same(T),
     /// By row.
-    ByRow(Vec<i64>),
+    ByRow(Vec<T>),
 }
 
-impl RawScores {
-    pub(super) fn put(&mut self, row: NodeIdx, score: i64, n_rows: usize) {
+impl<T: Copy + Default + PartialEq> ScoreColumn<T> {
+    pub(super) fn put(&mut self, row: NodeIdx, score: T, n_rows: usize) {
         match self {
             Self::Empty => *self = Self::Same(score),
             Self::Same(known) if *known == score => {}
@@ -27,19 +27,27 @@ impl RawScores {
             Self::ByRow(column) => put(column, row, score),
         }
     }
+
+    pub(in crate::run) fn at(&self, row: NodeIdx) -> T {
+        match self {
+            Self::Empty => T::default(),
+            Self::Same(score) => *score,
+            Self::ByRow(column) => at(column, row),
+        }
+    }
 }
 
-pub(super) fn put(column: &mut Vec<i64>, row: NodeIdx, score: i64) {
+pub(super) fn put<T: Copy + Default>(column: &mut Vec<T>, row: NodeIdx, score: T) {
     if row.index() >= column.len() {
-        column.resize(row.index() + 1, 0);
+        column.resize(row.index() + 1, T::default());
     }
     if let Some(slot) = column.get_mut(row.index()) {
         *slot = score;
     }
 }
 
-pub(super) fn at(column: &[i64], row: NodeIdx) -> i64 {
-    column.get(row.index()).copied().unwrap_or(0)
+pub(super) fn at<T: Copy + Default>(column: &[T], row: NodeIdx) -> T {
+    column.get(row.index()).copied().unwrap_or_default()
 }
 
 /// Appends what the members of `nodes` have in the column.

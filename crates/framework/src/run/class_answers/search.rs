@@ -1,10 +1,12 @@
 //! Filter and Score with earlier answers: the same verdicts and sums as without, from fewer questions.
 
+use std::sync::Arc;
+
 use berth_model::{NodeIdx, NodeSet};
 
 use super::{
-    ClassAnswers, Scratch,
-    columns::{RawScores, append_rows, at, put},
+    ClassAnswers, Reused,
+    columns::{ScoreColumn, append_rows, at, put},
 };
 use crate::{
     meter::code_of,
@@ -12,11 +14,9 @@ use crate::{
     points::{Call, Filter, Score},
     profile::{PluginIdx, Profile},
     run::{
-        Attempt,
+        Attempt, Findings,
         filter::{Stretch, broken, stretches},
-        score::{
-            add_to_all, add_up, add_weighted, check_range, check_scores, next_scores, normalize_scores, pre_score,
-        },
+        score::{add_up, check_range, check_scores, next_scores, pre_score},
     },
     status::Status,
 };
@@ -25,8 +25,7 @@ use crate::{
 const MAX_CHECKED_AHEAD: usize = 16;
 
 impl ClassAnswers {
-    /// Visits the nodes of `order` from position `start` on, around the end, until `limit` of them passed. Which plugin
-    /// removed the others is not entered in the findings.
+    /// Visits the nodes of `order` from position `start` on, around the end, until `limit` of them passed.
     ///
     /// # Errors
     /// A plugin broke; the attempt fails with this status.
@@ -50,6 +49,7 @@ impl ClassAnswers {
         let earlier = &mut attempt.findings.earlier;
         self.filters.iter().for_each(|reused| earlier.filters.insert(reused.plugin));
         earlier.n_filtered = self.scratch.n_asked_anew;
+        earlier.kept = Some(Arc::clone(&self.kept));
         if result.is_err() {
             self.clear();
         }
@@ -79,7 +79,7 @@ impl ClassAnswers {
             let mut batch = std::mem::take(&mut self.scratch.batch);
             stretch.collect_into(call.table, &mut batch);
             batch.intersect(&self.passing);
-            let asked = self.ask(profile, call, &mut batch);
+            let asked = self.ask(profile, call, &mut batch, &mut attempt.findings);
             if asked.is_ok() {
                 attempt.findings.take(stretch, &batch, limit);
             }
@@ -126,14 +126,24 @@ impl ClassAnswers {
         self.scratch.n_asked_anew += n_left;
         for position in 0..self.filters.len() {
             let Some(reused) = self.filters.get(position).copied() else { break };
-            n_left = self.narrow(profile, call, reused.plugin, (batch, n_left))?;
+            let n_before = n_left;
+            n_left = self.narrow(profile, call, reused.plugin, batch, n_before)?;
+            if n_left < n_before {
+                Arc::make_mut(&mut self.kept).remove(position, &self.scratch.removed);
+            }
         }
         self.passing.union(batch);
         Ok(())
     }
 
     /// Asks the plugins whose answers are not kept.
-    fn ask(&mut self, profile: &mut Profile, call: &Call<'_>, batch: &mut NodeSet) -> Result<(), Status> {
+    fn ask(
+        &mut self,
+        profile: &mut Profile,
+        call: &Call<'_>,
+        batch: &mut NodeSet,
+        findings: &mut Findings,
+    ) -> Result<(), Status> {
         if self.scratch.asked.is_empty() {
             return Ok(());
         }
@@ -141,24 +151,30 @@ impl ClassAnswers {
         for position in 0..profile.plugins.at(Point::Filter).len() {
             let Some(&plugin) = profile.plugins.at(Point::Filter).get(position) else { break };
             if self.scratch.asked.contains(plugin) {
-                n_left = self.narrow(profile, call, plugin, (batch, n_left))?;
+                let n_before = n_left;
+                n_left = self.narrow(profile, call, plugin, batch, n_before)?;
+                if n_left < n_before {
+                    findings.enter_removed(plugin, &self.scratch.removed);
+                }
             }
         }
         Ok(())
     }
 
-    /// Asks one plugin which nodes of the batch pass. How many nodes the batch has is known before, and told.
+    /// Asks one plugin which nodes of the batch pass, and how many these are. If they are fewer than the `n_nodes` that the
+    /// batch had, the others are in `scratch.removed`.
     fn narrow(
         &mut self,
         profile: &mut Profile,
         call: &Call<'_>,
         plugin: PluginIdx,
-        (batch, n_nodes): (&mut NodeSet, usize),
+        batch: &mut NodeSet,
+        n_nodes: usize,
     ) -> Result<usize, Status> {
         if n_nodes == 0 {
             return Ok(0);
         }
-        let before = &mut self.scratch.before;
+        let before = &mut self.scratch.removed;
         before.copy_from(batch);
         let Some(point) = profile.get(plugin).and_then(|it| it.filter()) else { return Ok(n_nodes) };
         let answer = Filter::filter(point, call, batch);
@@ -169,6 +185,7 @@ impl ClassAnswers {
             return Ok(n_nodes);
         }
         batch.intersect(before);
+        before.subtract(batch);
         Ok(batch.len())
     }
 
@@ -210,6 +227,7 @@ impl ClassAnswers {
         let earlier = &mut attempt.findings.earlier;
         self.scores.iter().for_each(|reused| earlier.scores.insert(reused.plugin));
         earlier.n_scored = self.scratch.n_asked_anew;
+        earlier.kept = Some(Arc::clone(&self.kept));
         profile.meter().end(start, Point::Score.as_str(), code_of(&scored));
         scored
     }
@@ -223,19 +241,21 @@ impl ClassAnswers {
     ) -> Result<(), Status> {
         self.score_new(profile, call, nodes)?;
         append_rows(&self.sums, nodes, &mut attempt.findings.totals);
+        let mut normalized = self.scores.iter().filter(|it| it.normalizes).zip(&self.raw).peekable();
         for position in 0..profile.plugins.at(Point::Score).len() {
             let Some(&plugin) = profile.plugins.at(Point::Score).get(position) else { break };
             if self.scratch.asked.contains(plugin) {
                 ask_score(profile, call, nodes, plugin, attempt)?;
+            } else if let Some((reused, column)) = normalized.next_if(|(reused, _)| reused.plugin == plugin) {
+                take_raw(reused, column, nodes, attempt);
             }
         }
-        add_up(profile, call, nodes, attempt)?;
-        self.add_normalized(profile, call, nodes, &mut attempt.findings.totals)
+        add_up(profile, call, nodes, attempt)
     }
 
     /// Makes the scores of every node known.
     fn score_new(&mut self, profile: &mut Profile, call: &Call<'_>, nodes: &NodeSet) -> Result<(), Status> {
-        let Self { scratch, scored, scores, sums, raw, .. } = self;
+        let Self { scratch, scored, scores, sums, raw, kept, .. } = self;
         let batch = &mut scratch.batch;
         batch.clear();
         batch.union(nodes);
@@ -247,7 +267,7 @@ impl ClassAnswers {
         }
         batch.iter().for_each(|row| put(sums, row, 0));
         let n_rows = nodes.words().len() * 64;
-        let mut columns = raw.iter_mut();
+        let (mut raw, mut kept) = (raw.iter_mut(), Arc::make_mut(kept).scores_mut());
         for reused in scores.iter() {
             let buffer = &mut scratch.scores;
             buffer.clear();
@@ -257,51 +277,36 @@ impl ClassAnswers {
             profile.meter().asked(reused.plugin, Point::Score, n_new);
             check_scores(profile, reused.plugin, buffer, answer, n_new)?;
             if reused.normalizes {
-                let Some(column) = columns.next() else { continue };
+                let Some(column) = raw.next() else { continue };
                 batch.iter().zip(buffer.iter()).for_each(|(row, score)| column.put(row, *score, n_rows));
             } else {
                 check_range(profile, reused.plugin, buffer)?;
+                let Some(column) = kept.next() else { continue };
                 for (row, score) in batch.iter().zip(buffer.iter()) {
                     let sum = at(sums, row) + score * reused.weight;
                     put(sums, row, sum);
+                    column.put(row, u8::try_from(*score).unwrap_or(u8::MAX), n_rows);
                 }
             }
         }
         scored.union(batch);
         Ok(())
     }
+}
 
-    /// Adds the scores that depend on which nodes passed. A plugin that gave all nodes the same adds the same to all.
-    fn add_normalized(
-        &mut self,
-        profile: &mut Profile,
-        call: &Call<'_>,
-        nodes: &NodeSet,
-        totals: &mut [i64],
-    ) -> Result<(), Status> {
-        let Self { scratch: Scratch { batch: one, scores: buffer, .. }, scores, raw, .. } = self;
-        one.clear();
-        nodes.iter().take(1).for_each(|node| one.insert(node));
-        let mut common = 0;
-        for (reused, column) in scores.iter().filter(|it| it.normalizes).zip(raw.iter()) {
-            buffer.clear();
-            match column {
-                RawScores::Empty => {}
-                RawScores::Same(score) => {
-                    buffer.push(*score);
-                    normalize_scores(profile, call, one, reused.plugin, buffer)?;
-                    check_range(profile, reused.plugin, buffer)?;
-                    common += buffer.first().copied().unwrap_or(0) * reused.weight;
-                }
-                RawScores::ByRow(column) => {
-                    append_rows(column, nodes, buffer);
-                    normalize_scores(profile, call, nodes, reused.plugin, buffer)?;
-                    add_weighted(profile, reused.plugin, buffer, reused.weight, totals)?;
-                }
-            }
+/// Has raw scores that are kept normalised in this cycle. A plugin that gave all nodes the same adds the same to all.
+fn take_raw(reused: &Reused, column: &ScoreColumn<i64>, nodes: &NodeSet, attempt: &mut Attempt) {
+    let n_nodes = attempt.findings.totals.len();
+    let scores = next_scores(attempt, reused.plugin, n_nodes);
+    scores.weight = reused.weight;
+    match column {
+        // Every node that passed was scored.
+        ScoreColumn::Empty => {}
+        ScoreColumn::Same(score) => {
+            scores.is_common = true;
+            scores.raw.push(*score);
         }
-        add_to_all(common, totals);
-        Ok(())
+        ScoreColumn::ByRow(column) => append_rows(column, nodes, &mut scores.raw),
     }
 }
 

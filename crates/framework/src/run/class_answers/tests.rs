@@ -11,7 +11,7 @@ use crate::{
     manifest::Manifest,
     plugin::{Plugin, PluginVersion},
     points::{CycleId, DryRunCase, Filter, Normalize, RejectedNodes, Score},
-    run::{Attempt, Findings, NodeSearch, NominatedPods, place},
+    run::{Attempt, Decision, Findings, NoNode, NodeSearch, NodeVerdict, NominatedPods, PluginScores, place},
     status::Status,
 };
 
@@ -83,6 +83,49 @@ impl Normalize for Room {
     }
 }
 
+/// Turns down the first node, and prefers those behind it.
+struct Later {
+    manifest: Manifest,
+    asked: Arc<Mutex<Asked>>,
+}
+
+impl Plugin for Later {
+    fn manifest(&self) -> &Manifest {
+        &self.manifest
+    }
+    fn version(&self) -> PluginVersion {
+        PluginVersion::native(&self.manifest)
+    }
+    crate::points!(Filter, Score);
+    crate::hooks!(Reuse);
+}
+
+impl Reuse for Later {
+    fn reach(&mut self, _call: &Call<'_>) -> Reach {
+        self.asked.lock().unwrap().version.map_or(Reach::Cluster, |version| Reach::Row { version })
+    }
+}
+
+impl Filter for Later {
+    fn filter(&mut self, _call: &Call<'_>, candidates: &mut NodeSet) -> Result<(), Status> {
+        candidates.remove(NodeIdx(0));
+        Ok(())
+    }
+    fn node_to_status(&mut self, _call: &Call<'_>, _rejected: &NodeSet) -> Result<Vec<RejectedNodes>, Status> {
+        Ok(Vec::new())
+    }
+    fn dry_run(&mut self, _call: &Call<'_>, _pods: &[&Pod], cases: &[DryRunCase]) -> Result<Vec<Status>, Status> {
+        Ok(cases.iter().map(|_| Status::success()).collect())
+    }
+}
+
+impl Score for Later {
+    fn score(&mut self, _call: &Call<'_>, nodes: &NodeSet, scores: &mut Vec<i64>) -> Result<(), Status> {
+        scores.extend(nodes.iter().map(|node| i64::from(node.0)));
+        Ok(())
+    }
+}
+
 /// A cluster with one profile.
 struct Bench {
     table: ClusterTable,
@@ -90,7 +133,7 @@ struct Bench {
     cache: EquivalenceCache<ClassAnswers>,
     asked: Arc<Mutex<Asked>>,
     attempt: Attempt,
-    last: Findings,
+    last: Decision,
 }
 
 impl Bench {
@@ -104,14 +147,16 @@ impl Bench {
         let manifest = Manifest { name: "Room".to_owned(), ..Manifest::default() };
         let mut profile = Profile::new("test");
         profile.add_everywhere(Box::new(Room { manifest, asked: Arc::clone(&asked) }), "null");
-        Self {
-            table,
-            profile,
-            cache: EquivalenceCache::default(),
-            asked,
-            attempt: Attempt::default(),
-            last: Findings::default(),
-        }
+        let last = Decision { outcome: Err(NoNode::EmptyCluster), findings: Findings::default() };
+        Self { table, profile, cache: EquivalenceCache::default(), asked, attempt: Attempt::default(), last }
+    }
+
+    /// The same with a second plugin, whose scores count three times and are not normalised.
+    fn with_later(mut self) -> Self {
+        let manifest = Manifest { name: "Later".to_owned(), ..Manifest::default() };
+        self.profile.add_everywhere(Box::new(Later { manifest, asked: Arc::clone(&self.asked) }), "null");
+        self.profile.plugins.set_weight(PluginIdx(1), 3);
+        self
     }
 
     /// Places one more pod like the last ones; `None` if it fits nowhere.
@@ -129,9 +174,8 @@ impl Bench {
             hint: None,
             extenders: None,
         };
-        let decision = place(&mut self.profile, &call, &search, Some(&mut self.cache), &mut self.attempt);
-        self.last = decision.findings;
-        let node = decision.outcome.ok()?;
+        self.last = place(&mut self.profile, &call, &search, Some(&mut self.cache), &mut self.attempt);
+        let node = *self.last.outcome.as_ref().ok()?;
         self.table.add_requested(node, &cpu(milli_cpu), NonZero::default(), 1);
         Some(node)
     }
@@ -155,7 +199,7 @@ fn only_nodes_that_changed_are_asked_about() {
     assert_eq!(bench.take_asked(), (vec![5], vec![5]), "the second one fills it");
     let last = bench.place(1).unwrap();
     assert_eq!(bench.take_asked(), (vec![1], vec![1]), "where the pod before went");
-    let earlier = bench.last.earlier_answers();
+    let earlier = bench.last.findings.earlier_answers();
     assert!(earlier.filters.contains(PluginIdx(0)) && earlier.scores.contains(PluginIdx(0)));
     assert_eq!((earlier.n_filtered, earlier.n_scored), (1, 1), "the decision says so");
     bench.table.set_unschedulable(NodeIdx((last.0 + 1) % 5), false);
@@ -182,7 +226,7 @@ fn placements_and_totals_are_those_without_earlier_answers() {
         let (one, other) = (with.place(milli_cpu), without.place(milli_cpu));
         assert_eq!(one, other, "step {step}");
         let seen = |bench: &Bench| {
-            let Findings { feasible, feasible_order, totals, sample, .. } = bench.last.clone();
+            let Findings { feasible, feasible_order, totals, sample, .. } = bench.last.findings.clone();
             (feasible, feasible_order, totals, sample)
         };
         if one.is_some() {
@@ -192,4 +236,47 @@ fn placements_and_totals_are_those_without_earlier_answers() {
     assert_eq!(with.place(1), None, "every node is full");
     let sum = |bench: &Bench| bench.take_asked().0.iter().sum::<usize>();
     assert!(sum(&with) * 2 < sum(&without));
+}
+
+#[test]
+fn a_decision_says_what_earlier_answers_were() {
+    let (mut with, mut without) = (Bench::new(4, Some(0)).with_later(), Bench::new(4, None).with_later());
+    let scores = |bench: &Bench| -> Vec<(PluginIdx, [Vec<i64>; 3])> {
+        let of_plugin = |it: PluginScores<'_>| {
+            (it.plugin, [it.raw().collect(), it.normalized().collect(), it.weighted().collect()])
+        };
+        bench.last.findings.plugin_scores().map(of_plugin).collect()
+    };
+    let mut n_kept = 0;
+    for step in 0..10 {
+        let milli_cpu = 1 + i64::from(step % 3 == 0);
+        let one = with.place(milli_cpu);
+        assert_eq!(one, without.place(milli_cpu), "step {step}");
+        if one.is_none() {
+            break;
+        }
+        assert_eq!(scores(&with), scores(&without), "step {step}");
+        for node in (0..4).map(NodeIdx) {
+            assert_eq!(with.last.verdict(node), without.last.verdict(node), "step {step}, node {node:?}");
+        }
+        n_kept += usize::from(!with.last.findings.earlier_answers().filters.is_empty());
+    }
+    let full = with.last.verdict(NodeIdx(3));
+    assert!(matches!(full, NodeVerdict::Rejected { plugin: PluginIdx(0), .. }), "{full:?}");
+    assert!(n_kept > 3);
+}
+
+#[test]
+fn a_decision_that_somebody_holds_stays_as_it_is() {
+    let mut bench = Bench::new(2, Some(0)).with_later();
+    (0..3).for_each(|_| assert_eq!(bench.place(1), Some(NodeIdx(1))));
+    let held = bench.last.clone();
+    assert!(matches!(held.verdict(NodeIdx(1)), NodeVerdict::Passed { .. }));
+    bench.place(1);
+    assert_eq!(bench.place(1), None, "the node is full");
+    assert!(matches!(held.verdict(NodeIdx(1)), NodeVerdict::Passed { .. }));
+    assert_eq!(
+        held.findings.removed().map(|(plugin, nodes)| (plugin, nodes.len())).collect::<Vec<_>>(),
+        [(PluginIdx(1), 1)]
+    );
 }

@@ -1,12 +1,34 @@
 //! What one Score plugin said about the nodes that passed.
 
-use crate::profile::PluginIdx;
+use berth_model::NodeSet;
+
+use crate::{
+    profile::PluginIdx,
+    run::class_answers::{KeptAnswers, KeptScores},
+};
 
 /// One plugin's scores for the feasible nodes in ascending order.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PluginScores {
+#[derive(Clone, Copy, Debug)]
+pub struct PluginScores<'a> {
     /// Which plugin.
     pub plugin: PluginIdx,
+    /// By what its normalised scores are multiplied in the totals.
+    pub weight: i64,
+    nodes: &'a NodeSet,
+    source: Source<'a>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Source<'a> {
+    Cycle(&'a CycleScores),
+    Kept(&'a KeptScores),
+}
+
+/// The scores that a plugin gave in a cycle, or that the cycle normalised. One each for the nodes that passed, in ascending
+/// order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::run) struct CycleScores {
+    pub(in crate::run) plugin: PluginIdx,
     pub(in crate::run) weight: i64,
     pub(in crate::run) n_nodes: usize,
     /// Whether all nodes have one score: then the columns have one entry.
@@ -16,24 +38,40 @@ pub struct PluginScores {
     pub(in crate::run) normalized: Vec<i64>,
 }
 
-impl PluginScores {
+impl<'a> PluginScores<'a> {
+    pub(super) fn of_cycle(scores: &'a CycleScores, nodes: &'a NodeSet) -> Self {
+        Self { plugin: scores.plugin, weight: scores.weight, nodes, source: Source::Cycle(scores) }
+    }
+
+    pub(super) fn kept(answers: &'a KeptAnswers, nodes: &'a NodeSet) -> impl Iterator<Item = Self> {
+        let of_plugin = move |scores: &'a KeptScores| Self {
+            plugin: scores.plugin,
+            weight: scores.weight,
+            nodes,
+            source: Source::Kept(scores),
+        };
+        answers.scores().iter().map(of_plugin)
+    }
+
     /// As Score gave them.
-    pub fn raw(&self) -> impl Iterator<Item = i64> {
-        self.by_node(&self.raw)
+    pub fn raw(self) -> impl Iterator<Item = i64> {
+        self.by_node(|scores| &scores.raw)
     }
 
     /// What NormalizeScore made of them; equal to [`Self::raw`] for a plugin without it.
-    pub fn normalized(&self) -> impl Iterator<Item = i64> {
-        self.by_node(if self.normalized.is_empty() { &self.raw } else { &self.normalized })
+    pub fn normalized(self) -> impl Iterator<Item = i64> {
+        self.by_node(|scores| if scores.normalized.is_empty() { &scores.raw } else { &scores.normalized })
     }
 
     /// What the plugin adds to the totals: the normalised scores times its weight.
-    pub fn weighted(&self) -> impl Iterator<Item = i64> {
-        self.normalized().map(|score| score * self.weight)
+    pub fn weighted(self) -> impl Iterator<Item = i64> {
+        self.normalized().map(move |score| score * self.weight)
     }
 
-    fn by_node(&self, scores: &[i64]) -> impl Iterator<Item = i64> {
-        let n_times = if self.is_common { self.n_nodes } else { 1 };
-        scores.iter().flat_map(move |score| std::iter::repeat_n(*score, n_times))
+    fn by_node(self, column: impl Fn(&CycleScores) -> &Vec<i64>) -> impl Iterator<Item = i64> {
+        self.nodes.iter().enumerate().filter_map(move |(place, node)| match self.source {
+            Source::Cycle(scores) => column(scores).get(if scores.is_common { 0 } else { place }).copied(),
+            Source::Kept(scores) => Some(scores.column.at(node).into()),
+        })
     }
 }

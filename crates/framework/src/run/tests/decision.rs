@@ -1,7 +1,7 @@
 //! What stands in a decision when its cycle is over.
 
 use super::*;
-use crate::run::{EarlierAnswers, NodeVerdict};
+use crate::run::{EarlierAnswers, NodeVerdict, PluginScores};
 
 fn full() -> Status {
     Status::unschedulable("full")
@@ -18,8 +18,9 @@ fn a_placement_says_of_each_node_what_became_of_it() {
     assert_eq!(decision.verdict(NodeIdx(1)), NodeVerdict::Rejected { plugin: PluginIdx(0), status: None });
     assert_eq!(decision.verdict(NodeIdx(2)), NodeVerdict::Passed { total: Some(27) });
     assert_eq!(decision.verdict(NodeIdx(9)), NodeVerdict::Unknown);
-    let [scores] = decision.findings.plugin_scores() else { panic!("one plugin scored") };
-    assert_eq!((scores.plugin, scores.weighted().collect::<Vec<_>>()), (PluginIdx(1), vec![15, 27]));
+    let weighted = |scores: PluginScores<'_>| (scores.plugin, scores.weighted().collect());
+    let scores: Vec<(_, Vec<_>)> = decision.findings.plugin_scores().map(weighted).collect();
+    assert_eq!(scores, [(PluginIdx(1), vec![15, 27])]);
     assert_eq!(decision.findings.earlier_answers(), &EarlierAnswers::default());
 }
 
