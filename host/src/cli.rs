@@ -50,7 +50,7 @@ pub(crate) enum Command {
     Run(Run),
     /// Serve a Kubernetes API in memory, with or without the scheduler
     Sandbox(Sandbox),
-    /// Schedule the pods of manifests in a sandbox and show what became of each
+    /// Schedule the pods of manifests in a sandbox and show where each one goes
     Demo(Demo),
     /// Check configuration, plugins, cluster and scheduler, and say what to fix
     Doctor(Doctor),

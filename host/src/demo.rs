@@ -1,4 +1,4 @@
-//! `berth demo`: create objects in a sandbox, schedule them, and say what became of each pod.
+//! `berth demo`: create objects in a sandbox, schedule them, and say where each pod went.
 
 use std::{
     collections::BTreeMap,

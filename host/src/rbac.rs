@@ -68,7 +68,7 @@ pub(crate) fn run(rbac: Rbac) -> Result<()> {
     }
     for (plugin, rule) in rights.unbounded() {
         warn!(
-            "{plugin} is granted {rule}: no role says that without Secrets and all else that `*` leaves out. Name the groups \
+            "{plugin} is granted {rule}: no role can express that, since `*` leaves out Secrets and some other kinds. Name the groups \
              and kinds in --plugin-config, or write these rights by hand"
         );
     }

@@ -1,4 +1,4 @@
-//! `cargo xtask fresh`: the README's first two commands as somebody runs them who has just cloned the repository, on a
+//! `cargo xtask fresh`: the README's first two commands as a newcomer runs them after cloning the repository, on a
 //! machine with nothing but rustup and a C compiler.
 //!
 //! HEAD is cloned into a temporary folder, which also holds an empty home, home of cargo, target folder and caches. The

@@ -1,13 +1,14 @@
 //! The cache itself: its parts, and what can be read of it.
 
 mod delta;
+mod follow;
 mod nodes;
 mod objects;
 mod pods;
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use berth_model::{ClusterTable, Columns, Node, NodeIdx, ObjectKey, Pod, PodUid, Sym, Symbols};
+use berth_model::{ChangedKeys, ClusterTable, Columns, Node, NodeIdx, ObjectKey, Pod, PodUid, Sym, Symbols};
 use rustc_hash::FxHashMap;
 
 pub use self::pods::{Added, Assumed, CachedPod, Inconsistency, Removed};
@@ -27,6 +28,15 @@ pub struct Cache {
     n_assumed: usize,
     zones: Zones,
     objects: BTreeMap<Arc<ObjectKey>, Arc<[u8]>>,
+    changed: Changed,
+}
+
+/// What changed, for a copy that follows the cache object by object.
+#[derive(Debug, Default)]
+struct Changed {
+    nodes: ChangedKeys<Sym>,
+    pods: ChangedKeys<PodUid>,
+    objects: ChangedKeys<Arc<ObjectKey>>,
 }
 
 /// What is known under a node's name. Without a row the node itself is not there, but pods refer to it.
@@ -88,6 +98,7 @@ impl Cache {
             n_assumed: 0,
             zones,
             objects: BTreeMap::new(),
+            changed: Changed::default(),
         }
     }
 

@@ -398,7 +398,7 @@ impl Election {
                 Ok::<(), AttemptError>(())
             };
             if let Err(error) = posted.await {
-                warn!(%error, "the event about the election was not written");
+                warn!(%error, "failed to write the leader election event");
             }
         })
     }

@@ -86,7 +86,7 @@ pub struct PluginHostSettings {
     execution_of_profiles: BTreeMap<String, Execution>,
 }
 
-/// What one plugin may do and use, and what becomes of it when it fails.
+/// What one plugin may do and use, and what happens when it fails.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PluginSettings {
     /// What each of its instances may use.

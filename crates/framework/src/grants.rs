@@ -108,7 +108,7 @@ const GUARDED_GROUPS: [&str; 16] = [
     "authorization.k8s.io",
     "certificates.k8s.io",
     "rbac.authorization.k8s.io",
-    // Which kinds there are, who serves and stores them, and whose requests the API server takes first.
+    // Which kinds there are, which servers serve and store them, and whose requests the API server takes first.
     "apiextensions.k8s.io",
     "apiregistration.k8s.io",
     "flowcontrol.apiserver.k8s.io",

@@ -4,6 +4,7 @@
 
 pub mod api;
 pub mod backoff;
+mod changed_keys;
 pub mod cluster_table;
 pub mod delta;
 pub mod digest;
@@ -32,6 +33,7 @@ mod taint_sets;
 pub mod time;
 pub mod toleration;
 
+pub use changed_keys::ChangedKeys;
 pub use cluster_table::ClusterTable;
 pub use delta::{
     Column, ColumnChange, ColumnData, Columns, Delta, Lists, ObjectChange, PlacedPod, ResourceColumns, Usage,

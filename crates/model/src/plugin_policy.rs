@@ -1,4 +1,4 @@
-//! What an operator decides about a plugin: how it runs, and what becomes of it and of the pods when it fails.
+//! What an operator decides about a plugin: how it runs, and what happens to it and to the pods when it fails.
 
 use std::time::Duration;
 

@@ -239,6 +239,22 @@ impl Symbols {
         self.version += 1;
     }
 
+    /// Enters a symbol as [`Self::announce`] does, for a copy of the table that has replicas of its own.
+    pub fn mirror(&mut self, sym: Sym, text: &str) {
+        self.announce(sym, text);
+        self.journal.push(sym);
+    }
+
+    /// Up to `limit` symbols from number `first` on, with what they stand for; the well-known ones are left out, and so are
+    /// freed ones. Where the next call begins; `None` at the end.
+    pub fn portion(&self, first: usize, limit: usize) -> (Vec<(Sym, Arc<str>)>, Option<usize>) {
+        let first = first.max(WELL_KNOWN.len());
+        let end = first.saturating_add(limit).min(self.texts.len());
+        let numbered = (0u32..).map(Sym).zip(&self.texts).take(end).skip(first);
+        let announced = numbered.filter(|(_, text)| !text.is_empty()).map(|(sym, text)| (sym, Arc::clone(text)));
+        (announced.collect(), (end < self.texts.len()).then_some(end))
+    }
+
     /// How many times a symbol was made or freed: what a replica has followed up to.
     #[must_use]
     pub fn position(&self) -> u64 {

@@ -1,4 +1,4 @@
-//! `berth plugin reload`, `enable`, `disable` and `rollback`: one request, and what became of the plugin.
+//! `berth plugin reload`, `enable`, `disable` and `rollback`: one request, and the plugin's new state.
 
 use std::io::{self, Write as _};
 

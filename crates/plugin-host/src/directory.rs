@@ -260,7 +260,7 @@ impl PluginsDirectory {
         let files = match list(&self.loader.dir, self.loader.companions()) {
             Ok(files) => files,
             Err(error) => {
-                tracing::warn!(dir = %self.loader.dir.display(), "the plugins directory cannot be listed: {error}");
+                tracing::warn!(dir = %self.loader.dir.display(), "failed to list the plugins directory: {error}");
                 return;
             }
         };

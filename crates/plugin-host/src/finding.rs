@@ -31,7 +31,7 @@ pub(crate) enum Found {
     Binary(Component<ReadyBinary>),
     /// These bytes are no plugin; `digest` is `None` if they could not be read. `reason` reads on from the file's name.
     NoPlugin { digest: Option<Digest>, reason: String },
-    /// Nobody vouches for these bytes whose word counts: they may not serve, even if they do. Reads on as well.
+    /// No trusted signer has signed these bytes: they may not serve, and are taken out of service. Reads on as well.
     NotAdmitted { digest: Option<Digest>, reason: String },
     /// The registry gave nothing: what serves goes on. Reads on from the reference.
     Unreachable(String),

@@ -1,6 +1,6 @@
 //! The plugins of a process: the registry of their lives beside the operator's rules.
 //!
-//! The registry decides who serves; here it is fed. Whether a binary may serve at all depends on what it wants to see
+//! The registry decides which binary serves; here it is fed. Whether a binary may serve at all depends on what it wants to see
 //! and on what it was granted, and what it is given to work with on its limits: both are settled here.
 
 mod profiles;

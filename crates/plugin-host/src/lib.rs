@@ -5,9 +5,8 @@
 //! [`Finding`] in and makes profiles of all plugins, and `supervisor` is the task that tells it what happens and carries out what
 //! is decided.
 //!
-//! Deliberately absent: the API server. Events about plugins go out through an [`EventSink`].
+//! Deliberately absent: the API server. What happens to plugins is told through [`berth_telemetry::notices`].
 
-mod announcer;
 mod directory;
 mod error;
 mod faults;
@@ -32,7 +31,6 @@ mod totals;
 pub mod watched_kinds;
 
 pub use self::{
-    announcer::{EventSink, PluginEvent, Severity},
     directory::{
         Admission, Approval, Candidate, DirectoryChange, DirectoryError, DirectoryEvent, DirectoryWatch, FileError,
         NotAdmitted, PluginsDirectory,

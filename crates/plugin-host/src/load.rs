@@ -122,7 +122,7 @@ impl Plugins {
         if !self.inventory.has_sources() {
             return Ok(Vec::new());
         }
-        // Whoever loads plugins may be on a thread of a runtime, and must not wait for that one.
+        // The caller may be on a thread of a runtime, and must not wait for that one.
         let pulls = self.pulls.clone();
         let pulling = thread::spawn(move || Ok::<_, io::Error>(Runtime::new()?.block_on(pulls.pull_all())));
         pulling.join().map_err(|_| PluginHostError::PullPanicked)?.map_err(PluginHostError::Runtime)
@@ -146,7 +146,7 @@ impl Plugins {
         // Without a plugin from a registry there is nothing to keep.
         let cached = sources.artifacts.as_deref().filter(|_| !rules.provenance.sources.is_empty());
         let cache = pull_cache(cached).unwrap_or_else(|error| {
-            warn!("what is pulled from registries is not kept over restarts: {}", chain(&error));
+            warn!("pulled plugins are not cached across restarts: {}", chain(&error));
             None
         });
         let mut plugins = Self {

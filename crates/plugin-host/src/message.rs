@@ -15,7 +15,7 @@ use crate::{
     settings_file::{HostFile, SettingsFileError},
 };
 
-/// Messages come one at a time; whoever has one more waits.
+/// Messages come one at a time; a sender with another one waits.
 pub(crate) const INBOX_BOUND: usize = 256;
 
 /// What the supervisor is told or asked.
@@ -62,7 +62,7 @@ impl Consultation {
         look: impl FnOnce(&dyn PluginCatalogue) -> T + Send + 'static,
     ) -> (Self, oneshot::Receiver<T>) {
         let (answer, answered) = oneshot::channel();
-        // Whoever asked may have left.
+        // The caller may have left.
         let consult = move |plugins: &dyn PluginCatalogue| drop(answer.send(look(plugins)));
         (Self(Box::new(consult)), answered)
     }

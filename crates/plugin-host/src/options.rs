@@ -48,7 +48,10 @@ impl PluginHostOptions {
         let dir = self.artifact_cache()?;
         match check_artefacts(&dir) {
             Err(error) if self.artifact_cache.is_none() => {
-                warn!("no compiled plugins are kept, --artifact-cache may name another directory: {}", chain(&error));
+                warn!(
+                    "compiled plugins are not cached; --artifact-cache can name another directory: {}",
+                    chain(&error)
+                );
                 None
             }
             // What is wrong with one that was named is an error of the engine.

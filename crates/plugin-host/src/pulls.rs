@@ -58,7 +58,7 @@ struct Tracked {
     taken: Option<Digest>,
     /// Whether anything ever came, be it from the cache.
     is_served: bool,
-    /// What was last told of failures, so that each is told once.
+    /// The failure that was last reported, so that each is reported once.
     told: Option<String>,
 }
 
@@ -215,7 +215,7 @@ impl Pulls {
         pulls
     }
 
-    /// Works until it is aborted, or nobody gives orders any more.
+    /// Works until it is aborted, or there can be no more orders.
     pub(crate) async fn run(mut self) {
         loop {
             let next = self.tracked.values().filter_map(|tracked| tracked.due).min();

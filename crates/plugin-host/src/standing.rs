@@ -1,4 +1,4 @@
-//! Who serves under a plugin's name at this moment, in words for the ends of log lines and events.
+//! Which binary serves under a plugin's name at this moment, in words for the ends of log lines and events.
 
 use berth_lifecycle::Service;
 

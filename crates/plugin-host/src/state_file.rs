@@ -203,7 +203,7 @@ impl StateKeeper {
 impl Saving {
     /// Waits until it is on disk, for at most `limit`.
     pub(crate) async fn done(mut self, limit: Duration) {
-        // A file that cannot be written is told of elsewhere; whoever gave the order need not wait for it.
+        // A file that cannot be written is reported elsewhere; the operator does not wait for it.
         let _ = tokio::time::timeout(limit, self.saved.wait_for(|saved| *saved >= self.number)).await;
     }
 }
@@ -217,7 +217,7 @@ async fn keep(file: PathBuf, mut to_write: watch::Receiver<(u64, AllRemembered)>
         match written.unwrap_or_else(|error| Err(io::Error::other(error))) {
             Ok(()) => {
                 if std::mem::take(&mut has_failed) {
-                    info!(file = %file.display(), "the state of plugins is kept again");
+                    info!(file = %file.display(), "the plugin state file is written again");
                 }
                 done.send_replace(number);
                 if to_write.changed().await.is_err() {

@@ -1,7 +1,7 @@
 //! The task that keeps the plugins while the scheduler runs: facts and orders come in over one channel, swaps go to the
 //! scheduler.
 //!
-//! The registry decides; here the consequences are carried out and told, in the log, as metrics and as Kubernetes events.
+//! The registry decides; here the consequences are carried out; [`Notice`] says where each of them is told.
 
 use std::{
     collections::BTreeMap,
@@ -16,20 +16,18 @@ use berth_framework::PluginVersion;
 use berth_lifecycle::{
     Consequences, Fault, OperatorPolicy as _, OrderError, PluginNotice, PluginNoticeKind, PluginState, Service, Swap,
 };
-use berth_model::{BinaryId, Digest, PluginName};
+use berth_model::{BinaryId, PluginName};
 use berth_scheduler::{Event, HostObjects, Supervision, SwapError};
 use berth_telemetry::{
-    audit::{AuditEvent, AuditLog, By, digest_or_built_in},
-    clock::{self, now},
-    metrics::Metrics,
+    audit::By,
+    clock::now,
+    notices::{Notice, Sinks},
 };
 use berth_wasm_host::Engine;
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot};
-use tracing::{debug, error, info, warn};
 
 use crate::{
-    announcer::{Announcer, EventSink},
     directory::{DirectoryEvent, DirectoryWatch},
     error::{PluginHostError, Result},
     faults::{Aftermath, Restarts},
@@ -59,15 +57,13 @@ pub struct Surroundings {
     /// Where events find binaries and profiles.
     pub objects: HostObjects,
     pub events: mpsc::Sender<Event>,
-    pub metrics: Arc<Metrics>,
-    pub kubernetes_events: Arc<dyn EventSink>,
-    pub audit: AuditLog,
+    /// Where what happens to plugins is told.
+    pub sinks: Sinks,
 }
 
 struct Supervisor {
     inventory: PluginInventory,
     surroundings: Surroundings,
-    announcer: Announcer,
     /// Loads what comes later.
     engine: Engine,
     settings: HostSettings,
@@ -110,7 +106,6 @@ pub fn start(
     let directory = directory.map(|directory| directory.watch(sink)).transpose()?;
     let supervisor = Supervisor {
         inventory,
-        announcer: Announcer::new(Arc::clone(&surroundings.kubernetes_events)),
         surroundings,
         engine,
         settings: HostSettings { file, error: None },
@@ -184,16 +179,13 @@ impl Supervisor {
                 let milliseconds = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
                 let owner = pod.map(|(_, owner)| owner);
                 let fault = Fault { digest, reason, milliseconds, owner, scheduler_names };
-                return self.take_fault(&plugin.into(), fault, &about, held).await;
+                return self.take_fault(&plugin.into(), fault, about, held).await;
             }
             Message::Supervise(Supervision::Swapped { scheduler_name, plugin, version, result }) => {
                 (self.swapped(&scheduler_name, &plugin.into(), version, result), By::Scheduler)
             }
             Message::Supervise(Supervision::OutOfTime(report)) => {
-                warn!("{report}");
-                self.surroundings.metrics.share_spent(&report);
-                self.announcer.out_of_time(&report);
-                return;
+                return self.tell("", By::Scheduler, Notice::OutOfTime(report));
             }
             Message::Settings(settings) => {
                 let consequences = self.settings_changed(settings);
@@ -202,13 +194,13 @@ impl Supervisor {
                 (consequences, By::PluginConfig)
             }
             Message::HostSettings(answer) => {
-                // Whoever asked may have left.
+                // The caller may have left.
                 let _ = answer.send(self.settings.clone());
                 return;
             }
             Message::List(answer) => {
                 let reports = report::all(&self.inventory).into_iter().map(|it| self.with_refused_effects(it));
-                // Whoever asked may have left.
+                // The caller may have left.
                 let _ = answer.send(reports.collect());
                 return;
             }
@@ -218,7 +210,7 @@ impl Supervisor {
             Message::Consult(consultation) => return consultation.hold(&self.inventory),
             Message::Reconfigure { proposal, answer } => {
                 let outcome = self.reconfigure(*proposal).await;
-                // Whoever asked may have left.
+                // The caller may have left.
                 let _ = answer.send(outcome);
                 return;
             }
@@ -226,30 +218,34 @@ impl Supervisor {
         self.carry_out(consequences, by).await;
     }
 
-    /// A component faulted over a pod, which may have none. `held`: pods of its owner are held for so many milliseconds.
-    async fn take_fault(&mut self, plugin: &PluginName, fault: Fault, pod: &str, held: Option<u64>) {
+    /// A component faulted over a pod, which may have none. `held`: pods of its owner are held for so many milliseconds. The log has
+    /// one line of it all, and there is one event, about the gravest thing that follows.
+    async fn take_fault(&mut self, plugin: &PluginName, fault: Fault, pod: String, held: Option<u64>) {
         let Fault { digest, reason, milliseconds, owner, scheduler_names } = fault.clone();
         let Consequences { swaps, notices } = self.inventory.faulted(plugin, fault, now());
         let aftermath = Aftermath::of(&notices, owner.map(|owner| owner.to_string()).zip(held));
-        let (name, digest_of) = (plugin.as_str(), digest.short());
-        if let Aftermath::OutOfService(_) = aftermath {
-            error!(plugin = name, digest = digest_of, pod, milliseconds, reason, "a plugin faulted{aftermath}");
-        } else {
-            warn!(plugin = name, digest = digest_of, pod, milliseconds, reason, "a plugin faulted{aftermath}");
-        }
-        match &aftermath {
-            Aftermath::OutOfService(notice) | Aftermath::Restarting(notice) => {
-                self.announcer.tell(notice, &standing(&self.inventory, plugin));
-            }
-            Aftermath::PodsHeld { owner, milliseconds } => {
-                self.announcer.pods_held(plugin, owner, *milliseconds, &reason);
-            }
-            Aftermath::Nothing => {}
-        }
+        let is_out_of_service = matches!(aftermath, Aftermath::OutOfService(_));
+        let (reason_of_fault, aftermath_text) = (reason.clone(), aftermath.to_string());
+        let faulted =
+            Notice::Faulted { digest, pod, milliseconds, reason, aftermath: aftermath_text, is_out_of_service };
+        self.tell(plugin, By::Scheduler, faulted);
         if notices.iter().any(|notice| matches!(notice.kind, PluginNoticeKind::Restarting { .. })) {
             self.restarts.begin(plugin, &scheduler_names, digest);
         }
-        notices.iter().for_each(|notice| self.record(notice, &By::Scheduler));
+        let sinks = &self.surroundings.sinks;
+        let announced = match aftermath {
+            Aftermath::OutOfService(notice) | Aftermath::Restarting(notice) => Some(notice.clone()),
+            Aftermath::PodsHeld { owner, milliseconds } => {
+                sinks.tell(plugin, By::Scheduler, Notice::PodsHeld { owner, milliseconds, reason: reason_of_fault });
+                None
+            }
+            Aftermath::Nothing => None,
+        };
+        for notice in notices {
+            let is_announced = announced.as_ref() == Some(&notice);
+            let notice = self.notice(&notice.plugin, notice.kind);
+            sinks.tell_as_part(plugin, By::Scheduler, notice, is_announced);
+        }
         self.hand_over(swaps, By::Scheduler).await;
     }
 
@@ -257,11 +253,8 @@ impl Supervisor {
     fn tell_if_unused(&self, plugin: &PluginName) {
         let Some(status) = self.inventory.status(plugin) else { return };
         if let (PluginState::Unused, Service::Directory(_)) = (status.state, &status.service) {
-            let origin = self.inventory.rules().origin(plugin).unwrap_or_default();
-            warn!(
-                plugin = plugin.as_str(),
-                "{origin} is in no profile: no profile of --config enables it, so it is never asked"
-            );
+            let file = self.inventory.rules().origin(plugin).unwrap_or_default();
+            self.tell(plugin, By::PluginsDirectory, Notice::Unused { file });
         }
     }
 
@@ -271,20 +264,20 @@ impl Supervisor {
             Ok(settings) => settings,
             Err(reason) => {
                 let reason = reason.to_string();
-                error!(reason, "plugin configuration rejected; keeping the previous settings");
-                self.announcer.settings_refused(&reason);
-                self.settings.error = Some(reason);
+                self.settings.error = Some(reason.clone());
+                self.tell("", By::PluginConfig, Notice::SettingsRefused { reason });
                 return Consequences::default();
             }
         };
         self.settings.error = None;
-        info!(file = %file.display(), "plugin configuration applied");
+        self.tell("", By::PluginConfig, Notice::SettingsApplied { file: file.display().to_string() });
         settings_file::tell_what_stars_leave_out(&settings.settings);
         self.provenance.set(settings.provenance.clone());
         let before = self.grants();
         let (consequences, to_retry) = self.inventory.settings_changed(*settings, now());
         for useless in self.inventory.useless_names_now() {
-            warn!(file = %file.display(), "{useless}");
+            let file = file.display().to_string();
+            self.tell("", By::PluginConfig, Notice::UselessName { file, problem: useless.to_string() });
         }
         let rules = self.inventory.rules();
         self.engine.set_limits(limits(&rules.plugin("")), plugin_limits(rules));
@@ -310,7 +303,7 @@ impl Supervisor {
         for (name, new) in self.grants() {
             let old = before.remove(&name).unwrap_or_else(|| json!(Grants::default()));
             if old != new {
-                self.surroundings.audit.record(&name, By::PluginConfig, AuditEvent::GrantsChanged { old, new });
+                self.tell(&name, By::PluginConfig, Notice::GrantsChanged { old, new });
             }
         }
     }
@@ -323,59 +316,38 @@ impl Supervisor {
         result: Result<(), SwapError>,
     ) -> Consequences<ReadyBinary> {
         let inventory = &mut self.inventory;
-        let Surroundings { metrics, audit, .. } = &self.surroundings;
+        let sinks = &self.surroundings.sinks;
         let by = self.causes.get(plugin).cloned().unwrap_or(By::Scheduler);
         let profile = scheduler_name.to_owned();
         match (result, version.binary) {
             (Ok(()), None) => {
                 // Another reason why nothing serves is no change.
                 if inventory.taken_by(plugin, scheduler_name).is_some() {
-                    metrics.swap(plugin, "withdrawn");
                     // Where something is on its way already, that nothing serves is not true any more; where the next instance
                     // is to come, that was told with the fault.
-                    if !self.restarts.is_under_way(plugin, scheduler_name)
-                        && let Some(Service::Hold(reason) | Service::Pass(reason)) =
-                            inventory.service(plugin, scheduler_name)
-                    {
-                        self.announcer.withdrawn(plugin, scheduler_name, &reason);
-                    }
-                    audit.record(plugin, by, AuditEvent::Withdrawn { profile });
+                    let is_restarting = self.restarts.is_under_way(plugin, scheduler_name);
+                    let reason = match inventory.service(plugin, scheduler_name).filter(|_| !is_restarting) {
+                        Some(Service::Hold(reason) | Service::Pass(reason)) => Some(reason),
+                        Some(Service::Native(_) | Service::Embedded(_) | Service::Directory(_)) | None => None,
+                    };
+                    sinks.tell(plugin, by, Notice::Withdrawn { profile, reason });
                 }
-                metrics.remove_plugin(scheduler_name, plugin);
+                sinks.metrics.remove_plugin(scheduler_name, plugin);
                 inventory.taken(plugin, scheduler_name, None, now())
             }
             (Ok(()), Some(binary)) => {
-                let (number, digest) = (&version.version, binary.to_string());
                 let restarted = self.restarts.end(plugin, scheduler_name).map(BinaryId::Component);
-                if restarted == Some(binary) {
-                    debug!(
-                        plugin = plugin.as_str(),
-                        profile = scheduler_name,
-                        version = number,
-                        digest,
-                        "serves again"
-                    );
-                } else {
-                    info!(plugin = plugin.as_str(), profile = scheduler_name, version = number, digest, "serves");
-                    self.announcer.swapped(plugin, scheduler_name, &version);
-                }
-                metrics.swap(plugin, "swapped");
-                let (version_number, digest) = (number.clone(), digest);
-                audit.record(plugin, by, AuditEvent::Swapped { profile, version: version_number, digest });
-                metrics.set_plugin(scheduler_name, PluginVersion { name: plugin.to_string(), ..version });
+                let (version_number, is_restart) = (version.version.clone(), restarted == Some(binary));
+                sinks.tell(plugin, by, Notice::Swapped { profile, version: version_number, binary, is_restart });
+                sinks.metrics.set_plugin(scheduler_name, PluginVersion { name: plugin.to_string(), ..version });
                 inventory.taken(plugin, scheduler_name, Some(binary), now())
             }
             (Err(error), binary) => {
                 let reason = error.to_string();
-                metrics.swap(plugin, "refused");
-                let digest = binary.map(|binary| binary.to_string());
-                audit.record(plugin, by, AuditEvent::NotSwapped { profile, digest, reason: reason.clone() });
                 let consequences = inventory.not_taken(plugin, binary, &reason, now());
                 let standing = standing(inventory, plugin);
-                error!(plugin = plugin.as_str(), profile = scheduler_name, reason, "not swapped; {standing}");
-                if consequences.notices.is_empty() {
-                    self.announcer.not_taken(plugin, &reason, &standing);
-                }
+                let is_told = !consequences.notices.is_empty();
+                sinks.tell(plugin, by, Notice::NotSwapped { profile, binary, reason, standing, is_told });
                 consequences
             }
         }
@@ -388,7 +360,6 @@ impl Supervisor {
         by: By,
         answer: oneshot::Sender<Result<PluginReport, OrderRefusal>>,
     ) {
-        info!(plugin = plugin.as_str(), ?order, ?by, "requested by an operator");
         let inventory = &mut self.inventory;
         let consequences = match order {
             Order::Reload => self.reload(plugin),
@@ -397,10 +368,9 @@ impl Supervisor {
             Order::Rollback => inventory.roll_back(plugin, now()).map_err(OrderRefusal::from),
         };
         let refused = consequences.as_ref().err().map(ToString::to_string);
-        if refused.is_none() {
-            self.announcer.ordered(plugin, order, &standing(&self.inventory, plugin));
-        }
-        self.surroundings.audit.record(plugin, by.clone(), AuditEvent::Ordered { order: order.as_str(), refused });
+        let standing = standing(&self.inventory, plugin);
+        let ordered = Notice::Ordered { order: order.as_str(), by: by.clone(), refused, standing };
+        self.tell(plugin, by.clone(), ordered);
         let outcome = match consequences {
             Err(refusal) => Err(refusal),
             Ok(consequences) => {
@@ -416,14 +386,14 @@ impl Supervisor {
             if let Some(saving) = saving {
                 saving.done(LONGEST_SAVING).await;
             }
-            // Whoever asked may have left.
+            // The caller may have left.
             let _ = answer.send(outcome);
         });
     }
 
     /// Effects are refused on the scheduling thread, which counts them.
     fn with_refused_effects(&self, mut report: PluginReport) -> PluginReport {
-        report.effects_refused = self.surroundings.metrics.effects_refused(&report.name);
+        report.effects_refused = self.surroundings.sinks.metrics.effects_refused(&report.name);
         report
     }
 
@@ -433,7 +403,7 @@ impl Supervisor {
         let profiles = if has_other_profiles {
             // Components may take seconds to start.
             let profiles = tokio::task::block_in_place(|| self.inventory.profiles(&settings))?;
-            let metrics = &self.surroundings.metrics;
+            let metrics = &self.surroundings.sinks.metrics;
             for (plugin, scheduler_name) in self.inventory.leave_profiles(&profiles) {
                 metrics.remove_plugin(&scheduler_name, &plugin);
                 self.tell_if_unused(&plugin);
@@ -471,9 +441,9 @@ impl Supervisor {
     }
 
     async fn carry_out(&mut self, consequences: Consequences<ReadyBinary>, by: By) {
-        for notice in &consequences.notices {
-            self.tell(notice);
-            self.record(notice, &by);
+        for PluginNotice { plugin, kind } in consequences.notices {
+            let notice = self.notice(&plugin, kind);
+            self.tell(&plugin, by.clone(), notice);
         }
         self.hand_over(consequences.swaps, by).await;
     }
@@ -494,62 +464,34 @@ impl Supervisor {
         }
     }
 
-    /// Counts what happened to a plugin, and enters it into the audit log.
-    fn record(&self, notice: &PluginNotice, by: &By) {
-        let (metrics, plugin) = (&self.surroundings.metrics, &notice.plugin);
-        if let Some(event) = audit_event(&notice.kind) {
-            self.surroundings.audit.record(plugin, by.clone(), event);
-        }
-        match &notice.kind {
-            PluginNoticeKind::Refused { .. } => metrics.swap(plugin, "refused"),
-            PluginNoticeKind::RolledBack { .. } => metrics.swap(plugin, "rolled_back"),
-            PluginNoticeKind::Quarantined { .. } => metrics.quarantined(plugin),
-            PluginNoticeKind::Restarting { .. } => metrics.restarted(plugin),
-            PluginNoticeKind::Released { .. }
-            | PluginNoticeKind::ProbationOver
-            | PluginNoticeKind::NotServed { .. } => {}
-        }
+    fn tell(&self, plugin: &str, by: By, notice: Notice) {
+        self.surroundings.sinks.tell(plugin, by, notice);
     }
 
-    /// Puts what happened to a plugin into the log and, if it is worth one, into an event.
-    fn tell(&self, notice: &PluginNotice) {
-        let standing = standing(&self.inventory, &notice.plugin);
-        self.announcer.tell(notice, &standing);
-        let plugin = &notice.plugin;
-        match &notice.kind {
-            PluginNoticeKind::Refused { reason, .. } => {
-                error!(
-                    plugin = plugin.as_str(),
-                    "{} {reason}; {standing}",
-                    self.inventory.rules().origin(plugin).unwrap_or_default()
-                );
+    /// What the registry noticed, with what serves now.
+    fn notice(&self, plugin: &PluginName, kind: PluginNoticeKind) -> Notice {
+        let standing = standing(&self.inventory, plugin);
+        match kind {
+            PluginNoticeKind::Refused { digest, reason } => {
+                let file = self.inventory.rules().origin(plugin).unwrap_or_default();
+                Notice::Refused { digest, file, reason, standing }
             }
-            PluginNoticeKind::RolledBack { digest, to, reason } => {
-                error!(
-                    plugin = plugin.as_str(),
-                    digest = digest.to_string(),
-                    to = to.map_or_else(|| "built-in".to_owned(), |to| to.to_string()),
-                    reason,
-                    "rolled back to the version before"
-                );
-            }
+            PluginNoticeKind::RolledBack { digest, to, reason } => Notice::RolledBack { digest, to, reason },
             PluginNoticeKind::Quarantined { digest, milliseconds, reason } => {
-                let digest = digest.to_string();
-                error!(plugin = plugin.as_str(), digest, milliseconds, reason, "quarantined");
+                Notice::Quarantined { digest, milliseconds, reason, standing }
             }
             PluginNoticeKind::Restarting { digest, milliseconds, reason } => {
-                let digest = digest.short();
-                warn!(plugin = plugin.as_str(), digest, milliseconds, reason, "is being restarted after a fault");
+                Notice::Restarting { digest, milliseconds, reason }
             }
-            PluginNoticeKind::Released { .. } => info!(plugin = plugin.as_str(), "its quarantine is over"),
-            PluginNoticeKind::ProbationOver => info!(plugin = plugin.as_str(), "its probation is over"),
-            PluginNoticeKind::NotServed { reason } => warn!(plugin = plugin.as_str(), "{reason}"),
+            PluginNoticeKind::Released { digest } => Notice::Released { digest, standing },
+            PluginNoticeKind::ProbationOver => Notice::ProbationOver,
+            PluginNoticeKind::NotServed { reason } => Notice::NotServed { reason },
         }
     }
 
-    /// Keeps the figures that nobody pushes up to date.
+    /// Keeps figures up to date that have no notice.
     fn publish(&mut self) {
-        let metrics = &self.surroundings.metrics;
+        let metrics = &self.surroundings.sinks.metrics;
         for (plugin, totals) in self.inventory.figures() {
             for (kind, total) in totals.faults {
                 metrics.set_faults(&plugin, kind, total);
@@ -566,28 +508,6 @@ impl Supervisor {
         for (plugin, taken) in self.engine.time().totals() {
             metrics.set_scheduling_thread_time(&plugin, taken);
         }
-        metrics.set_audit_entries_dropped(self.surroundings.audit.n_dropped());
-    }
-}
-
-/// How the audit log tells of it; `None` for what is neither done by nor to anybody.
-fn audit_event(kind: &PluginNoticeKind) -> Option<AuditEvent> {
-    let text = |digest: &Digest| digest.to_string();
-    match kind {
-        PluginNoticeKind::Refused { digest, reason } => {
-            Some(AuditEvent::Refused { digest: digest.as_ref().map(text), reason: reason.clone() })
-        }
-        PluginNoticeKind::RolledBack { digest, to, reason } => {
-            let (digest, to) = (digest.to_string(), digest_or_built_in(*to));
-            Some(AuditEvent::RolledBack { digest, to, reason: reason.clone() })
-        }
-        PluginNoticeKind::Quarantined { digest, milliseconds, reason } => {
-            let until = clock::rfc3339(clock::wall(now() + *milliseconds));
-            Some(AuditEvent::Quarantined { digest: digest.to_string(), until, reason: reason.clone() })
-        }
-        PluginNoticeKind::Released { digest } => Some(AuditEvent::Released { digest: digest.to_string() }),
-        PluginNoticeKind::Restarting { .. } | PluginNoticeKind::ProbationOver | PluginNoticeKind::NotServed { .. } => {
-            None
-        }
+        metrics.set_audit_entries_dropped(self.surroundings.sinks.audit.n_dropped());
     }
 }

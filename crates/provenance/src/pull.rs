@@ -109,7 +109,7 @@ impl Puller {
                     if let (Some(pulled), Some(cache)) = (&pulled, &self.cache) {
                         // The plugin is here; that it could not be kept is no reason not to run it.
                         if let Err(error) = store(cache, reference, pulled) {
-                            tracing::warn!(reference = %reference, "pulled, and not kept: {error}");
+                            tracing::warn!(reference = %reference, "pulled, but not cached: {error}");
                         }
                     }
                     return Ok(pulled);
@@ -164,7 +164,7 @@ impl Puller {
         if let Some(cache) = &self.cache
             && let Err(error) = cache.store_blob(manifest, &document)
         {
-            tracing::warn!(reference = %reference, "pulled, and not kept: {error}");
+            tracing::warn!(reference = %reference, "pulled, but not cached: {error}");
         }
         let signatures = self.signatures(at, manifest).await?;
         Ok(Some(Pulled { component, digest: layer.digest, manifest, signatures, host: Some(at.host.clone()) }))

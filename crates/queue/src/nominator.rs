@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use berth_model::{Pod, PodUid, Sym};
+use berth_model::{ChangedKeys, Pod, PodUid, Sym};
 use rustc_hash::FxHashMap;
 
 /// Nominations by pod and by node. A pod is nominated to one node at most.
@@ -10,6 +10,7 @@ use rustc_hash::FxHashMap;
 pub struct Nominator {
     nodes: FxHashMap<PodUid, Sym>,
     pods: FxHashMap<Sym, Vec<Arc<Pod>>>,
+    pub(crate) changed: ChangedKeys<PodUid>,
 }
 
 impl Nominator {
@@ -17,6 +18,7 @@ impl Nominator {
     pub fn set(&mut self, pod: &Arc<Pod>, node: Sym) {
         self.remove(&pod.uid);
         if !node.is_none() {
+            self.changed.note(&pod.uid);
             self.nodes.insert(pod.uid.clone(), node);
             self.pods.entry(node).or_default().push(Arc::clone(pod));
         }
@@ -31,12 +33,13 @@ impl Nominator {
 
     /// The pod is nominated to no node any more, if it was.
     pub fn remove(&mut self, uid: &str) {
-        let Some(node) = self.nodes.remove(uid) else { return };
+        let Some((uid, node)) = self.nodes.remove_entry(uid) else { return };
+        self.changed.note(&uid);
         let Some(pods) = self.pods.get_mut(&node) else {
             debug_assert!(false, "pod {uid} is nominated to a node that no pod is nominated to");
             return;
         };
-        pods.retain(|pod| *pod.uid != *uid);
+        pods.retain(|pod| pod.uid != uid);
         if pods.is_empty() {
             self.pods.remove(&node);
         }

@@ -1,6 +1,6 @@
 //! Where waiting pods are: activeQ, backoffQ and the pool of unschedulable pods, each in its order.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, ops::Bound};
 
 use berth_model::{PodUid, Time};
 use rustc_hash::FxHashMap;
@@ -174,6 +174,41 @@ impl Places {
             unschedulable: self.unschedulable.len() - self.n_gated,
             gated: self.n_gated,
         }
+    }
+}
+
+/// How far a reader has come that is shown all waiting pods in portions.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Visited {
+    active: Option<(SortKey, Arrival)>,
+    backoff: Option<(Time, SortKey, Arrival)>,
+    error_backoff: Option<(Time, Arrival)>,
+    unschedulable: Option<Arrival>,
+}
+
+impl Places {
+    /// Up to `limit` pods behind those that were visited, place by place.
+    pub(crate) fn next_portion(&self, visited: &mut Visited, limit: usize) -> Vec<PodUid> {
+        let mut portion = Vec::new();
+        visit(&self.active, &mut visited.active, limit, &mut portion);
+        visit(&self.backoff, &mut visited.backoff, limit, &mut portion);
+        visit(&self.error_backoff, &mut visited.error_backoff, limit, &mut portion);
+        let left = limit.saturating_sub(portion.len());
+        for (arrival, uid) in self.unschedulable.after(visited.unschedulable).take(left) {
+            visited.unschedulable = Some(arrival);
+            portion.push(uid.clone());
+        }
+        portion
+    }
+}
+
+/// Adds pods behind `visited` until `portion` has `limit` of them.
+fn visit<K: Copy + Ord>(pods: &BTreeMap<K, PodUid>, visited: &mut Option<K>, limit: usize, portion: &mut Vec<PodUid>) {
+    let left = limit.saturating_sub(portion.len());
+    let begin = visited.map_or(Bound::Unbounded, Bound::Excluded);
+    for (key, uid) in pods.range((begin, Bound::Unbounded)).take(left) {
+        *visited = Some(*key);
+        portion.push(uid.clone());
     }
 }
 

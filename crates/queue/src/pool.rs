@@ -4,6 +4,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    ops::Bound,
     sync::Arc,
 };
 
@@ -46,7 +47,15 @@ impl Pool {
 
     /// All pods, in the order of their arrival.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (Arrival, &PodUid)> {
-        self.pods.iter().filter_map(|(arrival, group)| Some((*arrival, self.groups.get(group)?.members.get(arrival)?)))
+        self.after(None)
+    }
+
+    /// The pods that came behind this arrival, or with `None` all, in the order of their arrival.
+    pub(crate) fn after(&self, arrival: Option<Arrival>) -> impl Iterator<Item = (Arrival, &PodUid)> {
+        let begin = arrival.map_or(Bound::Unbounded, Bound::Excluded);
+        self.pods
+            .range((begin, Bound::Unbounded))
+            .filter_map(|(arrival, group)| Some((*arrival, self.groups.get(group)?.members.get(arrival)?)))
     }
 
     pub(crate) fn group_of(&self, arrival: Arrival) -> Option<GroupId> {

@@ -1,14 +1,15 @@
 //! The queue's parts, and how pods enter and leave its places.
 
+mod follow;
 mod moves;
 mod requeue;
 
 use std::sync::Arc;
 
-use berth_model::{Pod, PodUid, Sym, Time};
+use berth_model::{ChangedKeys, Pod, PodUid, Sym, Time};
 use serde::{Deserialize, Serialize};
 
-pub use self::requeue::RejectedBy;
+pub use self::{follow::Waiting, requeue::RejectedBy};
 use crate::{
     backoff::{Backoff, is_over},
     in_flight::InFlight,
@@ -47,6 +48,8 @@ pub struct Queue {
     settings: Settings,
     next_leftover_flush: Time,
     metrics: QueueMetrics,
+    /// Pods that entered or left a place.
+    changed: ChangedKeys<PodUid>,
 }
 
 impl Queue {
@@ -199,11 +202,13 @@ impl Queue {
     fn take(&mut self, uid: &str) -> Option<(QueuedPod, Place)> {
         let (record, place) = self.places.take(uid)?;
         self.metrics.count_rejectors(record.rejected_by(), record.pod.scheduler_name, -1);
+        self.changed.note(&record.pod.uid);
         Some((record, place))
     }
 
     fn put(&mut self, record: QueuedPod, place: Place) {
         self.metrics.count_rejectors(record.rejected_by(), record.pod.scheduler_name, 1);
+        self.changed.note(&record.pod.uid);
         self.places.put(record, place);
     }
 

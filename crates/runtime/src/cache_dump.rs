@@ -1,8 +1,7 @@
 //! What SIGUSR2 asks for, as kube-scheduler's (`pkg/scheduler/backend/cache/debugger`): cache and queue go to the log, and how
 //! they differ from what the API server lists.
 //!
-//! The scheduling thread copies what it knows between two turns of its loop; all else happens elsewhere. What changes between
-//! the copy and the list shows up as a difference.
+//! The copy that follows the scheduler is read. What changes between the copy and the list shows up as a difference.
 
 mod compare;
 mod node;
@@ -12,7 +11,7 @@ use std::collections::BTreeMap;
 use anyhow::{Context as _, Result};
 use berth_cluster::Client;
 use berth_model::{ClusterTable, Pod};
-use berth_scheduler::Scheduler;
+use berth_scheduler::{ClusterView, PodPlace};
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::{info, warn};
 
@@ -50,22 +49,24 @@ struct QueuedPodDump {
 }
 
 impl Dump {
-    /// Copies what the scheduler knows.
-    pub(crate) fn of(scheduler: &Scheduler) -> Self {
-        let table = scheduler.cache().table();
+    /// What the scheduler knows, by its copy.
+    pub(crate) fn of(view: &ClusterView) -> Self {
+        let table = view.table();
         let mut queue: Vec<QueuedPodDump> = Vec::new();
-        for (record, place) in scheduler.queue().iter() {
+        for pod in view.pods() {
+            let PodPlace::Queued(waiting) = pod.place() else { continue };
+            let record = &waiting.record;
             queue.push(QueuedPodDump {
                 pod: PodName::of(&record.pod, table),
-                queue: place.as_str(),
+                queue: waiting.queue.as_str(),
                 attempts: record.attempts,
                 nominated_node: table.symbols.text(record.pod.nominated_node_name).to_owned(),
                 rejected_by: record.rejectors.join(","),
                 gated_by: record.gated_by.as_deref().unwrap_or_default().to_owned(),
             });
         }
-        let scheduler_names = scheduler.plugins().into_iter().map(|(name, _)| name).collect();
-        Self { nodes: node::all(scheduler), queue, scheduler_names }
+        let scheduler_names = view.scheduler_names().map(str::to_owned).collect();
+        Self { nodes: node::all(view), queue, scheduler_names }
     }
 
     fn log(&self) {
@@ -107,8 +108,8 @@ impl std::fmt::Display for PodName {
     }
 }
 
-/// Waits for SIGUSR2 from here on; the future answers it, and never ends. `dump` asks the scheduling
-/// thread; `None` once that has ended.
+/// Waits for SIGUSR2 from here on; the future answers it, and never ends. `dump` asks for what
+/// the scheduler knows; `None` if there is no answer in time.
 ///
 /// # Errors
 /// The signal cannot be listened for.
@@ -121,7 +122,7 @@ pub(crate) fn on_signal<Asked: Future<Output = Option<Dump>> + Send>(
         while signals.recv().await.is_some() {
             match dump().await {
                 Some(dump) => report(&client, &dump).await,
-                None => warn!("no dump: the scheduling thread has ended"),
+                None => warn!("no dump: the scheduler does not show its pods in time"),
             }
         }
     })

@@ -19,10 +19,11 @@ use berth_scheduler::{
     Event, EventRecord, Level, Notice, PluginEffects, PodRef, PodRequest, Request, RequestError, StatusChange,
 };
 use berth_telemetry::{
-    audit::{AuditEvent, AuditLog, By, PodEntry},
+    audit::By,
     klog::V3,
     log_rate,
-    metrics::{ApiCall, ApiCallMetrics, Metrics},
+    metrics::{ApiCall, ApiCallMetrics},
+    notices::{self, Sinks},
 };
 use tokio::{
     sync::{mpsc, watch},
@@ -56,8 +57,8 @@ pub(crate) struct Executor {
     pub kinds: Kinds,
     pub recorder: EventRecorder,
     pub events: mpsc::Sender<Event>,
-    pub metrics: Arc<Metrics>,
-    pub audit: AuditLog,
+    /// Metrics, the audit log, and where notices are told.
+    pub sinks: Sinks,
     /// Those of the configuration that holds at the moment.
     pub extenders: watch::Receiver<Option<Arc<HttpExtenders>>>,
     /// Where status patches and bindings are counted, if they are.
@@ -116,7 +117,7 @@ impl Executor {
                     if is_gone(&error) {
                         debug!(pod = %pod.name, namespace = %pod.namespace, %error, "the pod is gone; its status was not written");
                     } else {
-                        warn!(pod = %pod.name, namespace = %pod.namespace, %error, "the pod's status was not updated");
+                        warn!(pod = %pod.name, namespace = %pod.namespace, %error, "failed to update the pod's status");
                     }
                     self.report(Event::StatusPatchFailed { uid: pod.uid }).await;
                 }
@@ -126,7 +127,7 @@ impl Executor {
                 let (cycle, plugin) = (effects.cycle, Arc::clone(&effects.plugin));
                 let result = Box::pin(self.plugin_effects(&pod, effects)).await;
                 if result.is_err() && *plugin == *VOLUME_BINDING {
-                    self.metrics.volumes_not_bound();
+                    self.sinks.metrics.volumes_not_bound();
                 }
                 self.report(Event::EffectsFinished { cycle, uid: pod.uid, plugin, result }).await;
             }
@@ -183,14 +184,8 @@ impl Executor {
         match notice {
             Notice::Event(record) => self.recorder.record(new_event(record)),
             Notice::EffectRefused { pod, plugin, effect, count, message } => {
-                let (effect, namespace) = (effect.as_str(), &*pod.namespace);
-                let total = self.metrics.effects_refused_now(&plugin, effect, u64::from(count));
-                // A plugin may ask at every pod: after the first refusal, one line each time the number has doubled.
-                if (total - u64::from(count)).leading_zeros() != total.leading_zeros() {
-                    warn!(%plugin, effect, pod = &*pod.name, namespace, total, "{message}");
-                }
-                let refused = AuditEvent::EffectRefused { effect, pod: PodEntry::from(&pod), count, reason: message };
-                self.audit.record(&plugin, By::Plugin, refused);
+                let refused = notices::Notice::EffectRefused { effect: effect.as_str(), pod, count, message };
+                self.sinks.tell(&plugin, By::Plugin, refused);
             }
             Notice::Attempted { pod, outcome } => attempts::tell(&pod, outcome),
             Notice::SlowSearch { pod, total, steps } => attempts::tell_slow_search(&pod, total, &steps),

@@ -11,6 +11,7 @@ mod credentials;
 mod election;
 mod executor;
 mod extenders;
+mod follower;
 mod front;
 mod options;
 mod placement_reason;
@@ -19,7 +20,6 @@ mod reload;
 mod scheduling;
 mod session;
 mod tasks;
-mod views;
 mod watching;
 
 pub use options::Options;

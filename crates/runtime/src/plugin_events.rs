@@ -7,7 +7,7 @@
 use std::{env, sync::Arc};
 
 use berth_cluster::{EventRecorder, EventType, NewEvent, ObjectReference};
-use berth_plugin_host::{EventSink, PluginEvent, Severity};
+use berth_telemetry::notices::{EventSink, PluginEvent, Severity};
 
 /// Where control planes live.
 const DEFAULT_NAMESPACE: &str = "kube-system";
@@ -25,12 +25,6 @@ impl PluginEvents {
         let variable = |name: &str| env::var(name).ok().filter(|value| !value.is_empty());
         let regarding = regarding(variable("POD_NAMESPACE"), variable("POD_NAME"), variable("POD_UID"));
         Self { recorder, regarding }
-    }
-
-    /// The scheduler's configuration cannot be used.
-    pub(crate) fn configuration_refused(&self, reason: &str) {
-        let note = format!("{reason}; the configuration before it holds");
-        self.record(PluginEvent { plugin: None, severity: Severity::Warning, reason: "ConfigurationRefused", note });
     }
 }
 

@@ -11,7 +11,10 @@ use berth_config::{Change, RunningConfiguration, Settings};
 use berth_file_watch::FileWatch;
 use berth_plugin_host::{Consultation, Message, Proposal};
 use berth_serving::Health;
-use berth_telemetry::metrics::Metrics;
+use berth_telemetry::{
+    audit::By,
+    notices::{Notice, Sinks},
+};
 use tokio::{
     signal::unix::{Signal, SignalKind, signal},
     sync::{mpsc, oneshot, watch},
@@ -22,7 +25,6 @@ use crate::{
     configuration::{ConfigurationSource, scheduler_settings},
     extenders::HttpExtenders,
     options::Options,
-    plugin_events::PluginEvents,
     watching::WatchRequest,
 };
 
@@ -42,7 +44,7 @@ pub(crate) struct Reload {
     pub writer: Writer,
     pub recorder: EventRecorder,
     pub health: Health,
-    pub metrics: Arc<Metrics>,
+    pub sinks: Sinks,
 }
 
 /// A configuration that can be taken over.
@@ -75,21 +77,16 @@ impl Reload {
     }
 
     async fn run(self, _watch: Option<FileWatch>, mut changes: mpsc::Receiver<()>, mut hangup: Signal) {
-        let events = PluginEvents::new(self.recorder.clone());
         loop {
             tokio::select! {
                 Some(()) = changes.recv() => {}
                 _ = hangup.recv() => info!("SIGHUP: reading the configuration again"),
             }
-            match self.reload().await {
-                Ok(has_changed) => self.metrics.config_reloaded(if has_changed { "applied" } else { "unchanged" }),
-                Err(error) => {
-                    let reason = format!("{error:#}");
-                    error!(reason, "configuration rejected; keeping the previous one");
-                    events.configuration_refused(&reason);
-                    self.metrics.config_reloaded("refused");
-                }
-            }
+            let notice = match self.reload().await {
+                Ok(has_changed) => Notice::ConfigurationReloaded { has_changed },
+                Err(error) => Notice::ConfigurationRefused { reason: format!("{error:#}") },
+            };
+            self.sinks.tell("", By::Scheduler, notice);
         }
     }
 

@@ -173,7 +173,7 @@ fn take(parts: &mut Parts, input: Input, stopping: &mut bool) {
             let now = tell_time(parts);
             parts.scheduler.handle(Event::PluginFaulted { plugin, digest, reason, took, pod }, now);
         }
-        Input::View(view) => view.answer(&parts.scheduler),
+        Input::Follow(request) => request.answer(&mut parts.scheduler, clock::now()),
     }
 }
 

@@ -13,11 +13,11 @@ use berth_framework::Profile;
 use berth_plugin_host::{Plugins, Surroundings};
 use berth_scheduler::{Event, HostObjects, Scheduler};
 use berth_serving::{
-    Health,
+    Health, ReadModel as _,
     admin_socket::{self, OwnersSocket},
     endpoints::{self, resources},
 };
-use berth_telemetry::{audit::AuditLog, chain, clock, metrics::Metrics};
+use berth_telemetry::{audit::AuditLog, chain, clock, metrics::Metrics, notices::Sinks};
 use berth_wasm_host::{FaultReport, FaultSink};
 use tokio::{
     sync::{mpsc, oneshot, watch},
@@ -26,13 +26,15 @@ use tokio::{
 use tracing::{error, info, warn};
 
 use crate::{
-    admin, cache_dump,
+    admin,
+    cache_dump::{self, Dump},
     client_metrics::ClientMetrics,
     configuration::{ConfigurationSource, scheduler_settings},
     credentials,
     election::Election,
     executor::Executor,
     extenders::HttpExtenders,
+    follower::Follower,
     front::{Door, Front},
     options::Options,
     placement_reason::PlacementReason,
@@ -40,7 +42,6 @@ use crate::{
     reload::Reload,
     scheduling::{ACTIONS_BOUND, Outlets, Parts, SchedulingThread, Sources},
     tasks::{EndedEarly, Tasks},
-    views::Views,
     watching::{Begin, EVENTS_BOUND, WatchPlan},
 };
 
@@ -76,8 +77,7 @@ struct Outside {
     hostname: String,
     writer: Writer,
     recorder: EventRecorder,
-    metrics: Arc<Metrics>,
-    audit: AuditLog,
+    sinks: Sinks,
     /// What events and actions name.
     objects: HostObjects,
 }
@@ -142,7 +142,8 @@ impl Outside {
         let writer = Writer::new(client.clone()).with_rate(rate);
         let hostname = hostname();
         let recorder = EventRecorder::spawn(client.clone(), hostname.clone(), rate);
-        Self { client, hostname, writer, recorder, metrics, audit, objects: HostObjects::default() }
+        let sinks = Sinks { metrics, audit, events: Arc::new(PluginEvents::new(recorder.clone())) };
+        Self { client, hostname, writer, recorder, sinks, objects: HostObjects::default() }
     }
 
     fn executor(
@@ -156,10 +157,9 @@ impl Outside {
             kinds: Kinds::new(self.client.clone()),
             recorder: self.recorder.clone(),
             events: events.clone(),
-            metrics: Arc::clone(&self.metrics),
-            audit: self.audit.clone(),
+            sinks: self.sinks.clone(),
             extenders,
-            api_calls: scheduling.counts_api_calls.then(|| self.metrics.count_api_calls()),
+            api_calls: scheduling.counts_api_calls.then(|| self.sinks.metrics.count_api_calls()),
         }
     }
 
@@ -173,7 +173,7 @@ impl Outside {
         tasks: &mut Tasks,
     ) -> Result<()> {
         let writing = self.recorder.clone();
-        let metrics = Arc::clone(&self.metrics);
+        let metrics = Arc::clone(&self.sinks.metrics);
         tasks.spawn("the writer of events", async move {
             let mut every = tokio::time::interval(COUNTED_EVERY);
             loop {
@@ -184,9 +184,7 @@ impl Outside {
             }
         });
         let (events, objects) = (events.clone(), self.objects.clone());
-        let (metrics, audit) = (Arc::clone(&self.metrics), self.audit.clone());
-        let kubernetes_events = Arc::new(PluginEvents::new(self.recorder.clone()));
-        let surroundings = Surroundings { events, objects, metrics, kubernetes_events, audit };
+        let surroundings = Surroundings { events, objects, sinks: self.sinks.clone() };
         tasks.spawn(
             "the plugin supervisor",
             berth_plugin_host::start(plugins, &scheduling.plugins, surroundings, started)?,
@@ -209,10 +207,12 @@ impl Session {
         let running = RunningConfiguration::new(settings.clone());
         let audit = AuditLog::open(scheduling.audit_log.as_deref())?;
         let outside = Outside::new(connection, &settings, audit, metrics);
-        let Outside { client, metrics, recorder, .. } = &outside;
-        let (views, asked_views) = Views::new();
-        let served = (resources::routes(&health, views.clone()), admin::routes(plugins.inbox.0.clone()));
-        serve(scheduling, &running, &door, served, &mut tasks)?;
+        let Outside { client, recorder, sinks, .. } = &outside;
+        let metrics = &sinks.metrics;
+        let (follower, follow) = Follower::start().context("starting the thread that follows the scheduler")?;
+        let resources = resources::routes(&health, follower.clone());
+        let admin = admin::routes(plugins.inbox.0.clone());
+        serve(scheduling, &running, &door, Served { resources, admin }, &mut tasks)?;
         let extenders = HttpExtenders::connect(&settings.extenders, &health).await?;
         let profiles = plugins.inventory.profiles(&settings)?;
         profiles.iter().for_each(|profile| metrics.set_plugins(profile));
@@ -224,7 +224,7 @@ impl Session {
         let executor = outside.executor(&events, current_extenders, scheduling);
         tasks.spawn("the executor", executor.run(to_do));
         let watch_plan = WatchPlan::new(plugins.inventory.settle_pod_json(), &profiles, extenders.as_deref());
-        tasks.spawn("the listener for SIGUSR2", dump_on_signal(client, views)?);
+        tasks.spawn("the listener for SIGUSR2", dump_on_signal(client, follower)?);
         let (watch_requests, later) = mpsc::unbounded_channel();
         let reload = Reload {
             source,
@@ -237,14 +237,14 @@ impl Session {
             writer: outside.writer.clone(),
             recorder: recorder.clone(),
             health: health.clone(),
-            metrics: Arc::clone(metrics),
+            sinks: sinks.clone(),
         };
         tasks.spawn("the reader of the configuration", reload.start()?);
         let thread = SchedulingThread::spawn(Parts {
             scheduler: new_scheduler(&settings, scheduling, profiles, extenders)
                 .with_time(plugins.engine.time().clone())
                 .with_objects(outside.objects.clone()),
-            sources: Sources { events: incoming, faults, views: asked_views },
+            sources: Sources { events: incoming, faults, follow },
             outlets: Outlets::new(actions, plugins.inbox.0.clone(), &events, outside.objects.clone()),
             metrics: Arc::clone(metrics),
             health: health.clone(),
@@ -258,7 +258,7 @@ impl Session {
         let watching = watch_plan.run(client.clone(), events.clone(), later, health.clone(), begin);
         tasks.spawn("the watch of the cluster", watching);
         outside.supervise(&events, plugins, scheduling, started, &mut tasks)?;
-        let Outside { metrics, recorder, audit, .. } = outside;
+        let Outside { recorder, sinks: Sinks { metrics, audit, .. }, .. } = outside;
         Ok(Self { events, thread, recorder, health, election, metrics, audit, tasks })
     }
 
@@ -319,9 +319,9 @@ impl Session {
             warn!("the scheduling thread had ended before");
         }
         match self.thread.finished(DRAIN).await {
-            Some(0) => info!("all bindings are answered"),
-            Some(n) => warn!(bindings = n, "stopping with bindings under way"),
-            None => warn!("stopping although bindings are under way"),
+            Some(0) => info!("all bindings finished"),
+            Some(n) => warn!(bindings = n, "stopping with bindings in progress"),
+            None => warn!("stopping although bindings may be in progress"),
         }
         // The next leader does not wait for the events.
         tokio::join!(self.election.release(), write_events(&self.recorder), self.audit.flush(LAST_WORDS));
@@ -343,12 +343,19 @@ async fn write_events(recorder: &EventRecorder) {
     }
 }
 
+/// What is served beside the probes and the metrics of the process.
+struct Served {
+    /// For callers who may see every pod.
+    resources: Router,
+    admin: Router,
+}
+
 /// Serves more than the probes: `admin` on the Unix socket, and over HTTPS with `resources` and the metrics of the process.
 fn serve(
     scheduling: &Options,
     running: &RunningConfiguration,
     door: &Door,
-    (resources, admin): (Router, Router),
+    Served { resources, admin }: Served,
     tasks: &mut Tasks,
 ) -> Result<()> {
     match OwnersSocket::bind(&scheduling.admin_socket.clone().unwrap_or_else(admin_socket::default_path)) {
@@ -381,10 +388,10 @@ fn new_scheduler(
 }
 
 /// Has SIGUSR2 write cache and queue to the log.
-fn dump_on_signal(client: &Client, views: Views) -> Result<impl Future<Output = ()> + Send + use<>> {
+fn dump_on_signal(client: &Client, follower: Follower) -> Result<impl Future<Output = ()> + Send + use<>> {
     cache_dump::on_signal(client.clone(), move || {
-        let views = views.clone();
-        async move { views.dump().await }
+        let follower = follower.clone();
+        async move { follower.read(Dump::of).await }
     })
 }
 

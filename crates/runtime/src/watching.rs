@@ -191,7 +191,7 @@ impl Watching {
                 match self.progress {
                     Progress::Listing => {
                         let n_listed = self.kinds.len() + 2 - self.forbidden.len();
-                        info!(kinds = n_listed, forbidden = self.forbidden.len(), "everything is listed");
+                        info!(kinds = n_listed, forbidden = self.forbidden.len(), "initial lists complete");
                         self.progress = Progress::StandingBy;
                         health.synced();
                         turn.listed();
@@ -210,7 +210,7 @@ impl Watching {
 
     /// Has everything listed again.
     fn list_again(&mut self) -> Option<Event> {
-        info!("listing again before scheduling");
+        info!("relisting before scheduling starts");
         self.progress = Progress::CatchingUp;
         self.pods_synced = false;
         self.nodes_synced = false;

@@ -143,7 +143,7 @@ pub enum Supervision {
         /// Whether it serves now.
         result: Result<(), SwapError>,
     },
-    /// A component faulted ([`crate::Event::PluginFaulted`]): the supervisor decides what becomes of it.
+    /// A component faulted ([`crate::Event::PluginFaulted`]): the supervisor decides what follows.
     Faulted {
         /// The plugin's name.
         plugin: String,

@@ -7,6 +7,7 @@ mod announcements;
 mod asking;
 mod binding;
 mod effects;
+mod follow;
 pub(crate) mod granted;
 mod inbox;
 mod object_wait;
@@ -20,10 +21,11 @@ mod steps;
 use std::{collections::BTreeSet, sync::Arc};
 
 use berth_framework::{CycleId, Effect, ExtenderIdx, PluginIdx, Point, Status};
-use berth_model::{ObjectKey, Pod, PodUid, Sym, Time};
+use berth_model::{ChangedKeys, ObjectKey, Pod, PodUid, Sym, Time};
 use berth_queue::QueuedPod;
 use rustc_hash::FxHashMap;
 
+pub use self::follow::BindingStage;
 use self::{
     announcements::Announcements,
     binding::{Binding, Stage, Step},
@@ -54,6 +56,8 @@ pub(crate) struct Bindings {
     announcements: Announcements,
     /// Pods that were held and for whose binding the API server is being asked.
     n_held_sent: usize,
+    /// Pods that took a step.
+    changed: ChangedKeys<PodUid>,
 }
 
 /// How many pods that were held are bound at a time. Others wait for their answers: requests to the API server have a
@@ -330,6 +334,7 @@ impl Bindings {
 
     fn put(&mut self, binding: Binding) {
         let uid = binding.uid();
+        self.changed.note(uid);
         self.deadlines.extend(binding.deadlines().into_iter().map(|deadline| (deadline, uid.clone())));
         for object in binding.object_waits().flat_map(|wait| &wait.objects) {
             self.watchers.entry(object.clone()).or_default().insert(uid.clone());
@@ -341,6 +346,7 @@ impl Bindings {
 
     fn take(&mut self, uid: &PodUid) -> Option<Binding> {
         let binding = self.waiting.remove(uid)?;
+        self.changed.note(uid);
         self.n_held_sent -= usize::from(binding.was_held && binding.is_sent());
         for deadline in binding.deadlines() {
             self.deadlines.remove(&(deadline, uid.clone()));

@@ -31,7 +31,9 @@
 
 mod action;
 mod bindings;
+mod change_feed;
 mod changes;
+mod cluster_view;
 mod context;
 mod cycle;
 mod effect_bytes;
@@ -43,7 +45,6 @@ mod metrics;
 mod outbox;
 mod pending_pods;
 mod pod_limits;
-mod pods_snapshot;
 mod policy;
 mod preemptions;
 mod preparation;
@@ -61,12 +62,16 @@ pub use action::{
     Action, AttemptOutcome, CodePlace, EventRecord, GrantedEffect, Level, Notice, PluginEffects, PodRef, PodRequest,
     Request, RequestError, StatusChange, Supervision,
 };
-pub use bindings::granted::{CyclePod, RefusedEffect};
+pub use bindings::{
+    BindingStage,
+    granted::{CyclePod, RefusedEffect},
+};
+pub use change_feed::{ChangeBatch, FollowedPod, PodBinding, PodPlace};
+pub use cluster_view::{ClusterView, PodView};
 pub use effect_bytes::HeldBytes;
 pub use event::Event;
 pub use host_objects::{Handle, HostObjects};
 pub use metrics::{AttemptResult, BatchMetrics, Metrics, Observation, WaitResult};
-pub use pods_snapshot::{PodView, PodsSnapshot};
 pub use preparation::{Preparation, Prepared, SwapError};
 pub use reconfiguration::Reconfiguration;
 pub use scheduler::Scheduler;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use berth_model::{Pod, PodUid, api};
+use berth_model::{ChangedKeys, Pod, PodUid, api};
 use rustc_hash::FxHashMap;
 
 /// A pod without a node, with what a patch of its status is computed from.
@@ -52,45 +52,56 @@ impl PendingPod {
 
 /// Every pod without a node, by uid.
 #[derive(Debug, Default)]
-pub(crate) struct PendingPods(FxHashMap<PodUid, PendingPod>);
+pub(crate) struct PendingPods {
+    pods: FxHashMap<PodUid, PendingPod>,
+    changed: ChangedKeys<PodUid>,
+}
 
 impl PendingPods {
     pub(crate) fn get(&self, uid: &str) -> Option<&PendingPod> {
-        self.0.get(uid)
+        self.pods.get(uid)
     }
 
     pub(crate) fn get_mut(&mut self, uid: &str) -> Option<&mut PendingPod> {
-        self.0.get_mut(uid)
+        self.pods.get_mut(uid)
     }
 
     /// Gives back the pod as it was before.
     pub(crate) fn insert(&mut self, mut pod: PendingPod) -> Option<PendingPod> {
-        let before = self.0.get_mut(&pod.pod.uid);
+        let before = self.pods.get_mut(&pod.pod.uid);
         // What was asked for is still on its way if the condition is as it was.
         if let Some(before) = before.filter(|before| before.scheduled() == pod.scheduled()) {
             pod.asked = before.asked.take();
         }
-        self.0.insert(pod.pod.uid.clone(), pod)
+        self.changed.note(&pod.pod.uid);
+        self.pods.insert(pod.pod.uid.clone(), pod)
     }
 
     pub(crate) fn remove(&mut self, uid: &str) -> Option<PendingPod> {
-        self.0.remove(uid)
+        let (uid, pod) = self.pods.remove_entry(uid)?;
+        self.changed.note(&uid);
+        Some(pod)
     }
 
-    /// All of them, in no particular order.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<Pod>> {
-        self.0.values().map(|pending| &pending.pod)
+    /// Notes what changes from here on, or with `false` nothing any more.
+    pub(crate) fn follow(&mut self, is_followed: bool) {
+        self.changed.follow(is_followed);
+    }
+
+    /// Pods that came, changed or went since the last call.
+    pub(crate) fn changed(&mut self) -> impl Iterator<Item = PodUid> + '_ {
+        self.changed.drain()
     }
 
     /// All of them, by uid.
     pub(crate) fn sorted(&self) -> Vec<Arc<Pod>> {
-        let mut pods: Vec<_> = self.0.values().map(|pending| Arc::clone(&pending.pod)).collect();
+        let mut pods: Vec<_> = self.pods.values().map(|pending| Arc::clone(&pending.pod)).collect();
         pods.sort_by(|left, right| left.uid.cmp(&right.uid));
         pods
     }
 
     /// The `resourceVersion` of the pod; empty when it is not pending.
     pub(crate) fn resource_version(&self, uid: &str) -> Arc<str> {
-        self.0.get(uid).map_or_else(|| Arc::from(""), |pending| Arc::clone(&pending.resource_version))
+        self.pods.get(uid).map_or_else(|| Arc::from(""), |pending| Arc::clone(&pending.resource_version))
     }
 }

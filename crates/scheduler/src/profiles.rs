@@ -40,6 +40,11 @@ impl Profiles {
         before.list
     }
 
+    /// `schedulerName`s of all profiles.
+    pub(crate) fn scheduler_names(&self) -> Vec<Sym> {
+        self.by_name.keys().copied().collect()
+    }
+
     /// Nothing is known of the kind from here on. The plugins that read it.
     pub(crate) fn kind_unlisted(&mut self, kind: ObjectKind, unlisted: UnlistedKind) -> BTreeSet<Arc<str>> {
         let readers = self.readers_of(&kind);

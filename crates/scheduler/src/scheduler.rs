@@ -4,12 +4,13 @@ use std::{sync::Arc, time::Duration, vec::Drain};
 
 use berth_cache::Cache;
 use berth_framework::{Clock, Extenders, Measured, Plugin, PluginVersion, Profile, SchedulingTime, run::Decision};
-use berth_model::{Pod, PodUid, Time, requests::Requests};
+use berth_model::{PodUid, Time};
 use berth_queue::Queue;
 
 use crate::{
     action::Action,
     bindings::{Bindings, Input},
+    change_feed::{ChangeBatch, ChangeFeed},
     context::{Context, NextPod},
     cycle::Cycle,
     event::Event,
@@ -32,6 +33,8 @@ pub struct Scheduler {
     swaps: Swaps,
     settings: Settings,
     objects: HostObjects,
+    /// What a copy has to learn, while there is one.
+    feed: Option<ChangeFeed>,
 }
 
 impl Scheduler {
@@ -58,6 +61,7 @@ impl Scheduler {
             swaps: Swaps::default(),
             settings,
             objects: HostObjects::default(),
+            feed: None,
         }
         .with_objects(HostObjects::default())
     }
@@ -105,10 +109,11 @@ impl Scheduler {
         self.context.tell_gate_failures();
         self.context.free_symbols();
         self.context.event_handled(started);
+        self.gather_changes();
     }
 
     fn take_in(&mut self, event: Event, now: Time) {
-        let Self { context, event_handlers, cycle, bindings, swaps, settings, objects } = self;
+        let Self { context, event_handlers, cycle, bindings, swaps, settings, objects, feed: _ } = self;
         context.set_now(now);
         match event {
             Event::PodApplied(pod) => event_handlers.pod_applied(&pod, bindings, context),
@@ -178,6 +183,7 @@ impl Scheduler {
             self.use_idle_time();
         }
         self.context.end_turn();
+        self.gather_changes();
         has_tried || self.bindings.has_input()
     }
 
@@ -302,9 +308,26 @@ impl Scheduler {
         self.context.queue()
     }
 
-    /// The pods that are known, with what they are limited to: those on nodes, and those that wait for a node of a profile.
-    pub fn pods(&self) -> impl Iterator<Item = (&Arc<Pod>, Option<&Arc<Requests>>)> {
-        self.context.pods()
+    /// What changed since the last call, for a [`ClusterView`](crate::ClusterView): at most about a thousand pods and nodes.
+    /// From the first call on changes are noted. That costs little, and nothing once it is [ended](Self::end_following).
+    pub fn changes(&mut self, now: Time) -> ChangeBatch {
+        let Self { context, bindings, feed, .. } = self;
+        let feed = feed.get_or_insert_with(|| ChangeFeed::start(bindings, context));
+        feed.batch(bindings, context, now)
+    }
+
+    /// Changes are not noted any more. The next call of [`Self::changes`] begins a new copy.
+    pub fn end_following(&mut self) {
+        if let Some(feed) = self.feed.take() {
+            feed.stop(&mut self.bindings, &mut self.context);
+        }
+    }
+
+    fn gather_changes(&mut self) {
+        let Self { context, bindings, feed, .. } = self;
+        if let Some(feed) = feed {
+            feed.gather(bindings, context);
+        }
     }
 
     /// What the last cycle that looked for a node decided, with every plugin's answers.

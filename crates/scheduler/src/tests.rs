@@ -5,6 +5,7 @@
 mod batching;
 mod extenders;
 mod faults;
+mod follow;
 mod granted;
 mod kit;
 mod memory;

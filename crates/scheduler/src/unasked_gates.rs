@@ -1,6 +1,6 @@
 //! Pods that stay out of activeQ because a PreEnqueue plugin could not be asked about them.
 //!
-//! A plugin without time is asked again as soon as it has some, and nobody is told. A plugin that says no has its own ways to tell users, and registered for the events that change its mind. One that broke,
+//! A plugin without time is asked again as soon as it has some, and users are not told. A plugin that says no has its own ways to tell users, and registered for the events that change its mind. One that broke,
 //! or whose replica could not be brought up to date, has neither: the scheduler tells in its place, and asks again.
 
 use std::{collections::BTreeSet, mem, sync::Arc};

@@ -1,6 +1,6 @@
 //! The Unix socket through which the operator on the machine steers plugins.
 //!
-//! Who may is what the file system says: the socket, and the folder that Berth makes for it, are for the user whom the
+//! Who may is what the file system says: the socket, and the folder that Berth makes for it, are for the user that the
 //! scheduler runs as. Root may too. An address on loopback would let in every process in the network namespace of the machine.
 
 use std::{

@@ -82,7 +82,7 @@ where
             Ok(stream) => connections.spawn(|activity| serve(stream, activity)),
             Err(error) => {
                 // As a rule the process has no file descriptor left.
-                warn!(%error, "no connection accepted");
+                warn!(%error, "failed to accept a connection");
                 connections.open().make_room();
                 tokio::time::sleep(Duration::from_secs(1)).await;
             }

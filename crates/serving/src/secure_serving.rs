@@ -50,7 +50,7 @@ pub struct SecureServing {
     pub sni_certificates: Vec<SniCertificate>,
     /// Whose client certificates are trusted.
     pub client_ca: Option<Authorities>,
-    /// The proxies that may name the user for whom they ask.
+    /// The proxies that may name the user that they ask for.
     pub front_proxy: Option<FrontProxy>,
     /// The API server that is asked about tokens; with `None`, every token is invalid.
     pub authentication_kubeconfig: Option<PathBuf>,

@@ -1,4 +1,4 @@
-//! The audit log (`--audit-log`): what was done to plugins, by whom, and what plugins had done to the cluster, a line of JSON
+//! The audit log (`--audit-log`): what was done to plugins and by which user, and what plugins had done to the cluster, a line of JSON
 //! each. `docs/src/audit.md` describes the fields.
 //!
 //! Entries go to a thread of their own over a bounded channel. No thread waits for it: an entry that finds the channel full is

@@ -8,6 +8,7 @@ pub mod clock;
 pub mod klog;
 pub mod log_rate;
 pub mod metrics;
+pub mod notices;
 
 use std::error::Error;
 

@@ -498,7 +498,7 @@ impl Metrics {
 fn render(registry: &Registry) -> String {
     let mut text = String::new();
     if let Err(error) = TextEncoder::new().encode_utf8(&registry.gather(), &mut text) {
-        tracing::error!(%error, "the metrics could not be written");
+        tracing::error!(%error, "failed to write the metrics");
     }
     text
 }

@@ -46,7 +46,7 @@ impl TestCluster {
     fn set_interned_node(&mut self, node: Node) -> NodeIdx {
         let name = node.name;
         self.cache.set_node(node);
-        #[expect(clippy::expect_used, reason = "the cache gives every node that it is told of a row")]
+        #[expect(clippy::expect_used, reason = "the cache gives every node that is set a row")]
         self.table().find(name).expect("the node was entered the line before")
     }
 

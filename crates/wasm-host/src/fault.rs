@@ -33,7 +33,7 @@ impl FaultKind {
     }
 }
 
-/// A fault of a plugin in service, for the supervisor, which decides what becomes of it.
+/// A fault of a plugin in service, for the supervisor, which decides what follows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FaultReport {
     pub plugin: String,

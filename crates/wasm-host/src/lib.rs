@@ -5,7 +5,7 @@
 //! damage no more than its own instance.
 //!
 //! Deliberately absent: what a plugin may ask the cluster to do (the operator's grants), when a new version takes over,
-//! and what becomes of a plugin that keeps failing.
+//! and what happens to a plugin that keeps failing.
 
 mod artefacts;
 mod available_memory;

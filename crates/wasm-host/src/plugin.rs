@@ -37,7 +37,7 @@ use crate::{
     limits::WhenNotAsked,
 };
 
-/// The cycle in which a component is told of a pod that has no cycle yet. The scheduler counts its own from 1 on.
+/// The cycle that stands for a pod that has no cycle yet. The scheduler counts its own from 1 on.
 const BEFORE_CYCLES: CycleId = CycleId(0);
 
 /// A component behind the framework's traits.
@@ -154,7 +154,7 @@ impl ComponentPlugin {
         }
     }
 
-    /// Tells the instance what became of the pod of a cycle: it must hear that, whatever plugins have taken of the step.
+    /// Tells the instance how the cycle ended for its pod: it must hear that, however much time plugins have used.
     fn tell_in_cycle(
         &mut self,
         call: &Call<'_>,
@@ -493,7 +493,7 @@ impl Hosted for ComponentPlugin {
 
 impl Reuse for ComponentPlugin {
     fn reach(&mut self, call: &Call<'_>) -> Reach {
-        // A failure is told by whoever asks next.
+        // The next call reports a failure.
         let entered = self.enter(call).is_ok();
         self.classes.reach(call.pod).filter(|_| entered).unwrap_or_default()
     }

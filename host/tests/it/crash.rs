@@ -52,7 +52,7 @@ async fn terminated_in_the_middle() {
         scheduler.terminate();
         let ended = scheduler.ended(GRACE).await;
         assert_eq!(ended.status.code(), Some(0), "{}", ended.err);
-        assert!(ended.err.contains("all bindings are answered"), "{}", ended.err);
+        assert!(ended.err.contains("all bindings finished"), "{}", ended.err);
     })
     .await;
 }

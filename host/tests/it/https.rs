@@ -146,7 +146,7 @@ async fn the_api_server_says_who_may() {
     assert!(bench.dir.join("certificates/kube-scheduler.crt").exists(), "the next start has the same certificate");
 }
 
-/// A request for `/metrics` that says for whom a proxy asks.
+/// A request for `/metrics` that names the user that a proxy asks for.
 fn on_behalf_of(name: &str, group: &str) -> http::Request<Vec<u8>> {
     let request = http::Request::get("/metrics").header("X-Remote-User", name).header("X-Remote-Group", group);
     request.body(Vec::new()).expect("a request")
@@ -333,7 +333,7 @@ async fn plugins_are_steered_over_https_by_whom_the_api_server_lets() {
     assert!(berth(&["list"]).await.contains("DefaultBinder"));
     let report: Value = serde_json::from_str(&berth(&["disable", "NodePorts", "-o", "json"]).await).expect("JSON");
     assert_eq!(report["state"], "disabled", "{report}");
-    // Without an authorizer that says yes, nobody may.
+    // Without an authorizer that says yes, every request is refused.
     let closed = Bench::start(&["--client-ca-file={dir}/ca.crt", "--authorization-always-allow-paths=/*"]).await;
     assert_eq!(closed.get(AuthInfo::default(), "/admin/plugins").await, Err((403, denied.to_owned())));
 }

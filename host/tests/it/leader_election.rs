@@ -154,10 +154,10 @@ async fn a_replica_may_list_when_it_has_won() {
     let mut second = crate::process::Process::berth(&arguments);
     second.line("waiting to lead").await;
     first.process.terminate();
-    second.line("everything is listed").await;
+    second.line("initial lists complete").await;
     let text = second.text();
     let place = |part: &str| text.find(part).unwrap_or(usize::MAX);
-    assert!(place(": leading ") < place("everything is listed"), "{text}");
+    assert!(place(": leading ") < place("initial lists complete"), "{text}");
     bench.create(1..2).await;
     bench.cluster.all_bound(2).await;
 }

@@ -74,7 +74,7 @@ pub(crate) fn claim_some(random: &mut Random, pod: &mut Value) -> Vec<Step> {
     steps
 }
 
-/// What the claims' controller changes once pods are gone: who is gone has nothing reserved, and what nobody has reserved is
+/// What the claims' controller changes once pods are gone: a pod that is gone has nothing reserved, and what no pod has reserved is
 /// not allocated. Patches with their paths.
 pub(crate) fn release(claim: &Value, pods: &[Value]) -> Vec<(String, Value)> {
     let reserved = claim["status"]["reservedFor"].as_array().cloned().unwrap_or_default();

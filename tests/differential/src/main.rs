@@ -36,7 +36,7 @@ use clap::Parser;
 
 use crate::{round_kind::RoundKind, rounds::Round};
 
-/// Gives the same pods to kube-scheduler and to Berth, and compares what becomes of them
+/// Gives the same pods to kube-scheduler and to Berth, and compares where they go
 #[derive(Debug, Parser)]
 struct Arguments {
     /// Pods in each round

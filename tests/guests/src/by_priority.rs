@@ -8,7 +8,7 @@ use crate::encode;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(i32)]
 pub enum Behavior {
-    /// Passes every node; scores each with the number of nodes it was told of, plus 1000 for each reservation.
+    /// Passes every node; scores each with the number of nodes that it knows, plus 1000 for each reservation.
     Normal = 0,
     /// Logs an error and traps in filter.
     Trap = 1,
@@ -152,7 +152,7 @@ const FUNCTIONS: &str = r#"
     (call $ok (local.get $rows) (local.get $n)))
   (func (export "berth:scheduler/filter@0.2.0#node-to-status") (param i64 i32 i32) (result i32)
     (call $ok (i32.const 0) (i32.const 0)))
-  ;; Success for each case, which is all zeros, as is memory that nobody has used.
+  ;; Success for each case, which is all zeros, as is memory that was never used.
   (func (export "berth:scheduler/filter@0.2.0#dry-run") (param i64 i32 i32 i32 i32) (param $n i32) (result i32)
     (if (call $behavior_is (i32.const 13)) (then (return (call $ok (i32.const 0) (i32.const 0)))))
     (call $ok

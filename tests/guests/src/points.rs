@@ -202,7 +202,7 @@ const EXPLAIN: &str = r#"
   (func (export "berth:scheduler/filter@0.2.0#node-to-status") (param i64 i32 i32) (result i32)
     (call $ok (i32.const 0) (i32.const 0)))"#;
 
-/// Success for each case, which is all zeros, as is memory that nobody has used.
+/// Success for each case, which is all zeros, as is memory that was never used.
 const DRY_RUN: &str = r#"
   (func (export "berth:scheduler/filter@0.2.0#dry-run")
     (param $cycle i64) (param $keep i32) (param $pods i32) (param $n_pods i32) (param $cases i32) (param $n i32) (result i32)

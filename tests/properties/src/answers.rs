@@ -66,7 +66,7 @@ fn show_effect(effect: &Effect) -> String {
 }
 
 impl ProfileRun<'_> {
-    /// All answers, and what became of the pod. The replicas must have been synced.
+    /// All answers, and where the pod went. The replicas must have been synced.
     pub fn answers(&mut self) -> (Answers, Outcome) {
         let mut answers = Answers::new();
         self.pre_enqueue(&mut answers);

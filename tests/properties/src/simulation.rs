@@ -189,7 +189,7 @@ impl Simulation {
         self.send(Event::PodDeleted { namespace, name, uid: uid.to_owned() });
     }
 
-    /// Whoever allocated the claim before would not have given a device away twice.
+    /// The scheduler that allocated the claim before would not have given a device away twice.
     fn has_device_of_others(&self, claim: &Value) -> bool {
         let devices = |claim: &Value| -> Vec<[Value; 3]> {
             let results = claim.pointer("/status/allocation/devices/results").and_then(Value::as_array);

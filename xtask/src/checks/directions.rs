@@ -10,7 +10,7 @@ use std::{
 
 use anyhow::{Context, Result, ensure};
 
-/// Crates from elsewhere that decide what a crate of ours is: whoever depends on them runs threads, speaks to an API
+/// Crates from elsewhere that decide what a crate of ours is: a crate that depends on them runs threads, speaks to an API
 /// server, or compiles components.
 const HEAVY: [&str; 9] = ["axum", "clap", "hyper", "k8s-openapi", "kube", "notify", "reqwest", "tokio", "wasmtime"];
 

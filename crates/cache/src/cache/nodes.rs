@@ -11,6 +11,7 @@ impl Cache {
     /// back the node as it was before.
     pub fn set_node(&mut self, node: Node) -> Option<Node> {
         let name = node.name;
+        self.changed.nodes.note(&name);
         if let Some((idx, known)) = self.nodes.get_mut(&name).and_then(|entry| entry.row.as_mut()) {
             let idx = *idx;
             let old = std::mem::replace(known, node.clone());
@@ -29,6 +30,7 @@ impl Cache {
     pub fn remove_node(&mut self, name: Sym) -> Option<Node> {
         let entry = self.nodes.get_mut(&name)?;
         let (idx, node) = entry.row.take()?;
+        self.changed.nodes.note(&name);
         let pods = entry.pods.clone();
         if entry.pods.is_empty() {
             self.nodes.remove(&name);

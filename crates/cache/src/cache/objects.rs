@@ -17,6 +17,7 @@ impl Cache {
         if old == json {
             return old;
         }
+        self.changed.objects.note(&key);
         let objects = vec![key.change(json)];
         let generation = self.log.record_object(key);
         self.table.apply(&Delta { generation, objects, ..Delta::default() });

@@ -164,6 +164,7 @@ impl Cache {
                 let looks_alike = known.pod.is_same_elsewhere(&pod);
                 let (uid, old) = (pod.uid.clone(), std::mem::replace(&mut known.pod, pod));
                 self.n_assumed -= usize::from(was_assumed);
+                self.changed.pods.note(&uid);
                 if !looks_alike {
                     self.relist(&uid);
                 }
@@ -184,6 +185,7 @@ impl Cache {
     pub fn remove_pod(&mut self, uid: &str) -> Option<Removed> {
         self.unlist(uid);
         let CachedPod { pod, node, state, .. } = self.pods.remove(uid)?;
+        self.changed.pods.note(&pod.uid);
         let was_assumed = state == State::Assumed;
         self.n_assumed -= usize::from(was_assumed);
         if let Some(entry) = self.nodes.get_mut(&node) {
@@ -199,6 +201,7 @@ impl Cache {
     }
 
     fn place(&mut self, pod: Arc<Pod>, node: Sym, state: State) {
+        self.changed.pods.note(&pod.uid);
         self.nodes.entry(node).or_default().pods.push(pod.uid.clone());
         self.pods.insert(pod.uid.clone(), CachedPod { pod: Arc::clone(&pod), node, state, slot: None });
         self.count(&pod, node, 1);

@@ -128,7 +128,7 @@ impl Renewal {
         tokio::time::sleep(left.saturating_sub(EARLY).max(EARLY / 2)).await;
     }
 
-    /// Waits until the API server does not know who asks (401). As client-go does, credentials are worth renewing then.
+    /// Waits until the API server answers 401 Unauthorized. Credentials are worth renewing then, as in client-go.
     pub async fn refused(&self) {
         self.refused.notified().await;
     }

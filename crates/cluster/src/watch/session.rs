@@ -186,7 +186,7 @@ impl Session {
                     self.resume_from = None;
                 }
                 Err(WatchError::NotStreamed(reason)) => {
-                    info!(kind, reason, "listing in pages from now on");
+                    info!(kind, reason, "falling back to paginated lists");
                     self.list_style = ListStyle::Paged;
                     continue;
                 }

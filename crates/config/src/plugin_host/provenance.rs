@@ -56,7 +56,7 @@ pub enum SignerIdentity {
     Keyless(KeylessSettings),
 }
 
-/// A signer who has no key, but an identity that a deployment of sigstore vouches for.
+/// A signer without a key, with an identity that a deployment of sigstore vouches for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeylessSettings {
     pub fulcio_roots_file: PathBuf,

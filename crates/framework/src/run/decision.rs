@@ -5,7 +5,7 @@
 //! the cycle worked out: nothing is computed for it, and nothing is formatted before it is read. Nodes and plugins
 //! are indexes into the node table and the profile of that cycle.
 //!
-//! Whoever has read a decision may give it back with [`Attempt::recycle`](super::Attempt::recycle), and the next cycle
+//! A decision that is not needed any more may be given back with [`Attempt::recycle`](super::Attempt::recycle), and the next cycle
 //! fills the same buffers.
 
 mod scores;

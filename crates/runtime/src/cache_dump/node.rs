@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use berth_model::{ClusterTable, Sym};
-use berth_scheduler::Scheduler;
+use berth_scheduler::ClusterView;
 use tracing::info;
 
 use super::PodName;
@@ -24,8 +24,8 @@ struct ResourcesDump {
 }
 
 /// All nodes by name.
-pub(super) fn all(scheduler: &Scheduler) -> BTreeMap<String, NodeDump> {
-    let cache = scheduler.cache();
+pub(super) fn all(view: &ClusterView) -> BTreeMap<String, NodeDump> {
+    let cache = view.cache();
     let table = cache.table();
     let text = |sym: Sym| table.symbols.text(sym).to_owned();
     let mut nodes: BTreeMap<String, NodeDump> = BTreeMap::new();
@@ -50,9 +50,8 @@ pub(super) fn all(scheduler: &Scheduler) -> BTreeMap<String, NodeDump> {
         }
         node.pods.push(pod);
     }
-    for (node, pods) in scheduler.queue().nominator().iter() {
-        let node = nodes.entry(text(node)).or_default();
-        node.nominated.extend(pods.iter().map(|pod| PodName::of(pod, table)));
+    for (node, pod) in view.nominated_pods() {
+        nodes.entry(text(node)).or_default().nominated.push(PodName::of(pod, table));
     }
     nodes
 }

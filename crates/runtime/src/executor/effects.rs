@@ -95,7 +95,7 @@ impl Executor {
 
     /// Gives back the uid of what it created.
     async fn effect(&self, cause: &Cause<'_>, effect: Effect, uid: Option<&str>) -> Result<Option<Box<str>>> {
-        let target = if self.audit.is_on() { target(cause.pod, &effect) } else { None };
+        let target = if self.sinks.audit.is_on() { target(cause.pod, &effect) } else { None };
         let result = self.request(cause, effect, uid).await;
         if let Some(target) = target {
             self.audit_effect(cause, target, &result);
@@ -112,7 +112,7 @@ impl Executor {
             target,
             result: result.as_ref().err().map_or_else(|| "ok".to_owned(), |error| format!("{error:#}")),
         };
-        self.audit.record(cause.plugin, By::Plugin, AuditEvent::Effect(effect));
+        self.sinks.audit.record(cause.plugin, By::Plugin, AuditEvent::Effect(effect));
     }
 
     async fn request(&self, cause: &Cause<'_>, effect: Effect, uid: Option<&str>) -> Result<Option<Box<str>>> {
@@ -132,7 +132,7 @@ impl Executor {
                 let body: Value = parse("body", &body)?;
                 let created = self.writer.create_object(&object, &body).await;
                 if object.group == RESOURCE_GROUP && object.plural == "resourceclaims" {
-                    self.metrics.claim_created(created.is_ok());
+                    self.sinks.metrics.claim_created(created.is_ok());
                 }
                 let created = created.map_err(|error| failed("creating", &object, &error))?;
                 return Ok(created["metadata"]["uid"].as_str().map(Into::into));

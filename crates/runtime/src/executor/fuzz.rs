@@ -14,11 +14,12 @@ use axum::{
 };
 use berth_framework::{CycleId, Effect, ObjectRef};
 use berth_scheduler::{GrantedEffect, HeldBytes};
+use berth_telemetry::{audit::AuditLog, metrics::Metrics};
 use fuzz_targets::{Random, rounds};
 use serde_json::json;
 use tokio::{net::TcpListener, runtime::Runtime};
 
-use super::*;
+use super::{tests::NoEvents, *};
 
 const DEADLINE: Duration = Duration::from_secs(60);
 
@@ -90,7 +91,7 @@ async fn start() -> (mpsc::Sender<Task>, mpsc::Receiver<Event>, SharedLog) {
     let (actions, to_do) = mpsc::channel(16);
     let (sender, events) = mpsc::channel(16);
     let executor = Executor {
-        audit: AuditLog::default(),
+        sinks: Sinks { metrics: Arc::new(Metrics::default()), audit: AuditLog::default(), events: Arc::new(NoEvents) },
         writer: Writer::new(client.clone()),
         kinds: Kinds::new(client.clone()),
         // Events go elsewhere: they are posted by another task, in its own time.
@@ -100,7 +101,6 @@ async fn start() -> (mpsc::Sender<Task>, mpsc::Receiver<Event>, SharedLog) {
             berth_cluster::RequestRate::UNLIMITED,
         ),
         events: sender,
-        metrics: Arc::new(Metrics::default()),
         extenders: watch::channel(None).1,
         api_calls: None,
     };

@@ -12,12 +12,25 @@ use berth_cluster::ConnectOptions;
 use berth_framework::{CycleId, Effect};
 use berth_model::BinaryId;
 use berth_scheduler::{GrantedEffect, HeldBytes};
+use berth_telemetry::{
+    audit::AuditLog,
+    metrics::Metrics,
+    notices::{EventSink, PluginEvent},
+};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
 use super::*;
 
 const DEADLINE: Duration = Duration::from_secs(20);
+
+/// Drops events about plugins.
+#[derive(Debug)]
+pub(super) struct NoEvents;
+
+impl EventSink for NoEvents {
+    fn record(&self, _: PluginEvent) {}
+}
 
 /// An executor whose API server binds pods at once, but for `pod-9`, and answers patches of claims when told to.
 struct Bench {
@@ -72,12 +85,11 @@ impl Bench {
         let (sender, events) = mpsc::channel(16);
         let metrics = Arc::new(Metrics::default());
         let executor = Executor {
-            audit,
+            sinks: Sinks { metrics: Arc::clone(&metrics), audit, events: Arc::new(NoEvents) },
             writer: Writer::new(client.clone()),
             kinds: Kinds::new(client.clone()),
             recorder: EventRecorder::spawn(client, "here", berth_cluster::RequestRate::UNLIMITED),
             events: sender,
-            metrics: Arc::clone(&metrics),
             extenders: watch::channel(None).1,
             api_calls: Some(metrics.api_calls.clone()),
         };

@@ -88,7 +88,7 @@ impl<T> Outlet<T> {
             match self.sender.try_send(item) {
                 Ok(()) => {}
                 Err(TrySendError::Full(item)) => return self.backlog.push_front(item),
-                // Nobody is there any more: the process is ending.
+                // The receiver is gone: the process is ending.
                 Err(TrySendError::Closed(_)) => self.backlog.clear(),
             }
         }

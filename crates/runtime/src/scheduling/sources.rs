@@ -6,7 +6,7 @@ use berth_scheduler::{Event, Scheduler};
 use berth_wasm_host::FaultReport;
 use tokio::{runtime::Handle, sync::mpsc};
 
-use crate::views::View;
+use crate::follower::FollowRequest;
 
 /// The channels that lead to the thread.
 #[derive(Debug)]
@@ -15,8 +15,8 @@ pub(crate) struct Sources {
     pub events: mpsc::Receiver<Event>,
     /// What components faulted in, one report for each instance that is gone. Calls on this thread send it.
     pub faults: mpsc::UnboundedReceiver<FaultReport>,
-    /// Requests for copies of cache and queue.
-    pub views: mpsc::Receiver<View>,
+    /// Requests of the copy that follows.
+    pub follow: mpsc::Receiver<FollowRequest>,
 }
 
 /// Something that came.
@@ -24,7 +24,7 @@ pub(crate) struct Sources {
 pub(super) enum Input {
     Event(Event),
     Fault(FaultReport),
-    View(View),
+    Follow(FollowRequest),
 }
 
 /// Why there is no input.
@@ -41,13 +41,13 @@ pub(super) enum NoInput {
 pub(super) struct Turn {
     until: Instant,
     events: usize,
-    /// Each copies every pod: one a turn.
-    views: usize,
+    /// Each is answered with a batch: one a turn.
+    follow: usize,
 }
 
 impl Turn {
     pub(super) fn begin(now: Instant) -> Self {
-        Self { until: now + Scheduler::TURN, events: Scheduler::EVENTS_PER_TURN, views: 1 }
+        Self { until: now + Scheduler::TURN, events: Scheduler::EVENTS_PER_TURN, follow: 1 }
     }
 }
 
@@ -67,11 +67,11 @@ impl Sources {
                 Err(mpsc::error::TryRecvError::Disconnected) => return Err(NoInput::Closed),
             }
         }
-        if turn.views > 0
-            && let Ok(view) = self.views.try_recv()
+        if turn.follow > 0
+            && let Ok(request) = self.follow.try_recv()
         {
-            turn.views -= 1;
-            return Ok(Input::View(view));
+            turn.follow -= 1;
+            return Ok(Input::Follow(request));
         }
         Err(NoInput::Due)
     }
@@ -83,12 +83,12 @@ impl Sources {
         idle: Duration,
         room: impl Future<Output = ()>,
     ) -> Result<Input, NoInput> {
-        let Self { events, faults, views } = self;
+        let Self { events, faults, follow } = self;
         runtime.block_on(async {
             tokio::select! {
                 event = events.recv() => event.map_or(Err(NoInput::Closed), |event| Ok(Input::Event(event))),
                 Some(fault) = faults.recv() => Ok(Input::Fault(fault)),
-                Some(view) = views.recv() => Ok(Input::View(view)),
+                Some(request) = follow.recv() => Ok(Input::Follow(request)),
                 () = room => Err(NoInput::Due),
                 () = tokio::time::sleep(idle) => Err(NoInput::Due),
             }

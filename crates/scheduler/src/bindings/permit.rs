@@ -34,6 +34,16 @@ impl PermitWaits {
         self.plugins.iter().any(|wait| *wait.plugin == *plugin)
     }
 
+    /// When the pod began to wait.
+    pub(crate) fn since(&self) -> Time {
+        self.since
+    }
+
+    /// The plugins that hold the pod, with the time at which each of them will have held it for too long.
+    pub(crate) fn plugins(&self) -> impl Iterator<Item = (&Arc<str>, Time)> {
+        self.plugins.iter().map(|wait| (&wait.plugin, wait.deadline))
+    }
+
     /// Milliseconds since the pod began to wait.
     pub(crate) fn waited(&self, now: Time) -> u64 {
         now.since(self.since)

@@ -224,7 +224,7 @@ impl Context {
 
     /// The attempt is over: the plugins of the pod's profile may forget it.
     pub(crate) fn end_cycle(&mut self, scheduler_name: Sym, cycle: CycleId) {
-        // There is no profile if the configuration was replaced during the attempt; its plugins are gone as well.
+        // The profile is gone if the configuration was replaced during the attempt, and so are its plugins.
         if let Some(profile) = self.profiles.get_mut(scheduler_name) {
             profile.end_cycle(cycle);
         }

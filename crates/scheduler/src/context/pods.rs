@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use berth_cache::CachedPod;
 use berth_framework::{CycleId, Effect};
 use berth_model::{Pod, PodUid, Sym, api, requests::Requests};
 
@@ -54,12 +53,19 @@ impl Context {
         self.pod_limits.set(uid, pod);
     }
 
-    /// The pods that are known, with what they are limited to: those on nodes, and those that wait for a node of a profile.
-    pub(crate) fn pods(&self) -> impl Iterator<Item = (&Arc<Pod>, Option<&Arc<Requests>>)> {
-        // An assumed pod is pending for the API server; the cache has the node that it goes to.
-        let pending = self.pending_pods.iter().filter(|pod| self.cache.pod(&pod.uid).is_none());
-        let pods = self.cache.pods().map(CachedPod::pod).chain(pending);
-        pods.map(|pod| (pod, self.pod_limits.get(&pod.uid)))
+    /// What the pod is limited to, if it has limits.
+    pub(crate) fn limits(&self, uid: &str) -> Option<Arc<Requests>> {
+        self.pod_limits.get(uid).cloned()
+    }
+
+    /// Notes which pods without a node change from here on, or with `false` none any more.
+    pub(crate) fn follow_pending_pods(&mut self, is_followed: bool) {
+        self.pending_pods.follow(is_followed);
+    }
+
+    /// Pods without a node that came, changed or went since the last call.
+    pub(crate) fn changed_pending_pods(&mut self) -> impl Iterator<Item = PodUid> + '_ {
+        self.pending_pods.changed()
     }
 
     /// Notes the evictions among `effects`, before the preemptor goes back to the queue. Whether there are any.

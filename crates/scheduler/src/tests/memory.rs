@@ -2,8 +2,11 @@
 
 use serde_json::{Value, json};
 
-use super::kit::{Bench, assigned, bind_finished, binds, pod_maker};
-use crate::Event;
+use super::{
+    follow::catch_up,
+    kit::{Bench, assigned, bind_finished, binds, pod_maker},
+};
+use crate::{ClusterView, Event, PodView};
 
 /// A pod with an image whose name has 900 kB.
 fn with_long_image(name: &str, scheduler_name: &str, node: &str) -> berth_model::api::Pod {
@@ -35,7 +38,7 @@ fn of_pods_that_nobody_here_places_little_is_kept() {
     for index in 0..50 {
         bench.apply(with_long_image(&format!("foreign-{index}"), "another-scheduler", ""));
     }
-    assert_eq!(bench.n_symbols(), before, "a pending pod of another scheduler is no business of this one");
+    assert_eq!(bench.n_symbols(), before, "a pending pod of another scheduler is not kept");
     for index in 0..2 {
         bench.apply(with_long_image(&format!("placed-{index}"), "another-scheduler", "n0"));
         bench.apply(with_long_image(&format!("own-{index}"), "berth", ""));
@@ -91,14 +94,17 @@ fn limits_of_pods_are_known_as_long_as_the_pods_are() {
     bench.apply(with_limits("placed", "n0"));
     bench.apply(with_limits("waits", ""));
     bench.apply(pod_maker("without", 1).build());
-    let limits = |bench: &Bench| {
-        let known = bench.scheduler.pods().filter_map(|(pod, limits)| Some((pod.name.to_string(), limits?.milli_cpu)));
-        let mut known: Vec<_> = known.collect();
+    let limits = |bench: &mut Bench| {
+        let mut view = ClusterView::default();
+        bench.scheduler.end_following();
+        catch_up(&mut view, bench);
+        let cpu = |pod: PodView<'_>| Some((pod.name().to_owned(), pod.limits().iter().find(|it| it.0 == "cpu")?.1));
+        let mut known: Vec<_> = view.pods().filter_map(cpu).collect();
         known.sort();
-        (bench.scheduler.pods().count(), known)
+        (view.pods().count(), known)
     };
-    assert_eq!(limits(&bench), (3, vec![("placed".to_owned(), 2000), ("waits".to_owned(), 2000)]));
+    assert_eq!(limits(&mut bench), (3, vec![("placed".to_owned(), 2000), ("waits".to_owned(), 2000)]));
     bench.apply(pod_maker("placed", 1).on("n0").build());
     bench.delete("waits");
-    assert_eq!(limits(&bench), (2, vec![]));
+    assert_eq!(limits(&mut bench), (2, vec![]));
 }

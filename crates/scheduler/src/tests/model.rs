@@ -6,10 +6,11 @@ use berth_framework::PermitVerdict;
 use proptest::prelude::*;
 
 use super::{
+    follow::{assert_same, catch_up},
     kit::{Bench, node, pod_maker},
     waiting::{claim_applied, patch, wait},
 };
-use crate::{Action, Event, PluginEffects, PodRequest, Request, RequestError, StatusChange};
+use crate::{Action, ClusterView, Event, PluginEffects, PodRequest, Request, RequestError, StatusChange};
 
 /// How the fake API server answers a binding.
 #[derive(Clone, Copy, Debug)]
@@ -47,6 +48,10 @@ enum Op {
     /// The watch delivers what happened at the API server.
     Deliver,
     Run,
+    /// A copy is brought up to date.
+    Look,
+    /// There is no reader any more.
+    EndFollowing,
 }
 
 fn op() -> impl Strategy<Value = Op> {
@@ -70,6 +75,8 @@ fn op() -> impl Strategy<Value = Op> {
         3 => (0..20_000u32).prop_map(Op::Advance),
         3 => Just(Op::Deliver),
         6 => Just(Op::Run),
+        3 => Just(Op::Look),
+        1 => Just(Op::EndFollowing),
     ]
 }
 
@@ -92,13 +99,21 @@ struct World {
     answers: Answer,
     undelivered: Vec<Event>,
     n_uids: u32,
+    view: ClusterView,
 }
 
 impl World {
     fn new() -> Self {
         let mut bench = Bench::new();
         bench.event(Event::Synced);
-        Self { bench, pods: BTreeMap::new(), answers: Answer::Bound, undelivered: Vec::new(), n_uids: 0 }
+        Self {
+            bench,
+            pods: BTreeMap::new(),
+            answers: Answer::Bound,
+            undelivered: Vec::new(),
+            n_uids: 0,
+            view: ClusterView::default(),
+        }
     }
 
     fn uid_of(&self, pod: u8) -> Option<String> {
@@ -245,6 +260,8 @@ impl World {
                 self.bench.scheduler.run(now);
                 self.carry_out();
             }
+            Op::Look => self.look(),
+            Op::EndFollowing => self.bench.scheduler.end_following(),
         }
     }
 
@@ -253,6 +270,11 @@ impl World {
             self.bench.event(event);
         }
         self.carry_out();
+    }
+
+    fn look(&mut self) {
+        catch_up(&mut self.view, &mut self.bench);
+        assert_same(&self.view, &self.bench.scheduler);
     }
 
     /// Everything works again and an hour passes.
@@ -339,7 +361,9 @@ proptest! {
     fn no_pod_is_lost_or_bound_twice(ops in proptest::collection::vec(op(), 1..120)) {
         let mut world = World::new();
         ops.iter().for_each(|op| world.perform(op));
+        world.look();
         world.calm_down();
+        world.look();
         world.check();
     }
 }

@@ -1,8 +1,7 @@
 //! `/metrics/resources`: what each pod requests and is limited to (`pkg/scheduler/metrics/resources/resources.go`).
 //!
-//! It names every pod and node, so it is served over HTTPS alone, to callers that the API server authorizes. The scheduler
-//! shows its pods for one answer at a time; the text is made elsewhere and answers every request for
-//! [`KEPT_FOR`]. The API server is not asked. A replica that does not lead shows none, as kube-scheduler.
+//! It names every pod and node, so it is served over HTTPS alone, to callers that the API server authorizes. The
+//! text is made of the copy that follows the scheduler, and answers every request for [`KEPT_FOR`]. The API server is not asked. A replica that does not lead shows none, as kube-scheduler.
 
 use std::{fmt::Write as _, sync::Arc, time::Duration};
 
@@ -14,8 +13,8 @@ use axum::{
     response::{IntoResponse as _, Response},
     routing::{any, get},
 };
-use berth_scheduler::{PodView, PodsSnapshot};
-use tokio::{sync::Mutex, task::spawn_blocking, time::Instant};
+use berth_scheduler::{ClusterView, PodView};
+use tokio::{sync::Mutex, time::Instant};
 
 use super::prometheus_text;
 use crate::{Health, ReadModel};
@@ -61,7 +60,7 @@ async fn answer<Model: ReadModel>(State(resources): State<Resources<Model>>) -> 
     }
     match resources.text().await {
         Some(text) => prometheus_text(text),
-        None => (StatusCode::SERVICE_UNAVAILABLE, "the scheduling thread shows no pods in time\n").into_response(),
+        None => (StatusCode::SERVICE_UNAVAILABLE, "the scheduler does not show its pods in time\n").into_response(),
     }
 }
 
@@ -73,8 +72,7 @@ impl<Model: ReadModel> Resources<Model> {
         {
             return Some(text.clone());
         }
-        let pods = self.scheduler.pods().await?;
-        let text = spawn_blocking(move || Bytes::from(text_of(pods))).await.ok()?;
+        let text = self.scheduler.read(|view| view.is_complete().then(|| Bytes::from(text_of(view)))).await??;
         *kept = Some((Instant::now(), text.clone()));
         // An answer is as large as the cluster: it does not stay when there is no next request.
         let slot = Arc::clone(&self.kept);
@@ -103,8 +101,9 @@ impl Amounts {
 }
 
 /// The lines of both metrics.
-fn text_of(pods: PodsSnapshot) -> String {
-    let pods = pods.sorted();
+fn text_of(view: &ClusterView) -> String {
+    let mut pods: Vec<PodView<'_>> = view.pods().collect();
+    pods.sort_unstable_by_key(|pod| (pod.namespace(), pod.name()));
     let mut text = String::new();
     for (name, what, amounts) in [
         ("kube_pod_resource_limit", "Resources limit for", Amounts::Limits),
@@ -119,8 +118,8 @@ fn text_of(pods: PodsSnapshot) -> String {
              # TYPE {name} gauge"
         );
         let without_lines = text.len();
-        for pod in pods.iter() {
-            write_lines(&mut text, name, &pod, amounts.of(&pod));
+        for pod in &pods {
+            write_lines(&mut text, name, pod, amounts.of(pod));
         }
         if text.len() == without_lines {
             text.truncate(before);
@@ -139,7 +138,7 @@ fn write_lines(text: &mut String, metric: &str, pod: &PodView<'_>, amounts: Vec<
             pod.node(),
             pod.name(),
             pod.priority(),
-            pod.scheduler(),
+            pod.scheduler_name(),
             unit(resource),
             value(resource, amount),
         );
@@ -168,10 +167,8 @@ fn value(resource: &str, amount: i64) -> String {
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    use berth_model::{
-        Symbols, api, intern,
-        requests::{self, Requests},
-    };
+    use berth_model::Time;
+    use berth_scheduler::{Event, Scheduler, Settings};
     use serde_json::json;
 
     use super::*;
@@ -181,22 +178,24 @@ mod tests {
     struct OnePod(Arc<AtomicUsize>);
 
     impl ReadModel for OnePod {
-        async fn pods(&self) -> Option<PodsSnapshot> {
+        async fn read<R: Send + 'static>(&self, read: impl FnOnce(&ClusterView) -> R + Send + 'static) -> Option<R> {
             self.0.fetch_add(1, Ordering::Relaxed);
-            Some(snapshot([pod("ok")]))
+            Some(read(&view([pod("ok")])))
         }
     }
 
-    /// What a scheduler shows that knows these pods.
-    fn snapshot(pods: impl IntoIterator<Item = serde_json::Value>) -> PodsSnapshot {
-        let mut symbols = Symbols::default();
-        let read = |pod| serde_json::from_value::<api::Pod>(pod).expect("a pod");
-        let interned = |api: api::Pod| {
-            let limits = Requests::from_list(&requests::pod_limits(&api));
-            (Arc::new(intern::pod(&api, &mut symbols)), Arc::new(limits))
-        };
-        let pods: Vec<_> = pods.into_iter().map(read).map(interned).collect();
-        PodsSnapshot::new(pods.iter().map(|(pod, limits)| (pod, Some(limits))), &symbols)
+    /// The copy of a scheduler that knows these pods.
+    fn view(pods: impl IntoIterator<Item = serde_json::Value>) -> ClusterView {
+        let mut scheduler = Scheduler::new(Settings::default(), Vec::new());
+        for pod in pods {
+            let pod = serde_json::from_value(pod).expect("a pod");
+            scheduler.handle(Event::PodApplied(Box::new(pod)), Time(0));
+        }
+        let mut view = ClusterView::default();
+        while !view.is_complete() {
+            view.apply(scheduler.changes(Time(0)));
+        }
+        view
     }
 
     fn pod(name: &str) -> serde_json::Value {
@@ -218,7 +217,7 @@ mod tests {
                 "{{namespace=\"default\",node=\"n1\",pod=\"ok\",priority=\"0\",resource=\"{resource}\",scheduler=\"default-scheduler\",unit=\"{unit}\"}}"
             )
         };
-        let text = text_of(snapshot([pod("ok")]));
+        let text = text_of(&view([pod("ok")]));
         let lines: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).collect();
         let expected = [
             format!("kube_pod_resource_limit{} 2", labels("cpu", "cores")),
@@ -227,7 +226,7 @@ mod tests {
         ];
         assert_eq!(lines, expected);
         assert!(text.starts_with("# HELP kube_pod_resource_limit [STABLE] Resources limit for workloads"), "{text}");
-        assert_eq!(text_of(snapshot([])), "");
+        assert_eq!(text_of(&view([])), "");
     }
 
     #[test]
@@ -243,14 +242,14 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn any_number_of_requests_costs_the_scheduler_one_snapshot() {
+    async fn any_number_of_requests_are_answered_by_one_look_at_the_scheduler() {
         let scheduler = OnePod::default();
         let resources = Resources { health: Health::default(), scheduler: scheduler.clone(), kept: Arc::default() };
         let requests: Vec<_> = (0..200).map(|_| tokio::spawn(answer(State(resources.clone())))).collect();
         for request in requests {
             assert_eq!(request.await.expect("no panic").status(), StatusCode::OK);
         }
-        assert_eq!(scheduler.0.load(Ordering::Relaxed), 1, "one copy serves them all");
+        assert_eq!(scheduler.0.load(Ordering::Relaxed), 1, "one look serves them all");
         tokio::time::sleep(2 * KEPT_FOR).await;
         assert!(resources.kept.lock().await.is_none(), "the answer is not kept for long");
     }

@@ -205,7 +205,7 @@ impl Inner {
 }
 
 impl FrontProxy {
-    /// The user for whom the proxy of this name asks; `None` if it may not say, or does not.
+    /// The user that the proxy of this name asks for; `None` if it may not say, or does not.
     fn caller(&self, proxy: &str, headers: &HeaderMap) -> Option<Caller> {
         if !self.allowed_names.is_empty() && !self.allowed_names.iter().any(|name| name == proxy) {
             return None;

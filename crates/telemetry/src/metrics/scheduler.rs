@@ -188,7 +188,7 @@ impl SchedulerMetrics {
             ),
             batch_attempts: add.counter(
                 Alpha,
-                ("scheduler_batch_attempts_total", "Placed pods, by what became of the node hint."),
+                ("scheduler_batch_attempts_total", "Placed pods, by whether the node hint was used."),
                 &["profile", "result"],
             ),
             batch_flushes: add.counter(

@@ -1,4 +1,4 @@
-//! Pods on nodes that an instance is told of by what tells them from another pod that it knows.
+//! Pods on nodes that are sent to an instance as the difference from another pod that it knows.
 //!
 //! Each list and each text of a pod costs a call of the component's allocator, even if it is empty. Of a pod that is like another one
 //! on a node two texts are left.

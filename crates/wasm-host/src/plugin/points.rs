@@ -339,7 +339,7 @@ impl Reserve for ComponentPlugin {
     }
 
     fn unreserve(&mut self, call: &Call<'_>, node: NodeIdx) {
-        // An instance that was never told of the cycle has nothing to undo.
+        // An instance that does not know the cycle has nothing to undo.
         if !self.begun.contains(&call.cycle) {
             return;
         }

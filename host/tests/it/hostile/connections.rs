@@ -108,7 +108,7 @@ async fn tokens_of_nobody_cost_the_api_server_few_questions() {
     const N_TOKENS: usize = 150;
     let flags = ["--authentication-kubeconfig={kubeconfig}", "--authorization-kubeconfig={kubeconfig}"];
     let bench = Bench::start(&[&flags[..], &["--leader-elect=false"]].concat()).await;
-    // An API server that takes its time for the question whom a token belongs to.
+    // An API server that is slow to say which user a token belongs to.
     let rule = json!({
         "name": "slow", "match": {"resources": ["tokenreviews"]}, "fault": {"type": "Latency", "milliseconds": 300},
     });

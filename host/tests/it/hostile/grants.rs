@@ -1,4 +1,4 @@
-//! What a grant is worth to whoever tries to get more out of it: a built-in's name, a rule for everything, and a rule for
+//! What a plugin gets that tries to get more out of a grant: a built-in's name, a rule for everything, and a rule for
 //! other objects than those that are asked for.
 
 use std::time::Duration;

@@ -69,7 +69,7 @@ impl Check<'_> {
         self.subject.missing().find(speaks).cloned()
     }
 
-    /// The scheduling cycle as the scheduler runs it; an error says what became of a pod that is not rejected.
+    /// The scheduling cycle as the scheduler runs it; an error says where a pod went that is not rejected.
     fn place(&mut self) -> Result<Diagnosis> {
         let nominated = self.cluster.nominated_pods(&self.pod);
         let order = self.cluster.cache().order();

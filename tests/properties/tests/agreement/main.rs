@@ -162,7 +162,7 @@ fn one_size(node: &mut Value) {
     images.into_iter().flatten().for_each(|image| image["sizeBytes"] = 300_000_000.into());
 }
 
-/// Whoever followed every change, native or component, answers as a newcomer to whom the same objects are told once.
+/// A plugin that followed every change, native or component, answers as a new one that is told the same objects once.
 #[test]
 fn followers_answer_as_newcomers_do() {
     let followers = RefCell::new(Followers::new(&WASM));

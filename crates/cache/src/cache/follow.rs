@@ -1,0 +1,43 @@
+//! For a copy that follows the cache object by object: what changed, and everything in portions.
+
+use std::{ops::Bound, sync::Arc};
+
+use berth_model::{ObjectKey, PodUid, Sym};
+
+use super::Cache;
+
+impl Cache {
+    /// Notes what changes from here on, or with `false` nothing any more.
+    pub fn follow(&mut self, is_followed: bool) {
+        let changed = &mut self.changed;
+        changed.nodes.follow(is_followed);
+        changed.pods.follow(is_followed);
+        changed.objects.follow(is_followed);
+    }
+
+    /// Names of the nodes that were set or removed since the last call.
+    pub fn changed_nodes(&mut self) -> impl Iterator<Item = Sym> + '_ {
+        self.changed.nodes.drain()
+    }
+
+    /// Pods that came, left, or changed since the last call.
+    pub fn changed_pods(&mut self) -> impl Iterator<Item = PodUid> + '_ {
+        self.changed.pods.drain()
+    }
+
+    /// Objects of other kinds that were set or removed since the last call.
+    pub fn changed_objects(&mut self) -> impl Iterator<Item = Arc<ObjectKey>> + '_ {
+        self.changed.objects.drain()
+    }
+
+    /// The names of all nodes, those included that only pods refer to, in no particular order.
+    pub fn node_names(&self) -> impl Iterator<Item = Sym> + '_ {
+        self.nodes.keys().copied()
+    }
+
+    /// The objects of other kinds behind `after`, or with `None` from the first on, in the order of their keys.
+    pub fn objects_after(&self, after: Option<&Arc<ObjectKey>>) -> impl Iterator<Item = (&Arc<ObjectKey>, &Arc<[u8]>)> {
+        let begin = after.map_or(Bound::Unbounded, Bound::Excluded);
+        self.objects.range::<Arc<ObjectKey>, _>((begin, Bound::Unbounded))
+    }
+}

@@ -1,0 +1,50 @@
+//! Which things changed, for a reader that follows them.
+
+/// The keys of what changed since they were last taken, in order and as often as it changed. While it is not followed, nothing
+/// is kept, and a note costs one branch.
+#[derive(Clone, Debug)]
+pub struct ChangedKeys<K>(Option<Vec<K>>);
+
+impl<K> Default for ChangedKeys<K> {
+    /// Not followed.
+    fn default() -> Self {
+        Self(None)
+    }
+}
+
+impl<K: Clone> ChangedKeys<K> {
+    /// Keeps keys from here on, or with `false` keeps none and forgets those that are kept.
+    pub fn follow(&mut self, is_followed: bool) {
+        self.0 = is_followed.then(Vec::new);
+    }
+
+    /// Something changed.
+    pub fn note(&mut self, key: &K) {
+        if let Some(keys) = &mut self.0 {
+            keys.push(key.clone());
+        }
+    }
+
+    /// The keys since the last call.
+    pub fn drain(&mut self) -> impl Iterator<Item = K> + '_ {
+        self.0.iter_mut().flat_map(|keys| keys.drain(..))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_kept_while_they_are_followed() {
+        let mut keys = ChangedKeys::default();
+        keys.note(&1);
+        keys.follow(true);
+        keys.note(&2);
+        keys.note(&2);
+        assert_eq!(keys.drain().collect::<Vec<_>>(), [2, 2]);
+        keys.note(&3);
+        keys.follow(false);
+        assert_eq!(keys.drain().count(), 0);
+    }
+}

@@ -1,0 +1,180 @@
+//! A copy of what the scheduler knows, on a thread of its own: what is shown to people is read there.
+//!
+//! While somebody reads, the thread asks the scheduling thread for its changes ([`Scheduler::changes`]): one batch a turn, and
+//! a new copy comes in portions of the same size, so reading stops no cycle. When there was no reader for a while the copy is
+//! dropped, and the scheduling thread notes nothing any more.
+
+use std::{
+    io,
+    sync::mpsc::{self as channel, Receiver, RecvTimeoutError, SyncSender},
+    time::{Duration, Instant},
+};
+
+use berth_model::Time;
+use berth_scheduler::{ChangeBatch, ClusterView, Scheduler};
+use berth_serving::ReadModel;
+use tokio::{
+    sync::{mpsc, oneshot},
+    time::timeout,
+};
+
+/// Readers that wait for their turn; others are turned away.
+const MAX_WAITING: usize = 64;
+
+/// A reader waits for so long at most.
+const READ_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// For so long the copy is brought up to date before it is read as it is.
+const CATCH_UP: Duration = Duration::from_secs(5);
+
+/// Between two readers the copy is brought up to date so often: few changes wait on the scheduling thread, and each pod that
+/// changed several times is handed over once.
+const EVERY: Duration = Duration::from_millis(200);
+
+/// When there was no reader for so long, the copy is dropped.
+const KEPT_FOR: Duration = Duration::from_secs(60);
+
+/// What the scheduling thread is asked for.
+#[derive(Debug)]
+pub(crate) enum FollowRequest {
+    /// What changed since the last batch.
+    Changes(SyncSender<ChangeBatch>),
+    /// Nothing any more.
+    End,
+}
+
+impl FollowRequest {
+    /// Does what is asked for.
+    pub(crate) fn answer(self, scheduler: &mut Scheduler, now: Time) {
+        match self {
+            // The channel has room for the one answer, unless the follower is gone.
+            Self::Changes(answer) => drop(answer.try_send(scheduler.changes(now))),
+            Self::End => scheduler.end_following(),
+        }
+    }
+}
+
+type Read = Box<dyn FnOnce(&ClusterView) + Send>;
+
+/// Shows the copy. Cheap to clone; with the last clone the thread ends.
+#[derive(Clone, Debug)]
+pub(crate) struct Follower(SyncSender<Read>);
+
+/// What the thread works with.
+struct Following {
+    reads: Receiver<Read>,
+    requests: mpsc::Sender<FollowRequest>,
+    copy: Copy,
+}
+
+/// The copy, as long as there is one.
+enum Copy {
+    None,
+    Kept {
+        view: ClusterView,
+        /// An answer that had not come when it was last looked for.
+        awaited: Option<Receiver<ChangeBatch>>,
+        read_at: Instant,
+    },
+}
+
+impl Follower {
+    /// Starts the thread. With the scheduling thread's end.
+    ///
+    /// # Errors
+    /// The system offers no more threads.
+    pub(crate) fn start() -> io::Result<(Self, mpsc::Receiver<FollowRequest>)> {
+        let (read, reads) = channel::sync_channel(MAX_WAITING);
+        let (requests, asked) = mpsc::channel(1);
+        let following = Following { reads, requests, copy: Copy::None };
+        berth_threads::spawn_background("follower", move || following.run())?;
+        Ok((Self(read), asked))
+    }
+}
+
+impl ReadModel for Follower {
+    async fn read<R: Send + 'static>(&self, read: impl FnOnce(&ClusterView) -> R + Send + 'static) -> Option<R> {
+        let (answer, answered) = oneshot::channel();
+        let reading = Box::new(move |view: &ClusterView| {
+            // The reader may have left.
+            if !answer.is_closed() {
+                drop(answer.send(read(view)));
+            }
+        });
+        self.0.try_send(reading).ok()?;
+        timeout(READ_TIMEOUT, answered).await.ok()?.ok()
+    }
+}
+
+impl Following {
+    fn run(mut self) {
+        while let Some(read) = self.next_reader() {
+            read(self.up_to_date());
+        }
+    }
+
+    /// Waits for a reader, and keeps the copy up to date meanwhile. `None`: there will be no more.
+    fn next_reader(&mut self) -> Option<Read> {
+        loop {
+            let Copy::Kept { view, awaited, read_at } = &mut self.copy else { return self.reads.recv().ok() };
+            match self.reads.recv_timeout(EVERY) {
+                Ok(read) => return Some(read),
+                Err(RecvTimeoutError::Disconnected) => return None,
+                Err(RecvTimeoutError::Timeout) if read_at.elapsed() < KEPT_FOR => {
+                    catch_up(view, awaited, &self.requests, EVERY);
+                }
+                Err(RecvTimeoutError::Timeout) => {
+                    self.copy = Copy::None;
+                    // The scheduling thread may have ended.
+                    let _ = self.requests.blocking_send(FollowRequest::End);
+                }
+            }
+        }
+    }
+
+    fn up_to_date(&mut self) -> &ClusterView {
+        if let Copy::None = self.copy {
+            self.copy = Copy::Kept { view: ClusterView::default(), awaited: None, read_at: Instant::now() };
+        }
+        let Copy::Kept { view, awaited, read_at } = &mut self.copy else { unreachable!("it was made just now") };
+        *read_at = Instant::now();
+        catch_up(view, awaited, &self.requests, CATCH_UP);
+        view
+    }
+}
+
+/// Takes in what changed, until the copy is as the scheduler, or `limit` is over.
+fn catch_up(
+    view: &mut ClusterView,
+    awaited: &mut Option<Receiver<ChangeBatch>>,
+    requests: &mpsc::Sender<FollowRequest>,
+    limit: Duration,
+) {
+    let until = Instant::now() + limit;
+    loop {
+        let receiver = match awaited.take() {
+            Some(receiver) => receiver,
+            None => {
+                let (answer, receiver) = channel::sync_channel(1);
+                // The scheduling thread has ended: the copy stays as it is.
+                if requests.blocking_send(FollowRequest::Changes(answer)).is_err() {
+                    return;
+                }
+                receiver
+            }
+        };
+        match receiver.recv_timeout(until.saturating_duration_since(Instant::now())) {
+            Ok(batch) => {
+                view.apply(batch);
+                if view.is_complete() {
+                    return;
+                }
+            }
+            Err(RecvTimeoutError::Timeout) => {
+                *awaited = Some(receiver);
+                return;
+            }
+            Err(RecvTimeoutError::Disconnected) => return,
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! What a copy of the scheduler's state gets of pods between Reserve and PostBind.
+
+use std::sync::Arc;
+
+use berth_model::{PodUid, Time};
+
+use super::{Bindings, binding::Stage};
+use crate::change_feed::PodBinding;
+
+/// What a pod between Reserve and PostBind waits for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BindingStage {
+    /// For Permit plugins.
+    Permit {
+        /// When it began to wait.
+        since: Time,
+        /// The plugins that hold it, each with the time at which the pod is rejected in its name.
+        plugins: Vec<(Arc<str>, Time)>,
+    },
+    /// For PreBind plugins.
+    PreBind,
+    /// For its binding, by a Bind plugin, the API server or an extender.
+    Bind,
+    /// For the end of the process.
+    Shutdown,
+}
+
+impl Bindings {
+    /// Notes which pods take steps from here on, or with `false` none any more.
+    pub(crate) fn follow(&mut self, is_followed: bool) {
+        self.changed.follow(is_followed);
+    }
+
+    /// Pods that took a step since the last call.
+    pub(crate) fn changed_pods(&mut self) -> impl Iterator<Item = PodUid> + '_ {
+        self.changed.drain()
+    }
+
+    /// The pod, if it is on its way.
+    pub(crate) fn followed(&self, uid: &str) -> Option<PodBinding> {
+        let binding = self.waiting.get(uid)?;
+        let stage = match &binding.stage {
+            Stage::Permit(waits) => BindingStage::Permit {
+                since: waits.since(),
+                plugins: waits.plugins().map(|(plugin, deadline)| (Arc::clone(plugin), deadline)).collect(),
+            },
+            Stage::PreBind(_) => BindingStage::PreBind,
+            Stage::BindEffects { .. } | Stage::BindRequest { .. } | Stage::ExtenderBind { .. } => BindingStage::Bind,
+            Stage::Shutdown => BindingStage::Shutdown,
+        };
+        Some(PodBinding { record: binding.record.clone(), node: binding.node, stage })
+    }
+}

@@ -1,0 +1,298 @@
+//! What a copy of the scheduler's state is kept up to date with.
+//!
+//! While a copy follows, cache, queue and bindings note the keys of what changes. [`ChangeFeed`] gathers them, each key once, and
+//! a batch holds what stands behind them now. A new copy gets everything, in portions of the same size, while changes go on.
+//! The scheduling thread never does more for a copy in one turn than one batch.
+
+use std::sync::Arc;
+
+use berth_model::{Node, ObjectKey, Pod, PodUid, Sym, Time, requests::Requests};
+use berth_queue::{QueuedPod, Visited, Waiting};
+use rustc_hash::FxHashSet;
+
+use crate::{
+    bindings::{BindingStage, Bindings},
+    context::Context,
+};
+
+/// Objects of one batch at most, a pod or a node each: less than a millisecond.
+const BATCH: usize = 1024;
+
+/// Symbols of one batch at most.
+const SYMBOLS: usize = 1 << 14;
+
+/// When so many keys wait to be handed over, the copy begins again: it does not keep up, or is gone.
+const MAX_CHANGED: usize = 1 << 16;
+
+/// What changed in a scheduler since the batch before, as it is now. Pods and objects are shared with the scheduler.
+#[derive(Debug, Default)]
+pub struct ChangeBatch {
+    /// What the batches before this one said is out of date: the copy begins again.
+    pub is_first: bool,
+    /// With this batch the copy is as the scheduler was then.
+    pub is_complete: bool,
+    /// When the batch was made, by the scheduler's clock.
+    pub as_of: Time,
+    /// Symbols with what they stand for; nothing once they are freed.
+    pub symbols: Vec<(Sym, Arc<str>)>,
+    /// `schedulerName`s of all profiles.
+    pub scheduler_names: Vec<Sym>,
+    /// Nodes by name; `None` if the cache has no such node.
+    pub nodes: Vec<(Sym, Option<Node>)>,
+    /// Objects of other kinds as JSON; `None` if there is no such object.
+    pub objects: Vec<(Arc<ObjectKey>, Option<Arc<[u8]>>)>,
+    /// Pods by uid; `None` if there is no such pod.
+    pub pods: Vec<(PodUid, Option<FollowedPod>)>,
+}
+
+/// A pod, and where it is.
+#[derive(Clone, Debug)]
+pub struct FollowedPod {
+    /// Its newest object; for a pod on a node the one that counts there.
+    pub pod: Arc<Pod>,
+    /// What it is limited to, if it has limits.
+    pub limits: Option<Arc<Requests>>,
+    /// The node that it is nominated to, or [`Sym::NONE`].
+    pub nominated_node: Sym,
+    /// Where it is.
+    pub place: PodPlace,
+}
+
+/// Where a pod is.
+#[derive(Clone, Debug)]
+pub enum PodPlace {
+    /// In the scheduling queue.
+    Queued(Box<Waiting>),
+    /// Between Reserve and PostBind.
+    Binding(Box<PodBinding>),
+    /// Assumed to be on the node although nothing is to be done for it any more: the watch has not shown it there yet.
+    Assumed {
+        /// The node's name.
+        node: Sym,
+    },
+    /// On the node, as the API server shows it.
+    Bound {
+        /// The node's name.
+        node: Sym,
+    },
+    /// Without a node, and not to be scheduled: it is being deleted, or no profile serves it.
+    Unscheduled,
+}
+
+/// A pod between Reserve and PostBind.
+#[derive(Clone, Debug)]
+pub struct PodBinding {
+    /// The pod with the history of its attempts.
+    pub record: QueuedPod,
+    /// The name of the node that was chosen.
+    pub node: Sym,
+    /// What it waits for.
+    pub stage: BindingStage,
+}
+
+impl PodPlace {
+    /// The node that the pod is on or on its way to.
+    #[must_use]
+    pub fn node(&self) -> Option<Sym> {
+        match self {
+            Self::Binding(binding) => Some(binding.node),
+            Self::Assumed { node } | Self::Bound { node } => Some(*node),
+            Self::Queued(_) | Self::Unscheduled => None,
+        }
+    }
+}
+
+/// The keys of what a copy has to learn.
+#[derive(Debug)]
+pub(crate) struct ChangeFeed {
+    nodes: FxHashSet<Sym>,
+    pods: FxHashSet<PodUid>,
+    objects: FxHashSet<Arc<ObjectKey>>,
+    symbols_position: u64,
+    is_first: bool,
+    fill: Fill,
+}
+
+/// How far everything has been handed over.
+#[derive(Debug)]
+enum Fill {
+    /// The next symbol.
+    Symbols(usize),
+    /// Names of the nodes that are left; each goes with its pods.
+    Nodes(Vec<Sym>),
+    /// The object that was handed over last.
+    Objects(Option<Arc<ObjectKey>>),
+    Queue(Visited),
+    Done,
+}
+
+impl ChangeFeed {
+    /// Has everything noted that changes from here on.
+    pub(crate) fn start(bindings: &mut Bindings, context: &mut Context) -> Self {
+        set_followed(true, bindings, context);
+        Self::from_the_beginning(context)
+    }
+
+    /// Nothing is noted any more.
+    pub(crate) fn stop(self, bindings: &mut Bindings, context: &mut Context) {
+        set_followed(false, bindings, context);
+    }
+
+    fn from_the_beginning(context: &Context) -> Self {
+        Self {
+            nodes: FxHashSet::default(),
+            pods: FxHashSet::default(),
+            objects: FxHashSet::default(),
+            symbols_position: context.table().symbols.position(),
+            is_first: true,
+            fill: Fill::Symbols(0),
+        }
+    }
+
+    /// Takes over the keys of what changed since the last call.
+    pub(crate) fn gather(&mut self, bindings: &mut Bindings, context: &mut Context) {
+        self.nodes.extend(context.cache_mut().changed_nodes());
+        self.objects.extend(context.cache_mut().changed_objects());
+        self.pods.extend(context.cache_mut().changed_pods());
+        self.pods.extend(context.queue_mut().changed_pods());
+        self.pods.extend(context.changed_pending_pods());
+        self.pods.extend(bindings.changed_pods());
+        if self.n_changed() > MAX_CHANGED {
+            *self = Self::from_the_beginning(context);
+        }
+    }
+
+    /// What changed, as much as fits in a batch, and if there is room a portion of everything.
+    pub(crate) fn batch(&mut self, bindings: &Bindings, context: &Context, now: Time) -> ChangeBatch {
+        let mut batch = ChangeBatch {
+            is_first: std::mem::take(&mut self.is_first),
+            as_of: now,
+            symbols: self.new_symbols(context),
+            scheduler_names: context.profiles().scheduler_names(),
+            ..ChangeBatch::default()
+        };
+        for name in take(&mut self.nodes, BATCH) {
+            batch.nodes.push((name, node(name, context)));
+        }
+        for key in take(&mut self.objects, batch.room()) {
+            let json = context.cache().object(&key).map(Arc::clone);
+            batch.objects.push((key, json));
+        }
+        for uid in take(&mut self.pods, batch.room()) {
+            let pod = followed_pod(&uid, bindings, context);
+            batch.pods.push((uid, pod));
+        }
+        while batch.room() > 0 && !matches!(self.fill, Fill::Done) {
+            self.fill = std::mem::replace(&mut self.fill, Fill::Done).go_on(&mut batch, bindings, context);
+        }
+        batch.is_complete = self.n_changed() == 0 && matches!(self.fill, Fill::Done);
+        batch
+    }
+
+    fn n_changed(&self) -> usize {
+        self.nodes.len() + self.pods.len() + self.objects.len()
+    }
+
+    fn new_symbols(&mut self, context: &Context) -> Vec<(Sym, Arc<str>)> {
+        let symbols = &context.table().symbols;
+        let position = std::mem::replace(&mut self.symbols_position, symbols.position());
+        if position == self.symbols_position {
+            return Vec::new();
+        }
+        // Position 0 stands for a replica that knows nothing; all symbols come in portions as well.
+        let changed = symbols.since(position.max(1));
+        changed.into_iter().map(|(sym, _)| (sym, symbols.shared_text(sym))).collect()
+    }
+}
+
+impl Fill {
+    /// Adds the next portion to the batch; where to go on.
+    fn go_on(self, batch: &mut ChangeBatch, bindings: &Bindings, context: &Context) -> Self {
+        match self {
+            Self::Symbols(first) => {
+                let (symbols, next) = context.table().symbols.portion(first, SYMBOLS);
+                batch.symbols.extend(symbols);
+                next.map_or_else(|| Self::Nodes(context.cache().node_names().collect()), Self::Symbols)
+            }
+            Self::Nodes(mut left) => {
+                let Some(name) = left.pop() else { return Self::Objects(None) };
+                if let Some(node) = node(name, context) {
+                    batch.nodes.push((name, Some(node)));
+                }
+                for pod in context.cache().pods_on(name) {
+                    batch.pods.push((pod.uid.clone(), followed_pod(&pod.uid, bindings, context)));
+                }
+                Self::Nodes(left)
+            }
+            Self::Objects(after) => {
+                let objects = context.cache().objects_after(after.as_ref()).take(batch.room());
+                let objects: Vec<_> = objects.map(|(key, json)| (Arc::clone(key), Some(Arc::clone(json)))).collect();
+                let Some((last, _)) = objects.last() else { return Self::Queue(Visited::default()) };
+                let last = Arc::clone(last);
+                batch.objects.extend(objects);
+                Self::Objects(Some(last))
+            }
+            Self::Queue(mut visited) => {
+                let uids = context.queue().next_portion(&mut visited, batch.room());
+                if uids.is_empty() {
+                    return Self::Done;
+                }
+                for uid in uids {
+                    let pod = followed_pod(&uid, bindings, context);
+                    batch.pods.push((uid, pod));
+                }
+                Self::Queue(visited)
+            }
+            Self::Done => Self::Done,
+        }
+    }
+}
+
+impl ChangeBatch {
+    /// How many more objects fit. Symbols are small, and there are many.
+    fn room(&self) -> usize {
+        let n_symbols = self.symbols.len() * BATCH / SYMBOLS;
+        BATCH.saturating_sub(self.nodes.len() + self.objects.len() + self.pods.len() + n_symbols)
+    }
+}
+
+fn set_followed(is_followed: bool, bindings: &mut Bindings, context: &mut Context) {
+    context.cache_mut().follow(is_followed);
+    context.queue_mut().follow(is_followed);
+    context.follow_pending_pods(is_followed);
+    bindings.follow(is_followed);
+}
+
+/// Up to `limit` members, which are taken out.
+fn take<K: Clone + Eq + std::hash::Hash>(keys: &mut FxHashSet<K>, limit: usize) -> Vec<K> {
+    if keys.len() <= limit {
+        return keys.drain().collect();
+    }
+    let taken: Vec<K> = keys.iter().take(limit).cloned().collect();
+    for key in &taken {
+        keys.remove(key);
+    }
+    taken
+}
+
+fn node(name: Sym, context: &Context) -> Option<Node> {
+    context.cache().node(name)?.row().map(|(_, node)| node.clone())
+}
+
+fn followed_pod(uid: &PodUid, bindings: &Bindings, context: &Context) -> Option<FollowedPod> {
+    let cached = context.cache().pod(uid);
+    let (pod, place) = if let Some(waiting) = context.queue().waiting(uid) {
+        (Arc::clone(&waiting.record.pod), PodPlace::Queued(Box::new(waiting)))
+    } else if let Some(binding) = bindings.followed(uid) {
+        let pod = cached.map_or(&binding.record.pod, |cached| cached.pod());
+        (Arc::clone(pod), PodPlace::Binding(Box::new(binding)))
+    } else if let Some(cached) = cached {
+        let node = cached.node();
+        let place = if cached.is_assumed() { PodPlace::Assumed { node } } else { PodPlace::Bound { node } };
+        (Arc::clone(cached.pod()), place)
+    } else {
+        (Arc::clone(&context.pending_pod(uid)?.pod), PodPlace::Unscheduled)
+    };
+    let nominated_node = context.queue().nominator().node_of(uid).unwrap_or_default();
+    Some(FollowedPod { pod, limits: context.limits(uid), nominated_node, place })
+}

@@ -1,0 +1,216 @@
+//! A copy of what a scheduler knows, kept up to date with its [changes](ChangeBatch): pods and where they are, nodes, and the
+//! objects that plugins read. What shows the scheduler to people reads it, beside the scheduling thread.
+
+use std::sync::Arc;
+
+use berth_cache::Cache;
+use berth_model::{ClusterTable, ObjectKey, Pod, PodUid, Sym, Time, pod::Resources, requests::Requests};
+use rustc_hash::FxHashMap;
+
+use crate::change_feed::{ChangeBatch, FollowedPod, PodPlace};
+
+/// The copy. It is empty until the first batch.
+#[derive(Debug, Default)]
+pub struct ClusterView {
+    cache: Cache,
+    pods: FxHashMap<PodUid, FollowedPod>,
+    scheduler_names: Vec<Sym>,
+    as_of: Time,
+    is_complete: bool,
+}
+
+/// One pod, with the texts of its symbols.
+#[derive(Clone, Copy, Debug)]
+pub struct PodView<'a> {
+    followed: &'a FollowedPod,
+    view: &'a ClusterView,
+}
+
+impl ClusterView {
+    /// Takes in what changed.
+    pub fn apply(&mut self, batch: ChangeBatch) {
+        if batch.is_first {
+            *self = Self::default();
+        }
+        for (sym, text) in &batch.symbols {
+            self.cache.symbols_mut().mirror(*sym, text);
+        }
+        for (name, node) in batch.nodes {
+            match node {
+                Some(node) => drop(self.cache.set_node(node)),
+                None => drop(self.cache.remove_node(name)),
+            }
+        }
+        for (key, json) in batch.objects {
+            self.cache.set_object(ObjectKey::clone(&key), json);
+        }
+        for (uid, pod) in batch.pods {
+            self.set_pod(uid, pod);
+        }
+        self.cache.settle();
+        self.scheduler_names = batch.scheduler_names;
+        (self.as_of, self.is_complete) = (batch.as_of, batch.is_complete);
+    }
+
+    fn set_pod(&mut self, uid: PodUid, pod: Option<FollowedPod>) {
+        self.place(&uid, pod.as_ref());
+        match pod {
+            Some(pod) => drop(self.pods.insert(uid, pod)),
+            None => drop(self.pods.remove(&uid)),
+        }
+    }
+
+    /// Has the cache hold the pod as the scheduler's cache does.
+    fn place(&mut self, uid: &PodUid, pod: Option<&FollowedPod>) {
+        let placed = pod.and_then(|followed| Some((&followed.pod, followed.place.node()?)));
+        let Some((pod, node)) = placed else {
+            self.cache.remove_pod(uid);
+            return;
+        };
+        // An assumed pod has no node in its object.
+        let added = if pod.node_name == node {
+            self.cache.add_pod(Arc::clone(pod)).map(drop)
+        } else {
+            self.cache.remove_pod(uid);
+            self.cache.assume(pod, node).map(berth_cache::Assumed::settled)
+        };
+        debug_assert!(added.is_ok(), "a pod of the scheduler's cache cannot be cached: {added:?}");
+    }
+
+    /// When the copy was as the scheduler, by the scheduler's clock.
+    #[must_use]
+    pub fn as_of(&self) -> Time {
+        self.as_of
+    }
+
+    /// Whether it holds all that the scheduler knew at [`Self::as_of`]; if not, some of it is older or missing.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        self.is_complete
+    }
+
+    /// Nodes, the pods on them, and objects.
+    #[must_use]
+    pub fn cache(&self) -> &Cache {
+        &self.cache
+    }
+
+    /// The nodes as plugins see them.
+    #[must_use]
+    pub fn table(&self) -> &ClusterTable {
+        self.cache.table()
+    }
+
+    /// `schedulerName`s of the profiles.
+    pub fn scheduler_names(&self) -> impl Iterator<Item = &str> {
+        self.scheduler_names.iter().map(|name| self.text(*name))
+    }
+
+    /// All pods that the scheduler knows, in no particular order. A pod that is being deleted and waits nowhere may be missing
+    /// until it changes.
+    pub fn pods(&self) -> impl Iterator<Item = PodView<'_>> {
+        self.pods.values().map(|followed| PodView { followed, view: self })
+    }
+
+    /// The pod with this uid.
+    #[must_use]
+    pub fn pod(&self, uid: &str) -> Option<PodView<'_>> {
+        self.pods.get(uid).map(|followed| PodView { followed, view: self })
+    }
+
+    /// The pod with this name. It looks through all pods.
+    #[must_use]
+    pub fn find_pod(&self, namespace: &str, name: &str) -> Option<PodView<'_>> {
+        let namespace = self.table().symbols.lookup(namespace)?;
+        self.pods().find(|pod| pod.pod().namespace == namespace && *pod.pod().name == *name)
+    }
+
+    /// Nominated pods with the names of the nodes that they are nominated to, in no particular order.
+    pub fn nominated_pods(&self) -> impl Iterator<Item = (Sym, &Arc<Pod>)> {
+        let nominated = self.pods.values().filter(|pod| !pod.nominated_node.is_none());
+        nominated.map(|pod| (pod.nominated_node, &pod.pod))
+    }
+
+    fn text(&self, sym: Sym) -> &str {
+        self.table().symbols.text(sym)
+    }
+}
+
+impl<'a> PodView<'a> {
+    /// The pod itself, whose symbols are those of [`ClusterView::table`].
+    #[must_use]
+    pub fn pod(&self) -> &'a Arc<Pod> {
+        &self.followed.pod
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn place(&self) -> &'a PodPlace {
+        &self.followed.place
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &'a str {
+        &self.followed.pod.name
+    }
+
+    /// Its namespace.
+    #[must_use]
+    pub fn namespace(&self) -> &'a str {
+        self.view.text(self.followed.pod.namespace)
+    }
+
+    /// The node in its object; empty while it has none.
+    #[must_use]
+    pub fn node(&self) -> &'a str {
+        self.view.text(self.followed.pod.node_name)
+    }
+
+    /// The node that it is nominated to; empty if it is not.
+    #[must_use]
+    pub fn nominated_node(&self) -> &'a str {
+        self.view.text(self.followed.nominated_node)
+    }
+
+    /// The `schedulerName` of its spec.
+    #[must_use]
+    pub fn scheduler_name(&self) -> &'a str {
+        self.view.text(self.followed.pod.scheduler_name)
+    }
+
+    /// Its priority.
+    #[must_use]
+    pub fn priority(&self) -> i32 {
+        self.followed.pod.priority
+    }
+
+    /// What its spec requests, by name; CPU in thousandths.
+    #[must_use]
+    pub fn requests(&self) -> Vec<(&'a str, i64)> {
+        let Resources { milli_cpu, memory, ephemeral_storage, scalars } = &self.followed.pod.requests;
+        let scalars = scalars.iter().map(|(name, amount)| (self.view.text(*name), *amount));
+        by_name([*milli_cpu, *memory, *ephemeral_storage], scalars)
+    }
+
+    /// What it is limited to, by name; CPU in thousandths.
+    #[must_use]
+    pub fn limits(&self) -> Vec<(&'a str, i64)> {
+        let Some(Requests { milli_cpu, memory, ephemeral_storage, scalars }) = self.followed.limits.as_deref() else {
+            return Vec::new();
+        };
+        let scalars = scalars.iter().map(|(name, amount)| (name.as_str(), *amount));
+        by_name([*milli_cpu, *memory, *ephemeral_storage], scalars)
+    }
+}
+
+/// Amounts other than zero.
+fn by_name<'a>(
+    [milli_cpu, memory, ephemeral_storage]: [i64; 3],
+    scalars: impl Iterator<Item = (&'a str, i64)>,
+) -> Vec<(&'a str, i64)> {
+    let usual = [("cpu", milli_cpu), ("memory", memory), ("ephemeral-storage", ephemeral_storage)];
+    let mut amounts: Vec<_> = usual.into_iter().chain(scalars).filter(|(_, amount)| *amount != 0).collect();
+    amounts.sort_unstable();
+    amounts
+}

@@ -1,0 +1,136 @@
+//! A copy that takes in changes is as the scheduler.
+
+use std::collections::BTreeMap;
+
+use berth_model::Sym;
+use berth_queue::SubQueue;
+
+use super::kit::{Bench, node, pod_maker};
+use crate::{BindingStage, ClusterView, Event, PodPlace, Scheduler};
+
+/// Takes in what changed, until there is nothing left.
+pub(super) fn catch_up(view: &mut ClusterView, bench: &mut Bench) {
+    loop {
+        view.apply(bench.scheduler.changes(bench.now));
+        if view.is_complete() {
+            return;
+        }
+    }
+}
+
+/// Pods by uid, with place and node.
+fn of_view(view: &ClusterView) -> BTreeMap<String, String> {
+    let text = |sym: Sym| view.table().symbols.text(sym);
+    let show = |pod: crate::PodView<'_>| {
+        let place = match pod.place() {
+            PodPlace::Queued(waiting) => queued(waiting.queue, &waiting.record.rejectors, waiting.record.attempts),
+            PodPlace::Binding(binding) => format!("on {}, assumed: true", text(binding.node)),
+            PodPlace::Assumed { node } => format!("on {}, assumed: true", text(*node)),
+            PodPlace::Bound { node } => format!("on {}, assumed: false", text(*node)),
+            PodPlace::Unscheduled => return None,
+        };
+        Some((pod.pod().uid.to_string(), format!("{} {place}, nominated: {}", pod.name(), pod.nominated_node())))
+    };
+    view.pods().filter_map(show).collect()
+}
+
+fn of_scheduler(scheduler: &Scheduler) -> BTreeMap<String, String> {
+    let symbols = &scheduler.cache().table().symbols;
+    let nominated = |uid: &str| symbols.text(scheduler.queue().nominator().node_of(uid).unwrap_or_default());
+    let waiting = scheduler
+        .queue()
+        .iter()
+        .map(|(record, queue)| (&record.pod, queued(queue, &record.rejectors, record.attempts)));
+    let placed = scheduler
+        .cache()
+        .pods()
+        .map(|cached| (cached.pod(), format!("on {}, assumed: {}", symbols.text(cached.node()), cached.is_assumed())));
+    let pods = placed.chain(waiting);
+    pods.map(|(pod, place)| (pod.uid.to_string(), format!("{} {place}, nominated: {}", pod.name, nominated(&pod.uid))))
+        .collect()
+}
+
+fn queued(queue: SubQueue, rejectors: &[std::sync::Arc<str>], attempts: u32) -> String {
+    format!("in {}, rejected by {rejectors:?} in attempt {attempts}", queue.as_str())
+}
+
+fn nodes(table: &berth_model::ClusterTable) -> BTreeMap<String, (i64, i64, i64)> {
+    let node = |idx| {
+        let name = table.symbols.text(table.name(idx)).to_owned();
+        let n_pods = table.pod_counts().get(idx.index()).copied().unwrap_or(0);
+        (name, (table.allocatable().get(Sym::CPU, idx), table.requested().get(Sym::CPU, idx), n_pods))
+    };
+    table.nodes().iter().map(node).collect()
+}
+
+pub(super) fn assert_same(view: &ClusterView, scheduler: &Scheduler) {
+    assert_eq!(of_view(view), of_scheduler(scheduler));
+    assert_eq!(nodes(view.table()), nodes(scheduler.cache().table()));
+}
+
+#[test]
+fn a_copy_comes_in_portions_while_the_cluster_changes() {
+    let mut bench = Bench::with_nodes(1_500, 1);
+    for index in 0..3_000 {
+        bench.apply(pod_maker(&format!("p{index}"), 1).build());
+        if index % 500 == 499 {
+            bench.settle();
+        }
+    }
+    let mut view = ClusterView::default();
+    let mut n_batches = 0;
+    while !view.is_complete() {
+        let batch = bench.scheduler.changes(bench.now);
+        assert!(batch.nodes.len() + batch.pods.len() <= 1_026, "a node goes with its pods");
+        assert_eq!(batch.is_first, n_batches == 0);
+        view.apply(batch);
+        bench.apply(pod_maker(&format!("late{n_batches}"), 1).build());
+        bench.event(Event::NodeDeleted { name: format!("n{n_batches}") });
+        bench.event(Event::NodeApplied(Box::new(node(&format!("new{n_batches}"), 1))));
+        bench.settle();
+        n_batches += 1;
+        assert!(n_batches < 100, "the copy is never whole");
+        if n_batches > 20 {
+            catch_up(&mut view, &mut bench);
+        }
+    }
+    assert!(n_batches > 4);
+    catch_up(&mut view, &mut bench);
+    assert_same(&view, &bench.scheduler);
+    assert!(view.find_pod("default", "late0").is_some());
+}
+
+#[test]
+fn a_copy_that_does_not_keep_up_begins_again() {
+    let mut bench = Bench::with_nodes(1, 1);
+    let mut view = ClusterView::default();
+    catch_up(&mut view, &mut bench);
+    for index in 0..(1 << 16) + 10 {
+        bench.event(Event::NodeApplied(Box::new(node("n0", 1 + index % 2))));
+        let name = format!("p{index}");
+        bench.apply(pod_maker(&name, 1).build());
+        let (namespace, uid) = ("default".to_owned(), format!("uid-{name}"));
+        bench.event(Event::PodDeleted { namespace, name, uid });
+    }
+    let batch = bench.scheduler.changes(bench.now);
+    assert!(batch.is_first, "what was noted meanwhile is not kept without bound");
+    view.apply(batch);
+    catch_up(&mut view, &mut bench);
+    assert_same(&view, &bench.scheduler);
+}
+
+#[test]
+fn a_pod_at_permit_names_the_plugin_that_holds_it() {
+    let mut bench = Bench::with_nodes(1, 4);
+    bench.script(|script| script.permit = Some(berth_framework::PermitVerdict::Wait(5_000)));
+    bench.apply(pod_maker("held", 1).build());
+    bench.settle();
+    let mut view = ClusterView::default();
+    catch_up(&mut view, &mut bench);
+    let pod = view.find_pod("default", "held").expect("it is known");
+    let PodPlace::Binding(binding) = pod.place() else { panic!("{:?}", pod.place()) };
+    let until = bench.now + 5_000;
+    let expected = BindingStage::Permit { since: bench.now, plugins: vec![("Fake".into(), until)] };
+    assert_eq!(binding.stage, expected);
+    assert_eq!(view.as_of(), bench.now);
+}

@@ -1,0 +1,396 @@
+//! What happens to plugins and configuration, and where each of it is told: the log, metrics, the audit log, Kubernetes events.
+//!
+//! [`Notice::row`] is the table. A [`Row`] names all four sinks, and the match over the notices is complete, so a notice that is
+//! told nowhere does not compile.
+
+mod log_line;
+mod row;
+
+use std::sync::Arc;
+
+use berth_framework::TimeReport;
+use berth_model::{BinaryId, Digest};
+use berth_scheduler::PodRef;
+
+pub use self::row::{PluginEvent, Severity};
+use self::{
+    log_line::Fields,
+    row::{Counted, Metric, Row},
+};
+use crate::{
+    audit::{AuditEvent, AuditLog, By, PodEntry, digest_or_built_in},
+    clock,
+    metrics::Metrics,
+};
+
+/// Writes events to the API server. Must not wait.
+pub trait EventSink: std::fmt::Debug + Send + Sync {
+    fn record(&self, event: PluginEvent);
+}
+
+/// Something that happened to a plugin, or to the settings of all.
+#[derive(Debug)]
+pub enum Notice {
+    /// A binary may not serve. `file` names where it comes from, and `reason` reads on from there. `standing` says what serves
+    /// now, as everywhere here.
+    Refused {
+        digest: Option<Digest>,
+        file: String,
+        reason: String,
+        standing: String,
+    },
+    /// A new binary gave way to the one before, or with `None` to the built-in.
+    RolledBack {
+        digest: Digest,
+        to: Option<Digest>,
+        reason: String,
+    },
+    Quarantined {
+        digest: Digest,
+        milliseconds: u64,
+        reason: String,
+        standing: String,
+    },
+    /// Profiles lost their instances by a fault and get new ones after so many milliseconds.
+    Restarting {
+        digest: Digest,
+        milliseconds: u64,
+        reason: String,
+    },
+    /// A quarantine is over.
+    Released {
+        digest: Digest,
+        standing: String,
+    },
+    ProbationOver,
+    /// No binary serves any more, or not yet. `reason` names the plugin.
+    NotServed {
+        reason: String,
+    },
+    /// An instance is gone.
+    Faulted {
+        digest: Digest,
+        pod: String,
+        milliseconds: u64,
+        reason: String,
+    },
+    /// The pods of one owner are held back for a plugin's faults.
+    PodsHeld {
+        owner: String,
+        milliseconds: u64,
+        reason: String,
+    },
+    /// A binary serves in a profile.
+    Swapped {
+        profile: String,
+        version: String,
+        binary: BinaryId,
+    },
+    /// Nothing serves in a profile any more. `reason` names the plugin; `None` if something is on its way.
+    Withdrawn {
+        profile: String,
+        reason: Option<String>,
+    },
+    /// A profile could not take a binary. `is_told` if another notice tells users why.
+    NotSwapped {
+        profile: String,
+        binary: Option<BinaryId>,
+        reason: String,
+        standing: String,
+        is_told: bool,
+    },
+    /// An operator's order, and why it was refused.
+    Ordered {
+        order: &'static str,
+        by: By,
+        refused: Option<String>,
+        standing: String,
+    },
+    /// What a file under the plugin's name may do.
+    GrantsChanged {
+        old: serde_json::Value,
+        new: serde_json::Value,
+    },
+    /// The plugin asked for what it was not granted.
+    EffectRefused {
+        effect: &'static str,
+        pod: PodRef,
+        count: u32,
+        message: String,
+    },
+    /// A share of the scheduling thread is used up.
+    OutOfTime(TimeReport),
+    /// The operator's settings of plugins are in force.
+    SettingsApplied {
+        file: String,
+    },
+    /// They cannot be used.
+    SettingsRefused {
+        reason: String,
+    },
+    /// The scheduler's configuration was read again.
+    ConfigurationReloaded {
+        has_changed: bool,
+    },
+    /// It cannot be used.
+    ConfigurationRefused {
+        reason: String,
+    },
+}
+
+/// Where notices are told. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Sinks {
+    pub metrics: Arc<Metrics>,
+    pub audit: AuditLog,
+    pub events: Arc<dyn EventSink>,
+}
+
+impl Sinks {
+    /// Tells a notice about this plugin, or with an empty name about all. Never waits.
+    pub fn tell(&self, plugin: &str, by: By, notice: Notice) {
+        let Row { log, metric, audit, event } = notice.row(plugin);
+        let counted = metric.map_or(Counted::Plainly, |metric| metric.count(&self.metrics, plugin));
+        match (log, counted) {
+            (Some(line), Counted::Plainly) => line.write(plugin),
+            (Some(line), Counted::Total(total)) => line.with_total(total).write(plugin),
+            (Some(_), Counted::Often) | (None, _) => {}
+        }
+        if let Some(entry) = audit {
+            self.audit.record(plugin, by, entry);
+        }
+        if let Some(event) = event {
+            self.events.record(event);
+        }
+    }
+}
+
+impl Notice {
+    /// What each sink is told.
+    fn row(self, plugin: &str) -> Row {
+        let about = |note: String| format!("plugin {plugin}: {note}");
+        match self {
+            Self::Refused { digest, file, reason, standing } => {
+                let short = digest.map(|digest| format!(" {}", digest.short())).unwrap_or_default();
+                Row {
+                    log: Row::error(Fields::default(), format!("{file} {reason}; {standing}")),
+                    metric: Some(Metric::Swap("refused")),
+                    event: Row::warning("PluginRefused", about(format!("the file{short} {reason}; {standing}")))
+                        .of(plugin),
+                    audit: Some(AuditEvent::Refused { digest: digest.map(|digest| digest.to_string()), reason }),
+                }
+            }
+            Self::RolledBack { digest, to, reason } => {
+                let short = to.map_or_else(|| "the built-in".to_owned(), |to| to.short());
+                let note = about(format!("rolled back from {} to {short}: {reason}", digest.short()));
+                let (digest, to) = (digest.to_string(), digest_or_built_in(to));
+                let fields = Fields { digest: Some(digest.clone()), to: Some(to.clone()), ..Fields::reason(&reason) };
+                Row {
+                    log: Row::error(fields, "rolled back to the version before"),
+                    metric: Some(Metric::Swap("rolled_back")),
+                    audit: Some(AuditEvent::RolledBack { digest, to, reason }),
+                    event: Row::warning("PluginRolledBack", note).of(plugin),
+                }
+            }
+            Self::Quarantined { digest, milliseconds, reason, standing } => {
+                let (short, seconds) = (digest.short(), milliseconds / 1000);
+                let note = about(format!("{short} is out of service for {seconds} s: {reason}; {standing}"));
+                let until = clock::rfc3339(clock::wall(clock::now() + milliseconds));
+                let digest = digest.to_string();
+                let fields = Fields {
+                    digest: Some(digest.clone()),
+                    milliseconds: Some(milliseconds),
+                    ..Fields::reason(&reason)
+                };
+                Row {
+                    log: Row::error(fields, "quarantined"),
+                    metric: Some(Metric::Quarantined),
+                    audit: Some(AuditEvent::Quarantined { digest, until, reason }),
+                    event: Row::warning("PluginQuarantined", note).of(plugin),
+                }
+            }
+            Self::Restarting { digest, milliseconds, reason } => {
+                let delay = if milliseconds == 0 { String::new() } else { format!(" in {} s", milliseconds / 1000) };
+                let digest = digest.short();
+                let note = about(format!("{digest} is restarted{delay} after a fault: {reason}"));
+                let fields =
+                    Fields { digest: Some(digest), milliseconds: Some(milliseconds), ..Fields::reason(&reason) };
+                Row {
+                    log: Row::warn(fields, "is being restarted after a fault"),
+                    metric: Some(Metric::Restarted),
+                    audit: None,
+                    event: Row::warning("PluginRestarting", note).of(plugin),
+                }
+            }
+            Self::Released { digest, standing } => Row {
+                log: Row::info(Fields::default(), "its quarantine is over"),
+                metric: None,
+                audit: Some(AuditEvent::Released { digest: digest.to_string() }),
+                event: Row::normal(
+                    "PluginReleased",
+                    about(format!("the quarantine of {} is over; {standing}", digest.short())),
+                )
+                .of(plugin),
+            },
+            Self::ProbationOver => Row {
+                log: Row::info(Fields::default(), "its probation is over"),
+                metric: None,
+                audit: None,
+                event: None,
+            },
+            Self::NotServed { reason } => {
+                Row { log: Row::warn(Fields::default(), reason), metric: None, audit: None, event: None }
+            }
+            Self::Faulted { digest, pod, milliseconds, reason } => {
+                let fields = Fields {
+                    digest: Some(digest.short()),
+                    pod: Some(pod),
+                    milliseconds: Some(milliseconds),
+                    ..Fields::reason(&reason)
+                };
+                Row { log: Row::warn(fields, "a plugin faulted"), metric: None, audit: None, event: None }
+            }
+            Self::PodsHeld { owner, milliseconds, reason } => {
+                let seconds = milliseconds / 1000;
+                let note = about(format!("the pods of {owner} are held back for {seconds} s, as it {reason}"));
+                let fields = Fields { owner: Some(owner), milliseconds: Some(milliseconds), ..Fields::reason(&reason) };
+                Row {
+                    log: Row::warn(fields, "plugin keeps faulting; holding the pods of one owner"),
+                    metric: None,
+                    audit: None,
+                    event: Row::warning("PluginPodsHeld", note).of(plugin),
+                }
+            }
+            Self::Swapped { profile, version, binary } => {
+                let shown = match binary {
+                    BinaryId::Component(digest) => format!("{} (version {version})", digest.short()),
+                    BinaryId::Native => "the built-in".to_owned(),
+                };
+                let note = about(format!("{shown} serves in profile {profile}"));
+                let digest = binary.to_string();
+                let fields = Fields {
+                    profile: Some(profile.clone()),
+                    version: Some(version.clone()),
+                    digest: Some(digest.clone()),
+                    ..Fields::default()
+                };
+                Row {
+                    log: Row::info(fields, "serves"),
+                    metric: Some(Metric::Swap("swapped")),
+                    audit: Some(AuditEvent::Swapped { profile, version, digest }),
+                    event: Row::normal("PluginSwapped", note).of(plugin),
+                }
+            }
+            Self::Withdrawn { profile, reason } => Row {
+                log: None,
+                metric: Some(Metric::Swap("withdrawn")),
+                event: reason.and_then(|reason| {
+                    let note = about(format!("nothing serves in profile {profile} any more: {reason}"));
+                    Row::warning("PluginWithdrawn", note).of(plugin)
+                }),
+                audit: Some(AuditEvent::Withdrawn { profile }),
+            },
+            Self::NotSwapped { profile, binary, reason, standing, is_told } => {
+                let note = about(format!("{reason}; {standing}"));
+                let fields = Fields { profile: Some(profile.clone()), ..Fields::reason(&reason) };
+                Row {
+                    log: Row::error(fields, format!("not swapped; {standing}")),
+                    metric: Some(Metric::Swap("refused")),
+                    audit: Some(AuditEvent::NotSwapped {
+                        profile,
+                        digest: binary.map(|binary| binary.to_string()),
+                        reason,
+                    }),
+                    event: if is_told { None } else { Row::warning("PluginRefused", note).of(plugin) },
+                }
+            }
+            Self::Ordered { order, by, refused, standing } => {
+                // What follows from other orders is told when it happens.
+                let event = match order {
+                    "enable" => Some(("PluginEnabled", "switched on")),
+                    "disable" => Some(("PluginDisabled", "switched off")),
+                    _ => None,
+                };
+                let event = event.filter(|_| refused.is_none());
+                let fields = Fields {
+                    order: Some(order),
+                    by: Some(format!("{by:?}")),
+                    reason: refused.clone(),
+                    ..Fields::default()
+                };
+                Row {
+                    log: Row::info(fields, "requested by an operator"),
+                    metric: None,
+                    event: event.and_then(|(reason, what)| {
+                        Row::normal(reason, about(format!("{what} by an operator; {standing}"))).of(plugin)
+                    }),
+                    audit: Some(AuditEvent::Ordered { order, refused }),
+                }
+            }
+            Self::GrantsChanged { old, new } => {
+                Row { log: None, metric: None, audit: Some(AuditEvent::GrantsChanged { old, new }), event: None }
+            }
+            Self::EffectRefused { effect, pod, count, message } => {
+                let fields = Fields {
+                    effect: Some(effect),
+                    pod: Some(pod.name.to_string()),
+                    namespace: Some(pod.namespace.to_string()),
+                    ..Fields::default()
+                };
+                Row {
+                    log: Row::warn(fields, message.clone()),
+                    metric: Some(Metric::EffectsRefused { effect, count }),
+                    audit: Some(AuditEvent::EffectRefused {
+                        effect,
+                        pod: PodEntry::from(&pod),
+                        count,
+                        reason: message,
+                    }),
+                    event: None,
+                }
+            }
+            Self::OutOfTime(report) => {
+                let text = report.to_string();
+                let event = match &report {
+                    TimeReport::Plugin { plugin, .. } => Row::warning("PluginOutOfTime", text.clone()).of(plugin),
+                    TimeReport::AllPlugins { .. } => Row::warning("PluginsOutOfTime", text.clone()).of(""),
+                    TimeReport::Namespace { .. } => Row::warning("NamespaceOutOfTime", text.clone()).of(""),
+                };
+                Row {
+                    log: Row::warn(Fields::default(), text),
+                    metric: Some(Metric::ShareSpent(report)),
+                    audit: None,
+                    event,
+                }
+            }
+            Self::SettingsApplied { file } => Row {
+                log: Row::info(Fields { file: Some(file), ..Fields::default() }, "plugin configuration applied"),
+                metric: None,
+                audit: None,
+                event: None,
+            },
+            Self::SettingsRefused { reason } => Row {
+                log: Row::error(
+                    Fields::reason(&reason),
+                    "plugin configuration rejected; keeping the previous settings",
+                ),
+                metric: None,
+                audit: None,
+                event: Row::warning("PluginSettingsRefused", format!("{reason}; the settings before it hold")).of(""),
+            },
+            Self::ConfigurationReloaded { has_changed } => Row {
+                log: None,
+                metric: Some(Metric::ConfigReloaded(if has_changed { "applied" } else { "unchanged" })),
+                audit: None,
+                event: None,
+            },
+            Self::ConfigurationRefused { reason } => Row {
+                log: Row::error(Fields::reason(&reason), "configuration rejected; keeping the previous one"),
+                metric: Some(Metric::ConfigReloaded("refused")),
+                audit: None,
+                event: Row::warning("ConfigurationRefused", format!("{reason}; the configuration before it holds"))
+                    .of(""),
+            },
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! A line of the log, with the fields that lines about plugins have.
+
+use berth_scheduler::{CodePlace, Level};
+use tracing::{debug, error, info, warn};
+
+use crate::log_rate;
+
+/// A line before it is written.
+#[derive(Debug)]
+pub(super) struct LogLine {
+    pub(super) level: Level,
+    /// The row that it comes from: lines of one row about one plugin are alike.
+    pub(super) place: CodePlace,
+    pub(super) fields: Fields,
+    pub(super) message: String,
+}
+
+/// Fields beside the plugin; those that are absent are not written.
+#[derive(Debug, Default)]
+pub(super) struct Fields {
+    pub(super) profile: Option<String>,
+    pub(super) version: Option<String>,
+    pub(super) digest: Option<String>,
+    pub(super) to: Option<String>,
+    pub(super) owner: Option<String>,
+    pub(super) pod: Option<String>,
+    pub(super) namespace: Option<String>,
+    pub(super) effect: Option<&'static str>,
+    pub(super) order: Option<&'static str>,
+    pub(super) by: Option<String>,
+    pub(super) file: Option<String>,
+    pub(super) milliseconds: Option<u64>,
+    pub(super) total: Option<u64>,
+    pub(super) reason: Option<String>,
+}
+
+impl Fields {
+    pub(super) fn reason(reason: &str) -> Self {
+        Self { reason: Some(reason.to_owned()), ..Self::default() }
+    }
+}
+
+impl LogLine {
+    /// With the number of such lines so far, those included that were not written.
+    pub(super) fn with_total(mut self, total: u64) -> Self {
+        self.fields.total = Some(total);
+        self
+    }
+
+    /// Writes it about this plugin, or with an empty name about none.
+    pub(super) fn write(self, plugin: &str) {
+        let Self { level, place, fields, message } = self;
+        let Fields {
+            profile,
+            version,
+            digest,
+            to,
+            owner,
+            pod,
+            namespace,
+            effect,
+            order,
+            by,
+            file,
+            milliseconds,
+            total,
+            reason,
+        } = fields;
+        let plugin = (!plugin.is_empty()).then_some(plugin);
+        let _alike = log_rate::lines_of(place);
+        macro_rules! write {
+            ($line:ident) => {
+                $line!(
+                    plugin,
+                    profile,
+                    version,
+                    digest,
+                    to,
+                    owner,
+                    pod,
+                    namespace,
+                    effect,
+                    order,
+                    by,
+                    file,
+                    milliseconds,
+                    total,
+                    reason,
+                    "{message}"
+                )
+            };
+        }
+        match level {
+            Level::Debug => write!(debug),
+            Level::Info => write!(info),
+            Level::Warn => write!(warn),
+            Level::Error => write!(error),
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! A row of the table: what each sink gets of one notice.
+
+use std::panic::Location;
+
+use berth_framework::TimeReport;
+use berth_scheduler::Level;
+
+use super::log_line::{Fields, LogLine};
+use crate::{audit::AuditEvent, metrics::Metrics};
+
+/// The type of an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Severity {
+    Normal,
+    Warning,
+}
+
+/// An event about a plugin, or about all.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PluginEvent {
+    /// `None`: it is about no one plugin.
+    pub plugin: Option<String>,
+    pub severity: Severity,
+    /// In upper camel case, as in `kubectl get events`.
+    pub reason: &'static str,
+    pub note: String,
+}
+
+/// What goes to each sink; `None` where that is nothing.
+#[derive(Debug)]
+pub(super) struct Row {
+    pub(super) log: Option<LogLine>,
+    pub(super) metric: Option<Metric>,
+    pub(super) audit: Option<AuditEvent>,
+    pub(super) event: Option<PluginEvent>,
+}
+
+/// A counter.
+#[derive(Debug)]
+pub(super) enum Metric {
+    /// With its label `result`.
+    Swap(&'static str),
+    Quarantined,
+    Restarted,
+    ShareSpent(TimeReport),
+    EffectsRefused {
+        effect: &'static str,
+        count: u32,
+    },
+    /// With its label `result`.
+    ConfigReloaded(&'static str),
+}
+
+/// What follows for the log from the number so far.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Counted {
+    /// Nothing.
+    Plainly,
+    /// The line says the number.
+    Total(u64),
+    /// There were enough lines: this one is not written.
+    Often,
+}
+
+impl Metric {
+    /// Counts.
+    pub(super) fn count(self, metrics: &Metrics, plugin: &str) -> Counted {
+        match self {
+            Self::Swap(result) => metrics.swap(plugin, result),
+            Self::Quarantined => metrics.quarantined(plugin),
+            Self::Restarted => metrics.restarted(plugin),
+            Self::ShareSpent(report) => metrics.share_spent(&report),
+            Self::ConfigReloaded(result) => metrics.config_reloaded(result),
+            Self::EffectsRefused { effect, count } => {
+                let total = metrics.effects_refused_now(plugin, effect, u64::from(count));
+                // A plugin may ask at every pod: after the first refusal, one line each time the number has doubled.
+                let has_doubled = (total - u64::from(count)).leading_zeros() != total.leading_zeros();
+                return if has_doubled { Counted::Total(total) } else { Counted::Often };
+            }
+        }
+        Counted::Plainly
+    }
+}
+
+/// An event that is not about anything yet.
+pub(super) struct NewEvent {
+    severity: Severity,
+    reason: &'static str,
+    note: String,
+}
+
+impl NewEvent {
+    /// About this plugin, or with an empty name about no one plugin.
+    pub(super) fn of(self, plugin: &str) -> Option<PluginEvent> {
+        let Self { severity, reason, note } = self;
+        let plugin = (!plugin.is_empty()).then(|| plugin.to_owned());
+        Some(PluginEvent { plugin, severity, reason, note })
+    }
+}
+
+/// The cells of the table.
+impl Row {
+    #[track_caller]
+    pub(super) fn error(fields: Fields, message: impl Into<String>) -> Option<LogLine> {
+        Some(LogLine { level: Level::Error, place: Location::caller().into(), fields, message: message.into() })
+    }
+
+    #[track_caller]
+    pub(super) fn warn(fields: Fields, message: impl Into<String>) -> Option<LogLine> {
+        Some(LogLine { level: Level::Warn, place: Location::caller().into(), fields, message: message.into() })
+    }
+
+    #[track_caller]
+    pub(super) fn info(fields: Fields, message: impl Into<String>) -> Option<LogLine> {
+        Some(LogLine { level: Level::Info, place: Location::caller().into(), fields, message: message.into() })
+    }
+
+    pub(super) fn warning(reason: &'static str, note: String) -> NewEvent {
+        NewEvent { severity: Severity::Warning, reason, note }
+    }
+
+    pub(super) fn normal(reason: &'static str, note: String) -> NewEvent {
+        NewEvent { severity: Severity::Normal, reason, note }
+    }
+}
