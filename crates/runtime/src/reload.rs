@@ -19,7 +19,7 @@ use tokio::{
     signal::unix::{Signal, SignalKind, signal},
     sync::{mpsc, oneshot, watch},
 };
-use tracing::{error, info, warn};
+use tracing::{info, warn};
 
 use crate::{
     configuration::{ConfigurationSource, scheduler_settings},
