@@ -25,7 +25,7 @@ use berth_model::{ChangedKeys, ObjectKey, Pod, PodUid, Sym, Time};
 use berth_queue::QueuedPod;
 use rustc_hash::FxHashMap;
 
-pub use self::follow::BindingStage;
+pub use self::follow::{BindingStage, PodBinding};
 use self::{
     announcements::Announcements,
     binding::{Binding, Stage, Step},

@@ -7,11 +7,11 @@
 use std::sync::Arc;
 
 use berth_model::{Node, ObjectKey, Pod, PodUid, Sym, Time, requests::Requests};
-use berth_queue::{QueuedPod, Visited, Waiting};
+use berth_queue::{Visited, Waiting};
 use rustc_hash::FxHashSet;
 
 use crate::{
-    bindings::{BindingStage, Bindings},
+    bindings::{Bindings, PodBinding},
     context::Context,
 };
 
@@ -77,17 +77,6 @@ pub enum PodPlace {
     },
     /// Without a node, and not to be scheduled: it is being deleted, or no profile serves it.
     Unscheduled,
-}
-
-/// A pod between Reserve and PostBind.
-#[derive(Clone, Debug)]
-pub struct PodBinding {
-    /// The pod with the history of its attempts.
-    pub record: QueuedPod,
-    /// The name of the node that was chosen.
-    pub node: Sym,
-    /// What it waits for.
-    pub stage: BindingStage,
 }
 
 impl PodPlace {

@@ -63,10 +63,10 @@ pub use action::{
     Request, RequestError, StatusChange, Supervision,
 };
 pub use bindings::{
-    BindingStage,
+    BindingStage, PodBinding,
     granted::{CyclePod, RefusedEffect},
 };
-pub use change_feed::{ChangeBatch, FollowedPod, PodBinding, PodPlace};
+pub use change_feed::{ChangeBatch, FollowedPod, PodPlace};
 pub use cluster_view::{ClusterView, PodView};
 pub use effect_bytes::HeldBytes;
 pub use event::Event;

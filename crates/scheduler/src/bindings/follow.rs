@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use berth_model::{PodUid, Time};
+use berth_model::{PodUid, Sym, Time};
+use berth_queue::QueuedPod;
 
 use super::{Bindings, binding::Stage};
-use crate::change_feed::PodBinding;
 
 /// What a pod between Reserve and PostBind waits for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,6 +23,17 @@ pub enum BindingStage {
     Bind,
     /// For the end of the process.
     Shutdown,
+}
+
+/// A pod between Reserve and PostBind.
+#[derive(Clone, Debug)]
+pub struct PodBinding {
+    /// The pod with the history of its attempts.
+    pub record: QueuedPod,
+    /// The name of the node that was chosen.
+    pub node: Sym,
+    /// What it waits for.
+    pub stage: BindingStage,
 }
 
 impl Bindings {
