@@ -67,12 +67,18 @@ pub enum Notice {
     NotServed {
         reason: String,
     },
-    /// An instance is gone.
+    /// An instance is gone. `aftermath` reads on from the sentence that it faulted.
     Faulted {
         digest: Digest,
         pod: String,
         milliseconds: u64,
         reason: String,
+        aftermath: String,
+        is_out_of_service: bool,
+    },
+    /// No profile enables the plugin of this file.
+    Unused {
+        file: String,
     },
     /// The pods of one owner are held back for a plugin's faults.
     PodsHeld {
@@ -80,11 +86,12 @@ pub enum Notice {
         milliseconds: u64,
         reason: String,
     },
-    /// A binary serves in a profile.
+    /// A binary serves in a profile. `is_restart` if it did before its fault, too.
     Swapped {
         profile: String,
         version: String,
         binary: BinaryId,
+        is_restart: bool,
     },
     /// Nothing serves in a profile any more. `reason` names the plugin; `None` if something is on its way.
     Withdrawn {
@@ -124,6 +131,11 @@ pub enum Notice {
     SettingsApplied {
         file: String,
     },
+    /// They name a plugin that there is not.
+    UselessName {
+        file: String,
+        problem: String,
+    },
     /// They cannot be used.
     SettingsRefused {
         reason: String,
@@ -149,7 +161,18 @@ pub struct Sinks {
 impl Sinks {
     /// Tells a notice about this plugin, or with an empty name about all. Never waits.
     pub fn tell(&self, plugin: &str, by: By, notice: Notice) {
-        let Row { log, metric, audit, event } = notice.row(plugin);
+        self.tell_row(plugin, by, notice.row(plugin));
+    }
+
+    /// Tells a notice that follows from another one, which has the log's line for both. `is_announced`: it has the event for both.
+    pub fn tell_as_part(&self, plugin: &str, by: By, notice: Notice, is_announced: bool) {
+        let row = notice.row(plugin);
+        let event = row.event.filter(|_| is_announced);
+        self.tell_row(plugin, by, Row { log: None, event, metric: row.metric, audit: row.audit });
+    }
+
+    fn tell_row(&self, plugin: &str, by: By, row: Row) {
+        let Row { log, metric, audit, event } = row;
         let counted = metric.map_or(Counted::Plainly, |metric| metric.count(&self.metrics, plugin));
         match (log, counted) {
             (Some(line), Counted::Plainly) => line.write(plugin),
@@ -167,6 +190,7 @@ impl Sinks {
 
 impl Notice {
     /// What each sink is told.
+    #[expect(clippy::too_many_lines, reason = "it is a table")]
     fn row(self, plugin: &str) -> Row {
         let about = |note: String| format!("plugin {plugin}: {note}");
         match self {
@@ -241,27 +265,33 @@ impl Notice {
             Self::NotServed { reason } => {
                 Row { log: Row::warn(Fields::default(), reason), metric: None, audit: None, event: None }
             }
-            Self::Faulted { digest, pod, milliseconds, reason } => {
+            Self::Faulted { digest, pod, milliseconds, reason, aftermath, is_out_of_service } => {
                 let fields = Fields {
                     digest: Some(digest.short()),
                     pod: Some(pod),
                     milliseconds: Some(milliseconds),
                     ..Fields::reason(&reason)
                 };
-                Row { log: Row::warn(fields, "a plugin faulted"), metric: None, audit: None, event: None }
+                let text = format!("a plugin faulted{aftermath}");
+                let log = if is_out_of_service { Row::error(fields, text) } else { Row::warn(fields, text) };
+                Row { log, metric: None, audit: None, event: None }
             }
             Self::PodsHeld { owner, milliseconds, reason } => {
                 let seconds = milliseconds / 1000;
                 let note = about(format!("the pods of {owner} are held back for {seconds} s, as it {reason}"));
-                let fields = Fields { owner: Some(owner), milliseconds: Some(milliseconds), ..Fields::reason(&reason) };
-                Row {
-                    log: Row::warn(fields, "plugin keeps faulting; holding the pods of one owner"),
-                    metric: None,
-                    audit: None,
-                    event: Row::warning("PluginPodsHeld", note).of(plugin),
-                }
+                // The line of the fault says it.
+                Row { log: None, metric: None, audit: None, event: Row::warning("PluginPodsHeld", note).of(plugin) }
             }
-            Self::Swapped { profile, version, binary } => {
+            Self::Unused { file } => Row {
+                log: Row::warn(
+                    Fields::default(),
+                    format!("{file} is in no profile: no profile of --config enables it, so it is never asked"),
+                ),
+                metric: None,
+                audit: None,
+                event: None,
+            },
+            Self::Swapped { profile, version, binary, is_restart } => {
                 let shown = match binary {
                     BinaryId::Component(digest) => format!("{} (version {version})", digest.short()),
                     BinaryId::Native => "the built-in".to_owned(),
@@ -275,10 +305,10 @@ impl Notice {
                     ..Fields::default()
                 };
                 Row {
-                    log: Row::info(fields, "serves"),
+                    log: if is_restart { Row::debug(fields, "serves again") } else { Row::info(fields, "serves") },
                     metric: Some(Metric::Swap("swapped")),
                     audit: Some(AuditEvent::Swapped { profile, version, digest }),
-                    event: Row::normal("PluginSwapped", note).of(plugin),
+                    event: if is_restart { None } else { Row::normal("PluginSwapped", note).of(plugin) },
                 }
             }
             Self::Withdrawn { profile, reason } => Row {
@@ -365,6 +395,12 @@ impl Notice {
             }
             Self::SettingsApplied { file } => Row {
                 log: Row::info(Fields { file: Some(file), ..Fields::default() }, "plugin configuration applied"),
+                metric: None,
+                audit: None,
+                event: None,
+            },
+            Self::UselessName { file, problem } => Row {
+                log: Row::warn(Fields { file: Some(file), ..Fields::default() }, problem),
                 metric: None,
                 audit: None,
                 event: None,

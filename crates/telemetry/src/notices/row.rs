@@ -115,6 +115,11 @@ impl Row {
         Some(LogLine { level: Level::Info, place: Location::caller().into(), fields, message: message.into() })
     }
 
+    #[track_caller]
+    pub(super) fn debug(fields: Fields, message: impl Into<String>) -> Option<LogLine> {
+        Some(LogLine { level: Level::Debug, place: Location::caller().into(), fields, message: message.into() })
+    }
+
     pub(super) fn warning(reason: &'static str, note: String) -> NewEvent {
         NewEvent { severity: Severity::Warning, reason, note }
     }
