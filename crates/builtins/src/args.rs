@@ -1,7 +1,9 @@
 //! Reading a plugin's args, and the error for args that a plugin refuses.
 
 use berth_framework::ConfigureError;
+use berth_model::Features;
 use serde::{Deserialize, de::DeserializeOwned};
+use serde_json::Value;
 use thiserror::Error;
 
 const API_VERSION: &str = "kubescheduler.config.k8s.io/v1";
@@ -13,7 +15,7 @@ pub(crate) enum ArgsError {
     #[error("{plugin}Args: {source}")]
     Json { plugin: String, source: serde_json::Error },
     #[error("{field} must be {expected}, not {found}")]
-    TypeMeta { field: &'static str, expected: String, found: serde_json::Value },
+    TypeMeta { field: &'static str, expected: String, found: Value },
     #[error("{path}: Required value: can not be empty")]
     Required { path: String },
     #[error("{path}: Invalid value: {value}: {why}")]
@@ -53,20 +55,43 @@ pub(crate) struct NoArgs {}
 /// Decodes the args of `plugin`, which may have an `apiVersion` and a `kind`. `null` and the empty text stand for the
 /// defaults of `T`.
 pub(crate) fn parse<T: Default + DeserializeOwned>(plugin: &str, args: &str) -> Result<T, ArgsError> {
+    let value = untyped(plugin, args)?;
+    decode(plugin, value)
+}
+
+/// [`parse`] for a plugin of which some rule depends on [`Features`]. The host adds those that stand otherwise than by default
+/// to the args, as `features`.
+pub(crate) fn parse_with_features<T: Default + DeserializeOwned>(
+    plugin: &str,
+    args: &str,
+) -> Result<(T, Features), ArgsError> {
+    let mut value = untyped(plugin, args)?;
+    let features = value.as_object_mut().and_then(|fields| fields.remove(Features::IN_ARGS));
+    let features = features.map_or_else(|| Ok(Features::default()), |features| decode(plugin, features))?;
+    Ok((decode(plugin, value)?, features))
+}
+
+/// Without `apiVersion` and `kind`, which must be those of the plugin's args.
+fn untyped(plugin: &str, args: &str) -> Result<Value, ArgsError> {
     if args.trim().is_empty() {
-        return Ok(T::default());
+        return Ok(Value::Null);
     }
     let refused = |source| ArgsError::Json { plugin: plugin.to_owned(), source };
-    let mut value: serde_json::Value = serde_json::from_str(args).map_err(refused)?;
+    let mut value: Value = serde_json::from_str(args).map_err(refused)?;
     if let Some(fields) = value.as_object_mut() {
         expect_text("apiVersion", API_VERSION, fields.remove("apiVersion"))?;
         expect_text("kind", &format!("{plugin}Args"), fields.remove("kind"))?;
     }
-    let args: Option<T> = serde_json::from_value(value).map_err(refused)?;
-    Ok(args.unwrap_or_default())
+    Ok(value)
 }
 
-fn expect_text(field: &'static str, expected: &str, found: Option<serde_json::Value>) -> Result<(), ArgsError> {
+fn decode<T: Default + DeserializeOwned>(plugin: &str, value: Value) -> Result<T, ArgsError> {
+    let refused = |source| ArgsError::Json { plugin: plugin.to_owned(), source };
+    let decoded: Option<T> = serde_json::from_value(value).map_err(refused)?;
+    Ok(decoded.unwrap_or_default())
+}
+
+fn expect_text(field: &'static str, expected: &str, found: Option<Value>) -> Result<(), ArgsError> {
     match found {
         Some(found) if found.as_str() != Some(expected) => {
             Err(ArgsError::TypeMeta { field, expected: expected.to_owned(), found })

@@ -15,6 +15,7 @@ mod attempt;
 mod capacity;
 mod cel;
 mod claim_table;
+mod class_devices;
 mod device_id;
 mod dra_cache;
 mod extended;
@@ -37,7 +38,7 @@ use berth_framework::{
     HintCall, Normalize, Permission, PostFilter, PostFilterOutcome, PreBind, PreBindPreFlight, PreEnqueue, PreFilter,
     PreFlight, QueueingHint, RejectedNodes, Reserve, RestoreError, Score, Sign, State, Status, Verb,
 };
-use berth_model::{ClusterTable, Column, NodeIdx, NodeSet, Pod};
+use berth_model::{ClusterTable, Column, Feature, NodeIdx, NodeSet, Pod};
 use serde::{Deserialize, Serialize};
 
 use self::{
@@ -47,6 +48,10 @@ use self::{
     dra_cache::DraCache,
     extended::ExtendedResources,
     reservation::{ClaimReservation, Reservations, WriteTime},
+};
+pub(crate) use self::{
+    class_devices::{ClassDevices, DeviceColumns, OBJECTS as DEVICE_OBJECTS},
+    dra_cache::DEVICE_CLASS_PREFIX,
 };
 use crate::{
     built_in::{BuiltIn, Descriptor, Objects, Rule, plugin},
@@ -104,8 +109,8 @@ impl BuiltIn for DynamicResources {
     };
 
     fn new(args: &str) -> Result<Self, ConfigureError> {
-        let raw: RawArgs = crate::args::parse(Self::NAME, args)?;
-        let args = DynamicResourcesArgs::try_from(raw).map_err(ConfigureError::new)?;
+        let (raw, features): (RawArgs, _) = crate::args::parse_with_features(Self::NAME, args)?;
+        let args = DynamicResourcesArgs::new(raw, features).map_err(ConfigureError::new)?;
         Ok(Self { args, cache: DraCache::default(), reached: None, attempt: None, reservations: Reservations::new() })
     }
 }
@@ -143,9 +148,8 @@ impl DynamicResources {
     }
 
     fn rejection(&mut self, call: &Call<'_>, node: NodeIdx) -> Option<Arc<Status>> {
-        let args = self.args;
         let (attempt, cache) = self.parts(call)?;
-        attempt.rejection(cache, call, node, &args)
+        attempt.rejection(cache, call, node)
     }
 
     /// Rejects a claim that another pod is about to allocate. A doubtful allocation in flight is given up.
@@ -188,18 +192,19 @@ impl PreFilter for DynamicResources {
         self.cache.refresh(call.table.objects());
         self.cache.devices_by_node.limit(call.table);
         let claims = pod_claims::resolve(call.pod, &call.table.symbols, &self.cache.claims)?;
-        let extended = ExtendedResources::of(call.pod, call.table, &self.cache);
+        let serves_extended = self.args.features.has(Feature::DRAExtendedResource);
+        let extended = if serves_extended { ExtendedResources::of(call.pod, call.table, &self.cache) } else { None };
         if claims.is_empty() && extended.is_none() {
             return Err(Status::skip());
         }
         for claim in claims.iter().filter(|claim| claim.status.allocation.is_none()) {
             self.require_not_in_flight(claim)?;
-            pod_claims::check_requests(claim, &self.cache)?;
+            pod_claims::check_requests(claim, &self.cache, self.args.features)?;
         }
         // An allocation in flight for the pod itself is from an earlier attempt.
         self.cache.claims.unreserve(&DeviceHolder::ExtendedResourcesOf { pod_uid: call.pod.uid.to_string() });
         let claims = claims.into_iter().map(ClaimOfPod::new).collect();
-        self.attempt = Some(AllocationAttempt::new(call.cycle, claims, extended, self.args.search_time));
+        self.attempt = Some(AllocationAttempt::new(call.cycle, claims, extended, self.args));
         Ok(None)
     }
 }
@@ -244,20 +249,17 @@ impl PostFilter for DynamicResources {
             Ok(PostFilterOutcome { status: Status::unschedulable(reason), nominate: None, effects })
         };
         let Some((attempt, _)) = self.parts(call) else { return answer("no new claims to deallocate", Vec::new()) };
-        if let Some(made) = attempt.extended.as_ref().and_then(|extended| extended.existing.as_ref()) {
-            let keeps_away = made.status.allocation.is_none() || attempt.unavailable.contains(&attempt.claims.len());
-            if keeps_away {
-                return answer("deletion of ResourceClaim completed", reservation::deletion(made));
-            }
-        }
-        for (position, claim) in attempt.existing().enumerate() {
+        for (position, claim) in attempt.claims.iter().enumerate() {
             let mut users = claim.claim.status.reserved_for.iter();
             if attempt.unavailable.contains(&position) && users.all(|user| *user.uid == *call.pod.uid) {
                 let effects = vec![reservation::deallocation(&claim.claim)];
                 return answer("deallocation of ResourceClaim completed", effects);
             }
         }
-        answer("still not schedulable", Vec::new())
+        match attempt.extended.as_ref().and_then(|extended| extended.existing.as_ref()) {
+            Some(made) => answer("deletion of ResourceClaim completed", reservation::deletion(made)),
+            None => answer("still not schedulable", Vec::new()),
+        }
     }
 }
 
@@ -301,6 +303,7 @@ impl Reserve for DynamicResources {
             attempt.allocations_on(node, call.table.symbols.text(call.table.name(node)));
         let mut allocations = allocations.into_iter();
         let mut reservation = ClaimReservation::new(call);
+        reservation.has_no_mappings = attempt.makes_empty_claim(node);
         if allocations.len() < attempt.unallocated().count() {
             return Status::error("claim allocation not found for node");
         }
@@ -337,7 +340,11 @@ impl PreBind for DynamicResources {
     fn pre_bind(&mut self, call: &Call<'_>, node: NodeIdx) -> Result<Vec<Effect>, Status> {
         self.cache.refresh(call.table.objects());
         let name = call.table.symbols.text(call.table.name(node));
-        let at = WriteTime { now: call.now, binding_timeout: self.args.binding_timeout };
+        let at = WriteTime {
+            now: call.now,
+            binding_timeout: self.args.binding_timeout,
+            waits: self.args.waits_for_devices(),
+        };
         reservation::pre_bind(&mut self.reservations, call.cycle, &mut self.cache.claims, name, at)
     }
 }

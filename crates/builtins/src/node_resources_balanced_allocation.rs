@@ -5,16 +5,19 @@
 //! kube-scheduler: `pkg/scheduler/framework/plugins/noderesources/balanced_allocation.go`.
 
 use berth_framework::{Call, ConfigureError, PreScore, Score, Status};
-use berth_model::{Column, NodeIdx, NodeSet};
+use berth_model::{Column, Feature, Features, NodeIdx, NodeSet};
 use serde::Deserialize;
 use smallvec::SmallVec;
 
 use crate::{
     args,
     built_in::{BuiltIn, Descriptor, plugin},
+    dynamic_resources::{ClassDevices, DEVICE_OBJECTS},
     normalize::MAX_SCORE,
     row_blocks::{Block, integer_below, number, score_in_blocks},
-    scored_resources::{ResourceArgs, ResourceView, ScoredResource, scored_resources, views},
+    scored_resources::{
+        ResourceArgs, ResourceView, ScoredResource, depends_on_devices, scored_resources, served_by_devices, views,
+    },
 };
 
 #[derive(Debug, Default, Deserialize)]
@@ -27,20 +30,32 @@ struct NodeResourcesBalancedAllocationArgs {
 #[derive(Debug)]
 pub struct NodeResourcesBalancedAllocation {
     resources: Vec<ScoredResource>,
+    /// For resources that devices serve.
+    devices: ClassDevices,
+    features: Features,
+}
+
+impl NodeResourcesBalancedAllocation {
+    /// Whether devices count in the pod's scores.
+    pub(crate) fn scores_by_devices(&mut self, call: &Call<'_>) -> bool {
+        self.features.has(Feature::DRAExtendedResource)
+            && depends_on_devices(&mut self.devices, &self.resources, &call.pod.balanced_requests, call)
+    }
 }
 
 impl BuiltIn for NodeResourcesBalancedAllocation {
     const DESCRIPTOR: Descriptor = Descriptor {
         name: "NodeResourcesBalancedAllocation",
-        columns: &[Column::Allocatable, Column::Requested],
+        columns: &[Column::Name, Column::Labels, Column::Allocatable, Column::Requested],
+        objects: &DEVICE_OBJECTS,
         events_to_register: &[],
         ..Descriptor::BLANK
     };
 
     fn new(args: &str) -> Result<Self, ConfigureError> {
-        let args: NodeResourcesBalancedAllocationArgs = args::parse(Self::NAME, args)?;
+        let (args, features): (NodeResourcesBalancedAllocationArgs, _) = args::parse_with_features(Self::NAME, args)?;
         let resources = scored_resources(args.resources, 1).map_err(ConfigureError::new)?;
-        Ok(Self { resources })
+        Ok(Self { resources, devices: ClassDevices::default(), features })
     }
 }
 
@@ -58,7 +73,13 @@ impl Score for NodeResourcesBalancedAllocation {
     fn score(&mut self, call: &Call<'_>, nodes: &NodeSet, scores: &mut Vec<i64>) -> Result<(), Status> {
         let table = call.table;
         let used = |name| table.requested().column(name);
-        let views = views(&self.resources, &call.pod.balanced_requests, table, used);
+        let (resources, requests) = (&self.resources, &call.pod.balanced_requests);
+        let served = if self.features.has(Feature::DRAExtendedResource) {
+            served_by_devices(&mut self.devices, resources, requests, call, nodes)
+        } else {
+            Vec::new()
+        };
+        let views = views(resources, requests, table, &served, used);
         let (mut with, mut without) = (SmallVec::<[f64; 4]>::new(), SmallVec::<[f64; 4]>::new());
         let of_row = |node| {
             with.clear();

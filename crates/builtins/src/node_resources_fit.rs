@@ -13,7 +13,7 @@ use berth_framework::{
     Call, ClusterEvent, Code, ConfigureError, DryRunCase, Filter, HintCall, PreFilter, PreScore, QueueingHint,
     RejectedNodes, Score, Status,
 };
-use berth_model::{ClusterTable, Column, NodeIdx, NodeSet, Pod, Sym, cluster_table::at};
+use berth_model::{ClusterTable, Column, Feature, Features, NodeIdx, NodeSet, Pod, Sym, cluster_table::at};
 use serde::Deserialize;
 
 use self::{
@@ -25,8 +25,9 @@ use crate::{
     args,
     built_in::{BuiltIn, Descriptor, plugin},
     case_walk::CaseWalk,
+    dynamic_resources::{ClassDevices, DEVICE_OBJECTS},
     row_blocks::{Amounts, score_in_blocks},
-    scored_resources::{is_extended, views},
+    scored_resources::{depends_on_devices, is_extended, served_by_devices, views},
 };
 
 const TOO_MANY_PODS: &str = "Too many pods";
@@ -46,6 +47,9 @@ pub struct NodeResourcesFit {
     ignored_groups: Vec<String>,
     strategy: Strategy,
     classes: DeviceClasses,
+    /// For scores by resources that devices serve.
+    devices: ClassDevices,
+    features: Features,
     /// The requests of the pod of the current call, in the order in which reasons name them.
     requests: Vec<ResourceRequest>,
 }
@@ -84,8 +88,15 @@ impl ResourceRequest {
 impl BuiltIn for NodeResourcesFit {
     const DESCRIPTOR: Descriptor = Descriptor {
         name: "NodeResourcesFit",
-        columns: &[Column::Allocatable, Column::Requested, Column::NonZeroRequested, Column::PodCount],
-        objects: &[(device_classes::API_VERSION, device_classes::KIND)],
+        columns: &[
+            Column::Name,
+            Column::Labels,
+            Column::Allocatable,
+            Column::Requested,
+            Column::NonZeroRequested,
+            Column::PodCount,
+        ],
+        objects: &DEVICE_OBJECTS,
         events_to_register: &[
             ("Pod", ClusterEvent::DELETE | ClusterEvent::UPDATE_POD_SCALE_DOWN),
             ("Node", ClusterEvent::ADD | ClusterEvent::UPDATE_NODE_ALLOCATABLE),
@@ -95,7 +106,7 @@ impl BuiltIn for NodeResourcesFit {
     };
 
     fn new(args: &str) -> Result<Self, ConfigureError> {
-        let args: NodeResourcesFitArgs = args::parse(Self::NAME, args)?;
+        let (args, features): (NodeResourcesFitArgs, _) = args::parse_with_features(Self::NAME, args)?;
         let ignored_groups = args.ignored_resource_groups.unwrap_or_default();
         if let Some(group) = ignored_groups.iter().find(|group| group.contains('/')) {
             return Err(ConfigureError::new(format_args!("ignoredResourceGroups: {group} must not contain a slash")));
@@ -106,6 +117,8 @@ impl BuiltIn for NodeResourcesFit {
             ignored_groups,
             strategy,
             classes: DeviceClasses::default(),
+            devices: ClassDevices::default(),
+            features,
             requests: Vec::new(),
         })
     }
@@ -137,8 +150,9 @@ impl NodeResourcesFit {
             (Sym::MEMORY, requested.memory),
             (Sym::EPHEMERAL_STORAGE, requested.ephemeral_storage),
         ];
-        let Self { requests, ignored_resources, ignored_groups, classes, .. } = self;
-        if !requested.scalars.is_empty() {
+        let Self { requests, ignored_resources, ignored_groups, classes, features, .. } = self;
+        let serves_extended = features.has(Feature::DRAExtendedResource);
+        if serves_extended && !requested.scalars.is_empty() {
             classes.refresh(call.table.objects());
         }
         let is_ignored = |name: &str| {
@@ -156,7 +170,7 @@ impl NodeResourcesFit {
         requests.extend(counted.map(|(name, amount, text)| ResourceRequest {
             name,
             amount,
-            is_served_by_devices: classes.serve(text),
+            is_served_by_devices: serves_extended && classes.serve(text),
         }));
     }
 
@@ -167,6 +181,13 @@ impl NodeResourcesFit {
         }
         self.prepare(call);
         self.requests.iter().fold(1, |bits, request| bits << 1 | u64::from(request.is_served_by_devices))
+    }
+
+    /// Whether devices count in the pod's scores.
+    pub(crate) fn scores_by_devices(&mut self, call: &Call<'_>) -> bool {
+        let resources = self.strategy.resources();
+        self.features.has(Feature::DRAExtendedResource)
+            && depends_on_devices(&mut self.devices, resources, &call.pod.scoring_requests, call)
     }
 
     /// The status of a node whose pods request `change` more than the table says.
@@ -278,7 +299,13 @@ impl Score for NodeResourcesFit {
             Sym::MEMORY => table.non_zero_memory(),
             _ => table.requested().column(name),
         };
-        let views = views(self.strategy.resources(), &call.pod.scoring_requests, table, used);
+        let (resources, requests) = (self.strategy.resources(), &call.pod.scoring_requests);
+        let served = if self.features.has(Feature::DRAExtendedResource) {
+            served_by_devices(&mut self.devices, resources, requests, call, nodes)
+        } else {
+            Vec::new()
+        };
+        let views = views(resources, requests, table, &served, used);
         let of_block = |block, scores: &mut _| self.strategy.score_block(&views, block, scores);
         score_in_blocks(nodes, scores, of_block, |node| self.strategy.score(&views, node));
         Ok(())
@@ -287,7 +314,9 @@ impl Score for NodeResourcesFit {
 
 impl QueueingHint for NodeResourcesFit {
     fn queueing_hint(&mut self, call: &HintCall<'_>) -> bool {
-        self.classes.refresh(call.table.objects());
+        if self.features.has(Feature::DRAExtendedResource) {
+            self.classes.refresh(call.table.objects());
+        }
         hints::may_help(call, &self.classes)
     }
 }

@@ -32,7 +32,7 @@ macro_rules! compare_with_row {
     };
 }
 
-compare_with_row!(NodeUnschedulable, TaintToleration, NodeResourcesBalancedAllocation, DefaultBinder);
+compare_with_row!(NodeUnschedulable, TaintToleration, DefaultBinder);
 
 /// Implements Reuse for plugins that look at one part of the pod, and reach so far with a pod that has it.
 macro_rules! with_part {
@@ -71,7 +71,16 @@ impl Reuse for NodeAffinity {
 impl Reuse for NodeResourcesFit {
     /// Device classes decide which of the pod's resources devices may serve.
     fn reach(&mut self, call: &Call<'_>) -> Reach {
+        if self.scores_by_devices(call) {
+            return Reach::Cluster;
+        }
         Reach::Row { version: self.resources_of_devices(call) }
+    }
+}
+
+impl Reuse for NodeResourcesBalancedAllocation {
+    fn reach(&mut self, call: &Call<'_>) -> Reach {
+        if self.scores_by_devices(call) { Reach::Cluster } else { ROW }
     }
 }
 

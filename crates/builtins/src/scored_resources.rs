@@ -1,12 +1,16 @@
 //! The resources by which NodeResourcesFit and NodeResourcesBalancedAllocation score: `resources` in their args, and the
 //! columns of the node table.
 
-use berth_model::{ClusterTable, NodeIdx, Sym, cluster_table::at, pod::Resources};
+use berth_framework::Call;
+use berth_model::{ClusterTable, NodeIdx, NodeSet, Sym, cluster_table::at, pod::Resources};
 use serde::Deserialize;
 use smallvec::SmallVec;
 use thiserror::Error;
 
-use crate::row_blocks::{Amounts, Block, is_small};
+use crate::{
+    dynamic_resources::{ClassDevices, DEVICE_CLASS_PREFIX, DeviceColumns},
+    row_blocks::{Amounts, Block, is_small},
+};
 
 /// An entry of `resources` in the args of a plugin that scores by resources.
 #[derive(Clone, Debug, Deserialize)]
@@ -90,21 +94,68 @@ impl ScoredResource {
     }
 }
 
-/// The resources that are scored for a pod with `requests`. `used` returns the column with the sums of requests.
+/// The resources that are scored for a pod with `requests`. `used` returns the column with the sums of requests; `served` are
+/// the resources that devices serve, from [`served_by_devices`].
 pub(crate) fn views<'a>(
     resources: &[ScoredResource],
     requests: &Resources,
     table: &'a ClusterTable,
+    served: &'a [(Sym, DeviceColumns)],
     used: impl Fn(Sym) -> &'a [i64],
 ) -> SmallVec<[ResourceView<'a>; 4]> {
+    let amounts = |name| match served.iter().find(|(resource, _)| *resource == name) {
+        Some((_, DeviceColumns { allocatable, used })) => Amounts { allocatable, used },
+        None => Amounts { allocatable: table.allocatable().column(name), used: used(name) },
+    };
     let view = |resource: &ScoredResource| {
         let name = table.symbols.lookup(&resource.name).filter(|&name| name != Sym::PODS)?;
         let request = requests.get(name);
         let is_scored = request != 0 || !resource.is_scalar;
-        let amounts = || Amounts { allocatable: table.allocatable().column(name), used: used(name) };
-        is_scored.then(|| ResourceView { weight: resource.weight, request, amounts: amounts() })
+        is_scored.then(|| ResourceView { weight: resource.weight, request, amounts: amounts(name) })
     };
     resources.iter().filter_map(view).collect()
+}
+
+/// Those of the scored resources that the pod requests and that devices may serve.
+fn may_be_served<'a>(
+    resources: &'a [ScoredResource],
+    requests: &Resources,
+    table: &ClusterTable,
+) -> impl Iterator<Item = Sym> + use<'a> {
+    let names: SmallVec<[Sym; 4]> = resources
+        .iter()
+        .filter(|resource| resource.is_scalar && is_device_resource(&resource.name))
+        .filter_map(|resource| table.symbols.lookup(&resource.name))
+        .filter(|name| requests.get(*name) != 0)
+        .collect();
+    names.into_iter()
+}
+
+/// The scored resources that the pod requests and that devices serve, with their amounts on `nodes`.
+pub(crate) fn served_by_devices(
+    devices: &mut ClassDevices,
+    resources: &[ScoredResource],
+    requests: &Resources,
+    call: &Call<'_>,
+    nodes: &NodeSet,
+) -> Vec<(Sym, DeviceColumns)> {
+    let served = may_be_served(resources, requests, call.table);
+    served.filter_map(|name| Some((name, devices.columns(call, name, nodes)?))).collect()
+}
+
+/// Whether the score of a node depends on devices.
+pub(crate) fn depends_on_devices(
+    devices: &mut ClassDevices,
+    resources: &[ScoredResource],
+    requests: &Resources,
+    call: &Call<'_>,
+) -> bool {
+    may_be_served(resources, requests, call.table).any(|name| devices.serve(call, name))
+}
+
+/// Whether a DeviceClass can serve a resource of this name.
+fn is_device_resource(name: &str) -> bool {
+    is_extended(name) || name.starts_with(DEVICE_CLASS_PREFIX)
 }
 
 /// Whether `name` is an extended resource, as opposed to a native one such as hugepages or attachable volumes.

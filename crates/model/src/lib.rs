@@ -9,6 +9,7 @@ pub mod cluster_table;
 pub mod delta;
 pub mod digest;
 pub mod duration;
+pub mod features;
 pub mod intern;
 pub mod kind_ref;
 pub mod label_table;
@@ -39,6 +40,7 @@ pub use delta::{
     Column, ColumnChange, ColumnData, Columns, Delta, Lists, ObjectChange, PlacedPod, ResourceColumns, Usage,
 };
 pub use digest::{BinaryId, Digest, DigestError};
+pub use features::{Feature, Features, Release};
 pub use kind_ref::KindRef;
 pub use node::Node;
 pub use node_set::{NodeIdx, NodeSet};

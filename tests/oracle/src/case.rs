@@ -6,6 +6,8 @@ use berth_model::api;
 use serde::Deserialize;
 use serde_json::Value;
 
+use crate::hints::{RecordedEvent, RecordedHint};
+
 /// A cluster, a pending pod, and what kube-scheduler decided.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Case {
@@ -17,9 +19,17 @@ pub struct Case {
     pub profile: Option<Value>,
     #[serde(default)]
     pub objects: Objects,
+    /// Feature gates that stand otherwise than by default.
+    #[serde(default)]
+    pub gates: BTreeMap<String, bool>,
     /// The pending pod; not among the objects.
     pub pod: api::Pod,
     pub expect: Expect,
+    /// Each stands alone: its object is known already, all others are as in `objects`.
+    #[serde(default)]
+    pub events: Vec<RecordedEvent>,
+    #[serde(default)]
+    pub hints: Vec<RecordedHint>,
 }
 
 /// The objects that Berth's plugins look at.
@@ -44,6 +54,9 @@ pub struct Expect {
     /// Refusals by plugin.
     #[serde(default)]
     pub pre_enqueue: BTreeMap<String, Verdict>,
+    /// What PreFilter of a plugin that gates the pod answers all the same.
+    #[serde(default)]
+    pub prefilter_when_gated: BTreeMap<String, Verdict>,
     pub prefilter: Option<PreFilter>,
     /// By node; absent when PreFilter turned the pod down.
     pub filter: Option<BTreeMap<String, NodeVerdict>>,
@@ -63,6 +76,10 @@ pub struct Expect {
     #[serde(default)]
     /// By feasible node: what unbound claims get there.
     pub volumes: BTreeMap<String, VolumeChoices>,
+    /// By feasible node, then by claim of the pod: what would be written. Absent if the pod has no claims.
+    pub devices: Option<BTreeMap<String, BTreeMap<String, Value>>>,
+    /// Why PreBind of DynamicResources fails on the only acceptable node.
+    pub pre_bind_error: Option<String>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -171,6 +188,15 @@ pub struct PostFilter {
     /// The same without DynamicResources.
     #[serde(rename = "withoutDRA")]
     pub without_claims: Option<WithoutClaims>,
+    /// Allocated claims of the pod of which one is deallocated, whichever.
+    #[serde(default)]
+    pub deallocatable_claims: Vec<String>,
+    /// The claim that was deallocated, unless there was a choice.
+    #[serde(default)]
+    pub claims_after: BTreeMap<String, Value>,
+    /// Claims for extended resources that were deleted.
+    #[serde(default)]
+    pub deleted_claims: Vec<String>,
 }
 
 /// A node on which preemption helps.

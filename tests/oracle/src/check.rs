@@ -3,6 +3,7 @@
 //! The steps are the scheduler's own: the runner in `berth_framework::run`, over the cache's node table. A step whose
 //! recorded answer depends on a missing plugin is compared as far as the plugins at hand are concerned.
 
+mod devices;
 mod filter;
 mod post_filter;
 mod pre_filter;
@@ -19,7 +20,7 @@ use berth_framework::{
 use berth_model::Pod;
 use berth_testing::TestCluster;
 
-use crate::{case::Case, cluster, execution::Execution, findings::Findings, tested_profile::TestedProfile};
+use crate::{case::Case, cluster, execution::Execution, findings::Findings, hints, tested_profile::TestedProfile};
 
 /// Runs `case` with the plugins of `execution`.
 #[must_use]
@@ -29,6 +30,7 @@ pub fn check(case: &Case, execution: &dyn Execution) -> Findings {
         Ok(mut check) => check.run(&mut findings),
         Err(error) => findings.differ("setting up", "a cluster and a profile", format!("{error:#}")),
     }
+    hints::check_case(case, execution, &mut findings);
     findings
 }
 
@@ -64,7 +66,7 @@ fn show_status(plugin: &str, status: &Status) -> String {
 impl<'a> Check<'a> {
     fn prepare(case: &'a Case, execution: &dyn Execution) -> Result<Self> {
         let (cluster, pod) = cluster::recorded(case)?;
-        let subject = TestedProfile::build(case.profile.as_ref(), execution)?;
+        let subject = TestedProfile::build(case.profile.as_ref(), &case.gates, execution)?;
         Ok(Self { case, cluster, pod, subject, attempt: Attempt::default() })
     }
 
@@ -74,7 +76,7 @@ impl<'a> Check<'a> {
             return;
         }
         if !self.pre_enqueue(findings) {
-            return;
+            return self.pre_filter_when_gated(findings);
         }
         if self.breaks_before_scoring() {
             self.cycle_error(findings);
@@ -84,6 +86,7 @@ impl<'a> Check<'a> {
             self.filter(findings);
             self.score(findings);
             self.volumes(findings);
+            self.devices(findings);
         }
         self.post_filter(findings);
         self.subject.profile.end_cycle(CycleId(CYCLE));
@@ -125,7 +128,7 @@ impl<'a> Check<'a> {
         expected.outcome == "error" && !breaks_in_scoring
     }
 
-    /// Nothing but the text is compared: which nodes an attempt saw before it broke is chance.
+    /// The text, and what is said about each node alone.
     fn cycle_error(&mut self, findings: &mut Findings) {
         let call = self.cluster.call(CYCLE, &self.pod);
         let (profile, attempt) = (&mut self.subject.profile, &mut self.attempt);
@@ -134,5 +137,6 @@ impl<'a> Check<'a> {
             run::filter(profile, &call, (0, usize::MAX), &self.cluster.nominated_pods(&self.pod), attempt)
         });
         findings.compare("cycleError", &self.case.expect.cycle_error, &answer.err().map(|status| status.message()));
+        self.verdicts_with_errors(findings);
     }
 }

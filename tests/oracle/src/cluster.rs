@@ -1,7 +1,7 @@
 //! From the recorded objects to a cluster and the pending pod.
 
 use berth_cache::Inconsistency;
-use berth_model::Pod;
+use berth_model::{Pod, Time};
 use berth_testing::TestCluster;
 
 use crate::case::{Case, Objects};
@@ -14,9 +14,13 @@ pub(crate) fn recorded(case: &Case) -> Result<(TestCluster, Pod), Inconsistency>
     Ok((cluster, pod))
 }
 
+/// The recorded objects' times are long before it or long after it.
+const NOW: &str = "2026-06-01T00:00:00Z";
+
 /// Still to be settled.
 pub(crate) fn of_objects(objects: &Objects) -> Result<TestCluster, Inconsistency> {
     let mut cluster = TestCluster::default();
+    cluster.set_now(Time::from_rfc3339(NOW).unwrap_or_default());
     for node in &objects.nodes {
         cluster.set_node(node);
     }

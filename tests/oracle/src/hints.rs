@@ -9,7 +9,13 @@ use berth_testing::TestCluster;
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::Value;
 
-use crate::{case::Objects, cluster, execution::Execution, findings::Findings, tested_profile::TestedProfile};
+use crate::{
+    case::{Case, Objects},
+    cluster,
+    execution::Execution,
+    findings::Findings,
+    tested_profile::TestedProfile,
+};
 
 /// A cluster, a rejected pod, events, and what the hint function of each plugin says about them.
 #[derive(Debug, Deserialize)]
@@ -20,15 +26,17 @@ pub(crate) struct HintRow {
     hints: Vec<RecordedHint>,
 }
 
-#[derive(Debug, Deserialize)]
-struct RecordedEvent {
+/// A change of an object.
+#[derive(Clone, Debug, Deserialize)]
+pub struct RecordedEvent {
     resource: String,
     old: Option<Value>,
     new: Option<Value>,
 }
 
-#[derive(Debug, Deserialize)]
-struct RecordedHint {
+/// What the hint function of one plugin says about one event.
+#[derive(Clone, Debug, Deserialize)]
+pub struct RecordedHint {
     plugin: String,
     /// Index of the event.
     ev: usize,
@@ -53,19 +61,46 @@ struct HintCheck {
 }
 
 pub(crate) fn check(row: &HintRow, execution: &dyn Execution, findings: &mut Findings) {
-    match HintCheck::prepare(row, execution) {
+    let checked = cluster::of_objects(&row.objects).map_err(Into::into).and_then(|cluster| {
+        let subject = TestedProfile::build(None, &BTreeMap::new(), execution)?;
+        HintCheck::prepare(cluster, &row.pod, &row.events, subject)
+    });
+    match checked {
         Ok(mut check) => row.hints.iter().for_each(|hint| check.compare(hint, findings)),
         Err(error) => findings.differ("setting up", "a cluster and a profile", format!("{error:#}")),
     }
 }
 
+/// The events of a case, each in a cluster of its own that knows the event's object already.
+pub(crate) fn check_case(case: &Case, execution: &dyn Execution, findings: &mut Findings) {
+    for (ev, event) in case.events.iter().enumerate() {
+        let checked = cluster::of_objects(&case.objects).map_err(Into::into).and_then(|mut cluster| {
+            if let Some(new) = &event.new {
+                cluster.set_object(&typed(event, new));
+            }
+            let subject = TestedProfile::build(case.profile.as_ref(), &case.gates, execution)?;
+            HintCheck::prepare(cluster, &case.pod, std::slice::from_ref(event), subject)
+        });
+        match checked {
+            Ok(mut check) => {
+                let of_event = case.hints.iter().filter(|hint| hint.ev == ev);
+                of_event.for_each(|hint| check.compare(&RecordedHint { ev: 0, ..hint.clone() }, findings));
+            }
+            Err(error) => findings.differ("setting up", "a cluster and a profile", format!("{error:#}")),
+        }
+    }
+}
+
 impl HintCheck {
-    fn prepare(row: &HintRow, execution: &dyn Execution) -> Result<Self> {
-        let mut cluster = cluster::of_objects(&row.objects)?;
-        let pod = cluster.intern(&row.pod);
-        let events = row.events.iter().map(|event| change(event, &mut cluster)).collect::<Result<_>>()?;
+    fn prepare(
+        mut cluster: TestCluster,
+        pod: &api::Pod,
+        events: &[RecordedEvent],
+        mut subject: TestedProfile,
+    ) -> Result<Self> {
+        let pod = cluster.intern(pod);
+        let events = events.iter().map(|event| change(event, &mut cluster)).collect::<Result<_>>()?;
         cluster.settle();
-        let mut subject = TestedProfile::build(None, execution)?;
         if let Err((plugin, status)) = subject.profile.sync(cluster.cache()) {
             return Err(anyhow!("{}: {}", subject.name(plugin), status.message()));
         }
@@ -119,8 +154,9 @@ fn change(event: &RecordedEvent, cluster: &mut TestCluster) -> Result<(ClusterEv
             Change::Node(intern(old?), intern(new?))
         }
         _ => {
+            let [old, new] = [old, new].map(|it| it.as_ref().map(|object| typed(event, object)));
             let key = ObjectKey::of(new.as_ref().or(old.as_ref()).context("an event without an object")?);
-            let [old, new] = [old, new].map(|it| it.as_ref().map(|object| object.to_string().into_bytes()));
+            let [old, new] = [old, new].map(|it| it.map(|object| object.to_string().into_bytes()));
             Change::Object(key, old, new)
         }
     };
@@ -130,6 +166,16 @@ fn change(event: &RecordedEvent, cluster: &mut TestCluster) -> Result<(ClusterEv
         (Some(_), None) => ClusterEvent::DELETE,
     };
     Ok((ClusterEvent::new(resource, action), change))
+}
+
+/// The object with `apiVersion` and `kind`, which claims were recorded without.
+fn typed(event: &RecordedEvent, object: &Value) -> Value {
+    let mut object = object.clone();
+    if event.resource == "ResourceClaim" {
+        object["apiVersion"] = "resource.k8s.io/v1".into();
+        object["kind"] = event.resource.as_str().into();
+    }
+    object
 }
 
 fn decode<T: DeserializeOwned>(object: &Value) -> Result<T> {

@@ -14,7 +14,7 @@ pub mod suite;
 pub mod tables;
 
 mod cluster;
-mod hints;
+pub mod hints;
 mod registrations;
 mod tested_profile;
 

@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::{case::Case, check::check, execution::Execution, findings::Findings, registrations, tables};
 
 /// Families of scheduling cases, simple ones first.
-const CASE_FAMILIES: [&str; 12] = [
+const CASE_FAMILIES: [&str; 14] = [
     "fit",
     "taints",
     "affinity",
@@ -25,6 +25,8 @@ const CASE_FAMILIES: [&str; 12] = [
     "volumes",
     "preemption",
     "scenarios",
+    "devices",
+    "gated",
 ];
 /// Tables, each about one small function.
 const TABLE_FAMILIES: [&str; 5] = ["quantity", "pod_requests", "selectors", "tolerations", "numeric"];

@@ -23,11 +23,12 @@ pub struct TestedProfile {
 }
 
 impl TestedProfile {
-    /// A profile like the recorded entry of a configuration file, the default one without an entry.
+    /// A profile like the recorded entry of a configuration file, the default one without an entry, with `gates` set.
     ///
     /// # Errors
-    /// An entry that makes no sense, or a plugin that the execution should have and has not.
-    pub fn build(profile: Option<&Value>, execution: &dyn Execution) -> Result<Self> {
+    /// An entry that makes no sense, a gate that cannot be switched, or a plugin that the execution should have and has not.
+    pub fn build(profile: Option<&Value>, gates: &BTreeMap<String, bool>, execution: &dyn Execution) -> Result<Self> {
+        ensure!(gates.is_empty(), "gates are not switches yet: {gates:?}");
         let in_tree = InTree::new(&berth_builtins::factories());
         let config = berth_config::Profile::from_json(profile, &in_tree)?;
         let mut missing = BTreeSet::new();

@@ -77,13 +77,15 @@ fn small_families_as_components() -> Result<()> {
 /// Families that need plugins which do not exist yet agree in the rest.
 #[test]
 fn other_families() -> Result<()> {
-    ["mixed", "big", "spread", "interpod", "volumes", "preemption", "scenarios"].into_iter().try_for_each(agrees)
+    ["mixed", "big", "spread", "interpod", "volumes", "preemption", "scenarios", "devices"]
+        .into_iter()
+        .try_for_each(agrees)
 }
 
 #[test]
 fn other_families_as_components() -> Result<()> {
     let wasm = Wasm::load()?;
-    ["mixed", "big", "spread", "interpod", "volumes", "preemption", "scenarios"]
+    ["mixed", "big", "spread", "interpod", "volumes", "preemption", "scenarios", "devices"]
         .into_iter()
         .try_for_each(|family| agrees_in(family, &wasm, true))
 }

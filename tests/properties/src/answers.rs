@@ -120,15 +120,11 @@ impl ProfileRun<'_> {
     }
 
     fn filters(&mut self, call: &Call<'_>, findings: &Findings, answers: &mut Answers) {
-        match run::diagnose_every_plugin(self.profile, call, call.table.nodes(), findings) {
-            Ok(rejections) => {
-                for Rejection { plugin, status, nodes } in rejections {
-                    for node in self.names(&nodes) {
-                        answers.insert(format!("filter {} {node}", self.name(plugin)), show(&status));
-                    }
-                }
+        let rejections = run::diagnose_every_plugin(self.profile, call, call.table.nodes(), findings);
+        for Rejection { plugin, status, nodes } in rejections {
+            for node in self.names(&nodes) {
+                answers.insert(format!("filter {} {node}", self.name(plugin)), show(&status));
             }
-            Err(status) => drop(answers.insert("filter".to_owned(), show(&status))),
         }
     }
 

@@ -4,12 +4,14 @@
 //! claim, sub-requests in order of preference, devices in the order of [`super::node_devices`]. Devices for one request are
 //! taken in that order only, never permuted. The order matters: it decides which allocation is recorded.
 //!
-//! [`plan`] prepares the claims once for all nodes, [`search`] searches, [`eligibility`] decides which devices a request
-//! may have, and [`result`] makes the status of the claims. A search that would take too long is
+//! [`plan`] prepares the claims once for all nodes, [`search`] searches, [`eligibility`], [`counters`] and [`constraints`]
+//! decide which devices a request may have, and [`result`] makes the status of the claims. A search that would take too long is
 //! cut off after a number of steps, and when the pod's time is up.
 
 mod alternative;
 mod chosen;
+mod constraints;
+mod counters;
 mod eligibility;
 #[cfg(test)]
 mod history;
@@ -23,6 +25,8 @@ mod search;
 mod tests;
 
 use std::sync::Arc;
+
+use berth_model::Features;
 
 use self::{chosen::PickedDevice, search::Search};
 pub(super) use self::{limit::SearchLimit, plan::Plan};
@@ -43,6 +47,7 @@ const MAX_DEVICES_OF_CLAIM: usize = 32;
 pub(super) struct Inventory<'a> {
     pub(super) slices: &'a SliceTable,
     pub(super) in_use: &'a InUse,
+    pub(super) features: Features,
 }
 
 /// Whether a node has devices for a list of claims.
@@ -66,8 +71,8 @@ pub(super) struct Devices {
 
 impl Devices {
     /// An allocation for each claim of the plan, in order.
-    pub(super) fn allocations(&self, plan: &Plan, node_name: &str) -> Vec<Allocation> {
-        result::write(plan, &self.picked, &self.of_node, node_name)
+    pub(super) fn allocations(&self, features: Features, plan: &Plan, node_name: &str) -> Vec<Allocation> {
+        result::write(features, plan, (&self.picked, &self.of_node), node_name)
     }
 }
 
@@ -80,16 +85,35 @@ pub(super) enum AllocationError {
     /// The same, and the search was at this selector then.
     #[error("timed out trying to allocate devices: {origin}: selector #{position} was evaluated last")]
     SelectorTimedOut { origin: String, position: usize },
-    #[error("could not retrieve device class {0}: not found")]
-    ClassNotFound(String),
+    #[error(
+        "claim {claim}, request {request}: could not retrieve device class {class}: \
+         deviceclass.resource.k8s.io {class:?} not found"
+    )]
+    ClassNotFound { claim: String, request: String, class: String },
+    #[error(
+        "claim {claim}, {kind} {request}: has capacity requests, but the DRAConsumableCapacity feature is disabled"
+    )]
+    CapacityDisabled { claim: String, kind: &'static str, request: String },
     #[error("claim {claim}, request {request}: asks for all devices, but resource pool {pool} is currently {state}")]
     PoolNotUsable { claim: String, request: String, pool: String, state: &'static str },
     #[error("claim {claim}: number of requested devices {n_devices} exceeds the claim limit of {MAX_DEVICES_OF_CLAIM}")]
     TooManyDevices { claim: String, n_devices: usize },
+    #[error("claim {claim}, constraint #{position}: empty constraint (unsupported constraint type?)")]
+    UnsupportedConstraint { claim: String, position: usize },
+    #[error(
+        "claim {claim}, request {request}: cannot add device {device} because a claim constraint would not be satisfied"
+    )]
+    ConstraintForbidsDevice { claim: String, request: String, device: String },
     #[error("{origin}: selector #{position}: unsupported selector type")]
     UnsupportedSelector { origin: String, position: usize },
-    #[error("{origin}: selector #{position}: {source}")]
-    Selector { origin: String, position: usize, source: SelectorError },
+    #[error("{origin}: selector #{position}{on_device}: {source}")]
+    Selector {
+        origin: String,
+        position: usize,
+        /// ` on device DRIVER/POOL/DEVICE`, or nothing.
+        on_device: String,
+        source: SelectorError,
+    },
 }
 
 impl AllocationError {
@@ -111,9 +135,7 @@ pub(super) fn allocate(
     mut limit: SearchLimit,
 ) -> Result<AllocationOutcome, AllocationError> {
     let mut scratch = Vec::new();
-    let Some(amounts) = plan.amounts(selectors, limit, node_devices, &mut scratch)? else {
-        return Ok(AllocationOutcome::Nothing);
-    };
+    let amounts = plan.amounts(inventory, selectors, limit, node_devices, &mut scratch)?;
     let NodeDevices { devices, unusable, selection_results } = node_devices;
     let mut search = Search::new(inventory, selectors, (plan, amounts), (devices, selection_results), &mut limit);
     if search.run()? {
@@ -122,6 +144,6 @@ pub(super) fn allocate(
         let picked = chosen.into_iter().map(PickedDevice::from).collect();
         return Ok(AllocationOutcome::Devices(Devices { picked, of_node: Arc::clone(devices), choices }));
     }
-    let has_invalid = unusable.iter().any(|(_, state)| *state == PoolState::Invalid);
+    let has_invalid = unusable.iter().any(|pool| pool.state == PoolState::Invalid);
     Ok(if has_invalid { AllocationOutcome::NothingWithInvalidPool } else { AllocationOutcome::Nothing })
 }

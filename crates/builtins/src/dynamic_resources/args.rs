@@ -1,6 +1,6 @@
 //! The plugin's args, `DynamicResourcesArgs`.
 
-use berth_model::duration::parse_duration;
+use berth_model::{Feature, Features, duration::parse_duration};
 use serde::Deserialize;
 
 use super::search_time::SearchTime;
@@ -20,6 +20,7 @@ pub(super) struct DynamicResourcesArgs {
     pub(super) search_time: SearchTime,
     /// How long binding conditions of devices may take to become true, in milliseconds.
     pub(super) binding_timeout: u64,
+    pub(super) features: Features,
 }
 
 /// The args as they are written.
@@ -39,10 +40,8 @@ pub(super) enum InvalidArgs {
     Duration { field: &'static str, text: String },
 }
 
-impl TryFrom<RawArgs> for DynamicResourcesArgs {
-    type Error = InvalidArgs;
-
-    fn try_from(raw: RawArgs) -> Result<Self, InvalidArgs> {
+impl DynamicResourcesArgs {
+    pub(super) fn new(raw: RawArgs, features: Features) -> Result<Self, InvalidArgs> {
         let filter_timeout = milliseconds("filterTimeout", raw.filter_timeout, DEFAULT_FILTER_TIMEOUT)?;
         let binding_timeout = milliseconds("bindingTimeout", raw.binding_timeout, DEFAULT_BINDING_TIMEOUT)?;
         if binding_timeout == 0 {
@@ -53,7 +52,13 @@ impl TryFrom<RawArgs> for DynamicResourcesArgs {
             0 => (u64::MAX, SearchTime::UNLIMITED),
             _ => (filter_timeout.saturating_mul(STEPS_PER_MILLISECOND), SearchTime::OF_POD),
         };
-        Ok(Self { max_steps, search_time, binding_timeout })
+        Ok(Self { max_steps, search_time, binding_timeout, features })
+    }
+
+    /// Whether conditions of devices can keep a pod from being bound.
+    pub(super) fn waits_for_devices(&self) -> bool {
+        self.features.has(Feature::DRADeviceBindingConditions)
+            && self.features.has(Feature::DRAResourceClaimDeviceStatus)
     }
 }
 
@@ -79,15 +84,15 @@ mod tests {
     fn time_outs_have_defaults_and_bounds() {
         let parse = |args: &str| -> Result<DynamicResourcesArgs, ConfigureError> {
             let raw: RawArgs = crate::args::parse("DynamicResources", args)?;
-            raw.try_into().map_err(|error: InvalidArgs| ConfigureError::new(error))
+            DynamicResourcesArgs::new(raw, Features::default()).map_err(ConfigureError::new)
         };
-        let search_time = SearchTime::OF_POD;
-        let default = DynamicResourcesArgs { max_steps: 10_000_000, search_time, binding_timeout: 600_000 };
+        let (search_time, features) = (SearchTime::OF_POD, Features::default());
+        let default = DynamicResourcesArgs { max_steps: 10_000_000, search_time, binding_timeout: 600_000, features };
         assert_eq!(parse("null"), Ok(default));
         let written = parse(r#"{"filterTimeout":"1m0.5s","bindingTimeout":"1h"}"#);
         assert_eq!(
             written,
-            Ok(DynamicResourcesArgs { max_steps: 60_500_000, search_time, binding_timeout: 3_600_000 })
+            Ok(DynamicResourcesArgs { max_steps: 60_500_000, search_time, binding_timeout: 3_600_000, features })
         );
         let unlimited = parse(r#"{"filterTimeout":"0s"}"#).unwrap();
         assert_eq!((unlimited.max_steps, unlimited.search_time), (u64::MAX, SearchTime::UNLIMITED));

@@ -35,6 +35,7 @@ pub(super) struct AllocationAttempt {
     search_time: SearchTime,
     /// By node, for the nodes that were asked about.
     results: Vec<Option<NodeResult>>,
+    args: DynamicResourcesArgs,
     /// The most frequent rejection, shared by the nodes that get it.
     no_devices: Arc<Status>,
     /// Positions in [`AllocationAttempt::existing`] of allocated claims that some node could not use.
@@ -100,10 +101,11 @@ impl ClaimOfPod {
     }
 
     /// Whether the node can use the devices of the claim. A claim without an allocation can be used everywhere. One that was
-    /// allocated before `deadline` must have become ready.
-    fn is_available_on(&self, name: &str, labels: &StringMap, deadline: Time) -> Result<bool, SelectorError> {
+    /// allocated before `deadline` must have become ready; without a deadline conditions of devices do not matter.
+    fn is_available_on(&self, name: &str, labels: &StringMap, deadline: Option<Time>) -> Result<bool, SelectorError> {
         let Some(allocation) = &self.claim.status.allocation else { return Ok(true) };
         let matches = self.matcher.as_ref().map_or(Ok(true), |matcher| matcher.matches(name, labels));
+        let Some(deadline) = deadline else { return matches };
         let is_late = || !is_ready(&self.claim, allocation) && was_made_before(allocation, deadline);
         Ok(matches? && failed_condition(&self.claim, allocation).is_none() && !is_late())
     }
@@ -150,7 +152,7 @@ impl AllocationAttempt {
         cycle: CycleId,
         claims: Vec<ClaimOfPod>,
         extended: Option<ExtendedResources>,
-        search_time: SearchTime,
+        args: DynamicResourcesArgs,
     ) -> Self {
         let existing = extended.as_ref().and_then(|it| it.existing.clone()).map(ClaimOfPod::new);
         Self {
@@ -159,8 +161,9 @@ impl AllocationAttempt {
             extended,
             existing,
             node_requests: Vec::new(),
-            search_time,
+            search_time: args.search_time,
             results: Vec::new(),
+            args,
             no_devices: Arc::new(Status::unresolvable("cannot allocate all claims")),
             unavailable: BTreeSet::new(),
         }
@@ -192,23 +195,27 @@ impl AllocationAttempt {
             return NodeAllocations::default();
         };
         let devices = found.devices.as_ref().zip(node_request.plan.as_ref());
-        let allocations = devices.map(|(devices, plan)| devices.allocations(plan, node_name)).unwrap_or_default();
+        let features = self.args.features;
+        let allocations =
+            devices.map(|(devices, plan)| devices.allocations(features, plan, node_name)).unwrap_or_default();
         NodeAllocations { allocations, extended_claim: Some(&node_request.extended_claim) }
     }
 
+    /// Whether kube-scheduler would make a claim without requests for the pod's extended resources: it does so where the node
+    /// has all of them and the pod has claims of its own, and then PreBind fails.
+    pub(super) fn makes_empty_claim(&self, node: NodeIdx) -> bool {
+        let node_request = self.found(node).and_then(|found| self.node_requests.get(found.node_request_idx));
+        let is_empty = node_request.is_some_and(|node_request| node_request.extended_claim.requests.is_empty());
+        self.extended.is_some() && self.existing.is_none() && !self.claims.is_empty() && is_empty
+    }
+
     /// Why the pod cannot run on the node; `None` if it can. Computed once for each node.
-    pub(super) fn rejection(
-        &mut self,
-        cache: &mut DraCache,
-        call: &Call<'_>,
-        node: NodeIdx,
-        args: &DynamicResourcesArgs,
-    ) -> Option<Arc<Status>> {
+    pub(super) fn rejection(&mut self, cache: &mut DraCache, call: &Call<'_>, node: NodeIdx) -> Option<Arc<Status>> {
         if let Some(Some(result)) = self.results.get(node.index()) {
             return result.rejection.clone();
         }
         let mut result = NodeResult { rejection: None, found: None };
-        if let Err(status) = self.evaluate(cache, call, node, args, &mut result.found) {
+        if let Err(status) = self.evaluate(cache, call, node, &mut result.found) {
             result.rejection = Some(status);
         }
         let rejection = result.rejection.clone();
@@ -227,29 +234,25 @@ impl AllocationAttempt {
         cache: &mut DraCache,
         call: &Call<'_>,
         node_idx: NodeIdx,
-        args: &DynamicResourcesArgs,
         found: &mut Option<FoundDevices>,
     ) -> Result<(), Arc<Status>> {
         let table = call.table;
         let mut missing = Vec::new();
         if let Some(extended) = &self.extended {
-            let does_not_fit = || Status::unresolvable("cannot fit resource");
-            missing = extended.missing_on(table, node_idx).ok_or_else(does_not_fit)?;
-            if extended.existing.as_ref().is_some_and(|it| it.status.allocation.is_none()) {
+            if extended.is_left_over {
                 return Err(Status::unresolvable("cannot schedule extended resource claim").into());
             }
+            let does_not_fit = || Status::unresolvable("cannot fit resource");
+            missing = extended.missing_on(table, node_idx).ok_or_else(does_not_fit)?;
         }
         let labels = table.labels().of(node_idx);
         let name = table.symbols.text(table.name(node_idx));
-        let deadline = Time(call.now.0.saturating_sub(args.binding_timeout));
+        let deadline = Time(call.now.0.saturating_sub(self.args.binding_timeout));
         let is_available = self.record_unavailable(name, || text_of(labels, &table.symbols), deadline)?;
         let labels = if cache.slices.has_shared_slices() { labels } else { &[] };
         let node_request_idx = self.node_request(cache, call, missing);
         let node = NodeInfo { table, name, labels };
-        *found = Some(FoundDevices {
-            node_request_idx,
-            devices: self.devices(cache, node_request_idx, node, args.max_steps)?,
-        });
+        *found = Some(FoundDevices { node_request_idx, devices: self.devices(cache, node_request_idx, node)? });
         if is_available {
             return Ok(());
         }
@@ -268,6 +271,7 @@ impl AllocationAttempt {
         }
         let labels = if self.existing().any(|it| it.matcher.is_some()) { labels() } else { StringMap::new() };
         let mut unavailable = Vec::new();
+        let deadline = self.args.waits_for_devices().then_some(deadline);
         for (position, claim) in self.existing().enumerate() {
             if !claim.is_available_on(name, &labels, deadline).map_err(|error| Status::error(error.to_string()))? {
                 unavailable.push(position);
@@ -290,7 +294,9 @@ impl AllocationAttempt {
         let made =
             makes_claim.then(|| Arc::new(claim_for(call.pod, symbols.text(call.pod.namespace), &extended_claim)));
         let claims: Vec<Arc<ResourceClaim>> = self.unallocated().cloned().chain(made).collect();
-        let plan = (!claims.is_empty()).then(|| Plan::new(&cache.classes, &mut cache.selectors, claims));
+        let DraCache { slices, claims: table, selectors, classes, .. } = cache;
+        let inventory = Inventory { slices, in_use: table.in_use(), features: self.args.features };
+        let plan = (!claims.is_empty()).then(|| Plan::new(&inventory, classes, selectors, claims));
         self.node_requests.push(NodeRequest { missing, extended_claim, plan });
         self.node_requests.len() - 1
     }
@@ -300,7 +306,6 @@ impl AllocationAttempt {
         cache: &mut DraCache,
         node_request_idx: usize,
         node: NodeInfo<'_>,
-        max_steps: u64,
     ) -> Result<Option<Devices>, Arc<Status>> {
         let Some(plan) = self.node_requests.get(node_request_idx).and_then(|node_request| node_request.plan.as_ref())
         else {
@@ -313,9 +318,10 @@ impl AllocationAttempt {
         };
         let node_devices = devices_by_node.of(node.name, node.labels, make);
         let node_devices = node_devices.map_err(|error| Status::error(error.to_string()))?;
-        let inventory = Inventory { slices, in_use: claims.in_use() };
+        let inventory = Inventory { slices, in_use: claims.in_use(), features: self.args.features };
+        let steps = self.args.max_steps;
         let outcome = self.search_time.spend(|deadline| {
-            let limit = SearchLimit { steps: max_steps, deadline };
+            let limit = SearchLimit { steps, deadline };
             allocator::allocate(&inventory, selectors, plan, node_devices, limit)
         });
         match outcome {

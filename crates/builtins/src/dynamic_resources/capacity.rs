@@ -7,8 +7,13 @@ use berth_model::quantity::{Format, Quantity};
 use super::objects::{Capacity, Device, RequestPolicy, SubRequest, ValidRange};
 
 /// The amount of each capacity that `request` would consume of `device`; `None` if the device does not have a requested
-/// capacity, or if the amount is more than its policy or the whole device allows. Other shares are not considered.
-pub(super) fn consumption(request: &SubRequest, device: &Device) -> Option<BTreeMap<String, Quantity>> {
+/// capacity, or if the amount is more than its policy or the whole device allows. Other shares are not considered. Amounts
+/// that are rounded up get the format of the policy's step if `format_of_step`, else that of binary suffixes.
+pub(super) fn consumption(
+    request: &SubRequest,
+    device: &Device,
+    format_of_step: bool,
+) -> Option<BTreeMap<String, Quantity>> {
     let no_requests = BTreeMap::new();
     let requests = request.capacity.as_ref().map_or(&no_requests, |capacity| &capacity.requests);
     if requests.keys().any(|name| !device.capacity.contains_key(name)) {
@@ -16,8 +21,9 @@ pub(super) fn consumption(request: &SubRequest, device: &Device) -> Option<BTree
     }
     let mut consumed = BTreeMap::new();
     for (name, capacity) in &device.capacity {
-        let amount = consumed_of(capacity, requests.get(name))?;
-        if amount > capacity.value {
+        let amount = consumed_of(capacity, requests.get(name), format_of_step);
+        let policy = capacity.request_policy.as_ref();
+        if policy.is_some_and(|policy| violates(policy, &amount)) || amount > capacity.value {
             return None;
         }
         consumed.insert(name.clone(), amount);
@@ -25,43 +31,48 @@ pub(super) fn consumption(request: &SubRequest, device: &Device) -> Option<BTree
     Some(consumed)
 }
 
-fn consumed_of(capacity: &Capacity, requested: Option<&Quantity>) -> Option<Quantity> {
+fn consumed_of(capacity: &Capacity, requested: Option<&Quantity>, format_of_step: bool) -> Quantity {
     let policy = capacity.request_policy.as_ref();
     let Some(requested) = requested else {
         // Without a request and a default, all of the capacity is consumed.
-        return Some(policy.and_then(|policy| policy.default.as_ref()).unwrap_or(&capacity.value).clone());
+        return policy.and_then(|policy| policy.default.as_ref()).unwrap_or(&capacity.value).clone();
     };
     match policy {
-        Some(RequestPolicy { valid_range: Some(range), .. }) => rounded_up(range, requested),
-        Some(RequestPolicy { valid_values, .. }) if !valid_values.is_empty() => {
-            valid_values.iter().filter(|value| *value >= requested).min().cloned()
+        Some(RequestPolicy { valid_range: Some(range), .. }) => rounded_up(range, requested, format_of_step),
+        Some(RequestPolicy { valid_values, .. }) => {
+            valid_values.iter().find(|value| *value >= requested).unwrap_or(requested).clone()
         }
-        Some(_) | None => Some(requested.clone()),
+        None => requested.clone(),
     }
 }
 
-/// Rounds up to the minimum, or to a whole number of steps above it.
-fn rounded_up(range: &ValidRange, requested: &Quantity) -> Option<Quantity> {
-    let zero = Quantity::default();
-    let min = range.min.as_ref().unwrap_or(&zero);
-    let amount = if requested <= min {
-        min.clone()
-    } else {
-        match &range.step {
-            Some(step) if step.signum() > 0 => min + &whole_steps(&(requested - min), step),
-            Some(_) | None => requested.clone(),
-        }
+/// Whether the policy forbids the amount. Its default is always allowed.
+fn violates(policy: &RequestPolicy, amount: &Quantity) -> bool {
+    if policy.default.as_ref() == Some(amount) {
+        return false;
+    }
+    let Some(range) = &policy.valid_range else {
+        return !policy.valid_values.is_empty() && !policy.valid_values.contains(amount);
     };
-    range.max.as_ref().is_none_or(|max| amount <= *max).then_some(amount)
+    let is_off_step = || {
+        let (Some(step), Some(min)) = (&range.step, &range.min) else { return false };
+        amount.value().saturating_sub(min.value()) % step.value().max(1) != 0
+    };
+    range.max.as_ref().is_some_and(|max| amount > max) || is_off_step()
 }
 
-/// The smallest multiple of `step` that is at least `amount`. The API server requires whole units in ranges; a fraction
-/// of a unit in `amount` counts as a unit.
-fn whole_steps(amount: &Quantity, step: &Quantity) -> Quantity {
-    let (amount_units, step_units) = (amount.value(), step.value().max(1));
-    let n_steps = amount_units / step_units + i64::from(amount_units % step_units != 0);
-    let format: Format = amount.format();
-    Quantity::from_units(n_steps.saturating_mul(step_units), format)
+/// Rounds up to the minimum, or to a whole number of steps above it. The API server requires whole units in ranges; a
+/// fraction of a unit counts as a unit.
+fn rounded_up(range: &ValidRange, requested: &Quantity, format_of_step: bool) -> Quantity {
+    let Some(min) = &range.min else { return requested.clone() };
+    if requested < min {
+        return min.clone();
+    }
+    let Some(step) = &range.step else { return requested.clone() };
+    let (above_min, step_units) = (requested.value().saturating_sub(min.value()), step.value().max(1));
+    let n_steps = above_min / step_units + i64::from(above_min % step_units != 0);
+    let units = min.value().saturating_add(n_steps.saturating_mul(step_units));
+    Quantity::from_units(units, if format_of_step { step.format() } else { Format::BinarySi })
 }
 
 #[cfg(test)]
@@ -74,7 +85,7 @@ mod tests {
         let requests = requested.map_or_else(String::new, |amount| format!(r#""memory":"{amount}""#));
         let request: SubRequest =
             serde_json::from_str(&format!(r#"{{"capacity":{{"requests":{{{requests}}}}}}}"#)).unwrap();
-        Some(consumption(&request, &device)?.get("memory").unwrap().to_string())
+        Some(consumption(&request, &device, false)?.get("memory").unwrap().to_string())
     }
 
     #[track_caller]
@@ -101,12 +112,28 @@ mod tests {
         check(range, Some("7Gi"), Some("10Gi"));
         check(range, Some("11Gi"), None);
         check(r#"{"validRange":{"min":"1Gi"}}"#, Some("5Gi"), Some("5Gi"));
+        check(r#"{"validRange":{"max":"10Gi"}}"#, None, None);
+    }
+
+    /// Kubernetes 1.36 writes whole amounts with binary suffixes, 1.37 in the format of the step.
+    #[test]
+    fn rounded_amounts_have_a_format() {
+        let device = r#"{"capacity":{"bandwidth":{"value":"10G","requestPolicy":{"default":"1G",
+            "validRange":{"min":"1G","step":"1G"}}}}}"#;
+        let device: Device = serde_json::from_str(device).unwrap();
+        let taken = |requested: &str, format_of_step| {
+            let request = format!(r#"{{"capacity":{{"requests":{{"bandwidth":"{requested}"}}}}}}"#);
+            let request: SubRequest = serde_json::from_str(&request).unwrap();
+            consumption(&request, &device, format_of_step).unwrap().get("bandwidth").unwrap().to_string()
+        };
+        assert_eq!([taken("3500M", false), taken("1G", false)], ["3906250Ki", "1000000000"]);
+        assert_eq!([taken("3500M", true), taken("500M", false)], ["4G", "1G"]);
     }
 
     /// API reference, CapacityRequirements: a capacity that the device does not have makes it ineligible.
     #[test]
     fn a_device_without_the_capacity_is_not_eligible() {
         let request: SubRequest = serde_json::from_str(r#"{"capacity":{"requests":{"bandwidth":"1"}}}"#).unwrap();
-        assert_eq!(consumption(&request, &Device::default()), None);
+        assert_eq!(consumption(&request, &Device::default(), false), None);
     }
 }

@@ -5,7 +5,10 @@
 //! claim, so it may never see one that was allocated and given back before the next cycle: see [`InFlight::sent`]. The cost of
 //! a change depends only on the claim that changed.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use serde::{Deserialize, Serialize};
 
@@ -33,6 +36,8 @@ pub(super) struct ClaimTable {
     claims: BTreeMap<(String, String), Arc<ResourceClaim>>,
     /// Keys of the claims for extended resources, by the uid of their pod.
     extended: BTreeMap<String, (String, String)>,
+    /// Those of them that this plugin made. kube-scheduler would delete such a claim in Unreserve, which cannot write here.
+    made: BTreeSet<(String, String)>,
     in_flight: BTreeMap<DeviceHolder, InFlight>,
     in_use: InUse,
 }
@@ -72,6 +77,7 @@ impl ClaimTable {
         }
         if let Some(pod_uid) = pod_of_extended(claim) {
             self.extended.insert(pod_uid.to_owned(), key.clone());
+            self.recognize(pod_uid, &key);
             self.end_in_flight(&DeviceHolder::ExtendedResourcesOf { pod_uid: pod_uid.to_owned() }, claim);
         }
         self.end_in_flight(&holder, claim);
@@ -84,6 +90,7 @@ impl ClaimTable {
     /// Removes a claim that was deleted, and its allocation in flight.
     pub(super) fn remove(&mut self, namespace: &str, name: &str) {
         let key = (namespace.to_owned(), name.to_owned());
+        self.made.remove(&key);
         let Some(claim) = self.claims.remove(&key) else { return self.end_creation(namespace, name) };
         self.release_seen(&claim);
         self.unreserve(&DeviceHolder::Claim(claim.metadata.uid.clone()));
@@ -92,6 +99,20 @@ impl ClaimTable {
         {
             self.extended.remove(pod_uid);
         }
+    }
+
+    /// Notes that a claim is the one that is being created for the pod.
+    fn recognize(&mut self, pod_uid: &str, key: &(String, String)) {
+        let holder = DeviceHolder::ExtendedResourcesOf { pod_uid: pod_uid.to_owned() };
+        let sent = self.in_flight.get(&holder).and_then(|in_flight| in_flight.sent.as_ref());
+        if matches!(sent, Some(SentWrites::Creation { namespace, name }) if *namespace == key.0 && *name == key.1) {
+            self.made.insert(key.clone());
+        }
+    }
+
+    /// Whether this plugin made the claim, for a pod's extended resources.
+    pub(super) fn is_made_here(&self, claim: &ResourceClaim) -> bool {
+        self.made.contains(&(claim.metadata.namespace.clone(), claim.metadata.name.clone()))
     }
 
     fn release_seen(&mut self, claim: &ResourceClaim) {

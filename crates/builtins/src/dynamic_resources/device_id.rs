@@ -26,3 +26,9 @@ impl std::fmt::Display for PoolId {
         write!(formatter, "{}/{}", self.driver, self.pool)
     }
 }
+
+impl std::fmt::Display for DeviceId {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "{}/{}", self.pool, self.device)
+    }
+}

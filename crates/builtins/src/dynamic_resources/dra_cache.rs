@@ -17,7 +17,7 @@ use super::{
 };
 
 /// The prefix of extended resource names that refer to a DeviceClass by its name (KEP-5004).
-const DEVICE_CLASS_PREFIX: &str = "deviceclass.resource.kubernetes.io/";
+pub(crate) const DEVICE_CLASS_PREFIX: &str = "deviceclass.resource.kubernetes.io/";
 
 /// The objects of `resource.k8s.io` and what the plugin keeps between cycles.
 #[derive(Debug)]

@@ -27,6 +27,8 @@ pub(super) struct ExtendedResources {
     resources: Vec<(Sym, Option<String>)>,
     /// The claim that an earlier attempt made.
     pub(super) existing: Option<Arc<ResourceClaim>>,
+    /// That claim cannot be used again: it has no allocation, or another scheduler made it.
+    pub(super) is_left_over: bool,
 }
 
 /// The claim for a pod's extended resources on one node.
@@ -56,7 +58,13 @@ impl ExtendedResources {
         if resources.iter().all(|(_, class)| class.is_none()) {
             return None;
         }
-        Some(Self { resources, existing: cache.claims.extended_of(&pod.uid).cloned() })
+        let existing = cache.claims.extended_of(&pod.uid).cloned();
+        let is_usable = |claim: &Arc<ResourceClaim>| {
+            claim.status.allocation.is_some() && cache.claims.is_made_here(claim)
+                || claim.spec.devices.requests.is_empty()
+        };
+        let is_left_over = existing.as_ref().is_some_and(|claim| !is_usable(claim));
+        Some(Self { resources, existing, is_left_over })
     }
 
     /// Positions of the resources that are not in the node's allocatable; `None` if no device can stand for one of them.

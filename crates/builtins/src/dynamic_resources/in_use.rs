@@ -128,6 +128,11 @@ impl InUse {
         self.usage(device).n_dedicated > 0
     }
 
+    /// Whether there are shares of it.
+    pub(super) fn is_shared(&self, device: DeviceNumber) -> bool {
+        self.usage(device).n_shares > 0
+    }
+
     /// By one claim or several.
     pub(super) fn is_held(&self, device: DeviceNumber) -> bool {
         let usage = self.usage(device);

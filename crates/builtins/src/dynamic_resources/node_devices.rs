@@ -25,8 +25,17 @@ pub(super) struct NodeDevices {
     /// The devices of all usable pools, in the order of the search.
     pub(super) devices: Arc<[NodeDevice]>,
     /// The other pools, in order.
-    pub(super) unusable: Vec<(PoolId, PoolState)>,
+    pub(super) unusable: Vec<UnusablePool>,
     pub(super) selection_results: SelectionResults,
+}
+
+/// A pool whose devices the search leaves out.
+#[derive(Debug)]
+pub(super) struct UnusablePool {
+    pub(super) id: PoolId,
+    pub(super) state: PoolState,
+    /// The location of the first device of the pools that come after it.
+    pub(super) location: usize,
 }
 
 /// A device, with the facts that the search asks for most often.
@@ -38,12 +47,23 @@ pub(super) struct NodeDevice {
     pub(super) is_shareable: bool,
     pub(super) is_tainted: bool,
     pub(super) consumes_counters: bool,
+    /// It has binding conditions.
+    pub(super) needs_binding: bool,
 }
 
-/// Whether selectors and tolerations of a request accept a device, by selection and location; `None` is unknown.
+/// What selectors and tolerations of a request make of a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Suitability {
+    Suits,
+    /// The selectors accept it, but the request does not tolerate a taint.
+    Untolerated,
+    Unselected,
+}
+
+/// Suitabilities by selection and location; `None` is unknown.
 #[derive(Debug, Default)]
 pub(super) struct SelectionResults {
-    of_selections: Vec<(SelectionId, Box<[Option<bool>]>)>,
+    of_selections: Vec<(SelectionId, Box<[Option<Suitability>]>)>,
     n_forgotten: usize,
 }
 
@@ -65,13 +85,15 @@ impl NodeDevices {
     /// # Errors
     /// A node selector of a slice cannot be evaluated.
     pub(super) fn new(slices: &SliceTable, node: NodeView<'_>) -> Result<Self, PlacementError> {
-        let pools = pools::gather(slices, node)?;
-        let (usable, unusable): (Vec<_>, Vec<_>) = pools.into_iter().partition(|pool| pool.state == PoolState::Usable);
-        Ok(Self {
-            devices: usable.iter().flat_map(|pool| &pool.devices).map(|device| NodeDevice::new(device)).collect(),
-            unusable: unusable.iter().map(|pool| (pool.id.clone(), pool.state)).collect(),
-            selection_results: SelectionResults::default(),
-        })
+        let (mut devices, mut unusable) = (Vec::new(), Vec::new());
+        for pool in pools::gather(slices, node)? {
+            if pool.state == PoolState::Usable {
+                devices.extend(pool.devices.iter().map(|device| NodeDevice::new(device)));
+            } else {
+                unusable.push(UnusablePool { id: pool.id.clone(), state: pool.state, location: devices.len() });
+            }
+        }
+        Ok(Self { devices: devices.into(), unusable, selection_results: SelectionResults::default() })
     }
 }
 
@@ -84,13 +106,14 @@ impl NodeDevice {
             is_shareable: device.device.is_shareable(),
             is_tainted: !device.device.taints.is_empty(),
             consumes_counters: !device.device.consumes_counters.is_empty(),
+            needs_binding: !device.device.binding_conditions.is_empty(),
         }
     }
 }
 
 impl SelectionResults {
     /// The results for a selection, for each of the node's `n_devices` devices.
-    pub(super) fn of(&mut self, selection: SelectionId, n_devices: usize) -> &mut [Option<bool>] {
+    pub(super) fn of(&mut self, selection: SelectionId, n_devices: usize) -> &mut [Option<Suitability>] {
         let known = self.of_selections.iter().position(|(it, _)| *it == selection);
         let position = known.unwrap_or_else(|| {
             let unknown = (selection, vec![None; n_devices].into_boxed_slice());

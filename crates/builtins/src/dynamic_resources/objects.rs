@@ -368,6 +368,13 @@ pub(super) struct Attribute {
     pub(super) version: Option<String>,
 }
 
+impl Attribute {
+    /// A value that constraints can compare: not a list, and of a known type.
+    pub(super) fn is_scalar(&self) -> bool {
+        *self != Self::default()
+    }
+}
+
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(super) struct Capacity {

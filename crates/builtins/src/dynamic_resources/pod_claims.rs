@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use berth_framework::Status;
 use berth_model::{
-    Pod, Symbols,
+    Feature, Features, Pod, Symbols,
     pod::{ClaimName, PodClaim},
 };
 
@@ -31,7 +31,8 @@ pub(super) fn resolve(pod: &Pod, symbols: &Symbols, claims: &ClaimTable) -> Resu
             ClaimName::Known(name) => name,
         };
         let Some(claim) = claims.get(namespace, name) else {
-            return Err(Status::unresolvable(format!("resourceclaim {name:?} not found")));
+            let text = format!("could not find ResourceClaim \"{namespace}/{name}\"");
+            return Err(Status::unresolvable(text));
         };
         if claim.metadata.deletion_timestamp.is_some() {
             return Err(Status::unresolvable(format!("resourceclaim {name:?} is being deleted")));
@@ -56,9 +57,16 @@ fn is_for(pod: &Pod, pod_claim: &PodClaim, claim: &ResourceClaim) -> bool {
 }
 
 /// Whether the requests of an unallocated claim are of a known kind and name classes that exist.
-pub(super) fn check_requests(claim: &ResourceClaim, cache: &DraCache) -> Result<(), Status> {
+pub(super) fn check_requests(claim: &ResourceClaim, cache: &DraCache, features: Features) -> Result<(), Status> {
     for request in &claim.spec.devices.requests {
         let DeviceRequest { name, exactly, first_available } = request;
+        if !first_available.is_empty() && !features.has(Feature::DRAPrioritizedList) {
+            let (namespace, claim) = (&claim.metadata.namespace, &claim.metadata.name);
+            let text = format!(
+                "resource claim {namespace}/{claim}, request {name}: has subrequests, but the DRAPrioritizedList feature is disabled"
+            );
+            return Err(Status::unresolvable(text));
+        }
         if let Some(exactly) = exactly {
             check_class(name, &exactly.device_class_name, cache)?;
         } else if first_available.is_empty() {

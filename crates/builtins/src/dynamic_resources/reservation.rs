@@ -31,6 +31,9 @@ pub(super) struct ClaimReservation {
     pod_name: String,
     claims: Vec<ReservedClaim>,
     extended: Option<ReservedExtended>,
+    /// kube-scheduler makes a claim without requests for the pod's extended resources here, and cannot enter it in the pod.
+    #[serde(default)]
+    pub(super) has_no_mappings: bool,
     /// Whether PreBind has returned the writes.
     is_sent: bool,
 }
@@ -58,6 +61,15 @@ pub(super) struct WriteTime {
     pub(super) now: Time,
     /// Milliseconds.
     pub(super) binding_timeout: u64,
+    /// Whether conditions of devices matter.
+    pub(super) waits: bool,
+}
+
+impl WriteTime {
+    /// The allocation as it is written. How long its devices may take to become ready counts from now.
+    fn written(self, allocation: &Allocation) -> Allocation {
+        if self.waits { allocation.made_at(self.now) } else { allocation.clone() }
+    }
 }
 
 /// All reservations between Reserve and the end of their cycle.
@@ -71,6 +83,7 @@ impl ClaimReservation {
             pod_name: call.pod.name.to_string(),
             claims: Vec::new(),
             extended: None,
+            has_no_mappings: false,
             is_sent: false,
         }
     }
@@ -148,11 +161,17 @@ pub(super) fn pre_bind(
     cycle: CycleId,
     table: &mut ClaimTable,
     node_name: &str,
-    WriteTime { now, binding_timeout }: WriteTime,
+    at: WriteTime,
 ) -> Result<Vec<Effect>, Status> {
     let Some(reservation) = reservations.get(&cycle) else { return Err(Status::skip()) };
+    if reservation.has_no_mappings {
+        let ClaimReservation { namespace, pod_name, .. } = reservation;
+        return Err(Status::error(format!(
+            "nil or empty request mappings, no update of pod {namespace}/{pod_name} ExtendedResourceClaimStatus"
+        )));
+    }
     if reservation.is_sent {
-        let waits = reservation.wait_for_devices(table, node_name, binding_timeout)?;
+        let waits = reservation.wait_for_devices(table, node_name, at)?;
         return Ok(waits.into_iter().collect());
     }
     let mut effects = Vec::new();
@@ -163,7 +182,7 @@ pub(super) fn pre_bind(
         if others.map(|(_, other)| other).any(|other| other.is_writing(claim)) {
             reserved_by_others.push(reservation.reference(&reserved.name));
         } else {
-            effects.extend(reservation.writes(reserved, claim, now));
+            effects.extend(reservation.writes(reserved, claim, at));
         }
     }
     if !reserved_by_others.is_empty() {
@@ -171,9 +190,9 @@ pub(super) fn pre_bind(
         return Ok(vec![Effect::Wait { objects: reserved_by_others, timeout_ms: WRITE_TIMEOUT, timeout_message }]);
     }
     if let Some(extended) = &reservation.extended {
-        effects.extend(reservation.extended_writes(extended, now));
+        effects.extend(reservation.extended_writes(extended, at));
     }
-    if let Some(wait) = reservation.wait_for_devices(table, node_name, binding_timeout)? {
+    if let Some(wait) = reservation.wait_for_devices(table, node_name, at)? {
         effects.push(Effect::Event {
             warning: false,
             reason: "BindingConditionsPending".to_owned(),
@@ -214,7 +233,7 @@ impl ClaimReservation {
         }
     }
 
-    fn writes(&self, reserved: &ReservedClaim, claim: &ResourceClaim, now: Time) -> Vec<Effect> {
+    fn writes(&self, reserved: &ReservedClaim, claim: &ResourceClaim, at: WriteTime) -> Vec<Effect> {
         if claim.status.allocation.is_some() && claim.is_reserved_for(&self.pod_uid) {
             return Vec::new();
         }
@@ -232,7 +251,7 @@ impl ClaimReservation {
                 let metadata = json!({"uid": reserved.uid, "resourceVersion": version, "finalizers": finalizers});
                 effects.push(self.patch(&reserved.name, None, &json!({"metadata": metadata})));
             }
-            status["allocation"] = json!(allocation.made_at(now));
+            status["allocation"] = json!(at.written(allocation));
         } else {
             metadata["resourceVersion"] = json!(claim.metadata.resource_version);
         }
@@ -241,7 +260,7 @@ impl ClaimReservation {
         effects
     }
 
-    fn extended_writes(&self, extended: &ReservedExtended, now: Time) -> Vec<Effect> {
+    fn extended_writes(&self, extended: &ReservedExtended, at: WriteTime) -> Vec<Effect> {
         let name = self.extended_name();
         let owner = json!({"apiVersion": "v1", "kind": "Pod", "name": self.pod_name, "uid": self.pod_uid,
             "controller": true, "blockOwnerDeletion": true});
@@ -253,7 +272,7 @@ impl ClaimReservation {
             "spec": {"devices": {"requests": extended.requests}},
         });
         let status =
-            json!({"status": {"allocation": extended.allocation.made_at(now), "reservedFor": [self.consumer()]}});
+            json!({"status": {"allocation": at.written(&extended.allocation), "reservedFor": [self.consumer()]}});
         let of_pod = json!({"metadata": {"uid": self.pod_uid}, "status": {"extendedResourceClaimStatus":
             {"resourceClaimName": name, "requestMappings": extended.mappings}}});
         vec![
@@ -287,7 +306,11 @@ impl ClaimReservation {
     ///
     /// # Errors
     /// A binding failure condition of a device is true.
-    fn wait_for_devices(&self, table: &ClaimTable, node: &str, timeout_ms: u64) -> Result<Option<Effect>, Status> {
+    fn wait_for_devices(&self, table: &ClaimTable, node: &str, at: WriteTime) -> Result<Option<Effect>, Status> {
+        if !at.waits {
+            return Ok(None);
+        }
+        let timeout_ms = at.binding_timeout;
         let mut pending = Vec::new();
         for reserved in &self.claims {
             let seen = table.get(&self.namespace, &reserved.name).map(AsRef::as_ref);

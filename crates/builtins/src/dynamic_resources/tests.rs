@@ -142,7 +142,7 @@ fn claims_that_can_not_be_used_turn_the_pod_down() {
     cluster
         .claim("nameless", |claim| claim["spec"]["devices"]["requests"][0]["exactly"]["deviceClassName"] = json!(""));
     let cases = [
-        ("gone", "UnschedulableAndUnresolvable: resourceclaim \"gone\" not found"),
+        ("gone", "UnschedulableAndUnresolvable: could not find ResourceClaim \"default/gone\""),
         ("leaving", "UnschedulableAndUnresolvable: resourceclaim \"leaving\" is being deleted"),
         ("classless", "UnschedulableAndUnresolvable: request r: device class x does not exist"),
         ("listed", "UnschedulableAndUnresolvable: request r/s: device class x does not exist"),

@@ -334,31 +334,37 @@ pub fn diagnose(
 }
 
 /// Runs every Filter plugin that is not skipped on all of `nodes` by itself, and returns what each would reject and why:
-/// for diagnosis beyond the first plugin that rejects a node.
-///
-/// # Errors
-/// A plugin broke.
+/// for diagnosis beyond the first plugin that rejects a node. A plugin that fails is asked about each node alone, and its
+/// errors are among the rejections.
 pub fn diagnose_every_plugin(
     profile: &mut Profile,
     call: &Call<'_>,
     nodes: &NodeSet,
     findings: &Findings,
-) -> Result<Vec<Rejection>, Status> {
+) -> Vec<Rejection> {
     let mut rejections = Vec::new();
     let mut filters = profile.each::<dyn Filter>();
     while let Some((plugin, point)) = next(&mut filters, profile, findings) {
-        let mut passed = nodes.clone();
-        let answer = point.filter(call, &mut passed).and_then(|()| {
-            let mut removed = nodes.clone();
-            removed.subtract(&passed);
-            if removed.is_empty() { Ok(Vec::new()) } else { point.node_to_status(call, &removed) }
+        let groups = rejected_by(point, call, nodes).unwrap_or_else(|_| {
+            let alone = nodes.iter().map(|node| NodeSet::from_iter([node]));
+            let alone = alone.map(|node| {
+                rejected_by(point, call, &node).unwrap_or_else(|status| vec![RejectedNodes { status, nodes: node }])
+            });
+            alone.flatten().collect()
         });
-        let groups = answer.map_err(|status| broken(profile, plugin, &status))?;
         rejections.extend(groups.into_iter().map(|RejectedNodes { status, nodes }| Rejection {
             plugin,
             status,
             nodes,
         }));
     }
-    Ok(rejections)
+    rejections
+}
+
+fn rejected_by(point: &mut dyn Filter, call: &Call<'_>, nodes: &NodeSet) -> Result<Vec<RejectedNodes>, Status> {
+    let mut passed = nodes.clone();
+    point.filter(call, &mut passed)?;
+    let mut removed = nodes.clone();
+    removed.subtract(&passed);
+    if removed.is_empty() { Ok(Vec::new()) } else { point.node_to_status(call, &removed) }
 }

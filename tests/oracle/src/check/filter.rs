@@ -26,10 +26,8 @@ impl Check<'_> {
             Ok(got) => expected.iter().for_each(|(node, verdict)| self.verdict(node, verdict, &got, findings)),
             Err(status) => findings.differ("filter", "verdicts", show_status("", &status)),
         }
-        match self.failing() {
-            Ok(got) => expected.iter().for_each(|(node, verdict)| self.failing_at(node, verdict, &got, findings)),
-            Err(status) => findings.differ("failing", "verdicts", show_status("", &status)),
-        }
+        let got = self.failing();
+        expected.iter().for_each(|(node, verdict)| self.failing_at(node, verdict, &got, findings));
         let nominated: BTreeSet<&str> = expected
             .iter()
             .filter(|(_, verdict)| verdict.nominated_pods_present)
@@ -44,6 +42,34 @@ impl Check<'_> {
     fn nominated_nodes(&self) -> impl Iterator<Item = &str> {
         let pods = self.cluster.pending_pods().map(|pod| &**pod).chain([&self.pod]);
         pods.map(|pod| self.cluster.table().symbols.text(pod.nominated_node_name))
+    }
+
+    /// What the plugins say of each node, where one of them fails on some node.
+    pub(super) fn verdicts_with_errors(&mut self, findings: &mut Findings) {
+        let case = self.case;
+        for (name, expected) in case.expect.filter.iter().flatten() {
+            let Some(node) = self.cluster.node(name) else {
+                findings.differ(format!("filter {name}"), "a verdict", "no node of this name");
+                continue;
+            };
+            self.attempt.set_candidates(&[node]);
+            let got = match self.filter_candidates() {
+                Ok(diagnosis) => diagnosis.rejections.first().map_or_else(
+                    || show("Success", "", &[]),
+                    |rejection| show_status(&self.subject.name(rejection.plugin), &rejection.status),
+                ),
+                Err(status) => {
+                    let text = status.message();
+                    let plugin = text.split('"').nth(1).unwrap_or_default();
+                    show_status(plugin, &status)
+                }
+            };
+            findings.compare(
+                format!("filter {name}"),
+                &show(&expected.code, &expected.plugin, &expected.reasons),
+                &got,
+            );
+        }
     }
 
     /// Which plugin rejects each node first, and why; also for nodes that PreFilter excluded.
@@ -97,17 +123,17 @@ impl Check<'_> {
     }
 
     /// Every plugin's own rejections, by node and plugin.
-    fn failing(&mut self) -> Result<ByNode<BTreeMap<String, Status>>, Status> {
+    fn failing(&mut self) -> ByNode<BTreeMap<String, Status>> {
         let call = self.cluster.call(CYCLE, &self.pod);
         let nodes = call.table.nodes();
-        let rejections = run::diagnose_every_plugin(&mut self.subject.profile, &call, nodes, self.attempt.findings())?;
+        let rejections = run::diagnose_every_plugin(&mut self.subject.profile, &call, nodes, self.attempt.findings());
         let mut failing: ByNode<BTreeMap<String, Status>> = ByNode::new();
         for Rejection { plugin, status, nodes } in rejections {
             for node in self.node_names(&nodes) {
                 failing.entry(node).or_default().insert(self.subject.name(plugin), status.clone());
             }
         }
-        Ok(failing)
+        failing
     }
 
     fn failing_at(

@@ -36,6 +36,7 @@ impl Check<'_> {
             Ok(diagnosis) => diagnosis,
             Err(error) => return findings.differ("postfilter", "a pod that fits nowhere", error.to_string()),
         };
+        self.dry_run_potential_nodes(expected);
         self.whole_phase(expected, diagnosis.clone(), findings);
         if self.subject.profile.find(PREEMPTION).is_none() {
             return;
@@ -59,6 +60,16 @@ impl Check<'_> {
             self.rejected_node(node, verdict, findings);
         }
         self.ranking(expected, findings);
+    }
+
+    /// The recorder did so before it ran PostFilter: what a Filter plugin notes in dry runs was known there.
+    fn dry_run_potential_nodes(&mut self, expected: &PostFilter) {
+        let victims_are_known = |verdict: &Verdict| verdict.reasons != [NO_VICTIMS];
+        let rejected = expected.rejected.iter().filter(|(_, verdict)| victims_are_known(verdict)).map(|(node, _)| node);
+        for node in expected.candidates.iter().map(|candidate| &candidate.node).chain(rejected) {
+            // What a dry run comes to is compared later.
+            let _ = self.without_lesser_pods(node);
+        }
     }
 
     /// A missing plugin that has something to say about this pod.
@@ -111,9 +122,12 @@ impl Check<'_> {
         } else {
             (&expected.outcome, &self.case.expect.condition_message)
         };
-        findings.compare("conditionMessage", message, &Some(diagnosis.message()));
+        let message = message.as_deref().map(with_sorted_errors);
+        findings.compare("conditionMessage", &message, &Some(with_sorted_errors(&diagnosis.message())));
         let shown = run.status.as_ref().map(|status| show_status("", status)).unwrap_or_default();
-        findings.compare("postfilter", &show(&outcome.code, "", &outcome.reasons), &shown);
+        let expected_shown = show(&outcome.code, "", &outcome.reasons);
+        findings.compare("postfilter", &with_sorted_errors(&expected_shown), &with_sorted_errors(&shown));
+        self.claims_after(expected, run, findings);
         self.nomination(outcome, expected, run, findings);
     }
 
@@ -255,4 +269,13 @@ fn evicted(run: &PostFilterRun) -> Vec<String> {
         _ => None,
     };
     run.effects.iter().filter_map(victim).collect()
+}
+
+/// Errors of nodes in a list come in the order in which the recorder's threads met them.
+fn with_sorted_errors(text: &str) -> String {
+    let Some((before, errors)) = text.split_once("preemption: [running ") else { return text.to_owned() };
+    let Some((errors, after)) = errors.rsplit_once(']') else { return text.to_owned() };
+    let mut errors: Vec<&str> = errors.split(", running ").collect();
+    errors.sort_unstable();
+    format!("{before}preemption: [running {}]{after}", errors.join(", running "))
 }

@@ -37,6 +37,21 @@ impl Check<'_> {
         expected.result.code == "Success"
     }
 
+    /// What a plugin that gates the pod answers in PreFilter: a claim can go between PreEnqueue and the cycle.
+    pub(super) fn pre_filter_when_gated(&mut self, findings: &mut Findings) {
+        for (name, verdict) in &self.case.expect.prefilter_when_gated {
+            let call = self.cluster.call(ALONE, &self.pod);
+            let plugin = self.subject.profile.find(name).and_then(|plugin| self.subject.profile.get(plugin));
+            let Some(point) = plugin.and_then(|plugin| plugin.pre_filter()) else {
+                findings.leave_out(name);
+                continue;
+            };
+            let got = point.pre_filter(&call).map_or_else(|status| show_status("", &status), |_| "Success".to_owned());
+            findings.compare(format!("prefilter of gating {name}"), &show_verdict(verdict), &got);
+        }
+        self.subject.profile.end_cycle(CycleId(ALONE));
+    }
+
     fn pre_filter_each(&mut self, expected: &PreFilter, findings: &mut Findings) {
         for plugin in self.subject.at(Point::PreFilter) {
             let name = self.subject.name(plugin);

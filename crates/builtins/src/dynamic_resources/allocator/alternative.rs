@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use berth_model::{Feature, Features};
+
 use super::{AllocationError, SearchLimit};
 use crate::dynamic_resources::{
     cel::{SelectionId, Selectors},
@@ -17,6 +19,8 @@ pub(super) struct Alternative {
     pub(super) class: Option<Arc<DeviceClass>>,
     /// `<request>` or `<request>/<sub-request>`.
     pub(super) name: String,
+    /// `<request>` or `<sub-request>`, as some messages have it.
+    pub(super) short_name: String,
     pub(super) claim_idx: usize,
     /// Within its claim.
     pub(super) request_idx: usize,
@@ -30,7 +34,7 @@ pub(super) struct Alternative {
 
 /// Whether the selectors of the class and those of the request accept the device.
 pub(super) fn is_selected(
-    selectors: &mut Selectors,
+    (selectors, features): (&mut Selectors, Features),
     limit: SearchLimit,
     claim: &ResourceClaim,
     alternative: &Alternative,
@@ -39,12 +43,12 @@ pub(super) fn is_selected(
     let name_of_class = || format!("class {}", alternative.wanted.device_class_name);
     let selectors_of_class = alternative.class.as_ref().map(|class| &*class.spec.selectors).unwrap_or_default();
     let of_claim = || format!("claim {}", name_of(claim));
-    Ok(all_match(selectors, limit, selectors_of_class, device, name_of_class)?
-        && all_match(selectors, limit, &alternative.wanted.selectors, device, of_claim)?)
+    Ok(all_match((&mut *selectors, features), limit, selectors_of_class, device, name_of_class)?
+        && all_match((selectors, features), limit, &alternative.wanted.selectors, device, of_claim)?)
 }
 
 fn all_match(
-    selectors: &mut Selectors,
+    (selectors, features): (&mut Selectors, Features),
     limit: SearchLimit,
     expressions: &[DeviceSelector],
     device: &SliceDevice,
@@ -61,7 +65,11 @@ fn all_match(
         match result {
             Ok(true) => {}
             Ok(false) => return Ok(false),
-            Err(source) => return Err(AllocationError::Selector { origin: origin(), position, source }),
+            Err(source) => {
+                let names_device = features.has(Feature::SelectorErrorsNameDevices);
+                let on_device = if names_device { format!(" on device {}", device.id) } else { String::new() };
+                return Err(AllocationError::Selector { origin: origin(), position, on_device, source });
+            }
         }
     }
     Ok(true)

@@ -3,13 +3,16 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
+use berth_model::Feature;
+
 use super::{
-    AllocationError, MAX_DEVICES_OF_CLAIM, SearchLimit,
+    AllocationError, Inventory, MAX_DEVICES_OF_CLAIM, SearchLimit,
     alternative::{Alternative, is_selected, name_of},
+    eligibility,
 };
 use crate::dynamic_resources::{
     cel::Selectors,
-    node_devices::NodeDevices,
+    node_devices::{NodeDevice, NodeDevices, UnusablePool},
     objects::{DeviceClass, DeviceRequest, ResourceClaim},
     pools::PoolState,
 };
@@ -22,8 +25,8 @@ pub(in crate::dynamic_resources) struct Plan {
     everywhere: Option<Amounts>,
 }
 
-/// By the ordinals of alternatives; `None` if no device matches some request for all devices.
-type Amounts = Result<Option<Vec<Amount>>, AllocationError>;
+/// By the ordinals of alternatives.
+type Amounts = Result<Vec<Amount>, AllocationError>;
 
 #[derive(Debug)]
 pub(super) struct ClaimPlan {
@@ -60,6 +63,7 @@ impl Amount {
 
 impl Plan {
     pub(in crate::dynamic_resources) fn new(
+        inventory: &Inventory<'_>,
         classes: &BTreeMap<String, Arc<DeviceClass>>,
         selectors: &mut Selectors,
         claims: impl IntoIterator<Item = Arc<ResourceClaim>>,
@@ -69,7 +73,8 @@ impl Plan {
         let claims = claims.map(|(claim_idx, claim)| planner.claim(claim_idx, claim)).collect();
         let mut plan = Self { claims, everywhere: None };
         if !plan.alternatives().any(|alternative| alternative.wanted.takes_all()) {
-            plan.everywhere = Some(plan.amounts_on(selectors, SearchLimit::NONE, &NodeDevices::default()));
+            let nothing = NodeDevices::default();
+            plan.everywhere = Some(plan.amounts_on(inventory, selectors, SearchLimit::NONE, &nothing));
         }
         plan
     }
@@ -85,36 +90,61 @@ impl Plan {
     /// How many devices each alternative asks for on a node. Amounts that differ from node to node are put into `scratch`.
     pub(super) fn amounts<'a>(
         &'a self,
+        inventory: &Inventory<'_>,
         selectors: &mut Selectors,
         limit: SearchLimit,
         node_devices: &NodeDevices,
         scratch: &'a mut Vec<Amount>,
-    ) -> Result<Option<&'a [Amount]>, AllocationError> {
-        match &self.everywhere {
-            Some(amounts) => Ok(amounts.as_ref().map_err(Clone::clone)?.as_deref()),
-            None => Ok(self.amounts_on(selectors, limit, node_devices)?.map(|amounts| {
-                *scratch = amounts;
-                scratch.as_slice()
-            })),
+    ) -> Result<&'a [Amount], AllocationError> {
+        if let Some(amounts) = &self.everywhere {
+            return amounts.as_deref().map_err(Clone::clone);
         }
+        *scratch = self.amounts_on(inventory, selectors, limit, node_devices)?;
+        Ok(scratch)
     }
 
-    fn amounts_on(&self, selectors: &mut Selectors, limit: SearchLimit, node_devices: &NodeDevices) -> Amounts {
+    fn amounts_on(
+        &self,
+        inventory: &Inventory<'_>,
+        selectors: &mut Selectors,
+        limit: SearchLimit,
+        node_devices: &NodeDevices,
+    ) -> Amounts {
         let mut amounts = Vec::new();
-        for claim in &self.claims {
+        for ClaimPlan { claim, requests } in &self.claims {
             let mut n_least = 0usize;
-            for request in &claim.requests {
+            for request in requests {
+                request.require_no_capacity(inventory, claim)?;
                 let first = amounts.len();
                 for alternative in &request.alternatives {
-                    amounts.push(amount(selectors, limit, node_devices, &claim.claim, alternative)?);
+                    amounts.push(amount(inventory, selectors, limit, node_devices, claim, alternative)?);
                 }
-                let of_request = amounts.iter().skip(first).filter_map(Amount::n_devices);
-                let Some(least) = of_request.min() else { return Ok(None) };
-                n_least = n_least.saturating_add(least);
+                let of_request = amounts.iter().skip(first).map(|amount| amount.n_devices().unwrap_or(0));
+                n_least = n_least.saturating_add(of_request.min().unwrap_or(0));
             }
-            check_size(&claim.claim, n_least)?;
+            check_size(claim, n_least)?;
+            check_constraints(claim)?;
         }
-        Ok(Some(amounts))
+        Ok(amounts)
+    }
+}
+
+impl RequestPlan {
+    /// Without the gate DRAConsumableCapacity no request may ask for capacity. Without DRADeviceBindingConditions as well
+    /// kube-scheduler uses an allocator that does not look at it.
+    fn require_no_capacity(&self, inventory: &Inventory<'_>, claim: &ResourceClaim) -> Result<(), AllocationError> {
+        let features = inventory.features;
+        if features.has(Feature::DRAConsumableCapacity) || !features.has(Feature::DRADeviceBindingConditions) {
+            return Ok(());
+        }
+        match self.alternatives.iter().find(|alternative| alternative.wanted.capacity.is_some()) {
+            None => Ok(()),
+            Some(alternative) => Err(AllocationError::CapacityDisabled {
+                claim: name_of(claim),
+                kind: if self.is_prioritized { "subrequest" } else { "request" },
+                request: alternative.short_name.clone(),
+            }),
+        }
     }
 }
 
@@ -143,7 +173,9 @@ impl Planner<'_> {
             let of_class = class.as_ref().map(|class| &*class.spec.selectors).unwrap_or_default();
             // Requests with equal text select the same devices.
             let text = serde_json::to_string(&(of_class, &wanted.selectors, &wanted.tolerations));
+            let short_name = if request.exactly.is_some() { &request.name } else { &wanted.name };
             alternatives.push(Alternative {
+                short_name: short_name.clone(),
                 has_selectors: !of_class.is_empty() || !wanted.selectors.is_empty(),
                 selection: self.selectors.selection(text.ok()),
                 wanted: wanted.clone(),
@@ -161,6 +193,7 @@ impl Planner<'_> {
 }
 
 fn amount(
+    inventory: &Inventory<'_>,
     selectors: &mut Selectors,
     limit: SearchLimit,
     node_devices: &NodeDevices,
@@ -169,27 +202,56 @@ fn amount(
 ) -> Result<Amount, AllocationError> {
     let wanted = &alternative.wanted;
     if alternative.class.is_none() {
-        let class = &wanted.device_class_name;
-        return Err(AllocationError::ClassNotFound(class.clone()));
+        return Err(AllocationError::ClassNotFound {
+            claim: name_of(claim),
+            request: alternative.short_name.clone(),
+            class: wanted.device_class_name.clone(),
+        });
     }
     if !wanted.takes_all() {
         return Ok(Amount::Exactly(usize::try_from(wanted.count.max(1)).unwrap_or(usize::MAX)));
     }
-    if let Some((pool, state)) = node_devices.unusable.first() {
-        return Err(AllocationError::PoolNotUsable {
-            claim: name_of(claim),
-            request: alternative.name.clone(),
-            pool: pool.to_string(),
-            state: if *state == PoolState::Invalid { "invalid" } else { "being updated" },
-        });
-    }
     let mut locations = Vec::new();
+    let mut unusable = node_devices.unusable.iter().peekable();
     for (location, node_device) in node_devices.devices.iter().enumerate() {
-        if is_selected(selectors, limit, claim, alternative, &node_device.device)? {
+        if let Some(pool) = unusable.next_if(|pool| pool.location <= location) {
+            return Err(pool_not_usable(claim, alternative, pool));
+        }
+        if is_for_all(inventory, selectors, limit, (claim, alternative), node_device)? {
             locations.push(location);
         }
     }
+    if let Some(pool) = unusable.next() {
+        return Err(pool_not_usable(claim, alternative, pool));
+    }
     Ok(if locations.is_empty() { Amount::Nothing } else { Amount::All(locations) })
+}
+
+fn pool_not_usable(claim: &ResourceClaim, alternative: &Alternative, pool: &UnusablePool) -> AllocationError {
+    AllocationError::PoolNotUsable {
+        claim: name_of(claim),
+        request: alternative.short_name.clone(),
+        pool: pool.id.to_string(),
+        state: if pool.state == PoolState::Invalid { "invalid" } else { "being updated" },
+    }
+}
+
+/// Whether the device is one of those that a request for all devices means.
+fn is_for_all(
+    inventory: &Inventory<'_>,
+    selectors: &mut Selectors,
+    limit: SearchLimit,
+    (claim, alternative): (&ResourceClaim, &Alternative),
+    device: &NodeDevice,
+) -> Result<bool, AllocationError> {
+    let features = inventory.features;
+    if device.needs_binding && !features.has(Feature::DRADeviceBindingConditions)
+        || !is_selected((selectors, features), limit, claim, alternative, &device.device)?
+    {
+        return Ok(false);
+    }
+    let needs_capacity = features.has(Feature::AllDevicesNeedCapacity);
+    Ok(needs_capacity || eligibility::capacity_for(inventory, &[], alternative, device).is_some())
 }
 
 fn check_size(claim: &ResourceClaim, n_least: usize) -> Result<(), AllocationError> {
@@ -197,4 +259,13 @@ fn check_size(claim: &ResourceClaim, n_least: usize) -> Result<(), AllocationErr
         return Ok(());
     }
     Err(AllocationError::TooManyDevices { claim: name_of(claim), n_devices: n_least })
+}
+
+fn check_constraints(claim: &ResourceClaim) -> Result<(), AllocationError> {
+    let mut constraints = claim.spec.devices.constraints.iter();
+    let unknown = constraints.position(|it| it.match_attribute.is_none() && it.distinct_attribute.is_none());
+    match unknown {
+        None => Ok(()),
+        Some(position) => Err(AllocationError::UnsupportedConstraint { claim: name_of(claim), position }),
+    }
 }

@@ -1,5 +1,9 @@
 //! Makes the allocations that are written into the status of the claims.
 
+use std::collections::BTreeSet;
+
+use berth_model::{Feature, Features};
+
 use super::{
     chosen::{ChosenDevice, PickedDevice},
     plan::{ClaimPlan, Plan, RequestPlan},
@@ -14,10 +18,18 @@ use crate::dynamic_resources::{
 };
 
 /// One for each claim of the plan.
-pub(super) fn write(plan: &Plan, picked: &[PickedDevice], devices: &[NodeDevice], node_name: &str) -> Vec<Allocation> {
+pub(super) fn write(
+    features: Features,
+    plan: &Plan,
+    (picked, devices): (&[PickedDevice], &[NodeDevice]),
+    node_name: &str,
+) -> Vec<Allocation> {
     let chosen: Vec<ChosenDevice<'_>> = picked.iter().filter_map(|picked| picked.chosen(plan, devices)).collect();
-    let claims = plan.claims.iter().enumerate();
-    claims.map(|(claim_idx, claim)| of_claim(claim_idx, claim, &chosen, node_name)).collect()
+    let of_claim = |claim_idx, claim: &ClaimPlan| {
+        let of_claim = chosen.iter().filter(|it| it.alternative.claim_idx == claim_idx);
+        write_claim(features, claim, &of_claim.collect::<Vec<_>>(), node_name)
+    };
+    plan.claims.iter().enumerate().map(|(claim_idx, claim)| of_claim(claim_idx, claim)).collect()
 }
 
 /// For each request with alternatives, which one was chosen.
@@ -30,32 +42,31 @@ pub(super) fn choices(plan: &Plan, chosen: &[ChosenDevice<'_>]) -> Vec<usize> {
     prioritized.filter_map(first_of).map(|first| first.alternative.rank).collect()
 }
 
-fn of_claim(claim_idx: usize, claim: &ClaimPlan, chosen: &[ChosenDevice<'_>], node_name: &str) -> Allocation {
-    let chosen: Vec<&ChosenDevice<'_>> = chosen.iter().filter(|it| it.alternative.claim_idx == claim_idx).collect();
+fn write_claim(features: Features, claim: &ClaimPlan, chosen: &[&ChosenDevice<'_>], node_name: &str) -> Allocation {
     let uid = &claim.claim.metadata.uid;
-    let results = chosen.iter().enumerate().map(|(position, it)| device_result(it, uid, position)).collect();
+    let results = chosen.iter().enumerate().map(|(position, it)| device_result(features, it, uid, position)).collect();
     Allocation {
-        devices: AllocatedDevices { results, config: config(claim, &chosen) },
-        node_selector: node_selector(&chosen, node_name),
+        devices: AllocatedDevices { results, config: config(features, claim, chosen) },
+        node_selector: node_selector(chosen, node_name),
         allocation_timestamp: None,
     }
 }
 
-fn device_result(chosen: &ChosenDevice<'_>, claim_uid: &str, position: usize) -> DeviceResult {
+fn device_result(features: Features, chosen: &ChosenDevice<'_>, claim_uid: &str, position: usize) -> DeviceResult {
     let SliceDevice { id, device, .. } = &*chosen.device.device;
     let wanted = &chosen.alternative.wanted;
-    let is_share = device.is_shareable() && !wanted.is_admin();
+    let is_share = device.is_shareable() && features.has(Feature::DRAConsumableCapacity);
     DeviceResult {
         request: chosen.alternative.name.clone(),
         driver: id.pool.driver.to_string(),
         pool: id.pool.pool.to_string(),
         device: device.name.clone(),
-        admin_access: wanted.admin_access,
+        admin_access: wanted.admin_access.filter(|is_admin| *is_admin),
         tolerations: wanted.tolerations.clone(),
         binding_conditions: device.binding_conditions.clone(),
         binding_failure_conditions: device.binding_failure_conditions.clone(),
         share_id: is_share.then(|| share_id(claim_uid, &device.name, position)),
-        consumed_capacity: if is_share { chosen.consumed.clone() } else { Default::default() },
+        consumed_capacity: chosen.consumed.clone(),
     }
 }
 
@@ -72,28 +83,44 @@ fn share_id(claim_uid: &str, device: &str, position: usize) -> String {
     format!("{:08x}-{:04x}-8{version:03x}-{variant:04x}-{node:012x}", time >> 16, time & 0xffff)
 }
 
-/// The configuration of the classes in the order of the requests, then that of the claim for the chosen requests.
-fn config(claim: &ClaimPlan, chosen: &[&ChosenDevice<'_>]) -> Vec<AllocatedConfig> {
-    let write = |config: &ClaimConfig, source: &str, requests: Vec<String>| AllocatedConfig {
-        source: source.to_owned(),
-        requests,
-        opaque: config.opaque.clone(),
-    };
-    let mut written = Vec::new();
-    let mut names: Vec<&str> = Vec::new();
+/// The configuration of the classes in the order of the requests, each class once, then that of the claim for the chosen
+/// requests. Kubernetes 1.36 repeats an entry of the claim for each request that it is for.
+fn config(features: Features, claim: &ClaimPlan, chosen: &[&ChosenDevice<'_>]) -> Vec<AllocatedConfig> {
+    let is_once = features.has(Feature::AllocatedConfigOnce);
+    let mut written: Vec<AllocatedConfig> = Vec::new();
+    // The positions of the entries of a class.
+    let mut of_classes: Vec<(&str, std::ops::Range<usize>)> = Vec::new();
+    let mut names: Vec<(&str, &str)> = Vec::new();
     for (request_idx, request) in claim.requests.iter().enumerate() {
         let Some(first) = chosen.iter().find(|it| it.alternative.request_idx == request_idx) else { continue };
         let name = &first.alternative.name;
-        names.extend([name.as_str(), request.name.as_str()]);
-        let of_class = first.alternative.class.iter().flat_map(|class| &class.spec.config);
-        written.extend(of_class.map(|config| write(config, "FromClass", vec![name.clone()])));
+        names.push((&request.name, name));
+        let Some(class) = &first.alternative.class else { continue };
+        if let Some((_, known)) = of_classes.iter().find(|(of_class, _)| *of_class == class.metadata.name) {
+            written.iter_mut().take(known.end).skip(known.start).for_each(|config| config.requests.push(name.clone()));
+            continue;
+        }
+        let start = written.len();
+        let configs = class.spec.config.iter();
+        written.extend(configs.map(|config| allocated_config(config, "FromClass", vec![name.clone()])));
+        of_classes.push((&class.metadata.name, start..written.len()));
     }
     for config in &claim.claim.spec.devices.config {
-        if config.requests.is_empty() || config.requests.iter().any(|name| names.contains(&name.as_str())) {
-            written.push(write(config, "FromClaim", config.requests.clone()));
-        }
+        let is_for = |(request, chosen): &&(&str, &str)| config.requests.iter().any(|it| it == request || it == chosen);
+        let n_matches = if config.requests.is_empty() { 1 } else { names.iter().filter(is_for).count() };
+        let n_entries = if is_once { n_matches.min(1) } else { n_matches };
+        let entry = allocated_config(config, "FromClaim", config.requests.clone());
+        written.extend(std::iter::repeat_n(entry, n_entries));
+    }
+    if is_once {
+        let n_requests = claim.requests.len();
+        written.iter_mut().filter(|config| config.requests.len() == n_requests).for_each(|it| it.requests.clear());
     }
     written
+}
+
+fn allocated_config(config: &ClaimConfig, source: &str, requests: Vec<String>) -> AllocatedConfig {
+    AllocatedConfig { source: source.to_owned(), requests, opaque: config.opaque.clone() }
 }
 
 /// The nodes where all the devices can be used.
@@ -128,8 +155,14 @@ fn only(node_name: &str) -> NodeSelector {
 
 fn extend(requirements: &mut Vec<NodeSelectorRequirement>, more: &[NodeSelectorRequirement]) {
     for requirement in more {
-        if !requirements.contains(requirement) {
+        if !requirements.iter().any(|known| is_same(known, requirement)) {
             requirements.push(requirement.clone());
         }
     }
+}
+
+/// Whether both have the same key, operator and values, in whatever order.
+fn is_same(left: &NodeSelectorRequirement, right: &NodeSelectorRequirement) -> bool {
+    let values = |it: &NodeSelectorRequirement| -> BTreeSet<String> { it.values.iter().cloned().collect() };
+    left.key == right.key && left.operator == right.operator && values(left) == values(right)
 }

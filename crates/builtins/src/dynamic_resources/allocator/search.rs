@@ -1,22 +1,28 @@
 //! The search itself: depth first with backtracking.
 //!
-//! Whether selectors and tolerations of a request accept a device does not depend on the other devices: it is evaluated once
-//! and kept with the devices of the node.
+//! The order of the checks of a device is kube-scheduler's: it decides which error an attempt ends with, and in Kubernetes 1.36
+//! also what later choices find. Whether selectors and tolerations of a request accept a device does not depend on the other
+//! devices: it is evaluated once and kept with the devices of the node.
 //!
 //! Two short cuts do not change the result. A branch ends as soon as too few devices are left for the request. And when the
 //! search goes back for the first time, it ends if some request could not be served even if it were alone. An error of a
-//! selector fails the search only if the search gets to that device, so where a selector fails neither short cut is taken.
+//! selector fails the search only if the search gets to that device, so where a selector fails neither short cut is taken, nor
+//! where what the search tries in vain has an effect: see [`Search::tries_have_effects`].
+
+use berth_model::Feature;
 
 use super::{
     AllocationError, Inventory, MAX_DEVICES_OF_CLAIM, SearchLimit,
-    alternative::{Alternative, is_selected},
+    alternative::{Alternative, is_selected, name_of},
     chosen::ChosenDevice,
+    constraints::ClaimConstraints,
+    counters::CounterLedger,
     eligibility,
-    plan::{Amount, Plan},
+    plan::{Amount, ClaimPlan, Plan},
 };
 use crate::dynamic_resources::{
     cel::Selectors,
-    node_devices::{NodeDevice, SelectionResults},
+    node_devices::{NodeDevice, SelectionResults, Suitability},
 };
 
 /// Where the search stands: a request of a claim.
@@ -35,7 +41,11 @@ pub(super) struct Search<'s, 'p> {
     devices: &'p [NodeDevice],
     selection_results: &'s mut SelectionResults,
     chosen: Vec<ChosenDevice<'p>>,
+    /// By claim.
+    constraints: Vec<ClaimConstraints<'p>>,
+    counters: CounterLedger<'p>,
     limit: &'s mut SearchLimit,
+    takes_short_cuts: bool,
     is_known_possible: bool,
 }
 
@@ -47,8 +57,41 @@ impl<'s, 'p> Search<'s, 'p> {
         (devices, selection_results): (&'p [NodeDevice], &'s mut SelectionResults),
         limit: &'s mut SearchLimit,
     ) -> Self {
-        let (chosen, is_known_possible) = (Vec::new(), false);
-        Self { inventory, selectors, plan, amounts, devices, selection_results, chosen, limit, is_known_possible }
+        let claims = plan.claims.iter();
+        let constraints = claims.map(|it| ClaimConstraints::new(&it.claim, inventory.features)).collect();
+        let mut search = Self {
+            inventory,
+            selectors,
+            plan,
+            amounts,
+            devices,
+            selection_results,
+            chosen: Vec::new(),
+            constraints,
+            counters: CounterLedger::default(),
+            limit,
+            takes_short_cuts: false,
+            is_known_possible: false,
+        };
+        search.takes_short_cuts = !search.tries_have_effects();
+        search.is_known_possible = !search.takes_short_cuts;
+        search
+    }
+
+    /// Whether a device that is tried in vain can change what is found later, or end the search: a constraint may forbid one of
+    /// all devices; and in Kubernetes 1.36 counters may stay taken.
+    fn tries_have_effects(&self) -> bool {
+        let is_constrained = |claim: &ClaimPlan| !claim.claim.spec.devices.constraints.is_empty();
+        let takes_all = |claim: &ClaimPlan| {
+            claim.requests.iter().flat_map(|request| &request.alternatives).any(|it| it.wanted.takes_all())
+        };
+        if self.plan.claims.iter().any(|claim| is_constrained(claim) && takes_all(claim)) {
+            return true;
+        }
+        let keeps = |device: &NodeDevice| device.consumes_counters && (device.is_tainted || device.is_shareable);
+        let has_counters = || self.devices.iter().any(|device| device.consumes_counters);
+        !self.inventory.features.has(Feature::CountersAreGivenBack)
+            && (self.devices.iter().any(keeps) || self.plan.claims.iter().any(is_constrained) && has_counters())
     }
 
     /// Whether there is a solution; [`Search::into_chosen`] returns it.
@@ -124,54 +167,137 @@ impl<'s, 'p> Search<'s, 'p> {
         next: (usize, usize),
     ) -> Result<DeviceTrial, SearchEnd> {
         self.limit.step()?;
-        let Some(chosen) = self.eligible(position, alternative, location)? else { return Ok(DeviceTrial::Ineligible) };
-        self.chosen.push(chosen);
+        if !self.choose(position, alternative, location)? {
+            return Ok(DeviceTrial::Ineligible);
+        }
         if self.devices(position, alternative, next.0, next.1)? {
             return Ok(DeviceTrial::Solved);
         }
-        self.chosen.pop();
+        self.give_back();
         self.require_possible()?;
         Ok(DeviceTrial::NoSolution)
     }
 
-    fn eligible(
+    /// Takes the device for the request, if it may have it.
+    fn choose(
         &mut self,
         position: Position,
         alternative: &'p Alternative,
         location: usize,
-    ) -> Result<Option<ChosenDevice<'p>>, AllocationError> {
-        let devices = self.devices;
+    ) -> Result<bool, AllocationError> {
+        let (devices, inventory) = (self.devices, self.inventory);
         let Some((device, claim)) = devices.get(location).zip(self.plan.claims.get(position.claim_idx)) else {
-            return Ok(None);
+            return Ok(false);
         };
-        if eligibility::is_taken(self.inventory, &self.chosen, alternative, device)
-            || !self.suits(alternative, location)?
-            || !eligibility::meets_constraints(&claim.claim, &self.chosen, alternative, &device.device)
-            || !(alternative.wanted.is_admin() || eligibility::has_counters(self.inventory, &self.chosen, device))
+        // Selectors and capacity were asked before if the request is for all devices.
+        let is_one_of_all = alternative.wanted.takes_all();
+        if eligibility::is_taken(inventory, &self.chosen, alternative, device)
+            || self.suitability(alternative, location)? == Suitability::Unselected
         {
-            return Ok(None);
+            return Ok(false);
         }
-        let consumed = eligibility::capacity_for(self.inventory, &self.chosen, alternative, device);
-        Ok(consumed.map(|consumed| ChosenDevice { alternative, location, device, consumed }))
+        let capacity = |chosen: &[ChosenDevice<'_>]| eligibility::capacity_for(inventory, chosen, alternative, device);
+        let consumed = if is_one_of_all { None } else { capacity(&self.chosen) };
+        if !is_one_of_all && consumed.is_none() {
+            return Ok(false);
+        }
+        let Some(takes_counters) = self.take_counters(device) else { return Ok(false) };
+        if self.suitability(alternative, location)? == Suitability::Untolerated {
+            self.undo_counters(takes_counters, device);
+            return Ok(false);
+        }
+        let constraints = self.constraints.get_mut(position.claim_idx);
+        if constraints.is_some_and(|constraints| !constraints.add(alternative, &device.device)) {
+            self.undo_counters(takes_counters, device);
+            return if is_one_of_all { Err(forbidden(claim, alternative, device)) } else { Ok(false) };
+        }
+        let Some(consumed) = consumed.or_else(|| capacity(&self.chosen)) else {
+            self.undo_in_vain(position, alternative, takes_counters, device);
+            return Ok(false);
+        };
+        self.chosen.push(ChosenDevice { alternative, location, device, consumed });
+        Ok(true)
     }
 
-    /// Whether selectors and tolerations accept the device.
-    fn suits(&mut self, alternative: &Alternative, location: usize) -> Result<bool, AllocationError> {
-        let Some(node_device) = self.devices.get(location) else { return Ok(false) };
+    /// Takes the counters that the device consumes; says whether it consumes any. `None` if too little is left.
+    fn take_counters(&mut self, device: &'p NodeDevice) -> Option<bool> {
+        if !device.consumes_counters {
+            return Some(false);
+        }
+        if !self.inventory.features.has(Feature::DRAPartitionableDevices) {
+            return None;
+        }
+        let is_shared = eligibility::has_share(self.inventory, &self.chosen, device);
+        (is_shared || self.counters.take(self.inventory, &device.device)).then_some(!is_shared)
+    }
+
+    /// After a device that was not chosen. Kubernetes 1.36 keeps the counters.
+    fn undo_counters(&mut self, takes_counters: bool, device: &'p NodeDevice) {
+        if takes_counters && self.inventory.features.has(Feature::CountersAreGivenBack) {
+            self.counters.give_back(&device.device);
+        }
+    }
+
+    /// After a device with too little capacity for a request for all devices. Kubernetes 1.36 keeps counters and attributes.
+    fn undo_in_vain(
+        &mut self,
+        position: Position,
+        alternative: &Alternative,
+        takes_counters: bool,
+        device: &'p NodeDevice,
+    ) {
+        if self.inventory.features.has(Feature::CountersAreGivenBack)
+            && let Some(constraints) = self.constraints.get_mut(position.claim_idx)
+        {
+            constraints.remove(alternative);
+        }
+        self.undo_counters(takes_counters, device);
+    }
+
+    /// Gives back the device that was chosen last. Kubernetes 1.36 keeps the counters of one that can be shared.
+    fn give_back(&mut self) {
+        let Some(ChosenDevice { alternative, device, .. }) = self.chosen.pop() else { return };
+        if let Some(constraints) = self.constraints.get_mut(alternative.claim_idx) {
+            constraints.remove(alternative);
+        }
+        let is_shareable = eligibility::is_shareable(self.inventory, device);
+        let is_given_back = !is_shareable
+            || self.inventory.features.has(Feature::CountersAreGivenBack)
+                && !eligibility::has_share(self.inventory, &self.chosen, device);
+        if device.consumes_counters && is_given_back {
+            self.counters.give_back(&device.device);
+        }
+    }
+
+    /// What selectors and tolerations make of the device.
+    fn suitability(&mut self, alternative: &Alternative, location: usize) -> Result<Suitability, AllocationError> {
+        let Some(node_device) = self.devices.get(location) else { return Ok(Suitability::Unselected) };
+        let features = self.inventory.features;
+        if node_device.needs_binding && !features.has(Feature::DRADeviceBindingConditions) {
+            return Ok(Suitability::Unselected);
+        }
         if !alternative.has_selectors && !node_device.is_tainted {
-            return Ok(true);
+            return Ok(Suitability::Suits);
         }
         let known = self.selection_results.of(alternative.selection, self.devices.len());
-        let Some(known) = known.get_mut(location) else { return Ok(false) };
-        if let Some(accepts) = known {
-            return Ok(*accepts);
+        let Some(known) = known.get_mut(location) else { return Ok(Suitability::Unselected) };
+        if let Some(suitability) = known {
+            return Ok(*suitability);
         }
         let (device, claim) = (&node_device.device, self.plan.claims.get(alternative.claim_idx));
-        let Some(claim) = claim else { return Ok(false) };
-        let accepts = is_selected(self.selectors, *self.limit, &claim.claim, alternative, device)?
-            && eligibility::tolerates(&alternative.wanted.tolerations, &device.device.taints);
-        *known = Some(accepts);
-        Ok(accepts)
+        let Some(claim) = claim else { return Ok(Suitability::Unselected) };
+        let selectors = (&mut *self.selectors, features);
+        let suitability = if !is_selected(selectors, *self.limit, &claim.claim, alternative, device)? {
+            Suitability::Unselected
+        } else if features.has(Feature::DRADeviceTaints)
+            && !eligibility::tolerates(&alternative.wanted.tolerations, &device.device.taints)
+        {
+            Suitability::Untolerated
+        } else {
+            Suitability::Suits
+        };
+        *known = Some(suitability);
+        Ok(suitability)
     }
 
     /// Whether there are `n_wanted` devices for the request from `start` on, if no other request takes any.
@@ -181,6 +307,9 @@ impl<'s, 'p> Search<'s, 'p> {
         start: usize,
         n_wanted: usize,
     ) -> Result<bool, AllocationError> {
+        if !self.takes_short_cuts {
+            return Ok(true);
+        }
         let mut n_possible = 0;
         for location in start..self.devices.len() {
             if n_possible >= n_wanted {
@@ -191,8 +320,8 @@ impl<'s, 'p> Search<'s, 'p> {
             if eligibility::is_taken(self.inventory, &[], alternative, device) {
                 continue;
             }
-            match self.suits(alternative, location) {
-                Ok(suits) => n_possible += usize::from(suits),
+            match self.suitability(alternative, location) {
+                Ok(suitability) => n_possible += usize::from(suitability == Suitability::Suits),
                 Err(error) if error.is_timeout() => return Err(error),
                 Err(_) => return Ok(true),
             }
@@ -224,6 +353,14 @@ impl<'s, 'p> Search<'s, 'p> {
             Amount::All(_) => Ok(true),
             Amount::Exactly(n_devices) => self.could_serve(alternative, 0, *n_devices),
         }
+    }
+}
+
+fn forbidden(claim: &ClaimPlan, alternative: &Alternative, device: &NodeDevice) -> AllocationError {
+    AllocationError::ConstraintForbidsDevice {
+        claim: name_of(&claim.claim),
+        request: alternative.short_name.clone(),
+        device: device.device.id.to_string(),
     }
 }
 

@@ -1,0 +1,225 @@
+//! What a Kubernetes release decides otherwise than another, and what a feature gate switches: a [`Feature`] each.
+//!
+//! The code of a rule asks [`Features`] whether a feature is on, and never for a release or a gate by its text. A feature is either
+//! a feature gate, or a change that came with a release and cannot be switched. The table below is the only place that says
+//! what a release has on; the guide's page of differences is made of it.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// A Kubernetes release whose scheduler this program can be.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Release {
+    /// Kubernetes 1.36.
+    #[default]
+    V1_36,
+    /// Kubernetes 1.37.
+    V1_37,
+}
+
+impl Release {
+    /// All of them, the oldest first.
+    pub const ALL: [Self; 2] = [Self::V1_36, Self::V1_37];
+
+    /// As flags and messages have it, `1.36` say.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::V1_36 => "1.36",
+            Self::V1_37 => "1.37",
+        }
+    }
+
+    /// The release that [`Self::as_str`] names so.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|release| release.as_str() == name)
+    }
+}
+
+/// What switches a [`Feature`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FeatureKind {
+    /// A feature gate of this name, or the release.
+    Gate,
+    /// The release alone.
+    Change,
+}
+
+macro_rules! features {
+    ($($(#[doc = $doc:literal])+ $feature:ident: $kind:ident, $in_1_36:literal, $in_1_37:literal;)+) => {
+        /// A decision that differs between releases, or that a feature gate switches.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        pub enum Feature {
+            $($(#[doc = $doc])+ $feature,)+
+        }
+
+        impl Feature {
+            /// All of them, in the order of the table.
+            pub const ALL: &'static [Self] = &[$(Self::$feature,)+];
+
+            /// The name of the gate, or of the change.
+            #[must_use]
+            pub fn name(self) -> &'static str {
+                match self { $(Self::$feature => stringify!($feature),)+ }
+            }
+
+            /// What switches it.
+            #[must_use]
+            pub fn kind(self) -> FeatureKind {
+                match self { $(Self::$feature => FeatureKind::$kind,)+ }
+            }
+
+            /// Whether it is on in this release if nothing is said.
+            #[must_use]
+            pub fn is_on_in(self, release: Release) -> bool {
+                match (self, release) {
+                    $((Self::$feature, Release::V1_36) => $in_1_36, (Self::$feature, Release::V1_37) => $in_1_37,)+
+                }
+            }
+
+            /// What is so while it is on, in Markdown.
+            #[must_use]
+            pub fn explanation(self) -> &'static str {
+                match self { $(Self::$feature => concat!($($doc,)+).trim_ascii(),)+ }
+            }
+        }
+    };
+}
+
+features! {
+    /// A request of a ResourceClaim may say how much of a device's capacity it takes, and several claims may share a device.
+    DRAConsumableCapacity: Gate, true, true;
+    /// Devices may have conditions that must be true before the pod is bound.
+    DRADeviceBindingConditions: Gate, true, true;
+    /// Taints of devices keep requests away that do not tolerate them.
+    DRADeviceTaints: Gate, true, true;
+    /// DeviceTaintRules add taints to devices.
+    DRADeviceTaintRules: Gate, false, true;
+    /// Extended resources of pods may be served by devices.
+    DRAExtendedResource: Gate, true, true;
+    /// Lists are attributes of devices in selectors.
+    DRAListTypeAttributes: Gate, false, false;
+    /// Devices may consume counters that their pool shares, and have node selections of their own.
+    DRAPartitionableDevices: Gate, true, true;
+    /// A request may list alternatives in the order of preference.
+    DRAPrioritizedList: Gate, true, true;
+    /// Drivers report conditions of devices in the status of claims.
+    DRAResourceClaimDeviceStatus: Gate, true, true;
+    /// VolumeBinding scores nodes by the storage capacity that a pod leaves.
+    StorageCapacityScoring: Gate, false, true;
+    /// Tolerations may compare numbers with the operators `Lt` and `Gt`.
+    TaintTolerationComparisonOperators: Gate, false, false;
+    /// NodeVolumeLimits keeps pods off nodes that lack a CSI driver whose CSIDriver says `preventPodSchedulingIfMissing`.
+    VolumeLimitScaling: Gate, false, true;
+    /// A claim's allocation has each configuration once, and says nothing of requests where it is for all of them.
+    AllocatedConfigOnce: Change, false, true;
+    /// A request for all devices fails where a device has too little capacity left; before, it went without that device.
+    AllDevicesNeedCapacity: Change, false, true;
+    /// The search for devices gives back counters that it took in vain; before, they stayed taken until the search of the node ended.
+    CountersAreGivenBack: Change, false, true;
+    /// `distinctAttribute` tells all devices of a request apart; before, the last one of each request from others.
+    DistinctAmongAllDevices: Change, false, true;
+    /// Amounts of capacity that are rounded up have the format of the step; before, a binary suffix.
+    RoundedCapacityHasFormatOfStep: Change, false, true;
+    /// Errors of device selectors name the device.
+    SelectorErrorsNameDevices: Change, false, true;
+}
+
+/// Which features are on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Features(u64);
+
+impl Features {
+    /// The field of a built-in plugin's args that holds them.
+    pub const IN_ARGS: &str = "features";
+
+    /// As they are in `release` if nothing is said.
+    #[must_use]
+    pub fn of(release: Release) -> Self {
+        Feature::ALL.iter().fold(Self(0), |features, feature| features.with(*feature, feature.is_on_in(release)))
+    }
+
+    /// Whether `feature` is on.
+    #[must_use]
+    pub fn has(self, feature: Feature) -> bool {
+        self.0 & Self::bit(feature) != 0
+    }
+
+    /// The same with `feature` on or off.
+    #[must_use]
+    pub fn with(self, feature: Feature, is_on: bool) -> Self {
+        let others = self.0 & !Self::bit(feature);
+        Self(if is_on { others | Self::bit(feature) } else { others })
+    }
+
+    /// Those that stand otherwise than in the oldest release.
+    pub fn differing(self) -> impl Iterator<Item = (Feature, bool)> {
+        let oldest = Self::default();
+        let states = Feature::ALL.iter().map(move |feature| (*feature, self.has(*feature)));
+        states.filter(move |(feature, is_on)| oldest.has(*feature) != *is_on)
+    }
+
+    fn bit(feature: Feature) -> u64 {
+        1 << feature as u32
+    }
+}
+
+/// Those of the oldest release.
+impl Default for Features {
+    fn default() -> Self {
+        Self::of(Release::default())
+    }
+}
+
+/// A map from names to `true` or `false`, of features that stand otherwise than in the oldest release.
+impl Serialize for Features {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.differing().map(|(feature, is_on)| (feature.name(), is_on)))
+    }
+}
+
+/// A name that is unknown here is refused.
+impl<'de> Deserialize<'de> for Features {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let mut features = Self::default();
+        for (name, is_on) in BTreeMap::<String, bool>::deserialize(deserializer)? {
+            let feature = Feature::ALL.iter().find(|feature| feature.name() == name);
+            let unknown = || serde::de::Error::custom(format_args!("there is no feature {name}"));
+            features = features.with(*feature.ok_or_else(unknown)?, is_on);
+        }
+        Ok(features)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_feature_has_a_bit() {
+        assert!(Feature::ALL.len() <= 64);
+        let on = Feature::ALL.iter().fold(Features(0), |features, feature| features.with(*feature, true));
+        assert_eq!(on.0.count_ones() as usize, Feature::ALL.len());
+    }
+
+    #[test]
+    fn releases_differ() {
+        let [old, new] = Release::ALL.map(Features::of);
+        assert!(!old.has(Feature::StorageCapacityScoring) && new.has(Feature::StorageCapacityScoring));
+        assert_eq!(old, Features::default());
+        assert_eq!(Release::from_name("1.37"), Some(Release::V1_37));
+        assert_eq!(Release::from_name("1.35"), None);
+    }
+
+    #[test]
+    fn what_differs_is_written_and_read() {
+        let features =
+            Features::default().with(Feature::VolumeLimitScaling, true).with(Feature::DRADeviceTaints, false);
+        let text = serde_json::to_string(&features).unwrap();
+        assert_eq!(text, r#"{"DRADeviceTaints":false,"VolumeLimitScaling":true}"#);
+        assert_eq!(serde_json::from_str::<Features>(&text).unwrap(), features);
+        assert!(serde_json::from_str::<Features>(r#"{"Nonsense":true}"#).is_err());
+    }
+}
