@@ -111,7 +111,13 @@ impl BuiltIn for DynamicResources {
     fn new(args: &str) -> Result<Self, ConfigureError> {
         let (raw, features): (RawArgs, _) = crate::args::parse_with_features(Self::NAME, args)?;
         let args = DynamicResourcesArgs::new(raw, features).map_err(ConfigureError::new)?;
-        Ok(Self { args, cache: DraCache::default(), reached: None, attempt: None, reservations: Reservations::new() })
+        Ok(Self {
+            args,
+            cache: DraCache::new(features),
+            reached: None,
+            attempt: None,
+            reservations: Reservations::new(),
+        })
     }
 }
 
@@ -266,13 +272,14 @@ impl PostFilter for DynamicResources {
 impl Score for DynamicResources {
     /// A node scores higher the more preferred the alternatives are that it can serve.
     fn score(&mut self, call: &Call<'_>, nodes: &NodeSet, scores: &mut Vec<i64>) -> Result<(), Status> {
-        let Some((attempt, _)) = self.parts(call) else {
+        let has_alternatives = self.args.features.has(Feature::DRAPrioritizedList);
+        let Some((attempt, _)) = self.parts(call).filter(|_| has_alternatives) else {
             scores.resize(scores.len() + nodes.len(), 0);
             return Ok(());
         };
         for node in nodes.iter() {
-            let ranks = attempt.choices(node).iter();
-            scores.push(ranks.map(|rank| MAX_ALTERNATIVES - i64::try_from(*rank).unwrap_or(MAX_ALTERNATIVES)).sum());
+            let ranks = attempt.choices(node);
+            scores.push(ranks.map(|rank| MAX_ALTERNATIVES - i64::try_from(rank).unwrap_or(MAX_ALTERNATIVES)).sum());
         }
         Ok(())
     }

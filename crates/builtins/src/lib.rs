@@ -43,6 +43,7 @@ mod taint_toleration;
 #[cfg(test)]
 mod testing;
 mod topology;
+mod utilization_shape;
 mod volume_binding;
 mod volume_restrictions;
 mod volume_zone;

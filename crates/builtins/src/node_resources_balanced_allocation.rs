@@ -55,7 +55,7 @@ impl BuiltIn for NodeResourcesBalancedAllocation {
     fn new(args: &str) -> Result<Self, ConfigureError> {
         let (args, features): (NodeResourcesBalancedAllocationArgs, _) = args::parse_with_features(Self::NAME, args)?;
         let resources = scored_resources(args.resources, 1).map_err(ConfigureError::new)?;
-        Ok(Self { resources, devices: ClassDevices::default(), features })
+        Ok(Self { resources, devices: ClassDevices::new(features), features })
     }
 }
 

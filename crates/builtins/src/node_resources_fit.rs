@@ -117,7 +117,7 @@ impl BuiltIn for NodeResourcesFit {
             ignored_groups,
             strategy,
             classes: DeviceClasses::default(),
-            devices: ClassDevices::default(),
+            devices: ClassDevices::new(features),
             features,
             requests: Vec::new(),
         })

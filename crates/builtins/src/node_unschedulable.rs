@@ -39,7 +39,7 @@ plugin!(NodeUnschedulable: Filter, QueueingHint, Sign; Reuse);
 const TAINT: Taint = Taint { key: Sym::UNSCHEDULABLE_TAINT, value: Sym::NONE, effect: TaintEffect::NoSchedule };
 
 fn tolerates(pod: &Pod) -> bool {
-    pod.tolerations.iter().any(|toleration| toleration.tolerates(&TAINT))
+    pod.tolerations.iter().any(|toleration| toleration.tolerates(&TAINT, None))
 }
 
 filter_by_node!(NodeUnschedulable);

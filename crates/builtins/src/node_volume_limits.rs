@@ -7,6 +7,7 @@ mod attached_volumes;
 mod attachments;
 mod hints;
 mod limits;
+mod required_drivers;
 mod tracker;
 mod volume_id;
 
@@ -14,12 +15,13 @@ use berth_framework::{
     Call, ClusterEvent, ConfigureError, DryRunCase, Filter, Follow, HintCall, PreFilter, QueueingHint, RejectedNodes,
     Status,
 };
-use berth_model::{ClusterTable, Column, NodeIdx, NodeSet, Pod, cluster_table::at};
+use berth_model::{ClusterTable, Column, Feature, NodeIdx, NodeSet, Pod, cluster_table::at};
 use rustc_hash::FxHashMap;
 
 use self::{
     attached_volumes::AttachedVolumes,
     limits::Limits,
+    required_drivers::RequiredDrivers,
     tracker::VolumeTracker,
     volume_id::{Driver, VolumeId},
 };
@@ -38,6 +40,8 @@ const TOO_MANY: &str = "node(s) exceed max volume count";
 pub struct NodeVolumeLimits {
     tracker: VolumeTracker,
     limits: Limits,
+    /// With the gate VolumeLimitScaling.
+    required_drivers: Option<RequiredDrivers>,
     /// The volumes that the cycle's pod needs, or why they are unknown.
     wanted: Result<Vec<VolumeId>, Status>,
 }
@@ -71,7 +75,14 @@ impl BuiltIn for NodeVolumeLimits {
         name: "NodeVolumeLimits",
         columns: &[Column::Name],
         pods: true,
-        objects: &[storage::CLAIM, storage::VOLUME, storage::CLASS, storage::CSI_NODE, storage::ATTACHMENT],
+        objects: &[
+            storage::CLAIM,
+            storage::VOLUME,
+            storage::CLASS,
+            storage::CSI_NODE,
+            storage::CSI_DRIVER,
+            storage::ATTACHMENT,
+        ],
         events_to_register: &[
             ("storage.k8s.io/CSINode", ClusterEvent::ADD),
             ("storage.k8s.io/CSINode", ClusterEvent::UPDATE),
@@ -83,8 +94,9 @@ impl BuiltIn for NodeVolumeLimits {
     };
 
     fn new(args: &str) -> Result<Self, ConfigureError> {
-        args::parse::<NoArgs>(Self::NAME, args)?;
-        Ok(Self { tracker: VolumeTracker::new(), limits: Limits::new(), wanted: Ok(Vec::new()) })
+        let (NoArgs {}, features) = args::parse_with_features(Self::NAME, args)?;
+        let required_drivers = features.has(Feature::VolumeLimitScaling).then(RequiredDrivers::new);
+        Ok(Self { tracker: VolumeTracker::new(), limits: Limits::new(), required_drivers, wanted: Ok(Vec::new()) })
     }
 }
 
@@ -94,6 +106,9 @@ impl Follow for NodeVolumeLimits {
     fn follow(&mut self, table: &ClusterTable) {
         self.tracker.follow(table);
         self.limits.follow(table);
+        if let Some(required) = &mut self.required_drivers {
+            required.follow(table);
+        }
     }
 }
 
@@ -101,7 +116,7 @@ impl PreFilter for NodeVolumeLimits {
     fn pre_filter(&mut self, call: &Call<'_>) -> Result<Option<Vec<String>>, Status> {
         Follow::follow(self, call.table);
         let is_counted = |volume: &berth_model::pod::Volume| {
-            storage::claim_name(call.pod, volume).is_some() || migration::of_inline(&volume.source).is_some()
+            storage::claim_name(call.pod, volume).is_some() || migration::may_be_migrated(&volume.source)
         };
         if !call.pod.volumes.iter().any(is_counted) {
             return Err(Status::skip());
@@ -129,6 +144,9 @@ impl Filter for NodeVolumeLimits {
             if let Some(new_volumes) = &new_volumes
                 && !detailed.contains(node)
             {
+                if self.missing_driver(wanted, node).is_some() {
+                    return false;
+                }
                 return new_volumes.iter().all(|of_driver| of_driver.is_met(node));
             }
             let status = self.check(wanted, node, &nothing);
@@ -210,6 +228,9 @@ impl NodeVolumeLimits {
 
     /// Whether these volumes can be attached to the node after `changes`.
     fn check(&self, wanted: &[VolumeId], node: NodeIdx, changes: &DryRunChanges) -> Status {
+        if let Some(driver) = self.missing_driver(wanted, node) {
+            return Status::unschedulable(format!("{driver} CSI driver is not installed on the node"));
+        }
         if !self.limits.has_any(node) {
             return Status::success();
         }
@@ -236,6 +257,13 @@ impl NodeVolumeLimits {
             }
         }
         Status::success()
+    }
+
+    /// A driver of the volumes without which a pod must not be on a node, and that the node lacks.
+    fn missing_driver<'a>(&self, wanted: &'a [VolumeId], node: NodeIdx) -> Option<&'a str> {
+        let required = self.required_drivers.as_ref()?;
+        let counted = wanted.iter().filter(|volume| self.limits.is_in_use(&volume.driver, node));
+        counted.map(|volume| &*volume.driver.name).find(|driver| required.is_missing(driver, node))
     }
 
     /// How many volumes of the driver are on the node, with those of the in-tree plugin that it replaced there.

@@ -74,10 +74,13 @@ impl BuiltIn for PodTopologySpread {
     };
 
     fn new(args: &str) -> Result<Self, ConfigureError> {
+        let (args, features) = crate::args::parse_with_features(Self::NAME, args)?;
+        let mut counters = Counters::default();
+        counters.inclusion.features = features;
         Ok(Self {
-            default_constraints: DefaultConstraints::parse(Self::NAME, args)?,
+            default_constraints: DefaultConstraints::new(args)?,
             default_selector: DefaultSelector::default(),
-            counters: Counters::default(),
+            counters,
             hard: PerCycle::default(),
             soft: PerCycle::default(),
         })

@@ -4,6 +4,7 @@
 //! The types only decode: unknown fields are skipped and absent ones take their zero value. [`node_terms`] knows from
 //! which nodes a volume can be used, [`migration`] lists the CSI drivers that replaced in-tree volume plugins.
 
+pub(crate) mod migrated_affinity;
 pub(crate) mod migration;
 pub(crate) mod node_terms;
 #[cfg(test)]
@@ -68,7 +69,6 @@ pub(crate) struct VolumeSpec {
     azure_file: Option<InTreeSource>,
     cinder: Option<InTreeSource>,
     portworx_volume: Option<InTreeSource>,
-    vsphere_volume: Option<InTreeSource>,
 }
 
 /// `spec.claimRef` of a volume.
@@ -194,6 +194,8 @@ pub(crate) struct CsiDriver {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(crate) struct CsiDriverSpec {
+    /// Pods with its volumes must not be placed on nodes that lack the driver.
+    pub(crate) prevent_pod_scheduling_if_missing: Option<bool>,
     /// The driver publishes `CSIStorageCapacity` objects, and the scheduler must take them into account.
     pub(crate) storage_capacity: Option<bool>,
 }

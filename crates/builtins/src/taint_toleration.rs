@@ -8,7 +8,7 @@ use berth_framework::{
     Call, ClusterEvent, ConfigureError, EventSubject, HintCall, Normalize, PreScore, QueueingHint, Score, Status,
 };
 use berth_model::{
-    Column, NodeIdx, NodeSet, Pod,
+    ClusterTable, Column, Feature, Features, NodeIdx, NodeSet, Pod, Symbols,
     node_set::rows_of_block,
     pod::{Taint, TaintEffect},
 };
@@ -28,6 +28,7 @@ pub struct TaintToleration {
     verdicts: Vec<Option<bool>>,
     /// By taint set: how many `PreferNoSchedule` taints the pod does not tolerate.
     counts: Vec<Option<i64>>,
+    features: Features,
 }
 
 impl BuiltIn for TaintToleration {
@@ -42,35 +43,42 @@ impl BuiltIn for TaintToleration {
     };
 
     fn new(args: &str) -> Result<Self, ConfigureError> {
-        args::parse::<NoArgs>(Self::NAME, args)?;
-        Ok(Self::default())
+        let (NoArgs {}, features) = args::parse_with_features(Self::NAME, args)?;
+        Ok(Self { features, ..Self::default() })
     }
 }
 
 plugin!(TaintToleration: Filter, PreScore, Score, Normalize, QueueingHint, Sign; Reuse);
 
-fn is_tolerated(pod: &Pod, taint: &Taint) -> bool {
-    pod.tolerations.iter().any(|toleration| toleration.tolerates(taint))
+fn is_tolerated(pod: &Pod, taint: &Taint, numbers: Option<&Symbols>) -> bool {
+    pod.tolerations.iter().any(|toleration| toleration.tolerates(taint, numbers))
 }
 
-/// Whether the pod tolerates every `NoSchedule` and `NoExecute` taint.
-pub(crate) fn admits(pod: &Pod, taints: &[Taint]) -> bool {
-    taints.iter().all(|taint| taint.effect == TaintEffect::PreferNoSchedule || is_tolerated(pod, taint))
+/// Whether the pod tolerates every `NoSchedule` and `NoExecute` taint. Numbers are compared if there are `numbers`.
+fn admits(pod: &Pod, taints: &[Taint], numbers: Option<&Symbols>) -> bool {
+    taints.iter().all(|taint| taint.effect == TaintEffect::PreferNoSchedule || is_tolerated(pod, taint, numbers))
+}
+
+/// The texts of numbers, if tolerations may compare them.
+fn numbers<'a>(features: Features, table: &'a ClusterTable) -> Option<&'a Symbols> {
+    features.has(Feature::TaintTolerationComparisonOperators).then_some(&table.symbols)
 }
 
 /// How many `PreferNoSchedule` taints the pod does not tolerate.
-fn n_intolerable_prefer_no_schedule(pod: &Pod, taints: &[Taint]) -> i64 {
+fn n_intolerable_prefer_no_schedule(pod: &Pod, taints: &[Taint], numbers: Option<&Symbols>) -> i64 {
     let prefer_no_schedule = taints.iter().filter(|taint| taint.effect == TaintEffect::PreferNoSchedule);
-    prefer_no_schedule.map(|taint| i64::from(!is_tolerated(pod, taint))).sum()
+    prefer_no_schedule.map(|taint| i64::from(!is_tolerated(pod, taint, numbers))).sum()
 }
 
 /// Returns a function that gives the result of `evaluate` for the taints of a node, evaluated once per distinct set of
 /// taints. `known` is a buffer for the results by set.
 fn once_per_set<T: Copy>(
     call: &Call<'_>,
+    features: Features,
     known: &mut Vec<Option<T>>,
-    evaluate: impl Fn(&Pod, &[Taint]) -> T,
+    evaluate: impl Fn(&Pod, &[Taint], Option<&Symbols>) -> T,
 ) -> impl FnMut(NodeIdx) -> T {
+    let numbers = numbers(features, call.table);
     let sets = call.table.taint_sets();
     known.clear();
     known.resize(sets.len(), None);
@@ -78,15 +86,20 @@ fn once_per_set<T: Copy>(
         let id = call.table.taint_set_id(node) as usize;
         let taints = sets.get(id).map_or(&[][..], |set| set);
         match known.get_mut(id) {
-            Some(result) => *result.get_or_insert_with(|| evaluate(call.pod, taints)),
-            None => evaluate(call.pod, taints),
+            Some(result) => *result.get_or_insert_with(|| evaluate(call.pod, taints, numbers)),
+            None => evaluate(call.pod, taints, numbers),
         }
     }
 }
 
 /// Keeps the nodes whose `NoSchedule` and `NoExecute` taints the pod tolerates.
-pub(crate) fn narrow_to_tolerated(call: &Call<'_>, verdicts: &mut Vec<Option<bool>>, nodes: &mut NodeSet) {
-    let mut admits = once_per_set(call, verdicts, admits);
+pub(crate) fn narrow_to_tolerated(
+    call: &Call<'_>,
+    features: Features,
+    verdicts: &mut Vec<Option<bool>>,
+    nodes: &mut NodeSet,
+) {
+    let mut admits = once_per_set(call, features, verdicts, admits);
     nodes.retain_in_blocks(|first, members| {
         let tainted = members & call.table.tainted().block(first);
         let rejected = rows_of_block((first, tainted)).filter(|node| !admits(*node));
@@ -98,11 +111,11 @@ filter_by_node!(TaintToleration);
 
 impl NodeRule for TaintToleration {
     fn filter(&mut self, call: &Call<'_>, candidates: &mut NodeSet) {
-        narrow_to_tolerated(call, &mut self.verdicts, candidates);
+        narrow_to_tolerated(call, self.features, &mut self.verdicts, candidates);
     }
 
     fn check(&mut self, call: &Call<'_>) -> impl FnMut(NodeIdx) -> Status {
-        let mut passes = once_per_set(call, &mut self.verdicts, admits);
+        let mut passes = once_per_set(call, self.features, &mut self.verdicts, admits);
         move |node| pass_or(passes(node), || Status::unresolvable("node(s) had untolerated taint(s)"))
     }
 }
@@ -115,7 +128,8 @@ impl PreScore for TaintToleration {
 
 impl Score for TaintToleration {
     fn score(&mut self, call: &Call<'_>, nodes: &NodeSet, scores: &mut Vec<i64>) -> Result<(), Status> {
-        scores.extend(nodes.iter().map(once_per_set(call, &mut self.counts, n_intolerable_prefer_no_schedule)));
+        let count = n_intolerable_prefer_no_schedule;
+        scores.extend(nodes.iter().map(once_per_set(call, self.features, &mut self.counts, count)));
         Ok(())
     }
 
@@ -136,7 +150,8 @@ impl QueueingHint for TaintToleration {
     fn queueing_hint(&mut self, call: &HintCall<'_>) -> bool {
         match call.subject {
             EventSubject::Node { old, new: Some(new) } => {
-                admits(call.pod, &new.taints) && old.is_none_or(|old| !admits(call.pod, &old.taints))
+                let numbers = numbers(self.features, call.table);
+                admits(call.pod, &new.taints, numbers) && old.is_none_or(|old| !admits(call.pod, &old.taints, numbers))
             }
             EventSubject::Pod { .. } => hints::is_own_update(call),
             EventSubject::Node { .. } | EventSubject::Object { .. } | EventSubject::Hidden => true,

@@ -10,6 +10,7 @@ mod hints;
 mod matching;
 mod provisioning;
 mod reservation;
+mod scoring;
 mod version;
 mod volumes;
 
@@ -18,7 +19,7 @@ use berth_framework::{
     PreBind, PreBindPreFlight, PreFilter, PreFlight, PreScore, QueueingHint, RejectedNodes, Reserve, Score, Status,
     Verb,
 };
-use berth_model::{ClusterTable, Column, NodeIdx, NodeSet, Pod};
+use berth_model::{ClusterTable, Column, Feature, Features, NodeIdx, NodeSet, Pod};
 use rustc_hash::FxHashMap;
 use serde::Deserialize;
 
@@ -27,6 +28,7 @@ use self::{
     matching::{Matching, NodeRejections, PodVolumes},
     provisioning::Provisioning,
     reservation::{BindingProgress, VolumeReservation},
+    scoring::CapacityScoring,
     volumes::Volumes,
 };
 use crate::{
@@ -34,6 +36,7 @@ use crate::{
     built_in::{BuiltIn, Descriptor, Objects, Rule, plugin},
     node_check::{check_each, dry_run_each},
     storage,
+    utilization_shape::{PointArgs, ShapeError},
 };
 
 /// The default of `bindTimeoutSeconds`.
@@ -46,6 +49,8 @@ pub struct VolumeBinding {
     claims: Claims,
     volumes: Volumes,
     provisioning: Provisioning,
+    /// With the gate StorageCapacityScoring.
+    scoring: Option<CapacityScoring>,
     current: Option<CurrentPod>,
     /// The reservations of the pods between Reserve and the end of their cycle.
     reservations: FxHashMap<CycleId, VolumeReservation>,
@@ -64,8 +69,8 @@ struct CurrentPod {
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 struct VolumeBindingArgs {
     bind_timeout_seconds: Option<i64>,
-    /// Belongs to the feature StorageCapacityScoring, which is off.
-    shape: Option<Vec<serde::de::IgnoredAny>>,
+    /// Belongs to the gate StorageCapacityScoring.
+    shape: Option<Vec<PointArgs>>,
 }
 
 /// A value that the plugin refuses.
@@ -73,18 +78,25 @@ struct VolumeBindingArgs {
 enum InvalidArgs {
     #[error("bindTimeoutSeconds: Invalid value: {0}: invalid BindTimeoutSeconds, should not be a negative value")]
     BindTimeout(i64),
-    #[error("shape: Forbidden: cannot be set while the feature StorageCapacityScoring is off, remove it")]
-    Shape,
+    #[error("shape: Forbidden: unexpected field `shape`, remove it or turn on the feature gate StorageCapacityScoring")]
+    ShapeWithoutGate,
+    #[error(transparent)]
+    Shape(#[from] ShapeError),
 }
 
 impl VolumeBindingArgs {
     fn bind_timeout_ms(&self) -> Result<u64, InvalidArgs> {
         let seconds = self.bind_timeout_seconds.unwrap_or(BIND_TIMEOUT_SECONDS);
         let seconds = u64::try_from(seconds).map_err(|_| InvalidArgs::BindTimeout(seconds))?;
-        if self.shape.as_ref().is_some_and(|shape| !shape.is_empty()) {
-            return Err(InvalidArgs::Shape);
-        }
         Ok(seconds.saturating_mul(1000))
+    }
+
+    fn scoring(&self, features: Features) -> Result<Option<CapacityScoring>, InvalidArgs> {
+        let points = self.shape.as_deref().unwrap_or_default();
+        if features.has(Feature::StorageCapacityScoring) {
+            return Ok(Some(CapacityScoring::new(points)?));
+        }
+        if points.is_empty() { Ok(None) } else { Err(InvalidArgs::ShapeWithoutGate) }
     }
 }
 
@@ -118,8 +130,9 @@ impl BuiltIn for VolumeBinding {
     };
 
     fn new(args: &str) -> Result<Self, ConfigureError> {
-        let args: VolumeBindingArgs = args::parse(Self::NAME, args)?;
+        let (args, features): (VolumeBindingArgs, _) = args::parse_with_features(Self::NAME, args)?;
         Ok(Self {
+            scoring: args.scoring(features).map_err(ConfigureError::new)?,
             bind_timeout_ms: args.bind_timeout_ms().map_err(ConfigureError::new)?,
             claims: Claims::new(),
             volumes: Volumes::new(),
@@ -191,6 +204,12 @@ impl VolumeBinding {
         (passes && !current.claims.delayed.is_empty()).then_some(pod_volumes)
     }
 
+    /// Whether scores depend on the pod's claims.
+    fn scores_claims(&self, call: &Call<'_>) -> bool {
+        let current = self.current.as_ref().filter(|current| current.cycle == call.cycle);
+        self.scoring.is_some() && current.is_some_and(|current| !current.claims.delayed.is_empty())
+    }
+
     fn undo_reservation(&mut self, cycle: CycleId) {
         if let Some(reservation) = self.reservations.remove(&cycle) {
             reservation.undo(&mut self.volumes, &mut self.claims);
@@ -234,21 +253,28 @@ impl Filter for VolumeBinding {
     }
 }
 
-/// Scoring by capacity belongs to the feature StorageCapacityScoring, which is off.
 impl PreScore for VolumeBinding {
+    /// Without the gate StorageCapacityScoring nothing is scored.
     fn pre_score(&mut self, _call: &Call<'_>, _nodes: &NodeSet) -> Result<(), Status> {
-        Err(Status::skip())
+        if self.scoring.is_some() { Ok(()) } else { Err(Status::skip()) }
     }
 }
 
 impl Score for VolumeBinding {
-    fn score(&mut self, _call: &Call<'_>, nodes: &NodeSet, scores: &mut Vec<i64>) -> Result<(), Status> {
-        scores.extend(nodes.iter().map(|_| 0));
+    fn score(&mut self, call: &Call<'_>, nodes: &NodeSet, scores: &mut Vec<i64>) -> Result<(), Status> {
+        for node in nodes.iter() {
+            let chosen = if self.scores_claims(call) { self.choose(call, node) } else { None };
+            let scoring = self.scoring.as_ref().zip(chosen);
+            let table = call.table;
+            scores.push(
+                scoring.map_or(0, |(scoring, chosen)| scoring.score(&chosen, &mut self.provisioning, (table, node))),
+            );
+        }
         Ok(())
     }
 
-    fn common_score(&mut self, _call: &Call<'_>, _nodes: &NodeSet) -> Option<i64> {
-        Some(0)
+    fn common_score(&mut self, call: &Call<'_>, _nodes: &NodeSet) -> Option<i64> {
+        (!self.scores_claims(call)).then_some(0)
     }
 }
 

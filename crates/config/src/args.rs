@@ -7,12 +7,15 @@ mod node_affinity;
 mod resources;
 mod topology_spread;
 
-use berth_model::duration::{NANOS_PER_SECOND, from_nanos, render_duration};
+use berth_model::{
+    Feature, Features,
+    duration::{NANOS_PER_SECOND, from_nanos, render_duration},
+};
 use serde_json::{Value, json};
 
 use crate::{error::Problems, fields::Fields};
 
-type ReadArgs = fn(&Fields<'_>) -> Value;
+type ReadArgs = fn(&Fields<'_>, Features) -> Value;
 
 /// Whether `plugin` is a built-in plugin that takes arguments.
 pub(crate) fn has_args(plugin: &str) -> bool {
@@ -20,11 +23,17 @@ pub(crate) fn has_args(plugin: &str) -> bool {
 }
 
 /// Checked and complete arguments of a built-in plugin; `None` for any other plugin.
-pub(crate) fn complete_args(plugin: &str, path: &str, given: Option<&Value>, problems: &Problems) -> Option<Value> {
+/// Some arguments are allowed only, or have other defaults, with some of `features`.
+pub(crate) fn complete_args(
+    plugin: &str,
+    features: Features,
+    (path, given): (&str, Option<&Value>),
+    problems: &Problems,
+) -> Option<Value> {
     let read = reader_of(plugin)?;
     let fields = Fields::new(path, given, problems);
     fields.envelope(&format!("{plugin}Args"));
-    let args = read(&fields);
+    let args = read(&fields, features);
     fields.finish();
     Some(args)
 }
@@ -34,17 +43,17 @@ fn reader_of(plugin: &str) -> Option<ReadArgs> {
         "DefaultPreemption" => Some(default_preemption),
         "DynamicResources" => Some(dynamic_resources),
         "InterPodAffinity" => Some(inter_pod_affinity),
-        "NodeAffinity" => Some(node_affinity::read),
-        "NodeResourcesBalancedAllocation" => Some(resources::read_balanced_allocation),
-        "NodeResourcesFit" => Some(resources::read_fit),
-        "PodTopologySpread" => Some(topology_spread::read),
+        "NodeAffinity" => Some(|fields, _| node_affinity::read(fields)),
+        "NodeResourcesBalancedAllocation" => Some(|fields, _| resources::read_balanced_allocation(fields)),
+        "NodeResourcesFit" => Some(|fields, _| resources::read_fit(fields)),
+        "PodTopologySpread" => Some(|fields, _| topology_spread::read(fields)),
         "VolumeBinding" => Some(volume_binding),
         _ => None,
     }
 }
 
 /// A tenth of the nodes, at least a hundred, are tried as places for a preemptor.
-fn default_preemption(fields: &Fields<'_>) -> Value {
+fn default_preemption(fields: &Fields<'_>, _: Features) -> Value {
     let (percentage_field, absolute_field) = ("minCandidateNodesPercentage", "minCandidateNodesAbsolute");
     let percentage = fields.whole32(percentage_field).unwrap_or(10);
     let absolute = fields.whole32(absolute_field).unwrap_or(100);
@@ -63,7 +72,7 @@ fn default_preemption(fields: &Fields<'_>) -> Value {
 }
 
 /// Allocation may search for ten seconds, and devices may take ten minutes to become ready.
-fn dynamic_resources(fields: &Fields<'_>) -> Value {
+fn dynamic_resources(fields: &Fields<'_>, _: Features) -> Value {
     let filter_nanos = fields.duration_nanos("filterTimeout").unwrap_or(10 * NANOS_PER_SECOND);
     if filter_nanos < 0 {
         fields.invalid("filterTimeout", fields.text("filterTimeout"), "must be zero (no timeout) or positive");
@@ -79,7 +88,7 @@ fn dynamic_resources(fields: &Fields<'_>) -> Value {
 }
 
 /// By default, a required affinity of a running pod counts as a preference of weight 1 for an incoming pod that matches it.
-fn inter_pod_affinity(fields: &Fields<'_>) -> Value {
+fn inter_pod_affinity(fields: &Fields<'_>, _: Features) -> Value {
     let weight = fields.whole32("hardPodAffinityWeight").unwrap_or(1);
     if !(0..=100).contains(&weight) {
         fields.invalid("hardPodAffinityWeight", weight, "not in valid range [0, 100]");
@@ -89,13 +98,21 @@ fn inter_pod_affinity(fields: &Fields<'_>) -> Value {
 }
 
 /// Provisioning a volume may take ten minutes.
-fn volume_binding(fields: &Fields<'_>) -> Value {
+fn volume_binding(fields: &Fields<'_>, features: Features) -> Value {
     let timeout = fields.whole("bindTimeoutSeconds").unwrap_or(600);
     if timeout < 0 {
         fields.invalid("bindTimeoutSeconds", timeout, "invalid BindTimeoutSeconds, should not be a negative value");
     }
-    if fields.value("shape").is_some() {
-        let why = "cannot be set while the feature StorageCapacityScoring is off, remove it";
+    let shape = fields.value("shape");
+    if features.has(Feature::StorageCapacityScoring) {
+        let has_points = shape.and_then(Value::as_array).is_some_and(|shape| !shape.is_empty());
+        // Nodes with much room score high.
+        let default = || json!([{"utilization": 0, "score": 10}, {"utilization": 100, "score": 0}]);
+        let shape = if has_points { resources::read_shape(fields).into() } else { default() };
+        return json!({ "bindTimeoutSeconds": timeout, "shape": shape });
+    }
+    if shape.is_some() {
+        let why = "unexpected field `shape`, remove it or turn on the feature gate StorageCapacityScoring";
         fields.problems.forbidden(&fields.at("shape"), why);
     }
     json!({ "bindTimeoutSeconds": timeout })

@@ -4,9 +4,21 @@
 //! configuration. This is the only way from the one to the other.
 
 use berth_framework::{Grants, Plugin};
-use berth_model::PluginName;
+use berth_model::{Features, PluginName};
+use serde_json::{Value, json};
 
 use crate::{point::configurable_points, profile::Profile};
+
+/// The built-in plugins whose rules depend on features.
+const WITH_FEATURES: [&str; 7] = [
+    "DynamicResources",
+    "NodeResourcesBalancedAllocation",
+    "NodeResourcesFit",
+    "NodeVolumeLimits",
+    "PodTopologySpread",
+    "TaintToleration",
+    "VolumeBinding",
+];
 
 /// A plugin that takes its place in a profile.
 #[derive(Debug)]
@@ -34,7 +46,7 @@ impl Profile {
         let mut profile = berth_framework::Profile::new(&self.scheduler_name);
         profile.percentage_of_nodes_to_score = self.percentage_of_nodes_to_score.map(i32::from);
         for name in self.plugins.named() {
-            let args = self.plugin_config.get(name).map_or_else(|| "null".to_owned(), ToString::to_string);
+            let args = self.args_of(name);
             let Some(ProvidedPlugin { plugin, grants }) = provide(name, &args)? else { continue };
             let plugin = profile.add(plugin, &args, grants);
             profile.plugins.set_weight(plugin, self.plugins.weight(name));
@@ -47,6 +59,18 @@ impl Profile {
             }
         }
         Ok(profile)
+    }
+
+    /// A built-in plugin whose rules depend on features gets those that stand otherwise than by default, in a field of its args.
+    fn args_of(&self, plugin: &PluginName) -> String {
+        let mut args = self.plugin_config.get(plugin).cloned().unwrap_or(Value::Null);
+        if self.features != Features::default() && WITH_FEATURES.contains(&plugin.as_str()) {
+            if args.is_null() {
+                args = json!({});
+            }
+            args[Features::IN_ARGS] = json!(self.features);
+        }
+        args.to_string()
     }
 }
 

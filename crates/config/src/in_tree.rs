@@ -6,7 +6,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use berth_framework::{PluginFactory, Point, Points};
-use berth_model::PluginName;
+use berth_model::{Feature, Features, PluginName};
 
 use crate::{
     merge::{EnabledPlugin, PluginSet},
@@ -17,6 +17,7 @@ use crate::{
 #[derive(Clone, Debug)]
 pub struct InTree {
     built_ins: BTreeMap<PluginName, Points>,
+    features: Features,
 }
 
 /// Plugins of earlier releases that a configuration may no longer name.
@@ -64,11 +65,21 @@ impl InTree {
     #[must_use]
     pub fn new(built_ins: &[Arc<dyn PluginFactory>]) -> Self {
         let points = built_ins.iter().map(|factory| (factory.manifest().name.as_str().into(), factory.points()));
-        Self { built_ins: points.collect() }
+        Self { built_ins: points.collect(), features: Features::default() }
+    }
+
+    /// The same for a scheduler with these features.
+    #[must_use]
+    pub fn with_features(self, features: Features) -> Self {
+        Self { features, ..self }
     }
 }
 
 impl PluginCatalogue for InTree {
+    fn features(&self) -> Features {
+        self.features
+    }
+
     fn points(&self, plugin: &str) -> Option<Points> {
         let Some(built_in) = self.built_ins.get(plugin) else { return points_of_missing_plugin(plugin) };
         let others = DONE_BY_THE_SCHEDULER.iter().filter(|(name, _)| *name == plugin).map(|(_, point)| *point);
@@ -94,9 +105,11 @@ pub fn missing_plugins() -> impl Iterator<Item = PluginName> {
 }
 
 /// What `plugins.multiPoint` holds before the operator says anything.
-pub(crate) fn default_multi_point() -> PluginSet {
-    let enabled = DEFAULT_PROFILE.map(|(name, weight)| EnabledPlugin { name: name.into(), weight });
-    PluginSet { enabled: enabled.into(), disabled: Vec::new() }
+pub(crate) fn default_multi_point(features: Features) -> PluginSet {
+    let is_there = |name: &str| name != "NodeDeclaredFeatures" || features.has(Feature::NodeDeclaredFeatures);
+    let plugins = DEFAULT_PROFILE.into_iter().filter(|(name, _)| is_there(name));
+    let enabled = plugins.map(|(name, weight)| EnabledPlugin { name: name.into(), weight });
+    PluginSet { enabled: enabled.collect(), disabled: Vec::new() }
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@
 //! plugins are found at run time, so the program brings its own catalogue; [`crate::InTree`] is the one of kube-scheduler.
 
 use berth_framework::{Point, Points};
-use berth_model::PluginName;
+use berth_model::{Features, PluginName};
 
 /// Answers which extension points a plugin implements.
 pub trait PluginCatalogue {
@@ -14,6 +14,11 @@ pub trait PluginCatalogue {
 
     /// The names of all plugins that exist, those that this build lacks included.
     fn names(&self) -> Vec<PluginName>;
+
+    /// What differs from the oldest release that this program knows; decides defaults and which args are allowed.
+    fn features(&self) -> Features {
+        Features::default()
+    }
 
     /// Whether a plugin that does not exist may come later, and implement anything. It may then be named wherever a
     /// plugin can be named; `multiPoint` makes it sort the queue if no plugin that exists does.

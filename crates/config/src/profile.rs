@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use berth_model::PluginName;
+use berth_model::{Features, PluginName};
 use serde_json::{Value, json};
 
 use crate::{
@@ -33,6 +33,8 @@ pub struct Profile {
     pub plugins: PluginSets,
     /// Arguments by plugin name: complete for built-in plugins, without `apiVersion` and `kind`; as written for others.
     pub plugin_config: BTreeMap<PluginName, Value>,
+    /// Handed to the built-in plugins with their arguments.
+    pub(crate) features: Features,
     selection: PluginSelection,
 }
 
@@ -56,7 +58,8 @@ impl Profile {
         }
         let scheduler_name = given_name.or(fallback_name).unwrap_or_default().to_owned();
         let percentage_of_nodes_to_score = read_percentage(&fields);
-        let selection = read_plugins(fields.object("plugins"));
+        let features = catalogue.features();
+        let selection = read_plugins(fields.object("plugins"), features);
         let context = Context {
             scheduler_name: &scheduler_name,
             path: &fields.at("plugins"),
@@ -64,10 +67,10 @@ impl Profile {
             problems: fields.problems,
         };
         let plugins = expand(&selection, context);
-        let mut plugin_config = read_plugin_config(&fields);
-        add_default_args(&mut plugin_config, plugins.named());
+        let mut plugin_config = read_plugin_config(&fields, features);
+        add_default_args(&mut plugin_config, plugins.named(), features);
         fields.finish();
-        Self { scheduler_name, percentage_of_nodes_to_score, plugins, plugin_config, selection }
+        Self { scheduler_name, percentage_of_nodes_to_score, plugins, plugin_config, features, selection }
     }
 
     /// The profile as a `profiles` entry that reads back as the same profile.
@@ -103,9 +106,9 @@ pub(crate) fn read_percentage(fields: &Fields<'_>) -> Option<u8> {
     valid
 }
 
-fn read_plugins(fields: Fields<'_>) -> PluginSelection {
+fn read_plugins(fields: Fields<'_>, features: Features) -> PluginSelection {
     let mut selection = PluginSelection {
-        multi_point: default_multi_point().overlaid_by(&read_set(fields.object("multiPoint"))),
+        multi_point: default_multi_point(features).overlaid_by(&read_set(fields.object("multiPoint"))),
         ..PluginSelection::default()
     };
     for (point, key) in points_with_keys() {
@@ -164,7 +167,7 @@ fn removed_message() -> String {
     format!("was invalid in version {API_VERSION:?}, use NodeVolumeLimits instead")
 }
 
-fn read_plugin_config(fields: &Fields<'_>) -> BTreeMap<PluginName, Value> {
+fn read_plugin_config(fields: &Fields<'_>, features: Features) -> BTreeMap<PluginName, Value> {
     let mut plugin_config = BTreeMap::new();
     let mut seen = BTreeSet::new();
     for entry in fields.objects("pluginConfig") {
@@ -176,19 +179,20 @@ fn read_plugin_config(fields: &Fields<'_>) -> BTreeMap<PluginName, Value> {
         if !seen.insert(name.clone()) {
             fields.problems.duplicate(&entry.at("name"), name.as_str());
         }
-        let args = complete_args(&name, &entry.at("args"), given, fields.problems).or(given.cloned());
+        let args = complete_args(&name, features, (&entry.at("args"), given), fields.problems);
+        let args = args.or(given.cloned());
         plugin_config.extend(args.map(|args| (name, args)));
         entry.finish();
     }
     plugin_config
 }
 
-fn add_default_args(plugin_config: &mut BTreeMap<PluginName, Value>, plugins: &[PluginName]) {
+fn add_default_args(plugin_config: &mut BTreeMap<PluginName, Value>, plugins: &[PluginName], features: Features) {
     // Defaults have nothing to complain about.
     let no_problems = Problems::default();
     for name in plugins {
         if !plugin_config.contains_key(name) {
-            let args = complete_args(name, "", None, &no_problems);
+            let args = complete_args(name, features, ("", None), &no_problems);
             plugin_config.extend(args.map(|args| (name.clone(), args)));
         }
     }

@@ -107,6 +107,8 @@ features! {
     DRAPrioritizedList: Gate, true, true;
     /// Drivers report conditions of devices in the status of claims.
     DRAResourceClaimDeviceStatus: Gate, true, true;
+    /// The plugin NodeDeclaredFeatures is among the default plugins.
+    NodeDeclaredFeatures: Gate, true, true;
     /// VolumeBinding scores nodes by the storage capacity that a pod leaves.
     StorageCapacityScoring: Gate, false, true;
     /// Tolerations may compare numbers with the operators `Lt` and `Gt`.
@@ -119,10 +121,14 @@ features! {
     AllDevicesNeedCapacity: Change, false, true;
     /// The search for devices gives back counters that it took in vain; before, they stayed taken until the search of the node ended.
     CountersAreGivenBack: Change, false, true;
+    /// DeviceTaintRules are read as `resource.k8s.io/v1`; before, as `resource.k8s.io/v1beta2`.
+    DeviceTaintRulesAreV1: Change, false, true;
     /// `distinctAttribute` tells all devices of a request apart; before, the last one of each request from others.
     DistinctAmongAllDevices: Change, false, true;
     /// Amounts of capacity that are rounded up have the format of the step; before, a binary suffix.
     RoundedCapacityHasFormatOfStep: Change, false, true;
+    /// Device selectors see attributes that are lists, whatever the gate DRAListTypeAttributes says.
+    SelectorsSeeListAttributes: Change, false, true;
     /// Errors of device selectors name the device.
     SelectorErrorsNameDevices: Change, false, true;
 }

@@ -157,6 +157,8 @@ fn toleration(toleration: &api::Toleration, symbols: &mut Interning<'_>) -> Tole
     let operator = match toleration.operator.as_str() {
         "" | "Equal" if known_effect => TolerationOperator::Equal,
         "Exists" if known_effect => TolerationOperator::Exists,
+        "Lt" if known_effect => TolerationOperator::Lt,
+        "Gt" if known_effect => TolerationOperator::Gt,
         _ => TolerationOperator::Never,
     };
     Toleration { key: symbols.intern(&toleration.key), operator, value: symbols.intern(&toleration.value), effect }

@@ -4,7 +4,7 @@ mod affinity;
 mod equivalence;
 mod storage;
 
-use std::sync::Arc;
+use std::{cmp::Ordering, sync::Arc};
 
 use thin_vec::ThinVec;
 
@@ -14,7 +14,8 @@ pub use self::{
 };
 use crate::{
     pod_uid::PodUid,
-    symbols::{Sym, Uses},
+    symbols::{Sym, Symbols, Uses},
+    toleration::canonical_integer,
 };
 
 /// Amounts in the scheduler's integers: milli-CPU, bytes, and units of scalar resources (hugepages in bytes).
@@ -63,7 +64,11 @@ pub enum TolerationOperator {
     Equal,
     /// Every value matches.
     Exists,
-    /// An operator that never matches: `Lt` and `Gt` are alpha and off in 1.36, anything else is unknown.
+    /// The taint's number must be lower, while the gate TaintTolerationComparisonOperators is on.
+    Lt,
+    /// The taint's number must be higher, while that gate is on.
+    Gt,
+    /// An unknown operator, which never matches.
     Never,
 }
 
@@ -90,15 +95,23 @@ pub struct Taint {
 }
 
 impl Toleration {
-    /// Whether this toleration lets a pod onto a node with `taint` (Kubernetes docs, Taints and Tolerations).
+    /// Whether this toleration lets a pod onto a node with `taint` (Kubernetes docs, Taints and Tolerations). Numbers are compared
+    /// if the texts of their symbols are given.
     #[must_use]
-    pub fn tolerates(&self, taint: &Taint) -> bool {
+    pub fn tolerates(&self, taint: &Taint, numbers: Option<&Symbols>) -> bool {
+        let compared = |wanted| {
+            let number = |symbol| canonical_integer(numbers?.text(symbol));
+            let [taint, own] = [number(taint.value), number(self.value)];
+            taint.zip(own).is_some_and(|(taint, own)| taint.cmp(&own) == wanted)
+        };
         if self.effect.is_some_and(|effect| effect != taint.effect) || (!self.key.is_none() && self.key != taint.key) {
             return false;
         }
         match self.operator {
             TolerationOperator::Equal => self.value == taint.value,
             TolerationOperator::Exists => true,
+            TolerationOperator::Lt => compared(Ordering::Less),
+            TolerationOperator::Gt => compared(Ordering::Greater),
             TolerationOperator::Never => false,
         }
     }

@@ -48,7 +48,7 @@ fn compare(taint: &Taint, toleration: &Toleration) -> Option<Ordering> {
 }
 
 /// Without a plus sign or leading zeros.
-fn canonical_integer(text: &str) -> Option<i64> {
+pub(crate) fn canonical_integer(text: &str) -> Option<i64> {
     let integer: i64 = text.parse().ok()?;
     (integer.to_string() == text).then_some(integer)
 }

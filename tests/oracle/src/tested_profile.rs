@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use anyhow::{Result, anyhow, ensure};
+use anyhow::{Context as _, Result, anyhow, ensure};
 use berth_config::{InTree, ProvidedPlugin};
 use berth_framework::{Grants, PluginIdx, Point, Profile};
-use berth_model::PluginName;
+use berth_model::{Feature, Features, PluginName, features::FeatureKind};
 use serde_json::Value;
 
 use crate::execution::Execution;
@@ -28,8 +28,12 @@ impl TestedProfile {
     /// # Errors
     /// An entry that makes no sense, a gate that cannot be switched, or a plugin that the execution should have and has not.
     pub fn build(profile: Option<&Value>, gates: &BTreeMap<String, bool>, execution: &dyn Execution) -> Result<Self> {
-        ensure!(gates.is_empty(), "gates are not switches yet: {gates:?}");
-        let in_tree = InTree::new(&berth_builtins::factories());
+        let mut features = Features::default();
+        for (name, is_on) in gates {
+            let gate = Feature::ALL.iter().find(|gate| gate.name() == name && gate.kind() == FeatureKind::Gate);
+            features = features.with(*gate.with_context(|| format!("there is no gate {name}"))?, *is_on);
+        }
+        let in_tree = InTree::new(&berth_builtins::factories()).with_features(features);
         let config = berth_config::Profile::from_json(profile, &in_tree)?;
         let mut missing = BTreeSet::new();
         let profile = config.build(|name, args| {

@@ -77,7 +77,7 @@ fn small_families_as_components() -> Result<()> {
 /// Families that need plugins which do not exist yet agree in the rest.
 #[test]
 fn other_families() -> Result<()> {
-    ["mixed", "big", "spread", "interpod", "volumes", "preemption", "scenarios", "devices"]
+    ["mixed", "big", "spread", "interpod", "volumes", "preemption", "scenarios", "devices", "gated"]
         .into_iter()
         .try_for_each(agrees)
 }
@@ -85,7 +85,7 @@ fn other_families() -> Result<()> {
 #[test]
 fn other_families_as_components() -> Result<()> {
     let wasm = Wasm::load()?;
-    ["mixed", "big", "spread", "interpod", "volumes", "preemption", "scenarios", "devices"]
+    ["mixed", "big", "spread", "interpod", "volumes", "preemption", "scenarios", "devices", "gated"]
         .into_iter()
         .try_for_each(|family| agrees_in(family, &wasm, true))
 }

@@ -138,6 +138,19 @@ pub(super) fn is_ready(claim: &ResourceClaim, allocation: &Allocation) -> bool {
     })
 }
 
+/// For each request of an allocated claim that has alternatives, which one it has.
+fn choices_of(claim: &ResourceClaim) -> impl Iterator<Item = usize> {
+    let results = claim.status.allocation.iter().flat_map(|allocation| &allocation.devices.results);
+    let names: BTreeSet<&str> = results.map(|result| result.request.as_str()).collect();
+    let requests = claim.spec.devices.requests.iter().filter(|request| request.exactly.is_none());
+    let alternatives =
+        requests.flat_map(|request| request.first_available.iter().enumerate().map(move |it| (request, it)));
+    let chosen = alternatives.filter(move |(request, (_, alternative))| {
+        names.contains(format!("{}/{}", request.name, alternative.name).as_str())
+    });
+    chosen.map(|(_, (rank, _))| rank)
+}
+
 fn status_of<'a>(claim: &'a ResourceClaim, result: &DeviceResult) -> Option<&'a DeviceStatus> {
     claim.status.devices.iter().find(|status| {
         status.driver == result.driver
@@ -182,10 +195,14 @@ impl AllocationAttempt {
         self.results.get(node.index())?.as_ref()?.found.as_ref()
     }
 
-    /// For each request with alternatives, which one the node serves.
-    pub(super) fn choices(&self, node: NodeIdx) -> &[usize] {
+    /// For each request with alternatives, which one the node serves, and which one the claims have that are allocated already.
+    /// None if nothing is to be allocated on the node.
+    pub(super) fn choices(&self, node: NodeIdx) -> impl Iterator<Item = usize> {
         let devices = self.found(node).and_then(|found| found.devices.as_ref());
-        devices.map(|devices| devices.choices.as_slice()).unwrap_or_default()
+        let is_asked = devices.is_some() || self.makes_empty_claim(node);
+        let chosen = devices.map(|devices| devices.choices.as_slice()).unwrap_or_default();
+        let allocated = self.existing().filter(move |_| is_asked).flat_map(|it| choices_of(&it.claim));
+        chosen.iter().copied().chain(allocated)
     }
 
     /// The allocations that were found for the node; none if it was not asked about.
@@ -248,26 +265,28 @@ impl AllocationAttempt {
         let labels = table.labels().of(node_idx);
         let name = table.symbols.text(table.name(node_idx));
         let deadline = Time(call.now.0.saturating_sub(self.args.binding_timeout));
-        let is_available = self.record_unavailable(name, || text_of(labels, &table.symbols), deadline)?;
+        let unavailable = self.unavailable_on(name, || text_of(labels, &table.symbols), deadline)?;
         let labels = if cache.slices.has_shared_slices() { labels } else { &[] };
         let node_request_idx = self.node_request(cache, call, missing);
         let node = NodeInfo { table, name, labels };
         *found = Some(FoundDevices { node_request_idx, devices: self.devices(cache, node_request_idx, node)? });
-        if is_available {
+        if unavailable.is_empty() {
             return Ok(());
         }
+        // Claims for which the node has no devices in the first place need not be taken back for it.
+        self.unavailable.extend(unavailable);
         Err(Status::unresolvable("resourceclaim not available on the node").into())
     }
 
-    /// Whether the node can use all claims that are allocated.
-    fn record_unavailable(
-        &mut self,
+    /// Positions of the allocated claims that the node cannot use.
+    fn unavailable_on(
+        &self,
         name: &str,
         labels: impl FnOnce() -> StringMap,
         deadline: Time,
-    ) -> Result<bool, Status> {
+    ) -> Result<Vec<usize>, Status> {
         if self.existing().all(|it| it.claim.status.allocation.is_none()) {
-            return Ok(true);
+            return Ok(Vec::new());
         }
         let labels = if self.existing().any(|it| it.matcher.is_some()) { labels() } else { StringMap::new() };
         let mut unavailable = Vec::new();
@@ -277,9 +296,7 @@ impl AllocationAttempt {
                 unavailable.push(position);
             }
         }
-        let is_available = unavailable.is_empty();
-        self.unavailable.extend(unavailable);
-        Ok(is_available)
+        Ok(unavailable)
     }
 
     /// Position of what the pod needs from a node that lacks these extended resources.
@@ -312,9 +329,10 @@ impl AllocationAttempt {
             return Ok(None);
         };
         let DraCache { slices, claims, selectors, devices_by_node, .. } = cache;
+        let features = self.args.features;
         let make = || {
             let labels = text_of(node.labels, &node.table.symbols);
-            NodeDevices::new(slices, NodeView { name: node.name, labels: &labels })
+            NodeDevices::new(slices, features, NodeView { name: node.name, labels: &labels })
         };
         let node_devices = devices_by_node.of(node.name, node.labels, make);
         let node_devices = node_devices.map_err(|error| Status::error(error.to_string()))?;

@@ -24,7 +24,7 @@ mod tests;
 
 use std::sync::Arc;
 
-use berth_model::Time;
+use berth_model::{Feature, Features, Time};
 use cel::Env;
 
 use self::{program::Program, recently_used::RecentlyUsed};
@@ -72,6 +72,8 @@ pub(super) enum SelectorError {
 /// Compiled selectors and their results.
 pub(super) struct Selectors {
     env: Arc<Env>,
+    /// Attributes that are lists are there.
+    with_lists: bool,
     programs: RecentlyUsed<Box<str>, KnownProgram>,
     results: RecentlyUsed<(ProgramId, DeviceKey), SelectorResult>,
     selections: RecentlyUsed<Box<str>, SelectionId>,
@@ -119,6 +121,7 @@ impl Default for Selectors {
     fn default() -> Self {
         Self {
             env: library::environment(),
+            with_lists: false,
             programs: RecentlyUsed::new(MAX_PROGRAM_BYTES),
             results: RecentlyUsed::new(MAX_RESULT_BYTES),
             selections: RecentlyUsed::new(MAX_SELECTION_BYTES),
@@ -130,6 +133,12 @@ impl Default for Selectors {
 }
 
 impl Selectors {
+    pub(super) fn new(features: Features) -> Self {
+        let with_lists =
+            features.has(Feature::DRAListTypeAttributes) || features.has(Feature::SelectorsSeeListAttributes);
+        Self { with_lists, ..Self::default() }
+    }
+
     /// Whether `expression` matches `device` of `driver`. `key` must change when anything in the device changes.
     pub(super) fn matches(
         &mut self,
@@ -142,7 +151,8 @@ impl Selectors {
         if let Some(result) = self.results.get(&(id, key)) {
             return result.clone();
         }
-        let result = program.and_then(|program| program.run(&self.env, driver, device));
+        let with_lists = self.with_lists;
+        let result = program.and_then(|program| program.run(&self.env, driver, device, with_lists));
         let bytes = OVERHEAD_OF_ENTRY + result.as_ref().err().map_or(0, SelectorError::bytes);
         self.results.insert((id, key), result.clone(), bytes);
         result

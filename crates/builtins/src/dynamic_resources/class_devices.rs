@@ -5,7 +5,7 @@
 //! hold. Allocations in flight are known to DynamicResources alone, and do not count here.
 
 use berth_framework::Call;
-use berth_model::{ClusterTable, NodeIdx, NodeSet, Sym, api::StringMap};
+use berth_model::{ClusterTable, Features, NodeIdx, NodeSet, Sym, api::StringMap};
 
 use super::{
     dra_cache::{DraCache, text_of},
@@ -19,7 +19,11 @@ pub(crate) const OBJECTS: [(&str, &str); 3] =
 
 /// The devices of the cluster, as far as some plugin scores by them.
 #[derive(Debug, Default)]
-pub(crate) struct ClassDevices(Option<Box<DraCache>>);
+pub(crate) struct ClassDevices {
+    features: Features,
+    /// Made when it is first needed.
+    cache: Option<Box<DraCache>>,
+}
 
 /// A resource on nodes: their own amounts, or where they have none, the devices that serve it.
 #[derive(Debug)]
@@ -29,6 +33,10 @@ pub(crate) struct DeviceColumns {
 }
 
 impl ClassDevices {
+    pub(crate) fn new(features: Features) -> Self {
+        Self { features, cache: None }
+    }
+
     /// Whether a DeviceClass serves the resource.
     pub(crate) fn serve(&mut self, call: &Call<'_>, resource: Sym) -> bool {
         self.refreshed(call).class_of(call.table.symbols.text(resource)).is_some()
@@ -58,7 +66,8 @@ impl ClassDevices {
     }
 
     fn refreshed(&mut self, call: &Call<'_>) -> &mut DraCache {
-        let cache = self.0.get_or_insert_default();
+        let features = self.features;
+        let cache = self.cache.get_or_insert_with(|| Box::new(DraCache::new(features)));
         cache.refresh(call.table.objects());
         cache.selectors.free_unused(call.now);
         cache

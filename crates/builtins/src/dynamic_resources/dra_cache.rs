@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use berth_model::{
-    Sym, Symbols,
+    Feature, Features, Sym, Symbols,
     api::StringMap,
     object_table::{ObjectTable, ObjectView},
 };
@@ -12,7 +12,7 @@ use super::{
     cel::Selectors,
     claim_table::ClaimTable,
     node_devices::NodeDevicesCache,
-    objects::{API_VERSION, DeviceClass, ResourceClaim, ResourceSlice},
+    objects::{API_VERSION, BETA_API_VERSION, DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice},
     slices::SliceTable,
 };
 
@@ -25,6 +25,8 @@ pub(super) struct DraCache {
     claim_view: ObjectView<ResourceClaim>,
     slice_view: ObjectView<ResourceSlice>,
     class_view: ObjectView<DeviceClass>,
+    /// With the gate DRADeviceTaintRules.
+    rule_view: Option<ObjectView<DeviceTaintRule>>,
     pub(super) claims: ClaimTable,
     pub(super) slices: SliceTable,
     pub(super) classes: BTreeMap<String, Arc<DeviceClass>>,
@@ -34,17 +36,18 @@ pub(super) struct DraCache {
     pub(super) devices_by_node: NodeDevicesCache,
 }
 
-impl Default for DraCache {
-    fn default() -> Self {
+impl DraCache {
+    pub(super) fn new(features: Features) -> Self {
         Self {
             claim_view: ObjectView::new(API_VERSION, "ResourceClaim"),
             slice_view: ObjectView::new(API_VERSION, "ResourceSlice"),
             class_view: ObjectView::new(API_VERSION, "DeviceClass"),
+            rule_view: rule_view(features),
             claims: ClaimTable::default(),
             slices: SliceTable::default(),
             classes: BTreeMap::new(),
             class_of_resource: BTreeMap::new(),
-            selectors: Selectors::default(),
+            selectors: Selectors::new(features),
             devices_by_node: NodeDevicesCache::default(),
         }
     }
@@ -58,11 +61,18 @@ impl DraCache {
             None => claims.remove(namespace, name),
         });
         let slices = &mut self.slices;
+        let rules_have_changed = self.rule_view.as_mut().is_some_and(|rules| rules.refresh(objects));
+        let rules = self.rule_view.as_ref();
         let has_changed = self.slice_view.refresh_with(objects, |_, name, slice| match slice {
-            Some(slice) => slices.insert(slice, claims.in_use_mut()),
+            Some(slice) => slices.insert(&with_rules(slice, rules), claims.in_use_mut()),
             None => slices.remove(name, claims.in_use_mut()),
         });
-        if has_changed {
+        if rules_have_changed {
+            for (_, _, slice) in self.slice_view.iter() {
+                slices.insert(&with_rules(slice, rules), claims.in_use_mut());
+            }
+        }
+        if has_changed || rules_have_changed {
             self.devices_by_node.forget(&slices.refresh());
         }
         if self.class_view.refresh(objects) {
@@ -80,6 +90,32 @@ impl DraCache {
         let class = resource.strip_prefix(DEVICE_CLASS_PREFIX)?;
         self.classes.get_key_value(class).map(|(class, _)| class.as_str())
     }
+}
+
+fn rule_view(features: Features) -> Option<ObjectView<DeviceTaintRule>> {
+    let is_on = features.has(Feature::DRADeviceTaintRules);
+    let version = if features.has(Feature::DeviceTaintRulesAreV1) { API_VERSION } else { BETA_API_VERSION };
+    is_on.then(|| ObjectView::new(version, "DeviceTaintRule"))
+}
+
+/// The slice with the taints that rules add to its devices, in the order of the rules' names.
+fn with_rules<'a>(
+    slice: &'a ResourceSlice,
+    rules: Option<&ObjectView<DeviceTaintRule>>,
+) -> std::borrow::Cow<'a, ResourceSlice> {
+    let mut slice = std::borrow::Cow::Borrowed(slice);
+    for (_, _, rule) in rules.into_iter().flat_map(|rules| rules.iter()) {
+        let selector = rule.spec.device_selector.clone().unwrap_or_default();
+        let (driver, pool) = (slice.spec.driver.clone(), slice.spec.pool.name.clone());
+        if !slice.spec.devices.iter().any(|device| selector.matches(&driver, &pool, &device.name)) {
+            continue;
+        }
+        let devices = slice.to_mut().spec.devices.iter_mut();
+        for device in devices.filter(|device| selector.matches(&driver, &pool, &device.name)) {
+            device.taints.push(rule.spec.taint.clone());
+        }
+    }
+    slice
 }
 
 /// If several classes name a resource, the newest wins, and among classes of the same age the first by name (KEP-5004).

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use berth_model::{ClusterTable, Sym};
+use berth_model::{ClusterTable, Features, Sym};
 use rustc_hash::FxHashMap;
 
 use super::{
@@ -84,9 +84,9 @@ struct CachedNode {
 impl NodeDevices {
     /// # Errors
     /// A node selector of a slice cannot be evaluated.
-    pub(super) fn new(slices: &SliceTable, node: NodeView<'_>) -> Result<Self, PlacementError> {
+    pub(super) fn new(slices: &SliceTable, features: Features, node: NodeView<'_>) -> Result<Self, PlacementError> {
         let (mut devices, mut unusable) = (Vec::new(), Vec::new());
-        for pool in pools::gather(slices, node)? {
+        for pool in pools::gather(slices, features, node)? {
             if pool.state == PoolState::Usable {
                 devices.extend(pool.devices.iter().map(|device| NodeDevice::new(device)));
             } else {

@@ -15,6 +15,8 @@ use berth_model::{
 use serde::{Deserialize, Serialize};
 
 pub(super) const API_VERSION: &str = "resource.k8s.io/v1";
+/// That of DeviceTaintRules in Kubernetes 1.36.
+pub(super) const BETA_API_VERSION: &str = "resource.k8s.io/v1beta2";
 
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
@@ -366,12 +368,17 @@ pub(super) struct Attribute {
     pub(super) bool: Option<bool>,
     pub(super) string: Option<String>,
     pub(super) version: Option<String>,
+    pub(super) ints: Option<Vec<i64>>,
+    pub(super) bools: Option<Vec<bool>>,
+    pub(super) strings: Option<Vec<String>>,
+    pub(super) versions: Option<Vec<String>>,
 }
 
 impl Attribute {
-    /// A value that constraints can compare: not a list, and of a known type.
+    /// A value that constraints can compare: not a list, and of a known type. kube-scheduler's constraints know no lists, whatever
+    /// the gate DRAListTypeAttributes says.
     pub(super) fn is_scalar(&self) -> bool {
-        *self != Self::default()
+        self.int.is_some() || self.bool.is_some() || self.string.is_some() || self.version.is_some()
     }
 }
 
@@ -428,6 +435,36 @@ pub(super) struct DeviceTaint {
     pub(super) key: String,
     pub(super) value: String,
     pub(super) effect: String,
+}
+
+/// Taints for devices in the slices of drivers.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub(super) struct DeviceTaintRule {
+    pub(super) spec: DeviceTaintRuleSpec,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(super) struct DeviceTaintRuleSpec {
+    pub(super) device_selector: Option<DeviceTaintSelector>,
+    pub(super) taint: DeviceTaint,
+}
+
+/// What is not said matches everything.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub(super) struct DeviceTaintSelector {
+    pub(super) driver: Option<String>,
+    pub(super) pool: Option<String>,
+    pub(super) device: Option<String>,
+}
+
+impl DeviceTaintSelector {
+    pub(super) fn matches(&self, driver: &str, pool: &str, device: &str) -> bool {
+        let is = |wanted: &Option<String>, name: &str| wanted.as_ref().is_none_or(|wanted| wanted == name);
+        is(&self.driver, driver) && is(&self.pool, pool) && is(&self.device, device)
+    }
 }
 
 impl ResourceClaim {

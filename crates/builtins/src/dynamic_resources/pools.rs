@@ -2,6 +2,8 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
+use berth_model::{Feature, Features};
+
 use super::{
     device_id::PoolId,
     slices::{NodeView, PlacementError, Slice, SliceDevice, SliceTable},
@@ -29,9 +31,14 @@ pub(super) enum PoolState {
 ///
 /// # Errors
 /// A node selector of a slice cannot be evaluated.
-pub(super) fn gather<'a>(slices: &'a SliceTable, node: NodeView<'_>) -> Result<Vec<Pool<'a>>, PlacementError> {
+pub(super) fn gather<'a>(
+    slices: &'a SliceTable,
+    features: Features,
+    node: NodeView<'_>,
+) -> Result<Vec<Pool<'a>>, PlacementError> {
     let mut by_pool: BTreeMap<&PoolId, Vec<&Slice>> = BTreeMap::new();
-    for slice in slices.usable_on(node)? {
+    let has_partitions = features.has(Feature::DRAPartitionableDevices);
+    for slice in slices.usable_on(node)?.into_iter().filter(|slice| has_partitions || !slice.selects_by_device()) {
         by_pool.entry(&slice.pool).or_default().push(slice);
     }
     let mut pools: Vec<Pool<'a>> = Vec::with_capacity(by_pool.len());

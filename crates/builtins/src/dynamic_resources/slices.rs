@@ -259,6 +259,11 @@ impl ChangedNodes {
 }
 
 impl Slice {
+    /// Whether each of its devices has a node selection of its own.
+    pub(super) fn selects_by_device(&self) -> bool {
+        self.placement.is_none()
+    }
+
     fn is_usable_on(&self, node: NodeView<'_>) -> Result<bool, SelectorError> {
         if let Some(placement) = &self.placement {
             return placement.includes(node);

@@ -11,6 +11,7 @@ use crate::{
     normalize::MAX_SCORE,
     row_blocks::{Block, integer_below, number, round_down},
     scored_resources::{ResourceArgs, ResourceView, ScoredResource, WeightError, scored_resources},
+    utilization_shape::{PointArgs, Shape, ShapeError},
 };
 
 /// `scoringStrategy` in the args.
@@ -36,24 +37,13 @@ struct RatioArgs {
     shape: Option<Vec<PointArgs>>,
 }
 
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-struct PointArgs {
-    utilization: i64,
-    score: i64,
-}
-
 /// Why a scoring strategy is refused.
 #[derive(Debug, Error)]
 pub(super) enum StrategyError {
     #[error(transparent)]
     Weight(#[from] WeightError),
-    #[error("requestedToCapacityRatio: shape needs at least one point")]
-    NoPoints,
-    #[error("requestedToCapacityRatio: utilization must rise from point to point, within 0..100")]
-    Utilization,
-    #[error("requestedToCapacityRatio: score {0} is not within 0..10")]
-    Score(i64),
+    #[error("requestedToCapacityRatio: {0}")]
+    Shape(#[from] ShapeError),
 }
 
 /// Whether to prefer nodes with low or with high use, and the resources that count.
@@ -69,13 +59,6 @@ enum Kind {
     MostAllocated,
     RequestedToCapacityRatio(Shape),
 }
-
-/// A piecewise linear function from utilization (0 to 100) to score: points of strictly rising utilization.
-#[derive(Debug)]
-struct Shape(Vec<(i64, i64)>);
-
-/// Scores of a shape range from 0 to 10.
-const SHAPE_SCALE: i64 = MAX_SCORE / 10;
 
 impl Strategy {
     pub(super) fn new(args: StrategyArgs) -> Result<Self, StrategyError> {
@@ -192,60 +175,9 @@ fn rounded_quotient(sum: i64, weights: i64) -> i64 {
     (2 * sum + weights) / (2 * weights)
 }
 
-impl Shape {
-    fn new(points: &[PointArgs]) -> Result<Self, StrategyError> {
-        if points.is_empty() {
-            return Err(StrategyError::NoPoints);
-        }
-        let mut last = -1;
-        for point in points {
-            if point.utilization <= last || point.utilization > 100 {
-                return Err(StrategyError::Utilization);
-            }
-            if !(0..=10).contains(&point.score) {
-                return Err(StrategyError::Score(point.score));
-            }
-            last = point.utilization;
-        }
-        Ok(Self(points.iter().map(|point| (point.utilization, point.score * SHAPE_SCALE)).collect()))
-    }
-
-    fn at(&self, utilization: i64) -> i64 {
-        let Some(mut before) = self.0.first().copied() else { return 0 };
-        for &(x, y) in &self.0 {
-            if utilization <= x {
-                let (x0, y0) = before;
-                return if x == x0 { y } else { y0 + (y - y0) * (utilization - x0) / (x - x0) };
-            }
-            before = (x, y);
-        }
-        before.1
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn shapes_interpolate() {
-        let points = [(0, 0), (40, 8), (100, 2)].map(|(utilization, score)| PointArgs { utilization, score });
-        let shape = Shape::new(&points).unwrap();
-        for (utilization, expected) in [(0, 0), (20, 40), (40, 80), (50, 70), (70, 50), (75, 45), (87, 33), (100, 20)] {
-            assert_eq!(shape.at(utilization), expected, "{utilization}");
-        }
-        let late =
-            Shape::new(&[PointArgs { utilization: 20, score: 3 }, PointArgs { utilization: 65, score: 9 }]).unwrap();
-        assert_eq!([0, 20, 65, 100].map(|utilization| late.at(utilization)), [30, 30, 90, 90]);
-    }
-
-    #[test]
-    fn shapes_are_checked() {
-        for points in [&[][..], &[(10, 1), (10, 2)], &[(0, 11)], &[(101, 1)], &[(-1, 1)]] {
-            let points: Vec<_> = points.iter().map(|&(utilization, score)| PointArgs { utilization, score }).collect();
-            assert!(Shape::new(&points).is_err(), "{points:?}");
-        }
-    }
 
     #[test]
     fn halves_round_up() {

@@ -35,7 +35,7 @@ pub(super) fn may_help(call: &HintCall<'_>) -> bool {
 
 /// A claim, or an in-tree volume that a CSI driver took over.
 fn may_be_attached(pod: &Pod, volume: &Volume) -> bool {
-    storage::claim_name(pod, volume).is_some() || migration::of_inline(&volume.source).is_some()
+    storage::claim_name(pod, volume).is_some() || migration::may_be_migrated(&volume.source)
 }
 
 /// A driver without a count has a limit of 0 here, although the node then holds any number of its volumes.
@@ -49,7 +49,6 @@ fn has_higher_limit(old: &CsiNode, new: &CsiNode) -> bool {
 
 /// Whether the driver may have attached one of the pod's volumes. The driver of a claim is not looked up.
 fn is_of_driver(pod: &Pod, driver: &str) -> bool {
-    let takes_over =
-        |volume: &Volume| migration::of_inline(&volume.source).is_some_and(|(migration, _)| migration.driver == driver);
+    let takes_over = |volume: &Volume| migration::driver_of_inline(&volume.source) == Some(driver);
     pod.volumes.iter().any(|volume| matches!(volume.source, VolumeSource::Claim(_)) || takes_over(volume))
 }

@@ -139,12 +139,12 @@ fn other_in_tree_volumes_count_where_they_were_migrated() {
     let mut cluster = TestCluster::default();
     node(&mut cluster, "old", &[]);
     node(&mut cluster, "new", &[]);
-    let plugins = "kubernetes.io/azure-file,kubernetes.io/vsphere-volume";
+    let plugins = "kubernetes.io/azure-disk,kubernetes.io/azure-file";
     let annotation = json!({"storage.alpha.kubernetes.io/migrated-plugins": plugins});
-    cluster.set_object(&csi_node("old", &[("csi.vsphere.vmware.com", 1)]));
+    cluster.set_object(&csi_node("old", &[("file.csi.azure.com", 1)]));
     let migrated = json!({"metadata": {"annotations": annotation}});
-    cluster.set_object(&merged(csi_node("new", &[("csi.vsphere.vmware.com", 1)]), &migrated));
-    let disk = |path: &str| json!({"vsphereVolume": {"volumePath": path}});
+    cluster.set_object(&merged(csi_node("new", &[("file.csi.azure.com", 1)]), &migrated));
+    let disk = |path: &str| json!({"azureFile": {"shareName": path}});
     let pod = pod_with(&mut cluster, "pod", &[disk("a"), disk("b"), disk("a")]);
     assert_eq!(verdicts(&mut plugin(), &cluster, &pod), ["", REJECTED]);
     let pod = pod_with(&mut cluster, "pod", &[disk("a"), disk("a")]);

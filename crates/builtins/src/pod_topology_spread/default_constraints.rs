@@ -4,13 +4,13 @@ use berth_model::{Sym, Symbols, pod::SpreadConstraint};
 use serde::Deserialize;
 
 use crate::{
-    args::{self, ArgsError},
+    args::ArgsError,
     symbol_lookup::{SymbolVersion, UNKNOWN, lookup},
 };
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
-struct SpreadArgs {
+pub(super) struct SpreadArgs {
     defaulting_type: Option<String>,
     default_constraints: Option<Vec<ConstraintArgs>>,
 }
@@ -40,8 +40,7 @@ pub(super) struct DefaultConstraints {
 }
 
 impl DefaultConstraints {
-    pub(super) fn parse(plugin: &str, args: &str) -> Result<Self, ArgsError> {
-        let args: SpreadArgs = args::parse(plugin, args)?;
+    pub(super) fn new(args: SpreadArgs) -> Result<Self, ArgsError> {
         let given = args.default_constraints.unwrap_or_default();
         match args.defaulting_type.as_deref().unwrap_or_default() {
             "" | "System" if given.is_empty() => Ok(Self::system()),
@@ -170,7 +169,7 @@ mod tests {
     use super::*;
 
     fn parse(args: &str) -> Result<DefaultConstraints, ArgsError> {
-        DefaultConstraints::parse("PodTopologySpread", args)
+        DefaultConstraints::new(crate::args::parse("PodTopologySpread", args)?)
     }
 
     #[test]

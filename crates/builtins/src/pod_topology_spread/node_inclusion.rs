@@ -2,13 +2,14 @@
 //! (KEP-3094).
 
 use berth_framework::Call;
-use berth_model::{NodeSet, pod::SpreadConstraint};
+use berth_model::{Features, NodeSet, pod::SpreadConstraint};
 
 use crate::{node_rules::Scratch, taint_toleration::narrow_to_tolerated};
 
 /// The nodes that the policies include. Each set is worked out at most once for a pod.
 #[derive(Debug, Default)]
 pub(super) struct NodeInclusion {
+    pub(super) features: Features,
     scratch: Scratch,
     /// By taint set: whether the pod tolerates it.
     verdicts: Vec<Option<bool>>,
@@ -38,7 +39,7 @@ impl NodeInclusion {
         if constraint.honor_node_taints {
             nodes.intersect(self.tolerated.get_or_insert_with(|| {
                 let mut tolerated = call.table.nodes().clone();
-                narrow_to_tolerated(call, &mut self.verdicts, &mut tolerated);
+                narrow_to_tolerated(call, self.features, &mut self.verdicts, &mut tolerated);
                 tolerated
             }));
         }

@@ -19,6 +19,8 @@ pub(crate) struct Migration {
     pub(crate) driver: &'static str,
     field: &'static str,
     pub(crate) scope: Scope,
+    /// The label of nodes with the driver's zones; `None` if the zones of its volumes are not translated.
+    pub(crate) topology_key: Option<&'static str>,
 }
 
 /// On which nodes an in-tree plugin was migrated.
@@ -29,29 +31,69 @@ pub(crate) enum Scope {
     NamedByCsiNode,
 }
 
-static MIGRATIONS: [Migration; 7] = [
-    migration("kubernetes.io/aws-ebs", "ebs.csi.aws.com", "awsElasticBlockStore", Scope::AllNodes),
-    migration("kubernetes.io/gce-pd", "pd.csi.storage.gke.io", "gcePersistentDisk", Scope::AllNodes),
-    migration("kubernetes.io/azure-disk", "disk.csi.azure.com", "azureDisk", Scope::AllNodes),
-    migration("kubernetes.io/azure-file", "file.csi.azure.com", "azureFile", Scope::NamedByCsiNode),
-    migration("kubernetes.io/cinder", "cinder.csi.openstack.org", "cinder", Scope::AllNodes),
-    migration("kubernetes.io/portworx-volume", "pxd.portworx.com", "portworxVolume", Scope::AllNodes),
-    migration("kubernetes.io/vsphere-volume", "csi.vsphere.vmware.com", "vsphereVolume", Scope::NamedByCsiNode),
-];
+/// The field of vSphere's volumes and their driver.
+const VSPHERE: (&str, &str) = ("vsphereVolume", "csi.vsphere.vmware.com");
 
-const fn migration(plugin: &'static str, driver: &'static str, field: &'static str, scope: Scope) -> Migration {
-    Migration { plugin, driver, field, scope }
-}
+/// Volumes of vSphere are not among them: kube-scheduler translates none.
+static MIGRATIONS: [Migration; 6] = [
+    Migration {
+        plugin: "kubernetes.io/aws-ebs",
+        driver: "ebs.csi.aws.com",
+        field: "awsElasticBlockStore",
+        scope: Scope::AllNodes,
+        topology_key: Some("topology.ebs.csi.aws.com/zone"),
+    },
+    Migration {
+        plugin: "kubernetes.io/gce-pd",
+        driver: "pd.csi.storage.gke.io",
+        field: "gcePersistentDisk",
+        scope: Scope::AllNodes,
+        topology_key: Some("topology.gke.io/zone"),
+    },
+    Migration {
+        plugin: "kubernetes.io/azure-disk",
+        driver: "disk.csi.azure.com",
+        field: "azureDisk",
+        scope: Scope::AllNodes,
+        topology_key: None,
+    },
+    Migration {
+        plugin: "kubernetes.io/azure-file",
+        driver: "file.csi.azure.com",
+        field: "azureFile",
+        scope: Scope::NamedByCsiNode,
+        topology_key: None,
+    },
+    Migration {
+        plugin: "kubernetes.io/cinder",
+        driver: "cinder.csi.openstack.org",
+        field: "cinder",
+        scope: Scope::AllNodes,
+        topology_key: Some("topology.cinder.csi.openstack.org/zone"),
+    },
+    Migration {
+        plugin: "kubernetes.io/portworx-volume",
+        driver: "pxd.portworx.com",
+        field: "portworxVolume",
+        scope: Scope::AllNodes,
+        topology_key: None,
+    },
+];
 
 /// What names the volume at its provider.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct InTreeSource {
-    #[serde(alias = "volumeID", alias = "pdName", alias = "diskURI", alias = "shareName", alias = "volumePath")]
+    #[serde(alias = "volumeID", alias = "pdName", alias = "diskURI", alias = "shareName")]
     id: String,
 }
 
 impl VolumeSpec {
+    /// Whether it names an EBS volume as `aws://zone/volume`.
+    pub(super) fn is_url_of_aws(&self) -> bool {
+        self.aws_elastic_block_store.as_ref().is_some_and(|source| source.id.starts_with("aws://"))
+    }
+
     /// The migration that covers the volume, and its id.
     pub(crate) fn migration(&self) -> Option<(&'static Migration, &str)> {
         let sources = [
@@ -61,7 +103,6 @@ impl VolumeSpec {
             &self.azure_file,
             &self.cinder,
             &self.portworx_volume,
-            &self.vsphere_volume,
         ];
         let mut known = MIGRATIONS.iter().zip(sources);
         known.find_map(|(migration, source)| Some((migration, bare_id(&source.as_ref()?.id))))
@@ -93,6 +134,19 @@ pub(crate) fn of_inline(source: &VolumeSource) -> Option<(&'static Migration, &s
         | VolumeSource::Rbd { .. }
         | VolumeSource::Csi { .. } => None,
     }
+}
+
+/// Whether kube-scheduler counts the inline volume among those that drivers took over, also where it translates none.
+pub(crate) fn may_be_migrated(source: &VolumeSource) -> bool {
+    of_inline(source).is_some() || matches!(source, VolumeSource::InTree { field, .. } if **field == *VSPHERE.0)
+}
+
+/// The driver that took over an inline volume.
+pub(crate) fn driver_of_inline(source: &VolumeSource) -> Option<&'static str> {
+    if may_be_migrated(source) {
+        return Some(of_inline(source).map_or(VSPHERE.1, |(migration, _)| migration.driver));
+    }
+    None
 }
 
 /// `aws://zone/vol-1` is the volume `vol-1`.

@@ -17,9 +17,9 @@ use rustc_hash::FxHashMap;
 use super::{
     claims::{PodClaims, SELECTED_NODE},
     provisioning::{Provisioning, ProvisioningError},
-    volumes::{VolumeEntry, Volumes},
+    volumes::{MigratedTerms, VolumeEntry, Volumes},
 };
-use crate::storage::{PersistentVolumeClaim, node_terms::MatchingNodes};
+use crate::storage::{PersistentVolumeClaim, migrated_affinity::TranslationError, node_terms::MatchingNodes};
 
 /// The nodes that a pod cannot use because of its volumes, by reason.
 #[derive(Debug, Default)]
@@ -45,6 +45,8 @@ pub(super) enum MatchingError {
     Selector { claim: String, source: SelectorError },
     #[error(transparent)]
     Provisioning(#[from] ProvisioningError),
+    #[error(transparent)]
+    Translation(#[from] TranslationError),
 }
 
 /// The volumes that a pod's unbound claims get on one node.
@@ -104,12 +106,41 @@ impl<'a> Matching<'a> {
                 rejections.missing_volume.union(&passing);
                 return;
             };
-            let matching = self.volumes.node_terms.matching(entry.node_terms, self.table);
+            let entry = Arc::clone(entry);
             let mut affinity_conflict = passing.clone();
-            matching.remove_from(&mut affinity_conflict);
+            let migrated = entry.migrated.as_ref().map(|migrated| (migrated, self.nodes_of(migrated, &passing)));
+            if let Some((migrated, nodes)) = migrated.filter(|(_, nodes)| !nodes.is_empty()) {
+                affinity_conflict.subtract(&nodes);
+                self.volumes.node_terms.matching(entry.node_terms, self.table).remove_from(&mut affinity_conflict);
+                match &migrated.node_terms {
+                    Ok(node_terms) => {
+                        let mut conflict = nodes;
+                        self.volumes.node_terms.matching(*node_terms, self.table).remove_from(&mut conflict);
+                        affinity_conflict.union(&conflict);
+                    }
+                    Err(error) => {
+                        passing.subtract(&nodes);
+                        let failed =
+                            rejections.failed.get_or_insert_with(|| (NodeSet::default(), error.clone().into()));
+                        failed.0.union(&nodes);
+                    }
+                }
+            } else {
+                self.volumes.node_terms.matching(entry.node_terms, self.table).remove_from(&mut affinity_conflict);
+            }
             passing.subtract(&affinity_conflict);
             rejections.affinity_conflict.union(&affinity_conflict);
         }
+    }
+
+    /// Those of `nodes` where the plugin is migrated.
+    fn nodes_of(&self, migrated: &MigratedTerms, nodes: &NodeSet) -> NodeSet {
+        let mut both = nodes.clone();
+        match self.volumes.migrated_nodes.of(migrated.plugin) {
+            Some(of_plugin) => both.intersect(of_plugin),
+            None => both.clear(),
+        }
+        both
     }
 
     fn match_delayed(

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use berth_model::{Catchup, ClusterTable, NodeSet, ObjectView};
+use berth_model::{Catchup, ClusterTable, NodeIdx, NodeSet, ObjectView};
 use rustc_hash::FxHashMap;
 
 use crate::storage::{
@@ -146,5 +146,25 @@ impl Provisioning {
             self.node_terms.matching(*topology, table).remove_from(&mut obstacles.not_enough_space);
         }
         Ok(obstacles)
+    }
+
+    /// The capacity of the object that says that there is room on the node for a volume of the claim. `None` if the driver
+    /// publishes no capacities, or the claim requests nothing.
+    pub(super) fn capacity_for(
+        &mut self,
+        claim: &PersistentVolumeClaim,
+        node: NodeIdx,
+        table: &ClusterTable,
+    ) -> Option<i64> {
+        let class = self.classes.get("", claim.class())?;
+        let driver = self.drivers.get("", &class.provisioner)?;
+        let request = claim.request().filter(|_| driver.spec.storage_capacity == Some(true))?;
+        let enough = (request.value(), (String::new(), String::new()));
+        let node_terms = &mut self.node_terms;
+        let mut enough = self.by_class.get(claim.class())?.range(enough..);
+        let ((_, (namespace, name)), _) =
+            enough.find(|(_, topology)| node_terms.matching(**topology, table).contains(node))?;
+        let capacity = self.capacities.get(namespace, name)?.capacity.as_ref();
+        Some(capacity.map_or(0, berth_model::quantity::Quantity::value))
     }
 }

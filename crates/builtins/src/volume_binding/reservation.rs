@@ -11,7 +11,11 @@ use super::{
     version::is_newer,
     volumes::Volumes,
 };
-use crate::storage::{ClaimRef, PersistentVolume, PersistentVolumeClaim, node_terms::NodeTerms};
+use crate::storage::{
+    ClaimRef, PersistentVolume, PersistentVolumeClaim,
+    migrated_affinity::{self, TranslationError},
+    node_terms::NodeTerms,
+};
 
 /// The annotation of a volume that was not reserved by a user: it becomes available again without its claim.
 const BOUND_BY_CONTROLLER: &str = "pv.kubernetes.io/bound-by-controller";
@@ -56,6 +60,8 @@ pub(super) enum BindingProgress {
 /// Why the volumes of a pod cannot be bound.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum BindingError {
+    #[error(transparent)]
+    Translation(#[from] TranslationError),
     #[error("failed to check binding: could not find v1.PersistentVolume {0:?}")]
     VolumeNotFound(String),
     #[error("failed to check binding: could not find v1.PersistentVolumeClaim \"{0}\"")]
@@ -206,7 +212,12 @@ impl VolumeReservation {
     ) -> Result<(), BindingError> {
         let node = table.symbols.lookup(&self.node).and_then(|name| table.find(name));
         let node = node.ok_or_else(|| BindingError::NodeNotFound(self.node.clone()))?;
+        let migrated = migrated_affinity::translate(volume).filter(|(migration, _)| {
+            volumes.migrated_nodes.of(migration.plugin).is_some_and(|nodes| nodes.contains(node))
+        });
+        let migrated = migrated.map(|(_, affinity)| affinity).transpose()?.flatten();
         let required = volume.spec.node_affinity.as_ref().and_then(|affinity| affinity.required.as_ref());
+        let required = migrated.as_ref().or(required);
         let node_terms = volumes.node_terms.intern(NodeTerms::of_volume(required));
         if volumes.node_terms.matching(node_terms, table).contains(node) {
             return Ok(());

@@ -14,6 +14,7 @@ use rustc_hash::FxHashMap;
 use super::version::is_newer;
 use crate::storage::{
     self, ClaimRef, PersistentVolume, PersistentVolumeClaim,
+    migrated_affinity::{self, MigratedNodes, TranslationError},
     node_terms::{NodeTerms, NodeTermsId, NodeTermsTable},
 };
 
@@ -25,6 +26,15 @@ pub(super) struct VolumeEntry {
     claim_ref: Option<ClaimRef>,
     pub(super) capacity: Quantity,
     pub(super) node_terms: NodeTermsId,
+    /// For a volume of an in-tree plugin.
+    pub(super) migrated: Option<MigratedTerms>,
+}
+
+/// What holds instead of a volume's node terms where its in-tree plugin is migrated.
+#[derive(Debug)]
+pub(super) struct MigratedTerms {
+    pub(super) plugin: &'static str,
+    pub(super) node_terms: Result<NodeTermsId, TranslationError>,
 }
 
 /// Volumes ordered by size, then name.
@@ -37,6 +47,7 @@ pub(super) struct Volumes {
     assumed: FxHashMap<String, Assumed>,
     pub(super) index: VolumeIndex,
     pub(super) node_terms: NodeTermsTable,
+    pub(super) migrated_nodes: MigratedNodes,
 }
 
 /// All volumes, and indices to find one for a claim.
@@ -88,10 +99,12 @@ impl Volumes {
             assumed: FxHashMap::default(),
             index: VolumeIndex::default(),
             node_terms: NodeTermsTable::default(),
+            migrated_nodes: MigratedNodes::new(),
         }
     }
 
     pub(super) fn follow(&mut self, table: &ClusterTable) {
+        self.migrated_nodes.follow(table);
         match self.view.catch_up(table.objects()) {
             Catchup::Nothing => {}
             Catchup::Some(changed) => {
@@ -134,10 +147,14 @@ impl Volumes {
         let Some(volume) = self.view.get("", name).map(Arc::clone) else { return };
         let required = volume.spec.node_affinity.as_ref().and_then(|affinity| affinity.required.as_ref());
         let node_terms = self.node_terms.intern(NodeTerms::of_volume(required));
+        let migrated = migrated_affinity::translate(&volume).map(|(migration, affinity)| MigratedTerms {
+            plugin: migration.plugin,
+            node_terms: affinity.map(|affinity| self.node_terms.intern(NodeTerms::of_volume(affinity.as_ref()))),
+        });
         let assumed = self.assumed.get(name).map(|assumed| assumed.claim_ref.clone());
         let claim_ref = assumed.or_else(|| volume.spec.claim_ref.clone());
         let capacity = volume.capacity();
-        self.index.put(name, Arc::new(VolumeEntry { volume, claim_ref, capacity, node_terms }));
+        self.index.put(name, Arc::new(VolumeEntry { volume, claim_ref, capacity, node_terms, migrated }));
     }
 
     /// The volume as the API server last showed it, without assumptions.

@@ -87,7 +87,7 @@ fn read_strategy(fields: Fields<'_>) -> Value {
 }
 
 /// Points of a broken line: ever higher utilization in percent, scores of 0 to 10.
-fn read_shape(fields: &Fields<'_>) -> Vec<Value> {
+pub(super) fn read_shape(fields: &Fields<'_>) -> Vec<Value> {
     let mut shape = Vec::new();
     let mut previous = None;
     for point in fields.objects("shape") {

@@ -2,19 +2,21 @@
 
 use serde_json::{Value, json};
 
+use berth_model::Features;
+
 use super::complete_args;
 use crate::error::Problems;
 
 fn check(plugin: &str, raw: &Value, expected: &Value) {
     let problems = Problems::default();
-    let args = complete_args(plugin, "args", Some(raw), &problems);
+    let args = complete_args(plugin, Features::default(), ("args", Some(raw)), &problems);
     problems.settle("f").expect("the arguments are valid");
     assert_eq!(args.as_ref(), Some(expected), "{plugin} {raw}");
 }
 
 fn check_refused(plugin: &str, raw: &Value, expected: &[&str]) {
     let problems = Problems::default();
-    complete_args(plugin, "args", Some(raw), &problems);
+    complete_args(plugin, Features::default(), ("args", Some(raw)), &problems);
     let error = problems.settle("f").expect_err("must be refused").to_string();
     let lines: Vec<_> = error.lines().map(|line| line.trim_start_matches("f: args")).collect();
     assert_eq!(lines, expected, "{plugin} {raw}");
@@ -126,7 +128,7 @@ fn small_arguments_out_of_range_are_refused() {
         &[
             ".kind: Unsupported value: \"OtherArgs\": supported values: \"VolumeBindingArgs\"",
             ".bindTimeoutSeconds: Invalid value: -1: invalid BindTimeoutSeconds, should not be a negative value",
-            ".shape: Forbidden: cannot be set while the feature StorageCapacityScoring is off, remove it",
+            ".shape: Forbidden: unexpected field `shape`, remove it or turn on the feature gate StorageCapacityScoring",
         ],
     );
 }

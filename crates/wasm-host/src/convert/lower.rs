@@ -271,7 +271,8 @@ fn toleration(toleration: &Toleration) -> types::Toleration {
     let operator = match toleration.operator {
         TolerationOperator::Equal => types::TolerationOperator::Equal,
         TolerationOperator::Exists => types::TolerationOperator::Exists,
-        TolerationOperator::Never => types::TolerationOperator::Never,
+        // The contract has no operators that compare.
+        TolerationOperator::Lt | TolerationOperator::Gt | TolerationOperator::Never => types::TolerationOperator::Never,
     };
     types::Toleration {
         key: toleration.key.0,

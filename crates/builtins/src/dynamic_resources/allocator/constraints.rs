@@ -74,24 +74,25 @@ impl<'p> ConstraintState<'p> {
             return true;
         }
         let name = self.constraint.match_attribute.as_ref().or(self.constraint.distinct_attribute.as_ref());
-        let Some(value) = name.and_then(|name| attribute(device, name)) else { return false };
+        let value = name.and_then(|name| attribute(device, name)).filter(|value| value.is_scalar());
+        let Some(value) = value else { return false };
         match &mut self.seen {
             SeenAttributes::Equal { first, n_devices } => {
                 if *n_devices == 0 {
                     *first = Some(value);
-                } else if !value.is_scalar() || *first != Some(value) {
+                } else if *first != Some(value) {
                     return false;
                 }
                 *n_devices += 1;
             }
             SeenAttributes::Distinct(seen) => {
-                if !seen.iter().all(|other| value.is_scalar() && *other != value) {
+                if !seen.iter().all(|other| *other != value) {
                     return false;
                 }
                 seen.push(value);
             }
             SeenAttributes::DistinctByRequest { last, n_devices } => {
-                if *n_devices > 0 && !last.values().all(|other| value.is_scalar() && *other != value) {
+                if *n_devices > 0 && !last.values().all(|other| *other != value) {
                     return false;
                 }
                 last.insert(alternative.request_idx, value);

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use berth_model::{Sym, api::StringMap};
+use berth_model::{Features, Sym, api::StringMap};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -93,7 +93,7 @@ impl History {
         let labels = if self.inventory.slices.has_shared_slices() { &labels[..] } else { &[] };
         let name = NODES[node];
         let slices = &self.inventory.slices;
-        let make = || NodeDevices::new(slices, NodeView { name, labels: &text_of(labels) });
+        let make = || NodeDevices::new(slices, Features::default(), NodeView { name, labels: &text_of(labels) });
         let node_devices = self.devices_by_node.of(name, labels, make).unwrap();
         self.inventory.allocate_in(&[&claim(devices)], name, node_devices)
     }
@@ -107,7 +107,8 @@ impl History {
         self.held.iter().for_each(|allocation| inventory.in_use.add(allocation));
         let labels = text_of(&[(Sym(100), Sym(self.zones[node]))]);
         let mut node_devices =
-            NodeDevices::new(&inventory.slices, NodeView { name: NODES[node], labels: &labels }).unwrap();
+            NodeDevices::new(&inventory.slices, Features::default(), NodeView { name: NODES[node], labels: &labels })
+                .unwrap();
         inventory.allocate_in(&[&claim(devices)], NODES[node], &mut node_devices)
     }
 }

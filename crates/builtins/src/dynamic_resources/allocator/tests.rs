@@ -66,7 +66,8 @@ impl TestInventory {
 
     pub(super) fn allocate(&mut self, claims: &[&ResourceClaim], node: &str) -> Result<Outcome, AllocationError> {
         let labels = StringMap::from([("zone".to_owned(), format!("zone-of-{node}"))]);
-        let mut node_devices = NodeDevices::new(&self.slices, NodeView { name: node, labels: &labels }).unwrap();
+        let mut node_devices =
+            NodeDevices::new(&self.slices, self.features, NodeView { name: node, labels: &labels }).unwrap();
         self.allocate_in(claims, node, &mut node_devices)
     }
 

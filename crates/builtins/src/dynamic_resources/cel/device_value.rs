@@ -6,7 +6,7 @@ use cel::{
     ExecutionError,
     common::{
         traits::{Container, Indexer, Iterable, Iterator as ElementIterator, Sizer},
-        types::{CelBool, CelInt, CelMap, CelMapKey, CelString, MAP_TYPE, Type},
+        types::{CelBool, CelInt, CelList, CelMap, CelMapKey, CelString, MAP_TYPE, Type},
         value::{CowVal, Val},
     },
 };
@@ -17,10 +17,12 @@ use crate::dynamic_resources::objects::{Attribute, Device};
 type Entries<'a> = HashMap<CelMapKey<'a>, Box<dyn Val + 'a>>;
 type Domains<'a> = BTreeMap<&'a str, Entries<'a>>;
 
-pub(super) fn of<'a>(driver: &'a str, device: &'a Device) -> Box<dyn Val + 'a> {
+/// Attributes that are lists are there if `with_lists`.
+pub(super) fn of<'a>(driver: &'a str, device: &'a Device, with_lists: bool) -> Box<dyn Val + 'a> {
     let mut attributes = Domains::new();
     for (name, attribute) in &device.attributes {
-        if let Some(value) = attribute_value(attribute) {
+        let list = || if with_lists { list_value(attribute) } else { None };
+        if let Some(value) = attribute_value(attribute).or_else(list) {
             insert(&mut attributes, driver, name, value);
         }
     }
@@ -55,6 +57,24 @@ fn attribute_value(attribute: &Attribute) -> Option<Box<dyn Val + '_>> {
     }
     let version = SemanticVersion::parse(attribute.version.as_deref()?)?;
     Some(Box::new(version))
+}
+
+fn list_value(attribute: &Attribute) -> Option<Box<dyn Val + '_>> {
+    fn list<'a, T>(elements: &'a [T], value: impl Fn(&'a T) -> Option<Box<dyn Val + 'a>>) -> Box<dyn Val + 'a> {
+        let values: Vec<Box<dyn Val + 'a>> = elements.iter().filter_map(value).collect();
+        Box::new(CelList::from(values))
+    }
+    if let Some(numbers) = &attribute.ints {
+        return Some(list(numbers, |number| Some(Box::new(CelInt::from(*number)))));
+    }
+    if let Some(flags) = &attribute.bools {
+        return Some(list(flags, |flag| Some(Box::new(CelBool::from(*flag)))));
+    }
+    if let Some(texts) = &attribute.strings {
+        return Some(list(texts, |text| Some(Box::new(CelString::from(text.as_str())))));
+    }
+    let versions = attribute.versions.as_ref()?;
+    Some(list(versions, |version| Some(Box::new(SemanticVersion::parse(version)?))))
 }
 
 /// A map from domain to its attributes or capacities. The value of an unknown domain is an empty map.

@@ -1,7 +1,7 @@
 //! The environment of a selector: CEL's standard library and the extensions that Kubernetes adds to it.
 //!
 //! The extension for strings comes with the interpreter, regular expressions are in [`pattern`]. This file adds `cel.bind`,
-//! lists (`isSorted`, `sum`, `min`, `max`, `indexOf`, `lastIndexOf`) and sets (`sets.contains`, `sets.equivalent`,
+//! lists (`isSorted`, `sum`, `min`, `max`, `indexOf`, `lastIndexOf`), attributes of devices (`includes`) and sets (`sets.contains`, `sets.equivalent`,
 //! `sets.intersects`).
 
 use std::{cmp::Ordering, sync::Arc};
@@ -10,7 +10,7 @@ use cel::{
     DeclarationError, Env, ExecutionError, IdedExpr, ParseError,
     common::{
         ast::{ComprehensionExpr, Expr, ListExpr, LiteralValue},
-        types::{CelBool, CelInt, LIST_TYPE},
+        types::{BOOL_TYPE, CelBool, CelInt, INT_TYPE, LIST_TYPE, STRING_TYPE},
         value::{CowVal, Val},
     },
     extensions,
@@ -74,7 +74,27 @@ fn lists(env: &mut Env) -> Result<(), DeclarationError> {
     env.add_member_overload("max", "list.max()", LIST_TYPE, Vec::new(), max)?;
     let any = || vec![cel::common::types::DYN_TYPE];
     env.add_member_overload("indexOf", "list.indexOf(dyn)", LIST_TYPE, any(), index_of)?;
-    env.add_member_overload("lastIndexOf", "list.lastIndexOf(dyn)", LIST_TYPE, any(), last_index_of)
+    env.add_member_overload("lastIndexOf", "list.lastIndexOf(dyn)", LIST_TYPE, any(), last_index_of)?;
+    env.add_member_overload("includes", "list.includes(dyn)", LIST_TYPE, any(), includes_element)?;
+    for (declaration, scalar) in
+        [("string.includes(dyn)", STRING_TYPE), ("int.includes(dyn)", INT_TYPE), ("bool.includes(dyn)", BOOL_TYPE)]
+    {
+        env.add_member_overload("includes", declaration, scalar, any(), includes_itself)?;
+    }
+    Ok(())
+}
+
+/// KEP-5491: whether an attribute that is a list has the element.
+fn includes_element<'b, 'v>(arguments: CelArguments<'b, 'v>) -> CelResult<'b, 'v> {
+    let wanted = arguments.get(1).ok_or_else(ExecutionError::missing_argument_or_target)?;
+    let is_there = elements(&arguments, 0)?.iter().any(|element| element.equals(wanted.as_ref()));
+    Ok(CowVal::owned(CelBool::from(is_there)))
+}
+
+/// An attribute that is no list has itself as its element, so that a driver can make it a list later.
+fn includes_itself<'b, 'v>(arguments: CelArguments<'b, 'v>) -> CelResult<'b, 'v> {
+    let [value, wanted] = arguments.as_slice() else { return Err(ExecutionError::missing_argument_or_target()) };
+    Ok(CowVal::owned(CelBool::from(value.as_ref().equals(wanted.as_ref()))))
 }
 
 /// The elements of the list that is the argument at `position`.

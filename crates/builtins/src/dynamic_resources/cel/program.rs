@@ -60,9 +60,9 @@ impl Program {
         Ok(Self { expression, patterns })
     }
 
-    pub(super) fn run(&self, env: &Arc<Env>, driver: &str, device: &Device) -> SelectorResult {
+    pub(super) fn run(&self, env: &Arc<Env>, driver: &str, device: &Device, with_lists: bool) -> SelectorResult {
         let mut context = Context::with_env(Arc::clone(env));
-        context.add_variable_as_val("device", device_value::of(driver, device));
+        context.add_variable_as_val("device", device_value::of(driver, device, with_lists));
         for ConstantPattern { variable, pattern, .. } in self.patterns.iter() {
             context.add_variable_as_val(variable, Box::new(pattern.clone()));
         }

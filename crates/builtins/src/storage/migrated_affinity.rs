@@ -1,0 +1,222 @@
+//! From which nodes a volume of a migrated in-tree plugin can be used. On nodes whose `CSINode` says that the plugin is
+//! migrated, the volume counts as its driver's: its zone has the driver's own label.
+//!
+//! The rules are those of `k8s.io/csi-translation-lib` (`translateTopologyFromInTreeToCSI` in `plugins/in_tree_volume.go`, and what
+//! the plugins check).
+
+use std::collections::BTreeSet;
+
+use berth_model::{
+    ClusterTable, NodeSet, ObjectView,
+    api::{NodeSelector, NodeSelectorRequirement},
+};
+use rustc_hash::FxHashMap;
+
+use super::{CsiNode, PersistentVolume, migration::Migration};
+
+const ZONE: &str = "topology.kubernetes.io/zone";
+const REGION: &str = "topology.kubernetes.io/region";
+const BETA_ZONE: &str = "failure-domain.beta.kubernetes.io/zone";
+const BETA_REGION: &str = "failure-domain.beta.kubernetes.io/region";
+/// Between the zones in the label of a volume that is in several.
+const SEPARATOR: &str = "__";
+
+/// Why a volume cannot be translated, in kube-scheduler's words.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum TranslationError {
+    #[error(
+        "could not translate pv: failed to get region from zones: zone in unexpected format, \
+         expected: {{locale}}-{{region}}-{{zone}}, got: {0}"
+    )]
+    ZoneFormat(String),
+    #[error(
+        "could not translate pv: failed to get region from zones: multiple or no regions gotten from zones, got: map[{0}]"
+    )]
+    Regions(String),
+    #[error(
+        "could not translate pv: failed to translate Kubernetes ID to EBS Volume ID invalid format for AWS volume ({0})"
+    )]
+    EbsVolumeId(String),
+}
+
+/// The nodes where in-tree plugins are migrated to their drivers, as their `CSINode`s say.
+#[derive(Debug)]
+pub(crate) struct MigratedNodes {
+    csi_nodes: ObjectView<CsiNode>,
+    version: Option<(u64, u64)>,
+    by_plugin: FxHashMap<String, NodeSet>,
+}
+
+impl MigratedNodes {
+    pub(crate) fn new() -> Self {
+        Self { csi_nodes: super::view(super::CSI_NODE), version: None, by_plugin: FxHashMap::default() }
+    }
+
+    pub(crate) fn follow(&mut self, table: &ClusterTable) {
+        self.csi_nodes.refresh(table.objects());
+        let version = Some((self.csi_nodes.version(), table.place_version()));
+        if self.version == version {
+            return;
+        }
+        self.version = version;
+        self.by_plugin.clear();
+        for (_, name, csi_node) in self.csi_nodes.iter() {
+            let Some(node) = table.symbols.lookup(name).and_then(|name| table.find(name)) else { continue };
+            for plugin in csi_node.migrated_plugins() {
+                self.by_plugin.entry(plugin.to_owned()).or_default().insert(node);
+            }
+        }
+    }
+
+    /// The nodes where this plugin is migrated.
+    pub(crate) fn of(&self, plugin: &str) -> Option<&NodeSet> {
+        self.by_plugin.get(plugin)
+    }
+}
+
+/// The plugin whose volume it is, and the node affinity of the volume where the plugin is migrated. `None` if it is nowhere
+/// another one than the volume has.
+pub(crate) fn translate(
+    volume: &PersistentVolume,
+) -> Option<(&'static Migration, Result<Option<NodeSelector>, TranslationError>)> {
+    let (migration, id) = volume.spec.migration()?;
+    let driver_key = migration.topology_key?;
+    Some((migration, check_identity(migration, id, volume).map(|()| affinity(volume, driver_key))))
+}
+
+/// What the plugin checks before it translates.
+fn check_identity(migration: &Migration, id: &str, volume: &PersistentVolume) -> Result<(), TranslationError> {
+    let label = |key: &str| volume.metadata.labels.get(key).map(String::as_str).filter(|value| !value.is_empty());
+    match migration.plugin {
+        "kubernetes.io/aws-ebs" if volume.spec.is_url_of_aws() && !id.starts_with("vol-") => {
+            Err(TranslationError::EbsVolumeId(id.to_owned()))
+        }
+        "kubernetes.io/gce-pd" => check_zones_of_gce(label(ZONE).or_else(|| label(BETA_ZONE)).unwrap_or_default()),
+        _ => Ok(()),
+    }
+}
+
+/// A disk in several zones must be in one region.
+fn check_zones_of_gce(zones: &str) -> Result<(), TranslationError> {
+    let zones: Vec<&str> = zones.split(SEPARATOR).collect();
+    if zones.len() < 2 {
+        return Ok(());
+    }
+    let mut regions = BTreeSet::new();
+    for zone in zones {
+        let parts: Vec<&str> = zone.split('-').collect();
+        let [locale, region, _] = parts.as_slice() else { return Err(TranslationError::ZoneFormat(zone.to_owned())) };
+        regions.insert(format!("{locale}-{region}"));
+    }
+    if regions.len() == 1 {
+        return Ok(());
+    }
+    let regions: Vec<String> = regions.iter().map(|region| format!("{region}:{{}}")).collect();
+    Err(TranslationError::Regions(regions.join(" ")))
+}
+
+/// The volume's affinity with its zones under the driver's key. Zones of the affinity count before those of the labels.
+fn affinity(volume: &PersistentVolume, driver_key: &str) -> Option<NodeSelector> {
+    let required = volume.spec.node_affinity.as_ref().and_then(|affinity| affinity.required.as_ref());
+    let labels = &volume.metadata.labels;
+    let is_key_of_affinity = |key: &str| required.is_some_and(|selector| has_key(selector, key));
+    let is_beta = !is_key_of_affinity(ZONE)
+        && (is_key_of_affinity(BETA_ZONE) || !labels.contains_key(ZONE) && labels.contains_key(BETA_ZONE));
+    let zone_key = if is_beta { BETA_ZONE } else { ZONE };
+    let mut translated = required.cloned();
+    if required.is_some_and(|selector| has_values(selector, zone_key)) {
+        translated.iter_mut().for_each(|selector| replace_key(selector, zone_key, driver_key));
+    } else if let Some(zones) = labels.get(zone_key) {
+        add_zones(&mut translated, driver_key, zones);
+    }
+    if is_beta && translated.as_ref().is_some_and(|selector| has_values(selector, BETA_REGION)) {
+        translated.iter_mut().for_each(|selector| replace_key(selector, BETA_REGION, REGION));
+    }
+    translated
+}
+
+fn expressions<'a>(selector: &'a NodeSelector, key: &str) -> impl Iterator<Item = &'a NodeSelectorRequirement> {
+    let key = key.to_owned();
+    let terms = selector.node_selector_terms.iter();
+    terms.flat_map(|term| &term.match_expressions).filter(move |expression| expression.key == key)
+}
+
+fn has_key(selector: &NodeSelector, key: &str) -> bool {
+    expressions(selector, key).next().is_some()
+}
+
+fn has_values(selector: &NodeSelector, key: &str) -> bool {
+    expressions(selector, key).any(|expression| !expression.values.is_empty())
+}
+
+fn replace_key(selector: &mut NodeSelector, from: &str, to: &str) {
+    let terms = selector.node_selector_terms.iter_mut();
+    for expression in terms.flat_map(|term| &mut term.match_expressions).filter(|expression| expression.key == from) {
+        to.clone_into(&mut expression.key);
+    }
+}
+
+/// Adds the zones of a label to each term; to a new one if there is none.
+fn add_zones(selector: &mut Option<NodeSelector>, key: &str, zones: &str) {
+    let zones = zones.split(SEPARATOR).map(str::trim).filter(|zone| !zone.is_empty());
+    let values: BTreeSet<String> = zones.map(str::to_owned).collect();
+    if values.is_empty() {
+        return;
+    }
+    let terms = &mut selector.get_or_insert_default().node_selector_terms;
+    if terms.is_empty() {
+        terms.push(Default::default());
+    }
+    let values: Vec<String> = values.into_iter().collect();
+    for term in terms {
+        let requirement =
+            NodeSelectorRequirement { key: key.to_owned(), operator: "In".to_owned(), values: values.clone() };
+        term.match_expressions.push(requirement);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn translated(labels: &Value, terms: &Value) -> Result<Value, TranslationError> {
+        let volume = json!({"metadata": {"name": "v", "labels": labels}, "spec": {"gcePersistentDisk": {"pdName": "d"},
+            "nodeAffinity": {"required": {"nodeSelectorTerms": terms}}}});
+        let volume: PersistentVolume = serde_json::from_value(volume).unwrap();
+        let (migration, affinity) = translate(&volume).unwrap();
+        assert_eq!(migration.driver, "pd.csi.storage.gke.io");
+        let keys = |selector: NodeSelector| -> Value {
+            let of_term = |expressions: Vec<NodeSelectorRequirement>| -> Value {
+                expressions.iter().map(|it| format!("{} {}", it.key, it.values.join(","))).collect()
+            };
+            selector.node_selector_terms.into_iter().map(|term| of_term(term.match_expressions)).collect()
+        };
+        affinity.map(|affinity| affinity.map_or(Value::Null, keys))
+    }
+
+    fn term(key: &str, values: &[&str]) -> Value {
+        json!({"matchExpressions": [{"key": key, "operator": "In", "values": values}]})
+    }
+
+    #[test]
+    fn zones_get_the_key_of_the_driver() {
+        let key = "topology.gke.io/zone";
+        let in_affinity = translated(&json!({ZONE: "b"}), &json!([term(ZONE, &["a"])]));
+        assert_eq!(in_affinity, Ok(json!([[format!("{key} a")]])));
+        let in_label = translated(&json!({BETA_ZONE: "l-r-b__l-r-a"}), &json!([term("other", &["x"])]));
+        assert_eq!(in_label, Ok(json!([["other x", format!("{key} l-r-a,l-r-b")]])));
+        let beta = json!([{"matchExpressions": [
+            {"key": BETA_ZONE, "operator": "In", "values": ["a"]},
+            {"key": BETA_REGION, "operator": "In", "values": ["r"]}]}]);
+        assert_eq!(translated(&json!({}), &beta), Ok(json!([[format!("{key} a"), format!("{REGION} r")]])));
+    }
+
+    #[test]
+    fn a_disk_in_several_zones_is_in_one_region() {
+        let error = |zones: &str| translated(&json!({ZONE: zones}), &json!([])).unwrap_err().to_string();
+        assert!(error("z1__z2").ends_with("expected: {locale}-{region}-{zone}, got: z1"));
+        assert!(error("us-east1-a__us-east2-a").ends_with("got: map[us-east1:{} us-east2:{}]"));
+    }
+}

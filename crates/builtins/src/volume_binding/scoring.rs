@@ -1,0 +1,72 @@
+//! Scores nodes by the storage that a pod would leave there (KEP-4049).
+//!
+//! What is requested of each class is compared with what there is: of volumes that exist, or, if the node has none for the pod, of
+//! the capacity from which volumes are to be provisioned. kube-scheduler: `scorer.go` in
+//! `pkg/scheduler/framework/plugins/volumebinding`.
+
+use std::collections::BTreeMap;
+
+use berth_model::{ClusterTable, NodeIdx, quantity::Quantity};
+
+use super::{matching::PodVolumes, provisioning::Provisioning};
+use crate::utilization_shape::{PointArgs, Shape, ShapeError};
+
+/// Prefers nodes with much room.
+const DEFAULT_SHAPE: [PointArgs; 2] =
+    [PointArgs { utilization: 0, score: 10 }, PointArgs { utilization: 100, score: 0 }];
+
+#[derive(Debug)]
+pub(super) struct CapacityScoring {
+    shape: Shape,
+}
+
+/// Bytes of one class.
+#[derive(Clone, Copy, Debug, Default)]
+struct ClassUse {
+    requested: i64,
+    capacity: i64,
+}
+
+impl CapacityScoring {
+    /// The default shape if there are no points.
+    pub(super) fn new(points: &[PointArgs]) -> Result<Self, ShapeError> {
+        let points = if points.is_empty() { &DEFAULT_SHAPE[..] } else { points };
+        Ok(Self { shape: Shape::new(points)? })
+    }
+
+    /// The score of a node for which these volumes are chosen.
+    pub(super) fn score(
+        &self,
+        chosen: &PodVolumes,
+        provisioning: &mut Provisioning,
+        (table, node): (&ClusterTable, NodeIdx),
+    ) -> i64 {
+        let mut classes: BTreeMap<&str, ClassUse> = BTreeMap::new();
+        let bytes = |request: Option<&Quantity>| request.map_or(0, Quantity::value);
+        for (claim, entry) in &chosen.static_bindings {
+            let of_class = classes.entry(entry.volume.class()).or_default();
+            of_class.requested = of_class.requested.saturating_add(bytes(claim.request()));
+            of_class.capacity = of_class.capacity.saturating_add(entry.capacity.value());
+        }
+        if chosen.static_bindings.is_empty() {
+            for claim in &chosen.dynamic_provisions {
+                let Some(capacity) = provisioning.capacity_for(claim, node, table) else { continue };
+                let of_class = classes.entry(claim.class()).or_default();
+                of_class.requested = of_class.requested.saturating_add(bytes(claim.request()));
+                of_class.capacity = capacity;
+            }
+        }
+        let n_classes = i64::try_from(classes.len()).unwrap_or(i64::MAX);
+        let sum: i64 = classes.values().map(|of_class| self.of_class(*of_class)).sum();
+        // Rounded to the nearest, halves up; nothing here is negative.
+        (2 * sum + n_classes).checked_div(2 * n_classes).unwrap_or(0)
+    }
+
+    fn of_class(&self, ClassUse { requested, capacity }: ClassUse) -> i64 {
+        if capacity == 0 || requested > capacity {
+            return self.shape.at(100);
+        }
+        let utilization = i128::from(requested) * 100 / i128::from(capacity);
+        self.shape.at(i64::try_from(utilization).unwrap_or(100))
+    }
+}
