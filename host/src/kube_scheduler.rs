@@ -102,8 +102,8 @@ fn check(given: &Given) -> Result<Vec<String>> {
         }
     }
     let gates = given.texts("feature-gates");
-    let gates = feature_gates::check(&gates).map_err(|error| Usage(error.to_string()))?;
-    let without_effect = gates.without_effect.iter();
+    let (_, without_effect) = feature_gates::read(&gates).map_err(|error| Usage(error.to_string()))?;
+    let without_effect = without_effect.iter();
     warnings.extend(without_effect.map(|gate| format!("--feature-gates {gate} has no effect: not the scheduler's")));
     Ok(warnings)
 }
@@ -113,13 +113,14 @@ fn invocation(given: &Given) -> Result<Invocation> {
     let metrics_address = given.text("metrics-address").map(str::parse::<SocketAddr>).transpose();
     let metrics_address = metrics_address.map_err(|error| Usage(format!("--metrics-address: {error}")))?;
     let gates = given.texts("feature-gates");
-    let gates = feature_gates::check(&gates).map_err(|error| Usage(error.to_string()))?;
+    let (gates, _) = feature_gates::read(&gates).map_err(|error| Usage(error.to_string()))?;
     let plugins = PluginHostOptions {
         plugins_dir: path("plugins-dir"),
         artifact_cache: path("artifact-cache"),
         plugin_config: path("plugin-config"),
         plugin_state: path("plugin-state"),
         execution: None,
+        features: gates.features(),
         compiler: Some(compiler_process()),
     };
     let options = Options {
@@ -130,7 +131,7 @@ fn invocation(given: &Given) -> Result<Invocation> {
         admin_socket: path("admin-socket").or_else(|| std::env::var_os("BERTH_ADMIN_SOCKET").map(Into::into)),
         longest_unschedulable: given.duration("pod-max-in-unschedulable-pods-duration"),
         secure_serving: serving::read(given)?,
-        counts_api_calls: gates.async_api_calls,
+        gates,
         without_equivalence_cache: false,
     };
     let fields = fields(given);

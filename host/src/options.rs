@@ -3,7 +3,7 @@
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use anyhow::{Context as _, Result};
-use berth_model::duration::parse_duration;
+use berth_model::{Features, duration::parse_duration};
 use berth_plugin_cli::Output;
 use berth_plugin_host::PluginHostOptions;
 use berth_runtime::Options;
@@ -72,6 +72,7 @@ impl Scheduling {
             plugin_state: self.plugin_state.clone(),
             plugin_config: self.plugin_config.clone(),
             execution: self.execution.map(Into::into),
+            features: Features::default(),
             compiler: Some(compiler_process()),
         }
     }

@@ -84,7 +84,7 @@ impl Rights {
             settings.profiles.iter().flat_map(|profile| profile.plugins.named()).collect();
         for name in names {
             let Some(manifest) = inventory.manifest(name) else { continue };
-            for kind in watched_kinds::wanted(&manifest) {
+            for kind in watched_kinds::wanted(&manifest, inventory.rules().features) {
                 let resource = rights.resource(&kind);
                 rights.want_all(&[(&kind.group, &resource, &["list", "watch"])], name);
             }

@@ -81,6 +81,9 @@ impl BuiltIn for DynamicResources {
             (objects::API_VERSION, "ResourceClaim"),
             (objects::API_VERSION, "ResourceSlice"),
             (objects::API_VERSION, "DeviceClass"),
+            // Each with its release, and only with the gate DRADeviceTaintRules.
+            (objects::BETA_API_VERSION, "DeviceTaintRule"),
+            (objects::API_VERSION, "DeviceTaintRule"),
         ],
         events_to_register: &[
             ("Node", ClusterEvent::ADD | ClusterEvent::UPDATE_NODE_LABEL | ClusterEvent::UPDATE_NODE_ALLOCATABLE),

@@ -1,7 +1,15 @@
-//! The feature gates of kube-scheduler 1.36.2, and how each stands there by default: so Berth decides.
+//! The feature gates of kube-scheduler, and how each stands by default in a release: so Berth decides.
+//!
+//! A gate that is a [`berth_model::Feature`] switches rules of plugins; what the others do is the concern of whoever reads them.
 
-/// A gate, its stage and its default a line, as the metric `kubernetes_feature_enabled` lists them.
-const GATES: &str = include_str!("feature_gates_1.36.txt");
+use std::collections::BTreeMap;
+
+use berth_model::{Feature, Features, Release, features::FeatureKind};
+
+/// A gate, its stage and its default a line, and `locked` if it cannot be switched, as 1.36.2 has them.
+const IN_1_36: &str = include_str!("feature_gates_1.36.txt");
+/// What 1.37 changes of them, in the same form; `removed` takes a gate away. Only gates that the scheduler reads.
+const CHANGES_OF_1_37: &str = include_str!("feature_gates_1.37_changes.txt");
 
 /// A feature gate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -10,24 +18,194 @@ pub struct FeatureGate {
     /// `ALPHA`, `BETA`, `GA` or `DEPRECATED`.
     pub stage: &'static str,
     pub is_on: bool,
+    /// Whether it cannot be set to anything else. Known of the gates that the scheduler reads.
+    pub is_locked: bool,
+}
+
+/// All of a release, by name.
+pub fn of_release(release: Release) -> impl Iterator<Item = FeatureGate> {
+    let mut gates: BTreeMap<_, _> =
+        lines(IN_1_36).filter_map(|(name, words)| Some((name, gate(name, words)?))).collect();
+    if release >= Release::V1_37 {
+        for (name, words) in lines(CHANGES_OF_1_37) {
+            match gate(name, words) {
+                Some(gate) => gates.insert(name, gate),
+                None => gates.remove(name),
+            };
+        }
+    }
+    gates.into_values()
 }
 
 /// All of them, by name.
 pub fn all() -> impl Iterator<Item = FeatureGate> {
-    GATES.lines().filter_map(|line| {
-        let mut words = line.split(' ');
-        Some(FeatureGate { name: words.next()?, stage: words.next()?, is_on: words.next()? == "on" })
-    })
+    of_release(Release::default())
+}
+
+/// A gate of a release.
+#[must_use]
+pub fn find(release: Release, name: &str) -> Option<FeatureGate> {
+    of_release(release).find(|gate| gate.name == name)
+}
+
+/// Gates that switch what is no rule of a plugin: whoever schedules and serves reads them. With what is so while one is on.
+const OF_THE_PROGRAM: [(&str, &str); 6] = [
+    ("ComponentFlagz", "`/flagz` is served."),
+    ("ComponentStatusz", "`/statusz` is served."),
+    (
+        "NominatedNodeNameForExpectation",
+        "A pod that is to wait before it is bound shows in its status where it will go.",
+    ),
+    (
+        "OpportunisticBatching",
+        "What was worked out for a pod serves pods that are like it. Nodes are chosen alike either way.",
+    ),
+    ("SchedulerAsyncAPICalls", "The metrics of asynchronous API calls are shown."),
+    ("SchedulerPopFromBackoffQ", "Rejected pods are tried before their backoff is over when nothing else waits."),
+];
+
+/// Gates that change what the scheduler does and can only stand as they do by default, each with the reason.
+const UNBUILT: [(&str, &str); 34] = [
+    ("AllAlpha", "it turns on gates that are not built"),
+    ("AllBeta", "it switches gates that are not built"),
+    ("CompositePodGroup", GROUPS),
+    ("CoordinatedLeaderElection", "LeaseCandidates are not written"),
+    ("DRADerivedAttributes", ALPHA),
+    ("DRADeviceCompatibilityGroups", ALPHA),
+    ("DRAFractionalCapacityRange", "capacities are whole numbers"),
+    ("DRANodeAllocatableResources", "what devices take of a node's own resources is not counted"),
+    ("DRAOptionalNodeOperations", ALPHA),
+    ("DRASchedulerFilterTimeout", "a search for devices always has an end"),
+    ("DRAWorkloadResourceClaims", GROUPS),
+    ("DynamicResourceAllocation", "the plugin DynamicResources is always there"),
+    ("GangScheduling", GROUPS),
+    ("GenericWorkload", GROUPS),
+    ("InPlacePodLevelResourcesVerticalScaling", RESIZES),
+    ("InPlacePodVerticalScaling", RESIZES),
+    ("InPlacePodVerticalScalingSchedulerPreemption", ALPHA),
+    ("InterPodAffinityHostnameFastPath", "it changes no decision"),
+    ("MatchLabelKeysInPodAffinity", KEYS),
+    ("MatchLabelKeysInPodTopologySpread", KEYS),
+    ("MatchLabelKeysInPodTopologySpreadSelectorMerge", KEYS),
+    ("MutableCSINodeAllocatableCount", "changes of a CSINode always count"),
+    ("NodeInclusionPolicyInPodTopologySpread", "the policies of constraints always count"),
+    ("PodGroupPreemptionPolicy", GROUPS),
+    ("PodLevelResources", "resources of a whole pod always count"),
+    ("PodObservedGenerationTracking", "conditions always say which generation they are of"),
+    ("PodSchedulingReadiness", "pods with gates always wait"),
+    ("SchedulerAsyncPreemption", "victims are always evicted while other pods are scheduled"),
+    ("SchedulerPreQueueingHints", "it changes no decision"),
+    ("SchedulerQueueingHints", "plugins are always asked for hints"),
+    ("SidecarContainers", "restartable init containers always count"),
+    ("TopologyAwareWorkloadScheduling", GROUPS),
+    ("VolumeAttributesClass", "the plugins of volumes take it as it is by default"),
+    ("WorkloadAwarePreemption", GROUPS),
+];
+
+const ALPHA: &str = "it is an alpha feature";
+const GROUPS: &str = "groups of pods are not scheduled together";
+const KEYS: &str = "label keys of terms and constraints always count as they do by default";
+const RESIZES: &str = "resources of a resize always count as they do by default";
+
+/// Why a gate cannot be switched.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum GateError {
+    /// kube-scheduler has none of this name.
+    #[error(
+        "unrecognized feature gate: {name}: kube-scheduler {release} has none of this name; correct it, or leave it out"
+    )]
+    Unknown { name: String, release: &'static str },
+    /// kube-scheduler cannot switch it either.
+    #[error("cannot set feature gate {name} to {}, feature is locked to {default}", !default)]
+    Locked { name: String, default: bool },
+    /// kube-scheduler can.
+    #[error("{name}={value}: not built, since {reason}; leave it out, which means {name}={}", !value)]
+    NotBuilt { name: String, value: bool, reason: &'static str },
+}
+
+/// Whom a gate concerns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Concern {
+    /// The scheduler.
+    Scheduler,
+    /// Other components, with which the scheduler shares the list of gates: it has no effect here.
+    Others,
+}
+
+/// How all gates of a release stand.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Gates {
+    release: Release,
+    switched: BTreeMap<&'static str, bool>,
+}
+
+impl Gates {
+    /// As by default.
+    #[must_use]
+    pub fn of_release(release: Release) -> Self {
+        Self { release, switched: BTreeMap::new() }
+    }
+
+    /// Switches a gate; to its default is always possible.
+    ///
+    /// # Errors
+    /// There is no such gate, or it cannot be switched.
+    pub fn switch(&mut self, name: &str, value: bool) -> Result<Concern, GateError> {
+        let release = self.release.as_str();
+        let gate = find(self.release, name).ok_or_else(|| GateError::Unknown { name: name.to_owned(), release })?;
+        let unbuilt = UNBUILT.iter().find(|(unbuilt, _)| *unbuilt == name);
+        let is_known = unbuilt.is_some()
+            || OF_THE_PROGRAM.iter().any(|(of_program, _)| *of_program == name)
+            || feature(name).is_some();
+        if value == gate.is_on {
+            self.switched.remove(gate.name);
+            return Ok(if is_known { Concern::Scheduler } else { Concern::Others });
+        }
+        if gate.is_locked {
+            return Err(GateError::Locked { name: name.to_owned(), default: gate.is_on });
+        }
+        if let Some((_, reason)) = unbuilt {
+            return Err(GateError::NotBuilt { name: name.to_owned(), value, reason });
+        }
+        self.switched.insert(gate.name, value);
+        Ok(if is_known { Concern::Scheduler } else { Concern::Others })
+    }
+
+    /// Whether the gate is on; one that the release does not have is off.
+    #[must_use]
+    pub fn is_on(&self, name: &str) -> bool {
+        let switched = self.switched.get(name).copied();
+        switched.or_else(|| find(self.release, name).map(|gate| gate.is_on)).unwrap_or_default()
+    }
+
+    /// All of them as they stand, by name.
+    pub fn all(&self) -> impl Iterator<Item = FeatureGate> {
+        of_release(self.release).map(|gate| FeatureGate { is_on: self.is_on(gate.name), ..gate })
+    }
+
+    /// What the rules of plugins ask for.
+    #[must_use]
+    pub fn features(&self) -> Features {
+        let switched = self.switched.iter().filter_map(|(name, is_on)| Some((feature(name)?, *is_on)));
+        switched.fold(Features::of(self.release), |features, (feature, is_on)| features.with(feature, is_on))
+    }
+}
+
+fn feature(name: &str) -> Option<Feature> {
+    let gates = Feature::ALL.iter().filter(|feature| feature.kind() == FeatureKind::Gate);
+    gates.copied().find(|feature| feature.name() == name)
+}
+
+fn lines(text: &'static str) -> impl Iterator<Item = (&'static str, &'static str)> {
+    text.lines().filter_map(|line| line.split_once(' '))
+}
+
+/// `None` for one that is taken away.
+fn gate(name: &'static str, words: &'static str) -> Option<FeatureGate> {
+    let (stage, standing) = words.split_once(' ')?;
+    let (default, lock) = standing.split_once(' ').unwrap_or((standing, ""));
+    Some(FeatureGate { name, stage, is_on: default == "on", is_locked: lock == "locked" })
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn each_line_is_a_gate() {
-        assert_eq!((all().count(), GATES.lines().count()), (244, 244));
-        let hints = all().find(|gate| gate.name == "SchedulerQueueingHints");
-        assert_eq!(hints, Some(FeatureGate { name: "SchedulerQueueingHints", stage: "GA", is_on: true }));
-    }
-}
+mod tests;

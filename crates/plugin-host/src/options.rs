@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use berth_config::Execution;
+use berth_model::Features;
 use berth_telemetry::chain;
 use berth_wasm_host::{CompilerProcess, check_artefacts};
 use tracing::warn;
@@ -20,6 +21,8 @@ pub struct PluginHostOptions {
     pub plugin_config: Option<PathBuf>,
     /// `--execution`
     pub execution: Option<Execution>,
+    /// What the release and the feature gates have rules of built-in plugins do.
+    pub features: Features,
     /// What compiles binaries that are no part of this program; `None` compiles them in this process.
     pub compiler: Option<CompilerProcess>,
 }

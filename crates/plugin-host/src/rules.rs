@@ -10,7 +10,7 @@ use std::{collections::BTreeSet, path::PathBuf};
 use berth_config::{Execution, PluginGrants, PluginHostSettings, PluginSettings};
 use berth_framework::{Grants, Manifest, ObjectKind, ObjectRule, Permission};
 use berth_lifecycle::{OperatorPolicy, PluginPolicy};
-use berth_model::{Digest, KindRef};
+use berth_model::{Digest, Features, KindRef};
 
 use crate::{options::PluginHostOptions, provenance::Provenance, watched_kinds};
 
@@ -26,6 +26,8 @@ pub struct Rules {
     pub directory: Option<PathBuf>,
     /// Whether the watches keep the JSON of pending pods, which is decided when they start.
     pub has_pod_json: bool,
+    /// What the release and the feature gates have rules of built-in plugins do.
+    pub features: Features,
 }
 
 /// What one plugin may see and ask for.
@@ -72,6 +74,7 @@ impl Rules {
             on_command_line: options.execution,
             directory: options.plugins_dir.clone(),
             has_pod_json: true,
+            features: options.features,
         }
     }
 

@@ -3,13 +3,24 @@
 use std::{collections::BTreeSet, sync::LazyLock};
 
 use berth_framework::{Manifest, ObjectKind};
-use berth_model::KindRef;
+use berth_model::{Feature, Features, KindRef};
 
 /// The kinds that a plugin reads, and those of which it only wants to hear.
-pub fn wanted(manifest: &Manifest) -> BTreeSet<KindRef> {
-    let read =
-        manifest.needs.objects.iter().map(|ObjectKind { api_version, kind }| KindRef::of_kind(api_version, kind));
+pub fn wanted(manifest: &Manifest, features: Features) -> BTreeSet<KindRef> {
+    let read = read(manifest, features).map(|ObjectKind { api_version, kind }| KindRef::of_kind(api_version, kind));
     read.chain(heard(manifest)).collect()
+}
+
+/// The kinds that a plugin reads. What a feature gate keeps out is not watched: an API server need not serve it.
+pub fn read(manifest: &Manifest, features: Features) -> impl Iterator<Item = &ObjectKind> {
+    manifest.needs.objects.iter().filter(move |kind| {
+        let with_v1 = match (kind.api_version.as_str(), kind.kind.as_str()) {
+            ("resource.k8s.io/v1", "DeviceTaintRule") => true,
+            ("resource.k8s.io/v1beta2", "DeviceTaintRule") => false,
+            _ => return true,
+        };
+        features.has(Feature::DRADeviceTaintRules) && features.has(Feature::DeviceTaintRulesAreV1) == with_v1
+    })
 }
 
 /// The kinds of whose events a plugin wants to hear; pods and nodes, which are watched in any case in a form of their own,
@@ -23,8 +34,10 @@ pub fn heard(manifest: &Manifest) -> impl Iterator<Item = KindRef> {
 
 /// Whether the kind is one of those that are watched for built-in plugins, by whichever of its names it is known.
 pub fn is_of_built_ins(kind: &KindRef) -> bool {
-    static KINDS: LazyLock<BTreeSet<KindRef>> =
-        LazyLock::new(|| berth_builtins::factories().iter().flat_map(|factory| wanted(factory.manifest())).collect());
+    static KINDS: LazyLock<BTreeSet<KindRef>> = LazyLock::new(|| {
+        let (factories, features) = (berth_builtins::factories(), Features::default());
+        factories.iter().flat_map(|factory| wanted(factory.manifest(), features)).collect()
+    });
     let is_it = |known: &KindRef| {
         let has_its_name = known.plural == kind.plural || (kind.plural.is_empty() && known.kind == kind.kind);
         known.group == kind.group && known.version == kind.version && has_its_name
@@ -73,8 +86,10 @@ mod tests {
             events_to_register: Some(events.map(|resource| ClusterEvent::new(resource, ClusterEvent::ADD)).to_vec()),
             ..Manifest::default()
         };
-        let wanted: Vec<String> =
-            wanted(&manifest).iter().map(|kind| format!("{} {}", kind.resource(), kind.kind)).collect();
+        let wanted: Vec<String> = wanted(&manifest, Features::default())
+            .iter()
+            .map(|kind| format!("{} {}", kind.resource(), kind.kind))
+            .collect();
         let expected = [
             "Node Node",
             "PersistentVolumeClaim PersistentVolumeClaim",

@@ -29,22 +29,11 @@ impl Backoff {
         u64::try_from(backoff_duration(count, initial, max).as_millis()).unwrap_or(u64::MAX)
     }
 
-    /// The whole second after which a pod that failed `count` times, last at `failed_at`, may be tried again; `None`
-    /// when it need not wait.
+    /// When a pod that failed `count` times, last at `failed_at`, may be tried again; `None` when it need not wait.
     #[must_use]
-    pub fn expiry(self, failed_at: Time, count: u32) -> Option<Time> {
-        (count > 0 && self.max > 0).then(|| (failed_at + self.duration(count)).whole_second())
+    pub fn end(self, failed_at: Time, count: u32) -> Option<Time> {
+        (count > 0 && self.max > 0).then(|| failed_at + self.duration(count))
     }
-}
-
-/// Whether backoff until `expiry` is over: the second of `expiry` itself still counts.
-pub(crate) fn is_over(expiry: Time, now: Time) -> bool {
-    expiry < now.whole_second()
-}
-
-/// The first moment at which [`is_over`] holds.
-pub(crate) fn over_at(expiry: Time) -> Time {
-    expiry + 1000
 }
 
 #[cfg(test)]
@@ -57,15 +46,7 @@ mod tests {
         let durations: Vec<u64> = (0..7).map(|count| backoff.duration(count)).collect();
         assert_eq!(durations, [0, 1000, 2000, 4000, 8000, 10_000, 10_000]);
         assert_eq!(backoff.duration(200), 10_000);
-        assert_eq!(Backoff { initial: 5, max: 0 }.expiry(Time(0), 3), None);
-    }
-
-    #[test]
-    fn ends_after_a_whole_second() {
-        let noon = 43_200_000;
-        let expiry = Backoff::default().expiry(Time(noon + 700), 3);
-        assert_eq!(expiry, Some(Time(noon + 4000)));
-        assert!(!is_over(Time(noon + 4000), Time(noon + 4999)));
-        assert!(is_over(Time(noon + 4000), Time(noon + 5000)));
+        assert_eq!(Backoff { initial: 5, max: 0 }.end(Time(0), 3), None);
+        assert_eq!(backoff.end(Time(700), 3), Some(Time(4700)));
     }
 }

@@ -6,7 +6,6 @@ use berth_model::{PodUid, Time};
 use rustc_hash::FxHashMap;
 
 use crate::{
-    backoff::{is_over, over_at},
     metrics::{PendingPods, SubQueue},
     pool::{Arrival, GroupId, Pool},
     record::QueuedPod,
@@ -153,17 +152,17 @@ impl Places {
         pods.into_values().cloned().collect()
     }
 
-    /// Pods whose backoff is over, soonest first.
-    pub(crate) fn backoff_over(&self, now: Time) -> Vec<PodUid> {
-        let rejected = self.backoff.iter().take_while(|((expiry, ..), _)| is_over(*expiry, now));
-        let broken = self.error_backoff.iter().take_while(|((expiry, _), _)| is_over(*expiry, now));
+    /// Pods whose backoff ends before `time`, soonest first.
+    pub(crate) fn backoff_over(&self, time: Time) -> Vec<PodUid> {
+        let rejected = self.backoff.iter().take_while(|((end, ..), _)| *end < time);
+        let broken = self.error_backoff.iter().take_while(|((end, _), _)| *end < time);
         rejected.map(|(_, uid)| uid.clone()).chain(broken.map(|(_, uid)| uid.clone())).collect()
     }
 
-    /// When the next backoff is over.
-    pub(crate) fn next_backoff_over(&self) -> Option<Time> {
-        let rejected = self.backoff.first_key_value().map(|((expiry, ..), _)| over_at(*expiry));
-        let broken = self.error_backoff.first_key_value().map(|((expiry, _), _)| over_at(*expiry));
+    /// The soonest end of a backoff.
+    pub(crate) fn next_backoff_end(&self) -> Option<Time> {
+        let rejected = self.backoff.first_key_value().map(|((end, ..), _)| *end);
+        let broken = self.error_backoff.first_key_value().map(|((end, _), _)| *end);
         rejected.into_iter().chain(broken).min()
     }
 

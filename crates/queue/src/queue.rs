@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::{follow::Waiting, requeue::RejectedBy};
 use crate::{
-    backoff::{Backoff, is_over},
+    backoff::Backoff,
     in_flight::InFlight,
     metrics::{PendingPods, QueueMetrics, SubQueue},
     nominator::Nominator,
@@ -28,12 +28,22 @@ pub struct Settings {
     pub backoff: Backoff,
     /// Milliseconds after which an unschedulable pod is tried again although no event moved it.
     pub max_in_unschedulable_pool: u64,
+    /// The gate SchedulerPopFromBackoffQ: rejected pods are tried before their backoff is over when nothing else waits.
+    pub pops_from_backoff: bool,
 }
 
 impl Default for Settings {
     /// Five minutes, as in kube-scheduler: a queueing hint that misses an event delays a pod by that much at most.
     fn default() -> Self {
-        Self { backoff: Backoff::default(), max_in_unschedulable_pool: 5 * 60 * 1000 }
+        Self { backoff: Backoff::default(), max_in_unschedulable_pool: 5 * 60 * 1000, pops_from_backoff: true }
+    }
+}
+
+impl Settings {
+    /// When a backoff that ends at `end` counts as over, and whose backoff is over at `now`: by whole seconds where pods of a
+    /// second are sorted among each other, since they may be taken early.
+    fn window(self, time: Time) -> Time {
+        if self.pops_from_backoff { time.whole_second() } else { time }
     }
 }
 
@@ -111,14 +121,17 @@ impl Queue {
 
     /// When the first pod in backoff may be taken early.
     fn early_at(&self) -> Option<Time> {
-        self.places.first_rejected().map(|record| record.queued_at + 1)
+        let first = self.places.first_rejected().filter(|_| self.settings.pops_from_backoff);
+        first.map(|record| record.queued_at + 1)
     }
 
     /// When [`Queue::flush`] next has something to do.
     #[must_use]
     pub fn next_wakeup(&self) -> Option<Time> {
         let leftover = (!self.places.pool().is_empty()).then_some(self.next_leftover_flush);
-        self.places.next_backoff_over().into_iter().chain(leftover).min()
+        let window = if self.settings.pops_from_backoff { 1000 } else { 1 };
+        let backoff_over = self.places.next_backoff_end().map(|end| end + window);
+        backoff_over.into_iter().chain(leftover).min()
     }
 
     /// Has QueueSort order the waiting pods again. Pods that it holds for equal stay in the order of their arrival.
@@ -231,21 +244,35 @@ impl Queue {
 
     /// Into backoff while that lasts, else into activeQ; through PreEnqueue either way.
     fn enter_backoff(&mut self, record: QueuedPod, label: &Arc<str>, now: Time, policy: &mut dyn Policy) {
-        let record = match pass_gate(record, policy) {
+        let Some(end) = self.backoff_end(&record, now) else { return self.enter_active(record, label, now, policy) };
+        // What is not taken early is asked about when its backoff is over.
+        let record = match if self.settings.pops_from_backoff { pass_gate(record, policy) } else { Ok(record) } {
             Ok(record) => record,
             Err(gated) => return self.enter_pool(gated, label),
         };
-        let Some(expiry) = record.backoff_expiry(self.settings.backoff).filter(|&expiry| !is_over(expiry, now)) else {
-            return self.enter_active_ungated(record, label, now, policy);
-        };
         let arrival = self.places.arrive();
         let place = if record.is_rejected() {
-            Place::Backoff(expiry, policy.sort_key(&record.pod, record.queued_at), arrival)
+            Place::Backoff(end, policy.sort_key(&record.pod, record.queued_at), arrival)
         } else {
-            Place::ErrorBackoff(expiry, arrival)
+            Place::ErrorBackoff(end, arrival)
         };
         self.metrics.count_incoming(SubQueue::Backoff, label);
         self.put(record, place);
+    }
+
+    /// From backoff into activeQ.
+    fn leave_backoff(&mut self, record: QueuedPod, label: &Arc<str>, now: Time, policy: &mut dyn Policy) {
+        if self.settings.pops_from_backoff {
+            self.enter_active_ungated(record, label, now, policy);
+        } else {
+            self.enter_active(record, label, now, policy);
+        }
+    }
+
+    /// The end of the pod's backoff; `None` when it need not wait.
+    fn backoff_end(&self, record: &QueuedPod, now: Time) -> Option<Time> {
+        let end = self.settings.window(record.backoff_end(self.settings.backoff)?);
+        (end >= self.settings.window(now)).then_some(end)
     }
 
     fn enter_pool(&mut self, record: QueuedPod, label: &Arc<str>) {

@@ -56,8 +56,8 @@ impl QueuedPod {
     }
 
     /// Until when the pod backs off; `None` when it need not.
-    pub(crate) fn backoff_expiry(&self, backoff: Backoff) -> Option<Time> {
+    pub(crate) fn backoff_end(&self, backoff: Backoff) -> Option<Time> {
         let count = if self.consecutive_errors > 0 { self.consecutive_errors } else { self.unschedulable_count };
-        backoff.expiry(self.queued_at, count)
+        backoff.end(self.queued_at, count)
     }
 }

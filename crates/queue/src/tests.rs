@@ -137,6 +137,22 @@ fn an_idle_queue_gives_rejected_pods_out_of_their_backoff_but_not_broken_ones() 
 }
 
 #[test]
+fn without_its_gate_a_pod_waits_for_the_end_of_its_backoff_and_is_asked_about_then() {
+    let (mut queue, mut policy) = (queue(), Fake::default());
+    queue.set_settings(Settings { pops_from_backoff: false, ..Settings::default() });
+    queue.add(pod("p", 0), NOON, &mut policy);
+    let record = queue.pop(NOON).expect("it is ready");
+    queue.move_all(&node_event(ClusterEvent::ADD), |_| true, NOON, &mut policy);
+    policy.gate = true;
+    fail(&mut queue, record, rejected_by("Fit"), NOON + 700, &mut policy);
+    assert_eq!(place_of(&queue, "p"), Some(SubQueue::Backoff), "PreEnqueue is not asked yet");
+    assert!(queue.pop(Time(u64::MAX)).is_none(), "not early");
+    assert_eq!((queue.ready_at(), queue.next_wakeup()), (None, Some(NOON + 1701)), "to the millisecond");
+    queue.flush(NOON + 1701, &mut policy);
+    assert_eq!(place_of(&queue, "p"), Some(SubQueue::Unschedulable));
+}
+
+#[test]
 fn a_pending_plugins_event_skips_the_backoff() {
     let (mut queue, mut policy) = (queue(), Fake::default());
     queue.add(pod("p", 0), NOON, &mut policy);

@@ -39,13 +39,19 @@ pub fn scheduler_settings(settings: &Settings, command_line: &Options) -> berth_
     let milliseconds = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
     let backoff =
         Backoff { initial: milliseconds(settings.pod_initial_backoff), max: milliseconds(settings.pod_max_backoff) };
+    let gates = &command_line.gates;
     let queue = berth_queue::Settings::default();
     let max_in_unschedulable_pool =
         command_line.longest_unschedulable.map_or(queue.max_in_unschedulable_pool, milliseconds);
     berth_scheduler::Settings {
         percentage_of_nodes_to_score: i32::from(settings.percentage_of_nodes_to_score),
-        queue: berth_queue::Settings { backoff, max_in_unschedulable_pool },
-        equivalence_cache: !command_line.without_equivalence_cache,
+        queue: berth_queue::Settings {
+            backoff,
+            max_in_unschedulable_pool,
+            pops_from_backoff: gates.is_on("SchedulerPopFromBackoffQ"),
+        },
+        equivalence_cache: gates.is_on("OpportunisticBatching") && !command_line.without_equivalence_cache,
+        publishes_expected_node: gates.is_on("NominatedNodeNameForExpectation"),
     }
 }
 

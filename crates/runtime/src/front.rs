@@ -15,7 +15,7 @@ use axum::{
     http::StatusCode,
     response::{IntoResponse as _, Response},
 };
-use berth_config::RunningConfiguration;
+use berth_config::{RunningConfiguration, feature_gates::Gates};
 use berth_serving::{
     Health,
     endpoints::{
@@ -55,6 +55,7 @@ impl Front {
     /// An address, a certificate or a kubeconfig for serving cannot be used.
     pub(crate) async fn listen(scheduling: &Options) -> Result<Self> {
         let (metrics, health, mut tasks) = (Arc::new(Metrics::default()), Health::default(), Tasks::default());
+        metrics.show_gates(&scheduling.gates);
         let routes = endpoints::routes(&metrics, &health);
         let door = Door::new();
         if let Some(address) = scheduling.metrics_address {
@@ -74,8 +75,13 @@ impl Door {
     }
 
     /// From here on everything is served: the metrics of the process, and `more`.
-    pub(crate) fn open(&self, secure: &SecureServing, running: &RunningConfiguration, more: Router) {
-        let about = About { configuration: running.clone(), flags: secure.flags.clone(), started: Instant::now() };
+    pub(crate) fn open(&self, secure: &SecureServing, gates: &Gates, running: &RunningConfiguration, more: Router) {
+        let about = About {
+            configuration: running.clone(),
+            flags: gates.is_on("ComponentFlagz").then(|| secure.flags.clone()),
+            has_status: gates.is_on("ComponentStatusz"),
+            started: Instant::now(),
+        };
         let debug = debug::routes(running.clone(), secure.verbosity.clone());
         self.0.send_replace(Some(about::routes(about).merge(debug).merge(more)));
     }

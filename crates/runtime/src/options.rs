@@ -2,6 +2,7 @@
 
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
+use berth_config::feature_gates::Gates;
 use berth_plugin_host::PluginHostOptions;
 use berth_serving::secure_serving::SecureServing;
 
@@ -24,6 +25,6 @@ pub struct Options {
     pub longest_unschedulable: Option<Duration>,
     /// The endpoints over HTTPS.
     pub secure_serving: Option<SecureServing>,
-    /// Shows the metrics that kube-scheduler has with the gate SchedulerAsyncAPICalls.
-    pub counts_api_calls: bool,
+    /// `--feature-gates`
+    pub gates: Gates,
 }

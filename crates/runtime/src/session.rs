@@ -159,7 +159,7 @@ impl Outside {
             events: events.clone(),
             sinks: self.sinks.clone(),
             extenders,
-            api_calls: scheduling.counts_api_calls.then(|| self.sinks.metrics.count_api_calls()),
+            api_calls: scheduling.gates.is_on("SchedulerAsyncAPICalls").then(|| self.sinks.metrics.count_api_calls()),
         }
     }
 
@@ -223,7 +223,12 @@ impl Session {
         let (set_extenders, current_extenders) = watch::channel(extenders.clone());
         let executor = outside.executor(&events, current_extenders, scheduling);
         tasks.spawn("the executor", executor.run(to_do));
-        let watch_plan = WatchPlan::new(plugins.inventory.settle_pod_json(), &profiles, extenders.as_deref());
+        let watch_plan = WatchPlan::new(
+            plugins.inventory.settle_pod_json(),
+            plugins.inventory.rules().features,
+            &profiles,
+            extenders.as_deref(),
+        );
         tasks.spawn("the listener for SIGUSR2", dump_on_signal(client, follower)?);
         let (watch_requests, later) = mpsc::unbounded_channel();
         let reload = Reload {
@@ -368,7 +373,7 @@ fn serve(
         Err(error) => info!(reason = chain(&error), "the admin socket is not served"),
     }
     if let Some(secure) = &scheduling.secure_serving {
-        door.open(secure, running, resources.merge(admin));
+        door.open(secure, &scheduling.gates, running, resources.merge(admin));
     }
     Ok(())
 }

@@ -8,8 +8,8 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use berth_cluster::{Client, WatchEvent, WatchHandle, Watches, spawn_watches};
 use berth_framework::{Manifest, ObjectKind, Profile, UnlistedKind};
-use berth_model::{KindRef, ObjectKey};
-use berth_plugin_host::watched_kinds::{dispensable_for, is_indispensable, wanted};
+use berth_model::{Features, KindRef, ObjectKey};
+use berth_plugin_host::watched_kinds::{self, dispensable_for, is_indispensable, wanted};
 use berth_scheduler::{Event, HostObjects, Reconfiguration};
 use berth_serving::Health;
 use tokio::{
@@ -30,6 +30,7 @@ const PLUGINS_FIRST: Duration = Duration::from_secs(3);
 /// What is to be watched.
 pub(crate) struct WatchPlan {
     pod_json: bool,
+    features: Features,
     kinds: BTreeSet<KindRef>,
     /// Kinds that are read: their first lists must be complete.
     read: BTreeSet<ObjectKind>,
@@ -54,6 +55,7 @@ pub(crate) enum WatchRequest {
 struct Watching {
     watched: mpsc::Receiver<WatchEvent>,
     watches: WatchHandle,
+    features: Features,
     kinds: BTreeSet<KindRef>,
     /// Kinds that are read. A plugin that only hears of a kind does not wait for it.
     read: BTreeSet<ObjectKind>,
@@ -102,20 +104,25 @@ impl WatchRequest {
 impl WatchPlan {
     /// What the plugins of `profiles` want, and the extenders: these are sent whole pods, and some of them whole nodes,
     /// or whole pods that may be evicted.
-    pub(crate) fn new(pod_json: bool, profiles: &[Profile], extenders: Option<&HttpExtenders>) -> Self {
+    pub(crate) fn new(
+        pod_json: bool,
+        features: Features,
+        profiles: &[Profile],
+        extenders: Option<&HttpExtenders>,
+    ) -> Self {
         let plugins = profiles.iter().flat_map(Profile::instances).map(|instance| instance.plugin.manifest());
         let of_extenders = extenders.map(HttpExtenders::manifest);
         let manifests: Vec<&Manifest> = plugins.chain(&of_extenders).collect();
-        let kinds = manifests.iter().flat_map(|manifest| wanted(manifest)).collect();
-        let read = manifests.iter().flat_map(|manifest| manifest.needs.objects.iter().cloned()).collect();
-        Self { pod_json: pod_json || extenders.is_some(), kinds, read }
+        let kinds = manifests.iter().flat_map(|manifest| wanted(manifest, features)).collect();
+        let read = manifests.iter().flat_map(|manifest| watched_kinds::read(manifest, features)).cloned().collect();
+        Self { pod_json: pod_json || extenders.is_some(), features, kinds, read }
     }
 
     fn add(&mut self, request: &WatchRequest) {
         match request {
             WatchRequest::Kinds(manifest) => {
-                self.kinds.extend(wanted(manifest));
-                self.read.extend(manifest.needs.objects.iter().cloned());
+                self.kinds.extend(wanted(manifest, self.features));
+                self.read.extend(watched_kinds::read(manifest, self.features).cloned());
             }
             // Nothing is watched yet.
             WatchRequest::PodsAgain => {}
@@ -149,7 +156,7 @@ impl WatchPlan {
 }
 
 impl Watching {
-    fn start(client: &Client, WatchPlan { pod_json, kinds, read }: WatchPlan) -> Self {
+    fn start(client: &Client, WatchPlan { pod_json, features, kinds, read }: WatchPlan) -> Self {
         let (sink, watched) = mpsc::channel(EVENTS_BOUND);
         let watches = Watches { pods: true, pod_json, nodes: true, kinds: kinds.iter().cloned().collect() };
         let watches = spawn_watches(client, watches, &sink);
@@ -157,7 +164,19 @@ impl Watching {
         let unlisted = read.clone();
         let (listed, forbidden) = (BTreeSet::new(), BTreeSet::new());
         let (pods_synced, nodes_synced) = (false, false);
-        Self { watched, watches, kinds, read, unlisted, listed, forbidden, pods_synced, nodes_synced, progress }
+        Self {
+            watched,
+            watches,
+            features,
+            kinds,
+            read,
+            unlisted,
+            listed,
+            forbidden,
+            pods_synced,
+            nodes_synced,
+            progress,
+        }
     }
 
     async fn run(
@@ -227,7 +246,7 @@ impl Watching {
     }
 
     fn want(&mut self, manifest: &Manifest) {
-        for kind in wanted(manifest) {
+        for kind in wanted(manifest, self.features) {
             if self.kinds.insert(kind.clone()) {
                 info!(plugin = manifest.name, kind = kind.resource(), "watching one more kind");
                 self.watches.add(kind);

@@ -58,6 +58,8 @@ pub(crate) struct Context {
     outbox: Outbox,
     turn: Turn,
     phase: Phase,
+    /// Whether pods that are to be bound later do not show where they are going.
+    hides_expected_nodes: bool,
 }
 
 /// A pod to be tried.
@@ -71,6 +73,11 @@ impl Context {
     /// No cluster and no profile is known yet.
     pub(crate) fn new(queue: Queue) -> Self {
         Self { cache: Cache::new(), queue, ..Self::default() }
+    }
+
+    /// Whether pods that are to be bound later show where they are going.
+    pub(crate) fn publish_expected_nodes(&mut self, publishes: bool) {
+        self.hides_expected_nodes = !publishes;
     }
 
     pub(crate) fn cache(&self) -> &Cache {

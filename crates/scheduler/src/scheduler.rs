@@ -52,6 +52,7 @@ impl Scheduler {
     #[must_use]
     pub fn new(settings: Settings, profiles: Vec<Profile>) -> Self {
         let mut context = Context::new(Queue::new(settings.queue));
+        context.publish_expected_nodes(settings.publishes_expected_node);
         context.install_profiles(profiles);
         Self {
             context,
@@ -166,6 +167,7 @@ impl Scheduler {
             }
             Event::Reconfigured(reconfiguration) => {
                 *settings = reconfiguration.settings;
+                context.publish_expected_nodes(settings.publishes_expected_node);
                 reconfiguration.take_over(objects, swaps, bindings, context);
                 cycle.plugins_replaced();
             }

@@ -12,10 +12,17 @@ pub struct Settings {
     /// Whether answers of plugins are kept for pods of one equivalence class ([`berth_framework::EquivalenceCache`]). Nodes are chosen alike
     /// either way; without it, more slowly.
     pub equivalence_cache: bool,
+    /// The gate NominatedNodeNameForExpectation: a pod that is to wait before it is bound shows the node that it is going to.
+    pub publishes_expected_node: bool,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { percentage_of_nodes_to_score: 0, queue: berth_queue::Settings::default(), equivalence_cache: true }
+        Self {
+            percentage_of_nodes_to_score: 0,
+            queue: berth_queue::Settings::default(),
+            equivalence_cache: true,
+            publishes_expected_node: true,
+        }
     }
 }

@@ -33,7 +33,7 @@ use self::{
     slis::Slis,
 };
 use crate::log_rate;
-use berth_config::feature_gates::{self, FeatureGate};
+use berth_config::feature_gates::{FeatureGate, Gates};
 
 /// The buckets of client-go's histogram of requests (`component-base/metrics/prometheus/restclient`).
 const CLIENT_BUCKETS: [f64; 12] = [0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0];
@@ -479,9 +479,12 @@ impl Metrics {
 
     /// The gate SchedulerAsyncAPICalls is on: what its metrics count from here on.
     pub fn count_api_calls(&self) -> ApiCallMetrics {
-        let gate = feature_gates::all().filter(|gate| gate.name == "SchedulerAsyncAPICalls");
-        gate.for_each(|gate| set_gate(&self.feature_enabled, gate, true));
         self.api_calls.clone()
+    }
+
+    /// How the feature gates stand.
+    pub fn show_gates(&self, gates: &Gates) {
+        gates.all().for_each(|gate| set_gate(&self.feature_enabled, gate));
     }
 
     /// `total` counts from the start of the process.
@@ -524,14 +527,14 @@ fn register_process(add: &mut Registration) -> IntGaugeVec {
     info.with_label_values(&[major, minor, &version, "", "", "", "", "rustc", &platform]).set(1);
     let help = "This metric records the data about the stage and enablement of a k8s feature.";
     let enabled = add.gauge(Beta, ("kubernetes_feature_enabled", help), &["name", "stage"]);
-    feature_gates::all().for_each(|gate| set_gate(&enabled, gate, gate.is_on));
+    Gates::default().all().for_each(|gate| set_gate(&enabled, gate));
     if let Err(error) = add.registry.register(Box::new(ProcessCollector::for_self())) {
         tracing::warn!(%error, "process metrics are not exported");
     }
     enabled
 }
 
-fn set_gate(enabled: &IntGaugeVec, FeatureGate { name, stage, .. }: FeatureGate, is_on: bool) {
+fn set_gate(enabled: &IntGaugeVec, FeatureGate { name, stage, is_on, .. }: FeatureGate) {
     // What is generally available has no stage.
     let stage = if stage == "GA" { "" } else { stage };
     enabled.with_label_values(&[name, stage]).set(is_on.into());

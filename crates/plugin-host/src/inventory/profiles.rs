@@ -8,7 +8,7 @@ use berth_config::{
     PluginCatalogue, ProvidedPlugin, Settings, Usage, UselessName, missing_plugins, points_of_missing_plugin,
 };
 use berth_framework::{Points, Profile};
-use berth_model::PluginName;
+use berth_model::{Features, PluginName};
 use tracing::warn;
 
 use super::{PluginInventory, factory};
@@ -101,6 +101,10 @@ impl PluginInventory {
 /// Falls back on those plugins of kube-scheduler that this build lacks, so that a file that names them stays valid. Any
 /// other name may come to be that of a file of the plugins directory.
 impl PluginCatalogue for PluginInventory {
+    fn features(&self) -> Features {
+        self.rules.features
+    }
+
     fn points(&self, plugin: &str) -> Option<Points> {
         PluginInventory::points(self, plugin).or_else(|| points_of_missing_plugin(plugin))
     }

@@ -177,7 +177,7 @@ impl Queue {
                 Some((record, place @ Place::Active(..))) => self.put(record, place),
                 Some((record, Place::Unschedulable(_))) => self.enter_active(record, &FORCE_ACTIVATE, now, policy),
                 Some((record, Place::Backoff(..) | Place::ErrorBackoff(..))) => {
-                    self.enter_active_ungated(record, &FORCE_ACTIVATE, now, policy);
+                    self.leave_backoff(record, &FORCE_ACTIVATE, now, policy);
                 }
                 None => self.in_flight.activate(uid),
             }
@@ -195,9 +195,9 @@ impl Queue {
 
     /// Time passed: pods whose backoff is over become ready, and pods that waited too long are tried again.
     pub fn flush(&mut self, now: Time, policy: &mut dyn Policy) {
-        for uid in self.places.backoff_over(now) {
+        for uid in self.places.backoff_over(self.settings.window(now)) {
             if let Some((record, _)) = self.take(&uid) {
-                self.enter_active_ungated(record, &BACKOFF_COMPLETE, now, policy);
+                self.leave_backoff(record, &BACKOFF_COMPLETE, now, policy);
             }
         }
         if now >= self.next_leftover_flush {

@@ -126,7 +126,9 @@ impl Context {
     /// Writes the node that the pod is going to into its `nominatedNodeName`, since getting there takes a while
     /// (KEP-5278).
     pub(crate) fn publish_expected_node(&mut self, pod: &Pod, node: Sym) {
-        let node = self.text(node).to_owned();
-        self.patch_status(pod, None, Some(node));
+        if !self.hides_expected_nodes {
+            let node = self.text(node).to_owned();
+            self.patch_status(pod, None, Some(node));
+        }
     }
 }

@@ -3,7 +3,7 @@
 use berth_framework::{DeltaSource as _, Effect, PermitVerdict, Point};
 
 use super::kit::{Bench, Factory, awaited, bind_finished, binds, effects_finished, events, pod};
-use crate::{Action, Event, Observation, PodRequest, Request, StatusChange};
+use crate::{Action, Event, Observation, PodRequest, Request, Settings, StatusChange};
 
 fn waiting() -> Bench {
     let mut bench = Bench::with_nodes(1, 4);
@@ -17,6 +17,18 @@ fn waiting() -> Bench {
     assert!(published, "users see where the pod will go");
     assert_eq!(bench.scheduler.metrics().waiting_pods, 1);
     bench
+}
+
+#[test]
+fn without_its_gate_nobody_sees_where_the_pod_will_go() {
+    let mut bench = Bench::with_nodes(1, 4);
+    let settings = Settings { publishes_expected_node: false, ..Settings::default() };
+    bench.event(Event::reconfigured(bench.scheduler.objects(), settings, None, None));
+    bench.script(|script| script.permit = Some(PermitVerdict::Wait(10_000)));
+    bench.apply(pod("a", 1));
+    let is_patch = |action: &Action| matches!(action, Action::Pod(PodRequest { request: Request::PatchStatus(_), .. }));
+    assert!(!bench.settle().iter().any(is_patch));
+    assert_eq!(bench.scheduler.metrics().waiting_pods, 1);
 }
 
 #[test]

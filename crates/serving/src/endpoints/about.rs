@@ -4,7 +4,6 @@
 
 use std::{
     fmt::Write as _,
-    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -23,23 +22,27 @@ const PATHS: &str = "/configz /debug/flags/v /flagz /healthz /livez /metrics /me
 pub struct About {
     /// The complete configuration, as it is at the moment.
     pub configuration: RunningConfiguration,
-    /// The flags that were given, with their values.
-    pub flags: Vec<(String, String)>,
+    /// The flags that were given, with their values; `None` without `/flagz`.
+    pub flags: Option<Vec<(String, String)>>,
+    /// Whether there is `/statusz`.
+    pub has_status: bool,
     pub started: Instant,
 }
 
 /// The routes.
 pub fn routes(about: About) -> Router {
-    let about = Arc::new(about);
-    let (status, flags) = (Arc::clone(&about), Arc::clone(&about));
-    Router::new()
-        .route(
-            "/configz",
-            get(async move || Json(json!({ "componentconfig": about.configuration.settings().to_json() }))),
-        )
-        .route("/flagz", get(async move || flagz(&flags.flags)))
-        .route("/statusz", get(async move || statusz(status.started.elapsed())))
-        .route("/version", get(async || Json(version())))
+    let About { configuration, flags, has_status, started } = about;
+    let mut routes = Router::new()
+        .route("/configz", get(async move || Json(json!({ "componentconfig": configuration.settings().to_json() }))))
+        .route("/version", get(async || Json(version())));
+    if let Some(flags) = flags {
+        let text = flagz(&flags);
+        routes = routes.route("/flagz", get(async move || text.clone()));
+    }
+    if has_status {
+        routes = routes.route("/statusz", get(async move || statusz(started.elapsed())));
+    }
+    routes
 }
 
 fn flagz(flags: &[(String, String)]) -> String {

@@ -1,5 +1,6 @@
 //! The metrics compared with those of kube-scheduler.
 
+use berth_config::feature_gates::Gates;
 use regex::Regex;
 
 use super::*;
@@ -47,7 +48,9 @@ fn a_gate_that_is_on_is_shown_as_on() {
         |value: u8| format!("kubernetes_feature_enabled{{name=\"SchedulerAsyncAPICalls\",stage=\"BETA\"}} {value}");
     let shows = |value| metrics.render().lines().any(|it| it == line(value));
     assert!(shows(0), "{}", metrics.render());
-    drop(metrics.count_api_calls());
+    let mut gates = Gates::default();
+    gates.switch("SchedulerAsyncAPICalls", true).expect("it is a gate");
+    metrics.show_gates(&gates);
     assert!(shows(1) && !shows(0), "{}", metrics.render());
 }
 

@@ -184,7 +184,8 @@ fn selectors_of_class_and_request_must_all_hold() {
         &["class broken: selector #0: CEL runtime error: no such key: tier"],
     );
     let unknown = inventory.shown(requests(&[one("r", json!({"deviceClassName": "gone"}))]));
-    assert_eq!(unknown, ["could not retrieve device class gone: not found"]);
+    let error = "claim default/claim, request r: could not retrieve device class gone: deviceclass.resource.k8s.io \"gone\" not found";
+    assert_eq!(unknown, [error]);
 }
 
 /// API reference, ResourceSliceSpec: exactly one of nodeName, nodeSelector, allNodes, perDeviceNodeSelection.
