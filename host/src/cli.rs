@@ -12,12 +12,15 @@ use crate::{
     options::{Demo, Run, Sandbox},
     pack::Pack,
     rbac::Rbac,
+    simulate::Simulate,
+    snapshot::Snapshot,
 };
 
 const EXAMPLES: &str = "\
 Examples:
   berth demo                               schedule a small cluster's pods in a sandbox and say why each went where
   berth sandbox --nodes 50                 a Kubernetes API with 50 nodes and Berth as its scheduler, for kubectl
+  berth simulate -f cluster/ -f pods.yaml  say where pods would go on a cluster that stands in files
   berth run --kubeconfig ~/.kube/config    schedule the pods of a cluster that name `berth` as their scheduler
   berth run --config scheduler.yaml        schedule the pods of its profiles: the file is kube-scheduler's own
   berth bench SchedulingBasic              measure what a pod costs";
@@ -34,7 +37,7 @@ New shells have them.";
 #[derive(Debug, Parser)]
 #[command(name = "berth", version, after_help = EXAMPLES, arg_required_else_help = true)]
 pub(crate) struct Cli {
-    /// Log filter, as in `info` or `berth_cluster=debug,warn` [default: info; warn for bench, demo, doctor and rbac]
+    /// Log filter, as in `info` or `berth_cluster=debug,warn` [default: info; warn for bench, demo, doctor, rbac, simulate and snapshot]
     #[arg(long, global = true, env = "BERTH_LOG", value_name = "FILTER")]
     pub log: Option<String>,
     /// How log lines look
@@ -52,6 +55,10 @@ pub(crate) enum Command {
     Sandbox(Sandbox),
     /// Schedule the pods of manifests in a sandbox and show where each one goes
     Demo(Demo),
+    /// Say where the pods of manifests would go, without a cluster
+    Simulate(Simulate),
+    /// Write a cluster to a file, for `berth simulate` and for bug reports
+    Snapshot(Snapshot),
     /// Check configuration, plugins, cluster and scheduler, and say what to fix
     Doctor(Doctor),
     /// Print the roles that a configuration and its plugins need, and no more

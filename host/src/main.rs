@@ -16,6 +16,8 @@ mod rbac;
 mod rights;
 mod run;
 mod sandbox_command;
+mod simulate;
+mod snapshot;
 
 use std::{io, process::ExitCode};
 
@@ -45,13 +47,23 @@ fn start() -> Result<()> {
         return kube_scheduler::run(arguments);
     }
     let cli = Cli::parse();
-    let is_quiet = matches!(cli.command, Command::Bench(_) | Command::Demo(_) | Command::Doctor(_) | Command::Rbac(_));
+    let is_quiet = matches!(
+        cli.command,
+        Command::Bench(_)
+            | Command::Demo(_)
+            | Command::Doctor(_)
+            | Command::Rbac(_)
+            | Command::Simulate(_)
+            | Command::Snapshot(_)
+    );
     let default = if is_quiet { "warn" } else { "info" };
     start_logging(cli.log.as_deref().unwrap_or(default), cli.log_format)?;
     match cli.command {
         Command::Run(arguments) => run::run(arguments),
         Command::Sandbox(arguments) => sandbox_command::run(arguments),
         Command::Demo(arguments) => demo::run(arguments),
+        Command::Simulate(arguments) => simulate::run(&arguments),
+        Command::Snapshot(arguments) => snapshot::run(&arguments),
         Command::Doctor(arguments) => doctor::run(arguments),
         Command::Rbac(arguments) => rbac::run(arguments),
         Command::KubeScheduler { arguments } => kube_scheduler::run(arguments),

@@ -164,7 +164,7 @@ pub(crate) struct Demo {
 }
 
 /// `500ms`, `10s`, `1m30s`.
-fn duration(text: &str) -> Result<Duration> {
+pub(crate) fn duration(text: &str) -> Result<Duration> {
     let nanos = parse_duration(text).and_then(|nanos| u64::try_from(nanos).ok());
     let nanos = nanos.with_context(|| format!("`{text}` is not a duration such as 500ms, 10s or 1m30s"))?;
     Ok(Duration::from_nanos(nanos))

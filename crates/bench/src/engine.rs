@@ -4,10 +4,11 @@
 //! events that follow: the answer, and the watch event that shows the pod on its node. Deliberately absent: what decoding an
 //! object costs, since pods are decoded before the clock starts.
 //!
+//! The API server, and what drives both, is that of `berth simulate` ([`berth_what_if::Simulation`]).
+//!
 //! The scheduler is told a time that follows what happens, a millisecond for each pod that is bound, so that two runs do the
 //! same. Where pods come at a rate it is told the time that there is.
 
-mod api_server;
 mod storms;
 
 use std::{
@@ -21,21 +22,21 @@ use berth_builtins::factories;
 use berth_config::InTree;
 use berth_framework::{Grants, PluginFactory, Profile};
 use berth_model::Time;
-use berth_scheduler::{Action, Event, PodRequest, Request, Scheduler, Settings};
+use berth_scheduler::{Event, Settings};
+use berth_what_if::Simulation;
 use serde_json::{Value, json};
 
-use self::api_server::ApiServer;
 use crate::{
     run::{Conditions, EngineFigures, Run, Runner, StormFigures},
     usage,
-    workload::{Changes, Cluster, SCHEDULER_NAME, Scene},
+    workload::{Change, Changes, Cluster, SCHEDULER_NAME, Scene},
 };
 
 /// Between two calls of the hearer of progress.
 const TOLD_EVERY: usize = 256;
 
-/// The time of the scheduler's clock at the start.
-const START: Time = Time(1_000_000_000);
+/// Pods whose names begin like this come while others are measured, and do not count.
+const CHURN: &str = "churn-";
 
 /// What makes the profile for each run: it must be called [`SCHEDULER_NAME`].
 pub type MakeProfile<'a> = Box<dyn FnMut() -> Result<Profile> + 'a>;
@@ -116,13 +117,10 @@ pub fn default_profile(factories: &[Arc<dyn PluginFactory>]) -> Result<Profile> 
 
 /// A scheduler and its API server.
 struct Stage<'a> {
-    scheduler: Scheduler,
-    server: ApiServer,
-    tell_time: &'a dyn Fn(Time),
-    now: Time,
+    simulation: Simulation<'a>,
     figures: EngineFigures,
-    /// Empty between two turns.
-    actions: Vec<Action>,
+    /// What happened to pods; empty between two turns.
+    changes: Vec<berth_what_if::Change>,
 }
 
 /// Bindings of pods whose scheduling is measured.
@@ -147,18 +145,17 @@ impl<'a> Stage<'a> {
             equivalence_cache: conditions.equivalence_cache,
             ..Settings::default()
         };
-        let scheduler = Scheduler::new(settings, vec![profile]);
-        let (server, figures) = (ApiServer::default(), EngineFigures::default());
-        Self { scheduler, server, tell_time, now: START, figures, actions: Vec::new() }
+        let simulation = Simulation::new(settings, vec![profile]).telling_time(tell_time);
+        Self { simulation, figures: EngineFigures::default(), changes: Vec::new() }
     }
 
     fn handle(&mut self, event: Event) {
-        self.scheduler.handle(event, self.now);
+        self.simulation.handle(event);
     }
 
     /// Creates what is there before the clock starts, and places the initial pods.
     fn set_up(&mut self, scene: &Scene) -> Result<()> {
-        (self.tell_time)(self.now);
+        self.simulation.tell_time();
         for object in scene.nodes.iter().chain(&scene.objects).chain(&scene.made_by_controllers) {
             self.create(object)?;
         }
@@ -181,15 +178,14 @@ impl<'a> Stage<'a> {
     }
 
     fn create(&mut self, object: &Value) -> Result<()> {
-        let event = self.server.create(object)?;
-        self.handle(event);
-        Ok(())
+        Ok(self.simulation.create(object)?)
     }
 
     fn play(&mut self, scene: &Scene, conditions: &Conditions, progress: &mut dyn FnMut(usize)) -> Result<Run> {
-        let pods: Vec<Event> = scene.measured.iter().map(|pod| self.server.create(&pod)).collect::<Result<_>>()?;
+        let server = self.simulation.server_mut();
+        let pods: Vec<Event> = scene.measured.iter().map(|pod| server.create(&pod)).collect::<Result<_, _>>()?;
         let n_pods = pods.len();
-        let before = self.scheduler.metrics();
+        let before = self.simulation.scheduler().metrics();
         let allocations = conditions.allocations.map(|count| count());
         let cpu = usage::cpu_of_this_thread();
         let mut bound = Bound::new();
@@ -210,7 +206,7 @@ impl<'a> Stage<'a> {
         let wall = bound.start.elapsed();
         let cpu = usage::cpu_of_this_thread().zip(cpu).map(|(end, start)| end.saturating_sub(start));
         let allocations = conditions.allocations.map(|count| count()).zip(allocations);
-        let after = self.scheduler.metrics();
+        let after = self.simulation.scheduler().metrics();
         self.figures.n_cycles = after.cycles - before.cycles;
         self.figures.n_cycles_with_earlier_answers =
             after.cycles_with_earlier_answers - before.cycles_with_earlier_answers;
@@ -239,14 +235,12 @@ impl<'a> Stage<'a> {
         while bound.len() < n_pods {
             let n_before = bound.len();
             if !self.turn(bound)? {
-                let due = self.scheduler.next_wakeup().filter(|due| *due > self.now);
-                let n_missing = n_pods - bound.len();
-                self.now = due.with_context(|| format!("{n_missing} of {n_pods} pods were not placed"))?;
+                ensure!(self.simulation.sleep(), "{} of {n_pods} pods were not placed", n_pods - bound.len());
             }
             self.change(changes, n_before, bound.len())?;
             if bound.len() >= n_told + TOLD_EVERY {
                 n_told = bound.len();
-                self.scheduler.drain_observations();
+                self.simulation.drop_observations();
                 progress(n_told);
             }
         }
@@ -265,19 +259,19 @@ impl<'a> Stage<'a> {
         let mut n_told = 0;
         while bound.len() < n_pods {
             let elapsed = bound.start.elapsed();
-            self.now = START + u64::try_from(elapsed.as_millis())?;
+            self.simulation.set_now(Simulation::START + u64::try_from(elapsed.as_millis())?);
             while let Some(pod) = arrivals.next_by(elapsed) {
                 self.handle(pod);
             }
             let n_before = bound.len();
             if !self.turn(bound)? && arrivals.pods.len() == 0 {
-                let is_stuck = self.scheduler.next_wakeup().is_none();
+                let is_stuck = self.simulation.scheduler().next_wakeup().is_none();
                 ensure!(!is_stuck, "{} of {n_pods} pods were not placed", n_pods - bound.len());
             }
             self.change(changes, n_before, bound.len())?;
             if bound.len() >= n_told + TOLD_EVERY {
                 n_told = bound.len();
-                self.scheduler.drain_observations();
+                self.simulation.drop_observations();
                 progress(n_told);
             }
         }
@@ -286,18 +280,19 @@ impl<'a> Stage<'a> {
 
     /// One cycle and what follows from it; whether anything happened.
     fn turn(&mut self, bound: &mut Bound) -> Result<bool> {
-        (self.tell_time)(self.now);
         let start = Instant::now();
-        let is_busy = self.scheduler.run(self.now);
-        let mut actions = std::mem::take(&mut self.actions);
-        actions.extend(self.scheduler.drain_actions());
+        let did_something = self.simulation.decide();
         self.figures.cycles += start.elapsed();
-        let did_something = is_busy || !actions.is_empty();
         let start = Instant::now();
-        for action in actions.drain(..) {
-            self.perform(action, bound)?;
+        self.simulation.confirm(&mut self.changes)?;
+        for change in self.changes.drain(..) {
+            if let berth_what_if::Change::Bound { pod, node } = change
+                && !pod.name.starts_with(CHURN)
+            {
+                self.simulation.set_now(self.simulation.now() + 1);
+                bound.put(pod.name, node);
+            }
         }
-        self.actions = actions;
         self.figures.confirming += start.elapsed();
         Ok(did_something)
     }
@@ -306,56 +301,13 @@ impl<'a> Stage<'a> {
         let Some(changes) = changes else { return Ok(()) };
         for n_bound in n_before + 1..=n_bound {
             for change in changes.after(n_bound) {
-                let event = self.server.change(&change)?;
+                let server = self.simulation.server_mut();
+                let event = match change {
+                    Change::Create(object) => server.create(&object)?,
+                    Change::Delete(object) => server.delete(&object)?,
+                };
                 self.handle(event);
             }
-        }
-        Ok(())
-    }
-
-    /// Does at once what the scheduler asks for, and shows it what came of it.
-    fn perform(&mut self, action: Action, bound: &mut Bound) -> Result<()> {
-        match action {
-            Action::Pod(PodRequest { pod, request: Request::Bind { cycle, node } }) => {
-                self.handle(Event::BindFinished { cycle, uid: pod.uid.clone(), result: Ok(()) });
-                let Some(applied) = self.server.bind(&pod.uid, &node) else { return Ok(()) };
-                let is_measured = applied.measured;
-                self.handle(applied.event);
-                self.now = self.now + u64::from(is_measured);
-                if is_measured {
-                    bound.put(pod.name, node);
-                }
-            }
-            Action::Pod(PodRequest { pod, request: Request::PatchStatus(change) }) => {
-                if let Some(event) = self.server.patch_status(&pod.uid, &change) {
-                    self.handle(event);
-                }
-            }
-            Action::Pod(PodRequest { request: Request::Effects(requested), .. }) => {
-                for event in
-                    self.server.carry_out(requested.effects.into_iter().map(|granted| granted.effect).collect())?
-                {
-                    self.handle(event);
-                }
-            }
-            Action::Pod(PodRequest { pod, request: Request::AwaitedEffects(requested) }) => {
-                for event in
-                    self.server.carry_out(requested.effects.into_iter().map(|granted| granted.effect).collect())?
-                {
-                    self.handle(event);
-                }
-                let (cycle, plugin) = (requested.cycle, requested.plugin);
-                self.handle(Event::EffectsFinished { cycle, uid: pod.uid, plugin, result: Ok(()) });
-            }
-            Action::PreparePlugin { preparation, .. } => {
-                let objects = self.scheduler.objects();
-                let preparation = objects.take(preparation).context("the preparation was taken before")?;
-                self.handle(Event::plugin_prepared(objects, preparation.run()));
-            }
-            // There are no extenders.
-            Action::Pod(PodRequest { request: Request::BindByExtender { .. }, .. })
-            | Action::Supervise(_)
-            | Action::Notice(_) => {}
         }
         Ok(())
     }

@@ -38,4 +38,5 @@ mod provenance;
 mod rbac;
 mod reload;
 mod request_rate;
+mod simulate;
 mod volumes;

@@ -75,6 +75,15 @@ pub struct Simulation {
 /// What a pod of the API server does not have while it is new: a resize, an eviction, a deletion, a nomination.
 const NOT_NEW: [u32; 4] = [29, 30, 33, 39];
 
+/// A pod as the API server shows it after its creation.
+#[must_use]
+pub fn new_pod(number: u8, recipe: &Recipe, place: Place<'_>) -> Value {
+    let features = NOT_NEW.iter().fold(recipe.features, |features, feature| features & !(1 << feature));
+    let mut pod = pods::pod(number, &Recipe { features, ..*recipe }, 0, place);
+    merge_label_keys(&mut pod);
+    pod
+}
+
 impl Simulation {
     #[must_use]
     pub fn new(profile: Profile) -> Self {
@@ -168,10 +177,7 @@ impl Simulation {
 
     fn create_pod(&mut self, recipe: &Recipe, place: Place<'_>) {
         self.n_pods = self.n_pods.wrapping_add(1);
-        let features = NOT_NEW.iter().fold(recipe.features, |features, feature| features & !(1 << feature));
-        let mut pod = pods::pod(self.n_pods, &Recipe { features, ..*recipe }, 0, place);
-        merge_label_keys(&mut pod);
-        self.apply_pod(pod);
+        self.apply_pod(new_pod(self.n_pods, recipe, place));
     }
 
     fn apply_pod(&mut self, mut pod: Value) {

@@ -50,7 +50,10 @@ const STORMS: [Storm; 6] = [
     },
     Storm {
         name: "a namespace with all placed pods is deleted",
-        events: |stage, cluster| cluster.placed.iter().map(|pod| stage.server.delete(pod)).collect(),
+        events: |stage, cluster| {
+            let server = stage.simulation.server_mut();
+            cluster.placed.iter().map(|pod| Ok(server.delete(pod)?)).collect()
+        },
     },
 ];
 
@@ -70,7 +73,7 @@ impl Engine<'_> {
 impl Stage<'_> {
     /// Takes the cluster in, and tries the pods that fit nowhere.
     fn settle(&mut self, cluster: &Cluster) -> Result<()> {
-        (self.tell_time)(self.now);
+        self.simulation.tell_time();
         for object in cluster.nodes.iter().chain(&cluster.placed) {
             self.create(object)?;
         }
@@ -87,7 +90,7 @@ impl Stage<'_> {
         let changed = objects.iter().map(|object| {
             let mut object = object.clone();
             change(&mut object);
-            self.server.create(&object)
+            Ok(self.simulation.server_mut().create(&object)?)
         });
         changed.collect()
     }
@@ -100,7 +103,7 @@ impl Stage<'_> {
             if events.len() == 0 {
                 break;
             }
-            let urgent = self.server.create(&Cluster::urgent(index))?;
+            let urgent = self.simulation.server_mut().create(&Cluster::urgent(index))?;
             let start = Instant::now();
             self.handle(urgent);
             for event in events.by_ref().take(Scheduler::EVENTS_PER_TURN) {
@@ -113,7 +116,7 @@ impl Stage<'_> {
             self.turn(&mut bound)?;
             longest = longest.max(start.elapsed());
             ensure!(bound.len() == index + 1, "{}: the pod of high priority was not placed", storm.name);
-            self.scheduler.drain_observations();
+            self.simulation.drop_observations();
         }
         Ok(StormFigures {
             storm: storm.name.to_owned(),

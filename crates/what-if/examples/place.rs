@@ -1,0 +1,98 @@
+//! `berth simulate` without components, which builds in a minute: places the pods of manifests by kube-scheduler's default profile, and
+//! says how long reading and placing took.
+//!
+//! ```console
+//! cargo run --release -p berth-what-if --example place -- --make 5000 10000 /tmp/cluster
+//! cargo run --release -p berth-what-if --example place -- /tmp/cluster/*
+//! ```
+
+#![expect(clippy::print_stdout, reason = "a program that measures")]
+
+use std::{error::Error, fmt::Write as _, fs, path::Path, time::Instant};
+
+use berth_builtins::factories;
+use berth_config::{InTree, ProvidedPlugin};
+use berth_framework::{BuildError, Grants, Profile};
+use berth_scheduler::Settings;
+use berth_what_if::{Arrival, ClusterReader, Conditions, Report, place};
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match arguments.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+        ["--make", n_nodes, n_pods, folder] => make(n_nodes.parse()?, n_pods.parse()?, Path::new(folder)),
+        files => place_pods_of(files),
+    }
+}
+
+fn place_pods_of(files: &[&str]) -> Result<(), Box<dyn Error>> {
+    let start = Instant::now();
+    let mut reader = ClusterReader::default();
+    for file in files {
+        reader.read(file, &fs::read_to_string(file)?);
+    }
+    let (cluster, errors) = reader.finish();
+    for error in errors {
+        println!("{error}");
+    }
+    let read = start.elapsed();
+    let conditions = Conditions {
+        settings: Settings::default(),
+        profiles: vec![profile()?],
+        tell_time: Box::new(|_| ()),
+        whole_pods: false,
+        arrival: Arrival::Together,
+        is_over: &|| false,
+    };
+    let placed = place(&cluster, conditions)?;
+    let placed_after = start.elapsed();
+    let report = Report::new(&cluster, placed);
+    let json = serde_json::to_string(&report)?;
+    println!(
+        "{:?}: read in {read:?}, placed in {:?}, reported in {:?} ({} bytes); in all {:?}",
+        report.summary,
+        placed_after - read,
+        start.elapsed() - placed_after,
+        json.len(),
+        start.elapsed()
+    );
+    Ok(())
+}
+
+/// kube-scheduler's default profile.
+fn profile() -> Result<Profile, Box<dyn Error>> {
+    let factories = factories();
+    let config = berth_config::Profile::from_json(None, &InTree::new(&factories))?;
+    let profile = config.build(|name, args| {
+        let factory = factories.iter().find(|factory| factory.manifest().name == **name);
+        let plugin = factory.map(|factory| factory.build(args)).transpose()?;
+        Ok::<_, BuildError>(plugin.map(|plugin| ProvidedPlugin { plugin, grants: Grants::ALL }))
+    })?;
+    Ok(profile)
+}
+
+/// Writes a cluster of three zones, as YAML and as JSON, and pods of ten kinds as YAML.
+fn make(n_nodes: usize, n_pods: usize, folder: &Path) -> Result<(), Box<dyn Error>> {
+    fs::create_dir_all(folder)?;
+    let mut yaml = String::new();
+    for node in 0..n_nodes {
+        let zone = node % 3;
+        write!(
+            yaml,
+            "apiVersion: v1\nkind: Node\nmetadata:\n  name: node-{node}\n  labels:\n    kubernetes.io/hostname: node-{node}\n    \
+             topology.kubernetes.io/zone: zone-{zone}\nstatus:\n  allocatable:\n    cpu: \"8\"\n    memory: 32Gi\n    pods: \"110\"\n---\n"
+        )?;
+    }
+    fs::write(folder.join("nodes.yaml"), yaml)?;
+    let mut yaml = String::new();
+    for pod in 0..n_pods {
+        let (app, cpu) = (pod % 10, 100 + pod % 7 * 100);
+        write!(
+            yaml,
+            "apiVersion: v1\nkind: Pod\nmetadata:\n  name: pod-{pod}\n  namespace: default\n  labels:\n    app: app-{app}\nspec:\n  \
+             containers:\n  - name: main\n    image: example.com/app-{app}:1\n    resources:\n      requests:\n        cpu: {cpu}m\n        \
+             memory: 512Mi\n---\n"
+        )?;
+    }
+    fs::write(folder.join("pods.yaml"), yaml)?;
+    Ok(())
+}

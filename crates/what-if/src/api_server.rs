@@ -1,0 +1,290 @@
+//! An API server in memory that agrees to everything at once, and the controllers without which no pod with volumes would run.
+//!
+//! It holds pods that wait for a node and the objects that plugins write to. What a watch would show of each change comes back
+//! as the scheduler's [`Event`]s.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use berth_framework::Effect;
+use berth_model::{KindRef, ObjectKey, api};
+use berth_scheduler::{Action, Event, HostObjects, PodRef, PodRequest, Request, StatusChange};
+use rustc_hash::FxHashMap;
+use serde_json::{Value, json};
+
+use crate::volumes;
+
+/// Pods that wait for a node, and the objects that plugins write to.
+#[derive(Debug, Default)]
+pub struct ApiServer {
+    /// Pods without a node, by uid.
+    pending: FxHashMap<String, Box<api::Pod>>,
+    objects: BTreeMap<ObjectKey, Value>,
+    n_versions: u64,
+}
+
+/// A change of a pod that the scheduler caused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// It is on its node from here on.
+    Bound {
+        /// Which pod.
+        pod: PodRef,
+        /// `metadata.name` of the node.
+        node: Arc<str>,
+    },
+    /// It made room for another pod, and is gone.
+    Evicted {
+        /// `metadata.namespace`.
+        namespace: String,
+        /// `metadata.name`.
+        name: String,
+        /// `metadata.uid`.
+        uid: String,
+    },
+}
+
+/// Why the API server did not do what it was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum ApiServerError {
+    /// An object cannot be read.
+    #[error("{object}: {error}")]
+    Object {
+        /// The object as JSON.
+        object: String,
+        /// What is wrong with it.
+        #[source]
+        error: serde_json::Error,
+    },
+    /// An object has no kind.
+    #[error("an object without a kind: {0}")]
+    NoKind(String),
+    /// A plugin asks for an object that is none.
+    #[error("a plugin asks for a change of {kind}: {reason}")]
+    Effect {
+        /// `apiVersion/kind`.
+        kind: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// What a plugin was to be prepared with is gone.
+    #[error("the preparation of a plugin was taken before")]
+    Preparation,
+}
+
+type Result<T, E = ApiServerError> = std::result::Result<T, E>;
+
+impl ApiServer {
+    /// Takes the object in; what the watch then shows.
+    ///
+    /// # Errors
+    /// It has no kind, or it is a pod or node that cannot be read.
+    pub fn create(&mut self, object: &Value) -> Result<Event> {
+        match object["kind"].as_str() {
+            Some("Node") => Ok(Event::NodeApplied(Box::new(self.decode(object)?))),
+            Some("Pod") => {
+                let pod = self.decode(object)?;
+                Ok(self.create_pod(Box::new(pod)))
+            }
+            Some(_) => Ok(self.apply(object.clone())),
+            None => Err(ApiServerError::NoKind(object.to_string())),
+        }
+    }
+
+    fn decode<T: serde::de::DeserializeOwned>(&mut self, object: &Value) -> Result<T> {
+        let mut object = object.clone();
+        object["metadata"]["resourceVersion"] = json!(self.next_version());
+        T::deserialize(&object).map_err(|error| ApiServerError::Object { object: object.to_string(), error })
+    }
+
+    /// The same for a pod that was read before; its resource version stays.
+    pub fn create_pod(&mut self, pod: Box<api::Pod>) -> Event {
+        if pod.spec.node_name.is_empty() {
+            self.pending.insert(pod.metadata.uid.clone(), pod.clone());
+        }
+        Event::PodApplied(pod)
+    }
+
+    /// Takes the object out; what the watch then shows.
+    ///
+    /// # Errors
+    /// It has no kind.
+    pub fn delete(&mut self, object: &Value) -> Result<Event> {
+        let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default().to_owned();
+        match object["kind"].as_str() {
+            Some("Node") => Ok(Event::NodeDeleted { name: text("name") }),
+            Some("Pod") => Ok(self.delete_pod(text("namespace"), text("name"), text("uid"))),
+            Some(_) => Ok(self.remove(ObjectKey::of(object))),
+            None => Err(ApiServerError::NoKind(object.to_string())),
+        }
+    }
+
+    /// The same for a pod by its names.
+    pub fn delete_pod(&mut self, namespace: String, name: String, uid: String) -> Event {
+        self.pending.remove(&uid);
+        Event::PodDeleted { namespace, name, uid }
+    }
+
+    /// An object that is neither a pod nor a node.
+    #[must_use]
+    pub fn object(&self, key: &ObjectKey) -> Option<&Value> {
+        self.objects.get(key)
+    }
+
+    /// Does what the scheduler asks for. What it is then told goes into `events`, and what happened to pods into `changes`.
+    ///
+    /// # Errors
+    /// A plugin asks for something that cannot be read.
+    pub fn perform(
+        &mut self,
+        action: Action,
+        objects: &HostObjects,
+        events: &mut Vec<Event>,
+        changes: &mut Vec<Change>,
+    ) -> Result<()> {
+        match action {
+            Action::Pod(PodRequest { pod, request: Request::Bind { cycle, node } }) => {
+                events.push(Event::BindFinished { cycle, uid: pod.uid.clone(), result: Ok(()) });
+                if let Some(bound) = self.bind(&pod.uid, &node) {
+                    events.push(bound);
+                    changes.push(Change::Bound { pod, node });
+                }
+            }
+            Action::Pod(PodRequest { pod, request: Request::PatchStatus(change) }) => {
+                events.extend(self.patch_status(&pod.uid, &change));
+            }
+            Action::Pod(PodRequest { request: Request::Effects(requested), .. }) => {
+                self.carry_out(requested.effects.into_iter().map(|granted| granted.effect), events, changes)?;
+            }
+            Action::Pod(PodRequest { pod, request: Request::AwaitedEffects(requested) }) => {
+                self.carry_out(requested.effects.into_iter().map(|granted| granted.effect), events, changes)?;
+                let (cycle, plugin) = (requested.cycle, requested.plugin);
+                events.push(Event::EffectsFinished { cycle, uid: pod.uid, plugin, result: Ok(()) });
+            }
+            Action::PreparePlugin { preparation, .. } => {
+                let preparation = objects.take(preparation).ok_or(ApiServerError::Preparation)?;
+                events.push(Event::plugin_prepared(objects, preparation.run()));
+            }
+            // There are no extenders.
+            Action::Pod(PodRequest { request: Request::BindByExtender { .. }, .. })
+            | Action::Supervise(_)
+            | Action::Notice(_) => {}
+        }
+        Ok(())
+    }
+
+    /// The pod on its node; `None` if it was deleted meanwhile.
+    fn bind(&mut self, uid: &str, node: &str) -> Option<Event> {
+        let mut pod = self.pending.remove(uid)?;
+        node.clone_into(&mut pod.spec.node_name);
+        Some(Event::PodApplied(pod))
+    }
+
+    /// The pod with another status; `None` if it is not pending.
+    fn patch_status(&mut self, uid: &str, change: &StatusChange) -> Option<Event> {
+        let version = self.next_version();
+        let pod = self.pending.get_mut(uid)?;
+        pod.metadata.resource_version = version;
+        if let Some(condition) = &change.condition {
+            pod.status.conditions.retain(|known| known.type_ != condition.type_);
+            pod.status.conditions.push(condition.clone());
+        }
+        if let Some(node) = &change.nominated_node_name {
+            pod.status.nominated_node_name.clone_from(node);
+        }
+        Some(Event::PodApplied(pod.clone()))
+    }
+
+    fn carry_out(
+        &mut self,
+        effects: impl Iterator<Item = Effect>,
+        events: &mut Vec<Event>,
+        changes: &mut Vec<Change>,
+    ) -> Result<()> {
+        for effect in effects {
+            match effect {
+                Effect::Evict { namespace, name, uid, .. } => {
+                    events.push(self.delete_pod(namespace.clone(), name.clone(), uid.clone()));
+                    changes.push(Change::Evicted { namespace, name, uid });
+                }
+                Effect::Patch { kind, namespace, name, patch, .. } => {
+                    self.patch(key(&kind, namespace, name)?, &read(&kind, &patch)?, events);
+                }
+                Effect::Create { kind, namespace, body } => {
+                    events.push(self.create_of_plugin(&kind, &namespace, read(&kind, &body)?)?);
+                }
+                Effect::Delete { kind, namespace, name } => events.push(self.remove(key(&kind, namespace, name)?)),
+                // The scheduler does these itself, or nothing in the cluster changes by them.
+                Effect::Bind
+                | Effect::Allow { .. }
+                | Effect::Reject { .. }
+                | Effect::Activate { .. }
+                | Effect::Nominate { .. }
+                | Effect::Event { .. }
+                | Effect::Wait { .. } => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn create_of_plugin(&mut self, kind: &str, namespace: &str, mut object: Value) -> Result<Event> {
+        let ObjectKey { api_version, kind, .. } = key(kind, String::new(), String::new())?;
+        (object["apiVersion"], object["kind"]) = (json!(api_version), json!(kind));
+        let version = self.next_version();
+        let metadata = &mut object["metadata"];
+        if !namespace.is_empty() {
+            metadata["namespace"] = json!(namespace);
+        }
+        metadata["uid"] = json!(format!("made-{version}"));
+        if let Some(prefix) = metadata["generateName"].as_str().filter(|_| metadata["name"].is_null()) {
+            metadata["name"] = json!(format!("{prefix}{version}"));
+        }
+        Ok(self.apply(object))
+    }
+
+    fn patch(&mut self, key: ObjectKey, patch: &Value, events: &mut Vec<Event>) {
+        let Some(mut object) = self.objects.get(&key).cloned() else { return };
+        json_patch::merge(&mut object, patch);
+        let followers = volumes::followers(&mut object, &self.objects);
+        events.push(self.apply(object));
+        events.extend(followers.into_iter().map(|object| self.apply(object)));
+    }
+
+    /// Takes in an object that is neither a pod nor a node.
+    pub(crate) fn apply(&mut self, mut object: Value) -> Event {
+        object["metadata"]["resourceVersion"] = json!(self.next_version());
+        let key = ObjectKey::of(&object);
+        let json = object.to_string().into_bytes().into();
+        self.objects.insert(key.clone(), object);
+        Event::ObjectApplied { resource: resource(&key), key, json }
+    }
+
+    fn remove(&mut self, key: ObjectKey) -> Event {
+        self.objects.remove(&key);
+        Event::ObjectDeleted { resource: resource(&key), key }
+    }
+
+    fn next_version(&mut self) -> String {
+        self.n_versions += 1;
+        self.n_versions.to_string()
+    }
+}
+
+/// The name under which plugins register for events of a kind.
+fn resource(key: &ObjectKey) -> String {
+    let mut kind = KindRef::of_kind(&key.api_version, &key.kind);
+    kind.plural = kind.likely_plural();
+    kind.resource()
+}
+
+/// `apiVersion/kind`, as effects name kinds.
+fn key(kind: &str, namespace: String, name: String) -> Result<ObjectKey> {
+    let (api_version, short) = kind
+        .rsplit_once('/')
+        .ok_or_else(|| ApiServerError::Effect { kind: kind.to_owned(), reason: "it names no apiVersion".to_owned() })?;
+    Ok(ObjectKey { api_version: api_version.to_owned(), kind: short.to_owned(), namespace, name })
+}
+
+fn read(kind: &str, json: &[u8]) -> Result<Value> {
+    serde_json::from_slice(json)
+        .map_err(|error| ApiServerError::Effect { kind: kind.to_owned(), reason: error.to_string() })
+}

@@ -1,0 +1,135 @@
+//! A cluster as values: its nodes, its pods, and the other objects that plugins read.
+
+mod build;
+mod change;
+mod reader;
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use berth_model::api;
+use serde_json::Value;
+
+pub use self::{change::AddNodesError, reader::ClusterReader};
+use crate::{simulation::Simulation, workloads::daemon_sets::DaemonSet};
+
+/// A cluster. Cloning it copies no object.
+#[derive(Clone, Debug, Default)]
+pub struct Cluster {
+    nodes: Vec<ClusterNode>,
+    /// In the order in which they arrive.
+    pods: Vec<ClusterPod>,
+    objects: Vec<Arc<Value>>,
+    daemon_sets: Vec<Arc<DaemonSet>>,
+    warnings: Vec<String>,
+}
+
+/// A node of a [`Cluster`].
+#[derive(Clone, Debug)]
+pub struct ClusterNode {
+    /// As the scheduler reads it.
+    pub node: Arc<api::Node>,
+    /// All of it.
+    pub object: Arc<Value>,
+}
+
+/// A pod of a [`Cluster`].
+#[derive(Clone, Debug)]
+pub struct ClusterPod {
+    /// As the scheduler reads it.
+    pub pod: Arc<api::Pod>,
+    /// All of it.
+    pub object: Arc<Value>,
+}
+
+impl Cluster {
+    /// The nodes in their order.
+    #[must_use]
+    pub fn nodes(&self) -> &[ClusterNode] {
+        &self.nodes
+    }
+
+    /// The pods in their order, those on nodes included. None of them is finished.
+    #[must_use]
+    pub fn pods(&self) -> &[ClusterPod] {
+        &self.pods
+    }
+
+    /// The other objects.
+    #[must_use]
+    pub fn objects(&self) -> &[Arc<Value>] {
+        &self.objects
+    }
+
+    /// Pods that wait for a node.
+    pub fn pending(&self) -> impl Iterator<Item = &ClusterPod> {
+        self.pods.iter().filter(|pod| pod.is_pending())
+    }
+
+    /// What was given and does not count, in sentences.
+    #[must_use]
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+
+    /// Adds a sentence to [`Self::warnings`].
+    pub fn warn(&mut self, warning: String) {
+        self.warnings.push(warning);
+    }
+
+    /// The schedulers that pending pods name, each with how many do.
+    #[must_use]
+    pub fn scheduler_names(&self) -> BTreeSet<&str> {
+        self.pending().map(|pod| pod.pod.spec.scheduler_name.as_str()).collect()
+    }
+
+    /// Has every pod that waits for a node name this scheduler.
+    pub fn serve_by(&mut self, scheduler_name: &str) {
+        for pod in self.pods.iter_mut().filter(|pod| pod.is_pending() && pod.pod.spec.scheduler_name != scheduler_name)
+        {
+            *pod = pod.served_by(scheduler_name);
+        }
+    }
+
+    /// Shows all of it to the scheduler of a simulation, the pods that wait for a node included, which it has not tried yet.
+    /// `whole_pods` keeps their JSON for plugins that read it.
+    pub fn show(&self, simulation: &mut Simulation<'_>, whole_pods: bool) {
+        self.show_without_pending(simulation, whole_pods);
+        for pod in self.pending() {
+            pod.arrive(simulation, whole_pods);
+        }
+    }
+
+    /// The same without the pods that wait for a node.
+    pub fn show_without_pending(&self, simulation: &mut Simulation<'_>, whole_pods: bool) {
+        simulation.tell_time();
+        for node in &self.nodes {
+            simulation.handle(berth_scheduler::Event::NodeApplied(Box::new((*node.node).clone())));
+        }
+        for object in &self.objects {
+            let event = simulation.server_mut().apply((**object).clone());
+            simulation.handle(event);
+        }
+        for pod in self.pods.iter().filter(|pod| !pod.is_pending()) {
+            pod.arrive(simulation, whole_pods);
+        }
+        simulation.handle(berth_scheduler::Event::Synced);
+    }
+}
+
+impl ClusterPod {
+    /// Whether it waits for a node.
+    #[must_use]
+    pub fn is_pending(&self) -> bool {
+        self.pod.spec.node_name.is_empty()
+    }
+
+    /// Shows it to the scheduler of a simulation.
+    pub fn arrive(&self, simulation: &mut Simulation<'_>, whole: bool) {
+        let mut pod = Box::new((*self.pod).clone());
+        if whole {
+            pod.json = Some(self.object.to_string().into_bytes().into());
+        }
+        let event = simulation.server_mut().create_pod(pod);
+        simulation.handle(event);
+    }
+}

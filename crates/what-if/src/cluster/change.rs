@@ -1,0 +1,243 @@
+//! Other clusters made of a cluster: with nodes added or taken away.
+
+use std::sync::Arc;
+
+use berth_model::api;
+use serde_json::{Value, json};
+
+use super::{Cluster, ClusterNode, ClusterPod, build};
+use crate::{
+    admission::Admission,
+    manifest::{self, ReadError},
+};
+
+/// The annotation of a pod that a kubelet runs from a file of its own.
+const MIRROR: &str = "kubernetes.io/config.mirror";
+const HOSTNAME: &str = "kubernetes.io/hostname";
+
+/// Nodes that are added at most.
+const MAX_ADDED: usize = 100_000;
+
+/// Why nodes cannot be added.
+#[derive(Debug, thiserror::Error)]
+pub enum AddNodesError {
+    /// The template cannot be read.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    /// A text holds another number of objects than one, or another kind.
+    #[error("{file}: a template is one Node, and nothing else")]
+    NotOneNode {
+        /// The file, as the caller called it.
+        file: String,
+    },
+    /// A name would be there twice.
+    #[error("a node called {0} is there already: give the template another metadata.name or a metadata.generateName")]
+    NameTaken(String),
+    /// There would be too many.
+    #[error("{0} nodes are too many: no more than {MAX_ADDED} can be added")]
+    TooMany(usize),
+}
+
+impl ClusterNode {
+    /// A node from a text with one manifest, for [`Cluster::add_nodes`]; `file` is its name in errors.
+    ///
+    /// # Errors
+    /// The text cannot be read, or is not one Node.
+    pub fn read(file: &str, text: &str) -> Result<Self, AddNodesError> {
+        let mut manifests = manifest::read(file, text);
+        let one = (manifests.len() == 1).then(|| manifests.pop()).flatten();
+        let not_one = || AddNodesError::NotOneNode { file: file.to_owned() };
+        let manifest = one.ok_or_else(not_one)??;
+        if manifest.object["kind"] != "Node" {
+            return Err(not_one());
+        }
+        Ok(build::decode_node(&manifest)?)
+    }
+
+    /// The same node under another name.
+    fn renamed(&self, name: &str) -> Self {
+        let mut object = (*self.object).clone();
+        object["metadata"]["name"] = json!(name);
+        object["metadata"]["uid"] = json!(name);
+        object["metadata"]["labels"][HOSTNAME] = json!(name);
+        let mut node = (*self.node).clone();
+        name.clone_into(&mut node.metadata.name);
+        name.clone_into(&mut node.metadata.uid);
+        node.metadata.labels.insert(HOSTNAME.to_owned(), name.to_owned());
+        Self { node: Arc::new(node), object: Arc::new(object) }
+    }
+
+    /// The same node with no new pods: as after `kubectl cordon`.
+    #[must_use]
+    pub fn cordoned(&self) -> Self {
+        let mut node = (*self.node).clone();
+        node.spec.unschedulable = true;
+        let mut object = (*self.object).clone();
+        object["spec"]["unschedulable"] = json!(true);
+        Self { node: Arc::new(node), object: Arc::new(object) }
+    }
+}
+
+impl ClusterPod {
+    /// Whether its node has it as long as the node is there: a pod of a DaemonSet, or one that the kubelet runs from a file.
+    #[must_use]
+    pub fn belongs_to_its_node(&self) -> bool {
+        let metadata = &self.pod.metadata;
+        let is_of_node = |owner: &api::OwnerReference| matches!(owner.kind.as_str(), "DaemonSet" | "Node");
+        metadata.annotations.contains_key(MIRROR) || metadata.owner_references.iter().any(is_of_node)
+    }
+
+    /// Whether a controller makes another one when it is gone.
+    #[must_use]
+    pub fn has_controller(&self) -> bool {
+        self.pod.metadata.owner_references.iter().any(|owner| owner.controller)
+    }
+
+    /// The pod that its controller makes when it is gone: the same under another uid, without a node. The name stays, so that people
+    /// know it again.
+    #[must_use]
+    pub fn made_again(&self) -> Self {
+        let mut pod = (*self.pod).clone();
+        pod.metadata.uid = format!("{}+", pod.metadata.uid);
+        pod.metadata.resource_version.clear();
+        pod.metadata.deletion_timestamp = None;
+        pod.spec.node_name.clear();
+        let resource_claim_statuses = std::mem::take(&mut pod.status.resource_claim_statuses);
+        pod.status = api::PodStatus { resource_claim_statuses, ..api::PodStatus::default() };
+        let mut object = (*self.object).clone();
+        object["metadata"]["uid"] = json!(pod.metadata.uid);
+        if let Some(spec) = object["spec"].as_object_mut() {
+            spec.remove("nodeName");
+        }
+        object["status"] = json!({"resourceClaimStatuses": pod.status.resource_claim_statuses});
+        Self { pod: Arc::new(pod), object: Arc::new(object) }
+    }
+
+    /// The same pod on a node.
+    #[must_use]
+    pub fn on(&self, node: &str) -> Self {
+        let mut placed = self.clone();
+        node.clone_into(&mut Arc::make_mut(&mut placed.pod).spec.node_name);
+        Arc::make_mut(&mut placed.object)["spec"]["nodeName"] = json!(node);
+        placed
+    }
+
+    /// The same pod, which evicts no other.
+    #[must_use]
+    pub fn evicting_none(&self) -> Self {
+        let mut pod = self.clone();
+        Arc::make_mut(&mut pod.pod).spec.preemption_policy = Some("Never".to_owned());
+        Arc::make_mut(&mut pod.object)["spec"]["preemptionPolicy"] = json!("Never");
+        pod
+    }
+
+    /// The same pod, for the profile of this name.
+    #[must_use]
+    pub fn served_by(&self, scheduler_name: &str) -> Self {
+        let mut pod = self.clone();
+        scheduler_name.clone_into(&mut Arc::make_mut(&mut pod.pod).spec.scheduler_name);
+        Arc::make_mut(&mut pod.object)["spec"]["schedulerName"] = json!(scheduler_name);
+        pod
+    }
+
+    /// The same pod under another name and uid.
+    #[must_use]
+    pub fn named(&self, name: &str) -> Self {
+        let mut pod = (*self.pod).clone();
+        name.clone_into(&mut pod.metadata.name);
+        pod.metadata.uid = format!("{}/{name}", pod.metadata.namespace);
+        let mut object = (*self.object).clone();
+        object["metadata"]["name"] = json!(name);
+        object["metadata"]["uid"] = json!(pod.metadata.uid);
+        Self { pod: Arc::new(pod), object: Arc::new(object) }
+    }
+}
+
+impl Cluster {
+    /// Takes nodes away. Their pods wait for a node from then on, but for those that go with them. How many nodes there were.
+    pub fn remove_nodes(&mut self, is_removed: impl Fn(&ClusterNode) -> bool) -> usize {
+        let n_before = self.nodes.len();
+        let (removed, nodes) = std::mem::take(&mut self.nodes).into_iter().partition::<Vec<_>, _>(is_removed);
+        self.nodes = nodes;
+        let names: rustc_hash::FxHashSet<&str> = removed.iter().map(|node| node.node.metadata.name.as_str()).collect();
+        let mut n_without_controller = 0_usize;
+        let pods = std::mem::take(&mut self.pods).into_iter().filter_map(|pod| {
+            if !names.contains(pod.pod.spec.node_name.as_str()) {
+                return Some(pod);
+            }
+            n_without_controller += usize::from(!pod.has_controller() && !pod.belongs_to_its_node());
+            (!pod.belongs_to_its_node()).then(|| pod.made_again())
+        });
+        self.pods = pods.collect();
+        if n_without_controller > 0 {
+            self.warnings.push(format!(
+                "{n_without_controller} pods of the nodes that go have no controller: nothing but a person makes them again"
+            ));
+        }
+        n_before - self.nodes.len()
+    }
+
+    /// Adds `n` nodes like `template`, with the pods of DaemonSets that run there. They are called by its name and a number.
+    ///
+    /// # Errors
+    /// They are too many, a name is taken, or a pod of a DaemonSet is refused.
+    pub fn add_nodes(&mut self, n: usize, template: &ClusterNode) -> Result<(), AddNodesError> {
+        if n > MAX_ADDED {
+            return Err(AddNodesError::TooMany(n));
+        }
+        let taken: rustc_hash::FxHashSet<String> =
+            self.nodes.iter().map(|node| node.node.metadata.name.clone()).collect();
+        let (mut daemons, admission) = (Vec::new(), self.admission());
+        for number in 1..=n {
+            let name = name_of(template, number);
+            if taken.contains(&name) {
+                return Err(AddNodesError::NameTaken(name));
+            }
+            let node = template.renamed(&name);
+            let pods = self.daemon_sets.iter().filter_map(|set| set.pod_for(&node.node));
+            daemons.extend(pods.filter_map(|pod| daemon_pod(pod, &admission)));
+            self.nodes.push(node);
+        }
+        // They are there before any other pod is placed on the node.
+        daemons.append(&mut self.pods);
+        self.pods = daemons;
+        Ok(())
+    }
+
+    fn admission(&self) -> Admission {
+        let mut admission = Admission::default();
+        self.objects.iter().for_each(|object| admission.see(object));
+        admission
+    }
+
+    /// The pods of a text with manifests, workloads included, as they would be created in this cluster; `file` is its name in errors.
+    ///
+    /// # Errors
+    /// What is wrong with each of the objects.
+    pub fn read_pods(&self, file: &str, text: &str) -> Result<Vec<ClusterPod>, Vec<ReadError>> {
+        let mut builder = build::Builder::new(Vec::new());
+        self.objects.iter().for_each(|object| builder.look_at(object));
+        for manifest in manifest::read(file, text) {
+            match manifest {
+                Ok(manifest) => builder.add(manifest),
+                Err(error) => return Err(vec![error]),
+            }
+        }
+        let (cluster, errors) = builder.finish();
+        if errors.is_empty() { Ok(cluster.pods) } else { Err(errors) }
+    }
+}
+
+/// `None` if the pod cannot be read: its template was, when the cluster was made.
+fn daemon_pod(mut object: Value, admission: &Admission) -> Option<ClusterPod> {
+    admission.admit(&mut object, 0).ok()?;
+    let pod = serde_json::from_value(object.clone()).ok()?;
+    Some(ClusterPod { pod: Arc::new(pod), object: Arc::new(object) })
+}
+
+fn name_of(template: &ClusterNode, number: usize) -> String {
+    match template.object.pointer("/metadata/generateName").and_then(Value::as_str) {
+        Some(prefix) => format!("{prefix}{number}"),
+        None => format!("{}-{number}", template.node.metadata.name),
+    }
+}

@@ -1,0 +1,205 @@
+//! Two configurations on one cluster: which pods they place apart, and which plugin makes the difference.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use berth_framework::{
+    PluginIdx,
+    run::{Decision, NodeVerdict},
+};
+use berth_model::ClusterTable;
+use rustc_hash::FxHashMap;
+use serde::Serialize;
+
+use crate::{
+    outcome::{Placed, PodOutcome},
+    report::API_VERSION,
+};
+
+/// What two configurations make of one cluster.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Comparison {
+    /// [`API_VERSION`].
+    pub api_version: &'static str,
+    /// `Comparison`.
+    pub kind: &'static str,
+    /// Pods that both place alike, or refuse alike.
+    pub alike: usize,
+    /// Pods that get another node, or a node from one of the two alone.
+    pub moved: Vec<MovedPod>,
+    /// How many of the pods that move each plugin moves.
+    pub by_plugin: BTreeMap<String, usize>,
+}
+
+/// A pod that two configurations place apart.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct MovedPod {
+    /// `metadata.namespace`.
+    pub namespace: String,
+    /// `metadata.name`.
+    pub name: String,
+    /// With the first.
+    pub first: Side,
+    /// With the second.
+    pub second: Side,
+    /// The plugin whose answers about the two nodes differ most; none if no plugin's do, as where earlier pods took other nodes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub plugin: Option<String>,
+}
+
+/// A pod with one of the two configurations.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Side {
+    /// The node that it gets; none if it stays pending.
+    pub node: Option<String>,
+    /// What the plugins say of its own node and of the other one's.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub answers: Vec<NodeAnswer>,
+}
+
+/// What the plugins say of one node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NodeAnswer {
+    /// Its name.
+    pub node: String,
+    /// The plugin that rejects it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rejected_by: Option<String>,
+    /// The weighted score of each plugin, if the node passed and there was a choice.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub scores: BTreeMap<String, i64>,
+}
+
+/// Namespace and name of a pod.
+type PodKey = (String, String);
+
+/// The nodes about which a run is to say what plugins say, by pod.
+#[derive(Clone, Debug, Default)]
+pub struct Questions(FxHashMap<PodKey, BTreeSet<String>>);
+
+/// What plugins said, by pod.
+#[derive(Clone, Debug, Default)]
+pub struct Answers(FxHashMap<PodKey, Vec<NodeAnswer>>);
+
+impl Questions {
+    /// About the pods that the two runs place apart: both of their nodes.
+    #[must_use]
+    pub fn between(first: &Placed, second: &Placed) -> Self {
+        let pairs = pairs(first, second).filter(|(first, second)| first.node != second.node);
+        let questions = pairs.map(|(first, second)| {
+            let nodes = [&first.node, &second.node].into_iter().flatten().cloned().collect();
+            ((first.namespace.clone(), first.name.clone()), nodes)
+        });
+        Self(questions.collect())
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// What a decision about the pod says of the nodes in question.
+    pub(crate) fn answer(
+        &self,
+        pod: &PodOutcome,
+        decision: &Decision,
+        table: &ClusterTable,
+        plugin_name: impl Fn(PluginIdx) -> Option<String>,
+        answers: &mut Answers,
+    ) {
+        let key = (pod.namespace.clone(), pod.name.clone());
+        let Some(nodes) = self.0.get(&key) else { return };
+        let answer = nodes.iter().filter_map(|node| NodeAnswer::of(decision, node, table, &plugin_name));
+        answers.0.insert(key, answer.collect());
+    }
+}
+
+impl NodeAnswer {
+    /// `None` if the cluster has no such node.
+    fn of(
+        decision: &Decision,
+        node: &str,
+        table: &ClusterTable,
+        plugin_name: impl Fn(PluginIdx) -> Option<String>,
+    ) -> Option<Self> {
+        let idx = table.symbols.lookup(node).and_then(|name| table.find(name))?;
+        let mut answer = Self { node: node.to_owned(), rejected_by: None, scores: BTreeMap::new() };
+        if let NodeVerdict::Rejected { plugin, .. } = decision.verdict(idx) {
+            answer.rejected_by = plugin_name(plugin);
+        }
+        let findings = &decision.findings;
+        if let Some(place) = findings.feasible().iter().position(|other| other == idx) {
+            for scores in findings.plugin_scores() {
+                if let (Some(plugin), Some(score)) = (plugin_name(scores.plugin), scores.weighted().nth(place)) {
+                    answer.scores.insert(plugin, score);
+                }
+            }
+        }
+        Some(answer)
+    }
+}
+
+impl Comparison {
+    /// Compares two runs, with what plugins said in each about the nodes in question.
+    #[must_use]
+    pub fn new(first: &Placed, second: &Placed, answers: [Answers; 2]) -> Self {
+        let [mut of_first, mut of_second] = answers;
+        let (mut alike, mut moved) = (0, Vec::new());
+        for (one, other) in pairs(first, second) {
+            if one.node == other.node {
+                alike += 1;
+                continue;
+            }
+            let key = (one.namespace.clone(), one.name.clone());
+            let side = |pod: &PodOutcome, answers: &mut Answers| Side {
+                node: pod.node.clone(),
+                answers: answers.0.remove(&key).unwrap_or_default(),
+            };
+            let (first, second) = (side(one, &mut of_first), side(other, &mut of_second));
+            let plugin = plugin_that_differs(&first, &second);
+            let (namespace, name) = (one.namespace.clone(), one.name.clone());
+            moved.push(MovedPod { namespace, name, first, second, plugin });
+        }
+        let mut by_plugin = BTreeMap::new();
+        for plugin in moved.iter().filter_map(|pod| pod.plugin.clone()) {
+            *by_plugin.entry(plugin).or_default() += 1;
+        }
+        Self { api_version: API_VERSION, kind: "Comparison", alike, moved, by_plugin }
+    }
+}
+
+/// The same pods with both.
+fn pairs<'a>(first: &'a Placed, second: &'a Placed) -> impl Iterator<Item = (&'a PodOutcome, &'a PodOutcome)> {
+    let others: FxHashMap<(&str, &str), &PodOutcome> =
+        second.pods.iter().map(|pod| ((pod.namespace.as_str(), pod.name.as_str()), pod)).collect();
+    first.pods.iter().filter_map(move |pod| Some((pod, *others.get(&(pod.namespace.as_str(), pod.name.as_str()))?)))
+}
+
+/// A plugin that rejects the node which one of the two takes; else the one that prefers its node to the other's most unlike.
+fn plugin_that_differs(first: &Side, second: &Side) -> Option<String> {
+    let rejects = |by: &Side, node: &Option<String>| {
+        let node = node.as_ref()?;
+        by.answers.iter().find(|answer| answer.node == *node)?.rejected_by.clone()
+    };
+    if let Some(plugin) = rejects(second, &first.node).or_else(|| rejects(first, &second.node)) {
+        return Some(plugin);
+    }
+    let (one, other) = (first.node.as_ref()?, second.node.as_ref()?);
+    let advantage = |side: &Side| -> BTreeMap<String, i64> {
+        let scores =
+            |node: &String| side.answers.iter().find(|answer| answer.node == *node).map(|answer| &answer.scores);
+        let (Some(one), Some(other)) = (scores(one), scores(other)) else { return BTreeMap::new() };
+        let of = |scores: &BTreeMap<String, i64>, plugin: &String| scores.get(plugin).copied().unwrap_or(0);
+        one.keys().chain(other.keys()).map(|plugin| (plugin.clone(), of(one, plugin) - of(other, plugin))).collect()
+    };
+    let (before, after) = (advantage(first), advantage(second));
+    let difference = |plugin: &&String| {
+        let of = |map: &BTreeMap<String, i64>| map.get(*plugin).copied().unwrap_or(0);
+        of(&before).abs_diff(of(&after))
+    };
+    let plugins: BTreeSet<&String> = before.keys().chain(after.keys()).collect();
+    let most = plugins.into_iter().max_by_key(difference)?;
+    (difference(&most) > 0).then(|| most.clone())
+}

@@ -1,0 +1,78 @@
+//! How many more pods like one fit into a cluster, and what is scarce then.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use crate::{
+    cluster::{Cluster, ClusterPod},
+    outcome::{Refusal, RefusalReason},
+    place::{Conditions, PlaceError, Placing},
+    report::API_VERSION,
+};
+
+/// How many more pods like one fit, after those that wait.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct HowMany {
+    /// [`API_VERSION`].
+    pub api_version: &'static str,
+    /// `HowMany`.
+    pub kind: &'static str,
+    /// So many fit. None of them evicts another pod.
+    pub fit: usize,
+    /// How many of them are on each node that has any.
+    pub nodes: BTreeMap<String, usize>,
+    /// Why the next one does not fit; none if as many fit as were tried at most.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub refusal: Option<Refusal>,
+    /// Pods that waited before, and have no node.
+    pub pending: usize,
+}
+
+/// Places the pods that wait, and then one pod like `pod` after the other, until one fits nowhere or there are `n_most`.
+///
+/// # Errors
+/// As for [`crate::place`].
+pub fn how_many(
+    cluster: &Cluster,
+    pod: &ClusterPod,
+    n_most: usize,
+    conditions: Conditions<'_>,
+) -> Result<HowMany, PlaceError> {
+    let mut placing = Placing::new(cluster, conditions);
+    cluster.pending().for_each(|pod| placing.arrive(pod));
+    placing.settle()?;
+    let is_pending = |pod: &&ClusterPod| placing.outcome(&pod.pod.metadata.uid).is_some_and(|pod| pod.node.is_none());
+    let mut answer = HowMany {
+        api_version: API_VERSION,
+        kind: "HowMany",
+        fit: 0,
+        nodes: BTreeMap::new(),
+        refusal: None,
+        pending: cluster.pending().filter(is_pending).count(),
+    };
+    let pod = pod.evicting_none();
+    while answer.fit < n_most {
+        let next = pod.named(&format!("{}-how-many-{}", pod.pod.metadata.name, answer.fit + 1));
+        placing.arrive(&next);
+        placing.settle()?;
+        let outcome = placing.outcome(&next.pod.metadata.uid);
+        match outcome.and_then(|outcome| outcome.node.clone()) {
+            Some(node) => *answer.nodes.entry(node).or_default() += 1,
+            None => {
+                let refusal = outcome.and_then(|outcome| outcome.refusal.clone());
+                let untried = || {
+                    Refusal::new(
+                        RefusalReason::NotTried,
+                        "it was not tried, as a PreEnqueue plugin holds it or no profile serves it",
+                    )
+                };
+                answer.refusal = Some(refusal.unwrap_or_else(untried));
+                return Ok(answer);
+            }
+        }
+        answer.fit += 1;
+    }
+    Ok(answer)
+}

@@ -1,0 +1,210 @@
+//! What a simulation found out about each pod, as data: `berth simulate -o json` and the answers of what-if questions.
+
+use berth_framework::{
+    PluginIdx,
+    run::{Decision, Diagnosis, NoNode},
+};
+use berth_model::{ClusterTable, NodeIdx};
+use serde::Serialize;
+
+/// Nodes that are named for each reason; the others are counted.
+const EXAMPLES: usize = 3;
+
+/// What happened to the pods of a cluster.
+#[derive(Clone, Debug, Default)]
+pub struct Placed {
+    /// Pods that waited for a node, in their order.
+    pub pods: Vec<PodOutcome>,
+    /// Pods that made room for others, in the order in which they did.
+    pub evictions: Vec<Eviction>,
+}
+
+/// What happens to one pod.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PodOutcome {
+    /// `metadata.namespace`.
+    pub namespace: String,
+    /// `metadata.name`.
+    pub name: String,
+    /// The node that it goes to; none for a pod that stays pending.
+    pub node: Option<String>,
+    /// For a pod with a node: what it was chosen from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub choice: Option<Choice>,
+    /// For a pod without a node: why.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub refusal: Option<Refusal>,
+}
+
+/// What a node was chosen from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Choice {
+    /// Nodes in the cluster.
+    pub nodes: usize,
+    /// Nodes that passed every filter, among those that were looked at.
+    pub feasible: usize,
+    /// The weighted sum of the node's scores; none if it was the only one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub score: Option<i64>,
+    /// The best sum among the other nodes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub runner_up: Option<i64>,
+}
+
+/// Why a pod has no node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Refusal {
+    /// In one word.
+    pub reason: RefusalReason,
+    /// As the pod's condition would say it.
+    pub message: String,
+    /// What each plugin said, the most nodes first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub rejections: Vec<NodesRejected>,
+    /// The node that a preemption made room on, if the pod waits for that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub nominated_node: Option<String>,
+}
+
+/// Why a pod has no node, in one word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub enum RefusalReason {
+    /// No profile of the configuration has the pod's `schedulerName`.
+    NotServed,
+    /// A PreEnqueue plugin holds it, as its scheduling gates do.
+    Gated,
+    /// No node passes.
+    Unschedulable,
+    /// Something broke.
+    SchedulerError,
+    /// It has a node, and waits at Permit for other pods.
+    WaitsAtPermit,
+    /// The simulation ended before it was tried.
+    NotTried,
+}
+
+/// Nodes that one plugin rejected for the same reasons.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NodesRejected {
+    /// The plugin; none for an extender, or where no plugin is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub plugin: Option<String>,
+    /// In the order in which users read them.
+    pub reasons: Vec<String>,
+    /// How many nodes.
+    pub nodes: usize,
+    /// Some of them.
+    pub examples: Vec<String>,
+}
+
+/// A pod that made room for another one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Eviction {
+    /// `metadata.namespace`.
+    pub namespace: String,
+    /// `metadata.name`.
+    pub name: String,
+    /// The node that it was on.
+    pub node: String,
+}
+
+impl RefusalReason {
+    /// The word.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::NotServed => "NotServed",
+            Self::Gated => "Gated",
+            Self::Unschedulable => "Unschedulable",
+            Self::SchedulerError => "SchedulerError",
+            Self::WaitsAtPermit => "WaitsAtPermit",
+            Self::NotTried => "NotTried",
+        }
+    }
+}
+
+impl Refusal {
+    /// Without any node's part in it.
+    pub(crate) fn new(reason: RefusalReason, message: impl Into<String>) -> Self {
+        Self { reason, message: message.into(), rejections: Vec::new(), nominated_node: None }
+    }
+}
+
+impl Choice {
+    /// What the last decision chose this node from; `None` if it chose another.
+    pub(crate) fn of(decision: &Decision, node: &str, table: &ClusterTable) -> Option<Self> {
+        let chosen = table.symbols.lookup(node).and_then(|name| table.find(name));
+        let Decision { outcome: Ok(decided), findings } = decision else { return None };
+        if Some(*decided) != chosen {
+            return None;
+        }
+        let scored = || findings.feasible().iter().zip(findings.totals());
+        Some(Self {
+            nodes: table.n_nodes(),
+            feasible: findings.feasible().len(),
+            score: scored().find(|(idx, _)| Some(*idx) == chosen).map(|(_, total)| *total),
+            runner_up: scored().filter(|(idx, _)| Some(*idx) != chosen).map(|(_, total)| *total).max(),
+        })
+    }
+
+    /// In one line.
+    #[must_use]
+    pub fn why(&self) -> String {
+        let fit = format!("{} of {} nodes fit", self.feasible, self.nodes);
+        match (self.score, self.runner_up) {
+            (Some(score), Some(runner_up)) if score == runner_up => format!("{fit}; first of those that score {score}"),
+            (Some(score), Some(runner_up)) => format!("{fit}; scores {score}, the next {runner_up}"),
+            (Some(score), None) => format!("{fit}; scores {score}"),
+            (None, _) => format!("{fit}; no other choice"),
+        }
+    }
+}
+
+/// What the plugins said of nodes in a decision whose text is `message`; nothing if that was another decision.
+pub(crate) fn rejections(
+    decision: &Decision,
+    message: &str,
+    table: &ClusterTable,
+    plugin_name: impl Fn(PluginIdx) -> Option<String>,
+) -> Vec<NodesRejected> {
+    let Err(NoNode::Rejected(diagnosis)) = &decision.outcome else { return Vec::new() };
+    if diagnosis.message() != message {
+        return Vec::new();
+    }
+    let mut rejections: Vec<NodesRejected> = Vec::new();
+    for rejection in &diagnosis.rejections {
+        let plugin = plugin_name(rejection.plugin);
+        let known = rejections.iter_mut().find(|it| it.plugin == plugin && it.reasons == rejection.status.reasons);
+        let (n_nodes, examples) = (rejection.nodes.len(), rejection.nodes.iter().map(|node| name(table, node)));
+        match known {
+            Some(known) => known.nodes += n_nodes,
+            None => rejections.push(NodesRejected {
+                plugin,
+                reasons: rejection.status.reasons.clone(),
+                nodes: n_nodes,
+                examples: examples.take(EXAMPLES).collect(),
+            }),
+        }
+    }
+    rejections.extend(rejected_by_pre_filter(diagnosis));
+    rejections.sort_by_key(|rejection| std::cmp::Reverse(rejection.nodes));
+    rejections
+}
+
+/// Nodes that PreFilter left out, or all of them.
+fn rejected_by_pre_filter(diagnosis: &Diagnosis) -> Option<NodesRejected> {
+    let n_explicit: usize = diagnosis.rejections.iter().map(|rejection| rejection.nodes.len()).sum();
+    let status = diagnosis.pre_filter.as_ref().or(diagnosis.absent.as_ref())?;
+    let nodes = diagnosis.n_all_nodes.saturating_sub(n_explicit);
+    let is_any = nodes > 0 && !status.reasons.is_empty();
+    is_any.then(|| NodesRejected { plugin: None, reasons: status.reasons.clone(), nodes, examples: Vec::new() })
+}
+
+fn name(table: &ClusterTable, node: NodeIdx) -> String {
+    table.symbols.text(table.name(node)).to_owned()
+}

@@ -1,0 +1,358 @@
+//! Has a scheduler place the pods of a cluster until nothing changes any more.
+
+use std::sync::Arc;
+
+use berth_framework::{PluginIdx, Profile};
+use berth_model::{PodUid, Time};
+use berth_scheduler::{Action, AttemptOutcome, Event, Notice, PodRequest, Request, Settings};
+use indexmap::IndexMap;
+use rustc_hash::{FxBuildHasher, FxHashMap};
+
+use crate::{
+    api_server::{ApiServerError, Change},
+    cluster::{Cluster, ClusterNode, ClusterPod},
+    compare::{Answers, Questions},
+    outcome::{self, Choice, Eviction, Placed, PodOutcome, Refusal, RefusalReason},
+    simulation::Simulation,
+};
+
+/// Attempts of each pod that waits, after which the rest is given up if no pod got a node meanwhile.
+const ATTEMPTS_WITHOUT_PROGRESS: u64 = 3;
+
+/// Between two looks at whether the time is over.
+const CHECKED_EVERY: u32 = 64;
+
+/// How the pods that wait for a node come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Arrival {
+    /// All wait in the queue together, as after a start of the scheduler: its QueueSort plugin says which is next.
+    #[default]
+    Together,
+    /// One after the other: each is tried before the next one comes.
+    OneByOne,
+}
+
+/// A scheduler to be simulated, and within which bounds.
+pub struct Conditions<'a> {
+    /// As in the configuration.
+    pub settings: Settings,
+    /// As in the configuration.
+    pub profiles: Vec<Profile>,
+    /// Told the scheduler's time, as components must be.
+    pub tell_time: Box<dyn Fn(Time) + 'a>,
+    /// Whether a plugin reads pods as JSON.
+    pub whole_pods: bool,
+    /// How pods come.
+    pub arrival: Arrival,
+    /// Says that it takes too long.
+    pub is_over: &'a dyn Fn() -> bool,
+}
+
+/// Why a simulation has no result.
+#[derive(Debug, thiserror::Error)]
+pub enum PlaceError {
+    /// The API server could not do what it was asked.
+    #[error(transparent)]
+    ApiServer(#[from] ApiServerError),
+    /// Its time is over.
+    #[error("the simulation took too long: {n_tried} of {n_pods} pods were tried")]
+    TooLong {
+        /// Pods that were tried.
+        n_tried: usize,
+        /// Pods to be tried.
+        n_pods: usize,
+    },
+}
+
+/// A scheduler that places the pods of a cluster, and what it did so far.
+pub struct Placing<'a> {
+    simulation: Simulation<'a>,
+    conditions: PlacingConditions<'a>,
+    /// By uid.
+    pods: IndexMap<PodUid, Entry, FxBuildHasher>,
+    /// Names and nodes of the pods that were there, by uid.
+    nodes: FxHashMap<String, Arc<str>>,
+    evictions: Vec<Eviction>,
+    n_failed_since_change: u64,
+    changes: Vec<Change>,
+    questions: Questions,
+    answers: Answers,
+}
+
+struct PlacingConditions<'a> {
+    whole_pods: bool,
+    is_over: &'a dyn Fn() -> bool,
+    /// The names of each profile's plugins, by `schedulerName`.
+    plugins: FxHashMap<String, Vec<Arc<str>>>,
+}
+
+impl PlacingConditions<'_> {
+    /// The names of a profile's plugins.
+    fn names(&self, scheduler_name: &str) -> impl Fn(PluginIdx) -> Option<String> {
+        let names = self.plugins.get(scheduler_name);
+        move |plugin| Some(names?.get(plugin.index())?.to_string())
+    }
+}
+
+struct Entry {
+    scheduler_name: String,
+    outcome: PodOutcome,
+}
+
+impl std::fmt::Debug for Conditions<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Conditions").field("settings", &self.settings).finish_non_exhaustive()
+    }
+}
+
+impl std::fmt::Debug for Placing<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Placing").field("simulation", &self.simulation).finish_non_exhaustive()
+    }
+}
+
+/// Places the pods of a cluster.
+///
+/// # Errors
+/// It takes too long, or a plugin asks for something that cannot be done.
+pub fn place(cluster: &Cluster, conditions: Conditions<'_>) -> Result<Placed, PlaceError> {
+    place_and_ask(cluster, conditions, Questions::default()).map(|(placed, _)| placed)
+}
+
+/// The same, and what plugins said of the nodes in question.
+///
+/// # Errors
+/// As for [`place`].
+pub fn place_and_ask(
+    cluster: &Cluster,
+    mut conditions: Conditions<'_>,
+    questions: Questions,
+) -> Result<(Placed, Answers), PlaceError> {
+    let arrival = conditions.arrival;
+    // Scores that are kept for pods that are alike stand in the totals alone.
+    conditions.settings.equivalence_cache &= questions.is_empty();
+    let mut placing = Placing::new(cluster, conditions);
+    placing.questions = questions;
+    for pod in cluster.pending() {
+        placing.arrive(pod);
+        if arrival == Arrival::OneByOne {
+            placing.settle()?;
+        }
+    }
+    placing.settle()?;
+    let answers = std::mem::take(&mut placing.answers);
+    Ok((placing.finish(), answers))
+}
+
+impl<'a> Placing<'a> {
+    /// The cluster without its pending pods.
+    #[must_use]
+    pub fn new(cluster: &Cluster, conditions: Conditions<'a>) -> Self {
+        let Conditions { settings, profiles, tell_time, whole_pods, arrival: _, is_over } = conditions;
+        let names = |profile: &Profile| profile.instances().iter().map(|it| Arc::clone(it.name())).collect();
+        let plugins = profiles.iter().map(|profile| (profile.scheduler_name.clone(), names(profile))).collect();
+        let mut simulation = Simulation::new(settings, profiles).telling_time(tell_time);
+        cluster.show_without_pending(&mut simulation, whole_pods);
+        let placed = cluster.pods().iter().filter(|pod| !pod.is_pending());
+        let nodes = placed.map(|pod| (pod.pod.metadata.uid.clone(), pod.pod.spec.node_name.as_str().into())).collect();
+        Self {
+            simulation,
+            conditions: PlacingConditions { whole_pods, is_over, plugins },
+            pods: IndexMap::default(),
+            nodes,
+            evictions: Vec::new(),
+            n_failed_since_change: 0,
+            changes: Vec::new(),
+            questions: Questions::default(),
+            answers: Answers::default(),
+        }
+    }
+
+    /// A pod comes that waits for a node.
+    pub fn arrive(&mut self, pod: &ClusterPod) {
+        let metadata = &pod.pod.metadata;
+        let (namespace, name) = (metadata.namespace.clone(), metadata.name.clone());
+        let outcome = PodOutcome { namespace, name, node: None, choice: None, refusal: None };
+        let scheduler_name = pod.pod.spec.scheduler_name.clone();
+        self.pods.insert(PodUid::from(metadata.uid.clone()), Entry { scheduler_name, outcome });
+        pod.arrive(&mut self.simulation, self.conditions.whole_pods);
+        self.n_failed_since_change = 0;
+    }
+
+    /// A pod is gone.
+    pub fn delete(&mut self, pod: &ClusterPod) {
+        let metadata = &pod.pod.metadata;
+        let (namespace, name, uid) = (metadata.namespace.clone(), metadata.name.clone(), metadata.uid.clone());
+        self.pods.shift_remove(uid.as_str());
+        self.nodes.remove(&uid);
+        let event = self.simulation.server_mut().delete_pod(namespace, name, uid);
+        self.simulation.handle(event);
+        self.n_failed_since_change = 0;
+    }
+
+    /// A pod is on its node, which was there before.
+    pub fn put_back(&mut self, pod: &ClusterPod) {
+        self.nodes.insert(pod.pod.metadata.uid.clone(), pod.pod.spec.node_name.as_str().into());
+        pod.arrive(&mut self.simulation, self.conditions.whole_pods);
+    }
+
+    /// A node comes or changes.
+    pub fn set_node(&mut self, node: &ClusterNode) {
+        self.simulation.handle(Event::NodeApplied(Box::new((*node.node).clone())));
+        self.n_failed_since_change = 0;
+    }
+
+    /// Has the scheduler work until every pod has its node or waits for something that does not come.
+    ///
+    /// # Errors
+    /// As for [`place`].
+    pub fn settle(&mut self) -> Result<(), PlaceError> {
+        for turn in 0_u32.. {
+            if turn.is_multiple_of(CHECKED_EVERY) {
+                self.check_time()?;
+            }
+            if self.simulation.decide() {
+                self.note_decisions();
+                self.simulation.confirm(&mut self.changes)?;
+                self.note_changes();
+            } else if self.is_settled() || !self.simulation.sleep() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn check_time(&mut self) -> Result<(), PlaceError> {
+        self.simulation.drop_observations();
+        if !(self.conditions.is_over)() {
+            return Ok(());
+        }
+        let is_tried = |entry: &&Entry| entry.outcome.node.is_some() || entry.outcome.refusal.is_some();
+        Err(PlaceError::TooLong { n_tried: self.pods.values().filter(is_tried).count(), n_pods: self.pods.len() })
+    }
+
+    /// Whether no pod is to be tried again by itself, or all of that was to no purpose.
+    fn is_settled(&self) -> bool {
+        let metrics = self.simulation.scheduler().metrics();
+        let pending = metrics.pending_pods;
+        let n_waiting = pending.active + pending.backoff + metrics.bindings;
+        let n_pending = (n_waiting + pending.unschedulable) as u64;
+        n_waiting == 0 || self.n_failed_since_change > ATTEMPTS_WITHOUT_PROGRESS * n_pending
+    }
+
+    fn note_decisions(&mut self) {
+        let Self { simulation, conditions, pods, n_failed_since_change, questions, answers, .. } = self;
+        let (decision, table) = (simulation.scheduler().last_decision(), simulation.scheduler().cache().table());
+        for action in simulation.actions() {
+            match action {
+                Action::Pod(PodRequest { pod, request: Request::Bind { node, .. } }) => {
+                    let Some(entry) = pods.get_mut(&pod.uid) else { continue };
+                    entry.outcome.choice = decision.and_then(|decision| Choice::of(decision, node, table));
+                    if let Some(decision) = decision.filter(|_| entry.outcome.choice.is_some() && !questions.is_empty())
+                    {
+                        let name = conditions.names(&entry.scheduler_name);
+                        questions.answer(&entry.outcome, decision, table, name, answers);
+                    }
+                }
+                Action::Notice(Notice::Attempted { pod, outcome }) => {
+                    let (reason, message) = match outcome {
+                        AttemptOutcome::Bound { .. } => continue,
+                        AttemptOutcome::EmptyCluster => (RefusalReason::Unschedulable, "the cluster has no nodes"),
+                        AttemptOutcome::Unschedulable { message } => (RefusalReason::Unschedulable, message.as_str()),
+                        AttemptOutcome::Failed { message } => (RefusalReason::SchedulerError, message.as_str()),
+                    };
+                    *n_failed_since_change += 1;
+                    let Some(entry) = pods.get_mut(&pod.uid) else { continue };
+                    let name = conditions.names(&entry.scheduler_name);
+                    let mut refusal = Refusal::new(reason, message);
+                    if let Some(decision) = decision {
+                        refusal.rejections = outcome::rejections(decision, message, table, &name);
+                        if !refusal.rejections.is_empty() && !questions.is_empty() {
+                            questions.answer(&entry.outcome, decision, table, &name, answers);
+                        }
+                    }
+                    entry.outcome.refusal = Some(refusal);
+                }
+                Action::Pod(_) | Action::PreparePlugin { .. } | Action::Supervise(_) | Action::Notice(_) => {}
+            }
+        }
+    }
+
+    fn note_changes(&mut self) {
+        for change in self.changes.drain(..) {
+            self.n_failed_since_change = 0;
+            match change {
+                Change::Bound { pod, node } => {
+                    let Some(entry) = self.pods.get_mut(&pod.uid) else { continue };
+                    entry.outcome.node = Some(node.to_string());
+                    entry.outcome.refusal = None;
+                    self.nodes.insert(pod.uid.to_string(), node);
+                }
+                Change::Evicted { namespace, name, uid } => {
+                    let node = self.nodes.remove(&uid).map(|node| node.to_string()).unwrap_or_default();
+                    if let Some(entry) = self.pods.get_mut(uid.as_str()) {
+                        entry.outcome.node = None;
+                        let message = "it was placed, and made room for a pod of higher priority";
+                        entry.outcome.refusal = Some(Refusal::new(RefusalReason::Unschedulable, message));
+                    }
+                    self.evictions.push(Eviction { namespace, name, node });
+                }
+            }
+        }
+    }
+
+    /// What became of a pod so far.
+    #[must_use]
+    pub fn outcome(&self, uid: &str) -> Option<&PodOutcome> {
+        self.pods.get(uid).map(|entry| &entry.outcome)
+    }
+
+    /// The simulated scheduler.
+    pub fn simulation_mut(&mut self) -> &mut Simulation<'a> {
+        &mut self.simulation
+    }
+
+    /// What became of all pods that came.
+    #[must_use]
+    pub fn finish(mut self) -> Placed {
+        self.explain_the_rest();
+        let pods = self.pods.into_values().map(|entry| entry.outcome).collect();
+        Placed { pods, evictions: self.evictions }
+    }
+
+    /// Pods that no attempt says anything about, and nominations.
+    fn explain_the_rest(&mut self) {
+        let scheduler = self.simulation.scheduler();
+        let table = scheduler.cache().table();
+        let mut gates: FxHashMap<&str, &Arc<str>> = FxHashMap::default();
+        for (record, _) in scheduler.queue().iter() {
+            if let Some(gate) = &record.gated_by {
+                gates.insert(&record.pod.uid, gate);
+            }
+        }
+        for (uid, Entry { scheduler_name, outcome }) in &mut self.pods {
+            if outcome.node.is_some() {
+                continue;
+            }
+            let refusal = outcome.refusal.get_or_insert_with(|| {
+                if !self.conditions.plugins.contains_key(scheduler_name) {
+                    let message = format!("no profile of the configuration has the schedulerName {scheduler_name}");
+                    return Refusal::new(RefusalReason::NotServed, message);
+                }
+                if let Some(gate) = gates.get(&**uid) {
+                    return Refusal::new(RefusalReason::Gated, format!("the plugin {gate} holds it"));
+                }
+                match scheduler.cache().pod(uid) {
+                    Some(pod) => {
+                        let node = table.symbols.text(pod.node());
+                        let message = format!("it has room on {node}, and a Permit plugin has it wait there");
+                        Refusal::new(RefusalReason::WaitsAtPermit, message)
+                    }
+                    None => Refusal::new(RefusalReason::NotTried, "it was not tried"),
+                }
+            });
+            let nominated = scheduler.queue().nominator().node_of(uid);
+            refusal.nominated_node = nominated.map(|node| table.symbols.text(node).to_owned());
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! The scheduling core and an API server, driven as a process drives them, in a time of their own.
+
+use berth_framework::Profile;
+use berth_model::Time;
+use berth_scheduler::{Action, Event, Scheduler, Settings};
+use serde_json::Value;
+
+use crate::api_server::{ApiServer, ApiServerError, Change};
+
+/// A scheduler and its API server. Time stands still unless the caller has it pass.
+pub struct Simulation<'a> {
+    scheduler: Scheduler,
+    server: ApiServer,
+    /// Told the scheduler's time, as components must be.
+    tell_time: Box<dyn Fn(Time) + 'a>,
+    now: Time,
+    /// What the scheduler asked for and the API server did not do yet.
+    actions: Vec<Action>,
+    /// Empty between two calls.
+    events: Vec<Event>,
+}
+
+impl std::fmt::Debug for Simulation<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Simulation").field("now", &self.now).finish_non_exhaustive()
+    }
+}
+
+impl<'a> Simulation<'a> {
+    /// The time of the scheduler's clock at the start.
+    pub const START: Time = Time(1_000_000_000);
+
+    /// With a cluster that holds nothing. Cycles begin after [`Event::Synced`].
+    #[must_use]
+    pub fn new(settings: Settings, profiles: Vec<Profile>) -> Self {
+        Self {
+            scheduler: Scheduler::new(settings, profiles),
+            server: ApiServer::default(),
+            tell_time: Box::new(|_| ()),
+            now: Self::START,
+            actions: Vec::new(),
+            events: Vec::new(),
+        }
+    }
+
+    /// `tell_time` is called before the scheduler works.
+    #[must_use]
+    pub fn telling_time(self, tell_time: impl Fn(Time) + 'a) -> Self {
+        Self { tell_time: Box::new(tell_time), ..self }
+    }
+
+    /// The scheduler.
+    #[must_use]
+    pub fn scheduler(&self) -> &Scheduler {
+        &self.scheduler
+    }
+
+    /// The API server. What it returns is for [`Self::handle`].
+    pub fn server_mut(&mut self) -> &mut ApiServer {
+        &mut self.server
+    }
+
+    /// The time of the scheduler's clock.
+    #[must_use]
+    pub fn now(&self) -> Time {
+        self.now
+    }
+
+    /// Sets the time, which never goes back.
+    pub fn set_now(&mut self, now: Time) {
+        self.now = self.now.max(now);
+    }
+
+    /// Tells the scheduler something.
+    pub fn handle(&mut self, event: Event) {
+        self.scheduler.handle(event, self.now);
+    }
+
+    /// Creates an object, and shows it to the scheduler.
+    ///
+    /// # Errors
+    /// The object cannot be read.
+    pub fn create(&mut self, object: &Value) -> Result<(), ApiServerError> {
+        let event = self.server.create(object)?;
+        self.handle(event);
+        Ok(())
+    }
+
+    /// Has components know the time, as before they are shown anything.
+    pub fn tell_time(&self) {
+        (self.tell_time)(self.now);
+    }
+
+    /// Has the scheduler do what is due and try the next pod. Whether anything happened: then [`Self::confirm`].
+    pub fn decide(&mut self) -> bool {
+        self.tell_time();
+        let is_busy = self.scheduler.run(self.now);
+        let n_before = self.actions.len();
+        self.actions.extend(self.scheduler.drain_actions());
+        is_busy || self.actions.len() > n_before
+    }
+
+    /// What the scheduler asked for since the last [`Self::confirm`].
+    #[must_use]
+    pub fn actions(&self) -> &[Action] {
+        &self.actions
+    }
+
+    /// Has the API server do what the scheduler asked for, and shows the scheduler what came of it. What happened to pods is added to
+    /// `changes`.
+    ///
+    /// # Errors
+    /// As for [`ApiServer::perform`].
+    pub fn confirm(&mut self, changes: &mut Vec<Change>) -> Result<(), ApiServerError> {
+        let Self { scheduler, server, actions, events, now, .. } = self;
+        for action in actions.drain(..) {
+            server.perform(action, scheduler.objects(), events, changes)?;
+            for event in events.drain(..) {
+                scheduler.handle(event, *now);
+            }
+        }
+        Ok(())
+    }
+
+    /// Has measurements of the scheduler go nowhere: it keeps them until they are taken.
+    pub fn drop_observations(&mut self) {
+        self.scheduler.drain_observations();
+    }
+
+    /// Lets time pass until the scheduler has something to do by itself. `false` if it waits for an event.
+    pub fn sleep(&mut self) -> bool {
+        let due = self.scheduler.next_wakeup().filter(|due| *due > self.now);
+        self.now = due.unwrap_or(self.now);
+        due.is_some()
+    }
+}

@@ -1,0 +1,163 @@
+//! The cluster that is simulated: files, folders, standard input, and a live cluster, which is only read.
+
+use std::{
+    fs,
+    io::{self, Read as _, Write as _},
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Result, bail};
+use berth_cluster::{ConnectError, ConnectOptions, ListError, USER_AGENT, connect, list};
+use berth_config::Usage;
+use berth_model::KindRef;
+use berth_plugin_cli::block_on;
+use berth_telemetry::chain;
+use berth_what_if::{Cluster, ClusterReader, ReadError};
+use clap::Args;
+use tracing::info;
+
+use crate::manifests;
+
+/// Broken objects that are listed; the others are counted.
+const LISTED: usize = 20;
+
+/// What is read of a live cluster: what the built-in plugins and disruption budgets need. Without the first two nothing can be said.
+const KINDS: [(&str, &str); 21] = [
+    ("v1", "Node"),
+    ("v1", "Pod"),
+    ("v1", "Namespace"),
+    ("v1", "PersistentVolume"),
+    ("v1", "PersistentVolumeClaim"),
+    ("v1", "ReplicationController"),
+    ("v1", "Service"),
+    ("apps/v1", "DaemonSet"),
+    ("apps/v1", "ReplicaSet"),
+    ("apps/v1", "StatefulSet"),
+    ("policy/v1", "PodDisruptionBudget"),
+    ("scheduling.k8s.io/v1", "PriorityClass"),
+    ("node.k8s.io/v1", "RuntimeClass"),
+    ("storage.k8s.io/v1", "CSIDriver"),
+    ("storage.k8s.io/v1", "CSINode"),
+    ("storage.k8s.io/v1", "CSIStorageCapacity"),
+    ("storage.k8s.io/v1", "StorageClass"),
+    ("storage.k8s.io/v1", "VolumeAttachment"),
+    ("resource.k8s.io/v1", "DeviceClass"),
+    ("resource.k8s.io/v1", "ResourceClaim"),
+    ("resource.k8s.io/v1", "ResourceSlice"),
+];
+
+/// Where the cluster comes from.
+#[derive(Args, Debug)]
+pub(crate) struct Input {
+    /// Manifests of the cluster and of pods to be placed: files or folders, YAML or JSON; `-` is standard input. Can be repeated
+    #[arg(short, long = "filename", value_name = "PATH", required_unless_present = "from_cluster")]
+    files: Vec<PathBuf>,
+    /// Take the cluster of the kubeconfig, which is only read; -f adds to it
+    #[arg(long)]
+    from_cluster: bool,
+    /// kubeconfig file of --from-cluster [default: $KUBECONFIG, the pod's service account, ~/.kube/config]
+    #[arg(long, value_name = "FILE", requires = "from_cluster")]
+    kubeconfig: Option<PathBuf>,
+    /// Context of the kubeconfig file
+    #[arg(long, value_name = "NAME", requires = "from_cluster")]
+    context: Option<String>,
+    /// Leave out objects that cannot be read, and say so
+    #[arg(long)]
+    skip_broken: bool,
+}
+
+/// All objects, before a cluster is made of them.
+pub(crate) struct Objects {
+    pub(crate) reader: ClusterReader,
+    /// Kinds that could not be read, in sentences.
+    pub(crate) warnings: Vec<String>,
+}
+
+impl Input {
+    /// The cluster of all files, and of the live cluster if it is to be read; of that, also the objects of these kinds.
+    pub(super) fn read(&self, kinds: Vec<KindRef>) -> Result<Cluster> {
+        let Objects { reader, warnings } = self.objects(kinds)?;
+        let (mut cluster, errors) = reader.finish();
+        self.tell_broken(&errors)?;
+        if !errors.is_empty() {
+            cluster.warn(format!("{} objects were left out, since they cannot be used", errors.len()));
+        }
+        warnings.into_iter().for_each(|warning| cluster.warn(warning));
+        Ok(cluster)
+    }
+
+    /// All objects.
+    pub(crate) fn objects(&self, kinds: Vec<KindRef>) -> Result<Objects> {
+        let mut objects = Objects { reader: ClusterReader::default(), warnings: Vec::new() };
+        if self.from_cluster {
+            block_on(self.read_live(kinds, &mut objects))?;
+        }
+        for path in &self.files {
+            if path.as_os_str() == "-" {
+                let mut text = String::new();
+                io::stdin().read_to_string(&mut text).map_err(|error| Usage(format!("standard input: {error}")))?;
+                objects.reader.read("standard input", &text);
+                continue;
+            }
+            for file in manifests::files(path).map_err(|error| Usage(format!("{error:#}")))? {
+                objects.reader.read(&file.display().to_string(), &text_of(&file)?);
+            }
+        }
+        Ok(objects)
+    }
+
+    /// Fails, or goes on without the broken objects, as the command line says.
+    pub(crate) fn tell_broken(&self, errors: &[ReadError]) -> Result<()> {
+        if errors.is_empty() {
+            return Ok(());
+        }
+        let mut listed: Vec<String> = errors.iter().take(LISTED).map(ToString::to_string).collect();
+        if errors.len() > LISTED {
+            listed.push(format!("and {} more", errors.len() - LISTED));
+        }
+        let listed = listed.join("\n  ");
+        if !self.skip_broken {
+            bail!(Usage(format!(
+                "{} objects cannot be used; --skip-broken goes on without them:\n  {listed}",
+                errors.len()
+            )));
+        }
+        Ok(writeln!(io::stderr(), "without {} objects that cannot be used:\n  {listed}", errors.len())?)
+    }
+
+    async fn read_live(&self, more: Vec<KindRef>, objects: &mut Objects) -> Result<()> {
+        let (kubeconfig, context) = (self.kubeconfig.clone(), self.context.clone());
+        let options = ConnectOptions { kubeconfig, context, server: None, user_agent: USER_AGENT.to_owned() };
+        let connection = connect(&options).await.map_err(|error| match error {
+            ConnectError::NoCluster => Usage(format!("{error} with --kubeconfig FILE")),
+            error => Usage(chain(&error)),
+        })?;
+        info!(server = connection.server, "reading the cluster");
+        let client = connection.client();
+        let mut kinds: Vec<KindRef> =
+            KINDS.iter().map(|(api_version, kind)| KindRef::of_kind(api_version, kind)).collect();
+        kinds.extend(
+            more.into_iter().filter(|kind| !KINDS.contains(&(kind.api_version().as_str(), kind.kind.as_str()))),
+        );
+        for (at, kind) in kinds.iter().enumerate() {
+            match list(&client, kind).await {
+                Ok(found) => found.into_iter().for_each(|object| objects.reader.take(&connection.server, object)),
+                // Without nodes and pods there is no answer.
+                Err(error) if at < 2 => bail!("--from-cluster: {error}"),
+                // An older server, or one without the feature.
+                Err(ListError::NotServed { .. }) => {}
+                Err(error @ ListError::Forbidden { .. }) => {
+                    objects
+                        .warnings
+                        .push(format!("{} is missing in the answer, since it may not be listed: {error}", kind.kind));
+                }
+                Err(error) => bail!("--from-cluster: {error}"),
+            }
+        }
+        Ok(())
+    }
+}
+
+fn text_of(file: &Path) -> Result<String, Usage> {
+    fs::read_to_string(file).map_err(|error| Usage(format!("{}: cannot be read: {error}", file.display())))
+}

@@ -1,0 +1,237 @@
+//! Questions about a cluster other than where its pods go.
+
+use std::{
+    fs,
+    io::{self, Write as _},
+    path::PathBuf,
+};
+
+use anyhow::{Result, bail, ensure};
+use berth_config::Usage;
+use berth_plugin_cli::table;
+use berth_what_if::{
+    Arrival, Cluster, Comparison, Consolidation, Drain, HowMany, Move, MovedPod, Questions, consolidate, drain,
+    how_many, place_and_ask,
+};
+use clap::Args;
+
+use super::{Format, Laboratory, Simulated, output::write_data};
+
+#[derive(Args, Debug)]
+#[group(multiple = false)]
+pub(super) struct Question {
+    /// Say how many more pods like the one in FILE fit, once those that wait are placed, and what is scarce then
+    #[arg(long, value_name = "FILE")]
+    how_many: Option<PathBuf>,
+    /// Drain this node under the PodDisruptionBudgets: who goes where, and who may not go. Can be repeated
+    #[arg(long, value_name = "NODE")]
+    drain: Vec<String>,
+    /// Plan moves that empty nodes, each checked by all plugins and PodDisruptionBudgets
+    #[arg(long)]
+    consolidate: bool,
+    /// Compare with another KubeSchedulerConfiguration: pods that move, and the plugins that make the difference
+    #[arg(long, value_name = "CONFIG")]
+    compare: Option<PathBuf>,
+    /// The same with another folder of plugins
+    #[arg(long, value_name = "DIR")]
+    compare_plugins_dir: Option<PathBuf>,
+}
+
+/// A question, with what it is about.
+pub(super) enum Asked<'a> {
+    HowMany(&'a PathBuf),
+    Drain(&'a [String]),
+    Consolidate,
+    Compare(Simulated),
+}
+
+/// A scheduler, a cluster, and when to give up.
+pub(super) struct Setup<'a> {
+    pub(super) laboratory: Laboratory,
+    pub(super) cluster: Cluster,
+    pub(super) arrival: Arrival,
+    pub(super) n_most: usize,
+    pub(super) is_over: &'a dyn Fn() -> bool,
+    pub(super) format: Format,
+}
+
+impl Question {
+    /// The question, if there is one; `scheduler` is the one that another is compared with.
+    pub(super) fn asked(&self, scheduler: &Simulated) -> Option<Asked<'_>> {
+        if let Some(file) = &self.how_many {
+            return Some(Asked::HowMany(file));
+        }
+        if !self.drain.is_empty() {
+            return Some(Asked::Drain(&self.drain));
+        }
+        if self.consolidate {
+            return Some(Asked::Consolidate);
+        }
+        let mut other = scheduler.clone();
+        if let Some(config) = &self.compare {
+            other.config = Some(config.clone());
+        }
+        if let Some(dir) = &self.compare_plugins_dir {
+            other.plugins_dir = Some(dir.clone());
+        }
+        let is_asked = self.compare.is_some() || self.compare_plugins_dir.is_some();
+        is_asked.then_some(Asked::Compare(other))
+    }
+}
+
+impl Setup<'_> {
+    pub(super) fn answer(mut self, asked: &Asked<'_>) -> Result<()> {
+        let format = self.format;
+        match asked {
+            Asked::HowMany(file) => {
+                let answer = self.how_many(file)?;
+                show(&answer, format, |out| show_how_many(out, &answer))
+            }
+            Asked::Drain(nodes) => {
+                let answer = self.drain(nodes)?;
+                show(&answer, format, |out| show_drain(out, &answer))
+            }
+            Asked::Consolidate => {
+                let conditions = self.laboratory.conditions(Arrival::Together, self.is_over)?;
+                let answer = consolidate(&self.cluster, conditions)?;
+                show(&answer, format, |out| show_consolidation(out, &answer))
+            }
+            Asked::Compare(other) => {
+                let answer = self.compare(other)?;
+                show(&answer, format, |out| show_comparison(out, &answer))
+            }
+        }
+    }
+
+    fn how_many(&mut self, file: &PathBuf) -> Result<HowMany> {
+        let name = file.display().to_string();
+        let text = fs::read_to_string(file).map_err(|error| Usage(format!("--how-many: {name}: {error}")))?;
+        let pods = self.cluster.read_pods(&name, &text).map_err(|errors| {
+            Usage(format!("--how-many: {}", errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")))
+        })?;
+        let [pod, ..] = pods.as_slice() else {
+            bail!(Usage(format!("--how-many: {name} has no pod, and nothing of which pods are made")));
+        };
+        let mut pod = pod.clone();
+        if let Some(scheduler_name) = self.laboratory.serves_all() {
+            pod = pod.served_by(&scheduler_name);
+        }
+        let conditions = self.laboratory.conditions(self.arrival, self.is_over)?;
+        Ok(how_many(&self.cluster, &pod, self.n_most, conditions)?)
+    }
+
+    fn drain(&mut self, nodes: &[String]) -> Result<Drain> {
+        for node in nodes {
+            let is_there = self.cluster.nodes().iter().any(|it| it.node.metadata.name == *node);
+            ensure!(is_there, Usage(format!("--drain: the cluster has no node called {node}")));
+        }
+        let conditions = self.laboratory.conditions(self.arrival, self.is_over)?;
+        Ok(drain(&self.cluster, nodes, conditions)?)
+    }
+
+    fn compare(mut self, other: &Simulated) -> Result<Comparison> {
+        let mut laboratory = Laboratory::open(other)?;
+        let mut other_cluster = self.cluster.clone();
+        laboratory.adopt(&mut other_cluster);
+        let (arrival, is_over) = (self.arrival, self.is_over);
+        let first = self.laboratory.place(&self.cluster, arrival, is_over)?;
+        let second = laboratory.place(&other_cluster, arrival, is_over)?;
+        let questions = Questions::between(&first, &second);
+        let conditions = self.laboratory.conditions(arrival, is_over)?;
+        let (_, of_first) = place_and_ask(&self.cluster, conditions, questions.clone())?;
+        let (_, of_second) = place_and_ask(&other_cluster, laboratory.conditions(arrival, is_over)?, questions)?;
+        Ok(Comparison::new(&first, &second, [of_first, of_second]))
+    }
+}
+
+fn show(
+    answer: &impl serde::Serialize,
+    format: Format,
+    tables: impl FnOnce(&mut io::StdoutLock<'_>) -> Result<()>,
+) -> Result<()> {
+    match format {
+        Format::Table => tables(&mut io::stdout().lock()),
+        Format::Json | Format::Yaml => write_data(answer, format),
+    }
+}
+
+fn show_how_many(out: &mut io::StdoutLock<'_>, answer: &HowMany) -> Result<()> {
+    let mut rows = table::new();
+    rows.set_header(["NODE", "PODS"]);
+    for (node, n) in &answer.nodes {
+        rows.add_row([node, &n.to_string()]);
+    }
+    writeln!(out, "{}\n\n{} more pods fit on {} nodes", table::text(&rows), answer.fit, answer.nodes.len())?;
+    if answer.pending > 0 {
+        writeln!(out, "{} pods that waited before stay pending", answer.pending)?;
+    }
+    match &answer.refusal {
+        Some(refusal) => writeln!(out, "the next does not: {}", refusal.message)?,
+        None => writeln!(out, "no more were tried: --at-most says how many are")?,
+    }
+    Ok(())
+}
+
+fn show_moves(out: &mut io::StdoutLock<'_>, moves: &[&Move]) -> Result<()> {
+    let mut rows = table::new();
+    rows.set_header(["NAMESPACE", "POD", "FROM", "TO", "WHY"]);
+    for pod in moves {
+        let why = pod.refusal.as_ref().map_or("", |refusal| &refusal.message);
+        rows.add_row([&pod.namespace, &pod.name, &pod.from, pod.to.as_deref().unwrap_or("<pending>"), why]);
+    }
+    Ok(writeln!(out, "{}\n", table::text(&rows))?)
+}
+
+fn show_drain(out: &mut io::StdoutLock<'_>, answer: &Drain) -> Result<()> {
+    show_moves(out, &answer.moves.iter().collect::<Vec<_>>())?;
+    for pod in &answer.blocked {
+        writeln!(out, "{}/{} stays on {}: {}", pod.namespace, pod.name, pod.node, pod.reason)?;
+    }
+    let n_pending = answer.moves.iter().filter(|pod| pod.to.is_none()).count();
+    writeln!(
+        out,
+        "{} nodes are drained: {} pods are evicted, {n_pending} of them stay pending; {} may not be evicted",
+        answer.drained.len(),
+        answer.moves.len(),
+        answer.blocked.len()
+    )?;
+    Ok(())
+}
+
+fn show_consolidation(out: &mut io::StdoutLock<'_>, answer: &Consolidation) -> Result<()> {
+    show_moves(out, &answer.steps.iter().flat_map(|step| &step.moves).collect::<Vec<_>>())?;
+    let nodes: Vec<&str> = answer.steps.iter().map(|step| step.node.as_str()).collect();
+    if !nodes.is_empty() {
+        writeln!(out, "emptied, in this order: {}", nodes.join(", "))?;
+    }
+    writeln!(
+        out,
+        "{} moves empty {} nodes; {} are empty already, {} are kept",
+        answer.moves,
+        nodes.len(),
+        answer.empty.len(),
+        answer.kept
+    )?;
+    Ok(())
+}
+
+fn show_comparison(out: &mut io::StdoutLock<'_>, answer: &Comparison) -> Result<()> {
+    let mut rows = table::new();
+    rows.set_header(["NAMESPACE", "POD", "FIRST", "SECOND", "PLUGIN"]);
+    for MovedPod { namespace, name, first, second, plugin } in &answer.moved {
+        let node = |node: &Option<String>| node.clone().unwrap_or_else(|| "<pending>".to_owned());
+        rows.add_row([
+            namespace,
+            name,
+            &node(&first.node),
+            &node(&second.node),
+            plugin.as_deref().unwrap_or("<earlier pods>"),
+        ]);
+    }
+    writeln!(out, "{}\n", table::text(&rows))?;
+    writeln!(out, "{} pods are placed alike, {} are not", answer.alike, answer.moved.len())?;
+    for (plugin, n) in &answer.by_plugin {
+        writeln!(out, "{plugin} makes the difference for {n}")?;
+    }
+    Ok(())
+}

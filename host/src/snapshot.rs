@@ -1,0 +1,59 @@
+//! `berth snapshot`: a cluster as a file, for `berth simulate` and for bug reports.
+
+use std::{
+    fs,
+    io::{self, Write as _},
+    path::PathBuf,
+};
+
+use anyhow::{Context as _, Result};
+use berth_what_if::{Redaction, snapshot};
+use clap::Args;
+
+use crate::simulate::{Input, Objects};
+
+const AFTER_HELP: &str = "\
+A snapshot holds what scheduling reads: of containers name, image, resources and ports, and no Secret or ConfigMap. `berth simulate -f`
+takes it.
+
+With --redact every name is a digest: of objects, namespaces, labels that are not Kubernetes' own, images. The same name has the same
+digest in one snapshot, so that selectors and references stay what they are; annotations are left out. What numbers say stays: how many
+pods there are, and what they ask for.
+
+Examples:
+  berth snapshot --from-cluster --to cluster.json
+  berth snapshot --from-cluster --redact --to cluster.json
+  kubectl get nodes,pods -A -o yaml | berth snapshot -f - --redact";
+
+#[derive(Args, Debug)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct Snapshot {
+    #[command(flatten)]
+    input: Input,
+    /// Replace names by digests
+    #[arg(long)]
+    redact: bool,
+    /// Write to this file [default: standard output]
+    #[arg(long, value_name = "FILE")]
+    to: Option<PathBuf>,
+}
+
+pub(crate) fn run(arguments: &Snapshot) -> Result<()> {
+    let Objects { reader, warnings } = arguments.input.objects(Vec::new())?;
+    arguments.input.tell_broken(reader.errors())?;
+    for warning in warnings {
+        writeln!(io::stderr(), "warning: {warning}")?;
+    }
+    // A salt of its own: who has another snapshot cannot compare names.
+    let mut salt = [0; 32];
+    getrandom::fill(&mut salt).context("drawing the salt of the digests")?;
+    let redaction = arguments.redact.then(|| Redaction::new(&salt));
+    let text =
+        serde_json::to_string(&snapshot(reader.objects(), redaction.as_ref())).context("writing the snapshot")?;
+    match &arguments.to {
+        Some(file) => {
+            fs::write(file, text + "\n").with_context(|| format!("--to {}: cannot be written", file.display()))
+        }
+        None => Ok(writeln!(io::stdout().lock(), "{text}")?),
+    }
+}

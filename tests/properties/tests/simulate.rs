@@ -1,0 +1,149 @@
+//! `berth simulate` places pods where a scheduler does that is told of them one by one, natively and as components.
+
+use std::{cell::RefCell, collections::BTreeMap, sync::LazyLock};
+
+use berth_scheduler::Settings;
+use berth_what_if::{Arrival, ClusterReader, Conditions, Placed, place};
+use oracle::{Execution, Native, TestedProfile, Wasm};
+use properties::{
+    config,
+    generate::{
+        nodes,
+        objects::{self, Kind},
+        pods::{self, Place},
+        random::{Recipe, recipe},
+        text,
+    },
+    simulation::{ClusterStep, Simulation, new_pod},
+};
+use proptest::{
+    collection::{btree_map, vec},
+    prelude::*,
+    test_runner::TestRunner,
+};
+use serde_json::{Value, json};
+
+/// As many clusters as it takes to believe it.
+const N_CLUSTERS: u32 = 200;
+
+/// Longer than a back-off lasts. All pods together wait for less than the five minutes after which a pod that was refused is tried again.
+const WAIT: u32 = 10_500;
+
+/// Compiling takes many seconds.
+static WASM: LazyLock<Wasm> = LazyLock::new(|| Wasm::load().unwrap());
+
+#[derive(Clone, Debug)]
+struct Case {
+    nodes: Vec<Recipe>,
+    objects: BTreeMap<(Kind, u8), Recipe>,
+    placed: Vec<(Recipe, u8)>,
+    pending: Vec<Recipe>,
+}
+
+fn case() -> impl Strategy<Value = Case> {
+    let kind = prop::sample::select(&Kind::ALL[..]);
+    let nodes = vec(recipe(nodes::N_FEATURES, 3), 1..8);
+    let objects = btree_map((kind, 0..12_u8), recipe(objects::N_FEATURES, 2), 0..30);
+    let placed = vec((recipe(pods::N_FEATURES, 4), 0..8_u8), 0..8);
+    let pending = vec(recipe(pods::N_FEATURES, 5), 1..20);
+    (nodes, objects, placed, pending).prop_map(|(nodes, objects, placed, pending)| Case {
+        nodes,
+        objects,
+        placed,
+        pending,
+    })
+}
+
+impl Case {
+    /// The steps that lead a running scheduler there.
+    fn steps(&self) -> Vec<ClusterStep> {
+        let nodes = (0..).zip(&self.nodes).map(|(number, recipe)| ClusterStep::SetNode(number, *recipe));
+        let objects =
+            self.objects.iter().map(|((kind, number), recipe)| ClusterStep::SetObject(*kind, *number, *recipe));
+        let placed = self.placed.iter().map(|(recipe, node)| ClusterStep::PlacePod(*recipe, *node));
+        let pending = self.pending.iter();
+        let pending = pending.flat_map(|recipe| [ClusterStep::CreatePod(*recipe), ClusterStep::Wait(WAIT)]);
+        nodes.chain(objects).chain(placed).chain(pending).collect()
+    }
+
+    /// The same as a manifest.
+    fn manifest(&self) -> String {
+        let nodes = (0..).zip(&self.nodes).map(|(number, recipe)| {
+            let mut node = nodes::node(number, recipe);
+            (node["apiVersion"], node["kind"]) = (json!("v1"), json!("Node"));
+            node
+        });
+        let objects = self.objects.iter().map(|((kind, number), recipe)| objects::object(*kind, *number, recipe));
+        let placed = self.placed.iter().map(|(recipe, node)| (*recipe, Some(nodes::name(*node))));
+        let pods = placed.chain(self.pending.iter().map(|recipe| (*recipe, None)));
+        let pods = (1..).zip(pods).map(|(number, (recipe, node))| {
+            new_pod(number, &recipe, node.as_deref().map_or(Place::Pending, Place::On))
+        });
+        let items: Vec<Value> = nodes.chain(objects).chain(pods).collect();
+        json!({"apiVersion": "v1", "kind": "List", "items": items}).to_string()
+    }
+
+    fn simulated(&self, execution: &dyn Execution) -> Placed {
+        let mut reader = ClusterReader::default();
+        reader.read("the case", &self.manifest());
+        let (cluster, errors) = reader.finish();
+        assert!(errors.is_empty(), "{errors:#?}");
+        let conditions = Conditions {
+            settings: Settings::default(),
+            profiles: vec![TestedProfile::build(None, execution).unwrap().profile],
+            tell_time: Box::new(|_| ()),
+            whole_pods: false,
+            arrival: Arrival::OneByOne,
+            is_over: &|| false,
+        };
+        place(&cluster, conditions).unwrap()
+    }
+}
+
+/// Where the pods are that waited, by uid.
+fn nodes_of(placed: &Placed, case: &Case) -> BTreeMap<String, String> {
+    let gone: Vec<&str> = placed.evictions.iter().map(|pod| pod.name.as_str()).collect();
+    let first = case.placed.len() + 1;
+    let pods = (first..).zip(&placed.pods).filter(|(_, pod)| !gone.contains(&pod.name.as_str()));
+    pods.map(|(number, pod)| {
+        let pod_of_number = new_pod(u8::try_from(number).unwrap(), &case.pending[number - first], Place::Pending);
+        assert_eq!(text(&pod_of_number, "/metadata/name"), pod.name);
+        (text(&pod_of_number, "/metadata/uid"), pod.node.clone().unwrap_or_default())
+    })
+    .collect()
+}
+
+#[test]
+fn a_simulation_places_pods_where_a_running_scheduler_does() {
+    let n_placed = RefCell::new([0_usize; 2]);
+    let result = TestRunner::new(config(N_CLUSTERS)).run(&case(), |case| {
+        let mut running = Simulation::new(TestedProfile::build(None, &Native).unwrap().profile);
+        case.steps().iter().for_each(|step| running.step(step));
+        let there = running.placements();
+        let simulated = case.simulated(&Native);
+        let nodes = nodes_of(&simulated, &case);
+        let expected: BTreeMap<String, String> = there.into_iter().filter(|(uid, _)| nodes.contains_key(uid)).collect();
+        prop_assert_eq!(&nodes, &expected, "{:#?}\n{}", simulated, case.manifest());
+        let n_with_node = nodes.values().filter(|node| !node.is_empty()).count();
+        let [placed, all] = &mut *n_placed.borrow_mut();
+        *placed += n_with_node;
+        *all += nodes.len();
+        Ok(())
+    });
+    if let Err(error) = result {
+        panic!("{error}");
+    }
+    let [placed, all] = n_placed.into_inner();
+    assert!(placed * 4 > all && placed < all, "{placed} of {all} pods are placed: that shows little");
+}
+
+#[test]
+fn components_are_simulated_as_native_plugins_are() {
+    let result = TestRunner::new(config(N_CLUSTERS / 10)).run(&case(), |case| {
+        prop_assert_eq!(nodes_of(&case.simulated(&Native), &case), nodes_of(&case.simulated(&*WASM), &case));
+        Ok(())
+    });
+    if let Err(error) = result {
+        panic!("{error}");
+    }
+}
