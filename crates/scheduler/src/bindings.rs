@@ -17,6 +17,7 @@ mod pre_bind;
 mod questions;
 mod ready;
 mod steps;
+mod told_waits;
 
 use std::{collections::BTreeSet, sync::Arc};
 

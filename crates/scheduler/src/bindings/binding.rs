@@ -41,6 +41,8 @@ pub(crate) struct Binding {
     pub(super) pre_flights: PreFlights,
     /// Whether Permit held it.
     pub(super) was_held: bool,
+    /// When users are told what it waits for, if it still waits then.
+    pub(super) tell_at: Option<Time>,
     /// What plugins are asked about the pod as soon as they have time.
     pub(super) question: Option<Question>,
     /// The extension point that is being timed, with the requests that its plugins asked for.
@@ -152,15 +154,17 @@ impl Binding {
         }
     }
 
-    /// When the pod's time is out if nothing happens.
+    /// When the pod's time is out if nothing happens, and before that when users are told what it waits for.
     pub(super) fn deadlines(&self) -> Vec<Time> {
-        match &self.stage {
+        let mut deadlines: Vec<Time> = match &self.stage {
             Stage::Permit(waits) => waits.deadlines().collect(),
             Stage::PreBind(group) => group.waits().map(|wait| wait.deadline).collect(),
             Stage::BindEffects { .. } | Stage::BindRequest { .. } | Stage::ExtenderBind { .. } | Stage::Shutdown => {
-                Vec::new()
+                return Vec::new();
             }
-        }
+        };
+        deadlines.extend(self.tell_at);
+        deadlines
     }
 
     /// The waits of PreBind plugins, also while their effects are being carried out.

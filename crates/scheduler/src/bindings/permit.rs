@@ -53,6 +53,11 @@ impl PermitWaits {
         self.plugins.iter().map(|wait| wait.deadline)
     }
 
+    /// The plugins, and until when each holds the pod.
+    pub(crate) fn holders(&self) -> impl Iterator<Item = (&Arc<str>, Time)> {
+        self.plugins.iter().map(|wait| (&wait.plugin, wait.deadline))
+    }
+
     /// The plugin lets the pod go. Whether it held it.
     pub(crate) fn allow(&mut self, plugin: &str) -> bool {
         let position = self.plugins.iter().position(|wait| *wait.plugin == *plugin);

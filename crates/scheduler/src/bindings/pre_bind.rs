@@ -86,6 +86,11 @@ impl PreBindGroup {
         self.tasks.iter().filter_map(PreBindTask::wait)
     }
 
+    /// The plugins that wait for objects, each with these.
+    pub(crate) fn waiting(&self) -> impl Iterator<Item = (PluginIdx, &ObjectWait)> {
+        self.tasks.iter().filter_map(|task| Some((task.plugin, task.wait()?)))
+    }
+
     /// Its plugins stand at other places of the profile.
     pub(crate) fn move_plugins(&mut self, place: impl Fn(PluginIdx) -> PluginIdx) {
         self.tasks.iter_mut().for_each(|task| task.plugin = place(task.plugin));
@@ -134,8 +139,7 @@ impl PreBindGroup {
 
     /// The plugin whose time was out at `deadline`, and what it wants said then.
     pub(crate) fn timed_out(&self, deadline: Time) -> Option<(PluginIdx, String)> {
-        let mut waits = self.tasks.iter().filter_map(|task| Some((task.plugin, task.wait()?)));
-        let (plugin, wait) = waits.find(|(_, wait)| wait.deadline == deadline)?;
+        let (plugin, wait) = self.waiting().find(|(_, wait)| wait.deadline == deadline)?;
         Some((plugin, wait.timeout_message.clone()))
     }
 }

@@ -47,6 +47,7 @@ impl Binding {
                     stage,
                     pre_flights,
                     was_held: false,
+                    tell_at: None,
                     question: None,
                     timed: None,
                 })
@@ -88,7 +89,11 @@ impl Binding {
         if is_held || self.pre_flights.has_work() {
             context.publish_expected_node(&pod, self.node);
         }
-        if is_held { Step::Waiting(self) } else { self.permitted(context, peers) }
+        if is_held {
+            self.tell_later(context);
+            return Step::Waiting(self);
+        }
+        self.permitted(context, peers)
     }
 
     /// What the pod does upon an input. An input that does not concern its stage changes nothing: a plugin may allow a pod
@@ -177,6 +182,7 @@ impl Binding {
             }
             if !group.is_done() {
                 self.stage = Stage::PreBind(group);
+                self.tell_later(context);
                 return Step::Waiting(self);
             }
             from = next;
@@ -440,6 +446,9 @@ impl Binding {
     }
 
     fn timed_out(mut self, deadline: Time, context: &mut Context) -> Step {
+        if self.tell_at.take_if(|at| *at == deadline).is_some() {
+            self.tell_waits(context);
+        }
         match &self.stage {
             Stage::Permit(waits) => match waits.timed_out(deadline) {
                 Some((plugin, reason)) => self.rejected_by_permit(&plugin, reason, context),

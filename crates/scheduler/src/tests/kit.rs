@@ -15,7 +15,7 @@ use berth_framework::{
     PostFilterOutcome, PreBind, PreBindPreFlight, PreEnqueue, PreFlight, Profile, QueueingHint, RejectedNodes, Reserve,
     RestoreError, Score, Sign, State, Status,
 };
-use berth_model::{ClusterTable, NodeIdx, NodeSet, Pod, Sym, Time, api, cluster_table::at};
+use berth_model::{BinaryId, ClusterTable, Digest, NodeIdx, NodeSet, Pod, Sym, Time, api, cluster_table::at};
 use berth_testing::PodMaker;
 use serde_json::json;
 
@@ -40,6 +40,8 @@ pub(super) fn pod(name: &str, cpu: u32) -> api::Pod {
 pub(super) struct Script {
     pub(super) calls: Vec<String>,
     pub(super) permit: Option<PermitVerdict>,
+    /// Whether plugins say that they are components.
+    pub(super) is_component: bool,
     pub(super) permit_effects: Vec<Effect>,
     pub(super) refuse_reserve: Option<Status>,
     pub(super) pre_bind: Vec<Effect>,
@@ -130,7 +132,10 @@ impl Plugin for Fake {
         self.points
     }
     fn version(&self) -> PluginVersion {
-        PluginVersion::native(&self.manifest)
+        let native = PluginVersion::native(&self.manifest);
+        let is_component = self.script.lock().is_ok_and(|script| script.is_component);
+        let component = || BinaryId::Component(Digest::new([1; 32]));
+        if is_component { PluginVersion { binary: Some(component()), ..native } } else { native }
     }
     fn at(&mut self, point: Point) -> Option<PointRef<'_>> {
         Some(match point {

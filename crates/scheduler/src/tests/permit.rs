@@ -110,10 +110,9 @@ fn another_pod_may_turn_it_down() {
 #[test]
 fn waiting_ends_when_time_is_up() {
     let mut bench = waiting();
-    let deadline = bench.now + 10_000;
-    assert_eq!(bench.scheduler.next_wakeup(), Some(deadline));
     bench.advance(9_999);
     assert!(bench.settle().is_empty());
+    assert_eq!(bench.scheduler.next_wakeup(), Some(bench.now + 1));
     bench.script(|script| script.permit = None);
     bench.advance(1);
     let actions = bench.settle();
@@ -125,6 +124,23 @@ fn waiting_ends_when_time_is_up() {
     assert!(cleared, "the expectation is taken back");
     assert_eq!(bench.scheduler.cache().sizes().pods, 0);
     assert!(bench.script(|script| script.calls.contains(&"1 unreserve a 0".to_owned())));
+}
+
+/// `kubectl describe pod` shows it.
+#[test]
+fn a_pod_that_waits_is_told_for_what_and_until_when() {
+    let mut bench = waiting();
+    bench.script(|script| script.is_component = true);
+    let until = (bench.now + 10_000).to_rfc3339();
+    bench.advance(999);
+    assert!(bench.settle().is_empty(), "it may be over soon");
+    bench.advance(1);
+    let told = events(&bench.settle());
+    let note = format!("waits, to go to node n0, for plugin \"Fake\" until {until}");
+    assert_eq!(told, [("WaitingOnPermit".to_owned(), note)]);
+    bench.advance(1000);
+    assert!(bench.settle().is_empty(), "once");
+    assert_eq!(bench.scheduler.next_wakeup(), Some(bench.now + 8000));
 }
 
 #[test]

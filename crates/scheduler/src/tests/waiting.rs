@@ -124,6 +124,18 @@ fn waiting_ends_with_the_deadline_however_often_it_is_renewed() {
     assert!(unreserved);
 }
 
+/// `kubectl describe pod` shows it.
+#[test]
+fn a_pod_that_waits_for_an_object_is_told_so() {
+    let mut bench = waiting();
+    bench.script(|script| script.is_component = true);
+    let until = (bench.now + 10_000).to_rfc3339();
+    bench.advance(1_000);
+    let claim = "v1/PersistentVolumeClaim default/data";
+    let note = format!("waits, to go to node n0, for plugin \"Fake\" to see {claim} changed until {until}");
+    assert_eq!(events(&bench.settle()), [("WaitingOnPreBind".to_owned(), note)]);
+}
+
 #[test]
 fn effects_that_fail_end_the_attempt() {
     let (mut bench, actions) = patching();

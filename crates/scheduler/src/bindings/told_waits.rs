@@ -1,0 +1,61 @@
+//! What a pod waits for between Reserve and Bind, in an event for its users. kube-scheduler tells nothing of it, so only waits
+//! for components are told: built-in plugins leave the events that kube-scheduler has.
+
+use berth_model::{BinaryId, ObjectKey, Time};
+
+use super::binding::{Binding, Stage};
+use crate::context::{Context, PodEvent};
+
+/// A pod that waits no longer, in milliseconds, is not worth an event: gangs come together, and claims are bound.
+const TELL_AFTER: u64 = 1000;
+
+impl Binding {
+    /// The pod begins to wait.
+    pub(super) fn tell_later(&mut self, context: &Context) {
+        self.tell_at = Some(context.now() + TELL_AFTER);
+    }
+
+    /// Writes an event with the plugins that the pod waits for, and until when.
+    pub(super) fn tell_waits(&self, context: &mut Context) {
+        let scheduler_name = self.pod().scheduler_name;
+        let is_component = |name: &str| {
+            let plugin = context.profile(scheduler_name).and_then(|profile| profile.find(name));
+            let binary = plugin.and_then(|plugin| context.plugin_binary(scheduler_name, plugin));
+            matches!(binary, Some(BinaryId::Component(_)))
+        };
+        let (event, waits): (PodEvent, Vec<String>) = match &self.stage {
+            Stage::Permit(permit) => {
+                let holders = permit.holders().filter(|(name, _)| is_component(name));
+                let told = holders.map(|(name, until)| format!("plugin {name:?} {}", ends(until)));
+                (PodEvent::WAITING_ON_PERMIT, told.collect())
+            }
+            Stage::PreBind(group) => {
+                let named = group.waiting().map(|(plugin, wait)| (context.plugin_name(scheduler_name, plugin), wait));
+                let told = named.filter(|(name, _)| is_component(name)).map(|(name, wait)| {
+                    let objects: Vec<String> = wait.objects.iter().map(object).collect();
+                    format!("plugin {name:?} to see {} changed {}", objects.join(" or "), ends(wait.deadline))
+                });
+                (PodEvent::WAITING_ON_PRE_BIND, told.collect())
+            }
+            Stage::BindEffects { .. } | Stage::BindRequest { .. } | Stage::ExtenderBind { .. } | Stage::Shutdown => {
+                return;
+            }
+        };
+        if waits.is_empty() {
+            return;
+        }
+        let note = format!("waits, to go to node {}, for {}", context.text(self.node), waits.join("; for "));
+        context.pod_event(self.pod(), event, note);
+    }
+}
+
+fn ends(until: Time) -> String {
+    format!("until {}", until.to_rfc3339())
+}
+
+fn object(ObjectKey { api_version, kind, namespace, name }: &ObjectKey) -> String {
+    match namespace.as_str() {
+        "" => format!("{api_version}/{kind} {name}"),
+        namespace => format!("{api_version}/{kind} {namespace}/{name}"),
+    }
+}
