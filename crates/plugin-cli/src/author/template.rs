@@ -197,6 +197,21 @@ fn make_executable(_path: &Path) -> Result<()> {
 mod tests {
     use super::*;
 
+    /// An editor finds the schema without network.
+    #[test]
+    fn the_cases_of_a_new_project_name_their_schema() {
+        for language in Language::value_variants() {
+            let home = tempfile::tempdir().expect("a folder");
+            let dir = home.path().join("zone");
+            instantiate(*language, "Zone", "zone", &dir).expect("a project");
+            let cases = fs::read_to_string(dir.join("cases.yaml")).expect("a file");
+            let first = cases.lines().next().unwrap_or_default();
+            let schema = first.strip_prefix("# yaml-language-server: $schema=").expect("a schema");
+            let text = fs::read_to_string(dir.join(schema)).expect("a file");
+            assert_eq!(text, SchemaName::Cases.text().expect("a schema"));
+        }
+    }
+
     #[test]
     fn a_project_in_rust_names_what_its_sdk_needs() {
         let dependencies = dependencies();
