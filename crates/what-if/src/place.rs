@@ -259,7 +259,7 @@ impl<'a> Placing<'a> {
                         AttemptOutcome::Bound { .. } => continue,
                         AttemptOutcome::EmptyCluster => (RefusalReason::Unschedulable, "the cluster has no nodes"),
                         AttemptOutcome::Unschedulable { message } => (RefusalReason::Unschedulable, message.as_str()),
-                        AttemptOutcome::Failed { message } => (RefusalReason::SchedulerError, message.as_str()),
+                        AttemptOutcome::Failed { message, .. } => (RefusalReason::SchedulerError, message.as_str()),
                     };
                     *n_failed_since_change += 1;
                     let Some(entry) = pods.get_mut(&pod.uid) else { continue };
