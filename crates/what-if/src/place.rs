@@ -125,12 +125,10 @@ pub fn place(cluster: &Cluster, conditions: Conditions<'_>) -> Result<Placed, Pl
 /// As for [`place`].
 pub fn place_and_ask(
     cluster: &Cluster,
-    mut conditions: Conditions<'_>,
+    conditions: Conditions<'_>,
     questions: Questions,
 ) -> Result<(Placed, Answers), PlaceError> {
     let arrival = conditions.arrival;
-    // Scores that are kept for pods that are alike stand in the totals alone.
-    conditions.settings.equivalence_cache &= questions.is_empty();
     let mut placing = Placing::new(cluster, conditions);
     placing.questions = questions;
     for pod in cluster.pending() {

@@ -62,7 +62,7 @@ struct HintCheck {
 
 pub(crate) fn check(row: &HintRow, execution: &dyn Execution, findings: &mut Findings) {
     let checked = cluster::of_objects(&row.objects).map_err(Into::into).and_then(|cluster| {
-        let subject = TestedProfile::build(None, &BTreeMap::new(), execution)?;
+        let subject = TestedProfile::defaults(execution)?;
         HintCheck::prepare(cluster, &row.pod, &row.events, subject)
     });
     match checked {

@@ -23,6 +23,14 @@ pub struct TestedProfile {
 }
 
 impl TestedProfile {
+    /// kube-scheduler's default profile, with the gates of the release.
+    ///
+    /// # Errors
+    /// A plugin that the execution should have and has not.
+    pub fn defaults(execution: &dyn Execution) -> Result<Self> {
+        Self::build(None, &BTreeMap::new(), execution)
+    }
+
     /// A profile like the recorded entry of a configuration file, the default one without an entry, with `gates` set.
     ///
     /// # Errors

@@ -59,7 +59,7 @@ fn ever_new_texts_keep_the_table_small_and_the_answers_right() {
     let mut cluster = cluster();
     let native: &dyn Execution = &Native;
     let wasm = Wasm::load().unwrap();
-    let mut subjects = [TestedProfile::build(None, native).unwrap(), TestedProfile::build(None, &wasm).unwrap()];
+    let mut subjects = [TestedProfile::defaults(native).unwrap(), TestedProfile::defaults(&wasm).unwrap()];
     let mut most = 0;
     for number in 0..N_PODS {
         let placed = ever_new(number).on(&format!("node-{}", number % 6)).build();

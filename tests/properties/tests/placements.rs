@@ -57,7 +57,7 @@ fn no_placement_breaks_a_rule() {
     let tally = RefCell::new(Tally::default());
     let cases = (vec(node(), 1..8), vec(object(), 0..30), vec(step(), 1..50));
     let result = TestRunner::new(config(N_CASES * 4)).run(&cases, |(nodes, objects, steps)| {
-        let mut simulation = Simulation::new(TestedProfile::build(None, &Native).unwrap().profile);
+        let mut simulation = Simulation::new(TestedProfile::defaults(&Native).unwrap().profile);
         nodes.iter().chain(&objects).chain(&steps).for_each(|step| simulation.step(step));
         simulation.finish();
         add(&mut tally.borrow_mut(), simulation.tally);
@@ -81,7 +81,7 @@ fn the_same_steps_lead_to_the_same_placements() {
     TestRunner::new(config(N_CASES / 10))
         .run(&cases, |(nodes, steps)| {
             let run = || {
-                let mut simulation = Simulation::new(TestedProfile::build(None, &Native).unwrap().profile);
+                let mut simulation = Simulation::new(TestedProfile::defaults(&Native).unwrap().profile);
                 nodes.iter().chain(&steps).for_each(|step| simulation.step(step));
                 simulation.placements()
             };
@@ -122,7 +122,7 @@ fn earlier_answers_change_no_placement() {
     let result = TestRunner::new(config(N_CASES)).run(&streams_of_few_classes(), |(cluster, steps)| {
         let mut simulations = [true, false].map(|equivalence_cache| {
             let settings = Settings { equivalence_cache, ..Settings::default() };
-            Simulation::with_settings(TestedProfile::build(None, &Native).unwrap().profile, settings)
+            Simulation::with_settings(TestedProfile::defaults(&Native).unwrap().profile, settings)
         });
         for step in cluster.iter().chain(&steps) {
             simulations.iter_mut().for_each(|simulation| simulation.step(step));

@@ -90,7 +90,7 @@ impl Case {
         assert!(errors.is_empty(), "{errors:#?}");
         let conditions = Conditions {
             settings: Settings::default(),
-            profiles: vec![TestedProfile::build(None, execution).unwrap().profile],
+            profiles: vec![TestedProfile::defaults(execution).unwrap().profile],
             tell_time: Box::new(|_| ()),
             whole_pods: false,
             arrival: Arrival::OneByOne,
@@ -117,7 +117,7 @@ fn nodes_of(placed: &Placed, case: &Case) -> BTreeMap<String, String> {
 fn a_simulation_places_pods_where_a_running_scheduler_does() {
     let n_placed = RefCell::new([0_usize; 2]);
     let result = TestRunner::new(config(N_CLUSTERS)).run(&case(), |case| {
-        let mut running = Simulation::new(TestedProfile::build(None, &Native).unwrap().profile);
+        let mut running = Simulation::new(TestedProfile::defaults(&Native).unwrap().profile);
         case.steps().iter().for_each(|step| running.step(step));
         let there = running.placements();
         let simulated = case.simulated(&Native);

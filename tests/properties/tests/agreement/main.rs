@@ -24,7 +24,7 @@ const LOG_CAPACITY: usize = 150;
 static WASM: LazyLock<Wasm> = LazyLock::new(|| Wasm::load().unwrap());
 
 fn profile(execution: &dyn Execution) -> TestedProfile {
-    TestedProfile::build(None, execution).unwrap()
+    TestedProfile::defaults(execution).unwrap()
 }
 
 /// One cluster, and two profiles that follow it from case to case.
