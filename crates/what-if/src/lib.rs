@@ -7,8 +7,6 @@
 //!
 //! The crate knows no clock, no files and no threads.
 
-#![warn(clippy::wildcard_enum_match_arm)]
-
 mod admission;
 mod api_server;
 mod budgets;

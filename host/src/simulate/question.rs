@@ -3,7 +3,7 @@
 use std::{
     fs,
     io::{self, Write as _},
-    path::PathBuf,
+    path::{Path, PathBuf},
 };
 
 use anyhow::{Result, bail, ensure};
@@ -39,7 +39,7 @@ pub(super) struct Question {
 
 /// A question, with what it is about.
 pub(super) enum Asked<'a> {
-    HowMany(&'a PathBuf),
+    HowMany(&'a Path),
     Drain(&'a [String]),
     Consolidate,
     Compare(Simulated),
@@ -103,7 +103,7 @@ impl Setup<'_> {
         }
     }
 
-    fn how_many(&mut self, file: &PathBuf) -> Result<HowMany> {
+    fn how_many(&mut self, file: &Path) -> Result<HowMany> {
         let name = file.display().to_string();
         let text = fs::read_to_string(file).map_err(|error| Usage(format!("--how-many: {name}: {error}")))?;
         let pods = self.cluster.read_pods(&name, &text).map_err(|errors| {
