@@ -216,6 +216,8 @@ impl ClassAnswers {
         attempt: &mut Attempt,
     ) -> Result<(), Status> {
         attempt.findings.clear_scores();
+        // The answers must not be copied for this cycle's own sake.
+        attempt.findings.earlier.kept = None;
         let start = profile.meter().start(call.cycle);
         let prepared = pre_score(profile, call, nodes, attempt);
         profile.meter().end(start, Point::PreScore.as_str(), code_of(&prepared));
