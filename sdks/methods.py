@@ -1,7 +1,9 @@
-"""Warns of methods that are never called, since plugin.wit does not export the interface that they belong to. The SDKs'
-build.sh call this.
+"""Compares the plugin's methods with the interfaces that plugin.wit exports. The SDKs' build.sh call this.
 
 usage: methods.py LANGUAGE FOLDER   LANGUAGE is c, go or python
+
+An interface that no method answers is an error, and this exits with 1. A method that is never called, since plugin.wit does
+not export the interface that it belongs to, is worth a warning.
 """
 
 import ast
@@ -9,75 +11,173 @@ import pathlib
 import re
 import sys
 
-# Methods by their names in Python, and their interfaces where these are not spelled alike.
-INTERFACES = {
-    "filter_nodes": "filter",
-    "filter_columns": "filter",
-    "score_nodes": "score",
-    "score_columns": "score",
-    "normalize": "normalize-score",
-    "normalize_columns": "normalize-score",
-    "sort_key": "queue-sort",
-    "unreserve": "reserve",
-    "snapshot": "state",
-    "restore": "state",
-    "pod_placed": "sync",
-    "pod_removed": "sync",
+# By interface, the methods that answer it, by their names in Python: of each group one must be there.
+ANSWERED_BY = {
+    "score": [("score", "score_nodes", "score_columns")],
+    "normalize-score": [("normalize", "normalize_columns")],
+    "queue-sort": [("sort_key",)],
+    "reserve": [("reserve",), ("unreserve",)],
+    "state": [("snapshot",), ("restore",)],
+    "reuse": [("reach",)],
 }
-ALIKE = """filter score pre_enqueue pre_filter post_filter pre_score reserve permit pre_bind_pre_flight pre_bind bind post_bind
+ALIKE = """filter pre_enqueue pre_filter post_filter pre_score permit pre_bind_pre_flight pre_bind bind post_bind
 queueing_hint sign"""
-INTERFACES.update((name, name.replace("_", "-")) for name in ALIKE.split())
+ANSWERED_BY.update((name.replace("_", "-"), [(name,)]) for name in ALIKE.split())
+
+# By method, the interface that has it called.
+INTERFACES = {name: interface for interface, groups in ANSWERED_BY.items() for group in groups for name in group}
+INTERFACES.update(filter_nodes="filter", filter_columns="filter", pod_placed="sync", pod_removed="sync")
+
+# What only Python has.
+COLUMNS = ("filter_columns", "score_columns", "normalize_columns")
+
+
+class Methods:
+    """What a plugin's files define: for each method its place and how it is written there."""
+
+    def __init__(self):
+        self.found = []
+        # Whether more methods may come from elsewhere: a base class, an embedded value.
+        self.may_have_more = False
+
+    def add(self, path, line, written, name):
+        self.found.append((path, line, written, name))
+
+    @property
+    def names(self):
+        return {name for *_, name in self.found}
 
 
 def of_python(folder):
     """Methods of the class that is decorated with `plugin`, and what is assigned there."""
+    methods = Methods()
     path = folder / "plugin.py"
     try:
         tree = ast.parse(path.read_text(encoding="utf-8"))
     except (OSError, SyntaxError):
         # componentize-py tells.
-        return
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ClassDef) and any(ast.unparse(it).endswith("plugin") for it in node.decorator_list):
-            for member in node.body:
-                if isinstance(member, ast.FunctionDef):
-                    yield path, member.lineno, member.name, member.name
-                elif isinstance(member, ast.Assign):
-                    yield from ((path, member.lineno, it.id, it.id) for it in member.targets if isinstance(it, ast.Name))
+        return None
+    classes = {node.name: node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
+    plugins = [it for it in classes.values() if any(ast.unparse(made).endswith("plugin") for made in it.decorator_list)]
+    if not plugins:
+        return None
+    left = plugins
+    while left:
+        kind = left.pop()
+        for base in map(ast.unparse, kind.bases):
+            if base in classes:
+                left.append(classes[base])
+            else:
+                methods.may_have_more = True
+        for member in kind.body:
+            if isinstance(member, ast.FunctionDef):
+                methods.add(path, member.lineno, member.name, member.name)
+            elif isinstance(member, ast.Assign):
+                for target in member.targets:
+                    if isinstance(target, ast.Name):
+                        methods.add(path, member.lineno, target.id, target.id)
+    return methods
 
 
 def of_go(folder):
-    """Methods of any type whose parameters are the SDK's, or bytes."""
-    for path in sorted(folder.glob("*.go")):
-        if path.name.endswith("_test.go"):
-            continue
+    """Methods of any type whose parameters are the SDK's, or bytes, or that gives bytes."""
+    methods = Methods()
+    files = [path for path in sorted(folder.glob("*.go")) if not path.name.endswith("_test.go")]
+    for path in files:
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
             found = re.match(r"func \([^)]*\) (\w+)\(.*(\*berth\.|\[\]byte)", line)
             if found:
-                name = found.group(1)
-                yield path, number, name, re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()
+                written = found.group(1)
+                methods.add(path, number, written, re.sub(r"(?<!^)(?=[A-Z])", "_", written).lower())
+            # An embedded value: a type alone on a line of a struct.
+            if re.match(r"\t\*?[\w.]+$", line):
+                methods.may_have_more = True
+    return methods if files else None
 
 
 def of_c(folder):
     """Members that are set: `.pre_filter = pre_filter`."""
+    methods = Methods()
     for path in sorted(folder.glob("*.c")):
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
-            found = re.match(r"\s*\.(\w+)\s*=", line)
-            if found:
-                yield path, number, found.group(1), found.group(1)
+            for written in re.findall(r"(?:^|[{,])\s*\.(\w+)\s*=", line):
+                methods.add(path, number, written, written)
+    # Not a single name means that they are set in another way.
+    return methods if "name" in methods.names else None
+
+
+# What only nodes have, by the columns that bring it. Fields cannot tell when they are read, so the sources are searched.
+GO_FIELDS = {
+    "Unschedulable": ["Unschedulable"],
+    "Taints": ["Taints"],
+    "Allocatable": ["Allocatable"],
+    "Requested": ["Requested"],
+    "PodCount": ["PodCount"],
+    "DeclaredFeatures": ["DeclaredFeatures"],
+    "Annotations": ["Annotation"],
+}
+# What pods have as well, so it is searched by the name that nodes usually have.
+GO_NODE_FIELDS = {"Name": ["Name"], "Labels": ["Labels", "Label"], "Images": ["Images"], "HostPorts": ["HostPorts"]}
+
+
+def undeclared_in_go(folder):
+    """Fields of nodes that the plugin reads, with their places, though no column brings them. Nodes of events have some of them
+    whatever the manifest says: a plugin with a hint is not searched."""
+    files = [path for path in sorted(folder.glob("*.go")) if not path.name.endswith("_test.go")]
+    texts = {path: path.read_text(encoding="utf-8") for path in files}
+    everything = "\n".join(texts.values())
+    if "QueueingHint(" in everything:
+        return
+    for pattern, fields in ((r"\b(?!berth\.)\w+\.{}\b", GO_FIELDS), (r"\bnode\.{}\b", GO_NODE_FIELDS)):
+        for field, columns in fields.items():
+            if any(re.search(rf"\bberth\.{column}\b", everything) for column in columns):
+                continue
+            for path, text in texts.items():
+                for number, line in enumerate(text.splitlines(), 1):
+                    if re.search(pattern.format(field), line.partition("//")[0]):
+                        yield path, number, field, columns[0]
+    if not re.search(r"\bPodJSON\s*:", everything):
+        for path, text in texts.items():
+            for number, line in enumerate(text.splitlines(), 1):
+                if re.search(r"\bpod\.JSON\b", line.partition("//")[0]):
+                    yield path, number, "JSON", "PodJSON"
+
+
+def spelled(language, name):
+    return "".join(part.capitalize() for part in name.split("_")) if language == "go" else name
+
+
+def missing(language, methods, exported):
+    """A sentence for each exported interface that lacks a method."""
+    where = {"c": "berth_plugin has no .", "go": "the plugin has no method ", "python": "plugin.py has no method "}[language]
+    for interface, number in exported.items():
+        for group in ANSWERED_BY.get(interface, []):
+            if methods.names.isdisjoint(group):
+                known = [spelled(language, name) for name in group if language == "python" or name not in COLUMNS]
+                yield f"plugin.wit:{number}: exports {interface}, and {where}{' or '.join(known)}: write it, or take the line away"
 
 
 def main():
     language, folder = sys.argv[1], pathlib.Path(sys.argv[2])
-    if language == "python":
-        # The SDKs for C and Go do not have it.
-        INTERFACES["reach"] = "reuse"
-    exported = re.findall(r"^ *export berth:scheduler/([a-z-]+)@", (folder / "plugin.wit").read_text(), re.MULTILINE)
-    for path, number, name, method in {"c": of_c, "go": of_go, "python": of_python}[language](folder):
-        interface = INTERFACES.get(method)
+    lines = (folder / "plugin.wit").read_text().splitlines()
+    found = ((re.match(r" *export berth:scheduler/([a-z-]+)@", line), number) for number, line in enumerate(lines, 1))
+    exported = {match.group(1): number for match, number in found if match}
+    methods = {"c": of_c, "go": of_go, "python": of_python}[language](folder)
+    if methods is None:
+        return
+    for path, number, written, name in methods.found:
+        interface = INTERFACES.get(name)
         if interface and interface not in exported:
-            print(f"warning: {path.name}:{number}: {name} is never called: plugin.wit lacks the line", file=sys.stderr)
+            print(f"warning: {path.name}:{number}: {written} is never called: plugin.wit lacks the line", file=sys.stderr)
             print(f"    export berth:scheduler/{interface}@0.2.0;", file=sys.stderr)
+    if language == "go":
+        for path, number, field, column in undeclared_in_go(folder):
+            lack = "PodJSON: true" if field == "JSON" else f"berth.{column} among its Columns"
+            print(f"warning: {path.name}:{number}: reads .{field}, which is always empty: the manifest lacks {lack}", file=sys.stderr)
+    errors = [] if methods.may_have_more else list(missing(language, methods, exported))
+    for error in errors:
+        print(f"error: {error}", file=sys.stderr)
+    sys.exit(1 if errors else 0)
 
 
 main()

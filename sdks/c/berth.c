@@ -143,7 +143,76 @@ static size_t n_keys(const char *const *keys) {
   return n;
 }
 
+static void require(bool is_there, const char *interface, const char *member) {
+  if (is_there) return;
+  berth_log(BERTH_SCHEDULER_HOST_LEVEL_ERROR,
+            berth_concat("plugin.wit exports ", interface, ", and berth_plugin has no .", member, NULL));
+  __builtin_trap();
+}
+
+/* Each interface that plugin.wit exports has somebody to answer it. */
+static void check_members(void) {
+  require(berth_plugin.name && berth_plugin.version, "lifecycle", "name or no .version");
+#ifdef BERTH_EXPORTS_PRE_ENQUEUE
+  require(berth_plugin.pre_enqueue, "pre-enqueue", "pre_enqueue");
+#endif
+#ifdef BERTH_EXPORTS_QUEUE_SORT
+  require(berth_plugin.sort_key, "queue-sort", "sort_key");
+#endif
+#ifdef BERTH_EXPORTS_PRE_FILTER
+  require(berth_plugin.pre_filter, "pre-filter", "pre_filter");
+#endif
+#ifdef BERTH_EXPORTS_FILTER
+  require(berth_plugin.filter, "filter", "filter");
+#endif
+#ifdef BERTH_EXPORTS_POST_FILTER
+  require(berth_plugin.post_filter, "post-filter", "post_filter");
+#endif
+#ifdef BERTH_EXPORTS_PRE_SCORE
+  require(berth_plugin.pre_score, "pre-score", "pre_score");
+#endif
+#ifdef BERTH_EXPORTS_SCORE
+  require(berth_plugin.score || berth_plugin.score_nodes, "score", "score and no .score_nodes");
+#endif
+#ifdef BERTH_EXPORTS_NORMALIZE_SCORE
+  require(berth_plugin.normalize, "normalize-score", "normalize");
+#endif
+#ifdef BERTH_EXPORTS_RESERVE
+  require(berth_plugin.reserve, "reserve", "reserve");
+  require(berth_plugin.unreserve, "reserve", "unreserve");
+#endif
+#ifdef BERTH_EXPORTS_PERMIT
+  require(berth_plugin.permit, "permit", "permit");
+#endif
+#ifdef BERTH_EXPORTS_PRE_BIND_PRE_FLIGHT
+  require(berth_plugin.pre_bind_pre_flight, "pre-bind-pre-flight", "pre_bind_pre_flight");
+#endif
+#ifdef BERTH_EXPORTS_PRE_BIND
+  require(berth_plugin.pre_bind, "pre-bind", "pre_bind");
+#endif
+#ifdef BERTH_EXPORTS_BIND
+  require(berth_plugin.bind, "bind", "bind");
+#endif
+#ifdef BERTH_EXPORTS_POST_BIND
+  require(berth_plugin.post_bind, "post-bind", "post_bind");
+#endif
+#ifdef BERTH_EXPORTS_QUEUEING_HINT
+  require(berth_plugin.queueing_hint, "queueing-hint", "queueing_hint");
+#endif
+#ifdef BERTH_EXPORTS_SIGN
+  require(berth_plugin.sign, "sign", "sign");
+#endif
+#ifdef BERTH_EXPORTS_REUSE
+  require(berth_plugin.reach, "reuse", "reach");
+#endif
+#ifdef BERTH_EXPORTS_STATE
+  require(berth_plugin.snapshot, "state", "snapshot");
+  require(berth_plugin.restore, "state", "restore");
+#endif
+}
+
 void exports_berth_scheduler_lifecycle_describe(exports_berth_scheduler_lifecycle_manifest_t *manifest) {
+  check_members();
   memset(manifest, 0, sizeof *manifest);
   set_string(&manifest->name, berth_plugin.name);
   set_string(&manifest->version, berth_plugin.version);

@@ -10,8 +10,8 @@
  * A trap (an access beyond memory, a division by zero, berth_panic) is a fault: the scheduler counts it and starts a fresh
  * instance, and a plugin that keeps faulting is rolled back or quarantined. To fail one attempt and go on, answer berth_fail.
  *
- * Do not use stdio, clocks, files or random numbers: a plugin that imports anything but the scheduler's own interface
- * does not build. */
+ * What is printed to stdout or stderr goes to the scheduler's log, line by line: at level info, and at level error. Do not use
+ * clocks, files or random numbers: a plugin that imports anything but the scheduler's own interface does not build. */
 #ifndef BERTH_H
 #define BERTH_H
 
@@ -146,6 +146,24 @@ struct berth_cluster_event {
 /* Every update: the only one that kinds besides pods and nodes have. */
 #define BERTH_UPDATE (BERTH_ANY_ACTION & ~(BERTH_SCHEDULER_TYPES_ACTIONS_ADD | BERTH_SCHEDULER_TYPES_ACTIONS_DELETE))
 
+/* How far answers about a pod reach: `reuse` in the contract has the whole of it. */
+struct berth_reach {
+  enum {
+    /* They follow from anything. */
+    BERTH_REACH_CLUSTER,
+    /* From such a pod, from the node's own row, and from what `version` stands for; those about the pod alone from the pod and
+     * the version. */
+    BERTH_REACH_ROW,
+    /* The plugin has nothing to do with such pods: every node passes and scores 0. */
+    BERTH_REACH_NOTHING,
+    /* Nor do such pods on nodes make a difference: berth_pods may lack them. */
+    BERTH_REACH_NOTHING_ANYWHERE,
+    /* As BERTH_REACH_NOTHING, until a pod comes to a node with which the plugin may have something to do. */
+    BERTH_REACH_NOTHING_YET,
+  } kind;
+  uint64_t version;
+};
+
 #define BERTH_ERROR_SIZE 512
 
 struct berth_plugin {
@@ -193,7 +211,7 @@ struct berth_plugin {
 
   /* The other extension points. A verdict that passes is yes. plugin.wit must export the interface of each: pre-enqueue,
    * queue-sort, pre-filter, post-filter, pre-score, reserve, permit, pre-bind-pre-flight, pre-bind, bind, post-bind,
-   * queueing-hint, sign, state. */
+   * queueing-hint, sign, reuse, state. */
   berth_verdict (*pre_enqueue)(const berth_pod *pod);
   /* Smaller comes first; `queued_at` is milliseconds since 1970. */
   void (*sort_key)(const berth_pod *pod, int64_t queued_at, int64_t key[2]);
@@ -216,6 +234,9 @@ struct berth_plugin {
   bool (*queueing_hint)(const berth_pod *pod, const char *resource, uint16_t actions, const struct berth_subject *subject);
   /* What pods with the same answers share, or NULL. */
   const char *(*sign)(const berth_pod *pod);
+  /* What verdicts and scores follow from, so that the scheduler may keep them for pods that differ in their names alone. See
+   * struct berth_reach. Without it, it asks about each pod. */
+  struct berth_reach (*reach)(const berth_pod *pod);
   /* For the next version of this plugin; it must live until the plugin is called again. */
   const char *(*snapshot)(size_t *n_bytes);
   bool (*restore)(const char *snapshot, size_t n_bytes, char error[BERTH_ERROR_SIZE]);
@@ -239,7 +260,11 @@ berth_row berth_pod_node(const berth_pod *pod);
 /* The value of a pod's label, or NULL. */
 const char *berth_pod_label(const berth_pod *pod, const char *key);
 
-/* A node's columns, if the plugin asked for them. */
+/* The whole pod as JSON, if the plugin has `pod_json` and the pod is pending, or NULL. Freed when the plugin is called
+ * again. */
+const char *berth_pod_json(const berth_pod *pod);
+
+/* A node's columns, if the plugin asked for them. What it did not ask for is empty, and a line of the log says so. */
 const char *berth_node_name(berth_row node);
 bool berth_node_unschedulable(berth_row node);
 /* The value of a label, or NULL. */
@@ -312,7 +337,8 @@ void berth_activate(struct berth_effects *effects, const char *const *uids);
 void berth_nominate(struct berth_effects *effects, const char *uid, const char *node);
 /* A Kubernetes event about the pod of this cycle. */
 void berth_event(struct berth_effects *effects, bool warning, const char *reason, const char *action, const char *note);
-/* pre_bind only: ask again when one of the objects has changed; fail with the message when the time is out. */
+/* pre_bind, and permit beside `milliseconds`: ask again when one of the objects has changed; fail with the message when the time
+ * is out. The pod itself, of kind "v1/Pod", comes as it is by then. The last of the effects. */
 void berth_wait(struct berth_effects *effects, const struct berth_reference *objects, size_t n_objects,
                 uint64_t milliseconds, const char *message);
 

@@ -30,12 +30,28 @@ export ZIG_GLOBAL_CACHE_DIR
 # `export berth:scheduler/normalize-score@0.2.0;` is what BERTH_EXPORTS_NORMALIZE_SCORE stands for.
 exports=$(sed -n 's|^ *export berth:scheduler/\([a-z-]*\)@.*|-DBERTH_EXPORTS_\1|p' "$folder/plugin.wit" | tr 'a-z-' 'A-Z_' |
     sed 's/^_D/-D/')
+# Each function of the plugin stays one of its own, so that a fault names it. With BERTH_DEBUG=1 what C leaves undefined, such
+# as following a null pointer, is a fault that names file and line: checks.c.
+own='-Os -fno-inline -UNDEBUG'
+if [ "${BERTH_DEBUG:-0}" = 1 ]; then
+    own='-O1 -fno-inline -fno-stack-protector -fsanitize=undefined -fno-sanitize-trap=undefined -fno-sanitize-recover=undefined'
+    exports="$exports -DBERTH_DEBUG"
+fi
+# `assert` and the checks name files as they lie in the folder, so that a component is the same wherever that lies.
+objects=$build/objects
+mkdir "$objects"
+for source in "$folder"/*.c; do
+    # shellcheck disable=SC2086
+    "$ziglang/ziglang/zig" cc -target wasm32-wasi -std=c17 -g $own "-ffile-prefix-map=$folder/=" -Wall -Wextra $exports -I "$sdk" -I "$sdk/bindings" \
+        -c "$source" -o "$objects/$(basename "$source" .c).o"
+done
 # The stack is set, since zig's default is 16 MiB.
 # shellcheck disable=SC2086
-"$ziglang/ziglang/zig" cc -target wasm32-wasi -mexec-model=reactor -std=c17 -Os -Wall -Wextra -Wl,--strip-debug \
-    -Wl,-z,stack-size=65536 $exports -I "$sdk" -I "$sdk/bindings" "$folder"/*.c "$sdk"/*.c "$sdk/bindings/plugin.c" \
-    -o "$build/module.wasm"
-"$wasm_tools" component embed "$build/wit" --world plugin "$build/module.wasm" -o "$build/embedded.wasm"
+"$ziglang/ziglang/zig" cc -target wasm32-wasi -mexec-model=reactor -std=c17 -g -Os -Wall -Wextra -Wl,-z,stack-size=65536 \
+    $exports -I "$sdk" -I "$sdk/bindings" "$objects"/*.o "$sdk"/*.c "$sdk/bindings/plugin.c" -o "$build/module.wasm"
+# The names of functions stay: the reason of a fault has them.
+"$wasm_tools" strip --delete '^[.]debug' "$build/module.wasm" -o "$build/stripped.wasm"
+"$wasm_tools" component embed "$build/wit" --world plugin "$build/stripped.wasm" -o "$build/embedded.wasm"
 # Fails if the module imports anything but the scheduler's interface.
 "$wasm_tools" component new "$build/embedded.wasm" -o "$build/$name.wasm"
-rm "$build/module.wasm" "$build/embedded.wasm"
+rm -r "$build/module.wasm" "$build/stripped.wasm" "$build/embedded.wasm" "$objects"

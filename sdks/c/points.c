@@ -436,3 +436,30 @@ bool exports_berth_scheduler_state_restore(plugin_list_u8_t *snapshot, plugin_st
   return accepted;
 }
 #endif
+
+#ifdef BERTH_EXPORTS_REUSE
+void exports_berth_scheduler_reuse_reach_of(uint64_t cycle, exports_berth_scheduler_reuse_reach_t *ret) {
+  const berth_pod *pod = berth_pod_of(cycle);
+  berth_forget();
+  ret->tag = EXPORTS_BERTH_SCHEDULER_REUSE_REACH_CLUSTER;
+  if (!pod) return;
+  struct berth_reach reach = berth_plugin.reach(pod);
+  switch (reach.kind) {
+    case BERTH_REACH_CLUSTER:
+      break;
+    case BERTH_REACH_ROW:
+      ret->tag = EXPORTS_BERTH_SCHEDULER_REUSE_REACH_ROW;
+      ret->val.row = reach.version;
+      break;
+    case BERTH_REACH_NOTHING:
+      ret->tag = EXPORTS_BERTH_SCHEDULER_REUSE_REACH_NOTHING;
+      break;
+    case BERTH_REACH_NOTHING_ANYWHERE:
+      ret->tag = EXPORTS_BERTH_SCHEDULER_REUSE_REACH_NOTHING_ANYWHERE;
+      break;
+    case BERTH_REACH_NOTHING_YET:
+      ret->tag = EXPORTS_BERTH_SCHEDULER_REUSE_REACH_NOTHING_YET;
+      break;
+  }
+}
+#endif

@@ -53,10 +53,18 @@ struct slot {
   berth_row node;
 };
 
-/* A pod on a node. */
+/* What pods that are alike have in common: the record of the first one, and how many share it. */
+struct shared {
+  berth_pod pod;
+  size_t n;
+};
+
+/* A pod on a node. Of its record, uid and name may be its own; the rest is shared. */
 struct placed {
   berth_pod pod;
   uint32_t slot;
+  bool has_own_names;
+  struct shared *shared;
 };
 
 static struct slot *slots;
@@ -199,16 +207,52 @@ const char *berth_pod_label(const berth_pod *pod, const char *key) {
   return NULL;
 }
 
+/* Says once that something is read which the manifest does not ask for. */
+static void tell_undeclared(uint32_t which, const char *kind, const char *what) {
+  static uint32_t told;
+  if (told >> which & 1) return;
+  told |= 1u << which;
+  /* The scheduler knows the line by its beginning. */
+  berth_log(BERTH_SCHEDULER_HOST_LEVEL_WARN, berth_concat("undeclared read: ", kind, what, NULL));
+}
+
+#define DECLARED(column, function) \
+  if (!(berth_plugin.columns & BERTH_COLUMN_##column)) \
+  tell_undeclared(EXPORTS_BERTH_SCHEDULER_LIFECYCLE_COLUMN_##column, "BERTH_COLUMN_" #column, " (" #function ")")
+
+/* What has no column of its own. */
+enum { LABEL_KEY = 28, ANNOTATION_KEY, PODS, POD_JSON };
+
+static bool is_among(const char *key, const char *const *keys) {
+  for (; keys && *keys; keys++) {
+    if (!strcmp(*keys, key)) return true;
+  }
+  return false;
+}
+
+const char *berth_pod_json(const berth_pod *pod) {
+  if (!berth_plugin.pod_json) tell_undeclared(POD_JSON, "pod_json", " (berth_pod_json)");
+  plugin_string_t json = {pod->json.val.ptr, pod->json.val.len};
+  return pod->json.is_some ? berth_string(&json) : NULL;
+}
+
 static const struct row *row_at(berth_row node) {
   static const struct row none;
   return node < n_rows ? &rows[node] : &none;
 }
 
-const char *berth_node_name(berth_row node) { return berth_text(row_at(node)->name); }
+const char *berth_node_name(berth_row node) {
+  DECLARED(NAME, berth_node_name);
+  return berth_text(row_at(node)->name);
+}
 
-bool berth_node_unschedulable(berth_row node) { return row_at(node)->unschedulable; }
+bool berth_node_unschedulable(berth_row node) {
+  DECLARED(UNSCHEDULABLE, berth_node_unschedulable);
+  return row_at(node)->unschedulable;
+}
 
 bool berth_node_has_label(berth_row node, berth_sym key, berth_sym *value) {
+  if (!berth_plugin.label_keys) DECLARED(LABELS, berth_node_has_label);
   const struct row *row = row_at(node);
   const struct label *labels = row->labels.items;
   for (size_t i = 0; i < row->labels.n; i++) {
@@ -222,7 +266,10 @@ bool berth_node_has_label(berth_row node, berth_sym key, berth_sym *value) {
 
 const char *berth_node_label(berth_row node, const char *key) {
   berth_sym value, symbol = berth_symbol(key);
-  return symbol && berth_node_has_label(node, symbol, &value) ? berth_text(value) : NULL;
+  if (symbol && berth_node_has_label(node, symbol, &value)) return berth_text(value);
+  bool is_declared = berth_plugin.columns & BERTH_COLUMN_LABELS || is_among(key, berth_plugin.label_keys);
+  if (!is_declared) tell_undeclared(LABEL_KEY, "label ", key);
+  return NULL;
 }
 
 const char *berth_node_annotation(berth_row node, const char *key) {
@@ -231,16 +278,21 @@ const char *berth_node_annotation(berth_row node, const char *key) {
   for (size_t i = 0; i < list->n; i++) {
     if (!strcmp(annotations[i].key, key)) return annotations[i].value;
   }
+  if (!is_among(key, berth_plugin.annotation_keys)) {
+    tell_undeclared(ANNOTATION_KEY, "annotation ", key);
+  }
   return NULL;
 }
 
 const berth_pod *const *berth_node_pods(berth_row node, size_t *n_pods) {
+  if (!berth_follows_pods()) tell_undeclared(PODS, "pods", " (berth_node_pods)");
   const struct list *list = &row_at(node)->pods;
   *n_pods = list->n;
   return list->items;
 }
 
 const berth_taint *berth_node_taints(berth_row node, size_t *n_taints) {
+  DECLARED(TAINTS, berth_node_taints);
   uint32_t set = row_at(node)->taint_set;
   *n_taints = set < n_taint_sets ? taint_sets[set].n : 0;
   return set < n_taint_sets ? taint_sets[set].items : NULL;
@@ -254,29 +306,47 @@ static int64_t amount(const struct resources *table, berth_row node, berth_sym r
   return 0;
 }
 
-int64_t berth_node_allocatable(berth_row node, berth_sym resource) { return amount(&allocatable, node, resource); }
+int64_t berth_node_allocatable(berth_row node, berth_sym resource) {
+  DECLARED(ALLOCATABLE, berth_node_allocatable);
+  return amount(&allocatable, node, resource);
+}
 
-int64_t berth_node_requested(berth_row node, berth_sym resource) { return amount(&requested, node, resource); }
+int64_t berth_node_requested(berth_row node, berth_sym resource) {
+  DECLARED(REQUESTED, berth_node_requested);
+  return amount(&requested, node, resource);
+}
 
-int64_t berth_node_non_zero_milli_cpu(berth_row node) { return row_at(node)->non_zero_milli_cpu; }
+int64_t berth_node_non_zero_milli_cpu(berth_row node) {
+  DECLARED(NON_ZERO_REQUESTED, berth_node_non_zero_milli_cpu);
+  return row_at(node)->non_zero_milli_cpu;
+}
 
-int64_t berth_node_non_zero_memory(berth_row node) { return row_at(node)->non_zero_memory; }
+int64_t berth_node_non_zero_memory(berth_row node) {
+  DECLARED(NON_ZERO_REQUESTED, berth_node_non_zero_memory);
+  return row_at(node)->non_zero_memory;
+}
 
-int64_t berth_node_pod_count(berth_row node) { return row_at(node)->pod_count; }
+int64_t berth_node_pod_count(berth_row node) {
+  DECLARED(POD_COUNT, berth_node_pod_count);
+  return row_at(node)->pod_count;
+}
 
 const berth_sym *berth_node_images(berth_row node, size_t *n_images) {
+  DECLARED(IMAGES, berth_node_images);
   const struct list *list = &row_at(node)->images;
   *n_images = list->n;
   return list->items;
 }
 
 const berth_host_port *berth_node_host_ports(berth_row node, size_t *n_ports) {
+  DECLARED(HOST_PORTS, berth_node_host_ports);
   const struct list *list = &row_at(node)->host_ports;
   *n_ports = list->n;
   return list->items;
 }
 
 const berth_sym *berth_node_declared_features(berth_row node, size_t *n_features) {
+  DECLARED(DECLARED_FEATURES, berth_node_declared_features);
   const struct list *list = &row_at(node)->declared_features;
   *n_features = list->n;
   return list->items;
@@ -436,6 +506,18 @@ static void empty_row(berth_row node) {
   clear_amounts(&requested, node);
 }
 
+static void free_placed(struct placed *placed) {
+  if (placed->has_own_names) {
+    free(placed->pod.uid.ptr);
+    free(placed->pod.name.ptr);
+  }
+  if (!--placed->shared->n) {
+    berth_scheduler_types_pod_free(&placed->shared->pod);
+    free(placed->shared);
+  }
+  free(placed);
+}
+
 static void remove_pod(uint32_t slot) {
   if (slot >= n_slots || !slots[slot].pod) return;
   berth_pod *pod = slots[slot].pod;
@@ -452,30 +534,35 @@ static void remove_pod(uint32_t slot) {
     berth_forget();
     berth_plugin.pod_removed(pod, slots[slot].node);
   }
-  berth_scheduler_types_pod_free(pod);
-  free(pod);
+  free_placed((struct placed *)pod);
 }
 
-/* Takes the pod over: what is left of it owns nothing. */
-static void place_pod(exports_berth_scheduler_sync_placed_pod_t *placed) {
-  remove_pod(placed->slot);
-  if (placed->slot >= n_slots) {
-    size_t n = (size_t)placed->slot + 1 > n_slots * 2 ? (size_t)placed->slot + 1 : n_slots * 2;
+static void put_pod(struct placed *made, berth_row node) {
+  uint32_t slot = made->slot;
+  berth_pod *pod = &made->pod;
+  remove_pod(slot);
+  if (slot >= n_slots) {
+    size_t n = (size_t)slot + 1 > n_slots * 2 ? (size_t)slot + 1 : n_slots * 2;
     slots = berth_table_resize(slots, n * sizeof *slots);
     memset(slots + n_slots, 0, (n - n_slots) * sizeof *slots);
     n_slots = n;
   }
-  struct placed *made = berth_table_allocate(sizeof *made);
-  berth_pod *pod = &made->pod;
-  memcpy(pod, &placed->pod, sizeof *pod);
-  made->slot = placed->slot;
-  memset(&placed->pod, 0, sizeof placed->pod);
-  slots[placed->slot] = (struct slot){pod, placed->node};
-  append(&row_for(placed->node)->pods, &pod, sizeof pod);
+  slots[slot] = (struct slot){pod, node};
+  append(&row_for(node)->pods, &pod, sizeof pod);
   if (berth_plugin.pod_placed) {
     berth_forget();
-    berth_plugin.pod_placed(pod, placed->node);
+    berth_plugin.pod_placed(pod, node);
   }
+}
+
+/* Takes the pod over: what is left of it owns nothing. */
+static void place_pod(exports_berth_scheduler_sync_placed_pod_t *placed) {
+  struct shared *shared = berth_table_allocate(sizeof *shared);
+  *shared = (struct shared){placed->pod, 1};
+  memset(&placed->pod, 0, sizeof placed->pod);
+  struct placed *made = berth_table_allocate(sizeof *made);
+  *made = (struct placed){.pod = shared->pod, .slot = placed->slot, .shared = shared};
+  put_pod(made, placed->node);
 }
 
 static void empty_table(void) {
@@ -604,4 +691,52 @@ void berth_table_apply(exports_berth_scheduler_sync_delta_t *delta) {
   }
   for (size_t i = 0; i < delta->objects.len; i++) berth_objects_apply(&delta->objects.ptr[i]);
 }
+
+#ifdef BERTH_EXPORTS_SYNC_PODS
+static void place_alike(exports_berth_scheduler_sync_pods_alike_pod_t *alike) {
+  if (alike->like >= n_slots || !slots[alike->like].pod) berth_panic("a pod is like one that there is not");
+  struct shared *shared = ((struct placed *)slots[alike->like].pod)->shared;
+  shared->n++;
+  struct placed *made = berth_table_allocate(sizeof *made);
+  *made = (struct placed){.pod = shared->pod, .slot = alike->slot, .has_own_names = true, .shared = shared};
+  made->pod.uid = alike->uid;
+  made->pod.name = alike->name;
+  made->pod.node_name = alike->node_name;
+  made->pod.nominated_node_name = alike->nominated_node_name;
+  made->pod.started_at = alike->started_at;
+  /* They are the pod's now. */
+  alike->uid = alike->name = (plugin_string_t){NULL, 0};
+  put_pod(made, alike->node);
+}
+
+void exports_berth_scheduler_sync_pods_place(exports_berth_scheduler_sync_pods_list_alike_pod_t *pods) {
+  for (size_t i = 0; i < pods->len; i++) place_alike(&pods->ptr[i]);
+  exports_berth_scheduler_sync_pods_list_alike_pod_free(pods);
+}
+
+static void set_requested(berth_row node, const berth_scheduler_types_resources_t *amounts) {
+  clear_amounts(&requested, node);
+  set_amount(column_for(&requested, BERTH_CPU), node, amounts->milli_cpu);
+  set_amount(column_for(&requested, BERTH_MEMORY), node, amounts->memory);
+  set_amount(column_for(&requested, BERTH_EPHEMERAL_STORAGE), node, amounts->ephemeral_storage);
+  for (size_t i = 0; i < amounts->scalars.len; i++) {
+    set_amount(column_for(&requested, amounts->scalars.ptr[i].f0), node, amounts->scalars.ptr[i].f1);
+  }
+}
+
+void exports_berth_scheduler_sync_pods_set_usage(uint64_t generation, exports_berth_scheduler_sync_pods_list_usage_t *usage) {
+  (void)generation;
+  for (size_t i = 0; i < usage->len; i++) {
+    const exports_berth_scheduler_sync_pods_usage_t *change = &usage->ptr[i];
+    struct row *row = row_for(change->node);
+    if (change->requested.is_some) set_requested(change->node, &change->requested.val);
+    if (change->non_zero_requested.is_some) {
+      row->non_zero_milli_cpu = change->non_zero_requested.val.milli_cpu;
+      row->non_zero_memory = change->non_zero_requested.val.memory;
+    }
+    if (change->pod_count.is_some) row->pod_count = change->pod_count.val;
+  }
+  exports_berth_scheduler_sync_pods_list_usage_free(usage);
+}
+#endif
 #endif

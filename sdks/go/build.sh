@@ -38,13 +38,21 @@ for interface in $(sed -n 's|^ *export berth:scheduler/\([a-z-]*\)@.*|\1|p' "$fo
 done
 # What feeds the replica needs the interface sync.
 [ -f "$module/sync.go" ] || rm "$module/guest/apply.go"
+[ -f "$module/sync_pods.go" ] || rm "$module/guest/alike.go"
 plugin=$(sed -n 's/^module //p' "$folder/go.mod")
 # From the module to the SDK: the component tells where modules lay, and is the same wherever the plugin lies.
 library=$(python3 -c 'import os, sys; print(os.path.relpath(*sys.argv[1:]))' "$sdk/berth" "$module")
+exported=$(sed -n 's|^ *export berth:scheduler/\([a-z-]*\)@.*|"\1"|p' "$folder/plugin.wit" | paste -s -d , -)
 cat > "$module/plugin.go" <<PLUGIN
 package main
 
-import _ "$plugin"
+import (
+	_ "$plugin"
+
+	"wit_component/guest"
+)
+
+func init() { guest.Exported = []string{$exported} }
 PLUGIN
 cat > "$module/go.mod" <<MODULE
 module wit_component

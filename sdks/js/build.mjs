@@ -3,6 +3,7 @@
 // usage: node build.mjs TOOLCHAIN FOLDER NAME
 
 import { cpSync, existsSync, mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { spawnSync } from "node:child_process";
 import { createRequire } from "node:module";
 import { basename, dirname, join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -10,6 +11,7 @@ import { fileURLToPath } from "node:url";
 import { narrow, widen } from "./contract.mjs";
 import { engine } from "./engine.mjs";
 import { linesOf, placeOf } from "./lines.mjs";
+import { INTERFACES, manifestOf, missing } from "./src/manifest.js";
 
 const [toolchain, folder, name] = process.argv.slice(2);
 const require = createRequire(join(resolve(toolchain), "package.json"));
@@ -42,18 +44,23 @@ function source() {
 /** One module of the plugin, the SDK, and the exports that componentize-qjs looks for. */
 async function bundle() {
   const contents = `
+    import "berth/console";
     import plugin from ${JSON.stringify(source())};
     import { serve } from "berth/serve";
     export const {
       lifecycle, sync, cycle, preEnqueue, queueSort, preFilter, filter, postFilter, preScore, score, normalizeScore,
-      reserve, permit, preBindPreFlight, preBind, bind, postBind, queueingHint, sign, state, reuse,
-    } = serve(plugin);
+      reserve, permit, preBindPreFlight, preBind, bind, postBind, queueingHint, sign, state, reuse, syncPods,
+    } = serve(plugin, ${JSON.stringify([...exportedInterfaces().keys()])});
   `;
   const bundled = await esbuild.build({
     // Paths in the bundle are told from here, so that it is the same wherever the plugin lies.
     absWorkingDir: plugin,
     stdin: { contents, resolveDir: plugin },
-    alias: { "berth/serve": join(sdk, "src/serve.js"), berth: join(sdk, "src/index.js") },
+    alias: {
+      "berth/console": join(sdk, "src/console.js"),
+      "berth/serve": join(sdk, "src/serve.js"),
+      berth: join(sdk, "src/index.js"),
+    },
     bundle: true,
     write: false,
     format: "esm",
@@ -83,31 +90,15 @@ function tell(error, sources) {
   process.exit(1);
 }
 
-/** The interfaces that members belong to, where they are not spelled alike. */
-const INTERFACES = {
-  filterNodes: "filter",
-  filterColumns: "filter",
-  scoreNodes: "score",
-  scoreColumns: "score",
-  normalize: "normalize-score",
-  normalizeColumns: "normalize-score",
-  sortKey: "queue-sort",
-  unreserve: "reserve",
-  snapshot: "state",
-  restore: "state",
-  reach: "reuse",
-  podPlaced: "sync",
-  podRemoved: "sync",
-};
-for (const name of [
-  ...["filter", "score", "preEnqueue", "preFilter", "postFilter", "preScore", "reserve", "permit", "preBindPreFlight"],
-  ...["preBind", "bind", "postBind", "queueingHint", "sign"],
-]) {
-  INTERFACES[name] = name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
+/** The interfaces that plugin.wit exports, each with its line. */
+function exportedInterfaces() {
+  const lines = readFileSync(join(plugin, "plugin.wit"), "utf8").split("\n");
+  const found = lines.map((text, at) => [/^ *export berth:scheduler\/([a-z-]+)@/.exec(text)?.[1], at + 1]);
+  return new Map(found.filter(([name]) => name !== undefined));
 }
 
-/** Warns of members that are never called, since plugin.wit does not export the interface that they belong to. */
-async function warnOfMembers() {
+/** The plugin itself, as node sees it; undefined if it cannot be loaded here. */
+async function members() {
   const bundled = await esbuild.build({
     stdin: { contents: `export { default } from ${JSON.stringify(source())};`, resolveDir: plugin },
     alias: { berth: join(sdk, "src/index.js"), "berth:scheduler/host@0.2.0": join(sdk, "host.mjs") },
@@ -118,21 +109,93 @@ async function warnOfMembers() {
   });
   const url = `data:text/javascript;base64,${Buffer.from(bundled.outputFiles[0].text).toString("base64")}`;
   // What fails here fails in the component as well, and is told then.
-  const { default: members } = await import(url).catch(() => ({}));
-  const exported = readFileSync(join(plugin, "plugin.wit"), "utf8").matchAll(/^ *export berth:scheduler\/([a-z-]+)@/gm);
-  const interfaces = new Set(Array.from(exported, ([, name]) => name));
-  for (const name of Object.keys(members ?? {})) {
+  const { default: found } = await import(url).catch(() => ({}));
+  return found;
+}
+
+/** The first line of the source that has one of the texts in quotes, as `:12`; or nothing. */
+function lineWith(message) {
+  const quoted = /"[^"]*"/.exec(message)?.[0];
+  const lines = readFileSync(source(), "utf8").split("\n");
+  const at = quoted ? lines.findIndex((line) => line.replaceAll("'", '"').includes(quoted)) : -1;
+  return at < 0 ? "" : `:${at + 1}`;
+}
+
+/** Refuses a plugin whose manifest is none, or that exports what it does not answer; warns of members that are never called. */
+function checkMembers(found) {
+  if (typeof found !== "object" || found === null) return;
+  const exported = exportedInterfaces();
+  const file = basename(source());
+  const errors = missing(found, [...exported.keys()]).map(
+    ([name, member]) =>
+      `plugin.wit:${exported.get(name)}: exports ${name}, and ${file} has no ${member}: write it, or take the line away`,
+  );
+  try {
+    manifestOf(found, false);
+  } catch (error) {
+    errors.push(`${file}${lineWith(error.message)}: ${error.message}`);
+  }
+  for (const name of Object.keys(found)) {
     const needed = INTERFACES[name];
-    if (needed === undefined || interfaces.has(needed)) continue;
-    console.error(`warning: ${basename(source())}: ${name} is never called: plugin.wit lacks the line`);
+    if (needed === undefined || exported.has(needed)) continue;
+    console.error(`warning: ${file}: ${name} is never called: plugin.wit lacks the line`);
     console.error(`    export berth:scheduler/${needed}@0.2.0;`);
   }
+  refuse(errors);
+}
+
+function refuse(errors) {
+  if (errors.length === 0) return;
+  for (const error of errors) console.error(`error: ${error}`);
+  process.exit(1);
+}
+
+/** Has the compiler of TypeScript look at the plugin: at types in plugin.ts, in plugin.js at what they make certain. */
+function checkTypes() {
+  const isTypeScript = source().endsWith(".ts");
+  const own = join(plugin, "tsconfig.json");
+  const options = {
+    ...(isTypeScript && existsSync(own) ? { extends: own } : {}),
+    compilerOptions: {
+      ...(isTypeScript && existsSync(own) ? {} : { strict: isTypeScript }),
+      // No page and no process: what a browser or Node.js has besides the language is not there.
+      lib: ["es2023"],
+      types: [],
+      target: "es2023",
+      module: "esnext",
+      moduleResolution: "bundler",
+      allowJs: true,
+      checkJs: true,
+      noEmit: true,
+      skipLibCheck: true,
+    },
+    files: [source(), join(sdk, "src/index.d.ts"), join(sdk, "src/console.d.ts")],
+    include: [],
+  };
+  const file = join(build, "tsconfig.json");
+  writeFileSync(file, JSON.stringify(options));
+  const compiler = join(resolve(toolchain), "node_modules/typescript/bin/tsc");
+  const { status, stdout, stderr } = spawnSync(process.execPath, [compiler, "--project", file, "--pretty", "false"], {
+    cwd: plugin,
+    encoding: "utf8",
+  });
+  if (status === 0) return;
+  const places = stdout.split("\n").map((line) => /^(.+)\((\d+),(\d+)\): error (TS\d+): (.*)$/.exec(line) ?? line);
+  const errors = places.filter((it) => it !== "").map((place) => (typeof place === "string" ? `    ${place.trim()}` : typeError(place)));
+  console.error(errors.length > 0 ? errors.join("\n") : stderr);
+  process.exit(1);
+}
+
+function typeError([, file, line, column, code, message]) {
+  const text = readFileSync(resolve(plugin, file), "utf8").split("\n")[line - 1].trim();
+  return `error: ${file}:${line}:${column}: ${message} (${code})\n    ${text}`;
 }
 
 rmSync(build, { recursive: true, force: true });
 writeWit();
 const { text, sources } = await bundle();
-await warnOfMembers();
+checkMembers(await members());
+checkTypes();
 const { component } = await componentize({
   witPath: join(build, "wit"),
   world: "plugin",

@@ -20,7 +20,7 @@ for program in node npm; do
 done
 if [ ! -d "$home" ]; then
     tools=$(sed -n 's/^    "\(.*\)": "\(.*\)".*/\1 \2/p' "$here/package.json" | paste -s -d , - | sed 's/,/, /g')
-    echo "fetching $tools from npm (18 MB) ..." >&2
+    echo "fetching $tools from npm (30 MB) ..." >&2
     part=$home.$$.part
     mkdir -p "$part"
     trap 'rm -rf "$part"' EXIT

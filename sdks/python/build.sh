@@ -28,9 +28,13 @@ python3 "$sdk/scores.py" wit "$build/wit/deps/berth"
 
 # The module whose classes componentize-py takes for the exported interfaces.
 mkdir "$build/entry"
-cat > "$build/entry/berth_entry.py" <<'ENTRY'
+exported=$(sed -n 's|^ *export berth:scheduler/\([a-z-]*\)@.*|\1|p' "$folder/plugin.wit" | paste -s -d ' ' -)
+cat > "$build/entry/berth_entry.py" <<ENTRY
 import plugin
 from berth.exports import *
+from berth.guest import guest
+
+guest.exported = "$exported".split()
 ENTRY
 # Without --stub-wasi the component would import WASI, which the scheduler refuses.
 PYTHONPATH=$componentize_py python3 "$componentize_py/bin/componentize-py" --quiet --wit-path "$build/wit" --world plugin componentize --stub-wasi \

@@ -22,6 +22,7 @@ pub(crate) fn languages(named: &[String]) -> Result<()> {
         "a_panic_in_rust_is_a_fault_that_names_the_line",
         "the_quota_in_rust_holds",
         "the_guide_shows_the_quotas",
+        "the_quota_template_is_that_of_the_guide",
         "tools::a_tool_is_fetched_once_whatever_an_interruption_left",
         "tools::a_tool_with_another_digest_is_refused",
         "tools::the_bindings_for_c_and_go_are_those_of_the_contract",
@@ -34,14 +35,17 @@ pub(crate) fn languages(named: &[String]) -> Result<()> {
                 "examples",
                 "quotas",
                 "probes",
+                "usage",
                 "columns",
                 "every_point",
                 "refused_imports",
                 "methods_without_a_line",
                 "journey",
+                "templates",
             ]
             .map(|group| format!("{group}::{language}")),
         );
+        tests.extend(mistakes(language).iter().map(|test| format!("mistakes::{test}")));
         let script = Path::new("sdks").join(language).join("toolchain.sh");
         if script.exists() {
             eprintln!("{}", script.display());
@@ -53,4 +57,23 @@ pub(crate) fn languages(named: &[String]) -> Result<()> {
     let mut arguments = vec!["test", "--locked", "--test", "languages", "--test", "it", "--", "--exact"];
     arguments.extend(tests.iter().map(String::as_str));
     cargo_with(&arguments, &[("BERTH_LANGUAGES", &chosen.join(","))])
+}
+
+/// What is told of mistakes in one language.
+fn mistakes(language: &str) -> &'static [&'static str] {
+    match language {
+        "c" => &["printing_is_no_mistake_in_c", "a_fault_in_c_names_the_function_or_with_checks_the_line"],
+        "python" => {
+            &["an_action_that_there_is_not_is_told_in_python", "what_is_read_and_not_declared_is_told_in_python"]
+        }
+        "js" => &[
+            "an_action_that_there_is_not_is_told_in_javascript",
+            "a_column_that_there_is_not_is_told_in_javascript",
+            "a_fault_in_a_member_of_one_line_names_that_line",
+            "a_score_that_is_no_number_is_a_fault",
+            "the_console_is_no_mistake_in_javascript",
+            "types_are_checked_in_typescript_and_names_in_javascript",
+        ],
+        _ => &[],
+    }
 }

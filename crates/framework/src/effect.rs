@@ -87,7 +87,8 @@ pub enum Effect {
         /// The text for people.
         note: String,
     },
-    /// Ask PreBind again whenever one of these objects has changed; fail with the message when the time is out.
+    /// Ask PreBind again, or Permit that holds the pod, whenever one of these objects has changed; fail with the message when the
+    /// time is out. The pod of the cycle itself, as `v1/Pod`, comes as it is by then.
     Wait {
         /// What to wait for.
         objects: Vec<ObjectRef>,

@@ -119,6 +119,15 @@ pub trait Hosted {
         true
     }
 
+    /// The pod of an open cycle is another one than the plugin was told: `call` has it. Comes before the plugin is asked again
+    /// about a pod that it had wait.
+    ///
+    /// # Errors
+    /// The plugin could not be told; the attempt fails with this status.
+    fn pod_changed(&mut self, _call: &Call<'_>) -> Result<(), Status> {
+        Ok(())
+    }
+
     /// Has the plugin passed over at all of its points until [`Self::has_time`] is asked again, if pods may do without it;
     /// whether they may.
     fn pass_over(&mut self) -> bool {

@@ -26,7 +26,7 @@ use std::iter;
 use berth_model::{NodeIdx, NodeSet};
 
 pub use self::{
-    bind::{BindRun, PermitRun, bind, permit, post_bind, post_filter, reserve, unreserve},
+    bind::{BindRun, PermitRun, bind, permit, permit_again, post_bind, post_filter, reserve, unreserve},
     class_answers::ClassAnswers,
     decision::{
         Decision, EarlierAnswers, Findings, HintOutcome, NoNode, NodeVerdict, PluginScores, PreFilterAnswer,
@@ -187,4 +187,16 @@ impl Refusal {
         };
         Self { plugin, status: Status::error(format!("running {doing} plugin \"{}\": {text}", profile.name(plugin))) }
     }
+}
+
+/// Tells a plugin that the pod of an open cycle is another one by now.
+fn tell_pod_changed(
+    profile: &mut Profile,
+    plugin: PluginIdx,
+    call: &crate::Call<'_>,
+    doing: &str,
+) -> Result<(), Refusal> {
+    let hosted = profile.get(plugin).and_then(|plugin| plugin.hosted());
+    let told = hosted.map_or(Ok(()), |hosted| hosted.pod_changed(call));
+    told.map_err(|status| Refusal::new(profile, plugin, status, doing))
 }

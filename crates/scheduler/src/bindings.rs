@@ -108,6 +108,17 @@ impl Bindings {
         self.go_on(context);
     }
 
+    /// The API server shows another version of a pod that may be on its way.
+    pub(crate) fn pod_changed(&mut self, pod: &Pod, context: &mut Context) {
+        if self.watchers.is_empty() {
+            return;
+        }
+        let [api_version, kind] = ["v1", "Pod"].map(str::to_owned);
+        let namespace = context.text(pod.namespace).to_owned();
+        let key = ObjectKey { api_version, kind, namespace, name: pod.name.to_string() };
+        self.object_changed(&key, context);
+    }
+
     /// Ends the waits whose time is out, as many as the turn has room for.
     pub(crate) fn expire(&mut self, context: &mut Context) {
         let now = context.now();

@@ -166,6 +166,8 @@ fn pending_pod_applied(api: &api::Pod, pod: &Arc<Pod>, bindings: &mut Bindings, 
     if bindings.contains(&pod.uid) {
         if pod.terminating {
             bindings.send(&pod.uid, Input::Terminating, context);
+        } else {
+            bindings.pod_changed(pod, context);
         }
         return;
     }

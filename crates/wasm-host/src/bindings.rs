@@ -6,7 +6,7 @@
 
 wasmtime::component::bindgen!({
     path: "../../wit",
-    world: "host-side",
+    world: "all",
 });
 
 pub(crate) use self::{berth::scheduler::types, exports::berth::scheduler as points};

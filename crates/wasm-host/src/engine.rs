@@ -17,7 +17,7 @@ use wasmtime::component::{HasSelf, Linker};
 
 use crate::{
     artefacts::{ArtefactError, Artefacts},
-    bindings::HostSide,
+    bindings::All,
     clock::Clock,
     compiler_process::{CompileLimits, CompilerProcess},
     fault::FaultSink,
@@ -135,7 +135,7 @@ impl Engine {
         let wasmtime =
             wasmtime::Engine::new(&settings::config()).map_err(|error| EngineError::Wasmtime(error.to_string()))?;
         let mut linker = Linker::new(&wasmtime);
-        HostSide::add_to_linker::<_, HasSelf<HostState>>(&mut linker, |state| state)
+        All::add_to_linker::<_, HasSelf<HostState>>(&mut linker, |state| state)
             .map_err(|error| EngineError::Wasmtime(error.to_string()))?;
         let clock = Arc::new(Clock::new());
         let ticker = Arc::new(Ticker::start(&wasmtime).map_err(EngineError::Ticker)?);

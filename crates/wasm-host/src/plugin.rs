@@ -479,6 +479,10 @@ impl Hosted for ComponentPlugin {
         self.begun.contains(&cycle)
     }
 
+    fn pod_changed(&mut self, call: &Call<'_>) -> Result<(), Status> {
+        if self.begun.contains(&call.cycle) { self.tell(call.cycle, call.pod) } else { Ok(()) }
+    }
+
     fn pass_over(&mut self) -> bool {
         self.is_passed_over = self.component.limits.when_not_asked == WhenNotAsked::Pass;
         self.is_passed_over

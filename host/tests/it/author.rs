@@ -266,3 +266,14 @@ async fn an_error_in_the_source_is_three_lines() {
     assert!(!ended.err.contains("backtrace"), "{}", ended.err);
     assert!(fs::read_to_string(project.path().join("build/build.log")).expect("a file").contains("backtrace"));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_templates_are_listed_with_a_sentence_each() {
+    let listed = Process::berth(["plugin", "new", "--list"]).ended(LIMIT).await;
+    assert!(listed.status.success(), "{}", listed.err);
+    let names: Vec<&str> = listed.out.lines().filter_map(|line| line.split_whitespace().next()).collect();
+    assert_eq!(names, ["avoid-zone", "filter-by-label", "score-by-metric", "quota", "approval"]);
+    assert!(listed.out.lines().all(|line| line.split_whitespace().count() > 8), "{}", listed.out);
+    let refused = Process::berth(["plugin", "new"]).ended(LIMIT).await;
+    assert_eq!(refused.status.code(), Some(2), "{}", refused.err);
+}

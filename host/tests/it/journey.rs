@@ -32,14 +32,14 @@ pub(crate) fn blocks(page: &str, language: &str) -> Vec<String> {
 }
 
 /// A shell as an author has it, in an empty folder.
-struct Shell {
+pub(crate) struct Shell {
     home: TempDir,
-    directory: PathBuf,
-    environment: BTreeMap<&'static str, String>,
+    pub(crate) directory: PathBuf,
+    pub(crate) environment: BTreeMap<&'static str, String>,
 }
 
 impl Shell {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let home = tempfile::tempdir().expect("a temporary folder");
         // Builds must bear a space in a path.
         let directory = home.path().join("my plugins");
@@ -80,7 +80,7 @@ impl Shell {
 
     /// Gives the shell an empty home of cargo, fetches what the project in this folder needs for this machine and for wasm,
     /// and goes offline. The error holds cargo's words.
-    fn fetch_and_go_offline(&mut self) -> Result<(), String> {
+    pub(crate) fn fetch_and_go_offline(&mut self) -> Result<(), String> {
         // The flags that compile plugins hold its path, so it stays the same from run to run.
         let home = Path::new(env!("CARGO_TARGET_TMPDIR")).join("journey-cargo-home");
         let _ = fs::remove_dir_all(&home);
@@ -102,8 +102,12 @@ impl Shell {
         Ok(())
     }
 
+    pub(crate) fn is_offline(&self) -> bool {
+        self.environment.contains_key("CARGO_NET_OFFLINE")
+    }
+
     /// Runs a block, in which every line must succeed, and stays in the folder that it ends in.
-    fn run(&mut self, script: &str) -> String {
+    pub(crate) fn run(&mut self, script: &str) -> String {
         let place = self.home.path().join("pwd");
         let whole = format!("{script}\npwd > '{}'", place.display());
         let output = self.command(&whole).output().expect("a shell");
@@ -114,14 +118,14 @@ impl Shell {
     }
 
     /// Starts the last command of a block, which does not end by itself, after running those before it.
-    fn start(&mut self, block: &str) -> Process {
+    pub(crate) fn start(&mut self, block: &str) -> Process {
         let at = block.rfind("\nberth ").map_or(0, |at| at + 1);
         self.run(&block[..at]);
         Process::start(self.command(&format!("exec {}", &block[at..])))
     }
 
     /// Changes the plugin's source as an editor does.
-    fn edit(&self, source: &str, from: &str, to: &str) {
+    pub(crate) fn edit(&self, source: &str, from: &str, to: &str) {
         let path = self.directory.join(source);
         let text = fs::read_to_string(&path).expect("the source");
         assert!(text.contains(from), "{source} has no `{from}`");
@@ -142,7 +146,7 @@ impl Shell {
 }
 
 /// Asks again and again.
-async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+pub(crate) async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let mut every = interval(Duration::from_millis(200));
     let asking = async {
         while !is_so() {
@@ -238,22 +242,29 @@ async fn journey(language: &str, source: &str, is_required: bool) {
 }
 
 /// Waits until the pod runs.
-fn node_of(shell: &mut Shell, pod: &str) -> String {
+pub(crate) fn node_of(shell: &mut Shell, pod: &str) -> String {
     shell.run(&format!("kubectl wait --for=condition=Ready --timeout=60s pod/{pod}"));
     shell.run(&format!("kubectl get pod {pod} -o jsonpath={{.spec.nodeName}}"))
 }
 
-async fn run(language: &str, source: &str) {
+/// Whether what the language takes is here, and if so whether it must be.
+pub(crate) fn is_runnable(language: &str) -> Option<bool> {
     let named = env::var("BERTH_LANGUAGES").unwrap_or_default();
     let is_required = named.split(',').any(|name| name == "all" || name == language);
     let toolchain = LANGUAGES.iter().find(|known| known.folder == language);
     let has_tools = toolchain.is_none_or(|known| known.is_present().expect("the toolchain"));
     let has_kubectl = Command::new("kubectl").args(["version", "--client"]).output().is_ok();
     assert!(has_kubectl || !is_required, "there is no kubectl on the path");
-    if has_tools && has_kubectl {
-        journey(language, source, is_required).await;
-    } else {
+    if !has_tools || !has_kubectl {
         eprintln!("not run: {language} needs its toolchain (cargo xtask languages) and kubectl");
+        return None;
+    }
+    Some(is_required)
+}
+
+async fn run(language: &str, source: &str) {
+    if let Some(is_required) = is_runnable(language) {
+        journey(language, source, is_required).await;
     }
 }
 

@@ -39,4 +39,5 @@ mod rbac;
 mod reload;
 mod request_rate;
 mod simulate;
+mod templates;
 mod volumes;

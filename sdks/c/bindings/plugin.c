@@ -1444,6 +1444,18 @@ void __wasm_export_exports_berth_scheduler_state_restore_post_return(uint8_t * a
 
 #endif // BERTH_EXPORTS_STATE
 
+#ifdef BERTH_EXPORTS_REUSE
+
+// Exported Functions from `berth:scheduler/reuse@0.2.0`
+
+#endif // BERTH_EXPORTS_REUSE
+
+#ifdef BERTH_EXPORTS_SYNC_PODS
+
+// Exported Functions from `berth:scheduler/sync-pods@0.2.0`
+
+#endif // BERTH_EXPORTS_SYNC_PODS
+
 // Canonical ABI intrinsics
 
 __attribute__((__weak__, __export_name__("cabi_realloc")))
@@ -2874,6 +2886,63 @@ void exports_berth_scheduler_queueing_hint_event_subject_free(exports_berth_sche
 
 void exports_berth_scheduler_sign_pod_free(exports_berth_scheduler_sign_pod_t *ptr) {
   berth_scheduler_types_pod_free(ptr);
+}
+
+void exports_berth_scheduler_reuse_reach_free(exports_berth_scheduler_reuse_reach_t *ptr) {
+  switch ((int32_t) ptr->tag) {
+    case 1: {
+      break;
+    }
+  }
+}
+
+void exports_berth_scheduler_sync_pods_resources_free(exports_berth_scheduler_sync_pods_resources_t *ptr) {
+  berth_scheduler_types_resources_free(ptr);
+}
+
+void exports_berth_scheduler_sync_pods_alike_pod_free(exports_berth_scheduler_sync_pods_alike_pod_t *ptr) {
+  plugin_string_free(&ptr->uid);
+  plugin_string_free(&ptr->name);
+  plugin_option_s64_free(&ptr->started_at);
+}
+
+void exports_berth_scheduler_sync_pods_option_resources_free(exports_berth_scheduler_sync_pods_option_resources_t *ptr) {
+  if (ptr->is_some) {
+    exports_berth_scheduler_sync_pods_resources_free(&ptr->val);
+  }
+}
+
+void exports_berth_scheduler_sync_pods_option_non_zero_free(exports_berth_scheduler_sync_pods_option_non_zero_t *ptr) {
+  if (ptr->is_some) {
+  }
+}
+
+void exports_berth_scheduler_sync_pods_usage_free(exports_berth_scheduler_sync_pods_usage_t *ptr) {
+  exports_berth_scheduler_sync_pods_option_resources_free(&ptr->requested);
+  exports_berth_scheduler_sync_pods_option_non_zero_free(&ptr->non_zero_requested);
+  plugin_option_s64_free(&ptr->pod_count);
+}
+
+void exports_berth_scheduler_sync_pods_list_alike_pod_free(exports_berth_scheduler_sync_pods_list_alike_pod_t *ptr) {
+  size_t list_len = ptr->len;
+  if (list_len > 0) {
+    exports_berth_scheduler_sync_pods_alike_pod_t *list_ptr = ptr->ptr;
+    for (size_t i = 0; i < list_len; i++) {
+      exports_berth_scheduler_sync_pods_alike_pod_free(&list_ptr[i]);
+    }
+    free(list_ptr);
+  }
+}
+
+void exports_berth_scheduler_sync_pods_list_usage_free(exports_berth_scheduler_sync_pods_list_usage_t *ptr) {
+  size_t list_len = ptr->len;
+  if (list_len > 0) {
+    exports_berth_scheduler_sync_pods_usage_t *list_ptr = ptr->ptr;
+    for (size_t i = 0; i < list_len; i++) {
+      exports_berth_scheduler_sync_pods_usage_free(&list_ptr[i]);
+    }
+    free(list_ptr);
+  }
 }
 
 void plugin_string_set(plugin_string_t *ret, const char*s) {
@@ -4858,3 +4927,59 @@ uint8_t * __wasm_export_exports_berth_scheduler_state_restore(uint8_t * arg, siz
 }
 
 #endif // BERTH_EXPORTS_STATE
+
+#ifdef BERTH_EXPORTS_REUSE
+
+__attribute__((__export_name__("berth:scheduler/reuse@0.2.0#reach-of")))
+uint8_t * __wasm_export_exports_berth_scheduler_reuse_reach_of(int64_t arg) {
+  exports_berth_scheduler_reuse_reach_t ret;
+  exports_berth_scheduler_reuse_reach_of((uint64_t) (arg), &ret);
+  uint8_t *ptr = (uint8_t *) &RET_AREA;
+  switch ((int32_t) (ret).tag) {
+    case 0: {
+      *((int8_t*)(ptr + 0)) = 0;
+      break;
+    }
+    case 1: {
+      const uint64_t *payload0 = &(ret).val.row;
+      *((int8_t*)(ptr + 0)) = 1;
+      *((int64_t*)(ptr + 8)) = (int64_t) (*payload0);
+      break;
+    }
+    case 2: {
+      *((int8_t*)(ptr + 0)) = 2;
+      break;
+    }
+    case 3: {
+      *((int8_t*)(ptr + 0)) = 3;
+      break;
+    }
+    case 4: {
+      *((int8_t*)(ptr + 0)) = 4;
+      break;
+    }
+  }
+  return ptr;
+}
+
+#endif // BERTH_EXPORTS_REUSE
+
+#ifdef BERTH_EXPORTS_SYNC_PODS
+
+__attribute__((__export_name__("berth:scheduler/sync-pods@0.2.0#place")))
+void __wasm_export_exports_berth_scheduler_sync_pods_place(uint8_t * arg, size_t arg0) {
+  exports_berth_scheduler_sync_pods_list_alike_pod_t arg1 = (exports_berth_scheduler_sync_pods_list_alike_pod_t) { (exports_berth_scheduler_sync_pods_alike_pod_t*)(arg), (arg0) };
+  exports_berth_scheduler_sync_pods_place(&arg1);
+}
+
+#endif // BERTH_EXPORTS_SYNC_PODS
+
+#ifdef BERTH_EXPORTS_SYNC_PODS
+
+__attribute__((__export_name__("berth:scheduler/sync-pods@0.2.0#set-usage")))
+void __wasm_export_exports_berth_scheduler_sync_pods_set_usage(int64_t arg, uint8_t * arg0, size_t arg1) {
+  exports_berth_scheduler_sync_pods_list_usage_t arg4 = (exports_berth_scheduler_sync_pods_list_usage_t) { (exports_berth_scheduler_sync_pods_usage_t*)(arg0), (arg1) };
+  exports_berth_scheduler_sync_pods_set_usage((uint64_t) (arg), &arg4);
+}
+
+#endif // BERTH_EXPORTS_SYNC_PODS

@@ -579,12 +579,17 @@ typedef struct {
   size_t len;
 } berth_scheduler_types_list_object_ref_t;
 
-// Once the effects before it have succeeded, `pre-bind` is called again for this cycle each time that one of the
-// objects has changed, until it answers without a wait. The replica is in step at each call.
+// The last of an answer's effects. `permit` or `pre-bind`, once the effects before this one have succeeded, is called again
+// for this cycle each time that one of the objects has changed, until it answers without a wait. The replica is in step at
+// each call.
+// 
+// The pod of the cycle itself may be among the objects, as `v1/Pod`; it takes no `objects` in the manifest. `begin` comes
+// again with the pod as it is by then, right before the call. Other kinds are those that the manifest's `objects` name.
 typedef struct berth_scheduler_types_wait_t {
   berth_scheduler_types_list_object_ref_t   objects;
+  // From the first wait of the attempt on. `permit`'s verdict has a time as well: what ends first counts.
   uint64_t   timeout_ms;
-  // With what the binding fails when the time is out.
+  // What the pod is told when the time is out. Empty at Permit: as kube-scheduler words it.
   plugin_string_t   timeout_message;
 } berth_scheduler_types_wait_t;
 
@@ -632,7 +637,7 @@ typedef struct berth_scheduler_types_effect_t {
 #define BERTH_SCHEDULER_TYPES_EFFECT_NOMINATE 8
 // Write a Kubernetes event about the pod of this cycle.
 #define BERTH_SCHEDULER_TYPES_EFFECT_EVENT 9
-// PreBind only: ask again when an object has changed.
+// Permit and PreBind: ask again when an object has changed. At Permit only beside the verdict `wait`.
 #define BERTH_SCHEDULER_TYPES_EFFECT_WAIT 10
 
 typedef berth_scheduler_types_row_t berth_scheduler_host_row_t;
@@ -1405,8 +1410,94 @@ typedef struct exports_berth_scheduler_queueing_hint_event_subject_t {
 
 typedef berth_scheduler_types_pod_t exports_berth_scheduler_sign_pod_t;
 
+typedef berth_scheduler_types_cycle_id_t exports_berth_scheduler_reuse_cycle_id_t;
+
+typedef struct exports_berth_scheduler_reuse_reach_t {
+  uint8_t tag;
+  union {
+    uint64_t     row;
+  } val;
+} exports_berth_scheduler_reuse_reach_t;
+
+// Answers follow from anything in the cluster, or from which pod it is: the plugin is asked about each pod.
+#define EXPORTS_BERTH_SCHEDULER_REUSE_REACH_CLUSTER 0
+// Verdicts and scores follow from the pod without its names, from the node's own row, and from what this number
+// stands for; what `pre-filter`, `pre-score` and `bind` say follows from the pod and the number alone. If the plugin
+// normalises, a node's score follows from its raw score and from the lowest and the highest one. The plugin may be
+// asked about any nodes, in any order.
+// 
+// Pods that are alike may share the cycle of the first one, with other pods between them: it stays open, and `begin`,
+// `pre-filter`, `pre-score` and `bind` come once. So what these work out is kept under the cycle's number, nothing is kept
+// that follows from the pods on nodes, and the effects of `bind` do not name the pod. Plugins with post-filter, reserve,
+// permit, pre-bind-pre-flight, pre-bind or post-bind have a cycle for each pod.
+#define EXPORTS_BERTH_SCHEDULER_REUSE_REACH_ROW 1
+// The plugin has nothing to do with pods like this one, whatever the cluster holds: it lets them into the queue and
+// onto every node, scores nodes 0, reserves, holds and prepares nothing. It is not asked about them.
+#define EXPORTS_BERTH_SCHEDULER_REUSE_REACH_NOTHING 2
+// The same, and pods like it that are on nodes make no difference to any of its answers, now and as long as the instance
+// lives: `pods-placed` may leave them out.
+#define EXPORTS_BERTH_SCHEDULER_REUSE_REACH_NOTHING_ANYWHERE 3
+// As `nothing`, until a pod comes to a node, or is nominated to one, with which the plugin may have something to do: one
+// about whose like it has not given one of these three answers. Then the plugin is asked again.
+#define EXPORTS_BERTH_SCHEDULER_REUSE_REACH_NOTHING_YET 4
+
+typedef berth_scheduler_types_sym_t exports_berth_scheduler_sync_pods_sym_t;
+
+typedef berth_scheduler_types_row_t exports_berth_scheduler_sync_pods_row_t;
+
+typedef berth_scheduler_types_pod_slot_t exports_berth_scheduler_sync_pods_pod_slot_t;
+
+typedef berth_scheduler_types_resources_t exports_berth_scheduler_sync_pods_resources_t;
+
+typedef berth_scheduler_types_non_zero_t exports_berth_scheduler_sync_pods_non_zero_t;
+
+// A pod that came to a node and is like another one there.
+typedef struct exports_berth_scheduler_sync_pods_alike_pod_t {
+  exports_berth_scheduler_sync_pods_pod_slot_t   slot;
+  exports_berth_scheduler_sync_pods_row_t   node;
+  // A pod that the replica holds: this one differs from it in nothing but what follows here.
+  exports_berth_scheduler_sync_pods_pod_slot_t   like;
+  plugin_string_t   uid;
+  plugin_string_t   name;
+  exports_berth_scheduler_sync_pods_sym_t   node_name;
+  exports_berth_scheduler_sync_pods_sym_t   nominated_node_name;
+  plugin_option_s64_t   started_at;
+} exports_berth_scheduler_sync_pods_alike_pod_t;
+
+typedef struct {
+  bool is_some;
+  exports_berth_scheduler_sync_pods_resources_t val;
+} exports_berth_scheduler_sync_pods_option_resources_t;
+
+typedef struct {
+  bool is_some;
+  exports_berth_scheduler_sync_pods_non_zero_t val;
+} exports_berth_scheduler_sync_pods_option_non_zero_t;
+
+// What the pods on a node use: new values in those of these columns that the plugin asked for.
+typedef struct exports_berth_scheduler_sync_pods_usage_t {
+  exports_berth_scheduler_sync_pods_row_t   node;
+  exports_berth_scheduler_sync_pods_option_resources_t   requested;
+  exports_berth_scheduler_sync_pods_option_non_zero_t   non_zero_requested;
+  plugin_option_s64_t   pod_count;
+} exports_berth_scheduler_sync_pods_usage_t;
+
+typedef struct {
+  exports_berth_scheduler_sync_pods_alike_pod_t *ptr;
+  size_t len;
+} exports_berth_scheduler_sync_pods_list_alike_pod_t;
+
+typedef struct {
+  exports_berth_scheduler_sync_pods_usage_t *ptr;
+  size_t len;
+} exports_berth_scheduler_sync_pods_list_usage_t;
+
 // Imported Functions from `berth:scheduler/host@0.2.0`
-// Writes to the scheduler's log under the plugin's name. Lines beyond the plugin's rate are dropped and counted.
+// Writes to the scheduler's log under the plugin's name. Lines beyond the plugin's rate are dropped and counted. An
+// error that is the last line before a trap is in the words of the fault instead.
+// 
+// A line at `warn` that begins with `undeclared read: ` says that the plugin read what its manifest does not name, a column or
+// the JSON of a pod, and so found it empty. `berth plugin test` shows it as a warning. SDKs write it once an instance.
 extern void berth_scheduler_host_log(berth_scheduler_host_level_t level, plugin_string_t *message);
 // Milliseconds since 1970, as of the start of this cycle: a recorded run replays with the same answers.
 extern uint64_t berth_scheduler_host_now(void);
@@ -1485,6 +1576,13 @@ bool exports_berth_scheduler_sign_sign(exports_berth_scheduler_sign_pod_t *pod, 
 // Exported Functions from `berth:scheduler/state@0.2.0`
 void exports_berth_scheduler_state_snapshot(plugin_list_u8_t *ret);
 bool exports_berth_scheduler_state_restore(plugin_list_u8_t *snapshot, plugin_string_t *err);
+
+// Exported Functions from `berth:scheduler/reuse@0.2.0`
+void exports_berth_scheduler_reuse_reach_of(exports_berth_scheduler_reuse_cycle_id_t cycle, exports_berth_scheduler_reuse_reach_t *ret);
+
+// Exported Functions from `berth:scheduler/sync-pods@0.2.0`
+void exports_berth_scheduler_sync_pods_place(exports_berth_scheduler_sync_pods_list_alike_pod_t *pods);
+void exports_berth_scheduler_sync_pods_set_usage(uint64_t generation, exports_berth_scheduler_sync_pods_list_usage_t *usage);
 
 // Helper Functions
 
@@ -1849,6 +1947,22 @@ void exports_berth_scheduler_queueing_hint_object_change_free(exports_berth_sche
 void exports_berth_scheduler_queueing_hint_event_subject_free(exports_berth_scheduler_queueing_hint_event_subject_t *ptr);
 
 void exports_berth_scheduler_sign_pod_free(exports_berth_scheduler_sign_pod_t *ptr);
+
+void exports_berth_scheduler_reuse_reach_free(exports_berth_scheduler_reuse_reach_t *ptr);
+
+void exports_berth_scheduler_sync_pods_resources_free(exports_berth_scheduler_sync_pods_resources_t *ptr);
+
+void exports_berth_scheduler_sync_pods_alike_pod_free(exports_berth_scheduler_sync_pods_alike_pod_t *ptr);
+
+void exports_berth_scheduler_sync_pods_option_resources_free(exports_berth_scheduler_sync_pods_option_resources_t *ptr);
+
+void exports_berth_scheduler_sync_pods_option_non_zero_free(exports_berth_scheduler_sync_pods_option_non_zero_t *ptr);
+
+void exports_berth_scheduler_sync_pods_usage_free(exports_berth_scheduler_sync_pods_usage_t *ptr);
+
+void exports_berth_scheduler_sync_pods_list_alike_pod_free(exports_berth_scheduler_sync_pods_list_alike_pod_t *ptr);
+
+void exports_berth_scheduler_sync_pods_list_usage_free(exports_berth_scheduler_sync_pods_list_usage_t *ptr);
 
 // Sets the string `ret` to reference the input string `s` without copying it
 void plugin_string_set(plugin_string_t *ret, const char*s);

@@ -18,7 +18,7 @@
 //	}
 //
 // plugin.wit must export an interface for each: filter, score, normalize-score, and those of points.go: pre-enqueue,
-// queue-sort, pre-filter, post-filter, pre-score, reserve, permit, pre-bind-pre-flight, pre-bind, bind, post-bind, queueing-hint, sign, state.
+// queue-sort, pre-filter, post-filter, pre-score, reserve, permit, pre-bind-pre-flight, pre-bind, bind, post-bind, queueing-hint, sign, reuse, state.
 //
 // Everywhere, [Nodes] and [Pods] show the cluster.
 //

@@ -42,7 +42,8 @@ type (
 		Warning              bool
 		Reason, Action, Note string
 	}
-	// WaitFor is for PreBind: ask again when one of the objects has changed; fail with the message when the time is out.
+	// WaitFor is for PreBind, and for Permit beside WaitMilliseconds: ask again when one of the objects has changed; fail with
+	// the message when the time is out. The pod itself, of kind `v1/Pod`, comes as it is by then. The last of the effects.
 	WaitFor struct {
 		Objects      []ObjectRef
 		Milliseconds uint64

@@ -137,6 +137,45 @@ type Signer interface {
 	Sign(pod *Pod) (string, bool)
 }
 
+// Reuser lets the scheduler keep answers for pods that differ in their names alone.
+type Reuser interface {
+	// Reach says what verdicts and scores about such pods follow from. `reuse` in the contract has the whole of it.
+	Reach(pod *Pod) Reach
+}
+
+// Reach is how far answers reach: one of [ReachCluster], [ReachNothing], [ReachNothingAnywhere], [ReachNothingYet], or [ReachRow].
+type Reach struct {
+	Kind    ReachKind
+	Version uint64
+}
+
+// ReachKind is a kind of [Reach].
+type ReachKind uint8
+
+// The kinds.
+const (
+	ReachKindCluster ReachKind = iota
+	ReachKindRow
+	ReachKindNothing
+	ReachKindNothingAnywhere
+	ReachKindNothingYet
+)
+
+var (
+	// ReachCluster is for answers that follow from anything.
+	ReachCluster = Reach{}
+	// ReachNothing is for pods that the plugin has nothing to do with: every node passes and scores 0.
+	ReachNothing = Reach{Kind: ReachKindNothing}
+	// ReachNothingAnywhere is for such pods that make no difference on nodes either: [Pods] may lack them.
+	ReachNothingAnywhere = Reach{Kind: ReachKindNothingAnywhere}
+	// ReachNothingYet is as [ReachNothing], until a pod comes to a node with which the plugin may have something to do.
+	ReachNothingYet = Reach{Kind: ReachKindNothingYet}
+)
+
+// ReachRow is for answers that follow from such a pod, from the node's own columns, and from what the version stands for; those
+// about the pod alone from the pod and the version.
+func ReachRow(version uint64) Reach { return Reach{Kind: ReachKindRow, Version: version} }
+
 // Stateful is a plugin that hands something to its next version.
 type Stateful interface {
 	Snapshot() []byte

@@ -177,7 +177,10 @@ declare module "berth" {
     nominate(uid: string, node: string | null): Effect;
     /** A Kubernetes event about the pod of this cycle. */
     event(event: { warning?: boolean; reason: string; action: string; note: string }): Effect;
-    /** `preBind` only: ask again when one of the objects has changed; fail with the message when the time is out. */
+    /**
+     * `preBind`, and `permit` beside its `wait`: ask again when one of the objects has changed; fail with the message when the time
+     * is out. The pod itself, `{ kind: "v1/Pod", namespace, name }`, comes as it is by then. The last of the effects.
+     */
     wait(objects: ObjectRef[], timeoutMs: number, message: string): Effect;
   };
 

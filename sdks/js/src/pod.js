@@ -1,13 +1,18 @@
 // A pod, with strings instead of symbols, each made when it is first asked for.
 
+import { tellUndeclared } from "./node.js";
+import { served } from "./plugin.js";
 import { decode } from "./text.js";
 
 export class Pod {
   #table;
+  /** What was worked out of the record; pods that are alike share it, since none of it is about names. */
   #memory = {};
 
-  constructor(raw, table, slot = null, node = null) {
+  /** `like` is a pod that this one is like: its `raw` has what is its own, and the rest from that. */
+  constructor(raw, table, slot = null, node = null, like = null) {
     this.raw = raw;
+    if (like) this.#memory = like.#memory;
     this.slot = slot;
     this.node = node;
     this.#table = table;
@@ -15,6 +20,12 @@ export class Pod {
 
   #once(key, make) {
     return (this.#memory[key] ??= make());
+  }
+
+  /** The record that pods like this one have their values from. */
+  get common() {
+    const prototype = Object.getPrototypeOf(this.raw);
+    return prototype === Object.prototype || prototype === null ? this.raw : prototype;
   }
 
   text(symbol) {
@@ -34,7 +45,10 @@ export class Pod {
   }
 
   get json() {
-    return this.#once("json", () => (this.raw.json ? JSON.parse(decode(this.raw.json)) : null));
+    return this.#once("json", () => {
+      if (!served().podJson) tellUndeclared("pod-json (pod.json)");
+      return this.raw.json ? JSON.parse(decode(this.raw.json)) : null;
+    });
   }
 
   get priority() {

@@ -1,7 +1,9 @@
 // Each interface of the contract, answered by the plugin.
 
+import { openConsole } from "./console.js";
 import { Columns, checkLength, passed, rowsOf } from "./columns.js";
 import { Refusal, Rejection, rejectionOf } from "./index.js";
+import { manifestOf, missing } from "./manifest.js";
 import { Answered, call, followsPods, setPlugin } from "./plugin.js";
 import { Pod } from "./pod.js";
 import { table } from "./table.js";
@@ -67,13 +69,13 @@ function packed(scores, n) {
 
 const unpacked = ({ buffer, byteOffset, byteLength }) => new Float64Array(buffer, byteOffset, byteLength / 8);
 
-function manifestOf(plugin) {
-  const { name, version, columns = [], podJson = false, objects = [], eventsToRegister = null } = plugin;
-  const column = (column) => {
-    if (typeof column === "string") return { tag: column };
-    return "label" in column ? { tag: "label", val: column.label } : { tag: "annotation", val: column.annotation };
-  };
-  return { name, version, columns: columns.map(column), pods: followsPods(), podJson, objects, eventsToRegister };
+/** What the build is to have found out already. */
+function describe(plugin, exported) {
+  if (typeof plugin !== "object" || plugin === null) throw new TypeError("plugin.js exports no plugin by default");
+  for (const [name, members] of missing(plugin, exported)) {
+    throw new TypeError(`plugin.wit exports ${name}, and the plugin has no ${members}`);
+  }
+  return manifestOf(plugin, followsPods());
 }
 
 /** Runs what may refuse what it was given: with a `Refusal`, whose message is the answer. */
@@ -204,17 +206,29 @@ function queueOf(plugin) {
   };
 }
 
-/** The exports of a component that holds this plugin. */
-export function serve(plugin) {
+/** The exports of a component that holds this plugin; `exported` are the interfaces that its plugin.wit names. */
+export function serve(plugin, exported) {
   setPlugin(plugin);
   const at = (method) => (cycle, row) => answer(cycle, (pod) => effectsOf(plugin[method](pod, table.node(row))));
   return {
     ...queueOf(plugin),
     lifecycle: {
-      describe: () => call(() => manifestOf(plugin)),
-      configure: (args) => call(() => refusing(() => plugin.configure?.(JSON.parse(args)))),
+      describe: () =>
+        call(() => {
+          openConsole();
+          return describe(plugin, exported);
+        }),
+      configure: (args) =>
+        call(() => {
+          openConsole();
+          refusing(() => plugin.configure?.(JSON.parse(args)));
+        }),
     },
     sync: { apply: (delta) => call(() => table.apply(delta, plugin)) },
+    syncPods: {
+      place: (pods) => call(() => table.placeAlike(pods, plugin)),
+      setUsage: (_generation, usage) => call(() => table.setUsage(usage)),
+    },
     cycle: {
       begin: (cycle, pod) => void cycles.set(cycle, new Pod(pod, table)),
       end: (cycle) => {

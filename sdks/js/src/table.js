@@ -1,6 +1,7 @@
 // The replica of the node table, fed by `sync.apply`: strings instead of symbols.
 
 import { ColumnStore } from "./columns.js";
+import { Node, chosen } from "./node.js";
 import { Objects } from "./objects.js";
 import { Pod } from "./pod.js";
 
@@ -18,55 +19,6 @@ const WELL_KNOWN = [
   "topology.kubernetes.io/region",
   "node.kubernetes.io/unschedulable",
 ];
-
-class Node {
-  unschedulable = false;
-  name = "";
-  labels = new Map();
-  taints = [];
-  allocatable = new Map();
-  requested = new Map();
-  nonZeroMilliCpu = 0;
-  nonZeroMemory = 0;
-  podCount = 0;
-  images = [];
-  hostPorts = [];
-  declaredFeatures = [];
-  annotations = new Map();
-  pods = [];
-
-  constructor(row) {
-    this.row = row;
-  }
-
-  /** The node without some of its pods and with others. */
-  altered(minus, plus) {
-    if (minus.length === 0 && plus.length === 0) return this;
-    const node = Object.assign(new Node(this.row), this);
-    const gone = new Set(minus.map(({ uid }) => uid));
-    node.pods = [...this.pods.filter(({ uid }) => !gone.has(uid)), ...plus];
-    node.requested = new Map(this.requested);
-    node.hostPorts = [...this.hostPorts];
-    for (const pod of minus) node.#count(pod, -1);
-    for (const pod of plus) node.#count(pod, 1);
-    return node;
-  }
-
-  #count(pod, sign) {
-    this.podCount += sign;
-    this.nonZeroMilliCpu += sign * pod.raw.placedNonZero.milliCpu;
-    this.nonZeroMemory += sign * pod.raw.placedNonZero.memory;
-    for (const [name, amount] of pod.placedRequests) {
-      this.requested.set(name, (this.requested.get(name) ?? 0) + sign * amount);
-    }
-    for (const port of pod.hostPorts) {
-      const isSame = (used) => used.port === port.port && used.protocol === port.protocol && used.address === port.address;
-      const used = this.hostPorts.findIndex(isSame);
-      if (sign > 0) this.hostPorts.push(port);
-      else if (used >= 0) this.hostPorts.splice(used, 1);
-    }
-  }
-}
 
 export class Table {
   texts = [...WELL_KNOWN];
@@ -186,12 +138,39 @@ export class Table {
     plugin.podRemoved?.(pod, pod.node);
   }
 
-  placePod(slot, node, raw, plugin) {
+  placePod(slot, node, raw, plugin, like = null) {
     if (!node) return;
-    const pod = new Pod(raw, this, slot, node);
+    const pod = new Pod(raw, this, slot, node, like);
     this.pods.set(slot, pod);
     node.pods.push(pod);
     plugin.podPlaced?.(pod, node);
+  }
+
+  /** Pods that are like others on nodes in all but what comes with them. */
+  placeAlike(pods, plugin) {
+    const touched = new Set();
+    for (const { slot, node, like, ...own } of pods) {
+      const other = this.pods.get(like);
+      this.placePod(slot, this.nodes[node], Object.setPrototypeOf(own, other.common), plugin, other);
+      touched.add(node);
+    }
+    if (!this.columns.isEmpty) this.columns.refresh(this, touched);
+  }
+
+  /** What the pods on nodes use. */
+  setUsage(usage) {
+    const touched = new Set();
+    for (const { node: row, requested, nonZeroRequested, podCount } of usage) {
+      const node = this.nodes[row];
+      if (requested) node.requested = this.amounts(requested);
+      if (nonZeroRequested) {
+        node.nonZeroMilliCpu = nonZeroRequested.milliCpu;
+        node.nonZeroMemory = nonZeroRequested.memory;
+      }
+      if (typeof podCount === "number") node.podCount = podCount;
+      touched.add(row);
+    }
+    if (!this.columns.isEmpty) this.columns.refresh(this, touched);
   }
 
   /** Columns that a newer scheduler may send are not asked for, and skipped. */
@@ -203,7 +182,7 @@ export class Table {
       case "unschedulable":
         return this.set(rows, "unschedulable", (i) => data[i]);
       case "labels":
-        return this.setLists(rows, "labels", data, (items) => this.pairs(items));
+        return this.setLists(rows, "labels", data, (items, row) => chosen("labels", this.pairs(items), row));
       case "taints":
         return this.set(rows, "taints", (i) => this.taintSets.get(data[i]) ?? []);
       case "allocatable":
@@ -219,7 +198,7 @@ export class Table {
       case "host-ports":
         return this.setLists(rows, "hostPorts", data, (items) => items.map((port) => this.hostPort(port)));
       case "annotations":
-        return this.set(rows, "annotations", (i) => new Map(data[i]));
+        return this.set(rows, "annotations", (i) => chosen("annotations", new Map(data[i]), rows[i]));
       case "declared-features":
         return this.setLists(rows, "declaredFeatures", data, (items) => items.map(text));
     }
@@ -232,7 +211,7 @@ export class Table {
   setLists(rows, property, { ends, items }, decode) {
     let start = 0;
     for (let i = 0; i < rows.length; i++) {
-      this.nodes[rows[i]][property] = decode(items.slice(start, ends[i]));
+      this.nodes[rows[i]][property] = decode(items.slice(start, ends[i]), rows[i]);
       start = ends[i];
     }
   }

@@ -61,5 +61,6 @@ def event(reason: str, action: str, note: str, warning: bool = False) -> types.E
 
 
 def wait(objects: list[tuple[str, str, str]], timeout_ms: int, message: str) -> types.Effect_Wait:
-    """PreBind only: asks again when one of the objects, `(kind, namespace, name)`, has changed; fails with the message."""
+    """PreBind, and Permit beside `Wait`: asks again when one of the objects, `(kind, namespace, name)`, has changed; fails with
+    the message. The pod itself, `("v1/Pod", pod.namespace, pod.name)`, comes as it is by then. The last of the effects."""
     return types.Effect_Wait(types.Wait([types.ObjectRef(*key) for key in objects], timeout_ms, message))

@@ -57,6 +57,7 @@ __all__ = [
     "Sign",
     "State",
     "Sync",
+    "SyncPods",
 ]
 
 
@@ -101,12 +102,36 @@ def _about_pod(function):
     return call
 
 
+_ANSWERED_BY = {
+    "filter": [("filter",)],
+    "score": [("score", "score_nodes", "score_columns")],
+    "normalize-score": [("normalize", "normalize_columns")],
+    "queue-sort": [("sort_key",)],
+    "reserve": [("reserve",), ("unreserve",)],
+    "state": [("snapshot",), ("restore",)],
+    "reuse": [("reach",)],
+}
+_ALIKE = """pre-enqueue pre-filter post-filter pre-score permit pre-bind-pre-flight pre-bind bind post-bind queueing-hint
+sign"""
+
+
+def missing_methods(kind, exported):
+    """Each exported interface that lacks a method, with that method."""
+    for interface in exported:
+        alike = [(interface.replace("-", "_"),)] if interface in _ALIKE.split() else []
+        for methods in _ANSWERED_BY.get(interface, alike):
+            if not any(callable(getattr(kind, method, None)) for method in methods):
+                yield interface, " or ".join(methods)
+
+
 class Lifecycle:
     @_call
     def describe(self) -> lifecycle.Manifest:
         kind = guest.kind
         if kind is None:
             raise TypeError("plugin.py has no class with @berth.plugin")
+        for interface, method in missing_methods(kind, guest.exported):
+            raise TypeError(f"plugin.wit exports {interface}, and {kind.__name__} has no method {method}")
         objects = getattr(kind, "objects", [])
         return lifecycle.Manifest(
             name=kind.name,
@@ -133,6 +158,16 @@ class Sync:
     @_call
     def apply(self, delta) -> None:
         guest.table.apply(delta, guest.plugin)
+
+
+class SyncPods:
+    @_call
+    def place(self, pods) -> None:
+        guest.table.place_alike(pods, guest.plugin)
+
+    @_call
+    def set_usage(self, generation: int, usage) -> None:
+        guest.table.set_usage(usage)
 
 
 class Cycle:

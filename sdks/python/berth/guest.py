@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from wit_world.imports import host
 
+from . import declared
 from .answers import Preemption, Rejection, rejection
 from .pod import Pod
 from .table import Node, Table
@@ -14,6 +15,8 @@ from .table import Node, Table
 class Guest:
     def __init__(self):
         self.kind = None
+        # The interfaces that plugin.wit exports, as the build says.
+        self.exported: list[str] = []
         self.plugin = None
         self.table = Table()
         self.cycles: dict[int, Pod] = {}
@@ -33,6 +36,10 @@ def plugin(kind):
     if guest.kind is not None:
         raise TypeError(f"a component holds one plugin; {guest.kind.__name__} is one already")
     guest.kind = kind
+    for member in ("name", "version"):
+        if not isinstance(getattr(kind, member, None), str):
+            raise TypeError(f"{kind.__name__}.{member}: must be a text")
+    declared.declare(getattr(kind, "columns", []), guest.follows_pods(), getattr(kind, "pod_json", False))
     return kind
 
 

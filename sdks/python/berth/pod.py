@@ -5,6 +5,8 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
+from . import declared
+
 if TYPE_CHECKING:
     from .table import Node
 
@@ -34,7 +36,7 @@ class Pod:
     @property
     def json(self) -> dict | None:
         """The whole pending pod, if the plugin's `pod_json` asks for it."""
-        return None if self.raw.json is None else json.loads(self.raw.json)
+        return json.loads(self.raw.json) if declared.has_pod_json() and self.raw.json is not None else None
 
     def text(self, symbol: int) -> str:
         return self._table.text(symbol)

@@ -1,8 +1,10 @@
 """The replica of the node table, fed by `sync.apply`: strings instead of symbols."""
 
 import copy
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
+from . import declared
+from .declared import PARTS as _PARTS
 from .objects import Objects
 from .pod import HostPort, Pod
 from .views import N_KEPT, Column, Columns, Selection
@@ -37,7 +39,7 @@ class Taint(NamedTuple):
 
 
 class Node:
-    """A node; what the plugin's `columns` don't name stays empty."""
+    """A node; what the plugin's `columns` don't name is empty, and a line of the log says that it was read."""
 
     __slots__ = (
         "row",
@@ -57,47 +59,73 @@ class Node:
         "pods",
     )
 
+    if TYPE_CHECKING:
+        row: int
+        name: str
+        unschedulable: bool
+        labels: dict[str, str]
+        taints: tuple[Taint, ...]
+        # By resource: milli-CPU, bytes, units. What is not there is 0.
+        allocatable: dict[str, int]
+        requested: dict[str, int]
+        # Requests with defaults for containers that request none.
+        non_zero_milli_cpu: int
+        non_zero_memory: int
+        pod_count: int
+        images: list[str]
+        host_ports: list[HostPort]
+        declared_features: list[str]
+        annotations: dict[str, str]
+        pods: list[Pod]
+
     def __init__(self, row: int):
         self.row = row
-        self.name = ""
-        self.unschedulable = False
-        self.labels: dict[str, str] = {}
-        self.taints: tuple[Taint, ...] = ()
-        # By resource: milli-CPU, bytes, units. What is not there is 0.
-        self.allocatable: dict[str, int] = {}
-        self.requested: dict[str, int] = {}
-        # Requests with defaults for containers that request none.
-        self.non_zero_milli_cpu = 0
-        self.non_zero_memory = 0
-        self.pod_count = 0
-        self.images: list[str] = []
-        self.host_ports: list[HostPort] = []
-        self.declared_features: list[str] = []
-        self.annotations: dict[str, str] = {}
-        self.pods: list[Pod] = []
+        for name, empty in declared.parts():
+            setattr(self, name, empty())
+
+    def __getattr__(self, name: str):
+        """What no column of the plugin brings."""
+        if name not in _PARTS:
+            raise AttributeError(f"a node has no {name!r}", name=name, obj=self)
+        column, empty = _PARTS[name]
+        declared.tell(f"{'pods' if name == 'pods' else f'column {column}'} (node.{name})")
+        return empty()
 
     def altered(self, minus: list[Pod], plus: list[Pod]) -> "Node":
         """The node without some of its pods and with others."""
         if not minus and not plus:
             return self
-        node = copy.copy(self)
-        gone = {pod.uid for pod in minus}
-        node.pods = [pod for pod in self.pods if pod.uid not in gone] + plus
-        node.requested = dict(self.requested)
-        node.host_ports = list(self.host_ports)
+        node = Node(self.row)
+        names = [name for name, _ in declared.parts()]
+        for name in names:
+            setattr(node, name, getattr(self, name))
+        if "pods" in names:
+            gone = {pod.uid for pod in minus}
+            node.pods = [pod for pod in self.pods if pod.uid not in gone] + plus
+        if "requested" in names:
+            node.requested = dict(self.requested)
+        if "host_ports" in names:
+            node.host_ports = list(self.host_ports)
         for pods, sign in ((minus, -1), (plus, 1)):
             for pod in pods:
-                node.pod_count += sign
-                node.non_zero_milli_cpu += sign * pod.raw.placed_non_zero.milli_cpu
-                node.non_zero_memory += sign * pod.raw.placed_non_zero.memory
-                for name, amount in pod.placed_requests.items():
-                    node.requested[name] = node.requested.get(name, 0) + sign * amount
-                for port in pod.host_ports:
-                    if sign > 0:
-                        node.host_ports.append(port)
-                    elif port in node.host_ports:
-                        node.host_ports.remove(port)
+                node._count(names, pod, sign)
         return node
+
+    def _count(self, names: list[str], pod: Pod, sign: int) -> None:
+        if "pod_count" in names:
+            self.pod_count += sign
+        if "non_zero_memory" in names:
+            self.non_zero_milli_cpu += sign * pod.raw.placed_non_zero.milli_cpu
+            self.non_zero_memory += sign * pod.raw.placed_non_zero.memory
+        if "requested" in names:
+            for name, amount in pod.placed_requests.items():
+                self.requested[name] = self.requested.get(name, 0) + sign * amount
+        if "host_ports" in names:
+            for port in pod.host_ports:
+                if sign > 0:
+                    self.host_ports.append(port)
+                elif port in self.host_ports:
+                    self.host_ports.remove(port)
 
 
 class EventNode(NamedTuple):
@@ -240,9 +268,12 @@ class Table:
         if self._columns or self._kept:
             changed = {row for change in delta.columns for row in change.rows}
             changed.update(delta.added, left, (placed.node for placed in delta.pods_placed))
-            known = [row for row in changed if row < len(self.rows)]
-            for column in (*self._columns.values(), *self._kept.values()):
-                column.refresh(known, self.rows)
+            self._refresh_rows(changed)
+
+    def _refresh_rows(self, changed: set[int]) -> None:
+        known = [row for row in changed if row < len(self.rows)]
+        for column in (*self._columns.values(), *self._kept.values()):
+            column.refresh(known, self.rows)
 
     def _taints(self, raw) -> tuple[Taint, ...]:
         return tuple(Taint(self.text(it.key), self.text(it.value), _EFFECTS[it.effect.name]) for it in raw)
@@ -255,12 +286,37 @@ class Table:
         if hasattr(plugin, "pod_removed"):
             plugin.pod_removed(pod, pod.node)
 
+    def place_alike(self, pods, plugin) -> None:
+        """Pods that are like others on nodes in all but what comes with them."""
+        for alike in pods:
+            raw = copy.copy(self.pods[alike.like].raw)
+            raw.uid, raw.name, raw.node_name = alike.uid, alike.name, alike.node_name
+            raw.nominated_node_name, raw.started_at = alike.nominated_node_name, alike.started_at
+            self._put_pod(raw, alike.slot, alike.node, plugin)
+        self._refresh_rows({alike.node for alike in pods})
+
+    def set_usage(self, usage) -> None:
+        """What the pods on nodes use."""
+        for change in usage:
+            node = self.rows[change.node]
+            if change.requested is not None:
+                node.requested = self.amounts(change.requested)
+            if change.non_zero_requested is not None:
+                node.non_zero_milli_cpu = change.non_zero_requested.milli_cpu
+                node.non_zero_memory = change.non_zero_requested.memory
+            if change.pod_count is not None:
+                node.pod_count = change.pod_count
+        self._refresh_rows({change.node for change in usage})
+
     def _place_pod(self, placed, plugin) -> None:
-        node = self.rows[placed.node] if placed.node < len(self.rows) else None
+        self._put_pod(placed.pod, placed.slot, placed.node, plugin)
+
+    def _put_pod(self, raw, slot: int, row: int, plugin) -> None:
+        node = self.rows[row] if row < len(self.rows) else None
         if node is None:
             return
-        pod = Pod(placed.pod, self, placed.slot, node)
-        self.pods[placed.slot] = pod
+        pod = Pod(raw, self, slot, node)
+        self.pods[slot] = pod
         node.pods.append(pod)
         if hasattr(plugin, "pod_placed"):
             plugin.pod_placed(pod, node)
@@ -277,7 +333,15 @@ class Table:
 
     def _apply_labels(self, rows, lists) -> None:
         texts = self.texts
-        self._apply_lists(rows, lists, "labels", lambda items: {texts[key]: texts[value] for key, value in items})
+        start = 0
+        for row, end in zip(rows, lists.ends):
+            labels = {texts[key]: texts[value] for key, value in lists.items[start:end]}
+            self.rows[row].labels = declared.chosen("labels", labels, row)
+            start = end
+
+    def _apply_annotations(self, rows, data) -> None:
+        for row, annotations in zip(rows, data):
+            self.rows[row].annotations = declared.chosen("annotations", dict(annotations), row)
 
     def _apply_texts(self, rows, lists, attribute) -> None:
         self._apply_lists(rows, lists, attribute, lambda items: [self.text(symbol) for symbol in items])
@@ -310,6 +374,6 @@ _APPLY = {
     "PodCount": lambda table, rows, data: table._apply_values(rows, data, "pod_count", int),
     "Images": lambda table, rows, data: table._apply_texts(rows, data, "images"),
     "HostPorts": Table._apply_host_ports,
-    "Annotations": lambda table, rows, data: table._apply_values(rows, data, "annotations", dict),
+    "Annotations": Table._apply_annotations,
     "DeclaredFeatures": lambda table, rows, data: table._apply_texts(rows, data, "declared_features"),
 }

@@ -5,13 +5,14 @@
 //! That costs a call a node, so a rule over thousands of nodes that matters to throughput is better written against the
 //! traits of [`crate::framework`], over columns.
 
+mod declared;
 mod view;
 
 use berth_framework::{
     Call, ClusterEvent, Configure, ConfigureError, DryRunCase, Filter, Manifest, Needs, Normalize, Plugin,
     PluginVersion, RejectedNodes, Score, Status,
 };
-use berth_model::{NodeSet, Pod};
+use berth_model::{NodeIdx, NodeSet, Pod};
 use serde::de::DeserializeOwned;
 
 use crate::args::decode_args;
@@ -111,20 +112,24 @@ impl<P: NodePlugin> Plugin for PerNode<P> {
 
 impl<P: NodePlugin> PerNode<P> {
     fn verdict(&self, call: &Call<'_>, node: NodeView<'_>) -> Status {
-        self.plugin.filter(PodView::new(call), node).err().unwrap_or_else(Status::success)
+        self.plugin.filter(PodView::new(call, &self.manifest.needs), node).err().unwrap_or_else(Status::success)
+    }
+
+    fn node<'a>(&'a self, call: &Call<'a>, node: NodeIdx) -> NodeView<'a> {
+        NodeView::new(call.table, &self.manifest.needs, node)
     }
 }
 
 impl<P: NodePlugin> Filter for PerNode<P> {
     fn filter(&mut self, call: &Call<'_>, candidates: &mut NodeSet) -> Result<(), Status> {
-        candidates.retain(|node| self.verdict(call, NodeView::new(call.table, node)).is_success());
+        candidates.retain(|node| self.verdict(call, self.node(call, node)).is_success());
         Ok(())
     }
 
     fn node_to_status(&mut self, call: &Call<'_>, rejected: &NodeSet) -> Result<Vec<RejectedNodes>, Status> {
         let mut groups: Vec<RejectedNodes> = Vec::new();
         for node in rejected.iter() {
-            let status = self.verdict(call, NodeView::new(call.table, node));
+            let status = self.verdict(call, self.node(call, node));
             match groups.iter_mut().find(|group| group.status == status) {
                 Some(group) => group.nodes.insert(node),
                 None => groups.push(RejectedNodes { status, nodes: NodeSet::from_iter([node]) }),
@@ -134,14 +139,14 @@ impl<P: NodePlugin> Filter for PerNode<P> {
     }
 
     fn dry_run(&mut self, call: &Call<'_>, pods: &[&Pod], cases: &[DryRunCase]) -> Result<Vec<Status>, Status> {
-        Ok(cases.iter().map(|case| self.verdict(call, NodeView::of_case(call.table, pods, case))).collect())
+        Ok(cases.iter().map(|case| self.verdict(call, self.node(call, case.node).of_case(pods, case))).collect())
     }
 }
 
 impl<P: NodePlugin> Score for PerNode<P> {
     fn score(&mut self, call: &Call<'_>, nodes: &NodeSet, scores: &mut Vec<i64>) -> Result<(), Status> {
-        let pod = PodView::new(call);
-        scores.extend(nodes.iter().map(|node| self.plugin.score(pod, NodeView::new(call.table, node))));
+        let pod = PodView::new(call, &self.manifest.needs);
+        scores.extend(nodes.iter().map(|node| self.plugin.score(pod, self.node(call, node))));
         Ok(())
     }
 }

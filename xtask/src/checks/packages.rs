@@ -7,9 +7,9 @@ use std::{
 
 use anyhow::{Context, Result};
 
-/// Where packages are. `template` folders hold text that becomes a package only when an author fills it in.
+/// Where packages are. `template` and `templates` hold text that becomes a package only when an author fills it in.
 const ROOTS: [&str; 7] = ["crates", "fuzz", "host", "plugins", "sdks", "tests", "xtask"];
-const NOT_PACKAGES: [&str; 2] = ["target", "template"];
+const NOT_PACKAGES: [&str; 3] = ["target", "template", "templates"];
 
 /// A folder with a `Cargo.toml`.
 #[derive(Debug)]

@@ -5,7 +5,7 @@
 
 use berth_model::NodeIdx;
 
-use super::{Diagnosis, Findings, NominatedPods, PostFilterRun, Refusal, dry_run::NodeDryRun};
+use super::{Diagnosis, Findings, NominatedPods, PostFilterRun, Refusal, dry_run::NodeDryRun, tell_pod_changed};
 use crate::{
     effect::Effect,
     extender::Extenders,
@@ -83,7 +83,43 @@ fn ask_permit(profile: &mut Profile, call: &Call<'_>, node: NodeIdx) -> Result<P
     let mut run = PermitRun::default();
     let mut plugins = profile.each::<dyn Permit>();
     while let Some((plugin, point)) = plugins.next(profile) {
-        let (verdict, effects) = point.permit(call, node);
+        let answer = point.permit(call, node);
+        run.add(profile, plugin, answer)?;
+    }
+    Ok(run)
+}
+
+/// Asks a Permit plugin that holds the pod once more. `call` has the pod as it is now; `is_changed`: it is another one than at
+/// the beginning of the cycle.
+///
+/// # Errors
+/// The plugin refused or broke.
+pub fn permit_again(
+    profile: &mut Profile,
+    call: &Call<'_>,
+    node: NodeIdx,
+    plugin: PluginIdx,
+    is_changed: bool,
+) -> Result<PermitRun, Refusal> {
+    profile.meter().start(call.cycle);
+    let mut run = PermitRun::default();
+    if is_changed {
+        tell_pod_changed(profile, plugin, call, "Permit")?;
+    }
+    if let Some(point) = profile.get(plugin).and_then(|plugin| plugin.permit()) {
+        let answer = point.permit(call, node);
+        run.add(profile, plugin, answer)?;
+    }
+    Ok(run)
+}
+
+impl PermitRun {
+    fn add(
+        &mut self,
+        profile: &mut Profile,
+        plugin: PluginIdx,
+        (verdict, effects): (PermitVerdict, Vec<Effect>),
+    ) -> Result<(), Refusal> {
         let code = match &verdict {
             PermitVerdict::Allow => Code::Success,
             PermitVerdict::Wait(_) => Code::Wait,
@@ -92,12 +128,12 @@ fn ask_permit(profile: &mut Profile, call: &Call<'_>, node: NodeIdx) -> Result<P
         profile.meter().answered(plugin, Point::Permit, code);
         match verdict {
             PermitVerdict::Allow => {}
-            PermitVerdict::Wait(timeout) => run.waits.push((plugin, timeout.min(MAX_PERMIT_WAIT))),
+            PermitVerdict::Wait(timeout) => self.waits.push((plugin, timeout.min(MAX_PERMIT_WAIT))),
             PermitVerdict::Deny(status) => return Err(Refusal::new(profile, plugin, status, "Permit")),
         }
-        run.effects.extend(effects.into_iter().map(|effect| (plugin, effect)));
+        self.effects.extend(effects.into_iter().map(|effect| (plugin, effect)));
+        Ok(())
     }
-    Ok(run)
 }
 
 /// Which plugin binds, and how.

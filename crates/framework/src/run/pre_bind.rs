@@ -6,7 +6,7 @@
 
 use berth_model::NodeIdx;
 
-use super::{PluginBits, Refusal};
+use super::{PluginBits, Refusal, tell_pod_changed};
 use crate::{
     effect::Effect,
     meter::code_of,
@@ -150,7 +150,7 @@ pub fn pre_bind(
 }
 
 /// Asks one plugin again, which waited for an object to change. Nothing is left to do if its binary has no PreBind any
-/// more.
+/// more. `call` has the pod as it is now; `is_changed`: it is another one than at the beginning of the cycle.
 ///
 /// # Errors
 /// The plugin refused or broke.
@@ -159,8 +159,12 @@ pub fn pre_bind_again(
     call: &Call<'_>,
     node: NodeIdx,
     plugin: PluginIdx,
+    is_changed: bool,
 ) -> Result<Vec<Effect>, Refusal> {
     profile.meter().start(call.cycle);
+    if is_changed {
+        tell_pod_changed(profile, plugin, call, "PreBind")?;
+    }
     ask(profile, call, node, plugin)
 }
 

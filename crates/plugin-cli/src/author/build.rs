@@ -42,6 +42,10 @@ pub(crate) fn run(build: &Build) -> Result<()> {
         for warning in node_plugin::uncalled(&build.dir, has) {
             eprintln!("warning: {warning}");
         }
+        let unwritten = node_plugin::unwritten(&build.dir, has);
+        if !unwritten.is_empty() {
+            bail!("{}", unwritten.join("\n"));
+        }
     }
     Ok(())
 }

@@ -1,40 +1,60 @@
 //! `berth plugin new`: a project that builds and passes its own test as it is made.
 
-use std::path::PathBuf;
+use std::{
+    io::{self, Write as _},
+    path::PathBuf,
+};
 
 use anyhow::{Result, bail};
 use berth_config::Usage;
-use clap::Args;
+use clap::{Args, ValueEnum as _};
 
-use super::template::{self, Language};
+use super::template::{self, Language, Template};
 
 #[derive(Args, Debug)]
 pub struct New {
     /// The plugin's name, as profiles will refer to it: PreferQuietNodes, say
-    name: String,
+    #[arg(required_unless_present = "list")]
+    name: Option<String>,
     /// The language to write it in
     #[arg(long, value_enum, default_value_t = Language::Rust)]
     lang: Language,
+    /// What it begins with, in every language with its cases
+    #[arg(long, value_enum, default_value_t = Template::AvoidZone)]
+    template: Template,
+    /// Show the templates, with a sentence each, and make nothing
+    #[arg(long, conflicts_with_all = ["name", "template", "dir"])]
+    list: bool,
     /// The folder to make [default: the name in lower case with dashes]
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
 }
 
 pub(crate) fn run(new: &New) -> Result<()> {
-    if !is_plugin_name(&new.name) {
-        let text = format!("{:?}: a plugin's name is a capital letter, then letters and digits: MyPlugin", new.name);
+    let Some(name) = new.name.as_ref().filter(|_| !new.list) else { return list() };
+    if !is_plugin_name(name) {
+        let text = format!("{name:?}: a plugin's name is a capital letter, then letters and digits: MyPlugin");
         return Err(Usage(text).into());
     }
-    let dir = new.dir.clone().unwrap_or_else(|| PathBuf::from(kebab_case(&new.name)));
+    let dir = new.dir.clone().unwrap_or_else(|| PathBuf::from(kebab_case(name)));
     if dir.exists() {
         bail!("{} is there already; choose another folder with --dir", dir.display());
     }
-    let n_files = template::instantiate(new.lang, &new.name, &kebab_case(&new.name), &dir)?;
+    let n_files = template::instantiate(new.lang, new.template, name, &kebab_case(name), &dir)?;
     eprintln!(
         "{}: {n_files} files. Next:\n  cd {}\n  berth plugin build\n  berth plugin test\n  berth plugin verify",
         dir.display(),
         dir.display()
     );
+    Ok(())
+}
+
+fn list() -> Result<()> {
+    let mut output = io::stdout();
+    for template in Template::value_variants() {
+        let (name, sentence) = template.shown();
+        writeln!(output, "{name:<16} {sentence}")?;
+    }
     Ok(())
 }
 

@@ -1,4 +1,5 @@
-//! Methods of a `NodePlugin` that are never called: the trait has all of them, and the component what its `export!` line names.
+//! What a `NodePlugin` writes and what its `export!` line names: the trait has all methods, so the compiler misses neither a method that
+//! is never called nor one that is not written.
 //!
 //! The sources are read as text, which is how rustfmt leaves them: an `impl` begins and ends at the first column.
 
@@ -12,12 +13,14 @@ struct NodeMethod {
     name: &'static str,
     interface: &'static str,
     export: &'static str,
+    /// Whether the trait's own method is of no use.
+    has_to_be_written: bool,
 }
 
 const METHODS: [NodeMethod; 3] = [
-    NodeMethod { name: "filter", interface: "filter", export: "Filter" },
-    NodeMethod { name: "score", interface: "score", export: "Score" },
-    NodeMethod { name: "normalize", interface: "normalize-score", export: "Normalize" },
+    NodeMethod { name: "filter", interface: "filter", export: "Filter", has_to_be_written: true },
+    NodeMethod { name: "score", interface: "score", export: "Score", has_to_be_written: true },
+    NodeMethod { name: "normalize", interface: "normalize-score", export: "Normalize", has_to_be_written: false },
 ];
 
 /// A warning for each method that a crate's sources have and whose interface the component does not export.
@@ -33,6 +36,25 @@ pub(super) fn uncalled(crate_folder: &Path, exports: impl Fn(&str) -> bool) -> V
         }
     }
     warnings
+}
+
+/// A sentence for each exported interface whose method no `NodePlugin` of the crate writes: the trait's own lets every pod pass, or
+/// scores 0. Nothing about a crate that exports no `PerNode`.
+pub(super) fn unwritten(crate_folder: &Path, exports: impl Fn(&str) -> bool) -> Vec<String> {
+    let files = rust_files(&crate_folder.join("src"));
+    let texts: Vec<(PathBuf, String)> =
+        files.into_iter().filter_map(|file| Some((file.clone(), fs::read_to_string(file).ok()?))).collect();
+    let export = texts.iter().find_map(|(file, text)| {
+        let line = text.lines().position(|line| line.contains("export!(") && line.contains("PerNode<"))?;
+        Some(format!("{}:{}", file.strip_prefix(crate_folder).unwrap_or(file).display(), line + 1))
+    });
+    let Some(place) = export else { return Vec::new() };
+    let is_written = |name: &str| texts.iter().any(|(_, text)| methods_of(text).any(|(_, method)| method.name == name));
+    let unwritten = METHODS.iter().filter(|method| method.has_to_be_written && exports(method.interface));
+    let sentence = |NodeMethod { name, export, .. }: &NodeMethod| {
+        format!("{place}: export! names {export}, and the plugin has no method {name}: write it, or take {export} away")
+    };
+    unwritten.filter(|method| !is_written(method.name)).map(sentence).collect()
 }
 
 fn rust_files(folder: &Path) -> Vec<PathBuf> {
@@ -80,5 +102,18 @@ mod tests {
         let warnings = uncalled(folder.path(), |interface| interface == "filter");
         assert_eq!(warnings, ["src/parts/even.rs:7: score is never called: the line export! lacks Score"]);
         assert!(uncalled(folder.path(), |_| true).is_empty());
+    }
+
+    #[test]
+    fn a_method_that_is_exported_and_not_written_is_told_with_the_line_of_the_export() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir_all(folder.path().join("src")).unwrap();
+        let source = SOURCE.replace("fn score", "fn other").replace("Filter);", "Filter, Score, Normalize);");
+        fs::write(folder.path().join("src/lib.rs"), source).unwrap();
+        let errors = unwritten(folder.path(), |_| true);
+        let error =
+            "src/lib.rs:1: export! names Score, and the plugin has no method score: write it, or take Score away";
+        assert_eq!(errors, [error]);
+        assert!(unwritten(folder.path(), |interface| interface == "filter").is_empty());
     }
 }

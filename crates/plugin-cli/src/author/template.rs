@@ -37,6 +37,9 @@ const SHARED: [&str; 2] = ["fetch.py", "methods.py"];
 /// Where a project has the schemas of its files.
 const SCHEMAS: &str = "berth/schemas";
 
+/// What of an SDK becomes the project itself, and does not travel with it.
+const TEMPLATES: [&str; 2] = ["template", "templates"];
+
 /// What builds leave behind in a working tree.
 const LEFT_BEHIND: [&str; 4] = ["build", "node_modules", "__pycache__", "target"];
 
@@ -63,15 +66,58 @@ impl Language {
     }
 }
 
+/// What a project begins with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Template {
+    /// Keeps pods out of one zone and prefers nodes that are not cordoned: the guide's first plugin
+    AvoidZone,
+    /// Runs pods that have a label on nodes whose label has the same value
+    FilterByLabel,
+    /// Prefers nodes with the lower number in an annotation, such as a measured load
+    ScoreByMetric,
+    /// Lets each tenant have so many pods, counted over the whole cluster: the guide's second plugin
+    Quota,
+    /// Holds pods at Permit until somebody approves them by changing a label
+    Approval,
+}
+
+impl Template {
+    /// The name that `--template` takes, with a sentence.
+    pub(super) fn shown(self) -> (String, String) {
+        let value = self.to_possible_value();
+        let help = value.as_ref().and_then(|value| value.get_help()).map(ToString::to_string);
+        (value.map(|value| value.get_name().to_owned()).unwrap_or_default(), help.unwrap_or_default())
+    }
+}
+
 /// Writes a project into `dir`, which must not be there yet. How many files it has.
-pub(super) fn instantiate(language: Language, name: &str, kebab: &str, dir: &Path) -> Result<usize> {
+pub(super) fn instantiate(
+    language: Language,
+    template: Template,
+    name: &str,
+    kebab: &str,
+    dir: &Path,
+) -> Result<usize> {
     let mut project = Project { dir: dir.to_owned(), n_files: 0 };
     let sdk = SDKS.get_dir(language.folder()).context("this binary was built without that SDK")?;
-    let template = sdk.get_dir(sdk.path().join("template")).context("that SDK has no template")?;
+    let common = sdk.get_dir(sdk.path().join("template")).context("that SDK has no template")?;
     let dependencies = dependencies();
-    project.copy(template, template.path(), Path::new(""), &|text| {
-        text.replace("{{name}}", name).replace("{{kebab}}", kebab).replace("{{dependencies}}", &dependencies)
-    })?;
+    let (file, about) = template.shown();
+    let edit = |text: &str| {
+        let text = text.replace("{{name}}", name).replace("{{kebab}}", kebab).replace("{{about}}", &about);
+        text.replace("{{dependencies}}", &dependencies)
+    };
+    project.copy(common, common.path(), Path::new(""), &edit)?;
+    if template != Template::AvoidZone {
+        // What the plugin exports and answers is the same in every language; its source is not.
+        let shared = SDKS.get_dir(Path::new("templates").join(&file)).context("there is no such template")?;
+        let own = sdk.get_dir(sdk.path().join("templates").join(&file)).context("that SDK lacks the template")?;
+        project.copy(own, own.path(), Path::new(""), &edit)?;
+        let is_used = |entry: &&DirEntry<'_>| language != Language::Rust || !entry.path().ends_with("plugin.wit");
+        for entry in shared.entries().iter().filter(is_used) {
+            project.copy_entry(entry, shared.path(), Path::new(""), &edit)?;
+        }
+    }
     let as_it_is = |text: &str| text.to_owned();
     project.copy(&CONTRACT, CONTRACT.path(), Path::new("berth/wit"), &as_it_is)?;
     for schema in SchemaName::value_variants() {
@@ -88,7 +134,8 @@ pub(super) fn instantiate(language: Language, name: &str, kebab: &str, dir: &Pat
         }
         project.write(Path::new("rust-toolchain.toml"), TOOLCHAIN)?;
     } else {
-        for entry in sdk.entries().iter().filter(|entry| entry.path() != template.path()) {
+        let is_template = |entry: &&DirEntry<'_>| TEMPLATES.iter().any(|name| entry.path().ends_with(name));
+        for entry in sdk.entries().iter().filter(|entry| !is_template(entry)) {
             project.copy_entry(entry, sdk.path(), Path::new("berth"), &as_it_is)?;
         }
         for name in SHARED {
@@ -168,8 +215,8 @@ impl Project {
         if let Some(parent) = path.parent() {
             fs::create_dir_all(parent).with_context(|| format!("making {}", parent.display()))?;
         }
+        self.n_files += usize::from(!path.exists());
         fs::write(&path, text).with_context(|| format!("writing {}", path.display()))?;
-        self.n_files += 1;
         if text.starts_with("#!") { make_executable(&path) } else { Ok(()) }
     }
 }

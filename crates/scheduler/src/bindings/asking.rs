@@ -1,11 +1,24 @@
 //! Plugins are asked about a pod after its cycle, now that they have time.
 
+use std::sync::Arc;
+
+use berth_framework::{
+    Effect, PluginIdx,
+    run::{self, PermitRun, Refusal},
+};
+
 use super::{
-    binding::{Binding, BindingFailure, Step},
+    binding::{Binding, BindingFailure, Stage, Step},
+    effects::{self, Origin},
+    object_wait::{ObjectWait, RequestedWait},
     peers::Peers,
     questions::Question,
 };
-use crate::context::Context;
+use crate::{
+    action::{Level, Request},
+    context::Context,
+    metrics::Observation,
+};
 
 impl Binding {
     /// Asks, and takes the pod as far as the answers do.
@@ -16,8 +29,100 @@ impl Binding {
                 Ok(()) => self.permitted(context, peers),
                 Err(status) => Step::Failed(self, BindingFailure::Error(status)),
             },
+            Question::PermitAgain { again } => self.permit_again(&again, context, peers),
             Question::PreBind { again } => self.pre_bind_again(&again, context, peers),
             Question::Bind => self.bind_by_plugin(context, peers),
+        }
+    }
+
+    /// What a Permit plugin wants done: a wait for objects begins, or goes on, if the plugin holds the pod; the host does the
+    /// rest.
+    pub(super) fn permit_effects(
+        &mut self,
+        plugin: PluginIdx,
+        mut effects: Vec<Effect>,
+        earlier: Option<&ObjectWait>,
+        context: &mut Context,
+    ) {
+        let pod = Arc::clone(self.pod());
+        let origin = Origin { pod: &pod, cycle: self.cycle(), plugin };
+        let name = context.plugin_name(pod.scheduler_name, plugin);
+        if let Some(wait) = RequestedWait::take(origin, &mut effects, context) {
+            match &mut self.stage {
+                Stage::Permit(waits) if waits.holds(&name) => {
+                    waits.watch(&name, wait.begin(pod.scheduler_name, plugin, earlier, context));
+                }
+                Stage::Permit(_)
+                | Stage::PreBind(_)
+                | Stage::BindEffects { .. }
+                | Stage::BindRequest { .. }
+                | Stage::ExtenderBind { .. }
+                | Stage::Shutdown => {
+                    let message =
+                        format!("plugin {name} asked for a wait at Permit and does not hold the pod: dropped");
+                    context.log_of(&name, Level::Warn, message);
+                }
+            }
+        }
+        if !effects.is_empty() {
+            let request = origin.request(context, effects);
+            context.request(&pod, Request::Effects(request));
+        }
+    }
+
+    /// Asks these plugins again, which hold the pod, about the pod as it is now. It goes on if none holds it any more.
+    fn permit_again(mut self, plugins: &[Arc<str>], context: &mut Context, peers: &mut Peers<'_>) -> Step {
+        if context.is_shutting_down() || !self.is_held_by_permit() {
+            return Step::Waiting(self);
+        }
+        if let Err(status) = self.catch_up(context) {
+            return Step::Failed(self, BindingFailure::Error(status));
+        }
+        for name in plugins {
+            if let Err(refusal) = self.ask_permit_again(name, context, peers) {
+                self.observe_permit(if refusal.status.code.is_rejected() { "Unschedulable" } else { "Error" }, context);
+                return Step::Failed(self, BindingFailure::of(refusal));
+            }
+        }
+        if self.is_held_by_permit() {
+            return Step::Waiting(self);
+        }
+        self.observe_permit("Success", context);
+        self.permitted(context, peers)
+    }
+
+    fn ask_permit_again(
+        &mut self,
+        name: &Arc<str>,
+        context: &mut Context,
+        peers: &mut Peers<'_>,
+    ) -> Result<(), Refusal> {
+        let pod = Arc::clone(self.pod());
+        let plugin = context.profile(pod.scheduler_name).and_then(|profile| profile.find(name));
+        let Stage::Permit(waits) = &mut self.stage else { return Ok(()) };
+        let Some(plugin) = plugin.filter(|_| waits.holds(name)) else { return Ok(()) };
+        let earlier = waits.unwatch(name);
+        let run = self.call_again(context, |profile, call, row, is_changed| {
+            run::permit_again(profile, call, row, plugin, is_changed)
+        });
+        let PermitRun { waits: held, effects } = run.unwrap_or_else(|| Ok(PermitRun::default()))?;
+        if let Stage::Permit(waits) = &mut self.stage {
+            match held.first() {
+                Some((_, timeout)) => waits.hold_on(name, *timeout, context.now()),
+                None => drop(waits.allow(name)),
+            }
+        }
+        for (plugin, effects) in effects::carry_out_each(context, peers, &pod, self.cycle(), effects) {
+            self.permit_effects(plugin, effects, earlier.as_ref(), context);
+        }
+        Ok(())
+    }
+
+    /// Permit is over, with this result.
+    pub(super) fn observe_permit(&self, result: &'static str, context: &mut Context) {
+        if let Stage::Permit(waits) = &self.stage {
+            let milliseconds = waits.waited(context.now());
+            context.observe(Observation::PermitWait { result, milliseconds });
         }
     }
 }

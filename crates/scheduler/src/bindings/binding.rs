@@ -167,17 +167,17 @@ impl Binding {
         deadlines
     }
 
-    /// The waits of PreBind plugins, also while their effects are being carried out.
+    /// The waits for objects of Permit plugins, or of PreBind plugins, also while their effects are being carried out.
     pub(super) fn object_waits(&self) -> impl Iterator<Item = &ObjectWait> {
-        let group = match &self.stage {
-            Stage::PreBind(group) => Some(group),
-            Stage::Permit(_)
-            | Stage::BindEffects { .. }
-            | Stage::BindRequest { .. }
-            | Stage::ExtenderBind { .. }
-            | Stage::Shutdown => None,
+        let (permit, group) = match &self.stage {
+            Stage::Permit(waits) => (Some(waits), None),
+            Stage::PreBind(group) => (None, Some(group)),
+            Stage::BindEffects { .. } | Stage::BindRequest { .. } | Stage::ExtenderBind { .. } | Stage::Shutdown => {
+                (None, None)
+            }
         };
-        group.into_iter().flat_map(PreBindGroup::waits)
+        let of_permit = permit.into_iter().flat_map(PermitWaits::object_waits);
+        of_permit.chain(group.into_iter().flat_map(PreBindGroup::waits))
     }
 
     /// Calls into the pod's profile, at the node's present row. `None` when the profiles were replaced and none serves the
@@ -187,10 +187,32 @@ impl Binding {
         context: &mut Context,
         work: impl FnOnce(&mut Profile, &Call<'_>, NodeIdx) -> R,
     ) -> Option<R> {
+        self.call_about(self.pod(), context, work)
+    }
+
+    /// The same about the pod as the API server shows it by now, for a plugin that waited for changes; `true`: it is another
+    /// one than at the beginning of the cycle.
+    pub(super) fn call_again<R>(
+        &self,
+        context: &mut Context,
+        work: impl FnOnce(&mut Profile, &Call<'_>, NodeIdx, bool) -> R,
+    ) -> Option<R> {
+        let newest = context.pending_pod(self.uid()).map_or(self.pod(), |pending| &pending.pod);
+        let newest = Arc::clone(newest);
+        let is_changed = !Arc::ptr_eq(&newest, self.pod());
+        self.call_about(&newest, context, |profile, call, row| work(profile, call, row, is_changed))
+    }
+
+    fn call_about<R>(
+        &self,
+        pod: &Pod,
+        context: &mut Context,
+        work: impl FnOnce(&mut Profile, &Call<'_>, NodeIdx) -> R,
+    ) -> Option<R> {
         let PodPlugins { profile, cache, outbox, .. } = context.plugins_of(self.pod().scheduler_name)?;
         let table = cache.table();
         let row = table.find(self.node).unwrap_or(self.choice.row);
-        let call = Call { cycle: self.choice.cycle, now: outbox.now(), pod: self.pod(), table };
+        let call = Call { cycle: self.choice.cycle, now: outbox.now(), pod, table };
         Some(work(profile, &call, row))
     }
 }

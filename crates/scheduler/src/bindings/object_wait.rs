@@ -1,9 +1,11 @@
-//! What a PreBind plugin waits for once it has answered [`Effect::Wait`].
+//! What a plugin at Permit or PreBind waits for once it has answered [`Effect::Wait`].
 
 use berth_framework::{Effect, ObjectRef, PluginIdx};
 use berth_model::{ObjectKey, Sym, Time};
 
+use super::effects::Origin;
 use crate::{
+    action::Level,
     context::Context,
     effect_bytes::{HeldBytes, bytes_of},
     metrics::{Observation, WaitResult},
@@ -35,7 +37,18 @@ pub(crate) struct RequestedWait {
 }
 
 impl RequestedWait {
-    pub(crate) fn take_from(effects: &mut Vec<Effect>) -> Option<Self> {
+    /// The same; what follows the wait is said to be dropped.
+    pub(crate) fn take(origin: Origin<'_>, effects: &mut Vec<Effect>, context: &mut Context) -> Option<Self> {
+        let requested = Self::take_from(effects)?;
+        if requested.n_dropped > 0 {
+            let plugin = context.plugin_name(origin.pod.scheduler_name, origin.plugin);
+            let message = format!("plugin {plugin} asked for {} effects after a wait: dropped", requested.n_dropped);
+            context.log_of(&plugin, Level::Warn, message);
+        }
+        Some(requested)
+    }
+
+    fn take_from(effects: &mut Vec<Effect>) -> Option<Self> {
         let position = effects.iter().position(|effect| matches!(effect, Effect::Wait { .. }))?;
         let mut rest = effects.split_off(position).into_iter();
         let wait = rest.next()?;

@@ -2,7 +2,9 @@
 
 use std::{sync::Arc, time::Duration};
 
-use berth_model::{Time, duration::render_duration};
+use berth_model::{ObjectKey, Time, duration::render_duration};
+
+use super::object_wait::ObjectWait;
 
 /// The plugins that still hold a pod. By name, since plugins may be replaced meanwhile.
 #[derive(Debug)]
@@ -17,12 +19,21 @@ pub(crate) struct PermitWait {
     /// Milliseconds.
     timeout: u64,
     deadline: Time,
+    /// Upon whose changes the plugin is asked again, if it wants that.
+    objects: Option<ObjectWait>,
+}
+
+impl PermitWait {
+    /// The end of the plugin's time, by its verdict or by its wait for objects.
+    fn ends(&self) -> Time {
+        self.objects.as_ref().map_or(self.deadline, |objects| self.deadline.min(objects.deadline))
+    }
 }
 
 impl PermitWaits {
     /// `plugins` with the milliseconds for which each may hold the pod.
     pub(crate) fn new(plugins: impl IntoIterator<Item = (Arc<str>, u64)>, now: Time) -> Self {
-        let wait = |(plugin, timeout)| PermitWait { plugin, timeout, deadline: now + timeout };
+        let wait = |(plugin, timeout)| PermitWait { plugin, timeout, deadline: now + timeout, objects: None };
         Self { since: now, plugins: plugins.into_iter().map(wait).collect() }
     }
 
@@ -50,12 +61,43 @@ impl PermitWaits {
     }
 
     pub(crate) fn deadlines(&self) -> impl Iterator<Item = Time> {
-        self.plugins.iter().map(|wait| wait.deadline)
+        self.plugins.iter().map(PermitWait::ends)
     }
 
-    /// The plugins, and until when each holds the pod.
-    pub(crate) fn holders(&self) -> impl Iterator<Item = (&Arc<str>, Time)> {
-        self.plugins.iter().map(|wait| (&wait.plugin, wait.deadline))
+    pub(crate) fn object_waits(&self) -> impl Iterator<Item = &ObjectWait> {
+        self.plugins.iter().filter_map(|wait| wait.objects.as_ref())
+    }
+
+    /// The plugin, which holds the pod, is asked again when one of these objects has changed.
+    pub(crate) fn watch(&mut self, plugin: &str, objects: ObjectWait) {
+        if let Some(wait) = self.plugins.iter_mut().find(|wait| *wait.plugin == *plugin) {
+            wait.objects = Some(objects);
+        }
+    }
+
+    /// Ends what the plugin waited for; it still holds the pod.
+    pub(crate) fn unwatch(&mut self, plugin: &str) -> Option<ObjectWait> {
+        self.plugins.iter_mut().find(|wait| *wait.plugin == *plugin)?.objects.take()
+    }
+
+    /// The plugins that are asked again because this object changed.
+    pub(crate) fn object_changed(&self, object: &ObjectKey) -> Vec<Arc<str>> {
+        let waits_for = |wait: &&PermitWait| wait.objects.as_ref().is_some_and(|it| it.objects.contains(object));
+        self.plugins.iter().filter(waits_for).map(|wait| Arc::clone(&wait.plugin)).collect()
+    }
+
+    /// The plugin, asked again, holds the pod for at most so many milliseconds more. Its first deadline stands.
+    pub(crate) fn hold_on(&mut self, plugin: &str, timeout: u64, now: Time) {
+        if let Some(wait) = self.plugins.iter_mut().find(|wait| *wait.plugin == *plugin)
+            && now + timeout < wait.deadline
+        {
+            (wait.timeout, wait.deadline) = (now.since(self.since) + timeout, now + timeout);
+        }
+    }
+
+    /// The plugins, until when each holds the pod, and upon whose changes it is asked again.
+    pub(crate) fn holders(&self) -> impl Iterator<Item = (&Arc<str>, Time, Option<&ObjectWait>)> {
+        self.plugins.iter().map(|wait| (&wait.plugin, wait.ends(), wait.objects.as_ref()))
     }
 
     /// The plugin lets the pod go. Whether it held it.
@@ -64,11 +106,18 @@ impl PermitWaits {
         position.map(|position| self.plugins.remove(position)).is_some()
     }
 
-    /// The plugin whose time was out at `deadline`, with the reason that the pod is given.
+    /// The plugin whose time was out at `deadline`, with the reason that the pod is given: the plugin's own words if it
+    /// waited for objects no longer than that.
     pub(crate) fn timed_out(&self, deadline: Time) -> Option<(Arc<str>, String)> {
-        let wait = self.plugins.iter().find(|wait| wait.deadline == deadline)?;
-        let waited = render_duration(Duration::from_millis(wait.timeout));
-        let reason = format!("rejected due to timeout after waiting {waited} at plugin {}", wait.plugin);
+        let wait = self.plugins.iter().find(|wait| wait.ends() == deadline)?;
+        let own_words = wait.objects.as_ref().filter(|it| it.deadline == deadline && !it.timeout_message.is_empty());
+        let reason = own_words.map_or_else(
+            || {
+                let waited = render_duration(Duration::from_millis(wait.timeout));
+                format!("rejected due to timeout after waiting {waited} at plugin {}", wait.plugin)
+            },
+            |objects| objects.timeout_message.clone(),
+        );
         Some((Arc::clone(&wait.plugin), reason))
     }
 }

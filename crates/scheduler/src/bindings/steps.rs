@@ -78,8 +78,7 @@ impl Binding {
         let is_held = !waits.is_empty();
         (self.stage, self.was_held) = (Stage::Permit(waits), is_held);
         for (plugin, effects) in effects::carry_out_each(context, peers, &pod, cycle, effects) {
-            let request = Origin { pod: &pod, cycle, plugin }.request(context, effects);
-            context.request(&pod, Request::Effects(request));
+            self.permit_effects(plugin, effects, None, context);
         }
         self.pre_flights = match self.call(context, run::pre_bind_pre_flight) {
             Some(Err(refusal)) => return Step::Failed(self, BindingFailure::Error(refusal.status)),
@@ -122,16 +121,14 @@ impl Binding {
         if !waits.allow(plugin) || !waits.is_empty() {
             return Step::Waiting(self);
         }
-        let milliseconds = waits.waited(context.now());
-        context.observe(Observation::PermitWait { result: "Success", milliseconds });
+        self.observe_permit("Success", context);
         Step::Asks(self, Question::Permitted)
     }
 
     fn rejected_by_permit(self, plugin: &str, reason: String, context: &mut Context) -> Step {
         let Stage::Permit(waits) = &self.stage else { return Step::Waiting(self) };
         if !waits.is_empty() {
-            let milliseconds = waits.waited(context.now());
-            context.observe(Observation::PermitWait { result: "Unschedulable", milliseconds });
+            self.observe_permit("Unschedulable", context);
         }
         let profile = context.profile(self.pod().scheduler_name);
         let plugin = profile.and_then(|profile| profile.find(plugin)).unwrap_or(PluginIdx::NOBODY);
@@ -195,11 +192,13 @@ impl Binding {
                 let again = group.object_changed(object);
                 if again.is_empty() { Step::Waiting(self) } else { Step::Asks(self, Question::PreBind { again }) }
             }
-            Stage::Permit(_)
-            | Stage::BindEffects { .. }
-            | Stage::BindRequest { .. }
-            | Stage::ExtenderBind { .. }
-            | Stage::Shutdown => Step::Waiting(self),
+            Stage::Permit(waits) => {
+                let again = waits.object_changed(object);
+                if again.is_empty() { Step::Waiting(self) } else { Step::Asks(self, Question::PermitAgain { again }) }
+            }
+            Stage::BindEffects { .. } | Stage::BindRequest { .. } | Stage::ExtenderBind { .. } | Stage::Shutdown => {
+                Step::Waiting(self)
+            }
         }
     }
 
@@ -233,7 +232,9 @@ impl Binding {
         context: &mut Context,
         peers: &mut Peers<'_>,
     ) -> Result<(), Status> {
-        let run = self.call(context, |profile, call, row| run::pre_bind_again(profile, call, row, plugin));
+        let run = self.call_again(context, |profile, call, row, is_changed| {
+            run::pre_bind_again(profile, call, row, plugin, is_changed)
+        });
         let effects = match run.unwrap_or(Ok(Vec::new())) {
             Ok(effects) => effects,
             Err(refusal) => {
@@ -474,10 +475,7 @@ impl Binding {
             context.log(Level::Warn, message);
             return Step::Waiting(self);
         }
-        if let Stage::Permit(waits) = &self.stage {
-            let milliseconds = waits.waited(context.now());
-            context.observe(Observation::PermitWait { result: "Error", milliseconds });
-        }
+        self.observe_permit("Error", context);
         let node = context.text(self.node);
         let note = format!("Preempted by pod {} on node {node} (in kube-scheduler memory).", preemptor.uid);
         context.preempted_event(self.pod(), preemptor, note);
@@ -563,12 +561,7 @@ fn start_pre_bind(
 ) -> Result<(), Status> {
     let earlier = group.take(origin.plugin);
     let mut effects = effects::carry_out(context, peers, origin, effects)?;
-    let requested = RequestedWait::take_from(&mut effects);
-    if let Some(n_dropped) = requested.as_ref().map(|wait| wait.n_dropped).filter(|n_dropped| *n_dropped > 0) {
-        let plugin = context.plugin_name(origin.pod.scheduler_name, origin.plugin);
-        let message = format!("plugin {plugin} asked for {n_dropped} effects after a wait: dropped");
-        context.log_of(&plugin, Level::Warn, message);
-    }
+    let requested = RequestedWait::take(origin, &mut effects, context);
     let scheduler_name = origin.pod.scheduler_name;
     let wait = requested.map(|wait| wait.begin(scheduler_name, origin.plugin, earlier.as_ref(), context));
     if let Some(earlier) = earlier.filter(|_| wait.is_none() && effects.is_empty()) {
@@ -583,7 +576,7 @@ fn start_pre_bind(
 }
 
 impl BindingFailure {
-    fn of(refusal: Refusal) -> Self {
+    pub(super) fn of(refusal: Refusal) -> Self {
         if refusal.status.code.is_rejected() { Self::Rejected(refusal) } else { Self::Error(refusal.status) }
     }
 

@@ -3,7 +3,10 @@
 
 use berth_model::{BinaryId, ObjectKey, Time};
 
-use super::binding::{Binding, Stage};
+use super::{
+    binding::{Binding, Stage},
+    object_wait::ObjectWait,
+};
 use crate::context::{Context, PodEvent};
 
 /// A pod that waits no longer, in milliseconds, is not worth an event: gangs come together, and claims are bound.
@@ -25,16 +28,17 @@ impl Binding {
         };
         let (event, waits): (PodEvent, Vec<String>) = match &self.stage {
             Stage::Permit(permit) => {
-                let holders = permit.holders().filter(|(name, _)| is_component(name));
-                let told = holders.map(|(name, until)| format!("plugin {name:?} {}", ends(until)));
+                let holders = permit.holders().filter(|(name, ..)| is_component(name));
+                let told = holders.map(|(name, until, objects)| {
+                    let objects = objects.map(to_see).unwrap_or_default();
+                    format!("plugin {name:?} {objects}{}", ends(until))
+                });
                 (PodEvent::WAITING_ON_PERMIT, told.collect())
             }
             Stage::PreBind(group) => {
                 let named = group.waiting().map(|(plugin, wait)| (context.plugin_name(scheduler_name, plugin), wait));
-                let told = named.filter(|(name, _)| is_component(name)).map(|(name, wait)| {
-                    let objects: Vec<String> = wait.objects.iter().map(object).collect();
-                    format!("plugin {name:?} to see {} changed {}", objects.join(" or "), ends(wait.deadline))
-                });
+                let told = named.filter(|(name, _)| is_component(name));
+                let told = told.map(|(name, wait)| format!("plugin {name:?} {}{}", to_see(wait), ends(wait.deadline)));
                 (PodEvent::WAITING_ON_PRE_BIND, told.collect())
             }
             Stage::BindEffects { .. } | Stage::BindRequest { .. } | Stage::ExtenderBind { .. } | Stage::Shutdown => {
@@ -47,6 +51,11 @@ impl Binding {
         let note = format!("waits, to go to node {}, for {}", context.text(self.node), waits.join("; for "));
         context.pod_event(self.pod(), event, note);
     }
+}
+
+fn to_see(wait: &ObjectWait) -> String {
+    let objects: Vec<String> = wait.objects.iter().map(object).collect();
+    format!("to see {} changed ", objects.join(" or "))
 }
 
 fn ends(until: Time) -> String {

@@ -182,7 +182,16 @@ impl Hosted for Fake {
     fn is_out_of_time(&self) -> bool {
         self.with(|script| script.has_no_time || script.time_for_reserve == Some(0))
     }
+    fn pod_changed(&mut self, call: &Call<'_>) -> Result<(), Status> {
+        self.note(format!("changed {} {}", call.pod.name, label(call)));
+        Ok(())
+    }
     fn answered_badly(&mut self, _reason: &str) {}
+}
+
+/// The value of the pod's first label, or nothing.
+fn label(call: &Call<'_>) -> String {
+    call.pod.labels.first().map(|(_, value)| call.table.symbols.text(*value).to_owned()).unwrap_or_default()
 }
 
 impl EndCycle for Fake {
@@ -276,7 +285,8 @@ impl Reserve for Fake {
 }
 
 impl Permit for Fake {
-    fn permit(&mut self, _call: &Call<'_>, _node: NodeIdx) -> (PermitVerdict, Vec<Effect>) {
+    fn permit(&mut self, call: &Call<'_>, _node: NodeIdx) -> (PermitVerdict, Vec<Effect>) {
+        self.note(format!("permit {} {}", call.pod.name, label(call)));
         self.with(|script| {
             (script.permit.clone().unwrap_or(PermitVerdict::Allow), std::mem::take(&mut script.permit_effects))
         })

@@ -1,8 +1,11 @@
 //! Pods that wait on Permit, and PreBind plugins that wait for the host.
 
-use berth_framework::{DeltaSource as _, Effect, PermitVerdict, Point};
+use berth_framework::{DeltaSource as _, Effect, ObjectRef, PermitVerdict, Point, Status};
 
-use super::kit::{Bench, Factory, awaited, bind_finished, binds, effects_finished, events, pod};
+use super::{
+    kit::{Bench, Factory, awaited, bind_finished, binds, effects_finished, events, pod, pod_maker},
+    waiting::{claim_applied, wait},
+};
 use crate::{Action, Event, Observation, PodRequest, Request, Settings, StatusChange};
 
 fn waiting() -> Bench {
@@ -43,6 +46,104 @@ fn another_pod_may_let_it_go() {
     assert_eq!(binds(&bench.settle()).len(), 2);
     let waited = Observation::PermitWait { result: "Success", milliseconds: 500 };
     assert!(bench.scheduler.drain_observations().contains(&waited));
+}
+
+/// A wait for updates of the pod itself.
+fn own_updates(timeout_ms: u64) -> Effect {
+    let pod = ObjectRef { kind: "v1/Pod".to_owned(), namespace: "default".to_owned(), name: "a".to_owned() };
+    Effect::Wait { objects: vec![pod], timeout_ms, timeout_message: "nobody approved".to_owned() }
+}
+
+/// A pod that Permit holds for ten seconds, and about which it wants to be asked again upon some change.
+fn waiting_for(change: Effect) -> Bench {
+    let mut bench = Bench::with_nodes(1, 4);
+    bench.script(|script| {
+        script.permit = Some(PermitVerdict::Wait(10_000));
+        script.permit_effects = vec![change];
+    });
+    bench.apply(pod("a", 1));
+    let actions = bench.settle();
+    assert!(binds(&actions).is_empty());
+    let is_effect = |action: &Action| matches!(action, Action::Pod(PodRequest { request: Request::Effects(_), .. }));
+    assert!(!actions.iter().any(is_effect), "the wait is the scheduler's own");
+    assert_eq!(bench.scheduler.metrics().waiting_pods, 1);
+    bench
+}
+
+/// The pod is another one than at the beginning.
+fn approve(bench: &mut Bench, label: &str) {
+    bench.apply(pod_maker("a", 1).resource_version(label).label("approved", label).build());
+}
+
+#[test]
+fn an_update_of_the_pod_itself_lets_it_go_at_once() {
+    let mut bench = waiting_for(own_updates(10_000));
+    bench.script(|script| script.permit = None);
+    bench.advance(2_000);
+    approve(&mut bench, "yes");
+    assert_eq!(binds(&bench.settle()).len(), 1);
+    let calls = bench.script(|script| script.calls.clone());
+    let asked: Vec<&str> = calls.iter().map(String::as_str).filter(|it| !it.starts_with('1')).take(4).collect();
+    assert_eq!(asked[..3], ["permit a ", "changed a yes", "permit a yes"], "{calls:?}");
+    let waited = Observation::PermitWait { result: "Success", milliseconds: 2_000 };
+    assert!(bench.scheduler.drain_observations().contains(&waited));
+}
+
+#[test]
+fn a_change_of_another_object_has_it_asked_again() {
+    let mut bench = waiting_for(wait(10_000));
+    bench.script(|script| script.permit = Some(PermitVerdict::Deny(Status::unschedulable("the claim is lost"))));
+    approve(&mut bench, "yes");
+    assert!(bench.settle().is_empty(), "it does not wait for the pod");
+    bench.event(claim_applied("1"));
+    assert_eq!(events(&bench.settle())[0].1, "0/1 nodes are available: 1 the claim is lost.");
+    assert_eq!(bench.scheduler.metrics().waiting_pods, 0);
+}
+
+#[test]
+fn asked_again_it_may_wait_on_until_its_first_deadline() {
+    let mut bench = waiting_for(own_updates(20_000));
+    bench.script(|script| script.permit_effects = vec![own_updates(20_000)]);
+    bench.advance(6_000);
+    approve(&mut bench, "no");
+    assert!(bench.settle().is_empty());
+    bench.advance(3_999);
+    assert!(bench.settle().is_empty());
+    bench.script(|script| script.permit = None);
+    bench.advance(1);
+    let note = "0/1 nodes are available: 1 rejected due to timeout after waiting 10s at plugin Fake.";
+    assert_eq!(events(&bench.settle())[0].1, note);
+}
+
+#[test]
+fn a_plugin_says_itself_what_it_waited_for_in_vain() {
+    let mut bench = waiting_for(own_updates(10_000));
+    bench.script(|script| script.permit = None);
+    bench.advance(10_000);
+    assert_eq!(events(&bench.settle())[0].1, "0/1 nodes are available: 1 nobody approved.");
+}
+
+#[test]
+fn a_hold_without_a_wait_ends_what_was_waited_for() {
+    let mut bench = waiting_for(own_updates(10_000));
+    approve(&mut bench, "no");
+    assert!(bench.settle().is_empty());
+    bench.script(|script| script.permit = None);
+    approve(&mut bench, "yes");
+    assert!(bench.settle().is_empty(), "it is not asked any more");
+    bench.advance(10_000);
+    assert_eq!(events(&bench.settle()).len(), 1);
+}
+
+#[test]
+fn a_plugin_that_lets_the_pod_go_waits_for_nothing() {
+    let mut bench = Bench::with_nodes(1, 4);
+    bench.script(|script| script.permit_effects = vec![own_updates(10_000)]);
+    bench.apply(pod("a", 1));
+    let actions = bench.settle();
+    assert_eq!(binds(&actions).len(), 1);
+    let said = "plugin Fake asked for a wait at Permit and does not hold the pod: dropped";
+    assert!(format!("{actions:?}").contains(said), "{actions:?}");
 }
 
 /// Another binary comes for the plugin that holds the pod.
@@ -232,4 +333,15 @@ fn a_pod_on_its_way_does_not_pass_a_plugin_that_went_out_of_service() {
     assert!(binds(&actions).is_empty(), "{actions:?}");
     assert_eq!(events(&actions)[0].1, "it is missing");
     assert_eq!(bench.scheduler.metrics().pending_pods.gated, 1, "it waits for the plugin");
+}
+
+#[test]
+fn what_permit_waits_to_see_is_told_too() {
+    let mut bench = waiting_for(own_updates(20_000));
+    bench.script(|script| script.is_component = true);
+    let until = (bench.now + 10_000).to_rfc3339();
+    bench.advance(1000);
+    let told = events(&bench.settle());
+    let note = format!("waits, to go to node n0, for plugin \"Fake\" to see v1/Pod default/a changed until {until}");
+    assert_eq!(told, [("WaitingOnPermit".to_owned(), note)]);
 }

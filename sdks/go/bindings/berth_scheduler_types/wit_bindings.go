@@ -527,12 +527,17 @@ type Event struct {
 	Note    string
 }
 
-// Once the effects before it have succeeded, `pre-bind` is called again for this cycle each time that one of the
-// objects has changed, until it answers without a wait. The replica is in step at each call.
+// The last of an answer's effects. `permit` or `pre-bind`, once the effects before this one have succeeded, is called again
+// for this cycle each time that one of the objects has changed, until it answers without a wait. The replica is in step at
+// each call.
+//
+// The pod of the cycle itself may be among the objects, as `v1/Pod`; it takes no `objects` in the manifest. `begin` comes
+// again with the pod as it is by then, right before the call. Other kinds are those that the manifest's `objects` name.
 type Wait struct {
-	Objects   []ObjectRef
+	Objects []ObjectRef
+	// From the first wait of the attempt on. `permit`'s verdict has a time as well: what ends first counts.
 	TimeoutMs uint64
-	// With what the binding fails when the time is out.
+	// What the pod is told when the time is out. Empty at Permit: as kube-scheduler words it.
 	TimeoutMessage string
 }
 
@@ -558,7 +563,7 @@ const (
 	Effect_Nominate uint8 = 8
 	// Write a Kubernetes event about the pod of this cycle.
 	Effect_Event uint8 = 9
-	// PreBind only: ask again when an object has changed.
+	// Permit and PreBind: ask again when an object has changed. At Permit only beside the verdict `wait`.
 	Effect_Wait uint8 = 10
 )
 

@@ -42,16 +42,16 @@ func NodeToStatus(cycle uint64, rejected []uint64) wit.Result[[]berth_scheduler_
 	var groups []berth_scheduler_types.RejectedNodes
 	failed := guest.Answer(cycle, func(pod *berth.Pod) {
 		plugin := plugin()
-		groups := map[berth.Rejection]int{}
+		known := map[berth.Rejection]int{}
 		for node := range guest.All(rejected) {
 			rejection := plugin.Filter(pod, node)
 			if rejection == nil {
 				continue
 			}
-			group, isKnown := groups[*rejection]
+			group, isKnown := known[*rejection]
 			if !isKnown {
 				group = len(groups)
-				groups[*rejection] = group
+				known[*rejection] = group
 				groups = append(groups, berth_scheduler_types.RejectedNodes{
 					Status: guest.Status(rejection), Nodes: make([]uint64, len(rejected)),
 				})

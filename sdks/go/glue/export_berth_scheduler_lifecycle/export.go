@@ -50,6 +50,11 @@ func describe() berth_scheduler_lifecycle.Manifest {
 	if berth.Registered() == nil {
 		panic("no plugin: call berth.Register in an init function")
 	}
+	for _, name := range guest.Exported {
+		if lacks := guest.Missing(name); lacks != "" {
+			panic("plugin.wit exports " + name + ", and the plugin has no method " + lacks)
+		}
+	}
 	described := berth.Registered().Describe()
 	manifest := berth_scheduler_lifecycle.Manifest{
 		Name: described.Name, Version: described.Version, Pods: guest.FollowsPods(),

@@ -150,16 +150,18 @@ func amounts(columns *sync.ResourceColumns, i int) map[string]int64 {
 	return byName
 }
 
-func placePod(change *sync.PlacedPod) {
-	if int(change.Node) >= len(nodes) || nodes[change.Node] == nil {
+func placePod(change *sync.PlacedPod) { putPod(Pod(&change.Pod), change.Slot, change.Node) }
+
+func putPod(pod *berth.Pod, slot, row uint32) {
+	if int(row) >= len(nodes) || nodes[row] == nil {
 		return
 	}
-	for int(change.Slot) >= len(placed) {
+	for int(slot) >= len(placed) {
 		placed = append(placed, nil)
 	}
-	pod, node := Pod(&change.Pod), nodes[change.Node]
-	pod.Slot, pod.Node = change.Slot, node
-	placed[change.Slot] = pod
+	node := nodes[row]
+	pod.Slot, pod.Node = slot, node
+	placed[slot] = pod
 	node.Pods = append(node.Pods, pod)
 	if follower, follows := berth.Registered().(berth.PodFollower); follows {
 		follower.PodPlaced(pod, node)

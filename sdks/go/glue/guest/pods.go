@@ -82,6 +82,17 @@ func Pod(pod *berth_scheduler_types.Pod) *berth.Pod {
 	}
 }
 
+// presentAmounts are amounts without those that are 0, as columns have them.
+func presentAmounts(resources *berth_scheduler_types.Resources) map[string]int64 {
+	byName := toAmounts(resources)
+	for name, amount := range byName {
+		if amount == 0 {
+			delete(byName, name)
+		}
+	}
+	return byName
+}
+
 func toAmounts(resources *berth_scheduler_types.Resources) map[string]int64 {
 	byName := map[string]int64{
 		"cpu": resources.MilliCpu, "memory": resources.Memory, "ephemeral-storage": resources.EphemeralStorage,

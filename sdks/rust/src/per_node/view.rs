@@ -1,21 +1,24 @@
 //! A pod and a node in words, for plugins that look at one at a time.
 
-use berth_framework::{Call, DryRunCase};
+use berth_framework::{Call, DryRunCase, Needs};
 use berth_model::{
-    ClusterTable, NodeIdx, Pod, Sym,
+    ClusterTable, Column, NodeIdx, Pod, Sym,
     pod::{Resources, Taint},
 };
+
+use super::declared::{expect_annotation, expect_column, expect_field, expect_label};
 
 /// The pod to be placed.
 #[derive(Clone, Copy, Debug)]
 pub struct PodView<'a> {
     pod: &'a Pod,
     table: &'a ClusterTable,
+    needs: &'a Needs,
 }
 
 impl<'a> PodView<'a> {
-    pub(super) fn new(call: &Call<'a>) -> Self {
-        Self { pod: call.pod, table: call.table }
+    pub(super) fn new(call: &Call<'a>, needs: &'a Needs) -> Self {
+        Self { pod: call.pod, table: call.table, needs }
     }
 
     /// `metadata.name`.
@@ -51,6 +54,7 @@ impl<'a> PodView<'a> {
     /// The whole object, if [`berth_framework::Needs::pod_json`] asks for it.
     #[must_use]
     pub fn json(&self) -> Option<&'a [u8]> {
+        expect_field(self.needs.pod_json, "pod_json", "PodView::json");
         self.pod.json.as_deref()
     }
 
@@ -66,40 +70,47 @@ impl<'a> PodView<'a> {
 pub struct NodeView<'a> {
     table: &'a ClusterTable,
     node: NodeIdx,
+    needs: &'a Needs,
     change: Option<(&'a [&'a Pod], &'a DryRunCase)>,
 }
 
 impl<'a> NodeView<'a> {
-    pub(super) fn new(table: &'a ClusterTable, node: NodeIdx) -> Self {
-        Self { table, node, change: None }
+    pub(super) fn new(table: &'a ClusterTable, needs: &'a Needs, node: NodeIdx) -> Self {
+        Self { table, node, needs, change: None }
     }
 
-    pub(super) fn of_case(table: &'a ClusterTable, pods: &'a [&'a Pod], case: &'a DryRunCase) -> Self {
-        Self { table, node: case.node, change: Some((pods, case)) }
+    pub(super) fn of_case(self, pods: &'a [&'a Pod], case: &'a DryRunCase) -> Self {
+        Self { change: Some((pods, case)), ..self }
     }
 
     /// The node's name. Needs the column `Name`.
     #[must_use]
     pub fn name(&self) -> &'a str {
+        expect_column(self.needs, Column::Name, "NodeView::name");
         self.table.symbols.text(self.table.name(self.node))
     }
 
     /// `spec.unschedulable`, as `kubectl cordon` sets it. Needs the column `Unschedulable`.
     #[must_use]
     pub fn is_unschedulable(&self) -> bool {
+        expect_column(self.needs, Column::Unschedulable, "NodeView::is_unschedulable");
         self.table.unschedulable().contains(self.node)
     }
 
     /// The value of one label of the node. Needs the column `Labels`.
     #[must_use]
     pub fn label(&self, key: &str) -> Option<&'a str> {
-        let key = self.table.symbols.lookup(key)?;
-        let value = self.table.labels().column(key)?.get(self.node)?;
-        Some(self.table.symbols.text(value))
+        let sym = self.table.symbols.lookup(key);
+        let value = sym.and_then(|sym| self.table.labels().column(sym)?.get(self.node));
+        if value.is_none() {
+            expect_label(self.needs, key);
+        }
+        value.map(|value| self.table.symbols.text(value))
     }
 
     /// All labels of the node. Needs the column `Labels`.
     pub fn labels(&self) -> impl Iterator<Item = (&'a str, &'a str)> + use<'a> {
+        expect_column(self.needs, Column::Labels, "NodeView::labels");
         let table = self.table;
         let text = |sym: Sym| table.symbols.text(sym);
         table.labels().of(self.node).iter().map(move |(key, value)| (text(*key), text(*value)))
@@ -108,12 +119,17 @@ impl<'a> NodeView<'a> {
     /// Needs the column `Annotations` with this key among `annotation_keys`.
     #[must_use]
     pub fn annotation(&self, key: &str) -> Option<&'a str> {
-        self.table.annotations(self.node)?.get(key).map(String::as_str)
+        let value = self.table.annotations(self.node).and_then(|annotations| annotations.get(key));
+        if value.is_none() {
+            expect_annotation(self.needs, key);
+        }
+        value.map(String::as_str)
     }
 
     /// `spec.taints`. Needs the column `Taints`.
     #[must_use]
     pub fn taints(&self) -> &'a [Taint] {
+        expect_column(self.needs, Column::Taints, "NodeView::taints");
         let set = usize::try_from(self.table.taint_set_id(self.node)).unwrap_or_default();
         self.table.taint_sets().get(set).map_or(&[], |taints| taints)
     }
@@ -121,6 +137,7 @@ impl<'a> NodeView<'a> {
     /// Milli-CPU for `cpu`, bytes, or units. Needs the column `Allocatable`.
     #[must_use]
     pub fn allocatable(&self, resource: &str) -> i64 {
+        expect_column(self.needs, Column::Allocatable, "NodeView::allocatable");
         let resource = self.table.symbols.lookup(resource).unwrap_or_default();
         self.table.allocatable().get(resource, self.node)
     }
@@ -128,6 +145,7 @@ impl<'a> NodeView<'a> {
     /// What the pods on the node request. Needs the column `Requested`.
     #[must_use]
     pub fn requested(&self, resource: &str) -> i64 {
+        expect_column(self.needs, Column::Requested, "NodeView::requested");
         let sym = self.table.symbols.lookup(resource).unwrap_or_default();
         let of = |pods: Vec<&Pod>| pods.iter().map(|pod| pod.placed_requests.get(sym)).sum::<i64>();
         self.table.requested().get(sym, self.node) - of(self.gone()) + of(self.come())
@@ -136,6 +154,7 @@ impl<'a> NodeView<'a> {
     /// How many pods are on the node. Needs the column `PodCount`.
     #[must_use]
     pub fn pod_count(&self) -> usize {
+        expect_column(self.needs, Column::PodCount, "NodeView::pod_count");
         let counted = self.table.pod_counts().get(self.node.index()).copied().unwrap_or(0);
         let counted = usize::try_from(counted).unwrap_or(0) + self.come().len();
         counted.saturating_sub(self.gone().len())
@@ -144,6 +163,7 @@ impl<'a> NodeView<'a> {
     /// The pods on the node. Needs `pods`.
     #[must_use]
     pub fn pods(&self) -> Vec<&'a Pod> {
+        expect_field(self.needs.pods, "pods", "NodeView::pods");
         let gone = self.gone();
         let there = self.table.pods().on(self.node).map(|(_, pod)| &**pod);
         let mut pods: Vec<&Pod> = there.filter(|pod| !gone.iter().any(|gone| gone.uid == pod.uid)).collect();

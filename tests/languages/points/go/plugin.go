@@ -39,7 +39,9 @@ func (*points) PreEnqueue(pod *berth.Pod) *berth.Rejection {
 	return nil
 }
 
-func (*points) SortKey(pod *berth.Pod, queuedAt int64) (int64, int64) { return -int64(pod.Priority), queuedAt }
+func (*points) SortKey(pod *berth.Pod, queuedAt int64) (int64, int64) {
+	return -int64(pod.Priority), queuedAt
+}
 
 func (*points) PreFilter(pod *berth.Pod) ([]string, *berth.Rejection) {
 	switch pod.Name {
@@ -118,7 +120,9 @@ func (points *points) Reserve(pod *berth.Pod, node *berth.Node) *berth.Rejection
 	return nil
 }
 
-func (points *points) Unreserve(pod *berth.Pod, node *berth.Node) { points.write("unreserve", pod, node) }
+func (points *points) Unreserve(pod *berth.Pod, node *berth.Node) {
+	points.write("unreserve", pod, node)
+}
 
 func (*points) Permit(pod *berth.Pod, _ *berth.Node) (verdict berth.Verdict) {
 	switch pod.Name {
@@ -216,7 +220,9 @@ func objectSaysYes(object []byte) bool {
 	return object != nil && json.Unmarshal(object, &read) == nil && read.Data["go"] == "yes"
 }
 
-func (*points) Sign(pod *berth.Pod) (string, bool) { return "twin", strings.HasPrefix(pod.Name, "twin") }
+func (*points) Sign(pod *berth.Pod) (string, bool) {
+	return "twin", strings.HasPrefix(pod.Name, "twin")
+}
 
 func (points *points) Snapshot() []byte { return []byte(strings.Join(points.diary, "\n")) }
 

@@ -45,6 +45,9 @@ macro_rules! languages {
         mod every_point {
             $(#[test] fn $test() { super::run(super::LANGUAGES[$number], super::points::every_point_answers); })*
         }
+        mod usage {
+            $(#[test] fn $test() { super::run(super::LANGUAGES[$number], super::probe::usage_follows_the_pods); })*
+        }
         mod probes {
             $(#[test] fn $test() { super::run(super::LANGUAGES[$number], super::probe::a_probe_sees_everything); })*
         }
@@ -69,14 +72,21 @@ fn the_example_in_rust_answers() {
     answers(&load("NodeMetadata", example).unwrap()).unwrap();
 }
 
+/// plugin.wit and the methods are compared before anything is built.
 mod methods_without_a_line {
-    use super::a_method_without_its_line_is_warned_of as check;
+    use super::{a_line_without_its_method_is_refused as refuse, a_method_without_its_line_is_warned_of as check};
+
+    const WITH_BOTH: &str = "    export berth:scheduler/filter@0.2.0;\n    export berth:scheduler/reserve@0.2.0;\n";
 
     #[test]
     fn python() {
         let source =
             "import berth\n@berth.plugin\nclass P:\n    def pre_filter(self, pod): ...\n    def filter(self): ...\n";
         check("python", "plugin.py", source, "plugin.py:4: pre_filter is");
+        let source = "import berth\n@berth.plugin\nclass P:\n    def reserve(self): ...\n    def filter(self): ...\n";
+        refuse("python", "plugin.py", source, WITH_BOTH, "plugin.py has no method unreserve");
+        // What a class of another module brings is not known here.
+        refuse("python", "plugin.py", &source.replace("class P:", "class P(Base):"), WITH_BOTH, "");
     }
 
     #[test]
@@ -84,48 +94,82 @@ mod methods_without_a_line {
         let source =
             "package p\n\nfunc (*p) Filter(*berth.Pod, *berth.Node) {}\nfunc (*p) PreFilter(pod *berth.Pod) {}\n";
         check("go", "plugin.go", source, "plugin.go:4: PreFilter is");
+        let source =
+            "package p\n\nfunc (*p) Filter(*berth.Pod, *berth.Node) {}\nfunc (*p) Reserve(pod *berth.Pod) {}\n";
+        refuse("go", "plugin.go", source, WITH_BOTH, "the plugin has no method Unreserve");
     }
 
     #[test]
     fn c() {
-        check("c", "plugin.c", "    .filter = filter,\n    .pre_filter = pre_filter,\n", "plugin.c:2: pre_filter is");
+        let source = "    .name = \"P\",\n    .filter = filter,\n    .pre_filter = pre_filter,\n";
+        check("c", "plugin.c", source, "plugin.c:3: pre_filter is");
+        let source = "    .name = \"P\",\n    .filter = filter,\n    .reserve = reserve,\n";
+        refuse("c", "plugin.c", source, WITH_BOTH, "berth_plugin has no .unreserve");
     }
 
     #[test]
     fn js() {
         super::run(super::LANGUAGES[2], |language| {
-            let plugin = super::folder("plugins/examples/node-metadata-js");
-            let copy = tempfile::tempdir()?;
-            for file in ["plugin.ts", "plugin.wit"] {
-                let text = super::fs::read_to_string(plugin.join(file))?;
-                super::fs::write(
-                    copy.path().join(file),
-                    text.replace("    export berth:scheduler/score@0.2.0;\n", ""),
-                )?;
-            }
-            let script = super::folder("sdks").join(language.folder).join("build.sh");
-            let output = super::Command::new(script).arg(copy.path()).arg("Warned").output()?;
-            let said = String::from_utf8(output.stderr)?;
+            let said = super::built_with_another_world(language, |world| {
+                world.replace("    export berth:scheduler/score@0.2.0;\n", "")
+            })?;
             let warning = "warning: plugin.ts: scoreColumns is never called: plugin.wit lacks the line\n    \
                            export berth:scheduler/score@0.2.0;\n";
-            super::ensure!(output.status.success() && said == warning, "{said}");
+            super::ensure!(said == Ok(warning.to_owned()), "{said:?}");
+            let said = super::built_with_another_world(language, |world| {
+                world
+                    .replace("    export berth:scheduler/score@", "    export berth:scheduler/permit@0.2.0;\n$0")
+                    .replace("$0", "    export berth:scheduler/score@")
+            })?;
+            let error =
+                "error: plugin.wit:10: exports permit, and plugin.ts has no permit: write it, or take the line away\n";
+            super::ensure!(said == Err(error.to_owned()), "{said:?}");
             Ok(())
         });
     }
 }
 
-/// The plugin has Filter and PreFilter, its world the former.
-fn a_method_without_its_line_is_warned_of(language: &str, file: &str, source: &str, place: &str) {
+/// What the build of the example says with another plugin.wit, if it succeeds or if it does not.
+fn built_with_another_world(
+    language: Language,
+    change: impl Fn(&str) -> String,
+) -> Result<std::result::Result<String, String>> {
+    let plugin = folder("plugins/examples/node-metadata-js");
+    let copy = tempfile::tempdir()?;
+    fs::copy(plugin.join("plugin.ts"), copy.path().join("plugin.ts"))?;
+    fs::write(copy.path().join("plugin.wit"), change(&fs::read_to_string(plugin.join("plugin.wit"))?))?;
+    let script = folder("sdks").join(language.folder).join("build.sh");
+    let output = Command::new(script).arg(copy.path()).arg("Compared").output()?;
+    let said = String::from_utf8(output.stderr)?;
+    Ok(if output.status.success() { Ok(said) } else { Err(said) })
+}
+
+/// What methods.py says about a plugin of one file, and whether it takes it.
+fn compared(language: &str, file: &str, source: &str, exports: &str) -> (bool, String) {
     let plugin = tempfile::tempdir().unwrap();
     fs::write(plugin.path().join(file), source).unwrap();
-    fs::write(plugin.path().join("plugin.wit"), "world plugin {\n    export berth:scheduler/filter@0.2.0;\n}\n")
-        .unwrap();
+    fs::write(plugin.path().join("plugin.wit"), format!("world plugin {{\n{exports}}}\n")).unwrap();
     let mut python = Command::new("python3");
     let output = python.arg(folder("sdks/methods.py")).arg(language).arg(plugin.path()).output().unwrap();
+    (output.status.success(), String::from_utf8(output.stderr).unwrap())
+}
+
+/// The plugin has Filter and PreFilter, its world the former.
+fn a_method_without_its_line_is_warned_of(language: &str, file: &str, source: &str, place: &str) {
     let expected = format!(
         "warning: {place} never called: plugin.wit lacks the line\n    export berth:scheduler/pre-filter@0.2.0;\n"
     );
-    assert_eq!(String::from_utf8(output.stderr).unwrap(), expected);
+    let said = compared(language, file, source, "    export berth:scheduler/filter@0.2.0;\n");
+    assert_eq!(said, (true, expected));
+}
+
+/// Its world has Filter and Reserve, and the plugin not all that answers these. Nothing is said if it may have more.
+fn a_line_without_its_method_is_refused(language: &str, file: &str, source: &str, world: &str, lack: &str) {
+    let expected = match lack {
+        "" => (true, String::new()),
+        lack => (false, format!("error: plugin.wit:3: exports reserve, and {lack}: write it, or take the line away\n")),
+    };
+    assert_eq!(compared(language, file, source, world), expected);
 }
 
 mod refused_imports {
@@ -272,6 +316,24 @@ fn the_guide_shows_the_quotas() {
     }
     let cases = fs::read_to_string(folder("plugins/examples/tenant-quota.cases.yaml")).unwrap();
     assert!(page.contains(&cases), "docs/src/second-plugin.md differs from tenant-quota.cases.yaml");
+}
+
+/// `berth plugin new --template quota` writes the plugin of the chapter.
+#[test]
+fn the_quota_template_is_that_of_the_guide() {
+    let read = |path: String| fs::read_to_string(folder(&path)).unwrap();
+    for (language, file) in
+        [("rust", "src/lib.rs"), ("go", "plugin.go"), ("python", "plugin.py"), ("js", "plugin.ts"), ("c", "plugin.c")]
+    {
+        let example = read(format!("plugins/examples/tenant-quota-{language}/{file}"));
+        let template = read(format!("sdks/{language}/templates/quota/{file}"));
+        // Every project in Go has the package `plugin`; what gofmt aligns may be spaced in another way.
+        let example = example.replace("tenantquota", "plugin").replace("TenantQuota", "{{name}}");
+        let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+        assert_eq!(words(&template), words(&example), "{language}");
+    }
+    let cases = read("plugins/examples/tenant-quota.cases.yaml".to_owned()).replace("TenantQuota", "{{name}}");
+    assert!(read("sdks/templates/quota/cases.yaml".to_owned()).ends_with(&cases));
 }
 
 fn answers(factory: &ComponentFactory) -> Result<()> {

@@ -1,12 +1,13 @@
 //! Mistakes in a plugin are told with the file and the line of the author's source.
 
-use std::{fs, os::unix::fs::PermissionsExt as _, process::Command};
+use std::{fs, process::Command};
 
 use anyhow::{Context as _, Result, ensure};
 use berth_author::PluginHarness;
 use berth_model::Pod;
-use berth_test_languages::{LANGUAGES, Language, build, folder, load};
+use berth_test_languages::{LANGUAGES, Language, folder, load};
 use berth_testing::node;
+use berth_wasm_host::ComponentFactory;
 
 use crate::run;
 
@@ -25,10 +26,20 @@ fn refusal(language: Language, file: &str, source: &str) -> Result<String> {
 #[test]
 fn an_action_that_there_is_not_is_told_in_javascript() {
     run(LANGUAGES[2], |language| {
-        let source = "import { on } from \"berth\";\nexport default {\n  name: \"Mistaken\",\n  version: \"1\",\n  \
-                      eventsToRegister: [on(\"Node\", \"moved\")],\n  filter: () => null,\n};\n";
-        let said = refusal(language, "plugin.js", source)?;
-        let shown = "      5 │ eventsToRegister: [on(\"Node\", \"moved\")],";
+        let members = "filter: () => null,\n  score: () => 1,\n  normalize: (_pod, scores) => scores,\n};\n";
+        let source = |event: &str| {
+            format!(
+                "import {{ on }} from \"berth\";\nexport default {{\n  name: \"Mistaken\",\n  version: \"1\",\n  \
+                 eventsToRegister: [on(\"Node\", {event})],\n  {members}"
+            )
+        };
+        let said = refusal(language, "plugin.js", &source("\"moved\""))?;
+        let told =
+            "error: plugin.js:5:33: Argument of type '\"moved\"' is not assignable to parameter of type 'Action'";
+        ensure!(said.starts_with(told), "{said}");
+        // Where types say nothing, the SDK does.
+        let said = refusal(language, "plugin.js", &source("...JSON.parse('[\"moved\"]')"))?;
+        let shown = "      5 │ eventsToRegister: [on(\"Node\", ...JSON.parse('[\"moved\"]'))],";
         let place = "\nplugin.js:5: ERROR: Error: \"moved\" is no action; there are Update, Add, Delete, UpdateNode";
         ensure!(said.contains(shown) && said.contains(place), "{said}");
         Ok(())
@@ -61,25 +72,156 @@ fn a_score_that_is_no_number_is_a_fault() {
 }
 
 fn faults_as_it_scores(language: Language, score: &str, told: &str) -> Result<()> {
-    let plugin = tempfile::tempdir()?;
     let source = format!(
         "export default {{\n  name: \"Mistaken\",\n  version: \"1\",\n  columns: [\"name\"],\n  \
                       score: (_pod, node) => {score},\n}};\n"
     );
-    fs::write(plugin.path().join("plugin.js"), source)?;
-    let example = folder("plugins/examples").join(format!("node-metadata-{}", language.folder));
-    let world = fs::read_to_string(example.join("plugin.wit"))?;
-    let lines = world.lines().filter(|line| !line.contains("/filter@") && !line.contains("/normalize-score@"));
-    fs::write(plugin.path().join("plugin.wit"), lines.collect::<Vec<_>>().join("\n"))?;
-    let script = format!("#!/bin/sh\n{} \"$(dirname \"$0\")\" Mistaken\n", folder("sdks/js/build.sh").display());
-    let file = plugin.path().join("build.sh");
-    fs::write(&file, script)?;
-    fs::set_permissions(&file, fs::Permissions::from_mode(0o755))?;
-
-    let mut harness = PluginHarness::new(&load("Mistaken", build(plugin.path(), "Mistaken")?)?, "null")?;
-    harness.set_node(&node("a").build());
-    harness.set_node(&node("b").build());
-    let fault = harness.ask(&Pod::default()).err().context("nothing failed")?;
+    let mut asked = Asked::new(language, "plugin.js", &source, &["score"], &[])?;
+    let fault = asked.harness.ask(&Pod::default()).err().context("nothing failed")?;
     ensure!(fault.message().contains(told), "{fault:?}");
     Ok(())
+}
+
+/// A plugin of one file that was built and sees two nodes.
+struct Asked {
+    factory: ComponentFactory,
+    harness: PluginHarness,
+}
+
+impl Asked {
+    /// `interfaces` beside those that every plugin exports.
+    fn new(
+        language: Language,
+        file: &str,
+        source: &str,
+        interfaces: &[&str],
+        environment: &[(&str, &str)],
+    ) -> Result<Self> {
+        let plugin = tempfile::tempdir()?;
+        fs::write(plugin.path().join(file), source)?;
+        let exports = ["lifecycle", "sync", "cycle"].iter().chain(interfaces);
+        let exports: String = exports.map(|name| format!("    export berth:scheduler/{name}@0.2.0;\n")).collect();
+        let imports = "    import berth:scheduler/host@0.2.0;\n";
+        let world = format!("package test:mistaken;\n\nworld plugin {{\n{imports}{exports}}}\n");
+        fs::write(plugin.path().join("plugin.wit"), world)?;
+        let mut script = Command::new(folder("sdks").join(language.folder).join("build.sh"));
+        let output = script.arg(plugin.path()).arg("Mistaken").envs(environment.iter().copied()).output()?;
+        ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let factory = load("Mistaken", fs::read(plugin.path().join("build/Mistaken.wasm"))?)?;
+        let mut harness = PluginHarness::new(&factory, "null")?;
+        harness.set_node(&node("a").build());
+        harness.set_node(&node("b").label("zone", "east").build());
+        Ok(Self { factory, harness })
+    }
+}
+
+#[test]
+fn a_column_that_there_is_not_is_told_in_javascript() {
+    run(LANGUAGES[2], |language| {
+        let source = "export default {\n  name: \"Mistaken\",\n  version: \"1\",\n  columns: [\"lables\"],\n  \
+                      filter: () => null,\n  score: () => 1,\n  normalize: (_pod, scores) => scores,\n};\n";
+        let said = refusal(language, "plugin.js", source)?;
+        ensure!(said.starts_with("error: plugin.js:4: columns: \"lables\" is no column; there are name, "), "{said}");
+        Ok(())
+    });
+}
+
+#[test]
+fn types_are_checked_in_typescript_and_names_in_javascript() {
+    run(LANGUAGES[2], |language| {
+        let source = "import { type Plugin, reject } from \"berth\";\n\nconst plugin: Plugin = {\n  name: \"Mistaken\",\n  \
+                      version: \"1\",\n  filter: (_pod, node) => (node.podCounts ? reject(3) : null),\n  score: () => 1,\n  \
+                      normalize: (_pod, scores) => scores,\n};\n\nexport default plugin;\n";
+        let said = refusal(language, "plugin.ts", source)?;
+        for part in [
+            "error: plugin.ts:6:33: Property 'podCounts' does not exist on type 'Node'",
+            "error: plugin.ts:6:52: Argument of type 'number' is not assignable to parameter of type 'string'",
+        ] {
+            ensure!(said.contains(part), "{said}");
+        }
+        let source = "export default {\n  name: \"Mistaken\",\n  version: \"1\",\n  filter: () => setTimeout(filter, 1),\n  \
+                      score: () => 1,\n  normalize: (_pod, scores) => scores,\n};\n";
+        let said = refusal(language, "plugin.js", source)?;
+        ensure!(said.starts_with("error: plugin.js:4:17: Cannot find name 'setTimeout'"), "{said}");
+        Ok(())
+    });
+}
+
+/// The log has what is written to the console, also while the module is loaded.
+#[test]
+fn the_console_is_no_mistake_in_javascript() {
+    run(LANGUAGES[2], |language| {
+        let source = "console.log(\"early\");\nexport default {\n  name: \"Mistaken\",\n  version: \"1\",\n  \
+                      columns: [\"name\"],\n  filter(pod, node) {\n    console.log(\"asked\", { of: node.name }, new Map());\n    \
+                      console.warn(node.podCount, pod.json);\n    return null;\n  },\n};\n";
+        let mut asked = Asked::new(language, "plugin.js", source, &["filter"], &[])?;
+        ensure!(asked.harness.ask(&Pod::default()).map_err(crate::failed)?.rejected.is_empty());
+        let reads: Vec<String> = asked.factory.stats().undeclared_reads().into_iter().collect();
+        ensure!(reads == ["column pod-count (node.podCount)", "pod-json (pod.json)"], "{reads:?}");
+        Ok(())
+    });
+}
+
+#[test]
+fn what_is_read_and_not_declared_is_told_in_python() {
+    run(LANGUAGES[1], |language| {
+        let source = "import berth\n\n\n@berth.plugin\nclass Mistaken:\n    name = \"Mistaken\"\n    version = \"1\"\n    \
+                      columns = [berth.label(\"zone\")]\n\n    def filter(self, pod, node):\n        \
+                      node.labels.get(\"rack\"), node.labels.get(\"zone\"), node.pod_count, pod.json\n";
+        let mut asked = Asked::new(language, "plugin.py", source, &["filter"], &[])?;
+        ensure!(asked.harness.ask(&Pod::default()).map_err(crate::failed)?.rejected.is_empty());
+        let reads: Vec<String> = asked.factory.stats().undeclared_reads().into_iter().collect();
+        ensure!(reads == ["column POD_COUNT (node.pod_count)", "label rack", "pod_json (pod.json)"], "{reads:?}");
+        Ok(())
+    });
+}
+
+/// A plugin in C whose filter does this.
+fn c_source(body: &str) -> String {
+    format!(
+        "#include <assert.h>\n#include <berth.h>\n#include <stdio.h>\n#include <string.h>\n\n\
+         static int64_t value_at(const int *place) {{ return *place; }}\n\n\
+         static berth_verdict filter(const berth_pod *pod, berth_row node) {{\n  {body}\n}}\n\n\
+         static const char *const labels[] = {{\"zone\", NULL}};\n\n\
+         const struct berth_plugin berth_plugin = {{\n    .name = \"Mistaken\",\n    .version = \"1\",\n    \
+         .label_keys = labels,\n    .filter = filter,\n}};\n"
+    )
+}
+
+#[test]
+fn printing_is_no_mistake_in_c() {
+    run(LANGUAGES[0], |language| {
+        let body = "printf(\"%s %d\\n\", berth_string(&pod->name), (int)berth_node_pod_count(node));\n  puts(\"asked\");\n  \
+                    return berth_node_label(node, \"zone\") && !berth_node_label(node, \"rack\") ? berth_pass() : berth_reject(\"no zone\");";
+        let mut asked = Asked::new(language, "plugin.c", &c_source(body), &["filter"], &[])?;
+        let answers = asked.harness.ask(&Pod::default()).map_err(crate::failed)?;
+        ensure!(answers.rejected.len() == 1, "{answers:?}");
+        let reads: Vec<String> = asked.factory.stats().undeclared_reads().into_iter().collect();
+        ensure!(reads == ["BERTH_COLUMN_POD_COUNT (berth_node_pod_count)", "label rack"], "{reads:?}");
+        Ok(())
+    });
+}
+
+#[test]
+fn a_fault_in_c_names_the_function_or_with_checks_the_line() {
+    run(LANGUAGES[0], |language| {
+        let checks = [("BERTH_DEBUG", "1")];
+        let far =
+            "return value_at((const int *)0xfffffff0) + (node > pod->priority) ? berth_pass() : berth_reject(\"no\");";
+        let null =
+            "return value_at(pod->priority ? (const int *)64 : NULL) + node ? berth_pass() : berth_reject(\"no\");";
+        let text = "(void)pod;\n  return strcmp(berth_node_label(node, \"zone\"), \"west\") ? berth_pass() : berth_reject(\"no\");";
+        let asserted = "assert(node > 9999 && pod);\n  return berth_pass();";
+        for (body, environment, told) in [
+            (far, &[][..], "out of bounds memory access in value_at"),
+            (asserted, &[][..], "Assertion failed: node > 9999 && pod"),
+            (null, &checks[..], "a null pointer is followed, at plugin.c:6"),
+            (text, &checks[..], "a null pointer is given to a function that takes none, at plugin.c:10"),
+        ] {
+            let mut asked = Asked::new(language, "plugin.c", &c_source(body), &["filter"], environment)?;
+            let fault = asked.harness.ask(&Pod::default()).err().context("nothing failed")?;
+            ensure!(fault.message().contains(told), "{fault:?}");
+        }
+        Ok(())
+    });
 }

@@ -4,8 +4,8 @@ use std::{fs, iter};
 
 use anyhow::{Context as _, Result, ensure};
 use berth_author::{PluginAnswers, PluginHarness};
-use berth_framework::Point;
-use berth_model::{NodeIdx, Pod, api};
+use berth_framework::{Point, Reach};
+use berth_model::{NodeIdx, Pod, Sym, api};
 use berth_test_languages::{Language, awkward_cluster, build, dump, folder, load};
 use berth_testing::{node, pod as lonely};
 use berth_wasm_host::{ComponentFactory, FaultKind};
@@ -34,6 +34,7 @@ fn the_replica_is_the_table(factory: &ComponentFactory) -> Result<()> {
     let pod = harness.intern(&api::Pod::default());
     check_probe(&mut harness, &pod)?;
     pods_come_and_go(&mut harness, &pod)?;
+    alike_pods_come_and_go(&mut harness, &pod)?;
     for n in 0..300 {
         let name = format!("node-{n}");
         harness.set_node(&node(&name).label("n", &name).build());
@@ -62,6 +63,78 @@ fn pods_come_and_go(harness: &mut PluginHarness, pod: &Pod) -> Result<()> {
         ensure!(harness.remove_pod(&name));
     }
     check_probe(harness, pod)
+}
+
+/// Pods that are like others come with fewer values; the strings that they share stay until the last of them leaves.
+fn alike_pods_come_and_go(harness: &mut PluginHarness, pod: &Pod) -> Result<()> {
+    let twin = |n: u32| {
+        let name = format!("twin-{n}");
+        let twin = lonely(&name).uid(&name).namespace("twins").label("only", "twins").on("bare");
+        twin.request("cpu", "250m").request("example.com/gpu", "1").build()
+    };
+    for n in 0..6 {
+        harness.set_pod(&twin(n))?;
+        check_probe(harness, pod)?;
+    }
+    // The first came whole, and leaves first.
+    for n in [0, 3, 1] {
+        ensure!(harness.remove_pod(&format!("twin-{n}")));
+        check_probe(harness, pod)?;
+    }
+    harness.set_pod(&twin(7))?;
+    check_probe(harness, pod)?;
+    for n in [2, 4, 5, 7] {
+        ensure!(harness.remove_pod(&format!("twin-{n}")));
+    }
+    check_probe(harness, pod)
+}
+
+/// What pods use comes by itself to a plugin that looks at nothing else of them, and such a plugin's answers may be kept.
+pub(crate) fn usage_follows_the_pods(language: Language) -> Result<()> {
+    let component = build(&folder("tests/languages/usage").join(language.folder), "Usage")?;
+    let mut harness = PluginHarness::new(&load("Usage", component)?, "null").map_err(anyhow::Error::msg)?;
+    for n in 0..3 {
+        harness.set_node(&node(&format!("n{n}")).allocatable("cpu", "8").build());
+    }
+    let pod = harness.intern(&lonely("asks").uid("asks").build());
+    for n in 0..8 {
+        let name = format!("p{n}");
+        let placed = lonely(&name).uid(&name).on(&format!("n{}", n % 2));
+        let placed = if n < 6 { placed.request("cpu", "100m").request("example.com/gpu", "2") } else { placed };
+        harness.set_pod(&placed.build())?;
+        check_usage(&mut harness, &pod)?;
+    }
+    for n in [6, 0, 1, 2, 3, 4] {
+        ensure!(harness.remove_pod(&format!("p{n}")));
+        check_usage(&mut harness, &pod)?;
+    }
+    for (priority, expected) in [(0, Reach::Row { version: 7 }), (5, Reach::Nothing)] {
+        let mut reach = Reach::Cluster;
+        // Of pods that are alike, the second one is asked about.
+        for uid in ["first", "second"] {
+            let pod = harness.intern(&lonely(uid).uid(uid).spec("priority", priority.into()).build());
+            reach = harness.in_cycle(&pod, |plugin, call| plugin.reach(call));
+        }
+        ensure!(reach == expected, "{reach:?}, expected {expected:?}");
+    }
+    Ok(())
+}
+
+fn check_usage(harness: &mut PluginHarness, pod: &Pod) -> Result<()> {
+    let answers = harness.ask(pod).map_err(failed)?;
+    let table = harness.cluster().table();
+    let gpu = table.symbols.lookup("example.com/gpu").unwrap_or(Sym::NONE);
+    for row in table.nodes().iter() {
+        let requested = [Sym::CPU, Sym::MEMORY, gpu].map(|name| table.requested().get(name, row));
+        let [cpu, memory, count] = [table.non_zero_cpu(), table.non_zero_memory(), table.pod_counts()]
+            .map(|column| column.get(row.index()).copied().unwrap_or(0));
+        let [a, b, c] = requested;
+        let expected = format!("{a},{b},{c},{cpu},{memory},{count}");
+        let name = table.symbols.text(table.name(row));
+        let told = answers.rejected.get(name).with_context(|| format!("{name} passed"))?;
+        ensure!(told.reasons == [expected.clone()], "{name}: {told:?}, expected {expected}");
+    }
+    Ok(())
 }
 
 /// What goes wrong in a plugin's own code is a fault, which names the line.

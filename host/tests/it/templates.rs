@@ -1,0 +1,181 @@
+//! Every template of `berth plugin new`, in every language: built, tested, verified and timed as it is made, then all of a
+//! language in one sandbox, where each decides, and is replaced by a build of its own.
+//!
+//! A language whose tools are not installed is not run, as in the author's journey.
+
+use std::{fs, path::PathBuf};
+
+use serde_json::Value;
+
+use crate::journey::{Shell, is_runnable, node_of, until};
+
+/// A template, and the name that its plugin gets here.
+const TEMPLATES: [(&str, &str); 4] = [
+    ("filter-by-label", "MatchPool"),
+    ("score-by-metric", "PreferIdle"),
+    ("quota", "ShareFairly"),
+    ("approval", "AskFirst"),
+];
+
+/// All of them together, each with its arguments.
+const CONFIG: &str = r#"
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- plugins:
+    multiPoint:
+      enabled: [{name: MatchPool}, {name: PreferIdle, weight: 100}, {name: ShareFairly}, {name: AskFirst}]
+  pluginConfig:
+  - name: MatchPool
+    args: {label: example.com/pool}
+  - name: ShareFairly
+    args: {label: example.com/tenant, limit: 1}
+  - name: AskFirst
+    args: {seconds: 600}
+"#;
+
+const HOST_CONFIG: &str = "
+apiVersion: berth.dev/v1alpha1
+kind: PluginHostConfiguration
+plugins:
+- name: AskFirst
+  grants: {effects: [wait]}
+";
+
+/// Waits for what the scheduler says of a pod that it found no node for.
+fn reason(shell: &mut Shell, pod: &str, part: &str) {
+    let wait = format!("kubectl wait --for=condition=PodScheduled=False --timeout=60s pod/{pod}");
+    shell.run(&wait);
+    let message = "{.status.conditions[?(@.type==\"PodScheduled\")].message}";
+    let told = shell.run(&format!("kubectl get pod {pod} -o 'jsonpath={message}'"));
+    assert!(told.contains(part), "{told}");
+}
+
+fn run(shell: &mut Shell, name: &str, labels: &str) {
+    shell.run(&format!("kubectl run {name} --image=example.com/web:1 --labels={labels}"));
+}
+
+/// Makes, builds and tries one plugin. The error says why it cannot be built here.
+fn make(shell: &mut Shell, language: &str, (template, name): (&str, &str)) -> Result<PathBuf, String> {
+    let home = shell.directory.clone();
+    let told = shell.run(&format!(
+        "berth plugin new {name} --lang {language} --template {template} --dir {template}\ncd {template}"
+    ));
+    assert!(told.contains("berth plugin build"), "{told}");
+    if language == "rust" && !shell.is_offline() {
+        shell.fetch_and_go_offline()?;
+    }
+    if language == "rust" {
+        shell.run("cargo test");
+    }
+    let told = shell.run(
+        "berth plugin build\nberth plugin test\nberth plugin verify --cases cases.yaml\nberth plugin bench --nodes 100 --cases cases.yaml",
+    );
+    for part in [&format!("{name} 0.1.0"), "ok      the same question"] {
+        assert!(told.contains(part), "`{part}` is not in\n{told}");
+    }
+    assert!(!told.contains("warning"), "{told}");
+    Ok(std::mem::replace(&mut shell.directory, home))
+}
+
+fn entries(shell: &mut Shell) -> Vec<Value> {
+    let list = shell.run("berth plugin list -o json");
+    let all: Vec<Value> = serde_json::from_str(&list).expect("JSON");
+    all.into_iter().filter(|entry| TEMPLATES.iter().any(|(_, name)| entry["name"] == *name)).collect()
+}
+
+async fn tour(language: &str, source: &str, is_required: bool) {
+    let mut shell = Shell::new();
+    fs::create_dir(shell.directory.join("plugins")).expect("a folder");
+    let mut folders = Vec::new();
+    for template in TEMPLATES {
+        match make(&mut shell, language, template) {
+            Ok(folder) => folders.push(folder),
+            Err(reason) => {
+                assert!(!is_required, "{reason}");
+                return eprintln!("not run: {language}, as its packages cannot be fetched: {reason}");
+            }
+        }
+    }
+    fs::write(shell.directory.join("config.yaml"), CONFIG).expect("a file");
+    fs::write(shell.directory.join("plugin-host.yaml"), HOST_CONFIG).expect("a file");
+    shell.run("cp */build/*.wasm plugins/");
+    let mut berth = shell.start(
+        "berth sandbox --nodes 3 --kubeconfig sandbox.kubeconfig --config config.yaml --plugin-config plugin-host.yaml \
+         --plugins-dir plugins",
+    );
+    berth.line("serving /admin/plugins").await;
+    until("serve", || entries(&mut shell).iter().filter(|entry| entry["state"] == "serving").count() == 4).await;
+    shell.environment.insert("KUBECONFIG", shell.directory.join("sandbox.kubeconfig").display().to_string());
+    decide(&mut shell);
+
+    // Another version of each takes the place of the first.
+    let before = entries(&mut shell);
+    for folder in &folders {
+        let home = std::mem::replace(&mut shell.directory, folder.clone());
+        let file = if source == "src/lib.rs" { "Cargo.toml" } else { source };
+        shell.edit(file, "0.1.0", "0.2.0");
+        shell.run("berth plugin build\ncp build/*.wasm ../plugins/.next");
+        let name = TEMPLATES.iter().find(|(template, _)| folder.ends_with(template)).expect("a template").1;
+        shell.run(&format!("mv ../plugins/.next ../plugins/{name}.wasm"));
+        shell.directory = home;
+    }
+    until("swapped", || {
+        let now = entries(&mut shell);
+        now.iter().zip(&before).all(|(now, before)| now["digest"] != before["digest"] && now["version"] == "0.2.0")
+    })
+    .await;
+    run(&mut shell, "after", "example.com/pool=fast");
+    assert_eq!(node_of(&mut shell, "after"), "node-00001");
+    berth.kill();
+}
+
+/// Each plugin says yes and no.
+fn decide(shell: &mut Shell) {
+    shell.run("kubectl label node node-00001 example.com/pool=fast");
+    run(shell, "fast", "example.com/pool=fast");
+    assert_eq!(node_of(shell, "fast"), "node-00001");
+    run(shell, "slow", "example.com/pool=slow");
+    reason(shell, "slow", "3 node(s) did not have the label example.com/pool=slow");
+
+    shell.run("kubectl annotate node --all example.com/load=90\nkubectl annotate --overwrite node node-00002 example.com/load=5");
+    run(shell, "idle", "example.com/any=thing");
+    assert_eq!(node_of(shell, "idle"), "node-00002");
+
+    run(shell, "red-1", "example.com/tenant=red");
+    node_of(shell, "red-1");
+    run(shell, "red-2", "example.com/tenant=red");
+    reason(shell, "red-2", "tenant red has 1 of 1 pods");
+    shell.run("kubectl delete pod red-1");
+    node_of(shell, "red-2");
+
+    // It waits for ten minutes; the answer lets it go at once.
+    run(shell, "careful", "example.com/approval=wanted");
+    shell.run("kubectl wait --for=jsonpath='{.status.nominatedNodeName}' --timeout=60s pod/careful");
+    let node = shell.run("kubectl get pod careful -o jsonpath='{.spec.nodeName}'");
+    assert_eq!(node, "", "it waits");
+    shell.run("kubectl label --overwrite pod careful example.com/approval=given");
+    node_of(shell, "careful");
+    run(shell, "hopeless", "example.com/approval=denied");
+    reason(shell, "hopeless", "the pod was denied");
+}
+
+macro_rules! templates {
+    ($($language:ident $source:literal,)*) => {
+        $(#[tokio::test(flavor = "multi_thread")]
+        async fn $language() {
+            let language = stringify!($language);
+            if let Some(is_required) = is_runnable(language) {
+                tour(language, $source, is_required).await;
+            }
+        })*
+    };
+}
+
+templates! {
+    rust "src/lib.rs",
+    go "plugin.go",
+    python "plugin.py",
+    js "plugin.ts",
+    c "plugin.c",
+}

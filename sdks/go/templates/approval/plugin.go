@@ -1,0 +1,56 @@
+// Package plugin is {{name}}: a pod with the label `example.com/approval: wanted` keeps its place on a node, and is bound once
+// somebody approves:
+//
+//	kubectl label --overwrite pod web example.com/approval=given
+//
+// With `denied`, or when the time is out, it is turned down. The operator must grant the effect `wait`.
+package plugin
+
+import (
+	"encoding/json"
+	"errors"
+
+	"berth"
+)
+
+const approval = "example.com/approval"
+
+type plugin struct {
+	Seconds uint64 `json:"seconds"`
+}
+
+func init() { berth.Register(&plugin{Seconds: 300}) }
+
+func (*plugin) Describe() berth.Manifest {
+	return berth.Manifest{
+		Name:    "{{name}}",
+		Version: "0.1.0",
+		// A pod that was turned down is tried again when its labels change.
+		EventsToRegister: []berth.Event{{Resource: "Pod", Actions: berth.UpdatePodLabel}},
+	}
+}
+
+func (plugin *plugin) Configure(args []byte) error {
+	if json.Unmarshal(args, plugin) != nil || plugin.Seconds < 1 || plugin.Seconds > 900 {
+		return errors.New("seconds: must be a number from 1 to 900")
+	}
+	return nil
+}
+
+func (plugin *plugin) Permit(pod *berth.Pod, _ *berth.Node) berth.Verdict {
+	milliseconds := 1000 * plugin.Seconds
+	answer, _ := pod.Labels.Get(approval)
+	switch answer {
+	case "wanted":
+		// Asked again as soon as the pod changes.
+		again := berth.WaitFor{
+			Objects:      []berth.ObjectRef{{Kind: "v1/Pod", Namespace: pod.Namespace, Name: pod.Name}},
+			Milliseconds: milliseconds,
+			Message:      "nobody approved the pod",
+		}
+		return berth.Verdict{WaitMilliseconds: milliseconds, Effects: []berth.Effect{again}}
+	case "denied":
+		return berth.Verdict{Deny: berth.RejectUnresolvable("the pod was denied")}
+	}
+	return berth.Verdict{}
+}

@@ -1,0 +1,42 @@
+// Package plugin is {{name}}: a pod whose label `label`, an argument, has a value runs on nodes whose label of that key has the
+// same value. Pods without the label run anywhere.
+package plugin
+
+import (
+	"encoding/json"
+	"errors"
+
+	"berth"
+)
+
+type plugin struct {
+	Label string `json:"label"`
+}
+
+func init() { berth.Register(&plugin{}) }
+
+func (*plugin) Describe() berth.Manifest {
+	return berth.Manifest{
+		Name:    "{{name}}",
+		Version: "0.1.0",
+		Columns: []berth.Column{berth.Labels},
+		// What may make a rejected pod fit.
+		EventsToRegister: []berth.Event{{Resource: "Node", Actions: berth.Add | berth.UpdateNodeLabel}},
+	}
+}
+
+func (plugin *plugin) Configure(args []byte) error {
+	if json.Unmarshal(args, plugin) != nil || plugin.Label == "" {
+		return errors.New("label: must be the key of a label")
+	}
+	return nil
+}
+
+func (plugin *plugin) Filter(pod *berth.Pod, node *berth.Node) *berth.Rejection {
+	wanted, wants := pod.Labels.Get(plugin.Label)
+	value, hasLabel := node.Labels.Get(plugin.Label)
+	if wants && (!hasLabel || value != wanted) {
+		return berth.RejectUnresolvable("node(s) did not have the label " + plugin.Label + "=" + wanted)
+	}
+	return nil
+}

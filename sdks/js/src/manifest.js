@@ -1,0 +1,67 @@
+// The manifest, made of the plugin's members, with a sentence for each that is none. The build calls it too.
+
+const COLUMNS = [
+  ...["name", "unschedulable", "labels", "taints", "allocatable", "requested", "non-zero-requested", "pod-count", "images"],
+  ...["host-ports", "declared-features"],
+];
+
+function columnOf(column) {
+  if (COLUMNS.includes(column)) return { tag: column };
+  if (typeof column?.label === "string") return { tag: "label", val: column.label };
+  if (typeof column?.annotation === "string") return { tag: "annotation", val: column.annotation };
+  throw new TypeError(
+    `columns: ${JSON.stringify(column)} is no column; there are ${COLUMNS.join(", ")}, {label: key} and {annotation: key}`,
+  );
+}
+
+function textOf(member, value) {
+  if (typeof value !== "string" || value === "") throw new TypeError(`${member}: must be a text`);
+  return value;
+}
+
+function kindOf(kind) {
+  const { apiVersion, kind: name } = kind ?? {};
+  if (typeof apiVersion === "string" && typeof name === "string") return { apiVersion, kind: name };
+  throw new TypeError(`objects: ${JSON.stringify(kind)} is no kind; write {apiVersion: "v1", kind: "Service"}`);
+}
+
+/** By interface, the members that answer it: of each list one must be there. */
+const ANSWERED_BY = {
+  score: [["score", "scoreNodes", "scoreColumns"]],
+  "normalize-score": [["normalize", "normalizeColumns"]],
+  "queue-sort": [["sortKey"]],
+  reserve: [["reserve"], ["unreserve"]],
+  state: [["snapshot"], ["restore"]],
+  reuse: [["reach"]],
+};
+for (const name of ["filter", "preEnqueue", "preFilter", "postFilter", "preScore", "permit", "preBindPreFlight", "preBind"]) {
+  ANSWERED_BY[kebab(name)] = [[name]];
+}
+for (const name of ["bind", "postBind", "queueingHint", "sign"]) ANSWERED_BY[kebab(name)] = [[name]];
+
+function kebab(name) {
+  return name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
+}
+
+/** By member, the interface that has it called. */
+export const INTERFACES = Object.fromEntries(
+  Object.entries(ANSWERED_BY).flatMap(([name, lists]) => lists.flat().map((member) => [member, name])),
+);
+Object.assign(INTERFACES, { filterNodes: "filter", filterColumns: "filter", podPlaced: "sync", podRemoved: "sync" });
+
+/** Members that the plugin lacks though it exports what they answer: `[interface, member]`, several names with `or` between. */
+export function missing(plugin, exported) {
+  const isAnswered = (members) => members.some((member) => typeof plugin[member] === "function");
+  return exported.flatMap((name) =>
+    (ANSWERED_BY[name] ?? []).filter((members) => !isAnswered(members)).map((members) => [name, members.join(" or ")]),
+  );
+}
+
+/** @throws what is wrong, in a sentence */
+export function manifestOf(plugin, followsPods) {
+  const { columns = [], podJson = false, objects = [], eventsToRegister = null } = plugin;
+  const [name, version] = [textOf("name", plugin.name), textOf("version", plugin.version)];
+  if (!Array.isArray(columns)) throw new TypeError("columns: must be a list");
+  const [named, kinds] = [columns.map(columnOf), objects.map(kindOf)];
+  return { name, version, columns: named, pods: followsPods, podJson, objects: kinds, eventsToRegister };
+}

@@ -1,0 +1,40 @@
+// {{name}}: a pod with the label `example.com/approval: wanted` keeps its place on a node, and is bound once somebody approves:
+//
+//     kubectl label --overwrite pod web example.com/approval=given
+//
+// With `denied`, or when the time is out, it is turned down. The operator must grant the effect `wait`.
+
+import { type Plugin, Refusal, effects, on, rejectUnresolvable } from "berth";
+
+const APPROVAL = "example.com/approval";
+
+let milliseconds = 300_000;
+
+const plugin: Plugin = {
+  name: "{{name}}",
+  version: "0.1.0",
+  // A pod that was turned down is tried again when its labels change.
+  eventsToRegister: [on("Pod", "UpdatePodLabel")],
+
+  configure(args) {
+    const seconds = args?.seconds ?? 300;
+    if (!Number.isInteger(seconds) || seconds < 1 || seconds > 900) throw new Refusal("seconds: must be a number from 1 to 900");
+    milliseconds = 1000 * seconds;
+  },
+
+  permit({ namespace, name, labels }) {
+    switch (labels.get(APPROVAL)) {
+      case "wanted": {
+        // Asked again as soon as the pod changes.
+        const itself = { kind: "v1/Pod", namespace, name };
+        return { wait: milliseconds, effects: [effects.wait([itself], milliseconds, "nobody approved the pod")] };
+      }
+      case "denied":
+        return rejectUnresolvable("the pod was denied");
+      default:
+        return null;
+    }
+  },
+};
+
+export default plugin;

@@ -1,0 +1,27 @@
+// {{name}}: a pod whose label `label`, an argument, has a value runs on nodes whose label of that key has the same value. Pods
+// without the label run anywhere.
+
+import { type Plugin, Refusal, on, rejectUnresolvable } from "berth";
+
+let label: string;
+
+const plugin: Plugin = {
+  name: "{{name}}",
+  version: "0.1.0",
+  columns: ["labels"],
+  // What may make a rejected pod fit.
+  eventsToRegister: [on("Node", "Add", "UpdateNodeLabel")],
+
+  configure(args) {
+    if (typeof args?.label !== "string" || args.label === "") throw new Refusal("label: must be the key of a label");
+    label = args.label;
+  },
+
+  filter(pod, node) {
+    const wanted = pod.labels.get(label);
+    if (wanted === undefined || node.labels.get(label) === wanted) return null;
+    return rejectUnresolvable(`node(s) did not have the label ${label}=${wanted}`);
+  },
+};
+
+export default plugin;

@@ -1,0 +1,48 @@
+// {{name}}: a tenant has so many pods and no more. The value of a label names a pod's tenant.
+
+import { type Plugin, type Pod, Refusal, on, rejectUnresolvable } from "berth";
+
+let label: string;
+let limit: number;
+
+/** By tenant: uids of the pods that have a node, or hold a place on one. */
+const held = new Map<string, Set<string>>();
+
+function hold(pod: Pod): void {
+  const tenant = pod.labels.get(label);
+  if (tenant === undefined) return;
+  if (!held.has(tenant)) held.set(tenant, new Set());
+  held.get(tenant)?.add(pod.uid);
+}
+
+function giveBack(pod: Pod): void {
+  held.get(pod.labels.get(label) ?? "")?.delete(pod.uid);
+}
+
+const plugin: Plugin = {
+  name: "{{name}}",
+  version: "0.1.0",
+  eventsToRegister: [on("Pod", "Delete")],
+
+  configure(args) {
+    if (typeof args?.label !== "string" || !Number.isInteger(args.limit)) {
+      throw new Refusal("label and limit: must be the key of a label and a number of pods");
+    }
+    ({ label, limit } = args);
+  },
+
+  podPlaced: hold,
+  podRemoved: giveBack,
+
+  preFilter(pod) {
+    const tenant = pod.labels.get(label);
+    if (tenant === undefined) return null;
+    const nHeld = held.get(tenant)?.size ?? 0;
+    return nHeld < limit ? null : rejectUnresolvable(`tenant ${tenant} has ${nHeld} of ${limit} pods`);
+  },
+
+  reserve: hold,
+  unreserve: giveBack,
+};
+
+export default plugin;

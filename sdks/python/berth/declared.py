@@ -1,0 +1,105 @@
+"""What the plugin's columns bring. Reading anything else of a node is told once, and gives what is empty."""
+
+from wit_world.exports import lifecycle
+from wit_world.imports import host
+
+PARTS = {
+    "name": ("NAME", str),
+    "unschedulable": ("UNSCHEDULABLE", bool),
+    "labels": ("LABELS", dict),
+    "taints": ("TAINTS", tuple),
+    "allocatable": ("ALLOCATABLE", dict),
+    "requested": ("REQUESTED", dict),
+    "non_zero_milli_cpu": ("NON_ZERO_REQUESTED", int),
+    "non_zero_memory": ("NON_ZERO_REQUESTED", int),
+    "pod_count": ("POD_COUNT", int),
+    "images": ("IMAGES", list),
+    "host_ports": ("HOST_PORTS", list),
+    "declared_features": ("DECLARED_FEATURES", list),
+    "annotations": ("annotation(key)", dict),
+    "pods": ("pods", list),
+}
+"""By property of a node: the column that brings it, and what it is before that comes."""
+
+_told: set[str] = set()
+
+# Set when the plugin's class is known.
+_parts: list[tuple[str, type]] = []
+_keys: dict[str, set[str]] = {}
+_pod_json = False
+
+
+def declare(columns: list, pods: bool, pod_json: bool) -> None:
+    """Takes what the manifest asks for.
+
+    :raises TypeError: what is no column, in a sentence
+    """
+    global _pod_json
+    _pod_json = pod_json
+    for column in columns:
+        if not type(column).__name__.startswith("Column_"):
+            raise TypeError(f"columns: {column!r} is no column; write berth.LABELS, berth.label(key) and the like, without quotes")
+    names = {type(column).__name__.removeprefix("Column_").lower() for column in columns}
+    named = {PARTS_BY_COLUMN.get(name, ()) for name in names}
+    properties = {property for properties in named for property in properties} | ({"pods"} if pods else set())
+    _parts[:] = [(name, empty) for name, (_, empty) in PARTS.items() if name in properties]
+    if "labels" not in names:
+        _keys["labels"] = {column.value for column in columns if isinstance(column, lifecycle.Column_Label)}
+    _keys["annotations"] = {column.value for column in columns if isinstance(column, lifecycle.Column_Annotation)}
+
+
+PARTS_BY_COLUMN = {
+    "name": ("name",),
+    "unschedulable": ("unschedulable",),
+    "labels": ("labels",),
+    "label": ("labels",),
+    "taints": ("taints",),
+    "allocatable": ("allocatable",),
+    "requested": ("requested",),
+    "nonzerorequested": ("non_zero_milli_cpu", "non_zero_memory"),
+    "podcount": ("pod_count",),
+    "images": ("images",),
+    "hostports": ("host_ports",),
+    "declaredfeatures": ("declared_features",),
+    "annotation": ("annotations",),
+}
+
+
+def parts() -> list[tuple[str, type]]:
+    """The properties that nodes have, with what makes each before its column comes."""
+    return _parts
+
+
+def has_pod_json() -> bool:
+    if not _pod_json:
+        tell("pod_json (pod.json)")
+    return _pod_json
+
+
+def tell(what: str) -> None:
+    """Says it once: the scheduler knows the line by its beginning."""
+    if what not in _told:
+        _told.add(what)
+        host.log(host.Level.WARN, f"undeclared read: {what}")
+
+
+class _Chosen(dict):
+    """Labels or annotations of which the manifest names some by key."""
+
+    def __init__(self, pairs, what: str):
+        super().__init__(pairs)
+        self._what = what
+
+    def get(self, key, default=None):
+        if key not in self and key not in _keys[self._what]:
+            tell(f"{self._what.removesuffix('s')} {key}")
+        return super().get(key, default)
+
+
+# So many nodes tell of keys that are not declared: enough for a test, and large clusters are as fast as without.
+_TELLING = 64
+
+
+def chosen(what: str, pairs: dict[str, str], row: int) -> dict[str, str]:
+    """A node's labels or annotations as the plugin sees them."""
+    return _Chosen(pairs, what) if row < _TELLING and _keys.get(what) else pairs

@@ -1,0 +1,35 @@
+"""{{name}}: a pod with the label `example.com/approval: wanted` keeps its place on a node, and is bound once somebody approves:
+
+    kubectl label --overwrite pod web example.com/approval=given
+
+With `denied`, or when the time is out, it is turned down. The operator must grant the effect `wait`.
+"""
+
+import berth
+from berth import effects
+
+APPROVAL = "example.com/approval"
+
+
+@berth.plugin
+class Plugin:
+    name = "{{name}}"
+    version = "0.1.0"
+    # A pod that was turned down is tried again when its labels change.
+    events_to_register = [berth.on("Pod", "UpdatePodLabel")]
+
+    def configure(self, args):
+        seconds = (args or {}).get("seconds", 300)
+        if not isinstance(seconds, int) or not 1 <= seconds <= 900:
+            raise ValueError("seconds: must be a number from 1 to 900")
+        self.milliseconds = 1000 * seconds
+
+    def permit(self, pod: berth.Pod, node: berth.Node):
+        match pod.labels.get(APPROVAL):
+            case "wanted":
+                # Asked again as soon as the pod changes.
+                itself = ("v1/Pod", pod.namespace, pod.name)
+                again = effects.wait([itself], self.milliseconds, "nobody approved the pod")
+                return berth.Wait(self.milliseconds), [again]
+            case "denied":
+                return berth.reject_unresolvable("the pod was denied")

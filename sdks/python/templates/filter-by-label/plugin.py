@@ -1,0 +1,25 @@
+"""{{name}}: a pod whose label `label`, an argument, has a value runs on nodes whose label of that key has the same value. Pods
+without the label run anywhere."""
+
+import berth
+
+
+@berth.plugin
+class Plugin:
+    name = "{{name}}"
+    version = "0.1.0"
+    columns = [berth.LABELS]
+    # What may make a rejected pod fit.
+    events_to_register = [berth.on("Node", "Add", "UpdateNodeLabel")]
+
+    def configure(self, args):
+        match args:
+            case {"label": str(label)} if label:
+                self.label = label
+            case _:
+                raise ValueError("label: must be the key of a label")
+
+    def filter(self, pod: berth.Pod, node: berth.Node) -> berth.Rejection | None:
+        wanted = pod.labels.get(self.label)
+        if wanted is not None and node.labels.get(self.label) != wanted:
+            return berth.reject_unresolvable(f"node(s) did not have the label {self.label}={wanted}")

@@ -1,0 +1,59 @@
+//! What a plugin reads and its manifest does not ask for: it is always empty, which is said once.
+
+use std::{cell::RefCell, collections::BTreeSet};
+
+use berth_framework::Needs;
+use berth_model::Column;
+
+thread_local! {
+    static TOLD: RefCell<BTreeSet<String>> = const { RefCell::new(BTreeSet::new()) };
+}
+
+/// A column is read.
+pub(super) fn expect_column(needs: &Needs, column: Column, read: &str) {
+    if !needs.columns.contains(column) {
+        tell(&format!("Column::{column:?} ({read})"));
+    }
+}
+
+/// A label was looked for in vain.
+pub(super) fn expect_label(needs: &Needs, key: &str) {
+    if !needs.columns.contains(Column::Labels) {
+        tell("Column::Labels (NodeView::label)");
+    } else if !needs.label_keys.is_empty() && !needs.label_keys.iter().any(|known| known == key) {
+        tell(&format!("label {key}"));
+    }
+}
+
+/// An annotation was looked for in vain.
+pub(super) fn expect_annotation(needs: &Needs, key: &str) {
+    if !needs.columns.contains(Column::Annotations) || !needs.annotation_keys.iter().any(|known| known == key) {
+        tell(&format!("annotation {key}"));
+    }
+}
+
+/// Something that is asked for by a field of the manifest.
+pub(super) fn expect_field(is_asked_for: bool, field: &str, read: &str) {
+    if !is_asked_for {
+        tell(&format!("{field} ({read})"));
+    }
+}
+
+/// The scheduler knows the line by its beginning.
+fn tell(what: &str) {
+    if TOLD.with_borrow_mut(|told| told.insert(what.to_owned())) {
+        say(&format!("undeclared read: {what}"));
+    }
+}
+
+#[cfg(target_family = "wasm")]
+fn say(message: &str) {
+    crate::log(crate::Level::Warn, message);
+}
+
+/// In the plugin's own tests there is no scheduler.
+#[cfg(not(target_family = "wasm"))]
+#[expect(clippy::print_stderr, reason = "the output of a test")]
+fn say(message: &str) {
+    eprintln!("warning: {message}");
+}

@@ -1,0 +1,105 @@
+//! {{name}}: a tenant has so many pods and no more. The value of a label names a pod's tenant.
+
+use std::collections::BTreeMap;
+
+use berth_sdk::{
+    framework::{Call, ClusterEvent, Configure, ConfigureError, Follow, Manifest, Needs, PreFilter, Reserve, Status},
+    model::{ClusterTable, NodeIdx, Pod, PodUid},
+};
+use serde::Deserialize;
+
+berth_sdk::plugin!({{name}}: PreFilter, Reserve; Follow);
+berth_sdk::export!({{name}});
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Args {
+    label: String,
+    limit: usize,
+}
+
+/// The plugin, and who has how much.
+#[derive(Debug)]
+pub struct {{name}} {
+    args: Args,
+    /// The tenants of the pods that have a node, or hold a place on one.
+    held: BTreeMap<PodUid, String>,
+    /// How far the changes of pods on nodes were followed.
+    position: Option<u64>,
+}
+
+impl {{name}} {
+    fn tenant<'t>(&self, table: &'t ClusterTable, pod: &Pod) -> Option<&'t str> {
+        let label = table.symbols.lookup(&self.args.label)?;
+        let (_, tenant) = pod.labels.iter().find(|(key, _)| *key == label)?;
+        Some(table.symbols.text(*tenant))
+    }
+
+    fn hold(&mut self, table: &ClusterTable, pod: &Pod) {
+        if let Some(tenant) = self.tenant(table, pod) {
+            self.held.insert(pod.uid.clone(), tenant.to_owned());
+        }
+    }
+}
+
+impl Configure for {{name}} {
+    fn describe() -> Manifest {
+        Manifest {
+            name: "{{name}}".to_owned(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            needs: Needs { pods: true, ..Needs::default() },
+            events_to_register: Some(vec![ClusterEvent::new("Pod", ClusterEvent::DELETE)]),
+            ..Manifest::default()
+        }
+    }
+
+    fn configure(args: &str) -> Result<Self, ConfigureError> {
+        let usage = |_| ConfigureError::new("label and limit: must be the key of a label and a number of pods");
+        let args = serde_json::from_str(args).map_err(usage)?;
+        Ok(Self { args, held: BTreeMap::new(), position: None })
+    }
+}
+
+impl Follow for {{name}} {
+    fn follow(&mut self, table: &ClusterTable) {
+        let pods = table.pods();
+        match self.position.and_then(|position| pods.since(position)) {
+            Some(changes) => {
+                for change in changes {
+                    // By the uid alone: the strings of a pod that is gone may be gone, too.
+                    self.held.remove(&change.pod.uid);
+                    if change.sign > 0 {
+                        self.hold(table, &change.pod);
+                    }
+                }
+            }
+            None => {
+                self.held.clear();
+                pods.iter().for_each(|(_, pod, _)| self.hold(table, pod));
+            }
+        }
+        self.position = Some(pods.position());
+    }
+}
+
+impl PreFilter for {{name}} {
+    fn pre_filter(&mut self, call: &Call<'_>) -> Result<Option<Vec<String>>, Status> {
+        let Some(tenant) = self.tenant(call.table, call.pod) else { return Ok(None) };
+        let n_held = self.held.values().filter(|it| *it == tenant).count();
+        if n_held < self.args.limit {
+            return Ok(None);
+        }
+        Err(Status::unresolvable(format!("tenant {tenant} has {n_held} of {} pods", self.args.limit)))
+    }
+}
+
+impl Reserve for {{name}} {
+    fn reserve(&mut self, call: &Call<'_>, _node: NodeIdx) -> Status {
+        self.hold(call.table, call.pod);
+        Status::success()
+    }
+
+    fn unreserve(&mut self, call: &Call<'_>, _node: NodeIdx) {
+        self.held.remove(&call.pod.uid);
+    }
+}

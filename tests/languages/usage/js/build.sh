@@ -1,0 +1,5 @@
+#!/bin/sh
+# Builds build/Usage.wasm.
+set -eu
+here=$(cd "$(dirname "$0")" && pwd)
+exec "$here/../../../../sdks/js/build.sh" "$here" Usage
