@@ -22,7 +22,7 @@ pub struct RunSetup {
     pub placed_pods: usize,
     /// Pods that were measured.
     pub pods: usize,
-    /// Of how many equivalence classes they were.
+    /// Equivalence classes of these pods.
     pub classes: usize,
     pub percentage_of_nodes_to_score: i32,
     /// Whether answers were kept for pods that are alike.

@@ -247,10 +247,13 @@ mod tests {
     /// An editor finds the schema without network.
     #[test]
     fn the_cases_of_a_new_project_name_their_schema() {
-        for language in Language::value_variants() {
+        let all = Language::value_variants().iter();
+        for (language, template) in
+            all.flat_map(|language| Template::value_variants().iter().map(move |it| (language, it)))
+        {
             let home = tempfile::tempdir().expect("a folder");
             let dir = home.path().join("zone");
-            instantiate(*language, "Zone", "zone", &dir).expect("a project");
+            instantiate(*language, *template, "Zone", "zone", &dir).expect("a project");
             let cases = fs::read_to_string(dir.join("cases.yaml")).expect("a file");
             let first = cases.lines().next().unwrap_or_default();
             let schema = first.strip_prefix("# yaml-language-server: $schema=").expect("a schema");

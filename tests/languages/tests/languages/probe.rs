@@ -110,7 +110,7 @@ pub(crate) fn usage_follows_the_pods(language: Language) -> Result<()> {
     }
     for (priority, expected) in [(0, Reach::Row { version: 7 }), (5, Reach::Nothing)] {
         let mut reach = Reach::Cluster;
-        // Of pods that are alike, the second one is asked about.
+        // The plugin is asked about the second of two pods that are alike.
         for uid in ["first", "second"] {
             let pod = harness.intern(&lonely(uid).uid(uid).spec("priority", priority.into()).build());
             reach = harness.in_cycle(&pod, |plugin, call| plugin.reach(call));
