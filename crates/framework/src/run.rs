@@ -11,11 +11,13 @@ mod diagnosis;
 mod dry_run;
 mod extend;
 mod filter;
+mod kept_answers;
 mod nominated;
 mod place;
 mod pre_bind;
 mod pre_filter;
 mod score;
+mod score_column;
 mod select;
 mod sign;
 #[cfg(test)]

@@ -6,8 +6,6 @@ use berth_model::api;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::hints::{RecordedEvent, RecordedHint};
-
 /// A cluster, a pending pod, and what kube-scheduler decided.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Case {
@@ -42,6 +40,25 @@ pub struct Objects {
     /// All others, by lower-case plural.
     #[serde(flatten)]
     pub others: BTreeMap<String, Vec<Value>>,
+}
+
+/// A change of an object.
+#[derive(Clone, Debug, Deserialize)]
+pub struct RecordedEvent {
+    pub(crate) resource: String,
+    pub(crate) old: Option<Value>,
+    pub(crate) new: Option<Value>,
+}
+
+/// What the hint function of one plugin says about one event.
+#[derive(Clone, Debug, Deserialize)]
+pub struct RecordedHint {
+    pub(crate) plugin: String,
+    /// Index of the event.
+    pub(crate) ev: usize,
+    pub(crate) action: String,
+    /// `Queue` or `QueueSkip`.
+    pub(crate) hint: String,
 }
 
 /// The recorded answer.

@@ -10,7 +10,7 @@ use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::Value;
 
 use crate::{
-    case::{Case, Objects},
+    case::{Case, Objects, RecordedEvent, RecordedHint},
     cluster,
     execution::Execution,
     findings::Findings,
@@ -24,25 +24,6 @@ pub(crate) struct HintRow {
     pod: api::Pod,
     events: Vec<RecordedEvent>,
     hints: Vec<RecordedHint>,
-}
-
-/// A change of an object.
-#[derive(Clone, Debug, Deserialize)]
-pub struct RecordedEvent {
-    resource: String,
-    old: Option<Value>,
-    new: Option<Value>,
-}
-
-/// What the hint function of one plugin says about one event.
-#[derive(Clone, Debug, Deserialize)]
-pub struct RecordedHint {
-    plugin: String,
-    /// Index of the event.
-    ev: usize,
-    action: String,
-    /// `Queue` or `QueueSkip`.
-    hint: String,
 }
 
 /// What happened to an object, owned.

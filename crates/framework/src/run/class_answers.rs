@@ -30,22 +30,18 @@
 //! - Opportunistic batching (KEP-5598, `scheduler::cycle`) is something else, since it changes which node a pod gets. A pod
 //!   for which it names the node never comes to the cache.
 
-mod columns;
-mod kept;
 mod search;
 
 use std::sync::Arc;
 
 use berth_model::{ClusterTable, NodeSet};
 
-use self::columns::ScoreColumn;
-pub(in crate::run) use self::kept::{KeptAnswers, KeptScores};
 use crate::{
     hooks::Reach,
     plugin::{PluginIdx, Point},
     points::Call,
     profile::Profile,
-    run::PluginBits,
+    run::{PluginBits, kept_answers::KeptAnswers, score_column::ScoreColumn},
 };
 
 /// The answers for one equivalence class, as far as cycles looked. They follow one [`ClusterTable`], and hold while the plugins
@@ -137,7 +133,7 @@ impl ClassAnswers {
         self.scratch.plan(profile, call, Point::Filter, skipped);
         if self.scratch.reused != self.filters {
             self.filters.clone_from(&self.scratch.reused);
-            Arc::make_mut(&mut self.kept).begin_filters(&self.filters);
+            Arc::make_mut(&mut self.kept).begin_filters(self.filters.iter().map(|it| it.plugin));
             self.checked.clear();
             self.scratch.changed.clear();
         }
@@ -148,7 +144,8 @@ impl ClassAnswers {
         self.scratch.plan(profile, call, Point::Score, skipped);
         if self.scratch.reused != self.scores {
             self.scores.clone_from(&self.scratch.reused);
-            Arc::make_mut(&mut self.kept).begin_scores(&self.scores);
+            Arc::make_mut(&mut self.kept)
+                .begin_scores(self.scores.iter().filter(|it| !it.normalizes).map(|it| (it.plugin, it.weight)));
             self.scored.clear();
             self.raw.clear();
         }

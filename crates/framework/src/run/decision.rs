@@ -16,7 +16,7 @@ use berth_model::{NodeIdx, NodeSet};
 
 pub(super) use self::scores::CycleScores;
 pub use self::scores::PluginScores;
-use super::{Diagnosis, PluginBits, Rejection, class_answers::KeptAnswers};
+use super::{Diagnosis, PluginBits, Rejection, kept_answers::KeptAnswers};
 use crate::{profile::PluginIdx, status::Status};
 
 /// What one scheduling cycle decided about a pod.

@@ -3,7 +3,6 @@
 use berth_framework::{Effect, ObjectRef, PluginIdx};
 use berth_model::{ObjectKey, Sym, Time};
 
-use super::effects::Origin;
 use crate::{
     action::Level,
     context::Context,
@@ -37,11 +36,16 @@ pub(crate) struct RequestedWait {
 }
 
 impl RequestedWait {
-    /// The same; what follows the wait is said to be dropped.
-    pub(crate) fn take(origin: Origin<'_>, effects: &mut Vec<Effect>, context: &mut Context) -> Option<Self> {
+    /// The same for a plugin of this profile; what follows the wait is said to be dropped.
+    pub(crate) fn take(
+        scheduler_name: Sym,
+        plugin: PluginIdx,
+        effects: &mut Vec<Effect>,
+        context: &mut Context,
+    ) -> Option<Self> {
         let requested = Self::take_from(effects)?;
         if requested.n_dropped > 0 {
-            let plugin = context.plugin_name(origin.pod.scheduler_name, origin.plugin);
+            let plugin = context.plugin_name(scheduler_name, plugin);
             let message = format!("plugin {plugin} asked for {} effects after a wait: dropped", requested.n_dropped);
             context.log_of(&plugin, Level::Warn, message);
         }

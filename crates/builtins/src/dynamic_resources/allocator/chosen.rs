@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use berth_model::quantity::Quantity;
 
-use super::{alternative::Alternative, plan::Plan};
+use super::alternative::Alternative;
 use crate::dynamic_resources::node_devices::NodeDevice;
 
 /// A device for a request.
@@ -34,9 +34,13 @@ impl From<ChosenDevice<'_>> for PickedDevice {
 }
 
 impl PickedDevice {
-    /// The device that it was in a search by `plan` among `devices`.
-    pub(super) fn chosen<'p>(&self, plan: &'p Plan, devices: &'p [NodeDevice]) -> Option<ChosenDevice<'p>> {
-        let (alternative, device) = plan.alternative(self.ordinal).zip(devices.get(self.location))?;
+    /// The device that it was in a search among `devices`, whose alternatives are these by their ordinals.
+    pub(super) fn chosen<'p>(
+        &self,
+        alternative: impl FnOnce(usize) -> Option<&'p Alternative>,
+        devices: &'p [NodeDevice],
+    ) -> Option<ChosenDevice<'p>> {
+        let (alternative, device) = alternative(self.ordinal).zip(devices.get(self.location))?;
         Some(ChosenDevice { alternative, location: self.location, device, consumed: self.consumed.clone() })
     }
 }

@@ -24,7 +24,8 @@ pub(super) fn write(
     (picked, devices): (&[PickedDevice], &[NodeDevice]),
     node_name: &str,
 ) -> Vec<Allocation> {
-    let chosen: Vec<ChosenDevice<'_>> = picked.iter().filter_map(|picked| picked.chosen(plan, devices)).collect();
+    let of_plan = |ordinal| plan.alternative(ordinal);
+    let chosen: Vec<ChosenDevice<'_>> = picked.iter().filter_map(|picked| picked.chosen(of_plan, devices)).collect();
     let of_claim = |claim_idx, claim: &ClaimPlan| {
         let of_claim = chosen.iter().filter(|it| it.alternative.claim_idx == claim_idx);
         write_claim(features, claim, &of_claim.collect::<Vec<_>>(), node_name)

@@ -4,10 +4,7 @@ use std::sync::Arc;
 
 use berth_model::{NodeIdx, NodeSet};
 
-use super::{
-    ClassAnswers, Reused,
-    columns::{ScoreColumn, append_rows, at, put},
-};
+use super::{ClassAnswers, Reused};
 use crate::{
     meter::code_of,
     plugin::Point,
@@ -17,6 +14,7 @@ use crate::{
         Attempt, Findings,
         filter::{Stretch, broken, stretches},
         score::{add_up, check_range, check_scores, next_scores, pre_score},
+        score_column::{ScoreColumn, append_rows, at, put},
     },
     status::Status,
 };

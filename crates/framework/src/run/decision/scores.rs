@@ -4,7 +4,7 @@ use berth_model::NodeSet;
 
 use crate::{
     profile::PluginIdx,
-    run::class_answers::{KeptAnswers, KeptScores},
+    run::kept_answers::{KeptAnswers, KeptScores},
 };
 
 /// One plugin's scores for the feasible nodes in ascending order.

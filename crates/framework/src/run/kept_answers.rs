@@ -5,7 +5,7 @@
 
 use berth_model::{NodeIdx, NodeSet};
 
-use super::{Reused, columns::ScoreColumn};
+use super::score_column::ScoreColumn;
 use crate::profile::PluginIdx;
 
 /// The answers that decisions show. Totals and the set of nodes that pass are worked out of them.
@@ -32,40 +32,39 @@ pub(in crate::run) struct KeptScores {
 
 impl KeptAnswers {
     /// Begins with other Filter plugins.
-    pub(super) fn begin_filters(&mut self, filters: &[Reused]) {
+    pub(in crate::run) fn begin_filters(&mut self, filters: impl Iterator<Item = PluginIdx>) {
         self.removed.clear();
-        self.removed.extend(filters.iter().map(|it| Removed { plugin: it.plugin, rows: NodeSet::default() }));
+        self.removed.extend(filters.map(|plugin| Removed { plugin, rows: NodeSet::default() }));
     }
 
-    /// Begins with other Score plugins.
-    pub(super) fn begin_scores(&mut self, scores: &[Reused]) {
-        let kept = scores.iter().filter(|it| !it.normalizes);
+    /// Begins with other Score plugins and their weights.
+    pub(in crate::run) fn begin_scores(&mut self, scores: impl Iterator<Item = (PluginIdx, i64)>) {
         self.scores.clear();
-        self.scores.extend(kept.map(|it| KeptScores {
-            plugin: it.plugin,
-            weight: it.weight,
+        self.scores.extend(scores.map(|(plugin, weight)| KeptScores {
+            plugin,
+            weight,
             column: ScoreColumn::default(),
         }));
     }
 
     /// Forgets every verdict.
-    pub(super) fn forget_removed(&mut self) {
+    pub(in crate::run) fn forget_removed(&mut self) {
         self.removed.iter_mut().for_each(|removed| removed.rows.clear());
     }
 
     /// Forgets why one row did not pass.
-    pub(super) fn forget_row(&mut self, row: NodeIdx) {
+    pub(in crate::run) fn forget_row(&mut self, row: NodeIdx) {
         self.removed.iter_mut().for_each(|removed| removed.rows.remove(row));
     }
 
     /// The Filter plugin at this position among those whose answers are kept removed these rows.
-    pub(super) fn remove(&mut self, position: usize, rows: &NodeSet) {
+    pub(in crate::run) fn remove(&mut self, position: usize, rows: &NodeSet) {
         if let Some(removed) = self.removed.get_mut(position) {
             removed.rows.union(rows);
         }
     }
 
-    pub(super) fn scores_mut(&mut self) -> impl Iterator<Item = &mut ScoreColumn<u8>> {
+    pub(in crate::run) fn scores_mut(&mut self) -> impl Iterator<Item = &mut ScoreColumn<u8>> {
         self.scores.iter_mut().map(|scores| &mut scores.column)
     }
 

@@ -15,7 +15,7 @@ pub(in crate::run) enum ScoreColumn<T> {
 }
 
 impl<T: Copy + Default + PartialEq> ScoreColumn<T> {
-    pub(super) fn put(&mut self, row: NodeIdx, score: T, n_rows: usize) {
+    pub(in crate::run) fn put(&mut self, row: NodeIdx, score: T, n_rows: usize) {
         match self {
             Self::Empty => *self = Self::Same(score),
             Self::Same(known) if *known == score => {}
@@ -37,7 +37,7 @@ impl<T: Copy + Default + PartialEq> ScoreColumn<T> {
     }
 }
 
-pub(super) fn put<T: Copy + Default>(column: &mut Vec<T>, row: NodeIdx, score: T) {
+pub(in crate::run) fn put<T: Copy + Default>(column: &mut Vec<T>, row: NodeIdx, score: T) {
     if row.index() >= column.len() {
         column.resize(row.index() + 1, T::default());
     }
@@ -46,12 +46,12 @@ pub(super) fn put<T: Copy + Default>(column: &mut Vec<T>, row: NodeIdx, score: T
     }
 }
 
-pub(super) fn at<T: Copy + Default>(column: &[T], row: NodeIdx) -> T {
+pub(in crate::run) fn at<T: Copy + Default>(column: &[T], row: NodeIdx) -> T {
     column.get(row.index()).copied().unwrap_or_default()
 }
 
 /// Appends what the members of `nodes` have in the column.
-pub(super) fn append_rows(column: &[i64], nodes: &NodeSet, to: &mut Vec<i64>) {
+pub(in crate::run) fn append_rows(column: &[i64], nodes: &NodeSet, to: &mut Vec<i64>) {
     for (first, members) in nodes.blocks() {
         match column.get(first.index()..).and_then(|rows| rows.first_chunk::<64>()) {
             Some(rows) if members == u64::MAX => to.extend_from_slice(rows),
