@@ -40,7 +40,7 @@ mod tests {
     #[test]
     fn bind_returns_the_effect_that_binds() {
         let (pod, table) = (Pod::default(), ClusterTable::default());
-        let call = Call { cycle: CycleId(1), now: Time::default(), pod: &pod, table: &table };
+        let call = Call::new(CycleId(1), Time::default(), &pod, &table);
         assert_eq!(DefaultBinder.bind(&call, NodeIdx(0)), Ok(vec![Effect::Bind]));
     }
 }

@@ -5,7 +5,7 @@
 //! PreBind writes the allocations into the claims ([`reservation`]). [`dra_cache`] holds claims, slices and classes,
 //! [`attempt`] the state of the current cycle.
 //!
-//! Differences from kube-scheduler: the search on a node is limited by steps, and that on all nodes by time. Unreserve cannot
+//! Differences from kube-scheduler: the search on a node is limited by steps, and that on all nodes by the time of the call. Unreserve cannot
 //! write, so a reservation that was written stays in the claim until the pod is scheduled or PostFilter removes it.
 //! Each profile has its own instance, which does not know the allocations in flight of other profiles.
 
@@ -26,7 +26,6 @@ mod objects;
 mod pod_claims;
 mod pools;
 mod reservation;
-mod search_time;
 mod slices;
 #[cfg(test)]
 mod tests;

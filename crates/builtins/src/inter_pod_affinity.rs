@@ -92,7 +92,7 @@ impl InterPodAffinity {
     /// Prepares the required terms if PreFilter has not run in this cycle: a profile may enable Filter alone.
     fn ensure_prepared(&mut self, call: &Call<'_>) -> &mut Required {
         let Self { required, view, .. } = self;
-        required.get_or_prepare(call.cycle, |required| required.prepare(call, view))
+        required.get_or_prepare(call.cycle, |required| required.prepare_late(call, view))
     }
 }
 
@@ -127,7 +127,7 @@ impl PreFilter for InterPodAffinity {
             return Err(Status::unresolvable(format!("parsing pod: {error}")));
         }
         let required = self.required.begin(call.cycle);
-        required.prepare(call, &mut self.view);
+        required.prepare(call, &mut self.view)?;
         if required.is_empty() { Err(Status::skip()) } else { Ok(None) }
     }
 }
@@ -145,7 +145,7 @@ impl Filter for InterPodAffinity {
 
     fn dry_run(&mut self, call: &Call<'_>, pods: &[&Pod], cases: &[DryRunCase]) -> Result<Vec<Status>, Status> {
         let Self { required, view, .. } = self;
-        let required = required.get_or_prepare(call.cycle, |required| required.prepare(call, view));
+        let required = required.get_or_prepare(call.cycle, |required| required.prepare_late(call, view));
         Ok(required.dry_run(call, view, pods, cases))
     }
 }
@@ -159,7 +159,7 @@ impl PreScore for InterPodAffinity {
         if let Some(error) = incoming_terms::parse_error(own) {
             return Err(Status::error(format!("failed to parse pod: {error}")));
         }
-        if self.preferred.prepare(call, &mut self.view) { Ok(()) } else { Err(Status::skip()) }
+        if self.preferred.prepare(call, &mut self.view)? { Ok(()) } else { Err(Status::skip()) }
     }
 }
 

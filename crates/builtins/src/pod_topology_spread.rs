@@ -188,7 +188,7 @@ impl PreFilter for PodTopologySpread {
         if constraints.is_empty() {
             return Err(Status::skip());
         }
-        self.hard.begin(call.cycle).prepare(call, constraints, &mut self.counters);
+        self.hard.begin(call.cycle).prepare(call, constraints, &mut self.counters)?;
         Ok(None)
     }
 }
@@ -219,8 +219,7 @@ impl PreScore for PodTopologySpread {
         }
         let requires_all_keys = !call.pod.topology_spread.is_empty() || !self.default_constraints.is_system();
         let soft = self.soft.begin(call.cycle);
-        soft.prepare(call, (nodes, requires_all_keys), &constraints, &mut self.counters);
-        Ok(())
+        soft.prepare(call, (nodes, requires_all_keys), &constraints, &mut self.counters)
     }
 }
 

@@ -99,8 +99,8 @@ impl EventRecorder {
     }
 
     /// From here on events go out no faster than this.
-    pub async fn set_rate(&self, rate: RequestRate) {
-        self.throttle.set(rate).await;
+    pub fn set_rate(&self, rate: RequestRate) {
+        self.throttle.set(rate);
     }
 
     /// Queues an event, or drops it if 50,000 are waiting already. Its texts are cut to what the API takes. Never waits.

@@ -1,8 +1,16 @@
-//! A bound on requests per second, as `clientConnection.qps` and `burst` give it.
+//! A bound on requests per second, as `clientConnection.qps` and `burst` give it, and who goes first when it is reached.
 
-use std::time::Duration;
+use std::{
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
 
-use tokio::{sync::Mutex, time::Instant};
+use tokio::{
+    sync::{Notify, oneshot},
+    time::Instant,
+};
+
+use crate::fair_queue::{FairQueue, Flow};
 
 /// How many requests may be sent.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -18,12 +26,34 @@ impl RequestRate {
     pub const UNLIMITED: Self = Self { per_second: 0.0, burst: 0 };
 }
 
+/// How much a request matters beside others that wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Urgency {
+    Urgent,
+    /// Lets urgent requests go first, but for one in [`Throttle::PATIENCE`].
+    Patient,
+}
+
 /// Makes requests wait for their turn.
 #[derive(Debug)]
-pub(crate) struct Throttle {
-    pace: Mutex<Pace>,
-    /// Held by the one patient request that has its turn.
-    patient: Mutex<()>,
+pub(crate) struct Throttle(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    state: Mutex<State>,
+    /// Another rate holds.
+    changed: Notify,
+}
+
+#[derive(Debug)]
+struct State {
+    pace: Pace,
+    urgent: FairQueue<oneshot::Sender<()>>,
+    patient: FairQueue<oneshot::Sender<()>>,
+    /// Urgent requests that went since a patient one did.
+    n_urgent: u32,
+    /// Whether a task lets requests go as they are due.
+    is_driven: bool,
 }
 
 #[derive(Debug)]
@@ -35,37 +65,109 @@ struct Pace {
     due: Option<Instant>,
 }
 
+/// What the driver of a throttle does next.
+enum Next {
+    /// Waits until then.
+    WaitUntil(Instant),
+    /// Nothing: no request waits.
+    Nothing,
+}
+
 impl Throttle {
+    /// While urgent requests wait, one in so many is a patient one.
+    const PATIENCE: u32 = 8;
+
     pub(crate) fn new(rate: RequestRate) -> Self {
-        Self { pace: Mutex::new(Pace::new(rate)), patient: Mutex::default() }
-    }
-
-    /// From here on this rate holds; requests that wait already go as they were told.
-    pub(crate) async fn set(&self, rate: RequestRate) {
-        *self.pace.lock().await = Pace::new(rate);
-    }
-
-    /// The same for a request that lets others go first: of those that wait patiently one at a time has a turn, so that others
-    /// wait for one of them at most.
-    pub(crate) async fn wait_patiently(&self) {
-        let _turn = self.patient.lock().await;
-        self.wait().await;
-    }
-
-    /// Waits until one more request may be sent. Requests go in the order in which they came.
-    pub(crate) async fn wait(&self) {
-        let (turn, slack) = {
-            let mut pace = self.pace.lock().await;
-            let now = Instant::now();
-            let turn = pace.due.map_or(now, |due| due.max(now));
-            pace.due = turn.checked_add(pace.interval);
-            (turn, pace.slack)
+        let state = State {
+            pace: Pace::new(rate),
+            urgent: FairQueue::default(),
+            patient: FairQueue::default(),
+            n_urgent: 0,
+            is_driven: false,
         };
-        // Timers have whole milliseconds: even one that is due already would wait for the next.
-        let earliest = turn.checked_sub(slack).filter(|earliest| *earliest > Instant::now());
-        if let Some(earliest) = earliest {
-            tokio::time::sleep_until(earliest).await;
+        Self(Arc::new(Shared { state: Mutex::new(state), changed: Notify::new() }))
+    }
+
+    /// From here on this rate holds, for those that wait as well.
+    pub(crate) fn set(&self, rate: RequestRate) {
+        self.0.state().pace = Pace::new(rate);
+        self.0.changed.notify_one();
+    }
+
+    /// Waits until one more request may be sent. Profiles take turns, and within a profile namespaces.
+    pub(crate) async fn wait(&self, urgency: Urgency, flow: &Flow) {
+        let turn = {
+            let mut state = self.0.state();
+            let now = Instant::now();
+            if state.urgent.is_empty() && state.patient.is_empty() && state.pace.earliest(now) <= now {
+                return state.pace.take(now);
+            }
+            let (sender, turn) = oneshot::channel();
+            let queue = match urgency {
+                Urgency::Urgent => &mut state.urgent,
+                Urgency::Patient => &mut state.patient,
+            };
+            queue.push(flow, sender);
+            if !std::mem::replace(&mut state.is_driven, true) {
+                drop(tokio::spawn(drive(Arc::clone(&self.0))));
+            }
+            turn
+        };
+        // The sender is gone only with the runtime.
+        let _ = turn.await;
+    }
+}
+
+/// Lets requests go as they are due, until none waits.
+async fn drive(shared: Arc<Shared>) {
+    loop {
+        // The guard must be gone before the wait.
+        let next = shared.state().let_go(Instant::now());
+        match next {
+            Next::Nothing => return,
+            // Timers have whole milliseconds.
+            Next::WaitUntil(due) => {
+                tokio::select! {
+                    () = tokio::time::sleep_until(due) => {}
+                    () = shared.changed.notified() => {}
+                }
+            }
         }
+    }
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// Lets those go that are due.
+    fn let_go(&mut self, now: Instant) -> Next {
+        loop {
+            let earliest = self.pace.earliest(now);
+            if earliest > now {
+                return Next::WaitUntil(earliest);
+            }
+            let Some(turn) = self.pop() else {
+                self.is_driven = false;
+                return Next::Nothing;
+            };
+            // One that is not waited for any more takes nobody's turn.
+            if turn.send(()).is_ok() {
+                self.pace.take(now);
+            }
+        }
+    }
+
+    fn pop(&mut self) -> Option<oneshot::Sender<()>> {
+        let is_patient =
+            !self.patient.is_empty() && (self.urgent.is_empty() || self.n_urgent + 1 >= Throttle::PATIENCE);
+        let queue = if is_patient { &mut self.patient } else { &mut self.urgent };
+        let (_, turn) = queue.pop(|_| true)?;
+        self.n_urgent = if is_patient { 0 } else { self.n_urgent.saturating_add(1) };
+        Some(turn)
     }
 }
 
@@ -74,19 +176,37 @@ impl Pace {
         let interval = Duration::try_from_secs_f64(1.0 / rate.per_second).unwrap_or_default();
         Self { interval, slack: interval.saturating_mul(rate.burst.saturating_sub(1)), due: None }
     }
+
+    /// From when on one more request may go.
+    fn earliest(&self, now: Instant) -> Instant {
+        self.due.and_then(|due| due.checked_sub(self.slack)).unwrap_or(now)
+    }
+
+    /// A request goes.
+    fn take(&mut self, now: Instant) {
+        self.due = self.due.map_or(now, |due| due.max(now)).checked_add(self.interval);
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use futures::FutureExt as _;
+    use futures::{FutureExt as _, future::join_all};
 
     use super::*;
+
+    fn flow(profile: &str) -> Flow {
+        Flow { profile: Arc::from(profile), namespace: Arc::default() }
+    }
+
+    async fn urgent(throttle: &Throttle) {
+        throttle.wait(Urgency::Urgent, &Flow::default()).await;
+    }
 
     async fn seconds_for(n_requests: u32, rate: RequestRate) -> f64 {
         let throttle = Throttle::new(rate);
         let began = Instant::now();
         for _ in 0..n_requests {
-            throttle.wait().await;
+            urgent(&throttle).await;
         }
         began.elapsed().as_secs_f64()
     }
@@ -100,28 +220,53 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn patient_requests_let_others_go_first() {
+    async fn patient_requests_let_others_go_first_and_are_not_forgotten() {
         let throttle = Throttle::new(RequestRate { per_second: 10.0, burst: 1 });
-        throttle.wait().await;
-        let patient = futures::future::join_all((0..100).map(|_| throttle.wait_patiently()));
-        let mut patient = std::pin::pin!(patient);
+        urgent(&throttle).await;
+        let by_all = flow("");
+        let mut patient = Box::pin(join_all((0..100).map(|_| throttle.wait(Urgency::Patient, &by_all))));
         assert!(futures::poll!(&mut patient).is_pending());
         let began = Instant::now();
+        urgent(&throttle).await;
+        assert!(began.elapsed().as_secs_f64() < 0.15, "{:?}", began.elapsed());
+        let of_another = flow("b");
+        let mut first = Box::pin(throttle.wait(Urgency::Patient, &of_another));
+        assert!(futures::poll!(&mut first).is_pending());
+        let many = join_all((0..100).map(|_| urgent(&throttle)));
         tokio::select! {
-            biased;
-            () = throttle.wait() => {}
-            _ = &mut patient => panic!("a hundred requests in no time"),
+            _ = many => panic!("a patient request waits for all urgent ones"),
+            () = first => {}
         }
-        assert!(began.elapsed().as_secs_f64() < 0.3, "one of them is before it: {:?}", began.elapsed());
-        patient.await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_profile_with_many_requests_delays_no_other() {
+        let throttle = Throttle::new(RequestRate { per_second: 50.0, burst: 100 });
+        let (many, other) = (flow("many"), flow("other"));
+        let mut waiting = Box::pin(join_all((0..1000).map(|_| throttle.wait(Urgency::Urgent, &many))));
+        assert!(futures::poll!(&mut waiting).is_pending());
+        let began = Instant::now();
+        for _ in 0..10 {
+            throttle.wait(Urgency::Urgent, &other).await;
+        }
+        assert!(began.elapsed().as_secs_f64() < 0.5, "every second one is another's: {:?}", began.elapsed());
+        drop(waiting);
+        let began = Instant::now();
+        throttle.wait(Urgency::Urgent, &other).await;
+        assert!(began.elapsed().as_secs_f64() < 0.1, "those that nobody waits for take no turn");
     }
 
     #[tokio::test(start_paused = true)]
     async fn another_rate_holds_from_then_on() {
         let throttle = Throttle::new(RequestRate { per_second: 0.1, burst: 1 });
-        throttle.wait().await;
-        throttle.set(RequestRate::UNLIMITED).await;
-        assert!(throttle.wait().now_or_never().is_some());
+        urgent(&throttle).await;
+        let mut waiting = Box::pin(urgent(&throttle));
+        assert!(futures::poll!(&mut waiting).is_pending());
+        throttle.set(RequestRate::UNLIMITED);
+        let began = Instant::now();
+        waiting.await;
+        assert!(began.elapsed() < Duration::from_secs(1), "those that wait already go as well");
+        assert!(urgent(&throttle).now_or_never().is_some());
     }
 
     #[tokio::test(start_paused = true)]
@@ -138,7 +283,7 @@ mod tests {
         runtime.block_on(async {
             for rate in [RequestRate { per_second: 0.0, burst: 0 }, RequestRate { per_second: 50.0, burst: 100 }] {
                 let throttle = Throttle::new(rate);
-                assert!(throttle.wait().now_or_never().is_some(), "{rate:?}");
+                assert!(urgent(&throttle).now_or_never().is_some(), "{rate:?}");
             }
         });
     }

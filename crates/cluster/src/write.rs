@@ -3,7 +3,8 @@
 //! A [`Writer`] retries what is worth retrying and reports what is left as one [`WriteError`]. All clones of a writer
 //! share bounds on open requests, so that a burst of decisions can't swamp the API server: one for bindings, one for
 //! status patches, one for the rest, since a slow admission webhook must not hold up bindings. A request that waits
-//! between two tries holds no slot.
+//! between two tries holds no slot. Profiles take turns for slots and for what the rate allows, and within a profile
+//! namespaces do ([`Flow`]), so that one that asks for much holds up no other. kube-scheduler has one order for all.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -12,22 +13,24 @@ use http::{Method, Request, Uri, header};
 use kube::Client;
 use serde::Serialize;
 use serde_json::{Value, json};
-use tokio::sync::Semaphore;
 use tracing::debug;
 
 use crate::{
     api_error::RequestFailure,
     clock,
+    fair_queue::Flow,
     object::{ObjectRef, PodRef},
-    rate::{RequestRate, Throttle},
+    rate::{RequestRate, Throttle, Urgency},
     request,
     retry::{Retries, RetryPolicy},
 };
 
+use self::slots::Slots;
 pub use error::WriteError;
 pub use status::{Nomination, PodCondition, StatusPatch};
 
 mod error;
+mod slots;
 mod status;
 #[cfg(test)]
 mod tests;
@@ -95,20 +98,19 @@ enum Lane {
 
 /// How many more requests of each lane may be open.
 #[derive(Debug)]
-struct Slots {
-    bindings: Semaphore,
-    statuses: Semaphore,
-    objects: Semaphore,
+struct Lanes {
+    bindings: Slots,
+    statuses: Slots,
+    objects: Slots,
 }
 
-impl Slots {
+impl Lanes {
     fn new() -> Self {
-        let [bindings, statuses, objects] =
-            [MAX_OPEN_BINDINGS, MAX_OPEN_STATUSES, MAX_OPEN_OBJECTS].map(Semaphore::new);
+        let [bindings, statuses, objects] = [MAX_OPEN_BINDINGS, MAX_OPEN_STATUSES, MAX_OPEN_OBJECTS].map(Slots::new);
         Self { bindings, statuses, objects }
     }
 
-    fn of(&self, lane: Lane) -> &Semaphore {
+    fn of(&self, lane: Lane) -> &Slots {
         match lane {
             Lane::Bindings => &self.bindings,
             Lane::Statuses => &self.statuses,
@@ -146,14 +148,15 @@ pub enum Evicted {
 #[derive(Clone)]
 pub struct Writer {
     client: Client,
-    slots: Arc<Slots>,
+    lanes: Arc<Lanes>,
     throttle: Option<Arc<Throttle>>,
+    flow: Flow,
 }
 
 impl Writer {
     /// A writer that sends as fast as its bounds on open requests allow.
     pub fn new(client: Client) -> Self {
-        Self { client, slots: Arc::new(Slots::new()), throttle: None }
+        Self { client, lanes: Arc::new(Lanes::new()), throttle: None, flow: Flow::default() }
     }
 
     /// The same, but no faster than `rate`. Tries count like first requests.
@@ -161,10 +164,16 @@ impl Writer {
         Self { throttle: Some(Arc::new(Throttle::new(rate))), ..self }
     }
 
+    /// The same for requests on this behalf.
+    #[must_use]
+    pub fn on_behalf_of(self, flow: Flow) -> Self {
+        Self { flow, ..self }
+    }
+
     /// From here on no faster than this, for all clones of a writer that has a rate.
-    pub async fn set_rate(&self, rate: RequestRate) {
+    pub fn set_rate(&self, rate: RequestRate) {
         if let Some(throttle) = &self.throttle {
-            throttle.set(rate).await;
+            throttle.set(rate);
         }
     }
 
@@ -350,13 +359,13 @@ impl Writer {
     }
 
     async fn attempt<T: Answer>(&self, lane: Lane, request: Request<Vec<u8>>) -> Result<T, RequestFailure> {
-        // The semaphore is never closed, so an error can't occur; without a slot the request goes out all the same.
-        let _slot = self.slots.of(lane).acquire().await.ok();
+        let _slot = self.lanes.of(lane).acquire(&self.flow).await;
         if let Some(throttle) = &self.throttle {
-            match lane {
-                Lane::Statuses => throttle.wait_patiently().await,
-                Lane::Bindings | Lane::Objects => throttle.wait().await,
-            }
+            let urgency = match lane {
+                Lane::Statuses => Urgency::Patient,
+                Lane::Bindings | Lane::Objects => Urgency::Urgent,
+            };
+            throttle.wait(urgency, &self.flow).await;
         }
         T::read(&request::bytes(&self.client, request, ATTEMPT_TIMEOUT).await?)
     }
@@ -364,7 +373,7 @@ impl Writer {
 
 impl fmt::Debug for Writer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Writer").field("slots", &self.slots).finish_non_exhaustive()
+        f.debug_struct("Writer").field("lanes", &self.lanes).finish_non_exhaustive()
     }
 }
 

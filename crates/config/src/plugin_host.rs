@@ -73,6 +73,8 @@ const COMPILE_MEMORY_BYTES: u64 = 4 << 30;
 const PLUGINS_PER_SECOND: Duration = Duration::from_millis(300);
 /// One namespace holds up the others by half at worst.
 const NAMESPACE_PER_SECOND: Duration = Duration::from_millis(500);
+/// All other pods wait for as long.
+const SEARCH: Duration = Duration::from_millis(250);
 
 /// What the operator decided about plugins, complete and validated.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -147,6 +149,8 @@ pub struct SchedulingThreadSettings {
     pub plugins_per_second: Duration,
     /// By long searches for nodes for the pods of one namespace.
     pub namespace_per_second: Duration,
+    /// By one search for a node, whoever waits.
+    pub search: Duration,
 }
 
 /// What a plugin may ask for.
@@ -222,7 +226,7 @@ impl Default for FileSettings {
 
 impl Default for SchedulingThreadSettings {
     fn default() -> Self {
-        Self { plugins_per_second: PLUGINS_PER_SECOND, namespace_per_second: NAMESPACE_PER_SECOND }
+        Self { plugins_per_second: PLUGINS_PER_SECOND, namespace_per_second: NAMESPACE_PER_SECOND, search: SEARCH }
     }
 }
 

@@ -6,6 +6,8 @@
 
 #![warn(clippy::wildcard_enum_match_arm)]
 
+mod clock;
+mod deadline;
 pub mod effect;
 pub mod equivalence;
 pub mod error;
@@ -30,6 +32,8 @@ pub mod status;
 mod time_report;
 pub mod unlisted;
 
+pub use clock::Clock;
+pub use deadline::Deadline;
 pub use effect::{Demand, Effect, EffectKind, ObjectAccess, ObjectRef, Permission, Verb};
 pub use equivalence::EquivalenceCache;
 pub use error::{BuildError, ConfigureError, RestoreError};
@@ -38,7 +42,7 @@ pub use factory::{Configure, PluginFactory, PluginType};
 pub use grants::{Grants, Namespaces, ObjectRule, RuleObjects};
 pub use hooks::{DeltaSource, EndCycle, Follow, Hosted, Reach, Reuse, State};
 pub use manifest::{ClusterEvent, Manifest, Needs};
-pub use meter::{Clock, Measured, Meter, PluginTime, PointTime, Start};
+pub use meter::{Measured, Meter, PluginTime, PointTime, Start};
 pub use object_kind::ObjectKind;
 pub use plugin::{ExtensionPoint, Hook, HookRef, Plugin, PluginVersion, Point, PointRef, Points};
 pub use points::{
@@ -47,7 +51,7 @@ pub use points::{
     Preemption, QueueSort, QueueingHint, RejectedNodes, Removal, Reserve, Score, Sign,
 };
 pub use profile::{Instance, PluginIdx, PluginSet, PluginsAt, Profile};
-pub use scheduling_time::{OutOfTime, PluginAccount, SchedulingTime, TimeBounds};
+pub use scheduling_time::{OutOfTime, PluginAccount, SchedulingTime, SearchLength, SpentSearches, TimeBounds};
 pub use status::{Code, Status};
 pub use time_report::{Share, TimeReport};
 pub use unlisted::{UnlistedKind, UnlistedKinds};

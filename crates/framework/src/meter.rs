@@ -4,9 +4,10 @@
 //! in one attempt of ten each plugin as well: which attempts these are follows from the number of the cycle, so that a
 //! pod's binding is measured if its cycle was. Nothing is timed by node.
 
-use std::{fmt::Debug, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use crate::{
+    clock::Clock,
     per_point::PerPoint,
     plugin::{PluginIdx, Point},
     points::CycleId,
@@ -19,12 +20,6 @@ const MAX_KEPT: usize = 16_384;
 
 /// One attempt in so many has its plugins timed.
 const SAMPLED: u64 = 10;
-
-/// Tells how much time has passed since some moment, and never goes back.
-pub trait Clock: Debug + Send + Sync {
-    /// The present.
-    fn now(&self) -> Duration;
-}
 
 /// A run of all plugins of an extension point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

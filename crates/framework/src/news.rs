@@ -36,7 +36,7 @@ impl Placement {
     }
 
     fn call<'a>(&'a self, now: Time, table: &'a ClusterTable) -> Call<'a> {
-        Call { cycle: self.cycle, now, pod: &self.pod, table }
+        Call::new(self.cycle, now, &self.pod, table)
     }
 }
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use berth_model::{ClusterTable, Node, NodeIdx, NodeSet, ObjectKey, Pod, PodIdx, Time};
 use serde::{Deserialize, Serialize};
 
-use crate::{effect::Effect, manifest::ClusterEvent, status::Status};
+use crate::{deadline::Deadline, effect::Effect, manifest::ClusterEvent, status::Status};
 
 /// One scheduling attempt of one pod.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -26,6 +26,16 @@ pub struct Call<'a> {
     pub pod: &'a Pod,
     /// The cluster. It stands still from PreFilter to Permit; the points after that may see a later state.
     pub table: &'a ClusterTable,
+    /// When the search for a node must end. After Filter and PostFilter it is not looked at.
+    pub deadline: Deadline<'a>,
+}
+
+impl<'a> Call<'a> {
+    /// A call whose search for a node may take as long as it wants.
+    #[must_use]
+    pub fn new(cycle: CycleId, now: Time, pod: &'a Pod, table: &'a ClusterTable) -> Self {
+        Self { cycle, now, pod, table, deadline: Deadline::NEVER }
+    }
 }
 
 /// May this pod enter activeQ? Any status but success keeps it out, gated.

@@ -16,7 +16,7 @@ use std::{
 };
 
 use crate::{
-    meter::Clock,
+    clock::Clock,
     time_report::{Share, TimeReport},
 };
 
@@ -26,8 +26,28 @@ pub struct TimeBounds {
     /// The share of all plugins together, while pods of profiles without them wait.
     pub all_plugins: Option<Share>,
     /// The share of one namespace's pods for searches that take longer than [`SchedulingTime::LONG_SEARCH`], while other pods
-    /// wait.
+    /// wait. The searches of all namespaces together have as much.
     pub namespace: Option<Share>,
+    /// What one search may take.
+    pub search: Option<Duration>,
+}
+
+/// How long the search for a pod's node may go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SearchLength {
+    /// As long as [`TimeBounds::search`] says.
+    Full,
+    /// [`SchedulingTime::BRIEF_SEARCH`]: long searches have used up their share, and other pods wait.
+    Brief,
+}
+
+/// Whose share for long searches is used up.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SpentSearches {
+    /// That of all namespaces together.
+    pub all: bool,
+    /// Those of these namespaces.
+    pub namespaces: Vec<Arc<str>>,
 }
 
 /// The accounts of all. Cheap to clone; one serves the whole process.
@@ -51,6 +71,8 @@ struct Accounts {
     bounds: TimeBounds,
     all_plugins: Bucket,
     plugins: BTreeMap<Arc<str>, PluginBucket>,
+    /// The long searches of all namespaces together.
+    searches: Bucket,
     /// Those that took time lately.
     namespaces: BTreeMap<Arc<str>, Bucket>,
     /// Whether nothing else could be done at the moment.
@@ -103,6 +125,12 @@ impl Bucket {
     fn take(&mut self, used: Duration, share: Share, now: Duration) {
         self.refill(share, now);
         self.taken = self.taken.saturating_add(used);
+    }
+
+    /// The same, but no more is owed than what is saved up at most: it is paid back within a second or two.
+    fn take_some(&mut self, used: Duration, share: Share, now: Duration) {
+        self.take(used, share, now);
+        self.taken = self.taken.min(share.burst.saturating_mul(2));
     }
 
     fn is_spent(&mut self, share: Share, now: Duration) -> bool {
@@ -158,6 +186,10 @@ impl SchedulingTime {
     /// A search for a node that takes no longer is not charged: in a cluster of thousands of nodes each takes some
     /// milliseconds.
     pub const LONG_SEARCH: Duration = Duration::from_millis(5);
+
+    /// What a search may take while long searches have used up their share and other pods wait. One that takes longer is made
+    /// again once nobody waits for it.
+    pub const BRIEF_SEARCH: Duration = Duration::from_millis(20);
 
     /// What all plugins together may take of one step: a cycle, or what is asked about a pod after it.
     pub const STEP: Duration = Duration::from_secs(1);
@@ -236,45 +268,67 @@ impl SchedulingTime {
         let now = self.0.clock.now();
         let mut accounts = self.accounts();
         if let Some(share) = accounts.bounds.namespace {
-            accounts.namespaces.entry(Arc::clone(namespace)).or_default().take(took, share, now);
+            accounts.searches.take_some(took, share, now);
+            accounts.namespaces.entry(Arc::clone(namespace)).or_default().take_some(took, share, now);
             self.0.is_used.store(true, Ordering::Relaxed);
         }
     }
 
-    /// The namespaces whose pods are to wait for others: they have used up their share.
+    /// What a search of this length may take; `None` bounds nothing.
+    pub(crate) fn search_limit(&self, length: SearchLength) -> Option<Duration> {
+        let full = self.accounts().bounds.search?;
+        Some(match length {
+            SearchLength::Full => full,
+            SearchLength::Brief => full.min(Self::BRIEF_SEARCH),
+        })
+    }
+
+    /// Whose pods are to wait for others: they have used up their share for long searches.
     #[must_use]
-    pub fn spent_namespaces(&self) -> Vec<Arc<str>> {
-        let mut spent = Vec::new();
+    pub fn spent_searches(&self) -> SpentSearches {
+        let mut spent = SpentSearches::default();
         if !self.is_used() {
             return spent;
         }
         let mut accounts = self.accounts();
-        let Accounts { bounds: TimeBounds { namespace: Some(share), .. }, namespaces, .. } = &mut *accounts else {
+        let Accounts { bounds: TimeBounds { namespace: Some(share), .. }, searches, namespaces, .. } = &mut *accounts
+        else {
             return spent;
         };
         if namespaces.is_empty() {
             return spent;
         }
         let now = self.0.clock.now();
+        spent.all = searches.is_spent(*share, now);
         namespaces.retain(|namespace, bucket| {
             if bucket.is_spent(*share, now) {
-                spent.push(Arc::clone(namespace));
+                spent.namespaces.push(Arc::clone(namespace));
             }
             !bucket.taken.is_zero()
         });
         spent
     }
 
-    /// Pods of this namespace wait for others.
-    pub fn namespace_waits(&self, namespace: &Arc<str>) {
+    /// Pods with long searches wait for others.
+    pub fn searches_wait(&self, spent: &SpentSearches) {
         let now = self.0.clock.now();
         let mut accounts = self.accounts();
-        let Accounts { bounds: TimeBounds { namespace: Some(share), .. }, namespaces, reports, .. } = &mut *accounts
+        let Accounts { bounds: TimeBounds { namespace: Some(share), .. }, searches, namespaces, reports, .. } =
+            &mut *accounts
         else {
             return;
         };
-        if namespaces.get_mut(namespace).is_some_and(|bucket| bucket.is_to_be_reported(now)) {
-            reports.push(TimeReport::Namespace { namespace: Arc::clone(namespace), share: *share });
+        // A namespace that has used up its own share is the one to be named.
+        if spent.all && spent.namespaces.is_empty() && searches.is_to_be_reported(now) {
+            let taken = namespaces.iter().map(|(namespace, bucket)| (namespace.to_string(), bucket.taken));
+            let mut taken: Vec<_> = taken.collect();
+            taken.sort_by_key(|(_, taken)| std::cmp::Reverse(*taken));
+            reports.push(TimeReport::Searches { share: *share, taken });
+        }
+        for namespace in &spent.namespaces {
+            if namespaces.get_mut(namespace).is_some_and(|bucket| bucket.is_to_be_reported(now)) {
+                reports.push(TimeReport::Namespace { namespace: Arc::clone(namespace), share: *share });
+            }
         }
     }
 
@@ -282,6 +336,11 @@ impl SchedulingTime {
     #[must_use]
     pub fn take_reports(&self) -> Vec<TimeReport> {
         if self.is_used() { std::mem::take(&mut self.accounts().reports) } else { Vec::new() }
+    }
+
+    /// The present, by the clock of the accounts.
+    pub(crate) fn now(&self) -> Duration {
+        self.0.clock.now()
     }
 
     fn is_used(&self) -> bool {
@@ -418,7 +477,7 @@ mod tests {
     #[test]
     fn plugins_within_their_own_shares_use_up_that_of_all() {
         let (all, own) = (share(300, 300), share(500, 1000));
-        let (time, at) = accounts(TimeBounds { all_plugins: Some(all), namespace: None });
+        let (time, at) = accounts(TimeBounds { all_plugins: Some(all), ..TimeBounds::default() });
         for name in ["A", "B", "C"] {
             assert!(!time.plugins_are_spent());
             time.plugin(name).take(milliseconds(100), own);
@@ -438,7 +497,7 @@ mod tests {
     #[test]
     fn who_took_the_time_is_told_now_and_then() {
         let (all, own) = (share(300, 300), share(500, 1000));
-        let (time, at) = accounts(TimeBounds { all_plugins: Some(all), namespace: None });
+        let (time, at) = accounts(TimeBounds { all_plugins: Some(all), ..TimeBounds::default() });
         time.plugin("A").take(milliseconds(100), own);
         time.plugin("B").take(milliseconds(400), own);
         time.plugins_wait();
@@ -469,18 +528,51 @@ mod tests {
 
     #[test]
     fn long_searches_use_up_the_share_of_a_namespace() {
-        let (time, at) = accounts(TimeBounds { all_plugins: None, namespace: Some(share(500, 1000)) });
+        let (time, at) = accounts(TimeBounds { namespace: Some(share(500, 1000)), ..TimeBounds::default() });
         let (greedy, other): (Arc<str>, Arc<str>) = (Arc::from("greedy"), Arc::from("other"));
         (0..10_000).for_each(|_| time.searched(&other, SchedulingTime::LONG_SEARCH));
         time.searched(&greedy, milliseconds(1100));
-        assert_eq!(time.spent_namespaces(), [Arc::clone(&greedy)]);
-        time.namespace_waits(&greedy);
-        time.namespace_waits(&greedy);
+        assert_eq!(time.spent_searches(), SpentSearches { all: true, namespaces: vec![Arc::clone(&greedy)] });
+        let spent = time.spent_searches();
+        time.searches_wait(&spent);
+        time.searches_wait(&spent);
         assert_eq!(time.take_reports().len(), 1);
         at(300);
-        assert!(time.spent_namespaces().is_empty());
+        assert_eq!(time.spent_searches(), SpentSearches::default());
         at(3000);
-        assert!(time.spent_namespaces().is_empty());
+        assert_eq!(time.spent_searches(), SpentSearches::default());
         assert!(time.accounts().namespaces.is_empty(), "whose bucket is full again is forgotten");
+        (0..60).for_each(|_| time.searched(&greedy, Duration::from_mins(1)));
+        at(5001);
+        assert_eq!(time.spent_searches(), SpentSearches::default(), "an hour is not owed for an hour");
+    }
+
+    #[test]
+    fn namespaces_that_each_take_little_use_up_the_share_of_all_searches() {
+        let (time, _) = accounts(TimeBounds { namespace: Some(share(500, 500)), ..TimeBounds::default() });
+        let namespaces: Vec<Arc<str>> = (0..5).map(|number| Arc::from(format!("tenant-{number}"))).collect();
+        namespaces.iter().for_each(|namespace| time.searched(namespace, milliseconds(100)));
+        let spent = time.spent_searches();
+        assert_eq!(spent, SpentSearches { all: true, namespaces: Vec::new() });
+        time.searches_wait(&spent);
+        time.searches_wait(&spent);
+        assert!(matches!(&time.take_reports()[..], [TimeReport::Searches { taken, .. }] if taken.len() == 5));
+    }
+
+    #[test]
+    fn a_search_ends_by_its_length_without_what_plugins_take() {
+        let (time, at) = accounts(TimeBounds { search: Some(milliseconds(250)), ..TimeBounds::default() });
+        let (full, brief) = (time.search_deadline(SearchLength::Full), time.search_deadline(SearchLength::Brief));
+        at(20);
+        assert!(!full.is_over() && brief.is_over());
+        time.plugin("A").take(milliseconds(100), share(500, 1000));
+        at(349);
+        assert!(!full.is_over());
+        at(350);
+        assert!(full.is_over());
+        time.set_bounds(TimeBounds::default());
+        let unlimited = time.search_deadline(SearchLength::Brief);
+        at(u64::from(u32::MAX));
+        assert!(!unlimited.is_over());
     }
 }

@@ -41,6 +41,13 @@ pub enum TimeReport {
         /// What each plugin took since the last report, the greediest first.
         taken: Vec<(String, Duration)>,
     },
+    /// The long searches of all namespaces together.
+    Searches {
+        /// Their share.
+        share: Share,
+        /// What those of each namespace took lately, the greediest first.
+        taken: Vec<(String, Duration)>,
+    },
     /// Pods of a namespace wait for pods of others.
     Namespace {
         /// Which namespace.
@@ -65,7 +72,14 @@ impl fmt::Display for TimeReport {
                 "all plugins together have used up their time, {} ms of each second: pods of profiles without \
                  them go first; lately {}; schedulingThread.pluginsMillisecondsPerSecond would give them more",
                 share.per_second.as_millis(),
-                greediest(taken)
+                greediest("", taken)
+            ),
+            Self::Searches { share, taken } => write!(
+                formatter,
+                "long searches for nodes have used up their time, {} ms of each second: pods with shorter searches go first; \
+                 lately {}; schedulingThread.namespaceMillisecondsPerSecond would give them more",
+                share.per_second.as_millis(),
+                greediest("namespace ", taken)
             ),
             Self::Namespace { namespace, share } => write!(
                 formatter,
@@ -77,12 +91,12 @@ impl fmt::Display for TimeReport {
     }
 }
 
-fn greediest(taken: &[(String, Duration)]) -> String {
+fn greediest(kind: &str, taken: &[(String, Duration)]) -> String {
     let mut text = String::new();
-    for (plugin, taken) in taken.iter().take(NAMED) {
+    for (name, taken) in taken.iter().take(NAMED) {
         let separator = if text.is_empty() { "" } else { ", " };
         // Writing to a string cannot fail.
-        let _ = write!(text, "{separator}{plugin:?} took {} ms", taken.as_millis());
+        let _ = write!(text, "{separator}{kind}{name:?} took {} ms", taken.as_millis());
     }
     let n_others = taken.len().saturating_sub(NAMED);
     if n_others > 0 {

@@ -44,5 +44,9 @@ pub(crate) fn file_limits(files: FileSettings) -> FileLimits {
 pub(crate) fn time_bounds(settings: SchedulingThreadSettings) -> TimeBounds {
     let share =
         |per_second: Duration| (per_second < Duration::from_secs(1)).then_some(Share { per_second, burst: per_second });
-    TimeBounds { all_plugins: share(settings.plugins_per_second), namespace: share(settings.namespace_per_second) }
+    TimeBounds {
+        all_plugins: share(settings.plugins_per_second),
+        namespace: share(settings.namespace_per_second),
+        search: Some(settings.search),
+    }
 }

@@ -96,8 +96,8 @@ impl Queue {
     }
 
     /// The first pod of activeQ that is not to wait for others; none if all are.
-    pub fn pop_unless(&mut self, is_to_wait: impl Fn(&Pod) -> bool) -> Option<QueuedPod> {
-        let uid = self.places.active().find(|record| !is_to_wait(&record.pod))?.pod.uid.clone();
+    pub fn pop_unless(&mut self, is_to_wait: impl Fn(&QueuedPod) -> bool) -> Option<QueuedPod> {
+        let uid = self.places.active().find(|record| !is_to_wait(record))?.pod.uid.clone();
         self.begin_attempt(&uid)
     }
 

@@ -35,10 +35,6 @@ use tracing::{debug, error, info, warn};
 use self::{effects::Cause, pod_requests::PodRequests};
 use crate::extenders::HttpExtenders;
 
-/// Requests that are under way or wait for another one of their pod, a few kilobytes each. Beyond this no action is taken, so
-/// the scheduling thread starts no cycles: an API server that is away for long must not cost memory without bound.
-const MAX_REQUESTS: usize = 10_000;
-
 /// The plugin whose awaited effects bind volumes.
 const VOLUME_BINDING: &str = "VolumeBinding";
 
@@ -71,7 +67,7 @@ impl Executor {
         let mut requests = PodRequests::default();
         loop {
             tokio::select! {
-                action = actions.recv(), if requests.len() < MAX_REQUESTS => match action {
+                action = actions.recv(), if !requests.is_full() => match action {
                     Some(Task::Pod(request)) => requests.add(&self, request),
                     Some(Task::Notice(notice)) => self.publish(notice),
                     None => break,
@@ -85,7 +81,7 @@ impl Executor {
     }
 
     /// If a binding that fails came in the place of patches of the pod's status, these have failed with it.
-    async fn carry_out(&self, PodRequest { pod, request }: PodRequest, dropped_patches: bool) {
+    async fn carry_out(&self, PodRequest { pod, request, .. }: PodRequest, dropped_patches: bool) {
         match request {
             Request::Bind { cycle, node } => {
                 debug!(target: V3, pod = &*pod.name, namespace = &*pod.namespace, node = &*node, "Attempting to bind pod to node");

@@ -37,8 +37,11 @@ impl PlacementReason {
 pub(crate) fn placement_reasons(scheduler: &Scheduler, sink: &mut dyn FnMut(PlacementReason)) {
     let Some(Decision { findings, .. }) = scheduler.last_decision() else { return };
     for action in scheduler.pending_actions() {
-        let Action::Pod(PodRequest { pod, request: Request::Bind { node, .. } | Request::BindByExtender { node, .. } }) =
-            action
+        let Action::Pod(PodRequest {
+            pod,
+            request: Request::Bind { node, .. } | Request::BindByExtender { node, .. },
+            ..
+        }) = action
         else {
             continue;
         };

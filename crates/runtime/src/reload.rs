@@ -115,7 +115,8 @@ impl Reload {
             return Err(error);
         }
         let rate = RequestRate { per_second: settings.client_connection.qps, burst: settings.client_connection.burst };
-        tokio::join!(self.writer.set_rate(rate), self.recorder.set_rate(rate));
+        self.writer.set_rate(rate);
+        self.recorder.set_rate(rate);
         self.running.set(settings);
         for Change { field, old, new } in &changes {
             info!(field, %old, %new, "changed");

@@ -207,7 +207,7 @@ fn tell_time(parts: &Parts) -> Time {
 fn cycle(parts: &mut Parts) -> bool {
     let now = tell_time(parts);
     let start = Instant::now();
-    let worked = parts.scheduler.run(now);
+    let worked = parts.scheduler.run(now, parts.sources.has_events());
     let pause = std::mem::take(&mut parts.pause);
     if worked {
         parts.metrics.cycle(start.elapsed(), pause);

@@ -53,6 +53,9 @@ pub struct PodRef {
 pub struct PodRequest {
     /// Which pod.
     pub pod: PodRef,
+    /// The `schedulerName` of its profile.
+    #[serde(with = "shared_text")]
+    pub profile: Arc<str>,
     /// What to write.
     pub request: Request,
 }

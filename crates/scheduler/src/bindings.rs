@@ -59,6 +59,15 @@ pub(crate) struct Bindings {
     n_held_sent: usize,
     /// Pods that took a step.
     changed: ChangedKeys<PodUid>,
+    sent: SentByProfile,
+}
+
+/// For how many pods of each profile the API server is being asked.
+#[derive(Debug, Default)]
+struct SentByProfile {
+    counts: FxHashMap<Sym, usize>,
+    /// The profiles that have [`SENT_OF_PROFILE`] or more.
+    full: Vec<Sym>,
 }
 
 /// How many pods that were held are bound at a time. Others wait for their answers: requests to the API server have a
@@ -66,12 +75,37 @@ pub(crate) struct Bindings {
 /// is more than an API server takes.
 const HELD_SENT: usize = 32;
 
+/// While so many pods of a profile are being bound, no further one of it is tried. Requests to the API server have a rate, and
+/// what waits for it must not fill up the room that is there for all.
+const SENT_OF_PROFILE: usize = 2_000;
+
 /// Pods that plugins are to be asked about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ready {
     /// Permit has just let them go.
     Released,
     Others,
+}
+
+impl SentByProfile {
+    fn add(&mut self, profile: Sym) {
+        let count = self.counts.entry(profile).or_default();
+        *count += 1;
+        if *count == SENT_OF_PROFILE {
+            self.full.push(profile);
+        }
+    }
+
+    fn remove(&mut self, profile: Sym) {
+        let Some(count) = self.counts.get_mut(&profile) else { return };
+        if *count == SENT_OF_PROFILE {
+            self.full.retain(|full| *full != profile);
+        }
+        *count -= 1;
+        if *count == 0 {
+            self.counts.remove(&profile);
+        }
+    }
 }
 
 impl Bindings {
@@ -183,6 +217,11 @@ impl Bindings {
 
     pub(crate) fn next_deadline(&self) -> Option<Time> {
         self.deadlines.first().map(|(deadline, _)| *deadline)
+    }
+
+    /// The profiles of which so many pods are being bound that no further one is to be tried.
+    pub(crate) fn full_profiles(&self) -> &[Sym] {
+        &self.sent.full
     }
 
     pub(crate) fn contains(&self, uid: &str) -> bool {
@@ -351,7 +390,10 @@ impl Bindings {
         for object in binding.object_waits().flat_map(|wait| &wait.objects) {
             self.watchers.entry(object.clone()).or_default().insert(uid.clone());
         }
-        self.n_held_sent += usize::from(binding.was_held && binding.is_sent());
+        if binding.is_sent() {
+            self.n_held_sent += usize::from(binding.was_held);
+            self.sent.add(binding.pod().scheduler_name);
+        }
         let earlier = self.waiting.insert(uid.clone(), binding);
         debug_assert!(earlier.is_none(), "a pod has one attempt at a time");
     }
@@ -359,7 +401,10 @@ impl Bindings {
     fn take(&mut self, uid: &PodUid) -> Option<Binding> {
         let binding = self.waiting.remove(uid)?;
         self.changed.note(uid);
-        self.n_held_sent -= usize::from(binding.was_held && binding.is_sent());
+        if binding.is_sent() {
+            self.n_held_sent -= usize::from(binding.was_held);
+            self.sent.remove(binding.pod().scheduler_name);
+        }
         for deadline in binding.deadlines() {
             self.deadlines.remove(&(deadline, uid.clone()));
         }

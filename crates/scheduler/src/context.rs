@@ -8,7 +8,7 @@ mod reports;
 use std::sync::Arc;
 
 use berth_cache::Cache;
-use berth_framework::{Extenders, SchedulingTime};
+use berth_framework::{Extenders, SchedulingTime, SearchLength, SpentSearches};
 use berth_lifecycle::Isolation;
 use berth_model::{ClusterTable, Pod, Sym, Symbols, Time};
 use berth_queue::{ObjectEvent, Policy, Queue, QueuedPod};
@@ -60,13 +60,29 @@ pub(crate) struct Context {
     phase: Phase,
     /// Whether pods that are to be bound later do not show where they are going.
     hides_expected_nodes: bool,
+    /// All pods that could be tried are of profiles that wait for answers of the API server.
+    waits_for_answers: bool,
 }
 
 /// A pod to be tried.
-pub(crate) enum NextPod {
-    InTurn(QueuedPod),
-    /// All other pods, if there are any, wait for something else.
-    NobodyElseWaits(QueuedPod),
+pub(crate) struct NextPod {
+    pub(crate) record: QueuedPod,
+    /// How long the search for its node may go on.
+    pub(crate) search: SearchLength,
+    /// Whether all other pods, if there are any, wait for something else.
+    pub(crate) is_alone: bool,
+}
+
+/// In which turn pods are tried once somebody has used up their time. The order says who goes first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Precedence {
+    InTurn,
+    /// Its namespace has used up its time, but nothing says that its own search takes long.
+    AfterOtherNamespaces,
+    /// Its plugins have no time, or its own search took long.
+    AfterAll,
+    /// Too many pods of its profile are being bound.
+    NotNow,
 }
 
 impl Context {
@@ -127,7 +143,7 @@ impl Context {
 
     /// When something is due here although no event comes. What waits for plugins to have time is left out.
     pub(crate) fn next_wakeup(&self) -> Option<Time> {
-        let ready = self.queue.ready_at().filter(|_| self.is_running());
+        let ready = self.queue.ready_at().filter(|_| self.is_running() && !self.waits_for_answers);
         let wakeups = [ready, self.queue.next_wakeup(), self.isolation.next_release(), self.unasked_gates.retry_at()];
         wakeups.into_iter().flatten().min()
     }
@@ -152,27 +168,56 @@ impl Context {
         self.turn.end();
     }
 
-    /// The next pod to try. While all plugins together have used up their time, or the pods of a namespace theirs, these pods
-    /// let others go first; if there are no others, they are tried all the same.
-    pub(crate) fn next_pod(&mut self) -> Option<NextPod> {
+    /// The next pod to try. While all plugins together, all long searches, or those of a namespace have used up their time, pods that
+    /// would take more of it let others go first ([`Precedence`]), and searches are brief. Once there are no others, and no
+    /// event waits either, such pods are tried all the same.
+    ///
+    /// Pods of `full` profiles are not tried: many of theirs are being bound.
+    pub(crate) fn next_pod(&mut self, full: &[Sym], events_wait: bool) -> Option<NextPod> {
+        self.waits_for_answers = false;
         let now = self.outbox.now();
-        let namespaces = self.time.spent_namespaces();
+        let searches = self.time.spent_searches();
         let plugins_are_spent = self.time.plugins_are_spent();
-        if namespaces.is_empty() && !plugins_are_spent {
-            return self.queue.pop(now).map(NextPod::InTurn);
+        let is_any_spent = plugins_are_spent || searches.all || !searches.namespaces.is_empty();
+        let found = |record, search, is_alone| NextPod { record, search, is_alone };
+        if !is_any_spent && full.is_empty() {
+            return self.queue.pop(now).map(|record| found(record, SearchLength::Full, false));
         }
         let profiles = if plugins_are_spent { self.profiles.waiting_for_time() } else { Vec::new() };
         let symbols = &self.cache.table().symbols;
-        let waiting: Vec<Sym> = namespaces.iter().filter_map(|namespace| symbols.lookup(namespace)).collect();
-        let is_to_wait = |pod: &Pod| profiles.contains(&pod.scheduler_name) || waiting.contains(&pod.namespace);
-        let Some(first) = self.queue.pop_unless(is_to_wait) else {
-            return self.queue.pop(now).map(NextPod::NobodyElseWaits);
+        let waiting: Vec<Sym> = searches.namespaces.iter().filter_map(|it| symbols.lookup(it)).collect();
+        let precedence = |QueuedPod { pod, had_long_search, .. }: &QueuedPod| {
+            let is_namespace_spent = waiting.contains(&pod.namespace);
+            let is_long = *had_long_search && (searches.all || is_namespace_spent);
+            if full.contains(&pod.scheduler_name) {
+                return Precedence::NotNow;
+            }
+            match (is_long || profiles.contains(&pod.scheduler_name), is_namespace_spent) {
+                (true, _) => Precedence::AfterAll,
+                (false, true) => Precedence::AfterOtherNamespaces,
+                (false, false) => Precedence::InTurn,
+            }
         };
-        if plugins_are_spent {
-            self.time.plugins_wait();
+        let mut first_up_to = |last| self.queue.pop_unless(|record| precedence(record) > last);
+        if let Some(record) = first_up_to(Precedence::InTurn) {
+            tell_who_waits(&self.time, plugins_are_spent, &searches);
+            let search = if searches.all { SearchLength::Brief } else { SearchLength::Full };
+            return Some(found(record, search, false));
         }
-        namespaces.iter().for_each(|namespace| self.time.namespace_waits(namespace));
-        Some(NextPod::InTurn(first))
+        if let Some(record) = first_up_to(Precedence::AfterOtherNamespaces) {
+            tell_who_waits(&self.time, plugins_are_spent, &searches);
+            return Some(found(record, SearchLength::Brief, false));
+        }
+        // What waits may be pods that go first.
+        if events_wait {
+            return None;
+        }
+        let last = match full {
+            [] => self.queue.pop(now),
+            _ => first_up_to(Precedence::AfterAll),
+        };
+        self.waits_for_answers = last.is_none() && !full.is_empty();
+        last.map(|record| found(record, SearchLength::Full, true))
     }
 
     /// Changes the queue while the plugins answer its questions.
@@ -213,4 +258,11 @@ impl Context {
     pub(crate) fn full_name(&self, pod: &Pod) -> String {
         format!("{}/{}", self.text(pod.namespace), pod.name)
     }
+}
+
+fn tell_who_waits(time: &SchedulingTime, plugins_are_spent: bool, searches: &SpentSearches) {
+    if plugins_are_spent {
+        time.plugins_wait();
+    }
+    time.searches_wait(searches);
 }

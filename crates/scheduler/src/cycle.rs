@@ -5,7 +5,7 @@ mod batching;
 use std::{borrow::Cow, sync::Arc, time::Duration};
 
 use berth_framework::{
-    Call, CycleId, Effect, EquivalenceCache, PluginIdx, Status,
+    Call, CycleId, Effect, EquivalenceCache, PluginIdx, SearchLength, Status,
     run::{self, Attempt, ClassAnswers, Decision, Diagnosis, Findings, NoNode, NodeSearch, NominatedPods},
 };
 use berth_model::{ClusterTable, Pod};
@@ -15,7 +15,7 @@ use self::batching::{Batching, CycleView};
 use crate::{
     action::{Action, Level, Notice, PodRequest, Request},
     bindings::{Bindings, Choice, Origin},
-    context::{Context, PodEvent, PodPlugins},
+    context::{Context, NextPod, PodEvent, PodPlugins},
     failure::{AttemptFailure, FailureCause, Nomination},
     metrics::{BatchMetrics, Observation},
     settings::Settings,
@@ -41,7 +41,7 @@ impl Cycle {
     /// Tries one pod.
     pub(crate) fn schedule(
         &mut self,
-        record: QueuedPod,
+        NextPod { mut record, search, .. }: NextPod,
         settings: &Settings,
         bindings: &mut Bindings,
         context: &mut Context,
@@ -58,9 +58,13 @@ impl Cycle {
             context.end_cycle(pod.scheduler_name, cycle);
             return context.fail_attempt(record, started, &failure);
         }
-        let mut decision = self.decide(&pod, cycle, settings, context);
+        let mut decision = self.decide(&pod, (cycle, search), settings, context);
         tell_if_slow(&pod, started, &decision.findings, context);
         let Decision { outcome, findings } = &mut decision;
+        if let Err(NoNode::Rejected(diagnosis)) = outcome {
+            post_filter(&pod, (cycle, search), (diagnosis, findings), context);
+        }
+        record.had_long_search = context.charge_search(&pod, start);
         match outcome {
             Ok(row) => {
                 context.observe_since(started, |duration| Observation::Algorithm { duration });
@@ -68,10 +72,9 @@ impl Cycle {
                 let n_evaluated = findings.sample().n_visited.max(n_feasible);
                 bindings.begin(record, Choice { cycle, started, row: *row, n_evaluated, n_feasible }, context);
             }
-            Err(no_node) => found_none(record, (cycle, started), (no_node, findings), bindings, context),
+            Err(no_node) => found_none(record, (cycle, started), no_node, bindings, context),
         }
         self.last = Some(decision);
-        context.charge_search(&pod, start);
     }
 
     /// Other plugins than those that ranked the nodes will be asked.
@@ -97,7 +100,13 @@ impl Cycle {
         self.batching.metrics()
     }
 
-    fn decide(&mut self, pod: &Arc<Pod>, cycle: CycleId, settings: &Settings, context: &mut Context) -> Decision {
+    fn decide(
+        &mut self,
+        pod: &Arc<Pod>,
+        (cycle, length): (CycleId, SearchLength),
+        settings: &Settings,
+        context: &mut Context,
+    ) -> Decision {
         if let Some(last) = self.last.take() {
             self.attempt.recycle(last);
         }
@@ -105,10 +114,10 @@ impl Cycle {
             let outcome = Err(NoNode::Broken(Status::error("no profile")));
             return Decision { outcome, findings: Findings::default() };
         };
-        let PodPlugins { profile, cache, queue, extenders, outbox } = plugins;
+        let PodPlugins { profile, cache, queue, extenders, time, outbox } = plugins;
         let table = cache.table();
         let nominated = nominated_pods(queue, table, pod);
-        let call = Call { cycle, now: outbox.now(), pod, table };
+        let call = Call { deadline: time.search_deadline(length), ..Call::new(cycle, outbox.now(), pod, table) };
         let started = outbox.instant();
         // An extender may tell pods apart that are alike for the plugins.
         let signature = if extenders.is_some() { None } else { self.batching.sign(profile, pod, cycle) };
@@ -158,7 +167,7 @@ fn tell_if_slow(pod: &Arc<Pod>, started: Option<Duration>, findings: &Findings, 
 fn found_none(
     record: QueuedPod,
     (cycle, started): (CycleId, Option<Duration>),
-    (no_node, findings): (&mut NoNode, &Findings),
+    no_node: &NoNode,
     bindings: &mut Bindings,
     context: &mut Context,
 ) {
@@ -167,7 +176,6 @@ fn found_none(
         NoNode::EmptyCluster => AttemptFailure { cause: FailureCause::EmptyCluster, nomination: Nomination::Clear },
         NoNode::Broken(status) => AttemptFailure::error(status),
         NoNode::Rejected(diagnosis) => {
-            post_filter(&record.pod, cycle, (diagnosis, findings), context);
             let run = &diagnosis.post_filter;
             let nomination = match run.nominate {
                 None => Nomination::Keep,
@@ -190,15 +198,15 @@ fn found_none(
 /// Nothing fits: asks the PostFilter plugins for a way out.
 fn post_filter(
     pod: &Arc<Pod>,
-    cycle: CycleId,
+    (cycle, length): (CycleId, SearchLength),
     (diagnosis, findings): (&mut Diagnosis, &Findings),
     context: &mut Context,
 ) {
     let Some(plugins) = context.plugins_of(pod.scheduler_name) else { return };
-    let PodPlugins { profile, cache, queue, extenders, outbox } = plugins;
+    let PodPlugins { profile, cache, queue, extenders, time, outbox } = plugins;
     let table = cache.table();
     let nominated = nominated_pods(queue, table, pod);
-    let call = Call { cycle, now: outbox.now(), pod, table };
+    let call = Call { deadline: time.search_deadline(length), ..Call::new(cycle, outbox.now(), pod, table) };
     let asked = (&nominated, extenders);
     run::post_filter(profile, &call, findings, asked, diagnosis);
 }
@@ -265,7 +273,7 @@ fn follow_post_filter(
         let evicts = context.begin_evictions(&pod.uid, cycle, &name, &effects);
         let effects = Origin { pod, cycle, plugin }.request(context, effects);
         let request = if evicts { Request::AwaitedEffects(effects) } else { Request::Effects(effects) };
-        requests.push(PodRequest { pod: context.pod_ref(pod), request });
+        requests.push(context.pod_request(pod, request));
     }
     requests
 }

@@ -6,7 +6,7 @@ use berth_framework::Clock;
 use berth_model::Time;
 
 use crate::{
-    action::{Action, Level, Notice, PodRef, PodRequest, Request},
+    action::{Action, Level, Notice},
     effect_bytes::{EffectBytes, HeldBytes},
     metrics::{AttemptResult, ByProfile, Observation},
 };
@@ -41,10 +41,6 @@ impl Outbox {
 
     pub(crate) fn act(&mut self, action: Action) {
         self.actions.push(action);
-    }
-
-    pub(crate) fn request(&mut self, pod: PodRef, request: Request) {
-        self.act(Action::Pod(PodRequest { pod, request }));
     }
 
     pub(crate) fn notice(&mut self, notice: Notice) {

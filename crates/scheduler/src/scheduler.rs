@@ -11,7 +11,7 @@ use crate::{
     action::Action,
     bindings::{Bindings, Input},
     change_feed::{ChangeBatch, ChangeFeed},
-    context::{Context, NextPod},
+    context::Context,
     cycle::Cycle,
     event::Event,
     event_handlers::{self, EventHandlers},
@@ -176,12 +176,12 @@ impl Scheduler {
     }
 
     /// Does what is due, as much as a turn has room for, and tries the next pod. Whether there is more to do at once: if so, call
-    /// again.
-    pub fn run(&mut self, now: Time) -> bool {
+    /// again. `events_wait` says that events are to be taken in before there is nothing else to do.
+    pub fn run(&mut self, now: Time, events_wait: bool) -> bool {
         self.context.set_now(now);
         self.do_what_is_due(now);
-        let has_tried = self.try_next();
-        if !has_tried {
+        let has_tried = self.try_next(events_wait);
+        if !has_tried && !events_wait {
             self.use_idle_time();
         }
         self.context.end_turn();
@@ -203,17 +203,16 @@ impl Scheduler {
     }
 
     /// Tries the next pod, if there is one.
-    fn try_next(&mut self) -> bool {
+    fn try_next(&mut self, events_wait: bool) -> bool {
         let Self { context, cycle, bindings, settings, .. } = self;
         if !context.is_running() {
             return false;
         }
-        match context.next_pod() {
-            None => return false,
-            Some(NextPod::InTurn(record)) => cycle.schedule(record, settings, bindings, context),
-            Some(NextPod::NobodyElseWaits(record)) => {
-                context.while_idle(|context| cycle.schedule(record, settings, bindings, context));
-            }
+        let Some(next) = context.next_pod(bindings.full_profiles(), events_wait) else { return false };
+        if next.is_alone {
+            context.while_idle(|context| cycle.schedule(next, settings, bindings, context));
+        } else {
+            cycle.schedule(next, settings, bindings, context);
         }
         true
     }

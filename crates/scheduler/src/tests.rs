@@ -15,6 +15,7 @@ mod placing;
 mod pre_bind;
 mod preemption;
 mod reconfiguration;
+mod searches;
 mod swap;
 mod time;
 mod timing;

@@ -68,10 +68,12 @@ pub struct Metrics {
     plugin_scheduling_thread: CounterVec,
     plugins_share_spent: IntCounterVec,
     namespace_share_spent: IntCounterVec,
+    searches_share_spent: IntCounterVec,
     plugin_restarts: IntCounterVec,
     plugin_held_owners: IntGaugeVec,
     plugin_custom: IntCounterVec,
     events_dropped: IntCounterVec,
+    status_patches_dropped: IntCounterVec,
     audit_entries_dropped: IntCounterVec,
     log_lines_suppressed: IntCounterVec,
     config_reloads: IntCounterVec,
@@ -234,6 +236,14 @@ impl Metrics {
                 ),
                 &["namespace"],
             ),
+            searches_share_spent: add.counter(
+                own,
+                (
+                    "berth_searches_share_spent_total",
+                    "How often long searches of several namespaces were reported to have used up their time, every ten seconds at most.",
+                ),
+                &[],
+            ),
             plugin_restarts: add.counter(
                 own,
                 ("berth_plugin_restarts_total", "How often plugins got a new instance after a fault."),
@@ -255,6 +265,14 @@ impl Metrics {
             events_dropped: add.counter(
                 own,
                 ("berth_events_dropped_total", "Events lost because the API server was too slow."),
+                &[],
+            ),
+            status_patches_dropped: add.counter(
+                own,
+                (
+                    "berth_status_patches_dropped_total",
+                    "Updates of pods' status that were given up because too many others waited.",
+                ),
                 &[],
             ),
             audit_entries_dropped: add.counter(
@@ -425,6 +443,7 @@ impl Metrics {
         match report {
             TimeReport::Plugin { .. } => {}
             TimeReport::AllPlugins { .. } => self.plugins_share_spent.with_label_values::<&str>(&[]).inc(),
+            TimeReport::Searches { .. } => self.searches_share_spent.with_label_values::<&str>(&[]).inc(),
             TimeReport::Namespace { namespace, .. } => {
                 let mut shown = self.spent_namespaces.lock().unwrap_or_else(PoisonError::into_inner);
                 let is_shown =
@@ -490,6 +509,11 @@ impl Metrics {
     /// `total` counts from the start of the process.
     pub fn set_audit_entries_dropped(&self, total: u64) {
         raise(&self.audit_entries_dropped, &[], total);
+    }
+
+    /// An update of a pod's status is not sent: too many others wait.
+    pub fn status_patch_dropped(&self) {
+        self.status_patches_dropped.with_label_values::<&str>(&[]).inc();
     }
 
     /// `total` counts from the start of the process.

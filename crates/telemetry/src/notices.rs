@@ -384,6 +384,7 @@ impl Notice {
                 let event = match &report {
                     TimeReport::Plugin { plugin, .. } => Row::warning("PluginOutOfTime", text.clone()).of(plugin),
                     TimeReport::AllPlugins { .. } => Row::warning("PluginsOutOfTime", text.clone()).of(""),
+                    TimeReport::Searches { .. } => Row::warning("SearchesOutOfTime", text.clone()).of(""),
                     TimeReport::Namespace { .. } => Row::warning("NamespaceOutOfTime", text.clone()).of(""),
                 };
                 Row {

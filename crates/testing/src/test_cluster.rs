@@ -184,7 +184,7 @@ impl TestCluster {
     /// What every plugin hears in cycle number `cycle` of `pod`.
     #[must_use]
     pub fn call<'a>(&'a self, cycle: u64, pod: &'a Pod) -> Call<'a> {
-        Call { cycle: CycleId(cycle), now: self.now, pod, table: self.table() }
+        Call::new(CycleId(cycle), self.now, pod, self.table())
     }
 
     /// Brings a plugin's replica of the cluster up to date. Native plugins have none.

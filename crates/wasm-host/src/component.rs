@@ -12,6 +12,7 @@ use crate::{
     fault::{FaultReport, FaultSink, InstanceFault},
     host_state::HostState,
     limits::Limits,
+    log_budget::LogBudget,
     stats::PluginStats,
     ticker::Ticker,
 };
@@ -25,8 +26,10 @@ pub(crate) struct LoadedComponent {
     pub(crate) clock: Arc<Clock>,
     pub(crate) ticker: Arc<Ticker>,
     pub(crate) stats: Arc<PluginStats>,
-    /// The plugin's budget, shared by all of its binaries.
+    /// The plugin's budget of time, shared by all of its binaries.
     pub(crate) account: PluginAccount,
+    /// The same of log lines.
+    pub(crate) log_budget: Arc<LogBudget>,
     pub(crate) faults: FaultSink,
     /// As in the logs: the name by which the binary came.
     pub(crate) name: Arc<str>,

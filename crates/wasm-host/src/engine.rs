@@ -19,10 +19,12 @@ use crate::{
     artefacts::{ArtefactError, Artefacts},
     bindings::All,
     clock::Clock,
+    compile_turns::CompileTurns,
     compiler_process::{CompileLimits, CompilerProcess},
     fault::FaultSink,
     host_state::HostState,
     limits::Limits,
+    log_budget::LogBudgets,
     settings,
     ticker::Ticker,
 };
@@ -91,6 +93,8 @@ pub(crate) struct Shared {
     pub(crate) faults: FaultSink,
     limits: RwLock<LimitsByName>,
     pub(crate) time: SchedulingTime,
+    pub(crate) log_budgets: LogBudgets,
+    pub(crate) compile_turns: CompileTurns,
     files: RwLock<FileLimits>,
     denied: RwLock<BTreeSet<Digest>>,
 }
@@ -143,8 +147,22 @@ impl Engine {
         let EngineOptions { limits, plugin_limits, faults, compiler, files, denied, time, .. } = options;
         let limits = RwLock::new(LimitsByName { default: limits, plugins: plugin_limits });
         let (files, denied) = (RwLock::new(files), RwLock::new(denied));
-        let shared =
-            Shared { wasmtime, linker, clock, ticker, artefacts, compiler, faults, limits, time, files, denied };
+        let (log_budgets, compile_turns) = (LogBudgets::default(), CompileTurns::default());
+        let shared = Shared {
+            wasmtime,
+            linker,
+            clock,
+            ticker,
+            artefacts,
+            compiler,
+            faults,
+            limits,
+            time,
+            log_budgets,
+            compile_turns,
+            files,
+            denied,
+        };
         Ok(Self { shared: Arc::new(shared) })
     }
 

@@ -11,6 +11,7 @@ use crate::{
     cpu_time::CallTime,
     fault::CallTraces,
     limits::{Limits, Meter},
+    log_budget::LogBudget,
     stats::PluginStats,
 };
 
@@ -28,24 +29,22 @@ pub(crate) struct HostState {
     pub(crate) last_words: Option<String>,
     /// The same line as long as it is not in the log: if the call traps, it is in the words of the fault.
     held_back: Option<String>,
-    log_budget: LogBudget,
+    log_budget: Arc<LogBudget>,
+    log_lines_per_second: u32,
     text_bytes: usize,
     counters: usize,
     clock: Arc<Clock>,
     stats: Arc<PluginStats>,
 }
 
-/// A rate measured by the clock of the engine, so that it needs none of its own.
-#[derive(Debug)]
-struct LogBudget {
-    lines_per_second: u32,
-    second: u64,
-    lines: u32,
-}
-
 impl HostState {
-    pub(crate) fn new(plugin: Arc<str>, limits: &Limits, clock: Arc<Clock>, stats: Arc<PluginStats>) -> Self {
-        let log_budget = LogBudget { lines_per_second: limits.log_lines_per_second, second: 0, lines: 0 };
+    pub(crate) fn new(
+        plugin: Arc<str>,
+        limits: &Limits,
+        clock: Arc<Clock>,
+        stats: Arc<PluginStats>,
+        log_budget: Arc<LogBudget>,
+    ) -> Self {
         Self {
             plugin,
             meter: Meter::new(limits),
@@ -53,6 +52,7 @@ impl HostState {
             last_words: None,
             held_back: None,
             log_budget,
+            log_lines_per_second: limits.log_lines_per_second,
             text_bytes: limits.text_bytes,
             counters: limits.counters,
             clock,
@@ -78,16 +78,6 @@ impl HostState {
     }
 }
 
-impl LogBudget {
-    fn take(&mut self, second: u64) -> bool {
-        if second != self.second {
-            (self.second, self.lines) = (second, 0);
-        }
-        self.lines = self.lines.saturating_add(1);
-        self.lines <= self.lines_per_second
-    }
-}
-
 impl host::Host for HostState {
     fn log(&mut self, level: host::Level, mut message: String) {
         if message.len() > self.text_bytes {
@@ -101,7 +91,7 @@ impl host::Host for HostState {
         if level == host::Level::Error {
             self.last_words = Some(message.clone());
         }
-        if !self.log_budget.take(self.clock.seconds()) {
+        if !self.log_budget.take(self.clock.seconds(), self.log_lines_per_second) {
             self.stats.record_dropped_log_line();
             return;
         }

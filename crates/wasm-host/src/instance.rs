@@ -58,8 +58,8 @@ pub(crate) fn guest<T>(interface: &Option<T>) -> Result<&T, CallError> {
 
 impl Instance {
     pub(crate) fn new(component: &LoadedComponent) -> Result<Self, LoadError> {
-        let LoadedComponent { pre, indices, limits, clock, ticker, stats, name, .. } = component;
-        let state = HostState::new(name.clone(), limits, clock.clone(), stats.clone());
+        let LoadedComponent { pre, indices, limits, clock, ticker, stats, log_budget, name, .. } = component;
+        let state = HostState::new(name.clone(), limits, clock.clone(), stats.clone(), log_budget.clone());
         let mut store = Store::new(pre.engine(), state);
         store.limiter(|state| &mut state.meter);
         store.set_hostcall_fuel(limits.output_bytes);

@@ -9,7 +9,7 @@ use wasmtime::component::{Component, types::ComponentItem};
 use crate::{
     artefacts::RefusalLimits,
     binary::{Binary, LoadError},
-    compiler_process::CompileLimits,
+    compiler_process::{CompileError, CompileLimits, CompilerProcess},
     component::LoadedComponent,
     convert::lift,
     effort::LoadEffort,
@@ -28,6 +28,14 @@ impl Engine {
     /// It is denied, or no plugin.
     pub fn load_unless_denied(&self, binary: &Binary) -> Result<ComponentFactory, LoadError> {
         self.check_denied(binary.digest())?;
+        // What takes little is known before what takes much is begun.
+        let mut effort = LoadEffort::FIRST;
+        while let Some(next) = effort.next() {
+            if let Some(loaded) = self.try_load(binary, effort) {
+                return loaded;
+            }
+            effort = next;
+        }
         self.load(binary)
     }
 
@@ -138,7 +146,7 @@ impl Engine {
         let indices = ExportIndices::find(&pre)?;
         indices.check(|| exports_of(&component))?;
         let points = indices.points();
-        let account = shared.time.plugin(name);
+        let (account, log_budget) = (shared.time.plugin(name), shared.log_budgets.of(name));
         let name = Arc::from(name);
         let (clock, ticker) = (Arc::clone(&shared.clock), Arc::clone(&shared.ticker));
         let (manifest, stats) = (Manifest::default(), Arc::default());
@@ -154,6 +162,7 @@ impl Engine {
             ticker,
             stats,
             account,
+            log_budget,
             faults,
             name,
             manifest,
@@ -218,7 +227,7 @@ fn compile(shared: &Shared, binary: &Binary, effort: LoadEffort, whole: CompileL
     let limits = effort.compile_limits(binary.bytes().len(), whole).ok_or(NotLoaded::NeedsMore)?;
     let invalid = |error: wasmtime::Error| LoadError::Invalid(format!("{error:#}"));
     let artefact = match &shared.compiler {
-        Some(compiler) if !binary.is_embedded() => match compiler.compile(binary.bytes(), limits) {
+        Some(compiler) if !binary.is_embedded() => match compile_in_turn(shared, compiler, (binary, effort), limits) {
             Err(error) if limits != whole && error.is_of_the_limits() => return Err(NotLoaded::NeedsMore),
             compiled => compiled.map_err(LoadError::from)?,
         },
@@ -231,6 +240,16 @@ fn compile(shared: &Shared, binary: &Binary, effort: LoadEffort, whole: CompileL
         artefacts.store(binary, &artefact);
     }
     Ok(Compiled { component, is_from_artefact: false })
+}
+
+fn compile_in_turn(
+    shared: &Shared,
+    compiler: &CompilerProcess,
+    (binary, effort): (&Binary, LoadEffort),
+    limits: CompileLimits,
+) -> Result<Vec<u8>, CompileError> {
+    let _turn = shared.compile_turns.wait(effort);
+    compiler.compile(binary.bytes(), limits)
 }
 
 /// Refuses whatever is neither the host interface nor mere types.

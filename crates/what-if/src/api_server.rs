@@ -142,20 +142,20 @@ impl ApiServer {
         changes: &mut Vec<Change>,
     ) -> Result<()> {
         match action {
-            Action::Pod(PodRequest { pod, request: Request::Bind { cycle, node } }) => {
+            Action::Pod(PodRequest { pod, request: Request::Bind { cycle, node }, .. }) => {
                 events.push(Event::BindFinished { cycle, uid: pod.uid.clone(), result: Ok(()) });
                 if let Some(bound) = self.bind(&pod.uid, &node) {
                     events.push(bound);
                     changes.push(Change::Bound { pod, node });
                 }
             }
-            Action::Pod(PodRequest { pod, request: Request::PatchStatus(change) }) => {
+            Action::Pod(PodRequest { pod, request: Request::PatchStatus(change), .. }) => {
                 events.extend(self.patch_status(&pod.uid, &change));
             }
             Action::Pod(PodRequest { request: Request::Effects(requested), .. }) => {
                 self.carry_out(requested.effects.into_iter().map(|granted| granted.effect), events, changes)?;
             }
-            Action::Pod(PodRequest { pod, request: Request::AwaitedEffects(requested) }) => {
+            Action::Pod(PodRequest { pod, request: Request::AwaitedEffects(requested), .. }) => {
                 self.carry_out(requested.effects.into_iter().map(|granted| granted.effect), events, changes)?;
                 let (cycle, plugin) = (requested.cycle, requested.plugin);
                 events.push(Event::EffectsFinished { cycle, uid: pod.uid, plugin, result: Ok(()) });

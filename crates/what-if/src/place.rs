@@ -243,7 +243,7 @@ impl<'a> Placing<'a> {
         let (decision, table) = (simulation.scheduler().last_decision(), simulation.scheduler().cache().table());
         for action in simulation.actions() {
             match action {
-                Action::Pod(PodRequest { pod, request: Request::Bind { node, .. } }) => {
+                Action::Pod(PodRequest { pod, request: Request::Bind { node, .. }, .. }) => {
                     let Some(entry) = pods.get_mut(&pod.uid) else { continue };
                     entry.outcome.choice = decision.and_then(|decision| Choice::of(decision, node, table));
                     if let Some(decision) = decision.filter(|_| entry.outcome.choice.is_some() && !questions.is_empty())

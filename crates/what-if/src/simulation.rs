@@ -94,7 +94,7 @@ impl<'a> Simulation<'a> {
     /// Has the scheduler do what is due and try the next pod. Whether anything happened: then [`Self::confirm`].
     pub fn decide(&mut self) -> bool {
         self.tell_time();
-        let is_busy = self.scheduler.run(self.now);
+        let is_busy = self.scheduler.run(self.now, false);
         let n_before = self.actions.len();
         self.actions.extend(self.scheduler.drain_actions());
         is_busy || self.actions.len() > n_before

@@ -7,7 +7,7 @@ use std::{
     os::unix::net::UnixStream,
     path::{Path, PathBuf},
     sync::atomic::{AtomicU32, Ordering},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use futures::{StreamExt as _, TryStreamExt as _, stream};
@@ -61,6 +61,8 @@ pub(crate) struct Seen {
 #[derive(Debug)]
 pub(crate) struct Scheduler {
     pub process: Process,
+    /// How long it took from the start of the process until `/livez` answered.
+    pub live_after: Duration,
     address: SocketAddr,
     socket: PathBuf,
 }
@@ -101,11 +103,14 @@ impl Cluster {
         let socket = self.dir.path().join(format!("admin-{number}.sock"));
         let admin = socket.display().to_string();
         let fixed = ["run", "--kubeconfig", &kubeconfig, "--metrics-address", "127.0.0.1:0", "--admin-socket", &admin];
+        let began = Instant::now();
         let mut process = Process::berth(fixed.iter().chain(arguments));
         let line = process.line("serving /metrics").await;
         let address = line.split_once("address=").expect("the address").1;
         let address = address.split_whitespace().next().expect("an address").parse().expect("an address");
-        let scheduler = Scheduler { process, address, socket };
+        let mut scheduler = Scheduler { process, live_after: Duration::MAX, address, socket };
+        scheduler.until("/livez", |answer| answer.ends_with("ok")).await;
+        scheduler.live_after = began.elapsed();
         scheduler.until("/readyz", |answer| answer.ends_with("ok")).await;
         scheduler
     }

@@ -148,7 +148,7 @@ impl Guest {
         let Some(plugin) = &mut self.plugin else {
             return Err(Status::error("called before configure"));
         };
-        answer(plugin.as_mut(), &Call { cycle, now: Time(crate::host::now()), pod, table: &self.table }, tried)
+        answer(plugin.as_mut(), &Call::new(cycle, Time(crate::host::now()), pod, &self.table), tried)
     }
 }
 

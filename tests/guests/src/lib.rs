@@ -29,7 +29,7 @@ pub use other::{
     core_module, imports_wasi, loops_in_describe, of_another_world, opens_files, opens_sockets, reads_environment,
     sorts_without_lifecycle, traps_in_describe, without_cycle, wrong_signature,
 };
-pub use points::{At, harmless, holds, slow_to_compile};
+pub use points::{At, as_large_as_in_c, harmless, holds, slow_to_compile};
 pub use shows_objects::{hears_of, shows_objects};
 pub use slow_at::slow_at;
 pub use slow_hint::slow_hint;
@@ -64,6 +64,7 @@ mod tests {
             super::opens_sockets("Sockets"),
             super::reads_environment("Environment"),
             super::holds("Holder"),
+            super::as_large_as_in_c("Large"),
             super::slow_to_compile("Slow"),
             super::starts_slowly_and_traps("StartsSlowly"),
             super::shows_objects("ShowsObjects", "v1", "Secret"),

@@ -162,6 +162,29 @@ pub fn harmless(name: &str, at: At) -> Result<Vec<u8>> {
     plugin(name, at, "", (0, 0), "")
 }
 
+/// A plugin of this name for Filter that does nothing, with as much code as a small plugin in C has: some 20 KB.
+///
+/// # Errors
+/// The text does not assemble.
+pub fn as_large_as_in_c(name: &str) -> Result<Vec<u8>> {
+    let step = |number: usize| {
+        format!(
+            "local.get {} i32.const {number} i32.add local.get {} i32.xor local.set {}\n",
+            number % 8,
+            number % 7,
+            number % 8
+        )
+    };
+    let function = |number: usize| {
+        let steps: String = (number..number + 40).map(step).collect();
+        format!(
+            "(func (export \"never-called-{number}\") (result i32) (local{}) {steps} local.get 0)\n",
+            " i32".repeat(8)
+        )
+    };
+    plugin(name, At::Filter, "", (0, 0), &(0..50).map(function).collect::<String>())
+}
+
 /// A plugin of this name for Filter that does nothing and takes a compiler many seconds: a function of many loops within
 /// each other, each of which hands on all of many values.
 ///

@@ -226,7 +226,7 @@ impl Simulation {
 
     fn settle(&mut self) {
         for _ in 0..2000 {
-            let did = self.scheduler.run(self.now);
+            let did = self.scheduler.run(self.now, false);
             self.check_new_placements();
             let actions: Vec<_> = self.scheduler.drain_actions().collect();
             if !did && actions.is_empty() {
@@ -281,7 +281,7 @@ impl Simulation {
 
     fn perform(&mut self, action: Action) {
         match action {
-            Action::Pod(PodRequest { pod, request: Request::Bind { cycle, node } }) => {
+            Action::Pod(PodRequest { pod, request: Request::Bind { cycle, node }, .. }) => {
                 let result = if self.refuses { Err(RequestError::new("refused")) } else { Ok(()) };
                 if self.refuses {
                     self.tally.refused += 1;
@@ -305,6 +305,7 @@ impl Simulation {
             Action::Pod(PodRequest {
                 pod,
                 request: Request::PatchStatus(StatusChange { nominated_node_name: Some(node), .. }),
+                ..
             }) => {
                 if let Some(mut changed) = self.pods.get(&*pod.uid).cloned() {
                     changed["status"]["nominatedNodeName"] = json!(node);
@@ -314,7 +315,7 @@ impl Simulation {
             Action::Pod(PodRequest { request: Request::Effects(PluginEffects { effects, .. }), .. }) => {
                 effects.into_iter().for_each(|granted| self.carry_out(granted.effect));
             }
-            Action::Pod(PodRequest { pod, request: Request::AwaitedEffects(requested) }) => {
+            Action::Pod(PodRequest { pod, request: Request::AwaitedEffects(requested), .. }) => {
                 let PluginEffects { cycle, plugin, effects, .. } = requested;
                 effects.into_iter().for_each(|granted| self.carry_out(granted.effect));
                 self.send(Event::EffectsFinished { cycle, uid: pod.uid, plugin, result: Ok(()) });

@@ -6,7 +6,7 @@
 //!
 //! [`plan`] prepares the claims once for all nodes, [`search`] searches, [`eligibility`], [`counters`] and [`constraints`]
 //! decide which devices a request may have, and [`result`] makes the status of the claims. A search that would take too long is
-//! cut off after a number of steps, and when the pod's time is up.
+//! cut off after a number of steps, and when the time of the search for a node is over.
 
 mod alternative;
 mod chosen;
@@ -132,12 +132,12 @@ pub(super) fn allocate(
     selectors: &mut Selectors,
     plan: &Plan,
     node_devices: &mut NodeDevices,
-    mut limit: SearchLimit,
+    limit: SearchLimit<'_>,
 ) -> Result<AllocationOutcome, AllocationError> {
     let mut scratch = Vec::new();
     let amounts = plan.amounts(inventory, selectors, limit, node_devices, &mut scratch)?;
     let NodeDevices { devices, unusable, selection_results } = node_devices;
-    let mut search = Search::new(inventory, selectors, (plan, amounts), (devices, selection_results), &mut limit);
+    let mut search = Search::new(inventory, selectors, (plan, amounts), (devices, selection_results), limit);
     if search.run()? {
         let chosen = search.into_chosen();
         let choices = result::choices(plan, &chosen);

@@ -3,8 +3,6 @@
 use berth_model::{Feature, Features, duration::parse_duration};
 use serde::Deserialize;
 
-use super::search_time::SearchTime;
-
 /// A timeout becomes a number of steps, each a look at one device, so that answers do not depend on the machine: about as
 /// many as the allocator takes in a millisecond.
 const STEPS_PER_MILLISECOND: u64 = 1_000;
@@ -16,8 +14,8 @@ const DEFAULT_BINDING_TIMEOUT: u64 = 600_000;
 pub(super) struct DynamicResourcesArgs {
     /// The most steps of the search for devices on one node.
     pub(super) max_steps: u64,
-    /// The time of the search on all nodes.
-    pub(super) search_time: SearchTime,
+    /// Whether the search on all nodes ends when the time of the search for a node is over.
+    pub(super) is_timed: bool,
     /// How long binding conditions of devices may take to become true, in milliseconds.
     pub(super) binding_timeout: u64,
     pub(super) features: Features,
@@ -48,11 +46,11 @@ impl DynamicResourcesArgs {
             return Err(InvalidArgs::BindingTimeout);
         }
         // 0 means no timeout.
-        let (max_steps, search_time) = match filter_timeout {
-            0 => (u64::MAX, SearchTime::UNLIMITED),
-            _ => (filter_timeout.saturating_mul(STEPS_PER_MILLISECOND), SearchTime::OF_POD),
+        let (max_steps, is_timed) = match filter_timeout {
+            0 => (u64::MAX, false),
+            _ => (filter_timeout.saturating_mul(STEPS_PER_MILLISECOND), true),
         };
-        Ok(Self { max_steps, search_time, binding_timeout, features })
+        Ok(Self { max_steps, is_timed, binding_timeout, features })
     }
 
     /// Whether conditions of devices can keep a pod from being bound.
@@ -86,16 +84,16 @@ mod tests {
             let raw: RawArgs = crate::args::parse("DynamicResources", args)?;
             DynamicResourcesArgs::new(raw, Features::default()).map_err(ConfigureError::new)
         };
-        let (search_time, features) = (SearchTime::OF_POD, Features::default());
-        let default = DynamicResourcesArgs { max_steps: 10_000_000, search_time, binding_timeout: 600_000, features };
+        let (is_timed, features) = (true, Features::default());
+        let default = DynamicResourcesArgs { max_steps: 10_000_000, is_timed, binding_timeout: 600_000, features };
         assert_eq!(parse("null"), Ok(default));
         let written = parse(r#"{"filterTimeout":"1m0.5s","bindingTimeout":"1h"}"#);
         assert_eq!(
             written,
-            Ok(DynamicResourcesArgs { max_steps: 60_500_000, search_time, binding_timeout: 3_600_000, features })
+            Ok(DynamicResourcesArgs { max_steps: 60_500_000, is_timed, binding_timeout: 3_600_000, features })
         );
         let unlimited = parse(r#"{"filterTimeout":"0s"}"#).unwrap();
-        assert_eq!((unlimited.max_steps, unlimited.search_time), (u64::MAX, SearchTime::UNLIMITED));
+        assert_eq!((unlimited.max_steps, unlimited.is_timed), (u64::MAX, false));
         for refused in
             [r#"{"filterTimeout":"-1s"}"#, r#"{"bindingTimeout":"0"}"#, r#"{"filterTimeout":"1"}"#, r#"{"x":1}"#]
         {

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use berth_framework::{Call, CycleId, Status};
+use berth_framework::{Call, CycleId, Deadline, Status};
 use berth_model::{
     ClusterTable, NodeIdx, Sym, Time,
     api::StringMap,
@@ -16,7 +16,6 @@ use super::{
     extended::{ExtendedClaim, ExtendedResources, claim_for},
     node_devices::NodeDevices,
     objects::{Allocation, DeviceResult, DeviceStatus, NodeSelector, ResourceClaim},
-    search_time::SearchTime,
     slices::NodeView,
 };
 
@@ -31,8 +30,6 @@ pub(super) struct AllocationAttempt {
     existing: Option<ClaimOfPod>,
     /// One for each set of extended resources that nodes lack; usually there is one.
     node_requests: Vec<NodeRequest>,
-    /// What is left of it.
-    search_time: SearchTime,
     /// By node, for the nodes that were asked about.
     results: Vec<Option<NodeResult>>,
     args: DynamicResourcesArgs,
@@ -174,7 +171,6 @@ impl AllocationAttempt {
             extended,
             existing,
             node_requests: Vec::new(),
-            search_time: args.search_time,
             results: Vec::new(),
             args,
             no_devices: Arc::new(Status::unresolvable("cannot allocate all claims")),
@@ -267,9 +263,11 @@ impl AllocationAttempt {
         let deadline = Time(call.now.0.saturating_sub(self.args.binding_timeout));
         let unavailable = self.unavailable_on(name, || text_of(labels, &table.symbols), deadline)?;
         let labels = if cache.slices.has_shared_slices() { labels } else { &[] };
-        let node_request_idx = self.node_request(cache, call, missing);
+        let deadline = if self.args.is_timed { call.deadline } else { Deadline::NEVER };
+        let node_request_idx = self.node_request(cache, &Call { deadline, ..*call }, missing);
         let node = NodeInfo { table, name, labels };
-        *found = Some(FoundDevices { node_request_idx, devices: self.devices(cache, node_request_idx, node)? });
+        let limit = SearchLimit { steps: self.args.max_steps, deadline };
+        *found = Some(FoundDevices { node_request_idx, devices: self.devices(cache, node_request_idx, node, limit)? });
         if unavailable.is_empty() {
             return Ok(());
         }
@@ -313,7 +311,7 @@ impl AllocationAttempt {
         let claims: Vec<Arc<ResourceClaim>> = self.unallocated().cloned().chain(made).collect();
         let DraCache { slices, claims: table, selectors, classes, .. } = cache;
         let inventory = Inventory { slices, in_use: table.in_use(), features: self.args.features };
-        let plan = (!claims.is_empty()).then(|| Plan::new(&inventory, classes, selectors, claims));
+        let plan = (!claims.is_empty()).then(|| Plan::new(&inventory, classes, selectors, claims, call.deadline));
         self.node_requests.push(NodeRequest { missing, extended_claim, plan });
         self.node_requests.len() - 1
     }
@@ -323,6 +321,7 @@ impl AllocationAttempt {
         cache: &mut DraCache,
         node_request_idx: usize,
         node: NodeInfo<'_>,
+        limit: SearchLimit<'_>,
     ) -> Result<Option<Devices>, Arc<Status>> {
         let Some(plan) = self.node_requests.get(node_request_idx).and_then(|node_request| node_request.plan.as_ref())
         else {
@@ -337,19 +336,18 @@ impl AllocationAttempt {
         let node_devices = devices_by_node.of(node.name, node.labels, make);
         let node_devices = node_devices.map_err(|error| Status::error(error.to_string()))?;
         let inventory = Inventory { slices, in_use: claims.in_use(), features: self.args.features };
-        let steps = self.args.max_steps;
-        let outcome = self.search_time.spend(|deadline| {
-            let limit = SearchLimit { steps, deadline };
-            allocator::allocate(&inventory, selectors, plan, node_devices, limit)
-        });
-        match outcome {
+        match allocator::allocate(&inventory, selectors, plan, node_devices, limit) {
             Ok(AllocationOutcome::Devices(devices)) => Ok(Some(devices)),
             Ok(AllocationOutcome::Nothing) => Err(Arc::clone(&self.no_devices)),
             // Which pool is not said: nodes of one reason are counted together in the pod's message.
             Ok(AllocationOutcome::NothingWithInvalidPool) => {
                 Err(Status::unresolvable("invalid resource pools were encountered").into())
             }
-            Err(error) if error.is_timeout() => Err(Status::error(format!("node {}: {error}", node.name)).into()),
+            Err(error) if error.is_timeout() => {
+                let allowed = limit.deadline.allowed().filter(|_| limit.is_over());
+                let had = allowed.map_or_else(String::new, |it| format!("; the search had {} ms", it.as_millis()));
+                Err(Status::error(format!("node {}: {error}{had}", node.name)).into())
+            }
             Err(error) => Err(Status::error(error.to_string()).into()),
         }
     }

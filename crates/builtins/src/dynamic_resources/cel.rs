@@ -24,10 +24,14 @@ mod tests;
 
 use std::sync::Arc;
 
+use berth_framework::Deadline;
 use berth_model::{Feature, Features, Time};
 use cel::Env;
 
-use self::{program::Program, recently_used::RecentlyUsed};
+use self::{
+    program::{CompileError, Program},
+    recently_used::RecentlyUsed,
+};
 use super::objects::Device;
 
 /// What compiled expressions may take, with their regular expressions, in bytes. The largest takes about half a megabyte
@@ -139,23 +143,24 @@ impl Selectors {
         Self { with_lists, ..Self::default() }
     }
 
-    /// Whether `expression` matches `device` of `driver`. `key` must change when anything in the device changes.
+    /// Whether `expression` matches `device` of `driver`. `key` must change when anything in the device changes. `None`: the
+    /// time was over before that was known.
     pub(super) fn matches(
         &mut self,
         expression: &str,
-        driver: &str,
-        device: &Device,
+        (driver, device): (&str, &Device),
         key: DeviceKey,
-    ) -> SelectorResult {
-        let (id, program) = self.program(expression);
+        deadline: Deadline<'_>,
+    ) -> Option<SelectorResult> {
+        let (id, program) = self.program(expression, deadline)?;
         if let Some(result) = self.results.get(&(id, key)) {
-            return result.clone();
+            return Some(result.clone());
         }
         let with_lists = self.with_lists;
         let result = program.and_then(|program| program.run(&self.env, driver, device, with_lists));
         let bytes = OVERHEAD_OF_ENTRY + result.as_ref().err().map_or(0, SelectorError::bytes);
         self.results.insert((id, key), result.clone(), bytes);
-        result
+        Some(result)
     }
 
     /// The id of the selection with this text; a new id without a text.
@@ -183,16 +188,18 @@ impl Selectors {
         self.selections.age();
     }
 
-    fn program(&mut self, expression: &str) -> KnownProgram {
+    fn program(&mut self, expression: &str, deadline: Deadline<'_>) -> Option<KnownProgram> {
         if let Some(known) = self.programs.get(expression) {
-            return known.clone();
+            return Some(known.clone());
         }
+        let program = match Program::compile(expression, &self.env, deadline) {
+            Err(CompileError::TimedOut) => return None,
+            compiled => compiled.map_err(|error| SelectorError::compile(&error.to_string())),
+        };
         self.last_program += 1;
-        let program =
-            Program::compile(expression, &self.env).map_err(|error| SelectorError::compile(&error.to_string()));
         let bytes = program.as_ref().map_or_else(SelectorError::bytes, Program::bytes);
         let known = (ProgramId(self.last_program), program.map(Arc::new));
         self.programs.insert(expression.into(), known.clone(), OVERHEAD_OF_ENTRY + expression.len() + bytes);
-        known
+        Some(known)
     }
 }

@@ -4,7 +4,7 @@
 //! all slices for the node, whether or not their pool is complete and of the newest generation, and those of them that claims
 //! hold. Allocations in flight are known to DynamicResources alone, and do not count here.
 
-use berth_framework::Call;
+use berth_framework::{Call, Deadline};
 use berth_model::{ClusterTable, Features, NodeIdx, NodeSet, Sym, api::StringMap};
 
 use super::{
@@ -86,10 +86,12 @@ fn n_devices(cache: &mut DraCache, class: &DeviceClass, table: &ClusterTable, no
     let mut is_of_class = |device: &SliceDevice| {
         let mut expressions = class.spec.selectors.iter().filter_map(|selector| selector.cel.as_ref());
         expressions.try_fold(true, |is_match, cel| {
-            let driver = &device.id.pool.driver;
-            Ok::<_, ()>(
-                is_match && selectors.matches(&cel.expression, driver, &device.device, device.key).map_err(drop)?,
-            )
+            if !is_match {
+                return Ok::<_, ()>(false);
+            }
+            // Classes are the cluster administrator's: their selectors have no limit of time.
+            let of_driver = (&*device.id.pool.driver, &device.device);
+            selectors.matches(&cel.expression, of_driver, device.key, Deadline::NEVER).ok_or(())?.map_err(drop)
         })
     };
     let (mut n_devices, mut n_held) = (0, 0);

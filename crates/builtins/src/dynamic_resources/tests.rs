@@ -2,7 +2,12 @@
 
 mod device_cluster;
 
-use berth_framework::EventSubject;
+use std::{
+    sync::atomic::{AtomicU64, Ordering},
+    time::Duration,
+};
+
+use berth_framework::{Clock, EventSubject, SchedulingTime, TimeBounds};
 use berth_model::{
     ObjectKey,
     pod::{ClaimName, PodClaim},
@@ -174,9 +179,21 @@ fn a_claim_that_a_pod_names_twice_is_allocated_once() {
 }
 
 /// Selectors that each stay just below the limit of the API server.
+/// A tenth of a second later each time that somebody looks.
+#[derive(Debug, Default)]
+struct Hasty(AtomicU64);
+
+impl Clock for Hasty {
+    fn now(&self) -> Duration {
+        Duration::from_millis(100 * self.0.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
 #[test]
 fn a_pod_whose_devices_take_too_long_to_find_is_turned_down() {
     let mut cluster = DeviceCluster::new();
+    cluster.time = SchedulingTime::new(Box::new(Hasty::default()));
+    cluster.time.set_bounds(TimeBounds { search: Some(Duration::from_millis(250)), ..TimeBounds::default() });
     cluster.slice(gpus(1_000));
     let numbers = json!((0..32).collect::<Vec<_>>());
     let slow = format!("!{numbers}.all(x, {numbers}.all(y, {numbers}.all(z, x + y + z >= 0)))");
@@ -184,8 +201,22 @@ fn a_pod_whose_devices_take_too_long_to_find_is_turned_down() {
     cluster.claim("c", |claim| claim["spec"]["devices"]["requests"][0]["exactly"]["selectors"] = selectors);
     let pod = cluster.pod("p", &["c"], json!({}));
     let selector = "claim default/c: selector #0 was evaluated last";
-    let expected = format!("Error: node node-1: timed out trying to allocate devices: {selector}");
+    let expected =
+        format!("Error: node node-1: timed out trying to allocate devices: {selector}; the search had 250 ms");
     assert_eq!(cluster.verdicts(1, &pod), [expected]);
+}
+
+#[test]
+fn a_search_that_is_cut_off_goes_on_with_what_it_knows_about_devices() {
+    let mut cluster = DeviceCluster::new();
+    cluster.slice(gpus(10));
+    let none = json!([{"cel": {"expression": "device.driver.matches('^x')"}}]);
+    cluster.claim("c", |claim| claim["spec"]["devices"]["requests"][0]["exactly"]["selectors"] = none);
+    let pod = cluster.pod("p", &["c"], json!({}));
+    cluster.time = SchedulingTime::new(Box::new(Hasty::default()));
+    cluster.time.set_bounds(TimeBounds { search: Some(Duration::from_millis(250)), ..TimeBounds::default() });
+    let n_cut = (1..20).take_while(|cycle| cluster.verdicts(*cycle, &pod)[0].contains("timed out")).count();
+    assert!((2..19).contains(&n_cut), "{n_cut}");
 }
 
 /// API reference, PodResourceClaim: a claim made from a template belongs to its pod, once it is there.

@@ -1,6 +1,6 @@
 //! Scores: the preferred terms of the incoming pod, and those terms of existing pods that match it.
 
-use berth_framework::Call;
+use berth_framework::{Call, Status};
 use berth_model::{NodeSet, pod::WeightedPodTerm};
 
 use super::{cluster_view::ClusterView, domain_sums::DomainSums, incoming_terms::IncomingTerm};
@@ -15,14 +15,19 @@ pub(super) struct Preferred {
 
 impl Preferred {
     /// Returns whether any term matches a pod on a node.
-    pub(super) fn prepare(&mut self, call: &Call<'_>, view: &mut ClusterView) -> bool {
-        let Call { pod, table, .. } = *call;
+    ///
+    /// # Errors
+    /// The search for a node must end.
+    pub(super) fn prepare(&mut self, call: &Call<'_>, view: &mut ClusterView) -> Result<bool, Status> {
+        let Call { pod, table, deadline, .. } = *call;
         view.follow(table);
         self.sums.clear();
-        for it in &pod.affinity.preferred {
+        for (position, it) in pod.affinity.preferred.iter().enumerate() {
+            deadline.check_at(position)?;
             self.add_incoming(it, it.weight.into(), call, view);
         }
-        for it in &pod.affinity.anti_preferred {
+        for (position, it) in pod.affinity.anti_preferred.iter().enumerate() {
+            deadline.check_at(position)?;
             self.add_incoming(it, -i64::from(it.weight), call, view);
         }
         let namespace_labels = view.labels_of_namespace(pod, &table.symbols);
@@ -31,7 +36,7 @@ impl Preferred {
             let topology = topologies.get(table, key);
             self.sums.add(key, &topology, |sums| term.add_by_domain(&topology, sums));
         });
-        !self.sums.is_empty()
+        Ok(!self.sums.is_empty())
     }
 
     fn add_incoming(&mut self, preference: &WeightedPodTerm, weight: i64, call: &Call<'_>, view: &mut ClusterView) {

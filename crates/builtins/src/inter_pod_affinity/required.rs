@@ -3,8 +3,8 @@
 //! The three counts are those of `pkg/scheduler/framework/plugins/interpodaffinity/filtering.go`: `affinityCounts`,
 //! `antiAffinityCounts` and `existingAntiAffinityCounts`.
 
-use berth_framework::{Call, DryRunCase, Status};
-use berth_model::{ClusterTable, NodeIdx, NodeSet, Pod, Sym};
+use berth_framework::{Call, Deadline, DryRunCase, Status};
+use berth_model::{NodeIdx, NodeSet, Pod, Sym};
 
 use super::{
     cluster_view::ClusterView,
@@ -48,7 +48,9 @@ impl Required {
         self.affinity.is_empty() && self.anti_affinity.is_empty() && self.existing_anti_affinity_counts.is_empty()
     }
 
-    pub(super) fn prepare(&mut self, call: &Call<'_>, view: &mut ClusterView) {
+    /// # Errors
+    /// The search for a node must end.
+    pub(super) fn prepare(&mut self, call: &Call<'_>, view: &mut ClusterView) -> Result<(), Status> {
         let Call { pod, table, .. } = *call;
         view.follow(table);
         self.namespace_labels = view.labels_of_namespace(pod, &table.symbols);
@@ -56,15 +58,17 @@ impl Required {
         self.affinity = pod.affinity.required.iter().map(|term| incoming(term, view)).collect();
         self.anti_affinity = pod.affinity.anti_required.iter().map(|term| incoming(term, view)).collect();
         self.matches_itself = self.affinity.iter().all(|term| term.matches(pod, &view.namespaces, &table.symbols));
-        self.count(pod, table, view);
+        self.count(call, view)
     }
 
-    fn count(&mut self, pod: &Pod, table: &ClusterTable, view: &mut ClusterView) {
+    fn count(&mut self, call: &Call<'_>, view: &mut ClusterView) -> Result<(), Status> {
+        let Call { pod, table, deadline, .. } = *call;
         let ClusterView { counts, topologies, existing, .. } = view;
         self.affinity_counts.clear();
         if !self.affinity.is_empty() {
             let query = query_for_all(&self.affinity);
-            for term in &self.affinity {
+            for (position, term) in self.affinity.iter().enumerate() {
+                deadline.check_at(position)?;
                 let key = term.topology_key;
                 // Terms with the same key count the same pods.
                 if !self.affinity_counts.has_key(key) {
@@ -76,7 +80,8 @@ impl Required {
             }
         }
         self.anti_affinity_counts.clear();
-        for term in &self.anti_affinity {
+        for (position, term) in self.anti_affinity.iter().enumerate() {
+            deadline.check_at(position)?;
             let topology = topologies.get(table, term.topology_key);
             let counted = CountedNodes::with_key(&topology);
             let count = |sums: &mut [i64]| counts.add_by_domain(table.pods(), &term.query(), counted, (1, sums));
@@ -88,6 +93,13 @@ impl Required {
             let topology = topologies.get(table, key);
             existing_counts.add(key, &topology, |sums| term.add_by_domain(&topology, sums));
         });
+        Ok(())
+    }
+
+    /// The same for a point that is asked without PreFilter.
+    pub(super) fn prepare_late(&mut self, call: &Call<'_>, view: &mut ClusterView) {
+        let prepared = self.prepare(&Call { deadline: Deadline::NEVER, ..*call }, view);
+        debug_assert!(prepared.is_ok(), "without a deadline it does not fail");
     }
 
     /// Keeps the nodes that pass.

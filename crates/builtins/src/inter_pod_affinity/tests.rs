@@ -4,7 +4,12 @@ mod naive;
 mod random;
 mod two_form_cluster;
 
-use berth_framework::DryRunCase;
+use std::{
+    sync::atomic::{AtomicU64, Ordering},
+    time::Duration,
+};
+
+use berth_framework::{Clock, DryRunCase, SchedulingTime, SearchLength, TimeBounds};
 use berth_model::{NodeIdx, api};
 use serde_json::{Value, json};
 
@@ -33,6 +38,34 @@ fn verdicts(plugin: &mut InterPodAffinity, cluster: &TwoFormCluster, pod: &Pod) 
         assert_eq!(with_status.map(|it| &it.status), Some(status).filter(|status| !status.is_success()));
     }
     cluster.by_number(tried.iter().map(show).collect())
+}
+
+/// Each look is a second later.
+#[derive(Debug, Default)]
+struct Hasty(AtomicU64);
+
+impl Clock for Hasty {
+    fn now(&self) -> Duration {
+        Duration::from_secs(self.0.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
+#[test]
+fn thousands_of_terms_take_no_longer_than_a_search_may() {
+    let mut cluster = zones();
+    let time = SchedulingTime::new(Box::new(Hasty::default()));
+    time.set_bounds(TimeBounds { search: Some(Duration::from_millis(250)), ..TimeBounds::default() });
+    for (n_terms, is_cut) in [(63, false), (64, true), (5_000, true)] {
+        for kind in ["podAffinity", "podAntiAffinity"] {
+            let terms: Vec<Value> = (0..n_terms).map(|number| term(&format!("a{number}"), "zone")).collect();
+            let affinity = json!({kind: {"requiredDuringSchedulingIgnoredDuringExecution": terms}});
+            let pod = cluster.intern(&pod("default", &[], &affinity));
+            let deadline = time.search_deadline(SearchLength::Full);
+            let answer = plugin(&json!({})).pre_filter(&Call { deadline, ..cluster.cluster.call(1, &pod) });
+            let says = answer.err().map(|status| status.message()).unwrap_or_default();
+            assert_eq!(says.contains("took longer than the 250 ms"), is_cut, "{n_terms} {kind}: {says}");
+        }
+    }
 }
 
 /// Raw and normalised scores of all nodes; `None` if PreScore skips.

@@ -52,15 +52,25 @@ pub(super) struct HardConstraints(Vec<HardConstraint>);
 
 impl HardConstraints {
     /// Counts the matching pods of each domain.
-    pub(super) fn prepare(&mut self, call: &Call<'_>, constraints: Vec<SpreadConstraint>, counters: &mut Counters) {
+    ///
+    /// # Errors
+    /// The search for a node must end.
+    pub(super) fn prepare(
+        &mut self,
+        call: &Call<'_>,
+        constraints: Vec<SpreadConstraint>,
+        counters: &mut Counters,
+    ) -> Result<(), Status> {
         let Counters { topologies, inclusion, pod_counts, eligible_domains } = counters;
         let mut buffers: Vec<Vec<i64>> = self.0.drain(..).map(|it| it.counts).collect();
         let mut with_all_keys = call.table.nodes().clone();
-        for constraint in &constraints {
+        for (position, constraint) in constraints.iter().enumerate() {
+            call.deadline.check_at(position)?;
             with_all_keys.intersect(topologies.get(call.table, constraint.topology_key).nodes());
         }
         inclusion.begin();
-        for constraint in constraints {
+        for (position, constraint) in constraints.into_iter().enumerate() {
+            call.deadline.check_at(position)?;
             let mut eligible = with_all_keys.clone();
             inclusion.narrow(call, &constraint, &mut eligible);
             let topology = topologies.get(call.table, constraint.topology_key);
@@ -82,6 +92,7 @@ impl HardConstraints {
             });
             self.0.push(prepared);
         }
+        Ok(())
     }
 
     pub(super) fn filter(&self, candidates: &mut NodeSet) {

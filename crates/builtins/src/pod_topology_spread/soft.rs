@@ -3,7 +3,7 @@
 //!
 //! kube-scheduler: `pkg/scheduler/framework/plugins/podtopologyspread/scoring.go`.
 
-use berth_framework::Call;
+use berth_framework::{Call, Status};
 use berth_model::{NodeIdx, NodeSet, Sym, pod::SpreadConstraint};
 
 use super::counters::{Counters, pod_query};
@@ -23,17 +23,21 @@ pub(super) struct SoftConstraints {
 
 impl SoftConstraints {
     /// Works out the penalties of `nodes`. With `requires_all_keys`, nodes that lack a topology key are ignored.
+    ///
+    /// # Errors
+    /// The search for a node must end.
     pub(super) fn prepare(
         &mut self,
         call: &Call<'_>,
         (nodes, requires_all_keys): (&NodeSet, bool),
         constraints: &[SpreadConstraint],
         counters: &mut Counters,
-    ) {
+    ) -> Result<(), Status> {
         let Counters { topologies, inclusion, pod_counts, .. } = counters;
         let mut relevant = call.table.nodes().clone();
         if requires_all_keys {
-            for constraint in constraints {
+            for (position, constraint) in constraints.iter().enumerate() {
+                call.deadline.check_at(position)?;
                 relevant.intersect(topologies.get(call.table, constraint.topology_key).nodes());
             }
         }
@@ -45,7 +49,8 @@ impl SoftConstraints {
         self.penalties.clear();
         self.penalties.resize(relevant.words().len() * 64, 0.0);
         inclusion.begin();
-        for constraint in constraints {
+        for (position, constraint) in constraints.iter().enumerate() {
+            call.deadline.check_at(position)?;
             let topology = topologies.get(call.table, constraint.topology_key);
             let query = pod_query(call.pod, constraint.selector.as_ref());
             // Under this key every node is a domain of its own, whatever its label says.
@@ -69,6 +74,7 @@ impl SoftConstraints {
             self.penalize(&scored, constraint, &topology, (n_domains, n_pods_at));
             self.n_pods = n_pods;
         }
+        Ok(())
     }
 
     /// How many domains have nodes that are to be scored.

@@ -21,8 +21,9 @@ use tracing::{debug, warn};
 use crate::{
     api_error::RequestFailure,
     clock, end_as,
+    fair_queue::Flow,
     object::{ObjectRef, collection_path},
-    rate::{RequestRate, Throttle},
+    rate::{RequestRate, Throttle, Urgency},
     request,
     retry::{Retries, RetryPolicy},
 };
@@ -169,7 +170,7 @@ impl Sender {
     async fn attempt(&self, request: &Request) -> Result<(), RequestFailure> {
         // The semaphore is never closed, so an error can't occur; without a slot the request goes out all the same.
         let _slot = self.slots.acquire().await.ok();
-        self.throttle.wait().await;
+        self.throttle.wait(Urgency::Urgent, &Flow::default()).await;
         request::bytes(&self.client, http_request(request)?, TRY_TIMEOUT).await.map(drop)
     }
 }

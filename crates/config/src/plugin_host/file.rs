@@ -201,6 +201,7 @@ pub(super) struct SchedulingThreadFields {
     plugins_milliseconds_per_second: Option<Count>,
     /// Long searches for nodes for the pods of one namespace.
     namespace_milliseconds_per_second: Option<Count>,
+    search_milliseconds: Option<Count>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -337,6 +338,7 @@ impl SchedulingThreadFields {
             namespace_per_second: self
                 .namespace_milliseconds_per_second
                 .map_or(default.namespace_per_second, milliseconds),
+            search: self.search_milliseconds.map_or(default.search, milliseconds),
         }
     }
 }

@@ -70,6 +70,9 @@ fn plugins_and_namespaces_may_take_what_is_said() {
     assert_eq!(said, SchedulingThreadSettings { plugins_per_second, ..SchedulingThreadSettings::default() });
     let said = read("schedulingThread: {namespaceMillisecondsPerSecond: 700}\n").expect("valid").scheduling_thread();
     assert_eq!((said.plugins_per_second, said.namespace_per_second), (milliseconds(300), milliseconds(700)));
+    assert_eq!(said.search, milliseconds(250));
+    let said = read("schedulingThread: {searchMilliseconds: 900}\n").expect("valid").scheduling_thread();
+    assert_eq!(said.search, milliseconds(900));
     check_error("schedulingThread: {pluginsMillisecondsPerSecond: 0}\n", &["line 3", "must be at least 1"]);
 }
 

@@ -193,7 +193,7 @@ fn place_in(n_nodes: u32, profile: &mut Profile, pod: &Pod, nominated: &Nominate
         },
         ..pod.clone()
     };
-    let call = Call { cycle: CycleId(1), now: Time::default(), pod: &pod, table: &table };
+    let call = Call::new(CycleId(1), Time::default(), &pod, &table);
     let search =
         NodeSearch { order: &order, start: 0, percentage_of_nodes_to_score: 0, nominated, hint: None, extenders: None };
     let mut attempt = Attempt::default();
@@ -383,7 +383,7 @@ fn post_filter_goes_on_until_someone_knows() {
     let run = |plugins| {
         let (table, pod, mut diagnosis) =
             (table(2), Pod::default(), Diagnosis { n_all_nodes: 2, ..Diagnosis::default() });
-        let call = Call { cycle: CycleId(1), now: Time::default(), pod: &pod, table: &table };
+        let call = Call::new(CycleId(1), Time::default(), &pod, &table);
         let (findings, nobody) = (Findings::default(), NominatedPods::default());
         post_filter(&mut profile(plugins), &call, &findings, (&nobody, None), &mut diagnosis);
         (diagnosis.post_filter.nominate, diagnosis.message())

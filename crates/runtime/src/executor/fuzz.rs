@@ -118,7 +118,7 @@ fn action(effects: Vec<Effect>) -> Task {
         binary: None,
         effects: effects.into_iter().map(|effect| GrantedEffect { effect, uid: None }).collect(),
     });
-    Task::Pod(PodRequest { pod, request })
+    Task::Pod(PodRequest { pod, profile: "main".into(), request })
 }
 
 fn effect(random: &mut Random) -> Effect {

@@ -8,7 +8,7 @@ use axum::{
     http::StatusCode,
     routing::{patch, post},
 };
-use berth_cluster::ConnectOptions;
+use berth_cluster::{ConnectOptions, RequestRate};
 use berth_framework::{CycleId, Effect};
 use berth_model::BinaryId;
 use berth_scheduler::{GrantedEffect, HeldBytes};
@@ -49,7 +49,16 @@ impl Bench {
         Self::with_audit(AuditLog::default()).await
     }
 
+    /// One whose requests go no faster than this.
+    async fn with_rate(rate: RequestRate) -> Self {
+        Self::with(AuditLog::default(), rate).await
+    }
+
     async fn with_audit(audit: AuditLog) -> Self {
+        Self::with(audit, RequestRate::UNLIMITED).await
+    }
+
+    async fn with(audit: AuditLog, rate: RequestRate) -> Self {
         let (release, released) = watch::channel(false);
         let (sender, changed) = mpsc::unbounded_channel();
         let hang = move |Json(body): Json<Value>| {
@@ -86,9 +95,9 @@ impl Bench {
         let metrics = Arc::new(Metrics::default());
         let executor = Executor {
             sinks: Sinks { metrics: Arc::clone(&metrics), audit, events: Arc::new(NoEvents) },
-            writer: Writer::new(client.clone()),
+            writer: Writer::new(client.clone()).with_rate(rate),
             kinds: Kinds::new(client.clone()),
-            recorder: EventRecorder::spawn(client, "here", berth_cluster::RequestRate::UNLIMITED),
+            recorder: EventRecorder::spawn(client, "here", RequestRate::UNLIMITED),
             events: sender,
             extenders: watch::channel(None).1,
             api_calls: Some(metrics.api_calls.clone()),
@@ -98,10 +107,15 @@ impl Bench {
     }
 
     async fn ask(&self, pod: usize, request: Request) {
+        self.ask_for("main", pod, request).await;
+    }
+
+    /// The same for a pod of this profile.
+    async fn ask_for(&self, profile: &str, pod: usize, request: Request) {
         let name = format!("pod-{pod}");
         let pod =
             PodRef { namespace: "default".into(), uid: name.as_str().into(), name: name.into(), ..PodRef::default() };
-        let action = Task::Pod(PodRequest { pod, request });
+        let action = Task::Pod(PodRequest { pod, profile: profile.into(), request });
         let sent = tokio::time::timeout(DEADLINE, self.actions.send(action)).await;
         assert!(matches!(sent, Ok(Ok(()))), "the executor takes no more actions");
     }
@@ -170,6 +184,41 @@ async fn pods_without_volumes_do_not_wait_for_claims_that_hang() {
         bound.insert(uid);
     }
     assert_eq!(bound.len(), STUCK);
+}
+
+const SLOW: RequestRate = RequestRate { per_second: 20.0, burst: 1 };
+
+#[tokio::test]
+async fn a_profile_that_binds_many_pods_delays_no_other() {
+    let mut bench = Bench::with_rate(SLOW).await;
+    for pod in 100..100 + STUCK {
+        bench.ask(pod, bind()).await;
+    }
+    bench.ask_for("other", 1, bind()).await;
+    let mut n_before = 0;
+    while !matches!(bench.answer().await, Event::BindFinished { uid, .. } if uid == "pod-1".into()) {
+        n_before += 1;
+    }
+    assert!(n_before < 30, "{n_before} of {STUCK} bindings of the other profile came first");
+}
+
+#[tokio::test]
+async fn updates_of_the_status_of_many_pods_keep_none_from_being_bound() {
+    let mut bench = Bench::with_rate(SLOW).await;
+    for pod in 100..12_100 {
+        bench.ask(pod, reject("no room")).await;
+    }
+    bench.ask(1, bind()).await;
+    assert!(matches!(bench.answer().await, Event::BindFinished { uid, result: Ok(()), .. } if uid == "pod-1".into()));
+    for pod in 12_100..21_000 {
+        bench.ask(pod, reject("no room")).await;
+    }
+    assert!(matches!(bench.answer().await, Event::StatusPatchFailed { .. }), "what there is no room for is told");
+    let dropped = bench.metrics.render().lines().any(|line| {
+        line.strip_prefix("berth_status_patches_dropped_total ")
+            .is_some_and(|count| count.parse::<u32>().is_ok_and(|it| it > 0))
+    });
+    assert!(dropped);
 }
 
 #[tokio::test]

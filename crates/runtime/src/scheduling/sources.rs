@@ -76,6 +76,11 @@ impl Sources {
         Err(NoInput::Due)
     }
 
+    /// Whether events wait that the turn had no room for.
+    pub(super) fn has_events(&self) -> bool {
+        !self.events.is_empty()
+    }
+
     /// Sleeps until something comes, for at most `idle`. Until there is `room`, as well.
     pub(super) fn wait(
         &mut self,

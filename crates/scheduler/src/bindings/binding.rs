@@ -212,7 +212,7 @@ impl Binding {
         let PodPlugins { profile, cache, outbox, .. } = context.plugins_of(self.pod().scheduler_name)?;
         let table = cache.table();
         let row = table.find(self.node).unwrap_or(self.choice.row);
-        let call = Call { cycle: self.choice.cycle, now: outbox.now(), pod, table };
+        let call = Call::new(self.choice.cycle, outbox.now(), pod, table);
         Some(work(profile, &call, row))
     }
 }

@@ -21,6 +21,7 @@ pub(crate) struct PodPlugins<'a> {
     pub(crate) cache: &'a Cache,
     pub(crate) queue: &'a Queue,
     pub(crate) extenders: Option<&'a dyn Extenders>,
+    pub(crate) time: &'a SchedulingTime,
     pub(crate) outbox: &'a mut Outbox,
 }
 
@@ -53,6 +54,7 @@ impl Context {
             cache: &self.cache,
             queue: &self.queue,
             extenders: self.extenders.as_deref(),
+            time: &self.time,
             outbox: &mut self.outbox,
         })
     }
@@ -158,14 +160,16 @@ impl Context {
         SearchStart { at, by_plugins: self.time.taken_by_plugins() }
     }
 
-    /// Charges the search to the pod's namespace if it took long, without what the pod's plugins are charged for.
-    pub(crate) fn charge_search(&self, pod: &Pod, start: SearchStart) {
-        let (Some(started), Some(now)) = (start.at, self.instant()) else { return };
+    /// Charges the search to the pod's namespace if it took long, without what the pod's plugins are charged for, and says so.
+    pub(crate) fn charge_search(&self, pod: &Pod, start: SearchStart) -> bool {
+        let (Some(started), Some(now)) = (start.at, self.instant()) else { return false };
         let by_plugins = self.time.taken_by_plugins().saturating_sub(start.by_plugins);
         let took = now.saturating_sub(started).saturating_sub(by_plugins);
-        if took > SchedulingTime::LONG_SEARCH {
+        let is_long = took > SchedulingTime::LONG_SEARCH;
+        if is_long {
             self.time.searched(&self.shared_text(pod.namespace), took);
         }
+        is_long
     }
 
     /// Whether the plugins of the profile may be asked about a pod now.

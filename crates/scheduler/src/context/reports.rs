@@ -6,7 +6,7 @@ use berth_model::{Pod, Sym, Time};
 
 use super::Context;
 use crate::{
-    action::{Action, EventRecord, Level, Notice, PodRef, Request},
+    action::{Action, EventRecord, Level, Notice, PodRef, PodRequest, Request},
     effect_bytes::HeldBytes,
     metrics::{AttemptResult, Observation},
 };
@@ -50,7 +50,13 @@ impl Context {
     }
 
     pub(crate) fn request(&mut self, pod: &Pod, request: Request) {
-        self.outbox.request(self.pod_ref(pod), request);
+        let request = self.pod_request(pod, request);
+        self.act(Action::Pod(request));
+    }
+
+    /// A write about the pod, to be sent later.
+    pub(crate) fn pod_request(&self, pod: &Pod, request: Request) -> PodRequest {
+        PodRequest { pod: self.pod_ref(pod), profile: self.shared_text(pod.scheduler_name), request }
     }
 
     pub(crate) fn notice(&mut self, notice: Notice) {

@@ -59,7 +59,7 @@ fn bench(extenders: Arc<Licences>) -> Bench {
 /// The extender that was last asked to bind, and the answer to it.
 fn answer(actions: &[Action], result: Result<(), &str>) -> (ExtenderIdx, Event) {
     let sent = actions.iter().rev().find_map(|action| match action {
-        Action::Pod(PodRequest { pod, request: Request::BindByExtender { cycle, extender, .. } }) => {
+        Action::Pod(PodRequest { pod, request: Request::BindByExtender { cycle, extender, .. }, .. }) => {
             Some((*extender, *cycle, pod.uid.clone()))
         }
         _ => None,

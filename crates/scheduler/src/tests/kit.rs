@@ -35,6 +35,11 @@ pub(super) fn pod(name: &str, cpu: u32) -> api::Pod {
     pod_maker(name, cpu).build()
 }
 
+/// The pods that are to be bound, in order.
+pub(super) fn bound(actions: &[Action]) -> Vec<String> {
+    binds(actions).into_iter().map(|(pod, _)| pod).collect()
+}
+
 /// What a test wants the fake plugin to do, and what it saw.
 #[derive(Debug, Default)]
 pub(super) struct Script {
@@ -452,7 +457,7 @@ impl Bench {
     /// Runs until there is nothing to do; the actions since the last time.
     pub(super) fn settle(&mut self) -> Vec<Action> {
         let mut rounds = 0;
-        while self.scheduler.run(self.now) {
+        while self.scheduler.run(self.now, false) {
             rounds += 1;
             assert!(rounds < 1000, "the scheduler never rests");
         }
@@ -477,7 +482,7 @@ impl Bench {
 /// Pod and node of every binding asked for.
 pub(super) fn binds(actions: &[Action]) -> Vec<(String, String)> {
     let bind = |action: &Action| match action {
-        Action::Pod(PodRequest { pod, request: Request::Bind { node, .. } }) => {
+        Action::Pod(PodRequest { pod, request: Request::Bind { node, .. }, .. }) => {
             Some((pod.name.to_string(), node.to_string()))
         }
         _ => None,
@@ -498,7 +503,7 @@ pub(super) fn events(actions: &[Action]) -> Vec<(String, String)> {
 pub(super) fn bind_finished(actions: &[Action], name: &str, result: Result<(), &str>) -> Event {
     let result = result.map_err(RequestError::new);
     let sent = actions.iter().rev().find_map(|action| match action {
-        Action::Pod(PodRequest { pod, request: Request::Bind { cycle, .. } }) if *pod.name == *name => {
+        Action::Pod(PodRequest { pod, request: Request::Bind { cycle, .. }, .. }) if *pod.name == *name => {
             Some((*cycle, pod.uid.clone()))
         }
         _ => None,
@@ -511,9 +516,9 @@ pub(super) fn bind_finished(actions: &[Action], name: &str, result: Result<(), &
 pub(super) fn effects_finished(actions: &[Action], result: Result<(), &str>) -> Event {
     let result = result.map_err(RequestError::new);
     let sent = actions.iter().rev().find_map(|action| match action {
-        Action::Pod(PodRequest { pod, request: Request::AwaitedEffects(PluginEffects { cycle, plugin, .. }) }) => {
-            Some((*cycle, pod.uid.clone(), Arc::clone(plugin)))
-        }
+        Action::Pod(PodRequest {
+            pod, request: Request::AwaitedEffects(PluginEffects { cycle, plugin, .. }), ..
+        }) => Some((*cycle, pod.uid.clone(), Arc::clone(plugin))),
         _ => None,
     });
     let (cycle, uid, plugin) = sent.expect("awaited effects");

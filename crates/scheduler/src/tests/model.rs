@@ -170,7 +170,7 @@ impl World {
         let actions: Vec<_> = self.bench.scheduler.drain_actions().collect();
         for action in actions {
             match action {
-                Action::Pod(PodRequest { pod, request: Request::Bind { cycle, node } }) => {
+                Action::Pod(PodRequest { pod, request: Request::Bind { cycle, node }, .. }) => {
                     let answers = self.answers;
                     let result = match answers {
                         Answer::Refused => Err(RequestError::new("refused")),
@@ -186,6 +186,7 @@ impl World {
                 Action::Pod(PodRequest {
                     pod,
                     request: Request::AwaitedEffects(PluginEffects { cycle, plugin, .. }),
+                    ..
                 }) => {
                     let result = match self.answers {
                         Answer::Bound | Answer::Silent => Ok(()),
@@ -196,6 +197,7 @@ impl World {
                 Action::Pod(PodRequest {
                     pod,
                     request: Request::PatchStatus(StatusChange { condition: Some(_), .. }),
+                    ..
                 }) => {
                     if let Some(pod) = self.pods.get_mut(&*pod.uid) {
                         pod.has_reason = true;
@@ -257,7 +259,7 @@ impl World {
             Op::Deliver => self.deliver(),
             Op::Run => {
                 let now = self.bench.now;
-                self.bench.scheduler.run(now);
+                self.bench.scheduler.run(now, false);
                 self.carry_out();
             }
             Op::Look => self.look(),
@@ -290,7 +292,7 @@ impl World {
             loop {
                 self.deliver();
                 let now = self.bench.now;
-                let worked = self.bench.scheduler.run(now);
+                let worked = self.bench.scheduler.run(now, false);
                 self.carry_out();
                 if !worked && self.undelivered.is_empty() {
                     break;

@@ -72,7 +72,9 @@ fn published(actions: &[Action]) -> Vec<String> {
 /// The plugins whose effects are asked for, with the answer that they were carried out or not.
 fn asked(actions: &[Action], result: Result<(), &str>) -> Vec<(String, Event)> {
     let asked = |action: &Action| match action {
-        Action::Pod(PodRequest { pod, request: Request::AwaitedEffects(PluginEffects { cycle, plugin, .. }) }) => {
+        Action::Pod(PodRequest {
+            pod, request: Request::AwaitedEffects(PluginEffects { cycle, plugin, .. }), ..
+        }) => {
             let (cycle, uid, plugin) = (*cycle, pod.uid.clone(), Arc::clone(plugin));
             let result = result.map_err(RequestError::new);
             Some((plugin.to_string(), Event::EffectsFinished { cycle, uid, plugin, result }))

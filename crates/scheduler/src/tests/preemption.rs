@@ -27,7 +27,7 @@ fn deleted(name: &str) -> Event {
 /// The nodes that were to be written into the pod's `nominatedNodeName`.
 fn nominations(actions: &[Action], name: &str) -> Vec<String> {
     let nomination = |action: &Action| match action {
-        Action::Pod(PodRequest { pod, request: Request::PatchStatus(change) }) if *pod.name == *name => {
+        Action::Pod(PodRequest { pod, request: Request::PatchStatus(change), .. }) if *pod.name == *name => {
             change.nominated_node_name.clone()
         }
         _ => None,
@@ -164,7 +164,7 @@ fn a_lesser_pod_loses_its_nomination() {
     bench.apply(pod("high", 4));
     let actions = bench.settle();
     let cleared = actions.iter().any(|action| {
-        matches!(action, Action::Pod(PodRequest { pod, request: Request::PatchStatus(StatusChange { nominated_node_name: Some(node), .. }) })
+        matches!(action, Action::Pod(PodRequest { pod, request: Request::PatchStatus(StatusChange { nominated_node_name: Some(node), .. }), .. })
             if *pod.name == *"lesser" && node.is_empty())
     });
     assert!(cleared, "{actions:?}");

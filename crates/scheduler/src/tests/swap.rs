@@ -303,7 +303,9 @@ fn two_pre_binds() -> (Bench, Shared) {
 /// The plugin whose effects are being waited for, and the answer that they are done.
 fn awaited(actions: &[Action]) -> (String, Event) {
     let awaited = actions.iter().find_map(|action| match action {
-        Action::Pod(PodRequest { pod, request: Request::AwaitedEffects(PluginEffects { cycle, plugin, .. }) }) => {
+        Action::Pod(PodRequest {
+            pod, request: Request::AwaitedEffects(PluginEffects { cycle, plugin, .. }), ..
+        }) => {
             let (uid, name) = (pod.uid.clone(), plugin.to_string());
             Some((name, Event::EffectsFinished { cycle: *cycle, uid, plugin: Arc::clone(plugin), result: Ok(()) }))
         }

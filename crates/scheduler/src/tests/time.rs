@@ -17,7 +17,7 @@ use berth_model::{ClusterTable, NodeIdx, NodeSet, ObjectKey, Pod};
 
 use serde_json::json;
 
-use super::kit::{Bench, Shared, assigned, bind_finished, binds, events, node, pod, pod_maker, terminating};
+use super::kit::{Bench, Shared, assigned, bind_finished, binds, bound, events, node, pod, pod_maker, terminating};
 use crate::{Action, Event, PluginEffects, PodRequest, Request, Supervision};
 
 /// What a [`Watched`] plugin saw.
@@ -321,7 +321,7 @@ impl Watch {
     fn take(&mut self, step: Step) {
         step(self);
         for action in self.bench.settle() {
-            let Action::Pod(PodRequest { pod, request }) = action else { continue };
+            let Action::Pod(PodRequest { pod, request, .. }) = action else { continue };
             match request {
                 Request::Bind { cycle, .. } => {
                     self.answers.push(Event::BindFinished { cycle, uid: pod.uid, result: Ok(()) });
@@ -409,7 +409,7 @@ fn pods_that_one_answer_releases_go_on_some_at_a_time() {
     let mut sent: Vec<Action> = Vec::new();
     let names = |sent: &[Action]| binds(sent).into_iter().map(|(pod, _)| pod).collect::<Vec<String>>();
     while !names(&sent).contains(&"other".to_owned()) {
-        assert!(bench.scheduler.run(bench.now));
+        assert!(bench.scheduler.run(bench.now, false));
         sent.extend(bench.scheduler.drain_actions());
     }
     assert!(binds(&sent).len() < 50, "the other pod's binding need not wait behind all of them");
@@ -435,7 +435,7 @@ fn charged() -> (Bench, SchedulingTime) {
         Some(Share { per_second, burst })
     };
     let time = SchedulingTime::default();
-    time.set_bounds(TimeBounds { all_plugins: share(300, 300), namespace: share(500, 500) });
+    time.set_bounds(TimeBounds { all_plugins: share(300, 300), namespace: share(500, 500), search: None });
     let mut bench = Bench::with_profiles(profiles, script);
     bench.scheduler = bench.scheduler.with_time(time.clone());
     bench.event(Event::NodeApplied(Box::new(node("n0", 30))));
@@ -475,10 +475,30 @@ fn pods_of_other_namespaces_go_first_once_one_has_used_up_its_time() {
     bench.apply(pod_maker("searches", 1).metadata("namespace", json!("greedy")).build());
     bench.apply(pod("other", 1));
     let actions = bench.settle();
-    let order: Vec<String> = binds(&actions).into_iter().map(|(pod, _)| pod).collect();
-    assert_eq!(order, ["other", "searches"]);
+    assert_eq!(bound(&actions), ["other", "searches"]);
     let reports = reports(&actions);
     assert!(matches!(&reports[..], [TimeReport::Namespace { namespace, .. }] if **namespace == *"greedy"));
+}
+
+#[test]
+fn a_profile_of_which_many_pods_are_being_bound_leaves_room_to_others() {
+    let (mut bench, _) = charged();
+    bench.event(Event::NodeApplied(Box::new(node("n1", 30_000))));
+    let mut sent = Vec::new();
+    for number in 0..2_100 {
+        bench.apply(pod(&format!("many-{number}"), 1));
+        if number % 100 == 0 {
+            sent.extend(bench.settle());
+        }
+    }
+    bench.apply(pod_maker("other", 1).spec("schedulerName", json!("free")).build());
+    sent.extend(bench.settle());
+    let names = bound(&sent);
+    assert_eq!(names.iter().filter(|name| name.starts_with("many")).count(), 2_000);
+    assert!(names.contains(&"other".to_owned()));
+    assert_eq!(bench.scheduler.next_wakeup(), None, "there is nothing to do before an answer comes");
+    bench.event(bind_finished(&sent, "many-7", Ok(())));
+    assert_eq!(bound(&bench.settle()).len(), 1);
 }
 
 #[test]
@@ -493,7 +513,7 @@ fn waits_that_end_together_end_some_at_a_time() {
     bench.advance(1_000);
     bench.script(|script| script.permit = None);
     bench.apply(pod("other", 1));
-    assert!(bench.scheduler.run(bench.now));
+    assert!(bench.scheduler.run(bench.now, false));
     let actions: Vec<Action> = bench.scheduler.drain_actions().collect();
     assert_eq!(binds(&actions).len(), 1, "the other pod need not wait for all of them");
     let n_expired = events(&actions).iter().filter(|(_, note)| note.contains("rejected due to timeout")).count();

@@ -46,7 +46,7 @@ mod tests {
         let pods = ["1", "2", "3", "4"].map(|uid| Pod { uid: uid.into(), ..Pod::default() });
         let [first, second, third, fourth] = pods.each_ref();
         let (mut table, pod) = (ClusterTable::default(), Pod::default());
-        let call = Call { cycle: CycleId(1), now: Time::default(), pod: &pod, table: &table };
+        let call = Call::new(CycleId(1), Time::default(), &pod, &table);
         let mut shown = ShownPods::default();
         assert_eq!(shown.n_kept(&call, &[first]), 0);
         shown.remember(&call, &[first, second, third]);
@@ -55,7 +55,7 @@ mod tests {
         assert_eq!(shown.n_kept(&call, &[first, third, second]), 1, "another pod in the second place");
         assert_eq!(shown.n_kept(&Call { cycle: CycleId(2), ..call }, &[first]), 0, "another cycle");
         table.pods_mut().place(PodIdx(0), Arc::new(first.clone()), NodeIdx(0));
-        let call = Call { cycle: CycleId(1), now: Time::default(), pod: &pod, table: &table };
+        let call = Call::new(CycleId(1), Time::default(), &pod, &table);
         assert_eq!(shown.n_kept(&call, &[first]), 0, "a pod on a node has changed");
         shown.remember(&call, &[first]);
         shown.forget();

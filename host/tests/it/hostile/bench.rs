@@ -4,7 +4,7 @@ use std::{
     collections::BTreeMap,
     fs,
     path::{Path, PathBuf},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use berth_test_guests::At;
@@ -16,6 +16,9 @@ use crate::{
 };
 
 const LIMIT: Duration = Duration::from_secs(60);
+
+/// Pods that have no part in what does harm are bound within this time.
+const HEALTHY_TIME: Duration = Duration::from_secs(2);
 
 const HEADER: &str = "apiVersion: berth.dev/v1alpha1\nkind: PluginHostConfiguration\n";
 
@@ -118,6 +121,20 @@ impl Bench {
         let names: Vec<String> = (0..n).map(|number| name_of("healthy", number)).collect();
         let are_bound = |seen: &Seen| names.iter().all(|name| is_bound(seen, name));
         self.cluster.until("the healthy pods bound", are_bound).await
+    }
+
+    /// Creates healthy pods one after the other, each of which is bound in time, and asks whether the scheduler is well.
+    pub(super) async fn binds_healthy_in_time(&self, numbers: std::ops::Range<usize>) {
+        let mut longest = Duration::ZERO;
+        for number in numbers {
+            let start = Instant::now();
+            self.cluster.create(&pod_of("healthy", number)).await;
+            let bound = tokio::time::timeout(HEALTHY_TIME, self.cluster.node_of(&name_of("healthy", number))).await;
+            assert!(bound.is_ok(), "healthy pod {number} is not bound within {HEALTHY_TIME:?}");
+            longest = longest.max(start.elapsed());
+            self.scheduler.until("/livez", |answer| answer.ends_with("ok")).await;
+        }
+        eprintln!("a healthy pod waited for {longest:?} at most");
     }
 
     /// Waits until the admin endpoint shows these plugins as it should.

@@ -1,14 +1,12 @@
 //! Claims whose selectors are made to be slow: each is as long as the API server allows, and no two have anything in common.
 
-use std::time::{Duration, Instant};
-
 use berth_test_guests::{At, harmless};
 use k8s_openapi::api::resource::v1::{DeviceClass, ResourceClaim, ResourceSlice};
 use kube::{Api, api::PostParams};
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
-use super::bench::{Bench, Guest, name_of, pod_of};
+use super::bench::{Bench, Guest};
 use crate::cluster::{Cluster, Seen, pod};
 
 /// Kubernetes' API reference: at most so many selectors a request, of so many bytes each.
@@ -18,8 +16,8 @@ const BYTES: usize = 10 << 10;
 /// Patterns in one selector: as many as it holds.
 const PATTERNS: usize = 245;
 
-/// Each may take a second in each attempt, and all pods wait in one queue.
-const HOSTILE: usize = 3;
+/// Each takes as long as a search may, in each attempt.
+const HOSTILE: usize = 10;
 
 const DEVICES: usize = 100;
 
@@ -63,7 +61,7 @@ fn consumer(number: usize) -> Value {
     consumer
 }
 
-/// In turns they push each other's programs out of what is kept.
+/// In turns they push each other's programs out of what is kept. The healthy pods are of the same namespace.
 #[tokio::test(flavor = "multi_thread")]
 async fn selectors_that_have_nothing_in_common_hold_up_nobody() {
     let cluster = Cluster::start(&["--no-scheduler", "--nodes", "5"]).await;
@@ -90,15 +88,7 @@ async fn selectors_that_have_nothing_in_common_hold_up_nobody() {
     bench.cluster.create_all((0..HOSTILE).map(consumer)).await;
     let n_told = |seen: &Seen| seen.messages.keys().filter(|name| name.starts_with("consumer")).count();
     bench.cluster.until("a search that ended", |seen| n_told(seen) > 0).await;
-    let mut longest = Duration::ZERO;
-    for number in 0..10 {
-        let start = Instant::now();
-        bench.cluster.create(&pod_of("healthy", number)).await;
-        bench.cluster.node_of(&name_of("healthy", number)).await;
-        longest = longest.max(start.elapsed());
-        bench.scheduler.until("/livez", |answer| answer.ends_with("ok")).await;
-    }
-    eprintln!("a healthy pod waited for {longest:?} at most");
+    bench.binds_healthy_in_time(0..20).await;
     let seen = bench.cluster.until("all searches ended", |seen| n_told(seen) == HOSTILE).await;
     let says = "timed out trying to allocate devices: claim default/slow-";
     let messages = seen.messages.iter().filter(|(name, _)| name.starts_with("consumer"));

@@ -1,7 +1,5 @@
 //! Plugins that use up the scheduling thread's time without ever breaking a limit of one call.
 
-use std::time::Duration;
-
 use berth_test_guests::{At, harmless, holds, never_hands_over, slow_at, slow_hint, slow_reserve, slow_unreserve};
 use berth_wasm_host::Binary;
 use serde_json::json;
@@ -70,19 +68,6 @@ async fn a_binary_that_is_slow_to_learn_of_pods_on_their_way_holds_up_nobody() {
     bench.scheduler.process.line(says).await;
 }
 
-/// Pods of profiles that have no part in it are bound within this time.
-const HEALTHY_TIME: Duration = Duration::from_secs(2);
-
-/// Creates healthy pods one after the other, each of which is bound in time.
-async fn healthy_pods_are_bound(bench: &Bench, numbers: std::ops::Range<usize>) {
-    for number in numbers {
-        bench.cluster.create(&pod_of("healthy", number)).await;
-        let bound = tokio::time::timeout(HEALTHY_TIME, bench.cluster.node_of(&name_of("healthy", number))).await;
-        assert!(bound.is_ok(), "healthy pod {number} is not bound within {HEALTHY_TIME:?}");
-        bench.scheduler.until("/livez", |answer| answer.ends_with("ok")).await;
-    }
-}
-
 /// Unreserve of all of them takes the plugin ten seconds and more.
 #[tokio::test(flavor = "multi_thread")]
 async fn pods_that_a_plugin_rejects_all_at_once_hold_up_nobody() {
@@ -93,7 +78,7 @@ async fn pods_that_a_plugin_rejects_all_at_once_hold_up_nobody() {
     bench.create("Unreserves", HELD).await;
     let is_rejected = |seen: &Seen| seen.messages.values().any(|text| text.contains("rejected due to timeout"));
     bench.cluster.until("a pod that was held for too long", is_rejected).await;
-    healthy_pods_are_bound(&bench, 0..20).await;
+    bench.binds_healthy_in_time(0..20).await;
     bench.scheduler.process.line("has used up its time").await;
     let seen = bench.cluster.until("everything", |_| true).await;
     assert!((0..HELD).all(|number| !is_bound(&seen, &name_of("Unreserves", number))));
@@ -109,7 +94,7 @@ async fn plugins_that_are_slow_together_hold_up_nobody() {
     for name in names {
         bench.create(name, 100).await;
     }
-    healthy_pods_are_bound(&bench, 0..20).await;
+    bench.binds_healthy_in_time(0..20).await;
     bench.scheduler.process.line("all plugins together have used up their time, 300 ms of each second").await;
     bench.counts("berth_plugins_share_spent_total", 1).await;
     let took = |text: &str| text.contains("berth_plugin_scheduling_thread_seconds_total{plugin=\"SlowA\"}");
@@ -136,7 +121,7 @@ async fn dry_runs_that_take_long_hold_up_nobody() {
     preemptor["spec"]["priorityClassName"] = json!("system-cluster-critical");
     preemptor["spec"]["containers"][0]["resources"]["requests"]["cpu"] = json!("1");
     bench.cluster.create(&preemptor).await;
-    healthy_pods_are_bound(&bench, 0..10).await;
+    bench.binds_healthy_in_time(0..10).await;
     let (preemptor, says) = (name_of("SlowDryRun", 100), "have used up their time");
     let is_told = |seen: &Seen| seen.messages.get(&preemptor).is_some_and(|text| text.contains(says));
     bench.cluster.until("a preemptor that is told so", is_told).await;

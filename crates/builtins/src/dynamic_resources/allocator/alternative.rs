@@ -35,7 +35,7 @@ pub(super) struct Alternative {
 /// Whether the selectors of the class and those of the request accept the device.
 pub(super) fn is_selected(
     (selectors, features): (&mut Selectors, Features),
-    limit: SearchLimit,
+    limit: SearchLimit<'_>,
     claim: &ResourceClaim,
     alternative: &Alternative,
     device: &SliceDevice,
@@ -49,7 +49,7 @@ pub(super) fn is_selected(
 
 fn all_match(
     (selectors, features): (&mut Selectors, Features),
-    limit: SearchLimit,
+    limit: SearchLimit<'_>,
     expressions: &[DeviceSelector],
     device: &SliceDevice,
     origin: impl Fn() -> String,
@@ -58,14 +58,13 @@ fn all_match(
         let Some(cel) = &selector.cel else {
             return Err(AllocationError::UnsupportedSelector { origin: origin(), position });
         };
-        let result = selectors.matches(&cel.expression, &device.id.pool.driver, &device.device, device.key);
-        if limit.is_over() {
-            return Err(AllocationError::SelectorTimedOut { origin: origin(), position });
-        }
-        match result {
-            Ok(true) => {}
-            Ok(false) => return Ok(false),
-            Err(source) => {
+        let of_driver = (&*device.id.pool.driver, &device.device);
+        let result = selectors.matches(&cel.expression, of_driver, device.key, limit.deadline);
+        match result.filter(|_| !limit.is_over()) {
+            None => return Err(AllocationError::SelectorTimedOut { origin: origin(), position }),
+            Some(Ok(true)) => {}
+            Some(Ok(false)) => return Ok(false),
+            Some(Err(source)) => {
                 let names_device = features.has(Feature::SelectorErrorsNameDevices);
                 let on_device = if names_device { format!(" on device {}", device.id) } else { String::new() };
                 return Err(AllocationError::Selector { origin: origin(), position, on_device, source });

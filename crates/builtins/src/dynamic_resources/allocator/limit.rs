@@ -1,19 +1,20 @@
 //! What a search on one node may take.
 
+use berth_framework::Deadline;
+
 use super::AllocationError;
-use crate::dynamic_resources::search_time::Deadline;
 
 /// A look at a device takes less time than a look at the clock would after each.
 const STEPS_BETWEEN_LOOKS_AT_THE_CLOCK: u64 = 64;
 
 /// Steps, each a look at one device, and a moment at which the search ends in any case.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::dynamic_resources) struct SearchLimit {
+pub(in crate::dynamic_resources) struct SearchLimit<'a> {
     pub(in crate::dynamic_resources) steps: u64,
-    pub(in crate::dynamic_resources) deadline: Deadline,
+    pub(in crate::dynamic_resources) deadline: Deadline<'a>,
 }
 
-impl SearchLimit {
+impl SearchLimit<'_> {
     /// For what looks at no device.
     pub(super) const NONE: Self = Self { steps: u64::MAX, deadline: Deadline::NEVER };
 
@@ -24,7 +25,7 @@ impl SearchLimit {
     }
 
     /// Whether the moment has come. A selector can take longer than many steps, so this is asked after each.
-    pub(super) fn is_over(&self) -> bool {
+    pub(in crate::dynamic_resources) fn is_over(&self) -> bool {
         self.deadline.is_over()
     }
 }

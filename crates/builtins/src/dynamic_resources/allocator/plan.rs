@@ -3,6 +3,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
+use berth_framework::Deadline;
 use berth_model::Feature;
 
 use super::{
@@ -67,11 +68,17 @@ impl Plan {
         classes: &BTreeMap<String, Arc<DeviceClass>>,
         selectors: &mut Selectors,
         claims: impl IntoIterator<Item = Arc<ResourceClaim>>,
+        deadline: Deadline<'_>,
     ) -> Self {
         let mut planner = Planner { classes, selectors, n_alternatives: 0 };
-        let claims = claims.into_iter().enumerate();
-        let claims = claims.map(|(claim_idx, claim)| planner.claim(claim_idx, claim)).collect();
-        let mut plan = Self { claims, everywhere: None };
+        let mut plan = Self { claims: Vec::new(), everywhere: None };
+        for (claim_idx, claim) in claims.into_iter().enumerate() {
+            plan.claims.push(planner.claim(claim_idx, claim));
+            // A pod may have many claims, each as large as an object may be.
+            if deadline.is_over() {
+                return Self { everywhere: Some(Err(AllocationError::TimedOut)), ..plan };
+            }
+        }
         if !plan.alternatives().any(|alternative| alternative.wanted.takes_all()) {
             let nothing = NodeDevices::default();
             plan.everywhere = Some(plan.amounts_on(inventory, selectors, SearchLimit::NONE, &nothing));
@@ -92,7 +99,7 @@ impl Plan {
         &'a self,
         inventory: &Inventory<'_>,
         selectors: &mut Selectors,
-        limit: SearchLimit,
+        limit: SearchLimit<'_>,
         node_devices: &NodeDevices,
         scratch: &'a mut Vec<Amount>,
     ) -> Result<&'a [Amount], AllocationError> {
@@ -107,7 +114,7 @@ impl Plan {
         &self,
         inventory: &Inventory<'_>,
         selectors: &mut Selectors,
-        limit: SearchLimit,
+        limit: SearchLimit<'_>,
         node_devices: &NodeDevices,
     ) -> Amounts {
         let mut amounts = Vec::new();
@@ -195,7 +202,7 @@ impl Planner<'_> {
 fn amount(
     inventory: &Inventory<'_>,
     selectors: &mut Selectors,
-    limit: SearchLimit,
+    limit: SearchLimit<'_>,
     node_devices: &NodeDevices,
     claim: &ResourceClaim,
     alternative: &Alternative,

@@ -44,7 +44,7 @@ pub(super) struct Search<'s, 'p> {
     /// By claim.
     constraints: Vec<ClaimConstraints<'p>>,
     counters: CounterLedger<'p>,
-    limit: &'s mut SearchLimit,
+    limit: SearchLimit<'p>,
     takes_short_cuts: bool,
     is_known_possible: bool,
 }
@@ -55,7 +55,7 @@ impl<'s, 'p> Search<'s, 'p> {
         selectors: &'s mut Selectors,
         (plan, amounts): (&'p Plan, &'p [Amount]),
         (devices, selection_results): (&'p [NodeDevice], &'s mut SelectionResults),
-        limit: &'s mut SearchLimit,
+        limit: SearchLimit<'p>,
     ) -> Self {
         let claims = plan.claims.iter();
         let constraints = claims.map(|it| ClaimConstraints::new(&it.claim, inventory.features)).collect();
@@ -287,7 +287,7 @@ impl<'s, 'p> Search<'s, 'p> {
         let (device, claim) = (&node_device.device, self.plan.claims.get(alternative.claim_idx));
         let Some(claim) = claim else { return Ok(Suitability::Unselected) };
         let selectors = (&mut *self.selectors, features);
-        let suitability = if !is_selected(selectors, *self.limit, &claim.claim, alternative, device)? {
+        let suitability = if !is_selected(selectors, self.limit, &claim.claim, alternative, device)? {
             Suitability::Unselected
         } else if features.has(Feature::DRADeviceTaints)
             && !eligibility::tolerates(&alternative.wanted.tolerations, &device.device.taints)

@@ -80,7 +80,7 @@ impl TestInventory {
         let claims = claims.iter().map(|claim| Arc::new(ResourceClaim::clone(claim)));
         let features = self.features;
         let inventory = Inventory { slices: &self.slices, in_use: &self.in_use, features };
-        let plan = Plan::new(&inventory, &self.classes, &mut self.selectors, claims);
+        let plan = Plan::new(&inventory, &self.classes, &mut self.selectors, claims, berth_framework::Deadline::NEVER);
         let limit = SearchLimit { steps: self.max_steps.unwrap_or(1_000_000), ..SearchLimit::NONE };
         Ok(match allocate(&inventory, &mut self.selectors, &plan, node_devices, limit)? {
             AllocationOutcome::Devices(devices) => {

@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use berth_framework::Deadline;
 use cel::{
     Context, Env, ExecutionError, IdedExpr, ParseErrors, Value,
     common::ast::{CallExpr, EntryExpr, Expr, IdedEntryExpr, LiteralValue},
@@ -41,12 +42,14 @@ pub(super) enum CompileError {
     Pattern(#[from] PatternError),
     #[error(transparent)]
     TooComplex(#[from] TooComplex),
+    #[error("the time for compiling was over")]
+    TimedOut,
 }
 
 impl Program {
     /// # Errors
-    /// The text is no selector, or it might take too long or too much memory.
-    pub(super) fn compile(text: &str, env: &Env) -> Result<Self, CompileError> {
+    /// The text is no selector, or it might take too long or too much memory, or `deadline` is over.
+    pub(super) fn compile(text: &str, env: &Env, deadline: Deadline<'_>) -> Result<Self, CompileError> {
         if text.len() > MAX_LENGTH {
             return Err(CompileError::TooLong);
         }
@@ -55,7 +58,7 @@ impl Program {
         }
         let mut expression = env.parser().parse(text)?;
         let mut patterns = ConstantPatterns::default();
-        compile_patterns(&mut expression, &mut patterns)?;
+        compile_patterns(&mut expression, &mut patterns, deadline)?;
         cost::check(&expression, &patterns)?;
         Ok(Self { expression, patterns })
     }
@@ -81,13 +84,20 @@ impl Program {
 }
 
 /// Compiles the patterns that stand in the expression, each once, and puts variables in their places.
-fn compile_patterns(expression: &mut IdedExpr, patterns: &mut ConstantPatterns) -> Result<(), PatternError> {
+fn compile_patterns(
+    expression: &mut IdedExpr,
+    patterns: &mut ConstantPatterns,
+    deadline: Deadline<'_>,
+) -> Result<(), CompileError> {
     if let Some(argument) = pattern_argument(&mut expression.expr)
         && let Expr::Literal(LiteralValue::String(text)) = &argument.expr
     {
         argument.expr = Expr::Ident(patterns.variable_for(text.inner())?);
+        if deadline.is_over() {
+            return Err(CompileError::TimedOut);
+        }
     }
-    children_mut(&mut expression.expr).into_iter().try_for_each(|child| compile_patterns(child, patterns))
+    children_mut(&mut expression.expr).into_iter().try_for_each(|child| compile_patterns(child, patterns, deadline))
 }
 
 /// The argument of a call that is a regular expression.

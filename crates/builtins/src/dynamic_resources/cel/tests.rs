@@ -14,8 +14,13 @@ fn device() -> Device {
     .unwrap()
 }
 
+fn matches(selectors: &mut Selectors, expression: &str, driver: &str, key: u64) -> SelectorResult {
+    let result = selectors.matches(expression, (driver, &device()), DeviceKey(key), Deadline::NEVER);
+    result.expect("there is no limit of time")
+}
+
 fn ask(expression: &str) -> SelectorResult {
-    Selectors::default().matches(expression, "dra.example.com", &device(), DeviceKey(0))
+    matches(&mut Selectors::default(), expression, "dra.example.com", 0)
 }
 
 #[track_caller]
@@ -199,9 +204,9 @@ fn the_deepest_expressions_that_are_taken_leave_stack_enough() {
 fn answers_are_remembered_for_a_device() {
     let mut selectors = Selectors::default();
     let expression = "device.driver == 'd'";
-    assert_eq!(selectors.matches(expression, "d", &device(), DeviceKey(1)), Ok(true));
-    assert_eq!(selectors.matches(expression, "d", &device(), DeviceKey(1)), Ok(true));
-    assert_eq!(selectors.matches(expression, "e", &device(), DeviceKey(2)), Ok(false));
+    assert_eq!(matches(&mut selectors, expression, "d", 1), Ok(true));
+    assert_eq!(matches(&mut selectors, expression, "d", 1), Ok(true));
+    assert_eq!(matches(&mut selectors, expression, "e", 2), Ok(false));
     assert_eq!((selectors.programs.len(), selectors.results.len()), (1, 2));
 }
 
@@ -212,7 +217,7 @@ fn what_is_kept_of_large_selectors_is_bounded_and_freed() {
     for pod in 0..4 {
         for n in 0..25 {
             let large = format!("device.driver.matches('p{pod}-{n}.{{1500}}')");
-            assert_eq!(selectors.matches(&large, "d", &device(), DeviceKey(pod)), Ok(false));
+            assert_eq!(matches(&mut selectors, &large, "d", pod), Ok(false));
         }
         let request = "x".repeat(2 << 20) + &pod.to_string();
         assert_eq!(selectors.selection(Some(request.clone())), selectors.selection(Some(request)));
@@ -230,7 +235,7 @@ fn what_is_kept_of_large_selectors_is_bounded_and_freed() {
 #[test]
 fn an_expression_counts_with_all_its_nodes() {
     let large = format!("device.driver == 'd'{}", " || 1 == 2".repeat(920));
-    let program = Program::compile(&large, &library::environment()).unwrap();
+    let program = Program::compile(&large, &library::environment(), Deadline::NEVER).unwrap();
     assert!((300_000..600_000).contains(&program.bytes()), "{} bytes", program.bytes());
 }
 
@@ -253,7 +258,7 @@ fn patterns_are_compiled_once_and_their_size_counts() {
     check_error(&patterns.join("||"), "size limit");
     check_error(&format!("'{}'.matches('.{{1500}}')", "x".repeat(4_000)), "exceeds cost limit");
     let same = vec!["device.driver.matches('^[a-z]+[.]example[.]com$')"; 150].join(" && ");
-    let program = Program::compile(&same, &library::environment()).unwrap();
+    let program = Program::compile(&same, &library::environment(), Deadline::NEVER).unwrap();
     assert!(program.bytes() < 300_000, "{} bytes", program.bytes());
     check_error(&format!("device.driver.matches('a' + '{}')", "b".repeat(256)), "is longer than 256 bytes");
     check_error("device.driver.matches('(a{1000})' + '{1000}')", "size limit");

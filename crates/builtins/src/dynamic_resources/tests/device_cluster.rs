@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use berth_framework::{
-    Call, ClusterEvent, CycleId, DryRun, Effect, EventSubject, Failure, HintCall, Plugin, Removal, Status,
+    Call, ClusterEvent, CycleId, DryRun, Effect, EventSubject, Failure, HintCall, Plugin, Removal, SchedulingTime,
+    SearchLength, Status,
 };
 use berth_model::{NodeIdx, ObjectKey, Pod, Time};
 use serde_json::{Value, json};
@@ -20,6 +21,8 @@ pub(super) struct DeviceCluster {
     pub(super) cluster: TestCluster,
     pub(super) plugin: Box<dyn Plugin>,
     pub(super) now: Time,
+    /// Bounds searches for devices; by default it does not.
+    pub(super) time: SchedulingTime,
     /// By kind, namespace and name.
     objects: BTreeMap<(String, String, String), Value>,
     n_versions: u64,
@@ -46,8 +49,9 @@ impl DeviceCluster {
             cluster.edit_node(name, |_| ());
         }
         let plugin = Box::new(DynamicResources::new(args).unwrap());
-        let mut devices =
-            Self { cluster, plugin, now: Time(1_795_327_200_700), objects: BTreeMap::new(), n_versions: 0 };
+        let now = Time(1_795_327_200_700);
+        let (time, objects) = (SchedulingTime::default(), BTreeMap::new());
+        let mut devices = Self { cluster, plugin, now, time, objects, n_versions: 0 };
         devices.put("DeviceClass", json!({"metadata": {"name": "gpu"}}));
         devices
     }
@@ -160,7 +164,8 @@ impl DeviceCluster {
     }
 
     pub(super) fn call<R>(&mut self, cycle: u64, pod: &Pod, ask: impl FnOnce(&mut dyn Plugin, &Call<'_>) -> R) -> R {
-        let call = Call { cycle: CycleId(cycle), now: self.now, pod, table: self.cluster.table() };
+        let deadline = self.time.search_deadline(SearchLength::Full);
+        let call = Call { deadline, ..Call::new(CycleId(cycle), self.now, pod, self.cluster.table()) };
         ask(self.plugin.as_mut(), &call)
     }
 

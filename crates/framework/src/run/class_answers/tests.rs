@@ -165,7 +165,7 @@ impl Bench {
         let pod = Pod { uid: uid.as_str().into(), requests: cpu(milli_cpu), ..Pod::default() };
         let order: Vec<NodeIdx> = self.table.nodes().iter().collect();
         let nominated = NominatedPods::default();
-        let call = Call { cycle: CycleId(1), now: Time::default(), pod: &pod, table: &self.table };
+        let call = Call::new(CycleId(1), Time::default(), &pod, &self.table);
         let search = NodeSearch {
             order: &order,
             start: 0,

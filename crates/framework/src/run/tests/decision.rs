@@ -45,7 +45,7 @@ fn a_decision_outlasts_the_next_cycle_and_leaves_nothing_in_it() {
     let table = table(3);
     let order: Vec<NodeIdx> = table.nodes().iter().collect();
     let (pod, nominated) = (Pod::default(), NominatedPods::default());
-    let call = Call { cycle: CycleId(1), now: Time::default(), pod: &pod, table: &table };
+    let call = Call::new(CycleId(1), Time::default(), &pod, &table);
     let search = NodeSearch {
         order: &order,
         start: 1,

@@ -87,7 +87,7 @@ fn ask(plugins: Vec<Room>, skipped: Option<u32>, cases: &[Removal]) -> (Result<V
     }
     let pod = Pod::default();
     let rival = Arc::new(Pod { name: Arc::from("rival"), uid: "rival".into(), ..Pod::default() });
-    let call = Call { cycle: CycleId(1), now: Time::default(), pod: &pod, table: &table };
+    let call = Call::new(CycleId(1), Time::default(), &pod, &table);
     let mut findings = Findings::default();
     skipped.into_iter().for_each(|plugin| findings.skipped_filters.insert(PluginIdx(plugin)));
     let nominated = NominatedPods::new(&table, &pod, [(table.name(NodeIdx(1)), &rival)]);

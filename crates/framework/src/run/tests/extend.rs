@@ -84,7 +84,8 @@ fn place_with(plugins: Vec<Scripted>, extenders: Vec<Played>) -> Decision {
     let table = table(3);
     let order: Vec<NodeIdx> = table.nodes().iter().collect();
     let (mut profile, extenders, nominated) = (profile(plugins), group(extenders), NominatedPods::default());
-    let call = Call { cycle: CycleId(1), now: Time::default(), pod: &Pod::default(), table: &table };
+    let pod = Pod::default();
+    let call = Call::new(CycleId(1), Time::default(), &pod, &table);
     let search = NodeSearch {
         order: &order,
         start: 0,
@@ -163,7 +164,8 @@ fn preempt(extenders: Vec<Played>) -> Result<Vec<(u32, Vec<u32>)>, String> {
         let pod = Pod { uid: format!("p{slot}").as_str().into(), ..Pod::default() };
         table.pods_mut().place(PodIdx(slot), Arc::new(pod), NodeIdx(slot));
     }
-    let call = Call { cycle: CycleId(1), now: Time::default(), pod: &Pod::default(), table: &table };
+    let pod = Pod::default();
+    let call = Call::new(CycleId(1), Time::default(), &pod, &table);
     let asked = (0..2).map(|slot| Preemption { node: NodeIdx(slot), victims: vec![PodIdx(slot)], n_violations: 0 });
     let agreed = preempt_by_extenders(Some(&group(extenders)), &call, asked.collect());
     let slots = |it: Preemption| (it.node.0, it.victims.into_iter().map(|victim| victim.0).collect());

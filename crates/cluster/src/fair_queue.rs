@@ -1,0 +1,145 @@
+//! What waits for something that all share, in an order that is fair: profiles take turns, and within a profile namespaces. Of
+//! one namespace what came first goes first.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::Arc,
+};
+
+/// On whose behalf something is asked for. What is on no profile's behalf has empty texts.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Flow {
+    /// The profile's `schedulerName`.
+    pub profile: Arc<str>,
+    /// That of the pod.
+    pub namespace: Arc<str>,
+}
+
+/// Such an order. Only what waits takes memory.
+#[derive(Debug)]
+pub struct FairQueue<T> {
+    profiles: Rotation<Rotation<VecDeque<T>>>,
+    len: usize,
+}
+
+/// Queues by name. The one whose turn it is comes first; none is empty.
+#[derive(Debug)]
+struct Rotation<Q> {
+    turns: VecDeque<Arc<str>>,
+    queues: HashMap<Arc<str>, Q>,
+}
+
+impl<T> Default for FairQueue<T> {
+    fn default() -> Self {
+        Self { profiles: Rotation::default(), len: 0 }
+    }
+}
+
+impl<Q> Default for Rotation<Q> {
+    fn default() -> Self {
+        Self { turns: VecDeque::new(), queues: HashMap::new() }
+    }
+}
+
+impl<Q: Default> Rotation<Q> {
+    /// The queue of this name; a new one has the last turn.
+    fn queue(&mut self, name: &Arc<str>) -> &mut Q {
+        if !self.queues.contains_key(name) {
+            self.turns.push_back(Arc::clone(name));
+        }
+        self.queues.entry(Arc::clone(name)).or_default()
+    }
+
+    /// Has the first queue for which `may` holds give something, which then has the last turn, or none if it is empty.
+    fn take<T>(
+        &mut self,
+        may: impl Fn(&str) -> bool,
+        give: impl FnOnce(&mut Q) -> (Option<T>, IsEmpty),
+    ) -> Option<(Arc<str>, T)> {
+        let position = self.turns.iter().position(|name| may(name))?;
+        let name = self.turns.remove(position)?;
+        let (given, IsEmpty(is_empty)) = give(self.queues.get_mut(&name)?);
+        if is_empty {
+            self.queues.remove(&name);
+        } else {
+            self.turns.push_back(Arc::clone(&name));
+        }
+        given.map(|given| (name, given))
+    }
+}
+
+/// Whether a queue has nothing more to give.
+struct IsEmpty(bool);
+
+impl<T> FairQueue<T> {
+    /// Puts it behind what waits on the same behalf.
+    pub fn push(&mut self, flow: &Flow, item: T) {
+        self.profiles.queue(&flow.profile).queue(&flow.namespace).push_back(item);
+        self.len += 1;
+    }
+
+    /// What is next of the profiles for which `may` holds.
+    pub fn pop(&mut self, may: impl Fn(&str) -> bool) -> Option<(Flow, T)> {
+        let (profile, (namespace, item)) = self.profiles.take(may, |namespaces| {
+            let taken = namespaces.take(
+                |_| true,
+                |waiting| {
+                    let item = waiting.pop_front();
+                    (item, IsEmpty(waiting.is_empty()))
+                },
+            );
+            (taken, IsEmpty(namespaces.queues.is_empty()))
+        })?;
+        self.len -= 1;
+        Some((Flow { profile, namespace }, item))
+    }
+
+    /// How many wait.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether nothing waits.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    pub(crate) fn flow(profile: &str, namespace: &str) -> Flow {
+        Flow { profile: Arc::from(profile), namespace: Arc::from(namespace) }
+    }
+
+    fn drain(queue: &mut FairQueue<&'static str>) -> Vec<&'static str> {
+        std::iter::from_fn(|| queue.pop(|_| true)).map(|(_, item)| item).collect()
+    }
+
+    #[test]
+    fn profiles_take_turns_and_namespaces_within_them() {
+        let mut queue = FairQueue::default();
+        for (profile, namespace, items) in
+            [("a", "x", &["ax1", "ax2", "ax3", "ax4"][..]), ("a", "y", &["ay1"]), ("b", "x", &["bx1", "bx2"])]
+        {
+            items.iter().for_each(|item| queue.push(&flow(profile, namespace), *item));
+        }
+        assert_eq!(queue.len(), 7);
+        assert_eq!(drain(&mut queue), ["ax1", "bx1", "ay1", "bx2", "ax2", "ax3", "ax4"]);
+        assert!(queue.is_empty() && queue.profiles.queues.is_empty(), "what does not wait takes no memory");
+    }
+
+    #[test]
+    fn a_profile_that_may_not_is_passed_over_and_keeps_its_turn() {
+        let mut queue = FairQueue::default();
+        for (profile, item) in [("a", "a1"), ("a", "a2"), ("b", "b1"), ("b", "b2")] {
+            queue.push(&flow(profile, "x"), item);
+        }
+        assert_eq!(queue.pop(|profile| profile != "a").map(|(_, item)| item), Some("b1"));
+        assert_eq!(queue.pop(|profile| profile == "c").map(|(_, item)| item), None);
+        assert_eq!(drain(&mut queue), ["a1", "b2", "a2"]);
+    }
+}

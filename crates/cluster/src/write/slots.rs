@@ -1,0 +1,145 @@
+//! How many requests may be open at a time. Whoever waits for a slot waits in a fair order, and no profile has all of them: one
+//! whose requests are slow, by an admission webhook say, leaves some to others.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use tokio::sync::oneshot;
+
+use crate::fair_queue::{FairQueue, Flow};
+
+/// One profile may have so many quarters of the slots.
+const QUARTERS_OF_PROFILE: usize = 3;
+
+/// Cheap to clone.
+#[derive(Clone, Debug)]
+pub(super) struct Slots(Arc<Mutex<State>>);
+
+#[derive(Debug)]
+struct State {
+    n_free: usize,
+    of_profile: usize,
+    /// Taken slots by profile.
+    open: HashMap<Arc<str>, usize>,
+    waiting: FairQueue<oneshot::Sender<Slot>>,
+}
+
+/// One request may be open as long as this is kept.
+#[derive(Debug)]
+pub(super) struct Slot {
+    slots: Slots,
+    profile: Arc<str>,
+}
+
+impl Slots {
+    pub(super) fn new(n_slots: usize) -> Self {
+        let of_profile = (n_slots * QUARTERS_OF_PROFILE / 4).max(1);
+        Self(Arc::new(Mutex::new(State {
+            n_free: n_slots,
+            of_profile,
+            open: HashMap::new(),
+            waiting: FairQueue::default(),
+        })))
+    }
+
+    /// Waits for a slot. Dropping the future gives up the place in the order.
+    pub(super) async fn acquire(&self, flow: &Flow) -> Option<Slot> {
+        let (sender, receiver) = oneshot::channel();
+        self.state().waiting.push(flow, sender);
+        self.hand_out();
+        // The sender lives in the queue until it gives a slot.
+        receiver.await.ok()
+    }
+
+    /// Gives free slots to those that wait.
+    fn hand_out(&self) {
+        loop {
+            // Slots that are dropped below lock the state.
+            let next = self.state().next();
+            let Some((waiting, profile)) = next else { return };
+            // One that is not wanted any more is given back as it is dropped here.
+            let _ = waiting.send(Slot { slots: self.clone(), profile });
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// Takes a slot for the one that is next.
+    fn next(&mut self) -> Option<(oneshot::Sender<Slot>, Arc<str>)> {
+        while self.n_free > 0 {
+            let Self { open, of_profile, waiting, .. } = self;
+            // What is on no profile's behalf is the process's own.
+            let has_room = |profile: &str| profile.is_empty() || open.get(profile).is_none_or(|open| open < of_profile);
+            let (Flow { profile, .. }, waiting) = waiting.pop(has_room)?;
+            if waiting.is_closed() {
+                continue;
+            }
+            self.n_free -= 1;
+            *self.open.entry(Arc::clone(&profile)).or_default() += 1;
+            return Some((waiting, profile));
+        }
+        None
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        let mut state = self.slots.state();
+        state.n_free += 1;
+        if let Some(open) = state.open.get_mut(&self.profile) {
+            *open -= 1;
+            if *open == 0 {
+                state.open.remove(&self.profile);
+            }
+        }
+        drop(state);
+        self.slots.hand_out();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::{FutureExt as _, future::join_all};
+
+    use super::*;
+
+    fn flow(profile: &str) -> Flow {
+        Flow { profile: Arc::from(profile), namespace: Arc::from("default") }
+    }
+
+    #[tokio::test]
+    async fn a_profile_whose_requests_hang_leaves_slots_to_others() {
+        let slots = Slots::new(8);
+        let (a, b) = (flow("a"), flow("b"));
+        let mut many = Box::pin(join_all((0..100).map(|_| slots.acquire(&a))));
+        assert!(futures::poll!(&mut many).is_pending());
+        assert_eq!(slots.state().n_free, 2);
+        let others = join_all((0..2).map(|_| slots.acquire(&b))).now_or_never().expect("two are left");
+        assert!(slots.acquire(&b).now_or_never().is_none());
+        drop(others);
+        assert!(slots.acquire(&b).now_or_never().is_some());
+    }
+
+    #[tokio::test]
+    async fn slots_that_come_back_go_to_profiles_in_turn() {
+        let slots = Slots::new(1);
+        let taken = slots.acquire(&flow("a")).await;
+        let (a, b) = (flow("a"), flow("b"));
+        let mut waiting_a = Box::pin(join_all((0..10).map(|_| slots.acquire(&a))));
+        assert!(futures::poll!(&mut waiting_a).is_pending());
+        let mut waiting_b = Box::pin(slots.acquire(&b));
+        assert!(futures::poll!(&mut waiting_b).is_pending());
+        drop(taken);
+        assert!(futures::poll!(&mut waiting_b).is_pending(), "the first of a");
+        drop(waiting_a);
+        assert!(waiting_b.now_or_never().is_some(), "what nobody waits for any more is passed on");
+        assert_eq!(slots.state().n_free, 1);
+        assert!(slots.state().open.is_empty());
+    }
+}

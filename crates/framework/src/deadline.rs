@@ -1,0 +1,76 @@
+//! The moment at which a search for a node ends in any case.
+
+use std::time::Duration;
+
+use crate::{
+    scheduling_time::{SchedulingTime, SearchLength},
+    status::Status,
+};
+
+/// When a search for a node must end. The default is never.
+///
+/// A plugin whose search may take longer than some milliseconds looks now and then, and fails once it is over. What plugins that
+/// have an account take does not count: they have bounds of their own. In a component it is never over.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Deadline<'a>(Option<Limit<'a>>);
+
+#[derive(Clone, Copy, Debug)]
+struct Limit<'a> {
+    time: &'a SchedulingTime,
+    allowed: Duration,
+    began: Duration,
+    by_plugins: Duration,
+}
+
+impl SchedulingTime {
+    /// When a search that begins now must end.
+    #[must_use]
+    pub fn search_deadline(&self, length: SearchLength) -> Deadline<'_> {
+        self.search_limit(length).map_or(Deadline::NEVER, |allowed| Deadline::after(self, allowed))
+    }
+}
+
+impl<'a> Deadline<'a> {
+    /// The search may take as long as it wants.
+    pub const NEVER: Self = Self(None);
+
+    const POSITIONS: usize = 64;
+
+    /// The search begins now and may take so long.
+    #[must_use]
+    pub fn after(time: &'a SchedulingTime, allowed: Duration) -> Self {
+        Self(Some(Limit { time, allowed, began: time.now(), by_plugins: time.taken_by_plugins() }))
+    }
+
+    /// Whether the search must end.
+    #[must_use]
+    pub fn is_over(self) -> bool {
+        self.0.is_some_and(|Limit { time, allowed, began, by_plugins }| {
+            let by_plugins = time.taken_by_plugins().saturating_sub(by_plugins);
+            time.now().saturating_sub(began).saturating_sub(by_plugins) >= allowed
+        })
+    }
+
+    /// Looks at the clock at one position of 64, for those who go through a pod's many terms: usual pods are never cut off.
+    ///
+    /// # Errors
+    /// The search must end.
+    pub fn check_at(self, position: usize) -> Result<(), Status> {
+        let is_to_be_checked = position % Self::POSITIONS == Self::POSITIONS - 1;
+        match self.allowed() {
+            Some(allowed) if is_to_be_checked && self.is_over() => {
+                let milliseconds = allowed.as_millis();
+                Err(Status::error(format!(
+                    "the pod's terms took longer than the {milliseconds} ms of the search for a node"
+                )))
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// What the search may take in all; `None`: it has no limit.
+    #[must_use]
+    pub fn allowed(self) -> Option<Duration> {
+        self.0.map(|limit| limit.allowed)
+    }
+}
