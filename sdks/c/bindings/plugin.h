@@ -80,8 +80,12 @@ typedef uint8_t berth_scheduler_types_toleration_operator_t;
 
 #define BERTH_SCHEDULER_TYPES_TOLERATION_OPERATOR_EQUAL 0
 #define BERTH_SCHEDULER_TYPES_TOLERATION_OPERATOR_EXISTS 1
-// An operator that never matches in this version of Kubernetes.
+// An unknown operator, which never matches. So are `lt` and `gt` while their gate is off.
 #define BERTH_SCHEDULER_TYPES_TOLERATION_OPERATOR_NEVER 2
+// The taint's value, an integer, must be lower (KEP-5471).
+#define BERTH_SCHEDULER_TYPES_TOLERATION_OPERATOR_LT 3
+// The taint's value, an integer, must be higher.
+#define BERTH_SCHEDULER_TYPES_TOLERATION_OPERATOR_GT 4
 
 typedef struct {
   bool is_some;

@@ -127,6 +127,8 @@ fn toleration(toleration: wit::Toleration) -> Toleration {
     let operator = match toleration.operator {
         wit::TolerationOperator::Equal => TolerationOperator::Equal,
         wit::TolerationOperator::Exists => TolerationOperator::Exists,
+        wit::TolerationOperator::Lt => TolerationOperator::Lt,
+        wit::TolerationOperator::Gt => TolerationOperator::Gt,
         wit::TolerationOperator::Never => TolerationOperator::Never,
     };
     Toleration {

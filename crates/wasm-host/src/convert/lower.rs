@@ -271,8 +271,9 @@ fn toleration(toleration: &Toleration) -> types::Toleration {
     let operator = match toleration.operator {
         TolerationOperator::Equal => types::TolerationOperator::Equal,
         TolerationOperator::Exists => types::TolerationOperator::Exists,
-        // The contract has no operators that compare.
-        TolerationOperator::Lt | TolerationOperator::Gt | TolerationOperator::Never => types::TolerationOperator::Never,
+        TolerationOperator::Lt => types::TolerationOperator::Lt,
+        TolerationOperator::Gt => types::TolerationOperator::Gt,
+        TolerationOperator::Never => types::TolerationOperator::Never,
     };
     types::Toleration {
         key: toleration.key.0,

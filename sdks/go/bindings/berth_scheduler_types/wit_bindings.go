@@ -71,8 +71,12 @@ type Taint struct {
 const (
 	TolerationOperator_Equal  uint8 = 0
 	TolerationOperator_Exists uint8 = 1
-	// An operator that never matches in this version of Kubernetes.
+	// An unknown operator, which never matches. So are `lt` and `gt` while their gate is off.
 	TolerationOperator_Never uint8 = 2
+	// The taint's value, an integer, must be lower (KEP-5471).
+	TolerationOperator_Lt uint8 = 3
+	// The taint's value, an integer, must be higher.
+	TolerationOperator_Gt uint8 = 4
 )
 
 type TolerationOperator = uint8
