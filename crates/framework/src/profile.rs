@@ -251,6 +251,9 @@ impl Profile {
     /// Why `plugin` must not judge the pods that it has to do with; `None` if it may.
     #[must_use]
     pub fn is_blind(&self, plugin: PluginIdx) -> Option<Status> {
+        if self.unlisted.is_empty() {
+            return None;
+        }
         let instance = self.instances.get(plugin.index())?;
         let reason = self.unlisted.needed_by(instance.plugin.manifest())?;
         Some(Status::unresolvable(format!("plugin {:?} cannot judge this pod: {reason}", instance.name)))
@@ -260,6 +263,9 @@ impl Profile {
     pub(crate) fn blind_to_all(&self) -> Option<(PluginIdx, Status)> {
         const JUDGING: [Point; 7] =
             [Point::Filter, Point::PreScore, Point::Score, Point::Reserve, Point::Permit, Point::PreBind, Point::Bind];
+        if self.unlisted.is_empty() {
+            return None;
+        }
         let stands = |point: Point, plugin| self.plugins.at(point).contains(&plugin);
         let plugins = (0u32..).map(PluginIdx).zip(&self.instances).map(|(plugin, _)| plugin);
         let mut judging = plugins
@@ -287,8 +293,9 @@ impl Profile {
     /// # Errors
     /// The first plugin that could not be fed, with its status.
     pub fn sync(&mut self, source: &dyn DeltaSource) -> Result<(), (PluginIdx, Status)> {
-        for (index, instance) in (0u32..).zip(&mut self.instances) {
-            instance.plugin.sync(source).map_err(|status| (PluginIdx(index), status))?;
+        let hosted = (0u32..).map(PluginIdx).zip(&mut self.instances).filter(|(_, instance)| instance.is_hosted);
+        for (plugin, instance) in hosted {
+            instance.plugin.sync(source).map_err(|status| (plugin, status))?;
         }
         Ok(())
     }

@@ -33,12 +33,15 @@ impl UnlistedKinds {
         self.0.remove(kind).is_some()
     }
 
+    /// Whether all kinds are known.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Why this plugin must not judge the pods that it has to do with; `None` if it may.
     #[must_use]
     pub fn needed_by(&self, manifest: &Manifest) -> Option<&str> {
-        if self.0.is_empty() {
-            return None;
-        }
         let missing = manifest.needs.objects.iter().filter_map(|kind| self.0.get(kind));
         let mut needed = missing.filter(|unlisted| !unlisted.dispensable_for.contains(&manifest.name));
         needed.next().map(|unlisted| unlisted.reason.as_str())
