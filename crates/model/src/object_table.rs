@@ -23,6 +23,8 @@ type ByName<T> = BTreeMap<String, BTreeMap<String, T>>;
 #[derive(Clone, Debug, Default)]
 pub struct ObjectTable {
     kinds: BTreeMap<String, BTreeMap<String, Objects>>,
+    /// How many changes of all kinds there have been.
+    position: u64,
     is_shared: bool,
 }
 
@@ -95,10 +97,12 @@ impl ObjectTable {
         }
         objects.journal.push_back((change.namespace.clone(), change.name.clone()));
         objects.position += 1;
+        self.position += 1;
     }
 
     /// Empties the table; views decode everything again.
     pub(crate) fn clear(&mut self) {
+        self.position += 1;
         for objects in self.kinds.values_mut().flat_map(BTreeMap::values_mut) {
             let position = objects.position + 1;
             *objects = Objects { position, ..Objects::default() };
@@ -149,7 +153,10 @@ pub struct ObjectView<T> {
     decode: Decode<T>,
     by_name: ByName<Arc<T>>,
     problems: ByName<String>,
+    /// How far the kind's changes are followed; `None` if the table knows no such kind.
     seen: Option<u64>,
+    /// How far all changes of the table are: as long as there are no others, the kind is not looked for.
+    seen_of_table: Option<u64>,
     version: u64,
 }
 
@@ -167,7 +174,7 @@ impl<T: DeserializeOwned + Send + Sync + 'static> ObjectView<T> {
 impl<T> ObjectView<T> {
     fn with(api_version: &'static str, kind: &'static str, decode: Decode<T>) -> Self {
         let (by_name, problems) = (BTreeMap::new(), BTreeMap::new());
-        Self { api_version, kind, decode, by_name, problems, seen: None, version: 0 }
+        Self { api_version, kind, decode, by_name, problems, seen: None, seen_of_table: None, version: 0 }
     }
 
     /// A view that keeps a part `T` of each object `O`, for plugins that must save memory. The object itself is shared
@@ -205,7 +212,14 @@ impl<T> ObjectView<T> {
         self.follow(table, report) != Catchup::Nothing
     }
 
-    fn follow(&mut self, table: &ObjectTable, mut report: impl FnMut(&str, &str, Option<&Arc<T>>)) -> Catchup {
+    fn follow(&mut self, table: &ObjectTable, report: impl FnMut(&str, &str, Option<&Arc<T>>)) -> Catchup {
+        if self.seen_of_table.replace(table.position) == Some(table.position) {
+            return Catchup::Nothing;
+        }
+        self.follow_kind(table, report)
+    }
+
+    fn follow_kind(&mut self, table: &ObjectTable, mut report: impl FnMut(&str, &str, Option<&Arc<T>>)) -> Catchup {
         let Some(objects) = table.of_kind(self.api_version, self.kind) else {
             let had_objects = !self.by_name.is_empty() || !self.problems.is_empty();
             iter(&self.by_name).for_each(|(namespace, name, _)| report(namespace, name, None));
