@@ -123,7 +123,7 @@ async fn kube_schedulers_flags_that_make_no_sense() {
     check(&[], &["kube-scheduler", "--no-such-flag"], 2, &["--no-such-flag"]).await;
     check(&[], &["kube-scheduler", "--feature-gates=GangScheduling=true"], 2, &["GangScheduling=true", "not built"])
         .await;
-    check(&[], &["kube-scheduler", "--feature-gates", "Gangs=true"], 2, &["Gangs=true", "no such gate"]).await;
+    check(&[], &["kube-scheduler", "--feature-gates", "Gangs=true"], 2, &["unrecognized feature gate: Gangs"]).await;
     check(&[], &["kube-scheduler", "--emulated-version=1.35"], 2, &["--emulated-version 1.35", "not built"]).await;
     let arguments = &["kube-scheduler", "--leader-elect-lease-duration=1s"];
     check(&[], arguments, 2, &["leaderElection.leaseDuration", "greater than RenewDeadline"]).await;

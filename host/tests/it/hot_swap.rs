@@ -22,7 +22,7 @@ profiles:
 const PLUGIN_CONFIG: &str = "
 apiVersion: berth.dev/v1alpha1
 kind: PluginHostConfiguration
-plugins: [{name: NodeResourcesFit, grants: {reads: [resource.k8s.io/v1/DeviceClass]}}]
+plugins: [{name: NodeResourcesFit, grants: {reads: [resource.k8s.io/v1/DeviceClass, resource.k8s.io/v1/ResourceSlice, resource.k8s.io/v1/ResourceClaim]}}]
 ";
 
 const NODES: usize = 40;
@@ -112,7 +112,8 @@ async fn change_plugins(scheduler: &mut Scheduler, plugins: &Path, component: &[
     pods.expect(Expected::Either).await;
     place(plugins, component);
     let line = scheduler.process.line("serves plugin=\"NodeResourcesFit\"").await;
-    let digest = line.split_once("digest=\"").expect("a digest").1.split('"').next().expect("a digest");
+    let digest = line.split_once("digest=\"").unwrap_or_else(|| panic!("no digest in {line}"));
+    let digest = digest.1.split('"').next().expect("a digest");
     serves(scheduler, digest).await;
     pods.expect(Expected::Pack).await;
 
