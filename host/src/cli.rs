@@ -8,6 +8,7 @@ use crate::{
     bench_command::Bench,
     compiler::CompileComponent,
     doctor::Doctor,
+    explain::Explain,
     logging::LogFormat,
     options::{Demo, Run, Sandbox},
     pack::Pack,
@@ -23,6 +24,7 @@ Examples:
   berth simulate -f cluster/ -f pods.yaml  say where pods would go on a cluster that stands in files
   berth run --kubeconfig ~/.kube/config    schedule the pods of a cluster that name `berth` as their scheduler
   berth run --config scheduler.yaml        schedule the pods of its profiles: the file is kube-scheduler's own
+  berth explain pod default/web            why is it pending, or why is it there?
   berth bench SchedulingBasic              measure what a pod costs";
 
 const COMPLETIONS: &str = "\
@@ -63,6 +65,9 @@ pub(crate) enum Command {
     Doctor(Doctor),
     /// Print the roles that a configuration and its plugins need, and no more
     Rbac(Rbac),
+    /// Say why a pod of a running scheduler is where it is, or waits
+    #[command(subcommand)]
+    Explain(Explain),
     /// Take kube-scheduler's place, with its flags; also when the program is called `kube-scheduler`
     #[command(disable_help_flag = true)]
     KubeScheduler {

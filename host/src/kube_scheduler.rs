@@ -19,7 +19,7 @@ use std::{
 use anyhow::Result;
 use berth_config::{Overrides, Program, Usage};
 use berth_plugin_host::PluginHostOptions;
-use berth_runtime::Options;
+use berth_runtime::{KEPT_DECISIONS_MIB, Options};
 use berth_telemetry::klog::{self, KlogFormat, Verbosity};
 use serde_json::{Map, Value, json};
 use tracing::{info, warn};
@@ -123,6 +123,9 @@ fn invocation(given: &Given) -> Result<Invocation> {
         features: gates.features(),
         compiler: Some(compiler_process()),
     };
+    let kept_decisions_mib = given.number("kept-decisions-mib").map_or(Ok(KEPT_DECISIONS_MIB), u32::try_from);
+    let kept_decisions_mib =
+        kept_decisions_mib.map_err(|_| Usage("--kept-decisions-mib: use a number that is not negative".to_owned()))?;
     let options = Options {
         config: path("config"),
         plugins,
@@ -132,6 +135,7 @@ fn invocation(given: &Given) -> Result<Invocation> {
         longest_unschedulable: given.duration("pod-max-in-unschedulable-pods-duration"),
         secure_serving: serving::read(given)?,
         gates,
+        kept_decisions_mib,
         without_equivalence_cache: false,
     };
     let fields = fields(given);

@@ -5,6 +5,7 @@ mod cli;
 mod compiler;
 mod demo;
 mod doctor;
+mod explain;
 mod failure;
 mod kube_scheduler;
 mod logging;
@@ -52,6 +53,7 @@ fn start() -> Result<()> {
         Command::Bench(_)
             | Command::Demo(_)
             | Command::Doctor(_)
+            | Command::Explain(_)
             | Command::Rbac(_)
             | Command::Simulate(_)
             | Command::Snapshot(_)
@@ -66,6 +68,7 @@ fn start() -> Result<()> {
         Command::Snapshot(arguments) => snapshot::run(&arguments),
         Command::Doctor(arguments) => doctor::run(arguments),
         Command::Rbac(arguments) => rbac::run(arguments),
+        Command::Explain(command) => explain::run(command),
         Command::KubeScheduler { arguments } => kube_scheduler::run(arguments),
         Command::Bench(arguments) => bench_command::run(&arguments),
         Command::Plugin(command) => berth_plugin_cli::run(command),

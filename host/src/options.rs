@@ -6,7 +6,7 @@ use anyhow::{Context as _, Result};
 use berth_model::{Features, duration::parse_duration};
 use berth_plugin_cli::Output;
 use berth_plugin_host::PluginHostOptions;
-use berth_runtime::Options;
+use berth_runtime::{KEPT_DECISIONS_MIB, Options};
 use clap::{Args, ValueEnum};
 
 use crate::compiler::compiler_process;
@@ -44,6 +44,9 @@ pub(crate) struct Scheduling {
     /// user's runtime directory]
     #[arg(long, env = "BERTH_ADMIN_SOCKET", value_name = "PATH")]
     pub admin_socket: Option<PathBuf>,
+    /// Keep so many MiB of decisions for `berth explain`; 0 keeps none
+    #[arg(long, value_name = "MIB", default_value_t = KEPT_DECISIONS_MIB)]
+    pub kept_decisions_mib: u32,
     /// Ask every plugin about each pod, even if one like it came before: for comparison, since nodes are chosen alike
     #[arg(long, hide = true)]
     pub without_equivalence_cache: bool,
@@ -57,6 +60,7 @@ impl From<Scheduling> for Options {
             audit_log: options.audit_log,
             metrics_address: options.metrics_address,
             admin_socket: options.admin_socket,
+            kept_decisions_mib: options.kept_decisions_mib,
             without_equivalence_cache: options.without_equivalence_cache,
             ..Self::default()
         }

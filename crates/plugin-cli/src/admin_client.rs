@@ -8,6 +8,7 @@ use axum::{
     http::{Method, Request, StatusCode, Uri, header},
 };
 use berth_config::Usage;
+use berth_explain::Explanation;
 use berth_plugin_host::{HostSettings, PluginReport};
 use berth_serving::https_client;
 use berth_telemetry::chain;
@@ -97,6 +98,13 @@ impl AdminClient {
     pub async fn settings(&self) -> Result<HostSettings> {
         let answer = self.ask(Method::GET, "/admin/settings").await?;
         serde_json::from_slice(&answer).context("the scheduler's answer is not about its settings")
+    }
+
+    /// Why a pod is where it is, or waits; names have no characters that a query would need escaped.
+    pub async fn explain(&self, namespace: &str, name: &str, node: Option<&str>) -> Result<Explanation> {
+        let node = node.map(|node| format!("&node={node}")).unwrap_or_default();
+        let answer = self.ask(Method::GET, &format!("/explain?namespace={namespace}&name={name}{node}")).await?;
+        serde_json::from_slice(&answer).context("the scheduler's answer is no explanation")
     }
 
     pub async fn order(&self, name: &str, order: &str) -> Result<PluginReport> {

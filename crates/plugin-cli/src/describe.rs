@@ -19,7 +19,7 @@ pub(super) async fn run(one: &One) -> Result<()> {
         bail!("there is no plugin {:?}; `berth plugin list` shows those that there are", one.name);
     };
     let mut out = io::stdout().lock();
-    match one.server.output {
+    match one.output {
         Output::Json => {
             serde_json::to_writer_pretty(&mut out, plugin)?;
             writeln!(out)?;

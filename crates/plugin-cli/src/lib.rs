@@ -17,10 +17,11 @@ pub mod table;
 use anyhow::Result;
 use clap::Subcommand;
 
-use self::one::{One, Server};
+use self::one::One;
 pub use self::{
     admin_client::AdminClient,
     blocking::{block_on, block_on_runtime},
+    one::Server,
     output::Output,
     schema::{SchemaName, print as print_schema},
 };
@@ -32,6 +33,9 @@ pub enum Command {
     List {
         #[command(flatten)]
         server: Server,
+        /// Output for people or for programs
+        #[arg(short, long, value_enum, default_value_t = Output::Table)]
+        output: Output,
     },
     /// Show everything about one plugin
     Describe(One),
@@ -58,7 +62,7 @@ pub fn run(command: Command) -> Result<()> {
     block_on(async {
         match command {
             Command::Author(_) => Ok(()),
-            Command::List { server } => list::run(&server).await,
+            Command::List { server, output } => list::run(&server, output).await,
             Command::Describe(one) => describe::run(&one).await,
             Command::Reload(one) => order::run(&one, "reload").await,
             Command::Enable(one) => order::run(&one, "enable").await,

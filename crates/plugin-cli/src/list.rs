@@ -9,11 +9,11 @@ use comfy_table::Table;
 
 use crate::{one::Server, output::Output, table};
 
-pub(super) async fn run(server: &Server) -> Result<()> {
+pub(super) async fn run(server: &Server, output: Output) -> Result<()> {
     let client = server.client()?;
     let (plugins, settings) = (client.list().await?, client.settings().await?);
     let mut out = io::stdout().lock();
-    match server.output {
+    match output {
         Output::Json => {
             serde_json::to_writer_pretty(&mut out, &plugins)?;
             writeln!(out)?;

@@ -17,15 +17,12 @@ pub struct Server {
     /// Instead, the HTTPS address of a scheduler that runs as `kube-scheduler`
     #[arg(long, env = "BERTH_SERVER", value_name = "HOST:PORT", requires_all = ["token_file", "certificate_authority"])]
     pub(crate) server: Option<String>,
-    /// With --server: a file with a bearer token of a user who may steer plugins
+    /// With --server: a file with the bearer token of a user with the rights for it
     #[arg(long, value_name = "FILE")]
     pub(crate) token_file: Option<PathBuf>,
     /// With --server: a file with the certificates that vouch for the scheduler's, or its own
     #[arg(long, value_name = "FILE")]
     pub(crate) certificate_authority: Option<PathBuf>,
-    /// Output for people or for programs
-    #[arg(short, long, value_enum, default_value_t = Output::Table)]
-    pub(crate) output: Output,
 }
 
 #[derive(Args, Debug)]
@@ -34,10 +31,17 @@ pub struct One {
     pub(crate) name: String,
     #[command(flatten)]
     pub(crate) server: Server,
+    /// Output for people or for programs
+    #[arg(short, long, value_enum, default_value_t = Output::Table)]
+    pub(crate) output: Output,
 }
 
 impl Server {
-    pub(crate) fn client(&self) -> Result<AdminClient> {
+    /// Speaks to it.
+    ///
+    /// # Errors
+    /// The address or the file of the token cannot be used.
+    pub fn client(&self) -> Result<AdminClient> {
         match (&self.server, &self.token_file, &self.certificate_authority) {
             (Some(server), Some(token), Some(authority)) => AdminClient::over_https(server, token, authority),
             _ => Ok(AdminClient::on_socket(self.socket.clone().unwrap_or_else(admin_socket::default_path))),

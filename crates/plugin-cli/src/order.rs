@@ -10,7 +10,7 @@ use crate::{list::short, one::One, output::Output};
 pub(super) async fn run(one: &One, order: &str) -> Result<()> {
     let plugin = one.server.client()?.order(&one.name, order).await?;
     let mut out = io::stdout().lock();
-    match one.server.output {
+    match one.output {
         Output::Json => {
             serde_json::to_writer_pretty(&mut out, &plugin)?;
             writeln!(out)?;

@@ -3,7 +3,7 @@
 use std::{path::PathBuf, sync::Arc};
 
 use berth_config::{PluginCatalogue, Settings, Usage};
-use berth_framework::Extenders;
+use berth_framework::{Extenders, Profile};
 use berth_lifecycle::OrderError;
 use berth_scheduler::Supervision;
 use serde::{Deserialize, Serialize};
@@ -38,6 +38,12 @@ pub enum Message {
     },
     /// A caller asks which plugins there are.
     Consult(Consultation),
+    /// New instances of the plugins that serve in a profile of these settings, for questions beside the scheduler.
+    CopyProfile {
+        settings: Box<Settings>,
+        scheduler_name: String,
+        answer: oneshot::Sender<Result<Profile, Usage>>,
+    },
     /// Another configuration is to hold: nothing changes if one of its plugins cannot be built.
     Reconfigure {
         proposal: Box<Proposal>,

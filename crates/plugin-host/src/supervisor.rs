@@ -207,6 +207,13 @@ impl Supervisor {
                 return self.follow_order(&plugin.into(), order, By::Operator { user }, answer).await;
             }
             Message::Consult(consultation) => return consultation.hold(&self.inventory),
+            Message::CopyProfile { settings, scheduler_name, answer } => {
+                // Components may take seconds to start.
+                let copy = || self.inventory.copy_of_profile(&settings, &scheduler_name);
+                // The caller may have left.
+                let _ = answer.send(tokio::task::block_in_place(copy));
+                return;
+            }
             Message::Reconfigure { proposal, answer } => {
                 let outcome = self.reconfigure(*proposal).await;
                 // The caller may have left.

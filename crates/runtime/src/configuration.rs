@@ -52,6 +52,7 @@ pub fn scheduler_settings(settings: &Settings, command_line: &Options) -> berth_
         },
         equivalence_cache: gates.is_on("OpportunisticBatching") && !command_line.without_equivalence_cache,
         publishes_expected_node: gates.is_on("NominatedNodeNameForExpectation"),
+        records_decisions: command_line.kept_decisions_mib > 0,
     }
 }
 

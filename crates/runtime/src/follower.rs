@@ -54,7 +54,7 @@ impl FollowRequest {
     }
 }
 
-type Read = Box<dyn FnOnce(&ClusterView) + Send>;
+type Read = Box<dyn FnOnce(&mut ClusterView) + Send>;
 
 /// Shows the copy. Cheap to clone; with the last clone the thread ends.
 #[derive(Clone, Debug)]
@@ -92,17 +92,27 @@ impl Follower {
     }
 }
 
-impl ReadModel for Follower {
-    async fn read<R: Send + 'static>(&self, read: impl FnOnce(&ClusterView) -> R + Send + 'static) -> Option<R> {
+impl Follower {
+    /// As [`ReadModel::read`], for a reader that changes the copy for a while and leaves it as it was.
+    pub(crate) async fn ask<R: Send + 'static>(
+        &self,
+        ask: impl FnOnce(&mut ClusterView) -> R + Send + 'static,
+    ) -> Option<R> {
         let (answer, answered) = oneshot::channel();
-        let reading = Box::new(move |view: &ClusterView| {
+        let asking = Box::new(move |view: &mut ClusterView| {
             // The reader may have left.
             if !answer.is_closed() {
-                drop(answer.send(read(view)));
+                drop(answer.send(ask(view)));
             }
         });
-        self.0.try_send(reading).ok()?;
+        self.0.try_send(asking).ok()?;
         timeout(READ_TIMEOUT, answered).await.ok()?.ok()
+    }
+}
+
+impl ReadModel for Follower {
+    async fn read<R: Send + 'static>(&self, read: impl FnOnce(&ClusterView) -> R + Send + 'static) -> Option<R> {
+        self.ask(move |view| read(view)).await
     }
 }
 
@@ -132,7 +142,7 @@ impl Following {
         }
     }
 
-    fn up_to_date(&mut self) -> &ClusterView {
+    fn up_to_date(&mut self) -> &mut ClusterView {
         if let Copy::None = self.copy {
             self.copy = Copy::Kept { view: ClusterView::default(), awaited: None, read_at: Instant::now() };
         }
@@ -176,5 +186,63 @@ fn catch_up(
             }
             Err(RecvTimeoutError::Disconnected) => return,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use berth_scheduler::{Event, Settings};
+    use serde_json::json;
+
+    use super::*;
+
+    fn pod(name: &str) -> Event {
+        let pod = json!({
+            "metadata": {"name": name, "namespace": "default", "uid": name},
+            "spec": {"nodeName": "n1", "schedulerName": "other", "containers": []},
+        });
+        Event::PodApplied(Box::new(serde_json::from_value(pod).expect("a pod")))
+    }
+
+    async fn names(follower: &Follower) -> Option<Vec<String>> {
+        let names = |view: &ClusterView| {
+            let mut names: Vec<String> = view.pods().map(|pod| pod.name().to_owned()).collect();
+            names.sort();
+            names
+        };
+        follower.read(names).await
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_reader_sees_what_the_scheduler_knows_when_it_asks() {
+        let (follower, mut requests) = Follower::start().expect("a thread");
+        let (events, incoming) = channel::channel::<Event>();
+        // A scheduling thread that takes in what came before each request.
+        let scheduling = thread::spawn(move || {
+            let mut scheduler = Scheduler::new(Settings::default(), Vec::new());
+            let mut n_ended = 0;
+            while let Some(request) = requests.blocking_recv() {
+                incoming.try_iter().for_each(|event| scheduler.handle(event, Time(1)));
+                n_ended += usize::from(matches!(request, FollowRequest::End));
+                request.answer(&mut scheduler, Time(1));
+            }
+            n_ended
+        });
+        events.send(pod("a")).expect("the thread lives");
+        assert_eq!(names(&follower).await, Some(vec!["a".to_owned()]));
+        events.send(pod("b")).expect("the thread lives");
+        assert_eq!(names(&follower).await, Some(vec!["a".to_owned(), "b".to_owned()]));
+        drop(follower);
+        assert_eq!(scheduling.join().expect("no panic"), 0, "with the last reader the follower ends");
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_scheduling_thread_that_has_ended_is_no_reason_to_wait() {
+        let (follower, requests) = Follower::start().expect("a thread");
+        drop(requests);
+        assert_eq!(names(&follower).await, Some(Vec::new()), "an empty copy, which says that it is not whole");
+        assert_eq!(follower.read(ClusterView::is_complete).await, Some(false));
     }
 }

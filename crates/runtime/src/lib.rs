@@ -10,6 +10,7 @@ pub mod configuration;
 mod credentials;
 mod election;
 mod executor;
+mod explain;
 mod extenders;
 mod follower;
 mod front;
@@ -22,6 +23,6 @@ mod session;
 mod tasks;
 mod watching;
 
-pub use options::Options;
+pub use options::{KEPT_DECISIONS_MIB, Options};
 pub use placement_reason::PlacementReason;
 pub use session::{Plan, Session, settings};

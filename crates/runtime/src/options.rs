@@ -6,6 +6,9 @@ use berth_config::feature_gates::Gates;
 use berth_plugin_host::PluginHostOptions;
 use berth_serving::secure_serving::SecureServing;
 
+/// How much memory kept decisions take by default, in MiB.
+pub const KEPT_DECISIONS_MIB: u32 = 8;
+
 /// What every command that schedules takes.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
@@ -19,6 +22,8 @@ pub struct Options {
     pub metrics_address: Option<SocketAddr>,
     /// `--admin-socket`; `None` is the usual path.
     pub admin_socket: Option<PathBuf>,
+    /// `--kept-decisions-mib`: how much memory decisions take that are kept for explanations; 0 keeps none.
+    pub kept_decisions_mib: u32,
     /// Every plugin is asked about each pod, even if one like it came before.
     pub without_equivalence_cache: bool,
     /// An unschedulable pod is tried again after this long although nothing happened; `None` is the default.

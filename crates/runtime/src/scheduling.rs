@@ -8,7 +8,7 @@ mod sources;
 
 use std::{
     panic::{self, AssertUnwindSafe},
-    sync::Arc,
+    sync::{Arc, PoisonError},
     thread,
     time::{Duration, Instant},
 };
@@ -27,8 +27,8 @@ use tokio::{
 use self::sources::{Input, NoInput, Turn};
 pub(crate) use self::{outlets::Outlets, sources::Sources};
 use crate::{
-    placement_reason::PlacementReason, placement_reason::placement_reasons, tasks::EndedEarly, tasks::panic_if_asked,
-    watching::WatchRequest,
+    explain::Decisions, placement_reason::PlacementReason, placement_reason::placement_reasons, tasks::EndedEarly,
+    tasks::panic_if_asked, watching::WatchRequest,
 };
 
 /// Bindings, patches and events of some hundred pods.
@@ -55,6 +55,8 @@ pub(crate) struct Parts {
     pub plugins: berth_wasm_host::Engine,
     /// Where to say why each pod went where it went; `None` without such a request.
     pub reasons: Option<mpsc::UnboundedSender<PlacementReason>>,
+    /// Where decisions are kept.
+    pub decisions: Decisions,
     /// What swaps took since the last cycle: the next one was late by that.
     pub pause: Duration,
     /// Hears of plugins that come later, which may want other kinds of objects watched, and of other profiles.
@@ -209,6 +211,7 @@ fn cycle(parts: &mut Parts) -> bool {
     let start = Instant::now();
     let worked = parts.scheduler.run(now, parts.sources.has_events());
     let pause = std::mem::take(&mut parts.pause);
+    keep_decisions(parts);
     if worked {
         parts.metrics.cycle(start.elapsed(), pause);
         if let Some(sink) = &parts.reasons {
@@ -217,6 +220,15 @@ fn cycle(parts: &mut Parts) -> bool {
         }
     }
     worked
+}
+
+/// Enters what was decided in the ring.
+fn keep_decisions(parts: &mut Parts) {
+    let mut decisions = parts.scheduler.drain_decisions().peekable();
+    if decisions.peek().is_some() {
+        let mut ring = parts.decisions.lock().unwrap_or_else(PoisonError::into_inner);
+        decisions.for_each(|decision| ring.push(decision));
+    }
 }
 
 /// Counters and gauges.

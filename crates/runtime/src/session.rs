@@ -1,7 +1,7 @@
 //! A scheduler at work on one API server: everything that `berth run`, `berth sandbox` and `berth demo` start and stop.
 
 use std::{
-    sync::Arc,
+    sync::{Arc, Mutex},
     time::{Duration, Instant},
 };
 
@@ -9,6 +9,7 @@ use anyhow::{Context as _, Result};
 use axum::Router;
 use berth_cluster::{Client, Connection, EventRecorder, Kinds, Renewal, RequestRate, Writer};
 use berth_config::{Overrides, RunningConfiguration, Settings};
+use berth_explain::DecisionRing;
 use berth_framework::Profile;
 use berth_plugin_host::{Plugins, Surroundings};
 use berth_scheduler::{Event, HostObjects, Scheduler};
@@ -33,6 +34,7 @@ use crate::{
     credentials,
     election::Election,
     executor::Executor,
+    explain::{self, Decisions, Explainer},
     extenders::HttpExtenders,
     follower::Follower,
     front::{Door, Front},
@@ -211,7 +213,14 @@ impl Session {
         let metrics = &sinks.metrics;
         let (follower, follow) = Follower::start().context("starting the thread that follows the scheduler")?;
         let resources = resources::routes(&health, follower.clone());
-        let admin = admin::routes(plugins.inbox.0.clone());
+        let decisions = Decisions::new(Mutex::new(DecisionRing::new(kept_bytes(scheduling))));
+        let explainer = Explainer {
+            follower: follower.clone(),
+            decisions: Arc::clone(&decisions),
+            supervisor: plugins.inbox.0.clone(),
+            running: running.clone(),
+        };
+        let admin = admin::routes(plugins.inbox.0.clone()).merge(explain::routes(explainer));
         serve(scheduling, &running, &door, Served { resources, admin }, &mut tasks)?;
         let extenders = HttpExtenders::connect(&settings.extenders, &health).await?;
         let profiles = plugins.inventory.profiles(&settings)?;
@@ -255,6 +264,7 @@ impl Session {
             health: health.clone(),
             plugins: plugins.engine.clone(),
             reasons,
+            decisions,
             pause: Duration::ZERO,
             watch_requests,
         })?;
@@ -365,7 +375,7 @@ fn serve(
 ) -> Result<()> {
     match OwnersSocket::bind(&scheduling.admin_socket.clone().unwrap_or_else(admin_socket::default_path)) {
         Ok(socket) => {
-            info!(path = %socket.path().display(), "serving /admin/plugins");
+            info!(path = %socket.path().display(), "serving /admin/plugins and /explain");
             tasks.spawn("the server of the admin socket", endpoints::serve_on(socket, admin.clone()));
         }
         Err(error) if scheduling.admin_socket.is_some() => return Err(error).context("--admin-socket"),
@@ -398,6 +408,11 @@ fn dump_on_signal(client: &Client, follower: Follower) -> Result<impl Future<Out
         let follower = follower.clone();
         async move { follower.read(Dump::of).await }
     })
+}
+
+/// Bytes for decisions.
+fn kept_bytes(scheduling: &Options) -> usize {
+    usize::try_from(scheduling.kept_decisions_mib).unwrap_or(usize::MAX).saturating_mul(1 << 20)
 }
 
 fn hostname() -> String {

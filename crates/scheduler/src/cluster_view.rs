@@ -131,6 +131,19 @@ impl ClusterView {
         nominated.map(|pod| (pod.nominated_node, &pod.pod))
     }
 
+    /// Runs `work` as if the pod were not there; it is there again afterwards. For what plugins would say about another node.
+    pub fn without_pod<R>(&mut self, uid: &str, work: impl FnOnce(&Self) -> R) -> R {
+        let removed = self.pods.remove_entry(uid);
+        if let Some((uid, _)) = &removed {
+            self.place(uid, None);
+        }
+        let result = work(self);
+        if let Some((uid, pod)) = removed {
+            self.set_pod(uid, Some(pod));
+        }
+        result
+    }
+
     fn text(&self, sym: Sym) -> &str {
         self.table().symbols.text(sym)
     }

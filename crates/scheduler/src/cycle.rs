@@ -4,6 +4,7 @@ mod batching;
 
 use std::{borrow::Cow, sync::Arc, time::Duration};
 
+use berth_explain::{DecisionRecord, Made};
 use berth_framework::{
     Call, CycleId, Effect, EquivalenceCache, PluginIdx, SearchLength, Status,
     run::{self, Attempt, ClassAnswers, Decision, Diagnosis, Findings, NoNode, NodeSearch, NominatedPods},
@@ -21,6 +22,10 @@ use crate::{
     settings::Settings,
 };
 
+/// Scores and refusals are recorded of a decision if that was not done for so long: with a pod every few microseconds, recording all
+/// would cost as much as deciding. It is some ten microseconds.
+const WHOLE_RECORD_EVERY: Duration = Duration::from_millis(4);
+
 /// A search for a node that takes longer is reported.
 const SLOW_SEARCH: Duration = Duration::from_millis(100);
 
@@ -35,6 +40,8 @@ pub(crate) struct Cycle {
     /// Where the next attempt begins to look for nodes.
     next_start: usize,
     n_cycles: u64,
+    /// When a decision was last recorded with scores and refusals.
+    recorded_at: Option<Duration>,
 }
 
 impl Cycle {
@@ -46,7 +53,7 @@ impl Cycle {
         bindings: &mut Bindings,
         context: &mut Context,
     ) {
-        let pod = Arc::clone(&record.pod);
+        let (pod, attempt) = (Arc::clone(&record.pod), record.attempts);
         if !is_to_be_tried(&pod, context) {
             return context.queue_mut().done(&pod.uid);
         }
@@ -74,7 +81,23 @@ impl Cycle {
             }
             Err(no_node) => found_none(record, (cycle, started), no_node, bindings, context),
         }
+        if settings.records_decisions {
+            self.record(&decision, &pod, attempt, context);
+        }
         self.last = Some(decision);
+    }
+
+    /// Leaves what is to be kept of a decision for explanations.
+    fn record(&mut self, decision: &Decision, pod: &Pod, attempt: u32, context: &mut Context) {
+        let now = context.instant();
+        let elapsed = now.zip(self.recorded_at).map(|(now, then)| now.saturating_sub(then));
+        let is_whole = elapsed.is_none_or(|elapsed| elapsed >= WHOLE_RECORD_EVERY);
+        if is_whole {
+            self.recorded_at = now;
+        }
+        context.record_decision(pod, |profile, table, at| {
+            DecisionRecord::of(decision, &Made { pod, profile, table, at, attempt, is_whole })
+        });
     }
 
     /// Other plugins than those that ranked the nodes will be asked.

@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, panic::Location, sync::Arc, time::Duration, vec::Drain};
 
+use berth_explain::DecisionRecord;
 use berth_framework::Clock;
 use berth_model::Time;
 
@@ -17,6 +18,7 @@ pub(crate) struct Outbox {
     now: Time,
     actions: Vec<Action>,
     observations: Vec<Observation>,
+    decisions: Vec<DecisionRecord>,
     attempts: ByProfile<AttemptResult>,
     /// The labels of the event that is being handled, once they are known.
     labels: Vec<Arc<str>>,
@@ -26,7 +28,7 @@ pub(crate) struct Outbox {
     clock: Option<Arc<dyn Clock>>,
 }
 
-/// Measurements that are kept until the host takes them; more are dropped.
+/// Measurements, and records of decisions, that are kept until the host takes them; more are dropped.
 const MAX_KEPT: usize = 16_384;
 
 impl Outbox {
@@ -112,6 +114,17 @@ impl Outbox {
             self.observe_since(start, |duration| Observation::EventHandled { event, duration });
         }
         self.labels = labels;
+    }
+
+    /// Leaves a record of a decision, if there is room.
+    pub(crate) fn record_decision(&mut self, record: DecisionRecord) {
+        if self.decisions.len() < MAX_KEPT {
+            self.decisions.push(record);
+        }
+    }
+
+    pub(crate) fn drain_decisions(&mut self) -> Drain<'_, DecisionRecord> {
+        self.decisions.drain(..)
     }
 
     pub(crate) fn count_attempt(&mut self, profile: &str, result: AttemptResult) {

@@ -3,6 +3,7 @@
 use std::{sync::Arc, time::Duration, vec::Drain};
 
 use berth_cache::Cache;
+use berth_explain::DecisionRecord;
 use berth_framework::{Clock, Extenders, Measured, Plugin, PluginVersion, Profile, SchedulingTime, run::Decision};
 use berth_model::{PodUid, Time};
 use berth_queue::Queue;
@@ -256,6 +257,11 @@ impl Scheduler {
     /// Measurements since the last call.
     pub fn drain_observations(&mut self) -> Vec<Observation> {
         self.context.take_observations()
+    }
+
+    /// What is kept of decisions for explanations, since the last call; see [`Settings::records_decisions`].
+    pub fn drain_decisions(&mut self) -> Drain<'_, DecisionRecord> {
+        self.context.drain_decisions()
     }
 
     /// What the plugins of each profile took and how often they were asked since the last call.

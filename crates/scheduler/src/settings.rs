@@ -14,6 +14,8 @@ pub struct Settings {
     pub equivalence_cache: bool,
     /// The gate NominatedNodeNameForExpectation: a pod that is to wait before it is bound shows the node that it is going to.
     pub publishes_expected_node: bool,
+    /// Whether decisions are recorded for explanations ([`crate::Scheduler::drain_decisions`]).
+    pub records_decisions: bool,
 }
 
 impl Default for Settings {
@@ -23,6 +25,7 @@ impl Default for Settings {
             queue: berth_queue::Settings::default(),
             equivalence_cache: true,
             publishes_expected_node: true,
+            records_decisions: false,
         }
     }
 }

@@ -130,11 +130,12 @@ pub(super) const FLAGS: &[Flag] = &[
     flag("audit-log", Text, Used),
     flag("metrics-address", Text, Used),
     flag("admin-socket", Text, Used),
+    flag("kept-decisions-mib", Number, Used),
 ];
 
 const ABOUT: &str = "Berth in kube-scheduler's place: takes kube-scheduler 1.36's flags, with their meaning. Flags that have none here are accepted \
 with a warning; what would change decisions and is not built is refused. --plugins-dir, --plugin-config, --artifact-cache, \
---plugin-state, --audit-log, --metrics-address and --admin-socket are those of `berth run`.";
+--plugin-state, --audit-log, --metrics-address, --admin-socket and --kept-decisions-mib are those of `berth run`.";
 
 /// The flags that were given.
 #[derive(Debug)]

@@ -39,7 +39,12 @@ const RULES: &[Rule] = &[
     rule("berth-builtins", &["berth-framework", "berth-model"], &[]),
     rule("berth-queue", &["berth-framework", "berth-model"], &[]),
     rule("berth-cache", &["berth-framework", "berth-model"], &[]),
-    rule("berth-scheduler", &["berth-cache", "berth-framework", "berth-lifecycle", "berth-model", "berth-queue"], &[]),
+    rule("berth-explain", &["berth-framework", "berth-model"], &[]),
+    rule(
+        "berth-scheduler",
+        &["berth-cache", "berth-explain", "berth-framework", "berth-lifecycle", "berth-model", "berth-queue"],
+        &[],
+    ),
     rule("berth-config", &["berth-framework", "berth-model"], &[]),
     rule(
         "berth-bench",
@@ -94,6 +99,7 @@ const RULES: &[Rule] = &[
             "berth-author",
             "berth-builtins",
             "berth-config",
+            "berth-explain",
             "berth-framework",
             "berth-lifecycle",
             "berth-model",
@@ -111,6 +117,7 @@ const RULES: &[Rule] = &[
         &[
             "berth-cluster",
             "berth-config",
+            "berth-explain",
             "berth-file-watch",
             "berth-framework",
             "berth-lifecycle",

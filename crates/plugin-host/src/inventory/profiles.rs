@@ -35,6 +35,16 @@ impl PluginInventory {
         Ok(profiles)
     }
 
+    /// New instances of what serves in one profile of `settings`. They are not kept up to date.
+    ///
+    /// # Errors
+    /// There is no such profile, or a plugin refuses its arguments.
+    pub fn copy_of_profile(&self, settings: &Settings, scheduler_name: &str) -> Result<Profile, Usage> {
+        let configured = settings.profiles.iter().find(|profile| profile.scheduler_name == scheduler_name);
+        let configured = configured.ok_or_else(|| Usage(format!("no profile has schedulerName {scheduler_name:?}")))?;
+        configured.build(|name, args| self.provide(scheduler_name, name, args).map(Some))
+    }
+
     /// What is not in `profiles` is not kept up to date any more: the plugins, each with the `schedulerName`.
     pub fn leave_profiles(&mut self, profiles: &[Profile]) -> Vec<(PluginName, String)> {
         self.registry.leave_profiles(|plugin, scheduler_name| {

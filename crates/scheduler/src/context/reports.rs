@@ -2,7 +2,9 @@
 
 use std::{borrow::Cow, collections::BTreeMap, sync::Arc, time::Duration, vec::Drain};
 
-use berth_model::{Pod, Sym, Time};
+use berth_explain::DecisionRecord;
+use berth_framework::Profile;
+use berth_model::{ClusterTable, Pod, Sym, Time};
 
 use super::Context;
 use crate::{
@@ -114,6 +116,22 @@ impl Context {
 
     pub(crate) fn take_observations(&mut self) -> Vec<Observation> {
         self.outbox.take_observations()
+    }
+
+    /// Leaves a record of a decision about `pod`, if a profile still serves it.
+    pub(crate) fn record_decision(
+        &mut self,
+        pod: &Pod,
+        record: impl FnOnce(&Profile, &ClusterTable, Time) -> DecisionRecord,
+    ) {
+        let now = self.now();
+        if let Some(profile) = self.profiles.get(pod.scheduler_name) {
+            self.outbox.record_decision(record(profile, self.cache.table(), now));
+        }
+    }
+
+    pub(crate) fn drain_decisions(&mut self) -> Drain<'_, DecisionRecord> {
+        self.outbox.drain_decisions()
     }
 
     /// An attempt that began at `started` is over.

@@ -1,0 +1,336 @@
+//! What every plugin says about every node, worked out on a copy of the cluster when somebody asks.
+
+use std::collections::BTreeMap;
+
+use berth_framework::{
+    Call, Effect, PluginIdx, Profile, Status,
+    run::{self, Attempt, Diagnosis, NominatedPods, PreFilterOutcome, Rejection},
+};
+use berth_model::{NodeIdx, NodeSet};
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    nearest::{NearNode, NodeReason, nearest, reasons},
+    record::{RankedNode, ranked},
+    resources::{Lack, ResourceSum, lacks, sums},
+};
+
+/// How many nodes are named beside each count.
+const N_EXAMPLES: usize = 3;
+
+/// How many nodes are shown with all their scores.
+const N_BEST: usize = 10;
+
+/// The plugin whose refusals are about amounts.
+pub(crate) const NODE_RESOURCES_FIT: &str = "NodeResourcesFit";
+
+/// What is asked about a pod, beside the pod.
+#[derive(Clone, Copy, Debug)]
+pub struct Question<'a> {
+    /// All nodes in the order of the cluster.
+    pub order: &'a [NodeIdx],
+    /// The pods that are nominated to nodes.
+    pub nominated: &'a NominatedPods<'a>,
+    /// The node that the caller wants to know about.
+    pub node: Option<NodeIdx>,
+}
+
+/// The answer. What was not come to is empty.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Analysis {
+    /// How many nodes there are.
+    pub nodes: usize,
+    /// How many nodes fit at the moment.
+    pub feasible: usize,
+    /// Nodes that fit, but for the room that other pods have there by nomination.
+    pub reserved_for_nominated: usize,
+    /// Why the pod fits on no node, whatever the nodes are like.
+    pub pod_rejected: Option<PodRejected>,
+    /// A plugin broke, and this is what it said: the rest is not known.
+    pub error: Option<String>,
+    /// Each plugin by itself, in the order of the profile.
+    pub plugins: Vec<PluginReport>,
+    /// Each set of plugins that refuse nodes together, the most frequent first.
+    pub combinations: Vec<Combination>,
+    /// The nodes that come closest to fitting.
+    pub nearest: Vec<NearNode>,
+    /// The best of the nodes that fit.
+    pub best: Vec<RankedNode>,
+    /// What there is of what the pod requests.
+    pub resources: Vec<ResourceSum>,
+    /// What evicting pods would do; `None` if it was not tried.
+    pub preemption: Option<Preemption>,
+    /// The node that was asked about.
+    pub node: Option<NodeReport>,
+}
+
+/// PreFilter rejected the pod.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PodRejected {
+    /// The plugins that did.
+    pub plugins: Vec<String>,
+    /// The status code, such as `UnschedulableAndUnresolvable`.
+    pub code: String,
+    /// In their own words.
+    pub message: String,
+}
+
+/// What a plugin says about all nodes, as if it were the only one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PluginReport {
+    /// Which plugin.
+    pub plugin: String,
+    /// How many nodes it refuses.
+    pub rejected: usize,
+    /// How many of them no other plugin refuses.
+    pub alone: usize,
+    /// Why, the most frequent reason first. A node counts for each of its reasons.
+    pub reasons: Vec<ReasonCount>,
+}
+
+/// A reason, and how many nodes it stands for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ReasonCount {
+    /// In the plugin's words.
+    pub reason: String,
+    /// How many nodes.
+    pub nodes: usize,
+    /// Some of them.
+    pub examples: Vec<String>,
+}
+
+/// Plugins that refuse the same nodes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Combination {
+    /// Their names; each of them refuses all of these nodes, and no other plugin does.
+    pub plugins: Vec<String>,
+    /// How many nodes.
+    pub nodes: usize,
+    /// Some of them.
+    pub examples: Vec<String>,
+}
+
+/// What PostFilter answers. Nothing of it is done.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Preemption {
+    /// The node on which it would make room; `None` if that helps nowhere.
+    pub node: Option<String>,
+    /// How many pods would have to leave.
+    pub victims: usize,
+    /// Namespace and name of some of them.
+    pub examples: Vec<String>,
+    /// In the plugins' words; empty if there is a node.
+    pub message: String,
+}
+
+/// One node.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NodeReport {
+    /// `metadata.name`.
+    pub node: String,
+    /// Whether there is such a node.
+    pub exists: bool,
+    /// All plugins that refuse it, each by itself.
+    pub reasons: Vec<NodeReason>,
+    /// What it has too little of.
+    pub lacks: Vec<Lack>,
+    /// Its scores, if it fits and nodes were scored.
+    pub scores: Option<RankedNode>,
+    /// Its place among the nodes that fit, from 1.
+    pub rank: Option<usize>,
+}
+
+/// Asks the plugins about the pod of `call` on all nodes. They must have been synced with the table of the call, and be no
+/// instances that schedule: the cycle of the call begins and ends here.
+pub fn analyze(profile: &mut Profile, call: &Call<'_>, question: &Question<'_>) -> Analysis {
+    let mut analysis = Analysis { nodes: question.order.len(), ..Analysis::default() };
+    if let Err(status) = ask(profile, call, question, &mut analysis) {
+        analysis.error = Some(status.message());
+    }
+    profile.end_cycle(call.cycle);
+    analysis
+}
+
+fn ask(profile: &mut Profile, call: &Call<'_>, question: &Question<'_>, analysis: &mut Analysis) -> Result<(), Status> {
+    let mut attempt = Attempt::default();
+    if let PreFilterOutcome::Rejected { status, plugins } = run::pre_filter(profile, call, &mut attempt)? {
+        analysis.resources = sums(call.table, call.pod, call.table.nodes());
+        analysis.pod_rejected = Some(PodRejected {
+            plugins: plugins.into_iter().map(|plugin| profile.name(plugin).to_string()).collect(),
+            code: status.code.as_str().to_owned(),
+            message: status.message(),
+        });
+        return Ok(());
+    }
+    run::list_candidates(call, question.order, &mut attempt);
+    let candidates: NodeSet = attempt.candidates().iter().copied().collect();
+    let mut rejections = run::diagnose_every_plugin(profile, call, &candidates, attempt.findings());
+    rejections.extend(left_out(profile, call, &candidates, &attempt));
+    let refused = union(&rejections);
+    count(profile, call, &rejections, &refused, analysis);
+    analysis.nearest = nearest(profile, call, &rejections, &refused);
+    analysis.resources = sums(call.table, call.pod, &only_resources(profile, call, &rejections));
+    run::filter(profile, call, (0, question.order.len().max(1)), question.nominated, &mut attempt)?;
+    analysis.feasible = attempt.findings().feasible().len();
+    analysis.reserved_for_nominated = analysis.nodes.saturating_sub(analysis.feasible + refused.len());
+    if analysis.feasible > 1 {
+        run::score(profile, call, &mut attempt)?;
+    }
+    analysis.best = ranked(profile, call.table, attempt.findings(), N_BEST);
+    if analysis.feasible == 0 {
+        analysis.preemption = Some(preempt(profile, call, question, &attempt)?);
+    }
+    analysis.node = question.node.map(|node| report(profile, call, &rejections, &attempt, node));
+    Ok(())
+}
+
+/// The nodes that PreFilter left out, as if its plugins had refused each of them.
+fn left_out(profile: &Profile, call: &Call<'_>, candidates: &NodeSet, attempt: &Attempt) -> Vec<Rejection> {
+    let Some(restriction) = attempt.findings().restriction() else { return Vec::new() };
+    let mut nodes = call.table.nodes().clone();
+    nodes.subtract(candidates);
+    let rejection = |plugin: &PluginIdx| {
+        let text = format!("node(s) didn't satisfy plugin(s) [{}]", profile.name(*plugin));
+        Rejection { plugin: *plugin, status: Status::unresolvable(text), nodes: nodes.clone() }
+    };
+    restriction.plugins.iter().map(rejection).collect()
+}
+
+fn union(rejections: &[Rejection]) -> NodeSet {
+    let mut nodes = NodeSet::default();
+    rejections.iter().for_each(|rejection| nodes.union(&rejection.nodes));
+    nodes
+}
+
+/// The nodes that fit but for amounts, those that fit among them.
+fn only_resources(profile: &Profile, call: &Call<'_>, rejections: &[Rejection]) -> NodeSet {
+    let mut nodes = call.table.nodes().clone();
+    let is_other = |rejection: &&Rejection| **profile.name(rejection.plugin) != *NODE_RESOURCES_FIT;
+    rejections.iter().filter(is_other).for_each(|rejection| nodes.subtract(&rejection.nodes));
+    nodes
+}
+
+/// Plugins by themselves, and in combination.
+fn count(profile: &Profile, call: &Call<'_>, rejections: &[Rejection], refused: &NodeSet, analysis: &mut Analysis) {
+    let mut sets: BTreeMap<Vec<PluginIdx>, Vec<NodeIdx>> = BTreeMap::new();
+    for node in refused.iter() {
+        let of_node = rejections.iter().filter(|rejection| rejection.nodes.contains(node));
+        let mut plugins: Vec<PluginIdx> = of_node.map(|rejection| rejection.plugin).collect();
+        plugins.sort_unstable();
+        plugins.dedup();
+        sets.entry(plugins).or_default().push(node);
+    }
+    let mut plugins: Vec<PluginIdx> = rejections.iter().map(|rejection| rejection.plugin).collect();
+    plugins.sort_unstable();
+    plugins.dedup();
+    for plugin in plugins {
+        let of_plugin: Vec<&Rejection> = rejections.iter().filter(|rejection| rejection.plugin == plugin).collect();
+        analysis.plugins.push(PluginReport {
+            plugin: profile.name(plugin).to_string(),
+            rejected: of_plugin.iter().map(|rejection| rejection.nodes.len()).sum(),
+            alone: sets.get([plugin].as_slice()).map_or(0, Vec::len),
+            reasons: reason_counts(call, &of_plugin),
+        });
+    }
+    analysis.combinations = sets
+        .into_iter()
+        .map(|(plugins, nodes)| Combination {
+            plugins: plugins.into_iter().map(|plugin| profile.name(plugin).to_string()).collect(),
+            nodes: nodes.len(),
+            examples: examples(call, nodes.into_iter()),
+        })
+        .collect();
+    analysis.combinations.sort_by_key(|combination| (combination.plugins.len(), std::cmp::Reverse(combination.nodes)));
+}
+
+fn reason_counts(call: &Call<'_>, rejections: &[&Rejection]) -> Vec<ReasonCount> {
+    let mut by_reason: BTreeMap<&str, NodeSet> = BTreeMap::new();
+    for rejection in rejections {
+        for reason in &rejection.status.reasons {
+            by_reason.entry(reason).or_default().union(&rejection.nodes);
+        }
+    }
+    let count = |(reason, nodes): (&str, NodeSet)| ReasonCount {
+        reason: reason.to_owned(),
+        nodes: nodes.len(),
+        examples: examples(call, nodes.iter()),
+    };
+    let mut counts: Vec<ReasonCount> = by_reason.into_iter().map(count).collect();
+    counts.sort_by_key(|count| std::cmp::Reverse(count.nodes));
+    counts
+}
+
+fn examples(call: &Call<'_>, nodes: impl Iterator<Item = NodeIdx>) -> Vec<String> {
+    nodes.take(N_EXAMPLES).map(|node| name(call, node)).collect()
+}
+
+fn name(call: &Call<'_>, node: NodeIdx) -> String {
+    call.table.symbols.text(call.table.name(node)).to_owned()
+}
+
+/// Asks PostFilter what it would do.
+fn preempt(
+    profile: &mut Profile,
+    call: &Call<'_>,
+    question: &Question<'_>,
+    attempt: &Attempt,
+) -> Result<Preemption, Status> {
+    let mut diagnosis = Diagnosis { n_all_nodes: question.order.len(), ..Diagnosis::default() };
+    run::diagnose(profile, call, attempt.findings(), &mut diagnosis)?;
+    run::post_filter(profile, call, attempt.findings(), (question.nominated, None), &mut diagnosis);
+    let found = diagnosis.post_filter;
+    let victims: Vec<String> = found
+        .effects
+        .iter()
+        .filter_map(|(_, effect)| match effect {
+            Effect::Evict { namespace, name, .. } => Some(format!("{namespace}/{name}")),
+            Effect::Bind
+            | Effect::Patch { .. }
+            | Effect::Create { .. }
+            | Effect::Delete { .. }
+            | Effect::Allow { .. }
+            | Effect::Reject { .. }
+            | Effect::Activate { .. }
+            | Effect::Nominate { .. }
+            | Effect::Event { .. }
+            | Effect::Wait { .. } => None,
+        })
+        .collect();
+    let node = found.nominate.flatten().map(|node| name(call, node));
+    Ok(Preemption {
+        message: match (&node, &found.status) {
+            (None, Some(status)) => status.message(),
+            (Some(_), _) | (None, None) => String::new(),
+        },
+        node,
+        victims: victims.len(),
+        examples: victims.into_iter().take(N_EXAMPLES).collect(),
+    })
+}
+
+fn report(
+    profile: &Profile,
+    call: &Call<'_>,
+    rejections: &[Rejection],
+    attempt: &Attempt,
+    node: NodeIdx,
+) -> NodeReport {
+    let name = name(call, node);
+    let all = ranked(profile, call.table, attempt.findings(), usize::MAX);
+    let place = all.iter().position(|other| *other.node == *name);
+    NodeReport {
+        exists: true,
+        reasons: reasons(profile, rejections, node),
+        lacks: lacks(call.table, call.pod, node),
+        rank: place.map(|place| place + 1),
+        scores: place.and_then(|place| all.into_iter().nth(place)),
+        node: name,
+    }
+}

@@ -1,0 +1,83 @@
+//! Why a pod is where it is, in one word for programs.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    analysis::{Analysis, NODE_RESOURCES_FIT},
+    subject::{State, Subject},
+};
+
+/// The word. If several hold, it is the first in this order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Cause {
+    /// It is on its node.
+    Bound,
+    /// It has a node, and is on its way there.
+    Binding,
+    /// It fits on no node, whatever nodes come: it names something that is not there, or asks for what cannot be.
+    Misconfigured,
+    /// It requests more of a resource than any node has, used or not.
+    LargerThanAnyNode,
+    /// Somebody holds it back: a scheduling gate, a plugin, or a plugin's absence.
+    Held,
+    /// Pods are leaving to make room for it.
+    WaitingForVictims,
+    /// There is enough of what it requests in sum, but on no single node.
+    Fragmented,
+    /// The nodes that would take it have too little left of what it requests.
+    OutOfCapacity,
+    /// Each node is refused for another reason than what is left there.
+    Constrained,
+    /// It was not tried yet.
+    NotYetTried,
+    /// A node fits at the moment: the next attempt will show it.
+    Fits,
+    /// What is known does not say.
+    Unknown,
+}
+
+impl Cause {
+    /// The first that holds.
+    pub(crate) fn of(subject: &Subject, analysis: Option<&Analysis>) -> Self {
+        match subject.state {
+            State::Bound { .. } => return Self::Bound,
+            State::Binding { .. } if subject.holders.is_empty() => return Self::Binding,
+            State::Binding { .. } => return Self::Held,
+            State::Queued { .. } | State::Unscheduled => {}
+        }
+        let holds = [
+            (Self::Misconfigured, analysis.is_some_and(is_misconfigured)),
+            (Self::LargerThanAnyNode, analysis.is_some_and(is_larger_than_any_node)),
+            (Self::Held, !subject.holders.is_empty()),
+            (Self::WaitingForVictims, subject.nominated_node.is_some() && !analysis.is_some_and(|it| it.feasible > 0)),
+            (Self::Fragmented, analysis.is_some_and(|it| is_short_of_resources(it) && is_enough_in_sum(it))),
+            (Self::OutOfCapacity, analysis.is_some_and(is_short_of_resources)),
+            (Self::Constrained, analysis.is_some_and(is_refused)),
+            (Self::NotYetTried, subject.attempts == 0),
+            (Self::Fits, analysis.is_some_and(|analysis| analysis.feasible > 0)),
+        ];
+        holds.into_iter().find(|(_, holds)| *holds).map_or(Self::Unknown, |(cause, _)| cause)
+    }
+}
+
+fn is_misconfigured(analysis: &Analysis) -> bool {
+    analysis.pod_rejected.as_ref().is_some_and(|rejected| rejected.code == "UnschedulableAndUnresolvable")
+}
+
+fn is_larger_than_any_node(analysis: &Analysis) -> bool {
+    analysis.nodes > 0 && analysis.resources.iter().any(|resource| resource.requested > resource.largest_node)
+}
+
+/// There are nodes that only amounts keep it from.
+fn is_short_of_resources(analysis: &Analysis) -> bool {
+    let mut of_resources = analysis.plugins.iter().filter(|report| report.plugin == NODE_RESOURCES_FIT);
+    analysis.feasible == 0 && of_resources.any(|report| report.alone > 0)
+}
+
+fn is_enough_in_sum(analysis: &Analysis) -> bool {
+    analysis.resources.iter().all(|resource| resource.total_free >= resource.requested)
+}
+
+fn is_refused(analysis: &Analysis) -> bool {
+    analysis.error.is_none() && analysis.feasible == 0
+}

@@ -1,0 +1,96 @@
+//! The nodes that come closest to fitting.
+
+use std::cmp::Ordering;
+
+use berth_framework::Call;
+use berth_framework::{Code, Profile, run::Rejection};
+use berth_model::{NodeIdx, NodeSet};
+use serde::{Deserialize, Serialize};
+
+use crate::resources::{Lack, lacks};
+
+/// How many nodes are named.
+const N_NEAREST: usize = 5;
+
+/// A node that does not fit, and what would have to change there.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NearNode {
+    /// `metadata.name`.
+    pub node: String,
+    /// Every plugin that refuses the node, each by itself.
+    pub reasons: Vec<NodeReason>,
+    /// What the node has too little of.
+    pub lacks: Vec<Lack>,
+}
+
+/// Why one plugin refuses a node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NodeReason {
+    /// Which plugin.
+    pub plugin: String,
+    /// Its status code, such as `Unschedulable`.
+    pub code: String,
+    /// In its own words.
+    pub message: String,
+}
+
+/// How far a node is from fitting.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Distance {
+    n_plugins: usize,
+    /// Refusals that evicting pods cannot lift.
+    n_unresolvable: usize,
+    /// Sum of what is missing, each as a share of what the pod requests.
+    missing: f64,
+}
+
+/// All that refuses a node, in the order of the profile.
+pub(crate) fn reasons(profile: &Profile, rejections: &[Rejection], node: NodeIdx) -> Vec<NodeReason> {
+    let of_node = rejections.iter().filter(|rejection| rejection.nodes.contains(node));
+    let reason = |rejection: &Rejection| NodeReason {
+        plugin: profile.name(rejection.plugin).to_string(),
+        code: rejection.status.code.as_str().to_owned(),
+        message: rejection.status.message(),
+    };
+    of_node.map(reason).collect()
+}
+
+/// The nodes of `refused` that come closest, the closest first.
+pub(crate) fn nearest(
+    profile: &Profile,
+    call: &Call<'_>,
+    rejections: &[Rejection],
+    refused: &NodeSet,
+) -> Vec<NearNode> {
+    let mut nodes: Vec<(Distance, NodeIdx)> =
+        refused.iter().map(|node| (distance(call, rejections, node), node)).collect();
+    nodes.sort_by(|(one, _), (other, _)| one.compare(other));
+    nodes.truncate(N_NEAREST);
+    let near = |(_, node): (Distance, NodeIdx)| NearNode {
+        node: call.table.symbols.text(call.table.name(node)).to_owned(),
+        reasons: reasons(profile, rejections, node),
+        lacks: lacks(call.table, call.pod, node),
+    };
+    nodes.into_iter().map(near).collect()
+}
+
+#[expect(clippy::cast_precision_loss, reason = "distances are compared roughly")]
+fn distance(call: &Call<'_>, rejections: &[Rejection], node: NodeIdx) -> Distance {
+    let of_node = || rejections.iter().filter(|rejection| rejection.nodes.contains(node));
+    let is_unresolvable = |rejection: &&Rejection| rejection.status.code == Code::UnschedulableAndUnresolvable;
+    let lacks = lacks(call.table, call.pod, node);
+    Distance {
+        n_plugins: of_node().count(),
+        n_unresolvable: of_node().filter(is_unresolvable).count(),
+        missing: lacks.iter().map(|lack| lack.missing as f64 / lack.requested.max(1) as f64).sum(),
+    }
+}
+
+impl Distance {
+    fn compare(&self, other: &Self) -> Ordering {
+        let counts = |it: &Self| (it.n_plugins, it.n_unresolvable);
+        counts(self).cmp(&counts(other)).then(self.missing.total_cmp(&other.missing))
+    }
+}

@@ -1,0 +1,123 @@
+//! What a pod requests beside what nodes have.
+
+use berth_model::{ClusterTable, NodeIdx, NodeSet, Pod, Sym, pod::Resources};
+use serde::{Deserialize, Serialize};
+
+/// A resource of which a node has less left than the pod requests. CPU is counted in thousandths, memory in bytes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Lack {
+    /// Its name, such as `cpu`; `pods` is the number of pods that the node takes.
+    pub resource: String,
+    /// What the pod requests.
+    pub requested: i64,
+    /// What is left on the node; below zero if more is requested there than it has.
+    pub free: i64,
+    /// What is missing.
+    pub missing: i64,
+}
+
+/// What the pod requests of a resource, and what all nodes together have of it. CPU is counted in thousandths, memory in bytes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ResourceSum {
+    /// Its name.
+    pub resource: String,
+    /// What the pod requests.
+    pub requested: i64,
+    /// The most that a node has, used or not.
+    pub largest_node: i64,
+    /// The most that is left on a node.
+    pub largest_free: i64,
+    /// What is left on all nodes that no other rule refuses.
+    pub total_free: i64,
+}
+
+/// What the pod requests, by resource; one of `pods`.
+fn requests(pod: &Pod) -> impl Iterator<Item = (Sym, i64)> + '_ {
+    let Resources { milli_cpu, memory, ephemeral_storage, scalars } = &pod.requests;
+    let usual =
+        [(Sym::CPU, *milli_cpu), (Sym::MEMORY, *memory), (Sym::EPHEMERAL_STORAGE, *ephemeral_storage), (Sym::PODS, 1)];
+    usual.into_iter().chain(scalars.iter().copied()).filter(|(_, amount)| *amount > 0)
+}
+
+fn free(table: &ClusterTable, resource: Sym, node: NodeIdx) -> i64 {
+    let used = if resource == Sym::PODS {
+        table.pod_counts().get(node.index()).copied().unwrap_or(0)
+    } else {
+        table.requested().get(resource, node)
+    };
+    table.allocatable().get(resource, node).saturating_sub(used)
+}
+
+/// What the node lacks.
+pub(crate) fn lacks(table: &ClusterTable, pod: &Pod, node: NodeIdx) -> Vec<Lack> {
+    let lack = |(resource, requested): (Sym, i64)| {
+        let free = free(table, resource, node);
+        (requested > free).then(|| Lack {
+            resource: table.symbols.text(resource).to_owned(),
+            requested,
+            free,
+            missing: requested.saturating_sub(free),
+        })
+    };
+    requests(pod).filter_map(lack).collect()
+}
+
+/// What there is of each resource that the pod requests. `candidates` are the nodes whose rest counts in the totals.
+pub(crate) fn sums(table: &ClusterTable, pod: &Pod, candidates: &NodeSet) -> Vec<ResourceSum> {
+    let sum = |(resource, requested): (Sym, i64)| {
+        let of_nodes = || table.nodes().iter();
+        ResourceSum {
+            resource: table.symbols.text(resource).to_owned(),
+            requested,
+            largest_node: of_nodes().map(|node| table.allocatable().get(resource, node)).max().unwrap_or(0),
+            largest_free: of_nodes().map(|node| free(table, resource, node)).max().unwrap_or(0),
+            total_free: candidates.iter().map(|node| free(table, resource, node).max(0)).fold(0, i64::saturating_add),
+        }
+    };
+    requests(pod).map(sum).collect()
+}
+
+/// An amount with its unit: `300m` of CPU, `1Gi` of memory.
+pub(crate) fn amount(resource: &str, value: i64) -> String {
+    match resource {
+        "cpu" if value % 1000 == 0 => (value / 1000).to_string(),
+        "cpu" => format!("{value}m"),
+        "memory" | "ephemeral-storage" => bytes(value),
+        _ if resource.starts_with("hugepages-") => bytes(value),
+        _ => value.to_string(),
+    }
+}
+
+/// In the largest unit that leaves a number of at least one, cut to one digit behind the point.
+fn bytes(value: i64) -> String {
+    const UNITS: [(&str, i64); 4] = [("Ti", 1 << 40), ("Gi", 1 << 30), ("Mi", 1 << 20), ("Ki", 1 << 10)];
+    let Some((unit, size)) = UNITS.into_iter().find(|(_, size)| value.abs() >= *size) else { return value.to_string() };
+    let tenths = i128::from(value) * 10 / i128::from(size);
+    if tenths % 10 == 0 {
+        return format!("{}{unit}", tenths / 10);
+    }
+    let sign = if tenths < 0 { "-" } else { "" };
+    format!("{sign}{}.{}{unit}", tenths.abs() / 10, tenths.abs() % 10)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::amount;
+
+    #[test]
+    fn amounts_have_the_units_that_manifests_have() {
+        for (resource, value, expected) in [
+            ("cpu", 300, "300m"),
+            ("cpu", -2000, "-2"),
+            ("memory", 1 << 30, "1Gi"),
+            ("memory", (1 << 30) + (1 << 29), "1.5Gi"),
+            ("memory", -(1 << 19), "-512Ki"),
+            ("memory", 12, "12"),
+            ("nvidia.com/gpu", 2, "2"),
+        ] {
+            assert_eq!(amount(resource, value), expected);
+        }
+    }
+}

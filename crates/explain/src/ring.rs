@@ -1,0 +1,101 @@
+//! The last decisions.
+
+use std::collections::VecDeque;
+
+use crate::record::DecisionRecord;
+
+/// The newest decisions, as many as fit in so many bytes.
+#[derive(Debug, Default)]
+pub struct DecisionRing {
+    records: VecDeque<DecisionRecord>,
+    bytes: usize,
+    max_bytes: usize,
+}
+
+impl DecisionRing {
+    /// A ring of so many bytes; with 0 nothing is kept.
+    #[must_use]
+    pub fn new(max_bytes: usize) -> Self {
+        Self { max_bytes, ..Self::default() }
+    }
+
+    /// Another bound, which holds at once.
+    pub fn set_max_bytes(&mut self, max_bytes: usize) {
+        self.max_bytes = max_bytes;
+        self.shrink();
+    }
+
+    /// Keeps a decision, in the place of the oldest ones.
+    pub fn push(&mut self, record: DecisionRecord) {
+        self.bytes += record.bytes();
+        self.records.push_back(record);
+        self.shrink();
+    }
+
+    /// The last decision about the pod.
+    #[must_use]
+    pub fn last_about(&self, uid: &str) -> Option<&DecisionRecord> {
+        self.records.iter().rev().find(|record| *record.uid == *uid)
+    }
+
+    /// How many bytes the decisions take, roughly.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// How many decisions are kept.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.records.len()
+    }
+
+    /// Whether none is kept.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.records.is_empty()
+    }
+
+    fn shrink(&mut self) {
+        while self.bytes > self.max_bytes
+            && let Some(oldest) = self.records.pop_front()
+        {
+            self.bytes -= oldest.bytes();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use berth_model::{PodUid, Time};
+
+    use super::*;
+    use crate::record::{Outcome, Sampled};
+
+    fn record(number: u32) -> DecisionRecord {
+        DecisionRecord {
+            uid: PodUid::from(format!("uid-{number}")),
+            at: Time(u64::from(number)),
+            attempt: 1,
+            outcome: Outcome::Rejected { message: "x".repeat(100) },
+            sampled: Sampled::default(),
+            best: Vec::new(),
+            rejected: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn ever_new_pods_leave_the_ring_within_its_bytes() {
+        let bound = 10 * record(0).bytes();
+        let mut ring = DecisionRing::new(bound);
+        for number in 0..1_000 {
+            ring.push(record(number));
+            assert!(ring.bytes() <= bound);
+        }
+        assert_eq!(ring.len(), 10);
+        assert!(ring.last_about("uid-989").is_none(), "the oldest give way");
+        assert_eq!(ring.last_about("uid-990").map(|record| record.at), Some(Time(990)));
+        ring.set_max_bytes(0);
+        assert!(ring.is_empty() && ring.bytes() == 0);
+    }
+}

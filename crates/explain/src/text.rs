@@ -1,0 +1,310 @@
+//! An explanation for people.
+
+use std::fmt::{self, Write as _};
+
+use crate::{
+    analysis::{Analysis, NODE_RESOURCES_FIT, NodeReport},
+    cause::Cause,
+    explanation::Explanation,
+    nearest::NearNode,
+    record::{DecisionRecord, Outcome, RankedNode},
+    resources::{Lack, amount},
+    subject::{State, WaitsFor},
+};
+
+/// How many reasons and combinations are shown; JSON has all of them.
+const N_SHOWN: usize = 8;
+
+impl Explanation {
+    /// Why, in a sentence.
+    pub(crate) fn sentence(&self) -> String {
+        let analysis = self.analysis.as_ref();
+        match self.reason {
+            Cause::Bound => format!("it is on node {}", self.node()),
+            Cause::Binding => format!("it goes to node {}, and is not bound yet", self.node()),
+            Cause::Misconfigured => {
+                let rejected = analysis.and_then(|analysis| analysis.pod_rejected.as_ref());
+                rejected.map_or_else(String::new, |rejected| format!("no node can take it: {}", rejected.message))
+            }
+            Cause::LargerThanAnyNode => analysis.map_or_else(String::new, too_large),
+            Cause::Held => {
+                let holders = self.subject.holders.iter();
+                let holders: Vec<_> = holders.map(|holder| format!("{} at {}", holder.plugin, holder.point)).collect();
+                format!("it is held back by {}", holders.join(", "))
+            }
+            Cause::WaitingForVictims => {
+                let node = self.subject.nominated_node.as_deref().unwrap_or_default();
+                format!("it waits for pods to leave node {node}")
+            }
+            Cause::Fragmented => "enough is left in sum of what it requests, but on no single node".to_owned(),
+            Cause::OutOfCapacity => "too little is left of what it requests on the nodes that would take it".to_owned(),
+            Cause::Constrained => match analysis {
+                Some(Analysis { nodes: 0, .. }) => "there are no nodes".to_owned(),
+                Some(analysis) => format!("all {} nodes are refused", analysis.nodes),
+                None => String::new(),
+            },
+            Cause::NotYetTried => match self.subject.state {
+                State::Queued { behind: Some(behind), .. } => format!("it was not tried yet, behind {behind} pods"),
+                State::Queued { .. } | State::Bound { .. } | State::Binding { .. } | State::Unscheduled => {
+                    "it was not tried yet".to_owned()
+                }
+            },
+            Cause::Fits => {
+                let feasible = analysis.map_or(0, |analysis| analysis.feasible);
+                format!("{} at the moment, and it will be tried again", nodes_fit(feasible))
+            }
+            Cause::Unknown => "what is known does not say".to_owned(),
+        }
+    }
+
+    fn node(&self) -> &str {
+        match &self.subject.state {
+            State::Bound { node } | State::Binding { node, .. } => node,
+            State::Queued { .. } | State::Unscheduled => "",
+        }
+    }
+
+    /// All of it, in lines.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let mut text = String::new();
+        // Writing to a string cannot fail.
+        let _ = self.write(&mut text);
+        text
+    }
+
+    fn write(&self, out: &mut String) -> fmt::Result {
+        let pod = &self.subject.pod;
+        writeln!(out, "Pod {}/{}: {}", pod.namespace, pod.name, self.message)?;
+        let age = duration(self.age_milliseconds);
+        writeln!(out, "Reason: {:?} (as of {}, {age} ago)", self.reason, self.as_of)?;
+        self.write_state(out)?;
+        if let Some(decision) = &self.decision {
+            write_decision(out, decision, self.decided_milliseconds_ago.unwrap_or(0))?;
+        }
+        if let Some(analysis) = &self.analysis {
+            write_analysis(out, analysis)?;
+        }
+        for note in &self.notes {
+            writeln!(out, "\nNote: {note}")?;
+        }
+        Ok(())
+    }
+
+    fn write_state(&self, out: &mut String) -> fmt::Result {
+        let subject = &self.subject;
+        match &subject.state {
+            State::Bound { .. } => {}
+            State::Binding { waits_for, .. } => writeln!(out, "Waits for: {}", waits_for.text())?,
+            State::Queued { queue, since_milliseconds, backoff_ends_in_milliseconds, behind } => {
+                let since = duration(*since_milliseconds);
+                write!(out, "Queue: {queue}, for {since}, after {} attempts", subject.attempts)?;
+                if let Some(ends) = backoff_ends_in_milliseconds {
+                    write!(out, "; its backoff ends in {}", duration(*ends))?;
+                }
+                if let Some(behind) = behind {
+                    write!(out, "; {behind} pods before it")?;
+                }
+                writeln!(out)?;
+            }
+            State::Unscheduled => writeln!(out, "Queue: none, it is not to be scheduled")?,
+        }
+        if let Some(node) = &subject.nominated_node {
+            writeln!(out, "Nominated node: {node}")?;
+        }
+        for holder in &subject.holders {
+            let since = duration(holder.since_milliseconds);
+            write!(out, "Held by: {} at {}, for {since}", holder.plugin, holder.point)?;
+            match holder.ends_in_milliseconds {
+                Some(ends) => writeln!(out, ", at most for another {}", duration(ends))?,
+                None => writeln!(out)?,
+            }
+        }
+        for retry in &subject.retries {
+            writeln!(out, "Tried again after: {} ({})", retry.events.join(", "), retry.plugin)?;
+        }
+        Ok(())
+    }
+}
+
+impl WaitsFor {
+    fn text(self) -> &'static str {
+        match self {
+            Self::Permit => "Permit plugins",
+            Self::PreBind => "PreBind plugins",
+            Self::Bind => "its binding",
+            Self::Watch => "the API server to show it on the node",
+            Self::Shutdown => "the end of this scheduler; the next one finds it pending",
+        }
+    }
+}
+
+fn write_decision(out: &mut String, decision: &DecisionRecord, ago: u64) -> fmt::Result {
+    let ago = duration(ago);
+    let sampled = decision.sampled;
+    match &decision.outcome {
+        Outcome::Placed { node } => {
+            write!(out, "\nAttempt {}, {ago} ago, chose {node}", decision.attempt)?;
+            if sampled.is_hinted {
+                writeln!(out, ": the next best for the pod before, which is like it")?;
+            } else {
+                let earlier = if sampled.has_earlier_answers { ", by answers kept for pods like it" } else { "" };
+                let Sampled { feasible, visited, nodes } = Sampled::of(decision);
+                writeln!(out, ": {feasible} of {visited} nodes fit that were looked at, of {nodes}{earlier}")?;
+            }
+        }
+        Outcome::Rejected { message } => writeln!(out, "\nAttempt {}, {ago} ago: {message}", decision.attempt)?,
+        Outcome::Failed { message } => {
+            writeln!(out, "\nAttempt {}, {ago} ago, failed: {message}", decision.attempt)?;
+        }
+    }
+    if let Outcome::Placed { .. } = decision.outcome {
+        for rejected in &decision.rejected {
+            let examples = rejected.examples.join(", ");
+            writeln!(out, "  {:>6} refused by {} ({examples})", rejected.nodes, rejected.plugin)?;
+        }
+        write_ranking(out, &decision.best)?;
+    }
+    Ok(())
+}
+
+struct Sampled {
+    feasible: usize,
+    visited: usize,
+    nodes: usize,
+}
+
+impl Sampled {
+    fn of(decision: &DecisionRecord) -> Self {
+        let sampled = decision.sampled;
+        Self { feasible: sampled.feasible, visited: sampled.visited.max(sampled.feasible), nodes: sampled.nodes }
+    }
+}
+
+fn write_ranking(out: &mut String, best: &[RankedNode]) -> fmt::Result {
+    let Some(first) = best.iter().find(|node| node.total.is_some()) else { return Ok(()) };
+    let width = best.iter().map(|node| node.node.len()).max().unwrap_or(0).max("NODE".len());
+    write!(out, "  {:<width$}  {:>7}", "NODE", "TOTAL")?;
+    for score in &first.scores {
+        write!(out, "  {}", score.plugin)?;
+    }
+    writeln!(out, "   (weighted, of normalized, of raw)")?;
+    for node in best {
+        write!(out, "  {:<width$}  {:>7}", node.node, node.total.unwrap_or(0))?;
+        for score in &node.scores {
+            let cell = format!("{}/{}/{}", score.weighted, score.normalized, score.raw);
+            write!(out, "  {cell:>column$}", column = score.plugin.len())?;
+        }
+        writeln!(out)?;
+    }
+    Ok(())
+}
+
+fn write_analysis(out: &mut String, analysis: &Analysis) -> fmt::Result {
+    writeln!(out, "\nAt the moment {}, of {} (worked out on a copy):", nodes_fit(analysis.feasible), analysis.nodes)?;
+    if let Some(error) = &analysis.error {
+        writeln!(out, "  a plugin failed, so the rest is not known: {error}")?;
+    }
+    if let Some(rejected) = &analysis.pod_rejected {
+        writeln!(out, "  no node is looked at: {} ({})", rejected.message, rejected.plugins.join(", "))?;
+    }
+    for report in &analysis.plugins {
+        writeln!(out, "  {:>6} refused by {}, {} of them by it alone", report.rejected, report.plugin, report.alone)?;
+        for reason in report.reasons.iter().take(N_SHOWN) {
+            writeln!(out, "         {:>6} {} ({})", reason.nodes, reason.reason, reason.examples.join(", "))?;
+        }
+    }
+    let together = || analysis.combinations.iter().filter(|combination| combination.plugins.len() > 1);
+    for combination in together().take(N_SHOWN) {
+        let plugins = combination.plugins.join(" and ");
+        writeln!(
+            out,
+            "  {:>6} refused by {plugins} together ({})",
+            combination.nodes,
+            combination.examples.join(", ")
+        )?;
+    }
+    if analysis.reserved_for_nominated > 0 {
+        writeln!(out, "  {:>6} have no room beside pods that are nominated there", analysis.reserved_for_nominated)?;
+    }
+    if analysis.feasible == 0 && !analysis.nearest.is_empty() {
+        writeln!(out, "Nearest nodes:")?;
+        analysis.nearest.iter().try_for_each(|near| write_near(out, near))?;
+    }
+    write_ranking(out, &analysis.best)?;
+    if let Some(preemption) = &analysis.preemption {
+        match &preemption.node {
+            Some(node) if preemption.victims > 0 => {
+                let examples = preemption.examples.join(", ");
+                writeln!(out, "Preemption: {} pods would leave node {node} ({examples})", preemption.victims)?;
+            }
+            Some(node) => writeln!(out, "Preemption: pods are leaving node {node} already")?,
+            None if !preemption.message.is_empty() => writeln!(out, "Preemption: {}", preemption.message)?,
+            None => {}
+        }
+    }
+    analysis.node.as_ref().map_or(Ok(()), |node| write_node(out, node))
+}
+
+fn write_near(out: &mut String, near: &NearNode) -> fmt::Result {
+    let lacks: Vec<String> = near.lacks.iter().map(lack).collect();
+    let others = near.reasons.iter().filter(|reason| near.lacks.is_empty() || reason.plugin != NODE_RESOURCES_FIT);
+    let others = others.map(|reason| format!("{} ({})", reason.message, reason.plugin));
+    let reasons: Vec<String> = lacks.into_iter().chain(others).collect();
+    writeln!(out, "  {}: {}", near.node, reasons.join("; "))
+}
+
+fn write_node(out: &mut String, report: &NodeReport) -> fmt::Result {
+    if !report.exists {
+        return writeln!(out, "Node {}: there is no such node", report.node);
+    }
+    if let Some(rank) = report.rank {
+        writeln!(out, "Node {}: fits, and is number {rank} of those that do", report.node)?;
+        return report.scores.as_ref().map_or(Ok(()), |scores| write_ranking(out, std::slice::from_ref(scores)));
+    }
+    write!(out, "Node {}: does not fit\n  ", report.node)?;
+    write_near(
+        out,
+        &NearNode { node: report.node.clone(), reasons: report.reasons.clone(), lacks: report.lacks.clone() },
+    )
+}
+
+fn too_large(analysis: &Analysis) -> String {
+    let too_large = analysis.resources.iter().filter(|resource| resource.requested > resource.largest_node);
+    let texts: Vec<String> = too_large
+        .map(|resource| {
+            let (requested, largest) = (resource.requested, resource.largest_node);
+            let name = &resource.resource;
+            format!("{} {name}, and the largest node has {}", amount(name, requested), amount(name, largest))
+        })
+        .collect();
+    format!("it requests {}", texts.join("; it requests "))
+}
+
+/// `lacks 300m cpu`.
+fn lack(lack: &Lack) -> String {
+    let Lack { resource, missing, free, .. } = lack;
+    format!("lacks {} {resource} ({} left)", amount(resource, *missing), amount(resource, *free))
+}
+
+fn nodes_fit(n_nodes: usize) -> String {
+    match n_nodes {
+        0 => "no node fits".to_owned(),
+        1 => "one node fits".to_owned(),
+        _ => format!("{n_nodes} nodes fit"),
+    }
+}
+
+/// `1m5s`, with milliseconds below ten seconds.
+fn duration(milliseconds: u64) -> String {
+    let mut text = String::new();
+    let seconds = milliseconds / 1000;
+    // Writing to a string cannot fail.
+    let _ = match seconds {
+        0..10 => write!(text, "{}.{}s", seconds, milliseconds % 1000 / 100),
+        10..60 => write!(text, "{seconds}s"),
+        60..3600 => write!(text, "{}m{}s", seconds / 60, seconds % 60),
+        _ => write!(text, "{}h{}m", seconds / 3600, seconds % 3600 / 60),
+    };
+    text
+}

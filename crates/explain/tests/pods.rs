@@ -1,0 +1,156 @@
+//! Pods of small clusters, explained with the built-in plugins.
+
+use std::sync::Arc;
+
+use berth_explain::{Analysis, Cause, Explanation, Holder, Lack, PodName, Question, State, Subject, analyze};
+use berth_framework::{Call, CycleId, Profile, run::NominatedPods};
+use berth_model::{Pod, Time, api};
+use berth_testing::{NodeMaker, TestCluster, node, pod};
+use serde_json::json;
+
+const PLUGINS: [&str; 5] =
+    ["NodeUnschedulable", "TaintToleration", "NodeAffinity", "NodeResourcesFit", "DefaultPreemption"];
+
+fn profile() -> Profile {
+    let mut profile = Profile::new("berth");
+    for name in PLUGINS {
+        let factory = berth_builtins::factory(name).expect(name);
+        profile.add_everywhere(factory.build("null").expect(name), "null");
+    }
+    profile
+}
+
+/// What the plugins say about the pod.
+fn analysis(cluster: &mut TestCluster, api: &api::Pod, about: Option<&str>) -> Analysis {
+    let pod: Arc<Pod> = Arc::new(cluster.intern(api));
+    cluster.settle();
+    let mut profile = profile();
+    profile.sync(cluster.cache()).expect("native plugins follow");
+    let table = cluster.table();
+    let nominated = NominatedPods::new(table, &pod, []);
+    let node = about.and_then(|name| table.find(table.symbols.lookup(name)?));
+    let question = Question { order: cluster.cache().order(), nominated: &nominated, node };
+    analyze(&mut profile, &Call::new(CycleId(1), Time(0), &pod, table), &question)
+}
+
+fn subject() -> Subject {
+    let state = State::Queued {
+        queue: "unschedulable".to_owned(),
+        since_milliseconds: 65_000,
+        backoff_ends_in_milliseconds: None,
+        behind: None,
+    };
+    Subject {
+        pod: PodName { namespace: "default".to_owned(), name: "web".to_owned(), uid: "u".to_owned() },
+        scheduler_name: "berth".to_owned(),
+        priority: 0,
+        state,
+        attempts: 2,
+        rejected_by: Vec::new(),
+        nominated_node: None,
+        holders: Vec::new(),
+        retries: Vec::new(),
+    }
+}
+
+fn explained(cluster: &mut TestCluster, pod: &api::Pod) -> Explanation {
+    Explanation::new(subject(), None, Some(analysis(cluster, pod, None)))
+}
+
+fn sized(name: &str, cpu: &str) -> NodeMaker {
+    node(name).allocatable("cpu", cpu).allocatable("memory", "8Gi").allocatable("pods", "10")
+}
+
+/// Two nodes that are small, one that is tainted, and one that is both.
+fn mixed() -> TestCluster {
+    let mut cluster = TestCluster::default();
+    cluster.set_node(&sized("small-1", "1").build());
+    cluster.set_node(&sized("small-2", "1500m").build());
+    cluster.set_node(&sized("gpu", "8").taint("gpu", "true", "NoSchedule").build());
+    cluster.set_node(&sized("gpu-small", "1").taint("gpu", "true", "NoSchedule").build());
+    cluster
+}
+
+#[test]
+fn each_plugin_is_counted_by_itself_and_in_combination() {
+    let analysis = analysis(&mut mixed(), &pod("web").request("cpu", "1800m").build(), None);
+    let reports = analysis.plugins.iter();
+    let counts: Vec<_> = reports.map(|report| (&*report.plugin, report.rejected, report.alone)).collect();
+    assert_eq!(counts, [("TaintToleration", 2, 1), ("NodeResourcesFit", 3, 2)]);
+    let combinations = analysis.combinations.iter();
+    let combinations: Vec<_> = combinations.map(|it| (it.plugins.join("+"), it.nodes)).collect();
+    let expected = [("NodeResourcesFit", 2), ("TaintToleration", 1), ("TaintToleration+NodeResourcesFit", 1)];
+    assert_eq!(combinations, expected.map(|(plugins, nodes)| (plugins.to_owned(), nodes)));
+    assert_eq!((analysis.nodes, analysis.feasible), (4, 0));
+}
+
+#[test]
+fn the_nearest_node_comes_first_and_says_what_it_lacks() {
+    let explanation = explained(&mut mixed(), &pod("web").request("cpu", "1800m").build());
+    let analysis = explanation.analysis.as_ref().expect("it was worked out");
+    let nearest: Vec<&str> = analysis.nearest.iter().map(|near| near.node.as_str()).collect();
+    assert_eq!(nearest, ["gpu", "small-2", "small-1", "gpu-small"]);
+    let lack = Lack { resource: "cpu".to_owned(), requested: 1800, free: 1500, missing: 300 };
+    assert_eq!(analysis.nearest[1].lacks, [lack]);
+    let text = explanation.text();
+    assert!(text.contains("small-2: lacks 300m cpu (1500m left)"), "{text}");
+    assert!(text.contains("2 refused by TaintToleration, 1 of them by it alone"), "{text}");
+    assert_eq!(explanation.reason, Cause::Fragmented, "{text}");
+}
+
+#[test]
+fn the_first_cause_that_holds_is_the_reason() {
+    let of = |cluster: &mut TestCluster, pod: &api::Pod| explained(cluster, pod).reason;
+    let web = |cpu: &str| pod("web").request("cpu", cpu);
+    assert_eq!(of(&mut mixed(), &web("9").build()), Cause::LargerThanAnyNode);
+    assert_eq!(of(&mut mixed(), &web("1800m").build()), Cause::Fragmented);
+    assert_eq!(of(&mut mixed(), &web("3").build()), Cause::OutOfCapacity);
+    assert_eq!(of(&mut mixed(), &web("500m").build()), Cause::Fits);
+    let elsewhere = web("100m").spec("nodeSelector", json!({"zone": "none"})).build();
+    assert_eq!(of(&mut mixed(), &elsewhere), Cause::Constrained);
+    let gated = Subject {
+        holders: vec![Holder {
+            point: "PreEnqueue".to_owned(),
+            plugin: "SchedulingGates".to_owned(),
+            since_milliseconds: 0,
+            ends_in_milliseconds: None,
+        }],
+        ..subject()
+    };
+    let gated = Explanation::new(gated, None, Some(analysis(&mut mixed(), &web("500m").build(), None)));
+    assert_eq!(gated.reason, Cause::Held);
+    assert_eq!(gated.message, "it is held back by SchedulingGates at PreEnqueue");
+    let nothing_known = Explanation::new(subject(), None, None);
+    assert_eq!(nothing_known.reason, Cause::Unknown, "that is an answer as well");
+}
+
+#[test]
+fn preemption_is_told_and_not_done() {
+    let mut cluster = TestCluster::default();
+    cluster.set_node(&sized("a", "2").build());
+    let low = pod("low").uid("low").on("a").request("cpu", "2").spec("priority", json!(-1)).build();
+    cluster.set_pod(&low).expect("a pod with a node");
+    let explanation = explained(&mut cluster, &pod("web").request("cpu", "1").build());
+    let preemption = explanation.analysis.as_ref().and_then(|it| it.preemption.as_ref()).expect("it was tried");
+    assert_eq!((preemption.node.as_deref(), preemption.victims), (Some("a"), 1));
+    assert_eq!(preemption.examples, ["default/low"]);
+    assert_eq!(cluster.table().pods().n_pods(), 1, "it is there still");
+}
+
+#[test]
+fn a_node_that_is_asked_about_says_all_that_refuses_it_or_its_rank() {
+    let web = pod("web").request("cpu", "1200m").build();
+    let refused = analysis(&mut mixed(), &web, Some("gpu-small")).node.expect("it was asked about");
+    let plugins: Vec<&str> = refused.reasons.iter().map(|reason| reason.plugin.as_str()).collect();
+    assert_eq!((plugins, refused.rank), (vec!["TaintToleration", "NodeResourcesFit"], None));
+    let fits = analysis(&mut mixed(), &web, Some("small-2")).node.expect("it was asked about");
+    assert_eq!((fits.rank, fits.reasons.len()), (Some(1), 0));
+}
+
+#[test]
+fn an_explanation_is_data() {
+    let explanation = explained(&mut mixed(), &pod("web").request("cpu", "1800m").build());
+    let json = serde_json::to_value(&explanation).expect("JSON");
+    assert_eq!((&json["reason"], &json["state"]["queue"]), (&json!("Fragmented"), &json!("unschedulable")));
+    assert_eq!(serde_json::from_value::<Explanation>(json).expect("it is read again"), explanation);
+}

@@ -1,0 +1,123 @@
+//! A pod of the copy in the words of an explanation.
+
+use std::sync::Arc;
+
+use berth_explain::{Holder, PodName, Retry, State, Subject, WaitsFor};
+use berth_framework::{ClusterEvent, Profile};
+use berth_model::{Sym, Time};
+use berth_queue::{QueuedPod, SubQueue, Waiting};
+use berth_scheduler::{BindingStage, ClusterView, PodPlace, PodView};
+
+/// The pod, and where it is.
+pub(super) fn subject(view: &ClusterView, pod: PodView<'_>) -> Subject {
+    let record = match pod.place() {
+        PodPlace::Queued(waiting) => Some(&waiting.record),
+        PodPlace::Binding(binding) => Some(&binding.record),
+        PodPlace::Assumed { .. } | PodPlace::Bound { .. } | PodPlace::Unscheduled => None,
+    };
+    let rejected_by = record.iter().flat_map(|record| record.rejectors.iter().chain(&record.pending));
+    let nominated = pod.nominated_node();
+    Subject {
+        pod: PodName {
+            namespace: pod.namespace().to_owned(),
+            name: pod.name().to_owned(),
+            uid: pod.pod().uid.to_string(),
+        },
+        scheduler_name: pod.scheduler_name().to_owned(),
+        priority: pod.priority(),
+        state: state(view, pod),
+        attempts: record.map_or(0, |record| record.attempts),
+        rejected_by: rejected_by.map(ToString::to_string).collect(),
+        nominated_node: (!nominated.is_empty()).then(|| nominated.to_owned()),
+        holders: holders(view.as_of(), pod.place()),
+        retries: Vec::new(),
+    }
+}
+
+fn state(view: &ClusterView, pod: PodView<'_>) -> State {
+    let text = |node: Sym| view.table().symbols.text(node).to_owned();
+    match pod.place() {
+        PodPlace::Bound { node } => State::Bound { node: text(*node) },
+        PodPlace::Assumed { node } => State::Binding { node: text(*node), waits_for: WaitsFor::Watch },
+        PodPlace::Binding(binding) => {
+            let waits_for = match binding.stage {
+                BindingStage::Permit { .. } => WaitsFor::Permit,
+                BindingStage::PreBind => WaitsFor::PreBind,
+                BindingStage::Bind => WaitsFor::Bind,
+                BindingStage::Shutdown => WaitsFor::Shutdown,
+            };
+            State::Binding { node: text(binding.node), waits_for }
+        }
+        PodPlace::Queued(waiting) => queued(view, waiting),
+        PodPlace::Unscheduled => State::Unscheduled,
+    }
+}
+
+fn queued(view: &ClusterView, waiting: &Waiting) -> State {
+    let Waiting { record, queue, backoff_until } = waiting;
+    let now = view.as_of();
+    let is_active = *queue == SubQueue::Active;
+    State::Queued {
+        queue: if record.gated_by.is_some() { "gated" } else { queue.as_str() }.to_owned(),
+        since_milliseconds: now.since(record.queued_at),
+        backoff_ends_in_milliseconds: backoff_until.map(|until| until.since(now)),
+        behind: is_active.then(|| n_before(view, record)),
+    }
+}
+
+/// The pods of activeQ that PrioritySort puts before this one.
+fn n_before(view: &ClusterView, record: &QueuedPod) -> usize {
+    let key = |record: &QueuedPod| (std::cmp::Reverse(record.pod.priority), record.queued_at);
+    let is_before = |pod: &PodView<'_>| match pod.place() {
+        PodPlace::Queued(other) => other.queue == SubQueue::Active && key(&other.record) < key(record),
+        PodPlace::Binding(_) | PodPlace::Assumed { .. } | PodPlace::Bound { .. } | PodPlace::Unscheduled => false,
+    };
+    view.pods().filter(is_before).count()
+}
+
+fn holders(now: Time, place: &PodPlace) -> Vec<Holder> {
+    match place {
+        PodPlace::Queued(waiting) => {
+            let gate = waiting.record.gated_by.iter();
+            gate.map(|plugin| Holder {
+                point: "PreEnqueue".to_owned(),
+                plugin: plugin.to_string(),
+                since_milliseconds: now.since(waiting.record.queued_at),
+                ends_in_milliseconds: None,
+            })
+            .collect()
+        }
+        PodPlace::Binding(binding) => match &binding.stage {
+            BindingStage::Permit { since, plugins } => {
+                let holder = |(plugin, until): &(Arc<str>, Time)| Holder {
+                    point: "Permit".to_owned(),
+                    plugin: plugin.to_string(),
+                    since_milliseconds: now.since(*since),
+                    ends_in_milliseconds: Some(until.since(now)),
+                };
+                plugins.iter().map(holder).collect()
+            }
+            BindingStage::PreBind | BindingStage::Bind | BindingStage::Shutdown => Vec::new(),
+        },
+        PodPlace::Assumed { .. } | PodPlace::Bound { .. } | PodPlace::Unscheduled => Vec::new(),
+    }
+}
+
+/// `Node/Add|UpdateNodeLabel`.
+fn event(event: &ClusterEvent) -> String {
+    format!("{}/{}", event.resource, event.action_names().join("|"))
+}
+
+/// The events for which the plugins registered that rejected the pod.
+pub(super) fn retries(profile: &mut Profile, rejected_by: &[Arc<str>]) -> Vec<Retry> {
+    let mut retries = Vec::new();
+    for name in rejected_by {
+        let Some(plugin) = profile.find(name).and_then(|plugin| profile.get(plugin)) else { continue };
+        let events = match &plugin.manifest().events_to_register {
+            Some(events) => events.iter().map(event).collect(),
+            None => vec!["any event".to_owned()],
+        };
+        retries.push(Retry { plugin: name.to_string(), events });
+    }
+    retries
+}
