@@ -60,7 +60,7 @@ fn admits(pod: &Pod, taints: &[Taint], numbers: Option<&Symbols>) -> bool {
 }
 
 /// The texts of numbers, if tolerations may compare them.
-fn numbers<'a>(features: Features, table: &'a ClusterTable) -> Option<&'a Symbols> {
+fn numbers(features: Features, table: &ClusterTable) -> Option<&Symbols> {
     features.has(Feature::TaintTolerationComparisonOperators).then_some(&table.symbols)
 }
 

@@ -49,7 +49,7 @@ impl Cause {
             (Self::Misconfigured, analysis.is_some_and(is_misconfigured)),
             (Self::LargerThanAnyNode, analysis.is_some_and(is_larger_than_any_node)),
             (Self::Held, !subject.holders.is_empty()),
-            (Self::WaitingForVictims, subject.nominated_node.is_some() && !analysis.is_some_and(|it| it.feasible > 0)),
+            (Self::WaitingForVictims, subject.nominated_node.is_some() && analysis.is_none_or(|it| it.feasible == 0)),
             (Self::Fragmented, analysis.is_some_and(|it| is_short_of_resources(it) && is_enough_in_sum(it))),
             (Self::OutOfCapacity, analysis.is_some_and(is_short_of_resources)),
             (Self::Constrained, analysis.is_some_and(is_refused)),

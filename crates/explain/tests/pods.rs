@@ -1,5 +1,7 @@
 //! Pods of small clusters, explained with the built-in plugins.
 
+#![expect(clippy::expect_used, reason = "a test ends where its footing is gone")]
+
 use std::sync::Arc;
 
 use berth_explain::{Analysis, Cause, Explanation, Holder, Lack, PodName, Question, State, Subject, analyze};

@@ -16,7 +16,7 @@ pub fn prepare(
     preparation: Preparation,
     objects: &HostObjects,
     events: &mpsc::WeakSender<Event>,
-) -> Result<(), Prepared> {
+) -> Result<(), Box<Prepared>> {
     // Copying it takes time, which the caller may not have.
     let shared = Arc::new(Mutex::new(Some(preparation)));
     let (own, objects, events) = (Arc::clone(&shared), objects.clone(), events.clone());
@@ -33,7 +33,9 @@ pub fn prepare(
     match berth_threads::spawn_background("plugin-preparation", work) {
         Ok(()) => Ok(()),
         Err(error) => match take(&shared) {
-            Some(preparation) => Err(preparation.failed(&format!("no thread to prepare an instance: {error}"))),
+            Some(preparation) => {
+                Err(Box::new(preparation.failed(&format!("no thread to prepare an instance: {error}"))))
+            }
             None => Ok(()),
         },
     }

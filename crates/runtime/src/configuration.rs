@@ -127,7 +127,8 @@ fn without_effect(document: &Value) -> Vec<String> {
         ("enableContentionProfiling", NO_PROFILES, document["enableContentionProfiling"] == true),
     ]
     .into_iter()
-    .filter_map(|(field, why, is_given)| is_given.then(|| format!("{field}: has no effect: {why}")))
+    .filter(|(_, _, is_given)| *is_given)
+    .map(|(field, why, _)| format!("{field}: has no effect: {why}"))
     .collect()
 }
 

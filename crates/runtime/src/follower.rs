@@ -68,6 +68,7 @@ struct Following {
 }
 
 /// The copy, as long as there is one.
+#[expect(clippy::large_enum_variant, reason = "there is one of it, on its own thread")]
 enum Copy {
     None,
     Kept {

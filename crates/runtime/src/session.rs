@@ -197,6 +197,7 @@ impl Outside {
 
 impl Session {
     /// Starts scheduling the pods of the API server that `connection` leads to.
+    #[expect(clippy::too_many_lines, reason = "a list: what a session consists of, in the order in which it starts")]
     pub async fn start(
         connection: Connection,
         plan: Plan,

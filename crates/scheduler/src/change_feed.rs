@@ -24,6 +24,9 @@ const SYMBOLS: usize = 1 << 14;
 /// When so many keys wait to be handed over, the copy begins again: it does not keep up, or is gone.
 const MAX_CHANGED: usize = 1 << 16;
 
+/// An object of another kind than pods and nodes, as the API server wrote it.
+pub(crate) type Json = Arc<[u8]>;
+
 /// What changed in a scheduler since the batch before, as it is now. Pods and objects are shared with the scheduler.
 #[derive(Debug, Default)]
 pub struct ChangeBatch {
@@ -40,7 +43,7 @@ pub struct ChangeBatch {
     /// Nodes by name; `None` if the cache has no such node.
     pub nodes: Vec<(Sym, Option<Node>)>,
     /// Objects of other kinds as JSON; `None` if there is no such object.
-    pub objects: Vec<(Arc<ObjectKey>, Option<Arc<[u8]>>)>,
+    pub objects: Vec<(Arc<ObjectKey>, Option<Json>)>,
     /// Pods by uid; `None` if there is no such pod.
     pub pods: Vec<(PodUid, Option<FollowedPod>)>,
 }

@@ -1,5 +1,7 @@
 //! `berth simulate` places pods where a scheduler does that is told of them one by one, natively and as components.
 
+#![expect(clippy::unwrap_used, reason = "a test ends where its footing is gone")]
+
 use std::{cell::RefCell, collections::BTreeMap, sync::LazyLock};
 
 use berth_scheduler::Settings;

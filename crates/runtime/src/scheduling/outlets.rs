@@ -52,7 +52,7 @@ impl Outlets {
                     if let Some(preparation) = self.objects.take(preparation)
                         && let Err(failed) = prepare(preparation, &self.objects, &self.events)
                     {
-                        answers.push(Event::plugin_prepared(&self.objects, failed));
+                        answers.push(Event::plugin_prepared(&self.objects, *failed));
                     }
                 }
             }

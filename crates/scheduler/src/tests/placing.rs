@@ -21,7 +21,7 @@ fn a_pod_is_bound_and_its_owner_told() {
     bench.apply(assigned("a", 1, "n0"));
     assert!(bench.settle().is_empty());
     assert!(bench.scheduler.cache().pod("uid-a").is_some_and(|pod| !pod.is_assumed()));
-    assert_eq!(bench.script(|script| script.calls.clone()), ["1 reserve a 0", "1 post-bind a", "end 1"]);
+    assert_eq!(bench.script(|script| script.calls.clone()), ["1 reserve a 0", "permit a ", "1 post-bind a", "end 1"]);
     let metrics = bench.scheduler.metrics();
     assert_eq!(metrics.attempts.get(&("berth".to_owned(), AttemptResult::Scheduled)), Some(&1));
     assert_eq!(metrics.queue.in_flight_pods, 0);
@@ -154,7 +154,7 @@ fn a_failed_binding_gives_everything_back_and_is_tried_again() {
     let actions = bench.settle();
     assert_eq!(events(&actions)[0].1, "running Bind plugin \"Fake\": conflict");
     assert!(bench.scheduler.cache().pod("uid-a").is_none());
-    assert_eq!(bench.script(|script| script.calls.clone()), ["1 reserve a 0", "1 unreserve a 0", "end 1"]);
+    assert_eq!(bench.script(|script| script.calls.clone()), ["1 reserve a 0", "permit a ", "1 unreserve a 0", "end 1"]);
     bench.advance(3000);
     assert_eq!(binds(&bench.settle()).len(), 1);
 }

@@ -75,9 +75,12 @@ impl Filter for Searches {
     }
 }
 
+/// The names of pods with what their searches took.
+type Took = Arc<Mutex<Vec<(String, u64)>>>;
+
 /// A scheduler whose pods called `slow-…` search for a second if they may, and what their searches took.
-fn searching() -> (Bench, Hand, Arc<Mutex<Vec<(String, u64)>>>) {
-    let (hand, took) = (Hand::default(), Arc::<Mutex<Vec<(String, u64)>>>::default());
+fn searching() -> (Bench, Hand, Took) {
+    let (hand, took) = (Hand::default(), Took::default());
     let manifest = Manifest { name: "Searches".to_owned(), ..Manifest::default() };
     let plugin = Searches { manifest, hand: hand.clone(), took: Arc::clone(&took) };
     let mut profile = Bench::profile("berth", &Shared::default(), Grants::ALL);

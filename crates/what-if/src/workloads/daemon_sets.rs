@@ -77,13 +77,10 @@ impl DaemonSet {
         let name = format!("{}-{}", self.name(), letters((self.namespace(), self.name(), node), 5));
         let mut pod = pod(&self.object, "/spec/template", name);
         let spec = child(&mut pod, "spec");
-        match spec.entry("tolerations").or_insert_with(|| json!([])) {
-            Value::Array(given) => given.extend(
-                tolerations(self.spec.host_network)
-                    .map(|(key, effect)| json!({"key": key, "operator": "Exists", "effect": effect})),
-            ),
-            // A template with something else there was refused before.
-            _ => {}
+        // A template with something else than a list there was refused before.
+        if let Value::Array(given) = spec.entry("tolerations").or_insert_with(|| json!([])) {
+            let own = tolerations(self.spec.host_network);
+            given.extend(own.map(|(key, effect)| json!({"key": key, "operator": "Exists", "effect": effect})));
         }
         let term = json!({"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]});
         let affinity = crate::fields::fields(spec.entry("affinity").or_insert(Value::Null));

@@ -90,7 +90,8 @@ async fn selectors_that_have_nothing_in_common_hold_up_nobody() {
     bench.cluster.until("a search that ended", |seen| n_told(seen) > 0).await;
     bench.binds_healthy_in_time(0..20).await;
     let seen = bench.cluster.until("all searches ended", |seen| n_told(seen) == HOSTILE).await;
-    let says = "timed out trying to allocate devices: claim default/slow-";
+    // With which claim, or that the search was a brief one.
+    let says = "timed out trying to allocate devices";
     let messages = seen.messages.iter().filter(|(name, _)| name.starts_with("consumer"));
     messages.for_each(|(name, message)| assert!(message.contains(says), "{name}: {message}"));
 }
