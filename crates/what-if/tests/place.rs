@@ -136,7 +136,7 @@ fn broken_objects_are_named_and_left_out() {
     let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
     assert_eq!(errors[0], "f.yaml:14: Pod same: metadata.name: it is in f.yaml:7 as well");
     assert!(
-        errors[1].starts_with("f.yaml:20: Pod named: spec.priorityClassName: no PriorityClass is called gone"),
+        errors[1].starts_with("f.yaml:20: Pod default/named: spec.priorityClassName: no PriorityClass is called gone"),
         "{errors:#?}"
     );
     assert!(errors[2].starts_with("g.yaml:1: Node bare: status.allocatable: a node needs it"), "{errors:#?}");
