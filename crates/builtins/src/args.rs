@@ -59,7 +59,7 @@ pub(crate) fn parse<T: Default + DeserializeOwned>(plugin: &str, args: &str) -> 
     decode(plugin, value)
 }
 
-/// [`parse`] for a plugin of which some rule depends on [`Features`]. The host adds those that stand otherwise than by default
+/// [`parse`] for a plugin of which some rule depends on [`Features`]. The host adds those that differ from the default
 /// to the args, as `features`.
 pub(crate) fn parse_with_features<T: Default + DeserializeOwned>(
     plugin: &str,

@@ -154,7 +154,7 @@ impl State {
                 self.is_driven = false;
                 return Next::Nothing;
             };
-            // One that is not waited for any more takes nobody's turn.
+            // A request that was dropped takes no turn.
             if turn.send(()).is_ok() {
                 self.pace.take(now);
             }

@@ -61,7 +61,7 @@ impl Profile {
         Ok(profile)
     }
 
-    /// A built-in plugin whose rules depend on features gets those that stand otherwise than by default, in a field of its args.
+    /// A built-in plugin whose rules depend on features gets those that differ from the default, in a field of its args.
     fn args_of(&self, plugin: &PluginName) -> String {
         let mut args = self.plugin_config.get(plugin).cloned().unwrap_or(Value::Null);
         if self.features != Features::default() && WITH_FEATURES.contains(&plugin.as_str()) {

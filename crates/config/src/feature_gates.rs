@@ -1,6 +1,6 @@
 //! The feature gates of kube-scheduler, and how each stands by default in a release: so Berth decides.
 //!
-//! A gate that is a [`berth_model::Feature`] switches rules of plugins; what the others do is the concern of whoever reads them.
+//! A gate that is a [`berth_model::Feature`] switches rules of plugins; what the others do is up to the code that reads them.
 
 use std::collections::BTreeMap;
 
@@ -48,7 +48,7 @@ pub fn find(release: Release, name: &str) -> Option<FeatureGate> {
     of_release(release).find(|gate| gate.name == name)
 }
 
-/// Gates that switch what is no rule of a plugin: whoever schedules and serves reads them. With what is so while one is on.
+/// Gates that switch what is no rule of a plugin: the scheduler and the endpoints read them. With what is so while one is on.
 const OF_THE_PROGRAM: [(&str, &str); 6] = [
     ("ComponentFlagz", "`/flagz` is served."),
     ("ComponentStatusz", "`/statusz` is served."),

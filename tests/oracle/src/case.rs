@@ -17,7 +17,7 @@ pub struct Case {
     pub profile: Option<Value>,
     #[serde(default)]
     pub objects: Objects,
-    /// Feature gates that stand otherwise than by default.
+    /// Feature gates that differ from the default.
     #[serde(default)]
     pub gates: BTreeMap<String, bool>,
     /// The pending pod; not among the objects.

@@ -92,7 +92,7 @@ fn standing(release: Release, name: &str) -> String {
     format!("{}, {}", gate.stage.to_lowercase(), if gate.is_on { "on" } else { "off" })
 }
 
-/// Writes the page anew with `BERTH_WRITE_GUIDE` set.
+/// Writes the page again with `BERTH_WRITE_GUIDE` set.
 #[test]
 fn the_guide_has_the_tables() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/src/feature-gates.md");
