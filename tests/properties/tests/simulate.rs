@@ -75,13 +75,25 @@ impl Case {
             (node["apiVersion"], node["kind"]) = (json!("v1"), json!("Node"));
             node
         });
-        let objects = self.objects.iter().map(|((kind, number), recipe)| objects::object(*kind, *number, recipe));
+        // Some numbers make the same name. A running scheduler keeps the last of them; a manifest may name each once.
+        let objects: BTreeMap<[String; 3], Value> = self
+            .objects
+            .iter()
+            .map(|((kind, number), recipe)| {
+                let mut object = objects::object(*kind, *number, recipe);
+                if object["apiVersion"] == "apps/v1" {
+                    // The case lists the pods itself. A workload without replicas brings no others.
+                    object["spec"]["replicas"] = json!(0);
+                }
+                (["/kind", "/metadata/namespace", "/metadata/name"].map(|field| text(&object, field)), object)
+            })
+            .collect();
         let placed = self.placed.iter().map(|(recipe, node)| (*recipe, Some(nodes::name(*node))));
         let pods = placed.chain(self.pending.iter().map(|recipe| (*recipe, None)));
         let pods = (1..).zip(pods).map(|(number, (recipe, node))| {
             new_pod(number, &recipe, node.as_deref().map_or(Place::Pending, Place::On))
         });
-        let items: Vec<Value> = nodes.chain(objects).chain(pods).collect();
+        let items: Vec<Value> = nodes.chain(objects.into_values()).chain(pods).collect();
         json!({"apiVersion": "v1", "kind": "List", "items": items}).to_string()
     }
 
