@@ -66,7 +66,6 @@ pub(crate) enum Command {
     /// Print the roles that a configuration and its plugins need, and no more
     Rbac(Rbac),
     /// Say why a pod of a running scheduler is where it is, or waits
-    #[command(subcommand)]
     Explain(Explain),
     /// Take kube-scheduler's place, with its flags; also when the program is called `kube-scheduler`
     #[command(disable_help_flag = true)]

@@ -1,32 +1,55 @@
 //! `berth explain`: why a pod of a running scheduler is where it is, or waits. Also as `kubectl-berth`, so `kubectl berth explain`.
 
-use std::io::{self, Write as _};
+use std::{
+    io::{self, Read as _, Write as _},
+    path::{Path, PathBuf},
+};
 
 use anyhow::Result;
 use berth_config::Usage;
 use berth_plugin_cli::{Server, block_on};
 use clap::{Args, Subcommand, ValueEnum};
+use serde_json::Value;
 
 const EXAMPLES: &str = "\
 Examples:
   berth explain pod default/web                 why is it pending, or why is it there?
   berth explain pod default/web --node n17      and why not on n17?
   berth explain pod default/web -o json         for programs: `reason` is one word
+  berth explain -f pod.yaml                     where would this pod go, and why?
 
 It asks the scheduler of this machine over its admin socket, or with --server one that serves HTTPS.";
 
 /// What to explain.
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES, args_conflicts_with_subcommands = true, arg_required_else_help = true)]
+pub(crate) struct Explain {
+    #[command(subcommand)]
+    what: Option<What>,
+    /// A pod that is not there yet: a manifest, YAML or JSON; `-` is standard input
+    #[arg(short = 'f', long = "filename", value_name = "FILE")]
+    file: Option<PathBuf>,
+    #[command(flatten)]
+    how: How,
+}
+
 #[derive(Debug, Subcommand)]
-pub(crate) enum Explain {
+enum What {
     /// A pod: where it is, what was decided about it, and what plugins say now
     Pod(ExplainPod),
 }
 
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
-pub(crate) struct ExplainPod {
+struct ExplainPod {
     /// NAMESPACE/NAME, or NAME for the namespace `default`
     pod: String,
+    #[command(flatten)]
+    how: How,
+}
+
+#[derive(Args, Debug)]
+struct How {
     /// Why it is on this node or is not
     #[arg(long, value_name = "NAME")]
     node: Option<String>,
@@ -50,14 +73,26 @@ enum Format {
 
 /// Explains it on standard output.
 pub(crate) fn run(command: Explain) -> Result<()> {
-    let Explain::Pod(ExplainPod { pod, node, output, server }) = command;
-    let (namespace, name) = names(&pod)?;
-    if let Some(node) = node.as_deref().filter(|node| !is_name(node)) {
-        return Err(Usage(format!("--node {node:?} is no name of a node")).into());
-    }
-    let explanation = block_on(async { server.client()?.explain(namespace, name, node.as_deref()).await })?;
+    let Explain { what, file, how } = command;
+    let (how, explanation) = match (what, file) {
+        (Some(What::Pod(ExplainPod { pod, how })), _) => {
+            let (namespace, name) = names(&pod)?;
+            let node = how.node()?;
+            let explained = async { how.server.client().await?.explain(namespace, name, node).await };
+            let explanation = block_on(explained)?;
+            (how, explanation)
+        }
+        (None, Some(file)) => {
+            let manifest = serde_json::to_vec(&pod_in(&file)?)?;
+            let node = how.node()?;
+            let explained = async { how.server.client().await?.explain_manifest(manifest, node).await };
+            let explanation = block_on(explained)?;
+            (how, explanation)
+        }
+        (None, None) => return Err(Usage("name a pod, or a file with one: -f FILE".to_owned()).into()),
+    };
     let mut out = io::stdout().lock();
-    match output {
+    match how.output {
         Format::Table => write!(out, "{}", explanation.text())?,
         Format::Json => {
             serde_json::to_writer_pretty(&mut out, &explanation)?;
@@ -66,6 +101,38 @@ pub(crate) fn run(command: Explain) -> Result<()> {
         Format::Yaml => write!(out, "{}", serde_saphyr::to_string(&explanation)?)?,
     }
     Ok(())
+}
+
+impl How {
+    fn node(&self) -> Result<Option<&str>, Usage> {
+        match self.node.as_deref() {
+            Some(node) if !is_name(node) => Err(Usage(format!("--node {node:?} is no name of a node"))),
+            node => Ok(node),
+        }
+    }
+}
+
+/// The one object of a manifest.
+fn pod_in(file: &Path) -> Result<Value, Usage> {
+    let unusable = |problem: &dyn std::fmt::Display| Usage(format!("-f {}: {problem}", file.display()));
+    let text = if file == Path::new("-") {
+        let mut text = String::new();
+        io::stdin().lock().read_to_string(&mut text).map(|_| text)
+    } else {
+        std::fs::read_to_string(file)
+    };
+    let text = text.map_err(|error| unusable(&error))?;
+    let mut objects: Vec<Value> = serde_saphyr::from_multiple(&text).map_err(|error| unusable(&error))?;
+    objects.retain(|object| !object.is_null());
+    let found = objects.len();
+    match (objects.pop(), found) {
+        (Some(object), 1) if object["kind"] == "Pod" => Ok(object),
+        (Some(object), 1) => {
+            let kind = object["kind"].as_str().unwrap_or("nothing");
+            Err(unusable(&format!("it holds {kind}, and a Pod is explained; `berth simulate` places what makes pods")))
+        }
+        _ => Err(unusable(&format!("it holds {found} objects, and one Pod is explained at a time"))),
+    }
 }
 
 fn names(pod: &str) -> Result<(&str, &str), Usage> {
@@ -84,7 +151,7 @@ fn is_name(text: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::names;
+    use super::*;
 
     #[test]
     fn a_pod_is_named_with_or_without_its_namespace() {
@@ -93,6 +160,27 @@ mod tests {
         for bad in ["", "/", "a/", "a/b/c", "a b", "a/b?c=d"] {
             let error = names(bad).unwrap_err();
             assert!(error.0.contains("write NAMESPACE/NAME"), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_manifest_holds_one_pod() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let read = |text: &str| {
+            let file = dir.path().join("pod.yaml");
+            std::fs::write(&file, text).expect("a file");
+            pod_in(&file)
+        };
+        let pod = read("---\nkind: Pod\nmetadata: {name: a}\n").expect("a pod");
+        assert_eq!(pod["metadata"]["name"], "a");
+        for (text, part) in [
+            ("kind: Deployment", "it holds Deployment"),
+            ("kind: Pod\n---\nkind: Pod\n", "it holds 2 objects"),
+            ("", "it holds 0 objects"),
+            ("kind: [", "pod.yaml: "),
+        ] {
+            let error = read(text).expect_err("refused").to_string();
+            assert!(error.contains(part), "{text}: {error}");
         }
     }
 }

@@ -1,13 +1,11 @@
 //! Berth in kube-scheduler's place: called as `kube-scheduler`, or as `berth kube-scheduler`, it takes the flags of
 //! kube-scheduler 1.36 and serves `default-scheduler` under kube-scheduler's Lease.
 //!
-//! `flags` lists the flags and reads them, `feature_gates` the gates. Here they become what `berth run` works with.
+//! `crate::flags` lists the flags and reads them, `feature_gates` the gates. Here they become what `berth run` works with.
 
 mod feature_gates;
-mod flags;
 #[cfg(test)]
 mod manifests;
-mod serving;
 
 use std::{
     ffi::OsString,
@@ -24,10 +22,11 @@ use berth_telemetry::klog::{self, KlogFormat, Verbosity};
 use serde_json::{Map, Value, json};
 use tracing::{info, warn};
 
-use self::flags::{FLAGS, Given, Role};
 use crate::{
     compiler::compiler_process,
+    flags::{FLAGS, Given, Role},
     run::{ConfigOutput, Invocation, schedule_blocking},
+    serving,
 };
 
 const NAME: &str = "kube-scheduler";
@@ -67,7 +66,8 @@ pub(crate) fn run(arguments: Vec<String>) -> Result<()> {
     info!(version = concat!("v1.36.2+berth.", env!("CARGO_PKG_VERSION")), "Starting Kubernetes Scheduler");
     let mut invocation = invocation(&given)?;
     if let Some(serving) = &mut invocation.options.secure_serving {
-        serving.verbosity = verbosity;
+        serving.verbosity = Some(verbosity);
+        serving.flags = given.all();
     }
     schedule_blocking(invocation)
 }
@@ -90,7 +90,7 @@ fn check(given: &Given) -> Result<Vec<String>> {
             Role::WithoutConfig if has_config => {
                 warnings.push(format!("--{name} is ignored, since --config is given: the file says it"));
             }
-            Role::Used | Role::WithoutConfig => {}
+            Role::Used | Role::Serving(_) | Role::WithoutConfig => {}
             Role::WithoutEffect(why) => warnings.push(format!("--{name} has no effect: {why}")),
             Role::Refused { default } => {
                 let values = given.texts(name);
@@ -133,7 +133,7 @@ fn invocation(given: &Given) -> Result<Invocation> {
         metrics_address,
         admin_socket: path("admin-socket").or_else(|| std::env::var_os("BERTH_ADMIN_SOCKET").map(Into::into)),
         longest_unschedulable: given.duration("pod-max-in-unschedulable-pods-duration"),
-        secure_serving: serving::read(given)?,
+        secure_serving: serving::read(given, serving::DEFAULT_PORT, serving::own_cluster())?,
         gates,
         kept_decisions_mib,
         without_equivalence_cache: false,

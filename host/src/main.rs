@@ -7,6 +7,7 @@ mod demo;
 mod doctor;
 mod explain;
 mod failure;
+mod flags;
 mod kube_scheduler;
 mod logging;
 mod manifests;
@@ -17,6 +18,7 @@ mod rbac;
 mod rights;
 mod run;
 mod sandbox_command;
+mod serving;
 mod simulate;
 mod snapshot;
 

@@ -9,7 +9,7 @@ use berth_plugin_host::PluginHostOptions;
 use berth_runtime::{KEPT_DECISIONS_MIB, Options};
 use clap::{Args, ValueEnum};
 
-use crate::compiler::compiler_process;
+use crate::{compiler::compiler_process, flags::ServingFlags};
 
 /// What every command that schedules takes.
 #[derive(Args, Clone, Debug, Default)]
@@ -120,6 +120,8 @@ pub(crate) struct Run {
     /// Print the complete configuration that would be used, and exit
     #[arg(long)]
     pub print_config: bool,
+    #[command(flatten)]
+    pub serving: ServingFlags,
 }
 
 #[derive(Args, Debug)]

@@ -37,7 +37,7 @@ pub(crate) struct Rbac {
     /// Namespace of the service account
     #[arg(long, value_name = "NAMESPACE", default_value = "kube-system")]
     namespace: String,
-    /// Also what `berth kube-scheduler` needs to know who calls its HTTPS endpoints
+    /// Also what a scheduler with --secure-port needs to know who calls it
     #[arg(long)]
     https: bool,
     /// Format of the manifests

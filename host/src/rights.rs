@@ -48,7 +48,7 @@ const REVIEWS: [Row; 2] = [
 pub(crate) enum Serving {
     /// Over plain HTTP, without authentication, or not at all.
     Http,
-    /// As `berth kube-scheduler` serves them: the cluster says who calls, and whose certificates count.
+    /// Over HTTPS: the cluster says who calls, and whose certificates count.
     Https,
 }
 

@@ -3,21 +3,22 @@
 use std::{
     io::{self, Write as _},
     num::NonZero,
-    path::PathBuf,
+    path::{Path, PathBuf},
     thread,
 };
 
 use anyhow::{Context as _, Result};
-use berth_cluster::{ConnectError, ConnectOptions, USER_AGENT, connect_for_long};
+use berth_cluster::{ConnectError, ConnectOptions, connect_for_long};
 use berth_config::{Overrides, Program, Usage};
 use berth_plugin_cli::block_on_runtime;
 use berth_runtime::{Options, Plan, Session};
+use berth_serving::secure_serving::SecureServing;
 use berth_telemetry::chain;
-use serde_json::{Map, json};
+use serde_json::{Map, Value, json};
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::info;
 
-use crate::options::Run;
+use crate::{flags::ServingFlags, options::Run, serving};
 
 /// What the command line of a scheduler on a cluster says.
 pub(crate) struct Invocation {
@@ -39,10 +40,53 @@ pub(crate) enum ConfigOutput {
 
 pub(crate) fn run(arguments: Run) -> Result<()> {
     let overrides = overrides(&arguments);
+    let secure_serving = secure_serving(&arguments)?;
     let Run { kubeconfig, context, scheduling, print_config, .. } = arguments;
     let output = if print_config { ConfigOutput::Standard } else { ConfigOutput::None };
-    let options = scheduling.into();
+    let options = Options { secure_serving, ..scheduling.into() };
     schedule_blocking(Invocation { kubeconfig, context, server: None, options, overrides, output })
+}
+
+/// How HTTPS is served, if it is. The cluster that is scheduled is asked about callers, unless a flag names another.
+fn secure_serving(arguments: &Run) -> Result<Option<SecureServing>, Usage> {
+    let ServingFlags(given) = &arguments.serving;
+    let kubeconfig = arguments.kubeconfig.clone().or_else(|| kubeconfig_in(arguments.scheduling.config.as_deref()?));
+    let reviews = serving::cluster(kubeconfig, arguments.context.clone());
+    let serving = serving::read(given, 0, Some(reviews))?;
+    match (given.first_about_serving(), serving) {
+        (Some(flag), None) if flag != "secure-port" => {
+            Err(Usage(format!("--{flag} says how HTTPS is served, and without --secure-port PORT it is not")))
+        }
+        (_, serving) => {
+            let flags = given_options(std::env::args().skip(1));
+            Ok(serving.map(|serving| SecureServing { flags, ..serving }))
+        }
+    }
+}
+
+/// `clientConnection.kubeconfig` of a configuration file. What is wrong with the file is told when it is read as a whole.
+fn kubeconfig_in(file: &Path) -> Option<PathBuf> {
+    let text = std::fs::read_to_string(file).ok()?;
+    let configuration: Value = serde_saphyr::from_str(&text).ok()?;
+    let kubeconfig = configuration["clientConnection"]["kubeconfig"].as_str()?;
+    (!kubeconfig.is_empty()).then(|| kubeconfig.into())
+}
+
+/// Options with their values, by name, as `/flagz` shows them.
+fn given_options(arguments: impl Iterator<Item = String>) -> Vec<(String, String)> {
+    let mut options: Vec<(String, String)> = Vec::new();
+    for argument in arguments {
+        match (argument.strip_prefix("--"), options.last_mut()) {
+            (Some(option), _) => {
+                let (name, value) = option.split_once('=').unwrap_or((option, ""));
+                options.push((name.to_owned(), value.to_owned()));
+            }
+            (None, Some((_, value))) if value.is_empty() => *value = argument,
+            (None, _) => {}
+        }
+    }
+    options.sort();
+    options
 }
 
 /// Schedules until the process is told to stop.
@@ -78,7 +122,7 @@ async fn schedule(invocation: Invocation) -> Result<()> {
         let named = &plan.settings.client_connection.kubeconfig;
         (!named.is_empty()).then(|| named.into())
     });
-    let server = ConnectOptions { kubeconfig, context, server, user_agent: USER_AGENT.to_owned() };
+    let server = ConnectOptions { server, ..serving::cluster(kubeconfig, context) };
     let (connection, renewal) = connect_for_long(&server).await.map_err(|error| match error {
         ConnectError::NoCluster => Usage(format!("{error} with --kubeconfig FILE")),
         error => Usage(chain(&error)),
@@ -115,4 +159,48 @@ pub(crate) async fn until_told_to_stop() -> Result<()> {
         std::process::exit(1);
     });
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+    use crate::cli::{Cli, Command};
+
+    fn serving(options: &[&str]) -> Result<Option<SecureServing>, Usage> {
+        let cli = Cli::try_parse_from(["berth", "run"].iter().chain(options)).expect("known options");
+        let Command::Run(arguments) = cli.command else { panic!("it is another command") };
+        secure_serving(&arguments)
+    }
+
+    #[test]
+    fn https_is_served_where_a_port_is_named() {
+        assert_eq!(serving(&[]).expect("fine").map(|serving| serving.address), None);
+        let options = ["--secure-port=10259", "--bind-address=127.0.0.1", "--kubeconfig=/etc/k", "--context=here"];
+        let read = serving(&options).expect("fine").expect("it serves");
+        assert_eq!(read.address.to_string(), "127.0.0.1:10259");
+        let asked = [read.authentication, read.authorization].map(|asked| asked.expect("the cluster is asked"));
+        for asked in &asked {
+            assert_eq!(asked.kubeconfig.as_deref(), Some(Path::new("/etc/k")));
+            assert_eq!(asked.context.as_deref(), Some("here"));
+        }
+        let other = serving(&[&options[..], &["--authorization-kubeconfig=/etc/other"]].concat());
+        let asked = other.expect("fine").expect("it serves").authorization.expect("the cluster is asked");
+        assert_eq!((asked.kubeconfig.as_deref(), asked.context), (Some(Path::new("/etc/other")), None));
+    }
+
+    #[test]
+    fn flags_about_https_need_a_port() {
+        let error = serving(&["--tls-cert-file=a", "--tls-private-key-file=b"]).expect_err("refused").to_string();
+        assert!(error.contains("without --secure-port PORT"), "{error}");
+    }
+
+    #[test]
+    fn options_are_shown_with_their_values() {
+        let arguments = ["--secure-port=1", "--config", "a.yaml", "--leader-elect"].map(str::to_owned);
+        let expected = [("config", "a.yaml"), ("leader-elect", ""), ("secure-port", "1")];
+        let expected = expected.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        assert_eq!(given_options(arguments.into_iter()), expected);
+    }
 }

@@ -9,12 +9,19 @@ use std::{
     sync::Arc,
 };
 
-use http::{HeaderValue, header::USER_AGENT};
+use http::{
+    HeaderValue, Method, StatusCode,
+    header::{CONTENT_TYPE, USER_AGENT},
+};
+use http_body_util::{BodyExt as _, Limited};
 use kube::{
     Client, Config,
+    client::Body,
     config::{AuthInfo, Cluster, KubeConfigOptions, Kubeconfig},
 };
+use rustls::pki_types::{CertificateDer, pem::PemObject as _};
 use tokio::task::spawn_blocking;
+use tower::BoxError;
 use tracing::{info, warn};
 
 use crate::{
@@ -40,6 +47,8 @@ pub struct ConnectOptions {
     pub context: Option<String>,
     /// The API server's address, instead of the kubeconfig's. Without a kubeconfig, an address that needs no credentials.
     pub server: Option<String>,
+    /// With `server`: a file with the certificates that vouch for it, as PEM, instead of the kubeconfig's.
+    pub certificate_authority: Option<PathBuf>,
     /// Sent with each request; the API server takes the name of the field manager from the part before the `/`.
     pub user_agent: String,
 }
@@ -76,7 +85,31 @@ impl Connection {
     pub fn observed_client(&self, observer: Arc<dyn RequestObserver>) -> Client {
         observed(self.transport.clone(), observer).into_client()
     }
+
+    /// Sends one request; `body` is JSON or empty. Status and body of the answer, which may have `limit` bytes.
+    ///
+    /// # Errors
+    /// There is no answer, or it is too long.
+    pub async fn exchange(
+        &self,
+        method: Method,
+        path: &str,
+        body: Vec<u8>,
+        limit: usize,
+    ) -> Result<(StatusCode, Vec<u8>), ExchangeError> {
+        let request = http::Request::builder().method(method).uri(path).header(CONTENT_TYPE, "application/json");
+        let request = request.body(Body::from(body)).map_err(|error| ExchangeError(error.into()))?;
+        let answer = self.transport.clone().send(request).await.map_err(ExchangeError)?;
+        let status = answer.status();
+        let body = Limited::new(answer.into_body(), limit).collect().await.map_err(ExchangeError)?;
+        Ok((status, body.to_bytes().into()))
+    }
 }
+
+/// A server did not answer a request.
+#[derive(Debug, thiserror::Error)]
+#[error("it does not answer")]
+pub struct ExchangeError(#[source] BoxError);
 
 /// Connects to the first of these that is there: the file named in the options, the files named by
 /// `KUBECONFIG`, the service account of the pod that this runs in (unless a context is named), `~/.kube/config`.
@@ -124,6 +157,11 @@ async fn connect_in(options: &ConnectOptions, environment: Environment) -> Resul
     if let Some(server) = server {
         config.cluster_url = server;
     }
+    if let Some(file) = &options.certificate_authority {
+        // What the kubeconfig says about certificates is about its own server.
+        (config.root_cert, config.tls_server_name, config.accept_invalid_certs) =
+            (Some(certificates(file)?), None, false);
+    }
     if !options.user_agent.is_empty() {
         let value = HeaderValue::from_str(&options.user_agent)
             .map_err(|_| ConnectError::UserAgent { value: options.user_agent.clone() })?;
@@ -149,6 +187,16 @@ fn parse_server(server: &str, origin: &Origin) -> Result<http::Uri, ConnectError
     let parsed = server.parse::<http::Uri>().ok().filter(|uri| uri.scheme().is_some() && uri.host().is_some());
     let (origin, field) = (origin.clone(), "server".to_owned());
     parsed.ok_or_else(|| ConnectError::Server { origin, field, server: server.to_owned() })
+}
+
+fn certificates(file: &Path) -> Result<Vec<Vec<u8>>, ConnectError> {
+    let certificates = CertificateDer::pem_file_iter(file).and_then(Iterator::collect::<Result<Vec<_>, _>>);
+    let unusable = |reason: String| ConnectError::CertificateAuthority { path: file.to_owned(), reason };
+    let certificates = certificates.map_err(|error| unusable(error.to_string()))?;
+    if certificates.is_empty() {
+        return Err(unusable("it has no certificate".to_owned()));
+    }
+    Ok(certificates.into_iter().map(|certificate| certificate.to_vec()).collect())
 }
 
 fn find(options: &ConnectOptions, environment: Environment) -> Result<Origin, ConnectError> {

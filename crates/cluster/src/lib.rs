@@ -35,7 +35,9 @@ mod test_server;
 /// The name under which requests are sent: what the API server's audit log and field managers show.
 pub const USER_AGENT: &str = concat!("berth/", env!("CARGO_PKG_VERSION"));
 
-pub use connect::{ConnectError, ConnectOptions, Connection, Origin, Renewal, RenewalError, connect, connect_for_long};
+pub use connect::{
+    ConnectError, ConnectOptions, Connection, ExchangeError, Origin, Renewal, RenewalError, connect, connect_for_long,
+};
 pub use create::{CreateError, Creator};
 pub use event::{EventRecorder, EventType, NewEvent, ObjectReference};
 pub use fair_queue::{FairQueue, Flow};

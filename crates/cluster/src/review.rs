@@ -20,12 +20,14 @@ pub struct AccessReviewer {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Caller(UserInfo);
 
-/// What a caller wants to do, outside of namespaces.
+/// What a caller wants to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ResourceRequest<'a> {
     pub group: &'a str,
     pub resource: &'a str,
     pub verb: &'a str,
+    /// `None` for what is in no namespace, and for all namespaces.
+    pub namespace: Option<&'a str>,
     /// One object, or `None` for all of them.
     pub name: Option<&'a str>,
 }
@@ -136,11 +138,12 @@ impl AccessReviewer {
     /// # Errors
     /// The API server cannot be asked.
     pub async fn may(&self, caller: &Caller, request: &ResourceRequest<'_>) -> Result<bool, ReviewError> {
-        let ResourceRequest { group, resource, verb, name } = *request;
+        let ResourceRequest { group, resource, verb, namespace, name } = *request;
         let attributes = ResourceAttributes {
             group: Some(group.to_owned()),
             resource: Some(resource.to_owned()),
             verb: Some(verb.to_owned()),
+            namespace: namespace.map(str::to_owned),
             name: name.map(str::to_owned),
             ..ResourceAttributes::default()
         };
@@ -183,8 +186,13 @@ mod tests {
     use super::*;
     use crate::test_server;
 
-    const UPDATE: ResourceRequest<'static> =
-        ResourceRequest { group: "berth.dev", resource: "plugins", verb: "update", name: Some("NodeName") };
+    const UPDATE: ResourceRequest<'static> = ResourceRequest {
+        group: "berth.dev",
+        resource: "plugins",
+        verb: "update",
+        namespace: None,
+        name: Some("NodeName"),
+    };
 
     fn caller() -> Caller {
         let user = json!({"username": "ada", "uid": "7", "groups": ["operators"], "extra": {"scope": ["all"]}});
@@ -230,6 +238,19 @@ mod tests {
         assert!(!may(json!({"allowed": false})).await);
         assert!(!may(json!({"allowed": true, "denied": true})).await);
         assert!(!may(json!({"allowed": false, "reason": "no opinion", "evaluationError": "none"})).await);
+    }
+
+    #[tokio::test]
+    async fn an_object_of_a_namespace_is_named_with_it() {
+        let (client, mut server) = test_server::server();
+        let request =
+            ResourceRequest { group: "", resource: "pods", verb: "get", namespace: Some("default"), name: Some("web") };
+        let asking = tokio::spawn(async move { AccessReviewer::new(client).may(&caller(), &request).await });
+        let call = server.next().await;
+        let expected = json!({"group": "", "resource": "pods", "verb": "get", "namespace": "default", "name": "web"});
+        assert_eq!(call.body["spec"]["resourceAttributes"], expected);
+        call.answer(201, &json!({"metadata": {}, "spec": {}, "status": {"allowed": true}}));
+        assert!(asking.await.expect("no panic").expect("an answer"));
     }
 
     #[tokio::test]

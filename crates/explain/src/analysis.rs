@@ -125,6 +125,9 @@ pub struct Preemption {
     pub victims: usize,
     /// Namespace and name of some of them.
     pub examples: Vec<String>,
+    /// How many more would be named here, if the caller were allowed to see them.
+    #[serde(default)]
+    pub unnamed: usize,
     /// In the plugins' words; empty if there is a node.
     pub message: String,
 }
@@ -158,6 +161,58 @@ pub fn analyze(profile: &mut Profile, call: &Call<'_>, question: &Question<'_>) 
     analysis
 }
 
+/// Which plugins refuse which node, each plugin by itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Refusals {
+    /// Plugins that refuse a node, in the order of the profile.
+    pub plugins: Vec<String>,
+    /// For each node that is refused its name, and positions among [`Self::plugins`].
+    pub nodes: Vec<(String, Vec<usize>)>,
+    /// Why the pod fits on no node, whatever the nodes are like.
+    pub pod_rejected: Option<String>,
+}
+
+/// Asks the Filter plugins about the pod of `call` on all nodes, as [`analyze`] does, and says of each node what they answer.
+///
+/// # Errors
+/// A plugin broke, and this is what it said.
+pub fn refusals(profile: &mut Profile, call: &Call<'_>, order: &[NodeIdx]) -> Result<Refusals, String> {
+    let asked = refusals_of(profile, call, order);
+    profile.end_cycle(call.cycle);
+    asked.map_err(|status| status.message())
+}
+
+fn refusals_of(profile: &mut Profile, call: &Call<'_>, order: &[NodeIdx]) -> Result<Refusals, Status> {
+    let mut attempt = Attempt::default();
+    if let PreFilterOutcome::Rejected { status, .. } = run::pre_filter(profile, call, &mut attempt)? {
+        return Ok(Refusals { pod_rejected: Some(status.message()), ..Refusals::default() });
+    }
+    let rejections = all_rejections(profile, call, order, &mut attempt);
+    let mut plugins: Vec<PluginIdx> = rejections.iter().map(|rejection| rejection.plugin).collect();
+    plugins.sort_unstable();
+    plugins.dedup();
+    let mut nodes = Vec::new();
+    for node in union(&rejections).iter() {
+        let of_node = rejections.iter().filter(|rejection| rejection.nodes.contains(node));
+        let mut positions: Vec<usize> =
+            of_node.filter_map(|rejection| plugins.binary_search(&rejection.plugin).ok()).collect();
+        positions.sort_unstable();
+        positions.dedup();
+        nodes.push((name(call, node), positions));
+    }
+    let plugins = plugins.into_iter().map(|plugin| profile.name(plugin).to_string()).collect();
+    Ok(Refusals { plugins, nodes, pod_rejected: None })
+}
+
+/// What every Filter plugin by itself says about every node, after PreFilter.
+fn all_rejections(profile: &mut Profile, call: &Call<'_>, order: &[NodeIdx], attempt: &mut Attempt) -> Vec<Rejection> {
+    run::list_candidates(call, order, attempt);
+    let candidates: NodeSet = attempt.candidates().iter().copied().collect();
+    let mut rejections = run::diagnose_every_plugin(profile, call, &candidates, attempt.findings());
+    rejections.extend(left_out(profile, call, &candidates, attempt));
+    rejections
+}
+
 fn ask(profile: &mut Profile, call: &Call<'_>, question: &Question<'_>, analysis: &mut Analysis) -> Result<(), Status> {
     let mut attempt = Attempt::default();
     if let PreFilterOutcome::Rejected { status, plugins } = run::pre_filter(profile, call, &mut attempt)? {
@@ -169,10 +224,7 @@ fn ask(profile: &mut Profile, call: &Call<'_>, question: &Question<'_>, analysis
         });
         return Ok(());
     }
-    run::list_candidates(call, question.order, &mut attempt);
-    let candidates: NodeSet = attempt.candidates().iter().copied().collect();
-    let mut rejections = run::diagnose_every_plugin(profile, call, &candidates, attempt.findings());
-    rejections.extend(left_out(profile, call, &candidates, &attempt));
+    let rejections = all_rejections(profile, call, question.order, &mut attempt);
     let refused = union(&rejections);
     count(profile, call, &rejections, &refused, analysis);
     analysis.nearest = nearest(profile, call, &rejections, &refused);
@@ -311,6 +363,7 @@ fn preempt(
         },
         node,
         victims: victims.len(),
+        unnamed: 0,
         examples: victims.into_iter().take(N_EXAMPLES).collect(),
     })
 }

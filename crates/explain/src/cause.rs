@@ -43,7 +43,7 @@ impl Cause {
             State::Bound { .. } => return Self::Bound,
             State::Binding { .. } if subject.holders.is_empty() => return Self::Binding,
             State::Binding { .. } => return Self::Held,
-            State::Queued { .. } | State::Unscheduled => {}
+            State::Queued { .. } | State::Unscheduled | State::NotCreated => {}
         }
         let holds = [
             (Self::Misconfigured, analysis.is_some_and(is_misconfigured)),
@@ -53,7 +53,7 @@ impl Cause {
             (Self::Fragmented, analysis.is_some_and(|it| is_short_of_resources(it) && is_enough_in_sum(it))),
             (Self::OutOfCapacity, analysis.is_some_and(is_short_of_resources)),
             (Self::Constrained, analysis.is_some_and(is_refused)),
-            (Self::NotYetTried, subject.attempts == 0),
+            (Self::NotYetTried, subject.attempts == 0 && subject.state != State::NotCreated),
             (Self::Fits, analysis.is_some_and(|analysis| analysis.feasible > 0)),
         ];
         holds.into_iter().find(|(_, holds)| *holds).map_or(Self::Unknown, |(cause, _)| cause)

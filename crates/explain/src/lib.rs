@@ -20,12 +20,13 @@ mod subject;
 mod text;
 
 pub use analysis::{
-    Analysis, Combination, NodeReport, PluginReport, PodRejected, Preemption, Question, ReasonCount, analyze,
+    Analysis, Combination, NodeReport, PluginReport, PodRejected, Preemption, Question, ReasonCount, Refusals, analyze,
+    refusals,
 };
 pub use cause::Cause;
 pub use explanation::Explanation;
 pub use nearest::{NearNode, NodeReason};
 pub use record::{DecisionRecord, Made, Outcome, PluginScore, RankedNode, Rejected, Sampled};
-pub use resources::{Lack, ResourceSum};
+pub use resources::{Lack, ResourceSum, amount};
 pub use ring::DecisionRing;
 pub use subject::{Holder, PodName, Retry, State, Subject, WaitsFor};

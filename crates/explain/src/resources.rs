@@ -80,7 +80,8 @@ pub(crate) fn sums(table: &ClusterTable, pod: &Pod, candidates: &NodeSet) -> Vec
 }
 
 /// An amount with its unit: `300m` of CPU, `1Gi` of memory.
-pub(crate) fn amount(resource: &str, value: i64) -> String {
+#[must_use]
+pub fn amount(resource: &str, value: i64) -> String {
     match resource {
         "cpu" if value % 1000 == 0 => (value / 1000).to_string(),
         "cpu" => format!("{value}m"),

@@ -66,6 +66,8 @@ pub enum State {
     },
     /// Without a node, and not to be scheduled: it is being deleted.
     Unscheduled,
+    /// It is not there: this says what would be.
+    NotCreated,
 }
 
 /// What a pod with a node waits for.

@@ -45,13 +45,20 @@ impl Explanation {
             },
             Cause::NotYetTried => match self.subject.state {
                 State::Queued { behind: Some(behind), .. } => format!("it was not tried yet, behind {behind} pods"),
-                State::Queued { .. } | State::Bound { .. } | State::Binding { .. } | State::Unscheduled => {
-                    "it was not tried yet".to_owned()
-                }
+                State::Queued { .. }
+                | State::Bound { .. }
+                | State::Binding { .. }
+                | State::Unscheduled
+                | State::NotCreated => "it was not tried yet".to_owned(),
             },
             Cause::Fits => {
                 let feasible = analysis.map_or(0, |analysis| analysis.feasible);
-                format!("{} at the moment, and it will be tried again", nodes_fit(feasible))
+                match (&self.subject.state, analysis.and_then(|analysis| analysis.best.first())) {
+                    (State::NotCreated, Some(best)) => {
+                        format!("{} at the moment, and {} is the best", nodes_fit(feasible), best.node)
+                    }
+                    _ => format!("{} at the moment, and it will be tried again", nodes_fit(feasible)),
+                }
             }
             Cause::Unknown => "what is known does not say".to_owned(),
         }
@@ -60,7 +67,7 @@ impl Explanation {
     fn node(&self) -> &str {
         match &self.subject.state {
             State::Bound { node } | State::Binding { node, .. } => node,
-            State::Queued { .. } | State::Unscheduled => "",
+            State::Queued { .. } | State::Unscheduled | State::NotCreated => "",
         }
     }
 
@@ -108,6 +115,7 @@ impl Explanation {
                 writeln!(out)?;
             }
             State::Unscheduled => writeln!(out, "Queue: none, it is not to be scheduled")?,
+            State::NotCreated => writeln!(out, "Queue: none, it does not exist")?,
         }
         if let Some(node) = &subject.nominated_node {
             writeln!(out, "Nominated node: {node}")?;
@@ -235,7 +243,11 @@ fn write_analysis(out: &mut String, analysis: &Analysis) -> fmt::Result {
     if let Some(preemption) = &analysis.preemption {
         match &preemption.node {
             Some(node) if preemption.victims > 0 => {
-                let examples = preemption.examples.join(", ");
+                let mut examples = preemption.examples.clone();
+                if preemption.unnamed > 0 {
+                    examples.push(format!("{} that you may not see", preemption.unnamed));
+                }
+                let examples = examples.join(", ");
                 writeln!(out, "Preemption: {} pods would leave node {node} ({examples})", preemption.victims)?;
             }
             Some(node) => writeln!(out, "Preemption: pods are leaving node {node} already")?,

@@ -245,6 +245,13 @@ impl Symbols {
         self.journal.push(sym);
     }
 
+    /// Takes back what was entered since `earlier` was cloned from this table.
+    pub fn return_to(&mut self, earlier: Self) {
+        // Callers that looked strings up meanwhile must do it again.
+        let (version, n_sweeps) = (self.version + 1, self.n_sweeps + 1);
+        *self = Self { version, n_sweeps, ..earlier };
+    }
+
     /// Up to `limit` symbols from number `first` on, with what they stand for; the well-known ones are left out, and so are
     /// freed ones. Where the next call begins; `None` at the end.
     pub fn portion(&self, first: usize, limit: usize) -> (Vec<(Sym, Arc<str>)>, Option<usize>) {

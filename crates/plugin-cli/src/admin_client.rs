@@ -1,4 +1,5 @@
-//! The other side of `/admin/plugins`: over the scheduler's Unix socket, or over its HTTPS port with a token.
+//! The other side of `/admin/plugins` and `/explain`: over the scheduler's Unix socket, or over its HTTPS port, with a token or as
+//! the user of a kubeconfig.
 
 use std::path::{Path, PathBuf};
 
@@ -7,6 +8,7 @@ use axum::{
     body::Body,
     http::{Method, Request, StatusCode, Uri, header},
 };
+use berth_cluster::{ConnectOptions, Connection, connect};
 use berth_config::Usage;
 use berth_explain::Explanation;
 use berth_plugin_host::{HostSettings, PluginReport};
@@ -35,6 +37,8 @@ enum Place {
     Socket(PathBuf),
     /// Its address, and the file with the certificates that vouch for it.
     Https(Uri, PathBuf),
+    /// A way to it that has the credentials of a kubeconfig.
+    AsUser(Connection),
     /// Without orders: health alone.
     Http(String),
 }
@@ -65,19 +69,17 @@ impl AdminClient {
 
     /// Speaks to a scheduler's HTTPS port, as the user of the token.
     pub fn over_https(address: &str, token_file: &Path, authority: &Path) -> Result<Self> {
-        let address = address.trim_end_matches('/');
-        let usage = |problem: &str| Usage(format!("--server {address}: {problem}"));
-        if address.starts_with("http://") {
-            return Err(usage("tokens are sent over HTTPS alone; without --server the local scheduler is asked").into());
-        }
-        let text = if address.starts_with("https://") { address.to_owned() } else { format!("https://{address}") };
-        let uri: Uri = text.parse().map_err(|_| usage("write HOST:PORT"))?;
-        if uri.host().is_none() {
-            return Err(usage("write HOST:PORT").into());
-        }
+        let uri = https(address)?;
         let token = std::fs::read_to_string(token_file)
             .map_err(|error| Usage(format!("--token-file {}: cannot be read: {error}", token_file.display())))?;
         Ok(Self { place: Place::Https(uri, authority.to_owned()), token: Some(token.trim().to_owned()) })
+    }
+
+    /// Speaks to a scheduler's HTTPS port, as the user of a kubeconfig. The certificates of `user` vouch for the scheduler.
+    pub async fn as_user(address: &str, user: ConnectOptions) -> Result<Self> {
+        let options = ConnectOptions { server: Some(https(address)?.to_string()), ..user };
+        let connection = connect(&options).await.map_err(|error| Usage(chain(&error)))?;
+        Ok(Self { place: Place::AsUser(connection), token: None })
     }
 
     /// Asks for the health of the server of plain HTTP there.
@@ -107,6 +109,13 @@ impl AdminClient {
         serde_json::from_slice(&answer).context("the scheduler's answer is no explanation")
     }
 
+    /// What plugins say about a pod that is not there; `manifest` is JSON.
+    pub async fn explain_manifest(&self, manifest: Vec<u8>, node: Option<&str>) -> Result<Explanation> {
+        let node = node.map(|node| format!("?node={node}")).unwrap_or_default();
+        let answer = self.send(Method::POST, &format!("/explain{node}"), manifest).await?;
+        serde_json::from_slice(&answer).context("the scheduler's answer is no explanation")
+    }
+
     pub async fn order(&self, name: &str, order: &str) -> Result<PluginReport> {
         if name.is_empty() || name.contains(['/', '?', '#', '%', ' ']) {
             return Err(Usage(format!("{name:?} is no name of a plugin")).into());
@@ -116,23 +125,29 @@ impl AdminClient {
     }
 
     async fn ask(&self, method: Method, path: &str) -> Result<Vec<u8>> {
-        let mut request = Request::builder().method(method).uri(path).header(header::HOST, self.place.host());
-        if let Some(token) = &self.token {
-            request = request.header(header::AUTHORIZATION, format!("Bearer {token}"));
-        }
-        let request = request.body(Body::empty()).map_err(|error| Usage(format!("{path}: not a request: {error}")))?;
-        let (status, body) = match &self.place {
+        self.send(method, path, Vec::new()).await
+    }
+
+    async fn send(&self, method: Method, path: &str, body: Vec<u8>) -> Result<Vec<u8>> {
+        let answered = match &self.place {
             Place::Socket(socket) => {
                 let stream = UnixStream::connect(socket).await.map_err(|error| unreachable(socket, &error))?;
-                exchange(stream, request).await
+                exchange(stream, self.request(method, path, body)?).await
             }
-            Place::Https(uri, authority) => exchange(https_client::connect(uri, authority).await?, request).await,
+            Place::Https(uri, authority) => {
+                exchange(https_client::connect(uri, authority).await?, self.request(method, path, body)?).await
+            }
+            Place::AsUser(connection) => {
+                let answered = connection.exchange(method, path, body, MAX_ANSWER).await;
+                answered.map_err(|error| anyhow!("{}", chain(&error)))
+            }
             Place::Http(address) => match TcpStream::connect(address).await {
-                Ok(stream) => exchange(stream, request).await,
+                Ok(stream) => exchange(stream, self.request(method, path, body)?).await,
                 Err(error) => Err(error.into()),
             },
-        }
-        .map_err(|error| anyhow!("no scheduler answers at {}: {error:#}", self.place.name()))?;
+        };
+        let (status, body) =
+            answered.map_err(|error| anyhow!("no scheduler answers at {}: {error:#}", self.place.name()))?;
         if status == StatusCode::OK {
             return Ok(body);
         }
@@ -145,11 +160,35 @@ impl AdminClient {
     }
 }
 
+impl AdminClient {
+    fn request(&self, method: Method, path: &str, body: Vec<u8>) -> Result<Request<Body>> {
+        let mut request = Request::builder().method(method).uri(path).header(header::HOST, self.place.host());
+        if let Some(token) = &self.token {
+            request = request.header(header::AUTHORIZATION, format!("Bearer {token}"));
+        }
+        Ok(request.body(Body::from(body)).map_err(|error| Usage(format!("{path}: not a request: {error}")))?)
+    }
+}
+
+/// The address of an HTTPS port.
+fn https(address: &str) -> Result<Uri, Usage> {
+    let address = address.trim_end_matches('/');
+    let usage = |problem: &str| Usage(format!("--server {address}: {problem}"));
+    if address.starts_with("http://") {
+        return Err(usage("credentials are sent over HTTPS alone; without --server the local scheduler is asked"));
+    }
+    let text = if address.starts_with("https://") { address.to_owned() } else { format!("https://{address}") };
+    let uri: Uri = text.parse().map_err(|_| usage("write HOST:PORT"))?;
+    if uri.host().is_none() { Err(usage("write HOST:PORT")) } else { Ok(uri) }
+}
+
 impl Place {
     fn host(&self) -> &str {
         match self {
             Self::Socket(_) => "localhost",
             Self::Https(uri, _) => uri.authority().map_or("", |authority| authority.as_str()),
+            // The connection says it.
+            Self::AsUser(_) => "",
             Self::Http(address) => address,
         }
     }
@@ -158,6 +197,7 @@ impl Place {
         match self {
             Self::Socket(path) => path.display().to_string(),
             Self::Https(uri, _) => uri.to_string(),
+            Self::AsUser(connection) => connection.server.clone(),
             Self::Http(address) => address.clone(),
         }
     }

@@ -14,7 +14,7 @@ use crate::{
 };
 
 pub(super) async fn run(one: &One) -> Result<()> {
-    let plugins = one.server.client()?.list().await?;
+    let plugins = one.server.client().await?.list().await?;
     let Some(plugin) = plugins.iter().find(|plugin| plugin.name == one.name) else {
         bail!("there is no plugin {:?}; `berth plugin list` shows those that there are", one.name);
     };

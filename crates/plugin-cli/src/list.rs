@@ -10,7 +10,7 @@ use comfy_table::Table;
 use crate::{one::Server, output::Output, table};
 
 pub(super) async fn run(server: &Server, output: Output) -> Result<()> {
-    let client = server.client()?;
+    let client = server.client().await?;
     let (plugins, settings) = (client.list().await?, client.settings().await?);
     let mut out = io::stdout().lock();
     match output {

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use anyhow::Result;
+use berth_cluster::{ConnectOptions, USER_AGENT};
 use berth_serving::admin_socket;
 use clap::Args;
 
@@ -14,15 +15,22 @@ pub struct Server {
     /// The scheduler's --admin-socket [default: where a scheduler of this user has it]
     #[arg(long, env = "BERTH_ADMIN_SOCKET", value_name = "PATH")]
     pub(crate) socket: Option<PathBuf>,
-    /// Instead, the HTTPS address of a scheduler that runs as `kube-scheduler`
-    #[arg(long, env = "BERTH_SERVER", value_name = "HOST:PORT", requires_all = ["token_file", "certificate_authority"])]
+    /// Instead, the HTTPS address of a scheduler that serves it (--secure-port)
+    #[arg(long, env = "BERTH_SERVER", value_name = "HOST:PORT", conflicts_with = "socket")]
     pub(crate) server: Option<String>,
-    /// With --server: a file with the bearer token of a user with the rights for it
-    #[arg(long, value_name = "FILE")]
+    /// With --server: a file with the bearer token of a user with the rights for it [default: the user of --kubeconfig]
+    #[arg(long, value_name = "FILE", requires_all = ["server", "certificate_authority"], conflicts_with_all = ["kubeconfig", "context"])]
     pub(crate) token_file: Option<PathBuf>,
-    /// With --server: a file with the certificates that vouch for the scheduler's, or its own
-    #[arg(long, value_name = "FILE")]
+    /// With --server: a file with the certificates that vouch for the scheduler's, or its own [default: those that the kubeconfig
+    /// has for its cluster]
+    #[arg(long, value_name = "FILE", requires = "server")]
     pub(crate) certificate_authority: Option<PathBuf>,
+    /// With --server: kubeconfig file of a user with the rights for it [default: $KUBECONFIG, ~/.kube/config]
+    #[arg(long, value_name = "FILE", requires = "server")]
+    pub(crate) kubeconfig: Option<PathBuf>,
+    /// With --server: context of the kubeconfig file
+    #[arg(long, value_name = "NAME", requires = "server")]
+    pub(crate) context: Option<String>,
 }
 
 #[derive(Args, Debug)]
@@ -40,11 +48,21 @@ impl Server {
     /// Speaks to it.
     ///
     /// # Errors
-    /// The address or the file of the token cannot be used.
-    pub fn client(&self) -> Result<AdminClient> {
-        match (&self.server, &self.token_file, &self.certificate_authority) {
-            (Some(server), Some(token), Some(authority)) => AdminClient::over_https(server, token, authority),
-            _ => Ok(AdminClient::on_socket(self.socket.clone().unwrap_or_else(admin_socket::default_path))),
+    /// The address, the file of the token or the kubeconfig cannot be used.
+    pub async fn client(&self) -> Result<AdminClient> {
+        let Some(server) = &self.server else {
+            return Ok(AdminClient::on_socket(self.socket.clone().unwrap_or_else(admin_socket::default_path)));
+        };
+        if let (Some(token), Some(authority)) = (&self.token_file, &self.certificate_authority) {
+            return AdminClient::over_https(server, token, authority);
         }
+        let user = ConnectOptions {
+            kubeconfig: self.kubeconfig.clone(),
+            context: self.context.clone(),
+            certificate_authority: self.certificate_authority.clone(),
+            user_agent: USER_AGENT.to_owned(),
+            ..ConnectOptions::default()
+        };
+        AdminClient::as_user(server, user).await
     }
 }

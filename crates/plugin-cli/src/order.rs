@@ -8,7 +8,7 @@ use berth_lifecycle::PluginState;
 use crate::{list::short, one::One, output::Output};
 
 pub(super) async fn run(one: &One, order: &str) -> Result<()> {
-    let plugin = one.server.client()?.order(&one.name, order).await?;
+    let plugin = one.server.client().await?.order(&one.name, order).await?;
     let mut out = io::stdout().lock();
     match one.output {
         Output::Json => {

@@ -43,7 +43,7 @@ pub use self::{
     message::{Consultation, HostSettings, Message, Order, OrderRefusal, Proposal},
     options::{PluginHostOptions, Sources},
     preparing::prepare,
-    report::{Grants, Limits, Needs, PluginReport, ProbationReport, QuarantinedBinary, ServingBinary},
+    report::{Complaint, Grants, Limits, Needs, PluginReport, ProbationReport, QuarantinedBinary, ServingBinary},
     rules::{Granted, NotGranted, Rules},
     settings_file::{HostFile, SettingsFileError},
     supervisor::{Surroundings, start},

@@ -65,6 +65,54 @@ pub struct PluginReport {
     pub binaries: Vec<ServingBinary>,
 }
 
+/// Something about a plugin that is not as it should be, and what to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Complaint {
+    /// Pods are not scheduled as they were to be; if not, it is worth to know.
+    pub is_problem: bool,
+    pub text: String,
+    pub fix: String,
+}
+
+impl PluginReport {
+    /// What is not as it should be.
+    pub fn complaints(&self) -> Vec<Complaint> {
+        let reason = self.reason.as_deref().unwrap_or("no reason is known");
+        let (name, state) = (&self.name, self.state.as_str());
+        let complaint = |is_problem, text, fix: &str| Complaint { is_problem, text, fix: fix.to_owned() };
+        let by_state = match self.state {
+            // No profile uses a plugin that is unused.
+            PluginState::Serving | PluginState::Probation | PluginState::Unused => None,
+            PluginState::Quarantined | PluginState::Restarting | PluginState::Refused => {
+                let fix = "replace its file; `berth plugin describe` says more";
+                Some(complaint(true, format!("plugin {name} is {state}: {reason}"), fix))
+            }
+            PluginState::Loading => {
+                let fix = "wait, and look at `berth plugin list` again";
+                Some(complaint(false, format!("plugin {name} is being loaded"), fix))
+            }
+            PluginState::Missing => {
+                let fix = "put its file into the plugins directory, or disable it in the profile";
+                Some(complaint(false, format!("plugin {name} is missing"), fix))
+            }
+            PluginState::Disabled => {
+                let fix = format!("`berth plugin enable {name}` when it is to run again");
+                Some(complaint(false, format!("plugin {name} is disabled by an operator"), &fix))
+            }
+        };
+        let has_refused_file = self.refused_digest.is_some() && self.state == PluginState::Serving;
+        let of_file = has_refused_file.then(|| {
+            complaint(
+                false,
+                format!("plugin {name} serves, but its newest file was refused: {reason}"),
+                "replace the file",
+            )
+        });
+        let is_used = !self.profiles.is_empty();
+        by_state.into_iter().chain(of_file).filter(|_| is_used).collect()
+    }
+}
+
 /// A component that is out of service.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]

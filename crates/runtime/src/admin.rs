@@ -61,7 +61,7 @@ async fn order(
     operator: Option<Extension<RequestUser>>,
     Path((plugin, order)): Path<(String, String)>,
 ) -> Response {
-    let user = operator.map_or_else(|| LOCAL.to_owned(), |Extension(RequestUser(user))| user);
+    let user = operator.map_or_else(|| LOCAL.to_owned(), |Extension(user)| user.name().to_owned());
     let order = match order.as_str() {
         "reload" => Order::Reload,
         "enable" => Order::Enable,

@@ -5,31 +5,47 @@
 
 mod subject;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 
 use axum::{
-    Json, Router,
+    Extension, Json, Router,
+    body::{Body, to_bytes},
     extract::{Query, State},
     http::StatusCode,
     response::{IntoResponse as _, Response},
     routing::get,
 };
+use berth_cluster::ResourceRequest;
 use berth_config::{RunningConfiguration, Usage};
-use berth_explain::{Analysis, DecisionRecord, DecisionRing, Explanation, NodeReport, Question, Subject, analyze};
+use berth_explain::{
+    Analysis, DecisionRecord, DecisionRing, Explanation, NodeReport, PodName, Question, State as PodState, Subject,
+    analyze,
+};
 use berth_framework::{Call, CycleId, Profile, run::NominatedPods};
-use berth_model::{Pod, PodUid, Sym, Time};
+use berth_model::{Pod, PodUid, Sym, Time, api};
 use berth_plugin_host::Message;
 use berth_scheduler::{ClusterView, PodPlace};
+use berth_serving::secure_serving::{NoVerdict, RequestUser};
 use berth_telemetry::clock;
 use serde::Deserialize;
-use serde_json::json;
-use tokio::sync::{mpsc, oneshot};
+use serde_json::{Value, json};
+use tokio::{
+    sync::{mpsc, oneshot},
+    time::timeout,
+};
 
 use self::subject::subject;
 use crate::follower::Follower;
 
 /// The cycle in which plugins are asked: their instances see no other.
 const CYCLE: CycleId = CycleId(1);
+
+/// A manifest, and how long it may take to come. The API server takes 3 MiB; a pod has a few KiB.
+const MAX_BODY: usize = 256 << 10;
+const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The last decisions, which the scheduling thread enters.
 pub(crate) type Decisions = Arc<Mutex<DecisionRing>>;
@@ -54,11 +70,15 @@ struct About {
 
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
-enum ExplainError {
+pub(crate) enum ExplainError {
     #[error(
         "the scheduler does not know pod {0}/{1}: it is not there, it has ended, or its spec.schedulerName is that of another scheduler"
     )]
     UnknownPod(String, String),
+    #[error("no pod: {0}")]
+    NoPod(String),
+    #[error("{0}")]
+    NotServed(String),
     #[error("the scheduler does not show its pods in time; try again")]
     Slow,
     #[error("the scheduler is stopping")]
@@ -73,30 +93,171 @@ struct Known {
     is_complete: bool,
 }
 
-/// The route. A client that reaches it sees every pod.
+/// The routes. Without a [`RequestUser`] in the request, as on the socket, the caller may see every pod.
 pub(crate) fn routes(explainer: Explainer) -> Router {
-    Router::new().route("/explain", get(answer)).with_state(explainer)
+    Router::new().route("/explain", get(answer).post(answer_about_manifest)).with_state(explainer)
 }
 
-async fn answer(State(explainer): State<Explainer>, Query(about): Query<About>) -> Response {
-    let refuse = |status, error: ExplainError| (status, Json(json!({ "error": error.to_string() }))).into_response();
-    match explainer.explain(about).await {
-        Ok(explanation) => Json(explanation).into_response(),
-        Err(error @ ExplainError::UnknownPod(..)) => refuse(StatusCode::NOT_FOUND, error),
-        Err(error @ (ExplainError::Slow | ExplainError::Stopping)) => refuse(StatusCode::SERVICE_UNAVAILABLE, error),
+/// The right to see a pod.
+pub(crate) fn get_pod<'a>(namespace: &'a str, name: &'a str) -> ResourceRequest<'a> {
+    ResourceRequest { group: "", resource: "pods", verb: "get", namespace: Some(namespace), name: Some(name) }
+}
+
+async fn answer(
+    State(explainer): State<Explainer>,
+    user: Option<Extension<RequestUser>>,
+    Query(about): Query<About>,
+) -> Response {
+    let user = user.as_deref();
+    if let Some(refusal) = refusal(user, &get_pod(&about.namespace, &about.name)).await {
+        return refusal;
+    }
+    show(explainer.explain(&about.namespace, &about.name, about.node).await, user).await
+}
+
+/// What would happen to a pod that is not there. The caller must be allowed to create it.
+async fn answer_about_manifest(
+    State(explainer): State<Explainer>,
+    user: Option<Extension<RequestUser>>,
+    Query(about): Query<AboutManifest>,
+    body: Body,
+) -> Response {
+    let Ok(Ok(body)) = timeout(BODY_TIMEOUT, to_bytes(body, MAX_BODY)).await else {
+        return refuse(&ExplainError::NoPod(format!("the request holds none of at most {} KiB", MAX_BODY >> 10)));
+    };
+    let manifest = match Manifest::read(&body) {
+        Ok(manifest) => manifest,
+        Err(error) => return refuse(&error),
+    };
+    let namespace = manifest.pod.metadata.namespace.clone();
+    let create =
+        ResourceRequest { group: "", resource: "pods", verb: "create", namespace: Some(&namespace), name: None };
+    let user = user.as_deref();
+    if let Some(refusal) = refusal(user, &create).await {
+        return refusal;
+    }
+    show(explainer.explain_manifest(manifest, about.node).await, user).await
+}
+
+/// The answer to a caller who may not do this.
+async fn refusal(user: Option<&RequestUser>, request: &ResourceRequest<'_>) -> Option<Response> {
+    let user = user?;
+    match user.may(request).await {
+        Ok(true) => None,
+        Ok(false) => Some(user.forbidden(request)),
+        Err(verdict) => Some(verdict.into_response()),
+    }
+}
+
+async fn show(explained: Result<Explanation, ExplainError>, user: Option<&RequestUser>) -> Response {
+    match explained {
+        Ok(mut explanation) => match hide(&mut explanation, user).await {
+            Ok(()) => Json(explanation).into_response(),
+            Err(verdict) => verdict.into_response(),
+        },
+        Err(error) => refuse(&error),
+    }
+}
+
+fn refuse(error: &ExplainError) -> Response {
+    let status = match error {
+        ExplainError::UnknownPod(..) => StatusCode::NOT_FOUND,
+        ExplainError::NoPod(_) | ExplainError::NotServed(_) => StatusCode::BAD_REQUEST,
+        ExplainError::Slow | ExplainError::Stopping => StatusCode::SERVICE_UNAVAILABLE,
+    };
+    (status, Json(json!({ "error": error.to_string() }))).into_response()
+}
+
+/// Takes out the names of other pods that the user may not see: they are counted.
+pub(crate) async fn hide(explanation: &mut Explanation, user: Option<&RequestUser>) -> Result<(), NoVerdict> {
+    let preemption = explanation.analysis.as_mut().and_then(|analysis| analysis.preemption.as_mut());
+    let (Some(user), Some(preemption)) = (user, preemption) else { return Ok(()) };
+    let mut seen = Vec::new();
+    for victim in std::mem::take(&mut preemption.examples) {
+        let Some((namespace, name)) = victim.split_once('/') else { continue };
+        if user.may(&get_pod(namespace, name)).await? {
+            seen.push(victim);
+        } else {
+            preemption.unnamed += 1;
+        }
+    }
+    preemption.examples = seen;
+    Ok(())
+}
+
+/// A node on which the pod would be or not.
+#[derive(Debug, Deserialize)]
+struct AboutManifest {
+    node: Option<String>,
+}
+
+/// A pod that is not there.
+struct Manifest {
+    pod: Box<api::Pod>,
+    notes: Vec<String>,
+}
+
+impl Manifest {
+    /// Reads a pod as JSON, and fills in what the API server would.
+    fn read(json: &[u8]) -> Result<Self, ExplainError> {
+        let no_pod = |error: &dyn std::fmt::Display| ExplainError::NoPod(error.to_string());
+        let value: Value = serde_json::from_slice(json).map_err(|error| no_pod(&error))?;
+        let kind = value["kind"].as_str().unwrap_or_default();
+        if kind != "Pod" {
+            return Err(no_pod(&format!("its kind is {kind:?}, and pods alone are explained")));
+        }
+        let mut notes = Vec::new();
+        let spec = &value["spec"];
+        if spec["priorityClassName"].is_string() && !spec["priority"].is_number() {
+            notes.push(
+                "spec.priorityClassName is not looked up: write spec.priority for what preemption would do".to_owned(),
+            );
+        }
+        let mut pod: Box<api::Pod> = serde_path_to_error::deserialize(value).map_err(|error| no_pod(&error))?;
+        if pod.metadata.namespace.is_empty() {
+            pod.metadata.namespace = "default".to_owned();
+        }
+        if pod.spec.scheduler_name.is_empty() {
+            pod.spec.scheduler_name = "default-scheduler".to_owned();
+        }
+        if !pod.spec.node_name.is_empty() {
+            return Err(no_pod(&"spec.nodeName is set, and no scheduler is asked about such a pod"));
+        }
+        Ok(Self { pod, notes })
+    }
+
+    fn subject(&self) -> Subject {
+        let api::ObjectMeta { namespace, name, uid, .. } = &self.pod.metadata;
+        Subject {
+            pod: PodName { namespace: namespace.clone(), name: name.clone(), uid: uid.clone() },
+            scheduler_name: self.pod.spec.scheduler_name.clone(),
+            priority: self.pod.spec.priority.unwrap_or_default(),
+            state: PodState::NotCreated,
+            attempts: 0,
+            rejected_by: Vec::new(),
+            nominated_node: None,
+            holders: Vec::new(),
+            retries: Vec::new(),
+        }
     }
 }
 
 impl Explainer {
-    async fn explain(&self, about: About) -> Result<Explanation, ExplainError> {
-        let About { namespace, name, node } = about;
-        let names = (namespace.clone(), name.clone());
+    /// Explains a pod, and if one is named, why it is on a node or is not.
+    pub(crate) async fn explain(
+        &self,
+        namespace: &str,
+        name: &str,
+        node: Option<String>,
+    ) -> Result<Explanation, ExplainError> {
+        let names = (namespace.to_owned(), name.to_owned());
+        let (namespace, name) = names.clone();
         let known = self.follower.ask(move |view| known(view, &names)).await.ok_or(ExplainError::Slow)?;
         let Known { uid, subject, as_of, is_complete } = known.ok_or(ExplainError::UnknownPod(namespace, name))?;
         let decision = self.last_decision(&uid);
         let mut notes = Vec::new();
         if !is_complete {
-            notes.push("the scheduler is busy: some of this is older than the rest".to_owned());
+            notes.push(BUSY.to_owned());
         }
         let scheduler_name = subject.scheduler_name.clone();
         let (analysis, retries) = match self.profile(scheduler_name).await? {
@@ -112,14 +273,30 @@ impl Explainer {
         let mut subject = subject;
         subject.retries = retries;
         let has_decision = decision.is_some();
-        let mut explanation = Explanation::new(subject, decision, analysis);
+        let explanation = Explanation::new(subject, decision, analysis);
         if explanation.subject.attempts > 0 && !has_decision {
             notes.push("the last decision is not kept any more; what plugins say now may differ from it".to_owned());
         }
-        explanation.notes = notes;
-        explanation.as_of = clock::rfc3339(clock::wall(as_of));
-        explanation.age_milliseconds = clock::now().since(as_of);
-        Ok(explanation)
+        Ok(dated(explanation, notes, as_of))
+    }
+
+    /// Explains what plugins say about a pod that is not there.
+    async fn explain_manifest(&self, manifest: Manifest, node: Option<String>) -> Result<Explanation, ExplainError> {
+        let profile = self.profile(manifest.pod.spec.scheduler_name.clone()).await?;
+        let mut profile = profile.map_err(|reason| ExplainError::NotServed(reason.to_string()))?;
+        let subject = manifest.subject();
+        let Manifest { pod, mut notes } = manifest;
+        let asked = self.follower.ask(move |view| {
+            let (as_of, is_complete) = (view.as_of(), view.is_complete());
+            let analysis =
+                view.with_new_pod(&pod, |view, pod| ask(view, &mut profile, &Arc::new(pod), node.as_deref()));
+            (analysis, as_of, is_complete)
+        });
+        let (analysis, as_of, is_complete) = asked.await.ok_or(ExplainError::Slow)?;
+        if !is_complete {
+            notes.push(BUSY.to_owned());
+        }
+        Ok(dated(Explanation::new(subject, None, Some(analysis)), notes, as_of))
     }
 
     /// The last decision about the pod, with its age.
@@ -138,6 +315,17 @@ impl Explainer {
         self.supervisor.send(message).await.map_err(|_| ExplainError::Stopping)?;
         profile.await.map_err(|_| ExplainError::Stopping)
     }
+}
+
+/// What an explanation says of a copy that is not whole.
+const BUSY: &str = "the scheduler is busy: some of this is older than the rest";
+
+/// The explanation with its age.
+fn dated(mut explanation: Explanation, notes: Vec<String>, as_of: Time) -> Explanation {
+    explanation.notes = notes;
+    explanation.as_of = clock::rfc3339(clock::wall(as_of));
+    explanation.age_milliseconds = clock::now().since(as_of);
+    explanation
 }
 
 fn known(view: &mut ClusterView, (namespace, name): &(String, String)) -> Option<Known> {

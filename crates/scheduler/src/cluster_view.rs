@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use berth_cache::Cache;
-use berth_model::{ClusterTable, ObjectKey, Pod, PodUid, Sym, Time, pod::Resources, requests::Requests};
+use berth_model::{ClusterTable, ObjectKey, Pod, PodUid, Sym, Time, api, intern, pod::Resources, requests::Requests};
 use rustc_hash::FxHashMap;
 
 use crate::change_feed::{ChangeBatch, FollowedPod, PodPlace};
@@ -141,6 +141,15 @@ impl ClusterView {
         if let Some((uid, pod)) = removed {
             self.set_pod(uid, Some(pod));
         }
+        result
+    }
+
+    /// Runs `work` with a pod that the scheduler does not have. What symbols it has of its own are known meanwhile alone.
+    pub fn with_new_pod<R>(&mut self, pod: &api::Pod, work: impl FnOnce(&Self, Pod) -> R) -> R {
+        let symbols = self.table().symbols.clone();
+        let pod = intern::pod(pod, self.cache.symbols_mut());
+        let result = work(self, pod);
+        self.cache.symbols_mut().return_to(symbols);
         result
     }
 

@@ -24,9 +24,10 @@ use tokio::{
 use tokio_rustls::TlsAcceptor;
 use tracing::{debug, info, warn};
 
-pub use self::access::RequestUser;
+pub use self::access::{NoVerdict, PAGE, RequestUser, TOKEN_COOKIE};
 use self::{access::AccessCheck, certificates::Tls};
 use crate::{connections, connections::Activity, connections::serve_http1, connections::serve_http2};
+use berth_cluster::ConnectOptions;
 use berth_file_watch::FileWatch;
 use berth_telemetry::{chain, klog::Verbosity};
 
@@ -53,20 +54,20 @@ pub struct SecureServing {
     /// The proxies that may name the user that they ask for.
     pub front_proxy: Option<FrontProxy>,
     /// The API server that is asked about tokens; with `None`, every token is invalid.
-    pub authentication_kubeconfig: Option<PathBuf>,
+    pub authentication: Option<ConnectOptions>,
     /// Whether the cluster is asked who vouches for callers, where no file says it.
     pub lookup: Lookup,
     pub token_ttl: Duration,
     /// The API server that is asked about rights; with `None`, only the open paths are served.
-    pub authorization_kubeconfig: Option<PathBuf>,
+    pub authorization: Option<ConnectOptions>,
     pub authorized_ttl: Duration,
     pub unauthorized_ttl: Duration,
     /// Paths that everybody may ask for; `*` at the end stands for anything.
     pub open_paths: Vec<String>,
     /// What `/flagz` shows: the flags that were given.
     pub flags: Vec<(String, String)>,
-    /// What `/debug/flags/v` changes.
-    pub verbosity: Verbosity,
+    /// What `/debug/flags/v` changes; `None` without it.
+    pub verbosity: Option<Verbosity>,
 }
 
 /// Certificates of the authorities.
@@ -128,15 +129,15 @@ impl SecureServing {
             sni_certificates: Vec::new(),
             client_ca: None,
             front_proxy: None,
-            authentication_kubeconfig: None,
+            authentication: None,
             lookup: Lookup::Tolerant,
             token_ttl: Duration::from_secs(10),
-            authorization_kubeconfig: None,
+            authorization: None,
             authorized_ttl: Duration::from_secs(10),
             unauthorized_ttl: Duration::from_secs(10),
             open_paths: ["/healthz", "/readyz", "/livez"].map(str::to_owned).to_vec(),
             flags: Vec::new(),
-            verbosity: Verbosity::default(),
+            verbosity: None,
         }
     }
 

@@ -23,7 +23,7 @@ use prometheus::{
 
 pub use self::{
     api_calls::{ApiCall, ApiCallMetrics, PendingCall},
-    scheduler::SchedulerMetrics,
+    scheduler::{Distribution, Figures, SchedulerMetrics, Timing},
 };
 use self::{
     registration::{

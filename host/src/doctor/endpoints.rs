@@ -4,7 +4,7 @@ use std::{net::SocketAddr, path::PathBuf};
 
 use berth_lifecycle::PluginState;
 use berth_plugin_cli::AdminClient;
-use berth_plugin_host::PluginReport;
+use berth_plugin_host::{Complaint, PluginReport};
 
 use super::{Area, Findings, IN_NO_PROFILE};
 
@@ -48,32 +48,13 @@ fn look_at_plugins(plugins: &[PluginReport], findings: &mut Findings) {
         findings.warning(Area::Scheduler, format!("plugin {name} is in no profile"), IN_NO_PROFILE);
     }
     for plugin in plugins.iter().filter(|plugin| !plugin.profiles.is_empty()) {
-        let reason = plugin.reason.as_deref().unwrap_or("no reason is known");
-        let (name, state) = (&plugin.name, plugin.state.as_str());
-        match plugin.state {
-            PluginState::Serving | PluginState::Probation => n_serving += 1,
-            // No profile uses it.
-            PluginState::Unused => {}
-            PluginState::Quarantined | PluginState::Restarting | PluginState::Refused => {
-                let fix = "replace its file; `berth plugin describe` says more";
-                findings.problem(Area::Scheduler, format!("plugin {name} is {state}: {reason}"), fix);
+        n_serving += usize::from(matches!(plugin.state, PluginState::Serving | PluginState::Probation));
+        for Complaint { is_problem, text, fix } in plugin.complaints() {
+            if is_problem {
+                findings.problem(Area::Scheduler, text, fix);
+            } else {
+                findings.warning(Area::Scheduler, text, fix);
             }
-            PluginState::Loading => {
-                let fix = "wait, and look at `berth plugin list` again";
-                findings.warning(Area::Scheduler, format!("plugin {name} is being loaded"), fix);
-            }
-            PluginState::Missing => {
-                let fix = "put its file into the plugins directory, or disable it in the profile";
-                findings.warning(Area::Scheduler, format!("plugin {name} is missing"), fix);
-            }
-            PluginState::Disabled => {
-                let fix = format!("`berth plugin enable {name}` when it is to run again");
-                findings.warning(Area::Scheduler, format!("plugin {name} is disabled by an operator"), fix);
-            }
-        }
-        if plugin.refused_digest.is_some() && plugin.state == PluginState::Serving {
-            let text = format!("plugin {name} serves, but its newest file was refused: {reason}");
-            findings.warning(Area::Scheduler, text, "replace the file");
         }
     }
     findings.ok(Area::Scheduler, format!("{n_serving} plugins serve"));

@@ -16,7 +16,7 @@ pub(super) fn read<'a>(settings: &[&'a str]) -> Result<(Gates, Vec<&'a str>), Fl
     for setting in settings.iter().filter(|setting| !setting.is_empty()) {
         let malformed = || FlagError::Malformed((*setting).to_owned());
         let (name, value) = setting.split_once('=').ok_or_else(malformed)?;
-        let value = super::flags::go_bool(value).ok_or_else(malformed)?;
+        let value = crate::flags::go_bool(value).ok_or_else(malformed)?;
         let name = name.strip_prefix("kube:").unwrap_or(name);
         let stood = gates.is_on(name);
         if gates.switch(name, value)? == Concern::Others && value != stood {

@@ -9,11 +9,13 @@ use berth_wasm_host::FaultSink;
 use clap::Parser as _;
 use serde_json::{Value, json};
 
-use super::{check, flags::Given, invocation};
+use super::{check, invocation};
 use crate::{
     cli::{Cli, Command},
+    flags::Given,
     rbac::{Account, manifests},
     rights::{Rights, Serving},
+    serving,
 };
 
 /// Objects of one file.
@@ -56,11 +58,13 @@ fn the_deployment_runs_three_replicas_of_which_one_schedules() {
     assert_eq!(deployment["spec"]["replicas"], 3);
     let container = &deployment["spec"]["template"]["spec"]["containers"][0];
     for (probe, path) in [("startupProbe", "/livez"), ("livenessProbe", "/livez"), ("readinessProbe", "/readyz")] {
-        assert_eq!(container[probe]["httpGet"], json!({"path": path, "port": "http"}), "{probe}");
+        assert_eq!(container[probe]["httpGet"], json!({"path": path, "port": "https", "scheme": "HTTPS"}), "{probe}");
     }
     let cli = Cli::try_parse_from(command(container));
     let Command::Run(arguments) = cli.expect("a command line of berth").command else { panic!("it runs no scheduler") };
     assert_eq!(arguments.leader_elect, None);
+    let serving = serving::read(&arguments.serving.0, 0, None).expect("flags that make sense").expect("HTTPS");
+    assert_eq!(container["ports"][0]["containerPort"], serving.address.port());
     let state = arguments.scheduling.plugin_state.expect("a file for the state of plugins");
     let mounts = container["volumeMounts"].as_array().expect("mounts");
     let folder = state.parent().and_then(Path::to_str);
@@ -86,10 +90,10 @@ fn the_roles_are_those_that_the_deployment_needs() {
     let config_map = object("kustomize/base/second-scheduler.yaml", "ConfigMap");
     let text = config_map["data"]["scheduler.yaml"].as_str().expect("a configuration");
     let settings = Settings::from_text("scheduler.yaml", text, &plugins.inventory).expect("a valid configuration");
-    let rights = Rights::of_setup(&settings, &plugins.inventory, Serving::Http);
+    let rights = Rights::of_setup(&settings, &plugins.inventory, Serving::Https);
     let printed = manifests(&rights, Account { name: "berth", namespace: "kube-system" });
     let written = objects("kustomize/base/rbac.yaml");
-    assert_eq!(written, printed, "berth rbac --config scheduler.yaml");
+    assert_eq!(written, printed, "berth rbac --https --config scheduler.yaml");
 }
 
 /// What a container may not do, whatever runs in it.

@@ -127,7 +127,8 @@ impl Input {
 
     async fn read_live(&self, more: Vec<KindRef>, objects: &mut Objects) -> Result<()> {
         let (kubeconfig, context) = (self.kubeconfig.clone(), self.context.clone());
-        let options = ConnectOptions { kubeconfig, context, server: None, user_agent: USER_AGENT.to_owned() };
+        let options =
+            ConnectOptions { kubeconfig, context, user_agent: USER_AGENT.to_owned(), ..ConnectOptions::default() };
         let connection = connect(&options).await.map_err(|error| match error {
             ConnectError::NoCluster => Usage(format!("{error} with --kubeconfig FILE")),
             error => Usage(chain(&error)),

@@ -98,6 +98,7 @@ const RULES: &[Rule] = &[
         &[
             "berth-author",
             "berth-builtins",
+            "berth-cluster",
             "berth-config",
             "berth-explain",
             "berth-framework",

@@ -74,6 +74,8 @@ pub enum ConnectError {
         .path.display()
     )]
     Credential { origin: Origin, field: String, path: PathBuf, reason: String },
+    #[error("certificate authority {} cannot be used: {reason}; name a file of certificates in PEM", .path.display())]
+    CertificateAuthority { path: PathBuf, reason: String },
     /// Certificates that aren't, a credential plugin that fails, a proxy that can't be used.
     #[error("{origin} cannot be used: {reason}")]
     Client { origin: Origin, reason: String },

@@ -24,13 +24,11 @@ use super::pprof;
 const MAX_BODY: usize = 4 << 10;
 const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The routes.
-pub fn routes(running: RunningConfiguration, verbosity: Verbosity) -> Router {
-    Router::new()
-        .route("/debug/flags/v", any(set_verbosity))
-        .with_state(verbosity)
-        .merge(pprof::routes())
-        .layer(middleware::from_fn_with_state(running, if_enabled))
+/// The routes; without a verbosity, not the one that changes it.
+pub fn routes(running: RunningConfiguration, verbosity: Option<Verbosity>) -> Router {
+    let verbosity =
+        verbosity.map(|verbosity| Router::new().route("/debug/flags/v", any(set_verbosity)).with_state(verbosity));
+    verbosity.unwrap_or_default().merge(pprof::routes()).layer(middleware::from_fn_with_state(running, if_enabled))
 }
 
 async fn if_enabled(State(running): State<RunningConfiguration>, request: Request, next: Next) -> Response {

@@ -2,14 +2,16 @@
 //! bearer token, and by asking the API server (TokenReview, SubjectAccessReview).
 //!
 //! A request without credentials comes from `system:anonymous`. Open paths are for everybody, also when the API server
-//! does not answer; the group `system:masters` may do all. Of plugins and orders about them the API server is asked as of
-//! `plugins` in the group `berth.dev`, of other paths as such. Answers are remembered for a while, refusals too, and each
-//! client causes only so many questions (`review_rate`).
+//! does not answer; the group `system:masters` may do all. Plugins and orders about them are `plugins` in the group
+//! `berth.dev` to the API server, and other paths are paths. `/explain` and the [page](PAGE) show objects: their handlers ask
+//! about these, through the [`RequestUser`]. Answers are remembered for a while, refusals too, and each client causes only so
+//! many questions (`review_rate`).
+//!
+//! A browser has the token in a cookie, which counts for the page alone: nothing else that is served takes a cookie.
 
 use std::{
     collections::BTreeMap,
     net::IpAddr,
-    path::Path,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -20,9 +22,9 @@ use axum::{
     extract::{Request, State},
     http::{HeaderMap, Method, StatusCode, header},
     middleware::Next,
-    response::{IntoResponse as _, Response},
+    response::{IntoResponse, Response},
 };
-use berth_cluster::{AccessReviewer, Caller, ConnectOptions, ResourceRequest, ReviewError, USER_AGENT, connect};
+use berth_cluster::{AccessReviewer, Caller, ConnectOptions, ResourceRequest, ReviewError, connect};
 use berth_config::Usage;
 use berth_telemetry::chain;
 use serde_json::json;
@@ -40,9 +42,40 @@ const MASTERS: &str = "system:masters";
 /// The paths that are served are short; each byte of a path is in the question to the API server, and in its audit log.
 const MAX_PATH: usize = 1024;
 
-/// The name of the caller that was let through; it is in the request, for the handlers.
+/// The page's path, and what its paths begin with.
+pub const PAGE: &str = "/page";
+
+/// What a browser needs to ask for a token, which is for everybody.
+const OPEN_PAGES: [&str; 3] = ["/page/sign-in", "/page/style.css", "/page/script.js"];
+
+/// The cookie in which a browser has its token.
+pub const TOKEN_COOKIE: &str = "__Secure-berth-token";
+
+/// The caller whose request it is; it is in the request, for the handlers. Cheap to clone.
 #[derive(Clone, Debug)]
-pub struct RequestUser(pub String);
+pub struct RequestUser {
+    caller: Arc<Caller>,
+    address: IpAddr,
+    check: AccessCheck,
+}
+
+/// It is not known whether the caller may do something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NoVerdict {
+    /// The client has asked for too much that is not known.
+    #[error("too many unknown tokens or paths: try again later")]
+    TooMany,
+    /// The API server did not answer.
+    #[error("the API server could not be asked who may do this")]
+    Unanswered,
+}
+
+/// What a caller wants to do.
+#[derive(Clone, Copy, Debug)]
+enum Right<'a> {
+    Resource(ResourceRequest<'a>),
+    Path { verb: &'a str, path: &'a str },
+}
 
 /// Cheap to clone.
 #[derive(Clone, Debug)]
@@ -68,11 +101,16 @@ enum Denial {
     Forbidden {
         user: String,
     },
-    /// The client has asked for too much that is not known.
-    TooMany,
+    /// A browser without a valid token asks for the page.
+    NotSignedIn {
+        /// Whether it had a token.
+        had_token: bool,
+    },
+    /// Another site has a browser ask for the page.
+    CrossSite,
+    NoVerdict(NoVerdict),
     /// No endpoint has a path of that length.
     TooLong,
-    Unanswered,
 }
 
 impl AccessCheck {
@@ -80,9 +118,9 @@ impl AccessCheck {
         Ok(Self(Arc::new(Inner {
             open_paths: serving.open_paths.clone(),
             front_proxy: serving.front_proxy.clone(),
-            tokens: reviewer(serving.authentication_kubeconfig.as_deref(), "--authentication-kubeconfig").await?,
+            tokens: reviewer(serving.authentication.as_ref(), "--authentication-kubeconfig").await?,
             token_ttl: serving.token_ttl,
-            rights: reviewer(serving.authorization_kubeconfig.as_deref(), "--authorization-kubeconfig").await?,
+            rights: reviewer(serving.authorization.as_ref(), "--authorization-kubeconfig").await?,
             authorized_ttl: serving.authorized_ttl,
             unauthorized_ttl: serving.unauthorized_ttl,
             callers: Answers::default(),
@@ -92,14 +130,9 @@ impl AccessCheck {
     }
 }
 
-pub(super) async fn reviewer(kubeconfig: Option<&Path>, flag: &str) -> Result<Option<AccessReviewer>> {
-    let Some(file) = kubeconfig else { return Ok(None) };
-    let options = ConnectOptions {
-        kubeconfig: Some(file.to_owned()),
-        user_agent: USER_AGENT.to_owned(),
-        ..ConnectOptions::default()
-    };
-    let connection = connect(&options).await.map_err(|error| Usage(format!("{flag}: {}", chain(&error))))?;
+pub(super) async fn reviewer(cluster: Option<&ConnectOptions>, flag: &str) -> Result<Option<AccessReviewer>> {
+    let Some(options) = cluster else { return Ok(None) };
+    let connection = connect(options).await.map_err(|error| Usage(format!("{flag}: {}", chain(&error))))?;
     Ok(Some(AccessReviewer::new(connection.client())))
 }
 
@@ -113,11 +146,36 @@ pub(super) async fn check(
 ) -> Response {
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
     match gate.0.admit(&peer, address, request.headers(), &method, &path).await {
-        Ok(user) => {
-            request.extensions_mut().insert(user);
+        Ok(caller) => {
+            let caller = Arc::new(caller);
+            request.extensions_mut().insert(RequestUser { caller, address, check: gate });
             next.run(request).await
         }
         Err(denial) => denial.answer(&method, &path),
+    }
+}
+
+impl RequestUser {
+    /// The user's name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.caller.name()
+    }
+
+    /// Whether the user may do this to an object or a kind, as the API server says.
+    ///
+    /// # Errors
+    /// It could not be asked.
+    pub async fn may(&self, request: &ResourceRequest<'_>) -> Result<bool, NoVerdict> {
+        self.check.0.may(&self.caller, self.address, Right::Resource(*request)).await
+    }
+
+    /// Whether the user may `get` the path, as the API server says.
+    ///
+    /// # Errors
+    /// It could not be asked.
+    pub async fn may_get(&self, path: &str) -> Result<bool, NoVerdict> {
+        self.check.0.may(&self.caller, self.address, Right::Path { verb: "get", path }).await
     }
 }
 
@@ -129,28 +187,64 @@ impl Inner {
         headers: &HeaderMap,
         method: &Method,
         path: &str,
-    ) -> Result<RequestUser, Denial> {
+    ) -> Result<Caller, Denial> {
         if path.len() > MAX_PATH {
             return Err(Denial::TooLong);
         }
-        let caller = self.caller(peer, address, headers).await;
+        if is_below(path, PAGE) {
+            return self.page_user(peer, address, headers, path).await;
+        }
+        let caller = self.caller(peer, address, bearer_token(headers), headers).await;
         if self.is_open(path) && !matches!(caller, Err(Denial::Unauthenticated)) {
-            return Ok(RequestUser(caller.unwrap_or_else(|_| Caller::anonymous()).name().to_owned()));
+            return Ok(caller.unwrap_or_else(|_| Caller::anonymous()));
         }
         let caller = caller?;
-        if caller.groups().any(|group| group == MASTERS) || self.may(&caller, address, method, path).await? {
-            return Ok(RequestUser(caller.name().to_owned()));
+        let verb = method.as_str().to_lowercase();
+        let right = match plugins_verb(method, path) {
+            Some(verb) => Right::Resource(ResourceRequest {
+                group: "berth.dev",
+                resource: "plugins",
+                verb,
+                namespace: None,
+                name: plugin_in(path),
+            }),
+            None => Right::Path { verb: &verb, path },
+        };
+        // Which pod it is about, and so who may, is for the handler to say.
+        if path == "/explain" || self.may(&caller, address, right).await.map_err(Denial::NoVerdict)? {
+            return Ok(caller);
         }
         Err(Denial::Forbidden { user: caller.name().to_owned() })
     }
 
-    async fn caller(&self, peer: &Peer, address: IpAddr, headers: &HeaderMap) -> Result<Caller, Denial> {
+    /// Who looks at the page. What is shown to them the handlers say.
+    async fn page_user(&self, peer: &Peer, address: IpAddr, headers: &HeaderMap, path: &str) -> Result<Caller, Denial> {
+        if is_cross_site(headers) {
+            return Err(Denial::CrossSite);
+        }
+        if OPEN_PAGES.contains(&path) {
+            return Ok(Caller::anonymous());
+        }
+        let token = bearer_token(headers).or_else(|| cookie(headers, TOKEN_COOKIE));
+        let had_token = token.is_some();
+        match self.caller(peer, address, token, headers).await {
+            Ok(caller) if caller == Caller::anonymous() => Err(Denial::NotSignedIn { had_token }),
+            Err(Denial::Unauthenticated) => Err(Denial::NotSignedIn { had_token }),
+            known => known,
+        }
+    }
+
+    async fn caller(
+        &self,
+        peer: &Peer,
+        address: IpAddr,
+        token: Option<&str>,
+        headers: &HeaderMap,
+    ) -> Result<Caller, Denial> {
         let named = self.front_proxy.as_ref().and_then(|proxy| proxy.caller(peer.front_proxy.as_deref()?, headers));
         if let Some(caller) = named.or_else(|| peer.client.clone()) {
             return Ok(caller);
         }
-        let header = headers.get(header::AUTHORIZATION).and_then(|header| header.to_str().ok());
-        let token = header.and_then(|header| header.strip_prefix("Bearer ")).map(str::trim);
         let (Some(token), Some(reviewer)) = (token.filter(|token| !token.is_empty()), &self.tokens) else {
             return Ok(Caller::anonymous());
         };
@@ -158,8 +252,9 @@ impl Inner {
         let caller = match self.callers.get(question, Instant::now()) {
             Some(caller) => caller,
             None => {
-                self.count_question(address)?;
-                let caller = reviewer.authenticate(token).await.map_err(|error| unanswered(&error))?;
+                self.count_question(address).map_err(Denial::NoVerdict)?;
+                let caller = reviewer.authenticate(token).await;
+                let caller = caller.map_err(|error| Denial::NoVerdict(unanswered(&error)))?;
                 let bytes = caller.as_ref().map_or(0, |caller| caller.key().len());
                 self.callers.put(question, caller.clone(), bytes, Instant::now(), self.token_ttl);
                 caller
@@ -168,24 +263,23 @@ impl Inner {
         caller.ok_or(Denial::Unauthenticated)
     }
 
-    fn count_question(&self, address: IpAddr) -> Result<(), Denial> {
-        if self.rate.admits(address, Instant::now()) { Ok(()) } else { Err(Denial::TooMany) }
+    fn count_question(&self, address: IpAddr) -> Result<(), NoVerdict> {
+        if self.rate.admits(address, Instant::now()) { Ok(()) } else { Err(NoVerdict::TooMany) }
     }
 
-    async fn may(&self, caller: &Caller, address: IpAddr, method: &Method, path: &str) -> Result<bool, Denial> {
+    async fn may(&self, caller: &Caller, address: IpAddr, right: Right<'_>) -> Result<bool, NoVerdict> {
+        if caller.groups().any(|group| group == MASTERS) {
+            return Ok(true);
+        }
         let Some(reviewer) = &self.rights else { return Ok(false) };
-        let verb = method.as_str().to_lowercase();
-        let question = Question::new(&[&caller.key(), &verb, path]);
+        let question = right.question(&caller.key());
         if let Some(may) = self.verdicts.get(question, Instant::now()) {
             return Ok(may);
         }
         self.count_question(address)?;
-        let may = match plugins_verb(method, path) {
-            Some(verb) => {
-                let request = ResourceRequest { group: "berth.dev", resource: "plugins", verb, name: plugin_in(path) };
-                reviewer.may(caller, &request).await
-            }
-            None => reviewer.may_use(caller, &verb, path).await,
+        let may = match right {
+            Right::Resource(request) => reviewer.may(caller, &request).await,
+            Right::Path { verb, path } => reviewer.may_use(caller, verb, path).await,
         };
         let may = may.map_err(|error| unanswered(&error))?;
         let ttl = if may { self.authorized_ttl } else { self.unauthorized_ttl };
@@ -198,9 +292,22 @@ impl Inner {
             Some(prefix) => path.starts_with(prefix),
             None => path == open,
         };
-        // Orders, and the names of all pods, are for callers that the API server authorizes, whatever the paths say.
-        let is_guarded = path.starts_with("/admin/") || path == "/metrics/resources";
+        // Orders, and the names of pods, are for callers that the API server authorizes, whatever the paths say.
+        let is_guarded = path.starts_with("/admin/") || path == "/metrics/resources" || path == "/explain";
         !is_guarded && self.open_paths.iter().any(is_it)
+    }
+}
+
+impl Right<'_> {
+    fn question(&self, caller: &str) -> Question {
+        match self {
+            Self::Path { verb, path } => Question::new(&[caller, verb, path]),
+            Self::Resource(ResourceRequest { group, resource, verb, namespace, name }) => {
+                // The API server takes an empty name for none.
+                let (namespace, name) = (namespace.unwrap_or_default(), name.unwrap_or_default());
+                Question::new(&[caller, verb, group, resource, namespace, name])
+            }
+        }
     }
 }
 
@@ -239,9 +346,34 @@ fn plugin_in(path: &str) -> Option<&str> {
     path.strip_prefix("/admin/plugins/")?.split('/').next().filter(|name| !name.is_empty())
 }
 
-fn unanswered(error: &ReviewError) -> Denial {
+fn unanswered(error: &ReviewError) -> NoVerdict {
     warn!(error = chain(error), "the API server did not authorize a request to the endpoints");
-    Denial::Unanswered
+    NoVerdict::Unanswered
+}
+
+fn is_below(path: &str, folder: &str) -> bool {
+    path.strip_prefix(folder).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+fn bearer_token(headers: &HeaderMap) -> Option<&str> {
+    let header = headers.get(header::AUTHORIZATION)?.to_str().ok()?;
+    header.strip_prefix("Bearer ").map(str::trim)
+}
+
+fn cookie<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+    let cookies = headers.get_all(header::COOKIE).into_iter().filter_map(|header| header.to_str().ok());
+    let mut pairs = cookies.flat_map(|cookies| cookies.split(';')).filter_map(|pair| pair.trim().split_once('='));
+    pairs.find(|(found, _)| *found == name).map(|(_, value)| value)
+}
+
+/// Whether another site has the browser ask. A browser says it in a header that no page can set
+/// (<https://www.w3.org/TR/fetch-metadata/>); one that is followed from elsewhere by its user, by a link, is fine.
+fn is_cross_site(headers: &HeaderMap) -> bool {
+    let is = |name: &str, value: &str| headers.get(name).is_some_and(|found| found == value);
+    let is_followed = is("sec-fetch-mode", "navigate") && is("sec-fetch-dest", "document");
+    let site = headers.get("sec-fetch-site");
+    let is_own = site.is_none_or(|site| site == "same-origin" || site == "none");
+    !is_own && !(is_followed && !headers.contains_key(header::ORIGIN))
 }
 
 impl Denial {
@@ -254,25 +386,64 @@ impl Denial {
                 let message = format!("forbidden: User {user:?} cannot {verb} path {path:?}");
                 (StatusCode::FORBIDDEN, "Forbidden", message)
             }
-            Self::TooMany => {
-                let message = "too many unknown tokens or paths: try again later".to_owned();
-                (StatusCode::TOO_MANY_REQUESTS, "TooManyRequests", message)
+            Self::NotSignedIn { had_token } => return to_sign_in(had_token),
+            Self::CrossSite => {
+                let message = "another site asks for the page: open it by its address".to_owned();
+                (StatusCode::FORBIDDEN, "Forbidden", message)
+            }
+            Self::NoVerdict(verdict) => {
+                let (code, reason) = match verdict {
+                    NoVerdict::TooMany => (StatusCode::TOO_MANY_REQUESTS, "TooManyRequests"),
+                    NoVerdict::Unanswered => (StatusCode::INTERNAL_SERVER_ERROR, "InternalError"),
+                };
+                (code, reason, verdict.to_string())
             }
             Self::TooLong => {
                 let message = format!("no path here is longer than {MAX_PATH} bytes");
                 (StatusCode::URI_TOO_LONG, "RequestURITooLong", message)
             }
-            Self::Unanswered => {
-                let message = "the API server could not be asked who may do this".to_owned();
-                (StatusCode::INTERNAL_SERVER_ERROR, "InternalError", message)
-            }
         };
-        let status = json!({
-            "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
-            "message": message, "reason": reason, "details": {}, "code": code.as_u16(),
-        });
-        (code, Json(status)).into_response()
+        refusal(code, reason, &message)
     }
+}
+
+impl RequestUser {
+    /// The answer to a request for what the user may not do, in the API server's words.
+    #[must_use]
+    pub fn forbidden(&self, request: &ResourceRequest<'_>) -> Response {
+        let ResourceRequest { group, resource, verb, namespace, name } = *request;
+        let object = name.map(|name| format!(" {name:?}")).unwrap_or_default();
+        let place = match namespace {
+            Some(namespace) => format!("in the namespace {namespace:?}"),
+            None => "at the cluster scope".to_owned(),
+        };
+        let user = self.name();
+        let message = format!(
+            "{resource}{object} is forbidden: User {user:?} cannot {verb} resource {resource:?} in API group {group:?} {place}"
+        );
+        refusal(StatusCode::FORBIDDEN, "Forbidden", &message)
+    }
+}
+
+impl IntoResponse for NoVerdict {
+    fn into_response(self) -> Response {
+        Denial::NoVerdict(self).answer(&Method::GET, "")
+    }
+}
+
+fn refusal(code: StatusCode, reason: &str, message: &str) -> Response {
+    let status = json!({
+        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+        "message": message, "reason": reason, "details": {}, "code": code.as_u16(),
+    });
+    (code, Json(status)).into_response()
+}
+
+/// Leads to the form that asks for a token; one that is not valid is taken away.
+fn to_sign_in(had_token: bool) -> Response {
+    let place = if had_token { "/page/sign-in?refused" } else { "/page/sign-in" };
+    let forget = format!("{TOKEN_COOKIE}=; Max-Age=0; Path={PAGE}; HttpOnly; Secure; SameSite=Strict");
+    (StatusCode::SEE_OTHER, [(header::LOCATION, place), (header::SET_COOKIE, &forget)]).into_response()
 }
 
 #[cfg(test)]
@@ -306,11 +477,36 @@ mod tests {
             ("/metrics/resources", false),
             ("/healthzz", false),
             ("/metrics", false),
+            ("/page/sign-in", true),
         ] {
             assert_eq!(admits(&gate, None, path).await, is_open, "{path}");
             assert_eq!(admits(&gate, named("operators"), path).await, is_open, "{path}");
             assert!(admits(&gate, named(MASTERS), path).await, "{path}");
         }
+    }
+
+    #[test]
+    fn a_browser_that_another_site_sends_is_refused() {
+        let headers = |pairs: &[(&'static str, &'static str)]| {
+            let pairs = pairs.iter().map(|(name, value)| {
+                (name.parse::<header::HeaderName>().expect("a name"), value.parse().expect("a value"))
+            });
+            pairs.collect::<HeaderMap>()
+        };
+        let own = [("sec-fetch-site", "same-origin"), ("sec-fetch-mode", "cors")];
+        let typed = [("sec-fetch-site", "none"), ("sec-fetch-mode", "navigate")];
+        let link = [("sec-fetch-site", "cross-site"), ("sec-fetch-mode", "navigate"), ("sec-fetch-dest", "document")];
+        for fine in [&own[..], &typed, &link, &[]] {
+            assert!(!is_cross_site(&headers(fine)), "{fine:?}");
+        }
+        let form = [&link[..], &[("origin", "https://evil.example")]].concat();
+        let frame = [("sec-fetch-site", "cross-site"), ("sec-fetch-mode", "navigate"), ("sec-fetch-dest", "iframe")];
+        for foreign in [&form[..], &frame, &[("sec-fetch-site", "same-site"), ("sec-fetch-mode", "no-cors")]] {
+            assert!(is_cross_site(&headers(foreign)), "{foreign:?}");
+        }
+        let cookies = headers(&[("cookie", "a=b; __Secure-berth-token=secret; c=d")]);
+        assert_eq!(cookie(&cookies, TOKEN_COOKIE), Some("secret"));
+        assert_eq!(cookie(&cookies, "token"), None);
     }
 
     #[test]

@@ -15,11 +15,11 @@ use super::{Authorities, FrontProxy, Lookup, SecureServing, access::reviewer};
 /// There is no answer, and one is needed.
 pub(super) async fn add_authorities(serving: &mut SecureServing) -> Result<()> {
     let is_needed = serving.client_ca.is_none() || serving.front_proxy.is_none();
-    let kubeconfig = serving.authentication_kubeconfig.as_deref();
-    if serving.lookup == Lookup::None || !is_needed || kubeconfig.is_none() {
+    if serving.lookup == Lookup::None || !is_needed {
         return Ok(());
     }
-    let Some(reviewer) = reviewer(kubeconfig, "--authentication-kubeconfig").await? else { return Ok(()) };
+    let asked = serving.authentication.as_ref();
+    let Some(reviewer) = reviewer(asked, "--authentication-kubeconfig").await? else { return Ok(()) };
     let published = match reviewer.authorities().await {
         Ok(published) => published,
         Err(error) if serving.lookup == Lookup::Strict => {

@@ -1,10 +1,12 @@
 //! The metrics of kube-scheduler 1.36, under its names (`pkg/scheduler/metrics/metrics.go`).
 
+mod figures;
+
 use std::time::Duration;
 
 use berth_framework::{Measured, Point, Profile};
 use berth_model::Symbols;
-use berth_scheduler::{Metrics as Figures, Observation};
+use berth_scheduler::{Metrics as Counted, Observation};
 use prometheus::{HistogramVec, IntCounterVec, IntGaugeVec, exponential_buckets};
 
 use super::{
@@ -16,6 +18,8 @@ use super::{
     },
     to_gauge,
 };
+
+pub use self::figures::{Distribution, Figures, Timing};
 
 /// The points at which calls of plugins are counted.
 const COUNTED: [Point; 4] = [Point::PreFilter, Point::Filter, Point::PreScore, Point::Score];
@@ -213,7 +217,7 @@ impl SchedulerMetrics {
     }
 
     /// The scheduler's counters, which count from the start of the process, and gauges.
-    pub fn set(&self, figures: &Figures, symbols: &Symbols) {
+    pub fn set(&self, figures: &Counted, symbols: &Symbols) {
         for ((profile, result), total) in &figures.attempts {
             raise(&self.attempts, &[result.as_str(), profile], *total);
         }

@@ -1,23 +1,30 @@
-//! The flags about serving HTTPS.
+//! What the flags about serving HTTPS say, for `berth kube-scheduler` and for `berth run`.
 
 use std::{
     net::{IpAddr, Ipv4Addr},
     path::PathBuf,
 };
 
+use berth_cluster::{ConnectOptions, USER_AGENT};
 use berth_config::Usage;
 use berth_serving::secure_serving::{Authorities, FrontProxy, Lookup, SecureServing, ServeHttp2, SniCertificate};
 
-use super::flags::Given;
+use crate::flags::Given;
 
-const DEFAULT_PORT: u16 = 10259;
+/// kube-scheduler's port.
+pub(crate) const DEFAULT_PORT: u16 = 10259;
 
-/// How to serve; `None` for port 0.
+/// How to serve, on `default_port` if no flag says another one; `None` for port 0. `reviews` is the cluster that is asked about
+/// callers if no flag names another; `None`: it is not asked.
 ///
 /// # Errors
 /// A flag makes no sense.
-pub(super) fn read(given: &Given) -> Result<Option<SecureServing>, Usage> {
-    let port = given.number("secure-port").map_or(Ok(DEFAULT_PORT), u16::try_from);
+pub(crate) fn read(
+    given: &Given,
+    default_port: u16,
+    reviews: Option<ConnectOptions>,
+) -> Result<Option<SecureServing>, Usage> {
+    let port = given.number("secure-port").map_or(Ok(default_port), u16::try_from);
     let port = port.map_err(|_| Usage("--secure-port: use a number from 0 to 65535".to_owned()))?;
     if port == 0 {
         return Ok(None);
@@ -53,8 +60,12 @@ pub(super) fn read(given: &Given) -> Result<Option<SecureServing>, Usage> {
     } else {
         Lookup::Strict
     };
-    serving.authentication_kubeconfig = given.path("authentication-kubeconfig");
-    serving.authorization_kubeconfig = given.path("authorization-kubeconfig");
+    let asked = |flag: &str| match given.path(flag) {
+        Some(file) => Some(cluster(Some(file), None)),
+        None => reviews.clone(),
+    };
+    serving.authentication = asked("authentication-kubeconfig");
+    serving.authorization = asked("authorization-kubeconfig");
     for (flag, ttl) in [
         ("authentication-token-webhook-cache-ttl", &mut serving.token_ttl),
         ("authorization-webhook-cache-authorized-ttl", &mut serving.authorized_ttl),
@@ -67,8 +78,19 @@ pub(super) fn read(given: &Given) -> Result<Option<SecureServing>, Usage> {
     if given.is_given("authorization-always-allow-paths") {
         serving.open_paths = given.texts("authorization-always-allow-paths").into_iter().map(str::to_owned).collect();
     }
-    serving.flags = given.all();
     Ok(Some(serving))
+}
+
+/// The cluster of this kubeconfig and context.
+pub(crate) fn cluster(kubeconfig: Option<PathBuf>, context: Option<String>) -> ConnectOptions {
+    ConnectOptions { kubeconfig, context, user_agent: USER_AGENT.to_owned(), ..ConnectOptions::default() }
+}
+
+/// The cluster whose pod this is, as its service account says: kube-scheduler asks it where no flag names another
+/// (`pkg/server/options/authentication.go` of the generic API server).
+pub(crate) fn own_cluster() -> Option<ConnectOptions> {
+    let has = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    (has("KUBERNETES_SERVICE_HOST") && !has("KUBECONFIG")).then(|| cluster(None, None))
 }
 
 /// No number of streams, or zero, means the default, as in kube-scheduler.
@@ -116,7 +138,8 @@ mod tests {
     use super::*;
 
     fn read(flags: &[&str]) -> Result<Option<SecureServing>, Usage> {
-        super::read(&Given::read(flags.iter().map(|flag| (*flag).to_owned())).expect("known flags"))
+        let given = Given::read(flags.iter().map(|flag| (*flag).to_owned())).expect("known flags");
+        super::read(&given, DEFAULT_PORT, None)
     }
 
     #[test]

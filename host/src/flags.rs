@@ -1,13 +1,14 @@
-//! kube-scheduler 1.36's flags, and what each means here. `kube-scheduler --help` of 1.36.2 lists them; the test compares.
+//! kube-scheduler 1.36's flags, and what each means here. `kube-scheduler --help` of 1.36.2 lists them; the test compares. Those
+//! about serving HTTPS are flags of `berth run` as well ([`ServingFlags`]).
 //!
 //! Values are read as Go reads them: `--flag=value` and `--flag value`, switches also bare, `_` like `-`, and the last of
 //! several counts.
 
-use clap::{Arg, ArgAction, ArgMatches, Command, builder::ValueParser, error::ErrorKind};
+use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, builder::ValueParser, error::ErrorKind};
 
 /// One flag.
 #[derive(Debug)]
-pub(super) struct Flag {
+pub(crate) struct Flag {
     pub name: &'static str,
     kind: Kind,
     pub role: Role,
@@ -26,10 +27,12 @@ enum Kind {
     Repeated,
 }
 
-/// What becomes of a flag.
+/// What is done with a flag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Role {
+pub(crate) enum Role {
     Used,
+    /// How HTTPS is served, in these words: used, by `berth run` as well.
+    Serving(&'static str),
     /// Not with `--config`: the file says it.
     WithoutConfig,
     /// Accepted, with one warning that says this.
@@ -41,7 +44,7 @@ pub(super) enum Role {
 }
 
 use Kind::{Duration, Fraction, List, Number, Repeated, Switch, Text};
-use Role::{Refused, Used, WithoutConfig, WithoutEffect};
+use Role::{Refused, Serving, Used, WithoutConfig, WithoutEffect};
 
 const CHOICES: &str = "TLS 1.2 and 1.3 are served with suites and curves that are sound, and no others";
 const METRICS: &str = "all metrics are shown, with all labels";
@@ -52,43 +55,111 @@ const fn flag(name: &'static str, kind: Kind, role: Role) -> Flag {
 }
 
 /// All of them, in the order of `--help`, then Berth's own.
-pub(super) const FLAGS: &[Flag] = &[
+pub(crate) const FLAGS: &[Flag] = &[
     flag("config", Text, Used),
     flag("master", Text, Used),
     flag("unsupported-kube-api-over-localhost", Switch, Refused { default: "false" }),
     flag("write-config-to", Text, Used),
-    flag("bind-address", Text, Used),
-    flag("cert-dir", Text, Used),
-    flag("disable-http2-serving", Switch, Used),
-    flag("http2-max-streams-per-connection", Number, Used),
+    flag("bind-address", Text, Serving("IP address that HTTPS is served on [default: 0.0.0.0]")),
+    flag(
+        "cert-dir",
+        Text,
+        Serving("Keep a self-signed certificate here if --tls-cert-file names none [default: in memory]"),
+    ),
+    flag("disable-http2-serving", Switch, Serving("Serve HTTP/1.1 alone")),
+    flag(
+        "http2-max-streams-per-connection",
+        Number,
+        Serving("Requests that a connection over HTTP/2 may have open at a time [default: 100]"),
+    ),
     flag(
         "permit-address-sharing",
         Switch,
         WithoutEffect("the address is shared as far as the system allows it by default"),
     ),
     flag("permit-port-sharing", Switch, WithoutEffect("the port is not shared")),
-    flag("secure-port", Number, Used),
-    flag("tls-cert-file", Text, Used),
+    flag("secure-port", Number, Serving("Port for HTTPS; 0 serves none [default: 10259; for `berth run` 0]")),
+    flag(
+        "tls-cert-file",
+        Text,
+        Serving(
+            "Certificate of the server, with those of intermediate authorities, as PEM; read again when it changes",
+        ),
+    ),
     flag("tls-cipher-suites", List, WithoutEffect(CHOICES)),
     flag("tls-curve-preferences", List, WithoutEffect(CHOICES)),
-    flag("tls-min-version", Text, Used),
-    flag("tls-private-key-file", Text, Used),
-    flag("tls-sni-cert-key", Repeated, Used),
-    flag("authentication-kubeconfig", Text, Used),
-    flag("authentication-skip-lookup", Switch, Used),
-    flag("authentication-token-webhook-cache-ttl", Duration, Used),
-    flag("authentication-tolerate-lookup-failure", Switch, Used),
-    flag("client-ca-file", Text, Used),
-    flag("requestheader-allowed-names", List, Used),
-    flag("requestheader-client-ca-file", Text, Used),
-    flag("requestheader-extra-headers-prefix", List, Used),
-    flag("requestheader-group-headers", List, Used),
-    flag("requestheader-uid-headers", List, Used),
-    flag("requestheader-username-headers", List, Used),
-    flag("authorization-always-allow-paths", List, Used),
-    flag("authorization-kubeconfig", Text, Used),
-    flag("authorization-webhook-cache-authorized-ttl", Duration, Used),
-    flag("authorization-webhook-cache-unauthorized-ttl", Duration, Used),
+    flag(
+        "tls-min-version",
+        Text,
+        Serving("Oldest version of TLS: VersionTLS12 or VersionTLS13 [default: VersionTLS12]"),
+    ),
+    flag("tls-private-key-file", Text, Serving("Private key of --tls-cert-file, as PEM")),
+    flag(
+        "tls-sni-cert-key",
+        Repeated,
+        Serving(
+            "CERTIFICATE,KEY or CERTIFICATE,KEY:NAME,NAME: a certificate for clients that ask for these names; repeatable",
+        ),
+    ),
+    flag(
+        "authentication-kubeconfig",
+        Text,
+        Serving(
+            "kubeconfig of the API server that is asked whose a bearer token is (TokenReview) [default: the pod's service account; for `berth run` the cluster that it schedules]",
+        ),
+    ),
+    flag("authentication-skip-lookup", Switch, Serving("Do not ask the cluster which authorities vouch for callers")),
+    flag(
+        "authentication-token-webhook-cache-ttl",
+        Duration,
+        Serving("How long an answer about a token holds [default: 10s]"),
+    ),
+    flag(
+        "authentication-tolerate-lookup-failure",
+        Switch,
+        Serving("Start also if the cluster does not say which authorities vouch for callers [default: true]"),
+    ),
+    flag(
+        "client-ca-file",
+        Text,
+        Serving(
+            "Authorities whose client certificates are trusted, as PEM; the common name is the user, organizations are groups",
+        ),
+    ),
+    flag(
+        "requestheader-allowed-names",
+        List,
+        Serving("Common names that certificates of front proxies may have [default: any]"),
+    ),
+    flag(
+        "requestheader-client-ca-file",
+        Text,
+        Serving("Authorities of front proxies, which name in headers the user that they ask for"),
+    ),
+    flag(
+        "requestheader-extra-headers-prefix",
+        List,
+        Serving("Prefixes of headers with more about the user [default: x-remote-extra-]"),
+    ),
+    flag("requestheader-group-headers", List, Serving("Headers with the user's groups [default: x-remote-group]")),
+    flag("requestheader-uid-headers", List, Serving("Headers with the user's uid [default: x-remote-uid]")),
+    flag("requestheader-username-headers", List, Serving("Headers with the user's name [default: x-remote-user]")),
+    flag(
+        "authorization-always-allow-paths",
+        List,
+        Serving(
+            "Paths that everybody may ask for; `*` at the end stands for anything [default: /healthz,/readyz,/livez]",
+        ),
+    ),
+    flag(
+        "authorization-kubeconfig",
+        Text,
+        Serving(
+            "kubeconfig of the API server that is asked what a caller may do (SubjectAccessReview) [default: as for --authentication-kubeconfig]",
+        ),
+    ),
+    flag("authorization-webhook-cache-authorized-ttl", Duration, Serving("How long a permission holds [default: 10s]")),
+    flag("authorization-webhook-cache-unauthorized-ttl", Duration, Serving("How long a refusal holds [default: 10s]")),
     flag("contention-profiling", Switch, WithoutConfig),
     flag("kube-api-burst", Number, WithoutConfig),
     flag("kube-api-content-type", Text, WithoutConfig),
@@ -138,36 +209,71 @@ with a warning; what would change decisions and is not built is refused. --plugi
 --plugin-state, --audit-log, --metrics-address, --admin-socket and --kept-decisions-mib are those of `berth run`.";
 
 /// The flags that were given.
-#[derive(Debug)]
-pub(super) struct Given(ArgMatches);
+#[derive(Clone, Debug)]
+pub(crate) struct Given(ArgMatches);
+
+/// The flags about serving HTTPS, as options of another command.
+#[derive(Clone, Debug)]
+pub(crate) struct ServingFlags(pub Given);
+
+impl FromArgMatches for ServingFlags {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        Ok(Self(Given(matches.clone())))
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+impl Args for ServingFlags {
+    fn augment_args(command: Command) -> Command {
+        command.args(serving_flags().map(|flag| flag.argument().help_heading("Serving HTTPS, as kube-scheduler")))
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+/// Those about serving HTTPS.
+fn serving_flags() -> impl Iterator<Item = &'static Flag> {
+    FLAGS.iter().filter(|flag| matches!(flag.role, Serving(_)))
+}
 
 impl Given {
     /// Reads arguments, the program's name not among them.
-    pub(super) fn read(arguments: impl IntoIterator<Item = String>) -> Result<Self, clap::Error> {
+    pub(crate) fn read(arguments: impl IntoIterator<Item = String>) -> Result<Self, clap::Error> {
         let arguments = arguments.into_iter().map(|argument| normalized(&argument));
         command().try_get_matches_from(std::iter::once("kube-scheduler".to_owned()).chain(arguments)).map(Self)
     }
 
-    pub(super) fn is_given(&self, name: &str) -> bool {
+    /// The first flag about serving HTTPS that was given.
+    pub(crate) fn first_about_serving(&self) -> Option<&'static str> {
+        serving_flags().map(|flag| flag.name).find(|name| self.is_given(name))
+    }
+
+    pub(crate) fn is_given(&self, name: &str) -> bool {
         self.0.contains_id(name)
     }
 
     /// The last value.
-    pub(super) fn text(&self, name: &str) -> Option<&str> {
+    pub(crate) fn text(&self, name: &str) -> Option<&str> {
         Some(self.0.get_many::<String>(name)?.next_back()?.as_str())
     }
 
     /// The last value, if it is not empty.
-    pub(super) fn path(&self, name: &str) -> Option<std::path::PathBuf> {
+    pub(crate) fn path(&self, name: &str) -> Option<std::path::PathBuf> {
         self.text(name).filter(|text| !text.is_empty()).map(Into::into)
     }
 
-    pub(super) fn texts(&self, name: &str) -> Vec<&str> {
+    pub(crate) fn texts(&self, name: &str) -> Vec<&str> {
         self.0.get_many::<String>(name).into_iter().flatten().map(String::as_str).collect()
     }
 
     /// All flags that were given, by name, with their values.
-    pub(super) fn all(&self) -> Vec<(String, String)> {
+    pub(crate) fn all(&self) -> Vec<(String, String)> {
         let given = FLAGS.iter().filter(|flag| self.is_given(flag.name));
         let mut all: Vec<_> = given.map(|flag| (flag.name.to_owned(), self.texts(flag.name).join(","))).collect();
         all.sort();
@@ -175,19 +281,19 @@ impl Given {
     }
 
     /// Values were checked when they were read.
-    pub(super) fn switch(&self, name: &str) -> Option<bool> {
+    pub(crate) fn switch(&self, name: &str) -> Option<bool> {
         go_bool(self.text(name)?)
     }
 
-    pub(super) fn number(&self, name: &str) -> Option<i64> {
+    pub(crate) fn number(&self, name: &str) -> Option<i64> {
         self.text(name)?.parse().ok()
     }
 
-    pub(super) fn fraction(&self, name: &str) -> Option<f64> {
+    pub(crate) fn fraction(&self, name: &str) -> Option<f64> {
         self.text(name)?.parse().ok()
     }
 
-    pub(super) fn duration(&self, name: &str) -> Option<std::time::Duration> {
+    pub(crate) fn duration(&self, name: &str) -> Option<std::time::Duration> {
         let nanos = berth_model::duration::parse_duration(self.text(name)?)?;
         Some(std::time::Duration::from_nanos(u64::try_from(nanos).unwrap_or(0)))
     }
@@ -204,9 +310,13 @@ fn normalized(argument: &str) -> String {
 }
 
 fn command() -> Command {
-    let arguments = FLAGS.iter().map(|flag| {
-        let argument = Arg::new(flag.name).long(flag.name).action(ArgAction::Append).help(flag.help());
-        let argument = match (flag.name, flag.kind) {
+    Command::new("kube-scheduler").about(ABOUT).args(FLAGS.iter().map(Flag::argument))
+}
+
+impl Flag {
+    fn argument(&self) -> Arg {
+        let argument = Arg::new(self.name).long(self.name).action(ArgAction::Append).help(self.help());
+        let argument = match (self.name, self.kind) {
             ("version", _) | (_, Switch) => {
                 argument.num_args(0..=1).require_equals(true).default_missing_value("true").value_name("BOOL")
             }
@@ -215,16 +325,14 @@ fn command() -> Command {
             (_, Number | Fraction) => argument.value_name("NUMBER").allow_hyphen_values(true),
             (_, Duration) => argument.value_name("DURATION").allow_hyphen_values(true),
         };
-        let argument = if flag.name == "v" { argument.short('v') } else { argument };
-        argument.value_parser(flag.parser())
-    });
-    Command::new("kube-scheduler").about(ABOUT).args(arguments)
-}
+        let argument = if self.name == "v" { argument.short('v') } else { argument };
+        argument.value_parser(self.parser())
+    }
 
-impl Flag {
     fn help(&self) -> String {
         match self.role {
             Used => String::new(),
+            Serving(help) => help.to_owned(),
             WithoutConfig => "Ignored with --config".to_owned(),
             WithoutEffect(why) => format!("Without effect: {why}"),
             Refused { default } => format!("Not built; only {default:?} is accepted"),
@@ -256,7 +364,7 @@ impl Flag {
 }
 
 /// What Go's `strconv.ParseBool` takes.
-pub(super) fn go_bool(text: &str) -> Option<bool> {
+pub(crate) fn go_bool(text: &str) -> Option<bool> {
     match text {
         "1" | "t" | "T" | "true" | "TRUE" | "True" => Some(true),
         "0" | "f" | "F" | "false" | "FALSE" | "False" => Some(false),

@@ -1,0 +1,173 @@
+//! What the metrics say at the moment, for people: sums and distributions without the labels that only dashboards need.
+
+use std::collections::BTreeMap;
+
+use prometheus::{HistogramVec, IntCounterVec, IntGaugeVec, core::Collector as _, proto};
+
+use super::SchedulerMetrics;
+
+/// Counters count from the start of the process.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Figures {
+    /// Pods that wait, by queue: `active`, `backoff`, `unschedulable`, `gated`.
+    pub pending: BTreeMap<String, u64>,
+    /// Attempts by result: `scheduled`, `unschedulable`, `error`.
+    pub attempts: BTreeMap<String, u64>,
+    /// From a pod's first entry into activeQ until it is bound, in seconds.
+    pub time_to_bind: Distribution,
+    /// What extension points took, by name.
+    pub points: BTreeMap<String, Timing>,
+    /// What plugins took, by name and extension point. One attempt of ten is measured.
+    pub plugins: BTreeMap<(String, String), Timing>,
+    /// Entries of the cache: `nodes`, `pods`, `assumed_pods`.
+    pub cache: BTreeMap<String, u64>,
+}
+
+/// How often something ran, and how long that took altogether.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Timing {
+    /// How often.
+    pub count: u64,
+    /// How long.
+    pub seconds: f64,
+}
+
+/// How values are spread over buckets.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Distribution {
+    /// Upper bounds, with how many values are at most that: cumulative.
+    pub buckets: Vec<(f64, u64)>,
+    /// All values, also those beyond the last bucket.
+    pub count: u64,
+}
+
+impl Distribution {
+    /// The values that came after `earlier`.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        let before = |at: usize| earlier.buckets.get(at).map_or(0, |(_, count)| *count);
+        let buckets = self.buckets.iter().enumerate();
+        let buckets = buckets.map(|(at, (bound, count))| (*bound, count.saturating_sub(before(at)))).collect();
+        Self { buckets, count: self.count.saturating_sub(earlier.count) }
+    }
+
+    /// The value below which this share of all values is, as Prometheus' `histogram_quantile` works it out. `None` without values.
+    /// For one beyond the last bucket it is that bucket's bound.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "shares of counts")]
+    pub fn quantile(&self, share: f64) -> Option<f64> {
+        let rank = share * self.count as f64;
+        let (mut lower, mut below) = (0.0, 0);
+        for (upper, count) in &self.buckets {
+            if *count as f64 >= rank && *count > below {
+                return Some(lower + (upper - lower) * (rank - below as f64) / (count - below) as f64);
+            }
+            (lower, below) = (*upper, *count);
+        }
+        (self.count > 0).then_some(lower)
+    }
+}
+
+impl SchedulerMetrics {
+    /// What they say at the moment.
+    #[must_use]
+    pub fn figures(&self) -> Figures {
+        let mut figures = Figures {
+            pending: gauges(&self.pending_pods, "queue"),
+            attempts: counters(&self.attempts, "result"),
+            cache: gauges(&self.cache_size, "type"),
+            ..Figures::default()
+        };
+        each(&self.sli_duration, |_, histogram| {
+            let time = &mut figures.time_to_bind;
+            time.count += histogram.get_sample_count();
+            let buckets = histogram.get_bucket();
+            if time.buckets.is_empty() {
+                time.buckets = buckets.iter().map(|bucket| (bucket.upper_bound(), 0)).collect();
+            }
+            for ((_, count), bucket) in time.buckets.iter_mut().zip(buckets) {
+                *count += bucket.cumulative_count();
+            }
+        });
+        each(&self.point_duration, |labels, histogram| {
+            figures.points.entry(label(labels, "extension_point")).or_default().add(histogram);
+        });
+        each(&self.plugin_duration, |labels, histogram| {
+            let key = (label(labels, "plugin"), label(labels, "extension_point"));
+            figures.plugins.entry(key).or_default().add(histogram);
+        });
+        figures
+    }
+}
+
+impl Timing {
+    fn add(&mut self, histogram: &proto::Histogram) {
+        self.count += histogram.get_sample_count();
+        self.seconds += histogram.get_sample_sum();
+    }
+
+    /// What was added after `earlier`.
+    #[must_use]
+    pub fn since(self, earlier: Self) -> Self {
+        Self { count: self.count.saturating_sub(earlier.count), seconds: (self.seconds - earlier.seconds).max(0.0) }
+    }
+}
+
+fn each(histograms: &HistogramVec, mut take: impl FnMut(&[proto::LabelPair], &proto::Histogram)) {
+    for family in histograms.collect() {
+        family.get_metric().iter().for_each(|metric| take(metric.get_label(), metric.get_histogram()));
+    }
+}
+
+fn label(labels: &[proto::LabelPair], name: &str) -> String {
+    labels.iter().find(|label| label.name() == name).map_or_else(String::new, |label| label.value().to_owned())
+}
+
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "numbers of pods, never negative")]
+fn gauges(gauges: &IntGaugeVec, name: &str) -> BTreeMap<String, u64> {
+    let mut values = BTreeMap::new();
+    for metric in gauges.collect().iter().flat_map(|family| family.get_metric().to_vec()) {
+        *values.entry(label(metric.get_label(), name)).or_default() += metric.get_gauge().get_value() as u64;
+    }
+    values
+}
+
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "numbers of attempts, never negative")]
+fn counters(counters: &IntCounterVec, name: &str) -> BTreeMap<String, u64> {
+    let mut values = BTreeMap::new();
+    for metric in counters.collect().iter().flat_map(|family| family.get_metric().to_vec()) {
+        *values.entry(label(metric.get_label(), name)).or_default() += metric.get_counter().get_value() as u64;
+    }
+    values
+}
+
+#[cfg(test)]
+mod tests {
+    use berth_model::Symbols;
+    use berth_scheduler::Observation;
+
+    use super::*;
+    use crate::metrics::Metrics;
+
+    #[test]
+    fn quantiles_are_those_of_the_values_since() {
+        let metrics = Metrics::default();
+        let bind = |milliseconds: u64| {
+            let observation = Observation::Scheduled { attempts: 1, milliseconds, after_flush: false };
+            metrics.scheduler.observe(&observation, &Symbols::default());
+        };
+        assert_eq!(metrics.scheduler.figures().time_to_bind.quantile(0.5), None);
+        (0..100).for_each(|_| bind(15));
+        let before = metrics.scheduler.figures().time_to_bind;
+        let median = before.quantile(0.5).expect("a hundred values");
+        assert!((0.01..=0.02).contains(&median), "{median}");
+        (0..100).for_each(|_| bind(700));
+        let since = metrics.scheduler.figures().time_to_bind.since(&before);
+        assert_eq!(since.count, 100);
+        let median = since.quantile(0.5).expect("a hundred values");
+        assert!((0.64..=1.28).contains(&median), "{median}");
+        (0..1000).for_each(|_| bind(100_000_000));
+        let all = metrics.scheduler.figures().time_to_bind;
+        assert_eq!(all.quantile(0.99), all.buckets.last().map(|(bound, _)| *bound), "beyond the last bucket");
+    }
+}

@@ -1,0 +1,170 @@
+//! `berth explain` against a running scheduler: over its socket, and over HTTPS with the rights of the caller.
+
+use std::{fs, net::TcpListener, path::PathBuf, process::Command};
+
+use k8s_openapi::api::core::v1::{Namespace, Pod};
+use kube::{Api, api::PostParams};
+use serde_json::{Value, json};
+
+use crate::{
+    cluster::{Cluster, Scheduler, pod},
+    process::{DEADLINE, Ended, Process},
+    reviewer::{Reviewer, kubeconfig},
+};
+
+/// A scheduler that serves HTTPS, and an API server that says who may ask it.
+struct Bench {
+    cluster: Cluster,
+    scheduler: Scheduler,
+    port: u16,
+    _reviewer: Reviewer,
+}
+
+/// ada sees and creates pods in `default`; root does everything; others do nothing.
+fn may(user: &str, spec: &Value) -> bool {
+    let attributes = &spec["resourceAttributes"];
+    match user {
+        "ada" => attributes["resource"] == "pods" && attributes["namespace"] == "default",
+        "root" => true,
+        _ => false,
+    }
+}
+
+impl Bench {
+    async fn start() -> Self {
+        let reviewer = Reviewer::start(may).await;
+        let cluster = Cluster::start(&["--no-scheduler", "--nodes", "1"]).await;
+        let path = |name: &str| cluster.dir.path().join(name);
+        reviewer.write_kubeconfig(&path("reviewer.kubeconfig"));
+        // Free a moment ago.
+        let port = TcpListener::bind("127.0.0.1:0").expect("a free port").local_addr().expect("an address").port();
+        let flag = |name: &str, file: &str| format!("--{name}={}", path(file).display());
+        let flags = [
+            format!("--secure-port={port}"),
+            "--bind-address=127.0.0.1".to_owned(),
+            flag("cert-dir", "certificates"),
+            flag("authentication-kubeconfig", "reviewer.kubeconfig"),
+            flag("authorization-kubeconfig", "reviewer.kubeconfig"),
+        ];
+        let mut scheduler = cluster.scheduler(&flags.each_ref().map(String::as_str)).await;
+        scheduler.process.line("serving HTTPS").await;
+        Self { cluster, scheduler, port, _reviewer: reviewer }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.cluster.dir.path().join(name)
+    }
+
+    /// A pod that is not there, in a file.
+    fn write_pod(&self, file: &str, pod: &Value) -> String {
+        fs::write(self.path(file), pod.to_string()).expect("a file");
+        self.path(file).display().to_string()
+    }
+
+    /// Asks over HTTPS as this user, whose credentials are in a kubeconfig.
+    async fn ask_as(&self, user: &str, arguments: &[&str]) -> Ended {
+        let file = self.path(&format!("{user}.kubeconfig"));
+        fs::write(&file, kubeconfig("https://nowhere.example", user)).expect("a file");
+        let (server, kubeconfig) = (format!("127.0.0.1:{}", self.port), file.display().to_string());
+        let authority = self.path("certificates/kube-scheduler.crt").display().to_string();
+        let remote = ["--server", &server, "--kubeconfig", &kubeconfig, "--certificate-authority", &authority];
+        Process::berth(["explain"].iter().chain(arguments).chain(&remote)).ended(DEADLINE).await
+    }
+
+    /// Asks over the socket.
+    async fn ask(&self, arguments: &[&str]) -> Ended {
+        let socket = self.scheduler.socket();
+        Process::berth(["explain"].iter().chain(arguments).chain(&["--socket", &socket])).ended(DEADLINE).await
+    }
+
+    async fn create_in(&self, namespace: &str, pod: &Value) {
+        let client = self.cluster.pods.clone().into_client();
+        let made = serde_json::from_value(json!({"metadata": {"name": namespace}})).expect("a namespace");
+        let namespaces: Api<Namespace> = Api::all(client.clone());
+        namespaces.create(&PostParams::default(), &made).await.expect("the sandbox takes it");
+        let pods: Api<Pod> = Api::namespaced(client, namespace);
+        let pod = serde_json::from_value(pod.clone()).expect("a pod");
+        pods.create(&PostParams::default(), &pod).await.expect("the sandbox takes it");
+    }
+}
+
+fn json_of(ended: &Ended) -> Value {
+    assert!(ended.status.success(), "{}{}", ended.out, ended.err);
+    serde_json::from_str(&ended.out).expect("JSON")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pod_is_explained_to_who_may_see_it() {
+    let bench = Bench::start().await;
+    bench.cluster.create(&pod("web", "100m", "64Mi")).await;
+    let node = bench.cluster.node_of("web").await;
+    bench.cluster.create(&pod("huge", "1000", "64Mi")).await;
+    bench.cluster.until("huge pending", |seen| seen.messages.contains_key("huge")).await;
+    let local = json_of(&bench.ask(&["pod", "default/web", "-o", "json"]).await);
+    assert_eq!((&local["reason"], &local["state"]), (&json!("Bound"), &json!({"phase": "bound", "node": node})));
+    for user in ["ada", "root"] {
+        let explained = json_of(&bench.ask_as(user, &["pod", "huge", "-o", "json"]).await);
+        assert_eq!(explained["reason"], "LargerThanAnyNode", "{user}: {explained}");
+    }
+    let refused = bench.ask_as("eve", &["pod", "default/web"]).await;
+    assert!(!refused.status.success());
+    let forbidden = "pods \"web\" is forbidden: User \"eve\" cannot get resource \"pods\" in API group \"\" in the namespace \"default\"";
+    assert!(refused.err.contains(forbidden), "{}", refused.err);
+    // Whether a pod is there is said to those alone who may see it.
+    let refused = bench.ask_as("ada", &["pod", "infra/web"]).await;
+    assert!(refused.err.contains("in the namespace \"infra\""), "{}", refused.err);
+    let unknown = bench.ask_as("root", &["pod", "infra/web"]).await;
+    assert!(unknown.err.contains("does not know pod infra/web"), "{}", unknown.err);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pod_that_is_not_there_is_explained_and_what_may_not_be_seen_is_counted() {
+    let bench = Bench::start().await;
+    bench.create_in("infra", &pod("low", "10", "64Mi")).await;
+    let is_known = |answer: &Ended| answer.status.success() && answer.out.contains("\"bound\"");
+    while !is_known(&bench.ask(&["pod", "infra/low", "-o", "json"]).await) {}
+    // What is left beside it is too little.
+    let mut high = pod("high", "10", "64Mi");
+    (high["metadata"]["namespace"], high["spec"]["priority"]) = (json!("default"), json!(1000));
+    let file = bench.write_pod("high.json", &high);
+    let of = |explained: &Value| {
+        let preemption = &explained["analysis"]["preemption"];
+        (preemption["victims"].clone(), preemption["examples"].clone(), preemption["unnamed"].clone())
+    };
+    let ada = json_of(&bench.ask_as("ada", &["-f", &file, "-o", "json"]).await);
+    assert_eq!((&ada["reason"], &ada["state"]["phase"]), (&json!("OutOfCapacity"), &json!("notCreated")), "{ada}");
+    assert_eq!(of(&ada), (json!(1), json!([]), json!(1)), "{ada}");
+    let text = bench.ask_as("ada", &["-f", &file]).await;
+    assert!(text.out.contains("1 pods would leave node node-00000 (1 that you may not see)"), "{}", text.out);
+    for seen in
+        [bench.ask_as("root", &["-f", &file, "-o", "json"]).await, bench.ask(&["-f", &file, "-o", "json"]).await]
+    {
+        assert_eq!(of(&json_of(&seen)), (json!(1), json!(["infra/low"]), json!(0)));
+    }
+    let refused = bench.ask_as("eve", &["-f", &file]).await;
+    assert!(refused.err.contains("User \"eve\" cannot create resource \"pods\""), "{}", refused.err);
+    let small = bench.write_pod("small.json", &pod("small", "100m", "64Mi"));
+    let fits = bench.ask(&["-f", &small]).await;
+    assert!(fits.out.contains("one node fits at the moment, and node-00000 is the best"), "{}{}", fits.out, fits.err);
+    // Nothing of it was done.
+    let pods = bench.cluster.pods.list(&kube::api::ListParams::default()).await.expect("a list");
+    assert!(pods.items.is_empty(), "{pods:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_program_is_a_plugin_of_kubectl() {
+    let bench = Bench::start().await;
+    bench.cluster.create(&pod("web", "100m", "64Mi")).await;
+    bench.cluster.node_of("web").await;
+    let link = bench.path("kubectl-berth");
+    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_berth"), &link).expect("a link");
+    let mut command = Command::new(link);
+    command.args(["explain", "pod", "web", "--socket", &bench.scheduler.socket()]);
+    let ended = Process::start(command).ended(DEADLINE).await;
+    assert!(
+        ended.out.starts_with("Pod default/web: it is on node node-00000\nReason: Bound"),
+        "{}{}",
+        ended.out,
+        ended.err
+    );
+}
