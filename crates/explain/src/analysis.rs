@@ -176,10 +176,10 @@ pub struct Refusals {
 ///
 /// # Errors
 /// A plugin broke, and this is what it said.
-pub fn refusals(profile: &mut Profile, call: &Call<'_>, order: &[NodeIdx]) -> Result<Refusals, String> {
+pub fn refusals(profile: &mut Profile, call: &Call<'_>, order: &[NodeIdx]) -> Result<Refusals, Status> {
     let asked = refusals_of(profile, call, order);
     profile.end_cycle(call.cycle);
-    asked.map_err(|status| status.message())
+    asked
 }
 
 fn refusals_of(profile: &mut Profile, call: &Call<'_>, order: &[NodeIdx]) -> Result<Refusals, Status> {
