@@ -12,7 +12,7 @@ use berth_cluster::{Client, WatchEvent, Watches, spawn_watches};
 use berth_config::Usage;
 use berth_model::api;
 use berth_plugin_cli::{Output, block_on, table};
-use berth_runtime::{PlacementReason, Plan, Session, configuration::alone};
+use berth_runtime::{Options, PlacementReason, Plan, Session, configuration::alone};
 use serde::Serialize;
 use serde_json::Value;
 use tokio::sync::mpsc;
@@ -39,15 +39,19 @@ async fn demo(arguments: Demo) -> Result<()> {
     if pods.is_empty() {
         bail!(Usage("the manifests hold no Pod, so there is nothing to schedule".to_owned()));
     }
-    let options = arguments.scheduling.clone().into();
+    let is_kept = arguments.keep || arguments.page.is_some();
+    let options = Options { page: arguments.page, ..arguments.scheduling.clone().into() };
     let plan = Plan::new(&options, alone()).await?;
     let server = sandbox_command::start(berth_sandbox::Options::default()).await?;
-    let kubeconfig = Kubeconfig::new(arguments.keep);
+    let kubeconfig = Kubeconfig::new(is_kept);
     sandbox_command::write_kubeconfig(&server, &kubeconfig.0)?;
     let connection = sandbox_command::connection(&kubeconfig.0).await?;
     let client = connection.client();
     let (decided, mut reasons) = mpsc::unbounded_channel();
     let session = Session::start(connection, plan, &options, Some(decided)).await?;
+    if let Some(address) = session.page() {
+        write!(io::stderr(), "{}", sandbox_command::page_line(address))?;
+    }
     let n_pods = pods.len();
     let work = async {
         for object in others {
@@ -58,7 +62,7 @@ async fn demo(arguments: Demo) -> Result<()> {
         let seen = watch_until_decided(&client, n_pods, arguments.timeout).await;
         let outcomes = outcomes(&seen, &mut reasons);
         show(&outcomes, arguments.output)?;
-        if arguments.keep {
+        if is_kept {
             writeln!(
                 io::stderr(),
                 "kept running: kubectl --kubeconfig {KUBECONFIG} get pods -o wide; stop with Ctrl-C"

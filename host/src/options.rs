@@ -2,7 +2,7 @@
 
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 use berth_model::{Features, duration::parse_duration};
 use berth_plugin_cli::Output;
 use berth_plugin_host::PluginHostOptions;
@@ -147,6 +147,9 @@ pub(crate) struct Sandbox {
     /// Rules by which requests fail once the nodes are there, YAML or JSON; the same as POST /faults takes
     #[arg(long, value_name = "FILE")]
     pub faults: Option<PathBuf>,
+    /// Serve the page here, on loopback: the scheduler in a browser, for whoever is on this machine; port 0 is any that is free
+    #[arg(long, value_name = "ADDRESS", value_parser = loopback, conflicts_with = "no_scheduler")]
+    pub page: Option<SocketAddr>,
     #[command(flatten)]
     pub scheduling: Scheduling,
 }
@@ -159,6 +162,10 @@ pub(crate) struct Demo {
     /// Leave the sandbox running for kubectl
     #[arg(long)]
     pub keep: bool,
+    /// Leave the sandbox running, and serve the page here, on loopback: the scheduler in a browser, for whoever is on this
+    /// machine; port 0 is any that is free
+    #[arg(long, value_name = "ADDRESS", value_parser = loopback)]
+    pub page: Option<SocketAddr>,
     /// Output for people or for programs
     #[arg(short, long, value_enum, default_value_t = Output::Table)]
     pub output: Output,
@@ -167,6 +174,18 @@ pub(crate) struct Demo {
     pub timeout: Duration,
     #[command(flatten)]
     pub scheduling: Scheduling,
+}
+
+/// An address that this machine alone reaches.
+fn loopback(text: &str) -> Result<SocketAddr> {
+    let address: SocketAddr = text.parse().context("write an address with its port, such as 127.0.0.1:8080")?;
+    ensure!(
+        address.ip().is_loopback(),
+        "this page asks nobody who they are: give it an address on loopback, such as 127.0.0.1:{}; `berth run --secure-port` \
+         serves it to others",
+        address.port()
+    );
+    Ok(address)
 }
 
 /// `500ms`, `10s`, `1m30s`.
@@ -179,6 +198,14 @@ pub(crate) fn duration(text: &str) -> Result<Duration> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_page_without_authentication_is_for_this_machine() {
+        assert!(loopback("127.0.0.1:0").is_ok() && loopback("[::1]:8080").is_ok());
+        let error = loopback("0.0.0.0:8080").expect_err("refused").to_string();
+        assert!(error.contains("127.0.0.1:8080"), "{error}");
+        assert!(loopback("localhost").is_err());
+    }
 
     #[test]
     fn durations_need_a_unit() {

@@ -3,6 +3,7 @@
 use std::{
     fmt::Display,
     io::{self, Write as _},
+    net::SocketAddr,
     path::Path,
 };
 
@@ -26,7 +27,7 @@ pub(crate) fn run(arguments: options::Sandbox) -> Result<()> {
 }
 
 async fn serve(arguments: options::Sandbox) -> Result<()> {
-    let scheduling = arguments.scheduling.clone().into();
+    let scheduling = berth_runtime::Options { page: arguments.page, ..arguments.scheduling.clone().into() };
     let plan = if arguments.no_scheduler { None } else { Some(Plan::new(&scheduling, configuration::alone()).await?) };
     let faults = arguments.faults.as_deref().map_or(Ok(Vec::new()), read_faults)?;
     let options =
@@ -42,8 +43,9 @@ async fn serve(arguments: options::Sandbox) -> Result<()> {
         None => None,
     };
     let kubeconfig = arguments.kubeconfig.display();
+    let page = session.as_ref().and_then(Session::page).map(page_line).unwrap_or_default();
     let text = format!(
-        "serving {} with {} nodes\ntry: kubectl --kubeconfig {kubeconfig} get nodes\n",
+        "serving {} with {} nodes\ntry: kubectl --kubeconfig {kubeconfig} get nodes\n{page}",
         sandbox.url(),
         arguments.nodes
     );
@@ -55,6 +57,11 @@ async fn serve(arguments: options::Sandbox) -> Result<()> {
     }
     sandbox.stop().await;
     Ok(())
+}
+
+/// Says where the page is.
+pub(crate) fn page_line(address: SocketAddr) -> String {
+    format!("open http://{address}/ to see it at work\n")
 }
 
 fn read_faults(path: &Path) -> Result<Vec<Rule>> {

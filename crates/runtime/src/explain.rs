@@ -41,7 +41,7 @@ use self::subject::subject;
 use crate::follower::Follower;
 
 /// The cycle in which plugins are asked: their instances see no other.
-const CYCLE: CycleId = CycleId(1);
+pub(crate) const CYCLE: CycleId = CycleId(1);
 
 /// A manifest, and how long it may take to come. The API server takes 3 MiB; a pod has a few KiB.
 const MAX_BODY: usize = 256 << 10;
@@ -308,7 +308,7 @@ impl Explainer {
     }
 
     /// New instances of the plugins that serve in a profile.
-    async fn profile(&self, scheduler_name: String) -> Result<Result<Profile, Usage>, ExplainError> {
+    pub(crate) async fn profile(&self, scheduler_name: String) -> Result<Result<Profile, Usage>, ExplainError> {
         let (answer, profile) = oneshot::channel();
         let settings = Box::new(self.running.settings());
         let message = Message::CopyProfile { settings, scheduler_name, answer };

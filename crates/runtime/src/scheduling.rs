@@ -27,8 +27,8 @@ use tokio::{
 use self::sources::{Input, NoInput, Turn};
 pub(crate) use self::{outlets::Outlets, sources::Sources};
 use crate::{
-    explain::Decisions, placement_reason::PlacementReason, placement_reason::placement_reasons, tasks::EndedEarly,
-    tasks::panic_if_asked, watching::WatchRequest,
+    explain::Decisions, placement_reason::PlacementReason, placement_reason::placement_reasons,
+    score_lines::ScoreLines, tasks::EndedEarly, tasks::panic_if_asked, watching::WatchRequest,
 };
 
 /// Bindings, patches and events of some hundred pods.
@@ -57,6 +57,8 @@ pub(crate) struct Parts {
     pub reasons: Option<mpsc::UnboundedSender<PlacementReason>>,
     /// Where decisions are kept.
     pub decisions: Decisions,
+    /// What the log shows of scores.
+    pub score_lines: ScoreLines,
     /// What swaps took since the last cycle: the next one was late by that.
     pub pause: Duration,
     /// Hears of plugins that come later, which may want other kinds of objects watched, and of other profiles.
@@ -213,6 +215,7 @@ fn cycle(parts: &mut Parts) -> bool {
     let pause = std::mem::take(&mut parts.pause);
     keep_decisions(parts);
     if worked {
+        parts.score_lines.write(&parts.scheduler);
         parts.metrics.cycle(start.elapsed(), pause);
         if let Some(sink) = &parts.reasons {
             // The caller may have left.

@@ -1,6 +1,7 @@
 //! A scheduler at work on one API server: everything that `berth run`, `berth sandbox` and `berth demo` start and stop.
 
 use std::{
+    net::SocketAddr,
     sync::{Arc, Mutex},
     time::{Duration, Instant},
 };
@@ -11,6 +12,7 @@ use berth_cluster::{Client, Connection, EventRecorder, Kinds, Renewal, RequestRa
 use berth_config::{Overrides, RunningConfiguration, Settings};
 use berth_explain::DecisionRing;
 use berth_framework::Profile;
+use berth_page::{History, Page};
 use berth_plugin_host::{Plugins, Surroundings};
 use berth_scheduler::{Event, HostObjects, Scheduler};
 use berth_serving::{
@@ -39,10 +41,12 @@ use crate::{
     follower::Follower,
     front::{Door, Front},
     options::Options,
+    page,
     placement_reason::PlacementReason,
     plugin_events::PluginEvents,
     reload::Reload,
     scheduling::{ACTIONS_BOUND, Outlets, Parts, SchedulingThread, Sources},
+    score_lines::ScoreLines,
     tasks::{EndedEarly, Tasks},
     watching::{Begin, EVENTS_BOUND, WatchPlan},
 };
@@ -71,6 +75,8 @@ pub struct Session {
     metrics: Arc<Metrics>,
     audit: AuditLog,
     tasks: Tasks,
+    /// Where the page is on loopback.
+    page: Option<SocketAddr>,
 }
 
 /// What speaks to the API server, and what is counted of it.
@@ -221,8 +227,22 @@ impl Session {
             supervisor: plugins.inbox.0.clone(),
             running: running.clone(),
         };
-        let admin = admin::routes(plugins.inbox.0.clone()).merge(explain::routes(explainer));
+        let admin = admin::routes(plugins.inbox.0.clone()).merge(explain::routes(explainer.clone()));
+        let page = Page {
+            source: explainer,
+            health: health.clone(),
+            metrics: Arc::clone(metrics),
+            history: History::default(),
+        };
+        if scheduling.page.is_some() || scheduling.secure_serving.is_some() {
+            tasks.spawn("the history of the page", page.history.clone().follow(Arc::clone(metrics)));
+        }
+        let resources = resources.merge(berth_page::routes(page.clone()));
         serve(scheduling, &running, &door, Served { resources, admin }, &mut tasks)?;
+        let page = match scheduling.page {
+            Some(address) => Some(page::serve_on_loopback(address, page, &mut tasks).await?),
+            None => None,
+        };
         let extenders = HttpExtenders::connect(&settings.extenders, &health).await?;
         let profiles = plugins.inventory.profiles(&settings)?;
         profiles.iter().for_each(|profile| metrics.set_plugins(profile));
@@ -266,6 +286,7 @@ impl Session {
             plugins: plugins.engine.clone(),
             reasons,
             decisions,
+            score_lines: ScoreLines::default(),
             pause: Duration::ZERO,
             watch_requests,
         })?;
@@ -275,7 +296,13 @@ impl Session {
         tasks.spawn("the watch of the cluster", watching);
         outside.supervise(&events, plugins, scheduling, started, &mut tasks)?;
         let Outside { recorder, sinks: Sinks { metrics, audit, .. }, .. } = outside;
-        Ok(Self { events, thread, recorder, health, election, metrics, audit, tasks })
+        Ok(Self { events, thread, recorder, health, election, metrics, audit, tasks, page })
+    }
+
+    /// The address of the page on loopback, if it is served there.
+    #[must_use]
+    pub fn page(&self) -> Option<SocketAddr> {
+        self.page
     }
 
     /// Has requests go out with other credentials when these change.
@@ -361,7 +388,7 @@ async fn write_events(recorder: &EventRecorder) {
 
 /// What is served beside the probes and the metrics of the process.
 struct Served {
-    /// For callers who may see every pod.
+    /// For callers of HTTPS.
     resources: Router,
     admin: Router,
 }

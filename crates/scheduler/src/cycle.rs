@@ -29,6 +29,17 @@ const WHOLE_RECORD_EVERY: Duration = Duration::from_millis(4);
 /// A search for a node that takes longer is reported.
 const SLOW_SEARCH: Duration = Duration::from_millis(100);
 
+/// The last attempt that looked for a node.
+#[derive(Debug)]
+pub struct LastAttempt {
+    /// Attempts are numbered from 1.
+    pub number: u64,
+    /// Which pod was tried.
+    pub pod: Arc<Pod>,
+    /// What came of it, with every plugin's answers.
+    pub decision: Decision,
+}
+
 /// What one attempt leaves for the next.
 #[derive(Debug, Default)]
 pub(crate) struct Cycle {
@@ -36,7 +47,7 @@ pub(crate) struct Cycle {
     batching: Batching,
     earlier_answers: EquivalenceCache<ClassAnswers>,
     /// What the last attempt decided; the next one uses its buffers.
-    last: Option<Decision>,
+    last: Option<LastAttempt>,
     /// Where the next attempt begins to look for nodes.
     next_start: usize,
     n_cycles: u64,
@@ -84,7 +95,7 @@ impl Cycle {
         if settings.records_decisions {
             self.record(&decision, &pod, attempt, context);
         }
-        self.last = Some(decision);
+        self.last = Some(LastAttempt { number: self.n_cycles, pod, decision });
     }
 
     /// Leaves what is to be kept of a decision for explanations.
@@ -111,7 +122,7 @@ impl Cycle {
         self.earlier_answers.n_hits()
     }
 
-    pub(crate) fn last_decision(&self) -> Option<&Decision> {
+    pub(crate) fn last_attempt(&self) -> Option<&LastAttempt> {
         self.last.as_ref()
     }
 
@@ -131,7 +142,7 @@ impl Cycle {
         context: &mut Context,
     ) -> Decision {
         if let Some(last) = self.last.take() {
-            self.attempt.recycle(last);
+            self.attempt.recycle(last.decision);
         }
         let Some(plugins) = context.plugins_of(pod.scheduler_name) else {
             let outcome = Err(NoNode::Broken(Status::error("no profile")));

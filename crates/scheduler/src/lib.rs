@@ -68,6 +68,7 @@ pub use bindings::{
 };
 pub use change_feed::{ChangeBatch, FollowedPod, PodPlace};
 pub use cluster_view::{ClusterView, PodView};
+pub use cycle::LastAttempt;
 pub use effect_bytes::HeldBytes;
 pub use event::Event;
 pub use host_objects::{Handle, HostObjects};

@@ -13,7 +13,7 @@ use crate::{
     bindings::{Bindings, Input},
     change_feed::{ChangeBatch, ChangeFeed},
     context::Context,
-    cycle::Cycle,
+    cycle::{Cycle, LastAttempt},
     event::Event,
     event_handlers::{self, EventHandlers},
     host_objects::HostObjects,
@@ -340,6 +340,13 @@ impl Scheduler {
     /// What the last cycle that looked for a node decided, with every plugin's answers.
     #[must_use]
     pub fn last_decision(&self) -> Option<&Decision> {
-        self.cycle.last_decision()
+        self.cycle.last_attempt().map(|attempt| &attempt.decision)
+    }
+
+    /// The last attempt, with the profile whose plugins were asked.
+    #[must_use]
+    pub fn last_attempt(&self) -> Option<(&LastAttempt, &Profile)> {
+        let attempt = self.cycle.last_attempt()?;
+        Some((attempt, self.context.profiles().get(attempt.pod.scheduler_name)?))
     }
 }

@@ -1,7 +1,7 @@
 //! Log lines as Kubernetes' components write them: klog's text, or component-base's JSON.
 //!
 //! klog knows verbosities instead of levels. Lines that kube-scheduler writes have its words, keys and verbosity; their targets
-//! are [`V2`] and [`V3`]. For all others, the level says the verbosity: 0 for INFO and above, 4 for DEBUG, 6 for TRACE, and for
+//! are [`V2`], [`V3`] and [`V10`]. For all others, the level says the verbosity: 0 for INFO and above, 4 for DEBUG, 6 for TRACE, and for
 //! libraries, requests to the API server among them, 8 and 10.
 
 mod format;
@@ -16,13 +16,15 @@ use tracing_subscriber::{
 
 use self::format::{KlogJson, KlogText};
 pub use self::levels::Verbosity;
-use crate::log_rate::LogRate;
+use crate::log_rate::{LogRate, SCORES};
 use berth_config::Usage;
 
 /// The target of lines that are written from verbosity 2 on, such as one for each bound pod.
 pub const V2: &str = "berth::v2";
 /// The same for verbosity 3.
 pub const V3: &str = "berth::v3";
+/// The same for verbosity 10.
+pub const V10: &str = SCORES;
 
 /// `--logging-format`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,8 +2,8 @@
 //!
 //! Lines are alike if they come from one place in the code and name one plugin. A place writes [`BURST`] lines at once and
 //! [`PER_SECOND`] after that; what comes beyond is counted, and told in one line when the flood is over or [`SUMMARY_EVERY`]
-//! has passed. Lines below INFO are for those who asked for one a pod: they have more room. Two kinds of lines have no bound
-//! here ([`UNBOUNDED`]): an operator's dump, and what plugins write themselves, which `logLinesPerSecond` bounds.
+//! has passed. Lines below INFO are for those who asked for one a pod: they have more room. Some lines have no bound
+//! here ([`UNBOUNDED`]): an operator's dump, scores at verbosity 10, and what plugins write themselves, which `logLinesPerSecond` bounds.
 
 use std::{
     cell::RefCell,
@@ -46,7 +46,10 @@ const MAX_KEYS: usize = 4096;
 const MAX_TEXT: usize = 256;
 
 /// Targets whose lines are bounded elsewhere, and the summaries themselves.
-const UNBOUNDED: [&str; 3] = ["berth::cache_dump", SUMMARY, "berth_wasm_host::host_state"];
+const UNBOUNDED: [&str; 4] = ["berth::cache_dump", SUMMARY, "berth_wasm_host::host_state", SCORES];
+
+/// The target of lines that are written from verbosity 10 on: scores, some for each node.
+pub const SCORES: &str = "berth::v10";
 
 /// The target of lines that tell what was not written.
 const SUMMARY: &str = "berth::suppressed";

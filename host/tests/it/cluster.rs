@@ -88,6 +88,11 @@ impl Cluster {
         self.dir.path().join("kubeconfig")
     }
 
+    /// Waits for a line of the sandbox.
+    pub(crate) async fn sandbox_says(&mut self, part: &str) -> String {
+        self.sandbox.line(part).await
+    }
+
     /// Starts the only scheduler, for the pods that name none, unless a configuration says otherwise, and waits until it
     /// has seen all pods and nodes.
     pub(crate) async fn scheduler(&self, arguments: &[&str]) -> Scheduler {

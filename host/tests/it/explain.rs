@@ -13,10 +13,10 @@ use crate::{
 };
 
 /// A scheduler that serves HTTPS, and an API server that says who may ask it.
-struct Bench {
-    cluster: Cluster,
+pub(crate) struct Bench {
+    pub cluster: Cluster,
     scheduler: Scheduler,
-    port: u16,
+    pub port: u16,
     _reviewer: Reviewer,
 }
 
@@ -31,7 +31,7 @@ fn may(user: &str, spec: &Value) -> bool {
 }
 
 impl Bench {
-    async fn start() -> Self {
+    pub(crate) async fn start() -> Self {
         let reviewer = Reviewer::start(may).await;
         let cluster = Cluster::start(&["--no-scheduler", "--nodes", "1"]).await;
         let path = |name: &str| cluster.dir.path().join(name);

@@ -267,6 +267,34 @@ async fn pods_are_logged_in_kube_schedulers_words_once_that_is_asked_for() {
     bench.process.line(waits).await;
 }
 
+/// kube-scheduler's lines for each node and plugin. There are more of them than of any other line that comes so often.
+#[tokio::test(flavor = "multi_thread")]
+async fn at_verbosity_10_every_score_of_every_node_is_logged() {
+    const N_NODES: usize = 2_000;
+    let cluster = Cluster::start(&["--no-scheduler", "--nodes", &N_NODES.to_string()]).await;
+    write_client_certificates(cluster.dir.path());
+    let config = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n\
+                  percentageOfNodesToScore: 100\nleaderElection: {leaderElect: false}\n\
+                  clientConnection: {kubeconfig: KUBECONFIG}\n";
+    let config = config.replace("KUBECONFIG", &cluster.kubeconfig().display().to_string());
+    fs::write(cluster.dir.path().join("scheduler.yaml"), config).expect("a file");
+    let mut bench = Bench::start_in(cluster, &["--config={dir}/scheduler.yaml", "-v=10"]).await;
+    bench.cluster.create(&pod("scored", "1", "1Gi")).await;
+    bench.process.line("\"Successfully bound pod to node\" pod=\"default/scored\"").await;
+    let text = bench.process.text();
+    let lines = |part: &str| text.lines().filter(|line| line.contains(part)).count();
+    let of_pod = "pod=\"default/scored\"";
+    assert_eq!(lines(&format!("\"Calculated node's final score for pod\" {of_pod}")), N_NODES);
+    let n_scores = lines(&format!("\"Plugin scored node for pod\" {of_pod}"));
+    assert!(n_scores >= 5 * N_NODES && n_scores.is_multiple_of(N_NODES), "{n_scores} lines");
+    for part in [
+        "\"Plugin scored node for pod\" pod=\"default/scored\" plugin=\"NodeResourcesFit\" node=\"node-01999\" score=",
+        "\"Calculated node's final score for pod\" pod=\"default/scored\" node=\"node-01999\" score=",
+    ] {
+        assert_eq!(lines(part), 1, "{part}");
+    }
+}
+
 /// A CPU profile of one second.
 async fn cpu_profile(bench: &Bench) -> pprof::protos::Profile {
     let request = http::Request::get("/debug/pprof/profile?seconds=1").body(kube::client::Body::empty());

@@ -29,6 +29,7 @@ mod journey;
 mod kubectl;
 mod leader_election;
 mod metrics;
+mod page;
 mod plugin_life;
 mod plugin_settings;
 mod plugin_state;

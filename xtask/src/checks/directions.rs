@@ -114,6 +114,20 @@ const RULES: &[Rule] = &[
         EVERYTHING,
     ),
     rule(
+        "berth-page",
+        &[
+            "berth-cluster",
+            "berth-explain",
+            "berth-lifecycle",
+            "berth-model",
+            "berth-plugin-host",
+            "berth-scheduler",
+            "berth-serving",
+            "berth-telemetry",
+        ],
+        &["axum", "hyper", "k8s-openapi", "kube", "notify", "tokio", "wasmtime"],
+    ),
+    rule(
         "berth-runtime",
         &[
             "berth-cluster",
@@ -123,6 +137,7 @@ const RULES: &[Rule] = &[
             "berth-framework",
             "berth-lifecycle",
             "berth-model",
+            "berth-page",
             "berth-plugin-host",
             "berth-queue",
             "berth-scheduler",

@@ -373,7 +373,7 @@ fn is_cross_site(headers: &HeaderMap) -> bool {
     let is_followed = is("sec-fetch-mode", "navigate") && is("sec-fetch-dest", "document");
     let site = headers.get("sec-fetch-site");
     let is_own = site.is_none_or(|site| site == "same-origin" || site == "none");
-    !is_own && !(is_followed && !headers.contains_key(header::ORIGIN))
+    !is_own && (!is_followed || headers.contains_key(header::ORIGIN))
 }
 
 impl Denial {

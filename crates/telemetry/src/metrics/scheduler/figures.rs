@@ -146,7 +146,6 @@ mod tests {
     use berth_model::Symbols;
     use berth_scheduler::Observation;
 
-    use super::*;
     use crate::metrics::Metrics;
 
     #[test]

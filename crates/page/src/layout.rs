@@ -1,0 +1,211 @@
+//! What all views have in common: the frame around them, tables, amounts of time.
+
+use std::{fmt::Write as _, time::Duration};
+
+use berth_scheduler::ClusterView;
+use berth_telemetry::clock;
+use maud::{DOCTYPE, Markup, html};
+
+use crate::viewer::Viewer;
+
+/// Rows that a table shows at a time; the address says from which one on.
+pub(crate) const ROWS: usize = 200;
+
+/// A view.
+pub(crate) struct View {
+    pub title: String,
+    /// Forms, which stay when the rest is replaced by what is newer.
+    pub filters: Markup,
+    pub content: Markup,
+    pub age: Age,
+    /// How often it is rendered for a browser that follows it.
+    pub every: Duration,
+}
+
+/// When what is shown was so.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Age {
+    /// Since 1970, by the wall clock.
+    milliseconds: u64,
+    /// If not, some of it is older, or has not come yet.
+    is_whole: bool,
+}
+
+impl Age {
+    pub(crate) fn of(view: &ClusterView) -> Self {
+        Self { milliseconds: clock::wall(view.as_of()), is_whole: view.is_complete() }
+    }
+
+    /// It was so some milliseconds ago.
+    pub(crate) fn ago(milliseconds: u64) -> Self {
+        Self { milliseconds: clock::wall(clock::now()).saturating_sub(milliseconds), is_whole: true }
+    }
+}
+
+/// The views that have a place in the menu.
+const MENU: [(&str, &str); 4] =
+    [("/page", "Now"), ("/page/pods", "Pending pods"), ("/page/nodes", "Nodes"), ("/page/plugins", "Plugins")];
+
+/// The whole document. `path` is the view's own.
+pub(crate) fn document(view: &View, path: &str, viewer: &Viewer) -> Markup {
+    html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                title { (view.title) " – Berth" }
+                link rel="stylesheet" href="/page/style.css";
+                script src="/page/script.js" defer {}
+            }
+            body {
+                a.skip href="#view" { "Skip to the content" }
+                header {
+                    p.brand { "Berth" }
+                    nav aria-label="Views" {
+                        ul {
+                            @for (address, name) in MENU {
+                                li { a href=(address) aria-current=[(address == path).then_some("page")] { (name) } }
+                            }
+                        }
+                    }
+                    form.find action="/page/pod" method="get" role="search" {
+                        label for="find" { "Pod" }
+                        input #find type="search" name="pod" placeholder="namespace/name" required autocomplete="off";
+                        button { "Explain" }
+                    }
+                    @if let Some(user) = viewer.user() {
+                        form.user action="/page/sign-out" method="post" {
+                            span { (user.name()) }
+                            button { "Sign out" }
+                        }
+                    }
+                }
+                main {
+                    div.title {
+                        h1 { (view.title) }
+                        p #link role="status" { noscript { "without its script this page stays as it is: load it again" } }
+                    }
+                    (view.filters)
+                    (live(view))
+                }
+            }
+        }
+    }
+}
+
+/// The part that newer renderings replace.
+pub(crate) fn live(view: &View) -> Markup {
+    html! {
+        div #view tabindex="-1" data-every=(view.every.as_millis()) {
+            (view.content)
+            (age(view.age))
+        }
+    }
+}
+
+fn age(Age { milliseconds, is_whole }: Age) -> Markup {
+    html! {
+        p.age {
+            "As of " time datetime=(clock::rfc3339(milliseconds)) data-milliseconds=(milliseconds) { (clock::rfc3339(milliseconds)) }
+            @if !is_whole { ". " strong { "Not all of it has come yet: some is missing or older than that." } }
+        }
+    }
+}
+
+/// A line that stands where there is nothing to list.
+pub(crate) fn nothing(text: &str) -> Markup {
+    html! { p.nothing { (text) } }
+}
+
+/// Says which rows are shown, and leads to the others. `address` gets the first row.
+pub(crate) fn pager(first: usize, shown: usize, total: usize, address: impl Fn(usize) -> String) -> Markup {
+    html! {
+        @if total > 0 {
+            p.pager {
+                (thousands(first + 1)) "–" (thousands(first + shown)) " of " (thousands(total))
+                @if first > 0 { " " a href=(address(first.saturating_sub(ROWS))) rel="prev" { "previous" } }
+                @if first + shown < total { " " a href=(address(first + ROWS)) rel="next" { "next" } }
+            }
+        }
+    }
+}
+
+/// An address with a query; parts without a value are left out.
+pub(crate) fn address<'a>(path: &str, query: impl IntoIterator<Item = (&'a str, &'a str)>) -> String {
+    let mut address = path.to_owned();
+    let mut separator = '?';
+    for (name, value) in query.into_iter().filter(|(_, value)| !value.is_empty()) {
+        // Writing to a string cannot fail.
+        let _ = write!(address, "{separator}{name}=");
+        for byte in value.bytes() {
+            let _ = match byte {
+                b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b'/' => {
+                    write!(address, "{}", char::from(byte))
+                }
+                _ => write!(address, "%{byte:02X}"),
+            };
+        }
+        separator = '&';
+    }
+    address
+}
+
+/// The address of a pod's explanation.
+pub(crate) fn pod_address(namespace: &str, name: &str) -> String {
+    address("/page/pod", [("pod", &*format!("{namespace}/{name}"))])
+}
+
+/// `1,234,567`.
+pub(crate) fn thousands(number: impl TryInto<u64>) -> String {
+    let digits = number.try_into().unwrap_or(u64::MAX).to_string();
+    let mut text = String::new();
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// `2h 5m`, `1m 5s`, `7s`.
+pub(crate) fn duration(milliseconds: u64) -> String {
+    let seconds = milliseconds / 1000;
+    match seconds {
+        0..60 => format!("{seconds}s"),
+        60..3_600 => format!("{}m {}s", seconds / 60, seconds % 60),
+        3_600..86_400 => format!("{}h {}m", seconds / 3_600, seconds / 60 % 60),
+        _ => format!("{}d {}h", seconds / 86_400, seconds / 3_600 % 24),
+    }
+}
+
+/// Seconds in the unit in which they have a few digits.
+pub(crate) fn short_time(seconds: f64) -> String {
+    match seconds {
+        _ if seconds >= 10.0 => format!("{seconds:.0} s"),
+        _ if seconds >= 1.0 => format!("{seconds:.1} s"),
+        _ if seconds >= 0.001 => format!("{:.0} ms", seconds * 1e3),
+        _ => format!("{:.0} µs", seconds * 1e6),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_hold_any_text() {
+        let query = [("reason", "a & b=c"), ("owner", ""), ("pod", "default/web"), ("name", "<ü>")];
+        assert_eq!(address("/page", query), "/page?reason=a%20%26%20b%3Dc&pod=default/web&name=%3C%C3%BC%3E");
+        assert_eq!(address("/page", []), "/page");
+    }
+
+    #[test]
+    fn numbers_are_for_people() {
+        assert_eq!([thousands(7_u64), thousands(1234_u64), thousands(1_234_567_u64)], ["7", "1,234", "1,234,567"]);
+        assert_eq!([duration(999), duration(65_000), duration(7_500_000)], ["0s", "1m 5s", "2h 5m"]);
+        assert_eq!([short_time(0.000_02), short_time(0.0123), short_time(2.5)], ["20 µs", "12 ms", "2.5 s"]);
+    }
+}

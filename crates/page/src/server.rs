@@ -1,0 +1,225 @@
+//! The routes: views, what they are made up with, and signing in. Every answer has the same headers, which let nothing run and nothing be
+//! fetched but the page's own script and style.
+
+use std::{convert::Infallible, time::Duration};
+
+use axum::{
+    Extension, Form, Router,
+    extract::{Query, Request, State},
+    http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header},
+    middleware::{self, Next},
+    response::{IntoResponse as _, Redirect, Response, Sse, sse::Event},
+    routing::{get, post},
+};
+use berth_serving::secure_serving::{PAGE, RequestUser, TOKEN_COOKIE};
+use futures::{Stream, stream};
+use maud::{DOCTYPE, html};
+use tokio::time::Instant;
+
+use crate::{
+    Source, SourceError,
+    layout::{View, document, live},
+    page::Page,
+    viewer::{Refusal, Viewer},
+    views::{Kind, Parameters, refused},
+};
+
+const STYLE: &str = include_str!("style.css");
+const SCRIPT: &str = include_str!("script.js");
+
+/// A browser asks again after so long for what it follows: no answer lasts longer than the server lets one be sent.
+const STREAM: Duration = Duration::from_secs(25);
+const AGAIN_AFTER: Duration = Duration::from_millis(500);
+
+/// A browser keeps no larger cookie.
+const MAX_TOKEN: usize = 3_800;
+
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; form-action 'self'; \
+                      base-uri 'none'; frame-ancestors 'none'";
+
+const HEADERS: [(HeaderName, &str); 5] = [
+    (header::CONTENT_SECURITY_POLICY, POLICY),
+    (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+    (header::REFERRER_POLICY, "no-referrer"),
+    (header::CACHE_CONTROL, "no-store"),
+    (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
+];
+
+/// For callers that are known by a [`RequestUser`] in each request.
+pub fn routes<S: Source>(page: Page<S>) -> Router {
+    let with_user = |page, kind| {
+        get(async move |state, Extension(user), query, headers| {
+            answer(state, Viewer::User(user), query, headers, kind).await
+        })
+        .with_state::<()>(page)
+    };
+    let mut router = Router::new();
+    for kind in KINDS {
+        router = router.route(kind.path(), with_user(page.clone(), kind));
+    }
+    router
+        .route("/page/sign-in", get(sign_in_form).post(sign_in))
+        .route("/page/sign-out", post(sign_out))
+        .merge(assets())
+        .layer(middleware::from_fn(with_headers))
+}
+
+/// For whoever is on this machine: for an address on loopback. A request must name the machine as such, so that no page of another
+/// site reaches this one by a name of its own.
+pub fn loopback_routes<S: Source>(page: Page<S>) -> Router {
+    let for_all = |page, kind| {
+        get(async move |state, query, headers| answer(state, Viewer::Local, query, headers, kind).await)
+            .with_state::<()>(page)
+    };
+    let mut router = Router::new().route("/", get(async || Redirect::to(PAGE)));
+    for kind in KINDS {
+        router = router.route(kind.path(), for_all(page.clone(), kind));
+    }
+    router.merge(assets()).layer(middleware::from_fn(with_headers)).layer(middleware::from_fn(only_by_local_names))
+}
+
+const KINDS: [Kind; 5] = [Kind::Now, Kind::Pods, Kind::Pod, Kind::Nodes, Kind::Plugins];
+
+fn assets() -> Router {
+    let asset = |kind: &'static str, text: &'static str| get(async move || ([(header::CONTENT_TYPE, kind)], text));
+    Router::new()
+        .route("/page/style.css", asset("text/css; charset=utf-8", STYLE))
+        .route("/page/script.js", asset("text/javascript; charset=utf-8", SCRIPT))
+}
+
+async fn with_headers(request: Request, next: Next) -> Response {
+    let mut response = next.run(request).await;
+    for (name, value) in HEADERS {
+        response.headers_mut().insert(name, HeaderValue::from_static(value));
+    }
+    response
+}
+
+async fn only_by_local_names(request: Request, next: Next) -> Response {
+    let host = request.headers().get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
+    let name = host.rsplit_once(':').map_or(host, |(name, _)| name);
+    let site = request.headers().get("sec-fetch-site");
+    let is_own = site.is_none_or(|site| site == "same-origin" || site == "none");
+    if !is_own || !["localhost", "127.0.0.1", "[::1]"].contains(&name) {
+        return (StatusCode::FORBIDDEN, "open this page by its address on this machine\n").into_response();
+    }
+    next.run(request).await
+}
+
+async fn answer<S: Source>(
+    State(page): State<Page<S>>,
+    viewer: Viewer,
+    Query(parameters): Query<Parameters>,
+    headers: HeaderMap,
+    kind: Kind,
+) -> Response {
+    let follows = headers.get(header::ACCEPT).is_some_and(|accept| accept == "text/event-stream");
+    if follows {
+        return Sse::new(renderings(page, viewer, parameters, kind)).into_response();
+    }
+    match kind.render(&page, &parameters, &viewer).await {
+        Ok(view) => html_answer(StatusCode::OK, &view, kind, &viewer),
+        Err(refusal) => html_answer(status(&refusal), &refused(&refusal), kind, &viewer),
+    }
+}
+
+fn html_answer(status: StatusCode, view: &View, kind: Kind, viewer: &Viewer) -> Response {
+    const HTML: &str = "text/html; charset=utf-8";
+    (status, [(header::CONTENT_TYPE, HTML)], document(view, kind.path(), viewer).into_string()).into_response()
+}
+
+fn status(refusal: &Refusal) -> StatusCode {
+    match refusal {
+        Refusal::Forbidden { .. } => StatusCode::FORBIDDEN,
+        Refusal::Source(SourceError::NotFound(_)) => StatusCode::NOT_FOUND,
+        Refusal::Source(SourceError::Unavailable(_)) => StatusCode::SERVICE_UNAVAILABLE,
+        Refusal::Address(_) => StatusCode::BAD_REQUEST,
+    }
+}
+
+/// Where a stream of renderings stands.
+struct Following<S> {
+    page: Page<S>,
+    viewer: Viewer,
+    parameters: Parameters,
+    kind: Kind,
+    until: Instant,
+    /// Until the next rendering.
+    pause: Duration,
+}
+
+/// The view again and again. Rights are looked at each time.
+fn renderings<S: Source>(
+    page: Page<S>,
+    viewer: Viewer,
+    parameters: Parameters,
+    kind: Kind,
+) -> impl Stream<Item = Result<Event, Infallible>> + Send {
+    let following = Following { page, viewer, parameters, kind, until: Instant::now() + STREAM, pause: Duration::ZERO };
+    stream::unfold(following, |mut following| async move {
+        tokio::time::sleep(following.pause).await;
+        if Instant::now() >= following.until {
+            return None;
+        }
+        let view = following.kind.render(&following.page, &following.parameters, &following.viewer).await;
+        let view = view.unwrap_or_else(|refusal| refused(&refusal));
+        following.pause = view.every;
+        let event = Event::default().event("view").retry(AGAIN_AFTER).data(live(&view).into_string());
+        Some((Ok(event), following))
+    })
+}
+
+/// Whether the token before was refused.
+async fn sign_in_form(request: Request) -> Response {
+    let was_refused = request.uri().query() == Some("refused");
+    let document = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                title { "Sign in – Berth" }
+                link rel="stylesheet" href="/page/style.css";
+            }
+            body.sign-in {
+                main {
+                    h1 { "Berth" }
+                    @if was_refused { p.refused role="alert" { "The API server does not know this token, or not any more." } }
+                    form action="/page/sign-in" method="post" {
+                        label for="token" { "Bearer token" }
+                        input #token type="password" name="token" required autocomplete="off" autofocus;
+                        button { "Sign in" }
+                    }
+                    p.note { "The scheduler asks the API server whose token it is and what that user may see. The browser keeps it until it is closed. "
+                        code { "kubectl create token NAME" } " makes one for a service account." }
+                }
+            }
+        }
+    };
+    const HTML: &str = "text/html; charset=utf-8";
+    ([(header::CONTENT_TYPE, HTML)], document.into_string()).into_response()
+}
+
+#[derive(serde::Deserialize)]
+struct SignIn {
+    token: String,
+}
+
+/// Whether the token is valid shows with the next request.
+async fn sign_in(Form(SignIn { token }): Form<SignIn>) -> Response {
+    let token = token.trim();
+    let is_token = !token.is_empty()
+        && token.len() <= MAX_TOKEN
+        && token.bytes().all(|byte| byte.is_ascii_graphic() && byte != b';');
+    if !is_token {
+        return Redirect::to("/page/sign-in?refused").into_response();
+    }
+    let cookie = format!("{TOKEN_COOKIE}={token}; Path={PAGE}; HttpOnly; Secure; SameSite=Strict");
+    ([(header::SET_COOKIE, cookie)], Redirect::to(PAGE)).into_response()
+}
+
+async fn sign_out(_: Extension<RequestUser>) -> Response {
+    let cookie = format!("{TOKEN_COOKIE}=; Max-Age=0; Path={PAGE}; HttpOnly; Secure; SameSite=Strict");
+    ([(header::SET_COOKIE, cookie)], Redirect::to("/page/sign-in")).into_response()
+}

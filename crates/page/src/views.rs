@@ -1,0 +1,108 @@
+//! The views. Each makes a [`View`] of its parameters, which stand in the address, or says why it does not.
+
+mod nodes;
+mod now;
+mod plugins;
+mod pod;
+mod pods;
+
+use std::{collections::BTreeMap, time::Duration};
+
+use maud::{Markup, html};
+
+use crate::{
+    Source, SourceError,
+    layout::{Age, View},
+    page::Page,
+    viewer::{Refusal, Viewer},
+};
+
+/// How often a view that is not shown is tried again.
+const TRY_AGAIN: Duration = Duration::from_secs(5);
+
+/// What needs little work is rendered so often, and what asks plugins about every node.
+const SECOND: Duration = Duration::from_secs(1);
+const SELDOM: Duration = Duration::from_secs(10);
+
+/// The query of an address.
+pub(crate) type Parameters = BTreeMap<String, String>;
+
+/// Which view.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Now,
+    Pods,
+    Pod,
+    Nodes,
+    Plugins,
+}
+
+impl Kind {
+    /// The path of its addresses.
+    pub(crate) fn path(self) -> &'static str {
+        match self {
+            Self::Now => "/page",
+            Self::Pods => "/page/pods",
+            Self::Pod => "/page/pod",
+            Self::Nodes => "/page/nodes",
+            Self::Plugins => "/page/plugins",
+        }
+    }
+
+    pub(crate) async fn render<S: Source>(
+        self,
+        page: &Page<S>,
+        parameters: &Parameters,
+        viewer: &Viewer,
+    ) -> Result<View, Refusal> {
+        match self {
+            Self::Now => now::render(page, viewer).await,
+            Self::Pods => pods::render(page, parameters, viewer).await,
+            Self::Pod => pod::render(page, parameters, viewer).await,
+            Self::Nodes => nodes::render(page, parameters, viewer).await,
+            Self::Plugins => plugins::render(page, parameters, viewer).await,
+        }
+    }
+}
+
+/// What stands where a view is not shown.
+pub(crate) fn refused(refusal: &Refusal) -> View {
+    let (title, help) = match refusal {
+        Refusal::Forbidden { .. } => ("Not allowed", "a role that allows it makes this view appear"),
+        Refusal::Source(SourceError::NotFound(_)) => ("Not there", "it may have ended, or go by another name"),
+        Refusal::Source(SourceError::Unavailable(_)) => ("No answer", "this is tried again by itself"),
+        Refusal::Address(_) => ("Not an address", "correct it, or choose a view above"),
+    };
+    let content = html! { div.refused role="alert" { p { strong { (refusal.to_string()) } } p { (help) } } };
+    View { title: title.to_owned(), filters: html! {}, content, age: Age::ago(0), every: TRY_AGAIN }
+}
+
+fn text<'a>(parameters: &'a Parameters, name: &str) -> &'a str {
+    parameters.get(name).map_or("", |value| value.trim())
+}
+
+/// The first row that is shown.
+fn first_row(parameters: &Parameters) -> Result<usize, Refusal> {
+    match text(parameters, "from") {
+        "" => Ok(0),
+        from => from.parse().map_err(|_| Refusal::Address(format!("from={from} is no number of a row"))),
+    }
+}
+
+/// `NAMESPACE/NAME`, or a name in `default`.
+fn pod_name(text: &str) -> Result<(&str, &str), Refusal> {
+    let (namespace, name) = text.split_once('/').unwrap_or(("default", text));
+    let is_name = |part: &str| !part.is_empty() && part.len() <= 253 && !part.contains(['/', ' ']);
+    if is_name(namespace) && is_name(name) {
+        Ok((namespace, name))
+    } else {
+        Err(Refusal::Address(format!("pod={text} is no pod: write namespace/name")))
+    }
+}
+
+/// A text field of a form, with its label.
+fn field(label: &str, name: &str, value: &str, hint: &str) -> Markup {
+    html! {
+        label { (label) " " input type="text" name=(name) value=(value) placeholder=(hint) autocomplete="off"; }
+    }
+}

@@ -1,0 +1,166 @@
+//! Plugins: what serves, how it stands, and one of them with all that is known.
+
+use berth_lifecycle::PluginState;
+use berth_plugin_host::{PluginReport, ServingBinary};
+use maud::{Markup, html};
+
+use super::{Parameters, text};
+use crate::{
+    Source, SourceError,
+    layout::{Age, View, address, nothing, thousands},
+    page::Page,
+    viewer::{Refusal, Right, Viewer},
+};
+
+pub(super) async fn render<S: Source>(
+    page: &Page<S>,
+    parameters: &Parameters,
+    viewer: &Viewer,
+) -> Result<View, Refusal> {
+    viewer.must(Right::GetPlugins).await?;
+    let plugins = page.source.plugins().await?;
+    let name = text(parameters, "name");
+    if name.is_empty() {
+        let content = list(&plugins);
+        return Ok(View {
+            title: "Plugins".to_owned(),
+            filters: html! {},
+            content,
+            age: Age::ago(0),
+            every: super::SECOND,
+        });
+    }
+    let plugin = plugins.into_iter().find(|plugin| plugin.name == name);
+    let plugin = plugin.ok_or_else(|| SourceError::NotFound(format!("there is no plugin {name}")))?;
+    let filters = html! { p { a href="/page/plugins" { "All plugins" } } };
+    Ok(View { title: format!("Plugin {name}"), filters, content: one(&plugin), age: Age::ago(0), every: super::SECOND })
+}
+
+fn list(plugins: &[PluginReport]) -> Markup {
+    if plugins.is_empty() {
+        return nothing("The scheduler has no plugin.");
+    }
+    let (used, unused): (Vec<_>, Vec<_>) = plugins.iter().partition(|plugin| plugin.state != PluginState::Unused);
+    html! {
+        (table(&used))
+        @if !unused.is_empty() {
+            details { summary { (thousands(unused.len())) " plugins that no profile uses" } (table(&unused)) }
+        }
+    }
+}
+
+fn table(plugins: &[&PluginReport]) -> Markup {
+    html! {
+        div.scroll { table {
+            thead { tr {
+                th scope="col" { "Plugin" } th scope="col" { "State" } th scope="col" { "Version" } th scope="col" { "Binary" }
+                th scope="col" { "Profiles" } th.number scope="col" { "Calls" } th.number scope="col" { "Faults" } th scope="col" { "Why" }
+            } }
+            tbody { @for plugin in plugins {
+                tr {
+                    th scope="row" { a href=(address("/page/plugins", [("name", &*plugin.name)])) { (plugin.name) } }
+                    td { (state(plugin)) } td { (plugin.version) } td { (binary(&plugin.digest, &plugin.source)) }
+                    td { (plugin.profiles.keys().map(String::as_str).collect::<Vec<_>>().join(", ")) }
+                    td.number { (thousands(plugin.calls)) } td.number { (thousands(plugin.faults.values().sum::<u64>())) }
+                    td { (plugin.reason.as_deref().unwrap_or_default()) }
+                }
+            } }
+        } }
+    }
+}
+
+fn state(plugin: &PluginReport) -> Markup {
+    let class = match plugin.state {
+        PluginState::Serving => "good",
+        PluginState::Unused => "idle",
+        PluginState::Probation | PluginState::Loading | PluginState::Missing | PluginState::Disabled => "warning",
+        PluginState::Quarantined | PluginState::Restarting | PluginState::Refused => "problem",
+    };
+    html! { span class=(format!("badge {class}")) { (plugin.state.as_str()) } }
+}
+
+/// A digest short enough for a table; the whole is in its title.
+fn binary(digest: &str, source: &str) -> Markup {
+    let is_long = digest.len() > 16;
+    let short: String = digest.chars().take(if is_long { 12 } else { 16 }).collect();
+    html! {
+        @if digest.is_empty() { "–" }
+        @else { code title=(digest) { (short) @if is_long { "…" } } " " small { (source) } }
+    }
+}
+
+fn one(plugin: &PluginReport) -> Markup {
+    let row = |name: &str, value: String| html! { @if !value.is_empty() { dt { (name) } dd { (value) } } };
+    let text = |value: &Option<String>| value.clone().unwrap_or_default();
+    let counts = |counts: &std::collections::BTreeMap<String, u64>| {
+        counts.iter().map(|(kind, count)| format!("{kind}: {}", thousands(*count))).collect::<Vec<_>>().join(", ")
+    };
+    html! {
+        section {
+            p { (state(plugin)) " " (text(&plugin.reason)) }
+            @for complaint in plugin.complaints() { p.note { strong { (complaint.text) } ". " (complaint.fix) } }
+            dl.facts {
+                (row("Version", plugin.version.clone()))
+                (row("Digest", plugin.digest.clone()))
+                (row("Comes from", plugin.source.clone()))
+                (row("Artifact", text(&plugin.reference)))
+                (row("Signed by", plugin.signed_by.join(", ")))
+                (row("Extension points", plugin.exports.join(", ")))
+                (row("On failure", plugin.failure_policy.clone()))
+                (row("Calls", thousands(plugin.calls)))
+                (row("Faults", counts(&plugin.faults)))
+                (row("Effects refused", counts(&plugin.effects_refused)))
+                (row("Log lines dropped", thousands(plugin.dropped_log_lines)))
+            }
+        }
+        section {
+            h2 { "History" }
+            dl.facts {
+                (row("What last happened", text(&plugin.last_reason)))
+                (row("A rollback brings back", text(&plugin.previous_digest)))
+                (row("Not tried again until its file changes", text(&plugin.refused_digest)))
+                @if let Some(out) = plugin.quarantined.as_ref().or(plugin.restarting.as_ref()) {
+                    (row("Out of service", format!("{} {} until {}", out.version, out.digest, out.until)))
+                }
+                @if let Some(probation) = &plugin.probation {
+                    @let calls = probation.calls_left.map(|calls| format!("another {} calls", thousands(calls)));
+                    (row("On probation for", probation.until.clone().or(calls).unwrap_or_default()))
+                }
+            }
+            @if plugin.last_reason.is_none() && plugin.previous_digest.is_none() { (nothing("Nothing has happened to it since the start.")) }
+        }
+        section { h2 { "What serves" } @for binary in &plugin.binaries { (serving(binary)) } @if plugin.binaries.is_empty() { (nothing("Nothing serves.")) } }
+        section {
+            h2 { "What it sees" }
+            dl.facts {
+                (row("Columns of nodes", plugin.needs.columns.join(", ")))
+                (row("Pods on nodes", if plugin.needs.pods { "yes".to_owned() } else { String::new() }))
+                (row("Objects", plugin.needs.objects.join(", ")))
+            }
+        }
+        section {
+            h2 { "Limits" }
+            dl.facts {
+                (row("A call", format!("{} ms", thousands(plugin.limits.call_milliseconds))))
+                (row("PostFilter", format!("{} ms", thousands(plugin.limits.post_filter_milliseconds))))
+                (row("Of a second of the scheduling thread", format!("{} ms", thousands(plugin.limits.milliseconds_per_second))))
+                (row("Memory", berth_explain::amount("memory", i64::try_from(plugin.limits.memory_bytes).unwrap_or(i64::MAX))))
+            }
+        }
+    }
+}
+
+fn serving(binary: &ServingBinary) -> Markup {
+    let grants = &binary.grants;
+    let mut granted: Vec<String> = grants.effects.clone();
+    granted.extend(grants.reads.iter().map(|kind| format!("reads {kind}")));
+    granted.extend(grants.rules.clone());
+    if grants.pod_json {
+        granted.push("reads pending pods as JSON".to_owned());
+    }
+    html! {
+        p { "Profiles " (binary.profiles.join(", ")) ": version " (binary.version) ", " code { (binary.digest) } " (" (binary.source) ")" }
+        @if granted.is_empty() { p.note { "It is granted nothing." } }
+        @else { ul { @for grant in granted { li { (grant) } } } }
+    }
+}

@@ -1,0 +1,237 @@
+//! One pod: what was decided about it, and what plugins say now.
+
+use berth_explain::{
+    Analysis, DecisionRecord, Explanation, NearNode, NodeReport, Outcome, PluginScore, RankedNode, State, amount,
+};
+use maud::{Markup, html};
+
+use super::{Parameters, field, pod_name, text};
+use crate::{
+    Source,
+    layout::{Age, View, address, duration, thousands},
+    page::Page,
+    viewer::{Refusal, Right, Viewer},
+};
+
+pub(super) async fn render<S: Source>(
+    page: &Page<S>,
+    parameters: &Parameters,
+    viewer: &Viewer,
+) -> Result<View, Refusal> {
+    let (namespace, name) = pod_name(text(parameters, "pod"))?;
+    viewer.must(Right::GetPod { namespace, name }).await?;
+    let node = Some(text(parameters, "node")).filter(|node| !node.is_empty());
+    let explained = page.source.explain((namespace, name), node.map(str::to_owned), viewer.user()).await?;
+    let pod = format!("{namespace}/{name}");
+    let filters = html! {
+        form.filters method="get" action="/page/pod" {
+            input type="hidden" name="pod" value=(pod);
+            (field("Why not on node", "node", node.unwrap_or_default(), "a node's name"))
+            button { "Ask" }
+            a href=(address("/page/nodes", [("pod", &*pod)])) { "Where it fits, as a map" }
+        }
+    };
+    let as_of = Age::ago(explained.age_milliseconds);
+    Ok(View { title: format!("Pod {pod}"), filters, content: content(&explained), age: as_of, every: super::SELDOM })
+}
+
+fn content(explained: &Explanation) -> Markup {
+    let analysis = explained.analysis.as_ref();
+    html! {
+        section.answer {
+            p { strong { (explained.message) } " " span.badge { (format!("{:?}", explained.reason)) } }
+            (state(explained))
+            @for note in &explained.notes { p.note { "Note: " (note) } }
+        }
+        @if let Some(report) = analysis.and_then(|analysis| analysis.node.as_ref()) {
+            section { h2 { "Node " (report.node) } (node_report(report)) }
+        }
+        @if let Some(decision) = &explained.decision {
+            section { h2 { "The last decision" } (decided(decision, explained.decided_milliseconds_ago)) }
+        }
+        @if let Some(analysis) = analysis {
+            section { h2 { "What plugins say now" } (says_now(analysis)) }
+        }
+    }
+}
+
+fn state(explained: &Explanation) -> Markup {
+    let subject = &explained.subject;
+    html! {
+        dl.facts {
+            dt { "Scheduler" } dd { (subject.scheduler_name) }
+            dt { "Priority" } dd { (subject.priority) }
+            @match &subject.state {
+                State::Bound { node } => { dt { "Node" } dd { (node) } }
+                State::Binding { node, waits_for } => {
+                    dt { "Node" } dd { (node) ", not bound yet" }
+                    dt { "Waits for" } dd { (format!("{waits_for:?}")) }
+                }
+                State::Queued { queue, since_milliseconds, backoff_ends_in_milliseconds, behind } => {
+                    dt { "Queue" } dd { (queue) ", for " (duration(*since_milliseconds)) }
+                    @if let Some(ends) = backoff_ends_in_milliseconds { dt { "Backoff ends in" } dd { (duration(*ends)) } }
+                    @if let Some(behind) = behind { dt { "Behind" } dd { (thousands(*behind)) " pods" } }
+                }
+                State::Unscheduled => { dt { "Queue" } dd { "none, it is not to be scheduled" } }
+                State::NotCreated => { dt { "Queue" } dd { "none, it does not exist" } }
+            }
+            dt { "Attempts" } dd { (subject.attempts) }
+            @if let Some(node) = &subject.nominated_node { dt { "Nominated to" } dd { (node) } }
+            @for holder in &subject.holders {
+                dt { "Held by" }
+                dd {
+                    (holder.plugin) " at " (holder.point) ", for " (duration(holder.since_milliseconds))
+                    @if let Some(ends) = holder.ends_in_milliseconds { ", at most for another " (duration(ends)) }
+                }
+            }
+            @for retry in &subject.retries { dt { "Tried again after" } dd { (retry.events.join(", ")) " (" (retry.plugin) ")" } }
+        }
+    }
+}
+
+fn decided(decision: &DecisionRecord, ago: Option<u64>) -> Markup {
+    let sampled = decision.sampled;
+    html! {
+        p {
+            "Attempt " (decision.attempt) ", " (duration(ago.unwrap_or_default())) " ago: "
+            @match &decision.outcome {
+                Outcome::Placed { node } => { "chose node " strong { (node) } "." }
+                Outcome::Rejected { message } | Outcome::Failed { message } => { (message) }
+            }
+        }
+        @if let Outcome::Placed { .. } = decision.outcome {
+            p.note {
+                @if sampled.is_hinted { "It was the next best for the pod before, which is like it." }
+                @else {
+                    (thousands(sampled.feasible)) " of " (thousands(sampled.visited.max(sampled.feasible)))
+                    " nodes fit that were looked at, of " (thousands(sampled.nodes)) "."
+                    @if sampled.has_earlier_answers { " Some answers were kept for pods like it." }
+                }
+            }
+        }
+        @if !decision.rejected.is_empty() {
+            div.scroll { table {
+                thead { tr { th scope="col" { "Refused by" } th.number scope="col" { "Nodes" } th scope="col" { "Why" } th scope="col" { "Such as" } } }
+                tbody { @for rejected in &decision.rejected {
+                    tr {
+                        th scope="row" { @if rejected.plugin.is_empty() { "an extender" } @else { (rejected.plugin) } }
+                        td.number { (thousands(rejected.nodes)) } td { (rejected.message) } td { (rejected.examples.join(", ")) }
+                    }
+                } }
+            } }
+        }
+        (ranking(&decision.best, "The best nodes, as scored then"))
+    }
+}
+
+/// Nodes × plugins: weighted, normalized and raw.
+fn ranking(best: &[RankedNode], caption: &str) -> Markup {
+    let Some(first) = best.iter().find(|node| node.total.is_some()) else { return html! {} };
+    let cell = |score: &PluginScore| {
+        html! {
+            td.number {
+                (score.weighted)
+                small { " = " (score.normalized) " normalized, " (score.raw) " raw" }
+            }
+        }
+    };
+    html! {
+        div.scroll { table.scores {
+            caption { (caption) }
+            thead { tr {
+                th scope="col" { "Node" } th.number scope="col" { "Total" }
+                @for score in &first.scores { th.number scope="col" { (score.plugin) } }
+            } }
+            tbody { @for (place, node) in best.iter().enumerate() {
+                tr.chosen[place == 0] {
+                    th scope="row" { (node.node) }
+                    td.number { @if let Some(total) = node.total { (total) } @else { "–" } }
+                    @for score in &node.scores { (cell(score)) }
+                }
+            } }
+        } }
+    }
+}
+
+fn says_now(analysis: &Analysis) -> Markup {
+    html! {
+        p { strong { (thousands(analysis.feasible)) " of " (thousands(analysis.nodes)) " nodes fit." } " Worked out on a copy of the cluster." }
+        @if let Some(error) = &analysis.error { p.refused { "A plugin failed, so the rest is not known: " (error) } }
+        @if let Some(rejected) = &analysis.pod_rejected {
+            p { "No node is looked at: " (rejected.message) " (" (rejected.plugins.join(", ")) ")" }
+        }
+        @if !analysis.plugins.is_empty() {
+            div.scroll { table {
+                caption { "Each plugin by itself" }
+                thead { tr {
+                    th scope="col" { "Plugin" } th.number scope="col" { "Refuses" } th.number scope="col" { "Alone" } th scope="col" { "Why" }
+                } }
+                tbody { @for report in &analysis.plugins {
+                    tr {
+                        th scope="row" { (report.plugin) }
+                        td.number { (thousands(report.rejected)) } td.number { (thousands(report.alone)) }
+                        td { ul.plain { @for reason in &report.reasons {
+                            li { (thousands(reason.nodes)) ": " (reason.reason) small { " such as " (reason.examples.join(", ")) } }
+                        } } }
+                    }
+                } }
+            } }
+        }
+        @if analysis.combinations.iter().any(|combination| combination.plugins.len() > 1) {
+            div.scroll { table {
+                caption { "Plugins that refuse the same nodes" }
+                thead { tr { th scope="col" { "Plugins" } th.number scope="col" { "Nodes" } th scope="col" { "Such as" } } }
+                tbody { @for combination in &analysis.combinations {
+                    tr { th scope="row" { (combination.plugins.join(" and ")) } td.number { (thousands(combination.nodes)) } td { (combination.examples.join(", ")) } }
+                } }
+            } }
+        }
+        @if analysis.reserved_for_nominated > 0 {
+            p { (thousands(analysis.reserved_for_nominated)) " nodes have no room beside pods that are nominated there." }
+        }
+        @if analysis.feasible == 0 && !analysis.nearest.is_empty() {
+            h3 { "The nearest nodes" }
+            ul { @for near in &analysis.nearest { li { strong { (near.node) } ": " (lacks(near)) } } }
+        }
+        (preemption(analysis))
+        (ranking(&analysis.best, "The best nodes, as scored now"))
+    }
+}
+
+fn preemption(analysis: &Analysis) -> Markup {
+    let Some(preemption) = &analysis.preemption else { return html! {} };
+    html! {
+        @match &preemption.node {
+            Some(node) if preemption.victims > 0 => {
+                p {
+                    "Preemption would have " (thousands(preemption.victims)) " pods leave node " (node) ": "
+                    (preemption.examples.join(", "))
+                    @if preemption.unnamed > 0 { " and " (thousands(preemption.unnamed)) " that you may not see" } "."
+                }
+            }
+            Some(node) => { p { "Pods are leaving node " (node) " already." } }
+            None => { @if !preemption.message.is_empty() { p { "Preemption: " (preemption.message) } } }
+        }
+    }
+}
+
+fn lacks(near: &NearNode) -> String {
+    let lacks = near.lacks.iter().map(|lack| {
+        let (missing, free) = (amount(&lack.resource, lack.missing), amount(&lack.resource, lack.free));
+        format!("lacks {missing} {} ({free} left)", lack.resource)
+    });
+    let reasons = near.reasons.iter().map(|reason| format!("{} ({})", reason.message, reason.plugin));
+    lacks.chain(reasons).collect::<Vec<_>>().join("; ")
+}
+
+fn node_report(report: &NodeReport) -> Markup {
+    html! {
+        @if !report.exists { p { "There is no such node." } }
+        @else if let Some(rank) = report.rank {
+            p { "It fits, and is number " (rank) " of those that do." }
+            @if let Some(scores) = &report.scores { (ranking(std::slice::from_ref(scores), "Its scores now")) }
+        } @else {
+            p { "It does not fit: " (lacks(&NearNode { node: report.node.clone(), reasons: report.reasons.clone(), lacks: report.lacks.clone() })) }
+        }
+    }
+}

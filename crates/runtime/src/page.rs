@@ -1,0 +1,109 @@
+//! What the page shows of this scheduler.
+
+use std::{net::SocketAddr, sync::Arc};
+
+use anyhow::{Context as _, Result};
+use berth_explain::{Explanation, Refusals, refusals};
+use berth_framework::{Call, Profile};
+use berth_model::{Pod, PodUid, Sym};
+use berth_page::{Page, Source, SourceError};
+use berth_plugin_host::{HostSettings, Message, PluginReport};
+use berth_scheduler::ClusterView;
+use berth_serving::{ReadModel, endpoints, secure_serving::RequestUser};
+use tokio::{net::TcpListener, sync::oneshot};
+
+use crate::{
+    explain::{CYCLE, ExplainError, Explainer, hide},
+    tasks::Tasks,
+};
+
+impl ReadModel for Explainer {
+    async fn read<R: Send + 'static>(&self, read: impl FnOnce(&ClusterView) -> R + Send + 'static) -> Option<R> {
+        self.follower.read(read).await
+    }
+}
+
+impl Source for Explainer {
+    async fn explain(
+        &self,
+        (namespace, name): (&str, &str),
+        node: Option<String>,
+        user: Option<&RequestUser>,
+    ) -> Result<Explanation, SourceError> {
+        let mut explanation = Explainer::explain(self, namespace, name, node).await?;
+        hide(&mut explanation, user).await.map_err(|verdict| SourceError::Unavailable(verdict.to_string()))?;
+        Ok(explanation)
+    }
+
+    async fn refusals(&self, namespace: &str, name: &str) -> Result<Refusals, SourceError> {
+        let names = (namespace.to_owned(), name.to_owned());
+        let found = self.follower.ask(move |view| {
+            let pod = view.find_pod(&names.0, &names.1)?;
+            Some((pod.pod().uid.clone(), pod.scheduler_name().to_owned()))
+        });
+        let found = found.await.ok_or(ExplainError::Slow)?;
+        let unknown = || ExplainError::UnknownPod(namespace.to_owned(), name.to_owned());
+        let (uid, scheduler_name) = found.ok_or_else(unknown)?;
+        let profile = self.profile(scheduler_name).await?;
+        let profile =
+            profile.map_err(|reason| SourceError::Unavailable(format!("plugins were not asked: {reason}")))?;
+        let asked = self.follower.ask(move |view| refusals_now(view, profile, &uid)).await.ok_or(ExplainError::Slow)?;
+        asked.ok_or_else(unknown)?
+    }
+
+    async fn plugins(&self) -> Result<Vec<PluginReport>, SourceError> {
+        self.ask_supervisor(Message::List).await
+    }
+
+    async fn plugin_settings(&self) -> Result<HostSettings, SourceError> {
+        self.ask_supervisor(Message::HostSettings).await
+    }
+}
+
+impl Explainer {
+    async fn ask_supervisor<T>(&self, question: impl FnOnce(oneshot::Sender<T>) -> Message) -> Result<T, SourceError> {
+        let (answer, answered) = oneshot::channel();
+        let stopping = || SourceError::from(ExplainError::Stopping);
+        self.supervisor.send(question(answer)).await.map_err(|_| stopping())?;
+        answered.await.map_err(|_| stopping())
+    }
+}
+
+impl From<ExplainError> for SourceError {
+    fn from(error: ExplainError) -> Self {
+        match error {
+            ExplainError::UnknownPod(..) | ExplainError::NoPod(_) | ExplainError::NotServed(_) => {
+                Self::NotFound(error.to_string())
+            }
+            ExplainError::Slow | ExplainError::Stopping => Self::Unavailable(error.to_string()),
+        }
+    }
+}
+
+/// `None` if the pod is gone meanwhile.
+fn refusals_now(view: &mut ClusterView, mut profile: Profile, uid: &PodUid) -> Option<Result<Refusals, SourceError>> {
+    let pod = Arc::new(Pod { node_name: Sym::NONE, ..Pod::clone(view.pod(uid)?.pod()) });
+    Some(view.without_pod(uid, |view| {
+        if let Err((plugin, status)) = profile.sync(view.cache()) {
+            let text = format!("{}: {}", profile.name(plugin), status.message());
+            return Err(SourceError::Unavailable(text));
+        }
+        let call = Call::new(CYCLE, view.as_of(), &pod, view.table());
+        refusals(&mut profile, &call, view.cache().order()).map_err(|status| SourceError::Unavailable(status.message()))
+    }))
+}
+
+/// Serves the page on loopback, to whoever is on this machine. Where it listens.
+///
+/// # Errors
+/// The address cannot be used.
+pub(crate) async fn serve_on_loopback(
+    address: SocketAddr,
+    page: Page<Explainer>,
+    tasks: &mut Tasks,
+) -> Result<SocketAddr> {
+    let listener = TcpListener::bind(address).await.with_context(|| format!("--page {address} cannot be used"))?;
+    let address = listener.local_addr()?;
+    tasks.spawn("the server of the page", endpoints::serve_on(listener, berth_page::loopback_routes(page)));
+    Ok(address)
+}

@@ -1,0 +1,45 @@
+//! What plugins scored, in kube-scheduler's log lines at verbosity 10 (`schedule_one.go`, `prioritizeNodes`): a line for each node and
+//! plugin, and one for each node's sum. None is left out, however many nodes there are.
+
+use berth_scheduler::Scheduler;
+use berth_telemetry::klog::V10;
+use tracing::{Level, enabled, trace};
+
+/// Writes the lines of attempts.
+#[derive(Debug, Default)]
+pub(crate) struct ScoreLines {
+    /// The attempt whose lines were written last.
+    written: u64,
+}
+
+impl ScoreLines {
+    /// Writes those of the last attempt, unless they are written already or nobody wants them.
+    pub(crate) fn write(&mut self, scheduler: &Scheduler) {
+        if !enabled!(target: V10, Level::TRACE) {
+            return;
+        }
+        let Some((attempt, profile)) = scheduler.last_attempt() else { return };
+        if std::mem::replace(&mut self.written, attempt.number) == attempt.number {
+            return;
+        }
+        let symbols = &scheduler.cache().table().symbols;
+        let (pod, namespace) = (&*attempt.pod.name, symbols.text(attempt.pod.namespace));
+        let findings = &attempt.decision.findings;
+        let weighted = findings.plugin_scores().map(|scores| {
+            let weight = profile.plugins.weight(scores.plugin);
+            let column: Vec<i64> = scores.normalized().map(|score| score * weight).collect();
+            (&**profile.name(scores.plugin), column)
+        });
+        let weighted: Vec<(&str, Vec<i64>)> = weighted.collect();
+        let node_names = || findings.feasible().iter().map(|row| symbols.text(scheduler.cache().table().name(row)));
+        for (place, node) in node_names().enumerate() {
+            for (plugin, scores) in &weighted {
+                let Some(score) = scores.get(place).copied() else { continue };
+                trace!(target: V10, pod, namespace, plugin, node, score, "Plugin scored node for pod");
+            }
+        }
+        for (node, score) in node_names().zip(findings.totals().iter().copied()) {
+            trace!(target: V10, pod, namespace, node, score, "Calculated node's final score for pod");
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! The page over HTTPS, with the rights of the user whose token the browser has, and over HTTP on loopback.
+
+use http::{Request, StatusCode, header};
+use http_body_util::BodyExt as _;
+use kube::{Client, Config, client::Body};
+
+use crate::{
+    cluster::{Cluster, pod},
+    explain::Bench,
+};
+
+/// A browser that keeps no cookie by itself.
+struct Browser(Client);
+
+impl Browser {
+    fn new(bench: &Bench) -> Self {
+        let mut config = Config::new(format!("https://127.0.0.1:{}", bench.port).parse().expect("an address"));
+        config.accept_invalid_certs = true;
+        config.default_retry = false;
+        Self(Client::try_from(config).expect("a client"))
+    }
+
+    async fn send(&self, request: http::request::Builder, body: &str) -> (StatusCode, http::HeaderMap, String) {
+        let request = request.body(Body::from(body.as_bytes().to_vec())).expect("a request");
+        let (parts, body) = self.0.send(request).await.expect("an answer").into_parts();
+        let text = body.collect().await.expect("a body").to_bytes();
+        (parts.status, parts.headers, String::from_utf8(text.to_vec()).expect("text"))
+    }
+
+    async fn get(&self, path: &str, cookie: &str) -> (StatusCode, String) {
+        let (status, headers, text) = self.send(Request::get(path).header(header::COOKIE, cookie), "").await;
+        let location = headers.get(header::LOCATION).map(|place| place.to_str().expect("text").to_owned());
+        (status, location.unwrap_or(text))
+    }
+
+    /// The cookie that the browser gets for a token.
+    async fn sign_in(&self, token: &str) -> String {
+        let form = Request::post("/page/sign-in").header(header::CONTENT_TYPE, "application/x-www-form-urlencoded");
+        let (status, headers, text) = self.send(form, &format!("token={token}")).await;
+        assert_eq!(
+            (status, headers.get(header::LOCATION).map(|it| it.as_bytes())),
+            (StatusCode::SEE_OTHER, Some(&b"/page"[..])),
+            "{text}"
+        );
+        let cookie = headers[header::SET_COOKIE].to_str().expect("text");
+        assert!(cookie.ends_with("; Path=/page; HttpOnly; Secure; SameSite=Strict"), "{cookie}");
+        cookie.split(';').next().expect("a value").to_owned()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_browser_signs_in_with_a_token_and_sees_what_its_user_may() {
+    let bench = Bench::start().await;
+    bench.cluster.create(&pod("huge", "1000", "1Gi")).await;
+    bench.cluster.until("huge pending", |seen| seen.messages.contains_key("huge")).await;
+    let browser = Browser::new(&bench);
+    let to_sign_in = (StatusCode::SEE_OTHER, "/page/sign-in".to_owned());
+    assert_eq!(browser.get("/page/pods", "").await, to_sign_in);
+    let (status, form) = browser.get("/page/sign-in", "").await;
+    assert!(status == StatusCode::OK && form.contains("type=\"password\""), "{form}");
+    let refused = (StatusCode::SEE_OTHER, "/page/sign-in?refused".to_owned());
+    assert_eq!(browser.get("/page", &browser.sign_in("unknown").await).await, refused);
+
+    let root = browser.sign_in("token-of-root").await;
+    for path in
+        ["/page", "/page/pods", "/page/nodes", "/page/nodes?pod=default/huge", "/page/pod?pod=huge", "/page/plugins"]
+    {
+        let (status, text) = browser.get(path, &root).await;
+        assert!(status == StatusCode::OK && text.contains("<span>root</span>"), "{path}: {status} {text}");
+    }
+    let ada = browser.sign_in("token-of-ada").await;
+    let (_, text) = browser.get("/page/pods", &ada).await;
+    assert!(text.contains("You may not list the pods of all namespaces") && !text.contains("default/huge"), "{text}");
+    let (_, text) = browser.get("/page/pods?namespace=default", &ada).await;
+    assert!(text.contains("/page/pod?pod=default/huge"), "{text}");
+    let (status, text) = browser.get("/page/pod?pod=default/huge", &ada).await;
+    assert!(status == StatusCode::OK && text.contains("LargerThanAnyNode"), "{text}");
+    for (path, part) in [
+        ("/page", "ada may not get the path /metrics"),
+        ("/page/nodes", "ada may not list nodes in the cluster"),
+        ("/page/plugins", "ada may not get plugins in the cluster"),
+        ("/page/pod?pod=infra/x", "ada may not get pods x in namespace infra"),
+    ] {
+        let (status, text) = browser.get(path, &ada).await;
+        assert!(status == StatusCode::FORBIDDEN && text.contains(part), "{path}: {status} {text}");
+    }
+    let eve = browser.sign_in("token-of-eve").await;
+    let (status, text) = browser.get("/page/pod?pod=default/huge", &eve).await;
+    assert!(status == StatusCode::FORBIDDEN && !text.contains("LargerThanAnyNode"), "{text}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_cookie_is_good_for_the_page_alone_and_not_from_other_sites() {
+    let bench = Bench::start().await;
+    let browser = Browser::new(&bench);
+    let root = browser.sign_in("token-of-root").await;
+    for path in ["/admin/plugins", "/metrics", "/explain?namespace=default&name=x"] {
+        let (status, text) = browser.get(path, &root).await;
+        assert!(status == StatusCode::FORBIDDEN && text.contains("system:anonymous"), "{path}: {status} {text}");
+    }
+    for request in [Request::get("/page/pods"), Request::post("/page/sign-in"), Request::post("/page/sign-out")] {
+        let request = request.header(header::COOKIE, &root).header("sec-fetch-site", "cross-site");
+        let (status, _, text) = browser.send(request, "").await;
+        assert!(status == StatusCode::FORBIDDEN && text.contains("another site"), "{status} {text}");
+    }
+    let (status, headers, _) = browser.send(Request::post("/page/sign-out").header(header::COOKIE, &root), "").await;
+    let cookie = headers[header::SET_COOKIE].to_str().expect("text");
+    assert!(status == StatusCode::SEE_OTHER && cookie.contains("Max-Age=0"), "{status} {cookie}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sandbox_has_the_page_on_loopback() {
+    let mut cluster = Cluster::start(&["--nodes", "3", "--page", "127.0.0.1:0"]).await;
+    let line = cluster.sandbox_says("to see it at work").await;
+    let address = line.strip_prefix("open ").and_then(|line| line.strip_suffix("/ to see it at work"));
+    let config = Config::new(address.expect("an address").parse().expect("an address"));
+    let browser = Browser(Client::try_from(config).expect("a client"));
+    cluster.create(&pod("web", "100m", "64Mi")).await;
+    let node = cluster.node_of("web").await;
+    let (status, text) = browser.get("/page/pod?pod=default/web", "").await;
+    assert!(status == StatusCode::OK && text.contains(&format!("it is on node {node}")), "{status} {text}");
+    let (_, text) = browser.get("/page/nodes", "").await;
+    assert!((0..3).all(|number| text.contains(&format!("node-0000{number}"))), "{text}");
+    assert_eq!(browser.get("/", "").await, (StatusCode::SEE_OTHER, "/page".to_owned()));
+}
