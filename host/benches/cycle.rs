@@ -15,7 +15,7 @@ use std::{
 use berth_framework::{
     CycleId, PluginFactory,
     profile::Profile,
-    run::{self, Attempt, NominatedPods},
+    run::{self, Attempt, NominatedPods, SearchRange},
 };
 use berth_model::{Pod, api};
 use berth_testing::{TestCluster, node, pod};
@@ -104,7 +104,7 @@ impl BenchCluster {
         let call = self.cluster.call(self.cycle, &self.pod);
         run::pre_filter(&mut self.profile, &call, &mut self.attempt).expect("pre-filter");
         run::list_candidates(&call, self.cluster.cache().order(), &mut self.attempt);
-        let all = (0, usize::MAX);
+        let all = SearchRange { start: 0, n_wanted: usize::MAX };
         run::filter(&mut self.profile, &call, all, &NominatedPods::default(), &mut self.attempt).expect("filter");
         run::score(&mut self.profile, &call, &mut self.attempt).expect("score");
         let chosen = self.attempt.choose();

@@ -1,6 +1,6 @@
 //! The equivalence cache: what was worked out for one pod, kept for those of the same equivalence class.
 //!
-//! Pods of one class differ in nothing but what names them ([`Pod::is_equivalent`]), as the pods of one controller do. What
+//! Pods of one class ([`EquivalenceClass`]) differ in nothing but what names them, as the pods of one controller do. What
 //! is kept for a class is up to the owner: [`run`](crate::run) keeps answers about nodes, the host of components how far a
 //! component's answers reach and the cycle that the pods of a class share there.
 //!
@@ -9,7 +9,9 @@
 //! - [`CAPACITY`] classes have an entry. The one that was not used for longest gives way to a new one.
 //! - When an entry no longer holds is its owner's business.
 
-use berth_model::Pod;
+use std::sync::Arc;
+
+use berth_model::{EquivalenceClass, Pod};
 
 /// Classes that have an entry at a time.
 pub const CAPACITY: usize = 64;
@@ -33,8 +35,7 @@ pub struct EquivalenceCache<T> {
 
 #[derive(Debug)]
 struct Entry<T> {
-    /// One of the pods. It keeps the symbols of the class from being freed.
-    pod: Pod,
+    class: EquivalenceClass,
     last_used: u64,
     value: T,
 }
@@ -82,8 +83,9 @@ impl<T> EquivalenceCache<T> {
             self.entries.swap_remove(at).value
         });
         self.last = self.entries.len();
-        self.hashes.push(pod.equivalence_hash());
-        self.entries.push(Entry { pod: Pod { json: None, ..pod.clone() }, last_used: self.n_hits, value });
+        let class = EquivalenceClass::of(&Arc::new(Pod { json: None, ..pod.clone() }));
+        self.hashes.push(class.pod_hash());
+        self.entries.push(Entry { class, last_used: self.n_hits, value });
         evicted
     }
 
@@ -112,7 +114,7 @@ impl<T> EquivalenceCache<T> {
             return false;
         }
         let hash = placed.equivalence_hash();
-        meant.any(|(other, entry)| *other == hash && entry.pod.is_equivalent_elsewhere(placed))
+        meant.any(|(other, entry)| *other == hash && entry.class.contains_elsewhere(placed))
     }
 
     /// Forgets entries.
@@ -142,7 +144,7 @@ impl<T> EquivalenceCache<T> {
     }
 
     fn find(&mut self, pod: &Pod) -> Option<usize> {
-        if self.entries.get(self.last).is_some_and(|entry| entry.pod.is_equivalent(pod)) {
+        if self.entries.get(self.last).is_some_and(|entry| entry.class.contains(pod)) {
             return Some(self.last);
         }
         if self.entries.len() < 2 {
@@ -150,7 +152,7 @@ impl<T> EquivalenceCache<T> {
         }
         let hash = pod.equivalence_hash();
         let mut places = self.hashes.iter().zip(&self.entries);
-        self.last = places.position(|(other, entry)| *other == hash && entry.pod.is_equivalent(pod))?;
+        self.last = places.position(|(other, entry)| *other == hash && entry.class.contains(pod))?;
         Some(self.last)
     }
 

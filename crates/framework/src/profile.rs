@@ -14,7 +14,7 @@ use crate::{
     meter::Meter,
     news::{News, Placement},
     per_point::PerPoint,
-    plugin::{ExtensionPoint, Plugin, PluginVersion, Point},
+    plugin::{ExtensionPoint, Plugin, PluginVersion, Point, Points},
     points::{Call, CycleId},
     status::Status,
     unlisted::UnlistedKinds,
@@ -71,8 +71,12 @@ pub struct Instance {
     pub grants: Grants,
     /// The configured plugin.
     pub plugin: Box<dyn Plugin>,
+    /// The points at which it may be called.
+    points: Points,
     /// Whether the plugin's time is bounded: native plugins are trusted with theirs.
     is_hosted: bool,
+    /// Whether the plugin has the hook Reuse.
+    has_reuse: bool,
     /// What the plugin had no time to hear, the oldest first. It is asked nothing before it has heard it.
     untold: VecDeque<News>,
 }
@@ -111,9 +115,10 @@ impl Profile {
     /// Takes a plugin in, not yet enabled anywhere.
     pub fn add(&mut self, mut plugin: Box<dyn Plugin>, args: &str, grants: Grants) -> PluginIdx {
         let name = Arc::from(plugin.manifest().name.as_str());
-        let is_hosted = plugin.hosted().is_some();
-        let untold = VecDeque::new();
-        self.instances.push(Instance { name, args: args.to_owned(), grants, plugin, is_hosted, untold });
+        let points = plugin.points();
+        let (is_hosted, has_reuse) = (plugin.hosted().is_some(), plugin.reuse().is_some());
+        let (args, untold) = (args.to_owned(), VecDeque::new());
+        self.instances.push(Instance { name, args, grants, plugin, points, is_hosted, has_reuse, untold });
         PluginIdx(u32::try_from(self.instances.len() - 1).unwrap_or(u32::MAX))
     }
 
@@ -136,11 +141,12 @@ impl Profile {
 
     /// Lets those run that are wanted at `point` and implement it.
     fn settle(&mut self, point: Point) {
-        let implements = |plugin: &&PluginIdx| {
-            self.instances.get(plugin.index()).is_some_and(|instance| instance.plugin.points().contains(point))
-        };
-        let order = self.wanted.at(point).iter().filter(implements).copied().collect();
+        let order = self.wanted.at(point).iter().filter(|plugin| self.implements(**plugin, point)).copied().collect();
         self.plugins.set(point, order);
+    }
+
+    fn implements(&self, plugin: PluginIdx, point: Point) -> bool {
+        self.instances.get(plugin.index()).is_some_and(|instance| instance.points.contains(point))
     }
 
     /// The plugin itself; `None` for an index of another profile.
@@ -179,7 +185,8 @@ impl Profile {
     /// handed back.
     pub fn replace(&mut self, plugin: PluginIdx, mut new: Box<dyn Plugin>) -> Option<Box<dyn Plugin>> {
         let instance = self.instances.get_mut(plugin.index())?;
-        instance.is_hosted = new.hosted().is_some();
+        instance.points = new.points();
+        (instance.is_hosted, instance.has_reuse) = (new.hosted().is_some(), new.reuse().is_some());
         // The new instance knows nothing of what the old one was to hear.
         instance.untold.clear();
         let old = std::mem::replace(&mut instance.plugin, new);
@@ -203,6 +210,7 @@ impl Profile {
                 let is_same = is_new.binary.is_some() && is_old == is_new && old.args == instance.args;
                 if is_same {
                     std::mem::swap(&mut old.plugin, &mut instance.plugin);
+                    std::mem::swap(&mut old.points, &mut instance.points);
                     std::mem::swap(&mut old.untold, &mut instance.untold);
                 }
                 is_same
@@ -236,9 +244,10 @@ impl Profile {
     ) -> Option<R> {
         let instance = self.instances.get_mut(plugin.index())?;
         let mut taken = std::mem::replace(&mut instance.plugin, Box::new(TakenOut));
+        let points = std::mem::replace(&mut instance.points, Points::NONE);
         let answer = run(self, &mut *taken);
         if let Some(instance) = self.instances.get_mut(plugin.index()) {
-            instance.plugin = taken;
+            (instance.plugin, instance.points) = (taken, points);
         }
         Some(answer)
     }
@@ -260,7 +269,7 @@ impl Profile {
     }
 
     /// The first plugin that must not judge pods and has no PreFilter, which would tell the pods that it has to do with.
-    pub(crate) fn blind_to_all(&self) -> Option<(PluginIdx, Status)> {
+    pub(crate) fn blind_to_all(&self) -> Option<Refusal> {
         const JUDGING: [Point; 7] =
             [Point::Filter, Point::PreScore, Point::Score, Point::Reserve, Point::Permit, Point::PreBind, Point::Bind];
         if self.unlisted.is_empty() {
@@ -270,7 +279,7 @@ impl Profile {
         let plugins = (0u32..).map(PluginIdx).zip(&self.instances).map(|(plugin, _)| plugin);
         let mut judging = plugins
             .filter(|&plugin| !stands(Point::PreFilter, plugin) && JUDGING.iter().any(|&point| stands(point, plugin)));
-        judging.find_map(|plugin| Some((plugin, self.is_blind(plugin)?)))
+        judging.find_map(|plugin| Some(Refusal { plugin, status: self.is_blind(plugin)? }))
     }
 
     /// From here on `meter` measures the plugins.
@@ -292,10 +301,9 @@ impl Profile {
     ///
     /// # Errors
     /// The first plugin that could not be fed, with its status.
-    pub fn sync(&mut self, source: &dyn DeltaSource) -> Result<(), (PluginIdx, Status)> {
-        let hosted = (0u32..).map(PluginIdx).zip(&mut self.instances).filter(|(_, instance)| instance.is_hosted);
-        for (plugin, instance) in hosted {
-            instance.plugin.sync(source).map_err(|status| (plugin, status))?;
+    pub fn sync(&mut self, source: &dyn DeltaSource) -> Result<(), Refusal> {
+        for (plugin, instance) in self.hosted() {
+            instance.plugin.sync(source).map_err(|status| Refusal { plugin, status })?;
         }
         Ok(())
     }
@@ -304,15 +312,19 @@ impl Profile {
     ///
     /// # Errors
     /// The first plugin that has used up its share and may not be passed over.
-    pub fn have_time(&mut self) -> Result<(), (PluginIdx, Status)> {
-        let instances = (0u32..).map(PluginIdx).zip(&mut self.instances).filter(|(_, instance)| instance.is_hosted);
-        for (plugin, instance) in instances {
-            instance.plugin.has_time().map_err(|status| (plugin, status))?;
+    pub fn have_time(&mut self) -> Result<(), Refusal> {
+        for (plugin, instance) in self.hosted() {
+            instance.plugin.has_time().map_err(|status| Refusal { plugin, status })?;
             if !instance.untold.is_empty() && !instance.plugin.pass_over() {
-                return Err((plugin, instance.why_it_waits()));
+                return Err(Refusal { plugin, status: instance.why_it_waits() });
             }
         }
         Ok(())
+    }
+
+    /// The plugins that are fed and watched over.
+    fn hosted(&mut self) -> impl Iterator<Item = (PluginIdx, &mut Instance)> {
+        (0u32..).map(PluginIdx).zip(&mut self.instances).filter(|(_, instance)| instance.is_hosted)
     }
 
     /// Asks a plugin once more, in the middle of a cycle: one that has no time by now may be passed over from here on.
@@ -327,8 +339,7 @@ impl Profile {
 
     /// Whether pods of the profile wait while all plugins together have no time: [`waits_for_time`](crate::Hosted::waits_for_time) of one of them.
     pub fn waits_for_time(&mut self) -> bool {
-        let mut hosted = self.instances.iter_mut().filter(|instance| instance.is_hosted);
-        hosted.any(|instance| instance.plugin.hosted().is_some_and(|hook| hook.waits_for_time()))
+        self.hosted().any(|(_, instance)| instance.plugin.hosted().is_some_and(|hook| hook.waits_for_time()))
     }
 
     /// Tells one plugin, which has time for it, the oldest of what it has not heard yet. Whether there was such a plugin: call
@@ -375,9 +386,8 @@ impl Profile {
 
     /// The first plugin that is out of service and must not be passed over.
     #[must_use]
-    pub fn out_of_service(&mut self) -> Option<(PluginIdx, Status)> {
-        let mut instances = (0u32..).zip(&mut self.instances);
-        instances.find_map(|(index, instance)| Some((PluginIdx(index), instance.plugin.out_of_service()?)))
+    pub fn out_of_service(&mut self) -> Option<Refusal> {
+        self.hosted().find_map(|(plugin, instance)| Some(Refusal { plugin, status: instance.plugin.out_of_service()? }))
     }
 
     /// The plugins of a point, to be called one after the other: `profile.each::<dyn Filter>()`.
@@ -396,6 +406,15 @@ impl Profile {
             }
         }
     }
+}
+
+/// A plugin that rejected a pod, could not be asked about it or failed, and its status.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// Which plugin.
+    pub plugin: PluginIdx,
+    /// What it said.
+    pub status: Status,
 }
 
 /// A walk over the plugins of one point. The profile is lent to each step and free between them, so a step may call
@@ -432,20 +451,22 @@ impl<P: ExtensionPoint + ?Sized> PluginsAt<P> {
         profile: &'p mut Profile,
         skips: impl Fn(PluginIdx) -> bool,
     ) -> Option<(PluginIdx, &'p mut P)> {
-        let plugin = self.positions.find_map(|position| Self::plugin(profile, position).filter(|it| !skips(*it)))?;
+        let plugins = profile.plugins.at(P::POINT);
+        let plugin = self.positions.find_map(|position| {
+            let plugin = *plugins.get(position)?;
+            (!skips(plugin) && profile.implements(plugin, P::POINT)).then_some(plugin)
+        })?;
         Some((plugin, P::of(profile.get(plugin)?)?))
     }
 
     /// The last plugin that was not visited yet.
     pub fn next_back<'p>(&mut self, profile: &'p mut Profile) -> Option<(PluginIdx, &'p mut P)> {
-        let plugin = self.positions.by_ref().rev().find_map(|position| Self::plugin(profile, position))?;
+        let plugins = profile.plugins.at(P::POINT);
+        let plugin = self.positions.by_ref().rev().find_map(|position| {
+            let plugin = *plugins.get(position)?;
+            profile.implements(plugin, P::POINT).then_some(plugin)
+        })?;
         Some((plugin, P::of(profile.get(plugin)?)?))
-    }
-
-    /// The plugin at `position`, if it implements the point.
-    fn plugin(profile: &mut Profile, position: usize) -> Option<PluginIdx> {
-        let plugin = *profile.plugins.at(P::POINT).get(position)?;
-        P::of(profile.get(plugin)?).map(|_| plugin)
     }
 }
 
@@ -454,6 +475,11 @@ impl Instance {
     #[must_use]
     pub fn name(&self) -> &Arc<str> {
         &self.name
+    }
+
+    /// Whether the plugin says how far its answers reach.
+    pub(crate) fn has_reuse(&self) -> bool {
+        self.has_reuse
     }
 
     /// Whether the plugin must hear of something later: it has no time, or has older news to hear first.

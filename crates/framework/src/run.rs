@@ -36,15 +36,16 @@ pub use self::{
     },
     diagnosis::{Diagnosis, PostFilterRun, Rejection, histogram},
     dry_run::dry_run,
-    filter::{diagnose, diagnose_every_plugin, filter, filter_one, list_candidates},
+    filter::{SearchRange, diagnose, diagnose_every_plugin, filter, filter_one, list_candidates},
     nominated::NominatedPods,
     place::{Hint, NodeSearch, place},
     pre_bind::{PreBindRun, PreFlights, pre_bind, pre_bind_again, pre_bind_pre_flight},
     pre_filter::{PreFilterOutcome, pre_filter},
     score::{MAX_SCORE, score},
     select::Ranking,
-    sign::{Signature, sign},
+    sign::{Signature, sign, signs_by_class},
 };
+pub use crate::profile::Refusal;
 use crate::{
     profile::{PluginIdx, Profile},
     status::{Code, Status},
@@ -161,15 +162,6 @@ impl Attempt {
         let Self { findings: Findings { feasible_order, feasible, totals, .. }, batch, .. } = self;
         select::select(feasible_order, feasible, totals, batch)
     }
-}
-
-/// A plugin that rejected a pod or failed, and its status.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refusal {
-    /// Which plugin.
-    pub plugin: PluginIdx,
-    /// What it said.
-    pub status: Status,
 }
 
 impl Refusal {

@@ -48,7 +48,7 @@ pub use object_key::ObjectKey;
 pub use object_table::{Catchup, ObjectTable, ObjectView};
 pub use owner_id::OwnerId;
 pub use plugin_name::PluginName;
-pub use pod::Pod;
+pub use pod::{EquivalenceClass, Pod};
 pub use pod_table::{PodChange, PodIdx, PodTable};
 pub use pod_uid::PodUid;
 pub use symbols::{Interning, Sym, Symbols, Uses};

@@ -10,6 +10,7 @@ use thin_vec::ThinVec;
 
 pub use self::{
     affinity::{LabelSelector, PodAffinity, PodTerm, SpreadConstraint, WeightedPodTerm},
+    equivalence::EquivalenceClass,
     storage::{ClaimName, ContainerKind, ExtendedRequest, Owner, PodClaim, Volume, VolumeSource},
 };
 use crate::{

@@ -27,10 +27,11 @@ pub(crate) enum Place {
     Unschedulable(Arrival),
 }
 
+/// A pod that waits, and where.
 #[derive(Debug)]
-struct WaitingPod {
-    record: QueuedPod,
-    place: Place,
+pub(crate) struct WaitingPod {
+    pub(crate) record: QueuedPod,
+    pub(crate) place: Place,
 }
 
 /// Every waiting pod, in one place each.
@@ -46,14 +47,14 @@ pub(crate) struct Places {
 }
 
 impl Places {
-    /// The pod with its place; `None` when it does not wait.
-    pub(crate) fn get(&self, uid: &str) -> Option<(&QueuedPod, Place)> {
-        self.pods.get(uid).map(|pod| (&pod.record, pod.place))
+    /// `None` when the pod does not wait.
+    pub(crate) fn get(&self, uid: &str) -> Option<&WaitingPod> {
+        self.pods.get(uid)
     }
 
     /// In no particular order.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (&QueuedPod, Place)> {
-        self.pods.values().map(|pod| (&pod.record, pod.place))
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &WaitingPod> {
+        self.pods.values()
     }
 
     /// A number that is higher than that of every pod which entered a place before.
@@ -63,7 +64,7 @@ impl Places {
     }
 
     /// Takes a pod out of wherever it is.
-    pub(crate) fn take(&mut self, uid: &str) -> Option<(QueuedPod, Place)> {
+    pub(crate) fn take(&mut self, uid: &str) -> Option<WaitingPod> {
         let WaitingPod { record, place } = self.pods.remove(uid)?;
         let listed = match place {
             Place::Active(key, arrival) => self.active.remove(&(key, arrival)),
@@ -73,7 +74,7 @@ impl Places {
         };
         debug_assert_eq!(listed.as_deref(), Some(uid), "a waiting pod is listed in its place");
         self.n_gated -= usize::from(record.gated_by.is_some());
-        Some((record, place))
+        Some(WaitingPod { record, place })
     }
 
     pub(crate) fn put(&mut self, record: QueuedPod, place: Place) {

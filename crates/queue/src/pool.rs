@@ -8,7 +8,7 @@ use std::{
     sync::Arc,
 };
 
-use berth_model::PodUid;
+use berth_model::{EquivalenceClass, PodUid};
 use rustc_hash::FxHashMap;
 
 use crate::record::QueuedPod;
@@ -19,10 +19,10 @@ pub(crate) type Arrival = u64;
 /// Counts groups.
 pub(crate) type GroupId = u64;
 
-/// Pods of one equivalence class ([`is_equivalent`](berth_model::Pod::is_equivalent)), rejected by the same plugins.
+/// Pods of one equivalence class, rejected by the same plugins.
 #[derive(Debug)]
 struct Group {
-    class: u64,
+    class: EquivalenceClass,
     members: BTreeMap<Arrival, PodUid>,
 }
 
@@ -30,7 +30,7 @@ struct Group {
 pub(crate) struct Pool {
     pods: BTreeMap<Arrival, GroupId>,
     groups: FxHashMap<GroupId, Group>,
-    by_class: FxHashMap<u64, Vec<GroupId>>,
+    by_class: FxHashMap<EquivalenceClass, Vec<GroupId>>,
     /// An event is only looked at for the pods that it may concern.
     by_rejector: FxHashMap<Arc<str>, BTreeSet<GroupId>>,
     n_groups: GroupId,
@@ -80,7 +80,7 @@ impl Pool {
         record: &QueuedPod,
         record_of: impl Fn(&PodUid) -> Option<&'a QueuedPod>,
     ) {
-        let class = class_of(record);
+        let class = EquivalenceClass::of(&record.pod);
         let alike = self.by_class.get(&class).into_iter().flatten().find(|group| {
             let first = self.groups.get(group).and_then(|group| group.members.values().next());
             first.and_then(&record_of).is_some_and(|first| is_rejected_alike(first, record))
@@ -92,10 +92,10 @@ impl Pool {
         self.pods.insert(arrival, id);
     }
 
-    fn found(&mut self, class: u64, record: &QueuedPod) -> GroupId {
+    fn found(&mut self, class: EquivalenceClass, record: &QueuedPod) -> GroupId {
         self.n_groups += 1;
         let id = self.n_groups;
-        self.groups.insert(id, Group { class, members: BTreeMap::new() });
+        self.groups.insert(id, Group { class: class.clone(), members: BTreeMap::new() });
         self.by_class.entry(class).or_default().push(id);
         for plugin in record.rejected_by() {
             self.by_rejector.entry(Arc::clone(plugin)).or_default().insert(id);
@@ -109,15 +109,15 @@ impl Pool {
         let group = self.groups.get_mut(&id)?;
         let uid = group.members.remove(&arrival);
         if group.members.is_empty() {
-            let class = group.class;
-            self.dissolve(id, class, record);
+            self.dissolve(id, record);
         }
         uid
     }
 
-    fn dissolve(&mut self, id: GroupId, class: u64, last: &QueuedPod) {
-        self.groups.remove(&id);
-        if let Some(groups) = self.by_class.get_mut(&class) {
+    fn dissolve(&mut self, id: GroupId, last: &QueuedPod) {
+        if let Some(Group { class, .. }) = self.groups.remove(&id)
+            && let Some(groups) = self.by_class.get_mut(&class)
+        {
             groups.retain(|group| *group != id);
             if groups.is_empty() {
                 self.by_class.remove(&class);
@@ -134,14 +134,7 @@ impl Pool {
     }
 }
 
-/// Equal for pods of one group, and seldom for others.
-fn class_of(record: &QueuedPod) -> u64 {
-    record.pod.equivalence_hash() ^ u64::from(record.pod.nominated_node_name.0) << 32
-}
-
+/// Whether pods of one class were rejected by the same plugins.
 fn is_rejected_alike(one: &QueuedPod, other: &QueuedPod) -> bool {
-    one.rejectors == other.rejectors
-        && one.pending == other.pending
-        && one.gated_by == other.gated_by
-        && one.pod.is_equivalent(&other.pod)
+    one.rejectors == other.rejectors && one.pending == other.pending && one.gated_by == other.gated_by
 }

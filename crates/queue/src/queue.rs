@@ -15,7 +15,7 @@ use crate::{
     in_flight::InFlight,
     metrics::{PendingPods, QueueMetrics, SubQueue},
     nominator::Nominator,
-    places::{Place, Places},
+    places::{Place, Places, WaitingPod},
     policy::{Gate, Policy},
     record::QueuedPod,
     registrations::{PluginEvents, Registrations},
@@ -102,7 +102,7 @@ impl Queue {
     }
 
     fn begin_attempt(&mut self, uid: &PodUid) -> Option<QueuedPod> {
-        let (mut record, _) = self.take(uid)?;
+        let mut record = self.take(uid)?.record;
         self.in_flight.begin(uid);
         record.attempts += 1;
         Some(record)
@@ -140,7 +140,7 @@ impl Queue {
         let uids: Vec<_> =
             self.iter().filter(|(_, place)| sorted(*place)).map(|(record, _)| record.pod.uid.clone()).collect();
         for uid in uids {
-            if let Some((record, place)) = self.take(&uid) {
+            if let Some(WaitingPod { record, place }) = self.take(&uid) {
                 self.put_back(record, place, policy);
             }
         }
@@ -160,7 +160,7 @@ impl Queue {
 
     /// The waiting pods with their places, in no particular order.
     pub fn iter(&self) -> impl Iterator<Item = (&QueuedPod, SubQueue)> {
-        self.places.iter().map(|(record, place)| (record, place.sub_queue()))
+        self.places.iter().map(|pod| (&pod.record, pod.place.sub_queue()))
     }
 
     /// How many pods wait where.
@@ -196,14 +196,12 @@ impl Queue {
     /// Asks PreEnqueue once more about pods that are past it, those for which `concerns` holds: a plugin serves again that
     /// was not asked.
     pub fn check_gates(&mut self, concerns: impl Fn(&Pod) -> bool, policy: &mut dyn Policy) {
-        let is_past =
-            |record: &QueuedPod, place: Place| place.sub_queue() != SubQueue::Unschedulable && concerns(&record.pod);
-        let past = self.places.iter().filter(|(record, place)| is_past(record, *place));
+        let past = self.iter().filter(|(record, place)| *place != SubQueue::Unschedulable && concerns(&record.pod));
         let mut uids: Vec<PodUid> = past.map(|(record, _)| record.pod.uid.clone()).collect();
         uids.sort_unstable();
         let label = Arc::from("PluginReplaced");
         for uid in uids {
-            let Some((record, place)) = self.take(&uid) else { continue };
+            let Some(WaitingPod { record, place }) = self.take(&uid) else { continue };
             match pass_gate(record, policy) {
                 Ok(record) => self.put(record, place),
                 Err(gated) => self.enter_pool(gated, &label),
@@ -212,11 +210,11 @@ impl Queue {
     }
 
     /// Takes a waiting pod out of its place.
-    fn take(&mut self, uid: &str) -> Option<(QueuedPod, Place)> {
-        let (record, place) = self.places.take(uid)?;
-        self.metrics.count_rejectors(record.rejected_by(), record.pod.scheduler_name, -1);
-        self.changed.note(&record.pod.uid);
-        Some((record, place))
+    fn take(&mut self, uid: &str) -> Option<WaitingPod> {
+        let pod = self.places.take(uid)?;
+        self.metrics.count_rejectors(pod.record.rejected_by(), pod.record.pod.scheduler_name, -1);
+        self.changed.note(&pod.record.pod.uid);
+        Some(pod)
     }
 
     fn put(&mut self, record: QueuedPod, place: Place) {

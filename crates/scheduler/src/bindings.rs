@@ -29,8 +29,8 @@ use rustc_hash::FxHashMap;
 pub use self::follow::{BindingStage, PodBinding};
 use self::{
     announcements::Announcements,
-    binding::{Binding, Stage, Step},
-    inbox::Inbox,
+    binding::{Binding, PodAttempt, Stage, Step},
+    inbox::{Inbox, Message},
     peers::Peers,
     questions::Question,
     ready::ReadyPods,
@@ -136,7 +136,7 @@ impl Bindings {
     pub(crate) fn object_changed(&mut self, object: &ObjectKey, context: &mut Context) {
         for uid in self.watchers.get(object).into_iter().flatten() {
             if let Some(binding) = self.waiting.get(uid) {
-                self.inbox.push(uid, binding.cycle(), Input::ObjectChanged(object.clone()));
+                self.inbox.push(binding.attempt(), Input::ObjectChanged(object.clone()));
             }
         }
         self.go_on(context);
@@ -170,10 +170,10 @@ impl Bindings {
             if !context.has_room() {
                 return;
             }
-            if let Some((uid, cycle, input)) = self.inbox.pop()
-                && self.waiting.get(&uid).is_some_and(|binding| binding.cycle() == cycle)
+            if let Some(Message { to, input }) = self.inbox.pop()
+                && self.is_under_way(&to)
             {
-                self.step(&uid, input, context);
+                self.step(&to.uid, input, context);
             }
         }
         self.ask_plugins(Ready::Others, context);
@@ -202,10 +202,10 @@ impl Bindings {
             if !context.has_room() {
                 return;
             }
-            let Some((uid, cycle)) = self.pods(which).pop(scheduler_name) else { continue };
+            let Some(attempt) = self.pods(which).pop(scheduler_name) else { continue };
             // The pod may have ended its way since.
-            let is_here = self.waiting.get(&uid).is_some_and(|binding| binding.cycle() == cycle);
-            let Some(mut binding) = is_here.then(|| self.take(&uid)).flatten() else { continue };
+            let is_here = self.is_under_way(&attempt);
+            let Some(mut binding) = is_here.then(|| self.take(&attempt.uid)).flatten() else { continue };
             match binding.question.take() {
                 Some(question) => {
                     self.take_step(binding, context, |binding, context, peers| binding.ask(question, context, peers));
@@ -213,6 +213,10 @@ impl Bindings {
                 None => self.put(binding),
             }
         }
+    }
+
+    fn is_under_way(&self, attempt: &PodAttempt) -> bool {
+        self.waiting.get(&attempt.uid).is_some_and(|binding| binding.cycle() == attempt.cycle)
     }
 
     pub(crate) fn next_deadline(&self) -> Option<Time> {
@@ -288,15 +292,15 @@ impl Bindings {
             waits && binding.pod().scheduler_name == scheduler_name
         };
         let held = self.waiting.values().filter(is_held);
-        let mut held: Vec<(PodUid, CycleId)> = held.map(|binding| (binding.uid().clone(), binding.cycle())).collect();
+        let mut held: Vec<PodAttempt> = held.map(Binding::attempt).collect();
         held.sort_unstable();
-        for (uid, cycle) in held {
+        for attempt in held {
             let plugin = Arc::clone(&name);
             let input = match &out_of_service {
                 Some(status) => Input::Rejected { plugin, reason: status.message() },
                 None => Input::Allowed { plugin },
             };
-            self.inbox.push(&uid, cycle, input);
+            self.inbox.push(attempt, input);
         }
         self.go_on(context);
     }
@@ -352,7 +356,7 @@ impl Bindings {
         context: &mut Context,
         step: impl FnOnce(Binding, &mut Context, &mut Peers<'_>) -> Step,
     ) {
-        let stepping = Some((binding.uid().clone(), binding.cycle()));
+        let stepping = Some(binding.attempt());
         let mut peers = Peers { stepping, bindings: &self.waiting, inbox: &mut self.inbox };
         match step(binding, context, &mut peers) {
             Step::Waiting(binding) => self.put(binding),
@@ -376,7 +380,7 @@ impl Bindings {
             Some(earlier) => earlier.join(question),
             None => {
                 let which = if question.is_of_released() { Ready::Released } else { Ready::Others };
-                self.pods(which).push(binding.pod().scheduler_name, (binding.uid().clone(), binding.cycle()));
+                self.pods(which).push(binding.pod().scheduler_name, binding.attempt());
                 binding.question = Some(question);
             }
         }

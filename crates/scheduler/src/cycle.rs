@@ -7,7 +7,7 @@ use std::{borrow::Cow, sync::Arc, time::Duration};
 use berth_explain::{DecisionRecord, Made};
 use berth_framework::{
     Call, CycleId, Effect, EquivalenceCache, PluginIdx, SearchLength, Status,
-    run::{self, Attempt, ClassAnswers, Decision, Diagnosis, Findings, NoNode, NodeSearch, NominatedPods},
+    run::{self, Attempt, ClassAnswers, Decision, Diagnosis, Findings, NoNode, NodeSearch, NominatedPods, Refusal},
 };
 use berth_model::{ClusterTable, Pod};
 use berth_queue::{Queue, QueuedPod};
@@ -76,11 +76,12 @@ impl Cycle {
             context.end_cycle(pod.scheduler_name, cycle);
             return context.fail_attempt(record, started, &failure);
         }
-        let mut decision = self.decide(&pod, (cycle, search), settings, context);
+        let search = CycleSearch { cycle, length: search };
+        let mut decision = self.decide(&pod, search, settings, context);
         tell_if_slow(&pod, started, &decision.findings, context);
         let Decision { outcome, findings } = &mut decision;
         if let Err(NoNode::Rejected(diagnosis)) = outcome {
-            post_filter(&pod, (cycle, search), (diagnosis, findings), context);
+            post_filter(&pod, search, findings, diagnosis, context);
         }
         record.had_long_search = context.charge_search(&pod, start);
         match outcome {
@@ -90,7 +91,7 @@ impl Cycle {
                 let n_evaluated = findings.sample().n_visited.max(n_feasible);
                 bindings.begin(record, Choice { cycle, started, row: *row, n_evaluated, n_feasible }, context);
             }
-            Err(no_node) => found_none(record, (cycle, started), no_node, bindings, context),
+            Err(no_node) => FailedSearch { cycle, started, no_node }.end(record, bindings, context),
         }
         if settings.records_decisions {
             self.record(&decision, &pod, attempt, context);
@@ -137,7 +138,7 @@ impl Cycle {
     fn decide(
         &mut self,
         pod: &Arc<Pod>,
-        (cycle, length): (CycleId, SearchLength),
+        CycleSearch { cycle, length }: CycleSearch,
         settings: &Settings,
         context: &mut Context,
     ) -> Decision {
@@ -198,51 +199,63 @@ fn tell_if_slow(pod: &Arc<Pod>, started: Option<Duration>, findings: &Findings, 
     context.notice(Notice::SlowSearch { pod, total, steps });
 }
 
-fn found_none(
-    record: QueuedPod,
-    (cycle, started): (CycleId, Option<Duration>),
-    no_node: &NoNode,
-    bindings: &mut Bindings,
-    context: &mut Context,
-) {
-    let mut requests = Vec::new();
-    let failure = match no_node {
-        NoNode::EmptyCluster => AttemptFailure { cause: FailureCause::EmptyCluster, nomination: Nomination::Clear },
-        NoNode::Broken(status) => AttemptFailure::error(status),
-        NoNode::Rejected(diagnosis) => {
-            let run = &diagnosis.post_filter;
-            let nomination = match run.nominate {
-                None => Nomination::Keep,
-                Some(None) => Nomination::Clear,
-                Some(Some(node)) => Nomination::Set(context.table().name(node)),
-            };
-            requests = follow_post_filter(&record.pod, cycle, run.effects.clone(), bindings, context);
-            AttemptFailure { cause: FailureCause::Rejected(Cow::Borrowed(diagnosis)), nomination }
+/// The search for a node in one cycle, and how long it may take.
+#[derive(Clone, Copy)]
+struct CycleSearch {
+    cycle: CycleId,
+    length: SearchLength,
+}
+
+/// A cycle that found no node.
+struct FailedSearch<'a> {
+    cycle: CycleId,
+    started: Option<Duration>,
+    no_node: &'a NoNode,
+}
+
+impl FailedSearch<'_> {
+    fn end(self, record: QueuedPod, bindings: &mut Bindings, context: &mut Context) {
+        let Self { cycle, started, no_node } = self;
+        let mut requests = Vec::new();
+        let failure = match no_node {
+            NoNode::EmptyCluster => AttemptFailure { cause: FailureCause::EmptyCluster, nomination: Nomination::Clear },
+            NoNode::Broken(status) => AttemptFailure::error(status),
+            NoNode::Rejected(diagnosis) => {
+                let run = &diagnosis.post_filter;
+                let nomination = match run.nominate {
+                    None => Nomination::Keep,
+                    Some(None) => Nomination::Clear,
+                    Some(Some(node)) => Nomination::Set(context.table().name(node)),
+                };
+                requests = follow_post_filter(&record.pod, cycle, run.effects.clone(), bindings, context);
+                AttemptFailure { cause: FailureCause::Rejected(Cow::Borrowed(diagnosis)), nomination }
+            }
+        };
+        context.observe_since(started, |duration| Observation::Algorithm { duration });
+        context.end_cycle(record.pod.scheduler_name, cycle);
+        context.fail_attempt(record, started, &failure);
+        // The nomination is written before the victims are evicted.
+        for request in requests {
+            context.act(Action::Pod(request));
         }
-    };
-    context.observe_since(started, |duration| Observation::Algorithm { duration });
-    context.end_cycle(record.pod.scheduler_name, cycle);
-    context.fail_attempt(record, started, &failure);
-    // The nomination is written before the victims are evicted.
-    for request in requests {
-        context.act(Action::Pod(request));
     }
 }
 
 /// Nothing fits: asks the PostFilter plugins for a way out.
 fn post_filter(
     pod: &Arc<Pod>,
-    (cycle, length): (CycleId, SearchLength),
-    (diagnosis, findings): (&mut Diagnosis, &Findings),
+    search: CycleSearch,
+    findings: &Findings,
+    diagnosis: &mut Diagnosis,
     context: &mut Context,
 ) {
     let Some(plugins) = context.plugins_of(pod.scheduler_name) else { return };
     let PodPlugins { profile, cache, queue, extenders, time, outbox } = plugins;
     let table = cache.table();
     let nominated = nominated_pods(queue, table, pod);
-    let call = Call { deadline: time.search_deadline(length), ..Call::new(cycle, outbox.now(), pod, table) };
-    let asked = (&nominated, extenders);
-    run::post_filter(profile, &call, findings, asked, diagnosis);
+    let deadline = time.search_deadline(search.length);
+    let call = Call { deadline, ..Call::new(search.cycle, outbox.now(), pod, table) };
+    run::post_filter(profile, &call, findings, &nominated, extenders, diagnosis);
 }
 
 /// Whether there is still something to decide about a pod that the queue gave out; if that is worth telling, it is told.
@@ -271,20 +284,21 @@ fn catch_up(pod: &Pod, bindings: &Bindings, context: &mut Context) -> Result<(),
     if let Err(status) = context.have_time(pod.scheduler_name) {
         return Err(AttemptFailure::error(&status).into());
     }
-    if let Some((plugin, status)) = context.hold(pod) {
-        return Err(waits_for(plugin, status, context).into());
+    if let Some(refusal) = context.hold(pod) {
+        return Err(waits_for(refusal, context).into());
     }
-    let Err((plugin, status)) = context.sync(pod.scheduler_name) else { return Ok(()) };
+    let Err(refusal) = context.sync(pod.scheduler_name) else { return Ok(()) };
+    let Refusal { plugin, status } = &refusal;
     if !status.code.is_rejected() {
         let text =
-            format!("syncing plugin \"{}\": {}", context.plugin_name(pod.scheduler_name, plugin), status.message());
+            format!("syncing plugin \"{}\": {}", context.plugin_name(pod.scheduler_name, *plugin), status.message());
         return Err(AttemptFailure::error(&Status::error(text)).into());
     }
-    Err(waits_for(plugin, status, context).into())
+    Err(waits_for(refusal, context).into())
 }
 
 /// The pod is turned down in the name of this plugin, whatever the others would say.
-fn waits_for(plugin: PluginIdx, status: Status, context: &Context) -> AttemptFailure<'static> {
+fn waits_for(Refusal { plugin, status }: Refusal, context: &Context) -> AttemptFailure<'static> {
     let n_all_nodes = context.cache().order().len();
     let mut diagnosis = Diagnosis { n_all_nodes, ..Diagnosis::default() };
     diagnosis.blame(plugin, status.code);

@@ -5,7 +5,7 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use berth_framework::{Extenders, PluginIdx, Point, Profile, Status};
+use berth_framework::{Extenders, PluginIdx, Point, Profile, run::Refusal};
 use berth_model::Sym;
 use serde::{Deserialize, Serialize};
 
@@ -120,8 +120,8 @@ fn continue_profile(profile: &mut Profile, to_retry: &mut BTreeSet<Arc<str>>, co
 }
 
 fn sync(scheduler_name: Sym, context: &mut Context) {
-    if let Err((plugin, Status { code, .. })) = context.sync(scheduler_name)
-        && !code.is_rejected()
+    if let Err(Refusal { plugin, status }) = context.sync(scheduler_name)
+        && !status.code.is_rejected()
     {
         let plugin = context.plugin_name(scheduler_name, plugin);
         let message = format!("plugin {plugin} could not be filled; the next cycle tries again");

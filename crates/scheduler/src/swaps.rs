@@ -52,8 +52,13 @@ impl Swaps {
             return self.swap(&swap, Instances::new(), bindings, context);
         }
         let users = context.profiles().users_of(&swap.name, swap.scheduler_names.as_deref());
-        let args: BTreeMap<String, String> =
-            users.into_iter().filter_map(|(name, plugin)| args_of(context.profile(name)?, plugin)).collect();
+        let args: BTreeMap<String, String> = users
+            .into_iter()
+            .filter_map(|(name, plugin)| {
+                let profile = context.profile(name)?;
+                Some((profile.scheduler_name.clone(), args_of(profile, plugin)?.to_owned()))
+            })
+            .collect();
         if args.is_empty() {
             return false;
         }
@@ -156,10 +161,9 @@ fn who_was_not_asked(successors: &[Successor], context: &mut Context) -> Vec<Sym
     successors.iter().filter(keeps_out).map(|successor| successor.scheduler_name).collect()
 }
 
-/// The profile's name with the plugin's arguments in it.
-fn args_of(profile: &Profile, plugin: PluginIdx) -> Option<(String, String)> {
-    let instance = profile.instances().get(plugin.index())?;
-    Some((profile.scheduler_name.clone(), instance.args.clone()))
+/// The plugin's arguments in this profile.
+fn args_of(profile: &Profile, plugin: PluginIdx) -> Option<&str> {
+    profile.instances().get(plugin.index()).map(|instance| instance.args.as_str())
 }
 
 /// An instance that could take the plugin's place at once: configured, with its predecessor's state, and synced.
@@ -171,7 +175,7 @@ fn successor(
     context: &mut Context,
 ) -> Result<Box<dyn Plugin>, SwapError> {
     let profile = context.profile_mut(scheduler_name).ok_or(SwapError::NoProfile)?;
-    let (_, args) = args_of(profile, plugin).ok_or(SwapError::NoProfile)?;
+    let args = args_of(profile, plugin).ok_or(SwapError::NoProfile)?.to_owned();
     // The arguments may have changed while the instance was prepared.
     let prepared = prepared.filter(|prepared| prepared.args == args).map(|prepared| prepared.instance);
     let mut new = prepared.unwrap_or_else(|| build(factory, &args))?;

@@ -8,7 +8,7 @@ use std::{
 use berth_framework::{
     CycleId, PluginFactory, Point,
     profile::{PluginIdx, Profile},
-    run::{self, Attempt, Diagnosis, NominatedPods, PreFilterOutcome},
+    run::{self, Attempt, Diagnosis, NominatedPods, PreFilterOutcome, SearchRange},
 };
 use berth_model::{Pod, api};
 use berth_testing::TestCluster;
@@ -93,7 +93,7 @@ impl ScenarioCluster {
         let answer = run::pre_filter(profile, &call, attempt).expect("pre-filter");
         assert!(matches!(answer, PreFilterOutcome::Proceed), "{}: {answer:?}", self.scenario.plugin);
         run::list_candidates(&call, self.cluster.cache().order(), attempt);
-        let everything = (0, call.table.n_nodes());
+        let everything = SearchRange { start: 0, n_wanted: call.table.n_nodes() };
         run::filter(profile, &call, everything, &NominatedPods::default(), attempt).expect("filter");
         if !profile.plugins.at(Point::PostFilter).is_empty() && self.scenario.fits_nowhere {
             if !attempt.findings().feasible_order().is_empty() {
@@ -102,7 +102,7 @@ impl ScenarioCluster {
             let mut diagnosis = Diagnosis { n_all_nodes: call.table.n_nodes(), ..Diagnosis::default() };
             run::diagnose(profile, &call, attempt.findings(), &mut diagnosis).expect("diagnose");
             let nobody = NominatedPods::default();
-            run::post_filter(profile, &call, attempt.findings(), (&nobody, None), &mut diagnosis);
+            run::post_filter(profile, &call, attempt.findings(), &nobody, None, &mut diagnosis);
             let answer = &diagnosis.post_filter;
             assert!(answer.nominate.flatten().is_some(), "somebody makes room: {:?}", answer.status);
             return true;

@@ -96,7 +96,7 @@ fn rejected(
     if let Ok(statuses) = run::dry_run(profile, call, findings, nominated, &removals) {
         assert_eq!(statuses.len(), removals.len());
     }
-    run::post_filter(profile, call, findings, (nominated, None), diagnosis);
+    run::post_filter(profile, call, findings, nominated, None, diagnosis);
 }
 
 fn bind(profile: &mut Profile, call: &Call<'_>, node: NodeIdx) {

@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use anyhow::Result;
 use berth_framework::{
     CycleId, Point, Status,
-    run::{self, Attempt},
+    run::{self, Attempt, Refusal, SearchRange},
 };
 use berth_model::Pod;
 use berth_testing::TestCluster;
@@ -71,7 +71,7 @@ impl<'a> Check<'a> {
     }
 
     fn run(&mut self, findings: &mut Findings) {
-        if let Err((plugin, status)) = self.subject.profile.sync(self.cluster.cache()) {
+        if let Err(Refusal { plugin, status }) = self.subject.profile.sync(self.cluster.cache()) {
             findings.differ("sync", "Success", show_status(&self.subject.name(plugin), &status));
             return;
         }
@@ -134,7 +134,8 @@ impl<'a> Check<'a> {
         let (profile, attempt) = (&mut self.subject.profile, &mut self.attempt);
         let answer = run::pre_filter(profile, &call, attempt).and_then(|_| {
             run::list_candidates(&call, self.cluster.cache().order(), attempt);
-            run::filter(profile, &call, (0, usize::MAX), &self.cluster.nominated_pods(&self.pod), attempt)
+            let range = SearchRange { start: 0, n_wanted: usize::MAX };
+            run::filter(profile, &call, range, &self.cluster.nominated_pods(&self.pod), attempt)
         });
         findings.compare("cycleError", &self.case.expect.cycle_error, &answer.err().map(|status| status.message()));
         self.verdicts_with_errors(findings);

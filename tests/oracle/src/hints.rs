@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, btree_map::Entry};
 
 use anyhow::{Context, Result, anyhow};
-use berth_framework::{ClusterEvent, EventSubject, HintCall, PluginIdx};
+use berth_framework::{ClusterEvent, EventSubject, HintCall, PluginIdx, run::Refusal};
 use berth_model::{Node, ObjectKey, Pod, api};
 use berth_testing::TestCluster;
 use serde::{Deserialize, de::DeserializeOwned};
@@ -82,7 +82,7 @@ impl HintCheck {
         let pod = cluster.intern(pod);
         let events = events.iter().map(|event| change(event, &mut cluster)).collect::<Result<_>>()?;
         cluster.settle();
-        if let Err((plugin, status)) = subject.profile.sync(cluster.cache()) {
+        if let Err(Refusal { plugin, status }) = subject.profile.sync(cluster.cache()) {
             return Err(anyhow!("{}: {}", subject.name(plugin), status.message()));
         }
         Ok(Self { cluster, pod, subject, plugins: BTreeMap::new(), events })

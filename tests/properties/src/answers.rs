@@ -269,7 +269,7 @@ impl ProfileRun<'_> {
         answers: &mut Answers,
     ) -> Outcome {
         let before_nodes = diagnosis.pre_filter.is_some();
-        run::post_filter(self.profile, call, findings, (nominated, None), &mut diagnosis);
+        run::post_filter(self.profile, call, findings, nominated, None, &mut diagnosis);
         let run = &diagnosis.post_filter;
         answers.insert("message".to_owned(), diagnosis.message());
         let rejectors: Vec<Arc<str>> = diagnosis.rejectors.iter().map(|plugin| self.name(plugin)).collect();

@@ -187,11 +187,12 @@ pub fn post_filter(
     profile: &mut Profile,
     call: &Call<'_>,
     findings: &Findings,
-    (nominated, extenders): (&NominatedPods<'_>, Option<&dyn Extenders>),
+    nominated: &NominatedPods<'_>,
+    extenders: Option<&dyn Extenders>,
     diagnosis: &mut Diagnosis,
 ) {
     let start = profile.meter().start(call.cycle);
-    diagnosis.post_filter = ask_post_filter(profile, call, findings, (nominated, extenders), diagnosis);
+    diagnosis.post_filter = ask_post_filter(profile, call, findings, nominated, extenders, diagnosis);
     if let Some(status) = &diagnosis.post_filter.status {
         profile.meter().end(start, Point::PostFilter.as_str(), status.code);
     }
@@ -201,7 +202,8 @@ fn ask_post_filter(
     profile: &mut Profile,
     call: &Call<'_>,
     findings: &Findings,
-    (nominated, extenders): (&NominatedPods<'_>, Option<&dyn Extenders>),
+    nominated: &NominatedPods<'_>,
+    extenders: Option<&dyn Extenders>,
     diagnosis: &mut Diagnosis,
 ) -> PostFilterRun {
     let mut run = PostFilterRun::default();

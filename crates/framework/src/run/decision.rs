@@ -16,7 +16,7 @@ use berth_model::{NodeIdx, NodeSet};
 
 pub(super) use self::scores::CycleScores;
 pub use self::scores::PluginScores;
-use super::{Diagnosis, PluginBits, Rejection, kept_answers::KeptAnswers};
+use super::{Diagnosis, PluginBits, Rejection, SearchRange, kept_answers::KeptAnswers};
 use crate::{profile::PluginIdx, status::Status};
 
 /// What one scheduling cycle decided about a pod.
@@ -269,7 +269,7 @@ impl Findings {
     }
 
     /// Empties what earlier searches of the cycle found.
-    pub(super) fn begin_search(&mut self, start: usize, n_wanted: usize) {
+    pub(super) fn begin_search(&mut self, SearchRange { start, n_wanted }: SearchRange) {
         self.clear_verdicts();
         self.earlier.clear();
         self.sample = Sample { start, n_wanted, n_visited: 0 };

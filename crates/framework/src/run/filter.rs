@@ -30,20 +30,29 @@ pub fn list_candidates(call: &Call<'_>, order: &[NodeIdx], attempt: &mut Attempt
     }
 }
 
-/// Visits the candidates from position `start` on, around the end, until `limit` nodes passed.
+/// Where to look for nodes, and for how many.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SearchRange {
+    /// The position in the list of candidates to begin at. The search goes on around the end of the list.
+    pub start: usize,
+    /// How many nodes that pass are enough.
+    pub n_wanted: usize,
+}
+
+/// Visits the candidates of a range.
 ///
 /// # Errors
 /// A plugin broke; the attempt fails with this status.
 pub fn filter(
     profile: &mut Profile,
     call: &Call<'_>,
-    (start, limit): (usize, usize),
+    range: SearchRange,
     nominated: &NominatedPods<'_>,
     attempt: &mut Attempt,
 ) -> Result<(), Status> {
-    attempt.findings.begin_search(start, limit);
+    attempt.findings.begin_search(range);
     let candidates = std::mem::take(&mut attempt.candidates);
-    let result = visit(profile, call, &candidates, (start, limit), nominated, attempt);
+    let result = visit(profile, call, &candidates, range, nominated, attempt);
     attempt.candidates = candidates;
     result
 }
@@ -60,19 +69,19 @@ pub fn filter_one(
     attempt: &mut Attempt,
 ) -> Result<(), Status> {
     attempt.findings.clear_verdicts();
-    visit(profile, call, &[node], (0, 1), nominated, attempt)
+    visit(profile, call, &[node], SearchRange { start: 0, n_wanted: 1 }, nominated, attempt)
 }
 
 fn visit(
     profile: &mut Profile,
     call: &Call<'_>,
     candidates: &[NodeIdx],
-    (start, limit): (usize, usize),
+    range: SearchRange,
     nominated: &NominatedPods<'_>,
     attempt: &mut Attempt,
 ) -> Result<(), Status> {
     let start_of_point = profile.meter().start(call.cycle);
-    let result = visit_chunks(profile, call, candidates, (start, limit), nominated, attempt);
+    let result = visit_chunks(profile, call, candidates, range, nominated, attempt);
     profile.meter().end(start_of_point, Point::Filter.as_str(), code_of(&result));
     result
 }
@@ -81,18 +90,18 @@ fn visit_chunks(
     profile: &mut Profile,
     call: &Call<'_>,
     candidates: &[NodeIdx],
-    (start, limit): (usize, usize),
+    range: SearchRange,
     nominated: &NominatedPods<'_>,
     attempt: &mut Attempt,
 ) -> Result<(), Status> {
-    for stretch in stretches(candidates, start, limit) {
-        if attempt.findings.feasible_order.len() >= limit {
+    for stretch in stretches(candidates, range) {
+        if attempt.findings.feasible_order.len() >= range.n_wanted {
             break;
         }
         let mut batch = std::mem::take(&mut attempt.batch);
         stretch.collect_into(call.table, &mut batch);
         let result = filter_batch(profile, call, nominated, &mut batch, attempt);
-        attempt.findings.take(stretch, &batch, limit);
+        attempt.findings.take(stretch, &batch, range.n_wanted);
         attempt.batch = batch;
         result?;
     }
@@ -133,10 +142,10 @@ impl Stretch<'_> {
     }
 }
 
-/// The nodes from position `start` on, around the end, in stretches that grow. The first has as many nodes as are wanted.
-pub(super) fn stretches(nodes: &[NodeIdx], start: usize, limit: usize) -> impl Iterator<Item = Stretch<'_>> {
-    let (before, after) = nodes.split_at(start.checked_rem(nodes.len()).unwrap_or(0));
-    let (mut before, mut after, mut n) = (before, after, limit.max(MIN_CHUNK));
+/// The nodes of a range in stretches that grow. The first has as many nodes as are wanted.
+pub(super) fn stretches(nodes: &[NodeIdx], range: SearchRange) -> impl Iterator<Item = Stretch<'_>> {
+    let (before, after) = nodes.split_at(range.start.checked_rem(nodes.len()).unwrap_or(0));
+    let (mut before, mut after, mut n) = (before, after, range.n_wanted.max(MIN_CHUNK));
     std::iter::from_fn(move || {
         let (first, rest) = after.split_at(n.min(after.len()));
         let (second, rest_before) = before.split_at((n - first.len()).min(before.len()));

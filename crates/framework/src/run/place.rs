@@ -3,8 +3,8 @@
 use berth_model::{NodeIdx, sampling::num_feasible_nodes_to_find};
 
 use super::{
-    Attempt, ClassAnswers, Decision, Diagnosis, HintOutcome, NoNode, NominatedPods, PreFilterOutcome, diagnose, extend,
-    filter, filter_one, list_candidates, pre_filter, score,
+    Attempt, ClassAnswers, Decision, Diagnosis, HintOutcome, NoNode, NominatedPods, PreFilterOutcome, SearchRange,
+    diagnose, extend, filter, filter_one, list_candidates, pre_filter, score,
 };
 use crate::{
     equivalence::EquivalenceCache, extender::Extenders, plugin::Point, points::Call, profile::Profile, status::Status,
@@ -100,8 +100,8 @@ fn place_by_earlier(
     earlier: &mut ClassAnswers,
     attempt: &mut Attempt,
 ) -> Result<Option<NodeIdx>, Status> {
-    let limit = n_nodes_to_find(profile, search, search.order.len());
-    earlier.filter(profile, call, search.order, (search.start, limit), attempt)?;
+    let range = range_of(profile, search, search.order.len());
+    earlier.filter(profile, call, search.order, range, attempt)?;
     attempt.findings.filtered_at = profile.meter().now();
     if attempt.findings.feasible_order.len() > 1 {
         earlier.score(profile, call, attempt)?;
@@ -122,8 +122,8 @@ fn place_anew(
     if let Some(node) = nominated_node(profile, call, search, attempt, &mut diagnosis) {
         return Ok(node);
     }
-    let limit = n_nodes_to_find(profile, search, attempt.candidates.len());
-    filter(profile, call, (search.start, limit), search.nominated, attempt)?;
+    let range = range_of(profile, search, attempt.candidates.len());
+    filter(profile, call, range, search.nominated, attempt)?;
     extend::filter_by_extenders(search.extenders, call, attempt)?;
     attempt.findings.filtered_at = profile.meter().now();
     match attempt.findings.feasible_order.as_slice() {
@@ -138,6 +138,10 @@ fn place_anew(
             best_node(attempt).map_err(NoNode::Broken)
         }
     }
+}
+
+fn range_of(profile: &Profile, search: &NodeSearch<'_>, n_candidates: usize) -> SearchRange {
+    SearchRange { start: search.start, n_wanted: n_nodes_to_find(profile, search, n_candidates) }
 }
 
 /// How many nodes that pass are enough.

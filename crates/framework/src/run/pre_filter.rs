@@ -40,7 +40,7 @@ pub fn pre_filter(profile: &mut Profile, call: &Call<'_>, attempt: &mut Attempt)
 }
 
 fn ask(profile: &mut Profile, call: &Call<'_>, attempt: &mut Attempt) -> Result<PreFilterOutcome, Status> {
-    if let Some((plugin, status)) = profile.blind_to_all() {
+    if let Some(Refusal { plugin, status }) = profile.blind_to_all() {
         return Ok(PreFilterOutcome::Rejected { status, plugins: vec![plugin] });
     }
     let mut rejection = None;

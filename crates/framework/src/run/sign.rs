@@ -1,5 +1,7 @@
 //! Signatures: what every plugin that decides about nodes sees of a pod.
 
+use std::sync::Arc;
+
 use berth_model::Pod;
 
 use crate::{
@@ -12,9 +14,9 @@ use crate::{
 const DECIDING: [Point; 4] = [Point::PreFilter, Point::Filter, Point::PreScore, Point::Score];
 
 /// The Sign answers of the plugins that decide about nodes. As long as the cluster does not change, pods of one profile
-/// with equal signatures get the same answers from all of these plugins.
+/// with equal signatures get the same answers from all of these plugins. Cloning it is cheap.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Signature(Vec<String>);
+pub struct Signature(Arc<[String]>);
 
 /// The pod's signature; `None` if a deciding plugin has no Sign, or does not sign this pod (KEP-5598).
 ///
@@ -35,7 +37,14 @@ pub fn sign(profile: &mut Profile, pod: &Pod, first: &mut PluginIdx) -> Option<S
         };
         fragments.push(fragment);
     }
-    Some(Signature(fragments))
+    Some(Signature(fragments.into()))
+}
+
+/// Whether equivalent pods have one signature: every plugin that signs has promised so, by its hook Reuse.
+#[must_use]
+pub fn signs_by_class(profile: &Profile) -> bool {
+    let plugins = (0u32..).map(PluginIdx).zip(profile.instances());
+    plugins.filter(|(plugin, _)| decides(profile, *plugin)).all(|(_, instance)| instance.has_reuse())
 }
 
 fn decides(profile: &Profile, plugin: PluginIdx) -> bool {

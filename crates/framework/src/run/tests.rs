@@ -385,7 +385,7 @@ fn post_filter_goes_on_until_someone_knows() {
             (table(2), Pod::default(), Diagnosis { n_all_nodes: 2, ..Diagnosis::default() });
         let call = Call::new(CycleId(1), Time::default(), &pod, &table);
         let (findings, nobody) = (Findings::default(), NominatedPods::default());
-        post_filter(&mut profile(plugins), &call, &findings, (&nobody, None), &mut diagnosis);
+        post_filter(&mut profile(plugins), &call, &findings, &nobody, None, &mut diagnosis);
         (diagnosis.post_filter.nominate, diagnosis.message())
     };
     assert_eq!(run(vec![no(), yes(), no()]), (Some(Some(NodeIdx(1))), "0/2 nodes are available:".to_owned()));

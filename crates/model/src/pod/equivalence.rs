@@ -1,7 +1,10 @@
 //! The equivalence class of a pod: what is left of it without what only names it. Pods of one controller are equivalent, as a
 //! rule.
 
-use std::hash::{Hash, Hasher};
+use std::{
+    hash::{Hash, Hasher},
+    sync::Arc,
+};
 
 use rustc_hash::FxHasher;
 
@@ -113,6 +116,61 @@ impl Pod {
     }
 }
 
+/// The equivalence class of a pod, as a key: for what holds for each pod that [is equivalent](Pod::is_equivalent).
+#[derive(Clone, Debug)]
+pub struct EquivalenceClass {
+    /// One of the pods. It keeps the symbols of the class from being freed.
+    pod: Arc<Pod>,
+    hash: u64,
+}
+
+impl EquivalenceClass {
+    /// The class of this pod.
+    #[must_use]
+    pub fn of(pod: &Arc<Pod>) -> Self {
+        Self { pod: Arc::clone(pod), hash: pod.equivalence_hash() }
+    }
+
+    /// One of the pods.
+    #[must_use]
+    pub fn pod(&self) -> &Arc<Pod> {
+        &self.pod
+    }
+
+    /// [`Pod::equivalence_hash`] of its pods.
+    #[must_use]
+    pub fn pod_hash(&self) -> u64 {
+        self.hash
+    }
+
+    /// Whether the pod is of this class.
+    #[must_use]
+    pub fn contains(&self, pod: &Pod) -> bool {
+        self.pod.is_equivalent(pod)
+    }
+
+    /// The same, but for the nodes that the pods name.
+    #[must_use]
+    pub fn contains_elsewhere(&self, pod: &Pod) -> bool {
+        self.pod.is_equivalent_elsewhere(pod)
+    }
+}
+
+impl PartialEq for EquivalenceClass {
+    fn eq(&self, other: &Self) -> bool {
+        self.hash == other.hash && self.contains(&other.pod)
+    }
+}
+
+impl Eq for EquivalenceClass {}
+
+impl Hash for EquivalenceClass {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        // Pods that were nominated to nodes differ in nothing else, and are many.
+        (self.hash, self.pod.node_name, self.pod.nominated_node_name).hash(state);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use thin_vec::thin_vec;
@@ -142,5 +200,15 @@ mod tests {
         let [own, other] = ["one", "two"].map(|name| Pod { volumes: thin_vec![claim(name)], ..first.clone() });
         assert!(!own.is_equivalent(&other));
         assert_ne!(own.equivalence_hash(), other.equivalence_hash());
+    }
+
+    #[test]
+    fn a_class_is_a_key_for_its_pods() {
+        let pod = |uid: &str, priority| Arc::new(Pod { uid: uid.into(), priority, ..Pod::default() });
+        let class = EquivalenceClass::of(&pod("a", 1));
+        assert_eq!(class, EquivalenceClass::of(&pod("b", 1)));
+        assert_ne!(class, EquivalenceClass::of(&pod("a", 2)));
+        let nominated = Pod { nominated_node_name: Sym(40), ..Pod::clone(&pod("c", 1)) };
+        assert!(!class.contains(&nominated) && class.contains_elsewhere(&nominated));
     }
 }

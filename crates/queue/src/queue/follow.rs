@@ -5,7 +5,7 @@ use berth_model::{PodUid, Time};
 use super::Queue;
 use crate::{
     metrics::SubQueue,
-    places::{Place, Visited},
+    places::{Place, Visited, WaitingPod},
     record::QueuedPod,
 };
 
@@ -36,8 +36,8 @@ impl Queue {
     /// The pod as it waits here; `None` if it does not.
     #[must_use]
     pub fn waiting(&self, uid: &str) -> Option<Waiting> {
-        let (record, place) = self.places.get(uid)?;
-        let backoff_until = match place {
+        let WaitingPod { record, place } = self.places.get(uid)?;
+        let backoff_until = match *place {
             Place::Backoff(expiry, ..) | Place::ErrorBackoff(expiry, _) => Some(expiry),
             Place::Active(..) | Place::Unschedulable(_) => None,
         };

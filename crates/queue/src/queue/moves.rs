@@ -9,7 +9,7 @@ use super::{Queue, requeue::QueueingStrategy};
 use crate::{
     in_flight::FORCE_ACTIVATE,
     object_event::{EventObjects, ObjectEvent},
-    places::Place,
+    places::{Place, WaitingPod},
     policy::Policy,
     pool::{Arrival, GroupId},
     record::QueuedPod,
@@ -46,7 +46,7 @@ impl Queue {
             object_events.iter().for_each(|object_event| self.in_flight.record(object_event));
             return;
         }
-        let Some((mut record, place)) = self.take(&pod.uid) else {
+        let Some(WaitingPod { mut record, place }) = self.take(&pod.uid) else {
             return self.add_as(Arc::clone(pod), &POD_UPDATED, now, policy);
         };
         self.nominator.update(&record.pod, pod);
@@ -65,7 +65,7 @@ impl Queue {
     /// The pod is gone, or has a node. A record in flight stays with the caller that popped it, until [`Queue::done`].
     pub fn delete(&mut self, uid: &str) -> Option<QueuedPod> {
         self.nominator.remove(uid);
-        self.take(uid).map(|(record, _)| record)
+        self.take(uid).map(|pod| pod.record)
     }
 
     /// Whether a plugin of any profile registered for the event.
@@ -174,9 +174,11 @@ impl Queue {
     pub fn activate(&mut self, uids: &[PodUid], now: Time, policy: &mut dyn Policy) {
         for uid in uids {
             match self.take(uid) {
-                Some((record, place @ Place::Active(..))) => self.put(record, place),
-                Some((record, Place::Unschedulable(_))) => self.enter_active(record, &FORCE_ACTIVATE, now, policy),
-                Some((record, Place::Backoff(..) | Place::ErrorBackoff(..))) => {
+                Some(WaitingPod { record, place: place @ Place::Active(..) }) => self.put(record, place),
+                Some(WaitingPod { record, place: Place::Unschedulable(_) }) => {
+                    self.enter_active(record, &FORCE_ACTIVATE, now, policy)
+                }
+                Some(WaitingPod { record, place: Place::Backoff(..) | Place::ErrorBackoff(..) }) => {
                     self.leave_backoff(record, &FORCE_ACTIVATE, now, policy);
                 }
                 None => self.in_flight.activate(uid),
@@ -196,7 +198,7 @@ impl Queue {
     /// Time passed: pods whose backoff is over become ready, and pods that waited too long are tried again.
     pub fn flush(&mut self, now: Time, policy: &mut dyn Policy) {
         for uid in self.places.backoff_over(self.settings.window(now)) {
-            if let Some((record, _)) = self.take(&uid) {
+            if let Some(WaitingPod { record, .. }) = self.take(&uid) {
                 self.leave_backoff(record, &BACKOFF_COMPLETE, now, policy);
             }
         }
@@ -214,7 +216,7 @@ impl Queue {
         let due = self.places.in_pool().filter(|(_, record)| is_due(record));
         let due: Vec<PodUid> = due.map(|(_, record)| record.pod.uid.clone()).collect();
         for uid in due {
-            if let Some((mut record, _)) = self.take(&uid) {
+            if let Some(WaitingPod { mut record, .. }) = self.take(&uid) {
                 record.was_flushed = true;
                 self.place(record, QueueingStrategy::AfterBackoff, &timeout.label, now, policy);
             }
@@ -223,7 +225,7 @@ impl Queue {
 
     fn move_if(&mut self, uid: &str, strategy: QueueingStrategy, label: &Arc<str>, now: Time, policy: &mut dyn Policy) {
         if strategy != QueueingStrategy::Skip
-            && let Some((record, _)) = self.take(uid)
+            && let Some(WaitingPod { record, .. }) = self.take(uid)
         {
             self.place(record, strategy, label, now, policy);
         }

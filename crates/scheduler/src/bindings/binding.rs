@@ -116,7 +116,18 @@ pub(super) enum BindingFailure {
     Error(Status),
 }
 
+/// One attempt of a pod.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct PodAttempt {
+    pub(super) uid: PodUid,
+    pub(super) cycle: CycleId,
+}
+
 impl Binding {
+    pub(super) fn attempt(&self) -> PodAttempt {
+        PodAttempt { uid: self.uid().clone(), cycle: self.cycle() }
+    }
+
     pub(super) fn cycle(&self) -> CycleId {
         self.choice.cycle
     }

@@ -5,18 +5,24 @@
 
 use std::{collections::VecDeque, sync::Arc};
 
-use berth_framework::CycleId;
-use berth_model::{ObjectKey, PodUid};
+use berth_model::ObjectKey;
 use rustc_hash::FxHashSet;
 
-use super::binding::Input;
+use super::binding::{Input, PodAttempt};
 
 /// Inputs in the order in which they came, each for one attempt of a pod.
 #[derive(Debug, Default)]
 pub(crate) struct Inbox {
-    inputs: VecDeque<(PodUid, CycleId, Input)>,
+    inputs: VecDeque<Message>,
     /// What is in `inputs`.
-    topics: FxHashSet<(PodUid, CycleId, Topic)>,
+    topics: FxHashSet<(PodAttempt, Topic)>,
+}
+
+/// An input on its way.
+#[derive(Debug)]
+pub(super) struct Message {
+    pub(super) to: PodAttempt,
+    pub(super) input: Input,
 }
 
 /// What makes an input needless if another one with it waits already.
@@ -49,16 +55,16 @@ impl Topic {
 
 impl Inbox {
     /// For this attempt of the pod: a later one does not get it.
-    pub(super) fn push(&mut self, uid: &PodUid, cycle: CycleId, input: Input) {
-        if self.topics.insert((uid.clone(), cycle, Topic::of(&input))) {
-            self.inputs.push_back((uid.clone(), cycle, input));
+    pub(super) fn push(&mut self, to: PodAttempt, input: Input) {
+        if self.topics.insert((to.clone(), Topic::of(&input))) {
+            self.inputs.push_back(Message { to, input });
         }
     }
 
-    pub(super) fn pop(&mut self) -> Option<(PodUid, CycleId, Input)> {
-        let (uid, cycle, input) = self.inputs.pop_front()?;
-        self.topics.remove(&(uid.clone(), cycle, Topic::of(&input)));
-        Some((uid, cycle, input))
+    pub(super) fn pop(&mut self) -> Option<Message> {
+        let message = self.inputs.pop_front()?;
+        self.topics.remove(&(message.to.clone(), Topic::of(&message.input)));
+        Some(message)
     }
 
     pub(super) fn is_empty(&self) -> bool {

@@ -2,12 +2,11 @@
 
 use std::sync::Arc;
 
-use berth_framework::CycleId;
 use berth_model::{Pod, PodUid};
 use rustc_hash::FxHashMap;
 
 use super::{
-    binding::{Binding, Input},
+    binding::{Binding, Input, PodAttempt},
     inbox::Inbox,
 };
 
@@ -15,7 +14,7 @@ use super::{
 /// that release each other needs no stack.
 pub(crate) struct Peers<'a> {
     /// The pod whose step it is, and its attempt; `None` if that pod has no node yet.
-    pub(super) stepping: Option<(PodUid, CycleId)>,
+    pub(super) stepping: Option<PodAttempt>,
     pub(super) bindings: &'a FxHashMap<PodUid, Binding>,
     pub(super) inbox: &'a mut Inbox,
 }
@@ -37,14 +36,14 @@ impl Peers<'_> {
     }
 
     /// The pod, if it is between Reserve and PostBind, and its attempt.
-    fn find(&self, uid: &str) -> Option<(PodUid, CycleId)> {
-        let waiting = self.bindings.get(uid).map(|binding| (binding.uid().clone(), binding.cycle()));
-        waiting.or_else(|| self.stepping.clone().filter(|(stepping, _)| **stepping == *uid))
+    fn find(&self, uid: &str) -> Option<PodAttempt> {
+        let waiting = self.bindings.get(uid).map(Binding::attempt);
+        waiting.or_else(|| self.stepping.clone().filter(|stepping| *stepping.uid == *uid))
     }
 
     fn send(&mut self, uid: &str, input: Input) {
-        if let Some((uid, cycle)) = self.find(uid) {
-            self.inbox.push(&uid, cycle, input);
+        if let Some(attempt) = self.find(uid) {
+            self.inbox.push(attempt, input);
         }
     }
 
@@ -53,7 +52,7 @@ impl Peers<'_> {
     pub(crate) fn preempt(&mut self, uid: &str, preemptor: &Arc<Pod>, plugin: &Arc<str>) -> bool {
         let Some(victim) = self.bindings.get(uid).filter(|binding| !binding.is_sent()) else { return false };
         let input = Input::Preempted { preemptor: Arc::clone(preemptor), plugin: Arc::clone(plugin) };
-        self.inbox.push(victim.uid(), victim.cycle(), input);
+        self.inbox.push(victim.attempt(), input);
         true
     }
 }

@@ -30,6 +30,13 @@ impl PermitWait {
     }
 }
 
+/// The time of a plugin that held the pod is out.
+pub(crate) struct PermitTimeout {
+    pub(crate) plugin: Arc<str>,
+    /// What the pod is told.
+    pub(crate) reason: String,
+}
+
 impl PermitWaits {
     /// `plugins` with the milliseconds for which each may hold the pod.
     pub(crate) fn new(plugins: impl IntoIterator<Item = (Arc<str>, u64)>, now: Time) -> Self {
@@ -106,9 +113,8 @@ impl PermitWaits {
         position.map(|position| self.plugins.remove(position)).is_some()
     }
 
-    /// The plugin whose time was out at `deadline`, with the reason that the pod is given: the plugin's own words if it
-    /// waited for objects no longer than that.
-    pub(crate) fn timed_out(&self, deadline: Time) -> Option<(Arc<str>, String)> {
+    /// Whose time was out at `deadline`. The reason is the plugin's own words if it waited for objects no longer than that.
+    pub(crate) fn timed_out(&self, deadline: Time) -> Option<PermitTimeout> {
         let wait = self.plugins.iter().find(|wait| wait.ends() == deadline)?;
         let own_words = wait.objects.as_ref().filter(|it| it.deadline == deadline && !it.timeout_message.is_empty());
         let reason = own_words.map_or_else(
@@ -118,6 +124,6 @@ impl PermitWaits {
             },
             |objects| objects.timeout_message.clone(),
         );
-        Some((Arc::clone(&wait.plugin), reason))
+        Some(PermitTimeout { plugin: Arc::clone(&wait.plugin), reason })
     }
 }

@@ -20,6 +20,13 @@ pub(crate) struct PreBindTask {
     state: TaskState,
 }
 
+/// The time of a plugin that waited for objects is out.
+pub(crate) struct PreBindTimeout {
+    pub(crate) plugin: PluginIdx,
+    /// What the plugin wants said then.
+    pub(crate) message: String,
+}
+
 #[derive(Debug)]
 enum TaskState {
     /// Its effects are being carried out; then it waits for objects, if it asked for that too.
@@ -137,9 +144,9 @@ impl PreBindGroup {
         ask_again
     }
 
-    /// The plugin whose time was out at `deadline`, and what it wants said then.
-    pub(crate) fn timed_out(&self, deadline: Time) -> Option<(PluginIdx, String)> {
+    /// Whose time was out at `deadline`.
+    pub(crate) fn timed_out(&self, deadline: Time) -> Option<PreBindTimeout> {
         let (plugin, wait) = self.waiting().find(|(_, wait)| wait.deadline == deadline)?;
-        Some((plugin, wait.timeout_message.clone()))
+        Some(PreBindTimeout { plugin, message: wait.timeout_message.clone() })
     }
 }

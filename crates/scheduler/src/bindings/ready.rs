@@ -2,13 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use berth_framework::CycleId;
-use berth_model::{PodUid, Sym};
+use berth_model::Sym;
+
+use super::binding::PodAttempt;
 
 /// By profile, the pods in the order in which they became ready. One that ended its way since may still be here.
 #[derive(Debug, Default)]
 pub(crate) struct ReadyPods {
-    profiles: BTreeMap<Sym, VecDeque<(PodUid, CycleId)>>,
+    profiles: BTreeMap<Sym, VecDeque<PodAttempt>>,
     /// Had the last turn.
     last: Option<Sym>,
     /// Have no time in this round.
@@ -16,7 +17,7 @@ pub(crate) struct ReadyPods {
 }
 
 impl ReadyPods {
-    pub(super) fn push(&mut self, scheduler_name: Sym, pod: (PodUid, CycleId)) {
+    pub(super) fn push(&mut self, scheduler_name: Sym, pod: PodAttempt) {
         self.profiles.entry(scheduler_name).or_default().push_back(pod);
     }
 
@@ -42,7 +43,7 @@ impl ReadyPods {
     }
 
     /// The next pod of the profile, whose turn this is.
-    pub(super) fn pop(&mut self, scheduler_name: Sym) -> Option<(PodUid, CycleId)> {
+    pub(super) fn pop(&mut self, scheduler_name: Sym) -> Option<PodAttempt> {
         self.last = Some(scheduler_name);
         let pods = self.profiles.get_mut(&scheduler_name)?;
         let pod = pods.pop_front();

@@ -17,8 +17,8 @@ use super::{
     effects::{self, Origin},
     object_wait::RequestedWait,
     peers::Peers,
-    permit::PermitWaits,
-    pre_bind::{AfterEffects, PreBindGroup, PreBindTask},
+    permit::{PermitTimeout, PermitWaits},
+    pre_bind::{AfterEffects, PreBindGroup, PreBindTask, PreBindTimeout},
     questions::Question,
 };
 use crate::{
@@ -284,10 +284,10 @@ impl Binding {
     pub(super) fn catch_up(&self, context: &mut Context) -> Result<(), Status> {
         let scheduler_name = self.pod().scheduler_name;
         let Some(profile) = context.profile_mut(scheduler_name) else { return Ok(()) };
-        if let Some((_, status)) = profile.out_of_service() {
+        if let Some(Refusal { status, .. }) = profile.out_of_service() {
             return Err(Status::error(status.message()));
         }
-        context.sync(scheduler_name).map_err(|(plugin, status)| {
+        context.sync(scheduler_name).map_err(|Refusal { plugin, status }| {
             if status.code.is_rejected() {
                 return Status::error(status.message());
             }
@@ -452,11 +452,11 @@ impl Binding {
         }
         match &self.stage {
             Stage::Permit(waits) => match waits.timed_out(deadline) {
-                Some((plugin, reason)) => self.rejected_by_permit(&plugin, reason, context),
+                Some(PermitTimeout { plugin, reason }) => self.rejected_by_permit(&plugin, reason, context),
                 None => Step::Waiting(self),
             },
             Stage::PreBind(group) => match group.timed_out(deadline) {
-                Some((plugin, message)) => {
+                Some(PreBindTimeout { plugin, message }) => {
                     self.give_up_waiting(plugin, WaitResult::Timeout, context);
                     self.pre_bind_failed(plugin, &message, context)
                 }

@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use berth_framework::{PluginIdx, Status};
+use berth_framework::{Status, run::Refusal};
 use berth_model::{BinaryId, Digest, OwnerId, Pod, PodUid};
 
 use super::Context;
@@ -42,7 +42,7 @@ impl Context {
 
     /// The plugin for whose faults the pod has to wait, and what the pod is told; it is tried again when that is over. `None` if
     /// the pod is not held, or may do without that plugin.
-    pub(crate) fn hold(&mut self, pod: &Pod) -> Option<(PluginIdx, Status)> {
+    pub(crate) fn hold(&mut self, pod: &Pod) -> Option<Refusal> {
         if self.isolation.is_empty() {
             return None;
         }
@@ -56,7 +56,7 @@ impl Context {
             return None;
         }
         self.isolation.wait(&owner, pod.uid.clone());
-        Some((plugin, status))
+        Some(Refusal { plugin, status })
     }
 
     /// How many owners' pods are held, by plugin.

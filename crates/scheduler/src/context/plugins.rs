@@ -5,6 +5,7 @@ use std::{sync::Arc, time::Duration};
 use berth_cache::Cache;
 use berth_framework::{
     Clock, CycleId, Extenders, Measured, ObjectKind, PluginIdx, Profile, SchedulingTime, Status, UnlistedKind,
+    run::Refusal,
 };
 use berth_model::{BinaryId, Pod, PodUid, Sym};
 use berth_queue::Queue;
@@ -63,7 +64,7 @@ impl Context {
     ///
     /// # Errors
     /// Which plugin could not be brought up to date, and why.
-    pub(crate) fn sync(&mut self, scheduler_name: Sym) -> Result<(), (PluginIdx, Status)> {
+    pub(crate) fn sync(&mut self, scheduler_name: Sym) -> Result<(), Refusal> {
         // Nothing is to be synced once no profile serves the pod any more.
         self.profiles.get_mut(scheduler_name).map_or(Ok(()), |profile| profile.sync(&self.cache))
     }
@@ -179,7 +180,7 @@ impl Context {
     pub(crate) fn have_time(&mut self, scheduler_name: Sym) -> Result<(), Status> {
         // Nothing can be asked once no profile serves the pod any more.
         let Some(profile) = self.profiles.get_mut(scheduler_name) else { return Ok(()) };
-        profile.have_time().map_err(|(_, status)| status)
+        profile.have_time().map_err(|refusal| refusal.status)
     }
 
     /// Tells plugins what they had no time to hear, as far as they and the turn have time.

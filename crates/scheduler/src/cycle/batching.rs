@@ -10,7 +10,7 @@ use berth_framework::{
     Code, CycleId, PluginIdx, Point, Profile,
     run::{self, Findings, Hint, HintOutcome, Ranking, Signature},
 };
-use berth_model::{ClusterTable, NodeIdx, Pod, Sym, Time};
+use berth_model::{ClusterTable, EquivalenceClass, NodeIdx, Pod, Sym, Time};
 use rustc_hash::FxHashMap;
 
 use crate::metrics::{BatchMetrics, ByProfile};
@@ -40,8 +40,8 @@ pub(crate) struct Batching {
 
 #[derive(Debug)]
 struct Batch {
-    /// The first pod: while it is held, the symbols in the signature stand for the same strings.
-    pod: Arc<Pod>,
+    /// The class of the first pod: while it is held, the symbols in the signature stand for the same strings.
+    class: EquivalenceClass,
     signature: Signature,
     since: Time,
     /// The cycle that last placed a pod of the batch.
@@ -57,7 +57,14 @@ impl Batching {
         BatchMetrics { attempts: self.attempts.totals(), flushes: self.flushes.totals() }
     }
 
+    /// What the plugins sign the pod with. They are not asked again about a pod of the open batch's equivalence class.
     pub(crate) fn sign(&mut self, profile: &mut Profile, pod: &Pod, cycle: CycleId) -> Option<Signature> {
+        if let Some(batch) = &self.open
+            && batch.class.contains(pod)
+            && run::signs_by_class(profile)
+        {
+            return Some(batch.signature.clone());
+        }
         let last_unsigned = self.last_unsigned.entry(pod.scheduler_name).or_insert(PluginIdx::NOBODY);
         let start = profile.meter().start(cycle);
         let signature = run::sign(profile, pod, last_unsigned);
@@ -78,7 +85,9 @@ impl Batching {
         let reason = match (signature, last) {
             (None, _) => "pod_not_batchable",
             (Some(_), _) if cycle != batch.cycle + 1 => "pod_skipped",
-            (Some(signature), _) if *signature != batch.signature || pod.scheduler_name != batch.pod.scheduler_name => {
+            (Some(signature), _)
+                if *signature != batch.signature || pod.scheduler_name != batch.class.pod().scheduler_name =>
+            {
                 "pod_incompatible"
             }
             (Some(_), _) if now.since(batch.since) > MAX_AGE => "expired",
@@ -127,7 +136,7 @@ impl Batching {
         // The node that was taken.
         ranking.pop();
         let rest = ranking.map(|node| table.name(node));
-        self.open = Some(Batch { pod: Arc::clone(pod), signature, since: now, cycle, last, rest });
+        self.open = Some(Batch { class: EquivalenceClass::of(pod), signature, since: now, cycle, last, rest });
     }
 
     /// No node was found for a pod.

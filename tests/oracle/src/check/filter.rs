@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use berth_framework::{
     Status,
-    run::{self, Diagnosis, Rejection},
+    run::{self, Diagnosis, Rejection, SearchRange},
 };
 
 use super::{CYCLE, Check, show, show_status};
@@ -99,7 +99,8 @@ impl Check<'_> {
             run::filter_one(profile, &call, node, &nominated, attempt)?;
             run::diagnose(profile, &call, attempt.findings(), &mut diagnosis)?;
         }
-        run::filter(profile, &call, (0, attempt.candidates().len()), &nominated, attempt)?;
+        let range = SearchRange { start: 0, n_wanted: attempt.candidates().len() };
+        run::filter(profile, &call, range, &nominated, attempt)?;
         run::diagnose(profile, &call, attempt.findings(), &mut diagnosis)?;
         Ok(diagnosis)
     }

@@ -105,7 +105,8 @@ impl Check<'_> {
             &mut self.subject.profile,
             &self.cluster.call(CYCLE, &self.pod),
             self.attempt.findings(),
-            (&nominated, None),
+            &nominated,
+            None,
             &mut diagnosis,
         );
         diagnosis

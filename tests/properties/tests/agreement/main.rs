@@ -37,7 +37,7 @@ struct Followers {
 }
 
 fn sync(subject: &mut TestedProfile, cluster: &ChangingCluster) {
-    if let Err((plugin, status)) = subject.profile.sync(cluster.cluster.cache()) {
+    if let Err(berth_framework::run::Refusal { plugin, status }) = subject.profile.sync(cluster.cluster.cache()) {
         panic!("{}: {status:?}", subject.profile.name(plugin));
     }
 }

@@ -11,7 +11,7 @@ use crate::{
     points::{Call, Filter, Score},
     profile::{PluginIdx, Profile},
     run::{
-        Attempt, Findings,
+        Attempt, Findings, SearchRange,
         filter::{Stretch, broken, stretches},
         score::{add_up, check_range, check_scores, next_scores, pre_score},
         score_column::{ScoreColumn, append_rows, at, put},
@@ -23,7 +23,7 @@ use crate::{
 const MAX_CHECKED_AHEAD: usize = 16;
 
 impl ClassAnswers {
-    /// Visits the nodes of `order` from position `start` on, around the end, until `limit` of them passed.
+    /// Visits the nodes of a range of `order`.
     ///
     /// # Errors
     /// A plugin broke; the attempt fails with this status.
@@ -32,17 +32,16 @@ impl ClassAnswers {
         profile: &mut Profile,
         call: &Call<'_>,
         order: &[NodeIdx],
-        (start, limit): (usize, usize),
+        range: SearchRange,
         attempt: &mut Attempt,
     ) -> Result<(), Status> {
-        attempt.findings.begin_search(start, limit);
+        attempt.findings.begin_search(range);
         let changed = self.catch_up(call.table);
         self.plan_filters(profile, call, &attempt.findings.skipped_filters);
         self.scratch.n_asked_anew = 0;
         let start_of_point = profile.meter().start(call.cycle);
-        let result = self
-            .check_few(profile, call, changed)
-            .and_then(|()| self.visit(profile, call, order, (start, limit), attempt));
+        let result =
+            self.check_few(profile, call, changed).and_then(|()| self.visit(profile, call, order, range, attempt));
         profile.meter().end(start_of_point, Point::Filter.as_str(), code_of(&result));
         let earlier = &mut attempt.findings.earlier;
         self.filters.iter().for_each(|reused| earlier.filters.insert(reused.plugin));
@@ -59,19 +58,19 @@ impl ClassAnswers {
         profile: &mut Profile,
         call: &Call<'_>,
         order: &[NodeIdx],
-        (start, limit): (usize, usize),
+        range: SearchRange,
         attempt: &mut Attempt,
     ) -> Result<(), Status> {
         let is_known = call.table.nodes().is_subset(&self.checked);
-        for stretch in stretches(order, start, limit) {
-            if attempt.findings.feasible_order.len() >= limit {
+        for stretch in stretches(order, range) {
+            if attempt.findings.feasible_order.len() >= range.n_wanted {
                 break;
             }
             if !is_known {
                 self.check(profile, call, stretch)?;
             }
             if self.scratch.asked.is_empty() && !stretch.is_whole(call.table) {
-                attempt.findings.take_passing(stretch, &self.passing, limit);
+                attempt.findings.take_passing(stretch, &self.passing, range.n_wanted);
                 continue;
             }
             let mut batch = std::mem::take(&mut self.scratch.batch);
@@ -79,7 +78,7 @@ impl ClassAnswers {
             batch.intersect(&self.passing);
             let asked = self.ask(profile, call, &mut batch, &mut attempt.findings);
             if asked.is_ok() {
-                attempt.findings.take(stretch, &batch, limit);
+                attempt.findings.take(stretch, &batch, range.n_wanted);
             }
             self.scratch.batch = batch;
             asked?;

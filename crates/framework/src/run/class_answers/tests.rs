@@ -11,7 +11,10 @@ use crate::{
     manifest::Manifest,
     plugin::{Plugin, PluginVersion},
     points::{CycleId, DryRunCase, Filter, Normalize, RejectedNodes, Score},
-    run::{Attempt, Decision, Findings, NoNode, NodeSearch, NodeVerdict, NominatedPods, PluginScores, place},
+    run::{
+        Attempt, Decision, Findings, NoNode, NodeSearch, NodeVerdict, NominatedPods, PluginScores, place,
+        signs_by_class,
+    },
     status::Status,
 };
 
@@ -279,4 +282,33 @@ fn a_decision_that_somebody_holds_stays_as_it_is() {
         held.findings.removed().map(|(plugin, nodes)| (plugin, nodes.len())).collect::<Vec<_>>(),
         [(PluginIdx(1), 1)]
     );
+}
+
+#[test]
+fn equivalent_pods_have_one_signature_where_every_plugin_promises_that() {
+    assert!(signs_by_class(&Bench::new(1, Some(0)).with_later().profile));
+    let mut profile = Bench::new(1, Some(0)).profile;
+    profile.add_everywhere(Box::new(NotReused(Manifest::default())), "null");
+    assert!(!signs_by_class(&profile));
+}
+
+/// Decides about nodes, and promises nothing.
+struct NotReused(Manifest);
+
+impl Plugin for NotReused {
+    fn manifest(&self) -> &Manifest {
+        &self.0
+    }
+    fn version(&self) -> PluginVersion {
+        PluginVersion::native(&self.0)
+    }
+    crate::points!(Score);
+    crate::hooks!();
+}
+
+impl Score for NotReused {
+    fn score(&mut self, _call: &Call<'_>, nodes: &NodeSet, scores: &mut Vec<i64>) -> Result<(), Status> {
+        scores.resize(nodes.len(), 0);
+        Ok(())
+    }
 }

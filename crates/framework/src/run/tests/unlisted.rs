@@ -53,7 +53,7 @@ fn a_post_filter_plugin_that_cannot_see_is_not_asked() {
     let Err(NoNode::Rejected(mut diagnosis)) = placed.outcome else { panic!("not rejected") };
     let (table, pod, nominated) = (table(1), Pod::default(), NominatedPods::default());
     let call = Call::new(CycleId(1), Time::default(), &pod, &table);
-    post_filter(&mut profile, &call, &placed.findings, (&nominated, None), &mut diagnosis);
+    post_filter(&mut profile, &call, &placed.findings, &nominated, None, &mut diagnosis);
     let run = &diagnosis.post_filter;
     assert!(run.effects.is_empty() && run.nominate.is_none());
     let expected = "0/1 nodes are available: no. plugin \"P\" cannot judge this pod: no things";
