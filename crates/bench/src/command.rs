@@ -208,7 +208,7 @@ fn rounds(
     let n_placed = measure.placed.map_or(0, |n| n as usize);
     let mut runs = Vec::new();
     for round in 1..=measure.rounds {
-        let mut progress = Progress::new(workload.name, (round, measure.rounds), size.measured);
+        let mut progress = Progress::new(workload.name, round, measure.rounds, size.measured);
         let mut scene = workload.scene(size).in_classes(classes);
         if n_placed > 0 {
             ensure!(scene.placed.is_empty(), "--placed: {} has placed pods of its own", workload.name);
@@ -331,7 +331,7 @@ struct Progress {
 const SHOWN_EVERY: Duration = Duration::from_millis(200);
 
 impl Progress {
-    fn new(workload: &str, (round, rounds): (u16, u16), n_pods: usize) -> Self {
+    fn new(workload: &str, round: u16, rounds: u16, n_pods: usize) -> Self {
         let what = if rounds > 1 { format!("{workload} {round}/{rounds}") } else { workload.to_owned() };
         let is_terminal = io::stderr().is_terminal();
         let progress = Self { what, n_pods, shown: Instant::now(), is_terminal };

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use berth_framework::{
     Call, Effect, PluginIdx, Profile, Status,
-    run::{self, Attempt, Diagnosis, NominatedPods, PreFilterOutcome, Rejection},
+    run::{self, Attempt, Diagnosis, NominatedPods, PreFilterOutcome, Rejection, SearchRange},
 };
 use berth_model::{NodeIdx, NodeSet};
 use serde::{Deserialize, Serialize};
@@ -229,7 +229,8 @@ fn ask(profile: &mut Profile, call: &Call<'_>, question: &Question<'_>, analysis
     count(profile, call, &rejections, &refused, analysis);
     analysis.nearest = nearest(profile, call, &rejections, &refused);
     analysis.resources = sums(call.table, call.pod, &only_resources(profile, call, &rejections));
-    run::filter(profile, call, (0, question.order.len().max(1)), question.nominated, &mut attempt)?;
+    let all = SearchRange { start: 0, n_wanted: question.order.len().max(1) };
+    run::filter(profile, call, all, question.nominated, &mut attempt)?;
     analysis.feasible = attempt.findings().feasible().len();
     analysis.reserved_for_nominated = analysis.nodes.saturating_sub(analysis.feasible + refused.len());
     if analysis.feasible > 1 {
@@ -336,7 +337,7 @@ fn preempt(
 ) -> Result<Preemption, Status> {
     let mut diagnosis = Diagnosis { n_all_nodes: question.order.len(), ..Diagnosis::default() };
     run::diagnose(profile, call, attempt.findings(), &mut diagnosis)?;
-    run::post_filter(profile, call, attempt.findings(), (question.nominated, None), &mut diagnosis);
+    run::post_filter(profile, call, attempt.findings(), question.nominated, None, &mut diagnosis);
     let found = diagnosis.post_filter;
     let victims: Vec<String> = found
         .effects

@@ -200,7 +200,7 @@ impl HttpExtender {
         let names = names(call, nodes);
         let body = self.arguments(call, &names)?;
         let answer = self.post(&self.settings.filter_verb, body).await?;
-        wire::filter_result(&answer, (&self.settings.url_prefix, self.settings.node_cache_capable), &names)
+        wire::filter_result(&answer, &self.settings.url_prefix, self.settings.node_cache_capable, &names)
     }
 
     async fn preempt(

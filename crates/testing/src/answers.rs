@@ -142,7 +142,7 @@ pub fn score(plugin: &mut dyn Plugin, call: &Call<'_>, nodes: &NodeSet) -> Resul
     }
     let scores = Scores { raw, normalized };
     if let Some(common) = common {
-        agrees_with_common_score(plugin, call, (nodes, &scores), common)?;
+        agrees_with_common_score(plugin, call, nodes, &scores, common)?;
     }
     Ok(Some(scores))
 }
@@ -151,7 +151,8 @@ pub fn score(plugin: &mut dyn Plugin, call: &Call<'_>, nodes: &NodeSet) -> Resul
 fn agrees_with_common_score(
     plugin: &mut dyn Plugin,
     call: &Call<'_>,
-    (nodes, scores): (&NodeSet, &Scores),
+    nodes: &NodeSet,
+    scores: &Scores,
     common: i64,
 ) -> Result<(), Status> {
     let mut normalized = [common];

@@ -17,10 +17,17 @@ pub(crate) struct CompileTurns {
 
 #[derive(Debug, Default)]
 struct State {
-    waiting: BTreeSet<(LoadEffort, u64)>,
+    waiting: BTreeSet<Place>,
     last_number: u64,
     n_small: usize,
     is_large_at_work: bool,
+}
+
+/// A place in the line: less effort first, then what came earlier.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Place {
+    effort: LoadEffort,
+    number: u64,
 }
 
 /// As long as this is kept, its owner may compile.
@@ -35,7 +42,7 @@ impl CompileTurns {
     pub(crate) fn wait(&self, effort: LoadEffort) -> CompileTurn<'_> {
         let mut state = self.lock();
         state.last_number += 1;
-        let me = (effort, state.last_number);
+        let me = Place { effort, number: state.last_number };
         state.waiting.insert(me);
         while !state.may_begin(me) {
             state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
@@ -59,10 +66,10 @@ impl CompileTurns {
 }
 
 impl State {
-    fn may_begin(&self, me: (LoadEffort, u64)) -> bool {
-        let is_small = me.0.is_small();
+    fn may_begin(&self, me: Place) -> bool {
+        let is_small = me.effort.is_small();
         let has_room = if is_small { self.n_small < LoadEffort::small_at_a_time() } else { !self.is_large_at_work };
-        let first = self.waiting.iter().find(|(effort, _)| effort.is_small() == is_small);
+        let first = self.waiting.iter().find(|place| place.effort.is_small() == is_small);
         has_room && first == Some(&me)
     }
 }

@@ -227,7 +227,7 @@ fn compile(shared: &Shared, binary: &Binary, effort: LoadEffort, whole: CompileL
     let limits = effort.compile_limits(binary.bytes().len(), whole).ok_or(NotLoaded::NeedsMore)?;
     let invalid = |error: wasmtime::Error| LoadError::Invalid(format!("{error:#}"));
     let artefact = match &shared.compiler {
-        Some(compiler) if !binary.is_embedded() => match compile_in_turn(shared, compiler, (binary, effort), limits) {
+        Some(compiler) if !binary.is_embedded() => match compile_in_turn(shared, compiler, binary, effort, limits) {
             Err(error) if limits != whole && error.is_of_the_limits() => return Err(NotLoaded::NeedsMore),
             compiled => compiled.map_err(LoadError::from)?,
         },
@@ -245,7 +245,8 @@ fn compile(shared: &Shared, binary: &Binary, effort: LoadEffort, whole: CompileL
 fn compile_in_turn(
     shared: &Shared,
     compiler: &CompilerProcess,
-    (binary, effort): (&Binary, LoadEffort),
+    binary: &Binary,
+    effort: LoadEffort,
     limits: CompileLimits,
 ) -> Result<Vec<u8>, CompileError> {
     let _turn = shared.compile_turns.wait(effort);

@@ -61,9 +61,16 @@ pub(crate) struct ComponentPlugin {
     /// It is not asked in this cycle, and pods do without it.
     is_passed_over: bool,
     /// What dry runs have taken of the last cycle that had some.
-    dry_runs: (CycleId, Duration),
+    dry_runs: DryRunTime,
     /// Scratch for a set of nodes on its way into a call.
     rows: Vec<u64>,
+}
+
+/// What dry runs took in a cycle.
+#[derive(Clone, Copy, Default)]
+struct DryRunTime {
+    cycle: CycleId,
+    taken: Duration,
 }
 
 /// How far the instance has followed the node table.

@@ -83,8 +83,8 @@ fn ask_permit(profile: &mut Profile, call: &Call<'_>, node: NodeIdx) -> Result<P
     let mut run = PermitRun::default();
     let mut plugins = profile.each::<dyn Permit>();
     while let Some((plugin, point)) = plugins.next(profile) {
-        let answer = point.permit(call, node);
-        run.add(profile, plugin, answer)?;
+        let (verdict, effects) = point.permit(call, node);
+        run.add(profile, plugin, verdict, effects)?;
     }
     Ok(run)
 }
@@ -107,8 +107,8 @@ pub fn permit_again(
         tell_pod_changed(profile, plugin, call, "Permit")?;
     }
     if let Some(point) = profile.get(plugin).and_then(|plugin| plugin.permit()) {
-        let answer = point.permit(call, node);
-        run.add(profile, plugin, answer)?;
+        let (verdict, effects) = point.permit(call, node);
+        run.add(profile, plugin, verdict, effects)?;
     }
     Ok(run)
 }
@@ -118,7 +118,8 @@ impl PermitRun {
         &mut self,
         profile: &mut Profile,
         plugin: PluginIdx,
-        (verdict, effects): (PermitVerdict, Vec<Effect>),
+        verdict: PermitVerdict,
+        effects: Vec<Effect>,
     ) -> Result<(), Refusal> {
         let code = match &verdict {
             PermitVerdict::Allow => Code::Success,

@@ -124,7 +124,8 @@ pub(super) fn binding(namespace: &str, name: &str, uid: &str, node: &str) -> Vec
 /// What an answer to filter says about the nodes `sent`.
 pub(super) fn filter_result(
     answer: &[u8],
-    (url, is_node_cache_capable): (&str, bool),
+    url: &str,
+    is_node_cache_capable: bool,
     sent: &[&str],
 ) -> Result<ExtenderVerdict, ExtenderError> {
     let answer: Value = read(answer)?;
@@ -248,7 +249,7 @@ mod tests {
     const URL: &str = "http://extender";
 
     fn filtered(answer: &str, is_node_cache_capable: bool) -> Result<ExtenderVerdict, ExtenderError> {
-        filter_result(answer.as_bytes(), (URL, is_node_cache_capable), &["a", "b"])
+        filter_result(answer.as_bytes(), URL, is_node_cache_capable, &["a", "b"])
     }
 
     #[test]

@@ -13,7 +13,7 @@ use berth_framework::{
 use berth_model::{ClusterTable, NodeIdx, NodeSet, Pod};
 
 use super::{
-    ComponentPlugin,
+    ComponentPlugin, DryRunTime,
     classes::{Participation, RowAnswers},
 };
 use crate::{
@@ -59,14 +59,14 @@ impl ComponentPlugin {
     /// Dry runs of one cycle may take no longer than PostFilter, whichever plugin asks for them, and no longer than the plugin has
     /// time. The program's own components are trusted.
     fn check_dry_run_time(&mut self, call: &Call<'_>) -> Result<(), Status> {
-        if self.dry_runs.0 != call.cycle {
-            self.dry_runs = (call.cycle, Duration::ZERO);
+        if self.dry_runs.cycle != call.cycle {
+            self.dry_runs = DryRunTime { cycle: call.cycle, taken: Duration::ZERO };
         }
         let limits = &self.component.limits;
         if limits.share.is_none() {
             return Ok(());
         }
-        if self.dry_runs.1 >= limits.post_filter_timeout {
+        if self.dry_runs.taken >= limits.post_filter_timeout {
             let milliseconds = limits.post_filter_timeout.as_millis();
             let title = self.component.title();
             return Err(Status::error(format!("{title} has taken {milliseconds} ms for the dry runs of one attempt")));
@@ -210,7 +210,7 @@ impl Filter for ComponentPlugin {
                 let statuses = statuses.into_iter().map(|status| lift::status(status, context.limits));
                 Ok(Ok(statuses.collect::<Result<Vec<_>, _>>()?))
             });
-            self.dry_runs.1 += self.instance.as_ref().map_or(Duration::ZERO, Instance::last_call);
+            self.dry_runs.taken += self.instance.as_ref().map_or(Duration::ZERO, Instance::last_call);
             let Some(answer) = answer? else { return Ok(vec![Status::success(); n_cases]) };
             statuses.extend(self.answered(Point::Filter, answer)?);
             // The component knows all pods from here on.
