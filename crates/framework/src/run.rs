@@ -32,11 +32,11 @@ pub use self::{
     class_answers::ClassAnswers,
     decision::{
         Decision, EarlierAnswers, Findings, HintOutcome, NoNode, NodeVerdict, PluginScores, PreFilterAnswer,
-        Restriction, Sample,
+        Restriction, Sample, SearchRange,
     },
     diagnosis::{Diagnosis, PostFilterRun, Rejection, histogram},
     dry_run::dry_run,
-    filter::{SearchRange, diagnose, diagnose_every_plugin, filter, filter_one, list_candidates},
+    filter::{diagnose, diagnose_every_plugin, filter, filter_one, list_candidates},
     nominated::NominatedPods,
     place::{Hint, NodeSearch, place},
     pre_bind::{PreBindRun, PreFlights, pre_bind, pre_bind_again, pre_bind_pre_flight},

@@ -24,7 +24,10 @@ use berth_explain::{
     Analysis, DecisionRecord, DecisionRing, Explanation, NodeReport, PodName, Question, State as PodState, Subject,
     analyze,
 };
-use berth_framework::{Call, CycleId, Profile, run::NominatedPods};
+use berth_framework::{
+    Call, CycleId, Profile,
+    run::{NominatedPods, Refusal},
+};
 use berth_model::{Pod, PodUid, Sym, Time, api};
 use berth_plugin_host::Message;
 use berth_scheduler::{ClusterView, PodPlace};
@@ -358,7 +361,7 @@ fn analysis(
 }
 
 fn ask(view: &ClusterView, profile: &mut Profile, pod: &Arc<Pod>, node: Option<&str>) -> Analysis {
-    if let Err((plugin, status)) = profile.sync(view.cache()) {
+    if let Err(Refusal { plugin, status }) = profile.sync(view.cache()) {
         let error = format!("{}: {}", profile.name(plugin), status.message());
         return Analysis { nodes: view.table().n_nodes(), error: Some(error), ..Analysis::default() };
     }

@@ -16,8 +16,17 @@ use berth_model::{NodeIdx, NodeSet};
 
 pub(super) use self::scores::CycleScores;
 pub use self::scores::PluginScores;
-use super::{Diagnosis, PluginBits, Rejection, SearchRange, kept_answers::KeptAnswers};
+use super::{Diagnosis, PluginBits, Rejection, kept_answers::KeptAnswers};
 use crate::{profile::PluginIdx, status::Status};
+
+/// Where to look for nodes, and for how many.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SearchRange {
+    /// The position in the list of candidates to begin at. The search goes on around the end of the list.
+    pub start: usize,
+    /// How many nodes that pass are enough.
+    pub n_wanted: usize,
+}
 
 /// What one scheduling cycle decided about a pod.
 #[derive(Clone, Debug)]

@@ -5,7 +5,7 @@
 
 use berth_model::{ClusterTable, NodeIdx, NodeSet};
 
-use super::{Attempt, Diagnosis, Findings, NominatedPods, Rejection};
+use super::{Attempt, Diagnosis, Findings, NominatedPods, Rejection, SearchRange};
 use crate::{
     meter::code_of,
     plugin::Point,
@@ -28,15 +28,6 @@ pub fn list_candidates(call: &Call<'_>, order: &[NodeIdx], attempt: &mut Attempt
             attempt.candidates.extend(order.iter().copied().filter(|&node| allowed.contains(node)));
         }
     }
-}
-
-/// Where to look for nodes, and for how many.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SearchRange {
-    /// The position in the list of candidates to begin at. The search goes on around the end of the list.
-    pub start: usize,
-    /// How many nodes that pass are enough.
-    pub n_wanted: usize,
 }
 
 /// Visits the candidates of a range.
