@@ -12,6 +12,7 @@ use crate::viewer::Viewer;
 pub(crate) const ROWS: usize = 200;
 
 /// A view.
+#[derive(Debug)]
 pub(crate) struct View {
     pub title: String,
     /// Forms, which stay when the rest is replaced by what is newer.
@@ -56,6 +57,7 @@ pub(crate) fn document(view: &View, path: &str, viewer: &Viewer) -> Markup {
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 meta name="color-scheme" content="light dark";
                 title { (view.title) " – Berth" }
+                link rel="icon" href="/page/icon.svg" type="image/svg+xml";
                 link rel="stylesheet" href="/page/style.css";
                 script src="/page/script.js" defer {}
             }

@@ -11,6 +11,7 @@ mod history;
 mod layout;
 mod page;
 mod server;
+mod shared;
 #[cfg(test)]
 mod tests;
 mod viewer;

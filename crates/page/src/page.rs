@@ -6,18 +6,24 @@ use berth_scheduler::ClusterView;
 use berth_serving::Health;
 use berth_telemetry::metrics::Metrics;
 
-use crate::{Source, SourceError, history::History, viewer::Refusal};
+use crate::{Source, SourceError, history::History, shared::SharedViews, viewer::Refusal};
 
 /// What the views are made of. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Page<S> {
-    pub source: S,
-    pub health: Health,
-    pub metrics: Arc<Metrics>,
-    pub history: History,
+    pub(crate) source: S,
+    pub(crate) health: Health,
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) history: History,
+    pub(crate) shared: SharedViews,
 }
 
 impl<S: Source> Page<S> {
+    /// Shows `source`; `history` follows the metrics.
+    pub fn new(source: S, health: Health, metrics: Arc<Metrics>, history: History) -> Self {
+        Self { source, health, metrics, history, shared: SharedViews::default() }
+    }
+
     pub(crate) async fn read<R: Send + 'static>(
         &self,
         read: impl FnOnce(&ClusterView) -> R + Send + 'static,

@@ -1,7 +1,7 @@
 //! The routes: views, what they are made up with, and signing in. Every answer has the same headers, which let nothing run and nothing be
 //! fetched but the page's own script and style.
 
-use std::{convert::Infallible, time::Duration};
+use std::{convert::Infallible, sync::Arc, time::Duration};
 
 use axum::{
     Extension, Form, Router,
@@ -26,6 +26,7 @@ use crate::{
 
 const STYLE: &str = include_str!("style.css");
 const SCRIPT: &str = include_str!("script.js");
+const ICON: &str = include_str!("icon.svg");
 
 /// A browser asks again after so long for what it follows: no answer lasts longer than the server lets one be sent.
 const STREAM: Duration = Duration::from_secs(25);
@@ -83,6 +84,7 @@ const KINDS: [Kind; 5] = [Kind::Now, Kind::Pods, Kind::Pod, Kind::Nodes, Kind::P
 fn assets() -> Router {
     let asset = |kind: &'static str, text: &'static str| get(async move || ([(header::CONTENT_TYPE, kind)], text));
     Router::new()
+        .route("/page/icon.svg", asset("image/svg+xml", ICON))
         .route("/page/style.css", asset("text/css; charset=utf-8", STYLE))
         .route("/page/script.js", asset("text/javascript; charset=utf-8", SCRIPT))
 }
@@ -162,7 +164,7 @@ fn renderings<S: Source>(
             return None;
         }
         let view = following.kind.render(&following.page, &following.parameters, &following.viewer).await;
-        let view = view.unwrap_or_else(|refusal| refused(&refusal));
+        let view = view.unwrap_or_else(|refusal| Arc::new(refused(&refusal)));
         following.pause = view.every;
         let event = Event::default().event("view").retry(AGAIN_AFTER).data(live(&view).into_string());
         Some((Ok(event), following))
@@ -180,6 +182,7 @@ async fn sign_in_form(request: Request) -> Response {
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 meta name="color-scheme" content="light dark";
                 title { "Sign in – Berth" }
+                link rel="icon" href="/page/icon.svg" type="image/svg+xml";
                 link rel="stylesheet" href="/page/style.css";
             }
             body.sign-in {

@@ -161,12 +161,8 @@ fn explanation(namespace: &str, name: &str) -> Explanation {
 }
 
 fn page(nodes: usize, pods: usize) -> Router {
-    loopback_routes(Page {
-        source: Hostile { nodes, pods },
-        health: Health::default(),
-        metrics: Arc::new(Metrics::default()),
-        history: History::default(),
-    })
+    let metrics = Arc::new(Metrics::default());
+    loopback_routes(Page::new(Hostile { nodes, pods }, Health::default(), metrics, History::default()))
 }
 
 async fn send(page: &Router, request: axum::http::request::Builder) -> Response<Body> {
@@ -223,7 +219,7 @@ async fn hostile_texts_are_shown_as_they_are() {
         assert!(text.contains(escaped), "{view}: {text}");
     }
     let (_, text) = get(&page, "/page/pod?pod=a/b").await;
-    for part in ["44<small> = 22 normalized, 11 raw</small>", "and 2 that you may not see"] {
+    for part in ["44<small> of 22 normalized, 11 raw</small>", "and 2 that you may not see"] {
         assert!(text.contains(part), "{part}: {text}");
     }
 }

@@ -6,7 +6,7 @@ mod plugins;
 mod pod;
 mod pods;
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use maud::{Markup, html};
 
@@ -54,7 +54,7 @@ impl Kind {
         page: &Page<S>,
         parameters: &Parameters,
         viewer: &Viewer,
-    ) -> Result<View, Refusal> {
+    ) -> Result<Arc<View>, Refusal> {
         match self {
             Self::Now => now::render(page, viewer).await,
             Self::Pods => pods::render(page, parameters, viewer).await,

@@ -228,14 +228,10 @@ impl Session {
             running: running.clone(),
         };
         let admin = admin::routes(plugins.inbox.0.clone()).merge(explain::routes(explainer.clone()));
-        let page = Page {
-            source: explainer,
-            health: health.clone(),
-            metrics: Arc::clone(metrics),
-            history: History::default(),
-        };
+        let history = History::default();
+        let page = Page::new(explainer, health.clone(), Arc::clone(metrics), history.clone());
         if scheduling.page.is_some() || scheduling.secure_serving.is_some() {
-            tasks.spawn("the history of the page", page.history.clone().follow(Arc::clone(metrics)));
+            tasks.spawn("the history of the page", history.follow(Arc::clone(metrics)));
         }
         let resources = resources.merge(berth_page::routes(page.clone()));
         serve(scheduling, &running, &door, Served { resources, admin }, &mut tasks)?;

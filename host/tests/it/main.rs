@@ -11,6 +11,7 @@ mod author;
 mod bad_input;
 mod bench;
 mod cache_dump;
+mod chromium;
 mod cluster;
 mod crash;
 mod demo;

@@ -121,6 +121,7 @@ const RULES: &[Rule] = &[
             "berth-lifecycle",
             "berth-model",
             "berth-plugin-host",
+            "berth-queue",
             "berth-scheduler",
             "berth-serving",
             "berth-telemetry",

@@ -1,6 +1,10 @@
 //! Nodes: a map of all of them by what is requested there, or by which plugin refuses them for a pod, and a table of the same.
 
-use std::collections::{BTreeMap, HashMap};
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+    time::Duration,
+};
 
 use berth_explain::{Refusals, amount};
 use berth_model::{ClusterTable, NodeIdx, Sym};
@@ -64,7 +68,7 @@ pub(super) async fn render<S: Source>(
     page: &Page<S>,
     parameters: &Parameters,
     viewer: &Viewer,
-) -> Result<View, Refusal> {
+) -> Result<Arc<View>, Refusal> {
     viewer.must(Right::ListNodes).await?;
     let or = |name: &str, default: &str| match text(parameters, name) {
         "" => default.to_owned(),
@@ -78,14 +82,21 @@ pub(super) async fn render<S: Source>(
         pod: or("pod", ""),
         first: first_row(parameters)?,
     };
+    if !filter.pod.is_empty() {
+        let (namespace, name) = pod_name(&filter.pod)?;
+        viewer.must(Right::GetPod { namespace, name }).await?;
+    }
+    let every = if filter.pod.is_empty() { super::SECOND * 2 } else { super::SELDOM };
+    page.shared.get(filter.address(filter.first), every, make(page, filter, every)).await
+}
+
+async fn make<S: Source>(page: &Page<S>, filter: Filter, every: Duration) -> Result<View, Refusal> {
     let refusals = if filter.pod.is_empty() {
         None
     } else {
         let (namespace, name) = pod_name(&filter.pod)?;
-        viewer.must(Right::GetPod { namespace, name }).await?;
         Some(page.source.refusals(namespace, name).await?)
     };
-    let every = if filter.pod.is_empty() { super::SECOND * 2 } else { super::SELDOM };
     let asked = filter.clone();
     let copied = page.read(move |view| copied(view, &asked)).await?;
     let content = content(&copied, &filter, refusals.as_ref());

@@ -3,6 +3,7 @@
 use std::{
     cmp::Ordering,
     collections::{BTreeMap, BTreeSet},
+    sync::Arc,
     time::Instant,
 };
 
@@ -38,11 +39,17 @@ struct Complaint {
     help: String,
 }
 
-pub(super) async fn render<S: Source>(page: &Page<S>, viewer: &Viewer) -> Result<View, Refusal> {
+pub(super) async fn render<S: Source>(page: &Page<S>, viewer: &Viewer) -> Result<Arc<View>, Refusal> {
     viewer.must(Right::Metrics).await?;
+    let shows_plugins = viewer.may(Right::GetPlugins).await?;
+    let address = if shows_plugins { "/page" } else { "/page without plugins" };
+    page.shared.get(address.to_owned(), super::SECOND, make(page, shows_plugins)).await
+}
+
+async fn make<S: Source>(page: &Page<S>, shows_plugins: bool) -> Result<View, Refusal> {
     let copied = page.read(copied).await?;
     let (minute, figures) = (page.history.last_minute(), page.metrics.scheduler.figures());
-    let complaints = complaints(page, viewer).await?;
+    let complaints = complaints(page, shows_plugins).await?;
     let content = html! {
         (wrong(&complaints))
         section { (tiles(page.health.is_leading(), &figures, &minute, &copied)) }
@@ -68,7 +75,7 @@ fn copied(view: &ClusterView) -> Copied {
 }
 
 /// What is wrong, the worst first.
-async fn complaints<S: Source>(page: &Page<S>, viewer: &Viewer) -> Result<Vec<Complaint>, Refusal> {
+async fn complaints<S: Source>(page: &Page<S>, shows_plugins: bool) -> Result<Vec<Complaint>, Refusal> {
     let mut complaints = Vec::new();
     let checks = [Probe::Healthz, Probe::Readyz].map(|probe| page.health.checks(probe, Instant::now()));
     let problems: BTreeSet<String> =
@@ -77,7 +84,7 @@ async fn complaints<S: Source>(page: &Page<S>, viewer: &Viewer) -> Result<Vec<Co
         let help = "the scheduler's log says more; /readyz?verbose lists all checks".to_owned();
         complaints.push(Complaint { is_problem: true, text: problem, help });
     }
-    if viewer.may(Right::GetPlugins).await? {
+    if shows_plugins {
         if let Some(error) = page.source.plugin_settings().await?.error {
             let text = format!("the plugin configuration is not taken over: {error}");
             let help = "correct the file; it is read again when it changes".to_owned();

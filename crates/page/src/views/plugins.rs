@@ -1,5 +1,7 @@
 //! Plugins: what serves, how it stands, and one of them with all that is known.
 
+use std::sync::Arc;
+
 use berth_lifecycle::PluginState;
 use berth_plugin_host::{PluginReport, ServingBinary};
 use maud::{Markup, html};
@@ -16,24 +18,28 @@ pub(super) async fn render<S: Source>(
     page: &Page<S>,
     parameters: &Parameters,
     viewer: &Viewer,
-) -> Result<View, Refusal> {
+) -> Result<Arc<View>, Refusal> {
     viewer.must(Right::GetPlugins).await?;
-    let plugins = page.source.plugins().await?;
     let name = text(parameters, "name");
+    page.shared.get(address("/page/plugins", [("name", name)]), super::SECOND, make(page, name)).await
+}
+
+async fn make<S: Source>(page: &Page<S>, name: &str) -> Result<View, Refusal> {
+    let plugins = page.source.plugins().await?;
+    let view = |title: String, filters: Markup, content: Markup| View {
+        title,
+        filters,
+        content,
+        age: Age::ago(0),
+        every: super::SECOND,
+    };
     if name.is_empty() {
-        let content = list(&plugins);
-        return Ok(View {
-            title: "Plugins".to_owned(),
-            filters: html! {},
-            content,
-            age: Age::ago(0),
-            every: super::SECOND,
-        });
+        return Ok(view("Plugins".to_owned(), html! {}, list(&plugins)));
     }
     let plugin = plugins.into_iter().find(|plugin| plugin.name == name);
     let plugin = plugin.ok_or_else(|| SourceError::NotFound(format!("there is no plugin {name}")))?;
     let filters = html! { p { a href="/page/plugins" { "All plugins" } } };
-    Ok(View { title: format!("Plugin {name}"), filters, content: one(&plugin), age: Age::ago(0), every: super::SECOND })
+    Ok(view(format!("Plugin {name}"), filters, one(&plugin)))
 }
 
 fn list(plugins: &[PluginReport]) -> Markup {
@@ -61,12 +67,17 @@ fn table(plugins: &[&PluginReport]) -> Markup {
                     th scope="row" { a href=(address("/page/plugins", [("name", &*plugin.name)])) { (plugin.name) } }
                     td { (state(plugin)) } td { (plugin.version) } td { (binary(&plugin.digest, &plugin.source)) }
                     td { (plugin.profiles.keys().map(String::as_str).collect::<Vec<_>>().join(", ")) }
-                    td.number { (thousands(plugin.calls)) } td.number { (thousands(plugin.faults.values().sum::<u64>())) }
+                    td.number { (calls(plugin)) } td.number { (thousands(plugin.faults.values().sum::<u64>())) }
                     td { (plugin.reason.as_deref().unwrap_or_default()) }
                 }
             } }
         } }
     }
+}
+
+/// Calls of native plugins are not counted.
+fn calls(plugin: &PluginReport) -> String {
+    if plugin.source == "native" { "not counted".to_owned() } else { thousands(plugin.calls) }
 }
 
 fn state(plugin: &PluginReport) -> Markup {
@@ -85,6 +96,7 @@ fn binary(digest: &str, source: &str) -> Markup {
     let short: String = digest.chars().take(if is_long { 12 } else { 16 }).collect();
     html! {
         @if digest.is_empty() { "–" }
+        @else if digest == source { (source) }
         @else { code title=(digest) { (short) @if is_long { "…" } } " " small { (source) } }
     }
 }
@@ -107,7 +119,7 @@ fn one(plugin: &PluginReport) -> Markup {
                 (row("Signed by", plugin.signed_by.join(", ")))
                 (row("Extension points", plugin.exports.join(", ")))
                 (row("On failure", plugin.failure_policy.clone()))
-                (row("Calls", thousands(plugin.calls)))
+                (row("Calls", calls(plugin)))
                 (row("Faults", counts(&plugin.faults)))
                 (row("Effects refused", counts(&plugin.effects_refused)))
                 (row("Log lines dropped", thousands(plugin.dropped_log_lines)))

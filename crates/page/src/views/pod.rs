@@ -1,5 +1,7 @@
 //! One pod: what was decided about it, and what plugins say now.
 
+use std::sync::Arc;
+
 use berth_explain::{
     Analysis, DecisionRecord, Explanation, NearNode, NodeReport, Outcome, PluginScore, RankedNode, State, amount,
 };
@@ -17,7 +19,7 @@ pub(super) async fn render<S: Source>(
     page: &Page<S>,
     parameters: &Parameters,
     viewer: &Viewer,
-) -> Result<View, Refusal> {
+) -> Result<Arc<View>, Refusal> {
     let (namespace, name) = pod_name(text(parameters, "pod"))?;
     viewer.must(Right::GetPod { namespace, name }).await?;
     let node = Some(text(parameters, "node")).filter(|node| !node.is_empty());
@@ -32,7 +34,13 @@ pub(super) async fn render<S: Source>(
         }
     };
     let as_of = Age::ago(explained.age_milliseconds);
-    Ok(View { title: format!("Pod {pod}"), filters, content: content(&explained), age: as_of, every: super::SELDOM })
+    Ok(Arc::new(View {
+        title: format!("Pod {pod}"),
+        filters,
+        content: content(&explained),
+        age: as_of,
+        every: super::SELDOM,
+    }))
 }
 
 fn content(explained: &Explanation) -> Markup {
@@ -75,7 +83,7 @@ fn state(explained: &Explanation) -> Markup {
                 State::Unscheduled => { dt { "Queue" } dd { "none, it is not to be scheduled" } }
                 State::NotCreated => { dt { "Queue" } dd { "none, it does not exist" } }
             }
-            dt { "Attempts" } dd { (subject.attempts) }
+            @if !matches!(subject.state, State::Bound { .. } | State::NotCreated) { dt { "Attempts" } dd { (subject.attempts) } }
             @if let Some(node) = &subject.nominated_node { dt { "Nominated to" } dd { (node) } }
             @for holder in &subject.holders {
                 dt { "Held by" }
@@ -131,7 +139,7 @@ fn ranking(best: &[RankedNode], caption: &str) -> Markup {
         html! {
             td.number {
                 (score.weighted)
-                small { " = " (score.normalized) " normalized, " (score.raw) " raw" }
+                small { " of " (score.normalized) " normalized, " (score.raw) " raw" }
             }
         }
     };

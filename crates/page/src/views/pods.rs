@@ -1,7 +1,9 @@
 //! Pending pods: by reason, by owner, and one by one, the oldest first.
 
-use std::collections::BTreeMap;
+use std::{collections::HashMap, sync::Arc};
 
+use berth_model::pod::Owner;
+use berth_queue::{QueuedPod, Waiting};
 use berth_scheduler::{ClusterView, PodPlace, PodView};
 use maud::{Markup, html};
 
@@ -59,7 +61,7 @@ pub(super) async fn render<S: Source>(
     page: &Page<S>,
     parameters: &Parameters,
     viewer: &Viewer,
-) -> Result<View, Refusal> {
+) -> Result<Arc<View>, Refusal> {
     let of = |name: &str| text(parameters, name).to_owned();
     let filter = Filter {
         namespace: of("namespace"),
@@ -72,75 +74,149 @@ pub(super) async fn render<S: Source>(
     let filters = form(&filter);
     if namespace.is_none() && !viewer.may(Right::ListPods(None)).await? {
         let content = nothing("You may not list the pods of all namespaces: name one of them above.");
-        return Ok(View { title: TITLE.to_owned(), filters, content, age: Age::ago(0), every: super::SECOND });
+        return Ok(Arc::new(View {
+            title: TITLE.to_owned(),
+            filters,
+            content,
+            age: Age::ago(0),
+            every: super::SECOND,
+        }));
     }
     viewer.must(Right::ListPods(namespace)).await?;
+    let address = filter.address(&filter.reason, &filter.owner, filter.first);
+    page.shared.get(address, super::SECOND, make(page, filter, filters)).await
+}
+
+async fn make<S: Source>(page: &Page<S>, filter: Filter, filters: Markup) -> Result<View, Refusal> {
     let asked = filter.clone();
     let copied = page.read(move |view| copied(view, &asked)).await?;
-    Ok(View {
-        title: TITLE.to_owned(),
-        filters,
-        content: content(&copied, &filter),
-        age: copied.age,
-        every: super::SECOND,
-    })
+    let content = content(&copied, &filter);
+    Ok(View { title: TITLE.to_owned(), filters, content, age: copied.age, every: super::SECOND })
 }
 
 const TITLE: &str = "Pending pods";
 
+/// A pod that waits, before anything of it is written down: there may be tens of thousands.
+struct Waits<'a> {
+    pod: PodView<'a>,
+    waiting: &'a Waiting,
+    age: u64,
+    /// Positions among the groups.
+    reason: usize,
+    owner: usize,
+}
+
 fn copied(view: &ClusterView, filter: &Filter) -> Copied {
     let is_asked = |asked: &str, is: &str| asked.is_empty() || asked == is;
-    let pods = view.pods().filter_map(|pod| row(view, pod));
-    let mut rows: Vec<Row> = pods.filter(|row| is_asked(&filter.namespace, &row.namespace)).collect();
-    let all = rows.len();
-    let (by_reason, by_owner) = (groups(&rows, |row| &row.reason), groups(&rows, |row| &row.owner));
-    rows.retain(|row| {
-        is_asked(&filter.reason, &row.reason)
-            && is_asked(&filter.owner, &row.owner)
-            && (filter.name.is_empty() || row.name.contains(&filter.name))
+    let (mut reasons, mut owners) = (Groups::default(), Groups::default());
+    let mut waits: Vec<Waits<'_>> = Vec::new();
+    let mut text = String::new();
+    for pod in view.pods() {
+        let PodPlace::Queued(waiting) = pod.place() else { continue };
+        if !is_asked(&filter.namespace, pod.namespace()) {
+            continue;
+        }
+        let record = &waiting.record;
+        let age = view.as_of().since(record.first_queued_at.unwrap_or(record.queued_at));
+        write_reason(&mut text, record);
+        let reason = reasons.count(&text, age);
+        write_owner(&mut text, pod.pod().owner.as_ref());
+        let owner = owners.count(&text, age);
+        waits.push(Waits { pod, waiting, age, reason, owner });
+    }
+    let all = waits.len();
+    waits.retain(|it| {
+        is_asked(&filter.reason, reasons.key(it.reason))
+            && is_asked(&filter.owner, owners.key(it.owner))
+            && (filter.name.is_empty() || it.pod.name().contains(&filter.name))
     });
-    rows.sort_by(|one, other| other.age.cmp(&one.age).then_with(|| one.name.cmp(&other.name)));
-    let matching = rows.len();
-    let rows = rows.into_iter().skip(filter.first).take(ROWS).collect();
+    waits.sort_by(|one, other| other.age.cmp(&one.age).then_with(|| one.pod.name().cmp(other.pod.name())));
+    let row = |it: &Waits<'_>| row(view, it, (reasons.key(it.reason), owners.key(it.owner)));
+    let rows = waits.iter().skip(filter.first).take(ROWS).map(row).collect();
+    let matching = waits.len();
+    let (by_reason, by_owner) = (reasons.largest_first(), owners.largest_first());
     Copied { age: Age::of(view), all, by_reason, by_owner, matching, rows }
 }
 
-fn row(view: &ClusterView, pod: PodView<'_>) -> Option<Row> {
-    let PodPlace::Queued(waiting) = pod.place() else { return None };
-    let record = &waiting.record;
-    let owner = pod.pod().owner.as_ref();
-    let rejected_by: Vec<&str> = record.rejectors.iter().chain(&record.pending).map(|plugin| &**plugin).collect();
-    let reason = match &record.gated_by {
-        Some(plugin) => format!("held by {plugin}"),
-        None if !rejected_by.is_empty() => rejected_by.join(" + "),
-        None if record.attempts == 0 => "not tried yet".to_owned(),
-        None => "tried, and to be tried again".to_owned(),
-    };
-    Some(Row {
-        namespace: pod.namespace().to_owned(),
-        name: pod.name().to_owned(),
-        reason,
-        owner: owner.map_or_else(|| "no owner".to_owned(), |owner| format!("{} {}", owner.kind, owner.name)),
-        queue: if record.gated_by.is_some() { "gated" } else { waiting.queue.as_str() },
+fn row(view: &ClusterView, it: &Waits<'_>, (reason, owner): (&str, &str)) -> Row {
+    let record = &it.waiting.record;
+    Row {
+        namespace: it.pod.namespace().to_owned(),
+        name: it.pod.name().to_owned(),
+        reason: reason.to_owned(),
+        owner: owner.to_owned(),
+        queue: if record.gated_by.is_some() { "gated" } else { it.waiting.queue.as_str() },
         attempts: record.attempts,
-        priority: pod.priority(),
-        age: view.as_of().since(record.first_queued_at.unwrap_or(record.queued_at)),
+        priority: it.pod.priority(),
+        age: it.age,
         waits: view.as_of().since(record.queued_at),
-        nominated: pod.nominated_node().to_owned(),
-    })
+        nominated: it.pod.nominated_node().to_owned(),
+    }
 }
 
-/// The largest first.
-fn groups(rows: &[Row], key: impl Fn(&Row) -> &str) -> Vec<Group> {
-    let mut by_key: BTreeMap<&str, (usize, u64)> = BTreeMap::new();
-    for row in rows {
-        let (pods, oldest) = by_key.entry(key(row)).or_default();
-        (*pods, *oldest) = (*pods + 1, row.age.max(*oldest));
+fn write_reason(text: &mut String, record: &QueuedPod) {
+    text.clear();
+    if let Some(plugin) = &record.gated_by {
+        text.push_str("held by ");
+        text.push_str(plugin);
+        return;
     }
-    let group = |(key, (pods, oldest)): (&str, (usize, u64))| Group { key: key.to_owned(), pods, oldest };
-    let mut groups: Vec<Group> = by_key.into_iter().map(group).collect();
-    groups.sort_by_key(|group| std::cmp::Reverse(group.pods));
-    groups
+    for plugin in record.rejectors.iter().chain(&record.pending) {
+        if !text.is_empty() {
+            text.push_str(" + ");
+        }
+        text.push_str(plugin);
+    }
+    if text.is_empty() {
+        text.push_str(if record.attempts == 0 { "not tried yet" } else { "tried, and to be tried again" });
+    }
+}
+
+fn write_owner(text: &mut String, owner: Option<&Owner>) {
+    text.clear();
+    match owner {
+        None => text.push_str("no owner"),
+        Some(owner) => {
+            text.push_str(&owner.kind);
+            text.push(' ');
+            text.push_str(&owner.name);
+        }
+    }
+}
+
+/// Groups by their keys.
+#[derive(Default)]
+struct Groups {
+    places: HashMap<String, usize>,
+    groups: Vec<Group>,
+}
+
+impl Groups {
+    /// One pod more of the group; the group's position.
+    fn count(&mut self, key: &str, age: u64) -> usize {
+        let place = match self.places.get(key) {
+            Some(place) => *place,
+            None => {
+                self.places.insert(key.to_owned(), self.groups.len());
+                self.groups.push(Group { key: key.to_owned(), pods: 0, oldest: 0 });
+                self.groups.len() - 1
+            }
+        };
+        if let Some(group) = self.groups.get_mut(place) {
+            (group.pods, group.oldest) = (group.pods + 1, group.oldest.max(age));
+        }
+        place
+    }
+
+    fn key(&self, place: usize) -> &str {
+        self.groups.get(place).map_or("", |group| &group.key)
+    }
+
+    fn largest_first(self) -> Vec<Group> {
+        let mut groups = self.groups;
+        groups.sort_by(|one, other| other.pods.cmp(&one.pods).then_with(|| one.key.cmp(&other.key)));
+        groups
+    }
 }
 
 impl Filter {

@@ -46,7 +46,7 @@ const MAX_PATH: usize = 1024;
 pub const PAGE: &str = "/page";
 
 /// What a browser needs to ask for a token, which is for everybody.
-const OPEN_PAGES: [&str; 3] = ["/page/sign-in", "/page/style.css", "/page/script.js"];
+const OPEN_PAGES: [&str; 4] = ["/page/sign-in", "/page/icon.svg", "/page/style.css", "/page/script.js"];
 
 /// The cookie in which a browser has its token.
 pub const TOKEN_COOKIE: &str = "__Secure-berth-token";
