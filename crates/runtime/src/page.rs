@@ -84,8 +84,8 @@ impl From<ExplainError> for SourceError {
 fn refusals_now(view: &mut ClusterView, mut profile: Profile, uid: &PodUid) -> Option<Result<Refusals, SourceError>> {
     let pod = Arc::new(Pod { node_name: Sym::NONE, ..Pod::clone(view.pod(uid)?.pod()) });
     Some(view.without_pod(uid, |view| {
-        if let Err((plugin, status)) = profile.sync(view.cache()) {
-            let text = format!("{}: {}", profile.name(plugin), status.message());
+        if let Err(refusal) = profile.sync(view.cache()) {
+            let text = format!("{}: {}", profile.name(refusal.plugin), refusal.status.message());
             return Err(SourceError::Unavailable(text));
         }
         let call = Call::new(CYCLE, view.as_of(), &pod, view.table());
