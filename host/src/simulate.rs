@@ -53,6 +53,8 @@ Examples:
   berth simulate -f cluster/ --consolidate                which moves empty nodes
   berth simulate -f cluster/ --config a.yaml --compare b.yaml
                                                           which pods two configurations place apart, and by which plugin
+  berth simulate -f cluster/ --what-if questions.json -o json
+                                                          many variants at once, or how many nodes of which group take some pods
   berth simulate -f cluster/ --svg nodes.svg              a picture of the nodes by utilization
   berth simulate -f cluster/ --expect-all-placed -o json  for a pipeline
 

@@ -130,7 +130,7 @@ impl DefaultPreemption {
     /// differs from cycle to cycle.
     fn search(&self, call: &Call<'_>, nodes: &[NodeIdx], dry_run: &mut dyn DryRun) -> Result<CandidateSearch, Status> {
         let enough = self.n_candidates(nodes.len());
-        let (before, after) = nodes.split_at(start_offset(call.cycle.0, nodes.len()));
+        let (before, after) = nodes.split_at(start_offset(seed_of(&call.pod.uid), nodes.len()));
         let order: Vec<NodeIdx> = after.iter().chain(before).copied().collect();
         let mut search = CandidateSearch::default();
         for batch in order.chunks(enough.max(1)) {
@@ -227,11 +227,16 @@ fn resolvable_nodes(call: &Call<'_>, failure: &Failure<'_>) -> Vec<NodeIdx> {
     resolvable.iter().collect()
 }
 
-/// The position of the first node to try: pseudo-random, so that all nodes get their turn, but the same when a recording is
-/// replayed.
-fn start_offset(cycle: u64, n_nodes: usize) -> usize {
+/// A number that differs from pod to pod, and is the same for one pod on every machine.
+fn seed_of(uid: &str) -> u64 {
+    uid.bytes().fold(0, |bits: u64, byte| bits.rotate_left(5) ^ u64::from(byte)).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
+/// The position of the first node to try: pseudo-random, so that all nodes get their turn, but the same when an attempt is
+/// repeated, as in a recording or a simulation.
+fn start_offset(seed: u64, n_nodes: usize) -> usize {
     // The finaliser of SplitMix64.
-    let mut bits = cycle.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let mut bits = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     let n_nodes = u64::try_from(n_nodes).unwrap_or(u64::MAX);

@@ -12,7 +12,11 @@ use berth_model::{ChangedKeys, ClusterTable, Columns, Node, NodeIdx, ObjectKey, 
 use rustc_hash::FxHashMap;
 
 pub use self::pods::{Added, Assumed, CachedPod, Inconsistency, Removed};
-use crate::{change_log::ChangeLog, slots::Slots, zones::Zones};
+use crate::{
+    change_log::ChangeLog,
+    slots::Slots,
+    zones::{NodeOrder, Zones},
+};
 
 /// Nodes, pods on them, assumed pods, and the objects that plugins ask for.
 #[derive(Debug)]
@@ -129,6 +133,18 @@ impl Cache {
     #[must_use]
     pub fn order(&self) -> &[NodeIdx] {
         self.zones.order()
+    }
+
+    /// The order in which nodes are visited, for [`Self::restore_order`].
+    #[must_use]
+    pub fn node_order(&self) -> NodeOrder {
+        self.zones.node_order()
+    }
+
+    /// Nodes that came or went since then were taken out or entered again in the opposite order, so that all have their rows of then: they
+    /// are visited in the order of then, too.
+    pub fn restore_order(&mut self, order: NodeOrder) {
+        self.zones.restore(order);
     }
 
     /// What is known under the name of a node.

@@ -15,3 +15,4 @@ mod tests;
 mod zones;
 
 pub use cache::{Added, Assumed, Cache, CachedNode, CachedPod, Inconsistency, Removed, Sizes};
+pub use zones::NodeOrder;

@@ -3,9 +3,14 @@
 //! A node that only changes its zone keeps its place in the list until the next node comes or goes, as in Kubernetes.
 
 use berth_model::{NodeIdx, Sym, Symbols};
+use rustc_hash::FxHashMap;
 
 /// Region and zone.
 type ZoneKey = (Sym, Sym);
+
+/// In which order nodes are visited, which follows from the order in which they came: rows of the table, by zone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeOrder(Vec<Vec<NodeIdx>>);
 
 /// Nodes by zone, zones in the order of their first node.
 #[derive(Debug)]
@@ -62,6 +67,24 @@ impl Zones {
     pub(crate) fn order(&self) -> &[NodeIdx] {
         debug_assert!(!self.stale, "the order is read after it was settled");
         &self.order
+    }
+
+    pub(crate) fn node_order(&self) -> NodeOrder {
+        NodeOrder(self.zones.iter().map(|(_, nodes)| nodes.clone()).collect())
+    }
+
+    /// The nodes have the rows and zones of then. Symbols may be others.
+    pub(crate) fn restore(&mut self, NodeOrder(order): NodeOrder) {
+        if order.iter().eq(self.zones.iter().map(|(_, nodes)| nodes)) {
+            return;
+        }
+        let in_zone =
+            |(key, nodes): &(ZoneKey, Vec<NodeIdx>)| nodes.iter().map(|node| (*node, *key)).collect::<Vec<_>>();
+        let keys: FxHashMap<NodeIdx, ZoneKey> = self.zones.iter().flat_map(in_zone).collect();
+        debug_assert_eq!(keys.len(), order.iter().map(Vec::len).sum::<usize>(), "the nodes are those of then");
+        let zones = order.into_iter().filter_map(|nodes| Some((*keys.get(nodes.first()?)?, nodes)));
+        self.zones = zones.collect();
+        self.stale = true;
     }
 
     fn key(&self, labels: &[(Sym, Sym)]) -> ZoneKey {

@@ -127,6 +127,16 @@ impl Cycle {
         self.last.as_ref()
     }
 
+    pub(crate) fn next_start(&self) -> usize {
+        self.next_start
+    }
+
+    /// The next search begins there, and nothing is taken from the pod before.
+    pub(crate) fn begin_again_at(&mut self, next_start: usize) {
+        self.next_start = next_start;
+        self.batching.forget();
+    }
+
     pub(crate) fn n_cycles(&self) -> u64 {
         self.n_cycles
     }

@@ -75,5 +75,5 @@ pub use host_objects::{Handle, HostObjects};
 pub use metrics::{AttemptResult, BatchMetrics, Metrics, Observation, WaitResult};
 pub use preparation::{Preparation, Prepared, SwapError};
 pub use reconfiguration::Reconfiguration;
-pub use scheduler::Scheduler;
+pub use scheduler::{Scheduler, SearchState};
 pub use settings::Settings;

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration, vec::Drain};
 
-use berth_cache::Cache;
+use berth_cache::{Cache, NodeOrder};
 use berth_explain::DecisionRecord;
 use berth_framework::{Clock, Extenders, Measured, Plugin, PluginVersion, Profile, SchedulingTime, run::Decision};
 use berth_model::{PodUid, Time};
@@ -36,6 +36,13 @@ pub struct Scheduler {
     objects: HostObjects,
     /// What a copy has to learn, while there is one.
     feed: Option<ChangeFeed>,
+}
+
+/// What outlasts nodes and pods that came and are gone again, and decides where pods go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SearchState {
+    next_start: usize,
+    order: NodeOrder,
 }
 
 impl Scheduler {
@@ -307,6 +314,18 @@ impl Scheduler {
     #[must_use]
     pub fn cache(&self) -> &Cache {
         self.context.cache()
+    }
+
+    /// Where the next search begins, and in which order nodes are visited.
+    #[must_use]
+    pub fn search_state(&self) -> SearchState {
+        SearchState { next_start: self.cycle.next_start(), order: self.context.cache().node_order() }
+    }
+
+    /// What has happened since then was taken back by events in the opposite order: decisions are those of then, too.
+    pub fn restore_search_state(&mut self, state: SearchState) {
+        self.cycle.begin_again_at(state.next_start);
+        self.context.cache_mut().restore_order(state.order);
     }
 
     /// Pods that wait for a node.

@@ -18,6 +18,8 @@ const SYSTEM_CLASSES: [(&str, i64); 2] =
 pub(crate) struct Admission {
     priority_classes: BTreeMap<String, Value>,
     runtime_classes: BTreeMap<String, Value>,
+    /// How the uids of new pods begin.
+    uid_prefix: &'static str,
 }
 
 /// What is wrong with a pod.
@@ -29,6 +31,11 @@ pub(crate) struct Refusal {
 }
 
 impl Admission {
+    /// New pods get uids that begin like this.
+    pub(crate) fn with_uids_below(uid_prefix: &'static str) -> Self {
+        Self { uid_prefix, ..Self::default() }
+    }
+
     /// Takes a class in; other objects are none of its business.
     pub(crate) fn see(&mut self, object: &Value) {
         let classes = match text(object, "/kind") {
@@ -54,7 +61,7 @@ impl Admission {
             metadata.insert("name".to_owned(), json!(name));
         }
         let name = metadata.get("name").and_then(Value::as_str).unwrap_or_default();
-        let uid = format!("{namespace}/{name}");
+        let uid = format!("{}{namespace}/{name}", self.uid_prefix);
         metadata.insert("uid".to_owned(), json!(uid));
         let spec = child(pod, "spec");
         spec.entry("schedulerName").or_insert_with(|| json!("default-scheduler"));

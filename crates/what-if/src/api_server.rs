@@ -20,7 +20,12 @@ pub struct ApiServer {
     pending: FxHashMap<String, Box<api::Pod>>,
     objects: BTreeMap<ObjectKey, Value>,
     n_versions: u64,
+    /// Objects as they were before each change, since [`Self::begin_journal`].
+    journal: Option<Journal>,
 }
+
+/// Objects as they were before each change: none for one that was not there.
+pub(crate) type Journal = Vec<(ObjectKey, Option<Value>)>;
 
 /// A change of a pod that the scheduler caused.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -254,12 +259,36 @@ impl ApiServer {
         object["metadata"]["resourceVersion"] = json!(self.next_version());
         let key = ObjectKey::of(&object);
         let json = object.to_string().into_bytes().into();
-        self.objects.insert(key.clone(), object);
+        let before = self.objects.insert(key.clone(), object);
+        if let Some(journal) = &mut self.journal {
+            journal.push((key.clone(), before));
+        }
         Event::ObjectApplied { resource: resource(&key), key, json }
     }
 
+    /// From here on it is written down how objects were before they changed.
+    pub(crate) fn begin_journal(&mut self) {
+        self.journal = Some(Journal::new());
+    }
+
+    /// What was written down, the first change first.
+    pub(crate) fn end_journal(&mut self) -> Journal {
+        self.journal.take().unwrap_or_default()
+    }
+
+    /// Takes a change back; what the watch then shows.
+    pub(crate) fn restore(&mut self, key: ObjectKey, before: Option<Value>) -> Event {
+        match before {
+            Some(object) => self.apply(object),
+            None => self.remove(key),
+        }
+    }
+
     fn remove(&mut self, key: ObjectKey) -> Event {
-        self.objects.remove(&key);
+        let before = self.objects.remove(&key);
+        if let Some(journal) = &mut self.journal {
+            journal.push((key.clone(), before));
+        }
         Event::ObjectDeleted { resource: resource(&key), key }
     }
 

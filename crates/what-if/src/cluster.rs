@@ -8,6 +8,7 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use berth_model::api;
 use serde_json::Value;
+use sha2::{Digest as _, Sha256};
 
 pub use self::{change::AddNodesError, reader::ClusterReader};
 use crate::{simulation::Simulation, workloads::daemon_sets::DaemonSet};
@@ -90,6 +91,19 @@ impl Cluster {
         }
     }
 
+    /// Differs when an object came, changed or went: a digest of kinds, names and `resourceVersion`s, or of an object's text where it
+    /// has none.
+    #[must_use]
+    pub fn state_token(&self) -> String {
+        let nodes = self.nodes.iter().map(|node| &node.object);
+        let pods = self.pods.iter().map(|pod| &pod.object);
+        let all = nodes.chain(pods).chain(&self.objects);
+        let mut lines: Vec<String> = all.map(|object| identity(object)).collect();
+        lines.sort_unstable();
+        let digest = Sha256::digest(lines.join("\n"));
+        digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect()
+    }
+
     /// Shows all of it to the scheduler of a simulation, the pods that wait for a node included, which it has not tried yet.
     /// `whole_pods` keeps their JSON for plugins that read it.
     pub fn show(&self, simulation: &mut Simulation<'_>, whole_pods: bool) {
@@ -114,6 +128,17 @@ impl Cluster {
         }
         simulation.handle(berth_scheduler::Event::Synced);
     }
+}
+
+/// Kind, namespace, name and version of an object.
+fn identity(object: &Value) -> String {
+    let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+    let version = match text("/metadata/resourceVersion") {
+        "" => object.to_string(),
+        version => version.to_owned(),
+    };
+    let names = ["/kind", "/metadata/namespace", "/metadata/name"].map(text);
+    format!("{} {version}", names.join("/"))
 }
 
 impl ClusterPod {

@@ -9,6 +9,7 @@
 
 mod admission;
 mod api_server;
+mod batch;
 mod budgets;
 mod cluster;
 mod compare;
@@ -26,13 +27,17 @@ mod volumes;
 mod workloads;
 
 pub use api_server::{ApiServer, ApiServerError, Change};
+pub use batch::{
+    AddedNodes, Batch, BatchBounds, BatchError, NodeGroup, NodeGroupAnswer, Variant, VariantAnswer, WhatIfAnswer,
+    WhatIfRequest, what_if,
+};
 pub use cluster::{AddNodesError, Cluster, ClusterNode, ClusterPod, ClusterReader};
 pub use compare::{Answers, Comparison, MovedPod, NodeAnswer, Questions, Side};
 pub use how_many::{HowMany, how_many};
 pub use manifest::ReadError;
 pub use moves::{Blocked, Consolidation, Drain, EmptiedNode, Move, consolidate, drain};
 pub use outcome::{Choice, Eviction, NodesRejected, Placed, PodOutcome, Refusal, RefusalReason};
-pub use place::{Arrival, Conditions, PlaceError, Placing, place, place_and_ask};
+pub use place::{Arrival, Conditions, Fork, PlaceError, Placing, place, place_and_ask};
 pub use report::{API_VERSION, BeforeAndAfter, Report, Summary, uses_after, uses_before};
 pub use simulation::Simulation;
 pub use snapshot::{Redaction, snapshot};

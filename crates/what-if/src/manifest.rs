@@ -23,7 +23,7 @@ pub(crate) struct Manifest {
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
     file: Arc<str>,
-    /// The document, which begins in this line; the first line of a file is 1.
+    /// The document, which begins in this line; the first line of a file is 1. It is empty for an object that never was a text.
     document: Arc<str>,
     first_line: u64,
     /// Which of the items of the document's list it is.
@@ -206,6 +206,9 @@ impl Place {
 
     /// The line of a field of the object, or of what is nearest above it.
     fn line(&self, path: &[Step]) -> Option<u64> {
+        if self.document.is_empty() {
+            return None;
+        }
         let items = self.item.map(|item| [Step::Key("items".to_owned()), Step::Index(item)]);
         let path: Vec<Step> = items.into_iter().flatten().chain(path.iter().cloned()).collect();
         lines::line_of(&self.document, &path).map(|line| line + self.first_line - 1)

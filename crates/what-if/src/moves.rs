@@ -189,13 +189,13 @@ impl<'a> Moving<'a> {
 
     fn cordon(&mut self, node: &str) {
         if let Some(node) = self.nodes.get(node) {
-            self.placing.set_node(&node.cordoned());
+            self.placing.change_node(&node.cordoned());
         }
     }
 
     fn uncordon(&mut self, node: &str) {
         if let Some(node) = self.nodes.get(node) {
-            self.placing.set_node(node);
+            self.placing.change_node(node);
         }
     }
 
@@ -294,7 +294,7 @@ impl<'a> Moving<'a> {
             }
         }
         self.placing.delete(&replacement);
-        self.placing.put_back(&original);
+        self.placing.put_back(&original, &original.pod.spec.node_name);
         self.budgets.gain(&original);
     }
 }

@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use berth_framework::{PluginIdx, Profile};
 use berth_model::{PodUid, Time};
-use berth_scheduler::{Action, AttemptOutcome, Event, Notice, PodRequest, Request, Settings};
+use berth_scheduler::{Action, AttemptOutcome, Event, Notice, PodRequest, Request, SearchState, Settings};
 use indexmap::IndexMap;
 use rustc_hash::{FxBuildHasher, FxHashMap};
+use serde_json::Value;
 
 use crate::{
     api_server::{ApiServerError, Change},
@@ -70,8 +71,11 @@ pub struct Placing<'a> {
     conditions: PlacingConditions<'a>,
     /// By uid.
     pods: IndexMap<PodUid, Entry, FxBuildHasher>,
-    /// Names and nodes of the pods that were there, by uid.
-    nodes: FxHashMap<String, Arc<str>>,
+    /// The pods on nodes, and on which, by uid.
+    on_nodes: FxHashMap<String, (ClusterPod, Arc<str>)>,
+    nodes: FxHashMap<String, ClusterNode>,
+    /// What is to be taken back, since [`Self::fork`].
+    journal: Option<Vec<Step>>,
     evictions: Vec<Eviction>,
     n_failed_since_change: u64,
     changes: Vec<Change>,
@@ -95,8 +99,28 @@ impl PlacingConditions<'_> {
 }
 
 struct Entry {
-    scheduler_name: String,
+    pod: ClusterPod,
     outcome: PodOutcome,
+}
+
+/// A change that can be taken back.
+#[derive(Clone, Debug)]
+pub(crate) enum Step {
+    /// The pod was not there before.
+    PodCame(ClusterPod),
+    /// The pod was on this node.
+    PodWent(ClusterPod, Arc<str>),
+    /// The node was not there before.
+    NodeCame(String),
+    /// The node was there.
+    NodeWent(ClusterNode),
+}
+
+/// The point to which [`Placing::revert`] goes back.
+#[must_use]
+#[derive(Debug)]
+pub struct Fork {
+    state: SearchState,
 }
 
 impl std::fmt::Debug for Conditions<'_> {
@@ -152,12 +176,16 @@ impl<'a> Placing<'a> {
         let mut simulation = Simulation::new(settings, profiles).telling_time(tell_time);
         cluster.show_without_pending(&mut simulation, whole_pods);
         let placed = cluster.pods().iter().filter(|pod| !pod.is_pending());
-        let nodes = placed.map(|pod| (pod.pod.metadata.uid.clone(), pod.pod.spec.node_name.as_str().into())).collect();
+        let on_nodes =
+            placed.map(|pod| (pod.pod.metadata.uid.clone(), (pod.clone(), pod.pod.spec.node_name.as_str().into())));
+        let nodes = cluster.nodes().iter().map(|node| (node.node.metadata.name.clone(), node.clone()));
         Self {
             simulation,
             conditions: PlacingConditions { whole_pods, is_over, plugins },
             pods: IndexMap::default(),
-            nodes,
+            on_nodes: on_nodes.collect(),
+            nodes: nodes.collect(),
+            journal: None,
             evictions: Vec::new(),
             n_failed_since_change: 0,
             changes: Vec::new(),
@@ -171,8 +199,8 @@ impl<'a> Placing<'a> {
         let metadata = &pod.pod.metadata;
         let (namespace, name) = (metadata.namespace.clone(), metadata.name.clone());
         let outcome = PodOutcome { namespace, name, node: None, choice: None, refusal: None };
-        let scheduler_name = pod.pod.spec.scheduler_name.clone();
-        self.pods.insert(PodUid::from(metadata.uid.clone()), Entry { scheduler_name, outcome });
+        self.pods.insert(PodUid::from(metadata.uid.clone()), Entry { pod: pod.clone(), outcome });
+        self.write_down(|| Step::PodCame(pod.clone()));
         pod.arrive(&mut self.simulation, self.conditions.whole_pods);
         self.n_failed_since_change = 0;
     }
@@ -182,21 +210,115 @@ impl<'a> Placing<'a> {
         let metadata = &pod.pod.metadata;
         let (namespace, name, uid) = (metadata.namespace.clone(), metadata.name.clone(), metadata.uid.clone());
         self.pods.shift_remove(uid.as_str());
-        self.nodes.remove(&uid);
+        if let Some((pod, node)) = self.on_nodes.remove(&uid) {
+            self.write_down(|| Step::PodWent(pod, node));
+        }
         let event = self.simulation.server_mut().delete_pod(namespace, name, uid);
         self.simulation.handle(event);
         self.n_failed_since_change = 0;
     }
 
-    /// A pod is on its node, which was there before.
-    pub fn put_back(&mut self, pod: &ClusterPod) {
-        self.nodes.insert(pod.pod.metadata.uid.clone(), pod.pod.spec.node_name.as_str().into());
-        pod.arrive(&mut self.simulation, self.conditions.whole_pods);
+    /// A pod is on a node, which was there before.
+    pub fn put_back(&mut self, pod: &ClusterPod, node: &str) {
+        self.on_nodes.insert(pod.pod.metadata.uid.clone(), (pod.clone(), node.into()));
+        self.write_down(|| Step::PodCame(pod.clone()));
+        pod.on(node).arrive(&mut self.simulation, self.conditions.whole_pods);
     }
 
-    /// A node comes or changes.
-    pub fn set_node(&mut self, node: &ClusterNode) {
+    /// A node that was there is another one.
+    pub fn change_node(&mut self, node: &ClusterNode) {
         self.simulation.handle(Event::NodeApplied(Box::new((*node.node).clone())));
+        self.n_failed_since_change = 0;
+    }
+
+    /// A node comes.
+    pub fn add_node(&mut self, node: &ClusterNode) {
+        let name = &node.node.metadata.name;
+        self.nodes.insert(name.clone(), node.clone());
+        self.write_down(|| Step::NodeCame(name.clone()));
+        self.change_node(node);
+    }
+
+    /// A node goes, and its pods before it, which are returned; `None` if there is no such node.
+    pub fn remove_node(&mut self, name: &str) -> Option<Vec<ClusterPod>> {
+        let node = self.nodes.remove(name)?;
+        let mut pods: Vec<ClusterPod> =
+            self.on_nodes.values().filter(|(_, node)| **node == *name).map(|(pod, _)| pod.clone()).collect();
+        pods.sort_by(|one, other| one.pod.metadata.uid.cmp(&other.pod.metadata.uid));
+        pods.iter().for_each(|pod| self.delete(pod));
+        self.simulation.handle(Event::NodeDeleted { name: name.to_owned() });
+        self.write_down(|| Step::NodeWent(node));
+        self.n_failed_since_change = 0;
+        Some(pods)
+    }
+
+    fn write_down(&mut self, step: impl FnOnce() -> Step) {
+        if let Some(journal) = &mut self.journal {
+            journal.push(step());
+        }
+    }
+
+    /// From here on changes are written down. No pod waits, and no other fork is open.
+    pub fn fork(&mut self) -> Fork {
+        debug_assert!(self.journal.is_none(), "a fork is reverted before the next one");
+        self.journal = Some(Vec::new());
+        self.simulation.server_mut().begin_journal();
+        Fork { state: self.simulation.scheduler().search_state() }
+    }
+
+    /// Takes back all that has happened since the fork: it costs what that did, whatever the size of the cluster.
+    ///
+    /// # Errors
+    /// A plugin asks for something that cannot be done. The cluster is not what it was then.
+    pub fn revert(&mut self, fork: Fork) -> Result<(), PlaceError> {
+        let steps = self.journal.take().unwrap_or_default();
+        for step in steps.into_iter().rev() {
+            match step {
+                Step::PodCame(pod) => self.delete(&pod),
+                Step::PodWent(pod, node) => self.put_back(&pod, &node),
+                Step::NodeCame(name) => {
+                    self.nodes.remove(&name);
+                    self.simulation.handle(Event::NodeDeleted { name });
+                }
+                Step::NodeWent(node) => self.add_node(&node),
+            }
+        }
+        // What is asked for because pods are gone.
+        while self.simulation.decide() {
+            self.simulation.confirm(&mut self.changes)?;
+        }
+        self.changes.clear();
+        let journal = self.simulation.server_mut().end_journal();
+        for (key, before) in journal.into_iter().rev() {
+            let event = self.simulation.server_mut().restore(key, before);
+            self.simulation.handle(event);
+        }
+        self.forget_outcomes();
+        self.simulation.restore_search_state(fork.state);
+        Ok(())
+    }
+
+    /// An object that is neither a pod nor a node comes.
+    pub(crate) fn add_object(&mut self, object: &Value) {
+        let event = self.simulation.server_mut().apply(object.clone());
+        self.simulation.handle(event);
+    }
+
+    /// Whether a pod with this uid is on a node.
+    pub(crate) fn is_on_node(&self, uid: &str) -> bool {
+        self.on_nodes.contains_key(uid)
+    }
+
+    /// What became of all pods that came, and the pods that made room.
+    pub fn outcomes(&mut self) -> (Vec<PodOutcome>, Vec<Eviction>) {
+        self.explain_the_rest();
+        (self.pods.values().map(|entry| entry.outcome.clone()).collect(), self.evictions.clone())
+    }
+
+    /// What became of pods so far is of no interest any more.
+    pub fn forget_outcomes(&mut self) {
+        self.pods.clear();
+        self.evictions.clear();
         self.n_failed_since_change = 0;
     }
 
@@ -248,7 +370,7 @@ impl<'a> Placing<'a> {
                     entry.outcome.choice = decision.and_then(|decision| Choice::of(decision, node, table));
                     if let Some(decision) = decision.filter(|_| entry.outcome.choice.is_some() && !questions.is_empty())
                     {
-                        let name = conditions.names(&entry.scheduler_name);
+                        let name = conditions.names(&entry.pod.pod.spec.scheduler_name);
                         questions.answer(&entry.outcome, decision, table, name, answers);
                     }
                 }
@@ -261,7 +383,7 @@ impl<'a> Placing<'a> {
                     };
                     *n_failed_since_change += 1;
                     let Some(entry) = pods.get_mut(&pod.uid) else { continue };
-                    let name = conditions.names(&entry.scheduler_name);
+                    let name = conditions.names(&entry.pod.pod.spec.scheduler_name);
                     let mut refusal = Refusal::new(reason, message);
                     if let Some(decision) = decision {
                         refusal.rejections = outcome::rejections(decision, message, table, &name);
@@ -284,16 +406,21 @@ impl<'a> Placing<'a> {
                     let Some(entry) = self.pods.get_mut(&pod.uid) else { continue };
                     entry.outcome.node = Some(node.to_string());
                     entry.outcome.refusal = None;
-                    self.nodes.insert(pod.uid.to_string(), node);
+                    let placed = (entry.pod.clone(), node);
+                    self.on_nodes.insert(pod.uid.to_string(), placed);
                 }
                 Change::Evicted { namespace, name, uid } => {
-                    let node = self.nodes.remove(&uid).map(|node| node.to_string()).unwrap_or_default();
+                    let evicted = self.on_nodes.remove(&uid);
+                    let node = evicted.as_ref().map(|(_, node)| node.to_string()).unwrap_or_default();
                     if let Some(entry) = self.pods.get_mut(uid.as_str()) {
                         entry.outcome.node = None;
                         let message = "it was placed, and made room for a pod of higher priority";
                         entry.outcome.refusal = Some(Refusal::new(RefusalReason::Unschedulable, message));
                     }
                     self.evictions.push(Eviction { namespace, name, node });
+                    if let (Some(journal), Some((pod, node))) = (&mut self.journal, evicted) {
+                        journal.push(Step::PodWent(pod, node));
+                    }
                 }
             }
         }
@@ -328,7 +455,8 @@ impl<'a> Placing<'a> {
                 gates.insert(&record.pod.uid, gate);
             }
         }
-        for (uid, Entry { scheduler_name, outcome }) in &mut self.pods {
+        for (uid, Entry { pod, outcome }) in &mut self.pods {
+            let scheduler_name = &pod.pod.spec.scheduler_name;
             if outcome.node.is_some() {
                 continue;
             }

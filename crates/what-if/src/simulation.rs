@@ -2,7 +2,7 @@
 
 use berth_framework::Profile;
 use berth_model::Time;
-use berth_scheduler::{Action, Event, Scheduler, Settings};
+use berth_scheduler::{Action, Event, Scheduler, SearchState, Settings};
 use serde_json::Value;
 
 use crate::api_server::{ApiServer, ApiServerError, Change};
@@ -53,6 +53,11 @@ impl<'a> Simulation<'a> {
     #[must_use]
     pub fn scheduler(&self) -> &Scheduler {
         &self.scheduler
+    }
+
+    /// Decisions are those of then: all that has happened since was taken back by events in the opposite order.
+    pub fn restore_search_state(&mut self, state: SearchState) {
+        self.scheduler.restore_search_state(state);
     }
 
     /// The API server. What it returns is for [`Self::handle`].

@@ -10,8 +10,8 @@ use anyhow::{Result, bail, ensure};
 use berth_config::Usage;
 use berth_plugin_cli::table;
 use berth_what_if::{
-    Arrival, Cluster, Comparison, Consolidation, Drain, HowMany, Move, MovedPod, Questions, consolidate, drain,
-    how_many, place_and_ask,
+    Arrival, Batch, BatchBounds, BatchError, Cluster, Comparison, Consolidation, Drain, HowMany, Move, MovedPod,
+    Questions, WhatIfAnswer, WhatIfRequest, consolidate, drain, how_many, place_and_ask, what_if,
 };
 use clap::Args;
 
@@ -32,6 +32,9 @@ pub(super) struct Question {
     /// Compare with another KubeSchedulerConfiguration: pods that move, and the plugins that make the difference
     #[arg(long, value_name = "CONFIG")]
     compare: Option<PathBuf>,
+    /// Answer a batch of what-if questions: a WhatIf in JSON or YAML, `-` for standard input
+    #[arg(long, value_name = "FILE")]
+    what_if: Option<PathBuf>,
     /// The same with another folder of plugins
     #[arg(long, value_name = "DIR")]
     compare_plugins_dir: Option<PathBuf>,
@@ -42,6 +45,7 @@ pub(super) enum Asked<'a> {
     HowMany(&'a Path),
     Drain(&'a [String]),
     Consolidate,
+    WhatIf(&'a Path),
     Compare(Simulated),
 }
 
@@ -66,6 +70,9 @@ impl Question {
         }
         if self.consolidate {
             return Some(Asked::Consolidate);
+        }
+        if let Some(file) = &self.what_if {
+            return Some(Asked::WhatIf(file));
         }
         let mut other = scheduler.clone();
         if let Some(config) = &self.compare {
@@ -95,6 +102,10 @@ impl Setup<'_> {
                 let conditions = self.laboratory.conditions(Arrival::Together, self.is_over)?;
                 let answer = consolidate(&self.cluster, conditions)?;
                 show(&answer, format, |out| show_consolidation(out, &answer))
+            }
+            Asked::WhatIf(file) => {
+                let answer = self.what_if(file)?;
+                show(&answer, format, |out| show_what_if(out, &answer))
             }
             Asked::Compare(other) => {
                 let answer = self.compare(other)?;
@@ -127,6 +138,20 @@ impl Setup<'_> {
         }
         let conditions = self.laboratory.conditions(self.arrival, self.is_over)?;
         Ok(drain(&self.cluster, nodes, conditions)?)
+    }
+
+    fn what_if(&mut self, file: &Path) -> Result<WhatIfAnswer> {
+        let name = file.display();
+        let text = if file == Path::new("-") { io::read_to_string(io::stdin()) } else { fs::read_to_string(file) };
+        let text = text.map_err(|error| Usage(format!("--what-if: {name}: {error}")))?;
+        let request = WhatIfRequest::read(&text).map_err(|error| Usage(format!("--what-if: {name}: {error}")))?;
+        let scheduler_name = self.laboratory.serves_all();
+        let batch = Batch { bounds: BatchBounds::DEFAULT, scheduler_name: scheduler_name.as_deref() };
+        let conditions = self.laboratory.conditions(Arrival::Together, self.is_over)?;
+        what_if(&self.cluster, &request, &batch, conditions).map_err(|error| match error {
+            BatchError::Place(error) => error.into(),
+            of_request => Usage(format!("--what-if: {name}: {of_request}")).into(),
+        })
     }
 
     fn compare(mut self, other: &Simulated) -> Result<Comparison> {
@@ -213,6 +238,33 @@ fn show_consolidation(out: &mut io::StdoutLock<'_>, answer: &Consolidation) -> R
         answer.kept
     )?;
     Ok(())
+}
+
+fn show_what_if(out: &mut io::StdoutLock<'_>, answer: &WhatIfAnswer) -> Result<()> {
+    if !answer.variants.is_empty() {
+        let mut rows = table::new();
+        rows.set_header(["VARIANT", "PLACED", "PENDING", "NODES USED", "WHY PENDING"]);
+        for variant in &answer.variants {
+            let refusal = variant.pods.iter().find_map(|pod| pod.refusal.as_ref());
+            let why = refusal.map_or("", |refusal| &refusal.message);
+            let numbers = [variant.placed, variant.pending, variant.nodes_used.len()].map(|number| number.to_string());
+            rows.add_row([&variant.name, &numbers[0], &numbers[1], &numbers[2], why]);
+        }
+        writeln!(out, "{}\n", table::text(&rows))?;
+    }
+    if !answer.node_groups.is_empty() {
+        let mut rows = table::new();
+        rows.set_header(["NODE GROUP", "NODES", "PLACED", "PENDING"]);
+        for group in &answer.node_groups {
+            let numbers = [group.nodes, group.placed, group.pending.len()].map(|number| number.to_string());
+            rows.add_row([&group.name, &numbers[0], &numbers[1], &numbers[2]]);
+        }
+        writeln!(out, "{}\n", table::text(&rows))?;
+    }
+    for warning in &answer.warnings {
+        writeln!(out, "warning: {warning}")?;
+    }
+    Ok(writeln!(out, "the cluster is in state {}; nothing is reserved", answer.cluster_state)?)
 }
 
 fn show_comparison(out: &mut io::StdoutLock<'_>, answer: &Comparison) -> Result<()> {

@@ -97,6 +97,43 @@ async fn a_cluster_is_asked_what_if() {
 }
 
 #[tokio::test]
+async fn a_batch_of_questions_is_answered() {
+    let dir = dir();
+    let cluster = write(&dir, "cluster.yaml", &[node("n1", "west"), node("n2", "east")].concat());
+    let request = "
+apiVersion: berth.dev/v1alpha1
+kind: WhatIf
+pods:
+- {apiVersion: apps/v1, kind: ReplicaSet, metadata: {name: web}, spec: {replicas: 10, template: {spec: {containers: [{name: a, resources: {requests: {cpu: 1}}}]}}}}
+variants:
+- {name: as it is}
+- {name: one more, addNodes: [{count: 1, node: {apiVersion: v1, kind: Node, metadata: {generateName: more-}, status: {allocatable: {cpu: 4, memory: 8Gi, pods: 10}}}}]}
+- {name: one less, removeNodes: [n1]}
+nodeGroups:
+- {name: pairs, maxNodes: 5, node: {apiVersion: v1, kind: Node, metadata: {generateName: pair-}, status: {allocatable: {cpu: 2, memory: 8Gi, pods: 10}}}}
+";
+    let file = write(&dir, "questions.yaml", request);
+    for execution in ["native", "wasm"] {
+        let answer = answer(&["-f", &cluster, "--what-if", &file, "--execution", execution]).await;
+        let placed = |at: usize| answer["variants"][at]["placed"].as_u64();
+        assert_eq!([placed(0), placed(1), placed(2)], [Some(8), Some(10), Some(4)], "{execution}");
+        let group = &answer["nodeGroups"][0];
+        assert_eq!((&group["nodes"], &group["placed"]), (&1.into(), &10.into()), "{execution}");
+        assert_eq!(answer["clusterState"].as_str().map(str::len), Some(32));
+    }
+    let table = simulate(&["-f", &cluster, "--what-if", &file]).await;
+    assert!(table.out.contains("one less") && table.out.contains("nothing is reserved"), "{}", table.out);
+    let wrong = write(&dir, "wrong.yaml", &request.replace("[n1]", "[n7]"));
+    let ended = simulate(&["-f", &cluster, "--what-if", &wrong]).await;
+    assert_eq!(ended.status.code(), Some(2), "{}", ended.err);
+    assert!(
+        ended.err.contains("wrong.yaml: one less: removeNodes: the cluster has no node called n7"),
+        "{}",
+        ended.err
+    );
+}
+
+#[tokio::test]
 async fn nodes_are_drained_under_budgets_and_emptied_by_plan() {
     let dir = dir();
     let placed = |name: &str, node: &str| {

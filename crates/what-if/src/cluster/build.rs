@@ -47,6 +47,12 @@ impl Builder {
         }
     }
 
+    /// New pods get uids that begin like this.
+    pub(super) fn with_uids_below(mut self, prefix: &'static str) -> Self {
+        self.admission = Admission::with_uids_below(prefix);
+        self
+    }
+
     /// Every object is looked at before any is added: one may need others that come later.
     pub(super) fn look_at(&mut self, object: &Value) {
         self.admission.see(object);

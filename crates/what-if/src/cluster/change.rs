@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::{Cluster, ClusterNode, ClusterPod, build};
 use crate::{
     admission::Admission,
-    manifest::{self, ReadError},
+    manifest::{self, Manifest, ReadError},
 };
 
 /// The annotation of a pod that a kubelet runs from a file of its own.
@@ -47,11 +47,22 @@ impl ClusterNode {
         let mut manifests = manifest::read(file, text);
         let one = (manifests.len() == 1).then(|| manifests.pop()).flatten();
         let not_one = || AddNodesError::NotOneNode { file: file.to_owned() };
-        let manifest = one.ok_or_else(not_one)??;
-        if manifest.object["kind"] != "Node" {
-            return Err(not_one());
-        }
-        Ok(build::decode_node(&manifest)?)
+        Self::of_manifest(&one.ok_or_else(not_one)??).unwrap_or_else(|| Err(not_one()))
+    }
+
+    /// The same from an object; `origin` says in errors where it comes from.
+    ///
+    /// # Errors
+    /// As for [`Self::read`].
+    pub fn of_object(origin: &str, object: Value) -> Result<Self, AddNodesError> {
+        let manifest = manifest::of_object(origin, object)?;
+        let not_one = || Err(AddNodesError::NotOneNode { file: origin.to_owned() });
+        Self::of_manifest(&manifest).unwrap_or_else(not_one)
+    }
+
+    /// `None` if it is no node.
+    fn of_manifest(manifest: &Manifest) -> Option<Result<Self, AddNodesError>> {
+        (manifest.object["kind"] == "Node").then(|| Ok(build::decode_node(manifest)?))
     }
 
     /// The same node under another name.
@@ -180,28 +191,54 @@ impl Cluster {
     /// Adds `n` nodes like `template`, with the pods of DaemonSets that run there. They are called by its name and a number.
     ///
     /// # Errors
-    /// They are too many, a name is taken, or a pod of a DaemonSet is refused.
+    /// They are too many, or a name is taken.
     pub fn add_nodes(&mut self, n: usize, template: &ClusterNode) -> Result<(), AddNodesError> {
+        let (nodes, mut pods) = self.new_nodes(n, template)?;
+        self.nodes.extend(nodes);
+        // Pods of DaemonSets are there before any other pod is placed on the node.
+        pods.append(&mut self.pods);
+        self.pods = pods;
+        Ok(())
+    }
+
+    /// The nodes that [`Self::add_nodes`] would add, and the pods of DaemonSets for them.
+    pub(crate) fn new_nodes(
+        &self,
+        n: usize,
+        template: &ClusterNode,
+    ) -> Result<(Vec<ClusterNode>, Vec<ClusterPod>), AddNodesError> {
         if n > MAX_ADDED {
             return Err(AddNodesError::TooMany(n));
         }
-        let taken: rustc_hash::FxHashSet<String> =
-            self.nodes.iter().map(|node| node.node.metadata.name.clone()).collect();
-        let (mut daemons, admission) = (Vec::new(), self.admission());
+        let taken: rustc_hash::FxHashSet<&str> =
+            self.nodes.iter().map(|node| node.node.metadata.name.as_str()).collect();
+        let (mut nodes, mut daemons, admission) = (Vec::new(), Vec::new(), self.admission());
         for number in 1..=n {
             let name = name_of(template, number);
-            if taken.contains(&name) {
+            if taken.contains(name.as_str()) {
                 return Err(AddNodesError::NameTaken(name));
             }
             let node = template.renamed(&name);
             let pods = self.daemon_sets.iter().filter_map(|set| set.pod_for(&node.node));
             daemons.extend(pods.filter_map(|pod| daemon_pod(pod, &admission)));
-            self.nodes.push(node);
+            nodes.push(node);
         }
-        // They are there before any other pod is placed on the node.
-        daemons.append(&mut self.pods);
-        self.pods = daemons;
-        Ok(())
+        Ok((nodes, daemons))
+    }
+
+    /// The pods of a question with their claims, as they would be created in this cluster. Those without a uid get one that no pod of
+    /// the cluster has.
+    pub(crate) fn pods_in_question(&self, objects: &[Value]) -> Result<Cluster, ReadError> {
+        let mut builder = build::Builder::new(Vec::new()).with_uids_below("asked/");
+        self.objects.iter().for_each(|object| builder.look_at(object));
+        for (at, object) in objects.iter().enumerate() {
+            builder.add(manifest::of_object(&format!("pods[{at}]"), object.clone())?);
+        }
+        let (question, errors) = builder.finish();
+        match errors.into_iter().next() {
+            Some(error) => Err(error),
+            None => Ok(question),
+        }
     }
 
     fn admission(&self) -> Admission {

@@ -4,32 +4,10 @@
 
 use std::collections::BTreeMap;
 
-use berth_builtins::factories;
-use berth_config::{InTree, ProvidedPlugin};
-use berth_framework::{Grants, Profile};
 use berth_scheduler::Settings;
-use berth_what_if::{Arrival, Cluster, ClusterReader, Conditions, Placed, RefusalReason, place};
-use serde_json::json;
+use berth_what_if::{Arrival, ClusterReader, Conditions, Placed, RefusalReason, place};
 
-fn profile() -> Profile {
-    let config = berth_config::Profile::from_json(Some(&json!({})), &InTree::new(&factories())).unwrap();
-    let factories = factories();
-    config
-        .build(|name, args| {
-            let factory = factories.iter().find(|factory| factory.manifest().name == **name).unwrap();
-            let plugin = factory.build(args).unwrap();
-            Ok::<_, berth_framework::BuildError>(Some(ProvidedPlugin { plugin, grants: Grants::ALL }))
-        })
-        .unwrap()
-}
-
-fn cluster(text: &str) -> Cluster {
-    let mut reader = ClusterReader::default();
-    reader.read("cluster.yaml", text);
-    let (cluster, errors) = reader.finish();
-    assert!(errors.is_empty(), "{errors:#?}");
-    cluster
-}
+use crate::kit::{cluster, pod, profile};
 
 fn placed(text: &str, arrival: Arrival) -> Placed {
     let conditions = Conditions {
@@ -43,21 +21,12 @@ fn placed(text: &str, arrival: Arrival) -> Placed {
     place(&cluster(text), conditions).unwrap()
 }
 
+fn node(name: &str, cpu: &str, more: &str) -> String {
+    crate::kit::node(name, "west", cpu).replace("spec: {}", &format!("spec: {{{more}}}"))
+}
+
 fn nodes(placed: &Placed) -> BTreeMap<&str, Option<&str>> {
     placed.pods.iter().map(|pod| (pod.name.as_str(), pod.node.as_deref())).collect()
-}
-
-fn node(name: &str, cpu: &str, more: &str) -> String {
-    format!(
-        "apiVersion: v1\nkind: Node\nmetadata: {{name: {name}, labels: {{kubernetes.io/hostname: {name}}}}}\nspec: {{{more}}}\n\
-         status: {{allocatable: {{cpu: {cpu}, memory: 8Gi, pods: 10}}}}\n---\n"
-    )
-}
-
-fn pod(name: &str, cpu: &str, more: &str) -> String {
-    format!(
-        "apiVersion: v1\nkind: Pod\nmetadata: {{name: {name}}}\nspec: {{{more} containers: [{{name: c, resources: {{requests: {{cpu: {cpu}}}}}}}]}}\n---\n"
-    )
 }
 
 #[test]
