@@ -1,5 +1,7 @@
 //! The command line: the commands that there are. Their options stand in `options` and beside the commands.
 
+use std::path::PathBuf;
+
 use berth_plugin_cli::SchemaName;
 use clap::{Parser, Subcommand};
 use clap_complete::Shell;
@@ -89,6 +91,12 @@ pub(crate) enum Command {
     Schema {
         /// What the schema is of
         name: SchemaName,
+    },
+    /// Print all commands with their options in Markdown, or write their man pages
+    Reference {
+        /// Write man pages to this folder instead
+        #[arg(long, value_name = "DIR")]
+        man: Option<PathBuf>,
     },
     /// Print a completion script for a shell
     #[command(after_help = COMPLETIONS)]

@@ -15,6 +15,7 @@ mod options;
 mod pack;
 mod progress;
 mod rbac;
+mod reference;
 mod rights;
 mod run;
 mod sandbox_command;
@@ -77,6 +78,7 @@ fn start() -> Result<()> {
         Command::CompileComponent(arguments) => compiler::run(&arguments),
         Command::Pack(arguments) => pack::run(&arguments),
         Command::Schema { name } => berth_plugin_cli::print_schema(name),
+        Command::Reference { man } => reference::run(man.as_deref()),
         Command::Completions { shell } => {
             clap_complete::generate(shell, &mut Cli::command(), "berth", &mut io::stdout());
             Ok(())

@@ -1,0 +1,142 @@
+//! `berth reference`: every command with its options, as a page of the guide and as man pages. Both are made from the command
+//! line's own definition.
+
+use std::{
+    fmt::{self, Write as _},
+    fs,
+    io::{self, Write as _},
+    path::Path,
+};
+
+use anyhow::{Context as _, Result};
+use clap::{Arg, ArgAction, CommandFactory as _};
+
+use crate::cli::Cli;
+
+const INTRODUCTION: &str = "\
+# Commands
+
+Every command of `berth`, as `berth reference` prints this page. `berth help COMMAND` says the same on a terminal, and
+`berth reference --man DIR` writes man pages. `berth kube-scheduler` takes kube-scheduler's own flags: `berth kube-scheduler --help`
+lists them.
+";
+
+/// Prints the page, or writes man pages to a folder.
+pub(crate) fn run(man: Option<&Path>) -> Result<()> {
+    let Some(folder) = man else {
+        return Ok(io::stdout().write_all(page()?.as_bytes())?);
+    };
+    fs::create_dir_all(folder).with_context(|| format!("--man {}: cannot be made", folder.display()))?;
+    clap_mangen::generate_to(Cli::command(), folder)
+        .with_context(|| format!("--man {}: cannot be written", folder.display()))
+}
+
+fn page() -> Result<String, fmt::Error> {
+    let mut root = Cli::command();
+    root.build();
+    let mut page = INTRODUCTION.to_owned();
+    describe(&mut page, &mut root, "berth")?;
+    Ok(page)
+}
+
+/// A section for a command, then one for each command below it.
+fn describe(page: &mut String, command: &mut clap::Command, path: &str) -> fmt::Result {
+    writeln!(page, "\n## {path}\n")?;
+    if let Some(about) = command.get_long_about().or_else(|| command.get_about()) {
+        writeln!(page, "{about}\n")?;
+    }
+    writeln!(page, "```\n{}\n```", command.render_usage().to_string().trim_start_matches("Usage: "))?;
+    options(page, command, path == "berth")?;
+    if let Some(more) = command.get_after_help() {
+        writeln!(page, "\n```\n{more}\n```")?;
+    }
+    for below in command.get_subcommands_mut().filter(|below| !below.is_hide_set() && below.get_name() != "help") {
+        let path = format!("{path} {}", below.get_name());
+        describe(page, below, &path)?;
+    }
+    Ok(())
+}
+
+/// The table of a command's options. Those that every command has stand with the first alone.
+fn options(page: &mut String, command: &clap::Command, is_root: bool) -> fmt::Result {
+    let is_shown = |arg: &&Arg| {
+        let is_help = matches!(arg.get_action(), ArgAction::Help | ArgAction::HelpShort | ArgAction::HelpLong);
+        !arg.is_hide_set() && !is_help && (is_root || !arg.is_global_set())
+    };
+    let mut shown = command.get_arguments().filter(is_shown).peekable();
+    if shown.peek().is_none() {
+        return Ok(());
+    }
+    writeln!(page, "\n| option | what it does |\n|---|---|")?;
+    for arg in shown {
+        writeln!(page, "| {} | {} |", cell(&format!("`{}`", synopsis(arg))), cell(&meaning(arg)))?;
+    }
+    Ok(())
+}
+
+/// `-o, --output <OUTPUT>`.
+fn synopsis(arg: &Arg) -> String {
+    let text = arg.to_string();
+    match (arg.get_short(), arg.get_long()) {
+        (Some(short), Some(_)) => format!("-{short}, {text}"),
+        _ => text,
+    }
+}
+
+/// The help of an option, with the values that there are, its default, and its variable.
+fn meaning(arg: &Arg) -> String {
+    let mut text = arg.get_long_help().or_else(|| arg.get_help()).map(ToString::to_string).unwrap_or_default();
+    let values: Vec<String> = arg
+        .get_possible_values()
+        .iter()
+        .filter(|value| !value.is_hide_set())
+        .map(|value| format!("`{}`", value.get_name()))
+        .collect();
+    if arg.get_action().takes_values() && !values.is_empty() {
+        text.push_str(&format!(" ({})", values.join(", ")));
+    }
+    let defaults: Vec<String> =
+        arg.get_default_values().iter().map(|value| format!("`{}`", value.to_string_lossy())).collect();
+    if arg.get_action().takes_values() && !defaults.is_empty() && !arg.is_hide_default_value_set() {
+        text.push_str(&format!(" [default: {}]", defaults.join(", ")));
+    }
+    if let Some(variable) = arg.get_env().map(|variable| variable.to_string_lossy()) {
+        text.push_str(&format!(" [environment: `{variable}`]"));
+    }
+    text
+}
+
+/// A text in one cell of a table. Between backticks an angle bracket stands for itself.
+fn cell(text: &str) -> String {
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ").replace('|', "\\|");
+    let parts = line.split('`').enumerate();
+    let escaped = parts.map(|(at, part)| if at % 2 == 0 { part.replace('<', "&lt;") } else { part.to_owned() });
+    escaped.collect::<Vec<_>>().join("`")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_page_of_the_guide_is_that_of_the_code() {
+        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/src/commands.md");
+        let kept = fs::read_to_string(file).unwrap_or_default();
+        let page = page().expect("a page");
+        let differing = kept.lines().zip(page.lines()).find(|(kept, made)| kept != made);
+        assert!(
+            kept == page,
+            "`berth reference > docs/src/commands.md` mends it; the first line that differs: {differing:?}"
+        );
+    }
+
+    #[test]
+    fn each_command_has_a_man_page() {
+        let folder = tempfile::tempdir().expect("a folder");
+        run(Some(folder.path())).expect("man pages");
+        for name in ["berth.1", "berth-simulate.1", "berth-plugin-list.1"] {
+            let text = fs::read_to_string(folder.path().join(name)).expect(name);
+            assert!(text.contains(".SH SYNOPSIS"), "{name}");
+        }
+    }
+}
