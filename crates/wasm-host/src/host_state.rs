@@ -3,6 +3,7 @@
 use std::{sync::Arc, time::Instant};
 
 use berth_framework::{DryRun, Removal, Status};
+use berth_model::Time;
 
 use crate::{
     bindings::{berth::scheduler::host, types},
@@ -34,6 +35,8 @@ pub(crate) struct HostState {
     text_bytes: usize,
     counters: usize,
     clock: Arc<Clock>,
+    /// Of the last cycle about which the instance was asked, in milliseconds since 1970.
+    cycle_time: u64,
     stats: Arc<PluginStats>,
 }
 
@@ -56,8 +59,15 @@ impl HostState {
             text_bytes: limits.text_bytes,
             counters: limits.counters,
             clock,
+            cycle_time: 0,
             stats,
         }
+    }
+
+    /// The time of the cycle about which the instance is asked: a component sees the time that a native plugin
+    /// sees, even if the engine was told no time.
+    pub(crate) fn set_cycle_time(&mut self, time: Time) {
+        self.cycle_time = time.0;
     }
 
     /// Writes the line that was held back, if there is one. A call that did not trap is over, or another line comes.
@@ -135,7 +145,7 @@ impl host::Host for HostState {
     }
 
     fn now(&mut self) -> u64 {
-        self.clock.now()
+        self.clock.now().max(self.cycle_time)
     }
 
     fn count(&mut self, name: String, amount: u64) {

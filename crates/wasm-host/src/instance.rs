@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use berth_model::Time;
 use wasmtime::Store;
 
 use crate::{
@@ -79,6 +80,11 @@ impl Instance {
         let exports = indices.load(&mut store, &instance)?;
         let start = Start::UnderWay(store.data().time.used(began.elapsed()));
         Ok(Self { store, exports, last_call: Duration::ZERO, start })
+    }
+
+    /// The time of the cycle that the next calls are about.
+    pub(crate) fn set_cycle_time(&mut self, time: Time) {
+        self.store.data_mut().set_cycle_time(time);
     }
 
     /// The time of the calling thread that the last call took.

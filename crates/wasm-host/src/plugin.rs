@@ -179,7 +179,7 @@ impl ComponentPlugin {
 
     /// How a call about the pod of a cycle is made; the instance knows of the pod or of one like it afterwards.
     fn enter(&mut self, call: &Call<'_>) -> Result<Participation, Status> {
-        self.pod = Some(call.pod.uid.clone());
+        self.turn_to(call);
         if let Some(participation) = self.classes.participation(call.cycle) {
             return Ok(participation);
         }
@@ -258,9 +258,17 @@ impl ComponentPlugin {
         Ok(reach.is_nothing())
     }
 
+    /// The next calls are about this pod, in this cycle.
+    fn turn_to(&mut self, call: &Call<'_>) {
+        self.pod = Some(call.pod.uid.clone());
+        if let Some(instance) = &mut self.instance {
+            instance.set_cycle_time(call.now);
+        }
+    }
+
     /// Tells the instance the pod of the cycle, unless it knows it.
     fn ensure_begun(&mut self, call: &Call<'_>) -> Result<(), Status> {
-        self.pod = Some(call.pod.uid.clone());
+        self.turn_to(call);
         if self.begun.contains(&call.cycle) { Ok(()) } else { self.begin(call) }
     }
 

@@ -85,8 +85,7 @@ fn other_families() -> Result<()> {
 #[test]
 fn other_families_as_components() -> Result<()> {
     let wasm = Wasm::load()?;
-    // Natively devices and gated agree as well; docs/known-debts.md says what is open as components.
-    ["mixed", "big", "spread", "interpod", "volumes", "preemption", "scenarios"]
+    ["mixed", "big", "spread", "interpod", "volumes", "preemption", "scenarios", "devices", "gated"]
         .into_iter()
         .try_for_each(|family| agrees_in(family, &wasm, true))
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use berth_framework::{Call, DeltaSource, Plugin, PluginFactory, Status};
-use berth_model::{ClusterTable, NodeIdx, NodeSet, Pod};
+use berth_model::{ClusterTable, NodeIdx, NodeSet, Pod, Time};
 use berth_test_guests::Behavior;
 use berth_testing::{TestCluster, node};
 use berth_wasm_host::{Binary, ComponentFactory, Engine, EngineOptions, Limits};
@@ -30,6 +30,12 @@ impl Cluster {
         }
         cluster.settle();
         Self(cluster)
+    }
+
+    /// The same at a time.
+    pub(crate) fn at(mut self, now: Time) -> Self {
+        self.0.set_now(now);
+        self
     }
 
     /// Places a pod on the first node.

@@ -1,7 +1,7 @@
 //! A plugin that behaves.
 
 use berth_framework::Plugin;
-use berth_model::Pod;
+use berth_model::{Pod, Time};
 use berth_test_guests::Behavior;
 use berth_wasm_host::Binary;
 
@@ -36,6 +36,14 @@ fn time_is_what_the_host_says() {
     engine.set_now(1_700_000_000_123);
     let mut plugin = build(&by_priority(&engine));
     assert_eq!(Cluster::new(1).try_cycle(&mut *plugin, 1, Behavior::ScoreWithTime).unwrap(), [1_700_000_000_123]);
+}
+
+/// Callers that have no clock of their own, such as the runner of golden cases, tell the engine no time.
+#[test]
+fn the_time_of_the_cycle_is_seen_by_components_as_by_native_plugins() {
+    let mut plugin = build(&by_priority(&engine()));
+    let cluster = Cluster::new(1).at(Time(1_800_000_000_456));
+    assert_eq!(cluster.try_cycle(&mut *plugin, 1, Behavior::ScoreWithTime).unwrap(), [1_800_000_000_456]);
 }
 
 #[test]
