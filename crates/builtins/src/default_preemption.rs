@@ -16,7 +16,7 @@ use berth_framework::{
     Call, ClusterEvent, Code, ConfigureError, DryRun, Effect, Failure, HintCall, Permission, PostFilter,
     PostFilterOutcome, QueueingHint, Status, run,
 };
-use berth_model::{Column, NodeIdx, NodeSet, Pod};
+use berth_model::{Column, Feature, Features, NodeIdx, NodeSet, Pod};
 use serde::Deserialize;
 
 use self::{
@@ -42,6 +42,7 @@ pub struct DefaultPreemption {
     min_percentage: usize,
     min_absolute: usize,
     budgets: Budgets,
+    features: Features,
 }
 
 impl BuiltIn for DefaultPreemption {
@@ -56,7 +57,7 @@ impl BuiltIn for DefaultPreemption {
     };
 
     fn new(args: &str) -> Result<Self, ConfigureError> {
-        let args: DefaultPreemptionArgs = args::parse(Self::NAME, args)?;
+        let (args, features): (DefaultPreemptionArgs, _) = args::parse_with_features(Self::NAME, args)?;
         let percentage = args.min_candidate_nodes_percentage.unwrap_or(10);
         let absolute = args.min_candidate_nodes_absolute.unwrap_or(100);
         let invalid_percentage = |why| ArgsError::invalid("minCandidateNodesPercentage", percentage, why);
@@ -67,7 +68,7 @@ impl BuiltIn for DefaultPreemption {
         if min_percentage == 0 && min_absolute == 0 {
             return Err(invalid_percentage("cannot be zero at the same time as minCandidateNodesAbsolute").into());
         }
-        Ok(Self { min_percentage, min_absolute, budgets: Budgets::new() })
+        Ok(Self { min_percentage, min_absolute, budgets: Budgets::new(), features })
     }
 }
 
@@ -110,7 +111,7 @@ impl PostFilter for DefaultPreemption {
             return Ok(only_status(Status::unschedulable("preemption: no candidate node for preemption")));
         };
         Ok(PostFilterOutcome {
-            status: Status::success(),
+            status: self.found(call, best),
             nominate: Some(Some(best.node)),
             effects: make_room(call, failure, best),
         })
@@ -146,6 +147,17 @@ impl DefaultPreemption {
             }
         }
         Ok(search)
+    }
+
+    /// The status of a preemption that helps, with what the pod's condition says of it.
+    fn found(&self, call: &Call<'_>, best: &Candidate) -> Status {
+        if !self.features.has(Feature::PreemptionHasMessage) {
+            return Status::success();
+        }
+        let (node, n_victims) = (call.table.symbols.text(call.table.name(best.node)), best.victims.len());
+        let text =
+            format!("preemption: found a potential placement for pod on node {node}, preempting {n_victims} victims");
+        Status::new(Code::Success, vec![text])
     }
 
     fn n_candidates(&self, n_nodes: usize) -> usize {

@@ -90,7 +90,7 @@ impl Score for ImageLocality {
 
 #[cfg(test)]
 mod tests {
-    use berth_model::{Pod, ThinVec};
+    use berth_model::{Features, Pod, Release, ThinVec, api};
 
     use super::*;
     use crate::testing::{TestCluster, scores};
@@ -106,6 +106,25 @@ mod tests {
         }
         let pod = Pod { images: names, n_containers, ..Pod::default() };
         scores(&mut ImageLocality, &cluster, &pod).unwrap().0[0]
+    }
+
+    /// One container and one image volume, whose image of 500 MiB is on every node.
+    #[test]
+    fn image_volumes_count_as_containers_from_1_37_on() {
+        let spec = serde_json::json!({"spec": {
+            "containers": [{"name": "c", "image": "small"}],
+            "volumes": [{"name": "v", "image": {"reference": "model:1"}}, {"name": "e", "emptyDir": {}}],
+        }});
+        let pod: api::Pod = serde_json::from_value(spec).unwrap();
+        let scored = Release::ALL.map(|release| {
+            let mut cluster = TestCluster::default();
+            cluster.set_features(Features::of(release));
+            let image = cluster.sym("model:1");
+            cluster.edit_node("n", |node| node.images = [(image, 500 * MIB)].into_iter().collect());
+            let pod = cluster.intern(&pod);
+            scores(&mut ImageLocality, &cluster, &pod).unwrap().0[0]
+        });
+        assert_eq!(scored, [48, 24]);
     }
 
     #[test]

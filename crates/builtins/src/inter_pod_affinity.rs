@@ -23,7 +23,7 @@ use berth_framework::{
     Call, ClusterEvent, ConfigureError, DryRunCase, Filter, Follow, HintCall, Normalize, PreFilter, PreScore,
     QueueingHint, Reach, RejectedNodes, Reuse, Score, Sign, Status,
 };
-use berth_model::{ClusterTable, Column, NodeSet, Pod};
+use berth_model::{ClusterTable, Column, Features, NodeSet, Pod};
 use serde::Deserialize;
 
 use self::{cluster_view::ClusterView, preferred::Preferred, required::Required};
@@ -47,6 +47,7 @@ struct InterPodAffinityArgs {
 pub struct InterPodAffinity {
     /// The arg `ignorePreferredTermsOfExistingPods`: nodes are not scored for pods without preferred terms.
     ignores_existing_preferences: bool,
+    features: Features,
     view: ClusterView,
     required: PerCycle<Required>,
     preferred: Preferred,
@@ -66,13 +67,14 @@ impl BuiltIn for InterPodAffinity {
     };
 
     fn new(args: &str) -> Result<Self, ConfigureError> {
-        let args: InterPodAffinityArgs = args::parse(Self::NAME, args)?;
+        let (args, features): (InterPodAffinityArgs, _) = args::parse_with_features(Self::NAME, args)?;
         let weight = args.hard_pod_affinity_weight.unwrap_or(1);
         if !(0..=100).contains(&weight) {
             return Err(ArgsError::invalid("hardPodAffinityWeight", weight, "not in valid range [0, 100]").into());
         }
         Ok(Self {
             ignores_existing_preferences: args.ignore_preferred_terms_of_existing_pods.unwrap_or(false),
+            features,
             view: ClusterView::new(weight.into()),
             required: PerCycle::default(),
             preferred: Preferred::default(),
@@ -98,7 +100,7 @@ impl InterPodAffinity {
 
 impl QueueingHint for InterPodAffinity {
     fn queueing_hint(&mut self, call: &HintCall<'_>) -> bool {
-        hints::may_help(call)
+        hints::may_help(call, self.features)
     }
 }
 

@@ -10,8 +10,10 @@ use serde_json::{Value, json};
 use crate::{point::configurable_points, profile::Profile};
 
 /// The built-in plugins whose rules depend on features.
-const WITH_FEATURES: [&str; 7] = [
+const WITH_FEATURES: [&str; 9] = [
+    "DefaultPreemption",
     "DynamicResources",
+    "InterPodAffinity",
     "NodeResourcesBalancedAllocation",
     "NodeResourcesFit",
     "NodeVolumeLimits",

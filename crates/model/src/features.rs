@@ -31,6 +31,15 @@ impl Release {
         }
     }
 
+    /// The second number of its version.
+    #[must_use]
+    pub fn minor(self) -> u32 {
+        match self {
+            Self::V1_36 => 36,
+            Self::V1_37 => 37,
+        }
+    }
+
     /// The release that [`Self::as_str`] names so.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
@@ -99,6 +108,8 @@ features! {
     DRADeviceTaintRules: Gate, false, true;
     /// Extended resources of pods may be served by devices.
     DRAExtendedResource: Gate, true, true;
+    /// Ranges and steps of a device's capacity may be fractions of a unit, counted in thousandths.
+    DRAFractionalCapacityRange: Gate, false, false;
     /// Lists are attributes of devices in selectors.
     DRAListTypeAttributes: Gate, false, false;
     /// Devices may consume counters that their pool shares, and have node selections of their own.
@@ -131,6 +142,20 @@ features! {
     SelectorsSeeListAttributes: Change, false, true;
     /// Errors of device selectors name the device.
     SelectorErrorsNameDevices: Change, false, true;
+    /// InterPodAffinity tries a pod again when a pod leaves that matched any of its required anti-affinity terms; before, one that matched all of them.
+    AnyAntiAffinityTermWakesPods: Change, false, true;
+    /// The age at which an unschedulable pod is tried again is counted from its last flush, if that came after its last attempt; before, from its last attempt alone.
+    FlushesCountForAge: Change, false, true;
+    /// The nomination of a pod counts while a PreEnqueue plugin gates the pod; before, once the pod had come to activeQ.
+    GatedPodsKeepNominations: Change, false, true;
+    /// ImageLocality divides by the number of containers and image volumes; before, by that of containers.
+    ImageVolumesCountAsContainers: Change, false, true;
+    /// Events of pods without a node have the labels `UnscheduledPod…`, and those of the waiting pod itself `TargetPod…`; before, `UnschedulablePod…`.
+    PodEventsByKind: Change, false, true;
+    /// A successful preemption says on which node and with how many victims, in the pod's condition and event.
+    PreemptionHasMessage: Change, false, true;
+    /// During a resize a pod requests the largest of three totals: of its spec, of what is allocated and of what it has; before, the sum of each container's largest.
+    ResizedPodsTakeMaximumOfTotals: Change, false, true;
 }
 
 /// Which features are on.

@@ -9,38 +9,38 @@ use thin_vec::ThinVec;
 
 pub use self::affinity::{label_selector, spread_constraint};
 use crate::{
-    PodUid, api,
+    Feature, Features, PodUid, api,
     node::Node,
     pod::{
         HostPort, NodeRules, NodeTerm, NonZero, Operator, Pod, Requirement, Resources, Taint, TaintEffect, Toleration,
         TolerationOperator, WeightedNodeTerm,
     },
-    requests::{self, PodRequests, Requests},
+    requests::{self, PodRequests, Requests, Resizes},
     symbols::{Interning, Sym, Symbols, Uses},
 };
 
 /// How many image names of one node are kept. A kubelet reports 50 images with five names each, unless it is told otherwise.
 const MAX_IMAGE_NAMES: usize = 4096;
 
-/// The pod as plugins see it.
-pub fn pod(pod: &api::Pod, symbols: &mut Symbols) -> Pod {
+/// The pod as plugins see it, as the release and its gates have it counted.
+pub fn pod(pod: &api::Pod, features: Features, symbols: &mut Symbols) -> Pod {
     let mut symbols = symbols.of_object();
     let images = images(&pod.spec, &mut symbols);
-    let pod = pod_with_images(pod, images, &mut symbols);
+    let pod = pod_with_images(pod, features, images, &mut symbols);
     Pod { uses: symbols.finish(), ..pod }
 }
 
 /// The pod as plugins see it, without its images: for a pod that another scheduler placed. What runs in it bears on no
 /// other pod.
-pub fn pod_of_others(pod: &api::Pod, symbols: &mut Symbols) -> Pod {
+pub fn pod_of_others(pod: &api::Pod, features: Features, symbols: &mut Symbols) -> Pod {
     let mut symbols = symbols.of_object();
-    let pod = pod_with_images(pod, ThinVec::new(), &mut symbols);
+    let pod = pod_with_images(pod, features, ThinVec::new(), &mut symbols);
     Pod { uses: symbols.finish(), ..pod }
 }
 
-fn pod_with_images(pod: &api::Pod, images: ThinVec<Sym>, symbols: &mut Interning<'_>) -> Pod {
+fn pod_with_images(pod: &api::Pod, features: Features, images: ThinVec<Sym>, symbols: &mut Interning<'_>) -> Pod {
     let spec = &pod.spec;
-    let sums = PodRequests::of(pod);
+    let sums = PodRequests::of(pod, Resizes::of(features));
     let placed_requests = resources(&sums.placed, symbols);
     let extended_claim = pod.status.extended_resource_claim_status.as_ref();
     Pod {
@@ -68,7 +68,7 @@ fn pod_with_images(pod: &api::Pod, images: ThinVec<Sym>, symbols: &mut Interning
         extended_requests: storage::extended_requests(spec, symbols),
         extended_claim: extended_claim.map(|status| Arc::from(status.resource_claim_name.as_str())),
         images,
-        n_containers: u32::try_from(spec.init_containers.len() + spec.containers.len()).unwrap_or(u32::MAX),
+        n_containers: n_with_images(spec, features),
         required_features: required_features(spec, symbols),
         requests: resources(&sums.spec, symbols),
         placed_non_zero: NonZero { milli_cpu: sums.placed_non_zero.milli_cpu, memory: sums.placed_non_zero.memory },
@@ -229,6 +229,13 @@ fn images(spec: &api::PodSpec, symbols: &mut Interning<'_>) -> ThinVec<Sym> {
     containers.chain(volumes).map(|image| symbols.intern(&normalized_image_name(image))).collect()
 }
 
+/// How many things of the pod come with an image, as ImageLocality counts them.
+fn n_with_images(spec: &api::PodSpec, features: Features) -> u32 {
+    let count_volumes = features.has(Feature::ImageVolumesCountAsContainers);
+    let volumes = spec.volumes.iter().filter(|volume| count_volumes && volume.get("image").is_some());
+    u32::try_from(spec.init_containers.len() + spec.containers.len() + volumes.count()).unwrap_or(u32::MAX)
+}
+
 /// Nodes report `name:tag`; a bare name means `latest` (`normalizedImageName` in kube-scheduler's
 /// `pkg/scheduler/framework/plugins/imagelocality/image_locality.go`).
 fn normalized_image_name(image: &str) -> Cow<'_, str> {
@@ -236,7 +243,7 @@ fn normalized_image_name(image: &str) -> Cow<'_, str> {
     if has_tag { Cow::Borrowed(image) } else { Cow::Owned(format!("{image}:latest")) }
 }
 
-/// Features that a pod's spec implies in 1.36 (KEP-5328).
+/// Features of the kubelet that a pod's spec implies (KEP-5328).
 fn required_features(spec: &api::PodSpec, symbols: &mut Interning<'_>) -> ThinVec<Sym> {
     let mut features = ThinVec::new();
     let mut rules = spec.init_containers.iter().chain(&spec.containers).flat_map(|it| &it.restart_policy_rules);

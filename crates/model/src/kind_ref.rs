@@ -29,7 +29,11 @@ const WELL_KNOWN: [(&str, &str, &[&str]); 5] = [
     ),
     ("apps", "v1", &["DaemonSet", "Deployment", "ReplicaSet", "StatefulSet"]),
     ("policy", "v1", &["PodDisruptionBudget"]),
-    ("resource.k8s.io", "v1", &["DeviceClass", "ResourceClaim", "ResourceClaimTemplate", "ResourceSlice"]),
+    (
+        "resource.k8s.io",
+        "v1",
+        &["DeviceClass", "DeviceTaintRule", "ResourceClaim", "ResourceClaimTemplate", "ResourceSlice"],
+    ),
     ("storage.k8s.io", "v1", &["CSIDriver", "CSINode", "CSIStorageCapacity", "StorageClass", "VolumeAttachment"]),
 ];
 

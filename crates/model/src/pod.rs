@@ -274,7 +274,7 @@ pub struct Pod {
     pub extended_claim: Option<Arc<str>>,
     /// Normalised image names of init containers, containers and image volumes, repetitions kept.
     pub images: ThinVec<Sym>,
-    /// Init and regular containers.
+    /// Init and regular containers, and in Kubernetes 1.37 image volumes: what comes with an image.
     pub n_containers: u32,
     /// Node features without which the pod cannot run (KEP-5328).
     pub required_features: ThinVec<Sym>,

@@ -8,6 +8,7 @@
 use std::collections::BTreeMap;
 
 use crate::api::{Container, ContainerStatus, Pod, ResourceList, ResourceRequirements};
+use crate::features::{Feature, Features};
 use crate::qualified_name;
 use crate::quantity::{Format, Quantity};
 
@@ -42,11 +43,35 @@ pub struct NonZeroRequests {
     pub memory: i64,
 }
 
+/// How a resize in progress counts beside the spec.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Resizes {
+    /// Not at all: the spec alone counts.
+    #[default]
+    Ignored,
+    /// As in Kubernetes 1.36: the largest that each container asks for, is allocated and has, summed up.
+    MaximumOfEachContainer,
+    /// As in Kubernetes 1.37: the largest of three sums, of what all containers ask for, are allocated and have.
+    MaximumOfTotals,
+}
+
+impl Resizes {
+    /// As the release counts them.
+    #[must_use]
+    pub fn of(features: Features) -> Self {
+        if features.has(Feature::ResizedPodsTakeMaximumOfTotals) {
+            Self::MaximumOfTotals
+        } else {
+            Self::MaximumOfEachContainer
+        }
+    }
+}
+
 /// How [`pod_requests`] counts.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// Whether a resize in progress (`status`) counts beside the spec.
-    pub use_status: bool,
+    /// How a resize in progress (`status`) counts beside the spec.
+    pub resizes: Resizes,
     /// Whether `spec.resources` is left out.
     pub skip_pod_level: bool,
     /// Taken for each container that doesn't name the resource. An explicit zero counts as named.
@@ -69,10 +94,11 @@ pub struct PodRequests {
 impl PodRequests {
     /// Counts the pod in every way. Most pods have containers and nothing else, and are added up once.
     #[must_use]
-    pub fn of(pod: &Pod) -> Self {
+    pub fn of(pod: &Pod, resizes: Resizes) -> Self {
         if !is_plain(pod) {
-            let (spec, placed) = (spec_requests(pod), placed_requests(pod));
-            return Self { spec, placed, placed_non_zero: placed_non_zero(pod), scoring: scoring_requests(pod) };
+            let (spec, placed) = (spec_requests(pod), placed_requests(pod, resizes));
+            let (placed_non_zero, scoring) = (placed_non_zero(pod, resizes), scoring_requests(pod));
+            return Self { spec, placed, placed_non_zero, scoring };
         }
         let spec = match pod.spec.containers.as_slice() {
             [only] => Requests::from_list(&only.resources.requests),
@@ -97,10 +123,11 @@ impl PodRequests {
 
 /// Whether all ways of counting the pod add up what its containers request: it has nothing that some of them leave out.
 fn is_plain(pod: &Pod) -> bool {
-    let is_resized = |status: &ContainerStatus| status.resources.is_some();
+    let is_resized = |status: &ContainerStatus| status.resources.is_some() || status.allocated_resources.is_some();
     pod.spec.init_containers.is_empty()
         && pod.spec.resources.is_none()
         && pod.spec.overhead.is_none()
+        && pod.status.allocated_resources.is_none()
         && !pod.status.container_statuses.iter().any(is_resized)
 }
 
@@ -112,20 +139,21 @@ pub fn spec_requests(pod: &Pod) -> Requests {
 
 /// What a node's usage grows by while the pod is there: the larger of the spec and of what a resize has reached.
 #[must_use]
-pub fn placed_requests(pod: &Pod) -> Requests {
-    Requests::from_list(&pod_requests(pod, &placed()))
+pub fn placed_requests(pod: &Pod, resizes: Resizes) -> Requests {
+    Requests::from_list(&pod_requests(pod, &placed(resizes)))
 }
 
 /// Like [`placed_requests`], with defaults for what is not asked for. A pod that names requests for the pod as a whole
 /// gets a default only for a resource that it asks nothing of in any way.
 #[must_use]
-pub fn placed_non_zero(pod: &Pod) -> NonZeroRequests {
+pub fn placed_non_zero(pod: &Pod, resizes: Resizes) -> NonZeroRequests {
     let mut defaults = container_defaults();
     if names_pod_level_requests(pod) {
-        let requests = pod_requests(pod, &placed());
+        let requests = pod_requests(pod, &placed(resizes));
         defaults.retain(|name, _| !requests.contains_key(name));
     }
-    let requests = Requests::from_list(&pod_requests(pod, &Options { container_defaults: defaults, ..placed() }));
+    let options = Options { container_defaults: defaults, ..placed(resizes) };
+    let requests = Requests::from_list(&pod_requests(pod, &options));
     NonZeroRequests { milli_cpu: requests.milli_cpu, memory: requests.memory }
 }
 
@@ -140,8 +168,8 @@ pub fn scoring_requests(pod: &Pod) -> Requests {
 
 /// What NodeResourcesBalancedAllocation scores with: pod-level resources count, and nothing has a default.
 #[must_use]
-pub fn balanced_requests(pod: &Pod) -> Requests {
-    placed_requests(pod)
+pub fn balanced_requests(pod: &Pod, resizes: Resizes) -> Requests {
+    placed_requests(pod, resizes)
 }
 
 /// A node's `status.allocatable` as integers, rounded like requests.
@@ -150,8 +178,8 @@ pub fn allocatable(allocatable: &ResourceList) -> Requests {
     Requests::from_list(allocatable)
 }
 
-fn placed() -> Options {
-    Options { use_status: true, ..Options::default() }
+fn placed(resizes: Resizes) -> Options {
+    Options { resizes, ..Options::default() }
 }
 
 fn container_defaults() -> ResourceList {
@@ -207,30 +235,76 @@ impl Requests {
 /// Everything the pod requests, overhead included.
 #[must_use]
 pub fn pod_requests(pod: &Pod, options: &Options) -> ResourceList {
-    let statuses = if options.use_status { container_statuses(pod) } else { BTreeMap::new() };
+    let mut requests = match options.resizes {
+        Resizes::Ignored => aggregate(pod, |container, _| with_defaults(container.resources.requests.clone(), options)),
+        Resizes::MaximumOfEachContainer => maximum_of_each_container(pod, options),
+        Resizes::MaximumOfTotals => maximum_of_totals(pod, options),
+    };
+    if !options.skip_pod_level {
+        requests.extend(pod_level_requests(pod, options.resizes));
+    }
+    if let Some(overhead) = &pod.spec.overhead {
+        add_all(&mut requests, overhead);
+    }
+    requests
+}
+
+/// An explicit zero counts as named.
+fn with_defaults(mut requests: ResourceList, options: &Options) -> ResourceList {
+    for (name, default) in &options.container_defaults {
+        requests.entry(name.clone()).or_insert_with(|| default.clone());
+    }
+    requests
+}
+
+/// An init container that ends has no resize: its status does not count.
+fn maximum_of_each_container(pod: &Pod, options: &Options) -> ResourceList {
+    let statuses = container_statuses(pod);
     let infeasible = is_resize_infeasible(pod);
-    let of_container = |container: &Container, keeps_running: bool| {
+    aggregate(pod, |container, keeps_running| {
         let status = statuses.get(container.name.as_str()).filter(|_| keeps_running);
-        let mut requests = match status.and_then(|status| status.resources.as_ref().map(|actual| (status, actual))) {
+        let requests = match status.and_then(|status| status.resources.as_ref().map(|actual| (status, actual))) {
             Some((status, actual)) => {
                 let spec = &container.resources.requests;
                 resized(spec, &actual.requests, status.allocated_resources.as_ref(), infeasible)
             }
             None => container.resources.requests.clone(),
         };
-        for (name, default) in &options.container_defaults {
-            requests.entry(name.clone()).or_insert_with(|| default.clone());
-        }
-        requests
+        with_defaults(requests, options)
+    })
+}
+
+/// The statuses of all init containers count. What the node has said to be infeasible in the spec counts nowhere.
+fn maximum_of_totals(pod: &Pod, options: &Options) -> ResourceList {
+    let statuses = container_statuses(pod);
+    let infeasible = is_resize_infeasible(pod);
+    let of_spec = |container: &Container| {
+        if infeasible { ResourceList::new() } else { container.resources.requests.clone() }
     };
-    let mut requests = aggregate(pod, of_container);
-    if !options.skip_pod_level {
-        requests.extend(pod_level_requests(pod, options.use_status, infeasible));
+    let allocated_of = |container: &Container| {
+        let status = statuses.get(container.name.as_str());
+        status.and_then(|status| status.allocated_resources.clone()).unwrap_or_else(|| of_spec(container))
+    };
+    let actual_of = |container: &Container| {
+        let resources = statuses.get(container.name.as_str()).and_then(|status| status.resources.as_ref());
+        resources.map_or_else(|| allocated_of(container), |resources| resources.requests.clone())
+    };
+    let whole_pod = pod.status.allocated_resources.clone().zip(pod.status.resources.clone());
+    let (mut largest, allocated) = match whole_pod {
+        Some((allocated, actual)) => (actual.requests, allocated),
+        None => {
+            let total = |of: &dyn Fn(&Container) -> ResourceList| {
+                aggregate(pod, |container, _| with_defaults(of(container), options))
+            };
+            (total(&actual_of), total(&allocated_of))
+        }
+    };
+    raise_all(&mut largest, &allocated);
+    if !infeasible {
+        let spec = aggregate(pod, |container, _| with_defaults(container.resources.requests.clone(), options));
+        raise_all(&mut largest, &spec);
     }
-    if let Some(overhead) = &pod.spec.overhead {
-        add_all(&mut requests, overhead);
-    }
-    requests
+    largest
 }
 
 /// Everything the pod is limited to. Overhead widens only limits that exist.
@@ -299,18 +373,22 @@ fn resized(
     largest
 }
 
-/// The resources that `spec.resources.requests` sets for the pod as a whole.
-fn pod_level_requests(pod: &Pod, use_status: bool, infeasible: bool) -> ResourceList {
+/// The resources that `spec.resources.requests` sets for the pod as a whole, and those of its status where totals count.
+fn pod_level_requests(pod: &Pod, resizes: Resizes) -> ResourceList {
     let Some(resources) = &pod.spec.resources else {
         return ResourceList::new();
     };
     let mut requests = resources.requests.clone();
     requests.retain(|name, _| is_pod_level_resource_name(name));
-    let Some(ResourceRequirements { requests: actual, .. }) = pod.status.resources.as_ref().filter(|_| use_status)
-    else {
+    let actual = pod.status.resources.as_ref().filter(|_| resizes != Resizes::Ignored);
+    let Some(ResourceRequirements { requests: actual, .. }) = actual else { return requests };
+    let infeasible = is_resize_infeasible(pod);
+    let mut effective = resized(&requests, actual, pod.status.allocated_resources.as_ref(), infeasible);
+    if resizes == Resizes::MaximumOfTotals {
+        effective.retain(|name, _| is_pod_level_resource_name(name));
+        requests.extend(effective);
         return requests;
-    };
-    let effective = resized(&requests, actual, pod.status.allocated_resources.as_ref(), infeasible);
+    }
     for (name, request) in &mut requests {
         if let Some(effective) = effective.get(name) {
             *request = effective.clone();
@@ -373,10 +451,10 @@ fn is_huge_page_resource_name(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::{
-        PodRequests, balanced_requests, is_extended_resource_name, is_scalar_resource_name, placed_non_zero,
+        PodRequests, Resizes, balanced_requests, is_extended_resource_name, is_scalar_resource_name, placed_non_zero,
         placed_requests, scoring_requests, spec_requests,
     };
-    use crate::api::Pod;
+    use crate::{Features, Release, api::Pod};
 
     fn pod(spec: &str) -> Pod {
         serde_json::from_str(&format!(r#"{{"spec":{spec}}}"#)).unwrap()
@@ -417,7 +495,7 @@ mod tests {
             .flat_map(|first| requests.iter().map(move |second| [container(first), container(second)].join(", ")));
         for containers in alone.chain(pairs).chain([String::new()]) {
             let plain = pod(&format!(r#"{{"containers": [{containers}]}}"#));
-            assert_eq!(PodRequests::of(&plain), each_way(&plain), "{containers}");
+            assert_eq!(PodRequests::of(&plain, Resizes::MaximumOfTotals), each_way(&plain), "{containers}");
         }
         for more in [
             r#""overhead": {"cpu": "10m"}"#,
@@ -425,15 +503,58 @@ mod tests {
             r#""initContainers": [{"name": "i"}]"#,
         ] {
             let other = pod(&format!(r#"{{"containers": [{}], {more}}}"#, container("{}")));
-            assert_eq!(PodRequests::of(&other), each_way(&other), "{more}");
+            assert_eq!(PodRequests::of(&other, Resizes::MaximumOfTotals), each_way(&other), "{more}");
         }
     }
 
     fn each_way(pod: &Pod) -> PodRequests {
-        let placed = placed_requests(pod);
-        assert_eq!(placed, balanced_requests(pod));
-        let (placed_non_zero, scoring) = (placed_non_zero(pod), scoring_requests(pod));
+        let [placed, also] =
+            [Resizes::MaximumOfEachContainer, Resizes::MaximumOfTotals].map(|it| placed_requests(pod, it));
+        assert_eq!(placed, also, "there is no resize");
+        assert_eq!(placed, balanced_requests(pod, Resizes::MaximumOfTotals));
+        let (placed_non_zero, scoring) = (placed_non_zero(pod, Resizes::MaximumOfTotals), scoring_requests(pod));
         PodRequests { spec: spec_requests(pod), placed, placed_non_zero, scoring }
+    }
+
+    /// Thousandths of a CPU that a resized pod takes, in 1.36 and in 1.37.
+    fn resized(spec: &str, status: &str) -> [i64; 2] {
+        let pod: Pod = serde_json::from_str(&format!(r#"{{"spec": {spec}, "status": {status}}}"#)).unwrap();
+        Release::ALL.map(|release| placed_requests(&pod, Resizes::of(Features::of(release))).milli_cpu)
+    }
+
+    fn of_containers(cpus: &[&str]) -> String {
+        let container = |(at, cpu): (usize, &&str)| {
+            format!(r#"{{"name": "c{at}", "resources": {{"requests": {{"cpu": "{cpu}"}}}}}}"#)
+        };
+        format!(r#"{{"containers": [{}]}}"#, cpus.iter().enumerate().map(container).collect::<Vec<_>>().join(","))
+    }
+
+    fn allocated_and_actual(cpus: &[&str]) -> String {
+        let status = |(at, cpu): (usize, &&str)| {
+            let cpu = format!(r#"{{"cpu": "{cpu}"}}"#);
+            format!(r#"{{"name": "c{at}", "allocatedResources": {cpu}, "resources": {{"requests": {cpu}}}}}"#)
+        };
+        format!(r#"{{"containerStatuses": [{}]}}"#, cpus.iter().enumerate().map(status).collect::<Vec<_>>().join(","))
+    }
+
+    #[test]
+    fn a_resize_counts_by_container_or_by_totals() {
+        assert_eq!(resized(&of_containers(&["1", "2"]), &allocated_and_actual(&["2", "1"])), [4000, 3000]);
+        assert_eq!(resized(&of_containers(&["1", "1"]), &allocated_and_actual(&["2", "1"])), [3000, 3000]);
+        let infeasible = r#"{"conditions": [{"type": "PodResizePending", "status": "True", "reason": "Infeasible"}],
+            "containerStatuses": [{"name": "c0", "allocatedResources": {"cpu": "2"}}]}"#;
+        assert_eq!(resized(&of_containers(&["4"]), infeasible), [4000, 2000]);
+    }
+
+    #[test]
+    fn totals_take_the_status_of_the_whole_pod_and_of_every_init_container() {
+        let spec = r#"{"containers": [{"name": "a", "resources": {"requests": {"cpu": "1"}}}], "resources": {"requests": {"cpu": "2"}}}"#;
+        let status = r#"{"allocatedResources": {"cpu": "3"}, "resources": {"requests": {"cpu": "4"}}}"#;
+        assert_eq!(resized(spec, status), [4000, 4000]);
+        let only_in_status = spec.replace(r#""resources": {"requests": {"cpu": "2"}}}"#, r#""resources": {}}"#);
+        assert_eq!(resized(&only_in_status, status), [1000, 4000]);
+        let init = r#"{"initContainers": [{"name": "c0", "resources": {"requests": {"cpu": "1"}}}]}"#;
+        assert_eq!(resized(init, &allocated_and_actual(&["2"]).replace("containerS", "initContainerS")), [1000, 2000]);
     }
 
     #[test]
@@ -453,7 +574,7 @@ mod tests {
         let pod = pod(r#"{"resources": {"requests": {"cpu": "2"}}, "containers": [{"name": "a"}]}"#);
         assert_eq!(spec_requests(&pod).milli_cpu, 2000);
         assert_eq!(scoring_requests(&pod).milli_cpu, 100);
-        let non_zero = placed_non_zero(&pod);
+        let non_zero = placed_non_zero(&pod, Resizes::MaximumOfEachContainer);
         assert_eq!((non_zero.milli_cpu, non_zero.memory), (2000, 200 << 20));
     }
 

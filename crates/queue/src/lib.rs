@@ -23,7 +23,7 @@ mod tests;
 pub use backoff::Backoff;
 pub use metrics::{PendingPods, QueueMetrics, SubQueue};
 pub use nominator::Nominator;
-pub use object_event::{EventObjects, ObjectEvent, ObjectEventKind};
+pub use object_event::{EventObjects, ObjectEvent, ObjectEventKind, PodEventLabels};
 pub use places::Visited;
 pub use policy::{Gate, Policy};
 pub use queue::{Queue, RejectedBy, Settings, Waiting};

@@ -1,14 +1,14 @@
 //! Events in the cluster that may make pods schedulable.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use berth_framework::ClusterEvent;
-use berth_model::{Node, ObjectKey, Pod};
+use berth_model::{Feature, Features, Node, ObjectKey, Pod};
 
 /// A cluster event with the objects that it happened to.
 #[derive(Clone, Debug)]
 pub struct ObjectEvent {
-    /// `AssignedPod` and `UnschedulablePod` are told apart here; registrations say `Pod` for both.
+    /// `AssignedPod` and `TargetPod` are told apart here; registrations may say `Pod` for both.
     pub event: Arc<ClusterEvent>,
     /// What it happened to.
     pub objects: EventObjects,
@@ -46,6 +46,44 @@ pub enum EventObjects {
     },
 }
 
+/// What metrics and log lines call events of pods without a node.
+#[derive(Debug)]
+pub struct PodEventLabels {
+    /// A pod appeared.
+    pub added: Arc<str>,
+    /// A pod changed, whatever changed of it.
+    pub updated: Arc<str>,
+    /// A pod is gone, or has a node.
+    pub deleted: Arc<str>,
+    /// With the name of an action: the waiting pod itself changed so.
+    own: &'static str,
+}
+
+static OF_1_36: LazyLock<PodEventLabels> =
+    LazyLock::new(|| PodEventLabels::new("UnschedulablePod", "UnschedulablePod"));
+static OF_1_37: LazyLock<PodEventLabels> = LazyLock::new(|| PodEventLabels::new("UnscheduledPod", "TargetPod"));
+
+impl PodEventLabels {
+    fn new(resource: &str, own: &'static str) -> Self {
+        let label = |action: &str| Arc::from(format!("{resource}{action}"));
+        Self { added: label("Add"), updated: label("Update"), deleted: label("Delete"), own }
+    }
+
+    /// Those of the release.
+    #[must_use]
+    pub fn of(features: Features) -> &'static Self {
+        if features.has(Feature::PodEventsByKind) { &OF_1_37 } else { &OF_1_36 }
+    }
+
+    /// An event of the waiting pod itself.
+    #[must_use]
+    pub fn own_update(&self, actions: u32, objects: EventObjects) -> ObjectEvent {
+        let event = ClusterEvent::new(ObjectEvent::TARGET_POD, actions);
+        let label = Arc::from(format!("{}{}", self.own, event.action_name().unwrap_or_default()));
+        ObjectEvent { event: Arc::new(event), objects, label }
+    }
+}
+
 /// What events of one kind have in common, made once where they are frequent.
 #[derive(Clone, Debug)]
 pub struct ObjectEventKind {
@@ -72,8 +110,8 @@ impl ObjectEventKind {
 impl ObjectEvent {
     /// A pod that has a node.
     pub const ASSIGNED_POD: &str = "AssignedPod";
-    /// A pod that has none.
-    pub const UNSCHEDULABLE_POD: &str = "UnschedulablePod";
+    /// The waiting pod itself.
+    pub const TARGET_POD: &str = "TargetPod";
     /// A node.
     pub const NODE: &str = "Node";
 

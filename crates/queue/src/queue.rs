@@ -6,7 +6,7 @@ mod requeue;
 
 use std::sync::Arc;
 
-use berth_model::{ChangedKeys, Pod, PodUid, Sym, Time};
+use berth_model::{ChangedKeys, Features, Pod, PodUid, Sym, Time};
 use serde::{Deserialize, Serialize};
 
 pub use self::{follow::Waiting, requeue::RejectedBy};
@@ -15,6 +15,7 @@ use crate::{
     in_flight::InFlight,
     metrics::{PendingPods, QueueMetrics, SubQueue},
     nominator::Nominator,
+    object_event::PodEventLabels,
     places::{Place, Places, WaitingPod},
     policy::{Gate, Policy},
     record::QueuedPod,
@@ -30,12 +31,19 @@ pub struct Settings {
     pub max_in_unschedulable_pool: u64,
     /// The gate SchedulerPopFromBackoffQ: rejected pods are tried before their backoff is over when nothing else waits.
     pub pops_from_backoff: bool,
+    /// What the release decides, and its gates. They stay as they were at the start.
+    pub features: Features,
 }
 
 impl Default for Settings {
     /// Five minutes, as in kube-scheduler: a queueing hint that misses an event delays a pod by that much at most.
     fn default() -> Self {
-        Self { backoff: Backoff::default(), max_in_unschedulable_pool: 5 * 60 * 1000, pops_from_backoff: true }
+        Self {
+            backoff: Backoff::default(),
+            max_in_unschedulable_pool: 5 * 60 * 1000,
+            pops_from_backoff: true,
+            features: Features::default(),
+        }
     }
 }
 
@@ -144,6 +152,18 @@ impl Queue {
                 self.put_back(record, place, policy);
             }
         }
+    }
+
+    /// What the release decides, and its gates.
+    #[must_use]
+    pub fn features(&self) -> Features {
+        self.settings.features
+    }
+
+    /// What events of pending pods are called.
+    #[must_use]
+    pub fn pod_event_labels(&self) -> &'static PodEventLabels {
+        PodEventLabels::of(self.settings.features)
     }
 
     /// Whether the pod waits here; a pod in flight does not.

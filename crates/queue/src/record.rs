@@ -26,6 +26,8 @@ pub struct QueuedPod {
     pub gated_by: Option<Arc<str>>,
     /// It was last moved because it had stayed too long in the pool: a sign that a hint missed an event.
     pub was_flushed: bool,
+    /// When that was, if no attempt came since.
+    pub(crate) flushed_at: Option<Time>,
     /// The search for its node took long in the last attempt, whatever came of it.
     pub had_long_search: bool,
     pub(crate) unschedulable_count: u32,
@@ -43,6 +45,7 @@ impl QueuedPod {
             pending: Vec::new(),
             gated_by: None,
             was_flushed: false,
+            flushed_at: None,
             had_long_search: false,
             unschedulable_count: 0,
             consecutive_errors: 0,

@@ -44,7 +44,7 @@ pub fn matches(registered: &ClusterEvent, event: &ClusterEvent) -> bool {
     if registered.resource == "*" && registered.actions == ClusterEvent::ALL {
         return true;
     }
-    let is_pod = event.resource == ObjectEvent::ASSIGNED_POD || event.resource == ObjectEvent::UNSCHEDULABLE_POD;
+    let is_pod = event.resource == ObjectEvent::ASSIGNED_POD || event.resource == ObjectEvent::TARGET_POD;
     let same_kind =
         registered.resource == "*" || registered.resource == event.resource || (registered.resource == "Pod" && is_pod);
     same_kind && registered.actions & event.actions != 0 && event.actions <= registered.actions

@@ -6,10 +6,11 @@ mod reference;
 use std::{collections::BTreeMap, sync::Arc};
 
 use berth_framework::ClusterEvent;
-use berth_model::{Pod, PodUid, Sym, Time};
+use berth_model::{Features, Pod, PodUid, Release, Sym, Time};
 
 use crate::{
-    EventObjects, Gate, ObjectEvent, PluginEvents, Policy, Queue, QueuedPod, RejectedBy, Settings, SubQueue,
+    EventObjects, Gate, ObjectEvent, PluginEvents, PodEventLabels, Policy, Queue, QueuedPod, RejectedBy, Settings,
+    SubQueue,
     in_flight::{MAX_BYTES, MAX_EVENTS},
 };
 
@@ -199,6 +200,60 @@ fn five_minutes_are_enough() {
     let record = queue.pop(Time(u64::MAX)).expect("it was flushed");
     assert!(record.was_flushed);
     queue.done(&record.pod.uid);
+}
+
+fn settings_of(release: Release) -> Settings {
+    Settings { features: Features::of(release), ..Settings::default() }
+}
+
+/// A pod was rejected, flushed after five minutes and gated on its way by a plugin that registered for every event.
+#[test]
+fn a_pod_that_was_flushed_and_gated_waits_another_five_minutes_from_1_37_on() {
+    for (release, n_asked) in [(Release::V1_36, 5), (Release::V1_37, 1)] {
+        let mut queue = Queue::new(settings_of(release));
+        let mut policy = Fake::default();
+        let gate = PluginEvents::new(Arc::from("Gate"), None);
+        queue.register([(Sym::NONE, vec![PluginEvents::new(Arc::from("Fit"), Some(Vec::new())), gate])]);
+        queue.flush(NOON, &mut policy);
+        queue.add(pod("p", 0), NOON, &mut policy);
+        let record = queue.pop(Time(u64::MAX)).expect("it is ready");
+        fail(&mut queue, record, rejected_by("Fit"), NOON, &mut policy);
+        policy.gate = true;
+        for half_minutes in 1..=15 {
+            queue.flush(NOON + half_minutes * 30_000, &mut policy);
+        }
+        assert_eq!(queue.pending_pods().gated, 1);
+        let by_time = (SubQueue::Unschedulable, Arc::from("UnschedulableTimeout"));
+        assert_eq!(queue.metrics().incoming.get(&by_time), Some(&n_asked), "{}", release.as_str());
+    }
+}
+
+#[test]
+fn nominations_of_gated_pods_count_from_1_37_on() {
+    for (release, counts) in [(Release::V1_36, false), (Release::V1_37, true)] {
+        let mut queue = Queue::new(settings_of(release));
+        let mut policy = Fake { gate: true, ..Fake::default() };
+        let nominated = Arc::new(Pod { nominated_node_name: Sym(77), ..(*pod("p", 0)).clone() });
+        queue.add(Arc::clone(&nominated), NOON, &mut policy);
+        assert_eq!(queue.nominator().node_of("p").is_some(), counts, "{}", release.as_str());
+        policy.gate = false;
+        queue.update(&nominated, &[], NOON, &mut policy);
+        assert!(queue.nominator().node_of("p").is_some(), "an update of the pod enters it");
+    }
+}
+
+#[test]
+fn events_of_pods_without_a_node_are_called_by_kind_from_1_37_on() {
+    let labels = |release| {
+        let labels = PodEventLabels::of(Features::of(release));
+        let own = labels.own_update(ClusterEvent::UPDATE_POD_LABEL, EventObjects::Cluster);
+        [&*labels.added, &*labels.updated, &*labels.deleted, &*own.label].map(str::to_owned)
+    };
+    let old =
+        ["UnschedulablePodAdd", "UnschedulablePodUpdate", "UnschedulablePodDelete", "UnschedulablePodUpdatePodLabel"];
+    assert_eq!(labels(Release::V1_36), old);
+    let new = ["UnscheduledPodAdd", "UnscheduledPodUpdate", "UnscheduledPodDelete", "TargetPodUpdatePodLabel"];
+    assert_eq!(labels(Release::V1_37), new);
 }
 
 #[test]

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use berth_model::{Node, ObjectKey, Pod, PodUid, Sym, Time, requests::Requests};
+use berth_model::{Features, Node, ObjectKey, Pod, PodUid, Sym, Time, requests::Requests};
 use berth_queue::{Visited, Waiting};
 use rustc_hash::FxHashSet;
 
@@ -40,6 +40,8 @@ pub struct ChangeBatch {
     pub symbols: Vec<(Sym, Arc<str>)>,
     /// `schedulerName`s of all profiles.
     pub scheduler_names: Vec<Sym>,
+    /// What the release decides, and its gates.
+    pub features: Features,
     /// Nodes by name; `None` if the cache has no such node.
     pub nodes: Vec<(Sym, Option<Node>)>,
     /// Objects of other kinds as JSON; `None` if there is no such object.
@@ -161,6 +163,7 @@ impl ChangeFeed {
             as_of: now,
             symbols: self.new_symbols(context),
             scheduler_names: context.profiles().scheduler_names(),
+            features: context.queue().features(),
             ..ChangeBatch::default()
         };
         for name in take(&mut self.nodes, BATCH) {

@@ -4,7 +4,7 @@ use std::sync::{Arc, LazyLock};
 
 use berth_framework::ClusterEvent;
 use berth_model::{Node, Pod, pod::Resources};
-use berth_queue::{EventObjects, ObjectEvent, ObjectEventKind};
+use berth_queue::{EventObjects, ObjectEvent, ObjectEventKind, PodEventLabels};
 
 static POD_ADDED: LazyLock<ObjectEventKind> =
     LazyLock::new(|| ObjectEventKind::new(ObjectEvent::ASSIGNED_POD, ClusterEvent::ADD));
@@ -12,8 +12,7 @@ static POD_DELETED: LazyLock<ObjectEventKind> =
     LazyLock::new(|| ObjectEventKind::new(ObjectEvent::ASSIGNED_POD, ClusterEvent::DELETE));
 
 /// The events of a pod's update, in their order; a generic update when nothing in particular changed.
-pub(crate) fn pod_updates(old: &Arc<Pod>, new: &Arc<Pod>) -> Vec<Arc<ObjectEvent>> {
-    let resource = if new.node_name.is_none() { ObjectEvent::UNSCHEDULABLE_POD } else { ObjectEvent::ASSIGNED_POD };
+pub(crate) fn pod_updates(old: &Arc<Pod>, new: &Arc<Pod>, labels: &PodEventLabels) -> Vec<Arc<ObjectEvent>> {
     let changes = [
         (ClusterEvent::UPDATE_POD_LABEL, old.labels != new.labels),
         (ClusterEvent::UPDATE_POD_SCALE_DOWN, is_smaller(&new.placed_requests, &old.placed_requests)),
@@ -31,7 +30,14 @@ pub(crate) fn pod_updates(old: &Arc<Pod>, new: &Arc<Pod>) -> Vec<Arc<ObjectEvent
         actions.push(ClusterEvent::UPDATE);
     }
     let subject = || EventObjects::Pod { old: Some(Arc::clone(old)), new: Some(Arc::clone(new)) };
-    actions.into_iter().map(|action| Arc::new(ObjectEvent::new(resource, action, subject()))).collect()
+    let event = |action| {
+        if new.node_name.is_none() {
+            labels.own_update(action, subject())
+        } else {
+            ObjectEvent::new(ObjectEvent::ASSIGNED_POD, action, subject())
+        }
+    };
+    actions.into_iter().map(|action| Arc::new(event(action))).collect()
 }
 
 /// Whether any amount went down.
@@ -88,7 +94,10 @@ pub(crate) fn node_updates(old: Node, new: Node, conditions_differ: bool) -> Vec
 
 #[cfg(test)]
 mod tests {
-    use berth_model::pod::{ClaimName, PodClaim};
+    use berth_model::{
+        Features,
+        pod::{ClaimName, PodClaim},
+    };
 
     use super::*;
 
@@ -99,7 +108,8 @@ mod tests {
             Arc::new(Pod { resource_claims: [claim].into(), ..Pod::default() })
         };
         let generated = ClaimName::Known(Arc::from("training-gpu-x"));
-        let updates = pod_updates(&pod(ClaimName::Pending), &pod(generated));
+        let labels = PodEventLabels::of(Features::default());
+        let updates = pod_updates(&pod(ClaimName::Pending), &pod(generated), labels);
         let actions: Vec<u32> = updates.iter().map(|update| update.event.actions).collect();
         assert_eq!(actions, [ClusterEvent::UPDATE_POD_GENERATED_RESOURCE_CLAIM]);
     }

@@ -4,7 +4,9 @@
 use std::sync::Arc;
 
 use berth_cache::Cache;
-use berth_model::{ClusterTable, ObjectKey, Pod, PodUid, Sym, Time, api, intern, pod::Resources, requests::Requests};
+use berth_model::{
+    ClusterTable, Features, ObjectKey, Pod, PodUid, Sym, Time, api, intern, pod::Resources, requests::Requests,
+};
 use rustc_hash::FxHashMap;
 
 use crate::change_feed::{ChangeBatch, FollowedPod, PodPlace};
@@ -15,6 +17,7 @@ pub struct ClusterView {
     cache: Cache,
     pods: FxHashMap<PodUid, FollowedPod>,
     scheduler_names: Vec<Sym>,
+    features: Features,
     as_of: Time,
     is_complete: bool,
 }
@@ -48,7 +51,7 @@ impl ClusterView {
             self.set_pod(uid, pod);
         }
         self.cache.settle();
-        self.scheduler_names = batch.scheduler_names;
+        (self.scheduler_names, self.features) = (batch.scheduler_names, batch.features);
         (self.as_of, self.is_complete) = (batch.as_of, batch.is_complete);
     }
 
@@ -147,7 +150,7 @@ impl ClusterView {
     /// Runs `work` with a pod that the scheduler does not have. What symbols it has of its own are known meanwhile alone.
     pub fn with_new_pod<R>(&mut self, pod: &api::Pod, work: impl FnOnce(&Self, Pod) -> R) -> R {
         let symbols = self.table().symbols.clone();
-        let pod = intern::pod(pod, self.cache.symbols_mut());
+        let pod = intern::pod(pod, self.features, self.cache.symbols_mut());
         let result = work(self, pod);
         self.cache.symbols_mut().return_to(symbols);
         result

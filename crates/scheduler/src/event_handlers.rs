@@ -1,6 +1,6 @@
 //! What the API server reports about objects, entered into cache and queue.
 
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
 use berth_cache::Added;
 use berth_framework::ClusterEvent;
@@ -15,13 +15,6 @@ use crate::{
     context::Context,
     pending_pods::PendingPod,
 };
-
-/// The label of the event that a pending pod appeared.
-static PENDING_POD_ADDED: LazyLock<Arc<str>> = LazyLock::new(|| Arc::from("UnschedulablePodAdd"));
-/// The label of the event that it changed.
-static PENDING_POD_UPDATED: LazyLock<Arc<str>> = LazyLock::new(|| Arc::from("UnschedulablePodUpdate"));
-/// The label of the event that it is gone, or has a node.
-static PENDING_POD_DELETED: LazyLock<Arc<str>> = LazyLock::new(|| Arc::from("UnschedulablePodDelete"));
 
 /// The uid behind each namespace and name of a pod: a pod that was deleted and created again has another.
 #[derive(Debug, Default)]
@@ -72,7 +65,8 @@ impl EventHandlers {
             return;
         }
         let intern = if is_served { intern::pod } else { intern::pod_of_others };
-        let pod = Arc::new(intern(api, context.symbols_mut()));
+        let features = context.queue().features();
+        let pod = Arc::new(intern(api, features, context.symbols_mut()));
         let earlier = self.uids.insert(namespace, &pod);
         if let Some(replaced) = earlier.filter(|earlier| *earlier != pod.uid) {
             remove_pod(replaced, bindings, context);
@@ -149,11 +143,20 @@ pub(crate) fn object_changed(
         (None, None) => return,
     };
     bindings.object_changed(&key, context);
+    let (resource, action) = if is_device_taint_rule(&key) { TAINTED_SLICES } else { (resource, action) };
     let object_event = Arc::new(ObjectEvent::new(resource, action, EventObjects::Object { key, old, new }));
     // Kinds such as services cause no events: plugins only read their objects.
     if context.queue().hears(&object_event.event) {
         context.move_all(&object_event);
     }
+}
+
+/// A change of a DeviceTaintRule reaches plugins as an update of the slices whose devices it taints, as in kube-scheduler
+/// (`staging/src/k8s.io/dynamic-resource-allocation/resourceslice/tracker` there).
+const TAINTED_SLICES: (&str, u32) = ("resource.k8s.io/ResourceSlice", ClusterEvent::UPDATE);
+
+fn is_device_taint_rule(key: &ObjectKey) -> bool {
+    key.kind == "DeviceTaintRule" && key.api_version.starts_with("resource.k8s.io/")
 }
 
 fn pending_pod_applied(api: &api::Pod, pod: &Arc<Pod>, bindings: &mut Bindings, context: &mut Context) {
@@ -182,11 +185,12 @@ fn pending_pod_applied(api: &api::Pod, pod: &Arc<Pod>, bindings: &mut Bindings, 
         return;
     }
     let now = context.now();
-    context.also_handling(if old.is_none() { &PENDING_POD_ADDED } else { &PENDING_POD_UPDATED });
+    let labels = context.queue().pod_event_labels();
+    context.also_handling(if old.is_none() { &labels.added } else { &labels.updated });
     let Some(old) = old.map(|old| old.pod) else {
         return context.with_queue(|queue, policy| queue.add(Arc::clone(pod), now, policy));
     };
-    let updates = changes::pod_updates(&old, pod);
+    let updates = changes::pod_updates(&old, pod, labels);
     for update in &updates {
         context.also_handling(&update.label);
     }
@@ -203,7 +207,7 @@ fn assigned_pod_applied(pod: &Arc<Pod>, bindings: &mut Bindings, context: &mut C
     };
     match added {
         Added::Updated { old } => {
-            for object_event in changes::pod_updates(&old, pod) {
+            for object_event in changes::pod_updates(&old, pod, context.queue().pod_event_labels()) {
                 context.also_handling(&object_event.label);
                 context.move_all(&object_event);
             }
@@ -215,7 +219,7 @@ fn assigned_pod_applied(pod: &Arc<Pod>, bindings: &mut Bindings, context: &mut C
     }
     if context.no_longer_pending(&pod.uid).is_some() {
         // For kube-scheduler the pod has gone from one informer's handlers to another's.
-        context.also_handling(&PENDING_POD_DELETED);
+        context.also_handling(&context.queue().pod_event_labels().deleted);
     }
 }
 
@@ -224,7 +228,7 @@ fn remove_pod(uid: PodUid, bindings: &mut Bindings, context: &mut Context) {
     let was_nominated = context.queue().nominator().node_of(&uid).is_some();
     let pending = context.forget_pod(&uid);
     if pending.is_some() {
-        context.also_handling(&PENDING_POD_DELETED);
+        context.also_handling(&context.queue().pod_event_labels().deleted);
     }
     if bindings.contains(&uid) {
         bindings.send(&uid, Input::Deleted, context);

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use berth_cache::{Cache, Inconsistency};
 use berth_framework::{Call, CycleId, Plugin, Status, run::NominatedPods};
-use berth_model::{ClusterTable, Node, NodeIdx, ObjectKey, Pod, PodUid, Sym, ThinVec, Time, api, intern};
+use berth_model::{ClusterTable, Features, Node, NodeIdx, ObjectKey, Pod, PodUid, Sym, ThinVec, Time, api, intern};
 use serde_json::Value;
 
 use crate::answers::{self, Answers};
@@ -18,6 +18,7 @@ pub struct TestCluster {
     n_cycles: u64,
     /// As of which calls are made.
     now: Time,
+    features: Features,
     /// Pods that [`Self::place`] gave a uid.
     n_anonymous: u32,
 }
@@ -102,6 +103,11 @@ impl TestCluster {
         self.cache.set_object(ObjectKey::of(object), Some(object.to_string().into_bytes().into()));
     }
 
+    /// Pods that are entered from here on are counted as these features say; without it, as those of the oldest release.
+    pub fn set_features(&mut self, features: Features) {
+        self.features = features;
+    }
+
     /// Calls from here on are made at this time; without it, in 1970.
     pub fn set_now(&mut self, now: Time) {
         self.now = now;
@@ -115,7 +121,7 @@ impl TestCluster {
     /// The pod as plugins see it; it does not enter the cluster.
     pub fn intern(&mut self, pod: &api::Pod) -> Pod {
         self.cache.free_symbols(|_| false);
-        intern::pod(pod, self.cache.symbols_mut())
+        intern::pod(pod, self.features, self.cache.symbols_mut())
     }
 
     /// The node as plugins see it; it does not enter the cluster.

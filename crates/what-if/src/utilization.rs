@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use berth_model::{
-    api,
+    Features, api,
     quantity::{Format, Quantity},
-    requests::{self, Requests},
+    requests::{self, Requests, Resizes},
 };
 use rustc_hash::FxHashMap;
 use serde::Serialize;
@@ -128,7 +128,7 @@ impl<'a> NodeUse<'a> {
     }
 
     fn add(&mut self, pod: &api::Pod) {
-        let requests = requests::placed_requests(pod);
+        let requests = requests::placed_requests(pod, Resizes::of(Features::default()));
         self.requested.milli_cpu = self.requested.milli_cpu.saturating_add(requests.milli_cpu);
         self.requested.memory = self.requested.memory.saturating_add(requests.memory);
         self.requested.ephemeral_storage = self.requested.ephemeral_storage.saturating_add(requests.ephemeral_storage);

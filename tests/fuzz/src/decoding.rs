@@ -3,11 +3,11 @@
 use std::str;
 
 use berth_model::{
-    Symbols,
+    Features, Release, Symbols,
     api::{self, ResourceList, StringMap},
     intern,
     quantity::Quantity,
-    requests,
+    requests::{self, Resizes},
     selector::{LabelMatcher, NodeMatcher, PreferredMatcher},
     toleration::first_untolerated,
 };
@@ -17,10 +17,10 @@ use serde::Deserialize;
 pub(crate) fn objects(bytes: &[u8]) {
     let mut symbols = Symbols::default();
     if let Ok(pod) = serde_json::from_slice::<api::Pod>(bytes) {
-        intern::pod(&pod, &mut symbols);
+        intern::pod(&pod, Features::default(), &mut symbols);
         let _ = requests::pod_limits(&pod);
         let _ = requests::scoring_requests(&pod);
-        let _ = requests::balanced_requests(&pod);
+        let _ = Release::ALL.map(|release| requests::balanced_requests(&pod, Resizes::of(Features::of(release))));
         pod.spec.topology_spread_constraints.iter().for_each(|constraint| {
             intern::spread_constraint(constraint, &StringMap::new(), &mut symbols.of_object());
         });

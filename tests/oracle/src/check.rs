@@ -17,20 +17,38 @@ use berth_framework::{
     CycleId, Point, Status,
     run::{self, Attempt, Refusal, SearchRange},
 };
-use berth_model::Pod;
+use berth_model::{Features, Pod};
 use berth_testing::TestCluster;
 
-use crate::{case::Case, cluster, execution::Execution, findings::Findings, hints, tested_profile::TestedProfile};
+use crate::{
+    case::Case,
+    cluster,
+    execution::Execution,
+    findings::Findings,
+    hints,
+    tested_profile::{TestedProfile, with_gates},
+};
 
-/// Runs `case` with the plugins of `execution`.
+/// Runs `case` with the plugins of `execution`, as the release that it was recorded from.
 #[must_use]
 pub fn check(case: &Case, execution: &dyn Execution) -> Findings {
+    check_as(case, Features::default(), execution)
+}
+
+/// The same with other features.
+#[must_use]
+pub fn check_as(case: &Case, features: Features, execution: &dyn Execution) -> Findings {
     let mut findings = Findings::default();
-    match Check::prepare(case, execution) {
-        Ok(mut check) => check.run(&mut findings),
-        Err(error) => findings.differ("setting up", "a cluster and a profile", format!("{error:#}")),
+    match with_gates(features, &case.gates) {
+        Ok(features) => {
+            match Check::prepare(case, features, execution) {
+                Ok(mut check) => check.run(&mut findings),
+                Err(error) => findings.differ("setting up", "a cluster and a profile", format!("{error:#}")),
+            }
+            hints::check_case(case, features, execution, &mut findings);
+        }
+        Err(error) => findings.differ("setting up", "gates", format!("{error:#}")),
     }
-    hints::check_case(case, execution, &mut findings);
     findings
 }
 
@@ -64,9 +82,9 @@ fn show_status(plugin: &str, status: &Status) -> String {
 }
 
 impl<'a> Check<'a> {
-    fn prepare(case: &'a Case, execution: &dyn Execution) -> Result<Self> {
-        let (cluster, pod) = cluster::recorded(case)?;
-        let subject = TestedProfile::build(case.profile.as_ref(), &case.gates, execution)?;
+    fn prepare(case: &'a Case, features: Features, execution: &dyn Execution) -> Result<Self> {
+        let (cluster, pod) = cluster::recorded(case, features)?;
+        let subject = TestedProfile::build(case.profile.as_ref(), features, execution)?;
         Ok(Self { case, cluster, pod, subject, attempt: Attempt::default() })
     }
 

@@ -1,14 +1,14 @@
 //! From the recorded objects to a cluster and the pending pod.
 
 use berth_cache::Inconsistency;
-use berth_model::{Pod, Time};
+use berth_model::{Features, Pod, Time};
 use berth_testing::TestCluster;
 
 use crate::case::{Case, Objects};
 
 /// What the scheduler knows when the cycle starts, and the pod of the cycle.
-pub(crate) fn recorded(case: &Case) -> Result<(TestCluster, Pod), Inconsistency> {
-    let mut cluster = of_objects(&case.objects)?;
+pub(crate) fn recorded(case: &Case, features: Features) -> Result<(TestCluster, Pod), Inconsistency> {
+    let mut cluster = of_objects(&case.objects, features)?;
     let pod = cluster.intern(&case.pod);
     cluster.settle();
     Ok((cluster, pod))
@@ -18,8 +18,9 @@ pub(crate) fn recorded(case: &Case) -> Result<(TestCluster, Pod), Inconsistency>
 const NOW: &str = "2026-06-01T00:00:00Z";
 
 /// Still to be settled.
-pub(crate) fn of_objects(objects: &Objects) -> Result<TestCluster, Inconsistency> {
+pub(crate) fn of_objects(objects: &Objects, features: Features) -> Result<TestCluster, Inconsistency> {
     let mut cluster = TestCluster::default();
+    cluster.set_features(features);
     cluster.set_now(Time::from_rfc3339(NOW).unwrap_or_default());
     for node in &objects.nodes {
         cluster.set_node(node);

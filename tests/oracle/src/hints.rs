@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, btree_map::Entry};
 
 use anyhow::{Context, Result, anyhow};
 use berth_framework::{ClusterEvent, EventSubject, HintCall, PluginIdx, run::Refusal};
-use berth_model::{Node, ObjectKey, Pod, api};
+use berth_model::{Features, Node, ObjectKey, Pod, api};
 use berth_testing::TestCluster;
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::Value;
@@ -41,9 +41,9 @@ struct HintCheck {
     events: Vec<(ClusterEvent, Change)>,
 }
 
-pub(crate) fn check(row: &HintRow, execution: &dyn Execution, findings: &mut Findings) {
-    let checked = cluster::of_objects(&row.objects).map_err(Into::into).and_then(|cluster| {
-        let subject = TestedProfile::defaults(execution)?;
+pub(crate) fn check(row: &HintRow, features: Features, execution: &dyn Execution, findings: &mut Findings) {
+    let checked = cluster::of_objects(&row.objects, features).map_err(Into::into).and_then(|cluster| {
+        let subject = TestedProfile::build(None, features, execution)?;
         HintCheck::prepare(cluster, &row.pod, &row.events, subject)
     });
     match checked {
@@ -53,13 +53,13 @@ pub(crate) fn check(row: &HintRow, execution: &dyn Execution, findings: &mut Fin
 }
 
 /// The events of a case, each in a cluster of its own that knows the event's object already.
-pub(crate) fn check_case(case: &Case, execution: &dyn Execution, findings: &mut Findings) {
+pub(crate) fn check_case(case: &Case, features: Features, execution: &dyn Execution, findings: &mut Findings) {
     for (ev, event) in case.events.iter().enumerate() {
-        let checked = cluster::of_objects(&case.objects).map_err(Into::into).and_then(|mut cluster| {
+        let checked = cluster::of_objects(&case.objects, features).map_err(Into::into).and_then(|mut cluster| {
             if let Some(new) = &event.new {
                 cluster.set_object(&typed(event, new));
             }
-            let subject = TestedProfile::build(case.profile.as_ref(), &case.gates, execution)?;
+            let subject = TestedProfile::build(case.profile.as_ref(), features, execution)?;
             HintCheck::prepare(cluster, &case.pod, std::slice::from_ref(event), subject)
         });
         match checked {

@@ -6,6 +6,7 @@
 //! agreement.
 
 pub mod case;
+pub mod causes;
 pub mod check;
 pub mod execution;
 pub mod findings;
@@ -19,6 +20,7 @@ mod registrations;
 mod tested_profile;
 
 pub use case::Case;
+pub use causes::Causes;
 pub use check::check;
 #[cfg(feature = "wasm")]
 pub use execution::Wasm;

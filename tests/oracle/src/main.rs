@@ -8,10 +8,11 @@ use std::{
     process::ExitCode,
 };
 
+use berth_model::Release;
 use clap::{Parser, ValueEnum};
 use oracle::{
-    Execution, Native, Suite, SuiteError, check,
-    report::{FamilyReport, Report, Tally, case_text},
+    Causes, Execution, Native, Suite, SuiteError, check,
+    report::{FamilyReport, Report, Tally, case_text, causes_text},
     suite::{Family, Kind},
 };
 
@@ -29,6 +30,10 @@ struct Args {
     /// Take the components from this folder of NAME.wasm files instead of the embedded ones.
     #[arg(long, value_name = "DIR")]
     components: Option<PathBuf>,
+    /// Compare as kube-scheduler of this Kubernetes release, and say which change of the release each difference comes from
+    /// [default: 1.36, which was recorded]
+    #[arg(long, value_name = "VERSION", value_parser = release, conflicts_with_all = ["case", "output"])]
+    emulated_version: Option<Release>,
     /// Only this case, with every difference.
     #[arg(long, conflicts_with = "family")]
     case: Option<String>,
@@ -75,6 +80,9 @@ fn run(args: &Args) -> Result<bool, anyhow::Error> {
         Some(name) => vec![suite.family(name)?],
         None => suite.families().iter().collect(),
     };
+    if let Some(release) = args.emulated_version {
+        return run_as(release, &suite, &families, &executions);
+    }
     let mut report = Report::default();
     for family in families {
         report.families.push(run_family(&suite, family, &executions)?);
@@ -115,6 +123,27 @@ fn run_family(suite: &Suite, family: &Family, executions: &[Box<dyn Execution>])
         }
     }
     Ok(report)
+}
+
+/// Whether some difference has no cause.
+fn run_as(
+    release: Release,
+    suite: &Suite,
+    families: &[&Family],
+    executions: &[Box<dyn Execution>],
+) -> Result<bool, anyhow::Error> {
+    let mut is_explained = true;
+    for (family, execution) in families.iter().flat_map(|family| executions.iter().map(move |it| (family, it))) {
+        let mut causes = Causes::default();
+        suite.run_each(family, &**execution, |id, check| causes.add(id, release, check))?;
+        is_explained &= causes.unexplained.is_empty();
+        print(&causes_text(family.name, execution.name(), &causes))?;
+    }
+    Ok(!is_explained)
+}
+
+fn release(name: &str) -> Result<Release, String> {
+    Release::from_name(name).ok_or_else(|| "use 1.36 or 1.37".to_owned())
 }
 
 fn run_case(suite: &Suite, id: &str, executions: &[Box<dyn Execution>], output: Output) -> Result<bool, anyhow::Error> {

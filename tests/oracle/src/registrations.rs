@@ -2,6 +2,7 @@
 //! recorded ones.
 
 use berth_framework::ClusterEvent;
+use berth_model::Features;
 use serde::Deserialize;
 
 use crate::{
@@ -24,11 +25,11 @@ pub(crate) struct Registration {
     actions: Vec<String>,
 }
 
-pub(crate) fn check(row: &Row, execution: &dyn Execution) -> Findings {
+pub(crate) fn check(row: &Row, features: Features, execution: &dyn Execution) -> Findings {
     let mut findings = Findings::default();
     match row {
         Row::Registration(registration) => compare(registration, execution, &mut findings),
-        Row::Hints(row) => hints::check(row, execution, &mut findings),
+        Row::Hints(row) => hints::check(row, features, execution, &mut findings),
     }
     findings
 }

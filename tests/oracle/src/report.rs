@@ -5,7 +5,10 @@ use std::collections::BTreeMap;
 use comfy_table::{Table, presets};
 use serde::Serialize;
 
-use crate::findings::{Difference, Findings};
+use crate::{
+    causes::Causes,
+    findings::{Difference, Findings},
+};
 
 /// How many differing cases of a family are named in the table's notes.
 const MAX_NAMED: usize = 5;
@@ -131,4 +134,18 @@ pub fn case_text(case: &str, execution: &str, findings: &Findings) -> String {
         findings.differences.len(),
         differences_text(findings.differences.iter())
     )
+}
+
+/// How many cases of a family differ from the record in another release, a line for each cause.
+#[must_use]
+pub fn causes_text(family: &str, execution: &str, causes: &Causes) -> String {
+    let Causes { n_cases, n_agreeing, by_feature, unexplained } = causes;
+    let mut text = format!("{family}, {execution}: {n_agreeing} of {n_cases} cases agree with the record\n");
+    for (feature, n) in by_feature {
+        text += &format!("  {n} differ by {}\n", feature.name());
+    }
+    for (id, findings) in unexplained {
+        text += &format!("  {id} differs without a cause\n{}", differences_text(findings.differences.iter()));
+    }
+    text
 }

@@ -6,10 +6,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use berth_model::Features;
 use flate2::read::GzDecoder;
 use serde_json::Value;
 
-use crate::{case::Case, check::check, execution::Execution, findings::Findings, registrations, tables};
+use crate::{case::Case, check::check_as, execution::Execution, findings::Findings, registrations, tables};
 
 /// Families of scheduling cases, simple ones first.
 const CASE_FAMILIES: [&str; 14] = [
@@ -147,22 +148,37 @@ impl Suite {
         execution: &dyn Execution,
         mut report: impl FnMut(&str, &Findings),
     ) -> Result<(), SuiteError> {
+        self.run_each(family, execution, |id, check| report(id, &check(Features::default())))
+    }
+
+    /// Hands over each case of `family`, to be checked with any features. Tables do not depend on them.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn run_each(
+        &self,
+        family: &Family,
+        execution: &dyn Execution,
+        mut each: impl FnMut(&str, &dyn Fn(Features) -> Findings),
+    ) -> Result<(), SuiteError> {
         match family.kind {
             Kind::Cases => {
                 for case in self.cases(family)? {
                     let case = case?;
-                    report(&case.id, &check(&case, execution));
+                    each(&case.id, &|features| check_as(&case, features, execution));
                 }
             }
             Kind::Registrations => {
                 for (number, row) in (1..).zip(self.rows(family)?) {
-                    report(&format!("{} row {number}", family.name), &registrations::check(&row?, execution));
+                    let (id, row) = (format!("{} row {number}", family.name), row?);
+                    each(&id, &|features| registrations::check(&row, features, execution));
                 }
             }
             Kind::Table => {
                 let rows: Vec<Value> = self.rows(family)?.collect::<Result<_, _>>()?;
                 for (number, row) in (1..).zip(rows) {
-                    report(&format!("{} row {number}", family.name), &check_row(family.name, row));
+                    let findings = check_row(family.name, row);
+                    each(&format!("{} row {number}", family.name), &|_| findings.clone());
                 }
             }
         }

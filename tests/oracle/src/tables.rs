@@ -11,10 +11,13 @@ use serde_json::{Value, json};
 use berth_model::api::{self, StringMap};
 use berth_model::backoff::backoff_duration;
 use berth_model::quantity::{Format, Quantity};
-use berth_model::requests::{self, Options};
+use berth_model::requests::{self, Options, Resizes};
 use berth_model::sampling::num_feasible_nodes_to_find;
 use berth_model::selector::{LabelMatcher, NodeMatcher, PreferredMatcher};
 use berth_model::toleration::{first_untolerated, tolerates};
+
+/// As in the release that was recorded.
+const RESIZES: Resizes = Resizes::MaximumOfEachContainer;
 
 /// What became of a table's rows.
 #[derive(Debug, Default)]
@@ -115,8 +118,8 @@ fn text<'a>(row: &'a Value, field: &str) -> &'a str {
 
 fn pod_requests(row: &Value) -> Result<Vec<String>, serde_json::Error> {
     let pod: api::Pod = field(row, "pod")?;
-    let placed = requests::placed_requests(&pod);
-    let non_zero = requests::placed_non_zero(&pod);
+    let placed = requests::placed_requests(&pod, RESIZES);
+    let non_zero = requests::placed_non_zero(&pod, RESIZES);
     let actual = json!({
         "milliCPU": placed.milli_cpu,
         "memory": placed.memory,
@@ -128,7 +131,7 @@ fn pod_requests(row: &Value) -> Result<Vec<String>, serde_json::Error> {
     let mut differences = differing_fields(row, &actual);
     let lists = [
         ("requestsSpecOnly", requests::pod_requests(&pod, &Options::default())),
-        ("requests", requests::pod_requests(&pod, &Options { use_status: true, ..Options::default() })),
+        ("requests", requests::pod_requests(&pod, &Options { resizes: RESIZES, ..Options::default() })),
         ("limits", requests::pod_limits(&pod)),
     ];
     for (name, actual) in lists {

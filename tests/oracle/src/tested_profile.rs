@@ -10,6 +10,17 @@ use serde_json::Value;
 
 use crate::execution::Execution;
 
+/// `features` with the gates of a case set.
+///
+/// # Errors
+/// A gate that cannot be switched.
+pub(crate) fn with_gates(features: Features, gates: &BTreeMap<String, bool>) -> Result<Features> {
+    gates.iter().try_fold(features, |features, (name, is_on)| {
+        let gate = Feature::ALL.iter().find(|gate| gate.name() == name && gate.kind() == FeatureKind::Gate);
+        Ok(features.with(*gate.with_context(|| format!("there is no gate {name}"))?, *is_on))
+    })
+}
+
 /// A profile, and what it lacks.
 #[derive(Debug)]
 pub struct TestedProfile {
@@ -28,19 +39,14 @@ impl TestedProfile {
     /// # Errors
     /// A plugin that the execution should have and has not.
     pub fn defaults(execution: &dyn Execution) -> Result<Self> {
-        Self::build(None, &BTreeMap::new(), execution)
+        Self::build(None, Features::default(), execution)
     }
 
-    /// A profile like the recorded entry of a configuration file, the default one without an entry, with `gates` set.
+    /// A profile like the recorded entry of a configuration file, the default one without an entry.
     ///
     /// # Errors
-    /// An entry that makes no sense, a gate that cannot be switched, or a plugin that the execution should have and has not.
-    pub fn build(profile: Option<&Value>, gates: &BTreeMap<String, bool>, execution: &dyn Execution) -> Result<Self> {
-        let mut features = Features::default();
-        for (name, is_on) in gates {
-            let gate = Feature::ALL.iter().find(|gate| gate.name() == name && gate.kind() == FeatureKind::Gate);
-            features = features.with(*gate.with_context(|| format!("there is no gate {name}"))?, *is_on);
-        }
+    /// An entry that makes no sense, or a plugin that the execution should have and has not.
+    pub fn build(profile: Option<&Value>, features: Features, execution: &dyn Execution) -> Result<Self> {
         let in_tree = InTree::new(&berth_builtins::factories()).with_features(features);
         let config = berth_config::Profile::from_json(profile, &in_tree)?;
         let mut missing = BTreeSet::new();

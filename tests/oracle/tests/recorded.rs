@@ -1,9 +1,13 @@
 //! Every recorded family, natively and as components: no answer may differ.
 
-use std::{fs, path::Path};
+use std::{collections::BTreeSet, fs, path::Path};
 
 use anyhow::{Context, Result, ensure};
-use oracle::{Execution, Native, Suite, Wasm, check, report::differences_text};
+use berth_model::{Feature, Release};
+use oracle::{
+    Causes, Execution, Native, Suite, Wasm, check,
+    report::{causes_text, differences_text},
+};
 
 fn suite() -> Result<Suite> {
     Ok(Suite::open(&Path::new(env!("CARGO_MANIFEST_DIR")).join("cases"))?)
@@ -154,5 +158,26 @@ fn requests_that_make_no_sense_are_refused() -> Result<()> {
     ensure!(Suite::open(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src")).is_err());
     ensure!(suite()?.family("nonsense").is_err());
     ensure!(suite()?.find("nonsense-1").is_err());
+    Ok(())
+}
+
+/// The cases were recorded from 1.36. As 1.37 some answer otherwise, each for a change of that release that can be seen in it.
+#[test]
+fn what_1_37_answers_otherwise_has_causes() -> Result<()> {
+    let suite = suite()?;
+    let mut found = BTreeSet::new();
+    for family in suite.families() {
+        let mut causes = Causes::default();
+        suite.run_each(family, &Native, |id, check| causes.add(id, Release::V1_37, check))?;
+        let text = causes_text(family.name, "native", &causes);
+        assert!(causes.unexplained.is_empty(), "{text}");
+        ensure!(causes.n_cases > 0 && causes.n_agreeing > 0, "{text}");
+        found.extend(causes.by_feature.into_keys());
+    }
+    let expected =
+        [Feature::StorageCapacityScoring, Feature::PreemptionHasMessage, Feature::ImageVolumesCountAsContainers];
+    for feature in expected {
+        assert!(found.contains(&feature), "{} shows in no case", feature.name());
+    }
     Ok(())
 }

@@ -3,7 +3,7 @@
 use std::{cell::Cell, sync::Arc};
 
 use berth_framework::{RejectedNodes, Removal};
-use berth_model::{ClusterTable, ObjectKey, PodIdx, PodUid, Sym, ThinVec};
+use berth_model::{ClusterTable, ObjectKey, PodIdx, PodUid, Release, Sym, ThinVec};
 use proptest::prelude::*;
 
 use super::*;
@@ -125,6 +125,19 @@ fn the_least_important_pods_are_evicted() {
     assert_eq!(victims_of(&fixture, &pod), ["old", "not-started", "low"]);
     fixture.capacity = 2;
     assert_eq!(victims_of(&fixture, &pod), ["not-started", "low"]);
+}
+
+#[test]
+fn a_preemption_that_helps_says_so_from_1_37_on() {
+    let mut fixture = Fixture::new(1, 1);
+    fixture.place(0, "low", |_| {});
+    let pod = fixture.pod("pod", 10, |_| {});
+    let texts = Release::ALL.map(|release| {
+        let args = serde_json::json!({Features::IN_ARGS: Features::of(release)}).to_string();
+        fixture.preempt(&pod, &args).status
+    });
+    let text = "preemption: found a potential placement for pod on node n0, preempting 1 victims";
+    assert_eq!(texts, [Status::success(), Status::new(Code::Success, vec![text.to_owned()])]);
 }
 
 #[test]

@@ -56,9 +56,13 @@ impl CapacityScoring {
                 of_class.capacity = capacity;
             }
         }
+        self.of_classes(classes.into_values())
+    }
+
+    /// The mean of the classes' scores, rounded to the nearest, halves up; nothing here is negative. 0 without a class.
+    fn of_classes(&self, classes: impl ExactSizeIterator<Item = ClassUse>) -> i64 {
         let n_classes = i64::try_from(classes.len()).unwrap_or(i64::MAX);
-        let sum: i64 = classes.values().map(|of_class| self.of_class(*of_class)).sum();
-        // Rounded to the nearest, halves up; nothing here is negative.
+        let sum: i64 = classes.map(|of_class| self.of_class(of_class)).sum();
         (2 * sum + n_classes).checked_div(2 * n_classes).unwrap_or(0)
     }
 
@@ -68,5 +72,35 @@ impl CapacityScoring {
         }
         let utilization = i128::from(requested) * 100 / i128::from(capacity);
         self.shape.at(i64::try_from(utilization).unwrap_or(100))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The score of classes with so many GiB requested and there.
+    fn scored(points: &[PointArgs], classes: &[(i64, i64)]) -> i64 {
+        let class =
+            |&(requested, capacity): &(i64, i64)| ClassUse { requested: requested << 30, capacity: capacity << 30 };
+        CapacityScoring::new(points).unwrap().of_classes(classes.iter().map(class))
+    }
+
+    /// By the default shape of Kubernetes 1.37 the node with most room wins.
+    #[test]
+    fn much_room_scores_high() {
+        assert_eq!([scored(&[], &[(50, 100)]), scored(&[], &[(50, 400)])], [50, 88]);
+        assert_eq!(scored(&[], &[(60, 100)]), 40);
+        assert_eq!(scored(&[], &[(50, 100), (13, 100)]), 69, "(50 + 87) / 2");
+        assert_eq!(scored(&[], &[(10, 40)]), 75);
+        assert_eq!(scored(&[], &[(120, 100)]), 0);
+        assert_eq!(scored(&[], &[(1, 0)]), 0);
+        assert_eq!(scored(&[], &[]), 0);
+    }
+
+    #[test]
+    fn a_shape_is_followed_between_its_points() {
+        let point = |utilization, score| PointArgs { utilization, score };
+        assert_eq!(scored(&[point(0, 0), point(50, 10), point(100, 10)], &[(33, 100)]), 66);
     }
 }

@@ -244,7 +244,7 @@ fn ask_post_filter(
         match status.code {
             Code::Success => {
                 run.nominate = nominate;
-                verdict = Some(Status::success());
+                verdict = Some(status);
                 break;
             }
             Code::Unschedulable => {

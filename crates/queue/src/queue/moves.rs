@@ -3,7 +3,7 @@
 use std::sync::{Arc, LazyLock};
 
 use berth_framework::ClusterEvent;
-use berth_model::{Pod, PodUid, Time};
+use berth_model::{Feature, Pod, PodUid, Time};
 
 use super::{Queue, requeue::QueueingStrategy};
 use crate::{
@@ -18,25 +18,24 @@ use crate::{
 /// Milliseconds between two searches for pods that have waited too long.
 const LEFTOVER_PERIOD: u64 = 30_000;
 
-/// The labels under which metrics count pods that are added, new or not known before they changed.
-static POD_ADDED: LazyLock<Arc<str>> = LazyLock::new(|| Arc::from("UnschedulablePodAdd"));
-static POD_UPDATED: LazyLock<Arc<str>> = LazyLock::new(|| Arc::from("UnschedulablePodUpdate"));
-
 /// The label under which metrics count pods whose backoff is over.
 static BACKOFF_COMPLETE: LazyLock<Arc<str>> = LazyLock::new(|| Arc::from("BackoffComplete"));
 
 impl Queue {
     /// A pending pod appeared. One that is known already, waiting or in flight, stays as it is.
     pub fn add(&mut self, pod: Arc<Pod>, now: Time, policy: &mut dyn Policy) {
-        self.add_as(pod, &POD_ADDED, now, policy);
+        self.add_as(pod, &self.pod_event_labels().added, now, policy);
     }
 
     fn add_as(&mut self, pod: Arc<Pod>, label: &Arc<str>, now: Time, policy: &mut dyn Policy) {
         if self.contains(&pod.uid) || self.is_in_flight(&pod.uid) {
             return;
         }
-        self.nominator.set(&pod, pod.nominated_node_name);
-        self.enter_active(QueuedPod::new(pod, now), label, now, policy);
+        self.enter_active(QueuedPod::new(Arc::clone(&pod), now), label, now, policy);
+        let is_gated = self.places.get(&pod.uid).is_some_and(|waiting| waiting.record.gated_by.is_some());
+        if !is_gated || self.settings.features.has(Feature::GatedPodsKeepNominations) {
+            self.nominator.set(&pod, pod.nominated_node_name);
+        }
     }
 
     /// A pending pod changed; `object_events` say how. Only a pod in the pool is moved by them, one in flight remembers
@@ -47,7 +46,7 @@ impl Queue {
             return;
         }
         let Some(WaitingPod { mut record, place }) = self.take(&pod.uid) else {
-            return self.add_as(Arc::clone(pod), &POD_UPDATED, now, policy);
+            return self.add_as(Arc::clone(pod), &self.pod_event_labels().updated, now, policy);
         };
         self.nominator.update(&record.pod, pod);
         record.pod = Arc::clone(pod);
@@ -210,17 +209,27 @@ impl Queue {
 
     fn flush_leftover(&mut self, now: Time, policy: &mut dyn Policy) {
         let timeout = ObjectEvent::wildcard("UnschedulableTimeout");
+        let counts_flushes = self.settings.features.has(Feature::FlushesCountForAge);
         let is_due = |record: &QueuedPod| {
-            now.since(record.queued_at) > self.settings.max_in_unschedulable_pool && record.gated_by.is_none()
+            let flushed_at = record.flushed_at.filter(|_| counts_flushes);
+            let since = flushed_at.map_or(record.queued_at, |flushed_at| flushed_at.max(record.queued_at));
+            now.since(since) > self.settings.max_in_unschedulable_pool && self.leaves_by_flush(record, &timeout)
         };
         let due = self.places.in_pool().filter(|(_, record)| is_due(record));
         let due: Vec<PodUid> = due.map(|(_, record)| record.pod.uid.clone()).collect();
         for uid in due {
             if let Some(WaitingPod { mut record, .. }) = self.take(&uid) {
                 record.was_flushed = true;
+                record.flushed_at = Some(now);
                 self.place(record, QueueingStrategy::AfterBackoff, &timeout.label, now, policy);
             }
         }
+    }
+
+    /// A gated pod does so only if the plugin that gates it registered for every event.
+    fn leaves_by_flush(&self, record: &QueuedPod, timeout: &ObjectEvent) -> bool {
+        let hears = |plugin: &Arc<str>| self.registrations.hears(record.pod.scheduler_name, plugin, &timeout.event);
+        record.gated_by.as_ref().is_none_or(hears)
     }
 
     fn move_if(&mut self, uid: &str, strategy: QueueingStrategy, label: &Arc<str>, now: Time, policy: &mut dyn Policy) {

@@ -47,7 +47,7 @@ impl Queue {
         }
         record.pod = pod;
         record.queued_at = now;
-        record.was_flushed = false;
+        (record.was_flushed, record.flushed_at) = (false, None);
         record.gated_by = None;
         record.rejectors = failure.rejectors;
         record.pending = failure.pending;

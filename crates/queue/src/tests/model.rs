@@ -4,11 +4,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use berth_framework::ClusterEvent;
-use berth_model::{Pod, PodUid, Sym, Time};
+use berth_model::{Features, Pod, PodUid, Sym, Time};
 use proptest::prelude::*;
 
 use super::reference::{Answers, Happening, PLUGINS, Place, Reference, Why, kind};
-use crate::{EventObjects, Gate, ObjectEvent, PluginEvents, Policy, Queue, QueuedPod, RejectedBy, Settings, SubQueue};
+use crate::{
+    EventObjects, Gate, ObjectEvent, PluginEvents, PodEventLabels, Policy, Queue, QueuedPod, RejectedBy, Settings,
+    SubQueue,
+};
 
 /// Pods that come and go; few enough that they meet.
 const PODS: u8 = 16;
@@ -109,13 +112,17 @@ fn event(happening: Happening) -> ClusterEvent {
         Happening::NodeAdd => ("Node", ClusterEvent::ADD),
         Happening::NodeLabel => ("Node", ClusterEvent::UPDATE_NODE_LABEL),
         Happening::PodDelete => (ObjectEvent::ASSIGNED_POD, ClusterEvent::DELETE),
-        Happening::PodLabel => (ObjectEvent::UNSCHEDULABLE_POD, ClusterEvent::UPDATE_POD_LABEL),
+        Happening::PodLabel => (ObjectEvent::TARGET_POD, ClusterEvent::UPDATE_POD_LABEL),
     };
     ClusterEvent::new(resource, actions)
 }
 
 fn object_event(happening: Happening) -> Arc<ObjectEvent> {
     let ClusterEvent { resource, actions } = event(happening);
+    if resource == ObjectEvent::TARGET_POD {
+        let labels = PodEventLabels::of(Features::default());
+        return Arc::new(labels.own_update(actions, EventObjects::Cluster));
+    }
     Arc::new(ObjectEvent::new(&resource, actions, EventObjects::Cluster))
 }
 

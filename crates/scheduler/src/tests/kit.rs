@@ -15,7 +15,9 @@ use berth_framework::{
     PostFilterOutcome, PreBind, PreBindPreFlight, PreEnqueue, PreFlight, Profile, QueueingHint, RejectedNodes, Reserve,
     RestoreError, Score, Sign, State, Status,
 };
-use berth_model::{BinaryId, ClusterTable, Digest, NodeIdx, NodeSet, Pod, Sym, Time, api, cluster_table::at};
+use berth_model::{
+    BinaryId, ClusterTable, Digest, Features, NodeIdx, NodeSet, Pod, Release, Sym, Time, api, cluster_table::at,
+};
 use berth_testing::PodMaker;
 use serde_json::json;
 
@@ -421,6 +423,15 @@ impl Bench {
         profile
     }
 
+    /// [`Self::with_nodes`], deciding as a release.
+    pub(super) fn of_release(release: Release, n_nodes: usize, cpu: u32) -> Self {
+        let queue = berth_queue::Settings { features: Features::of(release), ..Default::default() };
+        let script = Shared::default();
+        let profiles = vec![Self::profile("berth", &script, Grants::ALL)];
+        let scheduler = Scheduler::new(Settings { queue, ..Settings::default() }, profiles);
+        Self { scheduler, script, now: Time(1_000_000_000), actions: Vec::new() }.and_nodes(n_nodes, cpu)
+    }
+
     pub(super) fn with_profiles(profiles: Vec<Profile>, script: Shared) -> Self {
         let scheduler = Scheduler::new(Settings::default(), profiles);
         Self { scheduler, script, now: Time(1_000_000_000), actions: Vec::new() }
@@ -428,12 +439,15 @@ impl Bench {
 
     /// With nodes `n0`, `n1`, ... of `cpu` each, and synced.
     pub(super) fn with_nodes(n_nodes: usize, cpu: u32) -> Self {
-        let mut bench = Self::new();
+        Self::new().and_nodes(n_nodes, cpu)
+    }
+
+    fn and_nodes(mut self, n_nodes: usize, cpu: u32) -> Self {
         for index in 0..n_nodes {
-            bench.event(Event::NodeApplied(Box::new(node(&format!("n{index}"), cpu))));
+            self.event(Event::NodeApplied(Box::new(node(&format!("n{index}"), cpu))));
         }
-        bench.event(Event::Synced);
-        bench
+        self.event(Event::Synced);
+        self
     }
 
     /// Every event is data: it can be written down and read again.

@@ -1,7 +1,7 @@
 //! From a pending pod to a node, and what users are told when there is none.
 
 use berth_framework::Status;
-use berth_model::api;
+use berth_model::{Release, api};
 
 use super::kit::{Bench, assigned, bind_finished, binds, events, node, pod, pod_maker, tally};
 use crate::{Action, Event, Notice, PodRequest, Request, StatusChange, metrics::AttemptResult};
@@ -279,7 +279,7 @@ fn the_start_moves_on_by_the_nodes_that_were_looked_at() {
 
 #[test]
 fn nominated_pods_hold_their_place_against_lower_priorities() {
-    let mut bench = Bench::with_nodes(1, 1);
+    let mut bench = Bench::of_release(Release::V1_37, 1, 1);
     let with = |name: &str, priority: i32, nominated: &str| -> api::Pod {
         pod_maker(name, 1).priority(priority).nominated_to(nominated).build()
     };
@@ -292,6 +292,17 @@ fn nominated_pods_hold_their_place_against_lower_priorities() {
     assert_eq!(events(&actions)[0].1, "0/1 nodes are available: 1 Insufficient cpu.");
     bench.apply(with("higher", 11, ""));
     assert_eq!(binds(&bench.settle()), [("higher".to_owned(), "n0".to_owned())]);
+}
+
+/// The nomination of a gated pod does not count there until the pod changes or comes to activeQ.
+#[test]
+fn a_gated_pod_holds_no_place_in_1_36() {
+    let mut bench = Bench::of_release(Release::V1_36, 1, 1);
+    bench.script(|script| script.gate = true);
+    bench.apply(pod_maker("high", 1).priority(10).nominated_to("n0").build());
+    bench.script(|script| script.gate = false);
+    bench.apply(pod_maker("low", 1).priority(1).build());
+    assert_eq!(binds(&bench.settle()), [("low".to_owned(), "n0".to_owned())]);
 }
 
 #[test]

@@ -67,8 +67,7 @@ pub(super) fn capacity_for(
     if has_none || !is_shared && alternative.wanted.capacity.is_none() {
         return Some(BTreeMap::new());
     }
-    let format_of_step = inventory.features.has(Feature::RoundedCapacityHasFormatOfStep);
-    let consumed = consumption(&alternative.wanted, &device.device.device, format_of_step)?;
+    let consumed = consumption(&alternative.wanted, &device.device.device, inventory.features)?;
     if !is_shared {
         return Some(BTreeMap::new());
     }
