@@ -11,6 +11,7 @@
 //! act on their own. A module knows only those that stand above it in the list below.
 
 mod fields;
+mod release;
 mod storage;
 
 mod kinds;
@@ -31,4 +32,5 @@ mod server;
 
 pub use berth_faults::{Faults, Rule, RuleError, read_rules};
 pub use nodes::nodes;
+pub use release::KubernetesRelease;
 pub use server::{Error, Options, Sandbox};

@@ -14,6 +14,7 @@ use crate::api::context::Api;
 use crate::api::router;
 use crate::controllers::{kubelet, manager, namespaces};
 use crate::objects::initial;
+use crate::release::KubernetesRelease;
 use crate::state::ClusterState;
 
 /// How a sandbox behaves.
@@ -31,6 +32,8 @@ pub struct Options {
     pub controllers: bool,
     /// Whether deployments, replica sets and stateful sets get pods. Has no effect without `controllers`.
     pub workloads: bool,
+    /// Which release of Kubernetes the API server is.
+    pub release: KubernetesRelease,
 }
 
 impl Default for Options {
@@ -41,6 +44,7 @@ impl Default for Options {
             pod_stop_delay: Duration::from_millis(50),
             controllers: true,
             workloads: true,
+            release: KubernetesRelease::default(),
         }
     }
 }
@@ -79,7 +83,7 @@ impl Sandbox {
         let listener = TcpListener::bind(address).await.map_err(listen_error)?;
         let address = listener.local_addr().map_err(listen_error)?;
         let (stopping, receiver) = watch::channel(false);
-        let state = Arc::new(ClusterState::new());
+        let state = Arc::new(ClusterState::new(options.release));
         initial::create_initial(&state).map_err(|error| Error::Initial(format!("{:?}", error.to_status())))?;
         for kind in state.registry().kinds() {
             state.collection_of(&kind);

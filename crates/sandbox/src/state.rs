@@ -5,6 +5,7 @@
 use std::sync::Arc;
 
 use crate::kinds::{Kind, Registry};
+use crate::release::KubernetesRelease;
 use crate::status::{ApiResult, StatusError};
 use crate::storage::{Collection, ResourceVersion, Store};
 
@@ -13,12 +14,18 @@ use crate::storage::{Collection, ResourceVersion, Store};
 pub(crate) struct ClusterState {
     store: Store,
     registry: Registry,
+    release: KubernetesRelease,
 }
 
 impl ClusterState {
-    /// A state with all built-in kinds and no objects.
-    pub(crate) fn new() -> Self {
-        Self { store: Store::default(), registry: Registry::new() }
+    /// A state with all built-in kinds of a release and no objects.
+    pub(crate) fn new(release: KubernetesRelease) -> Self {
+        Self { store: Store::default(), registry: Registry::new(release), release }
+    }
+
+    /// The release that the API server is.
+    pub(crate) fn release(&self) -> KubernetesRelease {
+        self.release
     }
 
     /// The collection of that name, such as `pods` or `deployments.apps`.

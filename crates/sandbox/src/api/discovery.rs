@@ -12,6 +12,7 @@ use super::request::Request;
 use super::responses;
 use super::responses::page_not_found;
 use crate::kinds::{Kind, VIRTUAL, VirtualResource};
+use crate::release::KubernetesRelease;
 use crate::status::{ApiResult, StatusError};
 
 const ALL_VERBS: [&str; 8] = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
@@ -49,7 +50,7 @@ pub(crate) fn answer(api: &Api, segments: &[&str], request: &Request) -> ApiResu
     let form = negotiate(&request.headers, &[Form::Discovery], false)?;
     let aggregated = form == Form::Discovery;
     let document = match segments {
-        ["version"] => Some(version()),
+        ["version"] => Some(version(api.state.release())),
         [] | [""] => Some(json!({"paths": root_paths(api)})),
         ["api"] if aggregated => return Ok(Some(aggregated_response(&json!([group_discovery(api, "")])))),
         ["api"] => Some(json!({"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []})),
@@ -86,15 +87,16 @@ fn health(probe: &str, check: &[&str], request: &Request) -> Response {
     response
 }
 
-fn version() -> Value {
+fn version(release: KubernetesRelease) -> Value {
+    let minor = release.minor();
     json!({
         "major": "1",
-        "minor": "36",
+        "minor": minor.to_string(),
         "emulationMajor": "1",
-        "emulationMinor": "36",
+        "emulationMinor": minor.to_string(),
         "minCompatibilityMajor": "1",
-        "minCompatibilityMinor": "35",
-        "gitVersion": "v1.36.2",
+        "minCompatibilityMinor": (minor - 1).to_string(),
+        "gitVersion": release.git_version(),
         "gitCommit": "",
         "gitTreeState": "",
         "buildDate": "1970-01-01T00:00:00Z",

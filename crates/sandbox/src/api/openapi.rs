@@ -62,7 +62,7 @@ fn group_version(api: &Api, group: &str, version: &str) -> Value {
         .collect();
     json!({
         "openapi": "3.0.0",
-        "info": {"title": "Kubernetes", "version": "v1.36.2"},
+        "info": {"title": "Kubernetes", "version": api.state.release().git_version()},
         "paths": paths,
         "components": {"schemas": {}},
     })

@@ -4,16 +4,26 @@
 
 use std::any::TypeId;
 
-use k8s_openapi::{ListableResource, NamespaceResourceScope, api};
+use k8s_openapi::{ListableResource, NamespaceResourceScope, Resource, api, api::resource::v1beta2::DeviceTaintRule};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::kind::{Decoding, Kind, Scale};
+use crate::release::KubernetesRelease;
 
-/// All built-in kinds, in the order of discovery.
-pub(super) fn built_in_kinds() -> Vec<Kind> {
-    [core_kinds(), workload_kinds(), other_kinds()].into_iter().flatten().collect()
+/// All built-in kinds of a Kubernetes release, in the order of discovery.
+pub(super) fn built_in_kinds(release: KubernetesRelease) -> Vec<Kind> {
+    let of_release = match release {
+        KubernetesRelease::V1_36 => Vec::new(),
+        KubernetesRelease::V1_37 => kinds_of_1_37(),
+    };
+    [core_kinds(), workload_kinds(), other_kinds(), of_release].into_iter().flatten().collect()
+}
+
+/// What 1.37 serves by default and 1.36 does not.
+fn kinds_of_1_37() -> Vec<Kind> {
+    vec![kind::<DeviceTaintRule>().with_status().promoted("v1", |body| promoted::<DeviceTaintRule>(body, "v1"))]
 }
 
 fn core_kinds() -> Vec<Kind> {
@@ -118,6 +128,13 @@ impl Kind {
         self
     }
 
+    /// The kind in a version that its type does not know yet, with the same fields.
+    fn promoted(mut self, version: &str, decode: fn(&Value) -> Result<Value, serde_json::Error>) -> Self {
+        version.clone_into(&mut self.version);
+        self.decoding = Decoding::Typed(decode);
+        self
+    }
+
     fn in_category(mut self, category: &str) -> Self {
         self.categories.push(category.to_owned());
         self
@@ -126,4 +143,20 @@ impl Kind {
 
 fn round_trip<T: Serialize + DeserializeOwned>(body: &Value) -> Result<Value, serde_json::Error> {
     serde_json::to_value(T::deserialize(body)?)
+}
+
+/// [`round_trip`] of an object whose `apiVersion` is a later one than the type's.
+fn promoted<T: Resource + Serialize + DeserializeOwned>(
+    body: &Value,
+    version: &str,
+) -> Result<Value, serde_json::Error> {
+    let as_version = |body: &Value, api_version: String| {
+        let mut body = body.clone();
+        if let Some(known) = body.get_mut("apiVersion") {
+            *known = api_version.into();
+        }
+        body
+    };
+    let decoded = round_trip::<T>(&as_version(body, T::API_VERSION.to_owned()))?;
+    Ok(as_version(&decoded, format!("{}/{version}", T::GROUP)))
 }

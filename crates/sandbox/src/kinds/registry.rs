@@ -5,6 +5,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use super::built_in::built_in_kinds;
 use super::kind::Kind;
+use crate::release::KubernetesRelease;
 
 /// Resources that are computed, not stored.
 pub(crate) const VIRTUAL: [VirtualResource; 7] = [
@@ -76,9 +77,9 @@ pub(crate) struct Registry {
 }
 
 impl Registry {
-    /// The registry of the built-in kinds.
-    pub(crate) fn new() -> Self {
-        let built_in: Vec<Arc<Kind>> = built_in_kinds().into_iter().map(Arc::new).collect();
+    /// The registry of the built-in kinds of a release.
+    pub(crate) fn new(release: KubernetesRelease) -> Self {
+        let built_in: Vec<Arc<Kind>> = built_in_kinds(release).into_iter().map(Arc::new).collect();
         let by_address =
             built_in.iter().map(|kind| (address(&kind.group, &kind.version, &kind.plural), Arc::clone(kind)));
         Self { by_address: by_address.collect(), built_in, custom: RwLock::default() }
