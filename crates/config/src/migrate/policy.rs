@@ -1,0 +1,170 @@
+//! Policy files: predicates and priorities, which became plugins.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value, json};
+
+use crate::{
+    fields::API_VERSION,
+    migrate::plugins::{ProfilePlugins, args_of, strategy_of},
+    profile::DEFAULT_SCHEDULER_NAME,
+};
+
+/// Predicates and the plugins whose filters do the same.
+const PREDICATES: [(&str, &[&str]); 24] = [
+    ("CheckNodeCondition", &["NodeUnschedulable", "TaintToleration"]),
+    ("CheckNodeDiskPressure", &["TaintToleration"]),
+    ("CheckNodeMemoryPressure", &["TaintToleration"]),
+    ("CheckNodePIDPressure", &["TaintToleration"]),
+    ("CheckNodeUnschedulable", &["NodeUnschedulable"]),
+    ("CheckVolumeBinding", &["VolumeBinding"]),
+    ("EvenPodsSpread", &["PodTopologySpread"]),
+    ("GeneralPredicates", &["NodeResourcesFit", "NodeName", "NodePorts", "NodeAffinity"]),
+    ("HostName", &["NodeName"]),
+    ("MatchInterPodAffinity", &["InterPodAffinity"]),
+    ("MatchNodeSelector", &["NodeAffinity"]),
+    ("MaxAzureDiskVolumeCount", &["NodeVolumeLimits"]),
+    ("MaxCSIVolumeCountPred", &["NodeVolumeLimits"]),
+    ("MaxCinderVolumeCount", &["NodeVolumeLimits"]),
+    ("MaxEBSVolumeCount", &["NodeVolumeLimits"]),
+    ("MaxGCEPDVolumeCount", &["NodeVolumeLimits"]),
+    ("NoDiskConflict", &["VolumeRestrictions"]),
+    ("NoVolumeZoneConflict", &["VolumeZone"]),
+    ("PodFitsHost", &["NodeName"]),
+    ("PodFitsHostPorts", &["NodePorts"]),
+    ("PodFitsPorts", &["NodePorts"]),
+    ("PodFitsResources", &["NodeResourcesFit"]),
+    ("PodToleratesNodeNoExecuteTaints", &["TaintToleration"]),
+    ("PodToleratesNodeTaints", &["TaintToleration"]),
+];
+
+/// Priorities and the plugins that score as they did, with the scoring strategy of NodeResourcesFit.
+const PRIORITIES: [(&str, &str, Option<&str>); 12] = [
+    ("BalancedResourceAllocation", "NodeResourcesBalancedAllocation", None),
+    ("EvenPodsSpreadPriority", "PodTopologySpread", None),
+    ("ImageLocalityPriority", "ImageLocality", None),
+    ("InterPodAffinityPriority", "InterPodAffinity", None),
+    ("LeastRequestedPriority", "NodeResourcesFit", Some("LeastAllocated")),
+    ("MostRequestedPriority", "NodeResourcesFit", Some("MostAllocated")),
+    ("NodeAffinityPriority", "NodeAffinity", None),
+    ("RequestedToCapacityRatioPriority", "NodeResourcesFit", Some("RequestedToCapacityRatio")),
+    ("SelectorSpreadPriority", "PodTopologySpread", None),
+    ("ServiceSpreadingPriority", "PodTopologySpread", None),
+    ("TaintTolerationPriority", "TaintToleration", None),
+    ("NodePreferAvoidPodsPriority", "", None),
+];
+
+/// Plugins that every profile had whatever its Policy said, or that came later.
+const ALWAYS: [&str; 7] = [
+    "SchedulingGates",
+    "PrioritySort",
+    "NodeUnschedulable",
+    "TaintToleration",
+    "DynamicResources",
+    "DefaultPreemption",
+    "DefaultBinder",
+];
+
+/// A Policy as a configuration with one profile.
+pub(super) fn configuration(policy: &Map<String, Value>, notes: &mut Vec<String>) -> Value {
+    let mut profile = Map::new();
+    profile.insert("schedulerName".to_owned(), DEFAULT_SCHEDULER_NAME.into());
+    let mut plugins = ProfilePlugins::take(&mut profile, notes);
+    if let Some(predicates) = policy.get("predicates").and_then(Value::as_array) {
+        filters(predicates, &mut plugins, notes);
+    }
+    if let Some(priorities) = policy.get("priorities").and_then(Value::as_array) {
+        scores(priorities, &mut profile, &mut plugins, notes);
+    }
+    if let Some(weight) = policy.get("hardPodAffinitySymmetricWeight") {
+        args_of(&mut profile, "InterPodAffinity").insert("hardPodAffinityWeight".to_owned(), weight.clone());
+    }
+    if policy.contains_key("alwaysCheckAllPredicates") {
+        notes.push("alwaysCheckAllPredicates is gone: filters stop at the first that refuses a node".to_owned());
+    }
+    plugins.put(&mut profile);
+    let mut configuration =
+        json!({ "apiVersion": API_VERSION, "kind": "KubeSchedulerConfiguration", "profiles": [profile] });
+    if let Some(extenders) = policy.get("extenders").or_else(|| policy.get("extenderConfigs")) {
+        configuration["extenders"] = extenders.clone();
+    }
+    configuration
+}
+
+/// Enables these filters and no others, with what else belongs to their plugins.
+fn filters(predicates: &[Value], plugins: &mut ProfilePlugins, notes: &mut Vec<String>) {
+    plugins.disable("multiPoint", "*");
+    let mut enabled = BTreeSet::new();
+    for plugin in ALWAYS {
+        enabled.insert(plugin);
+        plugins.enable("multiPoint", plugin, None);
+    }
+    notes.push(format!("these are enabled beside the predicates: {}", ALWAYS.join(", ")));
+    for predicate in predicates {
+        let name = predicate.get("name").and_then(Value::as_str).unwrap_or_default();
+        let Some((_, successors)) = PREDICATES.iter().find(|(old, _)| *old == name) else {
+            notes.push(format!("predicate {name} has no successor"));
+            continue;
+        };
+        notes.push(format!("predicate {name}: {}", successors.join(", ")));
+        for plugin in *successors {
+            if enabled.insert(plugin) {
+                plugins.enable("multiPoint", plugin, None);
+            }
+        }
+    }
+}
+
+/// Enables these scores and no others.
+fn scores(
+    priorities: &[Value],
+    profile: &mut Map<String, Value>,
+    plugins: &mut ProfilePlugins,
+    notes: &mut Vec<String>,
+) {
+    plugins.disable("preScore", "*");
+    plugins.disable("score", "*");
+    let mut enabled = BTreeSet::new();
+    for priority in priorities {
+        let name = priority.get("name").and_then(Value::as_str).unwrap_or_default();
+        let successor = PRIORITIES.iter().find(|(old, plugin, _)| *old == name && !plugin.is_empty());
+        let Some((_, plugin, strategy)) = successor else {
+            notes.push(format!("priority {name} has no successor"));
+            continue;
+        };
+        if !enabled.insert(*plugin) {
+            notes.push(format!("priority {name} is left out: {plugin} scores once, as an earlier priority says"));
+            continue;
+        }
+        notes.push(format!("priority {name}: {plugin}"));
+        if PRE_SCORED.contains(plugin) {
+            plugins.enable("preScore", plugin, None);
+        }
+        plugins.enable("score", plugin, priority.get("weight"));
+        if let Some(strategy) = strategy {
+            set_strategy(profile, strategy, priority);
+        }
+    }
+}
+
+/// Plugins whose scores need what they work out before.
+const PRE_SCORED: [&str; 6] = [
+    "InterPodAffinity",
+    "NodeAffinity",
+    "NodeResourcesBalancedAllocation",
+    "NodeResourcesFit",
+    "PodTopologySpread",
+    "TaintToleration",
+];
+
+fn set_strategy(profile: &mut Map<String, Value>, strategy: &str, priority: &Value) {
+    let chosen = strategy_of(profile);
+    chosen.insert("type".to_owned(), strategy.into());
+    let Some(arguments) = priority.pointer("/argument/requestedToCapacityRatioArguments") else { return };
+    if let Some(shape) = arguments.get("shape") {
+        chosen.insert("requestedToCapacityRatio".to_owned(), json!({ "shape": shape }));
+    }
+    if let Some(resources) = arguments.get("resources") {
+        chosen.insert("resources".to_owned(), resources.clone());
+    }
+}
