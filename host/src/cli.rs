@@ -9,6 +9,7 @@ use clap_complete::Shell;
 use crate::{
     bench_command::Bench,
     compiler::CompileComponent,
+    config_command::ConfigCommand,
     doctor::Doctor,
     explain::Explain,
     logging::LogFormat,
@@ -41,7 +42,7 @@ New shells have them.";
 #[derive(Debug, Parser)]
 #[command(name = "berth", version, after_help = EXAMPLES, arg_required_else_help = true)]
 pub(crate) struct Cli {
-    /// Log filter, as in `info` or `berth_cluster=debug,warn` [default: info; warn for bench, demo, doctor, rbac, simulate and snapshot]
+    /// Log filter, as in `info` or `berth_cluster=debug,warn` [default: info; warn for bench, config, demo, doctor, rbac, simulate and snapshot]
     #[arg(long, global = true, env = "BERTH_LOG", value_name = "FILTER")]
     pub log: Option<String>,
     /// How log lines look
@@ -67,6 +68,9 @@ pub(crate) enum Command {
     Doctor(Doctor),
     /// Print the roles that a configuration and its plugins need, and no more
     Rbac(Rbac),
+    /// Turn configuration files of earlier Kubernetes releases into today's
+    #[command(subcommand)]
+    Config(ConfigCommand),
     /// Say why a pod of a running scheduler is where it is, or waits
     Explain(Explain),
     /// Take kube-scheduler's place, with its flags; also when the program is called `kube-scheduler`

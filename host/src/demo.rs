@@ -10,7 +10,7 @@ use std::{
 use anyhow::{Context as _, Result, bail};
 use berth_cluster::{Client, WatchEvent, Watches, spawn_watches};
 use berth_config::Usage;
-use berth_model::api;
+use berth_model::{Release, api};
 use berth_plugin_cli::{Output, block_on, table};
 use berth_runtime::{Options, PlacementReason, Plan, Session, configuration::alone};
 use serde::Serialize;
@@ -40,7 +40,10 @@ async fn demo(arguments: Demo) -> Result<()> {
         bail!(Usage("the manifests hold no Pod, so there is nothing to schedule".to_owned()));
     }
     let is_kept = arguments.keep || arguments.page.is_some();
-    let options = Options { page: arguments.page, ..arguments.scheduling.clone().into() };
+    let mut options = Options { page: arguments.page, ..arguments.scheduling.clone().into() };
+    let emulation = arguments.scheduling.emulation()?;
+    let emulated = emulation.resolve(Release::default().into()).map_err(|error| Usage(error.to_string()))?;
+    options.decide_as(emulated.gates);
     let plan = Plan::new(&options, alone()).await?;
     let server = sandbox_command::start(berth_sandbox::Options::default()).await?;
     let kubeconfig = Kubeconfig::new(is_kept);

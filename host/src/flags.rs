@@ -4,6 +4,7 @@
 //! Values are read as Go reads them: `--flag=value` and `--flag value`, switches also bare, `_` like `-`, and the last of
 //! several counts.
 
+use berth_config::emulation::go_bool;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, builder::ValueParser, error::ErrorKind};
 
 /// One flag.
@@ -174,13 +175,9 @@ pub(crate) const FLAGS: &[Flag] = &[
     flag("leader-elect-resource-name", Text, Used),
     flag("leader-elect-resource-namespace", Text, Used),
     flag("leader-elect-retry-period", Duration, Used),
-    flag("emulated-version", List, Refused { default: "1.36" }),
+    flag("emulated-version", List, Used),
     flag("feature-gates", List, Used),
-    flag(
-        "min-compatibility-version",
-        List,
-        WithoutEffect("decisions are those of 1.36 whatever the other components are"),
-    ),
+    flag("min-compatibility-version", List, Used),
     flag("allow-metric-labels", Repeated, WithoutEffect(METRICS)),
     flag("allow-metric-labels-manifest", Text, WithoutEffect(METRICS)),
     flag("disabled-metrics", List, WithoutEffect(METRICS)),
@@ -360,15 +357,6 @@ impl Flag {
             };
             Err(clap::Error::raw(ErrorKind::ValueValidation, format!("{text:?} is not {expected}")))
         })
-    }
-}
-
-/// What Go's `strconv.ParseBool` takes.
-pub(crate) fn go_bool(text: &str) -> Option<bool> {
-    match text {
-        "1" | "t" | "T" | "true" | "TRUE" | "True" => Some(true),
-        "0" | "f" | "F" | "false" | "FALSE" | "False" => Some(false),
-        _ => None,
     }
 }
 

@@ -1,9 +1,8 @@
 //! Berth in kube-scheduler's place: called as `kube-scheduler`, or as `berth kube-scheduler`, it takes the flags of
-//! kube-scheduler 1.36 and serves `default-scheduler` under kube-scheduler's Lease.
+//! kube-scheduler and serves `default-scheduler` under kube-scheduler's Lease.
 //!
-//! `crate::flags` lists the flags and reads them, `feature_gates` the gates. Here they become what `berth run` works with.
+//! `crate::flags` lists the flags and reads them. Here they become what `berth run` works with.
 
-mod feature_gates;
 #[cfg(test)]
 mod manifests;
 
@@ -15,7 +14,8 @@ use std::{
 };
 
 use anyhow::Result;
-use berth_config::{Overrides, Program, Usage};
+use berth_config::{Overrides, Program, Usage, emulation::Emulation, feature_gates::Gates};
+use berth_model::Features;
 use berth_plugin_host::PluginHostOptions;
 use berth_runtime::{KEPT_DECISIONS_MIB, Options};
 use berth_telemetry::klog::{self, KlogFormat, Verbosity};
@@ -53,7 +53,8 @@ pub(crate) fn run(arguments: Vec<String>) -> Result<()> {
         Err(error) => error.exit(),
     };
     if given.text("version").is_some_and(|version| version != "false") {
-        writeln!(io::stdout().lock(), "Berth v{}, deciding as Kubernetes v1.36", env!("CARGO_PKG_VERSION"))?;
+        let text = "deciding as Kubernetes v1.36 or v1.37, whichever the API server is";
+        writeln!(io::stdout().lock(), "Berth v{}, {text}", env!("CARGO_PKG_VERSION"))?;
         return Ok(());
     }
     let verbosity = given.number("v").map_or(Ok(0), u32::try_from);
@@ -63,7 +64,7 @@ pub(crate) fn run(arguments: Vec<String>) -> Result<()> {
     for warning in check(&given)? {
         warn!("{warning}");
     }
-    info!(version = concat!("v1.36.2+berth.", env!("CARGO_PKG_VERSION")), "Starting Kubernetes Scheduler");
+    info!(version = concat!("v1.37.0+berth.", env!("CARGO_PKG_VERSION")), "Starting Kubernetes Scheduler");
     let mut invocation = invocation(&given)?;
     if let Some(serving) = &mut invocation.options.secure_serving {
         serving.verbosity = Some(verbosity);
@@ -101,26 +102,26 @@ fn check(given: &Given) -> Result<Vec<String>> {
             }
         }
     }
-    let gates = given.texts("feature-gates");
-    let (_, without_effect) = feature_gates::read(&gates).map_err(|error| Usage(error.to_string()))?;
-    let without_effect = without_effect.iter();
-    warnings.extend(without_effect.map(|gate| format!("--feature-gates {gate} has no effect: not the scheduler's")));
     Ok(warnings)
+}
+
+fn emulation(given: &Given) -> Result<Emulation> {
+    let [versions, min_compatibility, gates] =
+        ["emulated-version", "min-compatibility-version", "feature-gates"].map(|name| given.texts(name));
+    Ok(Emulation::new(&versions, &min_compatibility, &gates).map_err(|error| Usage(error.to_string()))?)
 }
 
 fn invocation(given: &Given) -> Result<Invocation> {
     let path = |name: &str| given.path(name);
     let metrics_address = given.text("metrics-address").map(str::parse::<SocketAddr>).transpose();
     let metrics_address = metrics_address.map_err(|error| Usage(format!("--metrics-address: {error}")))?;
-    let gates = given.texts("feature-gates");
-    let (gates, _) = feature_gates::read(&gates).map_err(|error| Usage(error.to_string()))?;
     let plugins = PluginHostOptions {
         plugins_dir: path("plugins-dir"),
         artifact_cache: path("artifact-cache"),
         plugin_config: path("plugin-config"),
         plugin_state: path("plugin-state"),
         execution: None,
-        features: gates.features(),
+        features: Features::default(),
         compiler: Some(compiler_process()),
     };
     let kept_decisions_mib = given.number("kept-decisions-mib").map_or(Ok(KEPT_DECISIONS_MIB), u32::try_from);
@@ -135,7 +136,7 @@ fn invocation(given: &Given) -> Result<Invocation> {
         admin_socket: path("admin-socket").or_else(|| std::env::var_os("BERTH_ADMIN_SOCKET").map(Into::into)),
         longest_unschedulable: given.duration("pod-max-in-unschedulable-pods-duration"),
         secure_serving: serving::read(given, serving::DEFAULT_PORT, serving::own_cluster())?,
-        gates,
+        gates: Gates::default(),
         kept_decisions_mib,
         without_equivalence_cache: false,
     };
@@ -146,6 +147,7 @@ fn invocation(given: &Given) -> Result<Invocation> {
         context: None,
         server: given.text("master").filter(|server| !server.is_empty()).map(str::to_owned),
         options,
+        emulation: emulation(given)?,
         overrides: Overrides { program: Program::KubeScheduler, scheduler_name: None, fields },
         output,
     })
@@ -232,12 +234,12 @@ mod tests {
     #[test]
     fn what_is_not_built_is_refused_and_what_means_nothing_is_told() {
         let refused = |arguments: &[&str]| check(&given(arguments)).expect_err("refused").to_string();
-        assert!(refused(&["--emulated-version=1.35"]).contains("--emulated-version 1.35: not built"));
-        assert!(refused(&["--feature-gates=GangScheduling=true"]).contains("GangScheduling=true"));
-        assert_eq!(check(&given(&["--emulated-version=kube=1.36"])).expect("the default"), [""; 0]);
-        let flags = ["--log-flush-frequency=1s", "--feature-gates=KubeletPSI=false"];
-        let warnings = check(&given(&flags)).expect("accepted");
+        assert!(refused(&["--unsupported-kube-api-over-localhost"]).contains("localhost true: not built"));
+        let refused = |flag: &str| emulation(&given(&[flag])).expect_err("refused").to_string();
+        assert!(refused("--emulated-version=new").contains("is not a version such as 1.36"));
+        assert!(refused("--min-compatibility-version=x").contains("is not a version such as 1.36"));
+        assert!(refused("--feature-gates=GenericWorkload=true").contains("GenericWorkload=true"));
+        let warnings = check(&given(&["--log-flush-frequency=1s"])).expect("accepted");
         assert!(warnings[0].starts_with("--log-flush-frequency has no effect"), "{warnings:?}");
-        assert!(warnings[1].starts_with("--feature-gates KubeletPSI=false has no effect"), "{warnings:?}");
     }
 }

@@ -3,6 +3,7 @@
 mod bench_command;
 mod cli;
 mod compiler;
+mod config_command;
 mod demo;
 mod doctor;
 mod explain;
@@ -54,6 +55,7 @@ fn start() -> Result<()> {
     let is_quiet = matches!(
         cli.command,
         Command::Bench(_)
+            | Command::Config(_)
             | Command::Demo(_)
             | Command::Doctor(_)
             | Command::Explain(_)
@@ -71,6 +73,7 @@ fn start() -> Result<()> {
         Command::Snapshot(arguments) => snapshot::run(&arguments),
         Command::Doctor(arguments) => doctor::run(arguments),
         Command::Rbac(arguments) => rbac::run(arguments),
+        Command::Config(command) => config_command::run(command),
         Command::Explain(command) => explain::run(command),
         Command::KubeScheduler { arguments } => kube_scheduler::run(arguments),
         Command::Bench(arguments) => bench_command::run(&arguments),

@@ -3,7 +3,8 @@
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use anyhow::{Context as _, Result, ensure};
-use berth_model::{Features, duration::parse_duration};
+use berth_config::{Usage, emulation::Emulation};
+use berth_model::{Features, Release, duration::parse_duration};
 use berth_plugin_cli::Output;
 use berth_plugin_host::PluginHostOptions;
 use berth_runtime::{KEPT_DECISIONS_MIB, Options};
@@ -37,6 +38,10 @@ pub(crate) struct Scheduling {
     /// How built-in plugins run: natively unless the plugins directory holds another binary, or always one way [default: auto]
     #[arg(long, value_enum)]
     pub execution: Option<Execution>,
+    /// Decide as kube-scheduler of this Kubernetes release, 1.36 or 1.37; another takes the nearest [default: the API server's,
+    /// kept until the next start]
+    #[arg(long, value_name = "VERSION")]
+    pub emulated_version: Option<String>,
     /// Serve /metrics, /healthz, /livez and /readyz here, over plain HTTP
     #[arg(long, value_name = "ADDRESS")]
     pub metrics_address: Option<SocketAddr>,
@@ -68,6 +73,21 @@ impl From<Scheduling> for Options {
 }
 
 impl Scheduling {
+    /// Which release of Kubernetes decides.
+    ///
+    /// # Errors
+    /// It makes no sense.
+    pub(crate) fn emulation(&self) -> Result<Emulation> {
+        let version = self.emulated_version.as_deref().unwrap_or_default();
+        Ok(Emulation::new(&[version], &[], &[]).map_err(|error| Usage(error.to_string()))?)
+    }
+
+    /// Those of `--emulated-version`, else of the oldest release: for commands that ask no API server.
+    fn features(&self) -> Features {
+        let version = self.emulation().ok().and_then(|emulation| emulation.version());
+        version.map_or_else(Features::default, |version| Features::of(version.nearest().0))
+    }
+
     /// What concerns plugins.
     pub(crate) fn plugin_host(&self) -> PluginHostOptions {
         PluginHostOptions {
@@ -76,7 +96,7 @@ impl Scheduling {
             plugin_state: self.plugin_state.clone(),
             plugin_config: self.plugin_config.clone(),
             execution: self.execution.map(Into::into),
-            features: Features::default(),
+            features: self.features(),
             compiler: Some(compiler_process()),
         }
     }
@@ -138,6 +158,10 @@ pub(crate) struct Sandbox {
     /// Write a kubeconfig for kubectl here
     #[arg(long, default_value = "berth.kubeconfig", value_name = "FILE")]
     pub kubeconfig: PathBuf,
+    /// The Kubernetes release that the API server is: 1.36 or 1.37. The scheduler decides as this one unless --emulated-version
+    /// says another
+    #[arg(long, default_value = "1.36", value_name = "VERSION", value_parser = kubernetes_release)]
+    pub kubernetes_version: Release,
     /// Only the API server: run no scheduler
     #[arg(long)]
     pub no_scheduler: bool,
@@ -186,6 +210,12 @@ fn loopback(text: &str) -> Result<SocketAddr> {
         address.port()
     );
     Ok(address)
+}
+
+/// `1.36` or `1.37`.
+fn kubernetes_release(text: &str) -> Result<Release, String> {
+    let known = Release::ALL.map(Release::as_str).join(" or ");
+    Release::from_name(text).ok_or_else(|| format!("the sandbox can be {known}"))
 }
 
 /// `500ms`, `10s`, `1m30s`.

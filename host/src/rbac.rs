@@ -96,7 +96,7 @@ fn rights(rbac: &Rbac) -> Result<Rights> {
         let read = settings_file::read(file)?;
         (rules.settings, rules.provenance) = (read.settings, read.provenance);
     }
-    let (plugins, unusable) = Plugins::inspect(rules, &options.sources(), FaultSink::default())?;
+    let (mut plugins, unusable) = Plugins::inspect(rules, &options.sources(), FaultSink::default())?;
     for (file, reason) in unusable {
         warn!("no rights are given for {}: it {reason}", file.display());
     }
@@ -108,7 +108,10 @@ fn rights(rbac: &Rbac) -> Result<Rights> {
         }
     }
     let serving = if rbac.https { Serving::Https } else { Serving::Http };
-    Ok(Rights::of_setup(&settings, &plugins.inventory, serving))
+    Ok(match &scheduling.emulated_version {
+        Some(_) => Rights::of_setup(&settings, &plugins.inventory, serving),
+        None => Rights::of_any_release(&settings, &mut plugins.inventory, serving),
+    })
 }
 
 /// The account, a ClusterRole, a Role in each namespace in which something is needed there alone, and a binding for each.

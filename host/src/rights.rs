@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use berth_cluster::ResourceAccess;
 use berth_config::{LeaderElection, Settings};
 use berth_framework::{Namespaces, ObjectRule, Permission, RuleObjects, grants::kind_and_subresource};
-use berth_model::{KindRef, PluginName};
+use berth_model::{Features, KindRef, PluginName, Release};
 use berth_plugin_host::{Granted, PluginInventory, watched_kinds};
 
 /// Group, resource and verbs.
@@ -89,6 +89,21 @@ impl Rights {
                 rights.want_all(&[(&kind.group, &resource, &["list", "watch"])], name);
             }
             rights.grant(name, &inventory.serving_granted(name));
+        }
+        rights
+    }
+
+    /// What it needs with these settings and plugins, whichever Kubernetes release decides.
+    pub(crate) fn of_any_release(settings: &Settings, inventory: &mut PluginInventory, serving: Serving) -> Self {
+        let mut rights = Self::default();
+        for release in Release::ALL {
+            inventory.decide_as(Features::of(release));
+            let Self { needed, guessed, unbounded } = Self::of_setup(settings, inventory, serving);
+            for (access, users) in needed {
+                rights.needed.entry(access).or_default().extend(users);
+            }
+            rights.guessed.extend(guessed);
+            rights.unbounded = unbounded;
         }
         rights
     }

@@ -9,9 +9,10 @@ use std::{
 
 use anyhow::{Context as _, Result};
 use berth_cluster::{ConnectError, ConnectOptions, connect_for_long};
-use berth_config::{Overrides, Program, Usage};
+use berth_config::{Overrides, Program, Usage, emulation::Emulation};
+use berth_model::Release;
 use berth_plugin_cli::block_on_runtime;
-use berth_runtime::{Options, Plan, Session};
+use berth_runtime::{Draft, Options, Session, release};
 use berth_serving::secure_serving::SecureServing;
 use berth_telemetry::chain;
 use serde_json::{Map, Value, json};
@@ -27,6 +28,8 @@ pub(crate) struct Invocation {
     /// The API server's address, instead of the kubeconfig's.
     pub server: Option<String>,
     pub options: Options,
+    /// Which release of Kubernetes decides.
+    pub emulation: Emulation,
     pub overrides: Overrides,
     pub output: ConfigOutput,
 }
@@ -43,8 +46,9 @@ pub(crate) fn run(arguments: Run) -> Result<()> {
     let secure_serving = secure_serving(&arguments)?;
     let Run { kubeconfig, context, scheduling, print_config, .. } = arguments;
     let output = if print_config { ConfigOutput::Standard } else { ConfigOutput::None };
+    let emulation = scheduling.emulation()?;
     let options = Options { secure_serving, ..scheduling.into() };
-    schedule_blocking(Invocation { kubeconfig, context, server: None, options, overrides, output })
+    schedule_blocking(Invocation { kubeconfig, context, server: None, options, emulation, overrides, output })
 }
 
 /// How HTTPS is served, if it is. The cluster that is scheduled is asked about callers, unless a flag names another.
@@ -106,20 +110,14 @@ fn n_workers(n_processors: usize) -> usize {
 }
 
 async fn schedule(invocation: Invocation) -> Result<()> {
-    let Invocation { kubeconfig, context, server, options, overrides, output } = invocation;
-    let text =
-        async |overrides| berth_runtime::settings(&options, overrides).await?.to_yaml().map_err(anyhow::Error::from);
-    match output {
-        ConfigOutput::None => {}
-        ConfigOutput::Standard => return Ok(write!(io::stdout().lock(), "{}", text(overrides).await?)?),
-        ConfigOutput::File(file) => {
-            let written = std::fs::write(&file, text(overrides).await?);
-            return written.with_context(|| format!("--write-config-to {}: cannot be written", file.display()));
-        }
+    let Invocation { kubeconfig, context, server, mut options, emulation, overrides, output } = invocation;
+    if !matches!(output, ConfigOutput::None) {
+        return write_config(options, &emulation, overrides, output).await;
     }
-    let plan = Plan::new(&options, overrides).await?;
+    let mut draft = Draft::new(&options, overrides).await?;
+    let settings = draft.settings_of_any_release()?;
     let kubeconfig = kubeconfig.or_else(|| {
-        let named = &plan.settings.client_connection.kubeconfig;
+        let named = &settings.client_connection.kubeconfig;
         (!named.is_empty()).then(|| named.into())
     });
     let server = ConnectOptions { server, ..serving::cluster(kubeconfig, context) };
@@ -128,9 +126,31 @@ async fn schedule(invocation: Invocation) -> Result<()> {
         error => Usage(chain(&error)),
     })?;
     info!(server = connection.server, origin = %connection.origin, "connecting");
+    options.decide_as(release::of_cluster(&connection, &emulation).await?.gates);
+    let plan = draft.plan(&options)?;
     let mut session = Session::start(connection, plan, &options, None).await?;
     session.renew_credentials(renewal)?;
     session.run_until(until_told_to_stop()).await
+}
+
+/// Writes the complete configuration. No API server is asked: without `--emulated-version` it is that of the oldest release.
+async fn write_config(
+    mut options: Options,
+    emulation: &Emulation,
+    overrides: Overrides,
+    output: ConfigOutput,
+) -> Result<()> {
+    let version = emulation.version().unwrap_or_else(|| Release::default().into());
+    options.decide_as(emulation.resolve(version).map_err(|error| Usage(error.to_string()))?.gates);
+    let text = berth_runtime::settings(&options, overrides).await?.to_yaml()?;
+    match output {
+        ConfigOutput::None => Ok(()),
+        ConfigOutput::Standard => Ok(write!(io::stdout().lock(), "{text}")?),
+        ConfigOutput::File(file) => {
+            let written = std::fs::write(&file, text);
+            written.with_context(|| format!("--write-config-to {}: cannot be written", file.display()))
+        }
+    }
 }
 
 /// What the options say beside the configuration file.

@@ -10,9 +10,10 @@ use std::{
 use anyhow::{Context as _, Result};
 use berth_cluster::{Client, ConnectOptions, Connection, Creator, USER_AGENT, connect};
 use berth_config::Usage;
+use berth_model::Release;
 use berth_plugin_cli::block_on;
 use berth_runtime::{Plan, Session, configuration};
-use berth_sandbox::{Options, Rule};
+use berth_sandbox::{KubernetesRelease, Options, Rule};
 use berth_telemetry::chain;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use serde_json::Value;
@@ -27,11 +28,19 @@ pub(crate) fn run(arguments: options::Sandbox) -> Result<()> {
 }
 
 async fn serve(arguments: options::Sandbox) -> Result<()> {
-    let scheduling = berth_runtime::Options { page: arguments.page, ..arguments.scheduling.clone().into() };
+    let mut scheduling = berth_runtime::Options { page: arguments.page, ..arguments.scheduling.clone().into() };
+    let emulation = arguments.scheduling.emulation()?;
+    let emulated = emulation.resolve(arguments.kubernetes_version.into()).map_err(|error| Usage(error.to_string()))?;
+    scheduling.decide_as(emulated.gates);
+    emulated.warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
     let plan = if arguments.no_scheduler { None } else { Some(Plan::new(&scheduling, configuration::alone()).await?) };
     let faults = arguments.faults.as_deref().map_or(Ok(Vec::new()), read_faults)?;
-    let options =
-        Options { listen: arguments.listen, pod_start_delay: arguments.pod_start_delay, ..Options::default() };
+    let options = Options {
+        listen: arguments.listen,
+        pod_start_delay: arguments.pod_start_delay,
+        release: release_of_sandbox(arguments.kubernetes_version),
+        ..Options::default()
+    };
     let sandbox = start(options).await?;
     write_kubeconfig(&sandbox, &arguments.kubeconfig)?;
     let connection = connection(&arguments.kubeconfig).await?;
@@ -62,6 +71,13 @@ async fn serve(arguments: options::Sandbox) -> Result<()> {
 /// Says where the page is.
 pub(crate) fn page_line(address: SocketAddr) -> String {
     format!("open http://{address}/ to see it at work\n")
+}
+
+fn release_of_sandbox(release: Release) -> KubernetesRelease {
+    match release {
+        Release::V1_36 => KubernetesRelease::V1_36,
+        Release::V1_37 => KubernetesRelease::V1_37,
+    }
 }
 
 fn read_faults(path: &Path) -> Result<Vec<Rule>> {

@@ -28,6 +28,16 @@ pub struct ServerInfo {
 #[error("the API server does not answer: {reason}")]
 pub struct ServerInfoError {
     reason: String,
+    /// It answered, and did not say.
+    is_refusal: bool,
+}
+
+impl ServerInfoError {
+    /// Whether the server answered and would answer the same again.
+    #[must_use]
+    pub fn is_refusal(&self) -> bool {
+        self.is_refusal
+    }
 }
 
 /// A verb on a kind of objects, or on one of them.
@@ -113,15 +123,19 @@ pub(crate) fn rule(group: &str, resource: &str, name: &str, verbs: &[&str]) -> S
 /// # Errors
 /// There is no answer, or not one of an API server.
 pub async fn server_info(client: &Client) -> Result<ServerInfo, ServerInfoError> {
-    let failed = |failure: RequestFailure| ServerInfoError { reason: failure.to_string() };
+    let failed = |failure: RequestFailure| {
+        let is_refusal = failure.code().is_some_and(|code| (400..500).contains(&code) && code != 429);
+        ServerInfoError { reason: failure.to_string(), is_refusal }
+    };
+    let malformed = |error: http::Error| ServerInfoError { reason: error.to_string(), is_refusal: true };
     let request = Request::get("/version").body(Body::empty());
-    let request = request.map_err(|error| ServerInfoError { reason: error.to_string() })?;
+    let request = request.map_err(malformed)?;
     let before = clock::now();
     let answer = client.send(request).await.map_err(|error| failed(error.into()))?;
     let after = clock::now();
     let date = answer.headers().get(header::DATE).and_then(|date| date.to_str().ok()).and_then(http_date);
     let request = Request::get("/version").body(Vec::new());
-    let request = request.map_err(|error| ServerInfoError { reason: error.to_string() })?;
+    let request = request.map_err(malformed)?;
     let version: Version = client.request(request).await.map_err(|error| failed(error.into()))?;
     let seconds_ahead = date.map(|date| ahead(date, before, after).as_secs());
     Ok(ServerInfo { version: version.git_version, seconds_ahead })

@@ -49,9 +49,13 @@ pub fn find(release: Release, name: &str) -> Option<FeatureGate> {
 }
 
 /// Gates that switch what is no rule of a plugin: the scheduler and the endpoints read them. With what is so while one is on.
-const OF_THE_PROGRAM: [(&str, &str); 6] = [
+const OF_THE_PROGRAM: [(&str, &str); 7] = [
     ("ComponentFlagz", "`/flagz` is served."),
     ("ComponentStatusz", "`/statusz` is served."),
+    (
+        "InterPodAffinityHostnameFastPath",
+        "Nothing: terms about single nodes are counted without a search for their domains either way.",
+    ),
     (
         "NominatedNodeNameForExpectation",
         "A pod that is to wait before it is bound shows in its status where it will go.",
@@ -65,14 +69,13 @@ const OF_THE_PROGRAM: [(&str, &str); 6] = [
 ];
 
 /// Gates that change what the scheduler does and can only stand as they do by default, each with the reason.
-const UNBUILT: [(&str, &str); 34] = [
+const UNBUILT: [(&str, &str); 32] = [
     ("AllAlpha", "it turns on gates that are not built"),
     ("AllBeta", "it switches gates that are not built"),
     ("CompositePodGroup", GROUPS),
     ("CoordinatedLeaderElection", "LeaseCandidates are not written"),
     ("DRADerivedAttributes", ALPHA),
     ("DRADeviceCompatibilityGroups", ALPHA),
-    ("DRAFractionalCapacityRange", "capacities are whole numbers"),
     ("DRANodeAllocatableResources", "what devices take of a node's own resources is not counted"),
     ("DRAOptionalNodeOperations", ALPHA),
     ("DRASchedulerFilterTimeout", "a search for devices always has an end"),
@@ -83,7 +86,6 @@ const UNBUILT: [(&str, &str); 34] = [
     ("InPlacePodLevelResourcesVerticalScaling", RESIZES),
     ("InPlacePodVerticalScaling", RESIZES),
     ("InPlacePodVerticalScalingSchedulerPreemption", ALPHA),
-    ("InterPodAffinityHostnameFastPath", "it changes no decision"),
     ("MatchLabelKeysInPodAffinity", KEYS),
     ("MatchLabelKeysInPodTopologySpread", KEYS),
     ("MatchLabelKeysInPodTopologySpreadSelectorMerge", KEYS),
@@ -132,10 +134,15 @@ pub enum Concern {
     Others,
 }
 
+/// Gates that are on by default only if `--min-compatibility-version` says that no older component takes part.
+const ONCE_NONE_IS_OLDER: [&str; 1] = ["DRAFractionalCapacityRange"];
+
 /// How all gates of a release stand.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Gates {
     release: Release,
+    /// `--min-compatibility-version` is the release itself; by default it is the one before.
+    none_is_older: bool,
     switched: BTreeMap<&'static str, bool>,
 }
 
@@ -143,7 +150,29 @@ impl Gates {
     /// As by default.
     #[must_use]
     pub fn of_release(release: Release) -> Self {
-        Self { release, switched: BTreeMap::new() }
+        Self { release, ..Self::default() }
+    }
+
+    /// As by default where no component is older than the release.
+    #[must_use]
+    pub fn of_release_alone(release: Release) -> Self {
+        Self { release, none_is_older: true, ..Self::default() }
+    }
+
+    /// The release whose gates these are.
+    #[must_use]
+    pub fn release(&self) -> Release {
+        self.release
+    }
+
+    /// The gate with its default.
+    fn find(&self, name: &str) -> Option<FeatureGate> {
+        find(self.release, name).map(|gate| self.by_default(gate))
+    }
+
+    fn by_default(&self, gate: FeatureGate) -> FeatureGate {
+        let is_on = gate.is_on || self.none_is_older && ONCE_NONE_IS_OLDER.contains(&gate.name);
+        FeatureGate { is_on, ..gate }
     }
 
     /// Switches a gate; to its default is always possible.
@@ -152,7 +181,7 @@ impl Gates {
     /// There is no such gate, or it cannot be switched.
     pub fn switch(&mut self, name: &str, value: bool) -> Result<Concern, GateError> {
         let release = self.release.as_str();
-        let gate = find(self.release, name).ok_or_else(|| GateError::Unknown { name: name.to_owned(), release })?;
+        let gate = self.find(name).ok_or_else(|| GateError::Unknown { name: name.to_owned(), release })?;
         let unbuilt = UNBUILT.iter().find(|(unbuilt, _)| *unbuilt == name);
         let is_known = unbuilt.is_some()
             || OF_THE_PROGRAM.iter().any(|(of_program, _)| *of_program == name)
@@ -175,7 +204,7 @@ impl Gates {
     #[must_use]
     pub fn is_on(&self, name: &str) -> bool {
         let switched = self.switched.get(name).copied();
-        switched.or_else(|| find(self.release, name).map(|gate| gate.is_on)).unwrap_or_default()
+        switched.or_else(|| self.find(name).map(|gate| gate.is_on)).unwrap_or_default()
     }
 
     /// All of them as they stand, by name.
@@ -186,8 +215,8 @@ impl Gates {
     /// What the rules of plugins ask for.
     #[must_use]
     pub fn features(&self) -> Features {
-        let switched = self.switched.iter().filter_map(|(name, is_on)| Some((feature(name)?, *is_on)));
-        switched.fold(Features::of(self.release), |features, (feature, is_on)| features.with(feature, is_on))
+        let gates = Feature::ALL.iter().filter(|feature| feature.kind() == FeatureKind::Gate);
+        gates.fold(Features::of(self.release), |features, gate| features.with(*gate, self.is_on(gate.name())))
     }
 }
 

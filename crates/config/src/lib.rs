@@ -21,6 +21,7 @@ mod plugin_host;
 mod args;
 mod extender;
 mod leader;
+pub mod migrate;
 mod profile;
 
 mod build;
@@ -30,6 +31,7 @@ mod in_tree;
 mod merge;
 mod point;
 
+pub mod emulation;
 mod error;
 pub mod feature_gates;
 mod fields;

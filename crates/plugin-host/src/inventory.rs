@@ -17,7 +17,7 @@ use berth_lifecycle::{
     Component, Consequences, Fallback, Fault, Forbidden, OrderError, PluginRegistry, PluginStatus, Rebuild, Remembered,
     Service, SettingsChange,
 };
-use berth_model::{BinaryId, Digest, PluginName, Time};
+use berth_model::{BinaryId, Digest, Features, PluginName, Time};
 use berth_provenance::{Evidence, Source};
 use berth_wasm_host::Binary;
 use tracing::{info, warn};
@@ -69,6 +69,11 @@ impl PluginInventory {
     #[must_use]
     pub fn new(rules: Rules) -> Self {
         Self { rules, registry: PluginRegistry::default(), totals: PluginTotals::default() }
+    }
+
+    /// Profiles that are read and built from here on follow these features.
+    pub fn decide_as(&mut self, features: Features) {
+        self.rules.features = features;
     }
 
     /// What the operator allows.

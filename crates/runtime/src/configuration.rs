@@ -49,6 +49,7 @@ pub fn scheduler_settings(settings: &Settings, command_line: &Options) -> berth_
             backoff,
             max_in_unschedulable_pool,
             pops_from_backoff: gates.is_on("SchedulerPopFromBackoffQ"),
+            features: gates.features(),
         },
         equivalence_cache: gates.is_on("OpportunisticBatching") && !command_line.without_equivalence_cache,
         publishes_expected_node: gates.is_on("NominatedNodeNameForExpectation"),

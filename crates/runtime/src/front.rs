@@ -55,7 +55,6 @@ impl Front {
     /// An address, a certificate or a kubeconfig for serving cannot be used.
     pub(crate) async fn listen(scheduling: &Options) -> Result<Self> {
         let (metrics, health, mut tasks) = (Arc::new(Metrics::default()), Health::default(), Tasks::default());
-        metrics.show_gates(&scheduling.gates);
         let routes = endpoints::routes(&metrics, &health);
         let door = Door::new();
         if let Some(address) = scheduling.metrics_address {

@@ -17,7 +17,9 @@ mod front;
 mod options;
 mod page;
 mod placement_reason;
+mod plan;
 mod plugin_events;
+pub mod release;
 mod reload;
 mod scheduling;
 mod score_lines;
@@ -27,4 +29,5 @@ mod watching;
 
 pub use options::{KEPT_DECISIONS_MIB, Options};
 pub use placement_reason::PlacementReason;
-pub use session::{Plan, Session, settings};
+pub use plan::{Draft, Plan};
+pub use session::{Session, settings};

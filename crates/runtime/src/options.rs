@@ -32,6 +32,14 @@ pub struct Options {
     pub page: Option<SocketAddr>,
     /// The endpoints over HTTPS.
     pub secure_serving: Option<SecureServing>,
-    /// `--feature-gates`
+    /// Which release of Kubernetes decides, with `--feature-gates`; those of the oldest until [`Self::decide_as`] is told others.
     pub gates: Gates,
+}
+
+impl Options {
+    /// Which release decides, and how its gates stand.
+    pub fn decide_as(&mut self, gates: Gates) {
+        self.plugins.features = gates.features();
+        self.gates = gates;
+    }
 }

@@ -21,7 +21,7 @@ use berth_serving::{
     endpoints::{self, resources},
 };
 use berth_telemetry::{audit::AuditLog, chain, clock, metrics::Metrics, notices::Sinks};
-use berth_wasm_host::{FaultReport, FaultSink};
+use berth_wasm_host::FaultSink;
 use tokio::{
     sync::{mpsc, oneshot, watch},
     task::spawn_blocking,
@@ -43,6 +43,7 @@ use crate::{
     options::Options,
     page,
     placement_reason::PlacementReason,
+    plan::Plan,
     plugin_events::PluginEvents,
     reload::Reload,
     scheduling::{ACTIONS_BOUND, Outlets, Parts, SchedulingThread, Sources},
@@ -90,49 +91,10 @@ struct Outside {
     objects: HostObjects,
 }
 
-/// The settings and plugins of a session, ready to start.
-#[derive(Debug)]
-pub struct Plan {
-    pub settings: Settings,
-    source: ConfigurationSource,
-    plugins: Plugins,
-    front: Front,
-    /// One report for each instance that a fault cost.
-    faults: mpsc::UnboundedReceiver<FaultReport>,
-}
-
-impl Plan {
-    /// Serves the probes, reads the configuration, over which `overrides` are laid, and loads the built-ins.
-    ///
-    /// # Errors
-    /// What is wrong with an address, the configuration, or the plugins directory; never what lies in that.
-    pub async fn new(scheduling: &Options, overrides: Overrides) -> Result<Self> {
-        let front = Front::listen(scheduling).await?;
-        let scheduling = scheduling.clone();
-        spawn_blocking(move || {
-            let (fault, faults) = mpsc::unbounded_channel();
-            // No receiver is left once the scheduling thread has ended.
-            let sink = FaultSink::new(move |report| drop(fault.send(report)));
-            let plugins = Plugins::load(&scheduling.plugins, sink)?;
-            let source = ConfigurationSource { file: scheduling.config, overrides };
-            let settings = source.read(&plugins.inventory)?;
-            for useless in plugins.inventory.useless_names(&settings) {
-                let file = scheduling.plugins.plugin_config.as_deref().map(|file| file.display().to_string());
-                warn!(file = file.unwrap_or_default(), "{useless}");
-            }
-            let names: Vec<&str> = settings.profiles.iter().map(|profile| profile.scheduler_name.as_str()).collect();
-            info!(scheduler_names = names.join(", "), "configuration loaded");
-            Ok(Self { settings, source, plugins, front, faults })
-        })
-        .await
-        .context("loading the plugins")?
-    }
-}
-
 /// The configuration alone, checked against all plugins that there are.
 ///
 /// # Errors
-/// As for [`Plan::new`].
+/// As for [`Plan::new`](crate::Plan::new).
 pub async fn settings(scheduling: &Options, overrides: Overrides) -> Result<Settings> {
     let scheduling = scheduling.clone();
     let reading = move || {

@@ -5,6 +5,7 @@
 mod api_calls;
 mod binding_conditions;
 mod registration;
+mod releases;
 mod scheduler;
 mod slis;
 #[cfg(test)]
@@ -19,6 +20,7 @@ use std::{
 use berth_framework::{PluginVersion, Profile, TimeReport};
 use prometheus::{
     CounterVec, HistogramVec, IntCounterVec, IntGaugeVec, Registry, TextEncoder, process_collector::ProcessCollector,
+    proto::MetricFamily,
 };
 
 pub use self::{
@@ -34,12 +36,18 @@ use self::{
 };
 use crate::log_rate;
 use berth_config::feature_gates::{FeatureGate, Gates};
+use berth_model::Release;
 
 /// The buckets of client-go's histogram of requests (`component-base/metrics/prometheus/restclient`).
 const CLIENT_BUCKETS: [f64; 12] = [0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0];
 
-/// The Kubernetes release whose scheduler this one replaces.
-const KUBERNETES: (&str, &str, &str) = ("1", "36", "v1.36.2");
+/// The Kubernetes release whose scheduler this one replaces: major, minor, and the version that was compared with.
+const fn kubernetes(release: Release) -> (&'static str, &'static str, &'static str) {
+    match release {
+        Release::V1_36 => ("1", "36", "v1.36.2"),
+        Release::V1_37 => ("1", "37", "v1.37.0"),
+    }
+}
 
 /// How many namespaces have a label of their own: pods can be created in any number of namespaces.
 const NAMESPACES: usize = 100;
@@ -85,7 +93,9 @@ pub struct Metrics {
     client_latency: HistogramVec,
     /// What probes found: these have an endpoint of their own.
     slis: Slis,
-    feature_enabled: IntGaugeVec,
+    process: ProcessMetrics,
+    /// Whose names and stabilities are shown.
+    release: Mutex<Release>,
     /// By plugin and kind of effect, what was refused: a metric cannot be asked which labels it has.
     refused: Mutex<BTreeMap<String, BTreeMap<String, u64>>>,
     /// Namespaces that have a label of their own.
@@ -305,7 +315,8 @@ impl Metrics {
                 &["result"],
             ),
             slis: Slis::new(),
-            feature_enabled: register_process(&mut add),
+            process: ProcessMetrics::new(&mut add),
+            release: Mutex::default(),
             refused: Mutex::default(),
             spent_namespaces: Mutex::default(),
             serving: Mutex::default(),
@@ -318,7 +329,8 @@ impl Metrics {
     pub fn render(&self) -> String {
         raise(&self.log_lines_suppressed, &[], log_rate::n_suppressed());
         let _serving = self.serving.lock().unwrap_or_else(PoisonError::into_inner);
-        render(&self.registry)
+        let release = *self.release.lock().unwrap_or_else(PoisonError::into_inner);
+        render(releases::shown_in(release, self.registry.gather()))
     }
 
     /// What `/metrics/slis` shows (KEP-3466).
@@ -501,9 +513,10 @@ impl Metrics {
         self.api_calls.clone()
     }
 
-    /// How the feature gates stand.
-    pub fn show_gates(&self, gates: &Gates) {
-        gates.all().for_each(|gate| set_gate(&self.feature_enabled, gate));
+    /// Which release of Kubernetes decides, and how its feature gates stand.
+    pub fn decides_as(&self, gates: &Gates) {
+        *self.release.lock().unwrap_or_else(PoisonError::into_inner) = gates.release();
+        self.process.show(gates);
     }
 
     /// `total` counts from the start of the process.
@@ -522,46 +535,60 @@ impl Metrics {
     }
 }
 
-fn render(registry: &Registry) -> String {
+fn render(families: Vec<MetricFamily>) -> String {
     let mut text = String::new();
-    if let Err(error) = TextEncoder::new().encode_utf8(&registry.gather(), &mut text) {
+    if let Err(error) = TextEncoder::new().encode_utf8(&families, &mut text) {
         tracing::error!(%error, "failed to write the metrics");
     }
     text
 }
 
-/// What Kubernetes' components show of themselves, and the figures of the process. The gauge of feature gates.
-fn register_process(add: &mut Registration) -> IntGaugeVec {
-    let (major, minor, release) = KUBERNETES;
-    let labels = [
-        "major",
-        "minor",
-        "git_version",
-        "git_commit",
-        "git_tree_state",
-        "build_date",
-        "go_version",
-        "compiler",
-        "platform",
-    ];
-    let help = "1, labelled with the Kubernetes release that this program stands in for, and with its own version.";
-    let info = add.gauge(Beta, ("kubernetes_build_info", help), &labels);
-    let version = format!("{release}+berth.{}", env!("CARGO_PKG_VERSION"));
-    let platform = format!("{}/{}", std::env::consts::OS, std::env::consts::ARCH);
-    info.with_label_values(&[major, minor, &version, "", "", "", "", "rustc", &platform]).set(1);
-    let help = "This metric records the data about the stage and enablement of a k8s feature.";
-    let enabled = add.gauge(Beta, ("kubernetes_feature_enabled", help), &["name", "stage"]);
-    Gates::default().all().for_each(|gate| set_gate(&enabled, gate));
-    if let Err(error) = add.registry.register(Box::new(ProcessCollector::for_self())) {
-        tracing::warn!(%error, "process metrics are not exported");
-    }
-    enabled
+/// What Kubernetes' components show of themselves.
+#[derive(Debug)]
+struct ProcessMetrics {
+    build_info: IntGaugeVec,
+    feature_enabled: IntGaugeVec,
 }
 
-fn set_gate(enabled: &IntGaugeVec, FeatureGate { name, stage, is_on, .. }: FeatureGate) {
-    // What is generally available has no stage.
-    let stage = if stage == "GA" { "" } else { stage };
-    enabled.with_label_values(&[name, stage]).set(is_on.into());
+impl ProcessMetrics {
+    /// Registers the figures of the process as well.
+    fn new(add: &mut Registration) -> Self {
+        let labels = [
+            "major",
+            "minor",
+            "git_version",
+            "git_commit",
+            "git_tree_state",
+            "build_date",
+            "go_version",
+            "compiler",
+            "platform",
+        ];
+        let help = "1, labelled with the Kubernetes release that this program stands in for, and with its own version.";
+        let build_info = add.gauge(Beta, ("kubernetes_build_info", help), &labels);
+        let help = "This metric records the data about the stage and enablement of a k8s feature.";
+        let feature_enabled = add.gauge(Beta, ("kubernetes_feature_enabled", help), &["name", "stage"]);
+        if let Err(error) = add.registry.register(Box::new(ProcessCollector::for_self())) {
+            tracing::warn!(%error, "process metrics are not exported");
+        }
+        let metrics = Self { build_info, feature_enabled };
+        metrics.show(&Gates::default());
+        metrics
+    }
+
+    fn show(&self, gates: &Gates) {
+        let (major, minor, version) = kubernetes(gates.release());
+        let version = format!("{version}+berth.{}", env!("CARGO_PKG_VERSION"));
+        let platform = format!("{}/{}", std::env::consts::OS, std::env::consts::ARCH);
+        self.build_info.reset();
+        self.build_info.with_label_values(&[major, minor, &version, "", "", "", "", "rustc", &platform]).set(1);
+        self.feature_enabled.reset();
+        for FeatureGate { name, stage, is_on, .. } in gates.all() {
+            // What is generally available has no stage.
+            let stage = if stage == "GA" { "" } else { stage };
+            self.feature_enabled.with_label_values(&[name, stage]).set(is_on.into());
+        }
+    }
 }
 
 /// Sets a counter whose `total` is counted elsewhere.

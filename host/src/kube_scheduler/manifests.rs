@@ -85,12 +85,12 @@ fn the_deployment_runs_three_replicas_of_which_one_schedules() {
 
 #[test]
 fn the_roles_are_those_that_the_deployment_needs() {
-    let (plugins, _) =
+    let (mut plugins, _) =
         Plugins::inspect(Rules::default(), &Sources::default(), FaultSink::default()).expect("built-ins");
     let config_map = object("kustomize/base/second-scheduler.yaml", "ConfigMap");
     let text = config_map["data"]["scheduler.yaml"].as_str().expect("a configuration");
     let settings = Settings::from_text("scheduler.yaml", text, &plugins.inventory).expect("a valid configuration");
-    let rights = Rights::of_setup(&settings, &plugins.inventory, Serving::Https);
+    let rights = Rights::of_any_release(&settings, &mut plugins.inventory, Serving::Https);
     let printed = manifests(&rights, Account { name: "berth", namespace: "kube-system" });
     let written = objects("kustomize/base/rbac.yaml");
     assert_eq!(written, printed, "berth rbac --https --config scheduler.yaml");

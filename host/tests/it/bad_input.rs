@@ -124,7 +124,7 @@ async fn kube_schedulers_flags_that_make_no_sense() {
     check(&[], &["kube-scheduler", "--feature-gates=GangScheduling=true"], 2, &["GangScheduling=true", "not built"])
         .await;
     check(&[], &["kube-scheduler", "--feature-gates", "Gangs=true"], 2, &["unrecognized feature gate: Gangs"]).await;
-    check(&[], &["kube-scheduler", "--emulated-version=1.35"], 2, &["--emulated-version 1.35", "not built"]).await;
+    check(&[], &["kube-scheduler", "--emulated-version=new"], 2, &["--emulated-version", "is not a version"]).await;
     let arguments = &["kube-scheduler", "--leader-elect-lease-duration=1s"];
     check(&[], arguments, 2, &["leaderElection.leaseDuration", "greater than RenewDeadline"]).await;
     check(&[], &["kube-scheduler", "--master=nowhere"], 2, &["nowhere"]).await;

@@ -39,6 +39,7 @@ mod process;
 mod profiles;
 mod provenance;
 mod rbac;
+mod releases;
 mod reload;
 mod request_rate;
 mod reviewer;

@@ -1,6 +1,7 @@
 //! The tables of gates, and the page of the guide that is made of them.
 
 use super::*;
+use crate::emulation::NOT_BUILT_OF_1_37;
 
 #[test]
 fn each_line_is_a_gate() {
@@ -16,8 +17,9 @@ fn each_line_is_a_gate() {
 fn features_that_are_gates_stand_as_the_gates_do() {
     for release in Release::ALL {
         for feature in Feature::ALL.iter().filter(|feature| feature.kind() == FeatureKind::Gate) {
-            let gate = find(release, feature.name()).unwrap_or_else(|| panic!("no gate {}", feature.name()));
-            assert_eq!(gate.is_on, feature.is_on_in(release), "{} in {}", feature.name(), release.as_str());
+            // A gate that a release does not have yet is off there.
+            let is_on = find(release, feature.name()).is_some_and(|gate| gate.is_on);
+            assert_eq!(is_on, feature.is_on_in(release), "{} in {}", feature.name(), release.as_str());
         }
     }
 }
@@ -53,54 +55,103 @@ fn gates_are_switched_or_refused() {
 }
 
 /// `docs/src/feature-gates.md`.
-fn page() -> String {
+fn gates_page() -> String {
     let mut page = String::from(
         "# Feature gates\n\n\
-         A scheduler called as `kube-scheduler` decides as kube-scheduler 1.36 does with the gates that `--feature-gates` sets. A locked gate is refused as\n\
-         upstream refuses it; gates of other components are accepted and have no effect. This page is made of the tables in `crates/model/src/features.rs`\n\
-         and `crates/config/src/feature_gates.rs`: a test fails when it differs.\n\n\
+         A scheduler called as `kube-scheduler` decides as kube-scheduler of [its Kubernetes release](kubernetes-releases.md) does with the gates that\n\
+         `--feature-gates` sets. A locked gate is refused as upstream refuses it; gates of other components are accepted and have no effect. This page is\n\
+         made of the tables in `crates/model/src/features.rs` and `crates/config/src/feature_gates.rs`: a test fails when it differs.\n\n\
          ## Gates that can be switched\n\n\
-         | gate | 1.36 | what is so while it is on |\n|---|---|---|\n",
+         A dash: the release does not have the gate, and refuses it.\n\n\
+         | gate | 1.36 | 1.37 | what is so while it is on |\n|---|---|---|---|\n",
     );
-    let switched = |name: &&str| find(Release::V1_36, name).is_some_and(|gate| !gate.is_locked);
+    let is_switched =
+        |name: &str| Release::ALL.iter().any(|release| find(*release, name).is_some_and(|gate| !gate.is_locked));
     let mut gates: Vec<(&str, &str)> = OF_THE_PROGRAM.to_vec();
     let features = Feature::ALL.iter().filter(|feature| feature.kind() == FeatureKind::Gate);
     gates.extend(features.map(|feature| (feature.name(), feature.explanation())));
     gates.sort_unstable();
-    for (name, explanation) in gates.into_iter().filter(|(name, _)| switched(name)) {
-        page += &format!("| {name} | {} | {explanation} |\n", standing(Release::V1_36, name));
+    for (name, explanation) in gates.into_iter().filter(|(name, _)| is_switched(name)) {
+        page += &format!("| {name} | {} | {explanation} |\n", in_each(name));
     }
-    page += "\n## Gates that are not built\n\n\
-             The scheduler's gates that stand as they do by default, and are refused otherwise.\n\n\
-             | gate | 1.36 | reason |\n|---|---|---|\n";
-    for (name, reason) in UNBUILT.iter().filter(|(name, _)| switched(name)) {
-        page += &format!("| {name} | {} | {reason} |\n", standing(Release::V1_36, name));
+    page += &format!(
+        "\nWith `--min-compatibility-version=1.37` these are on in 1.37: {}.\n\n\
+         ## Gates that are not built\n\n\
+         The scheduler's gates that stand as they do by default, and are refused otherwise.\n\n\
+         | gate | 1.36 | 1.37 | reason |\n|---|---|---|---|\n",
+        ONCE_NONE_IS_OLDER.join(", ")
+    );
+    for (name, reason) in UNBUILT.iter().filter(|(name, _)| is_switched(name)) {
+        page += &format!("| {name} | {} | {reason} |\n", in_each(name));
     }
-    page += "\n## What Kubernetes 1.37 decides otherwise\n\n\
-             Rules that the code has in both forms. `--emulated-version=1.37` is not accepted yet, since others are missing.\n\n\
-             | feature | 1.36 | 1.37 | what is so while it is on |\n|---|---|---|---|\n";
+    page
+}
+
+/// `docs/src/kubernetes-releases.md`.
+fn releases_page() -> String {
+    let mut page = String::from(
+        "# Kubernetes releases\n\n\
+         Berth decides as kube-scheduler 1.36 or 1.37. By default it asks the API server which release that is, says so in its log, and keeps to it until the\n\
+         next start. An API server that is older than 1.36 gets 1.36, a newer one than 1.37 gets 1.37, each with a warning. While the API server does not\n\
+         answer, the start waits. `--emulated-version=1.37` (or `kube=1.37`) sets the release whatever the API server is; `berth sandbox\n\
+         --kubernetes-version=1.37` is an API server of 1.37. Called as kube-scheduler, Berth takes `--min-compatibility-version` too: see\n\
+         [feature gates](feature-gates.md). This page is made of the tables of the code: a test fails when it differs.\n\n\
+         ## What 1.37 decides differently\n\n\
+         | change | 1.36 | 1.37 | what is so while it is on |\n|---|---|---|---|\n",
+    );
     let [old, new] = Release::ALL;
     for feature in Feature::ALL.iter().filter(|feature| feature.is_on_in(old) != feature.is_on_in(new)) {
         let [old, new] = [old, new].map(|release| if feature.is_on_in(release) { "on" } else { "off" });
         page += &format!("| {} | {old} | {new} | {} |\n", feature.name(), feature.explanation());
     }
+    page += "\nGates that stand differently by default are in [feature gates](feature-gates.md). `VolumeBindingArgs.shape` is allowed in 1.37, as its gate is on there.\n\n\
+             ## Metrics\n\n\
+             1.37 adds `scheduler_queued_entities` and `scheduler_queue_incoming_entities_total`, which count pods here; calls\n\
+             `scheduler_resourceclaim_creates_total` `dynamic_resource_allocation_resourceclaim_creates_total`, with labels for the owner; and makes\n\
+             `scheduler_scheduling_algorithm_duration_seconds` and `scheduler_plugin_execution_duration_seconds` BETA. `kubernetes_build_info` and\n\
+             `kubernetes_feature_enabled` are those of the release.\n\n\
+             ## Not built\n\n\
+             At a start as 1.37 a warning says the same.\n\n";
+    for difference in NOT_BUILT_OF_1_37 {
+        page += &format!("- {difference}\n");
+    }
+    page += "\n## The same in both\n\n\
+             Mistakes of kube-scheduler 1.36 that 1.37 corrects are in neither, where they are no rule: lost events, panics, counters of a metric that stay after a\n\
+             deletion. A binding that fails for a moment is sent again within the call of Bind, which kube-scheduler does from 1.37 on. Built-in plugins register\n\
+             for events of pods under the name `Pod` and tell them apart themselves; others may register for `AssignedPod` or `TargetPod` alone.\n\
+             `berth simulate` decides as 1.36.\n\n\
+             ## Another release\n\n\
+             1. A variant of `Release` in `crates/model/src/features.rs`, and a column in the table there. The compiler names what else must know of it: the\n\
+                version that metrics and the sandbox tell, and what metrics are called (`crates/telemetry/src/metrics/releases.rs`).\n\
+             2. A file of the gates that changed in `crates/config/src`, beside that of 1.37.\n\
+             3. A line in the table for each decision that changed, named after the change. The code asks `Features` for it where the rule is, with both\n\
+                behaviours side by side. Built-in plugins get features in their arguments (`WITH_FEATURES` in `crates/config/src/build.rs`), natively and as\n\
+                components; what pods are counted as is decided when they are read (`crates/model/src/intern.rs`).\n\
+             4. A test for each in the release before and after. `cargo run -p oracle -- tests/oracle/cases --emulated-version 1.37` counts by cause what recorded\n\
+                cases answer differently, and fails for a difference without a cause.\n\
+             5. This page: the test `the_guide_has_the_tables` writes it.\n";
     page
 }
 
-fn standing(release: Release, name: &str) -> String {
-    let Some(gate) = find(release, name) else { return String::new() };
-    format!("{}, {}", gate.stage.to_lowercase(), if gate.is_on { "on" } else { "off" })
+fn in_each(name: &str) -> String {
+    Release::ALL.map(|release| standing(release, name)).join(" | ")
 }
 
-/// Writes the page again with `BERTH_WRITE_GUIDE` set.
+fn standing(release: Release, name: &str) -> String {
+    let Some(gate) = find(release, name) else { return "-".to_owned() };
+    let lock = if gate.is_locked { ", locked" } else { "" };
+    format!("{}, {}{lock}", gate.stage.to_lowercase(), if gate.is_on { "on" } else { "off" })
+}
+
+/// Writes the pages again with `BERTH_WRITE_GUIDE` set.
 #[test]
 fn the_guide_has_the_tables() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/src/feature-gates.md");
-    if std::env::var_os("BERTH_WRITE_GUIDE").is_some() {
-        std::fs::write(path, page()).expect("the page is written");
+    for (name, page) in [("feature-gates", gates_page()), ("kubernetes-releases", releases_page())] {
+        let path = format!("{}/../../docs/src/{name}.md", env!("CARGO_MANIFEST_DIR"));
+        if std::env::var_os("BERTH_WRITE_GUIDE").is_some() {
+            std::fs::write(&path, &page).expect("the page is written");
+        }
+        let is_same = std::fs::read_to_string(&path).is_ok_and(|written| written == page);
+        assert!(is_same, "{name}.md: set BERTH_WRITE_GUIDE and run this test again");
     }
-    assert!(
-        std::fs::read_to_string(path).expect("there is a page") == page(),
-        "set BERTH_WRITE_GUIDE and run this test again"
-    );
 }

@@ -1,4 +1,4 @@
-//! The metrics of kube-scheduler 1.36, under its names (`pkg/scheduler/metrics/metrics.go`).
+//! The metrics of kube-scheduler, under its names (`pkg/scheduler/metrics/metrics.go`); `releases` says what a release changed.
 
 mod figures;
 
@@ -27,6 +27,9 @@ const COUNTED: [Point; 4] = [Point::PreFilter, Point::Filter, Point::PreScore, P
 /// The plugin whose PostFilter calls count as attempts to preempt.
 const PREEMPTING: &str = "DefaultPreemption";
 
+/// The type of entities that the queue holds.
+const POD: &str = "pod";
+
 /// The plugin whose waits for objects are waits for devices.
 const ALLOCATES_DEVICES: &str = "DynamicResources";
 
@@ -44,6 +47,8 @@ pub struct SchedulerMetrics {
     pending_pods: IntGaugeVec,
     in_flight_events: IntGaugeVec,
     incoming_pods: IntCounterVec,
+    queued_entities: IntGaugeVec,
+    incoming_entities: IntCounterVec,
     hint_duration: HistogramVec,
     unschedulable_pods: IntGaugeVec,
     sli_duration: HistogramVec,
@@ -125,6 +130,16 @@ impl SchedulerMetrics {
                 Stable,
                 ("scheduler_queue_incoming_pods_total", "Pods that entered a queue, and what brought them."),
                 &["queue", "event"],
+            ),
+            queued_entities: add.gauge(
+                Alpha,
+                ("scheduler_queued_entities", "What waits for a node, by where and by type: pods alone here."),
+                &["queue", "type"],
+            ),
+            incoming_entities: add.counter(
+                Alpha,
+                ("scheduler_queue_incoming_entities_total", "What entered a queue, and what brought it, by type: pods alone here."),
+                &["queue", "event", "type"],
             ),
             hint_duration: add.histogram(
                 Alpha,
@@ -235,9 +250,11 @@ impl SchedulerMetrics {
             ("gated", pending.gated),
         ] {
             self.pending_pods.with_label_values(&[queue]).set(to_gauge(pods));
+            self.queued_entities.with_label_values(&[queue, POD]).set(to_gauge(pods));
         }
         for ((queue, event), total) in &figures.queue.incoming {
             raise(&self.incoming_pods, &[queue.as_str(), event], *total);
+            raise(&self.incoming_entities, &[queue.as_str(), event, POD], *total);
         }
         for ((plugin, scheduler_name), pods) in &figures.queue.unschedulable {
             self.unschedulable_pods.with_label_values(&[plugin, symbols.text(*scheduler_name)]).set(*pods);

@@ -31,6 +31,6 @@ impl Slis {
     }
 
     pub(super) fn render(&self) -> String {
-        super::render(&self.registry)
+        super::render(self.registry.gather())
     }
 }

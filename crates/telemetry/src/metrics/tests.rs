@@ -11,7 +11,8 @@ const KUBE_SCHEDULER: &str = include_str!("kube_scheduler_1.36.txt");
 #[test]
 fn names_types_labels_and_buckets_are_those_of_kube_scheduler() {
     let (_, add) = Metrics::register();
-    let ours = add.registered.iter().filter(|it| !it.stability.is_empty());
+    let is_of_1_36 = |name| !releases::ADDED_IN_1_37.contains(&name);
+    let ours = add.registered.iter().filter(|it| !it.stability.is_empty() && is_of_1_36(it.name));
     let mut ours: Vec<String> =
         ours.map(|it| format!("{} {} {} {} {}", it.name, it.kind, it.stability, it.labels, it.buckets)).collect();
     ours.sort_unstable();
@@ -50,8 +51,37 @@ fn a_gate_that_is_on_is_shown_as_on() {
     assert!(shows(0), "{}", metrics.render());
     let mut gates = Gates::default();
     gates.switch("SchedulerAsyncAPICalls", true).expect("it is a gate");
-    metrics.show_gates(&gates);
+    metrics.decides_as(&gates);
     assert!(shows(1) && !shows(0), "{}", metrics.render());
+}
+
+#[test]
+fn names_stabilities_and_labels_are_those_of_the_release() {
+    let metrics = Metrics::default();
+    metrics.claim_created(true);
+    metrics.scheduler.set(&berth_scheduler::Metrics::default(), &berth_model::Symbols::default());
+    let has = |line: &str| metrics.render().lines().any(|it| it.starts_with(line));
+    let of_1_36 = [
+        "scheduler_resourceclaim_creates_total{status=\"success\"} 1",
+        "# HELP scheduler_scheduling_algorithm_duration_seconds [ALPHA]",
+        "kubernetes_build_info{build_date=\"\",compiler=\"rustc\",git_commit=\"\",git_tree_state=\"\",git_version=\"v1.36.2",
+    ];
+    let of_1_37 = [
+        "dynamic_resource_allocation_resourceclaim_creates_total{admin_access=\"false\",owner_api_group=\"\",\
+         owner_api_kind=\"Pod\",status=\"success\"} 1",
+        "# HELP scheduler_scheduling_algorithm_duration_seconds [BETA]",
+        "kubernetes_build_info{build_date=\"\",compiler=\"rustc\",git_commit=\"\",git_tree_state=\"\",git_version=\"v1.37.0",
+        "scheduler_queued_entities{queue=\"gated\",type=\"pod\"} 0",
+    ];
+    for (release, shown, hidden) in
+        [(Release::V1_36, &of_1_36[..], &of_1_37[..]), (Release::V1_37, &of_1_37[..], &of_1_36[..])]
+    {
+        metrics.decides_as(&Gates::of_release(release));
+        for line in shown {
+            assert!(has(line), "{}: {line} is missing in\n{}", release.as_str(), metrics.render());
+        }
+        assert!(!hidden.iter().any(|line| has(line)), "{}", metrics.render());
+    }
 }
 
 /// Labels that Prometheus adds.

@@ -1,0 +1,282 @@
+//! Which release of Kubernetes the scheduler is, and how its gates stand: `--emulated-version`, `--min-compatibility-version` and
+//! `--feature-gates`.
+//!
+//! By default the release is that of the API server, which is known once that has answered: [`Emulation`] is what was asked for,
+//! [`Emulated`] what holds. It holds until the process ends.
+
+use std::{fmt, str::FromStr};
+
+use berth_model::Release;
+
+use crate::feature_gates::{Concern, GateError, Gates};
+
+/// What Kubernetes 1.37 does and this program does not, each in a sentence that begins with a small letter.
+pub const NOT_BUILT_OF_1_37: [&str; 4] = [
+    "log lines of the queue speak of pods, not of entities",
+    "the extension point `podGroupPostFilter` cannot be configured",
+    "the metrics `informer_store_resource_version`, `informer_queued_items` and `informer_processing_latency_seconds` are not shown",
+    "NodeDeclaredFeatures does not ask for `VolumeBindMountOptions`",
+];
+
+/// A version by its first two numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct KubernetesVersion {
+    major: u32,
+    minor: u32,
+}
+
+impl KubernetesVersion {
+    /// The release that comes nearest, and whether it is this very one.
+    #[must_use]
+    pub fn nearest(self) -> (Release, bool) {
+        let numbered = Release::ALL.map(|release| (release, Self::from(release)));
+        let exact = numbered.iter().find(|(_, version)| *version == self);
+        let [(oldest, first), .., (newest, _)] = numbered;
+        let nearest = if self < first { oldest } else { newest };
+        exact.map_or((nearest, false), |(release, _)| (*release, true))
+    }
+
+    fn before(self) -> Self {
+        Self { minor: self.minor.saturating_sub(1), ..self }
+    }
+}
+
+impl From<Release> for KubernetesVersion {
+    fn from(release: Release) -> Self {
+        Self { major: 1, minor: release.minor() }
+    }
+}
+
+impl fmt::Display for KubernetesVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.major, self.minor)
+    }
+}
+
+/// `1.36`, and what a server says of itself, `v1.36.2+k3s1` say.
+impl FromStr for KubernetesVersion {
+    type Err = EmulationError;
+
+    fn from_str(text: &str) -> Result<Self, EmulationError> {
+        let malformed = || EmulationError::Malformed(text.to_owned());
+        let mut numbers = text.strip_prefix('v').unwrap_or(text).split('.');
+        let mut next = || numbers.next().and_then(|number| number.parse::<u32>().ok()).ok_or_else(malformed);
+        Ok(Self { major: next()?, minor: next()? })
+    }
+}
+
+/// What cannot be asked for.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum EmulationError {
+    #[error("{0:?} is not a version such as 1.36")]
+    Malformed(String),
+    #[error("--emulated-version: {0}; write 1.36 or kube=1.36")]
+    Version(Box<EmulationError>),
+    #[error("--min-compatibility-version: {0}; write 1.36 or kube=1.36")]
+    MinCompatibility(Box<EmulationError>),
+    #[error("--min-compatibility-version {given}: with Kubernetes {release} it can be {least} or {release}")]
+    OutOfRange { given: KubernetesVersion, least: KubernetesVersion, release: &'static str },
+    #[error("--feature-gates {0}: write it as Name=true or Name=false")]
+    MalformedGate(String),
+    #[error("--feature-gates: {0}")]
+    Gate(#[from] GateError),
+}
+
+/// What was asked for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Emulation {
+    version: Option<KubernetesVersion>,
+    min_compatibility: Option<KubernetesVersion>,
+    /// Each as it was given, with its name and value.
+    gates: Vec<(String, String, bool)>,
+}
+
+/// How the scheduler decides.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Emulated {
+    pub gates: Gates,
+    /// What an operator should know: another version than the one asked for, gates without effect, differences that are not built.
+    pub warnings: Vec<String>,
+}
+
+impl Emulation {
+    /// From the values of the three flags, each of which may be given several times. What no release accepts is refused at once.
+    ///
+    /// # Errors
+    /// A value makes no sense.
+    pub fn new(versions: &[&str], min_compatibility: &[&str], gates: &[&str]) -> Result<Self, EmulationError> {
+        let last = |values: &[&str]| {
+            let given = values.iter().rfind(|value| !value.is_empty());
+            given.map(|value| value.trim_start_matches("kube=").parse::<KubernetesVersion>()).transpose()
+        };
+        let gates = gates.iter().filter(|gate| !gate.is_empty()).map(|gate| setting(gate)).collect::<Result<_, _>>()?;
+        let emulation = Self {
+            version: last(versions).map_err(|error| EmulationError::Version(Box::new(error)))?,
+            min_compatibility: last(min_compatibility)
+                .map_err(|error| EmulationError::MinCompatibility(Box::new(error)))?,
+            gates,
+        };
+        match emulation.version {
+            Some(version) => emulation.resolve(version).map(drop)?,
+            None => {
+                let [oldest, newest] = Release::ALL.map(|release| emulation.resolve(release.into()));
+                if newest.is_err() {
+                    oldest?;
+                }
+            }
+        }
+        Ok(emulation)
+    }
+
+    /// Whether the API server need not be asked.
+    #[must_use]
+    pub fn version(&self) -> Option<KubernetesVersion> {
+        self.version
+    }
+
+    /// What holds on a cluster whose API server has this version.
+    ///
+    /// # Errors
+    /// The release does not have what was asked for.
+    pub fn resolve(&self, server: KubernetesVersion) -> Result<Emulated, EmulationError> {
+        let version = self.version.unwrap_or(server);
+        let (release, is_exact) = version.nearest();
+        let mut warnings = Vec::new();
+        if !is_exact {
+            let whose = if self.version.is_some() { "--emulated-version" } else { "the API server" };
+            warnings.push(format!(
+                "{whose} is {version}, which is not built: decisions are those of Kubernetes {}",
+                release.as_str()
+            ));
+        }
+        let mut gates = self.defaults(release)?;
+        for (given, name, value) in &self.gates {
+            let stood = gates.is_on(name);
+            if gates.switch(name, *value)? == Concern::Others && *value != stood {
+                warnings.push(format!("--feature-gates {given} has no effect: not the scheduler's"));
+            }
+        }
+        if release == Release::V1_37 {
+            warnings.push(format!("of Kubernetes 1.37 this is not built: {}", NOT_BUILT_OF_1_37.join("; ")));
+        }
+        Ok(Emulated { gates, warnings })
+    }
+
+    fn defaults(&self, release: Release) -> Result<Gates, EmulationError> {
+        let version = KubernetesVersion::from(release);
+        match self.min_compatibility {
+            None => Ok(Gates::of_release(release)),
+            Some(given) if given == version.before() => Ok(Gates::of_release(release)),
+            Some(given) if given == version => Ok(Gates::of_release_alone(release)),
+            Some(given) => {
+                Err(EmulationError::OutOfRange { given, least: version.before(), release: release.as_str() })
+            }
+        }
+    }
+}
+
+/// `Name=true`, or with the component's name in front, `kube:Name=true`.
+fn setting(given: &str) -> Result<(String, String, bool), EmulationError> {
+    let malformed = || EmulationError::MalformedGate(given.to_owned());
+    let (name, value) = given.split_once('=').ok_or_else(malformed)?;
+    let value = go_bool(value).ok_or_else(malformed)?;
+    Ok((given.to_owned(), name.strip_prefix("kube:").unwrap_or(name).to_owned(), value))
+}
+
+/// What Go's `strconv.ParseBool` takes.
+#[must_use]
+pub fn go_bool(text: &str) -> Option<bool> {
+    match text {
+        "1" | "t" | "T" | "true" | "TRUE" | "True" => Some(true),
+        "0" | "f" | "F" | "false" | "FALSE" | "False" => Some(false),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use berth_model::Feature;
+
+    use super::*;
+
+    fn asked(version: &str, min: &str, gates: &[&str]) -> Result<Emulation, EmulationError> {
+        Emulation::new(&[version], &[min], gates)
+    }
+
+    fn on_server(emulation: &Emulation, server: &str) -> Emulated {
+        emulation.resolve(server.parse().expect("a version")).expect("it is built")
+    }
+
+    #[test]
+    fn the_flag_goes_before_the_server_and_another_version_takes_the_nearest() {
+        let by_default = Emulation::default();
+        for (server, release, is_told) in [
+            ("v1.36.2", Release::V1_36, false),
+            ("v1.37.0-rc.0", Release::V1_37, false),
+            ("v1.35.9+k3s1", Release::V1_36, true),
+            ("v1.40.1", Release::V1_37, true),
+        ] {
+            let Emulated { gates, warnings } = on_server(&by_default, server);
+            assert_eq!(gates.release(), release, "{server}");
+            assert_eq!(warnings.iter().any(|it| it.contains("the API server is")), is_told, "{server}: {warnings:?}");
+        }
+        for text in ["1.36", "kube=1.36", "v1.36.1"] {
+            let emulation = asked(text, "", &[]).expect("a version");
+            assert_eq!(on_server(&emulation, "v1.37.0").gates.release(), Release::V1_36, "{text}");
+        }
+        let newer = on_server(&asked("1.99", "", &[]).expect("a version"), "v1.36.0");
+        assert_eq!(newer.gates.release(), Release::V1_37);
+        assert!(newer.warnings[0].starts_with("--emulated-version is 1.99, which is not built"), "{newer:?}");
+        let refused = asked("new", "", &[]).expect_err("not a version").to_string();
+        assert_eq!(refused, "--emulated-version: \"new\" is not a version such as 1.36; write 1.36 or kube=1.36");
+    }
+
+    #[test]
+    fn what_1_37_does_and_is_not_built_is_told_under_1_37_alone() {
+        let told = |server| on_server(&Emulation::default(), server).warnings.concat();
+        assert!(told("v1.37.0").contains("log lines of the queue") && !told("v1.36.2").contains("not built"));
+    }
+
+    #[test]
+    fn gates_are_those_of_the_release() {
+        let of_one = asked("", "", &["GangScheduling=false"]).expect("1.36 has it");
+        assert!(of_one.resolve(Release::V1_36.into()).is_ok());
+        let refused = of_one.resolve(Release::V1_37.into()).expect_err("1.37 has taken it away").to_string();
+        assert!(refused.contains("kube-scheduler 1.37 has none of this name"), "{refused}");
+        assert!(asked("1.37", "", &["GangScheduling=false"]).is_err());
+        assert!(asked("", "", &["NoSuchGate=true"]).is_err() && asked("", "", &["GenericWorkload=true"]).is_err());
+        assert_eq!(
+            asked("", "", &["StorageCapacityScoring"]).expect_err("no value").to_string(),
+            "--feature-gates StorageCapacityScoring: write it as Name=true or Name=false"
+        );
+        let scores = |gates: &[&str], server| {
+            let emulated = on_server(&asked("", "", gates).expect("built"), server);
+            emulated.gates.features().has(Feature::StorageCapacityScoring)
+        };
+        assert_eq!([scores(&[], "v1.36.0"), scores(&[], "v1.37.0")], [false, true]);
+        assert_eq!(
+            [
+                scores(&["StorageCapacityScoring=true"], "v1.36.0"),
+                scores(&["kube:StorageCapacityScoring=F"], "v1.37.0")
+            ],
+            [true, false]
+        );
+        let of_others = ["RotateKubeletServerCertificate=false", "KubeletPSI=true", "PodsAPI=T"];
+        let warnings = on_server(&asked("", "", &of_others).expect("accepted"), "v1.36.0").warnings;
+        let told = |gate| format!("--feature-gates {gate} has no effect: not the scheduler's");
+        assert_eq!(warnings, [told(of_others[0]), told(of_others[2])]);
+    }
+
+    #[test]
+    fn a_min_compatibility_version_turns_on_what_older_components_do_not_know() {
+        let fractions = |min| {
+            let gates = asked("1.37", min, &[]).map(|emulation| on_server(&emulation, "v1.37.0").gates);
+            gates.map(|gates| gates.features().has(Feature::DRAFractionalCapacityRange))
+        };
+        assert_eq!((fractions(""), fractions("kube=1.36"), fractions("1.37")), (Ok(false), Ok(false), Ok(true)));
+        assert_eq!(
+            fractions("1.35").expect_err("too old").to_string(),
+            "--min-compatibility-version 1.35: with Kubernetes 1.37 it can be 1.36 or 1.37"
+        );
+    }
+}

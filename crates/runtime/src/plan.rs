@@ -1,0 +1,101 @@
+//! What there is before a scheduler connects: the probes, the plugins and the configuration.
+//!
+//! Probes and plugins do not depend on the release of Kubernetes that decides, which may have to be asked of the API server; the
+//! settings do. So a [`Draft`] comes first, and becomes a [`Plan`] once the release is known.
+
+use anyhow::{Context as _, Result};
+use berth_config::{Overrides, Settings, Usage};
+use berth_model::{Features, Release};
+use berth_plugin_host::Plugins;
+use berth_wasm_host::{FaultReport, FaultSink};
+use tokio::{sync::mpsc, task::spawn_blocking};
+use tracing::{info, warn};
+
+use crate::{
+    configuration::{self, ConfigurationSource},
+    front::Front,
+    options::Options,
+};
+
+/// The plugins of a session and the place of its configuration.
+#[derive(Debug)]
+pub struct Draft {
+    source: ConfigurationSource,
+    plugins: Plugins,
+    front: Front,
+    faults: mpsc::UnboundedReceiver<FaultReport>,
+}
+
+/// The settings and plugins of a session, ready to start.
+#[derive(Debug)]
+pub struct Plan {
+    pub settings: Settings,
+    pub(crate) source: ConfigurationSource,
+    pub(crate) plugins: Plugins,
+    pub(crate) front: Front,
+    /// One report for each instance that a fault cost.
+    pub(crate) faults: mpsc::UnboundedReceiver<FaultReport>,
+}
+
+impl Draft {
+    /// Serves the probes and loads the built-ins. Over the configuration `overrides` are to be laid.
+    ///
+    /// # Errors
+    /// What is wrong with an address or the plugins directory; never what lies in that.
+    pub async fn new(scheduling: &Options, overrides: Overrides) -> Result<Self> {
+        let front = Front::listen(scheduling).await?;
+        let scheduling = scheduling.clone();
+        let loading = move || {
+            let (fault, faults) = mpsc::unbounded_channel();
+            // No receiver is left once the scheduling thread has ended.
+            let sink = FaultSink::new(move |report| drop(fault.send(report)));
+            let plugins = Plugins::load(&scheduling.plugins, sink)?;
+            let source = ConfigurationSource { file: scheduling.config, overrides };
+            Ok(Self { source, plugins, front, faults })
+        };
+        spawn_blocking(loading).await.context("loading the plugins")?
+    }
+
+    /// The settings as the oldest release has them that can read them: what they say of the connection is the same in all.
+    ///
+    /// # Errors
+    /// No release can read the configuration.
+    pub fn settings_of_any_release(&mut self) -> Result<Settings> {
+        let ConfigurationSource { file, overrides } = &self.source;
+        let mut readings = Release::ALL.map(|release| {
+            self.plugins.inventory.decide_as(Features::of(release));
+            configuration::read_all(file.as_deref(), overrides, &self.plugins.inventory)
+        });
+        readings.sort_by_key(Result::is_err);
+        let [first, _] = readings;
+        Ok(first.map_err(|error| Usage(error.to_string()))?.settings)
+    }
+
+    /// Reads the configuration for a scheduler with these gates.
+    ///
+    /// # Errors
+    /// What is wrong with the configuration.
+    pub fn plan(self, scheduling: &Options) -> Result<Plan> {
+        let Self { source, mut plugins, front, faults } = self;
+        front.metrics.decides_as(&scheduling.gates);
+        plugins.inventory.decide_as(scheduling.gates.features());
+        let settings = source.read(&plugins.inventory)?;
+        for useless in plugins.inventory.useless_names(&settings) {
+            let file = scheduling.plugins.plugin_config.as_deref().map(|file| file.display().to_string());
+            warn!(file = file.unwrap_or_default(), "{useless}");
+        }
+        let names: Vec<&str> = settings.profiles.iter().map(|profile| profile.scheduler_name.as_str()).collect();
+        info!(scheduler_names = names.join(", "), "configuration loaded");
+        Ok(Plan { settings, source, plugins, front, faults })
+    }
+}
+
+impl Plan {
+    /// A plan for a scheduler whose gates are known from the start.
+    ///
+    /// # Errors
+    /// As for [`Draft::new`] and [`Draft::plan`].
+    pub async fn new(scheduling: &Options, overrides: Overrides) -> Result<Self> {
+        Draft::new(scheduling, overrides).await?.plan(scheduling)
+    }
+}

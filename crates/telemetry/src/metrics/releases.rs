@@ -1,0 +1,51 @@
+//! Names, stabilities and labels that a release of Kubernetes changed. All metrics are counted whatever the release is, under the names
+//! that the newest release added and the oldest one had; this is applied when they are shown.
+
+use berth_model::Release;
+use prometheus::proto::{LabelPair, MetricFamily};
+
+/// Metrics that 1.37 added.
+pub(super) const ADDED_IN_1_37: [&str; 2] = ["scheduler_queue_incoming_entities_total", "scheduler_queued_entities"];
+
+/// Metrics that 1.37 made BETA.
+const PROMOTED_IN_1_37: [&str; 2] =
+    ["scheduler_plugin_execution_duration_seconds", "scheduler_scheduling_algorithm_duration_seconds"];
+
+/// The metric that 1.37 renamed, its new name, and the labels that it got: claims are made for pods alone, without administrative access.
+const RENAMED_IN_1_37: (&str, &str) =
+    ("scheduler_resourceclaim_creates_total", "dynamic_resource_allocation_resourceclaim_creates_total");
+const ITS_LABELS: [(&str, &str); 3] = [("admin_access", "false"), ("owner_api_group", ""), ("owner_api_kind", "Pod")];
+
+/// What a scheduler of the release shows of all that was gathered, in the order of names.
+pub(super) fn shown_in(release: Release, mut families: Vec<MetricFamily>) -> Vec<MetricFamily> {
+    match release {
+        Release::V1_36 => families.retain(|family| !ADDED_IN_1_37.contains(&family.name())),
+        Release::V1_37 => {
+            families.iter_mut().for_each(as_in_1_37);
+            families.sort_by(|left, right| left.name().cmp(right.name()));
+        }
+    }
+    families
+}
+
+fn as_in_1_37(family: &mut MetricFamily) {
+    if PROMOTED_IN_1_37.contains(&family.name()) {
+        family.set_help(family.help().replacen("[ALPHA]", "[BETA]", 1));
+    }
+    let (old, new) = RENAMED_IN_1_37;
+    if family.name() != old {
+        return;
+    }
+    family.set_name(new.to_owned());
+    for metric in family.mut_metric() {
+        let mut labels = metric.take_label();
+        labels.extend(ITS_LABELS.map(|(name, value)| {
+            let mut label = LabelPair::default();
+            label.set_name(name.to_owned());
+            label.set_value(value.to_owned());
+            label
+        }));
+        labels.sort_by(|left, right| left.name().cmp(right.name()));
+        metric.set_label(labels);
+    }
+}
