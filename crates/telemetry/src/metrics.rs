@@ -4,6 +4,7 @@
 
 mod api_calls;
 mod binding_conditions;
+mod process;
 mod registration;
 mod releases;
 mod scheduler;
@@ -18,36 +19,26 @@ use std::{
 };
 
 use berth_framework::{PluginVersion, Profile, TimeReport};
-use prometheus::{
-    CounterVec, HistogramVec, IntCounterVec, IntGaugeVec, Registry, TextEncoder, process_collector::ProcessCollector,
-    proto::MetricFamily,
-};
+use prometheus::{CounterVec, HistogramVec, IntCounterVec, IntGaugeVec, Registry, TextEncoder, proto::MetricFamily};
 
 pub use self::{
     api_calls::{ApiCall, ApiCallMetrics, PendingCall},
     scheduler::{Distribution, Figures, SchedulerMetrics, Timing},
 };
 use self::{
+    process::ProcessMetrics,
     registration::{
         Registration,
-        Stability::{self, Alpha, Beta},
+        Stability::{self, Alpha},
     },
     slis::Slis,
 };
 use crate::log_rate;
-use berth_config::feature_gates::{FeatureGate, Gates};
+use berth_config::feature_gates::Gates;
 use berth_model::Release;
 
 /// The buckets of client-go's histogram of requests (`component-base/metrics/prometheus/restclient`).
 const CLIENT_BUCKETS: [f64; 12] = [0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0];
-
-/// The Kubernetes release whose scheduler this one replaces: major, minor, and the version that was compared with.
-const fn kubernetes(release: Release) -> (&'static str, &'static str, &'static str) {
-    match release {
-        Release::V1_36 => ("1", "36", "v1.36.2"),
-        Release::V1_37 => ("1", "37", "v1.37.0"),
-    }
-}
 
 /// How many namespaces have a label of their own: pods can be created in any number of namespaces.
 const NAMESPACES: usize = 100;
@@ -541,54 +532,6 @@ fn render(families: Vec<MetricFamily>) -> String {
         tracing::error!(%error, "failed to write the metrics");
     }
     text
-}
-
-/// What Kubernetes' components show of themselves.
-#[derive(Debug)]
-struct ProcessMetrics {
-    build_info: IntGaugeVec,
-    feature_enabled: IntGaugeVec,
-}
-
-impl ProcessMetrics {
-    /// Registers the figures of the process as well.
-    fn new(add: &mut Registration) -> Self {
-        let labels = [
-            "major",
-            "minor",
-            "git_version",
-            "git_commit",
-            "git_tree_state",
-            "build_date",
-            "go_version",
-            "compiler",
-            "platform",
-        ];
-        let help = "1, labelled with the Kubernetes release that this program stands in for, and with its own version.";
-        let build_info = add.gauge(Beta, ("kubernetes_build_info", help), &labels);
-        let help = "This metric records the data about the stage and enablement of a k8s feature.";
-        let feature_enabled = add.gauge(Beta, ("kubernetes_feature_enabled", help), &["name", "stage"]);
-        if let Err(error) = add.registry.register(Box::new(ProcessCollector::for_self())) {
-            tracing::warn!(%error, "process metrics are not exported");
-        }
-        let metrics = Self { build_info, feature_enabled };
-        metrics.show(&Gates::default());
-        metrics
-    }
-
-    fn show(&self, gates: &Gates) {
-        let (major, minor, version) = kubernetes(gates.release());
-        let version = format!("{version}+berth.{}", env!("CARGO_PKG_VERSION"));
-        let platform = format!("{}/{}", std::env::consts::OS, std::env::consts::ARCH);
-        self.build_info.reset();
-        self.build_info.with_label_values(&[major, minor, &version, "", "", "", "", "rustc", &platform]).set(1);
-        self.feature_enabled.reset();
-        for FeatureGate { name, stage, is_on, .. } in gates.all() {
-            // What is generally available has no stage.
-            let stage = if stage == "GA" { "" } else { stage };
-            self.feature_enabled.with_label_values(&[name, stage]).set(is_on.into());
-        }
-    }
 }
 
 /// Sets a counter whose `total` is counted elsewhere.

@@ -35,7 +35,7 @@ pub(crate) struct HostState {
     text_bytes: usize,
     counters: usize,
     clock: Arc<Clock>,
-    /// Of the last cycle about which the instance was asked, in milliseconds since 1970.
+    /// The time of the last cycle about which the instance was asked, in milliseconds since 1970.
     cycle_time: u64,
     stats: Arc<PluginStats>,
 }

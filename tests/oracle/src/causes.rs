@@ -31,6 +31,9 @@ impl Causes {
         let recorded = Features::default();
         let changed: Vec<Feature> = features.differing().map(|(feature, _)| feature).collect();
         for feature in changed {
+            if n_left == 0 {
+                break;
+            }
             let without = features.with(feature, recorded.has(feature));
             let n_without = check(without).differences.len();
             if n_without < n_left {

@@ -175,7 +175,7 @@ fn what_1_37_answers_otherwise_has_causes() -> Result<()> {
         found.extend(causes.by_feature.into_keys());
     }
     let expected =
-        [Feature::StorageCapacityScoring, Feature::PreemptionHasMessage, Feature::ImageVolumesCountAsContainers];
+        [Feature::StorageCapacityScoring, Feature::PreemptionHasMessage, Feature::ResizedPodsTakeMaximumOfTotals];
     for feature in expected {
         assert!(found.contains(&feature), "{} shows in no case", feature.name());
     }

@@ -1,3 +1,5 @@
+//! Documents of earlier releases, and what becomes valid of them.
+
 use serde_json::json;
 
 use super::*;
