@@ -18,6 +18,7 @@ use crate::{
     rbac::Rbac,
     simulate::Simulate,
     snapshot::Snapshot,
+    top::Top,
 };
 
 const EXAMPLES: &str = "\
@@ -28,6 +29,7 @@ Examples:
   berth run --kubeconfig ~/.kube/config    schedule the pods of a cluster that name `berth` as their scheduler
   berth run --config scheduler.yaml        schedule the pods of its profiles: the file is kube-scheduler's own
   berth explain pod default/web            why is it pending, or why is it there?
+  berth top                                see the scheduler of this machine at work
   berth bench SchedulingBasic              measure what a pod costs";
 
 const COMPLETIONS: &str = "\
@@ -42,7 +44,7 @@ New shells have them.";
 #[derive(Debug, Parser)]
 #[command(name = "berth", version, after_help = EXAMPLES, arg_required_else_help = true)]
 pub(crate) struct Cli {
-    /// Log filter, as in `info` or `berth_cluster=debug,warn` [default: info; warn for bench, config, demo, doctor, rbac, simulate and snapshot]
+    /// Log filter, as in `info` or `berth_cluster=debug,warn` [default: info; warn for bench, config, demo, doctor, explain, rbac, simulate, snapshot and top]
     #[arg(long, global = true, env = "BERTH_LOG", value_name = "FILTER")]
     pub log: Option<String>,
     /// How log lines look
@@ -73,6 +75,8 @@ pub(crate) enum Command {
     Config(ConfigCommand),
     /// Say why a pod of a running scheduler is where it is, or waits
     Explain(Explain),
+    /// See a running scheduler at work, in the terminal
+    Top(Top),
     /// Take kube-scheduler's place, with its flags; also when the program is called `kube-scheduler`
     #[command(disable_help_flag = true)]
     KubeScheduler {

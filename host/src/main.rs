@@ -23,6 +23,7 @@ mod sandbox_command;
 mod serving;
 mod simulate;
 mod snapshot;
+mod top;
 
 use std::{io, process::ExitCode};
 
@@ -62,6 +63,7 @@ fn start() -> Result<()> {
             | Command::Rbac(_)
             | Command::Simulate(_)
             | Command::Snapshot(_)
+            | Command::Top(_)
     );
     let default = if is_quiet { "warn" } else { "info" };
     start_logging(cli.log.as_deref().unwrap_or(default), cli.log_format)?;
@@ -75,6 +77,7 @@ fn start() -> Result<()> {
         Command::Rbac(arguments) => rbac::run(arguments),
         Command::Config(command) => config_command::run(command),
         Command::Explain(command) => explain::run(command),
+        Command::Top(arguments) => top::run(&arguments),
         Command::KubeScheduler { arguments } => kube_scheduler::run(arguments),
         Command::Bench(arguments) => bench_command::run(&arguments),
         Command::Plugin(command) => berth_plugin_cli::run(command),

@@ -37,6 +37,10 @@ impl Age {
         Self { milliseconds: clock::wall(view.as_of()), is_whole: view.is_complete() }
     }
 
+    pub(crate) fn at(milliseconds: u64, is_whole: bool) -> Self {
+        Self { milliseconds, is_whole }
+    }
+
     /// It was so some milliseconds ago.
     pub(crate) fn ago(milliseconds: u64) -> Self {
         Self { milliseconds: clock::wall(clock::now()).saturating_sub(milliseconds), is_whole: true }

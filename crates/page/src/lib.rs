@@ -26,7 +26,8 @@ use berth_serving::{ReadModel, secure_serving::RequestUser};
 pub use self::{
     history::History,
     page::Page,
-    server::{loopback_routes, routes},
+    server::{loopback_routes, overview_routes, routes},
+    views::{Overview, OverviewComplaint, Pending, PendingGroup, PendingPod, TimeShare},
 };
 
 /// Where the page gets from what it shows.

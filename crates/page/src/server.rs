@@ -4,7 +4,7 @@
 use std::{convert::Infallible, sync::Arc, time::Duration};
 
 use axum::{
-    Extension, Form, Router,
+    Extension, Form, Json, Router,
     extract::{Query, Request, State},
     http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header},
     middleware::{self, Next},
@@ -14,14 +14,15 @@ use axum::{
 use berth_serving::secure_serving::{PAGE, RequestUser, TOKEN_COOKIE};
 use futures::{Stream, stream};
 use maud::{DOCTYPE, html};
+use serde_json::json;
 use tokio::time::Instant;
 
 use crate::{
     Source, SourceError,
     layout::{View, document, live},
     page::Page,
-    viewer::{Refusal, Viewer},
-    views::{Kind, Parameters, refused},
+    viewer::{Refusal, Right, Viewer},
+    views::{Kind, Overview, Parameters, Shown, refused},
 };
 
 const STYLE: &str = include_str!("style.css");
@@ -77,6 +78,24 @@ pub fn loopback_routes<S: Source>(page: Page<S>) -> Router {
         router = router.route(kind.path(), for_all(page.clone(), kind));
     }
     router.merge(assets()).layer(middleware::from_fn(with_headers)).layer(middleware::from_fn(only_by_local_names))
+}
+
+/// `/overview`, what the first view shows as JSON: for callers with a [`RequestUser`], who see pods and plugins as the API server lets
+/// them, and without one, on the socket, for those who may see everything.
+pub fn overview_routes<S: Source>(page: Page<S>) -> Router {
+    let answer = async |State(page): State<Page<S>>, user: Option<Extension<RequestUser>>| {
+        let viewer = user.map_or(Viewer::Local, |Extension(user)| Viewer::User(user));
+        match overview(&page, &viewer).await {
+            Ok(overview) => Json(overview).into_response(),
+            Err(refusal) => (status(&refusal), Json(json!({ "error": refusal.to_string() }))).into_response(),
+        }
+    };
+    Router::new().route("/overview", get(answer)).with_state(page)
+}
+
+async fn overview<S: Source>(page: &Page<S>, viewer: &Viewer) -> Result<Overview, Refusal> {
+    let shown = Shown { plugins: viewer.may(Right::GetPlugins).await?, pods: viewer.may(Right::ListPods(None)).await? };
+    Overview::of(page, shown).await
 }
 
 const KINDS: [Kind; 5] = [Kind::Now, Kind::Pods, Kind::Pod, Kind::Nodes, Kind::Plugins];

@@ -2,6 +2,7 @@
 
 mod nodes;
 mod now;
+mod overview;
 mod plugins;
 mod pod;
 mod pods;
@@ -9,6 +10,12 @@ mod pods;
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use maud::{Markup, html};
+
+pub(crate) use self::overview::Shown;
+pub use self::{
+    overview::{Overview, OverviewComplaint, TimeShare},
+    pods::{Pending, PendingGroup, PendingPod},
+};
 
 use crate::{
     Source, SourceError,

@@ -11,6 +11,7 @@ use axum::{
 use berth_cluster::{ConnectOptions, Connection, connect};
 use berth_config::Usage;
 use berth_explain::Explanation;
+use berth_page::Overview;
 use berth_plugin_host::{HostSettings, PluginReport};
 use berth_serving::https_client;
 use berth_telemetry::chain;
@@ -107,6 +108,13 @@ impl AdminClient {
         let node = node.map(|node| format!("&node={node}")).unwrap_or_default();
         let answer = self.ask(Method::GET, &format!("/explain?namespace={namespace}&name={name}{node}")).await?;
         serde_json::from_slice(&answer).context("the scheduler's answer is no explanation")
+    }
+
+    /// How the scheduler is at the moment.
+    pub async fn overview(&self) -> Result<Overview> {
+        let answer = self.ask(Method::GET, "/overview").await?;
+        serde_json::from_slice(&answer)
+            .context("the scheduler's answer is no overview; is it another version of berth?")
     }
 
     /// What plugins say about a pod that is not there; `manifest` is JSON.

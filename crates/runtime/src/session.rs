@@ -192,9 +192,8 @@ impl Session {
         let admin = admin::routes(plugins.inbox.0.clone()).merge(explain::routes(explainer.clone()));
         let history = History::default();
         let page = Page::new(explainer, health.clone(), Arc::clone(metrics), history.clone());
-        if scheduling.page.is_some() || scheduling.secure_serving.is_some() {
-            tasks.spawn("the history of the page", history.follow(Arc::clone(metrics)));
-        }
+        tasks.spawn("the history of the page", history.follow(Arc::clone(metrics)));
+        let admin = admin.merge(berth_page::overview_routes(page.clone()));
         let resources = resources.merge(berth_page::routes(page.clone()));
         serve(scheduling, &running, &door, Served { resources, admin }, &mut tasks)?;
         let page = match scheduling.page {
@@ -361,7 +360,7 @@ fn serve(
 ) -> Result<()> {
     match OwnersSocket::bind(&scheduling.admin_socket.clone().unwrap_or_else(admin_socket::default_path)) {
         Ok(socket) => {
-            info!(path = %socket.path().display(), "serving /admin/plugins and /explain");
+            info!(path = %socket.path().display(), "serving /admin/plugins, /explain and /overview");
             tasks.spawn("the server of the admin socket", endpoints::serve_on(socket, admin.clone()));
         }
         Err(error) if scheduling.admin_socket.is_some() => return Err(error).context("--admin-socket"),

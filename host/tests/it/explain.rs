@@ -61,20 +61,30 @@ impl Bench {
         self.path(file).display().to_string()
     }
 
-    /// Asks over HTTPS as this user, whose credentials are in a kubeconfig.
+    /// Has a pod explained over HTTPS to this user, whose credentials are in a kubeconfig.
     async fn ask_as(&self, user: &str, arguments: &[&str]) -> Ended {
+        self.run_as(user, &[&["explain"], arguments].concat()).await
+    }
+
+    /// Runs a command over HTTPS as this user.
+    pub(crate) async fn run_as(&self, user: &str, arguments: &[&str]) -> Ended {
         let file = self.path(&format!("{user}.kubeconfig"));
         fs::write(&file, kubeconfig("https://nowhere.example", user)).expect("a file");
         let (server, kubeconfig) = (format!("127.0.0.1:{}", self.port), file.display().to_string());
         let authority = self.path("certificates/kube-scheduler.crt").display().to_string();
         let remote = ["--server", &server, "--kubeconfig", &kubeconfig, "--certificate-authority", &authority];
-        Process::berth(["explain"].iter().chain(arguments).chain(&remote)).ended(DEADLINE).await
+        Process::berth(arguments.iter().chain(&remote)).ended(DEADLINE).await
     }
 
-    /// Asks over the socket.
+    /// Has a pod explained over the socket.
     async fn ask(&self, arguments: &[&str]) -> Ended {
+        self.run(&[&["explain"], arguments].concat()).await
+    }
+
+    /// Runs a command over the socket.
+    pub(crate) async fn run(&self, arguments: &[&str]) -> Ended {
         let socket = self.scheduler.socket();
-        Process::berth(["explain"].iter().chain(arguments).chain(&["--socket", &socket])).ended(DEADLINE).await
+        Process::berth(arguments.iter().chain(&["--socket", &socket])).ended(DEADLINE).await
     }
 
     async fn create_in(&self, namespace: &str, pod: &Value) {
@@ -88,7 +98,7 @@ impl Bench {
     }
 }
 
-fn json_of(ended: &Ended) -> Value {
+pub(crate) fn json_of(ended: &Ended) -> Value {
     assert!(ended.status.success(), "{}{}", ended.out, ended.err);
     serde_json::from_str(&ended.out).expect("JSON")
 }

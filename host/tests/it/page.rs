@@ -6,7 +6,7 @@ use kube::{Client, Config, client::Body};
 
 use crate::{
     cluster::{Cluster, pod},
-    explain::Bench,
+    explain::{Bench, json_of},
 };
 
 /// A browser that keeps no cookie by itself.
@@ -122,4 +122,22 @@ async fn a_sandbox_has_the_page_on_loopback() {
     let (_, text) = browser.get("/page/nodes", "").await;
     assert!((0..3).all(|number| text.contains(&format!("node-0000{number}"))), "{text}");
     assert_eq!(browser.get("/", "").await, (StatusCode::SEE_OTHER, "/page".to_owned()));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn top_shows_the_same_to_who_may_see_it() {
+    let bench = Bench::start().await;
+    bench.cluster.create(&pod("huge", "1000", "1Gi")).await;
+    bench.cluster.until("huge pending", |seen| seen.messages.contains_key("huge")).await;
+    for seen in [bench.run(&["top", "-o", "json"]).await, bench.run_as("root", &["top", "-o", "json"]).await] {
+        let overview = json_of(&seen);
+        assert_eq!((&overview["isLeading"], &overview["nodes"]), (&true.into(), &1.into()), "{overview}");
+        let pending = &overview["pending"];
+        assert_eq!((&pending["pods"], &pending["oldest"][0]["name"]), (&1.into(), &"huge".into()), "{overview}");
+        assert_eq!(pending["reasons"][0]["reason"], "NodeResourcesFit", "{overview}");
+    }
+    let refused = bench.run_as("ada", &["top", "-o", "json"]).await;
+    assert!(refused.err.contains("User \"ada\" cannot get path \"/overview\""), "{}", refused.err);
+    let piped = bench.run(&["top"]).await;
+    assert!(!piped.status.success() && piped.err.contains("needs a terminal"), "{}", piped.err);
 }

@@ -269,7 +269,7 @@ fn legend(copied: &Copied, plugins: &[String], shade: &impl Fn(&Row) -> Shade, f
 }
 
 /// Cells in a line of the map, and their size with the space between them.
-const COLUMNS: usize = 60;
+const COLUMNS: usize = 90;
 const CELL: usize = 12;
 
 fn map(rows: &[Row], plugins: &[String], shade: &impl Fn(&Row) -> Shade, filter: &Filter) -> Markup {

@@ -1,20 +1,13 @@
 //! Now: queues, rates, where the time goes, and what is wrong.
 
-use std::{
-    cmp::Ordering,
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-    time::Instant,
-};
+use std::sync::Arc;
 
-use berth_scheduler::{ClusterView, PodPlace};
-use berth_serving::Probe;
-use berth_telemetry::metrics::{Figures, Timing};
 use maud::{Markup, html};
 
+use super::overview::{Overview, OverviewComplaint, Shown, TimeShare};
 use crate::{
     Source,
-    history::{LastMinute, Point, as_rate, scheduled},
+    history::{Point, as_rate},
     layout::{Age, View, address, duration, nothing, short_time, thousands},
     page::Page,
     viewer::{Refusal, Right, Viewer},
@@ -23,83 +16,27 @@ use crate::{
 /// Plugins that are listed by what they take; the others are summed up.
 const N_PLUGINS: usize = 12;
 
-/// What the copy says.
-struct Copied {
-    age: Age,
-    binding: usize,
-    nodes: usize,
-    /// Since when the pod waits that has waited for longest.
-    longest_wait: u64,
-}
-
-/// One thing that is wrong, and what to do.
-struct Complaint {
-    is_problem: bool,
-    text: String,
-    help: String,
-}
-
 pub(super) async fn render<S: Source>(page: &Page<S>, viewer: &Viewer) -> Result<Arc<View>, Refusal> {
     viewer.must(Right::Metrics).await?;
-    let shows_plugins = viewer.may(Right::GetPlugins).await?;
-    let address = if shows_plugins { "/page" } else { "/page without plugins" };
-    page.shared.get(address.to_owned(), super::SECOND, make(page, shows_plugins)).await
+    let plugins = viewer.may(Right::GetPlugins).await?;
+    let address = if plugins { "/page" } else { "/page without plugins" };
+    page.shared.get(address.to_owned(), super::SECOND, make(page, Shown { plugins, pods: false })).await
 }
 
-async fn make<S: Source>(page: &Page<S>, shows_plugins: bool) -> Result<View, Refusal> {
-    let copied = page.read(copied).await?;
-    let (minute, figures) = (page.history.last_minute(), page.metrics.scheduler.figures());
-    let complaints = complaints(page, shows_plugins).await?;
+async fn make<S: Source>(page: &Page<S>, shown: Shown) -> Result<View, Refusal> {
+    let overview = Overview::of(page, shown).await?;
     let content = html! {
-        (wrong(&complaints))
-        section { (tiles(page.health.is_leading(), &figures, &minute, &copied)) }
+        (wrong(&overview.complaints))
+        section { (tiles(&overview)) }
         section { h2 { "The last hour" } (lines(&page.history.hour())) }
-        section { h2 { "Extension points" } (points(&figures, &minute)) }
-        section { h2 { "Plugins by time" } (plugins(&figures, &minute)) }
+        section { h2 { "Extension points" } (shares("Extension point", &overview.points, |_| None)) }
+        section { h2 { "Plugins by time" } (plugins(&overview.plugins)) }
     };
-    Ok(View { title: "Now".to_owned(), filters: html! {}, content, age: copied.age, every: super::SECOND })
+    let age = Age::at(overview.as_of_milliseconds, overview.is_whole);
+    Ok(View { title: "Now".to_owned(), filters: html! {}, content, age, every: super::SECOND })
 }
 
-fn copied(view: &ClusterView) -> Copied {
-    let mut copied = Copied { age: Age::of(view), binding: 0, nodes: view.table().n_nodes(), longest_wait: 0 };
-    for pod in view.pods() {
-        match pod.place() {
-            PodPlace::Queued(waiting) => {
-                copied.longest_wait = copied.longest_wait.max(view.as_of().since(waiting.record.queued_at));
-            }
-            PodPlace::Binding(_) => copied.binding += 1,
-            PodPlace::Assumed { .. } | PodPlace::Bound { .. } | PodPlace::Unscheduled => {}
-        }
-    }
-    copied
-}
-
-/// What is wrong, the worst first.
-async fn complaints<S: Source>(page: &Page<S>, shows_plugins: bool) -> Result<Vec<Complaint>, Refusal> {
-    let mut complaints = Vec::new();
-    let checks = [Probe::Healthz, Probe::Readyz].map(|probe| page.health.checks(probe, Instant::now()));
-    let problems: BTreeSet<String> =
-        checks.into_iter().flatten().filter_map(|check| Some(check.result.err()?.to_string())).collect();
-    for problem in problems {
-        let help = "the scheduler's log says more; /readyz?verbose lists all checks".to_owned();
-        complaints.push(Complaint { is_problem: true, text: problem, help });
-    }
-    if shows_plugins {
-        if let Some(error) = page.source.plugin_settings().await?.error {
-            let text = format!("the plugin configuration is not taken over: {error}");
-            let help = "correct the file; it is read again when it changes".to_owned();
-            complaints.push(Complaint { is_problem: true, text, help });
-        }
-        for complaint in page.source.plugins().await?.iter().flat_map(|plugin| plugin.complaints()) {
-            let (is_problem, text, help) = (complaint.is_problem, complaint.text, complaint.fix);
-            complaints.push(Complaint { is_problem, text, help });
-        }
-    }
-    complaints.sort_by_key(|complaint| !complaint.is_problem);
-    Ok(complaints)
-}
-
-fn wrong(complaints: &[Complaint]) -> Markup {
+fn wrong(complaints: &[OverviewComplaint]) -> Markup {
     html! {
         section.wrong aria-label="What is wrong" {
             @if complaints.is_empty() { p.well { "Nothing is known to be wrong." } }
@@ -107,7 +44,7 @@ fn wrong(complaints: &[Complaint]) -> Markup {
                 ul {
                     @for complaint in complaints {
                         li.problem[complaint.is_problem].warning[!complaint.is_problem] {
-                            strong { (complaint.text) } ". " (complaint.help)
+                            strong { (complaint.text) } ". " (complaint.fix)
                         }
                     }
                 }
@@ -116,32 +53,28 @@ fn wrong(complaints: &[Complaint]) -> Markup {
     }
 }
 
-fn tiles(is_leading: bool, figures: &Figures, minute: &LastMinute, copied: &Copied) -> Markup {
-    let seconds = minute.span.as_secs_f64();
-    let bound = scheduled(figures).saturating_sub(scheduled(&minute.before));
-    let time = figures.time_to_bind.since(&minute.before.time_to_bind);
-    let quantile = |share: f64| time.quantile(share).map_or_else(|| "–".to_owned(), short_time);
-    let queue = |name: &str| figures.pending.get(name).copied().unwrap_or_default();
+fn tiles(overview: &Overview) -> Markup {
+    let time = |quantile: Option<f64>| quantile.map_or_else(|| "–".to_owned(), short_time);
+    let queue = |name: &str| overview.queues.get(name).copied().unwrap_or_default();
     let tile = |value: String, label: &str, note: &str| {
         html! { div.tile { dt { (label) } dd { (value) @if !note.is_empty() { small { (note) } } } } }
     };
     html! {
         dl.tiles {
-            (tile(if is_leading { "leads" } else { "stands by" }.to_owned(), "This replica", ""))
-            (tile(format!("{:.1}", as_rate(bound, seconds)), "Pods bound a second", "last minute"))
-            (tile(quantile(0.5), "Time to bind, p50", "last minute"))
-            (tile(quantile(0.99), "Time to bind, p99", "last minute"))
+            (tile(if overview.is_leading { "leads" } else { "stands by" }.to_owned(), "This replica", ""))
+            (tile(format!("{:.1}", overview.bound_per_second), "Pods bound a second", "last minute"))
+            (tile(time(overview.time_to_bind_p50), "Time to bind, p50", "last minute"))
+            (tile(time(overview.time_to_bind_p99), "Time to bind, p99", "last minute"))
             @for name in ["active", "backoff", "unschedulable", "gated"] {
                 (tile(thousands(queue(name)), &format!("Queue: {name}"), "pods"))
             }
-            (tile(thousands(copied.binding), "Being bound", "pods"))
-            (tile(thousands(copied.nodes), "Nodes", ""))
-            (tile(duration(copied.longest_wait), "Longest wait", "since the last attempt"))
+            (tile(thousands(overview.binding), "Being bound", "pods"))
+            (tile(thousands(overview.nodes), "Nodes", ""))
+            (tile(duration(overview.longest_wait_milliseconds), "Longest wait", "since the last attempt"))
         }
         p { a href="/page/pods" { "Why pods are pending" } }
     }
 }
-
 /// Two lines over the hour.
 fn lines(hour: &[Point]) -> Markup {
     if hour.len() < 2 {
@@ -185,43 +118,20 @@ fn line(label: &str, values: &[f64]) -> Markup {
     }
 }
 
-/// A name with what it took in the last minute.
-type Taken = (String, Timing);
-
-fn largest_first(mut taken: Vec<Taken>) -> Vec<Taken> {
-    taken.retain(|(_, timing)| timing.count > 0);
-    taken.sort_by(|(_, one), (_, other)| other.seconds.partial_cmp(&one.seconds).unwrap_or(Ordering::Equal));
-    taken
-}
-
-fn points(figures: &Figures, minute: &LastMinute) -> Markup {
-    let before = |name: &str| minute.before.points.get(name).copied().unwrap_or_default();
-    let taken = figures.points.iter().map(|(name, timing)| (name.clone(), timing.since(before(name)))).collect();
-    shares("Extension point", &largest_first(taken), |_| None)
-}
-
-fn plugins(figures: &Figures, minute: &LastMinute) -> Markup {
-    let mut by_plugin: BTreeMap<&str, Timing> = BTreeMap::new();
-    for (key, timing) in &figures.plugins {
-        let before = minute.before.plugins.get(key).copied().unwrap_or_default();
-        let since = timing.since(before);
-        let sum = by_plugin.entry(&key.0).or_default();
-        (sum.count, sum.seconds) = (sum.count + since.count, sum.seconds + since.seconds);
-    }
-    let mut taken = largest_first(by_plugin.into_iter().map(|(name, timing)| (name.to_owned(), timing)).collect());
-    let others = taken.split_off(taken.len().min(N_PLUGINS));
+fn plugins(taken: &[TimeShare]) -> Markup {
+    let (shown, others) = taken.split_at(taken.len().min(N_PLUGINS));
     html! {
-        (shares("Plugin", &taken, |name| Some(address("/page/plugins", [("name", name)]))))
+        (shares("Plugin", shown, |name| Some(address("/page/plugins", [("name", name)]))))
         @if !others.is_empty() {
-            @let seconds: f64 = others.iter().map(|(_, timing)| timing.seconds).sum();
+            @let seconds: f64 = others.iter().map(|share| share.seconds).sum();
             p { (thousands(others.len())) " other plugins took " (short_time(seconds)) " altogether." }
         }
         p.note { "Measured in one attempt of ten." }
     }
 }
 
-fn shares(what: &str, taken: &[Taken], link: impl Fn(&str) -> Option<String>) -> Markup {
-    let all: f64 = taken.iter().map(|(_, timing)| timing.seconds).sum();
+fn shares(what: &str, taken: &[TimeShare], link: impl Fn(&str) -> Option<String>) -> Markup {
+    let all: f64 = taken.iter().map(|share| share.seconds).sum();
     if all <= 0.0 {
         return nothing("Nothing was scheduled in the last minute.");
     }
@@ -235,8 +145,8 @@ fn shares(what: &str, taken: &[Taken], link: impl Fn(&str) -> Option<String>) ->
                 th.number scope="col" { "Each time" }
             } }
             tbody {
-                @for (name, timing) in taken {
-                    @let share = timing.seconds / all;
+                @for TimeShare { name, times, seconds } in taken {
+                    @let share = seconds / all;
                     tr {
                         th scope="row" {
                             @match link(name) { Some(link) => { a href=(link) { (name) } } None => { (name) } }
@@ -245,8 +155,8 @@ fn shares(what: &str, taken: &[Taken], link: impl Fn(&str) -> Option<String>) ->
                         td { svg.bar viewBox="0 0 100 8" preserveAspectRatio="none" aria-hidden="true" {
                             rect width=(format!("{:.1}", share * 100.0)) height="8" {}
                         } }
-                        td.number { (short_time(timing.seconds)) }
-                        td.number { (short_time(timing.seconds / as_rate(timing.count, 1.0))) }
+                        td.number { (short_time(*seconds)) }
+                        td.number { (short_time(seconds / as_rate(*times, 1.0))) }
                     }
                 }
             }

@@ -6,6 +6,7 @@ use berth_model::pod::Owner;
 use berth_queue::{QueuedPod, Waiting};
 use berth_scheduler::{ClusterView, PodPlace, PodView};
 use maud::{Markup, html};
+use serde::{Deserialize, Serialize};
 
 use super::{Parameters, field, first_row, text};
 use crate::{
@@ -14,6 +15,37 @@ use crate::{
     page::Page,
     viewer::{Refusal, Right, Viewer},
 };
+
+/// Pods that wait for a node.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Pending {
+    pub pods: usize,
+    /// By what refuses or holds them, the largest group first.
+    pub reasons: Vec<PendingGroup>,
+    /// The oldest of them, the oldest first: 200 at most.
+    pub oldest: Vec<PendingPod>,
+}
+
+/// Pods that wait for the same reason.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct PendingGroup {
+    pub reason: String,
+    pub pods: usize,
+    pub oldest_milliseconds: u64,
+}
+
+/// A pod that waits.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct PendingPod {
+    pub namespace: String,
+    pub name: String,
+    pub reason: String,
+    pub age_milliseconds: u64,
+    pub attempts: u32,
+}
 
 /// What the address asks for; an empty text asks for all.
 #[derive(Clone, Debug, Default)]
@@ -95,6 +127,24 @@ async fn make<S: Source>(page: &Page<S>, filter: Filter, filters: Markup) -> Res
 }
 
 const TITLE: &str = "Pending pods";
+
+/// Pending pods of all namespaces, for the overview.
+pub(super) fn pending(view: &ClusterView) -> Pending {
+    let copied = copied(view, &Filter::default());
+    let group = |group: Group| PendingGroup { reason: group.key, pods: group.pods, oldest_milliseconds: group.oldest };
+    let pod = |row: Row| PendingPod {
+        namespace: row.namespace,
+        name: row.name,
+        reason: row.reason,
+        age_milliseconds: row.age,
+        attempts: row.attempts,
+    };
+    Pending {
+        pods: copied.all,
+        reasons: copied.by_reason.into_iter().map(group).collect(),
+        oldest: copied.rows.into_iter().map(pod).collect(),
+    }
+}
 
 /// A pod that waits, before anything of it is written down: there may be tens of thousands.
 struct Waits<'a> {

@@ -1,0 +1,169 @@
+//! What the view of now shows, as data: for programs, and for `berth top`.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Instant,
+};
+
+use berth_scheduler::{ClusterView, PodPlace};
+use berth_serving::Probe;
+use berth_telemetry::{
+    clock,
+    metrics::{Figures, Timing},
+};
+use serde::{Deserialize, Serialize};
+
+use super::pods::{self, Pending};
+use crate::{
+    Source,
+    history::{LastMinute, as_rate, scheduled},
+    page::Page,
+    viewer::Refusal,
+};
+
+/// A scheduler at a moment. Fields are only ever added.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Overview {
+    /// When pods and nodes were so, in milliseconds since 1970.
+    pub as_of_milliseconds: u64,
+    /// If not, some of it is older, or has not come yet.
+    pub is_whole: bool,
+    /// Whether this replica schedules.
+    pub is_leading: bool,
+    /// Pods that wait, by queue: `active`, `backoff`, `unschedulable`, `gated`.
+    pub queues: BTreeMap<String, u64>,
+    /// Pods between Reserve and PostBind.
+    pub binding: usize,
+    pub nodes: usize,
+    /// Since when the pod waits that was last tried, or added, the longest ago.
+    pub longest_wait_milliseconds: u64,
+    /// What rates are about: the last minute, or less after the start.
+    pub seconds: f64,
+    pub bound_per_second: f64,
+    /// From a pod's first entry into activeQ until it is bound, in seconds; `None` if no pod was bound.
+    pub time_to_bind_p50: Option<f64>,
+    pub time_to_bind_p99: Option<f64>,
+    /// What extension points took, the most first.
+    pub points: Vec<TimeShare>,
+    /// What plugins took, the most first. One attempt of ten is measured.
+    pub plugins: Vec<TimeShare>,
+    /// What is wrong, the worst first. What is wrong with plugins is shown to those who may see these.
+    pub complaints: Vec<OverviewComplaint>,
+    /// Pending pods; `None` for callers who may not list the pods of all namespaces.
+    pub pending: Option<Pending>,
+}
+
+/// What something took.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct TimeShare {
+    pub name: String,
+    pub times: u64,
+    pub seconds: f64,
+}
+
+/// One thing that is wrong, and what to do.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct OverviewComplaint {
+    /// If not, it is worth to know.
+    pub is_problem: bool,
+    pub text: String,
+    pub fix: String,
+}
+
+/// What the caller may see beside the figures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Shown {
+    pub plugins: bool,
+    pub pods: bool,
+}
+
+impl Overview {
+    pub(crate) async fn of<S: Source>(page: &Page<S>, shown: Shown) -> Result<Self, Refusal> {
+        let mut overview = page.read(move |view| copied(view, shown)).await?;
+        let (minute, figures) = (page.history.last_minute(), page.metrics.scheduler.figures());
+        overview.is_leading = page.health.is_leading();
+        overview.seconds = minute.span.as_secs_f64();
+        overview.bound_per_second =
+            as_rate(scheduled(&figures).saturating_sub(scheduled(&minute.before)), overview.seconds);
+        let time = figures.time_to_bind.since(&minute.before.time_to_bind);
+        (overview.time_to_bind_p50, overview.time_to_bind_p99) = (time.quantile(0.5), time.quantile(0.99));
+        (overview.points, overview.plugins) = (points(&figures, &minute), plugins(&figures, &minute));
+        overview.queues = figures.pending;
+        overview.complaints = complaints(page, shown).await?;
+        Ok(overview)
+    }
+}
+
+fn copied(view: &ClusterView, shown: Shown) -> Overview {
+    let mut overview = Overview {
+        as_of_milliseconds: clock::wall(view.as_of()),
+        is_whole: view.is_complete(),
+        nodes: view.table().n_nodes(),
+        pending: shown.pods.then(|| pods::pending(view)),
+        ..Overview::default()
+    };
+    for pod in view.pods() {
+        match pod.place() {
+            PodPlace::Queued(waiting) => {
+                let waits = view.as_of().since(waiting.record.queued_at);
+                overview.longest_wait_milliseconds = overview.longest_wait_milliseconds.max(waits);
+            }
+            PodPlace::Binding(_) => overview.binding += 1,
+            PodPlace::Assumed { .. } | PodPlace::Bound { .. } | PodPlace::Unscheduled => {}
+        }
+    }
+    overview
+}
+
+async fn complaints<S: Source>(page: &Page<S>, shown: Shown) -> Result<Vec<OverviewComplaint>, Refusal> {
+    let mut complaints = Vec::new();
+    let checks = [Probe::Healthz, Probe::Readyz].map(|probe| page.health.checks(probe, Instant::now()));
+    let problems: BTreeSet<String> =
+        checks.into_iter().flatten().filter_map(|check| Some(check.result.err()?.to_string())).collect();
+    for text in problems {
+        let fix = "the scheduler's log says more; /readyz?verbose lists all checks".to_owned();
+        complaints.push(OverviewComplaint { is_problem: true, text, fix });
+    }
+    if shown.plugins {
+        if let Some(error) = page.source.plugin_settings().await?.error {
+            let text = format!("the plugin configuration is not taken over: {error}");
+            let fix = "correct the file; it is read again when it changes".to_owned();
+            complaints.push(OverviewComplaint { is_problem: true, text, fix });
+        }
+        for complaint in page.source.plugins().await?.iter().flat_map(|plugin| plugin.complaints()) {
+            let (is_problem, text, fix) = (complaint.is_problem, complaint.text, complaint.fix);
+            complaints.push(OverviewComplaint { is_problem, text, fix });
+        }
+    }
+    complaints.sort_by_key(|complaint| !complaint.is_problem);
+    Ok(complaints)
+}
+
+fn points(figures: &Figures, minute: &LastMinute) -> Vec<TimeShare> {
+    let before = |name: &str| minute.before.points.get(name).copied().unwrap_or_default();
+    most_first(figures.points.iter().map(|(name, timing)| (&**name, timing.since(before(name)))))
+}
+
+fn plugins(figures: &Figures, minute: &LastMinute) -> Vec<TimeShare> {
+    let mut by_plugin: BTreeMap<&str, Timing> = BTreeMap::new();
+    for (key, timing) in &figures.plugins {
+        let since = timing.since(minute.before.plugins.get(key).copied().unwrap_or_default());
+        let sum = by_plugin.entry(&key.0).or_default();
+        (sum.count, sum.seconds) = (sum.count + since.count, sum.seconds + since.seconds);
+    }
+    most_first(by_plugin.into_iter())
+}
+
+fn most_first<'a>(taken: impl Iterator<Item = (&'a str, Timing)>) -> Vec<TimeShare> {
+    let share = |(name, timing): (&str, Timing)| TimeShare {
+        name: name.to_owned(),
+        times: timing.count,
+        seconds: timing.seconds,
+    };
+    let mut shares: Vec<TimeShare> = taken.filter(|(_, timing)| timing.count > 0).map(share).collect();
+    shares.sort_by(|one, other| other.seconds.total_cmp(&one.seconds));
+    shares
+}
