@@ -15,6 +15,7 @@ use std::{
 
 use anyhow::Result;
 use berth_config::{Overrides, Program, Usage, emulation::Emulation, feature_gates::Gates};
+use berth_kube_flags::{FLAGS, Given, Role};
 use berth_model::Features;
 use berth_plugin_host::PluginHostOptions;
 use berth_runtime::{KEPT_DECISIONS_MIB, Options};
@@ -24,7 +25,6 @@ use tracing::{info, warn};
 
 use crate::{
     compiler::compiler_process,
-    flags::{FLAGS, Given, Role},
     run::{ConfigOutput, Invocation, schedule_blocking},
     serving,
 };

@@ -4,13 +4,14 @@ use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use anyhow::{Context as _, Result, ensure};
 use berth_config::{Usage, emulation::Emulation};
+use berth_kube_flags::ServingFlags;
 use berth_model::{Features, Release, duration::parse_duration};
 use berth_plugin_cli::Output;
 use berth_plugin_host::PluginHostOptions;
 use berth_runtime::{KEPT_DECISIONS_MIB, Options};
 use clap::{Args, ValueEnum};
 
-use crate::{compiler::compiler_process, flags::ServingFlags};
+use crate::compiler::compiler_process;
 
 /// What every command that schedules takes.
 #[derive(Args, Clone, Debug, Default)]

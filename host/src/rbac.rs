@@ -9,16 +9,16 @@ use anyhow::Result;
 use berth_cluster::ResourceAccess;
 use berth_config::{Overrides, Program};
 use berth_plugin_host::{Plugins, Rules, settings_file};
-use berth_runtime::configuration;
+use berth_runtime::{
+    configuration,
+    rights::{Rights, Serving},
+};
 use berth_wasm_host::FaultSink;
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 use tracing::warn;
 
-use crate::{
-    options::Scheduling,
-    rights::{Rights, Serving},
-};
+use crate::options::Scheduling;
 
 const EXAMPLES: &str = "\
 Give it the options that `berth run` gets, and apply what it prints. The rights follow from the plugins that the profiles

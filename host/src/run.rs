@@ -10,6 +10,7 @@ use std::{
 use anyhow::{Context as _, Result};
 use berth_cluster::{ConnectError, ConnectOptions, connect_for_long};
 use berth_config::{Overrides, Program, Usage, emulation::Emulation};
+use berth_kube_flags::ServingFlags;
 use berth_model::Release;
 use berth_plugin_cli::block_on_runtime;
 use berth_runtime::{Draft, Options, Session, release};
@@ -19,7 +20,7 @@ use serde_json::{Map, Value, json};
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::info;
 
-use crate::{flags::ServingFlags, options::Run, serving};
+use crate::{options::Run, serving};
 
 /// What the command line of a scheduler on a cluster says.
 pub(crate) struct Invocation {

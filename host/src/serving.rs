@@ -9,7 +9,7 @@ use berth_cluster::{ConnectOptions, USER_AGENT};
 use berth_config::Usage;
 use berth_serving::secure_serving::{Authorities, FrontProxy, Lookup, SecureServing, ServeHttp2, SniCertificate};
 
-use crate::flags::Given;
+use berth_kube_flags::Given;
 
 /// kube-scheduler's port.
 pub(crate) const DEFAULT_PORT: u16 = 10259;

@@ -3,7 +3,6 @@
 mod changes;
 mod input;
 mod output;
-mod picture;
 mod question;
 
 use std::{
@@ -19,7 +18,7 @@ use berth_plugin_host::Plugins;
 use berth_runtime::{Options, configuration};
 use berth_telemetry::clock;
 use berth_wasm_host::FaultSink;
-use berth_what_if::{Arrival, Cluster, Conditions, Placed, Report, place, uses_after};
+use berth_what_if::{Arrival, Cluster, Conditions, Placed, Report, place, svg, uses_after};
 use clap::{Args, ValueEnum};
 use tracing::warn;
 
@@ -154,7 +153,7 @@ pub(crate) fn run(arguments: &Simulate) -> Result<()> {
     }
     let placed = laboratory.place(&cluster, arrival, &is_over)?;
     if let Some(file) = &arguments.svg {
-        let svg = picture::svg(&uses_after(&cluster, &placed));
+        let svg = svg(&uses_after(&cluster, &placed));
         std::fs::write(file, svg).with_context(|| format!("--svg {}: cannot be written", file.display()))?;
     }
     let report = Report::new(&cluster, placed);

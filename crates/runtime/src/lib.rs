@@ -21,6 +21,7 @@ mod plan;
 mod plugin_events;
 pub mod release;
 mod reload;
+pub mod rights;
 mod scheduling;
 mod score_lines;
 mod session;

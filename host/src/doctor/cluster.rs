@@ -1,10 +1,10 @@
 //! The API server: does it answer, what time does it have, and may the scheduler do what it does?
 
 use berth_cluster::{Client, ConnectError, ConnectOptions, USER_AGENT, connect, has_access, server_info};
+use berth_runtime::rights::{Rights, Serving};
 use berth_telemetry::chain;
 
 use super::{Area, Doctor, Findings, files::Setup};
-use crate::rights::{Rights, Serving};
 
 /// Leases and tokens of Kubernetes bear this much.
 const MAX_SECONDS_AHEAD: i64 = 5;

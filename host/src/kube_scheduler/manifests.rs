@@ -4,7 +4,9 @@
 use std::{fs, path::Path};
 
 use berth_config::{InTree, Settings};
+use berth_kube_flags::Given;
 use berth_plugin_host::{Plugins, Rules, Sources};
+use berth_runtime::rights::{Rights, Serving};
 use berth_wasm_host::FaultSink;
 use clap::Parser as _;
 use serde_json::{Value, json};
@@ -12,9 +14,7 @@ use serde_json::{Value, json};
 use super::{check, invocation};
 use crate::{
     cli::{Cli, Command},
-    flags::Given,
     rbac::{Account, manifests},
-    rights::{Rights, Serving},
     serving,
 };
 

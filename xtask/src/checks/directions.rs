@@ -46,6 +46,7 @@ const RULES: &[Rule] = &[
         &[],
     ),
     rule("berth-config", &["berth-framework", "berth-model"], &[]),
+    rule("berth-kube-flags", &["berth-config", "berth-framework", "berth-model"], &["clap"]),
     rule(
         "berth-bench",
         &[
@@ -165,6 +166,7 @@ const RULES: &[Rule] = &[
             "berth-components",
             "berth-config",
             "berth-framework",
+            "berth-kube-flags",
             "berth-lifecycle",
             "berth-model",
             "berth-page",

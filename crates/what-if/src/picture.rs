@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fmt::Write as _};
 
-use berth_what_if::NodeUse;
+use crate::utilization::NodeUse;
 
 const SQUARE: usize = 14;
 const GAP: usize = 2;
@@ -15,8 +15,9 @@ const HEADING: usize = 26;
 const SHADES: [&str; 6] = ["#f7fbff", "#d0e1f2", "#94c4df", "#4a98c9", "#1764ab", "#08306b"];
 const OVER_FULL: &str = "#d55e00";
 
-/// The nodes by zone and, in it, by how full they are.
-pub(super) fn svg(nodes: &[NodeUse<'_>]) -> String {
+/// An SVG of the nodes by zone and, in it, by how full they are.
+#[must_use]
+pub fn svg(nodes: &[NodeUse<'_>]) -> String {
     let mut zones: BTreeMap<&str, Vec<&NodeUse<'_>>> = BTreeMap::new();
     for node in nodes {
         zones.entry(node.zone()).or_default().push(node);
@@ -104,8 +105,8 @@ fn escape(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use crate::node_uses;
     use berth_model::api;
-    use berth_what_if::node_uses;
 
     use super::*;
 

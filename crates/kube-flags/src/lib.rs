@@ -9,9 +9,11 @@ use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, builder::V
 
 /// One flag.
 #[derive(Debug)]
-pub(crate) struct Flag {
+pub struct Flag {
+    /// Without dashes.
     pub name: &'static str,
     kind: Kind,
+    /// What is done with it.
     pub role: Role,
 }
 
@@ -30,7 +32,8 @@ enum Kind {
 
 /// What is done with a flag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Role {
+pub enum Role {
+    /// It means what it means there.
     Used,
     /// How HTTPS is served, in these words: used, by `berth run` as well.
     Serving(&'static str),
@@ -40,6 +43,7 @@ pub(crate) enum Role {
     WithoutEffect(&'static str),
     /// Refused, for it would change what the scheduler does. This value is the default, and accepted.
     Refused {
+        /// The only value that is accepted.
         default: &'static str,
     },
 }
@@ -56,7 +60,7 @@ const fn flag(name: &'static str, kind: Kind, role: Role) -> Flag {
 }
 
 /// All of them, in the order of `--help`, then Berth's own.
-pub(crate) const FLAGS: &[Flag] = &[
+pub const FLAGS: &[Flag] = &[
     flag("config", Text, Used),
     flag("master", Text, Used),
     flag("unsupported-kube-api-over-localhost", Switch, Refused { default: "false" }),
@@ -207,11 +211,14 @@ with a warning; what would change decisions and is not built is refused. --plugi
 
 /// The flags that were given.
 #[derive(Clone, Debug)]
-pub(crate) struct Given(ArgMatches);
+pub struct Given(ArgMatches);
 
 /// The flags about serving HTTPS, as options of another command.
 #[derive(Clone, Debug)]
-pub(crate) struct ServingFlags(pub Given);
+pub struct ServingFlags(
+    /// These and no others.
+    pub Given,
+);
 
 impl FromArgMatches for ServingFlags {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
@@ -241,56 +248,74 @@ fn serving_flags() -> impl Iterator<Item = &'static Flag> {
 
 impl Given {
     /// Reads arguments, the program's name not among them.
-    pub(crate) fn read(arguments: impl IntoIterator<Item = String>) -> Result<Self, clap::Error> {
+    ///
+    /// # Errors
+    /// A flag is not known, or its value is of another type.
+    pub fn read(arguments: impl IntoIterator<Item = String>) -> Result<Self, clap::Error> {
         let arguments = arguments.into_iter().map(|argument| normalized(&argument));
         command().try_get_matches_from(std::iter::once("kube-scheduler".to_owned()).chain(arguments)).map(Self)
     }
 
     /// The first flag about serving HTTPS that was given.
-    pub(crate) fn first_about_serving(&self) -> Option<&'static str> {
+    #[must_use]
+    pub fn first_about_serving(&self) -> Option<&'static str> {
         serving_flags().map(|flag| flag.name).find(|name| self.is_given(name))
     }
 
-    pub(crate) fn is_given(&self, name: &str) -> bool {
+    /// Whether the flag is on the command line.
+    #[must_use]
+    pub fn is_given(&self, name: &str) -> bool {
         self.0.contains_id(name)
     }
 
     /// The last value.
-    pub(crate) fn text(&self, name: &str) -> Option<&str> {
+    #[must_use]
+    pub fn text(&self, name: &str) -> Option<&str> {
         Some(self.0.get_many::<String>(name)?.next_back()?.as_str())
     }
 
     /// The last value, if it is not empty.
-    pub(crate) fn path(&self, name: &str) -> Option<std::path::PathBuf> {
+    #[must_use]
+    pub fn path(&self, name: &str) -> Option<std::path::PathBuf> {
         self.text(name).filter(|text| !text.is_empty()).map(Into::into)
     }
 
-    pub(crate) fn texts(&self, name: &str) -> Vec<&str> {
+    /// All values, in their order.
+    #[must_use]
+    pub fn texts(&self, name: &str) -> Vec<&str> {
         self.0.get_many::<String>(name).into_iter().flatten().map(String::as_str).collect()
     }
 
     /// All flags that were given, by name, with their values.
-    pub(crate) fn all(&self) -> Vec<(String, String)> {
+    #[must_use]
+    pub fn all(&self) -> Vec<(String, String)> {
         let given = FLAGS.iter().filter(|flag| self.is_given(flag.name));
         let mut all: Vec<_> = given.map(|flag| (flag.name.to_owned(), self.texts(flag.name).join(","))).collect();
         all.sort();
         all
     }
 
-    /// Values were checked when they were read.
-    pub(crate) fn switch(&self, name: &str) -> Option<bool> {
+    /// A switch. Values were checked when they were read.
+    #[must_use]
+    pub fn switch(&self, name: &str) -> Option<bool> {
         go_bool(self.text(name)?)
     }
 
-    pub(crate) fn number(&self, name: &str) -> Option<i64> {
+    /// A whole number.
+    #[must_use]
+    pub fn number(&self, name: &str) -> Option<i64> {
         self.text(name)?.parse().ok()
     }
 
-    pub(crate) fn fraction(&self, name: &str) -> Option<f64> {
+    /// A number.
+    #[must_use]
+    pub fn fraction(&self, name: &str) -> Option<f64> {
         self.text(name)?.parse().ok()
     }
 
-    pub(crate) fn duration(&self, name: &str) -> Option<std::time::Duration> {
+    /// A duration, as Go writes it.
+    #[must_use]
+    pub fn duration(&self, name: &str) -> Option<std::time::Duration> {
         let nanos = berth_model::duration::parse_duration(self.text(name)?)?;
         Some(std::time::Duration::from_nanos(u64::try_from(nanos).unwrap_or(0)))
     }

@@ -8,7 +8,7 @@ use serde_json::json;
 use super::*;
 
 /// What kube-scheduler's ClusterRoles allow it.
-const THEIRS: &str = include_str!("../kube_scheduler/rules_1.36.txt");
+const THEIRS: &str = include_str!("rules_1.36.txt");
 
 fn rights(profile: serde_json::Value, grants: &str) -> BTreeSet<String> {
     let rights = setup(profile, grants);

@@ -45,7 +45,7 @@ const REVIEWS: [Row; 2] = [
 
 /// How the endpoints are served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Serving {
+pub enum Serving {
     /// Over plain HTTP, without authentication, or not at all.
     Http,
     /// Over HTTPS: the cluster says who calls, and whose certificates count.
@@ -54,7 +54,7 @@ pub(crate) enum Serving {
 
 /// Rights, and who needs each.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Rights {
+pub struct Rights {
     needed: BTreeMap<ResourceAccess, BTreeSet<String>>,
     guessed: BTreeSet<KindRef>,
     unbounded: Vec<(PluginName, ObjectRule)>,
@@ -62,7 +62,8 @@ pub(crate) struct Rights {
 
 impl Rights {
     /// What the scheduler needs without its plugins.
-    pub(crate) fn of_scheduler(serving: Serving) -> Self {
+    #[must_use]
+    pub fn of_scheduler(serving: Serving) -> Self {
         let mut rights = Self::default();
         rights.want_all(&ALWAYS, "the scheduler");
         if serving == Serving::Https {
@@ -75,7 +76,8 @@ impl Rights {
     }
 
     /// What it needs with these settings and plugins.
-    pub(crate) fn of_setup(settings: &Settings, inventory: &PluginInventory, serving: Serving) -> Self {
+    #[must_use]
+    pub fn of_setup(settings: &Settings, inventory: &PluginInventory, serving: Serving) -> Self {
         let mut rights = Self::of_scheduler(serving);
         for access in of_the_election(&settings.leader_election) {
             rights.want(access, "leader election");
@@ -94,7 +96,8 @@ impl Rights {
     }
 
     /// What it needs with these settings and plugins, whichever Kubernetes release decides.
-    pub(crate) fn of_any_release(settings: &Settings, inventory: &mut PluginInventory, serving: Serving) -> Self {
+    #[must_use]
+    pub fn of_any_release(settings: &Settings, inventory: &mut PluginInventory, serving: Serving) -> Self {
         let mut rights = Self::default();
         for release in Release::ALL {
             inventory.decide_as(Features::of(release));
@@ -109,17 +112,18 @@ impl Rights {
     }
 
     /// Each right, and who needs it.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (&ResourceAccess, &BTreeSet<String>)> {
+    pub fn iter(&self) -> impl Iterator<Item = (&ResourceAccess, &BTreeSet<String>)> {
         self.needed.iter()
     }
 
     /// Kinds whose resources go by names that only the server knows: what stands here is a guess.
-    pub(crate) fn guessed(&self) -> impl Iterator<Item = &KindRef> {
+    pub fn guessed(&self) -> impl Iterator<Item = &KindRef> {
         self.guessed.iter()
     }
 
     /// Rules with `*`, which are about more kinds than can be told. The rights for these are not here.
-    pub(crate) fn unbounded(&self) -> &[(PluginName, ObjectRule)] {
+    #[must_use]
+    pub fn unbounded(&self) -> &[(PluginName, ObjectRule)] {
         &self.unbounded
     }
 
