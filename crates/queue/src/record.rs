@@ -26,8 +26,8 @@ pub struct QueuedPod {
     pub gated_by: Option<Arc<str>>,
     /// It was last moved because it had stayed too long in the pool: a sign that a hint missed an event.
     pub was_flushed: bool,
-    /// When that was, if no attempt came since.
-    pub(crate) flushed_at: Option<Time>,
+    /// When that was; 0 if an attempt came since, or there was no flush.
+    pub(crate) flushed_at: Time,
     /// The search for its node took long in the last attempt, whatever came of it.
     pub had_long_search: bool,
     pub(crate) unschedulable_count: u32,
@@ -45,7 +45,7 @@ impl QueuedPod {
             pending: Vec::new(),
             gated_by: None,
             was_flushed: false,
-            flushed_at: None,
+            flushed_at: Time(0),
             had_long_search: false,
             unschedulable_count: 0,
             consecutive_errors: 0,

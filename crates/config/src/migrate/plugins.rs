@@ -210,10 +210,8 @@ pub(super) fn args_of<'a>(profile: &'a mut Map<String, Value>, plugin: &str) -> 
     if !entry.is_object() {
         *entry = json!({ "name": plugin });
     }
-    match entry {
-        Value::Object(entry) => object(entry, "args"),
-        _ => unreachable!("it was made an object"),
-    }
+    #[expect(clippy::expect_used, reason = "it was made an object")]
+    object(entry.as_object_mut().expect("an object"), "args")
 }
 
 fn object<'a>(map: &'a mut Map<String, Value>, field: &str) -> &'a mut Map<String, Value> {
@@ -221,10 +219,8 @@ fn object<'a>(map: &'a mut Map<String, Value>, field: &str) -> &'a mut Map<Strin
     if !value.is_object() {
         *value = json!({});
     }
-    match value {
-        Value::Object(object) => object,
-        _ => unreachable!("it was made an object"),
-    }
+    #[expect(clippy::expect_used, reason = "it was made an object")]
+    value.as_object_mut().expect("an object")
 }
 
 fn array<'a>(map: &'a mut Map<String, Value>, field: &str) -> &'a mut Vec<Value> {
@@ -232,8 +228,6 @@ fn array<'a>(map: &'a mut Map<String, Value>, field: &str) -> &'a mut Vec<Value>
     if !value.is_array() {
         *value = json!([]);
     }
-    match value {
-        Value::Array(array) => array,
-        _ => unreachable!("it was made an array"),
-    }
+    #[expect(clippy::expect_used, reason = "it was made an array")]
+    value.as_array_mut().expect("an array")
 }

@@ -211,8 +211,7 @@ impl Queue {
         let timeout = ObjectEvent::wildcard("UnschedulableTimeout");
         let counts_flushes = self.settings.features.has(Feature::FlushesCountForAge);
         let is_due = |record: &QueuedPod| {
-            let flushed_at = record.flushed_at.filter(|_| counts_flushes);
-            let since = flushed_at.map_or(record.queued_at, |flushed_at| flushed_at.max(record.queued_at));
+            let since = if counts_flushes { record.queued_at.max(record.flushed_at) } else { record.queued_at };
             now.since(since) > self.settings.max_in_unschedulable_pool && self.leaves_by_flush(record, &timeout)
         };
         let due = self.places.in_pool().filter(|(_, record)| is_due(record));
@@ -220,7 +219,7 @@ impl Queue {
         for uid in due {
             if let Some(WaitingPod { mut record, .. }) = self.take(&uid) {
                 record.was_flushed = true;
-                record.flushed_at = Some(now);
+                record.flushed_at = now;
                 self.place(record, QueueingStrategy::AfterBackoff, &timeout.label, now, policy);
             }
         }

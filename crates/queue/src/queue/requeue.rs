@@ -47,7 +47,7 @@ impl Queue {
         }
         record.pod = pod;
         record.queued_at = now;
-        (record.was_flushed, record.flushed_at) = (false, None);
+        (record.was_flushed, record.flushed_at) = (false, Time(0));
         record.gated_by = None;
         record.rejectors = failure.rejectors;
         record.pending = failure.pending;
