@@ -167,7 +167,7 @@ pub enum BatchError {
     },
     /// Pods that cannot be read.
     #[error("{0}")]
-    Pods(ReadError),
+    Pods(Box<ReadError>),
     /// A pod in question is on a node of the cluster.
     #[error("pods: {pod} is on a node already")]
     OnNode {
@@ -181,7 +181,7 @@ pub enum BatchError {
         variant: String,
         /// What is wrong.
         #[source]
-        error: AddNodesError,
+        error: Box<AddNodesError>,
     },
     /// A node is not there.
     #[error("{variant}: removeNodes: the cluster has no node called {node}")]
@@ -223,7 +223,7 @@ pub fn what_if(
     let bounds = batch.bounds;
     request.check(bounds)?;
     check_size("pods", request.pods.len(), bounds.pods)?;
-    let mut question = cluster.pods_in_question(&request.pods).map_err(BatchError::Pods)?;
+    let mut question = cluster.pods_in_question(&request.pods).map_err(|error| BatchError::Pods(error.into()))?;
     if let Some(scheduler_name) = batch.scheduler_name {
         question.serve_by(scheduler_name);
     }
@@ -300,7 +300,7 @@ impl Variant {
 fn template(variant: &str, node: &Value) -> Result<ClusterNode, BatchError> {
     let origin = format!("{variant}: node");
     ClusterNode::of_object(&origin, node.clone())
-        .map_err(|error| BatchError::Nodes { variant: variant.to_owned(), error })
+        .map_err(|error| BatchError::Nodes { variant: variant.to_owned(), error: error.into() })
 }
 
 impl Asking<'_, '_> {
@@ -335,7 +335,7 @@ impl Asking<'_, '_> {
             let (nodes, daemons) = self
                 .cluster
                 .new_nodes(*n, template)
-                .map_err(|error| BatchError::Nodes { variant: variant.to_owned(), error })?;
+                .map_err(|error| BatchError::Nodes { variant: variant.to_owned(), error: error.into() })?;
             nodes.iter().for_each(|node| self.placing.add_node(node));
             daemons.iter().for_each(|pod| self.placing.arrive(pod));
         }

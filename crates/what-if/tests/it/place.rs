@@ -1,7 +1,5 @@
 //! Clusters from manifests, and where the scheduler places their pods.
 
-#![expect(clippy::unwrap_used, reason = "a test ends where its footing is gone")]
-
 use std::collections::BTreeMap;
 
 use berth_scheduler::Settings;
