@@ -47,7 +47,10 @@ pub struct ConnectOptions {
     pub context: Option<String>,
     /// The API server's address, instead of the kubeconfig's. Without a kubeconfig, an address that needs no credentials.
     pub server: Option<String>,
-    /// With `server`: a file with the certificates that vouch for it, as PEM, instead of the kubeconfig's.
+    /// The address of another server that knows the users of the cluster, such as a scheduler: the cluster is found as without it, and its
+    /// credentials are used there.
+    pub other_server: Option<String>,
+    /// With `server` or `other_server`: a file with the certificates that vouch for it, as PEM, instead of the kubeconfig's.
     pub certificate_authority: Option<PathBuf>,
     /// Sent with each request; the API server takes the name of the field manager from the part before the `/`.
     pub user_agent: String,
@@ -142,7 +145,8 @@ impl Environment {
 async fn connect_in(options: &ConnectOptions, environment: Environment) -> Result<Connection, ConnectError> {
     let http2 = environment.http2;
     let origin = find(options, environment)?;
-    let server = options.server.as_deref().map(|server| parse_server(server, &origin)).transpose()?;
+    let server = options.other_server.as_deref().or(options.server.as_deref());
+    let server = server.map(|server| parse_server(server, &origin)).transpose()?;
     let mut config = match &origin {
         Origin::Address(server) => Config::new(parse_server(server, &origin)?),
         Origin::InCluster => {

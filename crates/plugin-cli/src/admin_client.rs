@@ -8,7 +8,7 @@ use axum::{
     body::Body,
     http::{Method, Request, StatusCode, Uri, header},
 };
-use berth_cluster::{ConnectOptions, Connection, connect};
+use berth_cluster::{ConnectError, ConnectOptions, Connection, connect};
 use berth_config::Usage;
 use berth_explain::Explanation;
 use berth_page::Overview;
@@ -78,8 +78,16 @@ impl AdminClient {
 
     /// Speaks to a scheduler's HTTPS port, as the user of a kubeconfig. The certificates of `user` vouch for the scheduler.
     pub async fn as_user(address: &str, user: ConnectOptions) -> Result<Self> {
-        let options = ConnectOptions { server: Some(https(address)?.to_string()), ..user };
-        let connection = connect(&options).await.map_err(|error| Usage(chain(&error)))?;
+        let options = ConnectOptions { other_server: Some(https(address)?.to_string()), ..user };
+        let connection = connect(&options).await.map_err(|error| {
+            Usage(match error {
+                ConnectError::NoCluster => format!(
+                    "--server {address}: no user is given: name a kubeconfig with --kubeconfig, or a token with --token-file and \
+                     --certificate-authority"
+                ),
+                other => chain(&other),
+            })
+        })?;
         Ok(Self { place: Place::AsUser(connection), token: None })
     }
 

@@ -201,7 +201,13 @@ async fn steering_the_plugins_of_nobody() {
     let credentials = ["--token-file", "{dir}/token", "--certificate-authority", "{dir}/ca.crt"];
     let remote = [&["plugin", "list", "--server", "http://a"][..], &credentials].concat();
     check(&[("token", b"t")], &remote, 2, &["--server http://a", "over HTTPS alone"]).await;
-    check(&[], &["plugin", "list", "--server", "a:1"], 2, &["--token-file", "--certificate-authority"]).await;
+    // A home without a kubeconfig.
+    let home = folder(&[]);
+    let variables = [("HOME", home.path().to_str().expect("a path"))];
+    let ended = Process::berth_with(["plugin", "list", "--server", "a:1"], &variables).ended(LIMIT).await;
+    assert_eq!(ended.status.code(), Some(2), "{}", ended.err);
+    let says = |part| ended.err.contains(part);
+    assert!(says("--kubeconfig") && says("--token-file") && says("--certificate-authority"), "{}", ended.err);
 }
 
 #[tokio::test]

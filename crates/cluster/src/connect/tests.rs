@@ -42,6 +42,20 @@ async fn error(text: &str, context: Option<&str>) -> String {
 }
 
 #[tokio::test]
+async fn another_server_is_asked_as_the_user_who_is_found() {
+    let dir = TempDir::new().unwrap();
+    let path = file(&dir, &kubeconfig("https://k:6443", "token: t"));
+    let found = || Environment { kubeconfig: Some(path.clone().into()), ..Environment::default() };
+    let options =
+        ConnectOptions { other_server: Some("https://scheduler:10259".to_owned()), ..ConnectOptions::default() };
+    let connection = connect_in(&options, found()).await.unwrap();
+    assert_eq!(connection.server, "https://scheduler:10259/");
+    assert!(matches!(connection.origin, Origin::KubeconfigVariable(_)), "{:?}", connection.origin);
+    let nobody = connect_in(&options, Environment::default()).await.unwrap_err();
+    assert!(matches!(nobody, ConnectError::NoCluster), "{nobody}");
+}
+
+#[tokio::test]
 async fn mistakes_are_told_with_file_and_field() {
     let good = kubeconfig("https://k:6443", "token: t");
     assert_eq!(
