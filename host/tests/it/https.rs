@@ -247,7 +247,7 @@ async fn the_cluster_says_who_vouches_for_clients() {
 async fn pods_are_logged_in_kube_schedulers_words_once_that_is_asked_for() {
     let flags = ["--client-ca-file={dir}/ca.crt", "--leader-elect=false"];
     let mut bench = Bench::start(&flags).await;
-    bench.process.line("\"Starting Kubernetes Scheduler\" version=\"v1.36").await;
+    bench.process.line("\"Starting Kubernetes Scheduler\" version=\"v1.37").await;
     bench.cluster.create(&pod("quiet", "1", "1Gi")).await;
     bench.cluster.node_of("quiet").await;
     assert!(!bench.process.text().contains("Successfully bound"), "{}", bench.process.text());

@@ -470,7 +470,7 @@ typedef struct berth_scheduler_types_pod_t {
   plugin_option_string_t   extended_claim;
   // Normalised image names of init containers, containers and image volumes.
   berth_scheduler_types_list_sym_t   images;
-  // Init and regular containers.
+  // Init and regular containers; image volumes as well where the scheduler decides as Kubernetes 1.37.
   uint32_t   containers;
   // Node features without which the pod cannot run.
   berth_scheduler_types_list_sym_t   required_features;

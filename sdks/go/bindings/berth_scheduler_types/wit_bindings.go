@@ -426,7 +426,7 @@ type Pod struct {
 	ExtendedClaim witTypes.Option[string]
 	// Normalised image names of init containers, containers and image volumes.
 	Images []uint32
-	// Init and regular containers.
+	// Init and regular containers; image volumes as well where the scheduler decides as Kubernetes 1.37.
 	Containers uint32
 	// Node features without which the pod cannot run.
 	RequiredFeatures []uint32
