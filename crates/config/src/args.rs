@@ -27,7 +27,8 @@ pub(crate) fn has_args(plugin: &str) -> bool {
 pub(crate) fn complete_args(
     plugin: &str,
     features: Features,
-    (path, given): (&str, Option<&Value>),
+    path: &str,
+    given: Option<&Value>,
     problems: &Problems,
 ) -> Option<Value> {
     let read = reader_of(plugin)?;

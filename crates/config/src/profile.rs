@@ -179,7 +179,7 @@ fn read_plugin_config(fields: &Fields<'_>, features: Features) -> BTreeMap<Plugi
         if !seen.insert(name.clone()) {
             fields.problems.duplicate(&entry.at("name"), name.as_str());
         }
-        let args = complete_args(&name, features, (&entry.at("args"), given), fields.problems);
+        let args = complete_args(&name, features, &entry.at("args"), given, fields.problems);
         let args = args.or(given.cloned());
         plugin_config.extend(args.map(|args| (name, args)));
         entry.finish();
@@ -192,7 +192,7 @@ fn add_default_args(plugin_config: &mut BTreeMap<PluginName, Value>, plugins: &[
     let no_problems = Problems::default();
     for name in plugins {
         if !plugin_config.contains_key(name) {
-            let args = complete_args(name, features, ("", None), &no_problems);
+            let args = complete_args(name, features, "", None, &no_problems);
             plugin_config.extend(args.map(|args| (name.clone(), args)));
         }
     }

@@ -11,7 +11,7 @@ use crate::{
     keyless::{KeylessError, KeylessIdentity, KeylessSignature},
     keys::PublicKey,
     reference::Reference,
-    signature::{Claim, ClaimError, Signature, Signatures, Subject},
+    signature::{Claim, ClaimError, Signature, Signatures, SignedSubject},
 };
 
 /// The operator's decisions. Without a rule everything may run; with one, what no rule is about may not.
@@ -131,8 +131,8 @@ impl Policy {
     #[must_use]
     pub fn examine(&self, source: &Source, file: Option<&[u8]>, signatures: &Signatures) -> Evidence {
         let subject = match source {
-            Source::Directory => Subject { file, manifest: None },
-            Source::Registry { manifest, .. } => Subject { file: None, manifest: Some(*manifest) },
+            Source::Directory => SignedSubject { file, manifest: None },
+            Source::Registry { manifest, .. } => SignedSubject { file: None, manifest: Some(*manifest) },
         };
         let mut evidence = Evidence::default();
         let signers = self.rule(source).map_or(&[][..], |rule| &rule.signers);
@@ -224,7 +224,7 @@ enum SignatureDefect {
 /// Whose signature it is.
 fn who_signed<'a>(
     signature: &Signature,
-    subject: Subject<'_>,
+    subject: SignedSubject<'_>,
     signers: &'a [Signer],
 ) -> Result<&'a Signer, SignatureDefect> {
     let claim = signature.claim(subject)?;

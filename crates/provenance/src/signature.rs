@@ -77,7 +77,7 @@ pub enum SignatureFileError {
 
 /// What a binary is, for signatures to be compared with.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Subject<'a> {
+pub(crate) struct SignedSubject<'a> {
     /// The bytes that a detached signature is about; `None` where only manifests are signed.
     pub file: Option<&'a [u8]>,
     /// The digest of the manifest that led to the component.
@@ -183,7 +183,7 @@ impl Keyless {
 
 impl Signature {
     /// What must have been signed for this to be a signature of `subject`.
-    pub(crate) fn claim<'a>(&'a self, subject: Subject<'a>) -> Result<Claim<'a>, ClaimError> {
+    pub(crate) fn claim<'a>(&'a self, subject: SignedSubject<'a>) -> Result<Claim<'a>, ClaimError> {
         match self {
             Signature::Detached(signature) => {
                 let message = subject.file.ok_or(ClaimError::OtherSubject)?.into();
@@ -208,7 +208,7 @@ fn unreadable(what: &str) -> ClaimError {
     ClaimError::Unreadable(what.to_owned())
 }
 
-fn check_simple_payload(payload: &[u8], subject: Subject<'_>) -> Result<(), ClaimError> {
+fn check_simple_payload(payload: &[u8], subject: SignedSubject<'_>) -> Result<(), ClaimError> {
     let payload: Value = serde_json::from_slice(payload).map_err(|error| unreadable(&error.to_string()))?;
     let text = |pointer: &str| payload.pointer(pointer).and_then(Value::as_str);
     let digest = text("/critical/image/docker-manifest-digest").and_then(parse_digest);
@@ -222,7 +222,7 @@ fn check_simple_payload(payload: &[u8], subject: Subject<'_>) -> Result<(), Clai
 }
 
 /// Reads a bundle (<https://github.com/sigstore/protobuf-specs>, `sigstore_bundle.proto`) of version 0.1 to 0.3.
-fn claim_of_bundle<'a>(text: &str, subject: Subject<'a>) -> Result<Claim<'a>, ClaimError> {
+fn claim_of_bundle<'a>(text: &str, subject: SignedSubject<'a>) -> Result<Claim<'a>, ClaimError> {
     let bundle: Value = serde_json::from_str(text).map_err(|error| unreadable(&error.to_string()))?;
     let media_type = bundle.get("mediaType").and_then(Value::as_str).unwrap_or_default();
     if !media_type.starts_with(BUNDLE) {
@@ -261,7 +261,7 @@ fn certificates_of_bundle(bundle: &Value) -> Result<Vec<Vec<u8>>, ClaimError> {
 }
 
 /// An in-toto statement that says the manifest, or the file, is meant to run.
-fn check_statement(payload: &[u8], subject: Subject<'_>) -> Result<(), ClaimError> {
+fn check_statement(payload: &[u8], subject: SignedSubject<'_>) -> Result<(), ClaimError> {
     let statement: Value = serde_json::from_slice(payload).map_err(|error| unreadable(&error.to_string()))?;
     let predicate = statement.get("predicateType").and_then(Value::as_str).unwrap_or_default();
     if predicate != COSIGN_SIGN {

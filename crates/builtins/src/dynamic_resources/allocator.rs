@@ -72,7 +72,7 @@ pub(super) struct Devices {
 impl Devices {
     /// An allocation for each claim of the plan, in order.
     pub(super) fn allocations(&self, features: Features, plan: &Plan, node_name: &str) -> Vec<Allocation> {
-        result::write(features, plan, (&self.picked, &self.of_node), node_name)
+        result::write(features, plan, &self.picked, &self.of_node, node_name)
     }
 }
 

@@ -84,7 +84,7 @@ impl ExtendedResources {
         let mut claim = ExtendedClaim::default();
         for (resource, class) in missing.iter().filter_map(|position| self.resources.get(*position)) {
             let class = class.as_deref().unwrap_or_default();
-            add_requests(&mut claim, pod, (*resource, symbols.text(*resource)), class);
+            add_requests(&mut claim, pod, *resource, symbols.text(*resource), class);
         }
         claim.requests.sort_by(|left, right| left.name.cmp(&right.name));
         claim
@@ -93,12 +93,12 @@ impl ExtendedResources {
 
 /// Regular containers and sidecars get devices of their own. Other init containers end before later containers start, and
 /// so use the devices of those; what the largest of them needs beyond that is requested in addition.
-fn add_requests(claim: &mut ExtendedClaim, pod: &Pod, resource: (Sym, &str), class: &str) {
-    let of_resource = || pod.extended_requests.iter().filter(|request| request.resource == resource.0);
+fn add_requests(claim: &mut ExtendedClaim, pod: &Pod, resource: Sym, name: &str, class: &str) {
+    let of_resource = || pod.extended_requests.iter().filter(|request| request.resource == resource);
     let (init, lasting): (Vec<_>, Vec<_>) = of_resource().partition(|request| request.kind == ContainerKind::Init);
     for request in &lasting {
         claim.requests.push(device_request(request, class, request.amount));
-        claim.mappings.push(mapping(request, resource.1, request));
+        claim.mappings.push(mapping(request, name, request));
     }
     let later = |init: &ExtendedRequest| -> Vec<&ExtendedRequest> {
         let position = init.container_idx;
@@ -119,7 +119,7 @@ fn add_requests(claim: &mut ExtendedClaim, pod: &Pod, resource: (Sym, &str), cla
         let mut left = request.amount;
         for shared in later(request).into_iter().chain(largest) {
             if left > 0 {
-                claim.mappings.push(mapping(request, resource.1, shared));
+                claim.mappings.push(mapping(request, name, shared));
                 left = left.saturating_sub(shared.amount);
             }
         }

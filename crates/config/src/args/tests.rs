@@ -9,14 +9,14 @@ use crate::error::Problems;
 
 fn check(plugin: &str, raw: &Value, expected: &Value) {
     let problems = Problems::default();
-    let args = complete_args(plugin, Features::default(), ("args", Some(raw)), &problems);
+    let args = complete_args(plugin, Features::default(), "args", Some(raw), &problems);
     problems.settle("f").expect("the arguments are valid");
     assert_eq!(args.as_ref(), Some(expected), "{plugin} {raw}");
 }
 
 fn check_refused(plugin: &str, raw: &Value, expected: &[&str]) {
     let problems = Problems::default();
-    complete_args(plugin, Features::default(), ("args", Some(raw)), &problems);
+    complete_args(plugin, Features::default(), "args", Some(raw), &problems);
     let error = problems.settle("f").expect_err("must be refused").to_string();
     let lines: Vec<_> = error.lines().map(|line| line.trim_start_matches("f: args")).collect();
     assert_eq!(lines, expected, "{plugin} {raw}");

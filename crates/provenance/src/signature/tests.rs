@@ -4,12 +4,12 @@ use super::*;
 
 const MANIFEST: Digest = Digest::new([7; 32]);
 
-fn of_manifest() -> Subject<'static> {
-    Subject { file: None, manifest: Some(MANIFEST) }
+fn of_manifest() -> SignedSubject<'static> {
+    SignedSubject { file: None, manifest: Some(MANIFEST) }
 }
 
-fn of_file() -> Subject<'static> {
-    Subject { file: Some(b"component"), manifest: None }
+fn of_file() -> SignedSubject<'static> {
+    SignedSubject { file: Some(b"component"), manifest: None }
 }
 
 fn envelope(payload_type: &str, predicate_type: &str, digest: Digest) -> Signature {

@@ -34,7 +34,8 @@ pub(super) struct Alternative {
 
 /// Whether the selectors of the class and those of the request accept the device.
 pub(super) fn is_selected(
-    (selectors, features): (&mut Selectors, Features),
+    selectors: &mut Selectors,
+    features: Features,
     limit: SearchLimit<'_>,
     claim: &ResourceClaim,
     alternative: &Alternative,
@@ -43,12 +44,13 @@ pub(super) fn is_selected(
     let name_of_class = || format!("class {}", alternative.wanted.device_class_name);
     let selectors_of_class = alternative.class.as_ref().map(|class| &*class.spec.selectors).unwrap_or_default();
     let of_claim = || format!("claim {}", name_of(claim));
-    Ok(all_match((&mut *selectors, features), limit, selectors_of_class, device, name_of_class)?
-        && all_match((selectors, features), limit, &alternative.wanted.selectors, device, of_claim)?)
+    Ok(all_match(selectors, features, limit, selectors_of_class, device, name_of_class)?
+        && all_match(selectors, features, limit, &alternative.wanted.selectors, device, of_claim)?)
 }
 
 fn all_match(
-    (selectors, features): (&mut Selectors, Features),
+    selectors: &mut Selectors,
+    features: Features,
     limit: SearchLimit<'_>,
     expressions: &[DeviceSelector],
     device: &SliceDevice,

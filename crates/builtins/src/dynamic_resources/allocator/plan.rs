@@ -224,7 +224,7 @@ fn amount(
         if let Some(pool) = unusable.next_if(|pool| pool.location <= location) {
             return Err(pool_not_usable(claim, alternative, pool));
         }
-        if is_for_all(inventory, selectors, limit, (claim, alternative), node_device)? {
+        if is_for_all(inventory, selectors, limit, claim, alternative, node_device)? {
             locations.push(location);
         }
     }
@@ -248,12 +248,13 @@ fn is_for_all(
     inventory: &Inventory<'_>,
     selectors: &mut Selectors,
     limit: SearchLimit,
-    (claim, alternative): (&ResourceClaim, &Alternative),
+    claim: &ResourceClaim,
+    alternative: &Alternative,
     device: &NodeDevice,
 ) -> Result<bool, AllocationError> {
     let features = inventory.features;
     if device.needs_binding && !features.has(Feature::DRADeviceBindingConditions)
-        || !is_selected((selectors, features), limit, claim, alternative, &device.device)?
+        || !is_selected(selectors, features, limit, claim, alternative, &device.device)?
     {
         return Ok(false);
     }

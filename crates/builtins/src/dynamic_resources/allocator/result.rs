@@ -21,7 +21,8 @@ use crate::dynamic_resources::{
 pub(super) fn write(
     features: Features,
     plan: &Plan,
-    (picked, devices): (&[PickedDevice], &[NodeDevice]),
+    picked: &[PickedDevice],
+    devices: &[NodeDevice],
     node_name: &str,
 ) -> Vec<Allocation> {
     let of_plan = |ordinal| plan.alternative(ordinal);

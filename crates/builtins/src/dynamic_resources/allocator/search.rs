@@ -286,8 +286,7 @@ impl<'s, 'p> Search<'s, 'p> {
         }
         let (device, claim) = (&node_device.device, self.plan.claims.get(alternative.claim_idx));
         let Some(claim) = claim else { return Ok(Suitability::Unselected) };
-        let selectors = (&mut *self.selectors, features);
-        let suitability = if !is_selected(selectors, self.limit, &claim.claim, alternative, device)? {
+        let suitability = if !is_selected(self.selectors, features, self.limit, &claim.claim, alternative, device)? {
             Suitability::Unselected
         } else if features.has(Feature::DRADeviceTaints)
             && !eligibility::tolerates(&alternative.wanted.tolerations, &device.device.taints)
