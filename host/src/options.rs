@@ -172,7 +172,7 @@ pub(crate) struct Sandbox {
     /// Rules by which requests fail once the nodes are there, YAML or JSON; the same as POST /faults takes
     #[arg(long, value_name = "FILE")]
     pub faults: Option<PathBuf>,
-    /// Serve the page here, on loopback: the scheduler in a browser, for whoever is on this machine; port 0 is any that is free
+    /// Serve the page here, on loopback: the scheduler in a browser, for all users of this machine; port 0 is any that is free
     #[arg(long, value_name = "ADDRESS", value_parser = loopback, conflicts_with = "no_scheduler")]
     pub page: Option<SocketAddr>,
     #[command(flatten)]
@@ -187,7 +187,7 @@ pub(crate) struct Demo {
     /// Leave the sandbox running for kubectl
     #[arg(long)]
     pub keep: bool,
-    /// Leave the sandbox running, and serve the page here, on loopback: the scheduler in a browser, for whoever is on this
+    /// Leave the sandbox running, and serve the page here, on loopback: the scheduler in a browser, for all users of this
     /// machine; port 0 is any that is free
     #[arg(long, value_name = "ADDRESS", value_parser = loopback)]
     pub page: Option<SocketAddr>,
@@ -206,7 +206,7 @@ fn loopback(text: &str) -> Result<SocketAddr> {
     let address: SocketAddr = text.parse().context("write an address with its port, such as 127.0.0.1:8080")?;
     ensure!(
         address.ip().is_loopback(),
-        "this page asks nobody who they are: give it an address on loopback, such as 127.0.0.1:{}; `berth run --secure-port` \
+        "the page is served without authentication here: give it an address on loopback, such as 127.0.0.1:{}; `berth run --secure-port` \
          serves it to others",
         address.port()
     );

@@ -149,7 +149,7 @@ pub struct SchedulingThreadSettings {
     pub plugins_per_second: Duration,
     /// By long searches for nodes for the pods of one namespace.
     pub namespace_per_second: Duration,
-    /// By one search for a node, whoever waits.
+    /// By one search for a node, whether other pods wait or not.
     pub search: Duration,
 }
 

@@ -51,18 +51,25 @@ impl Age {
 const MENU: [(&str, &str); 4] =
     [("/page", "Now"), ("/page/pods", "Pending pods"), ("/page/nodes", "Nodes"), ("/page/plugins", "Plugins")];
 
+/// What the head of each document holds.
+pub(crate) fn metadata(title: &str) -> Markup {
+    html! {
+        meta charset="utf-8";
+        meta name="viewport" content="width=device-width, initial-scale=1";
+        meta name="color-scheme" content="light dark";
+        title { (title) " – Berth" }
+        link rel="icon" href="/page/icon.svg" type="image/svg+xml";
+        link rel="stylesheet" href="/page/style.css";
+    }
+}
+
 /// The whole document. `path` is the view's own.
 pub(crate) fn document(view: &View, path: &str, viewer: &Viewer) -> Markup {
     html! {
         (DOCTYPE)
         html lang="en" {
             head {
-                meta charset="utf-8";
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                meta name="color-scheme" content="light dark";
-                title { (view.title) " – Berth" }
-                link rel="icon" href="/page/icon.svg" type="image/svg+xml";
-                link rel="stylesheet" href="/page/style.css";
+                (metadata(&view.title))
                 script src="/page/script.js" defer {}
             }
             body {

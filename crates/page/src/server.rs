@@ -19,7 +19,7 @@ use tokio::time::Instant;
 
 use crate::{
     Source, SourceError,
-    layout::{View, document, live},
+    layout::{View, document, live, metadata},
     page::Page,
     viewer::{Refusal, Right, Viewer},
     views::{Kind, Overview, Parameters, Shown, refused},
@@ -66,8 +66,8 @@ pub fn routes<S: Source>(page: Page<S>) -> Router {
         .layer(middleware::from_fn(with_headers))
 }
 
-/// For whoever is on this machine: for an address on loopback. A request must name the machine as such, so that no page of another
-/// site reaches this one by a name of its own.
+/// The routes for an address on loopback, without authentication. A request must name the address as loopback, so that no page of
+/// another site reaches this one by a name of its own.
 pub fn loopback_routes<S: Source>(page: Page<S>) -> Router {
     let for_all = |page, kind| {
         get(async move |state, query, headers| answer(state, Viewer::Local, query, headers, kind).await)
@@ -196,14 +196,7 @@ async fn sign_in_form(request: Request) -> Response {
     let document = html! {
         (DOCTYPE)
         html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                meta name="color-scheme" content="light dark";
-                title { "Sign in – Berth" }
-                link rel="icon" href="/page/icon.svg" type="image/svg+xml";
-                link rel="stylesheet" href="/page/style.css";
-            }
+            head { (metadata("Sign in")) }
             body.sign-in {
                 main {
                     h1 { "Berth" }

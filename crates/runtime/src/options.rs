@@ -28,7 +28,7 @@ pub struct Options {
     pub without_equivalence_cache: bool,
     /// An unschedulable pod is tried again after this long although nothing happened; `None` is the default.
     pub longest_unschedulable: Option<Duration>,
-    /// `--page`: the page on loopback, for whoever is on this machine.
+    /// `--page`: the page on loopback, for all users of this machine.
     pub page: Option<SocketAddr>,
     /// The endpoints over HTTPS.
     pub secure_serving: Option<SecureServing>,

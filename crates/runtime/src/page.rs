@@ -93,7 +93,7 @@ fn refusals_now(view: &mut ClusterView, mut profile: Profile, uid: &PodUid) -> O
     }))
 }
 
-/// Serves the page on loopback, to whoever is on this machine. Where it listens.
+/// Serves the page on loopback, to all users of this machine. Returns the address that it listens on.
 ///
 /// # Errors
 /// The address cannot be used.

@@ -13,7 +13,7 @@ pub(crate) struct ScoreLines {
 }
 
 impl ScoreLines {
-    /// Writes those of the last attempt, unless they are written already or nobody wants them.
+    /// Writes the lines of the last attempt once, if the verbosity asks for them.
     pub(crate) fn write(&mut self, scheduler: &Scheduler) {
         if !enabled!(target: V10, Level::TRACE) {
             return;

@@ -79,7 +79,8 @@ pub struct WhatIfAnswer {
     pub api_version: &'static str,
     /// `WhatIfAnswer`.
     pub kind: &'static str,
-    /// The cluster that was asked about, as [`Cluster::state_token`] says. An answer reserves nothing: whoever acts on it compares.
+    /// The state of the cluster that was asked about: [`Cluster::state_token`]. An answer reserves nothing, so compare the token before you
+    /// act on the answer.
     pub cluster_state: String,
     /// In the order of the request.
     #[serde(skip_serializing_if = "Vec::is_empty")]

@@ -51,8 +51,8 @@ async fn another_server_is_asked_as_the_user_who_is_found() {
     let connection = connect_in(&options, found()).await.unwrap();
     assert_eq!(connection.server, "https://scheduler:10259/");
     assert!(matches!(connection.origin, Origin::KubeconfigVariable(_)), "{:?}", connection.origin);
-    let nobody = connect_in(&options, Environment::default()).await.unwrap_err();
-    assert!(matches!(nobody, ConnectError::NoCluster), "{nobody}");
+    let without_user = connect_in(&options, Environment::default()).await.unwrap_err();
+    assert!(matches!(without_user, ConnectError::NoCluster), "{without_user}");
 }
 
 #[tokio::test]
