@@ -141,9 +141,10 @@ impl Cluster {
         panic!("not {what}, but {} pods of which {} bound\n{}", now.nodes.len(), now.bound.len(), self.sandbox.text());
     }
 
-    /// Waits until `n` pods are bound, and makes sure that none was lost or moved.
+    /// Waits until `n` pods are bound and not deleted, and makes sure that none was lost or moved.
     pub(crate) async fn all_bound(&self, n: usize) -> Seen {
-        let seen = self.until(&format!("{n} bound pods"), |seen| seen.bound.len() >= n).await;
+        let remaining = |seen: &Seen| seen.bound.iter().filter(|name| !seen.deleted.contains(*name)).count();
+        let seen = self.until(&format!("{n} bound pods"), |seen| remaining(seen) >= n).await;
         let listed = self.pods.list(&ListParams::default()).await.expect("a list").items;
         assert_eq!(listed.len(), n, "no pod is lost");
         for pod in listed {
@@ -151,7 +152,7 @@ impl Cluster {
             let node = pod.spec.and_then(|spec| spec.node_name).expect("every pod is bound");
             assert_eq!(seen.nodes.get(&name), Some(&BTreeSet::from([node])), "{name} was bound to one node, once");
         }
-        assert_eq!(seen.bound.len(), n);
+        assert_eq!(remaining(&seen), n);
         seen
     }
 
@@ -192,15 +193,6 @@ impl Seen {
             }
             nodes.insert(node);
         }
-    }
-
-    /// Pods on each node.
-    pub(crate) fn loads(&self) -> BTreeMap<&str, usize> {
-        let mut loads = BTreeMap::new();
-        for node in self.nodes.values().flatten() {
-            *loads.entry(node.as_str()).or_default() += 1;
-        }
-        loads
     }
 }
 

@@ -7,7 +7,10 @@ use std::{borrow::Cow, collections::BTreeMap};
 use berth_framework::{ExtenderError, ExtenderVerdict, ExtenderVictims, Preemption};
 use berth_model::{ClusterTable, Pod};
 use serde::{Serialize, de::DeserializeOwned};
-use serde_json::{Value, json, value::RawValue};
+use serde_json::{
+    Value, json,
+    value::{RawValue, to_raw_value},
+};
 
 /// The body of filter and prioritize: with whole nodes, or with names alone.
 pub(super) fn arguments(pod: &[u8], nodes: Result<&[&[u8]], &[&str]>) -> Result<Vec<u8>, ExtenderError> {
@@ -50,7 +53,7 @@ fn typed(json: &[u8]) -> Result<TypedObject<'_>, ExtenderError> {
         let mut known: BTreeMap<String, &RawValue> =
             serde_json::from_str(metadata.get()).map_err(ExtenderError::new)?;
         if known.remove("managedFields").is_some() {
-            *metadata = Cow::Owned(serde_json::value::to_raw_value(&known).map_err(ExtenderError::new)?);
+            *metadata = Cow::Owned(to_raw_value(&known).map_err(ExtenderError::new)?);
         }
     }
     Ok(fields)
@@ -80,7 +83,7 @@ pub(super) fn preemption(
             by_node.insert(name, Victims { pods, n_violations: *n_violations });
         }
         if let Some(by_node) = &mut arguments.node_name_to_victims {
-            let pods = victims().map(|pod| whole_pod(table, pod)).collect::<Result<_, _>>()?;
+            let pods = victims().map(|pod| whole_pod(table, pod, name)).collect::<Result<_, _>>()?;
             by_node.insert(name, Victims { pods, n_violations: *n_violations });
         }
     }
@@ -109,11 +112,25 @@ struct MetaPod<'a> {
     uid: &'a str,
 }
 
-fn whole_pod<'a>(table: &'a ClusterTable, pod: &Pod) -> Result<TypedObject<'a>, ExtenderError> {
+fn whole_pod<'a>(table: &'a ClusterTable, pod: &Pod, node: &str) -> Result<TypedObject<'a>, ExtenderError> {
     let namespace = table.symbols.text(pod.namespace);
     // Pods come over two watches; the next attempt finds what one of them has not brought yet.
     let json = table.objects().get("v1", "Pod", namespace, &pod.name);
-    typed(json.ok_or_else(|| ExtenderError::new(format!("pod \"{namespace}/{}\" is not listed yet", pod.name)))?)
+    let unlisted = || ExtenderError::new(format!("pod \"{namespace}/{}\" is not listed yet", pod.name));
+    on_node(json.ok_or_else(unlisted)?, node)
+}
+
+/// A pod whose spec names this node, even while the API server does not know of it: kube-scheduler sets the field when it
+/// assumes the pod.
+fn on_node<'a>(pod: &'a [u8], node: &str) -> Result<TypedObject<'a>, ExtenderError> {
+    let mut fields = typed(pod)?;
+    if let Some(spec) = fields.get_mut("spec") {
+        let mut known: BTreeMap<String, Cow<'_, RawValue>> =
+            serde_json::from_str(spec.get()).map_err(ExtenderError::new)?;
+        known.insert("nodeName".into(), Cow::Owned(to_raw_value(node).map_err(ExtenderError::new)?));
+        *spec = Cow::Owned(to_raw_value(&known).map_err(ExtenderError::new)?);
+    }
+    Ok(fields)
 }
 
 /// The body of bind.
@@ -262,6 +279,16 @@ mod tests {
         let whole = parsed(arguments(b"{}", Ok(&[b"{\"n\":1}", b"{\"n\":2}"])));
         let items = json!([{"n": 1}, {"n": 2}]);
         assert_eq!(whole, json!({"Pod": {}, "Nodes": {"metadata": {}, "items": items}, "NodeNames": null}));
+    }
+
+    #[test]
+    fn victim_is_on_its_node_before_the_api_server_says_so() {
+        let spec = |pod: &str| {
+            let fields = on_node(pod.as_bytes(), "n1").expect("fields");
+            serde_json::from_str::<Value>(fields["spec"].get()).expect("JSON")
+        };
+        assert_eq!(spec(r#"{"spec": {"priority": 3}}"#), json!({"priority": 3, "nodeName": "n1"}));
+        assert_eq!(spec(r#"{"spec": {"nodeName": "n1"}}"#), json!({"nodeName": "n1"}));
     }
 
     #[test]
