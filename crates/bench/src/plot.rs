@@ -36,7 +36,7 @@ pub(crate) fn svg(title: &str, charts: &[Chart]) -> String {
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width:.0} {height:.0}\" font-family=\"sans-serif\" \
          font-size=\"12\">\n<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n"
     );
-    text(&mut svg, (LEFT, 24.0), "start", title);
+    text(&mut svg, LEFT, 24.0, "start", title);
     for (at, chart) in charts.iter().enumerate() {
         draw(&mut svg, chart, LEFT + at as f64 * (WIDTH + GAP));
     }
@@ -55,7 +55,7 @@ fn draw(svg: &mut String, chart: &Chart, left: f64) {
         let (_, y) = place((0.0, value));
         let right = left + WIDTH;
         put(svg, &format!("<path d=\"M{left:.1} {y:.1}H{right:.1}\" stroke=\"#ddd\"/>"));
-        text(svg, (left - 6.0, y + 4.0), "end", &format!("{value:.0}"));
+        text(svg, left - 6.0, y + 4.0, "end", &format!("{value:.0}"));
     }
     let mut ticks: Vec<f64> = points().map(|point| point.0).collect();
     ticks.sort_by(f64::total_cmp);
@@ -65,11 +65,11 @@ fn draw(svg: &mut String, chart: &Chart, left: f64) {
         let (x, _) = place((tick, 0.0));
         // Where labels would overlap, the next is left out.
         if x >= free_from {
-            text(svg, (x, bottom + LINE_OF_TEXT), "middle", &format!("{tick:.0}"));
+            text(svg, x, bottom + LINE_OF_TEXT, "middle", &format!("{tick:.0}"));
             free_from = x + 46.0;
         }
     }
-    text(svg, (left + WIDTH / 2.0, bottom + 2.0 * LINE_OF_TEXT + 4.0), "middle", &chart.title);
+    text(svg, left + WIDTH / 2.0, bottom + 2.0 * LINE_OF_TEXT + 4.0, "middle", &chart.title);
     for (at, line) in chart.lines.iter().enumerate() {
         let color = COLORS.get(line.color % COLORS.len()).copied().unwrap_or("black");
         let dashes = if line.is_dashed { " stroke-dasharray=\"5 4\"" } else { "" };
@@ -79,7 +79,7 @@ fn draw(svg: &mut String, chart: &Chart, left: f64) {
         put(svg, &format!("<polyline points=\"{}\" {stroke}/>", path.join(" ")));
         let y = bottom + 60.0 + at as f64 * LINE_OF_TEXT;
         put(svg, &format!("<path d=\"M{left:.1} {:.1}h30\" {stroke}/>", y - 4.0));
-        text(svg, (left + 38.0, y), "start", &line.title);
+        text(svg, left + 38.0, y, "start", &line.title);
     }
 }
 
@@ -88,7 +88,7 @@ fn put(svg: &mut String, element: &str) {
     svg.push('\n');
 }
 
-fn text(svg: &mut String, (x, y): (f64, f64), anchor: &str, text: &str) {
+fn text(svg: &mut String, x: f64, y: f64, anchor: &str, text: &str) {
     // Titles are our own: nothing in them needs an escape.
     let _ = writeln!(svg, "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\">{text}</text>");
 }

@@ -20,7 +20,7 @@ pub(crate) struct Contribution {
 
 impl Contribution {
     /// Each pod adds 1.
-    pub(crate) fn of_pods((node, n_pods): (NodeIdx, i64)) -> Self {
+    pub(crate) fn of_pods(node: NodeIdx, n_pods: i64) -> Self {
         Self { node, n_pods, amount: n_pods }
     }
 }
@@ -140,13 +140,14 @@ mod tests {
             let (mut kept, mut on_nodes) = (KeptTotals::default(), vec![0; 12]);
             for (node, n_pods, which) in changes {
                 on_nodes[node as usize] += n_pods;
-                kept.change(Contribution::of_pods((NodeIdx(node), n_pods)));
+                kept.change(Contribution::of_pods(NodeIdx(node), n_pods));
                 let counted = [
                     CountedNodes { topology: &zone, nodes: &all },
                     CountedNodes { topology: &zone, nodes: &some },
                     CountedNodes::with_key(&rack),
                 ][which];
-                let contributions = || (0..).map(NodeIdx).zip(on_nodes.iter().copied()).map(Contribution::of_pods);
+                let of_pods = |(node, n_pods)| Contribution::of_pods(NodeIdx(node), n_pods);
+                let contributions = || (0..).zip(on_nodes.iter().copied()).map(of_pods);
                 let (mut sums, mut recount) = (vec![1; 4], vec![1; 4]);
                 let n_kept = kept.add_to(counted, on_nodes.iter().sum(), contributions(), (2, &mut sums));
                 prop_assert_eq!(n_kept, counted.add_each(contributions(), 2, &mut recount));

@@ -3,7 +3,7 @@
 //! kube-scheduler: `pkg/scheduler/framework/plugins/imagelocality/image_locality.go`.
 
 use berth_framework::{Call, ConfigureError, Score, Status};
-use berth_model::{ClusterTable, Column, NodeSet, Sym, cluster_table::Image, node_set::rows_of_block};
+use berth_model::{ClusterTable, Column, NodeSet, Sym, cluster_table::Image};
 
 use crate::{
     args::{self, NoArgs},
@@ -69,12 +69,12 @@ impl Score for ImageLocality {
         let held: Vec<(&NodeSet, i64)> =
             held_images(call).map(|image| (&image.nodes, spread_bytes(image, call.table.n_nodes()))).collect();
         let without_images = score_of(0, call.pod.n_containers);
-        for (first, members) in nodes.blocks() {
-            if held.iter().all(|(holders, _)| holders.block(first) & members == 0) {
-                scores.extend(std::iter::repeat_n(without_images, members.count_ones() as usize));
+        for block in nodes.blocks() {
+            if held.iter().all(|(holders, _)| holders.block(block.first) & block.members == 0) {
+                scores.extend(std::iter::repeat_n(without_images, block.n_members() as usize));
                 continue;
             }
-            scores.extend(rows_of_block((first, members)).map(|node| {
+            scores.extend(block.rows().map(|node| {
                 let here = held.iter().filter(|(holders, _)| holders.contains(node));
                 score_of(here.map(|(_, bytes)| bytes).sum(), call.pod.n_containers)
             }));

@@ -5,7 +5,7 @@
 //! kube-scheduler: `pkg/scheduler/framework/plugins/noderesources/balanced_allocation.go`.
 
 use berth_framework::{Call, ConfigureError, PreScore, Score, Status};
-use berth_model::{Column, Feature, Features, NodeIdx, NodeSet};
+use berth_model::{Column, Feature, Features, NodeSet, node_set::RowBlock};
 use serde::Deserialize;
 use smallvec::SmallVec;
 
@@ -96,7 +96,7 @@ impl Score for NodeResourcesBalancedAllocation {
 }
 
 /// The scores of a block of rows by two resources, as there are by default.
-fn score_block(views: &[ResourceView<'_>], block: (NodeIdx, u64), scores: &mut Block<i64>) -> Option<()> {
+fn score_block(views: &[ResourceView<'_>], block: RowBlock, scores: &mut Block<i64>) -> Option<()> {
     let [one, other] = views else { return None };
     let (request, other_request) = (number(one.request), number(other.request));
     one.in_block(block, |wholes, used| {

@@ -66,7 +66,7 @@ struct CountedQuery {
 impl CountedQuery {
     fn add(&mut self, node: NodeIdx, n_pods: i64) {
         self.counts.add(node, n_pods);
-        self.totals.change(Contribution::of_pods((node, n_pods)));
+        self.totals.change(Contribution::of_pods(node, n_pods));
     }
 }
 
@@ -101,7 +101,8 @@ impl PodCounts {
         sums: (i64, &mut [i64]),
     ) -> i64 {
         let Some(CountedQuery { counts, totals, .. }) = self.find(pods, query) else { return 0 };
-        totals.add_to(counted_nodes, counts.total(), counts.iter().map(Contribution::of_pods), sums)
+        let contributions = counts.iter().map(|(node, n_pods)| Contribution::of_pods(node, n_pods));
+        totals.add_to(counted_nodes, counts.total(), contributions, sums)
     }
 
     fn find(&mut self, pods: &PodTable, query: &PodQuery) -> Option<&mut CountedQuery> {

@@ -5,7 +5,7 @@
 //! give; that is exact for amounts below [`SMALL`]. Blocks with other amounts, and blocks with few members, are left to the
 //! rule that looks at one row: it says what is right.
 
-use berth_model::{NodeIdx, NodeSet, cluster_table::at, node_set::rows_of_block};
+use berth_model::{NodeIdx, NodeSet, cluster_table::at, node_set::RowBlock};
 
 /// Rows of a block: one word of a [`NodeSet`].
 const N_ROWS: usize = 64;
@@ -32,16 +32,16 @@ pub(crate) struct Amounts<'a> {
 impl<'a> Amounts<'a> {
     /// Keeps the nodes that have `request` left. `is_short` says so of a row: its allocatable amount, and what is used.
     pub(crate) fn narrow_to_room(self, request: i64, nodes: &mut NodeSet, is_short: impl Fn(i64, i64) -> bool) {
-        nodes.retain_in_blocks(|first, members| {
-            let is_worth_it = members.count_ones() >= MIN_MEMBERS && is_small(request);
-            let with_room = if is_worth_it { self.with_room(request, first) } else { None };
+        nodes.retain_in_blocks(|block| {
+            let is_worth_it = block.n_members() >= MIN_MEMBERS && is_small(request);
+            let with_room = if is_worth_it { self.with_room(request, block.first) } else { None };
             with_room.map_or_else(
                 || {
-                    let rows = rows_of_block((first, members));
-                    let with_room = rows.filter(|node| !is_short(at(self.allocatable, *node), at(self.used, *node)));
+                    let with_room =
+                        block.rows().filter(|node| !is_short(at(self.allocatable, *node), at(self.used, *node)));
                     with_room.fold(0, |rows, node| rows | 1 << (node.0 % 64))
                 },
-                |with_room| members & with_room,
+                |with_room| block.members & with_room,
             )
         });
     }
@@ -57,19 +57,18 @@ impl<'a> Amounts<'a> {
         }
     }
 
-    /// Lets `run` see the rows of the block that begins at `first`, if they are small and each of `members` has some of the
-    /// resource. The other rows show amounts that can be divided by.
+    /// Lets `run` see the rows of the block, if they are small and each of its members has some of the resource. The other rows show amounts that can be divided by.
     #[inline]
     pub(crate) fn in_positive_block<T>(
         self,
-        (first, members): (NodeIdx, u64),
+        block: RowBlock,
         run: impl FnOnce(&Block<i64>, &Block<i64>) -> T,
     ) -> Option<T> {
         let copies;
-        let (allocatable, used) = match self.whole_block(first) {
+        let (allocatable, used) = match self.whole_block(block.first) {
             Some((allocatable, used)) if are_positive_and_small(allocatable, used) => (allocatable, used),
             Some(_) | None => {
-                copies = self.positive_copies((first, members))?;
+                copies = self.positive_copies(block)?;
                 (&copies.0, &copies.1)
             }
         };
@@ -97,10 +96,10 @@ impl<'a> Amounts<'a> {
 
     /// Copies in which 1 is allocatable in rows that are no members and have none.
     #[cold]
-    fn positive_copies(self, (first, members): (NodeIdx, u64)) -> Option<(Block<i64>, Block<i64>)> {
-        let (mut allocatable, used) = self.copied_block(first);
+    fn positive_copies(self, block: RowBlock) -> Option<(Block<i64>, Block<i64>)> {
+        let (mut allocatable, used) = self.copied_block(block.first);
         for (row, amount) in allocatable.iter_mut().enumerate() {
-            if *amount == 0 && members >> row & 1 == 0 {
+            if *amount == 0 && block.members >> row & 1 == 0 {
                 *amount = 1;
             }
         }
@@ -146,19 +145,18 @@ fn has_room(request: i64, allocatable: &Block<i64>, used: &Block<i64>) -> Option
 pub(crate) fn score_in_blocks(
     nodes: &NodeSet,
     scores: &mut Vec<i64>,
-    of_block: impl Fn((NodeIdx, u64), &mut Block<i64>) -> Option<()>,
+    of_block: impl Fn(RowBlock, &mut Block<i64>) -> Option<()>,
     mut of_row: impl FnMut(NodeIdx) -> i64,
 ) {
     scores.reserve(nodes.len());
-    let mut block = [0; N_ROWS];
-    for (first, members) in nodes.blocks() {
-        if members.count_ones() < MIN_MEMBERS || of_block((first, members), &mut block).is_none() {
-            scores.extend(rows_of_block((first, members)).map(&mut of_row));
-        } else if members == u64::MAX {
-            scores.extend_from_slice(&block);
+    let mut of_all = [0; N_ROWS];
+    for block in nodes.blocks() {
+        if block.n_members() < MIN_MEMBERS || of_block(block, &mut of_all).is_none() {
+            scores.extend(block.rows().map(&mut of_row));
+        } else if block.members == u64::MAX {
+            scores.extend_from_slice(&of_all);
         } else {
-            let rows = rows_of_block((NodeIdx(0), members));
-            scores.extend(rows.map(|row| block.get(row.index()).copied().unwrap_or(0)));
+            scores.extend(block.offsets().map(|row| of_all.get(row).copied().unwrap_or(0)));
         }
     }
 }

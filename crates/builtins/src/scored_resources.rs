@@ -2,7 +2,7 @@
 //! columns of the node table.
 
 use berth_framework::Call;
-use berth_model::{ClusterTable, NodeIdx, NodeSet, Sym, cluster_table::at, pod::Resources};
+use berth_model::{ClusterTable, NodeIdx, NodeSet, Sym, cluster_table::at, node_set::RowBlock, pod::Resources};
 use serde::Deserialize;
 use smallvec::SmallVec;
 use thiserror::Error;
@@ -52,11 +52,7 @@ impl ResourceView<'_> {
     /// Lets `run` see a block of rows with some members: allocatable amounts, and sums of requests. `None` if they or the
     /// pod's request are too large for it, or a member has none of the resource.
     #[inline]
-    pub(crate) fn in_block<T>(
-        &self,
-        block: (NodeIdx, u64),
-        run: impl FnOnce(&Block<i64>, &Block<i64>) -> T,
-    ) -> Option<T> {
+    pub(crate) fn in_block<T>(&self, block: RowBlock, run: impl FnOnce(&Block<i64>, &Block<i64>) -> T) -> Option<T> {
         if is_small(self.request) { self.amounts.in_positive_block(block, run) } else { None }
     }
 

@@ -9,7 +9,7 @@ use berth_framework::{
 };
 use berth_model::{
     ClusterTable, Column, Feature, Features, NodeIdx, NodeSet, Pod, Symbols,
-    node_set::rows_of_block,
+    node_set::RowBlock,
     pod::{Taint, TaintEffect},
 };
 
@@ -100,10 +100,10 @@ pub(crate) fn narrow_to_tolerated(
     nodes: &mut NodeSet,
 ) {
     let mut admits = once_per_set(call, features, verdicts, admits);
-    nodes.retain_in_blocks(|first, members| {
-        let tainted = members & call.table.tainted().block(first);
-        let rejected = rows_of_block((first, tainted)).filter(|node| !admits(*node));
-        rejected.fold(members, |passing, node| passing & !(1 << (node.0 % 64)))
+    nodes.retain_in_blocks(|block| {
+        let tainted = RowBlock { members: block.members & call.table.tainted().block(block.first), ..block };
+        let rejected = tainted.rows().filter(|node| !admits(*node));
+        rejected.fold(block.members, |passing, node| passing & !(1 << (node.0 % 64)))
     });
 }
 

@@ -60,10 +60,10 @@ impl NodeSet {
         self.words.get_mut(self.n_zero..).unwrap_or_default()
     }
 
-    /// [`Self::used`], each with the first row that it stands for.
+    /// [`Self::used`] as blocks.
     #[inline]
-    fn numbered(&self) -> impl Iterator<Item = (NodeIdx, u64)> + '_ {
-        self.used().iter().zip(rows_from(self.n_zero)).map(|(word, first)| (first, *word))
+    fn numbered(&self) -> impl Iterator<Item = RowBlock> + '_ {
+        self.used().iter().zip(rows_from(self.n_zero)).map(|(word, first)| RowBlock { first, members: *word })
     }
 
     #[inline]
@@ -142,7 +142,7 @@ impl NodeSet {
     /// Members in ascending order.
     #[inline]
     pub fn iter(&self) -> impl Iterator<Item = NodeIdx> + '_ {
-        self.numbered().flat_map(rows_of_block)
+        self.numbered().flat_map(RowBlock::rows)
     }
 
     /// Keeps the members for which `keep` holds.
@@ -150,7 +150,7 @@ impl NodeSet {
     pub fn retain(&mut self, mut keep: impl FnMut(NodeIdx) -> bool) {
         for (first, word) in self.numbered_mut() {
             let mut kept = *word;
-            for node in rows_of_block((first, *word)) {
+            for node in (RowBlock { first, members: *word }).rows() {
                 if !keep(node) {
                     kept &= !(1 << (node.0 % 64));
                 }
@@ -159,19 +159,18 @@ impl NodeSet {
         }
     }
 
-    /// Keeps the members that `keep` returns. It is called for each block of 64 rows that has a member, with the first row
-    /// and with the members: bit `i` is the row `i` rows behind the first.
+    /// Keeps the members that `keep` returns, as bits of [`RowBlock::members`]. It is called for each block that has a member.
     #[inline]
-    pub fn retain_in_blocks(&mut self, mut keep: impl FnMut(NodeIdx, u64) -> u64) {
+    pub fn retain_in_blocks(&mut self, mut keep: impl FnMut(RowBlock) -> u64) {
         for (first, word) in self.numbered_mut().filter(|(_, word)| **word != 0) {
-            *word &= keep(first, *word);
+            *word &= keep(RowBlock { first, members: *word });
         }
     }
 
-    /// Each block of 64 rows that has a member: the first row, and the members.
+    /// Each block of 64 rows that has a member.
     #[inline]
-    pub fn blocks(&self) -> impl Iterator<Item = (NodeIdx, u64)> {
-        self.numbered().filter(|(_, word)| *word != 0)
+    pub fn blocks(&self) -> impl Iterator<Item = RowBlock> {
+        self.numbered().filter(|block| block.members != 0)
     }
 
     /// The members in the block of 64 rows that begins at `first`.
@@ -297,10 +296,34 @@ fn low_bits(n: usize) -> u64 {
     if n == 0 { 0 } else { u64::MAX >> (64 - n) }
 }
 
-/// The members of one block of 64 rows.
-#[inline]
-pub fn rows_of_block((first, members): (NodeIdx, u64)) -> impl Iterator<Item = NodeIdx> {
-    Bits { word: members, base: first.0 }
+/// 64 rows, and which of them are members of a set.
+#[derive(Clone, Copy, Debug)]
+pub struct RowBlock {
+    /// The first row, a multiple of 64.
+    pub first: NodeIdx,
+    /// Bit `i` is the row `i` rows behind the first.
+    pub members: u64,
+}
+
+impl RowBlock {
+    /// The members in ascending order.
+    #[inline]
+    pub fn rows(self) -> impl Iterator<Item = NodeIdx> {
+        Bits { word: self.members, base: self.first.0 }
+    }
+
+    /// The members as distances from the first row.
+    #[inline]
+    pub fn offsets(self) -> impl Iterator<Item = usize> {
+        RowBlock { first: NodeIdx(0), ..self }.rows().map(NodeIdx::index)
+    }
+
+    /// How many members there are.
+    #[inline]
+    #[must_use]
+    pub fn n_members(self) -> u32 {
+        self.members.count_ones()
+    }
 }
 
 struct Bits {
@@ -397,9 +420,9 @@ mod tests {
             let mut few = set(rows_of_it);
             few.retain(|row| row.0.is_multiple_of(2));
             assert_eq!(rows(&few), rows_of_it.iter().copied().filter(|row| row.is_multiple_of(2)).collect());
-            few.retain_in_blocks(|first, members| if first.0 == 64 { 0 } else { members });
+            few.retain_in_blocks(|block| if block.first.0 == 64 { 0 } else { block.members });
             assert!(rows(&few).iter().all(|row| row.is_multiple_of(2) && row / 64 != 1));
-            let of_blocks: BTreeSet<u32> = few.blocks().flat_map(rows_of_block).map(|row| row.0).collect();
+            let of_blocks: BTreeSet<u32> = few.blocks().flat_map(RowBlock::rows).map(|row| row.0).collect();
             assert_eq!(of_blocks, rows(&few));
         }
     }

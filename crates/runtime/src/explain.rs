@@ -253,10 +253,10 @@ impl Explainer {
         name: &str,
         node: Option<String>,
     ) -> Result<Explanation, ExplainError> {
-        let names = (namespace.to_owned(), name.to_owned());
-        let (namespace, name) = names.clone();
-        let known = self.follower.ask(move |view| known(view, &names)).await.ok_or(ExplainError::Slow)?;
-        let Known { uid, subject, as_of, is_complete } = known.ok_or(ExplainError::UnknownPod(namespace, name))?;
+        let (its_namespace, its_name) = (namespace.to_owned(), name.to_owned());
+        let asked = self.follower.ask(move |view| known(view, &its_namespace, &its_name)).await;
+        let unknown = || ExplainError::UnknownPod(namespace.to_owned(), name.to_owned());
+        let Known { uid, subject, as_of, is_complete } = asked.ok_or(ExplainError::Slow)?.ok_or_else(unknown)?;
         let decision = self.last_decision(&uid);
         let mut notes = Vec::new();
         if !is_complete {
@@ -331,7 +331,7 @@ fn dated(mut explanation: Explanation, notes: Vec<String>, as_of: Time) -> Expla
     explanation
 }
 
-fn known(view: &mut ClusterView, (namespace, name): &(String, String)) -> Option<Known> {
+fn known(view: &mut ClusterView, namespace: &str, name: &str) -> Option<Known> {
     let pod = view.find_pod(namespace, name)?;
     Some(Known {
         uid: pod.pod().uid.clone(),

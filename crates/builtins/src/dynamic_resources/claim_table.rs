@@ -77,7 +77,7 @@ impl ClaimTable {
         }
         if let Some(pod_uid) = pod_of_extended(claim) {
             self.extended.insert(pod_uid.to_owned(), key.clone());
-            self.recognize(pod_uid, &key);
+            self.recognize(pod_uid, &key.0, &key.1);
             self.end_in_flight(&DeviceHolder::ExtendedResourcesOf { pod_uid: pod_uid.to_owned() }, claim);
         }
         self.end_in_flight(&holder, claim);
@@ -102,11 +102,11 @@ impl ClaimTable {
     }
 
     /// Notes that a claim is the one that is being created for the pod.
-    fn recognize(&mut self, pod_uid: &str, key: &(String, String)) {
+    fn recognize(&mut self, pod_uid: &str, namespace: &str, name: &str) {
         let holder = DeviceHolder::ExtendedResourcesOf { pod_uid: pod_uid.to_owned() };
         let sent = self.in_flight.get(&holder).and_then(|in_flight| in_flight.sent.as_ref());
-        if matches!(sent, Some(SentWrites::Creation { namespace, name }) if *namespace == key.0 && *name == key.1) {
-            self.made.insert(key.clone());
+        if matches!(sent, Some(SentWrites::Creation { namespace: its, name: own }) if its == namespace && own == name) {
+            self.made.insert((namespace.to_owned(), name.to_owned()));
         }
     }
 

@@ -11,13 +11,13 @@ use crate::hints::{has_place, is_own_update};
 
 pub(super) fn may_help(call: &HintCall<'_>, features: Features) -> bool {
     match call.subject {
-        EventSubject::Pod { old, new } => is_own_update(call) || pod_may_help(call.pod, (old, new), features),
+        EventSubject::Pod { old, new } => is_own_update(call) || pod_may_help(call.pod, old, new, features),
         EventSubject::Node { old, new: Some(new) } => node_may_help(call.pod, old, new),
         EventSubject::Node { .. } | EventSubject::Object { .. } | EventSubject::Hidden => true,
     }
 }
 
-fn pod_may_help(pod: &Pod, (old, new): (Option<&Pod>, Option<&Pod>), features: Features) -> bool {
+fn pod_may_help(pod: &Pod, old: Option<&Pod>, new: Option<&Pod>, features: Features) -> bool {
     let match_anti = if features.has(Feature::AnyAntiAffinityTermWakesPods) { match_any } else { match_all };
     if !old.into_iter().chain(new).all(has_place) {
         return false;
@@ -87,7 +87,7 @@ mod tests {
         };
         let target = pod(&json!({"app": "target"}), terms, "");
         let [old, new] = [old, new].map(|labels| labels.map(|labels| pod(labels, &json!([]), "n")));
-        Release::ALL.map(|release| pod_may_help(&target, (old.as_ref(), new.as_ref()), Features::of(release)))
+        Release::ALL.map(|release| pod_may_help(&target, old.as_ref(), new.as_ref(), Features::of(release)))
     }
 
     /// A term against pods with this value of a label.

@@ -3,7 +3,7 @@
 //! kube-scheduler: `least_allocated.go`, `most_allocated.go` and `requested_to_capacity_ratio.go` in
 //! `pkg/scheduler/framework/plugins/noderesources`.
 
-use berth_model::NodeIdx;
+use berth_model::{NodeIdx, node_set::RowBlock};
 use serde::Deserialize;
 use thiserror::Error;
 
@@ -100,7 +100,7 @@ impl Strategy {
     pub(super) fn score_block(
         &self,
         views: &[ResourceView<'_>],
-        block: (NodeIdx, u64),
+        block: RowBlock,
         scores: &mut Block<i64>,
     ) -> Option<()> {
         match self.kind {
@@ -145,7 +145,7 @@ impl Strategy {
 #[expect(clippy::cast_precision_loss, reason = "weights are at most 100, and so are scores")]
 fn mean_of_block(
     views: &[ResourceView<'_>],
-    block: (NodeIdx, u64),
+    block: RowBlock,
     scores: &mut Block<i64>,
     part: impl Fn(f64, f64) -> f64,
 ) -> Option<()> {

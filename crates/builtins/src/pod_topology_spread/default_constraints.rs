@@ -49,7 +49,7 @@ impl DefaultConstraints {
                 Err(ArgsError::invalid(".defaultingType", "\"System\"", why))
             }
             "List" => Self::list(&given),
-            other => Err(unsupported(".defaultingType", other, ("System", "List"))),
+            other => Err(unsupported(".defaultingType", other, "System", "List")),
         }
     }
 
@@ -129,8 +129,7 @@ impl ConstraintArgs {
                 return Err(ArgsError::Required { path: at(field) });
             }
         }
-        let actions = ("DoNotSchedule", "ScheduleAnyway");
-        let is_hard = is_first(&at("whenUnsatisfiable"), &self.when_unsatisfiable, actions)?;
+        let is_hard = is_first(&at("whenUnsatisfiable"), &self.when_unsatisfiable, "DoNotSchedule", "ScheduleAnyway")?;
         if self.label_selector.is_some() {
             let why = "constraint must not define a selector, as they deduced for each pod";
             return Err(ArgsError::Forbidden { path: at("labelSelector"), why });
@@ -139,7 +138,7 @@ impl ConstraintArgs {
             return Err(ArgsError::invalid(at("minDomains"), min_domains, "must be greater than 0"));
         }
         let honors = |field: &str, policy: &Option<String>, default| match policy {
-            Some(policy) => is_first(&at(field), policy, ("Honor", "Ignore")),
+            Some(policy) => is_first(&at(field), policy, "Honor", "Ignore"),
             None => Ok(default),
         };
         Ok(SpreadConstraint {
@@ -154,12 +153,11 @@ impl ConstraintArgs {
 }
 
 /// Whether `value` is the first of the two supported values.
-fn is_first(path: &str, value: &str, supported: (&str, &str)) -> Result<bool, ArgsError> {
-    let (first, second) = supported;
-    if value == first || value == second { Ok(value == first) } else { Err(unsupported(path, value, supported)) }
+fn is_first(path: &str, value: &str, first: &str, second: &str) -> Result<bool, ArgsError> {
+    if value == first || value == second { Ok(value == first) } else { Err(unsupported(path, value, first, second)) }
 }
 
-fn unsupported(path: &str, value: &str, (first, second): (&str, &str)) -> ArgsError {
+fn unsupported(path: &str, value: &str, first: &str, second: &str) -> ArgsError {
     let supported = format!("{first:?}, {second:?}");
     ArgsError::Unsupported { path: path.to_owned(), value: value.to_owned(), supported }
 }

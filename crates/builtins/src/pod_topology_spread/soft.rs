@@ -120,19 +120,31 @@ impl SoftConstraints {
     /// Turns penalties into scores: the lowest penalty becomes 100.
     pub(super) fn normalize(&self, nodes: &NodeSet, scores: &mut [i64]) {
         if self.ignored.is_empty() {
-            let range = scores.iter().fold((i64::MAX, 0), |(min, max), &score| (min.min(score), max.max(score)));
-            scores.iter_mut().for_each(|score| *score = reversed(*score, range));
+            let range = ScoreRange::of(scores.iter().copied());
+            scores.iter_mut().for_each(|score| *score = range.reversed(*score));
             return;
         }
         let is_ignored = |node| self.ignored.contains(node);
         let kept = nodes.iter().zip(scores.iter()).filter(|(node, _)| !is_ignored(*node));
-        let range = kept.fold((i64::MAX, 0), |(min, max), (_, &score)| (min.min(score), max.max(score)));
+        let range = ScoreRange::of(kept.map(|(_, score)| *score));
         for (node, score) in nodes.iter().zip(scores) {
-            *score = if is_ignored(node) { 0 } else { reversed(*score, range) };
+            *score = if is_ignored(node) { 0 } else { range.reversed(*score) };
         }
     }
 }
 
-fn reversed(score: i64, (min, max): (i64, i64)) -> i64 {
-    if max == 0 { MAX_SCORE } else { MAX_SCORE * (max + min - score) / max }
+struct ScoreRange {
+    min: i64,
+    max: i64,
+}
+
+impl ScoreRange {
+    fn of(scores: impl Iterator<Item = i64>) -> Self {
+        let none = Self { min: i64::MAX, max: 0 };
+        scores.fold(none, |Self { min, max }, score| Self { min: min.min(score), max: max.max(score) })
+    }
+
+    fn reversed(&self, score: i64) -> i64 {
+        if self.max == 0 { MAX_SCORE } else { MAX_SCORE * (self.max + self.min - score) / self.max }
+    }
 }

@@ -80,14 +80,15 @@ impl Usage {
     fn count(&mut self, pod: &Pod, node: NodeIdx, is_added: bool) {
         for volume in &pod.volumes {
             if let VolumeSource::Claim(name) = &volume.source {
-                self.count_claim((pod.namespace, Arc::clone(name)), is_added);
+                self.count_claim(pod.namespace, name, is_added);
             } else {
                 self.count_disk(volume, node, is_added);
             }
         }
     }
 
-    fn count_claim(&mut self, claim: (Sym, Arc<str>), is_added: bool) {
+    fn count_claim(&mut self, namespace: Sym, name: &Arc<str>, is_added: bool) {
+        let claim = (namespace, Arc::clone(name));
         if is_added {
             *self.claims.entry(claim).or_default() += 1;
         } else if let Some(n_users) = self.claims.get_mut(&claim) {

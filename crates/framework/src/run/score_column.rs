@@ -1,6 +1,6 @@
 //! Scores of one plugin by row.
 
-use berth_model::{NodeIdx, NodeSet, node_set::rows_of_block};
+use berth_model::{NodeIdx, NodeSet};
 
 /// Most pods have nothing to do with most plugins, and all nodes get the same score: then there is no column.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -52,10 +52,10 @@ pub(in crate::run) fn at<T: Copy + Default>(column: &[T], row: NodeIdx) -> T {
 
 /// Appends what the members of `nodes` have in the column.
 pub(in crate::run) fn append_rows(column: &[i64], nodes: &NodeSet, to: &mut Vec<i64>) {
-    for (first, members) in nodes.blocks() {
-        match column.get(first.index()..).and_then(|rows| rows.first_chunk::<64>()) {
-            Some(rows) if members == u64::MAX => to.extend_from_slice(rows),
-            Some(_) | None => to.extend(rows_of_block((first, members)).map(|row| at(column, row))),
+    for block in nodes.blocks() {
+        match column.get(block.first.index()..).and_then(|rows| rows.first_chunk::<64>()) {
+            Some(rows) if block.members == u64::MAX => to.extend_from_slice(rows),
+            Some(_) | None => to.extend(block.rows().map(|row| at(column, row))),
         }
     }
 }

@@ -4,7 +4,7 @@
 //! random tie-breaker is not filled in. So among equal scores the winner is the node that comes first when the heap over
 //! the feasible list is read in pre-order: its place in the list decides, not chance.
 
-use berth_model::{NodeIdx, NodeSet, node_set::rows_of_block};
+use berth_model::{NodeIdx, NodeSet};
 
 use super::Findings;
 
@@ -13,8 +13,8 @@ fn find_best(feasible: &NodeSet, totals: &[i64], best: &mut NodeSet) {
     let highest = highest(totals);
     best.copy_from(feasible);
     let mut rest = totals;
-    best.retain_in_blocks(|_, members| {
-        let (here, behind) = rest.split_at((members.count_ones() as usize).min(rest.len()));
+    best.retain_in_blocks(|block| {
+        let (here, behind) = rest.split_at((block.n_members() as usize).min(rest.len()));
         rest = behind;
         if !here.contains(&highest) {
             return 0;
@@ -22,8 +22,8 @@ fn find_best(feasible: &NodeSet, totals: &[i64], best: &mut NodeSet) {
         if let Some(here) = here.as_array::<64>() {
             return equal_bits(here, highest);
         }
-        let with_totals = rows_of_block((NodeIdx(0), members)).zip(here);
-        with_totals.filter(|(_, total)| **total == highest).fold(0, |best, (row, _)| best | 1 << row.0)
+        let with_totals = block.offsets().zip(here);
+        with_totals.filter(|(_, total)| **total == highest).fold(0, |best, (offset, _)| best | 1 << offset)
     });
 }
 

@@ -181,14 +181,14 @@ fn copied(view: &ClusterView, filter: &Filter) -> Copied {
             && (filter.name.is_empty() || it.pod.name().contains(&filter.name))
     });
     waits.sort_by(|one, other| other.age.cmp(&one.age).then_with(|| one.pod.name().cmp(other.pod.name())));
-    let row = |it: &Waits<'_>| row(view, it, (reasons.key(it.reason), owners.key(it.owner)));
+    let row = |it: &Waits<'_>| row(view, it, reasons.key(it.reason), owners.key(it.owner));
     let rows = waits.iter().skip(filter.first).take(ROWS).map(row).collect();
     let matching = waits.len();
     let (by_reason, by_owner) = (reasons.largest_first(), owners.largest_first());
     Copied { age: Age::of(view), all, by_reason, by_owner, matching, rows }
 }
 
-fn row(view: &ClusterView, it: &Waits<'_>, (reason, owner): (&str, &str)) -> Row {
+fn row(view: &ClusterView, it: &Waits<'_>, reason: &str, owner: &str) -> Row {
     let record = &it.waiting.record;
     Row {
         namespace: it.pod.namespace().to_owned(),

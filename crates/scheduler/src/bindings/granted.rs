@@ -168,7 +168,6 @@ impl<'a> CyclePod<'a> {
     /// effect of the answer creates it. If there is an object of that name already, that effect fails, and what follows is
     /// not done.
     fn is_claim(&self, access: &ObjectAccess<'_>, effect: &Effect, before: &Before) -> bool {
-        let kind = access.group_and_kind();
         if !is_claim_kind(access) || access.namespace != self.namespace() {
             return false;
         }
@@ -178,11 +177,11 @@ impl<'a> CyclePod<'a> {
         };
         let is_made = || before.created(access, name).is_some_and(|made| made.is_controlled_by(self.pod));
         let is_controlled = || self.cached(access, name).is_some_and(|object| object.is_controlled_by(self.pod));
-        self.names(kind, name) || is_made() || is_controlled()
+        self.names(access, name) || is_made() || is_controlled()
     }
 
-    fn names(&self, kind: (&str, &str), name: &str) -> bool {
-        if kind == VOLUME_CLAIM {
+    fn names(&self, access: &ObjectAccess<'_>, name: &str) -> bool {
+        if access.group_and_kind() == VOLUME_CLAIM {
             return self.pod.volumes.iter().any(|volume| match &volume.source {
                 VolumeSource::Claim(claim) => **claim == *name,
                 VolumeSource::Ephemeral => format!("{}-{}", self.pod.name, volume.name) == name,

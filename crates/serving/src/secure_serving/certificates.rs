@@ -104,7 +104,10 @@ impl ServerNames {
         let default = match (&serving.certificate, &serving.certificate_dir) {
             (Some((certificate, key)), _) => read("--tls-cert-file", certificate, "--tls-private-key-file", key)?,
             (None, Some(dir)) => kept(dir, serving)?,
-            (None, None) => parse(&self_signed(serving)?)?,
+            (None, None) => {
+                let (certificate, key) = self_signed(serving)?;
+                parse(&certificate, &key)?
+            }
         };
         let mut named = Vec::new();
         for SniCertificate { certificate, key: key_file, names } in &serving.sni_certificates {
@@ -220,7 +223,7 @@ fn self_signed(serving: &SecureServing) -> Result<(String, String)> {
     Ok((cert.pem(), signing_key.serialize_pem()))
 }
 
-fn parse((certificate, key): &(String, String)) -> Result<Pair> {
+fn parse(certificate: &str, key: &str) -> Result<Pair> {
     let certificate = CertificateDer::from_pem_slice(certificate.as_bytes())?;
     Ok((vec![certificate], PrivateKeyDer::from_pem_slice(key.as_bytes())?))
 }

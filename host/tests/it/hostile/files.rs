@@ -1,12 +1,17 @@
 //! Files that are no plugins, or cost much before they are one: they lie in the directory when the scheduler starts.
 
-use std::fs;
+use std::{
+    fs,
+    process::{Command, Stdio},
+    time::Duration,
+};
 
 use berth_test_guests::{At, harmless, slow_to_compile};
 use serde_json::json;
+use tokio::time::{interval, timeout};
 
 use super::bench::{Bench, Guest, name_of};
-use crate::cluster::Cluster;
+use crate::{cluster::Cluster, process::DEADLINE};
 
 const RULES: &str = "files: {compileSeconds: 2}\n";
 
@@ -53,4 +58,38 @@ async fn a_file_that_takes_much_memory_to_compile_is_refused() {
     bench.binds_healthy(5).await;
     let reason = "takes more than 629145600 bytes of memory to compile";
     bench.shows([("Large", json!({"state": "refused", "lastReason": reason}))]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_compilers_process_bounds_itself_before_it_reads_the_file() {
+    let mut compiler = Command::new(env!("CARGO_BIN_EXE_berth"));
+    compiler
+        .args(["compile-component", "7", "600000000"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    let mut compiler = compiler.spawn().expect("a process");
+    let its =
+        |file: &str| fs::read_to_string(format!("/proc/{}/{file}", compiler.id())).expect("a file of the process");
+    let is_bounded = async {
+        let mut every = interval(Duration::from_millis(10));
+        // The last thing that it does before it reads.
+        while its("oom_score_adj").trim() != "1000" {
+            every.tick().await;
+        }
+    };
+    timeout(DEADLINE, is_bounded).await.expect("the first victim of the out-of-memory killer");
+    let limits = its("limits");
+    let bounded = [
+        ("Max cpu time", ["7", "8"]),
+        ("Max data size", ["600000000", "600000000"]),
+        ("Max core file size", ["0", "0"]),
+    ];
+    for (limit, [soft, hard]) in bounded {
+        let line = limits.lines().find_map(|line| line.strip_prefix(limit)).unwrap_or_else(|| panic!("{limits}"));
+        assert_eq!(line.split_whitespace().take(2).collect::<Vec<_>>(), [soft, hard], "{limit}");
+    }
+    // An end of its input without a component ends it.
+    drop(compiler.stdin.take());
+    assert_eq!(compiler.wait().expect("its end").code(), Some(1));
 }
