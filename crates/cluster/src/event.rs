@@ -1,7 +1,8 @@
 //! Events: what the scheduler tells users about a pod, as `events.k8s.io/v1` objects.
 //!
 //! [`EventRecorder::record`] never waits: it queues the event for a background task, which folds repetitions into
-//! series (`event/series.rs`) and sends the rest. An event that the API server won't have is forgotten, and so is one that
+//! series (`event/series.rs`) and sends the rest. Profiles take turns, and within a profile namespaces, so that a flood of
+//! events from one plugin delays no other profile's. An event that the API server won't have is forgotten, and so is one that
 //! finds tens of thousands waiting, which is counted: events are a courtesy, and must not hold up scheduling.
 
 use std::{
@@ -26,9 +27,13 @@ mod series;
 #[cfg(test)]
 mod tests;
 
-/// Events that may wait to be looked at, some 600 bytes each. Bindings come faster than an API server takes their events beside
-/// them; kube-scheduler keeps a goroutine for each event, without a bound.
+/// Events that may wait to be sent, some 600 bytes each. Bindings come faster than an API server takes their events beside
+/// them; kube-scheduler keeps a goroutine for each event, without a bound. As many may have come that the task has not looked
+/// at yet.
 const QUEUE_LEN: usize = 50_000;
+
+/// A profile of which fewer wait may have one more, although others fill the queue.
+const FEW: usize = 1000;
 
 /// What the event is about. Its resource version counts: the same event about a changed object starts a new series.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -73,8 +78,8 @@ pub struct NewEvent {
 pub struct EventRecorder {
     queue: mpsc::Sender<Command>,
     n_dropped: Arc<AtomicU64>,
-    /// Requests under way, and those that wait between two tries.
-    n_in_flight: Arc<AtomicUsize>,
+    /// Events that wait for their turn, requests under way, and those that wait between two tries.
+    n_unwritten: Arc<AtomicUsize>,
     throttle: Arc<Throttle>,
 }
 
@@ -92,10 +97,11 @@ impl EventRecorder {
     /// Must be called inside a tokio runtime.
     pub fn spawn(client: Client, hostname: impl Into<String>, rate: RequestRate) -> Self {
         let (queue, commands) = mpsc::channel(QUEUE_LEN);
-        let poster = Poster::new(client, hostname.into(), rate);
-        let (n_in_flight, throttle) = (poster.n_in_flight(), poster.throttle());
+        let (n_dropped, n_unwritten) = (Arc::default(), Arc::default());
+        let poster = Poster::new(client, hostname.into(), rate, Arc::clone(&n_dropped), Arc::clone(&n_unwritten));
+        let throttle = poster.throttle();
         tokio::spawn(poster.run(commands));
-        Self { queue, n_dropped: Arc::default(), n_in_flight, throttle }
+        Self { queue, n_dropped, n_unwritten, throttle }
     }
 
     /// From here on events go out no faster than this.
@@ -103,7 +109,7 @@ impl EventRecorder {
         self.throttle.set(rate);
     }
 
-    /// Queues an event, or drops it if 50,000 are waiting already. Its texts are cut to what the API takes. Never waits.
+    /// Queues an event, or drops it if 50,000 are waiting already, unless its profile has few of them. Its texts are cut to what the API takes. Never waits.
     pub fn record(&self, event: NewEvent) {
         if self.queue.try_send(Command::Record(Box::new(series::shorten(event)))).is_err() {
             self.n_dropped.fetch_add(1, Ordering::Relaxed);
@@ -122,7 +128,7 @@ impl EventRecorder {
 
     /// How many events are neither written nor given up.
     pub fn n_unwritten(&self) -> usize {
-        self.queue.max_capacity() - self.queue.capacity() + self.n_in_flight.load(Ordering::Relaxed)
+        self.queue.max_capacity() - self.queue.capacity() + self.n_unwritten.load(Ordering::Relaxed)
     }
 
     /// Waits until all events recorded before are sent or given up. False if `timeout` came first.

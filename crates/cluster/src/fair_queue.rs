@@ -94,6 +94,13 @@ impl<T> FairQueue<T> {
         Some((Flow { profile, namespace }, item))
     }
 
+    /// How many wait on behalf of this profile. Takes time in proportion to its namespaces.
+    #[must_use]
+    pub fn len_of_profile(&self, profile: &str) -> usize {
+        let namespaces = self.profiles.queues.get(profile).map(|namespaces| namespaces.queues.values());
+        namespaces.into_iter().flatten().map(VecDeque::len).sum()
+    }
+
     /// How many wait.
     #[must_use]
     pub fn len(&self) -> usize {
@@ -128,6 +135,7 @@ mod tests {
             items.iter().for_each(|item| queue.push(&flow(profile, namespace), *item));
         }
         assert_eq!(queue.len(), 7);
+        assert_eq!(["a", "b", "c"].map(|profile| queue.len_of_profile(profile)), [5, 2, 0]);
         assert_eq!(drain(&mut queue), ["ax1", "bx1", "ay1", "bx2", "ax2", "ax3", "ax4"]);
         assert!(queue.is_empty() && queue.profiles.queues.is_empty(), "what does not wait takes no memory");
     }

@@ -24,6 +24,7 @@ mod request;
 mod retry;
 mod review;
 mod server_info;
+mod slots;
 mod task_end;
 mod transport;
 mod watch;

@@ -23,14 +23,13 @@ use crate::{
     rate::{RequestRate, Throttle, Urgency},
     request,
     retry::{Retries, RetryPolicy},
+    slots::Slots,
 };
 
-use self::slots::Slots;
 pub use error::WriteError;
 pub use status::{Nomination, PodCondition, StatusPatch};
 
 mod error;
-mod slots;
 mod status;
 #[cfg(test)]
 mod tests;

@@ -1,9 +1,10 @@
 //! The task that sends events.
 
 use std::{
+    collections::HashMap,
     sync::{
         Arc,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicU64, AtomicUsize, Ordering},
     },
     time::Duration,
 };
@@ -12,7 +13,7 @@ use http::{Method, header};
 use kube::Client;
 use serde_json::json;
 use tokio::{
-    sync::{Semaphore, mpsc},
+    sync::mpsc,
     task::{JoinError, JoinSet},
     time::{Instant, MissedTickBehavior, interval_at},
 };
@@ -21,15 +22,16 @@ use tracing::{debug, warn};
 use crate::{
     api_error::RequestFailure,
     clock, end_as,
-    fair_queue::Flow,
+    fair_queue::{FairQueue, Flow},
     object::{ObjectRef, collection_path},
     rate::{RequestRate, Throttle, Urgency},
     request,
     retry::{Retries, RetryPolicy},
+    slots::Slots,
 };
 
 use super::{
-    Command,
+    Command, FEW, NewEvent, QUEUE_LEN,
     series::{Action, Request, SeriesTable},
 };
 
@@ -42,6 +44,10 @@ const MAX_OPEN_REQUESTS: usize = 32;
 /// Events being sent or waiting for another try. Beyond this the queue fills, and then drops: an API server that is
 /// away for long must not cost memory without bound.
 const MAX_IN_FLIGHT: usize = 1000;
+/// The same for one profile, so that events which cannot be written leave room to others.
+const MAX_OF_PROFILE: usize = MAX_IN_FLIGHT / 4 * 3;
+/// Events that are put in order before the next are sent.
+const MAX_AT_ONCE: usize = 1000;
 /// The longest that one try may take.
 const TRY_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -57,28 +63,43 @@ const RETRIES: RetryPolicy = RetryPolicy {
 pub(super) struct Poster {
     sender: Sender,
     series: SeriesTable,
-    in_flight: JoinSet<()>,
-    n_in_flight: Arc<AtomicUsize>,
+    /// What has not been looked at: its series would say that it was sent.
+    waiting: FairQueue<Box<NewEvent>>,
+    /// Requests, each with its profile.
+    in_flight: JoinSet<Arc<str>>,
+    of_profile: HashMap<Arc<str>, usize>,
+    n_dropped: Arc<AtomicU64>,
+    /// How many wait or are in flight.
+    n_unwritten: Arc<AtomicUsize>,
 }
 
 /// What one request needs.
 #[derive(Clone)]
 struct Sender {
     client: Client,
-    slots: Arc<Semaphore>,
+    slots: Slots,
     throttle: Arc<Throttle>,
 }
 
 impl Poster {
-    pub(super) fn new(client: Client, hostname: String, rate: RequestRate) -> Self {
+    /// Counts in `n_dropped` what finds the queue full, and in `n_unwritten` what is neither written nor given up.
+    pub(super) fn new(
+        client: Client,
+        hostname: String,
+        rate: RequestRate,
+        n_dropped: Arc<AtomicU64>,
+        n_unwritten: Arc<AtomicUsize>,
+    ) -> Self {
         let throttle = Arc::new(Throttle::new(rate));
-        let sender = Sender { client, slots: Arc::new(Semaphore::new(MAX_OPEN_REQUESTS)), throttle };
-        Self { sender, series: SeriesTable::new(hostname), in_flight: JoinSet::new(), n_in_flight: Arc::default() }
-    }
-
-    /// How many requests are not finished.
-    pub(super) fn n_in_flight(&self) -> Arc<AtomicUsize> {
-        Arc::clone(&self.n_in_flight)
+        Self {
+            sender: Sender { client, slots: Slots::new(MAX_OPEN_REQUESTS), throttle },
+            series: SeriesTable::new(hostname),
+            waiting: FairQueue::default(),
+            in_flight: JoinSet::new(),
+            of_profile: HashMap::new(),
+            n_dropped,
+            n_unwritten,
+        }
     }
 
     pub(super) fn throttle(&self) -> Arc<Throttle> {
@@ -92,20 +113,25 @@ impl Poster {
         let mut end = interval_at(now + END_EVERY, END_EVERY);
         refresh.set_missed_tick_behavior(MissedTickBehavior::Delay);
         end.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut arrived = Vec::new();
         loop {
+            self.send_waiting();
             tokio::select! {
-                command = commands.recv(), if self.in_flight.len() < MAX_IN_FLIGHT => match command {
-                    Some(Command::Record(event)) => {
-                        let requests = self.series.observe(*event, clock::now());
-                        self.send_all(requests);
+                n_arrived = commands.recv_many(&mut arrived, MAX_AT_ONCE) => {
+                    if n_arrived == 0 {
+                        break;
                     }
-                    Some(Command::Flush(done)) => {
-                        self.drain().await;
-                        // The caller may have stopped waiting.
-                        let _ = done.send(());
+                    for command in arrived.drain(..) {
+                        match command {
+                            Command::Record(event) => self.enqueue(event),
+                            Command::Flush(done) => {
+                                self.drain().await;
+                                // The caller may have stopped waiting.
+                                let _ = done.send(());
+                            }
+                        }
                     }
-                    None => break,
-                },
+                }
                 _ = refresh.tick() => self.send_all(self.series.refresh()),
                 _ = end.tick() => {
                     let ended = self.series.end_old(clock::now());
@@ -117,23 +143,60 @@ impl Poster {
         self.drain().await;
     }
 
-    fn send_all(&mut self, requests: impl IntoIterator<Item = Request>) {
-        for request in requests {
-            self.n_in_flight.fetch_add(1, Ordering::Relaxed);
-            self.in_flight.spawn(self.sender.clone().send(request));
+    fn enqueue(&mut self, event: Box<NewEvent>) {
+        let profile = Arc::clone(&event.reporting_controller);
+        if self.waiting.len() >= QUEUE_LEN && self.waiting.len_of_profile(&profile) >= FEW {
+            self.n_dropped.fetch_add(1, Ordering::Relaxed);
+            return;
+        }
+        self.n_unwritten.fetch_add(1, Ordering::Relaxed);
+        self.waiting.push(&Flow { profile, namespace: Arc::clone(&event.regarding.namespace) }, event);
+    }
+
+    /// Sends what waits, as far as there is room.
+    fn send_waiting(&mut self) {
+        while self.in_flight.len() < MAX_IN_FLIGHT {
+            let Self { waiting, of_profile, .. } = self;
+            let has_room = |profile: &str| of_profile.get(profile).is_none_or(|n| *n < MAX_OF_PROFILE);
+            let Some((_, event)) = waiting.pop(has_room) else { return };
+            let requests = self.series.observe(*event, clock::now());
+            self.send_all(requests);
+            self.n_unwritten.fetch_sub(1, Ordering::Relaxed);
         }
     }
 
-    fn finished(&self, sent: Result<(), JoinError>) {
-        self.n_in_flight.fetch_sub(1, Ordering::Relaxed);
-        if let Err(error) = sent {
-            end_as(error);
+    fn send_all(&mut self, requests: impl IntoIterator<Item = Request>) {
+        for request in requests {
+            let profile = Arc::clone(&request.flow.profile);
+            self.n_unwritten.fetch_add(1, Ordering::Relaxed);
+            *self.of_profile.entry(Arc::clone(&profile)).or_default() += 1;
+            let sent = self.sender.clone().send(request);
+            self.in_flight.spawn(async move {
+                sent.await;
+                profile
+            });
+        }
+    }
+
+    fn finished(&mut self, sent: Result<Arc<str>, JoinError>) {
+        self.n_unwritten.fetch_sub(1, Ordering::Relaxed);
+        let profile = match sent {
+            Ok(profile) => profile,
+            Err(error) => end_as(error),
+        };
+        if let Some(n) = self.of_profile.get_mut(&profile) {
+            *n -= 1;
+            if *n == 0 {
+                self.of_profile.remove(&profile);
+            }
         }
     }
 
     async fn drain(&mut self) {
+        self.send_waiting();
         while let Some(sent) = self.in_flight.join_next().await {
             self.finished(sent);
+            self.send_waiting();
         }
     }
 }
@@ -168,9 +231,8 @@ impl Sender {
     }
 
     async fn attempt(&self, request: &Request) -> Result<(), RequestFailure> {
-        // The semaphore is never closed, so an error can't occur; without a slot the request goes out all the same.
-        let _slot = self.slots.acquire().await.ok();
-        self.throttle.wait(Urgency::Urgent, &Flow::default()).await;
+        self.throttle.wait(Urgency::Urgent, &request.flow).await;
+        let _slot = self.slots.acquire(&request.flow).await;
         request::bytes(&self.client, http_request(request)?, TRY_TIMEOUT).await.map(drop)
     }
 }
@@ -179,11 +241,11 @@ fn http_request(request: &Request) -> Result<http::Request<Vec<u8>>, RequestFail
     let (group, version, plural) = ("events.k8s.io", "v1", "events");
     let (method, path, content_type, body) = match &request.action {
         Action::Post => {
-            let path = collection_path(group, version, Some(&request.namespace), plural);
+            let path = collection_path(group, version, Some(&request.flow.namespace), plural);
             (Method::POST, path, "application/json", request.event.clone())
         }
         Action::PatchSeries(series) => {
-            let (namespace, name) = (Some(request.namespace.to_string()), request.name.clone());
+            let (namespace, name) = (Some(request.flow.namespace.to_string()), request.name.clone());
             let object =
                 ObjectRef { group: group.into(), version: version.into(), plural: plural.into(), namespace, name };
             let patch = json!({ "series": series }).to_string();

@@ -11,7 +11,10 @@ use std::{borrow::Cow, num::NonZeroUsize, sync::Arc};
 
 use lru::LruCache;
 
-use crate::clock::{self, Span, Time};
+use crate::{
+    clock::{self, Span, Time},
+    fair_queue::Flow,
+};
 
 use super::{
     EventType, NewEvent, ObjectReference,
@@ -35,7 +38,8 @@ const MAX_NAME: usize = 236;
 /// A request to the API server about one event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Request {
-    pub(super) namespace: Arc<str>,
+    /// The profile that speaks, and the event's namespace.
+    pub(super) flow: Flow,
     pub(super) name: String,
     pub(super) action: Action,
     /// The whole event as JSON, for posting.
@@ -148,7 +152,7 @@ impl SeriesTable {
         };
         let event = body.to_json();
         let action = series.map_or(Action::Post, Action::PatchSeries);
-        Request { namespace, name, action, event }
+        Request { flow: Flow { profile: Arc::clone(&key.reporting_controller), namespace }, name, action, event }
     }
 }
 
@@ -335,7 +339,7 @@ mod tests {
         let mut told = failed("1", "m");
         told.regarding.namespace = "".into();
         let posted = only(SeriesTable::new("vm".into()).observe(told, time("03:00:00")));
-        assert_eq!(*posted.namespace, *"default");
+        assert_eq!(*posted.flow.namespace, *"default");
         assert!(event(&posted)["regarding"].get("namespace").is_none());
     }
 }

@@ -27,6 +27,8 @@ fn scheduled(pod: &str) -> NewEvent {
 }
 
 const EVENTS: &str = "/apis/events.k8s.io/v1/namespaces/default/events";
+/// What is in flight has room beside the queue.
+const MAX_IN_FLIGHT_AND_MORE: usize = 2000;
 const MINUTE: Duration = Duration::from_secs(60);
 
 #[tokio::test(start_paused = true)]
@@ -102,6 +104,68 @@ async fn a_server_that_is_slower_than_the_bindings_loses_no_event() {
     }
     assert!(recorder.flush(MINUTE).await);
     assert_eq!(recorder.n_unwritten(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_profile_that_floods_with_events_delays_no_other() {
+    let (client, mut server) = test_server::server();
+    let recorder = EventRecorder::spawn(client, "vm", RequestRate::UNLIMITED);
+    for n in 0..20_000 {
+        recorder.record(scheduled(&n.to_string()));
+    }
+    let first = server.next().await;
+    recorder.record(NewEvent { reporting_controller: "other".into(), ..scheduled("quiet") });
+    first.answer(201, &json!({}));
+    let mut n_before = 0;
+    loop {
+        let call = server.next().await;
+        let is_quiet = call.body["reportingController"] == "other";
+        call.answer(201, &json!({}));
+        if is_quiet {
+            break;
+        }
+        n_before += 1;
+    }
+    assert!(n_before <= 64, "{n_before} events of another profile went first");
+}
+
+#[tokio::test(start_paused = true)]
+async fn events_that_cannot_be_written_leave_room_to_other_profiles() {
+    let (client, mut server) = test_server::server();
+    let recorder = EventRecorder::spawn(client, "vm", RequestRate::UNLIMITED);
+    for n in 0..5000 {
+        recorder.record(scheduled(&n.to_string()));
+    }
+    let mut open = vec![server.next().await];
+    recorder.record(NewEvent { reporting_controller: "other".into(), ..scheduled("quiet") });
+    // The webhook of one profile's namespace never answers.
+    while open.last().is_some_and(|call| call.body["reportingController"] != "other") {
+        open.push(server.next().await);
+    }
+    assert!(open.len() <= 33, "{} requests are open", open.len());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_full_queue_takes_a_few_of_another_profile() {
+    let (client, mut server) = test_server::server();
+    let recorder = EventRecorder::spawn(client, "vm", RequestRate::UNLIMITED);
+    recorder.record(scheduled("first"));
+    let _unanswered = server.next().await;
+    // With the clock paused, a timer ends once nothing else is left to do.
+    let settled = || tokio::time::sleep(Duration::from_millis(1));
+    for n in 0..QUEUE_LEN {
+        recorder.record(scheduled(&n.to_string()));
+    }
+    settled().await;
+    for n in 0..MAX_IN_FLIGHT_AND_MORE {
+        recorder.record(scheduled(&format!("late-{n}")));
+    }
+    settled().await;
+    let n_dropped = recorder.n_dropped();
+    assert!(n_dropped > 0);
+    recorder.record(NewEvent { reporting_controller: "other".into(), ..scheduled("quiet") });
+    settled().await;
+    assert_eq!(recorder.n_dropped(), n_dropped);
 }
 
 #[tokio::test(start_paused = true)]

@@ -15,7 +15,7 @@ const QUARTERS_OF_PROFILE: usize = 3;
 
 /// Cheap to clone.
 #[derive(Clone, Debug)]
-pub(super) struct Slots(Arc<Mutex<State>>);
+pub(crate) struct Slots(Arc<Mutex<State>>);
 
 #[derive(Debug)]
 struct State {
@@ -28,13 +28,13 @@ struct State {
 
 /// One request may be open as long as this is kept.
 #[derive(Debug)]
-pub(super) struct Slot {
+pub(crate) struct Slot {
     slots: Slots,
     profile: Arc<str>,
 }
 
 impl Slots {
-    pub(super) fn new(n_slots: usize) -> Self {
+    pub(crate) fn new(n_slots: usize) -> Self {
         let of_profile = (n_slots * QUARTERS_OF_PROFILE / 4).max(1);
         Self(Arc::new(Mutex::new(State {
             n_free: n_slots,
@@ -45,7 +45,7 @@ impl Slots {
     }
 
     /// Waits for a slot. Dropping the future gives up the place in the order.
-    pub(super) async fn acquire(&self, flow: &Flow) -> Option<Slot> {
+    pub(crate) async fn acquire(&self, flow: &Flow) -> Option<Slot> {
         let (sender, receiver) = oneshot::channel();
         self.state().waiting.push(flow, sender);
         self.hand_out();
