@@ -13,7 +13,7 @@ use std::{
 
 use anyhow::{Context as _, Result, bail, ensure};
 use berth_config::{Overrides, Program, Settings, Usage};
-use berth_model::KindRef;
+use berth_model::{KindRef, Release};
 use berth_plugin_host::Plugins;
 use berth_runtime::{Options, configuration};
 use berth_telemetry::clock;
@@ -52,6 +52,8 @@ Examples:
   berth simulate -f cluster/ --consolidate                which moves empty nodes
   berth simulate -f cluster/ --config a.yaml --compare b.yaml
                                                           which pods two configurations place apart, and by which plugin
+  berth simulate -f cluster/ --compare-emulated-version 1.37
+                                                          which pods the next Kubernetes release places elsewhere
   berth simulate -f cluster/ --what-if questions.json -o json
                                                           many variants at once, or how many nodes of which group take some pods
   berth simulate -f cluster/ --svg nodes.svg              a picture of the nodes by utilization
@@ -107,6 +109,9 @@ struct Simulated {
     /// PluginHostConfiguration: limits, grants and failure policies of plugins
     #[arg(long, value_name = "FILE")]
     plugin_config: Option<PathBuf>,
+    /// Decide as kube-scheduler of this Kubernetes release, 1.36 or 1.37; another takes the nearest [default: 1.36]
+    #[arg(long, value_name = "VERSION")]
+    emulated_version: Option<String>,
     /// How built-in plugins run [default: natively unless the plugins directory holds another binary]
     #[arg(long, value_enum)]
     execution: Option<crate::options::Execution>,
@@ -175,11 +180,17 @@ impl Laboratory {
             plugin_config: scheduler.plugin_config.clone(),
             artifact_cache: scheduler.artifact_cache.clone(),
             execution: scheduler.execution,
+            emulated_version: scheduler.emulated_version.clone(),
             ..Scheduling::default()
         };
+        let emulated = scheduling.emulation()?.resolve(Release::default().into());
+        let emulated = emulated.map_err(|error| Usage(error.to_string()))?;
+        emulated.warnings.iter().for_each(|warning| warn!("{warning}"));
+        let mut options = Options::from(scheduling);
+        options.decide_as(emulated.gates);
         let faults =
             FaultSink::new(|report| warn!(?report, "a plugin faulted: a running scheduler would start it anew"));
-        let plugins = Plugins::load_all(&scheduling.plugin_host(), faults)?;
+        let plugins = Plugins::load_all(&options.plugins, faults)?;
         let overrides = Overrides {
             program: Program::KubeScheduler,
             scheduler_name: scheduler.scheduler_name.clone(),
@@ -192,7 +203,7 @@ impl Laboratory {
                 extender.url_prefix
             )));
         }
-        let scheduler_settings = configuration::scheduler_settings(&settings, &Options::from(scheduling));
+        let scheduler_settings = configuration::scheduler_settings(&settings, &options);
         let is_default = scheduler.config.is_none() && scheduler.scheduler_name.is_none();
         Ok(Self { plugins, settings, scheduler_settings, is_default })
     }

@@ -38,6 +38,9 @@ pub(super) struct Question {
     /// The same with another folder of plugins
     #[arg(long, value_name = "DIR")]
     compare_plugins_dir: Option<PathBuf>,
+    /// The same with the rules of another Kubernetes release, 1.36 or 1.37
+    #[arg(long, value_name = "VERSION")]
+    compare_emulated_version: Option<String>,
 }
 
 /// A question, with what it is about.
@@ -81,7 +84,11 @@ impl Question {
         if let Some(dir) = &self.compare_plugins_dir {
             other.plugins_dir = Some(dir.clone());
         }
-        let is_asked = self.compare.is_some() || self.compare_plugins_dir.is_some();
+        if let Some(version) = &self.compare_emulated_version {
+            other.emulated_version = Some(version.clone());
+        }
+        let is_asked =
+            self.compare.is_some() || self.compare_plugins_dir.is_some() || self.compare_emulated_version.is_some();
         is_asked.then_some(Asked::Compare(other))
     }
 }

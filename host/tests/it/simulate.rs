@@ -177,6 +177,34 @@ async fn two_configurations_are_compared() {
     assert!(!moved.is_empty() && answer["byPlugin"]["NodeResourcesFit"].as_u64() > Some(0), "{answer}");
 }
 
+/// A node with room for some pods, and perhaps with the image of a volume.
+fn node_with(name: &str, cpu: u32, images: &str) -> String {
+    format!(
+        "---\napiVersion: v1\nkind: Node\nmetadata: {{name: {name}}}\nstatus: {{allocatable: {{cpu: {cpu}, memory: 32Gi, \
+         pods: 110}}, images: [{images}]}}\n"
+    )
+}
+
+#[tokio::test]
+async fn two_releases_are_compared() {
+    let dir = dir();
+    let nodes = [node_with("n1", 8, ""), node_with("n2", 7, "{names: ['model:1'], sizeBytes: 900000000}")].concat();
+    let pod = "---\napiVersion: v1\nkind: Pod\nmetadata: {name: p, namespace: default}\nspec:\n  containers: [{name: c, \
+               image: 'app:1', resources: {requests: {cpu: 1, memory: 1Gi}}}]\n  volumes: [{name: v, image: {reference: \
+               'model:1'}}]\n";
+    let cluster = write(&dir, "cluster.yaml", &[nodes, pod.to_owned()].concat());
+    // 1.37 counts image volumes in ImageLocality.
+    for (arguments, node) in [(&[][..], "n1"), (&["--emulated-version", "1.37"], "n2")] {
+        let answer = answer(&[&["-f", &cluster], arguments].concat()).await;
+        assert_eq!(answer["pods"][0]["node"], node, "{answer}");
+    }
+    let answer = answer(&["-f", &cluster, "--compare-emulated-version", "1.37"]).await;
+    assert_eq!(answer["byPlugin"]["ImageLocality"], 1, "{answer}");
+    let ended = simulate(&["-f", &cluster, "--emulated-version", "new"]).await;
+    assert_eq!(ended.status.code(), Some(2), "{}", ended.err);
+    assert!(ended.err.contains("--emulated-version: \"new\" is not a version such as 1.36"), "{}", ended.err);
+}
+
 #[tokio::test]
 async fn what_cannot_be_used_is_named_and_left_out_if_told_so() {
     let dir = dir();

@@ -4,6 +4,7 @@
 //! recorded answer depends on a missing plugin is compared as far as the plugins at hand are concerned.
 
 mod devices;
+mod explanation;
 mod filter;
 mod post_filter;
 mod pre_filter;
@@ -52,6 +53,18 @@ pub fn check_as(case: &Case, features: Features, execution: &dyn Execution) -> F
     findings
 }
 
+/// Works out an explanation of the pod, and compares that.
+#[must_use]
+pub fn check_explanation(case: &Case, features: Features, execution: &dyn Execution) -> Findings {
+    let mut findings = Findings::default();
+    let prepared = with_gates(features, &case.gates).and_then(|features| Check::prepare(case, features, execution));
+    match prepared {
+        Ok(mut check) => check.explanation(&mut findings),
+        Err(error) => findings.differ("setting up", "a cluster and a profile", format!("{error:#}")),
+    }
+    findings
+}
+
 /// The number of the cycle that is compared.
 const CYCLE: u64 = 1;
 
@@ -63,6 +76,8 @@ struct Check<'a> {
     pod: Pod,
     subject: TestedProfile,
     attempt: Attempt,
+    /// The last cycle of an explanation.
+    cycle: u64,
 }
 
 /// A status in one line, for comparing and for reading.
@@ -85,7 +100,7 @@ impl<'a> Check<'a> {
     fn prepare(case: &'a Case, features: Features, execution: &dyn Execution) -> Result<Self> {
         let (cluster, pod) = cluster::recorded(case, features)?;
         let subject = TestedProfile::build(case.profile.as_ref(), features, execution)?;
-        Ok(Self { case, cluster, pod, subject, attempt: Attempt::default() })
+        Ok(Self { case, cluster, pod, subject, attempt: Attempt::default(), cycle: CYCLE })
     }
 
     fn run(&mut self, findings: &mut Findings) {

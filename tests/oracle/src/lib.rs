@@ -21,7 +21,7 @@ mod tested_profile;
 
 pub use case::Case;
 pub use causes::Causes;
-pub use check::check;
+pub use check::{check, check_explanation};
 #[cfg(feature = "wasm")]
 pub use execution::Wasm;
 pub use execution::{Execution, Native};

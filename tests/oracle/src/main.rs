@@ -8,10 +8,10 @@ use std::{
     process::ExitCode,
 };
 
-use berth_model::Release;
+use berth_model::{Features, Release};
 use clap::{Parser, ValueEnum};
 use oracle::{
-    Causes, Execution, Native, Suite, SuiteError, check,
+    Causes, Execution, Findings, Native, Suite, SuiteError, check, check_explanation,
     report::{FamilyReport, Report, Tally, case_text, causes_text},
     suite::{Family, Kind},
 };
@@ -34,6 +34,10 @@ struct Args {
     /// [default: 1.36, which was recorded]
     #[arg(long, value_name = "VERSION", value_parser = release, conflicts_with_all = ["case", "output"])]
     emulated_version: Option<Release>,
+    /// Compare what `berth explain` works out about each case's pod: every plugin's verdict on every node, counts, scores, and
+    /// what a preemption would do
+    #[arg(long, conflicts_with = "emulated_version")]
+    explain: bool,
     /// Only this case, with every difference.
     #[arg(long, conflicts_with = "family")]
     case: Option<String>,
@@ -74,7 +78,7 @@ fn run(args: &Args) -> Result<bool, anyhow::Error> {
     let suite = Suite::open(&args.dir)?;
     let executions = executions(args.execution, args.components.as_deref())?;
     if let Some(id) = &args.case {
-        return run_case(&suite, id, &executions, args.output);
+        return run_case(&suite, id, &executions, args);
     }
     let families: Vec<&Family> = match &args.family {
         Some(name) => vec![suite.family(name)?],
@@ -85,7 +89,10 @@ fn run(args: &Args) -> Result<bool, anyhow::Error> {
     }
     let mut report = Report::default();
     for family in families {
-        report.families.push(run_family(&suite, family, &executions)?);
+        if args.explain && family.kind != Kind::Cases {
+            continue;
+        }
+        report.families.push(run_family(&suite, family, &executions, args.explain)?);
     }
     match args.output {
         Output::Text => print(&report.to_text())?,
@@ -112,11 +119,17 @@ fn wasm(_components: Option<&Path>) -> Result<Box<dyn Execution>, anyhow::Error>
     anyhow::bail!("built without the feature `wasm`; say --execution native")
 }
 
-fn run_family(suite: &Suite, family: &Family, executions: &[Box<dyn Execution>]) -> Result<FamilyReport, SuiteError> {
+fn run_family(
+    suite: &Suite,
+    family: &Family,
+    executions: &[Box<dyn Execution>],
+    explains: bool,
+) -> Result<FamilyReport, SuiteError> {
     let mut report = FamilyReport { family: family.name.to_owned(), ..FamilyReport::default() };
     for execution in executions {
         let mut tally = Tally::default();
-        suite.run(family, &**execution, |case, findings| tally.add(case, findings))?;
+        let add = |case: &str, findings: &Findings| tally.add(case, findings);
+        if explains { suite.explain(family, &**execution, add) } else { suite.run(family, &**execution, add) }?;
         report.set(execution.name(), tally);
         if family.kind == Kind::Table {
             break;
@@ -146,11 +159,16 @@ fn release(name: &str) -> Result<Release, String> {
     Release::from_name(name).ok_or_else(|| "use 1.36 or 1.37".to_owned())
 }
 
-fn run_case(suite: &Suite, id: &str, executions: &[Box<dyn Execution>], output: Output) -> Result<bool, anyhow::Error> {
+fn run_case(suite: &Suite, id: &str, executions: &[Box<dyn Execution>], args: &Args) -> Result<bool, anyhow::Error> {
+    let output = args.output;
     let (family, case) = suite.find(id)?;
     let mut report = FamilyReport { family: family.name.to_owned(), ..FamilyReport::default() };
     for execution in executions {
-        let findings = check(&case, &**execution);
+        let findings = if args.explain {
+            check_explanation(&case, Features::default(), &**execution)
+        } else {
+            check(&case, &**execution)
+        };
         if output == Output::Text {
             print(&case_text(id, execution.name(), &findings))?;
         }

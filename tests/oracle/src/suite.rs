@@ -10,7 +10,13 @@ use berth_model::Features;
 use flate2::read::GzDecoder;
 use serde_json::Value;
 
-use crate::{case::Case, check::check_as, execution::Execution, findings::Findings, registrations, tables};
+use crate::{
+    case::Case,
+    check::{check_as, check_explanation},
+    execution::Execution,
+    findings::Findings,
+    registrations, tables,
+};
 
 /// Families of scheduling cases, simple ones first.
 const CASE_FAMILIES: [&str; 14] = [
@@ -149,6 +155,26 @@ impl Suite {
         mut report: impl FnMut(&str, &Findings),
     ) -> Result<(), SuiteError> {
         self.run_each(family, execution, |id, check| report(id, &check(Features::default())))
+    }
+
+    /// Explains the pod of every case of `family`, as `berth explain` does, and hands the findings over. Tables and registrations
+    /// explain nothing.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn explain(
+        &self,
+        family: &Family,
+        execution: &dyn Execution,
+        mut report: impl FnMut(&str, &Findings),
+    ) -> Result<(), SuiteError> {
+        if family.kind == Kind::Cases {
+            for case in self.cases(family)? {
+                let case = case?;
+                report(&case.id, &check_explanation(&case, Features::default(), execution));
+            }
+        }
+        Ok(())
     }
 
     /// Hands over each case of `family`, to be checked with any features. Tables do not depend on them.

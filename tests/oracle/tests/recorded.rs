@@ -62,6 +62,41 @@ fn tables() -> Result<()> {
     ["quantity", "pod_requests", "selectors", "tolerations", "numeric"].into_iter().try_for_each(agrees)
 }
 
+/// What `berth explain` works out about each case's pod is what was recorded.
+fn is_explained(families: &[&str], execution: &dyn Execution) -> Result<()> {
+    let suite = suite()?;
+    for family in families {
+        let (mut n_cases, mut n_compared) = (0, 0);
+        suite.explain(suite.family(family)?, execution, |case, findings| {
+            n_cases += 1;
+            n_compared += findings.n_compared;
+            assert!(findings.differences.is_empty(), "{case}\n{}", differences_text(findings.differences.iter()));
+        })?;
+        ensure!(n_compared >= 5 * n_cases && n_cases > 0, "{family}: {n_compared} answers of {n_cases} cases");
+    }
+    Ok(())
+}
+
+#[test]
+fn explanations_of_nodes() -> Result<()> {
+    is_explained(&["fit", "taints", "affinity", "ports", "images", "mixed", "spread", "interpod"], &Native)
+}
+
+#[test]
+fn explanations_of_large_clusters() -> Result<()> {
+    is_explained(&["big"], &Native)
+}
+
+#[test]
+fn explanations_of_preemption_volumes_and_devices() -> Result<()> {
+    is_explained(&["preemption", "volumes", "devices", "gated", "scenarios"], &Native)
+}
+
+#[test]
+fn explanations_as_components() -> Result<()> {
+    is_explained(&["fit", "taints", "preemption"], &Wasm::load()?)
+}
+
 #[test]
 fn queueing_hints() -> Result<()> {
     agrees("queueing_hints")

@@ -210,6 +210,7 @@ const RULES: &[Rule] = &[
             "berth-cache",
             "berth-components",
             "berth-config",
+            "berth-explain",
             "berth-framework",
             "berth-model",
             "berth-testing",

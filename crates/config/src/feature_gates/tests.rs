@@ -119,7 +119,8 @@ fn releases_page() -> String {
              Mistakes of kube-scheduler 1.36 that 1.37 corrects are in neither, where they are no rule: lost events, panics, counters of a metric that stay after a\n\
              deletion. A binding that fails for a moment is sent again within the call of Bind, which kube-scheduler does from 1.37 on. Built-in plugins register\n\
              for events of pods under the name `Pod` and tell them apart themselves; others may register for `AssignedPod` or `TargetPod` alone.\n\
-             `berth simulate` decides as 1.36.\n\n\
+             `berth simulate` decides as 1.36 unless `--emulated-version` says otherwise; `--compare-emulated-version 1.37` shows which pods the next release places\n\
+             elsewhere, and by which plugin.\n\n\
              ## Another release\n\n\
              1. A variant of `Release` in `crates/model/src/features.rs`, and a column in the table there. The compiler names what else must know of it: the\n\
                 version that metrics and the sandbox tell, and what metrics are called (`crates/telemetry/src/metrics/releases.rs`).\n\

@@ -256,7 +256,7 @@ impl Check<'_> {
     }
 
     /// Whether a victim, `namespace/name`, is being deleted already, so that it is not evicted.
-    fn is_leaving(&self, victim: &str) -> bool {
+    pub(super) fn is_leaving(&self, victim: &str) -> bool {
         let is_it =
             |metadata: &berth_model::api::ObjectMeta| format!("{}/{}", metadata.namespace, metadata.name) == victim;
         let pod = self.case.objects.pods.iter().find(|pod| is_it(&pod.metadata));
