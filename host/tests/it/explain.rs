@@ -2,8 +2,11 @@
 
 use std::{fs, net::TcpListener, path::PathBuf, process::Command};
 
-use k8s_openapi::api::core::v1::{Namespace, Pod};
-use kube::{Api, api::PostParams};
+use k8s_openapi::api::core::v1::{Namespace, Node, Pod};
+use kube::{
+    Api,
+    api::{DeleteParams, ListParams, Patch, PatchParams, PostParams},
+};
 use serde_json::{Value, json};
 
 use crate::{
@@ -157,7 +160,7 @@ async fn a_pod_that_is_not_there_is_explained_and_what_may_not_be_seen_is_counte
     let fits = bench.ask(&["-f", &small]).await;
     assert!(fits.out.contains("one node fits at the moment, and node-00000 is the best"), "{}{}", fits.out, fits.err);
     // Nothing of it was done.
-    let pods = bench.cluster.pods.list(&kube::api::ListParams::default()).await.expect("a list");
+    let pods = bench.cluster.pods.list(&ListParams::default()).await.expect("a list");
     assert!(pods.items.is_empty(), "{pods:?}");
 }
 
@@ -177,4 +180,81 @@ async fn the_program_is_a_plugin_of_kubectl() {
         ended.out,
         ended.err
     );
+}
+
+/// The demo's objects: nodes, pods that find a place, and pods that do not.
+async fn demo(cluster: &Cluster) -> Vec<String> {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples/demo");
+    let mut pending = Vec::new();
+    for file in ["cluster.yaml", "pods.yaml"] {
+        let text = fs::read_to_string(format!("{folder}/{file}")).expect("a file of the demo");
+        let objects: Vec<Value> = serde_saphyr::from_multiple(&text).expect("YAML");
+        for object in objects {
+            let client = cluster.pods.clone().into_client();
+            let name = object["metadata"]["name"].as_str().expect("a name").to_owned();
+            if object["kind"] == "Node" {
+                let nodes: Api<Node> = Api::all(client);
+                let node = serde_json::from_value(object).expect("a node");
+                nodes.create(&PostParams::default(), &node).await.expect("the sandbox takes it");
+            } else {
+                cluster.create(&object).await;
+                if object["metadata"]["annotations"]["demo.berth.dev/expect"] == "pending" {
+                    pending.push(name);
+                } else {
+                    cluster.node_of(&name).await;
+                }
+            }
+        }
+    }
+    pending
+}
+
+/// Does what the explanation says is in the way: at the queue, or on the node that comes closest.
+async fn follow(cluster: &Cluster, name: &str, explained: &Value) {
+    if explained["reason"] == "Held" {
+        assert_eq!(explained["holders"][0]["plugin"], "SchedulingGates", "{explained}");
+        let gates = Patch::Merge(json!({"spec": {"schedulingGates": null}}));
+        cluster.pods.patch(name, &PatchParams::default(), &gates).await.expect("the gates go");
+        return;
+    }
+    let nearest = &explained["analysis"]["nearest"][0];
+    let node = nearest["node"].as_str().expect("a node");
+    let reasons = nearest["reasons"].as_array().expect("reasons");
+    let [reason] = &reasons[..] else { panic!("{name}: only one thing is in the way: {nearest}") };
+    match reason["plugin"].as_str() {
+        Some("NodeUnschedulable") => {
+            let nodes: Api<Node> = Api::all(cluster.pods.clone().into_client());
+            let uncordon = Patch::Merge(json!({"spec": {"unschedulable": false}}));
+            nodes.patch(node, &PatchParams::default(), &uncordon).await.expect("the node is uncordoned");
+        }
+        Some("NodePorts") => {
+            let there = cluster.pods.list(&ListParams::default()).await.expect("a list").items.into_iter();
+            let has_port = |pod: &Pod| {
+                let spec = pod.spec.as_ref().expect("a spec");
+                let mut ports = spec.containers.iter().flat_map(|container| container.ports.iter().flatten());
+                spec.node_name.as_deref() == Some(node) && ports.any(|port| port.host_port == Some(80))
+            };
+            let holder =
+                there.into_iter().find(has_port).and_then(|pod| pod.metadata.name).expect("a pod with the port");
+            cluster.pods.delete(&holder, &DeleteParams::default().grace_period(0)).await.expect("the pod goes");
+        }
+        _ => panic!("{name}: nobody expected {reason}"),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_explain_says_of_the_demos_pending_pods_lets_them_be_scheduled() {
+    let cluster = Cluster::start(&["--no-scheduler", "--nodes", "0"]).await;
+    let scheduler = cluster.scheduler(&[]).await;
+    let pending = demo(&cluster).await;
+    assert_eq!(pending.len(), 3, "{pending:?}");
+    for name in pending {
+        cluster.until("it is said to be pending", |seen| seen.messages.contains_key(&name)).await;
+        let arguments = ["explain", "pod", &name, "-o", "json", "--socket", &scheduler.socket()];
+        let explained = json_of(&Process::berth(arguments).ended(DEADLINE).await);
+        follow(&cluster, &name, &explained).await;
+        let node = cluster.node_of(&name).await;
+        let nearest = &explained["analysis"]["nearest"][0]["node"];
+        assert!(explained["reason"] == "Held" || *nearest == *node, "{name} went to {node}: {explained}");
+    }
 }
