@@ -6,25 +6,20 @@ mod output;
 mod question;
 
 use std::{
-    collections::BTreeSet,
     path::PathBuf,
     time::{Duration, Instant},
 };
 
 use anyhow::{Context as _, Result, bail, ensure};
-use berth_config::{Overrides, Program, Settings, Usage};
-use berth_model::{KindRef, Release};
-use berth_plugin_host::Plugins;
-use berth_runtime::{Options, configuration};
-use berth_telemetry::clock;
-use berth_wasm_host::FaultSink;
-use berth_what_if::{Arrival, Cluster, Conditions, Placed, Report, place, svg, uses_after};
+use berth_config::Usage;
+use berth_simulator::{Simulator, SimulatorOptions};
+use berth_what_if::{Arrival, Report, svg, uses_after};
 use clap::{Args, ValueEnum};
-use tracing::warn;
 
 pub(crate) use self::input::{Input, Objects};
 use crate::{
-    options::{Scheduling, duration},
+    compiler::compiler_process,
+    options::duration,
     simulate::{
         changes::Changes,
         question::{Question, Setup},
@@ -131,21 +126,27 @@ enum Format {
     Yaml,
 }
 
-/// A configuration with its plugins, loaded: any number of schedulers are made of it.
-struct Laboratory {
-    plugins: Plugins,
-    settings: Settings,
-    scheduler_settings: berth_scheduler::Settings,
-    /// Neither a configuration nor a name is given: the only profile serves every pod.
-    is_default: bool,
+impl Simulated {
+    fn open(&self) -> Result<Simulator> {
+        Simulator::open(SimulatorOptions {
+            config: self.config.clone(),
+            scheduler_name: self.scheduler_name.clone(),
+            plugins_dir: self.plugins_dir.clone(),
+            plugin_config: self.plugin_config.clone(),
+            execution: self.execution.map(Into::into),
+            artifact_cache: self.artifact_cache.clone(),
+            emulated_version: self.emulated_version.clone(),
+            compiler: Some(compiler_process()),
+        })
+    }
 }
 
 pub(crate) fn run(arguments: &Simulate) -> Result<()> {
     let began = Instant::now();
-    let mut laboratory = Laboratory::open(&arguments.scheduler)?;
-    let mut cluster = arguments.input.read(laboratory.kinds()?)?;
+    let mut simulator = arguments.scheduler.open()?;
+    let mut cluster = arguments.input.read(simulator.kinds()?)?;
     arguments.changes.apply(&mut cluster)?;
-    laboratory.adopt(&mut cluster);
+    simulator.adopt(&mut cluster);
     let arrival = if arguments.one_by_one { Arrival::OneByOne } else { Arrival::Together };
     let is_over = || began.elapsed() > arguments.timeout;
     if let Some(asked) = arguments.question.asked(&arguments.scheduler) {
@@ -154,9 +155,9 @@ pub(crate) fn run(arguments: &Simulate) -> Result<()> {
             Usage("--svg and --expect-all-placed are for a simulation without another question".to_owned())
         );
         let (n_most, format) = (arguments.at_most, arguments.output);
-        return Setup { laboratory, cluster, arrival, n_most, is_over: &is_over, format }.answer(&asked);
+        return Setup { simulator, cluster, arrival, n_most, is_over: &is_over, format }.answer(&asked);
     }
-    let placed = laboratory.place(&cluster, arrival, &is_over)?;
+    let placed = simulator.place(&cluster, arrival, &is_over)?;
     if let Some(file) = &arguments.svg {
         let svg = svg(&uses_after(&cluster, &placed));
         std::fs::write(file, svg).with_context(|| format!("--svg {}: cannot be written", file.display()))?;
@@ -170,83 +171,4 @@ pub(crate) fn run(arguments: &Simulate) -> Result<()> {
         bail!("--expect-all-placed: {} pods stay pending: {}{more}", report.summary.pending, names.join(", "));
     }
     Ok(())
-}
-
-impl Laboratory {
-    fn open(scheduler: &Simulated) -> Result<Self> {
-        let scheduling = Scheduling {
-            config: scheduler.config.clone(),
-            plugins_dir: scheduler.plugins_dir.clone(),
-            plugin_config: scheduler.plugin_config.clone(),
-            artifact_cache: scheduler.artifact_cache.clone(),
-            execution: scheduler.execution,
-            emulated_version: scheduler.emulated_version.clone(),
-            ..Scheduling::default()
-        };
-        let emulated = scheduling.emulation()?.resolve(Release::default().into());
-        let emulated = emulated.map_err(|error| Usage(error.to_string()))?;
-        emulated.warnings.iter().for_each(|warning| warn!("{warning}"));
-        let mut options = Options::from(scheduling);
-        options.decide_as(emulated.gates);
-        let faults =
-            FaultSink::new(|report| warn!(?report, "a plugin faulted: a running scheduler would start it anew"));
-        let plugins = Plugins::load_all(&options.plugins, faults)?;
-        let overrides = Overrides {
-            program: Program::KubeScheduler,
-            scheduler_name: scheduler.scheduler_name.clone(),
-            ..configuration::alone()
-        };
-        let settings = configuration::read(scheduler.config.as_deref(), &overrides, &plugins.inventory)?;
-        if let Some(extender) = settings.extenders.first() {
-            bail!(Usage(format!(
-                "--config: extenders[0] ({}): a simulation asks no extenders; take `extenders` out of a copy of the file",
-                extender.url_prefix
-            )));
-        }
-        let scheduler_settings = configuration::scheduler_settings(&settings, &options);
-        let is_default = scheduler.config.is_none() && scheduler.scheduler_name.is_none();
-        Ok(Self { plugins, settings, scheduler_settings, is_default })
-    }
-
-    /// The name of the only profile, if that serves every pod.
-    fn serves_all(&self) -> Option<String> {
-        let [profile] = self.settings.profiles.as_slice() else { return None };
-        self.is_default.then(|| profile.scheduler_name.clone())
-    }
-
-    /// Has the only profile serve every pod, if it does.
-    fn adopt(&self, cluster: &mut Cluster) {
-        if let Some(scheduler_name) = self.serves_all() {
-            cluster.serve_by(&scheduler_name);
-        }
-    }
-
-    /// The kinds of objects that the plugins read.
-    fn kinds(&mut self) -> Result<Vec<KindRef>> {
-        let profiles = self.plugins.inventory.profiles(&self.settings)?;
-        let instances = profiles.iter().flat_map(|profile| profile.instances());
-        let kinds = instances.flat_map(|instance| instance.plugin.manifest().needs.objects.clone());
-        let kinds: BTreeSet<KindRef> = kinds.map(|kind| KindRef::of_kind(&kind.api_version, &kind.kind)).collect();
-        Ok(kinds.into_iter().collect())
-    }
-
-    /// For one run: instances of the plugins are made anew.
-    fn conditions<'a>(&'a mut self, arrival: Arrival, is_over: &'a dyn Fn() -> bool) -> Result<Conditions<'a>> {
-        let whole_pods = self.plugins.inventory.settle_pod_json();
-        let profiles = self.plugins.inventory.profiles(&self.settings)?;
-        let engine = &self.plugins.engine;
-        Ok(Conditions {
-            settings: self.scheduler_settings,
-            profiles,
-            // Components see the time of the wall, by which they are also given time.
-            tell_time: Box::new(|_| engine.set_now(clock::now().0)),
-            whole_pods,
-            arrival,
-            is_over,
-        })
-    }
-
-    fn place(&mut self, cluster: &Cluster, arrival: Arrival, is_over: &dyn Fn() -> bool) -> Result<Placed> {
-        Ok(place(cluster, self.conditions(arrival, is_over)?)?)
-    }
 }

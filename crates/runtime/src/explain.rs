@@ -25,7 +25,7 @@ use berth_explain::{
     analyze,
 };
 use berth_framework::{
-    Call, CycleId, Profile,
+    Call, CycleId, Manifest as PluginManifest, Profile,
     run::{NominatedPods, Refusal},
 };
 use berth_model::{Pod, PodUid, Sym, Time, api};
@@ -204,7 +204,7 @@ impl Manifest {
     /// Reads a pod as JSON, and fills in what the API server would.
     fn read(json: &[u8]) -> Result<Self, ExplainError> {
         let no_pod = |error: &dyn std::fmt::Display| ExplainError::NoPod(error.to_string());
-        let value: Value = serde_json::from_slice(json).map_err(|error| no_pod(&error))?;
+        let mut value: Value = serde_json::from_slice(json).map_err(|error| no_pod(&error))?;
         let kind = value["kind"].as_str().unwrap_or_default();
         if kind != "Pod" {
             return Err(no_pod(&format!("its kind is {kind:?}, and pods alone are explained")));
@@ -216,13 +216,20 @@ impl Manifest {
                 "spec.priorityClassName is not looked up: write spec.priority for what preemption would do".to_owned(),
             );
         }
+        for (object, field, default) in
+            [("metadata", "namespace", "default"), ("spec", "schedulerName", "default-scheduler")]
+        {
+            let fields = value.get_mut(object).and_then(Value::as_object_mut);
+            if let Some(fields) = fields
+                && fields.get(field).and_then(Value::as_str).unwrap_or_default().is_empty()
+            {
+                fields.insert(field.to_owned(), default.into());
+            }
+        }
+        // For plugins that see pending pods whole.
+        let json = value.to_string();
         let mut pod: Box<api::Pod> = serde_path_to_error::deserialize(value).map_err(|error| no_pod(&error))?;
-        if pod.metadata.namespace.is_empty() {
-            pod.metadata.namespace = "default".to_owned();
-        }
-        if pod.spec.scheduler_name.is_empty() {
-            pod.spec.scheduler_name = "default-scheduler".to_owned();
-        }
+        pod.json = Some(json.into_bytes().into());
         if !pod.spec.node_name.is_empty() {
             return Err(no_pod(&"spec.nodeName is set, and no scheduler is asked about such a pod"));
         }
@@ -266,7 +273,16 @@ impl Explainer {
         let (analysis, retries) = match self.profile(scheduler_name).await? {
             Ok(profile) => {
                 let asked = self.follower.ask(move |view| analysis(view, profile, &uid, node.as_deref())).await;
-                asked.ok_or(ExplainError::Slow)?.map_or_else(Default::default, |(it, retries)| (Some(it), retries))
+                asked.ok_or(ExplainError::Slow)?.map_or_else(Default::default, |(it, retries, blind)| {
+                    if !blind.is_empty() {
+                        let plugins = blind.join(", ");
+                        notes.push(format!(
+                            "{plugins} sees pods whole, and of a pod with a node no JSON is kept: what it says now may differ \
+                             from what it said"
+                        ));
+                    }
+                    (Some(it), retries)
+                })
             }
             Err(reason) => {
                 notes.push(format!("plugins were not asked: {reason}"));
@@ -341,13 +357,14 @@ fn known(view: &mut ClusterView, namespace: &str, name: &str) -> Option<Known> {
     })
 }
 
-/// What the plugins say about the pod on each node, and what has it tried again. `None` if the pod is gone meanwhile.
+/// What the plugins say about the pod on each node, what has it tried again, and which plugins lack the pod's JSON. `None` if the
+/// pod is gone meanwhile.
 fn analysis(
     view: &mut ClusterView,
     mut profile: Profile,
     uid: &PodUid,
     node: Option<&str>,
-) -> Option<(Analysis, Vec<berth_explain::Retry>)> {
+) -> Option<(Analysis, Vec<berth_explain::Retry>, Vec<String>)> {
     let followed = view.pod(uid)?;
     // A pod that has a node is asked about as it was before: its node is no wish of its own.
     let pod = Arc::new(Pod { node_name: Sym::NONE, ..Pod::clone(followed.pod()) });
@@ -356,8 +373,11 @@ fn analysis(
         PodPlace::Binding(_) | PodPlace::Assumed { .. } | PodPlace::Bound { .. } | PodPlace::Unscheduled => Vec::new(),
     };
     let retries = subject::retries(&mut profile, &rejected_by);
+    let is_blind = |plugin: &PluginManifest| plugin.needs.pod_json && pod.json.is_none();
+    let manifests = profile.instances().iter().map(|instance| instance.plugin.manifest());
+    let blind = manifests.filter(|plugin| is_blind(plugin)).map(|plugin| plugin.name.clone()).collect();
     let analysis = view.without_pod(uid, |view| ask(view, &mut profile, &pod, node));
-    Some((analysis, retries))
+    Some((analysis, retries, blind))
 }
 
 fn ask(view: &ClusterView, profile: &mut Profile, pod: &Arc<Pod>, node: Option<&str>) -> Analysis {
@@ -374,4 +394,20 @@ fn ask(view: &ClusterView, profile: &mut Profile, pod: &Arc<Pod>, node: Option<&
         analysis.node = Some(NodeReport { node: node.to_owned(), ..NodeReport::default() });
     }
     analysis
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pod_in_a_file_is_whole_for_plugins_that_see_it_so() {
+        let pod = json!({"kind": "Pod", "metadata": {"name": "p", "annotations": {"team": "red"}}, "spec": {}});
+        let manifest = Manifest::read(pod.to_string().as_bytes()).expect("a pod");
+        let json: Value = serde_json::from_slice(manifest.pod.json.as_deref().expect("its JSON")).expect("JSON");
+        assert_eq!(json["metadata"]["annotations"]["team"], "red");
+        let filled_in = (&json["metadata"]["namespace"], &json["spec"]["schedulerName"]);
+        assert_eq!(filled_in, (&json!("default"), &json!("default-scheduler")));
+        assert_eq!(manifest.pod.metadata.namespace, "default");
+    }
 }

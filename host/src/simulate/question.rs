@@ -9,13 +9,14 @@ use std::{
 use anyhow::{Result, bail, ensure};
 use berth_config::Usage;
 use berth_plugin_cli::table;
+use berth_simulator::Simulator;
 use berth_what_if::{
-    Arrival, Batch, BatchBounds, BatchError, Cluster, Comparison, Consolidation, Drain, HowMany, Move, MovedPod,
-    Questions, WhatIfAnswer, WhatIfRequest, consolidate, drain, how_many, place_and_ask, what_if,
+    Arrival, Cluster, Comparison, Consolidation, Drain, HowMany, Move, MovedPod, Questions, WhatIfAnswer,
+    WhatIfRequest, consolidate, drain, how_many, place_and_ask,
 };
 use clap::Args;
 
-use super::{Format, Laboratory, Simulated, output::write_data};
+use super::{Format, Simulated, output::write_data};
 
 #[derive(Args, Debug)]
 #[group(multiple = false)]
@@ -54,7 +55,7 @@ pub(super) enum Asked<'a> {
 
 /// A scheduler, a cluster, and when to give up.
 pub(super) struct Setup<'a> {
-    pub(super) laboratory: Laboratory,
+    pub(super) simulator: Simulator,
     pub(super) cluster: Cluster,
     pub(super) arrival: Arrival,
     pub(super) n_most: usize,
@@ -106,7 +107,7 @@ impl Setup<'_> {
                 show(&answer, format, |out| show_drain(out, &answer))
             }
             Asked::Consolidate => {
-                let conditions = self.laboratory.conditions(Arrival::Together, self.is_over)?;
+                let conditions = self.simulator.conditions(Arrival::Together, self.is_over)?;
                 let answer = consolidate(&self.cluster, conditions)?;
                 show(&answer, format, |out| show_consolidation(out, &answer))
             }
@@ -131,10 +132,10 @@ impl Setup<'_> {
             bail!(Usage(format!("--how-many: {name} has no pod, and nothing of which pods are made")));
         };
         let mut pod = pod.clone();
-        if let Some(scheduler_name) = self.laboratory.serves_all() {
+        if let Some(scheduler_name) = self.simulator.serves_all() {
             pod = pod.served_by(&scheduler_name);
         }
-        let conditions = self.laboratory.conditions(self.arrival, self.is_over)?;
+        let conditions = self.simulator.conditions(self.arrival, self.is_over)?;
         Ok(how_many(&self.cluster, &pod, self.n_most, conditions)?)
     }
 
@@ -143,7 +144,7 @@ impl Setup<'_> {
             let is_there = self.cluster.nodes().iter().any(|it| it.node.metadata.name == *node);
             ensure!(is_there, Usage(format!("--drain: the cluster has no node called {node}")));
         }
-        let conditions = self.laboratory.conditions(self.arrival, self.is_over)?;
+        let conditions = self.simulator.conditions(self.arrival, self.is_over)?;
         Ok(drain(&self.cluster, nodes, conditions)?)
     }
 
@@ -152,26 +153,23 @@ impl Setup<'_> {
         let text = if file == Path::new("-") { io::read_to_string(io::stdin()) } else { fs::read_to_string(file) };
         let text = text.map_err(|error| Usage(format!("--what-if: {name}: {error}")))?;
         let request = WhatIfRequest::read(&text).map_err(|error| Usage(format!("--what-if: {name}: {error}")))?;
-        let scheduler_name = self.laboratory.serves_all();
-        let batch = Batch { bounds: BatchBounds::DEFAULT, scheduler_name: scheduler_name.as_deref() };
-        let conditions = self.laboratory.conditions(Arrival::Together, self.is_over)?;
-        what_if(&self.cluster, &request, &batch, conditions).map_err(|error| match error {
-            BatchError::Place(error) => error.into(),
-            of_request => Usage(format!("--what-if: {name}: {of_request}")).into(),
+        self.simulator.what_if(&self.cluster, &request, self.is_over).map_err(|error| match error.downcast::<Usage>() {
+            Ok(usage) => Usage(format!("--what-if: {name}: {usage}")).into(),
+            Err(error) => error,
         })
     }
 
     fn compare(mut self, other: &Simulated) -> Result<Comparison> {
-        let mut laboratory = Laboratory::open(other)?;
+        let mut other_simulator = other.open()?;
         let mut other_cluster = self.cluster.clone();
-        laboratory.adopt(&mut other_cluster);
+        other_simulator.adopt(&mut other_cluster);
         let (arrival, is_over) = (self.arrival, self.is_over);
-        let first = self.laboratory.place(&self.cluster, arrival, is_over)?;
-        let second = laboratory.place(&other_cluster, arrival, is_over)?;
+        let first = self.simulator.place(&self.cluster, arrival, is_over)?;
+        let second = other_simulator.place(&other_cluster, arrival, is_over)?;
         let questions = Questions::between(&first, &second);
-        let conditions = self.laboratory.conditions(arrival, is_over)?;
+        let conditions = self.simulator.conditions(arrival, is_over)?;
         let (_, of_first) = place_and_ask(&self.cluster, conditions, questions.clone())?;
-        let (_, of_second) = place_and_ask(&other_cluster, laboratory.conditions(arrival, is_over)?, questions)?;
+        let (_, of_second) = place_and_ask(&other_cluster, other_simulator.conditions(arrival, is_over)?, questions)?;
         Ok(Comparison::new(&first, &second, [of_first, of_second]))
     }
 }

@@ -158,6 +158,25 @@ const RULES: &[Rule] = &[
     rule("berth-plugin-builder", &[], &[]),
     rule("berth-components", &[], &[]),
     rule(
+        "berth-simulator",
+        &[
+            "berth-config",
+            "berth-model",
+            "berth-plugin-host",
+            "berth-runtime",
+            "berth-scheduler",
+            "berth-telemetry",
+            "berth-wasm-host",
+            "berth-what-if",
+        ],
+        &["axum", "hyper", "k8s-openapi", "kube", "notify", "tokio", "wasmtime"],
+    ),
+    rule(
+        "libberth",
+        &["berth-config", "berth-simulator", "berth-telemetry", "berth-what-if"],
+        &["axum", "hyper", "k8s-openapi", "kube", "notify", "tokio", "wasmtime"],
+    ),
+    rule(
         "berth-host",
         &[
             "berth-bench",
@@ -176,6 +195,7 @@ const RULES: &[Rule] = &[
             "berth-sandbox",
             "berth-scheduler",
             "berth-serving",
+            "berth-simulator",
             "berth-telemetry",
             "berth-wasm-host",
             "berth-what-if",

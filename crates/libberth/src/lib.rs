@@ -1,0 +1,285 @@
+//! `libberth`: the simulator behind a small C ABI, for schedulers' companions in any language: autoscalers, queues, tools.
+//!
+//! `include/libberth.h` is made of this page. Each simulator has a thread of its own, so that a handle may be used from any
+//! thread, and a panic costs the simulator alone: it never crosses into the caller. Texts are UTF-8 and end with a zero byte.
+//! What a function returns belongs to the caller, who gives it back to the function that is named for that.
+
+use std::{
+    any::Any,
+    ffi::{CStr, CString, c_char},
+    panic::{AssertUnwindSafe, catch_unwind},
+    path::PathBuf,
+    ptr,
+    sync::mpsc,
+    thread,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context as _, Result, anyhow, ensure};
+use berth_config::Execution;
+use berth_simulator::{Simulator, SimulatorOptions};
+use berth_telemetry::chain;
+use berth_what_if::{Arrival, Cluster, ClusterReader, Report, WhatIfRequest};
+use serde::Deserialize;
+
+/// How long a question may take if the caller does not say.
+const DEFAULT_TIMEOUT: Duration = Duration::from_mins(1);
+
+/// Mistakes in manifests that an error names; the rest is counted.
+const NAMED_MISTAKES: usize = 20;
+
+/// A scheduler with its plugins, and the cluster that it is asked about.
+#[derive(Debug)]
+pub struct BerthSimulator {
+    /// Taken when the simulator is closed, which ends its thread.
+    work: Option<mpsc::Sender<Work>>,
+    thread: Option<thread::JoinHandle<()>>,
+}
+
+type Work = Box<dyn FnOnce(&mut State) + Send>;
+
+/// What lives on the simulator's thread.
+struct State {
+    simulator: Simulator,
+    cluster: Cluster,
+}
+
+/// The first argument of `berth_simulator_open`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+struct OpenOptions {
+    config: Option<PathBuf>,
+    scheduler_name: Option<String>,
+    plugins_dir: Option<PathBuf>,
+    plugin_config: Option<PathBuf>,
+    execution: Option<Execution>,
+    artifact_cache: Option<PathBuf>,
+    emulated_version: Option<String>,
+}
+
+impl From<OpenOptions> for SimulatorOptions {
+    fn from(options: OpenOptions) -> Self {
+        Self {
+            config: options.config,
+            scheduler_name: options.scheduler_name,
+            plugins_dir: options.plugins_dir,
+            plugin_config: options.plugin_config,
+            execution: options.execution,
+            artifact_cache: options.artifact_cache,
+            emulated_version: options.emulated_version,
+            compiler: None,
+        }
+    }
+}
+
+impl BerthSimulator {
+    fn open(options: &str) -> Result<Self> {
+        let mut json = serde_json::Deserializer::from_str(if options.is_empty() { "{}" } else { options });
+        let options: OpenOptions = serde_path_to_error::deserialize(&mut json).context("options")?;
+        let (work, orders) = mpsc::channel::<Work>();
+        let (opened, open) = mpsc::channel();
+        let thread = thread::Builder::new().name("berth-simulator".to_owned()).spawn(move || {
+            let state = guarded(|| Simulator::open(options.into()));
+            let mut state = match state {
+                Ok(simulator) => State { simulator, cluster: ClusterReader::default().finish().0 },
+                Err(error) => return drop(opened.send(Err(error))),
+            };
+            let _ = opened.send(Ok(()));
+            orders.into_iter().for_each(|work| work(&mut state));
+        })?;
+        open.recv().context("the simulator's thread ended")??;
+        Ok(Self { work: Some(work), thread: Some(thread) })
+    }
+
+    /// Has this done on the simulator's thread.
+    fn ask<T: Send + 'static>(&self, question: impl FnOnce(&mut State) -> Result<T> + Send + 'static) -> Result<T> {
+        let (answer, answered) = mpsc::channel();
+        let work: Work = Box::new(move |state| {
+            let answered = guarded(|| question(state));
+            // The caller waits for it.
+            let _ = answer.send(answered);
+        });
+        let gone = || anyhow!("the simulator has ended");
+        self.work.as_ref().ok_or_else(gone)?.send(work).map_err(|_| gone())?;
+        answered.recv().map_err(|_| gone())?
+    }
+
+    fn set_cluster(&self, manifests: &str) -> Result<()> {
+        let manifests = manifests.to_owned();
+        self.ask(move |state| {
+            let mut reader = ClusterReader::default();
+            reader.read("manifests", &manifests);
+            let (mut cluster, errors) = reader.finish();
+            let named: Vec<String> = errors.iter().take(NAMED_MISTAKES).map(ToString::to_string).collect();
+            ensure!(errors.is_empty(), "{} objects cannot be used: {}", errors.len(), named.join("; "));
+            state.simulator.adopt(&mut cluster);
+            state.cluster = cluster;
+            Ok(())
+        })
+    }
+
+    fn place(&self, timeout: Duration) -> Result<String> {
+        self.ask(move |state| {
+            let end = Instant::now() + timeout;
+            let placed = state.simulator.place(&state.cluster, Arrival::Together, &|| Instant::now() > end)?;
+            Ok(serde_json::to_string(&Report::new(&state.cluster, placed))?)
+        })
+    }
+
+    fn what_if(&self, request: &str, timeout: Duration) -> Result<String> {
+        let request = WhatIfRequest::read(request)?;
+        self.ask(move |state| {
+            let end = Instant::now() + timeout;
+            let answer = state.simulator.what_if(&state.cluster, &request, &|| Instant::now() > end)?;
+            Ok(serde_json::to_string(&answer)?)
+        })
+    }
+}
+
+impl Drop for BerthSimulator {
+    fn drop(&mut self) {
+        drop(self.work.take());
+        if let Some(thread) = self.thread.take() {
+            // Panics were caught where they happened.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// A panic as an error.
+fn guarded<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| Err(anyhow!("panicked: {}", text_of(&*panic))))
+}
+
+fn text_of(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message")
+}
+
+fn timeout(milliseconds: u32) -> Duration {
+    if milliseconds == 0 { DEFAULT_TIMEOUT } else { Duration::from_millis(milliseconds.into()) }
+}
+
+/// A text that the caller frees. Zero bytes within it would end it early: JSON and messages have none.
+fn owned(text: String) -> *mut c_char {
+    CString::new(text.replace('\0', "\u{fffd}")).map_or(ptr::null_mut(), CString::into_raw)
+}
+
+/// The text at this address.
+#[expect(unsafe_code, reason = "the header says what the caller promises")]
+fn text<'a>(address: *const c_char, what: &str) -> Result<&'a str> {
+    ensure!(!address.is_null(), "{what}: no text, but a null pointer");
+    // SAFETY: the caller's text ends with a zero byte and stays as it is during the call.
+    let text = unsafe { CStr::from_ptr(address) };
+    text.to_str().with_context(|| format!("{what} is no UTF-8"))
+}
+
+#[expect(unsafe_code, reason = "the header says what the caller promises")]
+fn handle<'a>(simulator: *const BerthSimulator) -> Result<&'a BerthSimulator> {
+    // SAFETY: the caller has the handle from `berth_simulator_open` and has not closed it.
+    unsafe { simulator.as_ref() }.context("simulator: a null pointer")
+}
+
+/// The value, or `none` with the reason at `error`.
+#[expect(unsafe_code, reason = "the header says what the caller promises")]
+fn told<T>(work: impl FnOnce() -> Result<T>, none: T, error: *mut *mut c_char) -> T {
+    let answer = guarded(work);
+    // SAFETY: it is null, or the address of a pointer of the caller's.
+    if let Some(slot) = unsafe { error.as_mut() } {
+        *slot = answer.as_ref().err().map_or(ptr::null_mut(), |reason| owned(chain(reason.as_ref())));
+    }
+    answer.unwrap_or(none)
+}
+
+/// The library's version. It is not freed.
+#[expect(unsafe_code, reason = "nothing else has this name")]
+#[unsafe(no_mangle)]
+pub extern "C" fn berth_version() -> *const c_char {
+    concat!(env!("CARGO_PKG_VERSION"), "\0").as_ptr().cast()
+}
+
+/// Loads a scheduler's configuration and plugins. `options` is a JSON object with `config`, `schedulerName`, `pluginsDir`,
+/// `pluginConfig`, `execution` (`auto`, `native` or `wasm`), `artifactCache` and `emulatedVersion`, as the options of
+/// `berth simulate`; all may be left out. Plugins are compiled in this process, without the bounds that a scheduler sets: load
+/// none that you do not trust.
+///
+/// Returns null and sets `*error`, unless `error` is null, if something cannot be used. The handle may be used from any
+/// thread; questions wait for each other. Close it with `berth_simulator_close`.
+#[expect(unsafe_code, reason = "nothing else has this name")]
+#[unsafe(no_mangle)]
+pub extern "C" fn berth_simulator_open(options: *const c_char, error: *mut *mut c_char) -> *mut BerthSimulator {
+    let open = || Ok(Box::into_raw(Box::new(BerthSimulator::open(text(options, "options")?)?)));
+    told(open, ptr::null_mut(), error)
+}
+
+/// Sets the cluster that is asked about: manifests in YAML or JSON, as `kubectl get nodes,pods,... -A -o yaml` prints them. The
+/// one before is forgotten, unless an object cannot be used: then nothing changes, and false is returned.
+#[expect(unsafe_code, reason = "nothing else has this name")]
+#[unsafe(no_mangle)]
+pub extern "C" fn berth_simulator_set_cluster(
+    simulator: *const BerthSimulator,
+    manifests: *const c_char,
+    error: *mut *mut c_char,
+) -> bool {
+    let set = || handle(simulator)?.set_cluster(text(manifests, "manifests")?).map(|()| true);
+    told(set, false, error)
+}
+
+/// Places the pods of the cluster that have no node. Returns a `Simulation` in JSON, as `berth simulate -o json` prints it; it is
+/// freed with `berth_string_free`. Nothing of it is done: the cluster stays as it was set. 0 for `timeout_milliseconds` is a
+/// minute. Returns null and sets `*error` if it fails.
+#[expect(unsafe_code, reason = "nothing else has this name")]
+#[unsafe(no_mangle)]
+pub extern "C" fn berth_simulator_place(
+    simulator: *const BerthSimulator,
+    timeout_milliseconds: u32,
+    error: *mut *mut c_char,
+) -> *mut c_char {
+    let place = || Ok(owned(handle(simulator)?.place(timeout(timeout_milliseconds))?));
+    told(place, ptr::null_mut(), error)
+}
+
+/// Answers a batch of what-if questions, a `WhatIf` in JSON: which pods go where with nodes added or taken away, and which node
+/// groups would take them. Returns a `WhatIfAnswer` in JSON; it is freed with `berth_string_free`. 0 for
+/// `timeout_milliseconds` is a minute. Returns null and sets `*error` if it fails.
+#[expect(unsafe_code, reason = "nothing else has this name")]
+#[unsafe(no_mangle)]
+pub extern "C" fn berth_simulator_what_if(
+    simulator: *const BerthSimulator,
+    request: *const c_char,
+    timeout_milliseconds: u32,
+    error: *mut *mut c_char,
+) -> *mut c_char {
+    let ask = || Ok(owned(handle(simulator)?.what_if(text(request, "request")?, timeout(timeout_milliseconds))?));
+    told(ask, ptr::null_mut(), error)
+}
+
+/// Closes a simulator, once no question is under way. Null is let be.
+///
+/// # Safety
+/// The handle is from `berth_simulator_open` and is not used afterwards.
+#[expect(unsafe_code, reason = "the handle is the caller's to give back")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn berth_simulator_close(simulator: *mut BerthSimulator) {
+    if !simulator.is_null() {
+        // SAFETY: it was made by `Box::into_raw`, and the caller gives it back once.
+        let simulator = unsafe { Box::from_raw(simulator) };
+        let _ = guarded(|| {
+            drop(simulator);
+            Ok(())
+        });
+    }
+}
+
+/// Frees a text that a function of this library returned. Null is let be.
+///
+/// # Safety
+/// The text is from this library and is not used afterwards.
+#[expect(unsafe_code, reason = "the text is the caller's to give back")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn berth_string_free(text: *mut c_char) {
+    if !text.is_null() {
+        // SAFETY: it was made by `CString::into_raw`, and the caller gives it back once.
+        drop(unsafe { CString::from_raw(text) });
+    }
+}

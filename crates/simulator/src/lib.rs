@@ -1,0 +1,165 @@
+//! A scheduler to be asked: a configuration with its plugins, loaded once, on clusters that stand in manifests.
+//!
+//! `berth simulate` and the C library (`crates/libberth`) ask it. [`berth_what_if`] knows neither files nor WebAssembly; this
+//! crate loads both, and hands plugins and settings over as [`Conditions`]. Nothing is created anywhere.
+
+use std::{collections::BTreeSet, path::PathBuf};
+
+use anyhow::{Result, bail};
+use berth_config::{Execution, Overrides, Program, Settings, Usage, emulation::Emulation};
+use berth_model::{KindRef, Release};
+use berth_plugin_host::{PluginHostOptions, Plugins};
+use berth_runtime::{Options, configuration};
+use berth_telemetry::clock;
+use berth_wasm_host::{CompilerProcess, FaultSink};
+use berth_what_if::{
+    Arrival, Batch, BatchBounds, BatchError, Cluster, Conditions, Placed, WhatIfAnswer, WhatIfRequest, place, what_if,
+};
+use tracing::warn;
+
+/// Which scheduler is asked. By default it is kube-scheduler of the oldest release with its default profile.
+#[derive(Clone, Debug, Default)]
+pub struct SimulatorOptions {
+    /// A KubeSchedulerConfiguration; without one, the default profile places every pod, whichever scheduler it names.
+    pub config: Option<PathBuf>,
+    /// Serve pods with this `schedulerName`; for a configuration with one profile.
+    pub scheduler_name: Option<String>,
+    /// A folder of plugin components.
+    pub plugins_dir: Option<PathBuf>,
+    /// A PluginHostConfiguration.
+    pub plugin_config: Option<PathBuf>,
+    /// How built-in plugins run; natively unless the folder holds another binary, if it is `None`.
+    pub execution: Option<Execution>,
+    /// Where compiled plugins are kept; a folder in the user's cache directory, if it is `None`.
+    pub artifact_cache: Option<PathBuf>,
+    /// Kubernetes' release, `1.36` or `1.37`.
+    pub emulated_version: Option<String>,
+    /// What compiles plugins; this process, if it is `None`.
+    pub compiler: Option<CompilerProcess>,
+}
+
+/// A configuration with its plugins, loaded: any number of schedulers are made of it. It stays on the thread that opened it.
+#[derive(Debug)]
+pub struct Simulator {
+    plugins: Plugins,
+    settings: Settings,
+    scheduler_settings: berth_scheduler::Settings,
+    /// Neither a configuration nor a name is given: the only profile serves every pod.
+    is_default: bool,
+}
+
+impl Simulator {
+    /// Loads configuration and plugins.
+    ///
+    /// # Errors
+    /// They cannot be used, or the configuration has extenders, which a simulation does not ask.
+    pub fn open(options: SimulatorOptions) -> Result<Self> {
+        let SimulatorOptions { config, scheduler_name, emulated_version, .. } = &options;
+        let version = emulated_version.as_deref().unwrap_or_default();
+        let emulation = Emulation::new(&[version], &[], &[]).map_err(|error| Usage(error.to_string()))?;
+        let emulated = emulation.resolve(Release::default().into()).map_err(|error| Usage(error.to_string()))?;
+        emulated.warnings.iter().for_each(|warning| warn!("{warning}"));
+        let plugin_host = PluginHostOptions {
+            plugins_dir: options.plugins_dir.clone(),
+            artifact_cache: options.artifact_cache.clone(),
+            plugin_config: options.plugin_config.clone(),
+            execution: options.execution,
+            compiler: options.compiler.clone(),
+            ..PluginHostOptions::default()
+        };
+        let mut scheduler_options =
+            Options { config: config.clone(), plugins: plugin_host, kept_decisions_mib: 0, ..Options::default() };
+        scheduler_options.decide_as(emulated.gates);
+        let faults =
+            FaultSink::new(|report| warn!(?report, "a plugin faulted: a running scheduler would start it anew"));
+        let plugins = Plugins::load_all(&scheduler_options.plugins, faults)?;
+        let overrides = Overrides {
+            program: Program::KubeScheduler,
+            scheduler_name: scheduler_name.clone(),
+            ..configuration::alone()
+        };
+        let settings = configuration::read(config.as_deref(), &overrides, &plugins.inventory)?;
+        if let Some(extender) = settings.extenders.first() {
+            bail!(Usage(format!(
+                "--config: extenders[0] ({}): a simulation asks no extenders; take `extenders` out of a copy of the file",
+                extender.url_prefix
+            )));
+        }
+        let scheduler_settings = configuration::scheduler_settings(&settings, &scheduler_options);
+        let is_default = config.is_none() && scheduler_name.is_none();
+        Ok(Self { plugins, settings, scheduler_settings, is_default })
+    }
+
+    /// The name of the only profile, if that serves every pod.
+    #[must_use]
+    pub fn serves_all(&self) -> Option<String> {
+        let [profile] = self.settings.profiles.as_slice() else { return None };
+        self.is_default.then(|| profile.scheduler_name.clone())
+    }
+
+    /// Has the only profile serve every pod, if it does.
+    pub fn adopt(&self, cluster: &mut Cluster) {
+        if let Some(scheduler_name) = self.serves_all() {
+            cluster.serve_by(&scheduler_name);
+        }
+    }
+
+    /// The kinds of objects that the plugins read.
+    ///
+    /// # Errors
+    /// A plugin refuses its arguments.
+    pub fn kinds(&mut self) -> Result<Vec<KindRef>> {
+        let profiles = self.plugins.inventory.profiles(&self.settings)?;
+        let instances = profiles.iter().flat_map(|profile| profile.instances());
+        let kinds = instances.flat_map(|instance| instance.plugin.manifest().needs.objects.clone());
+        let kinds: BTreeSet<KindRef> = kinds.map(|kind| KindRef::of_kind(&kind.api_version, &kind.kind)).collect();
+        Ok(kinds.into_iter().collect())
+    }
+
+    /// For one run: instances of the plugins are made anew. The run ends early once `is_over` says so.
+    ///
+    /// # Errors
+    /// A plugin refuses its arguments.
+    pub fn conditions<'a>(&'a mut self, arrival: Arrival, is_over: &'a dyn Fn() -> bool) -> Result<Conditions<'a>> {
+        let whole_pods = self.plugins.inventory.settle_pod_json();
+        let profiles = self.plugins.inventory.profiles(&self.settings)?;
+        let engine = &self.plugins.engine;
+        Ok(Conditions {
+            settings: self.scheduler_settings,
+            profiles,
+            // Components see the time of the wall, by which they are also given time.
+            tell_time: Box::new(|_| engine.set_now(clock::now().0)),
+            whole_pods,
+            arrival,
+            is_over,
+        })
+    }
+
+    /// Places the pods that wait.
+    ///
+    /// # Errors
+    /// A plugin refuses its arguments, or the time is over.
+    pub fn place(&mut self, cluster: &Cluster, arrival: Arrival, is_over: &dyn Fn() -> bool) -> Result<Placed> {
+        Ok(place(cluster, self.conditions(arrival, is_over)?)?)
+    }
+
+    /// Answers a batch of what-if questions.
+    ///
+    /// # Errors
+    /// [`Usage`] for a request that makes no sense or goes beyond its bounds; a plugin refuses its arguments, or the time is
+    /// over.
+    pub fn what_if(
+        &mut self,
+        cluster: &Cluster,
+        request: &WhatIfRequest,
+        is_over: &dyn Fn() -> bool,
+    ) -> Result<WhatIfAnswer> {
+        let scheduler_name = self.serves_all();
+        let batch = Batch { bounds: BatchBounds::DEFAULT, scheduler_name: scheduler_name.as_deref() };
+        let conditions = self.conditions(Arrival::Together, is_over)?;
+        what_if(cluster, request, &batch, conditions).map_err(|error| match error {
+            BatchError::Place(error) => error.into(),
+            of_request => Usage(of_request.to_string()).into(),
+        })
+    }
+}

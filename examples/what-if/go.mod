@@ -1,0 +1,3 @@
+module example.com/what-if
+
+go 1.24
