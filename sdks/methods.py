@@ -120,6 +120,10 @@ GO_FIELDS = {
 GO_NODE_FIELDS = {"Name": ["Name"], "Labels": ["Labels", "Label"], "Images": ["Images"], "HostPorts": ["HostPorts"]}
 
 
+# Members of a manifest in Go without which something that a plugin reads is empty, each with what it reads.
+GO_MEMBERS = {"PodJSON": r"\bpod\.JSON\b", "Pods": r"\bnode\.Pods\b", "Objects": r"\bberth\.Objects\("}
+
+
 def undeclared_in_go(folder):
     """Fields of nodes that the plugin reads, with their places, though no column brings them. Nodes of events have some of them
     whatever the manifest says: a plugin with a hint is not searched."""
@@ -128,19 +132,22 @@ def undeclared_in_go(folder):
     everything = "\n".join(texts.values())
     if "QueueingHint(" in everything:
         return
-    for pattern, fields in ((r"\b(?!berth\.)\w+\.{}\b", GO_FIELDS), (r"\bnode\.{}\b", GO_NODE_FIELDS)):
+    for pattern, fields in ((r"(?<![\w.])(?!berth\.)\w+\.{}\b", GO_FIELDS), (r"\bnode\.{}\b", GO_NODE_FIELDS)):
         for field, columns in fields.items():
             if any(re.search(rf"\bberth\.{column}\b", everything) for column in columns):
                 continue
             for path, text in texts.items():
                 for number, line in enumerate(text.splitlines(), 1):
                     if re.search(pattern.format(field), line.partition("//")[0]):
-                        yield path, number, field, columns[0]
-    if not re.search(r"\bPodJSON\s*:", everything):
+                        yield path, number, f".{field}", columns[0]
+    for member, read in GO_MEMBERS.items():
+        if re.search(rf"\b{member}\s*:", everything):
+            continue
         for path, text in texts.items():
             for number, line in enumerate(text.splitlines(), 1):
-                if re.search(r"\bpod\.JSON\b", line.partition("//")[0]):
-                    yield path, number, "JSON", "PodJSON"
+                found = re.search(read, line.partition("//")[0])
+                if found:
+                    yield path, number, found.group(0), member
 
 
 def spelled(language, name):
@@ -172,8 +179,8 @@ def main():
             print(f"    export berth:scheduler/{interface}@0.2.0;", file=sys.stderr)
     if language == "go":
         for path, number, field, column in undeclared_in_go(folder):
-            lack = "PodJSON: true" if field == "JSON" else f"berth.{column} among its Columns"
-            print(f"warning: {path.name}:{number}: reads .{field}, which is always empty: the manifest lacks {lack}", file=sys.stderr)
+            lack = f"the member {column}" if column in GO_MEMBERS else f"berth.{column} among its Columns"
+            print(f"warning: {path.name}:{number}: reads {field}, which is always empty: the manifest lacks {lack}", file=sys.stderr)
     errors = [] if methods.may_have_more else list(missing(language, methods, exported))
     for error in errors:
         print(f"error: {error}", file=sys.stderr)

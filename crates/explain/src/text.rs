@@ -158,7 +158,8 @@ fn write_decision(out: &mut String, decision: &DecisionRecord, ago: u64) -> fmt:
             } else {
                 let earlier = if sampled.has_earlier_answers { ", by answers kept for pods like it" } else { "" };
                 let Sampled { feasible, visited, nodes } = Sampled::of(decision);
-                writeln!(out, ": {feasible} of {visited} nodes fit that were looked at, of {nodes}{earlier}")?;
+                let of_all = if visited < nodes { format!(" of {nodes}") } else { String::new() };
+                writeln!(out, ": it looked at {visited}{of_all} nodes, and {feasible} of them fit{earlier}")?;
             }
         }
         Outcome::Rejected { message } => writeln!(out, "\nAttempt {}, {ago} ago: {message}", decision.attempt)?,
@@ -168,12 +169,17 @@ fn write_decision(out: &mut String, decision: &DecisionRecord, ago: u64) -> fmt:
     }
     if let Outcome::Placed { .. } = decision.outcome {
         for rejected in &decision.rejected {
-            let examples = rejected.examples.join(", ");
+            let examples = some_of(&rejected.examples, rejected.nodes);
             writeln!(out, "  {:>6} refused by {} ({examples})", rejected.nodes, rejected.plugin)?;
         }
         write_ranking(out, &decision.best)?;
     }
     Ok(())
+}
+
+/// Names, and whether there are more than these.
+fn some_of(names: &[String], n_all: usize) -> String {
+    names.join(", ") + if names.len() < n_all { ", ..." } else { "" }
 }
 
 struct Sampled {
@@ -219,18 +225,15 @@ fn write_analysis(out: &mut String, analysis: &Analysis) -> fmt::Result {
     for report in &analysis.plugins {
         writeln!(out, "  {:>6} refused by {}, {} of them by it alone", report.rejected, report.plugin, report.alone)?;
         for reason in report.reasons.iter().take(N_SHOWN) {
-            writeln!(out, "         {:>6} {} ({})", reason.nodes, reason.reason, reason.examples.join(", "))?;
+            let examples = some_of(&reason.examples, reason.nodes);
+            writeln!(out, "         {:>6} {} ({examples})", reason.nodes, reason.reason)?;
         }
     }
     let together = || analysis.combinations.iter().filter(|combination| combination.plugins.len() > 1);
     for combination in together().take(N_SHOWN) {
         let plugins = combination.plugins.join(" and ");
-        writeln!(
-            out,
-            "  {:>6} refused by {plugins} together ({})",
-            combination.nodes,
-            combination.examples.join(", ")
-        )?;
+        let examples = some_of(&combination.examples, combination.nodes);
+        writeln!(out, "  {:>6} refused by {plugins} together ({examples})", combination.nodes)?;
     }
     if analysis.reserved_for_nominated > 0 {
         writeln!(out, "  {:>6} have no room beside pods that are nominated there", analysis.reserved_for_nominated)?;

@@ -28,7 +28,7 @@ pub enum Command {
     Build(build::Build),
     /// Compare a plugin's answers with the expected ones
     Test(test::Test),
-    /// Time each extension point at several sizes of the cluster
+    /// Time sync and the points up to Score at several sizes of the cluster
     Bench(bench::Bench),
     /// Show what a component is, what it wants, and what it would get
     Inspect(inspect::Inspect),

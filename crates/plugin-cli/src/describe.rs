@@ -3,7 +3,7 @@
 use std::io::{self, Write as _};
 
 use anyhow::{Result, bail};
-use berth_plugin_host::{Grants, PluginReport, QuarantinedBinary, ServingBinary};
+use berth_plugin_host::{Grants, Needs, PluginReport, QuarantinedBinary, ServingBinary};
 use comfy_table::Table;
 
 use crate::{
@@ -56,7 +56,7 @@ fn rows(plugin: &PluginReport) -> Table {
         ("Refused", none(plugin.refused_digest.clone().unwrap_or_default())),
         ("Profiles", none(profiles.collect::<Vec<_>>().join(", "))),
         ("Exports", none(plugin.exports.join(", "))),
-        ("Needs", none([needs.columns.join(", "), needs.objects.join(", ")].join(" ").trim().to_owned())),
+        ("Needs", none(list_of_needs(needs))),
         ("Time per call", format!("{} ms", limits.call_milliseconds)),
         ("Memory", format!("{} bytes", limits.memory_bytes)),
         ("Output", format!("{} bytes, {} elements", limits.output_bytes, limits.output_elements)),
@@ -75,6 +75,14 @@ fn rows(plugin: &PluginReport) -> Table {
 fn out_of_service(binary: &QuarantinedBinary) -> String {
     let QuarantinedBinary { version, digest, until } = binary;
     format!("{digest} (version {version}) until {until}")
+}
+
+/// What a manifest asks to see.
+fn list_of_needs(needs: &Needs) -> String {
+    let pods = [(needs.pods, "pods on nodes"), (needs.pod_json, "pending pods as JSON")];
+    let pods = pods.into_iter().filter(|(wanted, _)| *wanted).map(|(_, what)| what);
+    let all = needs.columns.iter().map(String::as_str).chain(pods).chain(needs.objects.iter().map(String::as_str));
+    all.collect::<Vec<_>>().join(", ")
 }
 
 /// What each binary may do that serves or, where none does, what one that comes may.

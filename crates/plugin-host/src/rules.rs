@@ -44,7 +44,10 @@ pub struct Granted {
 /// Why a binary may not serve, as it wants to see more than it may. Reads on from the file's name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotGranted {
-    #[error("wants pending pods as JSON, which grants.podJson in --plugin-config does not allow; this would: {lines}")]
+    #[error(
+        "wants pending pods as JSON, which grants.podJson in --plugin-config does not allow; this would: {lines}; \
+         `berth plugin inspect` prints the entry with all that it may want"
+    )]
     PodJson { lines: String },
     #[error(
         "wants to read {kinds}, which is not among its grants.reads in --plugin-config; this would allow it: {lines}"

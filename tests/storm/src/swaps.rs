@@ -161,7 +161,7 @@ impl Swaps {
             }
             return until(processes, name, |plugin| serves(plugin, "native") && is_well(plugin));
         }
-        let before = processes.plugin(name)?["digest"].clone();
+        let before = processes.plugin(name)?;
         let salt = if matches!(kind, BinaryKind::Known | BinaryKind::Behavior(Behavior::SameScores | Behavior::Slow)) {
             0
         } else {
@@ -186,7 +186,10 @@ impl Swaps {
                 &mut self.recovered
             }
             BinaryKind::Text | BinaryKind::CoreModule | BinaryKind::OtherWorld | BinaryKind::ImportsWasi => {
-                let goes_on = |plugin: &Value| plugin["digest"] == before && is_serving(plugin);
+                // One that faulted meanwhile, as it was too slow, may have given way to another.
+                let same =
+                    |plugin: &Value| plugin["digest"] == before["digest"] || plugin["faults"] != before["faults"];
+                let goes_on = |plugin: &Value| same(plugin) && is_serving(plugin);
                 until(processes, name, |plugin| plugin["refusedDigest"] == digest && goes_on(plugin))?;
                 &mut self.refused
             }

@@ -6,6 +6,7 @@ use std::{
     process::{Command, Output},
 };
 
+use anyhow::{Context as _, Result, ensure};
 use berth_test_components::component;
 
 const HERE: &str = env!("CARGO_MANIFEST_DIR");
@@ -16,21 +17,22 @@ fn example() -> PathBuf {
 }
 
 /// The folder with `libberth.so`: cargo puts it beside the tests.
-fn library_folder() -> PathBuf {
-    env::current_exe().expect("a program").parent().expect("a folder").to_owned()
+fn library_folder() -> Result<PathBuf> {
+    Ok(env::current_exe()?.parent().context("the tests lie in a folder")?.to_owned())
 }
 
-fn succeeded(mut command: Command) -> Output {
-    let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
-    let [out, err] = [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes));
-    assert!(output.status.success(), "{command:?}\n{out}{err}");
-    output
+fn succeeded(mut command: Command) -> Result<String> {
+    let output = command.output().with_context(|| format!("{command:?}"))?;
+    let Output { status, stdout, stderr } = output;
+    let [out, err] = [stdout, stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+    ensure!(status.success(), "{command:?}\n{out}{err}");
+    Ok(out)
 }
 
 /// A folder with the plugin that keeps pods off nodes without a label.
-fn plugins(dir: &Path) {
-    fs::create_dir(dir.join("plugins")).expect("a folder");
-    fs::write(dir.join("plugins/NodeMetadata.wasm"), component("NodeMetadata")).expect("a file");
+fn plugins(dir: &Path) -> Result<()> {
+    fs::create_dir(dir.join("plugins"))?;
+    Ok(fs::write(dir.join("plugins/NodeMetadata.wasm"), component("NodeMetadata"))?)
 }
 
 #[test]
@@ -49,42 +51,44 @@ fn header_is_made_of_the_code() {
 }
 
 #[test]
-fn a_program_in_c_asks_and_is_told_what_is_wrong() {
-    let dir = tempfile::tempdir().expect("a folder");
+fn a_program_in_c_asks_and_is_told_what_is_wrong() -> Result<()> {
+    let dir = tempfile::tempdir()?;
     let program = dir.path().join("ask");
     let mut compiler = Command::new("cc");
     compiler.args(["-std=c11", "-Wall", "-Wextra", "-Werror", "-o"]).arg(&program);
     compiler.arg(Path::new(HERE).join("tests/it/ask.c")).arg("-I").arg(Path::new(HERE).join("include"));
-    compiler.arg("-L").arg(library_folder()).args(["-lberth", "-pthread"]);
-    succeeded(compiler);
+    compiler.arg("-L").arg(library_folder()?).args(["-lberth", "-pthread"]);
+    succeeded(compiler)?;
     let mut asking = Command::new(program);
-    asking.env("LD_LIBRARY_PATH", library_folder()).env("XDG_CACHE_HOME", dir.path());
-    let output = succeeded(asking);
-    assert!(output.stdout.ends_with(b"all questions were answered\n"), "{}", String::from_utf8_lossy(&output.stdout));
+    asking.env("LD_LIBRARY_PATH", library_folder()?).env("XDG_CACHE_HOME", dir.path());
+    let output = succeeded(asking)?;
+    assert!(output.ends_with("all questions were answered\n"), "{output}");
+    Ok(())
 }
 
 #[test]
-fn the_example_in_go_finds_the_node_group_for_a_plugin_of_ones_own() {
+fn the_example_in_go_finds_the_node_group_for_a_plugin_of_ones_own() -> Result<()> {
     let toolchain = Path::new(HERE).join("../../sdks/go/toolchain.sh");
-    let is_there = Command::new(&toolchain).arg("--check").status().expect("the script runs").success();
+    let is_there = Command::new(&toolchain).arg("--check").status()?.success();
     if !is_there {
         eprintln!("not run: Go is not there; `cargo xtask languages go` installs it");
-        return;
+        return Ok(());
     }
-    let dir = tempfile::tempdir().expect("a folder");
-    plugins(dir.path());
+    let dir = tempfile::tempdir()?;
+    plugins(dir.path())?;
     let program = dir.path().join("what-if");
     let mut build = Command::new("sh");
     build.current_dir(example()).args(["-c", "eval \"$(\"$0\" --paths)\" && \"$go\" build -o \"$1\" ."]);
     build.arg(&toolchain).arg(&program);
     build.env("CGO_ENABLED", "1").env("GOFLAGS", "-mod=mod").env("GOCACHE", dir.path().join("cache"));
-    build.env("CGO_LDFLAGS", format!("-L{}", library_folder().display()));
-    succeeded(build);
+    build.env("CGO_LDFLAGS", format!("-L{}", library_folder()?.display()));
+    succeeded(build)?;
     let mut run = Command::new(program);
     run.current_dir(example()).arg(dir.path().join("plugins"));
-    run.env("LD_LIBRARY_PATH", library_folder()).env("XDG_CACHE_HOME", dir.path());
-    let output = String::from_utf8(succeeded(run).stdout).expect("UTF-8");
+    run.env("LD_LIBRARY_PATH", library_folder()?).env("XDG_CACHE_HOME", dir.path());
+    let output = succeeded(run)?;
     let expected =
         "plain: 0 of 40 pods on 0 nodes\nsmall: 40 of 40 pods on 10 nodes\nlarge: 40 of 40 pods on 3 nodes\n";
     assert_eq!(output, expected);
+    Ok(())
 }

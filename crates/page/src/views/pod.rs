@@ -111,8 +111,8 @@ fn decided(decision: &DecisionRecord, ago: Option<u64>) -> Markup {
             p.note {
                 @if sampled.is_hinted { "It was the next best for the pod before, which is like it." }
                 @else {
-                    (thousands(sampled.feasible)) " of " (thousands(sampled.visited.max(sampled.feasible)))
-                    " nodes fit that were looked at, of " (thousands(sampled.nodes)) "."
+                    "It looked at " (thousands(sampled.visited.max(sampled.feasible))) " of " (thousands(sampled.nodes))
+                    " nodes, and " (thousands(sampled.feasible)) " of them fit."
                     @if sampled.has_earlier_answers { " Some answers were kept for pods like it." }
                 }
             }

@@ -139,7 +139,7 @@ pub(super) fn load_binary(binary: Binary, title: &str) -> Result<Loaded> {
     let engine = engine()?;
     let is_compiled = engine.load_compiled(binary.name(), binary.digest()).is_some();
     if !is_compiled && binary.bytes().len() > LONG_TO_COMPILE {
-        eprintln!("compiling {title}: half a minute, once");
+        eprintln!("compiling {title}: half a minute, once for these bytes");
     }
     let factory = engine.load(&binary);
     let factory = factory.map_err(|error| anyhow::anyhow!("{title} {}", chain(&error)))?;

@@ -99,11 +99,11 @@ async fn soak(arguments: &Arguments) -> Result<()> {
     let end = Instant::now() + arguments.time();
     let swapping = swap_until(end, swaps, Arc::clone(&processes), Duration::from_secs(arguments.swap_every));
     let sending = outsiders.map(|outsiders| tokio::spawn(outsiders.send_until(end, Arc::clone(&processes))));
-    let samples = sample_until(end, arguments, &processes, &stream).await?;
+    let samples = sample_until(end, arguments, &processes, &stream, || swapping.is_finished()).await?;
+    let swaps = swapping.await?.context("swapping")?;
     if let Some(sending) = sending {
         sending.await?.context("sending what outsiders send")?;
     }
-    let swaps = swapping.await?.context("swapping")?;
     swaps.report();
     let outcome = stream.finish().await?;
     println!("{} pods created, all bound, each once; {} swaps", outcome.n_created, swaps.n_swaps());
@@ -132,11 +132,12 @@ async fn sample_until(
     arguments: &Arguments,
     processes: &Processes,
     stream: &PodStream,
+    is_broken: impl Fn() -> bool,
 ) -> Result<Samples> {
     let (began, mut samples) = (Instant::now(), Samples::default());
     let mut foreign = ForeignPods::new(&processes.kubeconfig).await?;
     let mut from = stream.mark();
-    while Instant::now() < end {
+    while Instant::now() < end && !is_broken() {
         tokio::time::sleep(Duration::from_secs(arguments.every)).await;
         let seen = stream.since(from);
         from = stream.mark();
