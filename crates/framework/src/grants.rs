@@ -373,6 +373,12 @@ mod tests {
             ("v1/Namespace", None),
             ("v1/Node", Some("status")),
             ("v1/PersistentVolume", None),
+            ("v1/PodTemplate", None),
+            ("v1/ReplicationController", None),
+            ("authorization.k8s.io/v1/SubjectAccessReview", None),
+            ("internal.apiserver.k8s.io/v1alpha1/StorageVersion", Some("status")),
+            ("storagemigration.k8s.io/v1beta1/StorageVersionMigration", None),
+            ("node.k8s.io/v1/RuntimeClass", None),
         ] {
             let (group, name) = access(Verb::Create, kind, None).group_and_kind();
             let named = subresource.map_or_else(|| name.to_owned(), |subresource| format!("{name}/{subresource}"));

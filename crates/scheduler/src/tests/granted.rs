@@ -82,14 +82,16 @@ fn refusal(rules: &[ObjectRule], effects: Vec<Effect>) -> Option<String> {
 /// The uids that the objects of the effects must have, as they go to the host; else what the pod is told.
 fn sent(rules: &[ObjectRule], effects: Vec<Effect>) -> Result<Vec<Option<Box<str>>>, String> {
     let mut bench = granted(Grants::new([Permission::Bind], rules));
-    let key = ObjectKey {
-        api_version: "resource.k8s.io/v1".to_owned(),
-        kind: "ResourceClaim".to_owned(),
-        namespace: "default".to_owned(),
-        name: "made".to_owned(),
-    };
-    let json = Arc::from(owned("made", "uid-web").to_string().into_bytes());
-    bench.event(Event::ObjectApplied { resource: "resource.k8s.io/ResourceClaim".to_owned(), key, json });
+    for (name, controller) in [("made", "uid-web"), ("others", "uid-of-another")] {
+        let key = ObjectKey {
+            api_version: "resource.k8s.io/v1".to_owned(),
+            kind: "ResourceClaim".to_owned(),
+            namespace: "default".to_owned(),
+            name: name.to_owned(),
+        };
+        let json = Arc::from(owned(name, controller).to_string().into_bytes());
+        bench.event(Event::ObjectApplied { resource: "resource.k8s.io/ResourceClaim".to_owned(), key, json });
+    }
     bench.script(|script| script.pre_bind = effects.clone());
     bench.apply(claimant());
     let actions = bench.settle();
@@ -324,6 +326,8 @@ fn a_rule_for_claims_covers_those_of_the_pod() {
         vec![patch(VOLUME, None, "default", "gpu")],
         vec![patch(VOLUME, None, "default", "other")],
         vec![patch(DEVICES, None, "default", "other")],
+        // The cache holds this one, and another pod controls it.
+        vec![patch(DEVICES, None, "default", "others")],
         vec![patch(VOLUME, None, "other", "data")],
         vec![delete("v1/ConfigMap", "default", "data")],
         vec![create(DEVICES, "default", &json!({"metadata": {"name": "gpu"}}))],
@@ -340,6 +344,13 @@ fn a_rule_for_claims_covers_those_of_the_pod() {
     ] {
         assert!(refusal(&rules, others.clone()).is_some(), "{others:?}");
     }
+    // A claim that the answer may create for another pod does not become the pod's.
+    let any = RuleObjects::Any(Namespaces::OfPod);
+    let may_create = ObjectRule { verbs: vec![Verb::Create], ..rule(&["ResourceClaim"], any) };
+    let rules = [&rules[..], &[may_create]].concat();
+    let of_another = create(DEVICES, "default", &owned("new", "uid-of-another"));
+    assert_eq!(refusal(&rules, vec![of_another.clone()]), None);
+    assert!(refusal(&rules, vec![of_another, after]).is_some());
 }
 
 /// A claim or pod that was deleted since, and that another client created again, is another one.
