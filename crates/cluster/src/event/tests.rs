@@ -110,8 +110,11 @@ async fn a_server_that_is_slower_than_the_bindings_loses_no_event() {
 async fn a_profile_that_floods_with_events_delays_no_other() {
     let (client, mut server) = test_server::server();
     let recorder = EventRecorder::spawn(client, "vm", RequestRate::UNLIMITED);
-    for n in 0..20_000 {
-        recorder.record(scheduled(&n.to_string()));
+    // Two that flood fill up what each may have of the room: what is left goes by turns.
+    for n in 0..10_000 {
+        for flood in ["flood-a", "flood-b"] {
+            recorder.record(NewEvent { reporting_controller: flood.into(), ..scheduled(&n.to_string()) });
+        }
     }
     let first = server.next().await;
     recorder.record(NewEvent { reporting_controller: "other".into(), ..scheduled("quiet") });
@@ -126,7 +129,7 @@ async fn a_profile_that_floods_with_events_delays_no_other() {
         }
         n_before += 1;
     }
-    assert!(n_before <= 64, "{n_before} events of another profile went first");
+    assert!(n_before <= 128, "{n_before} events of other profiles went first");
 }
 
 #[tokio::test(start_paused = true)]

@@ -256,7 +256,9 @@ async fn a_victim_whose_name_another_pod_has_taken_is_gone() {
     let outcome = tokio::spawn(async move { Writer::new(client).evict(&pod(), "go").await });
     server.next().await.answer(200, &victim(json!({}), &[]));
     server.next().await.answer(200, &json!({"kind": "Pod"}));
-    server.next().await.refuse(409, "Conflict", "the UID in the precondition does not match");
+    let deletion = server.next().await;
+    assert_eq!(deletion.body["preconditions"], json!({"uid": pod().uid}));
+    deletion.refuse(409, "Conflict", "the UID in the precondition does not match");
     server.next().await.answer(200, &victim(json!({"uid": "another"}), &[]));
     assert_eq!(outcome.await.unwrap(), Ok(Evicted::AlreadyGone));
 }
