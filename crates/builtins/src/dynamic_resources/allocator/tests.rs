@@ -1,8 +1,9 @@
 //! Cases of the documentation: "Dynamic Resource Allocation" and the API reference of `resource.k8s.io/v1`, KEP-4381
 //! (structured parameters), KEP-4816 (prioritized list), KEP-5055 (taints), KEP-4815 (partitions), KEP-5075 (shares).
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
+use berth_framework::{Deadline, SchedulingTime};
 use berth_model::api::StringMap;
 use serde_json::{Value, json};
 
@@ -80,7 +81,7 @@ impl TestInventory {
         let claims = claims.iter().map(|claim| Arc::new(ResourceClaim::clone(claim)));
         let features = self.features;
         let inventory = Inventory { slices: &self.slices, in_use: &self.in_use, features };
-        let plan = Plan::new(&inventory, &self.classes, &mut self.selectors, claims, berth_framework::Deadline::NEVER);
+        let plan = Plan::new(&inventory, &self.classes, &mut self.selectors, claims, Deadline::NEVER);
         let limit = SearchLimit { steps: self.max_steps.unwrap_or(1_000_000), ..SearchLimit::NONE };
         Ok(match allocate(&inventory, &mut self.selectors, &plan, node_devices, limit)? {
             AllocationOutcome::Devices(devices) => {
@@ -464,6 +465,23 @@ fn claims_of_a_pod_do_not_share_devices() {
     assert_eq!(devices, ["x: gpu-0", "y: gpu-1"]);
     let greedy = claim(requests(&[one("z", json!({"count": 2}))]));
     assert_eq!(inventory.allocate(&[&first, &greedy], "node-1"), Ok(Outcome::Nothing));
+}
+
+/// A pod may have many claims, each as large as an object may be.
+#[test]
+fn claims_are_planned_as_long_as_the_search_has_time() {
+    let TestInventory { slices, classes, in_use, mut selectors, features, .. } = TestInventory::new(&[]);
+    let inventory = Inventory { slices: &slices, in_use: &in_use, features };
+    let time = SchedulingTime::default();
+    let claim = Arc::new(claim(requests(&[one("r", json!({}))])));
+    let mut n_planned = |milliseconds| {
+        let mut n_planned = 0;
+        let claims = (0..100).map(|_| Arc::clone(&claim)).inspect(|_| n_planned += 1);
+        let deadline = Deadline::after(&time, Duration::from_millis(milliseconds));
+        let _plan = Plan::new(&inventory, &classes, &mut selectors, claims, deadline);
+        n_planned
+    };
+    assert_eq!((n_planned(0), n_planned(1)), (1, 100));
 }
 
 #[test]

@@ -1,6 +1,10 @@
 //! Expressions with the sources of their answers: the API reference of `CELDeviceSelector`, KEP-4381, and the
 //! documentation page "Common Expression Language in Kubernetes".
 
+use std::time::Duration;
+
+use berth_framework::SchedulingTime;
+
 use super::{program::MAX_LENGTH, *};
 
 /// The device of the example in the API documentation of `CELDeviceSelector`, with some more.
@@ -191,9 +195,10 @@ fn usual_expressions_stay_far_below_the_limits() {
 /// The scheduling thread has 4 MiB.
 #[test]
 fn the_deepest_expressions_that_are_taken_leave_stack_enough() {
-    let sum = format!("0{} == 0", "+0".repeat(90));
-    let conditions = format!("{}true", "false ? false : ".repeat(45));
-    let lists = format!("size({}1{}) == 1", "[".repeat(45), "]".repeat(45));
+    let (deep, half) = (nesting::MAX_DEPTH - 10, nesting::MAX_DEPTH / 2 - 5);
+    let sum = format!("0{} == 0", "+0".repeat(deep));
+    let conditions = format!("{}true", "false ? false : ".repeat(half));
+    let lists = format!("size({}1{}) == 1", "[".repeat(half), "]".repeat(half));
     let loops = format!("{}true{}", "[1].all(a, ".repeat(5), ")".repeat(5));
     let ask = move || [sum, lists, loops, conditions].iter().for_each(|expression| check_true(&[expression]));
     let thread = std::thread::Builder::new().stack_size(2 << 20).spawn(ask).expect("a thread");
@@ -251,15 +256,33 @@ fn a_reason_has_a_length() {
     }
 }
 
+/// Large patterns take milliseconds each.
+#[test]
+fn compiling_ends_with_the_time_of_the_search() {
+    let patterns = (0..100).map(|n| format!("device.driver.matches('x{n}')")).collect::<Vec<_>>().join(" || ");
+    let time = SchedulingTime::default();
+    let compile = |deadline| Program::compile(&patterns, &library::environment(), deadline);
+    assert!(matches!(compile(Deadline::after(&time, Duration::ZERO)), Err(CompileError::TimedOut)));
+    assert!(compile(Deadline::after(&time, Duration::from_secs(1))).is_ok());
+    let mut selectors = Selectors::default();
+    let over = Deadline::after(&time, Duration::ZERO);
+    assert_eq!(selectors.matches(&patterns, ("x7", &device()), DeviceKey(0), over), None);
+    assert_eq!(matches(&mut selectors, &patterns, "x7", 0), Ok(true), "it is no error that is kept");
+}
+
 /// kube-apiserver counts the characters of a pattern; these are short, and large when they are compiled.
 #[test]
 fn patterns_are_compiled_once_and_their_size_counts() {
     let patterns: Vec<String> = (0..245).map(|n| format!("device.driver.matches('x{n}.{{900}}')")).collect();
     check_error(&patterns.join("||"), "size limit");
     check_error(&format!("'{}'.matches('.{{1500}}')", "x".repeat(4_000)), "exceeds cost limit");
-    let same = vec!["device.driver.matches('^[a-z]+[.]example[.]com$')"; 150].join(" && ");
-    let program = Program::compile(&same, &library::environment(), Deadline::NEVER).unwrap();
-    assert!(program.bytes() < 300_000, "{} bytes", program.bytes());
+    let bytes = |pattern: &str| {
+        let same = vec![format!("device.driver.matches('{pattern}')"); 150].join(" && ");
+        Program::compile(&same, &library::environment(), Deadline::NEVER).unwrap().bytes()
+    };
+    let (small, large) = (bytes("^a"), bytes("^[a-z]{60}"));
+    assert!(large < 300_000, "{large} bytes");
+    assert!(large - small < 20_000, "what is compiled counts once: {large} bytes, with a small pattern {small}");
     check_error(&format!("device.driver.matches('a' + '{}')", "b".repeat(256)), "is longer than 256 bytes");
     check_error("device.driver.matches('(a{1000})' + '{1000}')", "size limit");
     let long = format!("'{}'.matches(device.driver)", "x".repeat(6_500));
