@@ -30,15 +30,17 @@ impl Binding {
             Stage::Permit(permit) => {
                 let holders = permit.holders().filter(|(name, ..)| is_component(name));
                 let told = holders.map(|(name, until, objects)| {
-                    let objects = objects.map(to_see).unwrap_or_default();
-                    format!("plugin {name:?} {objects}{}", ends(until))
+                    let (to_see, why) = objects.map(|wait| (to_see(wait), why(wait))).unwrap_or_default();
+                    format!("plugin {name:?} {to_see}{}{why}", ends(until))
                 });
                 (PodEvent::WAITING_ON_PERMIT, told.collect())
             }
             Stage::PreBind(group) => {
                 let named = group.waiting().map(|(plugin, wait)| (context.plugin_name(scheduler_name, plugin), wait));
                 let told = named.filter(|(name, _)| is_component(name));
-                let told = told.map(|(name, wait)| format!("plugin {name:?} {}{}", to_see(wait), ends(wait.deadline)));
+                let told = told.map(|(name, wait)| {
+                    format!("plugin {name:?} {}{}{}", to_see(wait), ends(wait.deadline), why(wait))
+                });
                 (PodEvent::WAITING_ON_PRE_BIND, told.collect())
             }
             Stage::BindEffects { .. } | Stage::BindRequest { .. } | Stage::ExtenderBind { .. } | Stage::Shutdown => {
@@ -56,6 +58,11 @@ impl Binding {
 fn to_see(wait: &ObjectWait) -> String {
     let objects: Vec<String> = wait.objects.iter().map(object).collect();
     format!("to see {} changed ", objects.join(" or "))
+}
+
+/// What the plugin will say once its time is out: what has not happened yet.
+fn why(wait: &ObjectWait) -> String {
+    if wait.timeout_message.is_empty() { String::new() } else { format!(": {}", wait.timeout_message) }
 }
 
 fn ends(until: Time) -> String {

@@ -342,6 +342,8 @@ fn what_permit_waits_to_see_is_told_too() {
     let until = (bench.now + 10_000).to_rfc3339();
     bench.advance(1000);
     let told = events(&bench.settle());
-    let note = format!("waits, to go to node n0, for plugin \"Fake\" to see v1/Pod default/a changed until {until}");
+    let note = format!(
+        "waits, to go to node n0, for plugin \"Fake\" to see v1/Pod default/a changed until {until}: nobody approved"
+    );
     assert_eq!(told, [("WaitingOnPermit".to_owned(), note)]);
 }

@@ -132,7 +132,9 @@ fn a_pod_that_waits_for_an_object_is_told_so() {
     let until = (bench.now + 10_000).to_rfc3339();
     bench.advance(1_000);
     let claim = "v1/PersistentVolumeClaim default/data";
-    let note = format!("waits, to go to node n0, for plugin \"Fake\" to see {claim} changed until {until}");
+    let note = format!(
+        "waits, to go to node n0, for plugin \"Fake\" to see {claim} changed until {until}: the claim is not bound"
+    );
     assert_eq!(events(&bench.settle()), [("WaitingOnPreBind".to_owned(), note)]);
 }
 
