@@ -71,7 +71,7 @@ impl Simulator {
             Options { config: config.clone(), plugins: plugin_host, kept_decisions_mib: 0, ..Options::default() };
         scheduler_options.decide_as(emulated.gates);
         let faults =
-            FaultSink::new(|report| warn!(?report, "a plugin faulted: a running scheduler would start it anew"));
+            FaultSink::new(|report| warn!(?report, "a plugin faulted; a running scheduler would restart it"));
         let plugins = Plugins::load_all(&scheduler_options.plugins, faults)?;
         let overrides = Overrides {
             program: Program::KubeScheduler,
@@ -116,7 +116,7 @@ impl Simulator {
         Ok(kinds.into_iter().collect())
     }
 
-    /// For one run: instances of the plugins are made anew. The run ends early once `is_over` says so.
+    /// Makes new instances of the plugins for one run. The run ends early once `is_over` returns true.
     ///
     /// # Errors
     /// A plugin refuses its arguments.

@@ -238,7 +238,7 @@ async fn follow(cluster: &Cluster, name: &str, explained: &Value) {
                 there.into_iter().find(has_port).and_then(|pod| pod.metadata.name).expect("a pod with the port");
             cluster.pods.delete(&holder, &DeleteParams::default().grace_period(0)).await.expect("the pod goes");
         }
-        _ => panic!("{name}: nobody expected {reason}"),
+        _ => panic!("{name}: unexpected reason {reason}"),
     }
 }
 

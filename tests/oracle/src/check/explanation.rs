@@ -33,7 +33,7 @@ impl Check<'_> {
             return findings.leave_out(plugin);
         }
         let analysis = self.analyze(None);
-        // The record has scores of the only node that fits, which nobody scores.
+        // The record scores a node that is the only one that fits; the scheduling cycle does not.
         let breaks_in_scoring = expected.score.as_ref().is_some_and(|score| score.error.is_some());
         if !breaks_in_scoring || expected.feasible.len() > 1 {
             findings.compare("error", &expected.cycle_error, &analysis.error);
