@@ -70,8 +70,7 @@ impl Simulator {
         let mut scheduler_options =
             Options { config: config.clone(), plugins: plugin_host, kept_decisions_mib: 0, ..Options::default() };
         scheduler_options.decide_as(emulated.gates);
-        let faults =
-            FaultSink::new(|report| warn!(?report, "a plugin faulted; a running scheduler would restart it"));
+        let faults = FaultSink::new(|report| warn!(?report, "a plugin faulted; a running scheduler would restart it"));
         let plugins = Plugins::load_all(&scheduler_options.plugins, faults)?;
         let overrides = Overrides {
             program: Program::KubeScheduler,
