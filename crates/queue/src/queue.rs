@@ -91,21 +91,21 @@ impl Queue {
     /// pod is taken out of backoffQ early (`SchedulerPopFromBackoffQ`), but not in the millisecond of its rejection: pods
     /// that keep moving each other must not keep the caller from taking events.
     pub fn pop(&mut self, now: Time) -> Option<QueuedPod> {
-        let uid = match self.places.first_active() {
-            Some(uid) => uid.clone(),
-            None => {
-                let uid = self.places.first_rejected()?.pod.uid.clone();
-                self.early_at().filter(|&early| early <= now)?;
-                self.metrics.count_incoming(SubQueue::Active, &Arc::from("PopFromBackoffQ"));
-                uid
-            }
-        };
-        self.begin_attempt(&uid)
+        self.pop_unless(now, |_| false)
     }
 
-    /// The first pod of activeQ that is not to wait for others; none if all are.
-    pub fn pop_unless(&mut self, is_to_wait: impl Fn(&QueuedPod) -> bool) -> Option<QueuedPod> {
-        let uid = self.places.active().find(|record| !is_to_wait(record))?.pod.uid.clone();
+    /// The first of them that is not to wait for others; none if all are. Pods that wait keep their places, and none is taken
+    /// out of backoffQ early while they do.
+    pub fn pop_unless(&mut self, now: Time, mut is_to_wait: impl FnMut(&QueuedPod) -> bool) -> Option<QueuedPod> {
+        let uid = if self.places.first_active().is_some() {
+            self.places.active().find(|record| !is_to_wait(record))?.pod.uid.clone()
+        } else {
+            self.early_at().filter(|&early| early <= now)?;
+            let first = self.places.first_rejected().filter(|record| !is_to_wait(record))?;
+            let uid = first.pod.uid.clone();
+            self.metrics.count_incoming(SubQueue::Active, &Arc::from("PopFromBackoffQ"));
+            uid
+        };
         self.begin_attempt(&uid)
     }
 

@@ -21,7 +21,7 @@ mod told_waits;
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use berth_framework::{CycleId, Effect, ExtenderIdx, PluginIdx, Point, Status};
+use berth_framework::{CycleId, Effect, ExtenderIdx, PluginIdx, Point};
 use berth_model::{ChangedKeys, ObjectKey, Pod, PodUid, Sym, Time};
 use berth_queue::QueuedPod;
 use rustc_hash::FxHashMap;
@@ -39,7 +39,7 @@ pub(crate) use self::{
     binding::{Choice, Input},
     effects::Origin,
 };
-use crate::context::Context;
+use crate::context::{Context, HeldProfiles};
 
 /// The pods between Reserve and PostBind.
 #[derive(Debug, Default)]
@@ -195,7 +195,7 @@ impl Bindings {
         self.pods(which).begin_round();
         while which == Ready::Others || self.n_held_sent < HELD_SENT {
             let Some(scheduler_name) = self.pods(which).next_profile() else { return };
-            if context.have_time(scheduler_name).is_err() {
+            if !context.have_time(scheduler_name) {
                 self.pods(which).pass_over(scheduler_name);
                 continue;
             }
@@ -221,11 +221,6 @@ impl Bindings {
 
     pub(crate) fn next_deadline(&self) -> Option<Time> {
         self.deadlines.first().map(|(deadline, _)| *deadline)
-    }
-
-    /// The profiles of which so many pods are being bound that no further one is to be tried.
-    pub(crate) fn full_profiles(&self) -> &[Sym] {
-        &self.sent.full
     }
 
     pub(crate) fn contains(&self, uid: &str) -> bool {
@@ -273,9 +268,9 @@ impl Bindings {
         self.announcements.go_on(&self.waiting, context);
     }
 
-    /// Why the profile's plugins cannot be asked about another pod, if they cannot.
-    pub(crate) fn obstacle(&self, scheduler_name: Sym) -> Option<Status> {
-        self.announcements.obstacle(scheduler_name)
+    /// The profiles of which no pod may be tried.
+    pub(crate) fn held_profiles(&self) -> HeldProfiles<'_> {
+        HeldProfiles { full: &self.sent.full, untold: self.announcements.untold() }
     }
 
     /// A plugin was replaced. If what came in its place holds no pods at Permit, those that it held go on; if that is out of

@@ -8,7 +8,7 @@ mod reports;
 use std::sync::Arc;
 
 use berth_cache::Cache;
-use berth_framework::{Extenders, SchedulingTime, SearchLength, SpentSearches};
+use berth_framework::{Extenders, SchedulingTime, SearchLength, SpentSearches, Status};
 use berth_lifecycle::Isolation;
 use berth_model::{ClusterTable, Pod, Sym, Symbols, Time};
 use berth_queue::{ObjectEvent, Policy, Queue, QueuedPod};
@@ -28,6 +28,9 @@ use crate::{
 
 /// Why pods are tried again whose plugin is another one now, as metrics name it.
 pub(crate) const PLUGIN_REPLACED: &str = "PluginReplaced";
+
+/// A pod that has waited for so many milliseconds for plugins to have time is told so.
+const TELL_AFTER: u64 = 1000;
 
 /// Whether cycles may begin.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -60,8 +63,27 @@ pub(crate) struct Context {
     phase: Phase,
     /// Whether pods that are to be bound later do not show where they are going.
     hides_expected_nodes: bool,
-    /// All pods that could be tried are of profiles that wait for answers of the API server.
-    waits_for_answers: bool,
+    /// What all pods that could be tried wait for.
+    waits_for: WaitsFor,
+}
+
+/// What keeps the queue's pods from being tried, if anything does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum WaitsFor {
+    #[default]
+    Nothing,
+    /// Answers of the API server: many pods of their profiles are being bound.
+    Answers,
+    /// The plugins of their profiles have no time.
+    Time,
+}
+
+/// Profiles of which no pod is tried, since pods of theirs are on their way.
+pub(crate) struct HeldProfiles<'a> {
+    /// Many pods are being bound.
+    pub(crate) full: &'a [Sym],
+    /// A plugin has not learned about the pods on their way yet; the status says so.
+    pub(crate) untold: Vec<(Sym, Status)>,
 }
 
 /// A pod to be tried.
@@ -143,7 +165,7 @@ impl Context {
 
     /// When something is due here although no event comes. What waits for plugins to have time is left out.
     pub(crate) fn next_wakeup(&self) -> Option<Time> {
-        let ready = self.queue.ready_at().filter(|_| self.is_running() && !self.waits_for_answers);
+        let ready = self.queue.ready_at().filter(|_| self.is_running() && self.waits_for == WaitsFor::Nothing);
         let wakeups = [ready, self.queue.next_wakeup(), self.isolation.next_release(), self.unasked_gates.retry_at()];
         wakeups.into_iter().flatten().min()
     }
@@ -172,16 +194,18 @@ impl Context {
     /// would take more of it let others go first ([`Precedence`]), and searches are brief. Once there are no others, and no
     /// event waits either, such pods are tried all the same.
     ///
-    /// Pods of `full` profiles are not tried: many of theirs are being bound.
-    pub(crate) fn next_pod(&mut self, full: &[Sym], events_wait: bool) -> Option<NextPod> {
-        self.waits_for_answers = false;
-        let now = self.outbox.now();
+    /// Pods of `held` profiles stay where they are, and so do those of a profile with a plugin that has no time: they neither
+    /// make an attempt nor lose their turn.
+    pub(crate) fn next_pod(&mut self, held: &HeldProfiles<'_>, events_wait: bool) -> Option<NextPod> {
+        self.waits_for = WaitsFor::Nothing;
         let searches = self.time.spent_searches();
         let plugins_are_spent = self.time.plugins_are_spent();
         let is_any_spent = plugins_are_spent || searches.all || !searches.namespaces.is_empty();
+        let full = held.full;
         let found = |record, search, is_alone| NextPod { record, search, is_alone };
         if !is_any_spent && full.is_empty() {
-            return self.queue.pop(now).map(|record| found(record, SearchLength::Full, false));
+            let first = self.pop_with_time(&held.untold, |_| false);
+            return first.map(|record| found(record, SearchLength::Full, false));
         }
         let profiles = if plugins_are_spent { self.profiles.waiting_for_time() } else { Vec::new() };
         let symbols = &self.cache.table().symbols;
@@ -198,26 +222,66 @@ impl Context {
                 (false, false) => Precedence::InTurn,
             }
         };
-        let mut first_up_to = |last| self.queue.pop_unless(|record| precedence(record) > last);
-        if let Some(record) = first_up_to(Precedence::InTurn) {
-            tell_who_waits(&self.time, plugins_are_spent, &searches);
-            let search = if searches.all { SearchLength::Brief } else { SearchLength::Full };
-            return Some(found(record, search, false));
-        }
-        if let Some(record) = first_up_to(Precedence::AfterOtherNamespaces) {
-            tell_who_waits(&self.time, plugins_are_spent, &searches);
-            return Some(found(record, SearchLength::Brief, false));
+        let search = if searches.all { SearchLength::Brief } else { SearchLength::Full };
+        for (last, search) in [(Precedence::InTurn, search), (Precedence::AfterOtherNamespaces, SearchLength::Brief)] {
+            if let Some(record) = self.pop_with_time(&held.untold, |record| precedence(record) > last) {
+                tell_who_waits(&self.time, plugins_are_spent, &searches);
+                return Some(found(record, search, false));
+            }
         }
         // What waits may be pods that go first.
         if events_wait {
+            self.waits_for = WaitsFor::Nothing;
             return None;
         }
-        let last = match full {
-            [] => self.queue.pop(now),
-            _ => first_up_to(Precedence::AfterAll),
-        };
-        self.waits_for_answers = last.is_none() && !full.is_empty();
+        let mut last = None;
+        self.while_idle(|it| last = it.pop_with_time(&held.untold, |record| precedence(record) > Precedence::AfterAll));
+        if last.is_none() && self.waits_for == WaitsFor::Nothing && !full.is_empty() {
+            self.waits_for = WaitsFor::Answers;
+        }
         last.map(|record| found(record, SearchLength::Full, true))
+    }
+
+    /// The first pod that is not to wait and whose profile's plugins have time for another one. The first one that they keep
+    /// waiting is told so.
+    fn pop_with_time(
+        &mut self,
+        untold: &[(Sym, Status)],
+        is_to_wait: impl Fn(&QueuedPod) -> bool,
+    ) -> Option<QueuedPod> {
+        let Self { queue, profiles, unasked_gates, .. } = self;
+        let now = self.outbox.now();
+        let mut asked: Vec<(Sym, bool)> = Vec::new();
+        let popped = queue.pop_unless(now, |record| {
+            if is_to_wait(record) {
+                return true;
+            }
+            let scheduler_name = record.pod.scheduler_name;
+            if let Some((_, has_time)) = asked.iter().find(|(name, _)| *name == scheduler_name) {
+                return !has_time;
+            }
+            let untold = untold.iter().find(|(name, _)| *name == scheduler_name).map(|(_, status)| status.clone());
+            let refusal = untold.or_else(|| profiles.why_no_time(scheduler_name));
+            asked.push((scheduler_name, refusal.is_none()));
+            let Some(status) = refusal else { return false };
+            if now.since(record.queued_at) >= TELL_AFTER {
+                unasked_gates.tell(&record.pod.uid, status);
+            }
+            true
+        });
+        let waits = popped.is_none() && asked.iter().any(|(_, has_time)| !has_time);
+        self.waits_for = if waits { WaitsFor::Time } else { WaitsFor::Nothing };
+        popped
+    }
+
+    /// After the search for a pod to be tried, others came that may be tried.
+    fn queue_grew(&mut self) {
+        self.waits_for = WaitsFor::Nothing;
+    }
+
+    /// Whether pods could be tried if plugins had time.
+    pub(crate) fn waits_for_time(&self) -> bool {
+        self.waits_for == WaitsFor::Time
     }
 
     /// Changes the queue while the plugins answer its questions.

@@ -72,7 +72,7 @@ impl Cycle {
         let cycle = CycleId(self.n_cycles);
         let start = context.begin_search();
         let started = start.at;
-        if let Err(failure) = catch_up(&pod, bindings, context) {
+        if let Err(failure) = catch_up(&pod, context) {
             context.end_cycle(pod.scheduler_name, cycle);
             return context.fail_attempt(record, started, &failure);
         }
@@ -283,17 +283,10 @@ fn is_to_be_tried(pod: &Arc<Pod>, context: &mut Context) -> bool {
     context.cache().pod(&pod.uid).is_none()
 }
 
-/// Sends the plugins' replicas what has changed, if all may take time for another pod and know of those before. A plugin
-/// that is out of service holds the pod back until another binary takes its place: the answers of the other plugins,
+/// Sends the plugins' replicas what has changed. A plugin that is out of service holds the pod back until another binary takes its place: the answers of the other plugins,
 /// PostFilter among them, must not count without it.
-fn catch_up(pod: &Pod, bindings: &Bindings, context: &mut Context) -> Result<(), Box<AttemptFailure<'static>>> {
+fn catch_up(pod: &Pod, context: &mut Context) -> Result<(), Box<AttemptFailure<'static>>> {
     context.cache_mut().settle();
-    if let Some(status) = bindings.obstacle(pod.scheduler_name) {
-        return Err(AttemptFailure::error(&status).into());
-    }
-    if let Err(status) = context.have_time(pod.scheduler_name) {
-        return Err(AttemptFailure::error(&status).into());
-    }
     if let Some(refusal) = context.hold(pod) {
         return Err(waits_for(refusal, context).into());
     }

@@ -58,8 +58,13 @@ impl QueuePolicy<'_> {
         let profile = self.profiles.get_mut(scheduler_name)?;
         let name = Arc::clone(profile.name(idx));
         let plugin: &mut (dyn Plugin + 'static) = profile.get(idx)?;
-        if let Err(status) = plugin.has_time() {
-            self.unasked_gates.note_no_time(scheduler_name, name);
+        let no_time = if self.unasked_gates.are_before(scheduler_name, &name) {
+            Some(Status::error(format!("plugin \"{name}\" had no time yet for pods that came before")))
+        } else {
+            plugin.has_time().err()
+        };
+        if let Some(status) = no_time {
+            self.unasked_gates.note_no_time(scheduler_name, name, &pod.uid);
             return Some(GateAnswer::NoTime(status));
         }
         let status = match plugin.sync(cache) {

@@ -3,7 +3,8 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use berth_framework::{
-    Clock, Instance, Measured, Meter, ObjectKind, PluginIdx, PluginVersion, Point, Profile, UnlistedKind, UnlistedKinds,
+    Clock, Instance, Measured, Meter, ObjectKind, PluginIdx, PluginVersion, Point, Profile, Status, UnlistedKind,
+    UnlistedKinds,
 };
 use berth_model::{ClusterTable, Sym, Symbols};
 use berth_queue::PluginEvents;
@@ -121,6 +122,13 @@ impl Profiles {
         let Self { list, by_name, .. } = self;
         let mut waits = |index: usize| list.get_mut(index).is_some_and(Profile::waits_for_time);
         by_name.iter().filter(|(_, index)| waits(**index)).map(|(&name, _)| name).collect()
+    }
+
+    /// Why the profile's plugins may not be asked about a pod now: what one says that has no time and that no pod may do
+    /// without.
+    pub(crate) fn why_no_time(&mut self, scheduler_name: Sym) -> Option<Status> {
+        // Nothing can be asked once no profile serves the pod any more.
+        self.get_mut(scheduler_name)?.have_time().err().map(|refusal| refusal.status)
     }
 
     /// Whether plugins are still to hear something.

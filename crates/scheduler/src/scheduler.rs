@@ -115,6 +115,8 @@ impl Scheduler {
     pub fn handle(&mut self, event: Event, now: Time) {
         let started = self.context.instant();
         self.take_in(event, now);
+        // Pods that are past their gates take the time of plugins first.
+        self.context.ask_gates_again();
         self.context.tell_gate_failures();
         self.context.free_symbols();
         self.context.event_handled(started);
@@ -189,6 +191,9 @@ impl Scheduler {
         self.context.set_now(now);
         self.do_what_is_due(now);
         let has_tried = self.try_next(events_wait);
+        // Pods that are past their gates take the time of plugins first.
+        self.context.ask_gates_again();
+        self.context.tell_gate_failures();
         if !has_tried && !events_wait {
             self.use_idle_time();
         }
@@ -203,11 +208,9 @@ impl Scheduler {
         bindings.go_on_announcing(context);
         bindings.go_on(context);
         context.tell_news();
-        context.ask_gates_again();
         context.release_held_pods();
         context.with_queue(|queue, policy| queue.flush(now, policy));
         context.retry_gates();
-        context.tell_gate_failures();
     }
 
     /// Tries the next pod, if there is one.
@@ -216,7 +219,7 @@ impl Scheduler {
         if !context.is_running() {
             return false;
         }
-        let Some(next) = context.next_pod(bindings.full_profiles(), events_wait) else { return false };
+        let Some(next) = context.next_pod(&bindings.held_profiles(), events_wait) else { return false };
         if next.is_alone {
             context.while_idle(|context| cycle.schedule(next, settings, bindings, context));
         } else {
@@ -244,7 +247,11 @@ impl Scheduler {
             return None;
         }
         // Nothing tells when plugins have time again.
-        let waits_for_time = self.bindings.is_any_ready() || self.context.profiles().has_news();
+        let Self { context, bindings, .. } = self;
+        let waits_for_time = bindings.is_any_ready()
+            || context.waits_for_time()
+            || context.has_unasked_gates()
+            || context.profiles().has_news();
         let has_time = waits_for_time.then(|| self.context.now() + Self::LOOK_FOR_TIME_AFTER);
         let wakeups = [self.context.next_wakeup(), self.bindings.next_deadline(), has_time];
         wakeups.into_iter().flatten().min()

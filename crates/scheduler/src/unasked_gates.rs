@@ -1,9 +1,14 @@
 //! Pods that stay out of activeQ because a PreEnqueue plugin could not be asked about them.
 //!
-//! A plugin without time is asked again as soon as it has some, and users are not told. A plugin that says no has its own ways to tell users, and registered for the events that change its mind. One that broke,
-//! or whose replica could not be brought up to date, has neither: the scheduler tells in its place, and asks again.
+//! A plugin without time is asked again as soon as it has some, about the pod that has waited longest first, and users are not
+//! told. A plugin that says no has its own ways to tell users, and registered for the events that change its mind. One that
+//! broke, or whose replica could not be brought up to date, has neither: the scheduler tells in its place, and asks again.
 
-use std::{collections::BTreeSet, mem, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    mem,
+    sync::Arc,
+};
 
 use berth_framework::Status;
 use berth_model::{PodUid, Sym, Time};
@@ -17,8 +22,9 @@ pub(crate) struct UnaskedGates {
     new: Vec<(PodUid, Status)>,
     to_retry: BTreeSet<PodUid>,
     retry_at: Option<Time>,
-    /// Plugins, by profile, that had no time to look at some pod. The gate was closed to it, and no event opens it.
-    without_time: BTreeSet<(Sym, Arc<str>)>,
+    /// The pods for which a profile's plugin had no time, in the order in which it is to be asked. The gate was closed to them,
+    /// and no event opens it.
+    without_time: BTreeMap<(Sym, Arc<str>), VecDeque<PodUid>>,
 }
 
 impl UnaskedGates {
@@ -32,15 +38,38 @@ impl UnaskedGates {
         self.new.push((uid.clone(), status));
     }
 
-    /// The profile's plugin had no time.
-    pub(crate) fn note_no_time(&mut self, scheduler_name: Sym, plugin: Arc<str>) {
-        self.without_time.insert((scheduler_name, plugin));
+    /// A pod has waited for a while for plugins to have time: it is told so.
+    pub(crate) fn tell(&mut self, uid: &PodUid, status: Status) {
+        self.new.push((uid.clone(), status));
     }
 
-    /// The plugins that had no time and have some now.
-    pub(crate) fn take_with_time(&mut self, mut has_time: impl FnMut(Sym, &str) -> bool) -> Vec<Arc<str>> {
-        let ready = self.without_time.extract_if(.., |(scheduler_name, name)| has_time(*scheduler_name, name));
-        ready.map(|(_, name)| name).collect()
+    /// The profile's plugin had no time for the pod.
+    pub(crate) fn note_no_time(&mut self, scheduler_name: Sym, plugin: Arc<str>, uid: &PodUid) {
+        self.without_time.entry((scheduler_name, plugin)).or_default().push_back(uid.clone());
+    }
+
+    /// Whether the profile's plugin has other pods to be asked about before.
+    pub(crate) fn are_before(&self, scheduler_name: Sym, plugin: &Arc<str>) -> bool {
+        !self.without_time.is_empty() && self.without_time.contains_key(&(scheduler_name, Arc::clone(plugin)))
+    }
+
+    /// Whether pods wait for a plugin to have time.
+    pub(crate) fn is_any_without_time(&self) -> bool {
+        !self.without_time.is_empty()
+    }
+
+    /// The plugins that had no time for some pods, and those pods, which are left out from here on.
+    pub(crate) fn take_without_time(&mut self) -> Vec<((Sym, Arc<str>), VecDeque<PodUid>)> {
+        mem::take(&mut self.without_time).into_iter().collect()
+    }
+
+    /// The plugin had no time for these pods either.
+    pub(crate) fn give_back(&mut self, key: (Sym, Arc<str>), mut pods: VecDeque<PodUid>) {
+        let late = self.without_time.remove(&key).unwrap_or_default();
+        pods.extend(late);
+        if !pods.is_empty() {
+            self.without_time.insert(key, pods);
+        }
     }
 
     /// The pod's failed attempt is reported instead.

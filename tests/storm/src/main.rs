@@ -51,7 +51,7 @@ fn main() -> Result<()> {
 
 async fn storm(arguments: &Arguments) -> Result<()> {
     let processes = Processes::start(arguments.nodes, None).await?;
-    let stream = PodStream::start(&processes.kubeconfig, arguments.rate, pod).await?;
+    let mut stream = PodStream::start(&processes.kubeconfig, arguments.rate, pod).await?;
     let quiet_time = Duration::from_secs(arguments.quiet);
     println!("native plugins, without swaps: {}", quiet(&processes, &stream, quiet_time).await?);
 

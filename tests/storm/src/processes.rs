@@ -14,10 +14,10 @@ use tempfile::TempDir;
 
 use crate::{Buckets, Mark};
 
-/// Short limits, so that a storm of hanging plugins does not take a day.
 /// Binaries that take a built-in's name are granted what the built-in is.
 const GRANTS: &str = include_str!("../../../examples/replaced-built-ins.yaml");
 
+/// Short limits, so that a storm of hanging plugins does not take a day.
 const DEFAULTS: &str = "\
 defaults:
   limits: {callMilliseconds: 100}
@@ -89,6 +89,11 @@ impl Processes {
         let list: Value = serde_json::from_str(&self.admin.get("/admin/plugins")?)?;
         let plugins = list.as_array().context("a list of plugins")?;
         plugins.iter().find(|plugin| plugin["name"] == name).cloned().with_context(|| format!("no plugin {name}"))
+    }
+
+    /// What the scheduler says about a pod of the default namespace, all of it, in JSON.
+    pub fn explanation(&self, pod: &str) -> Result<String> {
+        self.admin.get(&format!("/explain?namespace=default&name={pod}"))
     }
 
     /// The symbols that the scheduler holds.

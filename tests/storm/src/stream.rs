@@ -1,7 +1,7 @@
 //! Pods, created at a steady pace, watched until they are bound, and deleted then, so that the cluster never fills.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     path::Path,
     sync::{
         Arc, Mutex, PoisonError,
@@ -41,6 +41,8 @@ pub struct PodStream {
 struct PodRecords {
     created: HashMap<String, Instant>,
     nodes: HashMap<String, String>,
+    /// Given out by [`PodStream::newly_late`].
+    late: HashSet<String>,
     bound: Vec<(Instant, Duration)>,
     bound_twice: Option<String>,
 }
@@ -82,8 +84,23 @@ impl PodStream {
         ClientView { elapsed: from.at.elapsed(), latencies }
     }
 
+    /// The pods that have waited for a node for longer than this. Each is given out once.
+    pub fn newly_late(&self, limit: Duration) -> Vec<String> {
+        let mut records = self.lock();
+        let PodRecords { created, nodes, late, .. } = &mut *records;
+        let is_late = |(name, at): &(&String, &Instant)| at.elapsed() > limit && !nodes.contains_key(*name);
+        let waiting = created.iter().filter(is_late).map(|(name, _)| name.clone());
+        waiting.filter(|name| late.insert(name.clone())).collect()
+    }
+
+    /// The pods that have no node.
+    pub fn unbound(&self) -> Vec<String> {
+        let records = self.lock();
+        records.created.keys().filter(|name| !records.nodes.contains_key(*name)).cloned().collect()
+    }
+
     /// Creates no more, and waits for those that are still on their way.
-    pub async fn finish(mut self) -> Result<Finished> {
+    pub async fn finish(&mut self) -> Result<Finished> {
         self.is_over.store(true, Ordering::Relaxed);
         (&mut self.creator).await??;
         let mut news = (self.lock().bound.len(), Instant::now());

@@ -194,6 +194,14 @@ impl Queue {
         }
     }
 
+    /// `plugin` can be asked about a pod again that it keeps out of activeQ unasked. Nothing happens to a pod that it does not.
+    pub fn retry_gated(&mut self, uid: &str, plugin: &str, label: &str, now: Time, policy: &mut dyn Policy) {
+        let gated_by = self.places.get(uid).and_then(|pod| pod.record.gated_by.as_deref());
+        if gated_by == Some(plugin) {
+            self.move_if(uid, QueueingStrategy::AfterBackoff, &Arc::from(label), now, policy);
+        }
+    }
+
     /// Time passed: pods whose backoff is over become ready, and pods that waited too long are tried again.
     pub fn flush(&mut self, now: Time, policy: &mut dyn Policy) {
         for uid in self.places.backoff_over(self.settings.window(now)) {

@@ -44,14 +44,14 @@ impl Announcements {
         });
     }
 
-    /// Why the profile's plugins cannot be asked about another pod, if they cannot.
-    pub(super) fn obstacle(&self, scheduler_name: Sym) -> Option<Status> {
-        let ((_, plugin), pods) = self.0.iter().find(|((profile, _), _)| *profile == scheduler_name)?;
-        let text = format!(
-            "plugin \"{plugin}\" has used up its time before it learned about {} pods that are reserved or being bound",
-            pods.len()
-        );
-        Some(Status::error(text))
+    /// Profiles with a plugin that cannot be asked about another pod yet, and why.
+    pub(super) fn untold(&self) -> Vec<(Sym, Status)> {
+        let text = |plugin: &str| {
+            format!(
+                "plugin \"{plugin}\" has used up its time before it learned of all pods that are reserved or being bound"
+            )
+        };
+        self.0.keys().map(|(profile, plugin)| (*profile, Status::error(text(plugin)))).collect()
     }
 }
 

@@ -174,13 +174,8 @@ impl Context {
     }
 
     /// Whether the plugins of the profile may be asked about a pod now.
-    ///
-    /// # Errors
-    /// What a plugin without time says that no pod may do without.
-    pub(crate) fn have_time(&mut self, scheduler_name: Sym) -> Result<(), Status> {
-        // Nothing can be asked once no profile serves the pod any more.
-        let Some(profile) = self.profiles.get_mut(scheduler_name) else { return Ok(()) };
-        profile.have_time().map_err(|refusal| refusal.status)
+    pub(crate) fn have_time(&mut self, scheduler_name: Sym) -> bool {
+        self.profiles.why_no_time(scheduler_name).is_none()
     }
 
     /// Tells plugins what they had no time to hear, as far as they and the turn have time.
@@ -194,18 +189,29 @@ impl Context {
         }
     }
 
-    /// Plugins that had no time for PreEnqueue and have some now are asked about those pods again.
+    /// Plugins that had no time for PreEnqueue are asked about those pods again, as far as they and the turn have time.
     pub(crate) fn ask_gates_again(&mut self) {
-        let profiles = &mut self.profiles;
-        let ready = self.unasked_gates.take_with_time(|scheduler_name, name| {
-            let Some(profile) = profiles.get_mut(scheduler_name) else { return true };
-            let plugin = profile.find(name).and_then(|plugin| profile.get(plugin));
-            plugin.is_none_or(|plugin| plugin.has_time().is_ok())
-        });
         let now = self.now();
-        for plugin in ready {
-            self.with_queue(|queue, policy| queue.retry_rejected_by(&plugin, PLUGIN_HAS_TIME, now, policy));
+        for (key, mut pods) in self.unasked_gates.take_without_time() {
+            while !pods.is_empty() && self.plugin_has_time(&key) && self.has_room() {
+                let Some(uid) = pods.pop_front() else { break };
+                self.with_queue(|queue, policy| queue.retry_gated(&uid, &key.1, PLUGIN_HAS_TIME, now, policy));
+                self.queue_grew();
+            }
+            self.unasked_gates.give_back(key, pods);
         }
+    }
+
+    /// Whether the profile's plugin may be asked. One that is not there any more is not asked, so that its pods go on.
+    fn plugin_has_time(&mut self, (scheduler_name, name): &(Sym, Arc<str>)) -> bool {
+        let Some(profile) = self.profiles.get_mut(*scheduler_name) else { return true };
+        let plugin = profile.find(name).and_then(|plugin| profile.get(plugin));
+        plugin.is_none_or(|plugin| plugin.has_time().is_ok())
+    }
+
+    /// Whether pods wait for a plugin to have time for PreEnqueue.
+    pub(crate) fn has_unasked_gates(&self) -> bool {
+        self.unasked_gates.is_any_without_time()
     }
 
     /// Has PreEnqueue plugins asked again that could not be asked some time ago.

@@ -100,6 +100,7 @@ fn a_pod_waits_for_a_plugin_that_has_used_up_its_time() {
     let mut bench = Bench::with_nodes(1, 8);
     bench.apply(pod("early", 1));
     bench.script(|script| script.has_no_time = true);
+    bench.advance(1000);
     let actions = bench.settle();
     assert!(binds(&actions).is_empty());
     assert_eq!(conditions(&actions), [("SchedulerError".to_owned(), "no time".to_owned())]);

@@ -280,18 +280,21 @@ const STEPS: [(&str, Step); 12] = [
     ("another object changes", |watch| watch.object_changes(2)),
 ];
 
+/// A profile with such a plugin at these points.
+fn watched_profile(points: &[Point]) -> (Profile, Arc<Mutex<Seen>>) {
+    let seen = Arc::<Mutex<Seen>>::default();
+    let events_to_register = vec![ClusterEvent::new("Node", ClusterEvent::ADD)];
+    let manifest =
+        Manifest { name: "Watched".to_owned(), events_to_register: Some(events_to_register), ..Manifest::default() };
+    let mut profile = Profile::new("berth");
+    let watched = profile.add(Box::new(Watched { manifest, seen: Arc::clone(&seen) }), "null", Grants::ALL);
+    points.iter().for_each(|&point| profile.want(point, watched));
+    (profile, seen)
+}
+
 impl Watch {
     fn new() -> Self {
-        let seen = Arc::<Mutex<Seen>>::default();
-        let events_to_register = vec![ClusterEvent::new("Node", ClusterEvent::ADD)];
-        let manifest = Manifest {
-            name: "Watched".to_owned(),
-            events_to_register: Some(events_to_register),
-            ..Manifest::default()
-        };
-        let mut profile = Profile::new("berth");
-        let watched = profile.add(Box::new(Watched { manifest, seen: Arc::clone(&seen) }), "null", Grants::ALL);
-        Point::ALL.into_iter().for_each(|point| profile.want(point, watched));
+        let (profile, seen) = watched_profile(&Point::ALL);
         let mut bench = Bench::with_profiles(vec![profile], Shared::default());
         for name in ["n0", "n1"] {
             bench.event(Event::NodeApplied(Box::new(node(name, 30))));
@@ -388,6 +391,55 @@ fn a_plugin_without_time_is_entered_on_no_path() {
         let metrics = watch.bench.scheduler.metrics();
         assert_eq!(metrics.bindings, reserved.len(), "{reserved:?}, the time was over after {n_with_time} steps");
     }
+}
+
+/// A pod that a younger one overtakes each time would never be placed where a plugin uses up its time for good.
+#[test]
+fn pods_that_wait_for_a_plugin_to_have_time_keep_their_turn() {
+    let (profile, seen) = watched_profile(&[Point::Filter, Point::Bind]);
+    let mut bench = Bench::with_profiles(vec![profile], Shared::default());
+    bench.event(Event::NodeApplied(Box::new(node("n0", 30))));
+    bench.event(Event::Synced);
+    let has_time = |has_time: bool| seen.lock().expect("one thread").has_no_time = !has_time;
+    has_time(false);
+    bench.apply(pod("old", 1));
+    bench.advance(500);
+    assert_eq!(events(&bench.settle()), [], "it has not waited for long");
+    bench.advance(500);
+    let told = events(&bench.settle());
+    assert!(told.len() == 1 && told.iter().all(|(_, note)| note.contains("Watched has no time")), "{told:?}");
+    bench.advance(60_000);
+    assert_eq!(events(&bench.settle()), [], "it was told");
+    assert!(bench.scheduler.next_wakeup().is_some_and(|at| at > bench.now && at.since(bench.now) <= 20));
+    bench.apply(pod("young", 1));
+    has_time(true);
+    let bound: Vec<String> = binds(&bench.settle()).into_iter().map(|(pod, _)| pod).collect();
+    assert_eq!(bound, ["old", "young"]);
+    assert_eq!(bench.scheduler.metrics().cycles, 2, "waiting is no attempt");
+}
+
+#[test]
+fn a_plugin_that_has_time_again_is_asked_at_its_gate_and_not_about_what_it_rejected() {
+    let (profile, seen) = watched_profile(&[Point::PreEnqueue, Point::Filter, Point::Bind]);
+    let mut bench = Bench::with_profiles(vec![profile], Shared::default());
+    bench.event(Event::NodeApplied(Box::new(node("n0", 30))));
+    bench.event(Event::Synced);
+    bench.apply(pod("big", 1));
+    bench.settle();
+    bench.advance(60_000);
+    bench.settle();
+    let cycles = |bench: &Bench| bench.scheduler.metrics().cycles;
+    let n_before = cycles(&bench);
+    let has_time = |has_time: bool| seen.lock().expect("one thread").has_no_time = !has_time;
+    has_time(false);
+    ["first", "second"].into_iter().for_each(|name| bench.apply(pod(name, 1)));
+    bench.settle();
+    assert!(bench.scheduler.next_wakeup().is_some_and(|at| at.since(bench.now) <= 20), "nothing else wakes it");
+    has_time(true);
+    bench.apply(pod("third", 1));
+    let bound: Vec<String> = binds(&bench.settle()).into_iter().map(|(pod, _)| pod).collect();
+    assert_eq!(bound, ["first", "second", "third"], "nobody is overtaken at the gate");
+    assert_eq!(cycles(&bench), n_before + 3, "the rejected pod waits for its event");
 }
 
 #[test]

@@ -33,6 +33,9 @@ use crate::{
     trouble::ForeignPods,
 };
 
+/// A pod that has waited for so long is explained.
+const LATE: Duration = Duration::from_secs(15);
+
 /// Runs the scheduler for hours with pods, swaps and faults that keep coming, and says whether anything grows
 #[derive(Debug, Parser)]
 struct Arguments {
@@ -95,7 +98,7 @@ async fn soak(arguments: &Arguments) -> Result<()> {
     let mut swaps = Swaps::new(arguments.seed);
     swaps.all_components(&processes)?;
     println!("all plugins are components; {:.1} minutes from here", arguments.time().as_secs_f64() / 60.0);
-    let stream = PodStream::start(&processes.kubeconfig, arguments.rate, trouble::pod).await?;
+    let mut stream = PodStream::start(&processes.kubeconfig, arguments.rate, trouble::pod).await?;
     let end = Instant::now() + arguments.time();
     let swapping = swap_until(end, swaps, Arc::clone(&processes), Duration::from_secs(arguments.swap_every));
     let sending = outsiders.map(|outsiders| tokio::spawn(outsiders.send_until(end, Arc::clone(&processes))));
@@ -105,7 +108,7 @@ async fn soak(arguments: &Arguments) -> Result<()> {
         sending.await?.context("sending what outsiders send")?;
     }
     swaps.report();
-    let outcome = stream.finish().await?;
+    let outcome = stream.finish().await.inspect_err(|_| explain(&processes, &stream.unbound()))?;
     println!("{} pods created, all bound, each once; {} swaps", outcome.n_created, swaps.n_swaps());
     let limits = Limits {
         memory_growth: arguments.max_memory_growth,
@@ -114,6 +117,16 @@ async fn soak(arguments: &Arguments) -> Result<()> {
     };
     ensure!(samples.report(&limits), "a figure grows beyond its limit");
     Ok(())
+}
+
+/// Prints what the scheduler says about pods that have no node.
+fn explain(processes: &Processes, pods: &[String]) {
+    for pod in pods {
+        match processes.explanation(pod) {
+            Ok(explanation) => println!("{pod} has no node: {explanation}"),
+            Err(error) => println!("{pod} has no node, and the scheduler does not say why: {error:#}"),
+        }
+    }
 }
 
 /// Replaces plugins one after the other.
@@ -142,6 +155,7 @@ async fn sample_until(
         let seen = stream.since(from);
         from = stream.mark();
         foreign.add_one().await?;
+        explain(processes, &stream.newly_late(LATE));
         let (resident, symbols) = (processes.resident_kilobytes()?, processes.symbols()?);
         let sample = Sample::new(began.elapsed(), resident, symbols, &seen);
         println!("{sample}");
