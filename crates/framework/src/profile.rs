@@ -488,11 +488,7 @@ impl Instance {
     }
 
     fn why_it_waits(&self) -> Status {
-        let Self { name, untold, .. } = self;
-        let n = untold.len();
-        Status::error(format!(
-            "plugin {name:?} has used up its time before it heard what became of pods: {n} messages wait"
-        ))
+        Status::error(format!("plugin {:?} has used up its time before it heard what became of pods", self.name))
     }
 }
 

@@ -83,6 +83,8 @@ struct Accounts {
 #[derive(Debug, Default)]
 struct PluginBucket {
     bucket: Bucket,
+    /// The plugin's share when it last took time.
+    share: Option<Share>,
     /// Taken since the last report about all plugins.
     since_report: Duration,
     /// Taken since the start.
@@ -184,7 +186,7 @@ impl Default for SchedulingTime {
 
 impl SchedulingTime {
     /// A search for a node that takes no longer is not charged: in a cluster of thousands of nodes each takes some
-    /// milliseconds.
+    /// milliseconds. Nor is an attempt long for which plugins take no longer.
     pub const LONG_SEARCH: Duration = Duration::from_millis(5);
 
     /// What a search may take while long searches have used up their share and other pods wait. One that takes longer is made
@@ -228,6 +230,21 @@ impl SchedulingTime {
         }
         let now = self.0.clock.now();
         self.accounts().spent_by_plugins(now).is_some()
+    }
+
+    /// Whether some plugin has taken half of what it may save up, or more: its time is to be used well.
+    #[must_use]
+    pub fn is_any_plugin_short(&self) -> bool {
+        if !self.is_used() {
+            return false;
+        }
+        let now = self.0.clock.now();
+        self.accounts().plugins.values_mut().any(|PluginBucket { bucket, share, .. }| {
+            share.is_some_and(|share| {
+                bucket.refill(share, now);
+                share.per_second < Duration::from_secs(1) && bucket.taken >= share.burst / 2
+            })
+        })
     }
 
     /// Pods of profiles with plugins wait for others.
@@ -372,6 +389,7 @@ impl PluginAccount {
         let Accounts { bounds, all_plugins, plugins, is_idle, .. } = &mut *accounts;
         if let Some(plugin) = plugins.get_mut(&self.plugin) {
             plugin.bucket.take(used, own, now);
+            plugin.share = Some(own);
             plugin.since_report = plugin.since_report.saturating_add(used);
             plugin.total = plugin.total.saturating_add(used);
         }

@@ -30,6 +30,8 @@ pub struct QueuedPod {
     pub(crate) flushed_at: Time,
     /// The search for its node took long in the last attempt, whatever came of it.
     pub had_long_search: bool,
+    /// Plugins took long for it in the last attempt.
+    pub had_long_calls: bool,
     pub(crate) unschedulable_count: u32,
     pub(crate) consecutive_errors: u32,
 }
@@ -47,6 +49,7 @@ impl QueuedPod {
             was_flushed: false,
             flushed_at: Time(0),
             had_long_search: false,
+            had_long_calls: false,
             unschedulable_count: 0,
             consecutive_errors: 0,
         }

@@ -5,7 +5,7 @@ mod plugins;
 mod pods;
 mod reports;
 
-use std::sync::Arc;
+use std::{cell::LazyCell, sync::Arc};
 
 use berth_cache::Cache;
 use berth_framework::{Extenders, SchedulingTime, SearchLength, SpentSearches, Status};
@@ -103,6 +103,8 @@ enum Precedence {
     AfterOtherNamespaces,
     /// Its plugins have no time, or its own search took long.
     AfterAll,
+    /// Plugins took long for it the last time, and one of them is short of time: it would have many others wait.
+    Last,
     /// Too many pods of its profile are being bound.
     NotNow,
 }
@@ -190,43 +192,40 @@ impl Context {
         self.turn.end();
     }
 
-    /// The next pod to try. While all plugins together, all long searches, or those of a namespace have used up their time, pods that
-    /// would take more of it let others go first ([`Precedence`]), and searches are brief. Once there are no others, and no
-    /// event waits either, such pods are tried all the same.
+    /// The next pod to try. While all plugins together, all long searches, or those of a namespace have used up their time, or a
+    /// plugin is about to, pods that would take more of it let others go first ([`Precedence`]), and searches are brief. Once
+    /// there are no others, and no event waits either, such pods are tried all the same.
     ///
     /// Pods of `held` profiles stay where they are, and so do those of a profile with a plugin that has no time: they neither
     /// make an attempt nor lose their turn.
     pub(crate) fn next_pod(&mut self, held: &HeldProfiles<'_>, events_wait: bool) -> Option<NextPod> {
-        self.waits_for = WaitsFor::Nothing;
         let searches = self.time.spent_searches();
         let plugins_are_spent = self.time.plugins_are_spent();
-        let is_any_spent = plugins_are_spent || searches.all || !searches.namespaces.is_empty();
-        let full = held.full;
-        let found = |record, search, is_alone| NextPod { record, search, is_alone };
-        if !is_any_spent && full.is_empty() {
-            let first = self.pop_with_time(&held.untold, |_| false);
-            return first.map(|record| found(record, SearchLength::Full, false));
-        }
+        let time = self.time.clone();
+        let is_any_plugin_short = LazyCell::new(|| time.is_any_plugin_short());
         let profiles = if plugins_are_spent { self.profiles.waiting_for_time() } else { Vec::new() };
         let symbols = &self.cache.table().symbols;
         let waiting: Vec<Sym> = searches.namespaces.iter().filter_map(|it| symbols.lookup(it)).collect();
-        let precedence = |QueuedPod { pod, had_long_search, .. }: &QueuedPod| {
+        let precedence = |QueuedPod { pod, had_long_search, had_long_calls, .. }: &QueuedPod| {
             let is_namespace_spent = waiting.contains(&pod.namespace);
             let is_long = *had_long_search && (searches.all || is_namespace_spent);
-            if full.contains(&pod.scheduler_name) {
-                return Precedence::NotNow;
-            }
-            match (is_long || profiles.contains(&pod.scheduler_name), is_namespace_spent) {
-                (true, _) => Precedence::AfterAll,
-                (false, true) => Precedence::AfterOtherNamespaces,
-                (false, false) => Precedence::InTurn,
+            if held.full.contains(&pod.scheduler_name) {
+                Precedence::NotNow
+            } else if *had_long_calls && *is_any_plugin_short {
+                Precedence::Last
+            } else if is_long || profiles.contains(&pod.scheduler_name) {
+                Precedence::AfterAll
+            } else if is_namespace_spent {
+                Precedence::AfterOtherNamespaces
+            } else {
+                Precedence::InTurn
             }
         };
         let search = if searches.all { SearchLength::Brief } else { SearchLength::Full };
         for (last, search) in [(Precedence::InTurn, search), (Precedence::AfterOtherNamespaces, SearchLength::Brief)] {
             if let Some(record) = self.pop_with_time(&held.untold, |record| precedence(record) > last) {
                 tell_who_waits(&self.time, plugins_are_spent, &searches);
-                return Some(found(record, search, false));
+                return Some(NextPod { record, search, is_alone: false });
             }
         }
         // What waits may be pods that go first.
@@ -234,12 +233,17 @@ impl Context {
             self.waits_for = WaitsFor::Nothing;
             return None;
         }
-        let mut last = None;
-        self.while_idle(|it| last = it.pop_with_time(&held.untold, |record| precedence(record) > Precedence::AfterAll));
-        if last.is_none() && self.waits_for == WaitsFor::Nothing && !full.is_empty() {
+        for last in [Precedence::AfterAll, Precedence::Last] {
+            let mut found = None;
+            self.while_idle(|it| found = it.pop_with_time(&held.untold, |record| precedence(record) > last));
+            if let Some(record) = found {
+                return Some(NextPod { record, search: SearchLength::Full, is_alone: true });
+            }
+        }
+        if self.waits_for == WaitsFor::Nothing && !held.full.is_empty() {
             self.waits_for = WaitsFor::Answers;
         }
-        last.map(|record| found(record, SearchLength::Full, true))
+        None
     }
 
     /// The first pod that is not to wait and whose profile's plugins have time for another one. The first one that they keep

@@ -83,7 +83,7 @@ impl Cycle {
         if let Err(NoNode::Rejected(diagnosis)) = outcome {
             post_filter(&pod, search, findings, diagnosis, context);
         }
-        record.had_long_search = context.charge_search(&pod, start);
+        context.charge_search(&mut record, start);
         match outcome {
             Ok(row) => {
                 context.observe_since(started, |duration| Observation::Algorithm { duration });

@@ -14,6 +14,7 @@ use crate::{
     context::{Context, PodEvent},
     metrics::AttemptResult,
     profiles::EXTENDER,
+    unasked_gates::Untold,
 };
 
 /// Why an attempt failed.
@@ -123,11 +124,11 @@ impl Context {
     /// Reports pods that stay out of activeQ although no plugin rejected them. An unchanged message is not reported again.
     pub(crate) fn tell_gate_failures(&mut self) {
         let mut is_first = true;
-        for (uid, status) in self.take_gate_failures() {
+        for Untold { uid, status, is_failure } in self.take_gate_failures() {
             let Some(pod) = self.pending_pod(&uid).map(|pending| Arc::clone(&pending.pod)) else { continue };
             let message = status.message();
             if self.patch_failure(&pod, &AttemptFailure::at_gate(status), message.clone()) {
-                if is_first {
+                if is_failure && is_first {
                     let text = format!("pod {} stays out of the queue: {message}", self.full_name(&pod));
                     self.log(Level::Error, text);
                     is_first = false;

@@ -16,10 +16,19 @@ use berth_model::{PodUid, Sym, Time};
 /// After so many milliseconds the plugins are asked again.
 const RETRY_AFTER: u64 = 10_000;
 
+/// What a pod is to be told.
+#[derive(Debug)]
+pub(crate) struct Untold {
+    pub(crate) uid: PodUid,
+    pub(crate) status: Status,
+    /// Whether a plugin broke: the log says so too.
+    pub(crate) is_failure: bool,
+}
+
 #[derive(Debug, Default)]
 pub(crate) struct UnaskedGates {
     /// Not told yet.
-    new: Vec<(PodUid, Status)>,
+    new: Vec<Untold>,
     to_retry: BTreeSet<PodUid>,
     retry_at: Option<Time>,
     /// The pods for which a profile's plugin had no time, in the order in which it is to be asked. The gate was closed to them,
@@ -35,12 +44,12 @@ impl UnaskedGates {
             self.to_retry.insert(uid.clone());
             self.retry_at.get_or_insert(now + RETRY_AFTER);
         }
-        self.new.push((uid.clone(), status));
+        self.new.push(Untold { uid: uid.clone(), status, is_failure: true });
     }
 
     /// A pod has waited for a while for plugins to have time: it is told so.
     pub(crate) fn tell(&mut self, uid: &PodUid, status: Status) {
-        self.new.push((uid.clone(), status));
+        self.new.push(Untold { uid: uid.clone(), status, is_failure: false });
     }
 
     /// The profile's plugin had no time for the pod.
@@ -74,10 +83,10 @@ impl UnaskedGates {
 
     /// The pod's failed attempt is reported instead.
     pub(crate) fn leave_untold(&mut self, uid: &PodUid) {
-        self.new.retain(|(other, _)| other != uid);
+        self.new.retain(|untold| untold.uid != *uid);
     }
 
-    pub(crate) fn take_new(&mut self) -> Vec<(PodUid, Status)> {
+    pub(crate) fn take_new(&mut self) -> Vec<Untold> {
         mem::take(&mut self.new)
     }
 

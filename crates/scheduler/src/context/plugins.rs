@@ -4,14 +4,13 @@ use std::{sync::Arc, time::Duration};
 
 use berth_cache::Cache;
 use berth_framework::{
-    Clock, CycleId, Extenders, Measured, ObjectKind, PluginIdx, Profile, SchedulingTime, Status, UnlistedKind,
-    run::Refusal,
+    Clock, CycleId, Extenders, Measured, ObjectKind, PluginIdx, Profile, SchedulingTime, UnlistedKind, run::Refusal,
 };
-use berth_model::{BinaryId, Pod, PodUid, Sym};
-use berth_queue::Queue;
+use berth_model::{BinaryId, PodUid, Sym};
+use berth_queue::{Queue, QueuedPod};
 
 use super::{Context, PLUGIN_REPLACED};
-use crate::{outbox::Outbox, profiles::Profiles};
+use crate::{outbox::Outbox, profiles::Profiles, unasked_gates::Untold};
 
 /// The label of what brings back pods about which a plugin had no time to be asked.
 const PLUGIN_HAS_TIME: &str = "PluginHasTime";
@@ -161,16 +160,18 @@ impl Context {
         SearchStart { at, by_plugins: self.time.taken_by_plugins() }
     }
 
-    /// Charges the search to the pod's namespace if it took long, without what the pod's plugins are charged for, and says so.
-    pub(crate) fn charge_search(&self, pod: &Pod, start: SearchStart) -> bool {
-        let (Some(started), Some(now)) = (start.at, self.instant()) else { return false };
+    /// Charges the search to the pod's namespace if it took long, without what the pod's plugins are charged for, and notes of
+    /// both whether they took long.
+    pub(crate) fn charge_search(&self, record: &mut QueuedPod, start: SearchStart) {
+        (record.had_long_search, record.had_long_calls) = (false, false);
+        let (Some(started), Some(now)) = (start.at, self.instant()) else { return };
         let by_plugins = self.time.taken_by_plugins().saturating_sub(start.by_plugins);
+        record.had_long_calls = by_plugins > SchedulingTime::LONG_SEARCH;
         let took = now.saturating_sub(started).saturating_sub(by_plugins);
-        let is_long = took > SchedulingTime::LONG_SEARCH;
-        if is_long {
-            self.time.searched(&self.shared_text(pod.namespace), took);
+        record.had_long_search = took > SchedulingTime::LONG_SEARCH;
+        if record.had_long_search {
+            self.time.searched(&self.shared_text(record.pod.namespace), took);
         }
-        is_long
     }
 
     /// Whether the plugins of the profile may be asked about a pod now.
@@ -224,7 +225,7 @@ impl Context {
     }
 
     /// The pods that stay out of activeQ since plugins could not be asked, and why. Each is given out once.
-    pub(crate) fn take_gate_failures(&mut self) -> Vec<(PodUid, Status)> {
+    pub(crate) fn take_gate_failures(&mut self) -> Vec<Untold> {
         self.unasked_gates.take_new()
     }
 

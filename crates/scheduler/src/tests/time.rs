@@ -7,11 +7,11 @@ use std::{
 };
 
 use berth_framework::{
-    Bind, Call, ClusterEvent, CycleId, DeltaSource, DryRun, DryRunCase, Effect, EndCycle, Failure, Filter, Grants,
-    HintCall, Hook, HookRef, Hosted, Manifest, Normalize, ObjectRef, Permit, PermitVerdict, Plugin, PluginVersion,
-    Point, PointRef, Points, PostBind, PostFilter, PostFilterOutcome, PreBind, PreBindPreFlight, PreEnqueue, PreFilter,
-    PreFlight, PreScore, Profile, QueueSort, QueueingHint, Reach, RejectedNodes, Reserve, Reuse, SchedulingTime, Score,
-    Share, Sign, Status, TimeBounds, TimeReport,
+    Bind, Call, Clock, ClusterEvent, CycleId, DeltaSource, DryRun, DryRunCase, Effect, EndCycle, Failure, Filter,
+    Grants, HintCall, Hook, HookRef, Hosted, Manifest, Normalize, ObjectRef, Permit, PermitVerdict, Plugin,
+    PluginAccount, PluginVersion, Point, PointRef, Points, PostBind, PostFilter, PostFilterOutcome, PreBind,
+    PreBindPreFlight, PreEnqueue, PreFilter, PreFlight, PreScore, Profile, QueueSort, QueueingHint, Reach,
+    RejectedNodes, Reserve, Reuse, SchedulingTime, Score, Share, Sign, Status, TimeBounds, TimeReport,
 };
 use berth_model::{ClusterTable, NodeIdx, NodeSet, ObjectKey, Pod};
 
@@ -32,7 +32,13 @@ struct Seen {
     n_pre_binds: BTreeMap<String, usize>,
     /// Pods for which Reserve, and neither Unreserve nor PostBind was called.
     reserved: BTreeSet<String>,
+    /// The pods for which Filter was called.
+    filtered: Vec<String>,
+    /// Filter takes 600 ms for pods that are called `big…`, which are charged here.
+    account: Option<PluginAccount>,
 }
+
+const SHARE: Share = Share { per_second: Duration::from_millis(500), burst: Duration::from_millis(1000) };
 
 /// A plugin at every point and with every hook, which holds pods called `held-…` at Permit and lets them go when a pod called
 /// `releases` comes.
@@ -128,9 +134,13 @@ impl PreFilter for Watched {
 
 impl Filter for Watched {
     fn filter(&mut self, call: &Call<'_>, candidates: &mut NodeSet) -> Result<(), Status> {
-        drop(self.enter("filter", &call.pod.name));
+        let mut seen = self.enter("filter", &call.pod.name);
+        seen.filtered.push(call.pod.name.to_string());
         if call.pod.name.starts_with("big") {
             candidates.clear();
+            if let Some(account) = &seen.account {
+                account.take(Duration::from_millis(600), SHARE);
+            }
         }
         Ok(())
     }
@@ -416,6 +426,35 @@ fn pods_that_wait_for_a_plugin_to_have_time_keep_their_turn() {
     let bound: Vec<String> = binds(&bench.settle()).into_iter().map(|(pod, _)| pod).collect();
     assert_eq!(bound, ["old", "young"]);
     assert_eq!(bench.scheduler.metrics().cycles, 2, "waiting is no attempt");
+}
+
+/// A clock that stands still.
+#[derive(Debug)]
+struct Stopped;
+
+impl Clock for Stopped {
+    fn now(&self) -> Duration {
+        Duration::ZERO
+    }
+}
+
+#[test]
+fn a_pod_for_which_a_plugin_takes_long_lets_others_go_first_while_that_is_short_of_time() {
+    let (profile, seen) = watched_profile(&[Point::Filter, Point::Bind]);
+    let time = SchedulingTime::new(Box::new(Stopped));
+    seen.lock().expect("one thread").account = Some(time.plugin("Watched"));
+    let mut bench = Bench::with_profiles(vec![profile], Shared::default());
+    bench.scheduler = bench.scheduler.with_time(time).with_clock(Arc::new(Stopped), 1);
+    bench.event(Event::NodeApplied(Box::new(node("n0", 30))));
+    bench.event(Event::Synced);
+    bench.apply(pod("big", 1));
+    bench.settle();
+    bench.event(Event::NodeApplied(Box::new(node("n1", 30))));
+    bench.advance(60_000);
+    bench.apply(pod("small", 1));
+    bench.settle();
+    let filtered = seen.lock().expect("one thread").filtered.clone();
+    assert_eq!(filtered[..3], ["big", "small", "big"], "the small one came last");
 }
 
 #[test]
