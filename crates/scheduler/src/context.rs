@@ -103,8 +103,6 @@ enum Precedence {
     AfterOtherNamespaces,
     /// Its plugins have no time, or its own search took long.
     AfterAll,
-    /// Plugins took long for it the last time, and one of them is short of time: it would have many others wait.
-    Last,
     /// Too many pods of its profile are being bound.
     NotNow,
 }
@@ -192,27 +190,24 @@ impl Context {
         self.turn.end();
     }
 
-    /// The next pod to try. While all plugins together, all long searches, or those of a namespace have used up their time, or a
-    /// plugin is about to, pods that would take more of it let others go first ([`Precedence`]), and searches are brief. Once
-    /// there are no others, and no event waits either, such pods are tried all the same.
+    /// The next pod to try. While all plugins together, all long searches, or those of a namespace have used up their time, pods that
+    /// would take more of it let others go first ([`Precedence`]), and searches are brief. Once there are no others, and no
+    /// event waits either, such pods are tried all the same.
     ///
     /// Pods of `held` profiles stay where they are, and so do those of a profile with a plugin that has no time: they neither
-    /// make an attempt nor lose their turn.
+    /// make an attempt nor lose their turn. A pod for which plugins took long the last time waits while one of them is short of
+    /// time: what that may still take is kept for the others.
     pub(crate) fn next_pod(&mut self, held: &HeldProfiles<'_>, events_wait: bool) -> Option<NextPod> {
         let searches = self.time.spent_searches();
         let plugins_are_spent = self.time.plugins_are_spent();
-        let time = self.time.clone();
-        let is_any_plugin_short = LazyCell::new(|| time.is_any_plugin_short());
         let profiles = if plugins_are_spent { self.profiles.waiting_for_time() } else { Vec::new() };
         let symbols = &self.cache.table().symbols;
         let waiting: Vec<Sym> = searches.namespaces.iter().filter_map(|it| symbols.lookup(it)).collect();
-        let precedence = |QueuedPod { pod, had_long_search, had_long_calls, .. }: &QueuedPod| {
+        let precedence = |QueuedPod { pod, had_long_search, .. }: &QueuedPod| {
             let is_namespace_spent = waiting.contains(&pod.namespace);
             let is_long = *had_long_search && (searches.all || is_namespace_spent);
             if held.full.contains(&pod.scheduler_name) {
                 Precedence::NotNow
-            } else if *had_long_calls && *is_any_plugin_short {
-                Precedence::Last
             } else if is_long || profiles.contains(&pod.scheduler_name) {
                 Precedence::AfterAll
             } else if is_namespace_spent {
@@ -233,17 +228,14 @@ impl Context {
             self.waits_for = WaitsFor::Nothing;
             return None;
         }
-        for last in [Precedence::AfterAll, Precedence::Last] {
-            let mut found = None;
-            self.while_idle(|it| found = it.pop_with_time(&held.untold, |record| precedence(record) > last));
-            if let Some(record) = found {
-                return Some(NextPod { record, search: SearchLength::Full, is_alone: true });
-            }
-        }
-        if self.waits_for == WaitsFor::Nothing && !held.full.is_empty() {
+        let mut last = None;
+        self.while_idle(|it| {
+            last = it.pop_with_time(&held.untold, |record| precedence(record) > Precedence::AfterAll);
+        });
+        if last.is_none() && self.waits_for == WaitsFor::Nothing && !held.full.is_empty() {
             self.waits_for = WaitsFor::Answers;
         }
-        None
+        last.map(|record| NextPod { record, search: SearchLength::Full, is_alone: true })
     }
 
     /// The first pod that is not to wait and whose profile's plugins have time for another one. The first one that they keep
@@ -253,11 +245,17 @@ impl Context {
         untold: &[(Sym, Status)],
         is_to_wait: impl Fn(&QueuedPod) -> bool,
     ) -> Option<QueuedPod> {
-        let Self { queue, profiles, unasked_gates, .. } = self;
+        let Self { queue, profiles, unasked_gates, time, .. } = self;
         let now = self.outbox.now();
         let mut asked: Vec<(Sym, bool)> = Vec::new();
+        let is_any_plugin_short = LazyCell::new(|| time.is_any_plugin_short());
+        let mut leaves_time = false;
         let popped = queue.pop_unless(now, |record| {
             if is_to_wait(record) {
+                return true;
+            }
+            if record.had_long_calls && *is_any_plugin_short {
+                leaves_time = true;
                 return true;
             }
             let scheduler_name = record.pod.scheduler_name;
@@ -273,7 +271,7 @@ impl Context {
             }
             true
         });
-        let waits = popped.is_none() && asked.iter().any(|(_, has_time)| !has_time);
+        let waits = popped.is_none() && (leaves_time || asked.iter().any(|(_, has_time)| !has_time));
         self.waits_for = if waits { WaitsFor::Time } else { WaitsFor::Nothing };
         popped
     }

@@ -2,7 +2,10 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Duration,
 };
 
@@ -428,33 +431,40 @@ fn pods_that_wait_for_a_plugin_to_have_time_keep_their_turn() {
     assert_eq!(bench.scheduler.metrics().cycles, 2, "waiting is no attempt");
 }
 
-/// A clock that stands still.
-#[derive(Debug)]
-struct Stopped;
+/// Milliseconds, moved on by hand.
+#[derive(Clone, Debug, Default)]
+struct Hand(Arc<AtomicU64>);
 
-impl Clock for Stopped {
+impl Clock for Hand {
     fn now(&self) -> Duration {
-        Duration::ZERO
+        Duration::from_millis(self.0.load(Ordering::Relaxed))
     }
 }
 
 #[test]
-fn a_pod_for_which_a_plugin_takes_long_lets_others_go_first_while_that_is_short_of_time() {
+fn a_pod_for_which_a_plugin_takes_long_leaves_it_time_for_others() {
     let (profile, seen) = watched_profile(&[Point::Filter, Point::Bind]);
-    let time = SchedulingTime::new(Box::new(Stopped));
+    let hand = Hand::default();
+    let time = SchedulingTime::new(Box::new(hand.clone()));
     seen.lock().expect("one thread").account = Some(time.plugin("Watched"));
     let mut bench = Bench::with_profiles(vec![profile], Shared::default());
-    bench.scheduler = bench.scheduler.with_time(time).with_clock(Arc::new(Stopped), 1);
+    bench.scheduler = bench.scheduler.with_time(time).with_clock(Arc::new(hand.clone()), 1);
     bench.event(Event::NodeApplied(Box::new(node("n0", 30))));
     bench.event(Event::Synced);
+    let filtered = || seen.lock().expect("one thread").filtered.clone();
     bench.apply(pod("big", 1));
     bench.settle();
     bench.event(Event::NodeApplied(Box::new(node("n1", 30))));
     bench.advance(60_000);
+    bench.settle();
+    assert_eq!(filtered(), ["big"], "the plugin has used more than half");
+    assert!(bench.scheduler.next_wakeup().is_some_and(|at| at.since(bench.now) <= 20), "it is looked at again soon");
     bench.apply(pod("small", 1));
     bench.settle();
-    let filtered = seen.lock().expect("one thread").filtered.clone();
-    assert_eq!(filtered[..3], ["big", "small", "big"], "the small one came last");
+    assert_eq!(filtered(), ["big", "small"]);
+    hand.0.store(300, Ordering::Relaxed);
+    bench.settle();
+    assert_eq!(filtered()[..3], ["big", "small", "big"], "there is time for it again");
 }
 
 #[test]
