@@ -10,6 +10,7 @@ mod languages;
 mod manifests;
 mod reproducible;
 mod sbom;
+mod sdk_bench;
 mod test_run;
 
 use std::{
@@ -60,6 +61,9 @@ usage: cargo xtask COMMAND [ARGUMENT ...]
   languages [LANG ...]
                    install the tools for plugins in these languages (rust, c, python, js, go; all, if none is named),
                    without root, test what they build, and run the commands that the guide shows to authors
+  sdk-bench [LANG ...]
+                   what the interfaces sync-pods and reuse bring to a plugin in c, go, js and python, or in those named: its
+                   processor time for each pod, by a release build. The tools must be there: `languages` installs them
   manifests        the chart and the overlays of deploy/: rendered, checked against Kubernetes' schemas, applied to a sandbox and deleted
                    again; the alerts with promtool. Says so where kubectl, Python or promtool is not there
   setup            add the wasm target that the plugins need
@@ -87,6 +91,7 @@ fn main() -> ExitCode {
         "ci" => checks::all().and_then(|()| deny::deny(Unavailable::IsTold)).and_then(|()| test_run::test()),
         "fuzz" => fuzz::fuzz(rest),
         "languages" => languages::languages(rest),
+        "sdk-bench" => sdk_bench::sdk_bench(rest),
         "manifests" => manifests::manifests(),
         "setup" => setup(),
         "help" | "-h" | "--help" => {
