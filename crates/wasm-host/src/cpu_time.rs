@@ -46,6 +46,11 @@ impl CallTime {
         Self { limit, first_look: None, waited: Duration::ZERO }
     }
 
+    /// What the call may use.
+    pub(crate) fn limit(&self) -> Duration {
+        self.limit
+    }
+
     /// What is left; `None` if the call has used up its time.
     pub(crate) fn left(&mut self) -> Option<Duration> {
         let now = thread_time();

@@ -109,6 +109,8 @@ pub(crate) struct CallTraces<'a> {
     pub(crate) exceeded: Option<&'a str>,
     /// The last line that it logged as an error.
     pub(crate) last_words: Option<&'a str>,
+    /// What the call might take.
+    pub(crate) limit: Duration,
 }
 
 impl From<wasmtime::Error> for CallError {
@@ -147,7 +149,9 @@ fn sort_out(error: CallError, function: &str, traces: CallTraces<'_>) -> (FaultK
         return (FaultKind::Memory, format!("{exceeded} in {function}"));
     }
     match error.downcast_ref::<Trap>() {
-        Some(Trap::Interrupt) => (FaultKind::Timeout, format!("took too long in {function}")),
+        Some(Trap::Interrupt) => {
+            (FaultKind::Timeout, format!("took too long in {function} (limit {} ms)", traces.limit.as_millis()))
+        }
         Some(trap) => {
             let words = traces.last_words.map_or_else(|| describe(*trap, &error, function), str::to_owned);
             (FaultKind::Trap, format!("trapped in {function}: {words}"))

@@ -84,7 +84,7 @@ impl HostState {
 
     /// What is known here about a call that failed.
     pub(crate) fn traces(&self) -> CallTraces<'_> {
-        CallTraces { exceeded: self.meter.exceeded(), last_words: self.last_words.as_deref() }
+        CallTraces { exceeded: self.meter.exceeded(), last_words: self.last_words.as_deref(), limit: self.time.limit() }
     }
 }
 

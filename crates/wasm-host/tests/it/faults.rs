@@ -79,7 +79,7 @@ fn errors_that_a_dry_run_answers_are_counted_case_by_case() {
 
 #[test]
 fn an_endless_loop_times_out() {
-    check_fault(Behavior::Loop, FaultKind::Timeout, "took too long in filter");
+    check_fault(Behavior::Loop, FaultKind::Timeout, "took too long in filter (limit 500 ms)");
 }
 
 #[test]
