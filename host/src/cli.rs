@@ -19,6 +19,7 @@ use crate::{
     simulate::Simulate,
     snapshot::Snapshot,
     top::Top,
+    what_if::AnswerWhatIf,
 };
 
 const EXAMPLES: &str = "\
@@ -92,6 +93,9 @@ pub(crate) enum Command {
     /// Compile a component from standard input to standard output, for a scheduler
     #[command(hide = true)]
     CompileComponent(CompileComponent),
+    /// Answer a what-if question for a scheduler, within bounds
+    #[command(hide = true)]
+    AnswerWhatIf(AnswerWhatIf),
     /// Write this program to a file, with its built-in components compiled
     #[command(hide = true)]
     Pack(Pack),

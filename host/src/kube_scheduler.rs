@@ -133,6 +133,7 @@ fn invocation(given: &Given) -> Result<Invocation> {
         audit_log: path("audit-log"),
         metrics_address,
         page: None,
+        more_routes: axum::Router::new(),
         admin_socket: path("admin-socket").or_else(|| std::env::var_os("BERTH_ADMIN_SOCKET").map(Into::into)),
         longest_unschedulable: given.duration("pod-max-in-unschedulable-pods-duration"),
         secure_serving: serving::read(given, serving::DEFAULT_PORT, serving::own_cluster())?,

@@ -20,7 +20,7 @@ use serde_json::{Map, Value, json};
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::info;
 
-use crate::{options::Run, serving};
+use crate::{options::Run, serving, what_if};
 
 /// What the command line of a scheduler on a cluster says.
 pub(crate) struct Invocation {
@@ -115,19 +115,25 @@ async fn schedule(invocation: Invocation) -> Result<()> {
     if !matches!(output, ConfigOutput::None) {
         return write_config(options, &emulation, overrides, output).await;
     }
+    let scheduler_name = overrides.scheduler_name.clone();
     let mut draft = Draft::new(&options, overrides).await?;
     let settings = draft.settings_of_any_release()?;
     let kubeconfig = kubeconfig.or_else(|| {
         let named = &settings.client_connection.kubeconfig;
         (!named.is_empty()).then(|| named.into())
     });
-    let server = ConnectOptions { server, ..serving::cluster(kubeconfig, context) };
+    let server = ConnectOptions { server, ..serving::cluster(kubeconfig.clone(), context.clone()) };
     let (connection, renewal) = connect_for_long(&server).await.map_err(|error| match error {
         ConnectError::NoCluster => Usage(format!("{error} with --kubeconfig FILE")),
         error => Usage(chain(&error)),
     })?;
     info!(server = connection.server, origin = %connection.origin, "connecting");
     options.decide_as(release::of_cluster(&connection, &emulation).await?.gates);
+    // The process that answers reads the cluster by itself, and only a kubeconfig or the service account says where that is.
+    if server.server.is_none() {
+        options.more_routes =
+            what_if::routes(kubeconfig.as_deref(), context.as_deref(), scheduler_name.as_deref(), &options);
+    }
     let plan = draft.plan(&options)?;
     let mut session = Session::start(connection, plan, &options, None).await?;
     session.renew_credentials(renewal)?;

@@ -2,6 +2,7 @@
 
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
+use axum::Router;
 use berth_config::feature_gates::Gates;
 use berth_plugin_host::PluginHostOptions;
 use berth_serving::secure_serving::SecureServing;
@@ -30,6 +31,8 @@ pub struct Options {
     pub longest_unschedulable: Option<Duration>,
     /// `--page`: the page on loopback, for all users of this machine.
     pub page: Option<SocketAddr>,
+    /// Served beside the admin API, to the same callers.
+    pub more_routes: Router,
     /// The endpoints over HTTPS.
     pub secure_serving: Option<SecureServing>,
     /// Which release of Kubernetes decides, with `--feature-gates`; those of the oldest until [`Self::decide_as`] is told others.

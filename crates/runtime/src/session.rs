@@ -190,6 +190,7 @@ impl Session {
             running: running.clone(),
         };
         let admin = admin::routes(plugins.inbox.0.clone()).merge(explain::routes(explainer.clone()));
+        let admin = admin.merge(scheduling.more_routes.clone());
         let history = History::default();
         let page = Page::new(explainer, health.clone(), Arc::clone(metrics), history.clone());
         tasks.spawn("the history of the page", history.follow(Arc::clone(metrics)));

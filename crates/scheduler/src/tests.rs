@@ -16,6 +16,7 @@ mod pre_bind;
 mod preemption;
 mod reconfiguration;
 mod searches;
+mod shares;
 mod swap;
 mod time;
 mod timing;

@@ -47,7 +47,8 @@ pub struct CompileLimits {
 
 impl CompileLimits {
     /// As they hold on this machine, or in this container.
-    pub(crate) fn here(self) -> Self {
+    #[must_use]
+    pub fn here(self) -> Self {
         let limits = self.within(available_memory(Path::new("/")));
         if limits != self {
             tracing::debug!(
@@ -266,7 +267,10 @@ pub fn compile_for_parent(limits: CompileLimits) -> Result<(), CompileError> {
 
 /// Bounds this process. Address space is no measure of memory: the program itself takes some, and what is reserved costs
 /// nothing. `RLIMIT_DATA` counts all private memory that can be written to, as Linux does since 4.7.
-fn confine(limits: CompileLimits) -> io::Result<()> {
+///
+/// # Errors
+/// The system refuses a limit.
+pub fn confine(limits: CompileLimits) -> io::Result<()> {
     let seconds = limits.cpu_time.as_secs();
     rlimit::setrlimit(rlimit::Resource::CORE, 0, 0)?;
     rlimit::setrlimit(rlimit::Resource::CPU, seconds, seconds + 1)?;

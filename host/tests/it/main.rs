@@ -46,3 +46,4 @@ mod reviewer;
 mod simulate;
 mod templates;
 mod volumes;
+mod what_if;

@@ -15,7 +15,7 @@ const WARNING: &str = "Warning: This endpoint is not meant to be machine parseab
                        guarantees and is for debugging purposes only.";
 
 /// The paths that `/statusz` names.
-const PATHS: &str = "/configz /debug/flags/v /explain /flagz /healthz /livez /metrics /metrics/resources /metrics/slis /overview /page /readyz /statusz /version";
+const PATHS: &str = "/configz /debug/flags/v /explain /flagz /healthz /livez /metrics /metrics/resources /metrics/slis /overview /page /readyz /statusz /version /what-if";
 
 /// What is told.
 #[derive(Debug)]

@@ -1,0 +1,231 @@
+//! `POST /what-if`: questions of autoscalers and tools about the cluster that this scheduler serves.
+//!
+//! Each is answered by a process of its own, which is this program once more as `berth simulate --from-cluster --what-if`, with the
+//! files that the scheduler was started with. So an answer takes neither time nor memory of the scheduler, and is bounded as a
+//! whole. One is made at a time.
+
+use std::{
+    ffi::OsString,
+    os::unix::process::ExitStatusExt as _,
+    path::Path,
+    process::{ExitStatus, Stdio},
+    sync::Arc,
+    time::Duration,
+};
+
+use anyhow::Result;
+use axum::{
+    Extension, Json, Router,
+    body::{Body, Bytes, to_bytes},
+    extract::State,
+    http::{StatusCode, header},
+    response::{IntoResponse as _, Response},
+    routing::post,
+};
+use berth_cluster::ResourceRequest;
+use berth_config::Execution;
+use berth_runtime::Options;
+use berth_serving::secure_serving::RequestUser;
+use berth_wasm_host::{CompileLimits as ProcessLimits, confine};
+use clap::Args;
+use serde_json::json;
+use tokio::{
+    io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _},
+    process::Command,
+    sync::Semaphore,
+    time::timeout,
+};
+
+use crate::simulate::{self, Simulate};
+
+/// The command's name.
+const COMMAND: &str = "answer-what-if";
+
+/// What one answer may take. Of the memory, half of the container's or the machine's is the limit where that is less.
+const LIMITS: ProcessLimits = ProcessLimits { cpu_time: Duration::from_secs(60), memory_bytes: 2 << 30 };
+const WALL_TIME: Duration = Duration::from_secs(60);
+
+/// A question, and how long it may take to come.
+const MAX_QUESTION: usize = 3 << 20;
+const QUESTION_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// An answer, and what the process says when there is none.
+const MAX_ANSWER: u64 = 64 << 20;
+const MAX_REASON: u64 = 16 << 10;
+
+/// What the caller must be allowed besides using the path: answers name nodes, and pods that would be evicted.
+const RIGHTS: [ResourceRequest<'static>; 2] = [
+    ResourceRequest { group: "", resource: "nodes", verb: "list", namespace: None, name: None },
+    ResourceRequest { group: "", resource: "pods", verb: "list", namespace: None, name: None },
+];
+
+/// Answers one question, within bounds, for a scheduler
+#[derive(Debug, Args)]
+pub(crate) struct AnswerWhatIf {
+    /// Processor time
+    seconds: u64,
+    /// Memory that can be written to
+    bytes: u64,
+    #[command(flatten)]
+    simulate: Simulate,
+}
+
+pub(crate) fn answer(arguments: &AnswerWhatIf) -> Result<()> {
+    let AnswerWhatIf { seconds, bytes, simulate } = arguments;
+    confine(ProcessLimits { cpu_time: Duration::from_secs(*seconds), memory_bytes: *bytes })?;
+    simulate::run(simulate)
+}
+
+/// How the processes are started.
+#[derive(Debug)]
+struct Answerer {
+    arguments: Vec<OsString>,
+    turn: Semaphore,
+}
+
+/// Why there is no answer.
+#[derive(Debug, thiserror::Error)]
+enum NoAnswer {
+    #[error("another question is being answered: try again later")]
+    Busy,
+    #[error("the request has no question of at most {} MiB", MAX_QUESTION >> 20)]
+    NoQuestion,
+    #[error("{0}")]
+    Refused(String),
+    #[error("the answer took {0}")]
+    BeyondBounds(String),
+    #[error("the question could not be answered: {0}")]
+    Broken(String),
+}
+
+/// The route, for a scheduler of these options on the cluster of the kubeconfig.
+pub(crate) fn routes(
+    kubeconfig: Option<&Path>,
+    context: Option<&str>,
+    scheduler_name: Option<&str>,
+    options: &Options,
+) -> Router {
+    let limits = LIMITS.here();
+    let mut arguments: Vec<OsString> = ["--log", "error", COMMAND].map(OsString::from).to_vec();
+    arguments.extend([limits.cpu_time.as_secs(), limits.memory_bytes].map(|limit| limit.to_string().into()));
+    arguments.extend(["--from-cluster", "--what-if", "-", "-o", "json"].map(OsString::from));
+    let plugins = &options.plugins;
+    let execution = plugins.execution.map(|execution| match execution {
+        Execution::Auto => "auto",
+        Execution::Native => "native",
+        Execution::Wasm => "wasm",
+    });
+    let release = options.gates.release().as_str();
+    let path = |path: Option<&Path>| path.map(|path| path.as_os_str().to_owned());
+    let named = [
+        ("--timeout", Some(format!("{}s", WALL_TIME.as_secs()).into())),
+        ("--kubeconfig", path(kubeconfig)),
+        ("--context", context.map(OsString::from)),
+        ("--config", path(options.config.as_deref())),
+        ("--scheduler-name", scheduler_name.map(OsString::from)),
+        ("--plugins-dir", path(plugins.plugins_dir.as_deref())),
+        ("--plugin-config", path(plugins.plugin_config.as_deref())),
+        ("--artifact-cache", path(plugins.artifact_cache.as_deref())),
+        ("--execution", execution.map(OsString::from)),
+        ("--emulated-version", Some(release.into())),
+    ];
+    arguments.extend(named.into_iter().flat_map(|(flag, value)| value.map(|value| [flag.into(), value])).flatten());
+    let answerer = Arc::new(Answerer { arguments, turn: Semaphore::new(1) });
+    Router::new().route("/what-if", post(ask)).with_state(answerer)
+}
+
+async fn ask(State(answerer): State<Arc<Answerer>>, user: Option<Extension<RequestUser>>, body: Body) -> Response {
+    if let Some(Extension(user)) = &user {
+        for right in &RIGHTS {
+            match user.may(right).await {
+                Ok(true) => {}
+                Ok(false) => return user.forbidden(right),
+                Err(verdict) => return verdict.into_response(),
+            }
+        }
+    }
+    match timeout(QUESTION_TIMEOUT, to_bytes(body, MAX_QUESTION)).await {
+        Ok(Ok(question)) if !question.is_empty() => match answerer.answer(&question).await {
+            Ok(answer) => ([(header::CONTENT_TYPE, "application/json")], answer).into_response(),
+            Err(reason) => reason.into_response(),
+        },
+        _ => NoAnswer::NoQuestion.into_response(),
+    }
+}
+
+impl Answerer {
+    async fn answer(&self, question: &Bytes) -> Result<Vec<u8>, NoAnswer> {
+        let _turn = self.turn.try_acquire().map_err(|_| NoAnswer::Busy)?;
+        // The caller may leave: the process goes with it.
+        match timeout(WALL_TIME, self.run(question)).await {
+            Ok(answer) => answer,
+            Err(_) => Err(NoAnswer::BeyondBounds(format!("more than {} s", WALL_TIME.as_secs()))),
+        }
+    }
+
+    async fn run(&self, question: &Bytes) -> Result<Vec<u8>, NoAnswer> {
+        let broken = |error: &dyn std::fmt::Display| NoAnswer::Broken(error.to_string());
+        // Not the file's path: an upgrade may have put another version there.
+        let mut command = Command::new("/proc/self/exe");
+        command.arg0("berth").args(&self.arguments).kill_on_drop(true);
+        // What the allocator reserves at once, a gigabyte, would count as memory that is used.
+        command.env("MIMALLOC_ARENA_EAGER_COMMIT", "0");
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().map_err(|error| broken(&error))?;
+        let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+        let asking = async {
+            if let Some(mut stdin) = stdin {
+                // A process that has ended says why by itself.
+                drop(stdin.write_all(question).await);
+            }
+        };
+        let ((), answer, reason) = tokio::join!(asking, read(stdout, MAX_ANSWER), read(stderr, MAX_REASON));
+        let status = child.wait().await.map_err(|error| broken(&error))?;
+        outcome(status, answer, &String::from_utf8_lossy(&reason))
+    }
+}
+
+/// Up to so many bytes.
+async fn read(from: Option<impl AsyncRead + Unpin>, limit: u64) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    if let Some(from) = from {
+        // What was read of a process that breaks off is worth telling.
+        drop(from.take(limit).read_to_end(&mut bytes).await);
+    }
+    bytes
+}
+
+fn outcome(status: ExitStatus, answer: Vec<u8>, reason: &str) -> Result<Vec<u8>, NoAnswer> {
+    let reason = reason.trim();
+    let reason = reason.strip_prefix("error: ").unwrap_or(reason);
+    // The caller knows no command line.
+    let reason = reason.strip_prefix("--what-if: -: ").unwrap_or(reason).to_owned();
+    match status.code() {
+        Some(0) if answer.len() as u64 == MAX_ANSWER => {
+            Err(NoAnswer::BeyondBounds(format!("more than {} MiB", MAX_ANSWER >> 20)))
+        }
+        Some(0) => Ok(answer),
+        Some(2) => Err(NoAnswer::Refused(reason)),
+        Some(_) => Err(NoAnswer::Broken(reason)),
+        None => {
+            let limits = LIMITS.here();
+            let (seconds, mebibytes) = (limits.cpu_time.as_secs(), limits.memory_bytes >> 20);
+            let signal = status.signal().unwrap_or_default();
+            Err(NoAnswer::BeyondBounds(format!(
+                "more than {seconds} s of processor time or {mebibytes} MiB of memory (signal {signal})"
+            )))
+        }
+    }
+}
+
+impl axum::response::IntoResponse for NoAnswer {
+    fn into_response(self) -> Response {
+        let status = match &self {
+            Self::Busy => StatusCode::TOO_MANY_REQUESTS,
+            Self::NoQuestion | Self::Refused(_) => StatusCode::BAD_REQUEST,
+            Self::BeyondBounds(_) => StatusCode::UNPROCESSABLE_ENTITY,
+            Self::Broken(_) => StatusCode::INTERNAL_SERVER_ERROR,
+        };
+        (status, Json(json!({ "error": self.to_string() }))).into_response()
+    }
+}

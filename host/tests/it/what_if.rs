@@ -1,0 +1,85 @@
+//! `POST /what-if` of a running scheduler: an answer about its cluster, for callers who may see that.
+
+use std::{fs, process::Command};
+
+use http_body_util::BodyExt as _;
+use kube::{Client, Config, api::ListParams, config::AuthInfo};
+use serde_json::{Value, json};
+
+use crate::{cluster::pod, explain::Bench};
+
+/// The answer, or its code and what it says.
+async fn ask(bench: &Bench, user: &str, question: &str) -> Result<Value, (u16, String)> {
+    let mut config = Config::new(format!("https://127.0.0.1:{}", bench.port).parse().expect("an address"));
+    config.accept_invalid_certs = true;
+    config.default_retry = false;
+    config.auth_info =
+        serde_json::from_value::<AuthInfo>(json!({ "token": format!("token-of-{user}") })).expect("credentials");
+    let request = http::Request::post("/what-if").body(kube::client::Body::from(question.to_owned().into_bytes()));
+    let client = Client::try_from(config).expect("a client");
+    let response = client.send(request.expect("a request")).await.expect("an answer");
+    let status = response.status();
+    let body = response.into_body().collect().await.expect("a whole answer").to_bytes();
+    let text = String::from_utf8_lossy(&body).into_owned();
+    if status.is_success() { Ok(serde_json::from_str(&text).expect("JSON")) } else { Err((status.as_u16(), text)) }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_question_about_the_cluster_is_answered_to_who_may_see_it() {
+    let bench = Bench::start().await;
+    bench.cluster.create(&pod("there", "100m", "64Mi")).await;
+    bench.cluster.node_of("there").await;
+    let node = json!({
+        "apiVersion": "v1", "kind": "Node", "metadata": {"generateName": "large-"},
+        "status": {"allocatable": {"cpu": "2000", "memory": "64Gi", "pods": "110"}},
+    });
+    let mut question = json!({
+        "apiVersion": "berth.dev/v1alpha1", "kind": "WhatIf", "pods": [pod("huge", "1000", "64Mi")],
+        "variants": [{"name": "as it is"}, {"name": "one more", "addNodes": [{"count": 1, "node": node}]}],
+    });
+    let answer = ask(&bench, "root", &question.to_string()).await.expect("an answer");
+    assert_eq!(answer["kind"], "WhatIfAnswer", "{answer}");
+    let placed = answer["variants"].as_array().expect("variants").iter().map(|variant| variant["placed"].clone());
+    assert_eq!(placed.collect::<Vec<_>>(), [0, 1], "{answer}");
+    assert_eq!(
+        bench.cluster.pods.list(&ListParams::default()).await.expect("pods").items.len(),
+        1,
+        "nothing was created"
+    );
+
+    let refusals = [("ada", "cannot post path"), ("ida", "pods is forbidden")];
+    for (user, forbidden) in refusals {
+        let refused = ask(&bench, user, &question.to_string()).await.expect_err("may not see the cluster");
+        assert!(refused.0 == 403 && refused.1.contains(forbidden), "{refused:?}");
+    }
+
+    question["variants"] = json!([{"nam": "x"}]);
+    let refused = ask(&bench, "root", &question.to_string()).await.expect_err("no such field");
+    assert!(refused.0 == 400 && refused.1.starts_with("{\"error\":\"unknown field `nam`"), "{refused:?}");
+    let refused = ask(&bench, "root", "").await.expect_err("no question");
+    assert!(refused.0 == 400 && refused.1.contains("no question"), "{refused:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_is_bounded() {
+    let bench = Bench::start().await;
+    let variants = vec![json!({}); 1001];
+    let question = json!({"apiVersion": "berth.dev/v1alpha1", "kind": "WhatIf", "variants": variants}).to_string();
+    let refused = ask(&bench, "root", &question).await.expect_err("too many variants");
+    assert!(refused.0 == 400 && refused.1.contains("1000"), "{refused:?}");
+    let refused = ask(&bench, "root", &"x".repeat(4 << 20)).await.expect_err("too large");
+    assert_eq!(refused.0, 400, "{refused:?}");
+
+    let file = bench.cluster.dir.path().join("question.json");
+    fs::write(&file, json!({"apiVersion": "berth.dev/v1alpha1", "kind": "WhatIf"}).to_string()).expect("a file");
+    let (file, kubeconfig) = (file.display().to_string(), bench.cluster.kubeconfig().display().to_string());
+    let answer = |megabytes: u64| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_berth"));
+        command.env("MIMALLOC_ARENA_EAGER_COMMIT", "0").args(["answer-what-if", "60", &(megabytes << 20).to_string()]);
+        command.args(["--from-cluster", "--kubeconfig", &kubeconfig, "--what-if", &file, "-o", "json"]);
+        command.output().expect("it starts")
+    };
+    let ended = answer(256);
+    assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr));
+    assert!(!answer(2).status.success(), "two megabytes are too few");
+}
