@@ -29,6 +29,7 @@ struct Measured {
     micros_per_pod: Vec<f64>,
 }
 
+#[expect(clippy::print_stdout, reason = "the result")]
 pub(crate) fn sdk_bench(named: &[String]) -> Result<()> {
     setup()?;
     let known = |name: &&String| LANGUAGES.contains(&name.as_str());

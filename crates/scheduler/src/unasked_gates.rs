@@ -25,6 +25,9 @@ pub(crate) struct Untold {
     pub(crate) is_failure: bool,
 }
 
+/// A profile and one of its plugins.
+pub(crate) type ProfilePlugin = (Sym, Arc<str>);
+
 #[derive(Debug, Default)]
 pub(crate) struct UnaskedGates {
     /// Not told yet.
@@ -33,7 +36,7 @@ pub(crate) struct UnaskedGates {
     retry_at: Option<Time>,
     /// The pods for which a profile's plugin had no time, in the order in which it is to be asked. The gate was closed to them,
     /// and no event opens it.
-    without_time: BTreeMap<(Sym, Arc<str>), VecDeque<PodUid>>,
+    without_time: BTreeMap<ProfilePlugin, VecDeque<PodUid>>,
 }
 
 impl UnaskedGates {
@@ -68,12 +71,12 @@ impl UnaskedGates {
     }
 
     /// The plugins that had no time for some pods, and those pods, which are left out from here on.
-    pub(crate) fn take_without_time(&mut self) -> Vec<((Sym, Arc<str>), VecDeque<PodUid>)> {
-        mem::take(&mut self.without_time).into_iter().collect()
+    pub(crate) fn take_without_time(&mut self) -> BTreeMap<ProfilePlugin, VecDeque<PodUid>> {
+        mem::take(&mut self.without_time)
     }
 
     /// The plugin had no time for these pods either.
-    pub(crate) fn give_back(&mut self, key: (Sym, Arc<str>), mut pods: VecDeque<PodUid>) {
+    pub(crate) fn give_back(&mut self, key: ProfilePlugin, mut pods: VecDeque<PodUid>) {
         let late = self.without_time.remove(&key).unwrap_or_default();
         pods.extend(late);
         if !pods.is_empty() {

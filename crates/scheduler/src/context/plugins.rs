@@ -10,7 +10,11 @@ use berth_model::{BinaryId, PodUid, Sym};
 use berth_queue::{Queue, QueuedPod};
 
 use super::{Context, PLUGIN_REPLACED};
-use crate::{outbox::Outbox, profiles::Profiles, unasked_gates::Untold};
+use crate::{
+    outbox::Outbox,
+    profiles::Profiles,
+    unasked_gates::{ProfilePlugin, Untold},
+};
 
 /// The label of what brings back pods about which a plugin had no time to be asked.
 const PLUGIN_HAS_TIME: &str = "PluginHasTime";
@@ -204,7 +208,7 @@ impl Context {
     }
 
     /// Whether the profile's plugin may be asked. One that is not there any more is not asked, so that its pods go on.
-    fn plugin_has_time(&mut self, (scheduler_name, name): &(Sym, Arc<str>)) -> bool {
+    fn plugin_has_time(&mut self, (scheduler_name, name): &ProfilePlugin) -> bool {
         let Some(profile) = self.profiles.get_mut(*scheduler_name) else { return true };
         let plugin = profile.find(name).and_then(|plugin| profile.get(plugin));
         plugin.is_none_or(|plugin| plugin.has_time().is_ok())
