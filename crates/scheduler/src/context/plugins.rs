@@ -194,11 +194,14 @@ impl Context {
         }
     }
 
-    /// Plugins that had no time for PreEnqueue are asked about those pods again, as far as they and the turn have time.
+    /// Plugins that had no time for PreEnqueue are asked about those pods again, as far as they and the turn have time. Each is
+    /// asked about one at least: cycles may use up every turn.
     pub(crate) fn ask_gates_again(&mut self) {
         let now = self.now();
         for (key, mut pods) in self.unasked_gates.take_without_time() {
-            while !pods.is_empty() && self.plugin_has_time(&key) && self.has_room() {
+            let mut is_first = true;
+            while !pods.is_empty() && self.plugin_has_time(&key) && (is_first || self.has_room()) {
+                is_first = false;
                 let Some(uid) = pods.pop_front() else { break };
                 self.with_queue(|queue, policy| queue.retry_gated(&uid, &key.1, PLUGIN_HAS_TIME, now, policy));
                 self.queue_grew();
