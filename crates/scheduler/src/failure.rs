@@ -128,9 +128,13 @@ impl Context {
             let Some(pod) = self.pending_pod(&uid).map(|pending| Arc::clone(&pending.pod)) else { continue };
             let message = status.message();
             if self.patch_failure(&pod, &AttemptFailure::at_gate(status), message.clone()) {
-                if is_failure && is_first {
-                    let text = format!("pod {} stays out of the queue: {message}", self.full_name(&pod));
-                    self.log(Level::Error, text);
+                if is_first {
+                    let name = self.full_name(&pod);
+                    if is_failure {
+                        self.log(Level::Error, format!("pod {name} stays out of the queue: {message}"));
+                    } else {
+                        self.log(Level::Warn, format!("pod {name} waits: {message}"));
+                    }
                     is_first = false;
                 }
                 self.pod_event(&pod, PodEvent::FAILED_SCHEDULING, message);

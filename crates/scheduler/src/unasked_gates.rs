@@ -21,7 +21,7 @@ const RETRY_AFTER: u64 = 10_000;
 pub(crate) struct Untold {
     pub(crate) uid: PodUid,
     pub(crate) status: Status,
-    /// Whether a plugin broke: the log says so too.
+    /// Whether a plugin broke, and not just has no time.
     pub(crate) is_failure: bool,
 }
 

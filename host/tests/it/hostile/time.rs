@@ -25,7 +25,7 @@ async fn slow_hints_are_left_out_once_the_time_is_used_up() {
     bench.cluster.until("rejections", are_rejected).await;
     // Each of these pods that comes to a node is an event.
     bench.binds_healthy(20).await;
-    bench.counts("berth_plugin_out_of_time_total{plugin=\"SlowHint\"}", 100).await;
+    bench.counts("berth_plugin_out_of_time_total{plugin=\"SlowHint\"}", 10).await;
     let says = "has used up its time, 100 ms of each second";
     bench.cluster.until("a pod that is told so", |seen| seen.messages.values().any(|text| text.contains(says))).await;
     bench.scheduler.process.line(says).await;
