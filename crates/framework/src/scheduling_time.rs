@@ -186,7 +186,7 @@ impl Default for SchedulingTime {
 
 impl SchedulingTime {
     /// A search for a node that takes no longer is not charged: in a cluster of thousands of nodes each takes some
-    /// milliseconds. Nor is an attempt long for which plugins take no longer.
+    /// milliseconds. An attempt for which plugins take no longer is not long either.
     pub const LONG_SEARCH: Duration = Duration::from_millis(5);
 
     /// What a search may take while long searches have used up their share and other pods wait. One that takes longer is made

@@ -283,8 +283,8 @@ fn is_to_be_tried(pod: &Arc<Pod>, context: &mut Context) -> bool {
     context.cache().pod(&pod.uid).is_none()
 }
 
-/// Sends the plugins' replicas what has changed. A plugin that is out of service holds the pod back until another binary takes its place: the answers of the other plugins,
-/// PostFilter among them, must not count without it.
+/// Sends the plugins' replicas what has changed. A plugin that is out of service holds the pod back until another binary
+/// takes its place: the answers of the other plugins, PostFilter among them, must not count without it.
 fn catch_up(pod: &Pod, context: &mut Context) -> Result<(), Box<AttemptFailure<'static>>> {
     context.cache_mut().settle();
     if let Some(refusal) = context.hold(pod) {

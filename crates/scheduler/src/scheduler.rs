@@ -115,8 +115,6 @@ impl Scheduler {
     pub fn handle(&mut self, event: Event, now: Time) {
         let started = self.context.instant();
         self.take_in(event, now);
-        // Pods that are past their gates take the time of plugins first.
-        self.context.ask_gates_again();
         self.context.tell_gate_failures();
         self.context.free_symbols();
         self.context.event_handled(started);
@@ -192,14 +190,14 @@ impl Scheduler {
         self.do_what_is_due(now);
         let has_tried = self.try_next(events_wait);
         // Pods that are past their gates take the time of plugins first.
-        self.context.ask_gates_again();
+        let has_asked = self.context.ask_gates_again();
         self.context.tell_gate_failures();
         if !has_tried && !events_wait {
             self.use_idle_time();
         }
         self.context.end_turn();
         self.gather_changes();
-        has_tried || self.bindings.has_input()
+        has_tried || has_asked || self.bindings.has_input()
     }
 
     fn do_what_is_due(&mut self, now: Time) {

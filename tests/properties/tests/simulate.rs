@@ -130,7 +130,7 @@ fn nodes_of(placed: &Placed, case: &Case) -> BTreeMap<String, String> {
 #[test]
 fn a_simulation_places_pods_where_a_running_scheduler_does() {
     let n_placed = RefCell::new([0_usize; 2]);
-    // The same clusters each time: of some thousand others one differs, see the guide's page of what is not there yet.
+    // The same clusters each time: among 4,000 others one differed, see docs/src/not-there-yet.md.
     let mut runner = TestRunner::new_with_rng(config(N_CLUSTERS), TestRng::deterministic_rng(RngAlgorithm::ChaCha));
     let result = runner.run(&case(), |case| {
         let mut running = Simulation::new(TestedProfile::defaults(&Native).unwrap().profile);

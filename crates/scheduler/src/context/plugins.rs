@@ -164,8 +164,8 @@ impl Context {
         SearchStart { at, by_plugins: self.time.taken_by_plugins() }
     }
 
-    /// Charges the search to the pod's namespace if it took long, without what the pod's plugins are charged for, and notes of
-    /// both whether they took long.
+    /// Charges the search to the pod's namespace if it took long; what plugins are charged for does not count. The record says
+    /// from here on whether the search took long, and whether the plugins did.
     pub(crate) fn charge_search(&self, record: &mut QueuedPod, start: SearchStart) {
         (record.had_long_search, record.had_long_calls) = (false, false);
         let (Some(started), Some(now)) = (start.at, self.instant()) else { return };
@@ -195,9 +195,9 @@ impl Context {
     }
 
     /// Plugins that had no time for PreEnqueue are asked about those pods again, as far as they and the turn have time. Each is
-    /// asked about one at least: cycles may use up every turn.
-    pub(crate) fn ask_gates_again(&mut self) {
-        let now = self.now();
+    /// asked about one at least: cycles may use up every turn. Whether any was asked.
+    pub(crate) fn ask_gates_again(&mut self) -> bool {
+        let (now, mut has_asked) = (self.now(), false);
         for (key, mut pods) in self.unasked_gates.take_without_time() {
             let mut is_first = true;
             while !pods.is_empty() && self.plugin_has_time(&key) && (is_first || self.has_room()) {
@@ -205,9 +205,11 @@ impl Context {
                 let Some(uid) = pods.pop_front() else { break };
                 self.with_queue(|queue, policy| queue.retry_gated(&uid, &key.1, PLUGIN_HAS_TIME, now, policy));
                 self.queue_grew();
+                has_asked = true;
             }
             self.unasked_gates.give_back(key, pods);
         }
+        has_asked
     }
 
     /// Whether the profile's plugin may be asked. One that is not there any more is not asked, so that its pods go on.

@@ -43,7 +43,7 @@ fn pods_without_plugins_go_first_once_all_plugins_have_used_up_their_time() {
     bench.apply(pod_maker("without", 1).spec("schedulerName", json!("free")).build());
     let actions = bench.settle();
     let order: Vec<String> = binds(&actions).into_iter().map(|(pod, _)| pod).collect();
-    assert_eq!(order, ["without", "with-plugins"], "nobody waits once the first is placed");
+    assert_eq!(order, ["without", "with-plugins"], "the other pod is tried once the first is placed");
     let reports = reports(&actions);
     assert!(
         matches!(&reports[..], [TimeReport::AllPlugins { taken, .. }] if *taken[0].0 == *"Fake"),

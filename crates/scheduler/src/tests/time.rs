@@ -18,7 +18,9 @@ use berth_framework::{
 };
 use berth_model::{ClusterTable, NodeIdx, NodeSet, ObjectKey, Pod};
 
-use super::kit::{Bench, Shared, assigned, bind_finished, binds, events, node, pod, terminating};
+use serde_json::json;
+
+use super::kit::{Bench, Shared, assigned, bind_finished, binds, events, node, pod, pod_maker, terminating};
 use crate::{Action, Event, PluginEffects, PodRequest, Request};
 
 /// What a [`Watched`] plugin saw.
@@ -485,8 +487,43 @@ fn a_plugin_that_has_time_again_is_asked_at_its_gate_and_not_about_what_it_rejec
     has_time(true);
     bench.apply(pod("third", 1));
     let bound: Vec<String> = binds(&bench.settle()).into_iter().map(|(pod, _)| pod).collect();
-    assert_eq!(bound, ["first", "second", "third"], "nobody is overtaken at the gate");
+    assert_eq!(bound, ["first", "second", "third"], "no pod is overtaken at the gate");
     assert_eq!(cycles(&bench), n_before + 3, "the rejected pod waits for its event");
+}
+
+/// Each look at it takes longer than a turn.
+#[derive(Debug, Default)]
+struct Slow(AtomicU64);
+
+impl Clock for Slow {
+    fn now(&self) -> Duration {
+        Duration::from_millis(self.0.fetch_add(10, Ordering::Relaxed))
+    }
+}
+
+#[test]
+fn a_plugin_is_asked_at_its_gate_although_others_use_up_every_turn() {
+    let (profile, seen) = watched_profile(&[Point::PreEnqueue, Point::Filter, Point::Bind]);
+    let script = Shared::default();
+    // Each turn ends a wait, and tries a pod.
+    script.lock().expect("one thread").permit = Some(PermitVerdict::Wait(1));
+    let free = Bench::profile("free", &script, Grants::ALL);
+    let mut bench = Bench::with_profiles(vec![profile, free], script);
+    bench.scheduler = bench.scheduler.with_clock(Arc::new(Slow::default()), 1);
+    bench.event(Event::NodeApplied(Box::new(node("n0", 30))));
+    bench.event(Event::Synced);
+    seen.lock().expect("one thread").has_no_time = true;
+    bench.apply(pod("gated", 1));
+    bench.settle();
+    let mut sent: Vec<Action> = Vec::new();
+    for number in 0..20 {
+        seen.lock().expect("one thread").has_no_time = number < 5;
+        bench.apply(pod_maker(&format!("free-{number}"), 1).spec("schedulerName", json!("free")).build());
+        bench.advance(1);
+        bench.scheduler.run(bench.now, false);
+        sent.extend(bench.scheduler.drain_actions());
+    }
+    assert_eq!(binds(&sent).into_iter().map(|(pod, _)| pod).collect::<Vec<_>>(), ["gated"]);
 }
 
 #[test]
