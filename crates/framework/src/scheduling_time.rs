@@ -232,19 +232,22 @@ impl SchedulingTime {
         self.accounts().spent_by_plugins(now).is_some()
     }
 
-    /// Whether some plugin has taken half of what it may save up, or more: its time is to be used well.
+    /// The plugins that have taken half of what they may save up, or more: their time is to be used well.
     #[must_use]
-    pub fn is_any_plugin_short(&self) -> bool {
+    pub fn short_plugins(&self) -> Vec<Arc<str>> {
         if !self.is_used() {
-            return false;
+            return Vec::new();
         }
         let now = self.0.clock.now();
-        self.accounts().plugins.values_mut().any(|PluginBucket { bucket, share, .. }| {
+        let mut accounts = self.accounts();
+        let is_short = |PluginBucket { bucket, share, .. }: &mut PluginBucket| {
             share.is_some_and(|share| {
                 bucket.refill(share, now);
                 share.per_second < Duration::from_secs(1) && bucket.taken >= share.burst / 2
             })
-        })
+        };
+        let plugins = accounts.plugins.iter_mut();
+        plugins.filter_map(|(name, plugin)| is_short(plugin).then(|| Arc::clone(name))).collect()
     }
 
     /// Pods of profiles with plugins wait for others.

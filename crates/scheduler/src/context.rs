@@ -195,8 +195,8 @@ impl Context {
     /// event waits either, such pods are tried all the same.
     ///
     /// Pods of `held` profiles stay where they are, and so do those of a profile with a plugin that has no time: they neither
-    /// make an attempt nor lose their turn. A pod for which plugins took long the last time waits while one of them is short of
-    /// time: what that may still take is kept for the others.
+    /// make an attempt nor lose their turn. A pod for which plugins took long the last time waits while a plugin of its profile is
+    /// short of time: what that may still take is kept for the others.
     pub(crate) fn next_pod(&mut self, held: &HeldProfiles<'_>, events_wait: bool) -> Option<NextPod> {
         let searches = self.time.spent_searches();
         let plugins_are_spent = self.time.plugins_are_spent();
@@ -248,17 +248,17 @@ impl Context {
         let Self { queue, profiles, unasked_gates, time, .. } = self;
         let now = self.outbox.now();
         let mut asked: Vec<(Sym, bool)> = Vec::new();
-        let is_any_plugin_short = LazyCell::new(|| time.is_any_plugin_short());
+        let short = LazyCell::new(|| time.short_plugins());
         let mut leaves_time = false;
         let popped = queue.pop_unless(now, |record| {
             if is_to_wait(record) {
                 return true;
             }
-            if record.had_long_calls && *is_any_plugin_short {
+            let scheduler_name = record.pod.scheduler_name;
+            if record.had_long_calls && profiles.uses_any(scheduler_name, &short) {
                 leaves_time = true;
                 return true;
             }
-            let scheduler_name = record.pod.scheduler_name;
             if let Some((_, has_time)) = asked.iter().find(|(name, _)| *name == scheduler_name) {
                 return !has_time;
             }

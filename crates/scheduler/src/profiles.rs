@@ -124,6 +124,11 @@ impl Profiles {
         by_name.iter().filter(|(_, index)| waits(**index)).map(|(&name, _)| name).collect()
     }
 
+    /// Whether the profile has one of these plugins.
+    pub(crate) fn uses_any(&self, scheduler_name: Sym, plugins: &[Arc<str>]) -> bool {
+        self.get(scheduler_name).is_some_and(|profile| plugins.iter().any(|plugin| profile.find(plugin).is_some()))
+    }
+
     /// Why the profile's plugins may not be asked about a pod now: what one says that has no time and that no pod may do
     /// without.
     pub(crate) fn why_no_time(&mut self, scheduler_name: Sym) -> Option<Status> {

@@ -448,6 +448,7 @@ fn a_pod_for_which_a_plugin_takes_long_leaves_it_time_for_others() {
     let time = SchedulingTime::new(Box::new(hand.clone()));
     seen.lock().expect("one thread").account = Some(time.plugin("Watched"));
     let mut bench = Bench::with_profiles(vec![profile], Shared::default());
+    let other = time.plugin("Other");
     bench.scheduler = bench.scheduler.with_time(time).with_clock(Arc::new(hand.clone()), 1);
     bench.event(Event::NodeApplied(Box::new(node("n0", 30))));
     bench.event(Event::Synced);
@@ -463,6 +464,8 @@ fn a_pod_for_which_a_plugin_takes_long_leaves_it_time_for_others() {
     bench.settle();
     assert_eq!(filtered(), ["big", "small"]);
     hand.0.store(300, Ordering::Relaxed);
+    // It is no plugin of the pod's profile.
+    other.take(Duration::from_millis(900), SHARE);
     bench.settle();
     assert_eq!(filtered()[..3], ["big", "small", "big"], "there is time for it again");
 }
