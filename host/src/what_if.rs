@@ -200,10 +200,11 @@ fn outcome(status: ExitStatus, answer: Vec<u8>, reason: &str) -> Result<Vec<u8>,
     let reason = reason.strip_prefix("error: ").unwrap_or(reason);
     // The caller knows no command line.
     let reason = reason.strip_prefix("--what-if: -: ").unwrap_or(reason).to_owned();
+    // No more was read, so the process could not write the rest and failed.
+    if answer.len() as u64 == MAX_ANSWER {
+        return Err(NoAnswer::BeyondBounds(format!("more than {} MiB", MAX_ANSWER >> 20)));
+    }
     match status.code() {
-        Some(0) if answer.len() as u64 == MAX_ANSWER => {
-            Err(NoAnswer::BeyondBounds(format!("more than {} MiB", MAX_ANSWER >> 20)))
-        }
         Some(0) => Ok(answer),
         Some(2) => Err(NoAnswer::Refused(reason)),
         Some(_) => Err(NoAnswer::Broken(reason)),
@@ -227,5 +228,26 @@ impl axum::response::IntoResponse for NoAnswer {
             Self::Broken(_) => StatusCode::INTERNAL_SERVER_ERROR,
         };
         (status, Json(json!({ "error": self.to_string() }))).into_response()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_came_of_the_process_is_an_answer_or_says_why_not() {
+        let of =
+            |wait_status, answer: usize, reason| outcome(ExitStatus::from_raw(wait_status), vec![b' '; answer], reason);
+        let exited = |code: i32| code << 8;
+        let most = usize::try_from(MAX_ANSWER).expect("it fits");
+        assert_eq!(of(exited(0), 3, "").ok(), Some(b"   ".to_vec()));
+        let refused = of(exited(2), 0, "error: --what-if: -: unknown field `x`\n");
+        assert!(matches!(refused, Err(NoAnswer::Refused(reason)) if reason == "unknown field `x`"));
+        assert!(matches!(of(exited(1), 0, "error: gone"), Err(NoAnswer::Broken(reason)) if reason == "gone"));
+        // Cut off while it wrote, and killed.
+        for (status, answer, bound) in [(exited(1), most, "64 MiB"), (9, 0, "processor time")] {
+            assert!(matches!(of(status, answer, ""), Err(NoAnswer::BeyondBounds(text)) if text.contains(bound)));
+        }
     }
 }
