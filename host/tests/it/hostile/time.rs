@@ -7,11 +7,12 @@ use serde_json::json;
 use super::bench::{Bench, Guest, is_bound, name_of, pod_of};
 use crate::cluster::{Cluster, Seen};
 
-/// Some ten milliseconds for each waiting pod at each event, which no limit of one call forbids.
+/// Some ten milliseconds for each waiting pod at each event, which no limit of one call forbids. A single answer uses up what the
+/// plugin gets in several seconds, so that its pods wait for longer than they do without being told.
 const RULES: &str = "
 plugins:
 - name: SlowHint
-  limits: {callMilliseconds: 5000, millisecondsPerSecond: 100, burstMilliseconds: 200}
+  limits: {callMilliseconds: 5000, millisecondsPerSecond: 2, burstMilliseconds: 4}
 ";
 
 #[tokio::test(flavor = "multi_thread")]
@@ -26,7 +27,7 @@ async fn slow_hints_are_left_out_once_the_time_is_used_up() {
     // Each of these pods that comes to a node is an event.
     bench.binds_healthy(20).await;
     bench.counts("berth_plugin_out_of_time_total{plugin=\"SlowHint\"}", 10).await;
-    let says = "has used up its time, 100 ms of each second";
+    let says = "has used up its time, 2 ms of each second";
     bench.cluster.until("a pod that is told so", |seen| seen.messages.values().any(|text| text.contains(says))).await;
     bench.scheduler.process.line(says).await;
 }
