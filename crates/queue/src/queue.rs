@@ -48,6 +48,12 @@ impl Default for Settings {
 }
 
 impl Settings {
+    /// Milliseconds after which a pod that came into the unschedulable pool has been tried again, whatever happened.
+    #[must_use]
+    pub fn flushed_after(self) -> u64 {
+        self.max_in_unschedulable_pool + moves::LEFTOVER_PERIOD
+    }
+
     /// When a backoff that ends at `end` counts as over, and whose backoff is over at `now`: by whole seconds where pods of a
     /// second are sorted among each other, since they may be taken early.
     fn window(self, time: Time) -> Time {

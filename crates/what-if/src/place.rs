@@ -78,6 +78,8 @@ pub struct Placing<'a> {
     journal: Option<Vec<Step>>,
     evictions: Vec<Eviction>,
     n_failed_since_change: u64,
+    /// When a pod was last evicted, if no [`Self::flush`] came since.
+    evicted_at: Option<Time>,
     changes: Vec<Change>,
     questions: Questions,
     answers: Answers,
@@ -86,6 +88,8 @@ pub struct Placing<'a> {
 struct PlacingConditions<'a> {
     whole_pods: bool,
     is_over: &'a dyn Fn() -> bool,
+    /// Milliseconds after which every pod that is in the unschedulable pool has been tried again.
+    flushed_after: u64,
     /// The names of each profile's plugins, by `schedulerName`.
     plugins: FxHashMap<String, Vec<Arc<str>>>,
 }
@@ -173,6 +177,7 @@ impl<'a> Placing<'a> {
         let Conditions { settings, profiles, tell_time, whole_pods, arrival: _, is_over } = conditions;
         let names = |profile: &Profile| profile.instances().iter().map(|it| Arc::clone(it.name())).collect();
         let plugins = profiles.iter().map(|profile| (profile.scheduler_name.clone(), names(profile))).collect();
+        let flushed_after = settings.queue.flushed_after();
         let mut simulation = Simulation::new(settings, profiles).telling_time(tell_time);
         cluster.show_without_pending(&mut simulation, whole_pods);
         let placed = cluster.pods().iter().filter(|pod| !pod.is_pending());
@@ -181,13 +186,14 @@ impl<'a> Placing<'a> {
         let nodes = cluster.nodes().iter().map(|node| (node.node.metadata.name.clone(), node.clone()));
         Self {
             simulation,
-            conditions: PlacingConditions { whole_pods, is_over, plugins },
+            conditions: PlacingConditions { whole_pods, is_over, flushed_after, plugins },
             pods: IndexMap::default(),
             on_nodes: on_nodes.collect(),
             nodes: nodes.collect(),
             journal: None,
             evictions: Vec::new(),
             n_failed_since_change: 0,
+            evicted_at: None,
             changes: Vec::new(),
             questions: Questions::default(),
             answers: Answers::default(),
@@ -335,7 +341,11 @@ impl<'a> Placing<'a> {
                 self.note_decisions();
                 self.simulation.confirm(&mut self.changes)?;
                 self.note_changes();
-            } else if self.is_settled() || !self.simulation.sleep() {
+            } else if self.is_settled() {
+                if !self.flush() {
+                    break;
+                }
+            } else if !self.simulation.sleep() {
                 break;
             }
         }
@@ -358,6 +368,16 @@ impl<'a> Placing<'a> {
         let n_waiting = pending.active + pending.backoff + metrics.bindings;
         let n_pending = (n_waiting + pending.unschedulable) as u64;
         n_waiting == 0 || self.n_failed_since_change > ATTEMPTS_WITHOUT_PROGRESS * n_pending
+    }
+
+    /// Lets so much time pass that the scheduler tries the pods of the unschedulable pool again. Whether any may fit now: some hints
+    /// of kube-scheduler leave pods there that fit after an eviction, the preemptor among them.
+    fn flush(&mut self) -> bool {
+        let n_unschedulable = self.simulation.scheduler().metrics().pending_pods.unschedulable;
+        let Some(evicted_at) = self.evicted_at.take().filter(|_| n_unschedulable > 0) else { return false };
+        self.simulation.set_now(evicted_at + self.conditions.flushed_after);
+        self.n_failed_since_change = 0;
+        true
     }
 
     fn note_decisions(&mut self) {
@@ -410,6 +430,7 @@ impl<'a> Placing<'a> {
                     self.on_nodes.insert(pod.uid.to_string(), placed);
                 }
                 Change::Evicted { namespace, name, uid } => {
+                    self.evicted_at = Some(self.simulation.now());
                     let evicted = self.on_nodes.remove(&uid);
                     let node = evicted.as_ref().map(|(_, node)| node.to_string()).unwrap_or_default();
                     if let Some(entry) = self.pods.get_mut(uid.as_str()) {

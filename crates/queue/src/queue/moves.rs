@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// Milliseconds between two searches for pods that have waited too long.
-const LEFTOVER_PERIOD: u64 = 30_000;
+pub(super) const LEFTOVER_PERIOD: u64 = 30_000;
 
 /// The label under which metrics count pods whose backoff is over.
 static BACKOFF_COMPLETE: LazyLock<Arc<str>> = LazyLock::new(|| Arc::from("BackoffComplete"));

@@ -53,6 +53,21 @@ fn a_pod_of_high_priority_evicts_and_is_placed() {
     assert_eq!(evicted, [("there", "only")]);
 }
 
+/// Kubernetes 1.36 has a pod with two anti-affinity terms tried again at once only if the pod that left matches both.
+#[test]
+fn a_pod_that_no_event_has_tried_again_is_placed_after_its_eviction() {
+    let there = pod("there", "1", "nodeName: only, priority: 0,");
+    let there = there.replace("{name: there}", "{name: there, labels: {app: web}}");
+    let term =
+        |app: &str| format!("{{topologyKey: kubernetes.io/hostname, labelSelector: {{matchLabels: {{app: {app}}}}}}}");
+    let terms = [term("web"), term("db")].join(", ");
+    let affinity = format!("{{podAntiAffinity: {{requiredDuringSchedulingIgnoredDuringExecution: [{terms}]}}}}");
+    let urgent = pod("urgent", "1", &format!("priority: 10, affinity: {affinity},"));
+    let placed = placed(&[node("only", "4", ""), there, urgent].concat(), Arrival::Together);
+    assert_eq!(placed.evictions.len(), 1);
+    assert_eq!(nodes(&placed), [("urgent", Some("only"))].into());
+}
+
 #[test]
 fn the_order_of_arrival_decides_who_gets_the_last_room() {
     let pods = [
