@@ -29,7 +29,7 @@ pub enum Arrival {
     /// All wait in the queue together, as after a start of the scheduler: its QueueSort plugin says which is next.
     #[default]
     Together,
-    /// One after the other: each is tried before the next one comes.
+    /// One after the other: each is tried, and no backoff lasts any more, before the next one comes.
     OneByOne,
 }
 
@@ -88,6 +88,8 @@ pub struct Placing<'a> {
 struct PlacingConditions<'a> {
     whole_pods: bool,
     is_over: &'a dyn Fn() -> bool,
+    /// Milliseconds after which no backoff lasts any more. They end with the second.
+    backoffs_over_after: u64,
     /// Milliseconds after which every pod that is in the unschedulable pool has been tried again.
     flushed_after: u64,
     /// The names of each profile's plugins, by `schedulerName`.
@@ -163,6 +165,7 @@ pub fn place_and_ask(
         placing.arrive(pod);
         if arrival == Arrival::OneByOne {
             placing.settle()?;
+            placing.let_backoffs_end();
         }
     }
     placing.settle()?;
@@ -177,7 +180,7 @@ impl<'a> Placing<'a> {
         let Conditions { settings, profiles, tell_time, whole_pods, arrival: _, is_over } = conditions;
         let names = |profile: &Profile| profile.instances().iter().map(|it| Arc::clone(it.name())).collect();
         let plugins = profiles.iter().map(|profile| (profile.scheduler_name.clone(), names(profile))).collect();
-        let flushed_after = settings.queue.flushed_after();
+        let (backoffs_over_after, flushed_after) = (settings.queue.backoff.max + 1_000, settings.queue.flushed_after());
         let mut simulation = Simulation::new(settings, profiles).telling_time(tell_time);
         cluster.show_without_pending(&mut simulation, whole_pods);
         let placed = cluster.pods().iter().filter(|pod| !pod.is_pending());
@@ -186,7 +189,7 @@ impl<'a> Placing<'a> {
         let nodes = cluster.nodes().iter().map(|node| (node.node.metadata.name.clone(), node.clone()));
         Self {
             simulation,
-            conditions: PlacingConditions { whole_pods, is_over, flushed_after, plugins },
+            conditions: PlacingConditions { whole_pods, is_over, backoffs_over_after, flushed_after, plugins },
             pods: IndexMap::default(),
             on_nodes: on_nodes.collect(),
             nodes: nodes.collect(),
@@ -368,6 +371,10 @@ impl<'a> Placing<'a> {
         let n_waiting = pending.active + pending.backoff + metrics.bindings;
         let n_pending = (n_waiting + pending.unschedulable) as u64;
         n_waiting == 0 || self.n_failed_since_change > ATTEMPTS_WITHOUT_PROGRESS * n_pending
+    }
+
+    fn let_backoffs_end(&mut self) {
+        self.simulation.set_now(self.simulation.now() + self.conditions.backoffs_over_after);
     }
 
     /// Lets so much time pass that the scheduler tries the pods of the unschedulable pool again. Whether any may fit now: some hints

@@ -50,7 +50,7 @@ fn case() -> impl Strategy<Value = Case> {
     let nodes = vec(recipe(nodes::N_FEATURES, 3), 1..8);
     let objects = btree_map((kind, 0..12_u8), recipe(objects::N_FEATURES, 2), 0..30);
     let placed = vec((recipe(pods::N_FEATURES, 4), 0..8_u8), 0..8);
-    let pending = vec(recipe(pods::N_FEATURES, 5), 1..20);
+    let pending = vec(recipe(pods::N_FEATURES, 5), 1..12);
     (nodes, objects, placed, pending).prop_map(|(nodes, objects, placed, pending)| Case {
         nodes,
         objects,

@@ -7,17 +7,16 @@ use serde_json::json;
 use super::bench::{Bench, Guest, is_bound, name_of, pod_of};
 use crate::cluster::{Cluster, Seen};
 
-/// Some ten milliseconds for each waiting pod at each event, which no limit of one call forbids. A single answer uses up what the
-/// plugin gets in several seconds, so that its pods wait for longer than they do without being told.
+/// Some ten milliseconds for each waiting pod at each event, which no limit of one call forbids.
 const RULES: &str = "
 plugins:
 - name: SlowHint
-  limits: {callMilliseconds: 5000, millisecondsPerSecond: 2, burstMilliseconds: 4}
+  limits: {callMilliseconds: 5000, millisecondsPerSecond: 100, burstMilliseconds: 200}
 ";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn slow_hints_are_left_out_once_the_time_is_used_up() {
-    let cluster = Cluster::start(&["--no-scheduler", "--nodes", "2"]).await;
+    let cluster = Cluster::start(&["--no-scheduler", "--nodes", "20"]).await;
     let guest = Guest::new("SlowHint", At::PreFilter, slow_hint("SlowHint").expect("a component"));
     let mut bench = Bench::start(cluster, vec![guest], RULES).await;
     bench.create("SlowHint", 50).await;
@@ -27,8 +26,19 @@ async fn slow_hints_are_left_out_once_the_time_is_used_up() {
     // Each of these pods that comes to a node is an event.
     bench.binds_healthy(20).await;
     bench.counts("berth_plugin_out_of_time_total{plugin=\"SlowHint\"}", 10).await;
-    let says = "has used up its time, 2 ms of each second";
-    bench.cluster.until("a pod that is told so", |seen| seen.messages.values().any(|text| text.contains(says))).await;
+    let says = "has used up its time, 100 ms of each second";
+    let is_told = |seen: &Seen| seen.messages.values().any(|text| text.contains(says));
+    // A pod is told so when it has waited for a second, which it does while events come.
+    let events = async {
+        for number in 20.. {
+            bench.cluster.create(&pod_of("healthy", number)).await;
+            bench.cluster.node_of(&name_of("healthy", number)).await;
+        }
+    };
+    tokio::select! {
+        _ = bench.cluster.until("a pod that is told so", is_told) => {}
+        () = events => {}
+    }
     bench.scheduler.process.line(says).await;
 }
 
