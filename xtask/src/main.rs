@@ -8,6 +8,7 @@ mod fresh;
 mod fuzz;
 mod languages;
 mod manifests;
+mod release;
 mod reproducible;
 mod sbom;
 mod sdk_bench;
@@ -16,7 +17,7 @@ mod test_run;
 use std::{
     env,
     path::PathBuf,
-    process::{Command, ExitCode},
+    process::{Command, ExitCode, Stdio},
 };
 
 use anyhow::{Context, Result, bail};
@@ -52,6 +53,9 @@ usage: cargo xtask COMMAND [ARGUMENT ...]
   deny             cargo-deny on all dependencies: licences, sources, duplicates, advisories; installs it on x86-64 Linux
   dist             berth as users get it: dist/berth in the target directory, a release build without symbols, with its
                    components compiled; says how large it is and how long it takes to start
+  release --out DIR
+                   all files of a release: static programs for amd64 and arm64, an image, chart and manifests, checksums, a bill of
+                   materials, where they come from. --check DIR tries what somebody downloads; --help for the options
   sbom             a bill of materials (CycloneDX) of berth and its components: sbom/berth.cdx.json in the target directory
   reproducible     build a component in two places, and compare the bytes
   ci               check and deny, then test
@@ -87,6 +91,7 @@ fn main() -> ExitCode {
         "deny" => deny::deny(Unavailable::Fails),
         "sbom" => sbom::sbom(),
         "dist" => dist::dist(),
+        "release" => release::release(rest),
         "reproducible" => reproducible::reproducible(),
         "ci" => checks::all().and_then(|()| deny::deny(Unavailable::IsTold)).and_then(|()| test_run::test()),
         "fuzz" => fuzz::fuzz(rest),
@@ -167,6 +172,16 @@ fn cargo_with(arguments: &[&str], environment: &[(&str, &str)]) -> Result<()> {
 
 fn run(program: &str, arguments: &[&str]) -> Result<()> {
     run_with(program, arguments, &[])
+}
+
+/// What the program prints, without the end of its last line.
+fn output_of(program: &str, arguments: &[&str]) -> Result<String> {
+    let output = Command::new(program).args(arguments).stderr(Stdio::inherit()).output();
+    let output = output.with_context(|| format!("starting {program}"))?;
+    if !output.status.success() {
+        bail!("`{program} {}` failed", arguments.join(" "));
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).trim_end().to_owned())
 }
 
 fn run_with(program: &str, arguments: &[&str], environment: &[(&str, &str)]) -> Result<()> {

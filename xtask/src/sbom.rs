@@ -41,9 +41,14 @@ pub(crate) fn sbom() -> Result<()> {
     let folder = target_dir().join("sbom");
     let file = folder.join("berth.cdx.json");
     fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
-    fs::write(&file, format!("{:#}\n", document(Path::new("."))?)).with_context(|| file.display().to_string())?;
+    fs::write(&file, text()?).with_context(|| file.display().to_string())?;
     eprintln!("{}", file.display());
     Ok(())
+}
+
+/// The bill of the workspace, as it stands in the file.
+pub(crate) fn text() -> Result<String> {
+    Ok(format!("{:#}\n", document(Path::new("."))?))
 }
 
 /// The bill of the workspace at `root`.

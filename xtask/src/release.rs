@@ -1,0 +1,275 @@
+//! `cargo xtask release`: everything that a release consists of, in one folder, from what is checked out.
+//!
+//! The programs are static: they are linked with musl, by the linker of zig, for every architecture on the same machine. The
+//! program packs its own components, so that of another architecture is run by QEMU's emulator for that. Archives and layers hold
+//! the time of the commit, no owners, and names in their order: the same commit gives the same bytes. The commands used beside cargo
+//! are git, python3 with pip, GNU tar, gzip and sha256sum; openssl if something is to be signed.
+
+mod check;
+mod files;
+mod image;
+mod options;
+
+use std::{
+    env, fs,
+    os::unix::fs::symlink,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+use anyhow::{Context, Result, ensure};
+
+use crate::{output_of, release::options::Options, run, run_with, setup, target_dir};
+
+/// What an image may take, packed.
+const MAX_IMAGE_BYTES: u64 = 70_000_000;
+
+/// A processor architecture that programs are released for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Architecture {
+    /// As in container images and names of files.
+    name: &'static str,
+    /// As in Rust's targets and in `uname`.
+    machine: &'static str,
+}
+
+const ARCHITECTURES: [Architecture; 2] =
+    [Architecture { name: "amd64", machine: "x86_64" }, Architecture { name: "arm64", machine: "aarch64" }];
+
+impl Architecture {
+    fn target(self) -> String {
+        format!("{}-unknown-linux-musl", self.machine)
+    }
+
+    /// The emulator to run its programs with; `None` on a machine that runs them itself.
+    ///
+    /// # Errors
+    /// It is not installed.
+    fn emulator(self) -> Result<Option<PathBuf>> {
+        if self.machine == env::consts::ARCH {
+            return Ok(None);
+        }
+        let names = [format!("qemu-{}-static", self.machine), format!("qemu-{}", self.machine)];
+        let folders: Vec<PathBuf> = env::var_os("PATH").iter().flat_map(env::split_paths).collect();
+        let found =
+            names.iter().flat_map(|name| folders.iter().map(move |folder| folder.join(name))).find(|it| it.exists());
+        let found = found.with_context(|| {
+            format!(
+                "{} is not on the PATH, which runs the program for {} so that it packs its components: install Debian's \
+                 qemu-user-static, or leave the architecture out (--arch {})",
+                names[0],
+                self.name,
+                env::consts::ARCH.replace("x86_64", "amd64").replace("aarch64", "arm64")
+            )
+        })?;
+        Ok(Some(found))
+    }
+}
+
+/// What is released.
+struct Release {
+    version: String,
+    /// The commit, with `-dirty` if the tree differs from it.
+    commit: String,
+    /// Seconds since 1970 at which it was committed.
+    epoch: String,
+    /// Where the finished files go.
+    out: PathBuf,
+    /// Where they are made.
+    scratch: PathBuf,
+}
+
+pub(crate) fn release(arguments: &[String]) -> Result<()> {
+    let Some(options) = Options::parse(arguments)? else { return Ok(()) };
+    if let Some(folder) = &options.check {
+        return check::check(folder);
+    }
+    let architectures: Vec<Architecture> =
+        ARCHITECTURES.into_iter().filter(|it| options.architectures.is_empty() || options.is_named(it.name)).collect();
+    // What is missing is said before the compiler has worked for half an hour.
+    let emulators = architectures.iter().map(|it| it.emulator()).collect::<Result<Vec<_>>>()?;
+    if let Some(key) = &options.key {
+        run("openssl", &["pkey", "-noout", "-in", key]).with_context(|| format!("--key {key}"))?;
+    }
+    setup()?;
+    let release = Release::new(&options)?;
+    let tools = fetch_tools()?;
+    let mut programs = Vec::new();
+    for (architecture, emulator) in architectures.iter().zip(emulators) {
+        programs.push((*architecture, release.program(*architecture, emulator.as_deref(), &tools)?));
+    }
+    release.write_archives(&programs)?;
+    let image = release.write_image(&programs, options.authorities.as_deref())?;
+    release.write_rest(&programs)?;
+    release.write_provenance(options.key.as_deref())?;
+    eprintln!("{}: image {image}", release.out.display());
+    let size = fs::metadata(release.out.join(release.image_file()))?.len();
+    let bound = MAX_IMAGE_BYTES * architectures.len() as u64;
+    ensure!(size <= bound, "the image has {size} bytes for {} architectures: more than {bound}", architectures.len());
+    Ok(())
+}
+
+/// Where zig and cargo-zigbuild are. They are fetched from PyPI if they are not there yet.
+fn fetch_tools() -> Result<Vec<(&'static str, String)>> {
+    let paths = output_of("python3", &["sdks/fetch.py", "xtask/src/release-tools.txt", "--paths"])?;
+    let path = |name: &str| {
+        let line = paths.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('='));
+        line.map(|path| path.trim_matches('\'').to_owned()).with_context(|| format!("fetch.py names no {name}"))
+    };
+    let zig = format!("{}/ziglang/zig", path("ziglang")?);
+    let zigbuild = format!("{}/bin/cargo-zigbuild", path("cargo_zigbuild")?);
+    Ok(vec![("CARGO_ZIGBUILD_ZIG_PATH", zig), ("zigbuild", zigbuild)])
+}
+
+impl Release {
+    fn new(options: &Options) -> Result<Self> {
+        let metadata = output_of("cargo", &["metadata", "--no-deps", "--format-version", "1", "--locked"])?;
+        let metadata: serde_json::Value = serde_json::from_str(&metadata).context("cargo metadata")?;
+        let packages = metadata["packages"].as_array().context("cargo metadata names no packages")?;
+        let host =
+            packages.iter().find(|package| package["name"] == "berth-host").context("the workspace has no host")?;
+        let version = host["version"].as_str().context("the host has no version")?.to_owned();
+        let mut commit = output_of("git", &["rev-parse", "HEAD"])?;
+        if !output_of("git", &["status", "--porcelain"])?.is_empty() {
+            eprintln!("warning: the working tree differs from the commit: this is no release to hand out");
+            commit.push_str("-dirty");
+        }
+        let epoch = output_of("git", &["log", "-1", "--format=%ct"])?;
+        let out = options.out.clone();
+        if fs::read_dir(&out).is_ok_and(|mut entries| entries.next().is_some()) {
+            anyhow::bail!("--out {}: the folder is not empty", out.display());
+        }
+        fs::create_dir_all(&out).with_context(|| format!("--out {}", out.display()))?;
+        let scratch = target_dir().join("release-files");
+        if scratch.exists() {
+            fs::remove_dir_all(&scratch)?;
+        }
+        fs::create_dir_all(&scratch)?;
+        let (out, scratch) = (fs::canonicalize(out)?, fs::canonicalize(scratch)?);
+        Ok(Self { version, commit, epoch, out, scratch })
+    }
+
+    /// The program with its components packed.
+    fn program(&self, arch: Architecture, emulator: Option<&Path>, tools: &[(&str, String)]) -> Result<PathBuf> {
+        let target = arch.target();
+        run("rustup", &["target", "add", &target])?;
+        let tool = |name: &str| tools.iter().find(|(known, _)| *known == name).map_or("", |(_, path)| path.as_str());
+        eprintln!("Building berth for {target}: some ten minutes on two cores.");
+        let flags = flags()?;
+        let build =
+            ["rustc", "--release", "--locked", "--package", "berth-host", "--bin", "berth", "--target", &target];
+        let environment =
+            [("CARGO_ZIGBUILD_ZIG_PATH", tool("CARGO_ZIGBUILD_ZIG_PATH")), ("CARGO_ENCODED_RUSTFLAGS", flags.as_str())];
+        run_with(tool("zigbuild"), &[&build[..], &["--", "-Cstrip=symbols"]].concat(), &environment)?;
+        let built = target_dir().join(&target).join("release/berth");
+        let packed = self.scratch.join(arch.name).join("berth");
+        fs::create_dir_all(self.scratch.join(arch.name))?;
+        eprintln!("Compiling the built-in components for {}.", arch.name);
+        let mut command = emulator.map_or_else(
+            || Command::new(&built),
+            |emulator| {
+                let mut command = Command::new(emulator);
+                command.arg(&built);
+                command
+            },
+        );
+        let status = command.arg("pack").arg(&packed).status().context("starting berth pack")?;
+        ensure!(status.success(), "berth pack failed for {}", arch.name);
+        Ok(packed)
+    }
+
+    /// Archives of the programs, and of what they are installed with.
+    fn write_archives(&self, programs: &[(Architecture, PathBuf)]) -> Result<()> {
+        let own = programs.iter().find(|(arch, _)| arch.machine == env::consts::ARCH);
+        let (_, own) = own.context(
+            "completions and man pages are written by the program for this machine, which --arch leaves out",
+        )?;
+        let texts = self.scratch.join("texts");
+        for (shell, file) in [("bash", "berth.bash"), ("zsh", "_berth"), ("fish", "berth.fish")] {
+            let script = output_of(&own.display().to_string(), &["completions", shell])?;
+            write(&texts.join("completions").join(file), format!("{script}\n").as_bytes())?;
+        }
+        let man = texts.join("man");
+        run(&own.display().to_string(), &["reference", "--man", &man.display().to_string()])?;
+        for (arch, program) in programs {
+            let folder = self.scratch.join("archives").join(format!("berth-{}-linux-{}", self.version, arch.name));
+            fs::create_dir_all(&folder)?;
+            fs::copy(program, folder.join("berth"))?;
+            for link in ["kubectl-berth", "kube-scheduler"] {
+                symlink("berth", folder.join(link))?;
+            }
+            for file in ["LICENSE", "README.md"] {
+                fs::copy(file, folder.join(file))?;
+            }
+            for texts in [texts.join("completions"), man.clone()] {
+                run("cp", &["-r", &texts.display().to_string(), &folder.display().to_string()])?;
+            }
+            self.archive(&folder, &self.out.join(self.archive_file(*arch)))?;
+        }
+        let deploy = self.scratch.join("archives").join(format!("berth-{}-deploy", self.version));
+        fs::create_dir_all(&deploy)?;
+        for part in ["kustomize", "static-pod", "monitoring"] {
+            run("cp", &["-r", &format!("deploy/{part}"), &deploy.display().to_string()])?;
+        }
+        self.archive(&deploy, &self.out.join(format!("berth-{}-deploy.tar.gz", self.version)))?;
+        let chart = self.scratch.join("archives/berth");
+        run("cp", &["-r", "deploy/chart", &chart.display().to_string()])?;
+        self.archive(&chart, &self.out.join(format!("berth-{}.tgz", self.version)))
+    }
+
+    fn archive_file(&self, arch: Architecture) -> String {
+        format!("berth-{}-linux-{}.tar.gz", self.version, arch.name)
+    }
+
+    fn image_file(&self) -> String {
+        format!("berth-{}-image.tar", self.version)
+    }
+
+    /// Packs a folder under its own name.
+    fn archive(&self, folder: &Path, to: &Path) -> Result<()> {
+        let parent = folder.parent().context("a folder in another one")?;
+        let name = folder.file_name().context("a folder with a name")?.to_string_lossy().into_owned();
+        let tar = self.scratch.join("archive.tar");
+        self.tar(parent, &name, &tar)?;
+        compress(&tar, to)
+    }
+
+    /// An archive whose bytes follow from the contents and from the commit.
+    fn tar(&self, parent: &Path, name: &str, to: &Path) -> Result<()> {
+        let mtime = format!("--mtime=@{}", self.epoch);
+        let fixed = ["--format=gnu", "--sort=name", "--owner=0", "--group=0", "--numeric-owner", "--mode=u=rwX,go=rX"];
+        let (parent, to) = (parent.display().to_string(), to.display().to_string());
+        run("tar", &[&fixed[..], &[&mtime, "-C", &parent, "-cf", &to, name]].concat())
+    }
+}
+
+/// Paths of this machine do not get into the program.
+fn flags() -> Result<String> {
+    let here = env::current_dir().context("the current folder")?;
+    let home = env::var_os("CARGO_HOME").map(PathBuf::from);
+    let home = home.or_else(|| Some(PathBuf::from(env::var_os("HOME")?).join(".cargo"))).context("HOME is not set")?;
+    let target = fs::canonicalize(target_dir()).context("the target folder")?;
+    let remap = |from: &Path, to: &str| format!("--remap-path-prefix={}={to}", from.display());
+    // The last prefix that fits counts.
+    Ok([remap(&here, "/berth"), remap(&target, "/target"), remap(&home, "/cargo")].join("\u{1f}"))
+}
+
+fn compress(from: &Path, to: &Path) -> Result<()> {
+    let file = fs::File::create(to).with_context(|| to.display().to_string())?;
+    let status = Command::new("gzip").args(["-n", "-9", "-c"]).arg(from).stdout(Stdio::from(file)).status();
+    ensure!(status.context("starting gzip")?.success(), "gzip of {} failed", from.display());
+    Ok(())
+}
+
+fn write(file: &Path, bytes: &[u8]) -> Result<()> {
+    if let Some(folder) = file.parent() {
+        fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
+    }
+    fs::write(file, bytes).with_context(|| file.display().to_string())
+}
+
+/// The SHA-256 of a file, in hexadecimal digits.
+fn sha256(file: &Path) -> Result<String> {
+    let line = output_of("sha256sum", &["--", &file.display().to_string()])?;
+    Ok(line.split_whitespace().next().unwrap_or_default().to_owned())
+}

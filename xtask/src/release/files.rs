@@ -1,0 +1,93 @@
+//! What stands beside programs and image: the bill of materials, notes, where all of it comes from, and checksums.
+
+use std::{fs, path::PathBuf};
+
+use anyhow::{Context, Result};
+use serde_json::json;
+
+use super::{Architecture, Release, sha256, write};
+use crate::{output_of, run, sbom};
+
+/// As in the manifests of `deploy/`: whoever publishes puts the real one in.
+const PLACEHOLDER_HOST: &str = "releases.example";
+
+const SUMS: &str = "SHA256SUMS";
+
+impl Release {
+    pub(super) fn write_rest(&self, programs: &[(Architecture, PathBuf)]) -> Result<()> {
+        write(&self.out.join(format!("berth-{}.cdx.json", self.version)), sbom::text()?.as_bytes())?;
+        write(&self.out.join("berth.krew.yaml"), self.krew(programs)?.as_bytes())?;
+        write(&self.out.join("release-notes.md"), self.notes()?.as_bytes())
+    }
+
+    /// The manifest by which krew installs `kubectl berth` (<https://krew.sigs.k8s.io/docs/developer-guide/plugin-manifest/>).
+    fn krew(&self, programs: &[(Architecture, PathBuf)]) -> Result<String> {
+        let mut text = format!(
+            "apiVersion: krew.googlecontainertools.github.com/v1alpha2\nkind: Plugin\nmetadata: {{name: berth}}\nspec:\n  \
+             version: v{}\n  shortDescription: Ask the Berth scheduler why pods are where they are\n  description: |\n    \
+             Explains where pods of a running Berth scheduler are and why they wait, shows and steers its plugins,\n    \
+             and simulates what another configuration would change.\n  platforms:\n",
+            self.version
+        );
+        for (arch, _) in programs {
+            let (name, file) = (arch.name, self.archive_file(*arch));
+            let digest = sha256(&self.out.join(&file))?;
+            text += &format!(
+                "  - selector: {{matchLabels: {{os: linux, arch: {name}}}}}\n    \
+                 uri: https://{PLACEHOLDER_HOST}/v{version}/{file}\n    sha256: {digest}\n    \
+                 files: [{{from: berth-{version}-linux-{name}/berth, to: kubectl-berth}}]\n    bin: kubectl-berth\n",
+                version = self.version
+            );
+        }
+        Ok(text)
+    }
+
+    /// The subjects of the commits since the tag before.
+    fn notes(&self) -> Result<String> {
+        let own = format!("v{}", self.version);
+        let tags = output_of("git", &["tag", "--merged", "HEAD", "--sort=-version:refname", "--list", "v*"])?;
+        let before = tags.lines().find(|tag| *tag != own);
+        let range = before.map_or_else(|| "HEAD".to_owned(), |tag| format!("{tag}..HEAD"));
+        let commits = output_of("git", &["log", "--no-merges", "--format=- %s", &range])?;
+        let since = before.map_or_else(|| "the beginning".to_owned(), str::to_owned);
+        Ok(format!("# Berth {}\n\nCommit {}. What changed since {since}:\n\n{commits}\n", self.version, self.commit))
+    }
+
+    /// Where the files come from (<https://slsa.dev/spec/v1.0/provenance>), and their checksums, signed if there is a key.
+    pub(super) fn write_provenance(&self, key: Option<&str>) -> Result<()> {
+        let mut names: Vec<String> = Vec::new();
+        for entry in fs::read_dir(&self.out)? {
+            names.push(entry?.file_name().to_string_lossy().into_owned());
+        }
+        names.sort_unstable();
+        let mut subjects = Vec::new();
+        for name in &names {
+            subjects.push(json!({"name": name, "digest": {"sha256": sha256(&self.out.join(name))?}}));
+        }
+        let compiler = output_of("rustc", &["--version"])?;
+        let statement = json!({
+            "_type": "https://in-toto.io/Statement/v1",
+            "subject": subjects,
+            "predicateType": "https://slsa.dev/provenance/v1",
+            "predicate": {
+                "buildDefinition": {
+                    "buildType": "https://berth.dev/build/xtask-release/v1",
+                    "externalParameters": {"command": "cargo xtask release", "version": self.version},
+                    "internalParameters": {"compiler": compiler},
+                    "resolvedDependencies": [{"name": "source", "digest": {"gitCommit": self.commit}},
+                        {"name": "Cargo.lock", "digest": {"sha256": sha256("Cargo.lock".as_ref())?}}],
+                },
+                "runDetails": {"builder": {"id": "https://berth.dev/builders/local"}, "metadata": {"startedOn": self.created()?}},
+            },
+        });
+        let provenance = format!("berth-{}.intoto.json", self.version);
+        write(&self.out.join(&provenance), format!("{statement:#}\n").as_bytes())?;
+        names.push(provenance);
+        let sums = names.iter().map(|name| Ok(format!("{}  {name}\n", sha256(&self.out.join(name))?)));
+        let file = self.out.join(SUMS);
+        write(&file, sums.collect::<Result<String>>()?.as_bytes())?;
+        let Some(key) = key else { return Ok(()) };
+        let (sums, signature) = (file.display().to_string(), format!("{}.sig", file.display()));
+        run("openssl", &["dgst", "-sha256", "-sign", key, "-out", &signature, &sums]).context("signing the checksums")
+    }
+}

@@ -1,0 +1,127 @@
+//! The image, as an OCI layout (<https://github.com/opencontainers/image-spec>), made without a container engine: nothing but the
+//! program, its links and its bill of materials.
+
+use std::{
+    fs,
+    os::unix::fs::symlink,
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context, Result};
+use serde_json::{Value, json};
+
+use super::{Architecture, Release, compress, sha256, write};
+use crate::{output_of, sbom};
+
+const INDEX: &str = "application/vnd.oci.image.index.v1+json";
+const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
+const CONFIG: &str = "application/vnd.oci.image.config.v1+json";
+const LAYER: &str = "application/vnd.oci.image.layer.v1.tar+gzip";
+
+/// The user that the shipped manifests name.
+const USER: &str = "65532:65532";
+
+impl Release {
+    /// Writes the image for all architectures; its digest.
+    pub(super) fn write_image(
+        &self,
+        programs: &[(Architecture, PathBuf)],
+        authorities: Option<&Path>,
+    ) -> Result<String> {
+        let layout = self.scratch.join("image");
+        let mut manifests = Vec::new();
+        for (arch, program) in programs {
+            let root = self.root_file_system(*arch, program, authorities)?;
+            let mut manifest = self.write_manifest(&layout, *arch, &root)?;
+            manifest["platform"] = json!({"architecture": arch.name, "os": "linux"});
+            manifests.push(manifest);
+        }
+        let index = json!({
+            "schemaVersion": 2, "mediaType": INDEX, "manifests": manifests, "annotations": self.annotations(),
+        });
+        let mut index = blob_of(&layout, INDEX, &index)?;
+        let digest = index["digest"].as_str().unwrap_or_default().to_owned();
+        index["annotations"] = json!({"org.opencontainers.image.ref.name": self.version});
+        let layouts_index = json!({"schemaVersion": 2, "mediaType": INDEX, "manifests": [index]});
+        write(&layout.join("index.json"), &serde_json::to_vec(&layouts_index)?)?;
+        write(&layout.join("oci-layout"), br#"{"imageLayoutVersion":"1.0.0"}"#)?;
+        self.tar(&layout, ".", &self.out.join(self.image_file()))?;
+        Ok(digest)
+    }
+
+    /// The folder that is the image's only layer.
+    fn root_file_system(&self, arch: Architecture, program: &Path, authorities: Option<&Path>) -> Result<PathBuf> {
+        let root = self.scratch.join("roots").join(arch.name);
+        let (programs, documents) = (root.join("usr/local/bin"), root.join("usr/share/doc/berth"));
+        fs::create_dir_all(&programs)?;
+        fs::create_dir_all(&documents)?;
+        fs::copy(program, programs.join("berth"))?;
+        for link in ["kube-scheduler", "kubectl-berth"] {
+            symlink("berth", programs.join(link))?;
+        }
+        fs::copy("LICENSE", documents.join("LICENSE"))?;
+        write(&documents.join("berth.cdx.json"), sbom::text()?.as_bytes())?;
+        if let Some(file) = authorities {
+            let certificates = fs::read(file).with_context(|| format!("--authorities {}", file.display()))?;
+            write(&root.join("etc/ssl/certs/ca-certificates.crt"), &certificates)?;
+        }
+        Ok(root)
+    }
+
+    /// The layer, the configuration and the manifest of one architecture; the manifest's descriptor.
+    fn write_manifest(&self, layout: &Path, arch: Architecture, root: &Path) -> Result<Value> {
+        let (tar, packed) = (self.scratch.join("layer.tar"), self.scratch.join("layer.tar.gz"));
+        self.tar(root, ".", &tar)?;
+        compress(&tar, &packed)?;
+        let diff_id = format!("sha256:{}", sha256(&tar)?);
+        let layer = blob(layout, LAYER, &fs::read(&packed)?)?;
+        let config = json!({
+            "created": self.created()?,
+            "architecture": arch.name,
+            "os": "linux",
+            "config": {
+                "User": USER,
+                "Env": ["PATH=/usr/local/bin"],
+                "Entrypoint": ["berth"],
+                "Cmd": ["run"],
+                "Labels": self.annotations(),
+            },
+            "rootfs": {"type": "layers", "diff_ids": [diff_id]},
+            "history": [{"created": self.created()?, "created_by": "cargo xtask release"}],
+        });
+        let config = blob_of(layout, CONFIG, &config)?;
+        blob_of(
+            layout,
+            MANIFEST,
+            &json!({"schemaVersion": 2, "mediaType": MANIFEST, "config": config, "layers": [layer]}),
+        )
+    }
+
+    fn annotations(&self) -> Value {
+        json!({
+            "org.opencontainers.image.title": "berth",
+            "org.opencontainers.image.version": self.version,
+            "org.opencontainers.image.revision": self.commit,
+            "org.opencontainers.image.licenses": "Apache-2.0",
+        })
+    }
+
+    /// The time of the commit, as in RFC 3339.
+    pub(super) fn created(&self) -> Result<String> {
+        output_of("date", &["-u", "-d", &format!("@{}", self.epoch), "+%Y-%m-%dT%H:%M:%SZ"])
+    }
+}
+
+fn blob_of(layout: &Path, media_type: &str, value: &Value) -> Result<Value> {
+    blob(layout, media_type, &serde_json::to_vec(value)?)
+}
+
+/// Writes a blob; its descriptor.
+fn blob(layout: &Path, media_type: &str, bytes: &[u8]) -> Result<Value> {
+    let folder = layout.join("blobs/sha256");
+    let new = folder.join("new");
+    write(&new, bytes)?;
+    let digest = sha256(&new)?;
+    fs::rename(&new, folder.join(&digest))?;
+    Ok(json!({"mediaType": media_type, "digest": format!("sha256:{digest}"), "size": bytes.len()}))
+}

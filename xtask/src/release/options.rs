@@ -1,0 +1,97 @@
+//! The command line.
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, bail};
+
+const HELP: &str = "\
+usage: cargo xtask release --out DIR [OPTION ...]
+       cargo xtask release --check DIR
+
+Builds what is checked out: static programs, an image as an OCI layout, the chart and the manifests, a bill of materials, checksums,
+and where all of it comes from. Two builds of one commit have the same bytes.
+
+  --out DIR            an empty folder for the files
+  --arch NAME          amd64 or arm64; both, if none is named. The other machine's needs Debian's qemu-user-static
+  --authorities FILE   certificates (PEM) of the authorities that the image trusts when it talks to registries and extenders.
+                       Without it the image has none: mount yours, and name them in SSL_CERT_FILE
+  --key FILE           a private key (PEM) that signs the checksums; SHA256SUMS.sig is for `openssl dgst -sha256 -verify`
+  --check DIR          with nothing but the files of a release: their checksums, and the image, unpacked, as another user than
+                       root with a root file system that is read-only, schedules the demo's pods. Needs root on Linux
+";
+
+/// What was asked for.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Options {
+    pub(super) out: PathBuf,
+    /// Empty for all.
+    pub(super) architectures: Vec<String>,
+    pub(super) authorities: Option<PathBuf>,
+    pub(super) key: Option<String>,
+    pub(super) check: Option<PathBuf>,
+}
+
+impl Options {
+    /// `None` if help was asked for, which is printed.
+    ///
+    /// # Errors
+    /// The arguments make no sense.
+    pub(super) fn parse(arguments: &[String]) -> Result<Option<Self>> {
+        let mut options = Self::default();
+        let mut rest = arguments.iter();
+        while let Some(argument) = rest.next() {
+            let mut value = || rest.next().cloned().with_context(|| format!("{argument} needs a value"));
+            match argument.as_str() {
+                "--out" => options.out = value()?.into(),
+                "--arch" => match value()? {
+                    name if super::ARCHITECTURES.iter().any(|known| known.name == name) => {
+                        options.architectures.push(name)
+                    }
+                    name => bail!("--arch {name}: amd64 and arm64 are known"),
+                },
+                "--authorities" => options.authorities = Some(value()?.into()),
+                "--key" => options.key = Some(value()?),
+                "--check" => options.check = Some(value()?.into()),
+                "--help" | "-h" => {
+                    eprint!("{HELP}");
+                    return Ok(None);
+                }
+                unknown => bail!("unknown option {unknown}\n\n{HELP}"),
+            }
+        }
+        if options.out.as_os_str().is_empty() && options.check.is_none() {
+            bail!("--out DIR is missing\n\n{HELP}");
+        }
+        Ok(Some(options))
+    }
+
+    pub(super) fn is_named(&self, architecture: &str) -> bool {
+        self.architectures.iter().any(|name| name == architecture)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<Option<Options>> {
+        Options::parse(&text.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        let error = |text: &str| format!("{:#}", parse(text).unwrap_err());
+        assert!(error("").starts_with("--out DIR is missing"));
+        assert_eq!(error("--out"), "--out needs a value");
+        assert_eq!(error("--out x --arch s390x"), "--arch s390x: amd64 and arm64 are known");
+        assert!(error("--outt x").starts_with("unknown option --outt"));
+    }
+
+    #[test]
+    fn both_architectures_are_built_unless_one_is_named() {
+        let options = parse("--out x").unwrap().unwrap();
+        assert!(options.architectures.is_empty());
+        let options = parse("--out x --arch arm64").unwrap().unwrap();
+        assert!(options.is_named("arm64") && !options.is_named("amd64"));
+    }
+}
