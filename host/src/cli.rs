@@ -68,6 +68,7 @@ pub(crate) enum Command {
     /// Write a cluster to a file, for `berth simulate` and for bug reports
     Snapshot(Snapshot),
     /// Check configuration, plugins, cluster and scheduler, and say what to fix
+    #[command(visible_alias = "check")]
     Doctor(Doctor),
     /// Print the roles that a configuration and its plugins need, and no more
     Rbac(Rbac),

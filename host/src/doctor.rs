@@ -26,13 +26,14 @@ Give it the options that `berth run` gets. It looks at
   configuration   do --config and --plugin-config parse, and is every plugin that a profile names there?
   plugins         is each file of --plugins-dir a plugin, does it get what it wants to see, and what may it do?
   cache           is the directory for compiled plugins there, writable, and closed to others?
-  cluster         does the API server answer, do the clocks agree, and may this user do all that the scheduler does?
+  cluster         does the API server answer and how fast, is its release known, do the clocks agree, who holds the Leases, would
+                  pods be scheduled twice, and may this user do all that the scheduler does?
   scheduler       with --metrics-address: is it well, has it all lists, and does every plugin serve?
 
-Exit code 1 when something is wrong; warnings alone are fine.
+`berth check` is another name for it. Exit code 1 when something is wrong; warnings alone are fine.
 
 Examples:
-  berth doctor --config scheduler.yaml --plugins-dir plugins --plugin-config plugin-host.yaml
+  berth check --pre --config scheduler.yaml --plugins-dir plugins --plugin-config plugin-host.yaml
   berth doctor --kubeconfig ~/.kube/config --metrics-address 127.0.0.1:10259 -o json";
 
 #[derive(Args, Debug)]
@@ -45,8 +46,11 @@ pub(crate) struct Doctor {
     #[arg(long, value_name = "NAME")]
     context: Option<String>,
     /// Look at files only, not at a cluster
-    #[arg(long, conflicts_with_all = ["kubeconfig", "context"])]
+    #[arg(long, conflicts_with_all = ["kubeconfig", "context", "pre"])]
     offline: bool,
+    /// Look before anything is installed: nobody needs to hold the Lease yet
+    #[arg(long)]
+    pre: bool,
     /// Output for people or for programs
     #[arg(short, long, value_enum, default_value_t = Output::Table)]
     output: Output,

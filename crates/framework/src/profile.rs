@@ -308,6 +308,17 @@ impl Profile {
         Ok(())
     }
 
+    /// Catches the replicas up in which plugins at Reserve follow pods, before one of their pods leaves its node: they hear that it left
+    /// only if they have heard that it came, and give back what they reserved for it then. A plugin without time is left out.
+    pub fn show_pods_to_reservers(&mut self, source: &dyn DeltaSource) {
+        for (_, Instance { plugin, points, .. }) in self.hosted() {
+            if points.contains(Point::Reserve) && plugin.manifest().needs.pods && plugin.has_time().is_ok() {
+                // What broke is told when the plugin is asked the next time.
+                let _ = plugin.sync(source);
+            }
+        }
+    }
+
     /// Asks every plugin whether it may take more time, and whether it has heard what it is to hear before it is asked anything.
     ///
     /// # Errors

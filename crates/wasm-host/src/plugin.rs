@@ -304,7 +304,10 @@ impl ComponentPlugin {
         delta.pods_placed.retain(|placed| !self.classes.is_no_matter_anywhere(&placed.pod));
         let is_about_pods_only = is_about_pods_only(&delta);
         self.classes.pods_came(delta.pods_placed.iter().map(|placed| &*placed.pod));
-        if !is_about_pods_only || !self.pending.has_room_for(&delta) {
+        // What was reserved for a pod is given back when it is heard to leave.
+        let is_reserver = self.component.points.contains(Point::Reserve);
+        let would_hide_pods = is_reserver && self.pending.holds_pods_that_leave(&delta);
+        if !is_about_pods_only || would_hide_pods || !self.pending.has_room_for(&delta) {
             self.deliver_pending()?;
         }
         if is_about_pods_only && self.component.may_hear_later() && self.pending.has_room_for(&delta) {

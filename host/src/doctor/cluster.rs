@@ -1,6 +1,12 @@
-//! The API server: does it answer, what time does it have, and may the scheduler do what it does?
+//! The API server: does it answer, which version and what time does it have, who schedules there, and may this scheduler do what it does?
 
-use berth_cluster::{Client, ConnectError, ConnectOptions, USER_AGENT, connect, has_access, server_info};
+use std::time::{Duration, Instant};
+
+use berth_cluster::{
+    Client, ConnectError, ConnectOptions, LeaseHolder, ServerInfo, ServerInfoError, USER_AGENT, connect, has_access,
+    lease_holder, server_info,
+};
+use berth_config::{LeaderElection, Profile, emulation::KubernetesVersion};
 use berth_runtime::rights::{Rights, Serving};
 use berth_telemetry::chain;
 
@@ -8,6 +14,15 @@ use super::{Area, Doctor, Findings, files::Setup};
 
 /// Leases and tokens of Kubernetes bear this much.
 const MAX_SECONDS_AHEAD: i64 = 5;
+
+/// Of so many answers the time of the one in the middle counts.
+const N_ANSWERS: usize = 5;
+
+/// A binding takes as long as a request at least.
+const SLOW_ANSWER: Duration = Duration::from_millis(100);
+
+/// The Lease of the cluster's own scheduler, by its namespace and name.
+const KUBE_SCHEDULERS_LEASE: (&str, &str) = ("kube-system", "kube-scheduler");
 
 pub(super) async fn look(doctor: &Doctor, setup: Option<&Setup>, findings: &mut Findings) {
     let named = setup.map(|setup| setup.settings.client_connection.kubeconfig.clone()).filter(|file| !file.is_empty());
@@ -30,17 +45,138 @@ pub(super) async fn look(doctor: &Doctor, setup: Option<&Setup>, findings: &mut 
     };
     let client = connection.client();
     let server = connection.server;
-    match server_info(&client).await {
+    match timed_info(&client).await {
         Err(error) => {
             let fix = "is the address right, and can this machine reach it?";
             return findings.problem(Area::Cluster, format!("{server}: {}", chain(&error)), fix);
         }
-        Ok(facts) => {
+        Ok((facts, took)) => {
             findings.ok(Area::Cluster, format!("{server} answers: Kubernetes {}", facts.version));
+            latency(took, findings);
+            release(&facts.version, findings);
             clocks(facts.seconds_ahead, findings);
         }
     }
+    if let Some(Setup { settings, .. }) = setup {
+        leaders(&client, &settings.leader_election, &settings.profiles, doctor.pre, findings).await;
+    }
     rights(&client, &needed(setup), findings).await;
+}
+
+/// What the server says, and how long it takes to answer.
+async fn timed_info(client: &Client) -> Result<(ServerInfo, Duration), ServerInfoError> {
+    // The first answer takes the time of a new connection as well.
+    let mut facts = server_info(client).await?;
+    let mut times = Vec::new();
+    for _ in 0..N_ANSWERS {
+        let start = Instant::now();
+        facts = server_info(client).await?;
+        // It asks twice.
+        times.push(start.elapsed() / 2);
+    }
+    times.sort_unstable();
+    Ok((facts, times[N_ANSWERS / 2]))
+}
+
+fn latency(took: Duration, findings: &mut Findings) {
+    let text = format!("it takes {} ms to answer", took.as_micros().div_ceil(1_000));
+    if took < SLOW_ANSWER {
+        findings.ok(Area::Cluster, text);
+    } else {
+        let fix = "run the scheduler near the API server: each binding takes a request";
+        findings.warning(Area::Cluster, text, fix);
+    }
+}
+
+/// Whether decisions are those of the API server's release.
+fn release(version: &str, findings: &mut Findings) {
+    let Ok(known) = version.parse::<KubernetesVersion>() else {
+        let fix = "name a release by --emulated-version";
+        return findings.warning(Area::Cluster, format!("the version {version} names no release"), fix);
+    };
+    let (release, is_exact) = known.nearest();
+    let nearest = KubernetesVersion::from(release);
+    if is_exact {
+        findings.ok(Area::Cluster, format!("decisions are those of kube-scheduler {nearest}, the cluster's release"));
+    } else {
+        let text =
+            format!("decisions are those of kube-scheduler {nearest}, the nearest release to the cluster's {known}");
+        findings.warning(
+            Area::Cluster,
+            text,
+            "read docs/src/compatibility.md, or take a release of Berth that knows it",
+        );
+    }
+}
+
+/// Who schedules there: whose pods would be scheduled twice, and whether this scheduler's replicas have a leader.
+async fn leaders(
+    client: &Client,
+    election: &LeaderElection,
+    profiles: &[Profile],
+    is_before: bool,
+    findings: &mut Findings,
+) {
+    let own = (election.resource_namespace.as_str(), election.resource_name.as_str());
+    if election.leader_elect {
+        match lease_holder(client, own.0, own.1).await {
+            Err(error) => unknown_leader(own, &chain(&error), findings),
+            Ok(Some(holder)) if !holder.is_over() => findings.ok(Area::Cluster, held(own, &holder)),
+            Ok(_) if is_before => {
+                findings.ok(Area::Cluster, format!("nobody holds the Lease {}/{}: a replica can lead", own.0, own.1));
+            }
+            Ok(_) => {
+                let text = format!("nobody holds the Lease {}/{}: no replica schedules", own.0, own.1);
+                findings.warning(
+                    Area::Cluster,
+                    text,
+                    "are the replicas running and ready? Before they are installed give --pre",
+                );
+            }
+        }
+    } else {
+        let fix = "run one replica, and no other scheduler for its profiles";
+        findings.warning(Area::Cluster, "leaderElection.leaderElect is false: nothing keeps two from scheduling", fix);
+    }
+    let (namespace, name) = KUBE_SCHEDULERS_LEASE;
+    if election.leader_elect && own == KUBE_SCHEDULERS_LEASE {
+        return;
+    }
+    let serves_default = profiles.iter().any(|profile| profile.scheduler_name == "default-scheduler");
+    match lease_holder(client, namespace, name).await {
+        Err(error) => unknown_leader(KUBE_SCHEDULERS_LEASE, &chain(&error), findings),
+        Ok(Some(holder)) if !holder.is_over() && serves_default => {
+            let text = format!(
+                "{}, and a profile here is default-scheduler: both schedule its pods",
+                held((namespace, name), &holder)
+            );
+            let fix = "give the profile another schedulerName, or contend for that Lease (leaderElection.resourceName)";
+            findings.problem(Area::Cluster, text, fix);
+        }
+        Ok(Some(holder)) if !holder.is_over() => {
+            findings.ok(
+                Area::Cluster,
+                format!("{}: pods of default-scheduler are its own", held((namespace, name), &holder)),
+            );
+        }
+        Ok(_) if serves_default => {}
+        Ok(_) => {
+            let text =
+                format!("nobody holds the Lease {namespace}/{name}: pods of default-scheduler may have no scheduler");
+            findings.warning(Area::Cluster, text, "look after the cluster's own scheduler, or serve default-scheduler");
+        }
+    }
+}
+
+fn unknown_leader((namespace, name): (&str, &str), error: &str, findings: &mut Findings) {
+    let text = format!("who holds the Lease {namespace}/{name} is not known: {error}");
+    findings.warning(Area::Cluster, text, "ask as a user who may get leases.coordination.k8s.io there");
+}
+
+/// `a_1 holds the Lease kube-system/berth, renewed 2 s ago`.
+fn held((namespace, name): (&str, &str), holder: &LeaseHolder) -> String {
+    let ago = holder.renewed_seconds_ago.unwrap_or_default().max(0);
+    format!("{} holds the Lease {namespace}/{name}, renewed {ago} s ago", holder.identity)
 }
 
 fn clocks(seconds_ahead: Option<i64>, findings: &mut Findings) {

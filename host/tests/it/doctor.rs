@@ -84,9 +84,17 @@ async fn a_setup_that_works_has_no_problem() {
     let running = ["--metrics-address", &server, "--admin-socket", &socket];
     let ended = setup.doctor(&[&["--kubeconfig", &kubeconfig][..], &running].concat()).await;
     assert_eq!(ended.status.code(), Some(0), "{}{}", ended.out, ended.err);
-    for part in
-        ["ByPriority.wasm in ", "32 MiB", "every plugin is there", "clocks agree", "may do all", "alive and ready"]
-    {
+    for part in [
+        "ByPriority.wasm in ",
+        "32 MiB",
+        "every plugin is there",
+        " ms to answer",
+        "decisions are those of kube-scheduler 1.36, the cluster's release",
+        "clocks agree",
+        " holds the Lease kube-system/berth, renewed ",
+        "may do all",
+        "alive and ready",
+    ] {
         assert!(ended.out.contains(part), "{part} is not in {}", ended.out);
     }
     assert!(!ended.out.contains("PROBLEM"), "{}", ended.out);

@@ -44,6 +44,10 @@ impl Context {
 
     /// The pod takes no room on its node any more: others may try.
     pub(crate) fn leave_node(&mut self, uid: &str) {
+        if let Some(profile) = self.cache.pod(uid).and_then(|cached| self.profiles.get_mut(cached.pod().scheduler_name))
+        {
+            profile.show_pods_to_reservers(&self.cache);
+        }
         if let Some(removed) = self.cache.remove_pod(uid) {
             self.move_all(&changes::pod_deleted(&removed.pod));
         }

@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use berth_model::Sym;
 use berth_queue::SubQueue;
 
-use super::kit::{Bench, node, pod_maker};
+use berth_framework::DeltaSource as _;
+
+use super::kit::{Bench, assigned, node, pod, pod_maker};
 use crate::{BindingStage, ClusterView, Event, PodPlace, Scheduler};
 
 /// Takes in what changed, until there is nothing left.
@@ -133,4 +135,26 @@ fn a_pod_at_permit_names_the_plugin_that_holds_it() {
     let expected = BindingStage::Permit { since: bench.now, plugins: vec![("Fake".into(), until)] };
     assert_eq!(binding.stage, expected);
     assert_eq!(view.as_of(), bench.now);
+}
+
+/// What a plugin reserved for a pod it gives back when it hears that the pod has left: it must have heard that it came.
+#[test]
+fn a_plugin_at_reserve_hears_of_a_pod_that_leaves_before_anything_else_is_asked() {
+    for follows_pods in [true, false] {
+        let mut bench = Bench::with_nodes(1, 4);
+        bench.script(|script| script.follows_pods = follows_pods);
+        bench.swap("2");
+        bench.settle();
+        bench.apply(pod("short", 1));
+        let actions = bench.settle();
+        bench.event(super::kit::bind_finished(&actions, "short", Ok(())));
+        bench.apply(assigned("short", 1, "n0"));
+        bench.settle();
+        let with_the_pod = bench.scheduler.cache().generation();
+        assert!(bench.script(|script| script.synced_to) < with_the_pod);
+        let (namespace, name, uid) = ("default".to_owned(), "short".to_owned(), "uid-short".to_owned());
+        bench.event(Event::PodDeleted { namespace, name, uid });
+        assert!(bench.scheduler.cache().pod("uid-short").is_none());
+        assert_eq!(bench.script(|script| script.synced_to) == with_the_pod, follows_pods);
+    }
 }

@@ -77,6 +77,8 @@ pub(super) struct Script {
     pub(super) bind: Vec<Effect>,
     /// Whether plugins of the next versions read services, and say of each event that it is worth nothing.
     pub(super) reads_services: bool,
+    /// Whether plugins of the next versions follow the pods on nodes.
+    pub(super) follows_pods: bool,
     pub(super) hints: bool,
     /// What a plugin hands over to the next version, and whether that takes it.
     pub(super) state: Option<Vec<u8>>,
@@ -112,6 +114,7 @@ impl Fake {
         if script.lock().expect("one thread").reads_services {
             manifest.needs.objects = vec![ObjectKind { api_version: "v1".to_owned(), kind: "Service".to_owned() }];
         }
+        manifest.needs.pods = script.lock().expect("one thread").follows_pods;
         let without = script.lock().expect("one thread").without.clone();
         let points = points().iter().filter(|point| !without.contains(point)).collect();
         Self { manifest, points, script: Arc::clone(script) }

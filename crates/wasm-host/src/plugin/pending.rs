@@ -22,6 +22,11 @@ impl PendingChanges {
         self.n_items + n_items(delta) <= CAPACITY
     }
 
+    /// Whether pods that are still to be delivered leave with `delta`, so that nothing would be heard of them together.
+    pub(super) fn holds_pods_that_leave(&self, delta: &Delta) -> bool {
+        self.delta.pods_placed.iter().any(|placed| delta.pods_removed.contains(&placed.idx))
+    }
+
     /// Adds a delta that brings nothing but pods and what pods change, and is not full.
     pub(super) fn add(&mut self, later: Delta) {
         debug_assert!(!later.full && later.removed.is_empty() && later.added.is_empty());
