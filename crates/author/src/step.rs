@@ -257,6 +257,10 @@ impl CaseEvent {
         let call =
             HintCall { table: cluster.table(), pod, event: &event, subject: subject(old.as_ref(), new.as_ref()) };
         let answer = plugin.queueing_hint().map(|point| point.queueing_hint(&call));
+        // A hint has no status: the scheduler takes a fault for Queue.
+        if let Some(fault) = plugin.out_of_service() {
+            return Err(CaseError::Plugin(fault));
+        }
         Ok(answer.map(|is_worth_it| if is_worth_it { Hint::Queue } else { Hint::Skip }))
     }
 }

@@ -98,6 +98,9 @@ pub struct Holder {
     pub since_milliseconds: u64,
     /// When the plugin will have held it for too long; `None` if that never ends by itself.
     pub ends_in_milliseconds: Option<u64>,
+    /// Why, in the plugin's words of now; `None` if it was not asked, or says that it no longer does.
+    #[serde(default)]
+    pub message: Option<String>,
 }
 
 /// What has a pod tried again that this plugin rejected.

@@ -124,7 +124,11 @@ impl Explanation {
             let since = duration(holder.since_milliseconds);
             write!(out, "Held by: {} at {}, for {since}", holder.plugin, holder.point)?;
             match holder.ends_in_milliseconds {
-                Some(ends) => writeln!(out, ", at most for another {}", duration(ends))?,
+                Some(ends) => write!(out, ", at most for another {}", duration(ends))?,
+                None => {}
+            }
+            match &holder.message {
+                Some(message) => writeln!(out, ": {message}")?,
                 None => writeln!(out)?,
             }
         }

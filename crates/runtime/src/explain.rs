@@ -269,28 +269,28 @@ impl Explainer {
         if !is_complete {
             notes.push(BUSY.to_owned());
         }
-        let scheduler_name = subject.scheduler_name.clone();
-        let (analysis, retries) = match self.profile(scheduler_name).await? {
+        let mut subject = subject;
+        let mut analysis = None;
+        match self.profile(subject.scheduler_name.clone()).await? {
             Ok(profile) => {
-                let asked = self.follower.ask(move |view| analysis(view, profile, &uid, node.as_deref())).await;
-                asked.ok_or(ExplainError::Slow)?.map_or_else(Default::default, |(it, retries, blind)| {
-                    if !blind.is_empty() {
-                        let plugins = blind.join(", ");
+                let asked =
+                    self.follower.ask(move |view| PluginsSay::about(view, profile, &uid, node.as_deref())).await;
+                if let Some(they_say) = asked.ok_or(ExplainError::Slow)? {
+                    if !they_say.blind.is_empty() {
+                        let plugins = they_say.blind.join(", ");
                         notes.push(format!(
                             "{plugins} sees pods whole, and of a pod with a node no JSON is kept: what it says now may differ \
                              from what it said"
                         ));
                     }
-                    (Some(it), retries)
-                })
+                    let gates = subject.holders.iter_mut().filter(|holder| holder.point == "PreEnqueue");
+                    gates.for_each(|gate| gate.message.clone_from(&they_say.at_the_gate));
+                    subject.retries = they_say.retries;
+                    analysis = Some(they_say.analysis);
+                }
             }
-            Err(reason) => {
-                notes.push(format!("plugins were not asked: {reason}"));
-                Default::default()
-            }
-        };
-        let mut subject = subject;
-        subject.retries = retries;
+            Err(reason) => notes.push(format!("plugins were not asked: {reason}")),
+        }
         let has_decision = decision.is_some();
         let explanation = Explanation::new(subject, decision, analysis);
         if explanation.subject.attempts > 0 && !has_decision {
@@ -357,27 +357,44 @@ fn known(view: &mut ClusterView, namespace: &str, name: &str) -> Option<Known> {
     })
 }
 
-/// What the plugins say about the pod on each node, what has it tried again, and which plugins lack the pod's JSON. `None` if the
-/// pod is gone meanwhile.
-fn analysis(
-    view: &mut ClusterView,
-    mut profile: Profile,
-    uid: &PodUid,
-    node: Option<&str>,
-) -> Option<(Analysis, Vec<berth_explain::Retry>, Vec<String>)> {
-    let followed = view.pod(uid)?;
-    // A pod that has a node is asked about as it was before: its node is no wish of its own.
-    let pod = Arc::new(Pod { node_name: Sym::NONE, ..Pod::clone(followed.pod()) });
-    let rejected_by = match followed.place() {
-        PodPlace::Queued(waiting) => waiting.record.rejectors.iter().chain(&waiting.record.pending).cloned().collect(),
-        PodPlace::Binding(_) | PodPlace::Assumed { .. } | PodPlace::Bound { .. } | PodPlace::Unscheduled => Vec::new(),
-    };
-    let retries = subject::retries(&mut profile, &rejected_by);
-    let is_blind = |plugin: &PluginManifest| plugin.needs.pod_json && pod.json.is_none();
-    let manifests = profile.instances().iter().map(|instance| instance.plugin.manifest());
-    let blind = manifests.filter(|plugin| is_blind(plugin)).map(|plugin| plugin.name.clone()).collect();
-    let analysis = view.without_pod(uid, |view| ask(view, &mut profile, &pod, node));
-    Some((analysis, retries, blind))
+/// What new instances of the plugins say about a pod.
+struct PluginsSay {
+    /// On each node.
+    analysis: Analysis,
+    /// What has it tried again.
+    retries: Vec<berth_explain::Retry>,
+    /// Plugins that lack the pod's JSON.
+    blind: Vec<String>,
+    /// Why it may not enter activeQ, by the plugin that keeps it out.
+    at_the_gate: Option<String>,
+}
+
+impl PluginsSay {
+    /// `None` if the pod is gone meanwhile.
+    fn about(view: &mut ClusterView, mut profile: Profile, uid: &PodUid, node: Option<&str>) -> Option<Self> {
+        let followed = view.pod(uid)?;
+        // A pod that has a node is asked about as it was before: its node is no wish of its own.
+        let pod = Arc::new(Pod { node_name: Sym::NONE, ..Pod::clone(followed.pod()) });
+        let (rejected_by, gate): (Vec<Arc<str>>, _) = match followed.place() {
+            PodPlace::Queued(waiting) => {
+                let record = &waiting.record;
+                (record.rejectors.iter().chain(&record.pending).cloned().collect(), record.gated_by.clone())
+            }
+            PodPlace::Binding(_) | PodPlace::Assumed { .. } | PodPlace::Bound { .. } | PodPlace::Unscheduled => {
+                (Vec::new(), None)
+            }
+        };
+        let retries = subject::retries(&mut profile, &rejected_by);
+        let is_blind = |plugin: &PluginManifest| plugin.needs.pod_json && pod.json.is_none();
+        let manifests = profile.instances().iter().map(|instance| instance.plugin.manifest());
+        let blind = manifests.filter(|plugin| is_blind(plugin)).map(|plugin| plugin.name.clone()).collect();
+        let analysis = view.without_pod(uid, |view| ask(view, &mut profile, &pod, node));
+        let gate = gate.and_then(|name| profile.find(&name));
+        let gate =
+            gate.and_then(|plugin| profile.get(plugin)?.pre_enqueue().map(|it| it.pre_enqueue(&pod, view.table())));
+        let at_the_gate = gate.filter(|status| !status.is_success()).map(|status| status.message());
+        Some(Self { analysis, retries, blind, at_the_gate })
+    }
 }
 
 fn ask(view: &ClusterView, profile: &mut Profile, pod: &Arc<Pod>, node: Option<&str>) -> Analysis {

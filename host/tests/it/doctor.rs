@@ -77,9 +77,14 @@ async fn a_setup_that_works_has_no_problem() {
     let cluster = Cluster::start(&["--no-scheduler"]).await;
     let setup = Setup::new(CONFIG, "plugins: [{name: ByPriority, limits: {memory: 32Mi}}]\n");
     setup.plugin("ByPriority", &berth_test_guests::by_priority().expect("a component"));
-    let scheduler =
-        cluster.scheduler(&["--plugins-dir", &setup.path("plugins"), "--config", &setup.path("config.yaml")]).await;
     let kubeconfig = cluster.kubeconfig().display().to_string();
+    let nobody = "nobody holds the Lease kube-system/kube-scheduler";
+    let before = setup.doctor(&["--kubeconfig", &kubeconfig, "--pre"]).await;
+    assert!(before.out.contains(&format!("{nobody}: a replica can lead")), "{}", before.out);
+    let (_, complaints) = setup.complaints(&["--kubeconfig", &kubeconfig]).await;
+    contains(&complaints, &["warning cluster", nobody, "no replica schedules"]);
+    let scheduler =
+        cluster.run(&["--plugins-dir", &setup.path("plugins"), "--config", &setup.path("config.yaml")]).await;
     let (server, socket) = (scheduler.server(), scheduler.socket());
     let running = ["--metrics-address", &server, "--admin-socket", &socket];
     let ended = setup.doctor(&[&["--kubeconfig", &kubeconfig][..], &running].concat()).await;
@@ -91,7 +96,7 @@ async fn a_setup_that_works_has_no_problem() {
         " ms to answer",
         "decisions are those of kube-scheduler 1.36, the cluster's release",
         "clocks agree",
-        " holds the Lease kube-system/berth, renewed ",
+        " holds the Lease kube-system/kube-scheduler, renewed ",
         "may do all",
         "alive and ready",
     ] {

@@ -132,6 +132,24 @@ async fn a_pod_is_explained_to_who_may_see_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_plugin_that_keeps_a_pod_out_says_why() {
+    let bench = Bench::start().await;
+    let mut gated = pod("gated", "100m", "64Mi");
+    gated["spec"]["schedulingGates"] = json!([{"name": "example.com/quota"}]);
+    bench.cluster.create(&gated).await;
+    let holders = loop {
+        let ended = bench.ask(&["pod", "gated", "-o", "json"]).await;
+        if ended.status.success() {
+            break json_of(&ended)["holders"].clone();
+        }
+    };
+    let says = "waiting for scheduling gates: [example.com/quota]";
+    assert_eq!((&holders[0]["plugin"], &holders[0]["message"]), (&json!("SchedulingGates"), &json!(says)));
+    let text = bench.ask(&["pod", "gated"]).await.out;
+    assert!(text.contains("Held by: SchedulingGates at PreEnqueue") && text.contains(says), "{text}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_pod_that_is_not_there_is_explained_and_what_may_not_be_seen_is_counted() {
     let bench = Bench::start().await;
     bench.create_in("infra", &pod("low", "10", "64Mi")).await;

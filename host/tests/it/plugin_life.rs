@@ -557,3 +557,29 @@ async fn orders_are_not_taken_over_plain_http() {
     assert_eq!(refused.status.code(), Some(1), "{}", refused.err);
     assert!(refused.err.contains("another scheduler listens on"), "{}", refused.err);
 }
+
+/// The plugin is asked nothing between the moment in which it reserved and the pod's end.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_guides_quota_is_given_back_by_a_pod_that_was_bound_and_is_gone() {
+    const QUOTA: &str = "
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- plugins: {multiPoint: {enabled: [{name: TenantQuota}]}}
+  pluginConfig: [{name: TenantQuota, args: {label: tenant, limit: 1}}]
+";
+    let cluster = Cluster::start(&["--no-scheduler", "--nodes", "2"]).await;
+    let path = |name: &str| cluster.dir.path().join(name).display().to_string();
+    fs::create_dir(path("plugins")).expect("a folder");
+    fs::write(path("plugins/TenantQuota.wasm"), berth_test_components::component("TenantQuota")).expect("a file");
+    fs::write(path("config.yaml"), QUOTA).expect("a file");
+    let _scheduler = cluster.scheduler(&["--plugins-dir", &path("plugins"), "--config", &path("config.yaml")]).await;
+    for name in ["first", "second", "third"] {
+        let mut pod = pod(name, "100m", "64Mi");
+        pod["metadata"]["labels"] = json!({"tenant": "red"});
+        cluster.create(&pod).await;
+        cluster.node_of(name).await;
+        cluster.pods.delete(name, &DeleteParams::default().grace_period(0)).await.expect("the sandbox deletes it");
+        cluster.until("the pod is gone", |seen| seen.deleted.contains(name)).await;
+    }
+}

@@ -195,7 +195,10 @@ function beforeAndAfter({ tag, val }) {
 function queueOf(plugin) {
   const actionOf = (flag) => flag[0].toUpperCase() + flag.slice(1);
   const hint = (raw, { resource, actions }, subject) => {
-    const event = { resource, actions: Object.keys(actions).filter((name) => actions[name]).map(actionOf) };
+    const names = Object.keys(actions).filter((name) => actions[name]).map(actionOf);
+    // An update without an action of its own sets the flags of all of them.
+    const isUpdate = names.length === Object.keys(actions).length - 2 && !names.includes("Add") && !names.includes("Delete");
+    const event = { resource, actions: isUpdate ? ["Update"] : names };
     return plugin.queueingHint(new Pod(raw, table), event, ...beforeAndAfter(subject)) ? "queue" : "skip";
   };
   return {

@@ -81,6 +81,7 @@ Clocks, files, sockets and randomness are not there: a plugin that touches them 
 from . import effects
 from .answers import (
     SKIP,
+    Event,
     Failure,
     Outcome,
     Preemption,
@@ -123,6 +124,7 @@ __all__ = [
     "default_normalize",
     "dry_run",
     "effects",
+    "Event",
     "EventNode",
     "fail",
     "Failure",

@@ -105,6 +105,22 @@ ACTIONS = {known.name.title().replace("_", ""): known for known in Actions}
 UPDATE = ~(Actions.ADD | Actions.DELETE)
 
 
+@dataclass(frozen=True)
+class Event:
+    """What a queueing hint is asked about."""
+
+    resource: str
+    """`Pod`, `Node`, ..., as in `on`."""
+    actions: frozenset[str]
+    """What happened, as in `on`: one action, as a rule. An update that has no action of its own is `Update`."""
+
+    @classmethod
+    def of(cls, raw: ClusterEvent) -> "Event":
+        if raw.actions == UPDATE:
+            return cls(raw.resource, frozenset(["Update"]))
+        return cls(raw.resource, frozenset(name for name, action in ACTIONS.items() if action in raw.actions))
+
+
 def on(resource: str, *actions: Action) -> ClusterEvent:
     """An entry of `events_to_register`: `on("Node", "Add", "UpdateNodeLabel")`. Without actions: all of them."""
     mask = Actions(0)

@@ -9,7 +9,7 @@ from componentize_py_types import Err
 from wit_world.exports import lifecycle
 from wit_world.imports.types import Code, RejectedNodes
 
-from .answers import Failure, Outcome, Rejection, Wait, rejection, status
+from .answers import Event, Failure, Outcome, Rejection, Wait, rejection, status
 from .guest import guest, tell
 from .pod import Pod
 
@@ -388,7 +388,7 @@ class QueueingHint:
     @_about_pod
     def queueing_hint(plugin, pod, event, subject):
         old, new = _before_and_after(subject)
-        return wit_hint.Hint.QUEUE if plugin.queueing_hint(pod, event, old, new) else wit_hint.Hint.SKIP
+        return wit_hint.Hint.QUEUE if plugin.queueing_hint(pod, Event.of(event), old, new) else wit_hint.Hint.SKIP
 
 
 class Sign:

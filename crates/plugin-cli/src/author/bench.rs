@@ -29,9 +29,10 @@ pub struct Bench {
     #[arg(long, value_name = "FILE")]
     against: Option<PathBuf>,
     /// The plugin's arguments (`pluginConfig`) as JSON
-    #[arg(long, default_value = "null", value_name = "JSON")]
-    args: String,
-    /// A file of cases: the first one's arguments, objects and pods are measured with, within the file's limits
+    #[arg(long, value_name = "JSON")]
+    args: Option<String>,
+    /// A file of cases: the first one's arguments, objects and pods are measured with, within the file's limits [default:
+    /// *.cases.yaml or cases.yaml in the plugin's folder, unless --args is given]
     #[arg(long, value_name = "FILE", conflicts_with = "args")]
     cases: Option<PathBuf>,
     /// Sizes of the cluster
@@ -70,7 +71,7 @@ struct Report {
 
 pub(crate) fn run(bench: &Bench) -> Result<()> {
     let loaded = bench.target.load()?;
-    let (subject, situation) = subject(bench, &loaded)?;
+    let (subject, situation, source) = subject(bench, &loaded)?;
     let (other, title): (Option<Box<dyn PluginFactory>>, String) = match &bench.against {
         Some(file) => {
             let other = project::load(file)?;
@@ -84,7 +85,8 @@ pub(crate) fn run(bench: &Bench) -> Result<()> {
     };
     let mut report = Report { calls: Vec::new(), sizes: Vec::new() };
     for &n_nodes in &bench.nodes {
-        let measured = measure(&subject, &situation, n_nodes).map_err(anyhow::Error::msg)?;
+        let measured = measure(&subject, &situation, n_nodes).map_err(anyhow::Error::msg);
+        let measured = measured.with_context(|| format!("{}, with {source}", loaded.title()))?;
         let memory = subject.stats().memory_bytes();
         let deltas = sizes(&subject, &situation, n_nodes, delta_bytes).map_err(anyhow::Error::msg)?;
         report.sizes.push(Footprint { deltas, memory });
@@ -110,18 +112,25 @@ pub(crate) fn run(bench: &Bench) -> Result<()> {
     Ok(())
 }
 
-/// The plugin, and what it is measured with.
-fn subject(bench: &Bench, loaded: &Loaded) -> Result<(ComponentFactory, Situation)> {
-    let Some(path) = &bench.cases else {
-        return Ok((loaded.factory.clone(), Situation::of_args(&bench.args)));
-    };
-    let cases = Cases::read(path, loaded)?;
-    let factory = cases.limited(&loaded.factory);
-    let Some(situation) = Situation::of_cases(&cases.file).next() else {
+/// The plugin, what it is measured with, and where that stands.
+fn subject(bench: &Bench, loaded: &Loaded) -> Result<(ComponentFactory, Situation, String)> {
+    if let Some(args) = &bench.args {
+        return Ok((loaded.factory.clone(), Situation::of_args(args), format!("--args {args}")));
+    }
+    let files = bench.cases.clone().map_or_else(|| bench.target.cases(), |path| Ok(vec![path]))?;
+    for path in &files {
+        let cases = Cases::read(path, loaded)?;
+        let factory = cases.limited(&loaded.factory);
+        if let Some(situation) = Situation::of_cases(&cases.file).next() {
+            factory.set_now(situation.now().unwrap_or_default());
+            return Ok((factory, situation, format!("the first case of {}", path.display())));
+        }
+    }
+    if let Some(path) = &bench.cases {
         return Err(Usage(format!("{}: has no case whose arguments are taken", path.display())).into());
-    };
-    factory.set_now(situation.now().unwrap_or_default());
-    Ok((factory, situation))
+    }
+    let source = "no arguments; --args JSON or --cases FILE gives some".to_owned();
+    Ok((loaded.factory.clone(), Situation::of_args("null"), source))
 }
 
 /// A shared factory as one of its own.

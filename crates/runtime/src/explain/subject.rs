@@ -84,6 +84,7 @@ fn holders(now: Time, place: &PodPlace) -> Vec<Holder> {
                 plugin: plugin.to_string(),
                 since_milliseconds: now.since(waiting.record.queued_at),
                 ends_in_milliseconds: None,
+                message: None,
             })
             .collect()
         }
@@ -94,6 +95,7 @@ fn holders(now: Time, place: &PodPlace) -> Vec<Holder> {
                     plugin: plugin.to_string(),
                     since_milliseconds: now.since(*since),
                     ends_in_milliseconds: Some(until.since(now)),
+                    message: None,
                 };
                 plugins.iter().map(holder).collect()
             }
