@@ -106,6 +106,19 @@ async fn cases_say_what_a_plugin_may_do_and_what_it_is_verified_with() {
     }
 }
 
+/// The scheduler takes a hint that traps for `queue`, and the instance is gone.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_case_fails_whose_hint_traps() {
+    let guest = berth_test_guests::trapping_hint("Hinted").expect("a component");
+    let project = Project::new("Hinted", &guest);
+    let cases = "plugin: Hinted\ncases:\n- name: a node comes\n  steps:\n  - pod: {metadata: {name: p, namespace: default}}\n    \
+                 event: {resource: Node, actions: [Add], new: {metadata: {name: a}}}\n    expect: {hint: queue}\n";
+    fs::write(project.path().join("cases.yaml"), cases).expect("a file");
+    let tested = project.tries(&["test"]).await;
+    assert_eq!(tested.status.code(), Some(1), "{}{}", tested.out, tested.err);
+    assert!(tested.out.contains("the plugin fails: "), "{}{}", tested.out, tested.err);
+}
+
 /// Such a component builds and serves until it is asked.
 #[tokio::test(flavor = "multi_thread")]
 async fn verify_finds_a_line_of_plugin_wit_that_has_no_method() {

@@ -32,7 +32,7 @@ pub use other::{
 pub use points::{At, as_large_as_in_c, harmless, holds, slow_to_compile};
 pub use shows_objects::{hears_of, shows_objects};
 pub use slow_at::slow_at;
-pub use slow_hint::slow_hint;
+pub use slow_hint::{slow_hint, trapping_hint};
 pub use slow_reserve::slow_reserve;
 pub use slow_unreserve::slow_unreserve;
 pub use starts::{BadStart, bad_start, starts_slowly_and_traps};

@@ -10,6 +10,18 @@ use crate::encode;
 /// # Errors
 /// The text does not assemble.
 pub fn slow_hint(name: &str) -> Result<Vec<u8>> {
+    hinting(name, DAWDLES)
+}
+
+/// The same, but the hint traps.
+///
+/// # Errors
+/// The text does not assemble.
+pub fn trapping_hint(name: &str) -> Result<Vec<u8>> {
+    hinting(name, "unreachable")
+}
+
+fn hinting(name: &str, hint: &str) -> Result<Vec<u8>> {
     let items = [
         "export berth:scheduler/lifecycle@0.2.0",
         "export berth:scheduler/sync@0.2.0",
@@ -17,7 +29,7 @@ pub fn slow_hint(name: &str) -> Result<Vec<u8>> {
         "export berth:scheduler/pre-filter@0.2.0",
         "export berth:scheduler/queueing-hint@0.2.0",
     ];
-    encode::component(&items, &[], &encode::module(name, "", FUNCTIONS))
+    encode::component(&items, &[], &encode::module(name, "", &FUNCTIONS.replace("$HINT", hint)))
 }
 
 const FUNCTIONS: &str = r#"
@@ -27,8 +39,11 @@ const FUNCTIONS: &str = r#"
   (func (export "berth:scheduler/pre-filter@0.2.0#pre-filter") (param $cycle i64) (result i32)
     (call $err (i32.const 2)))
   (func (export "berth:scheduler/queueing-hint@0.2.0#queueing-hint") (param $parameters i32) (result i32)
+    $HINT)"#;
+
+const DAWDLES: &str = "
     (local $turns i32)
     (loop $dawdle
       (local.set $turns (i32.add (local.get $turns) (i32.const 1)))
       (br_if $dawdle (i32.lt_u (local.get $turns) (i32.const 40000000))))
-    (i32.const 0))"#;
+    (i32.const 0)";
