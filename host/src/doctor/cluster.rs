@@ -15,7 +15,7 @@ use super::{Area, Doctor, Findings, files::Setup};
 /// Leases and tokens of Kubernetes bear this much.
 const MAX_SECONDS_AHEAD: i64 = 5;
 
-/// Of so many answers the time of the one in the middle counts.
+/// How many answers are timed; the one in the middle counts.
 const N_ANSWERS: usize = 5;
 
 /// A binding takes as long as a request at least.
