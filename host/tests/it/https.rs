@@ -16,13 +16,14 @@ use kube::{Api, Client, Config, api::PostParams, config::AuthInfo};
 use pprof::protos::Message as _;
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 use rustls::{ClientConfig, RootCertStore, pki_types::ServerName};
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
 use crate::{
     cluster::{Cluster, pod},
     process::{DEADLINE, Process},
+    reviewer::Reviewer,
 };
 
 pub(crate) struct Bench {
@@ -53,6 +54,17 @@ impl Bench {
         let mut process = Process::berth(flags.map(fill));
         process.line("serving HTTPS").await;
         Self { cluster, process, port, dir }
+    }
+
+    /// One that asks the reviewer who may do what, and not the sandbox, which lets everybody do everything.
+    async fn start_asking(reviewer: &Reviewer) -> Self {
+        let cluster = Cluster::start(&["--no-scheduler", "--nodes", "1"]).await;
+        reviewer.write_kubeconfig(&cluster.dir.path().join("reviewer.kubeconfig"));
+        let flags =
+            ["authentication", "authorization"].map(|it| format!("--{it}-kubeconfig={{dir}}/reviewer.kubeconfig"));
+        let [authentication, authorization] = &flags;
+        let flags = [authentication, authorization, "--authentication-skip-lookup", "--leader-elect=false"];
+        Self::start_in(cluster, &flags).await
     }
 
     pub(crate) fn client(&self, credentials: AuthInfo) -> Client {
@@ -109,6 +121,18 @@ fn token(token: &str) -> AuthInfo {
     serde_json::from_value(serde_json::json!({ "token": token })).expect("credentials")
 }
 
+/// ada sees the configuration; ida lists plugins, and gives orders about one of them; nobody does anything else.
+fn may(user: &str, spec: &Value) -> bool {
+    let (path, object) = (&spec["nonResourceAttributes"], &spec["resourceAttributes"]);
+    let plugins = json!({"group": "berth.dev", "resource": "plugins", "verb": "get"});
+    let orders = json!({"group": "berth.dev", "resource": "plugins", "verb": "update", "name": "NodePorts"});
+    match user {
+        "ada" => *path == json!({"path": "/configz", "verb": "get"}),
+        "ida" => [plugins, orders].contains(object),
+        _ => false,
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn without_credentials_only_the_probes_answer() {
     let bench = Bench::start(&["--client-ca-file={dir}/ca.crt", "--leader-elect=false"]).await;
@@ -144,6 +168,15 @@ async fn the_api_server_says_who_may() {
     assert!(bench.get(token("any"), "/version").await.expect("anybody may").contains("1.36"));
     assert_eq!(bench.get(token("any"), "/healthz/leaderElection").await.as_deref(), Ok("ok"));
     assert!(bench.dir.join("certificates/kube-scheduler.crt").exists(), "the next start has the same certificate");
+
+    let reviewer = Reviewer::start(may).await;
+    let bench = Bench::start_asking(&reviewer).await;
+    bench.get(token("token-of-ada"), "/configz").await.expect("ada may");
+    for path in ["/flagz", "/metrics", "/metrics/resources", "/admin/plugins"] {
+        let denied = format!("forbidden: User \"ada\" cannot get path {path:?}");
+        assert_eq!(bench.get(token("token-of-ada"), path).await, Err((403, denied)));
+    }
+    assert_eq!(bench.get(token("any"), "/configz").await, Err((401, "Unauthorized".to_owned())));
 }
 
 /// A request for `/metrics` that names the user that a proxy asks for.
@@ -162,6 +195,15 @@ async fn a_front_proxy_says_who_asks() {
     assert_eq!(bench.ask(AuthInfo::default(), on_behalf_of("eve", "system:masters")).await, denied("system:anonymous"));
     // A proxy that names no user is not authenticated: its authority does not vouch for clients.
     assert_eq!(bench.get(bench.certificate(), "/metrics").await, denied("system:anonymous"));
+    // Nor is a client a proxy, whose name is one of a proxy: what it says of others counts for nothing.
+    let cluster = Cluster::start(&["--no-scheduler", "--nodes", "1"]).await;
+    let proxies = cluster.dir.path().join("proxies");
+    fs::create_dir(&proxies).expect("a folder");
+    write_client_certificates(cluster.dir.path());
+    write_client_certificates(&proxies);
+    let flags = ["--client-ca-file={dir}/ca.crt", "--requestheader-client-ca-file={dir}/proxies/ca.crt"];
+    let bench = Bench::start_in(cluster, &[&flags[..], &["--requestheader-allowed-names=ada"]].concat()).await;
+    bench.ask(bench.certificate(), on_behalf_of("eve", "operators")).await.expect("it is ada who asks, and may");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -364,6 +406,25 @@ async fn plugins_are_steered_over_https_by_whom_the_api_server_lets() {
     // Without an authorizer that says yes, every request is refused.
     let closed = Bench::start(&["--client-ca-file={dir}/ca.crt", "--authorization-always-allow-paths=/*"]).await;
     assert_eq!(closed.get(AuthInfo::default(), "/admin/plugins").await, Err((403, denied.to_owned())));
+    orders_are_for_those_who_may_give_them().await;
+}
+
+async fn orders_are_for_those_who_may_give_them() {
+    let reviewer = Reviewer::start(may).await;
+    let bench = Bench::start_asking(&reviewer).await;
+    let disable = |user: &str, plugin: &str| {
+        let request = http::Request::post(format!("/admin/plugins/{plugin}/disable")).body(Vec::new());
+        bench.ask(token(&format!("token-of-{user}")), request.expect("a request"))
+    };
+    for (user, plugin) in [("ida", "NodeName"), ("ada", "NodePorts")] {
+        let denied = format!("forbidden: User {user:?} cannot post path \"/admin/plugins/{plugin}/disable\"");
+        assert_eq!(disable(user, plugin).await, Err((403, denied)));
+    }
+    disable("ida", "NodePorts").await.expect("ida may");
+    let plugins = bench.get(token("token-of-ida"), "/admin/plugins").await.expect("ida may");
+    let plugins: Vec<Value> = serde_json::from_str(&plugins).expect("JSON");
+    let disabled = plugins.iter().filter(|plugin| plugin["state"] == "disabled").map(|plugin| &plugin["name"]);
+    assert_eq!(disabled.collect::<Vec<_>>(), ["NodePorts"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
