@@ -23,12 +23,14 @@ pub(crate) struct Bench {
     _reviewer: Reviewer,
 }
 
-/// ada sees and creates pods in `default`; ida may ask what-if questions and sees nodes; root does everything; others do nothing.
+/// ada sees and creates pods in `default`; ida and ola may ask what-if questions, ida sees nodes and ola pods; root does everything;
+/// others do nothing.
 fn may(user: &str, spec: &Value) -> bool {
     let attributes = &spec["resourceAttributes"];
     match user {
         "ada" => attributes["resource"] == "pods" && attributes["namespace"] == "default",
         "ida" => spec["nonResourceAttributes"]["path"] == "/what-if" || attributes["resource"] == "nodes",
+        "ola" => spec["nonResourceAttributes"]["path"] == "/what-if" || attributes["resource"] == "pods",
         "root" => true,
         _ => false,
     }
