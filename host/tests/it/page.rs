@@ -89,6 +89,27 @@ async fn a_browser_signs_in_with_a_token_and_sees_what_its_user_may() {
     assert!(status == StatusCode::FORBIDDEN && !text.contains("LargerThanAnyNode"), "{text}");
 }
 
+/// Who may list the pods of one namespace may not list those of another, and who may see nodes may not ask which fit a pod.
+#[tokio::test(flavor = "multi_thread")]
+async fn views_of_some_pods_are_for_those_who_may_see_these() {
+    let bench = Bench::start().await;
+    let browser = Browser::new(&bench);
+    for (user, fine, other, refusal) in [
+        (
+            "ada",
+            "/page/pods?namespace=default",
+            "/page/pods?namespace=infra",
+            "ada may not list pods in namespace infra",
+        ),
+        ("ida", "/page/nodes", "/page/nodes?pod=default/web", "ida may not get pods web in namespace default"),
+    ] {
+        let cookie = browser.sign_in(&format!("token-of-{user}")).await;
+        assert_eq!(browser.get(fine, &cookie).await.0, StatusCode::OK, "{fine}");
+        let (status, text) = browser.get(other, &cookie).await;
+        assert!(status == StatusCode::FORBIDDEN && text.contains(refusal), "{other}: {status} {text}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn the_cookie_is_good_for_the_page_alone_and_not_from_other_sites() {
     let bench = Bench::start().await;

@@ -363,3 +363,32 @@ fn pods(rows: &[Row]) -> Markup {
         } }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The scheduler of the tests of all views has no profile, and so no pod that waits.
+    #[test]
+    fn no_text_of_a_pending_pod_becomes_markup() {
+        let evil = || "<script>alert('x')</script>".to_owned();
+        let row = Row {
+            namespace: evil(),
+            name: evil(),
+            reason: evil(),
+            owner: evil(),
+            queue: "active",
+            attempts: 1,
+            priority: 0,
+            age: 1,
+            waits: 1,
+            nominated: evil(),
+        };
+        let groups = || (0..=N_GROUPS).map(|_| Group { key: evil(), pods: 1, oldest: 1 }).collect();
+        let age = Age::ago(0);
+        let copied = Copied { age, all: 1, by_reason: groups(), by_owner: groups(), matching: 1, rows: vec![row] };
+        let text = content(&copied, &Filter::default()).into_string();
+        assert!(!text.contains("<script"), "{text}");
+        assert_eq!(text.matches("&lt;script&gt;").count(), 5 + 2 * (N_GROUPS + 1), "{text}");
+    }
+}
