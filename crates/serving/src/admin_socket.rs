@@ -118,6 +118,8 @@ impl Drop for OwnersSocket {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::chown;
+
     use super::*;
 
     #[tokio::test]
@@ -125,8 +127,8 @@ mod tests {
         let dir = tempfile::tempdir().expect("a folder");
         let path = dir.path().join("berth/admin.sock");
         let socket = OwnersSocket::bind(&path).expect("it listens");
-        assert_eq!(fs::metadata(&path).expect("a socket").mode() & 0o777, SOCKET_MODE);
-        assert_eq!(fs::metadata(dir.path().join("berth")).expect("a folder").mode() & 0o777, FOLDER_MODE);
+        assert_eq!(fs::metadata(&path).expect("a socket").mode() & 0o777, 0o600);
+        assert_eq!(fs::metadata(dir.path().join("berth")).expect("a folder").mode() & 0o777, 0o700);
         assert!(matches!(OwnersSocket::bind(&path), Err(SocketError::InUse(_))));
         // A scheduler that was killed leaves its file.
         let left = dir.path().join("left.sock");
@@ -141,6 +143,15 @@ mod tests {
         let dir = tempfile::tempdir().expect("a folder");
         fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o777)).expect("ours");
         let error = OwnersSocket::bind(&dir.path().join("admin.sock")).expect_err("refused");
+        assert!(matches!(error, SocketError::SharedFolder(_)), "{error}");
+        // One that is another user's alone. Root gives one away, if it may; to everybody else the root folder is such a one.
+        fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o700)).expect("ours");
+        let folder = match own_uid() {
+            Some(0) if chown(dir.path(), Some(1), None).is_err() => return,
+            Some(0) => dir.path(),
+            _ => Path::new("/"),
+        };
+        let error = OwnersSocket::bind(&folder.join("admin.sock")).expect_err("refused");
         assert!(matches!(error, SocketError::SharedFolder(_)), "{error}");
     }
 }
