@@ -99,4 +99,7 @@ fn memory_is_half_of_what_there_is_and_never_more_than_configured() {
     assert_eq!(limits(Some(2 << 30)), 1 << 30);
     assert_eq!(limits(Some(64 << 30)), 4 << 30);
     assert_eq!(limits(None), 4 << 30);
+    let here = CompileLimits { memory_bytes: u64::MAX, ..LIMITS }.here().memory_bytes;
+    let there_is = available_memory(Path::new("/")).expect("Linux says how much");
+    assert_eq!(here, there_is / 2);
 }

@@ -355,6 +355,19 @@ mod tests {
         assert_eq!(described(vec![label(MAX_KEY + 1)]).unwrap_err().0, "a key of 318 bytes (limit 317)");
     }
 
+    #[test]
+    fn a_node_that_is_nominated_is_there() {
+        let nodes: NodeSet = [NodeIdx(1)].into_iter().collect();
+        let nominated = |nomination| {
+            let status = types::Status { code: types::Code::Success, reasons: Vec::new() };
+            let outcome = post_filter::Outcome { status, nomination, effects: Vec::new() };
+            self::post_filter(outcome, &nodes, &Limits::default()).map(|outcome| outcome.nominate)
+        };
+        assert_eq!(nominated(post_filter::Nomination::Node(1)).unwrap(), Some(Some(NodeIdx(1))));
+        let refused = nominated(post_filter::Nomination::Node(0)).unwrap_err();
+        assert_eq!(refused.0, "a nomination of row 0, which holds no node");
+    }
+
     /// `kubectl` and logs show them as they are.
     #[test]
     fn texts_for_people_steer_no_terminal() {

@@ -97,6 +97,15 @@ fn a_compiler_that_ends_for_want_of_effort_refuses_nothing() {
     assert_eq!(setup.n_compiled(), 3);
 }
 
+/// The compiler is started with its limits: seconds, and bytes of memory.
+#[test]
+fn a_compiler_may_not_use_all_the_memory_that_there_is() {
+    let setup = Setup::new("echo $1 >&2; exit 1");
+    let error = setup.load(CompileLimits { memory_bytes: u64::MAX, ..COMPILE });
+    let LoadError::Compile(CompileError::Invalid(bytes)) = error else { panic!("{error:?}") };
+    assert!(bytes.parse::<u64>().is_ok_and(|bytes| bytes < u64::MAX / 2), "{bytes}");
+}
+
 /// Compiles in this process, with so much time for `describe`.
 fn engine(artefacts: &Path, lifecycle_timeout: Duration) -> Engine {
     let limits = Limits { lifecycle_timeout, ..Limits::default() };
