@@ -15,6 +15,13 @@ use crate::{cluster::Cluster, process::DEADLINE};
 
 const RULES: &str = "files: {compileSeconds: 2}\n";
 
+/// With a cache of its own: in the one that tests share, what was refused is remembered from one run to the next, and nothing
+/// would be compiled.
+async fn start(cluster: Cluster, guests: Vec<Guest>, rules: &str) -> Bench {
+    let artefacts = cluster.dir.path().join("artefacts").display().to_string();
+    Bench::start_with(cluster, guests, rules, &["--artifact-cache", &artefacts]).await
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_bad_file_costs_itself_alone() {
     let cluster = Cluster::start(&["--no-scheduler", "--nodes", "2"]).await;
@@ -28,7 +35,7 @@ async fn a_bad_file_costs_itself_alone() {
         Guest::new("Slow", At::Filter, slow_to_compile("Slow").expect("a component")),
         Guest::new("Good", At::Filter, harmless("Good", At::Filter).expect("a component")),
     ];
-    let bench = Bench::start(cluster, guests, RULES).await;
+    let bench = start(cluster, guests, RULES).await;
     let reasons = [
         ("Sparse", "has 6442450944 bytes, more than the 134217728 that a plugin may have"),
         ("Text", "is not a WebAssembly file"),
@@ -54,7 +61,7 @@ async fn a_bad_file_costs_itself_alone() {
 async fn a_file_that_takes_much_memory_to_compile_is_refused() {
     let cluster = Cluster::start(&["--no-scheduler", "--nodes", "2"]).await;
     let guest = Guest::new("Large", At::Filter, slow_to_compile("Large").expect("a component"));
-    let bench = Bench::start(cluster, vec![guest], "files: {compileMemory: 600Mi}\n").await;
+    let bench = start(cluster, vec![guest], "files: {compileMemory: 600Mi}\n").await;
     bench.binds_healthy(5).await;
     let reason = "takes more than 629145600 bytes of memory to compile";
     bench.shows([("Large", json!({"state": "refused", "lastReason": reason}))]).await;
