@@ -58,7 +58,10 @@ fn cases() -> Vec<(&'static str, WantedEffect, &'static str, &'static str)> {
     let admin = json!({"metadata": {"name": "taken"}, "subjects": [],
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"}});
     let map = |namespace| patch("v1/ConfigMap", namespace, "kept");
+    let event = WantedEffect::Event(["Said", "Saying", "whatever"].map(str::to_owned));
     vec![
+        // What the built-in of this name may do.
+        ("DynamicResources", event, "event", "grants: {effects: [event]}"),
         ("DynamicResources", map("default"), "patch", "{apiGroups: [\"\"], kinds: [ConfigMap], verbs: [patch]}"),
         (
             "DynamicResources",
