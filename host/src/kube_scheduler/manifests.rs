@@ -144,4 +144,10 @@ fn the_network_policy_lets_through_what_the_scheduler_needs() {
     };
     assert_eq!(ports("ingress"), [template["spec"]["containers"][0]["ports"][0]["name"].clone()]);
     assert_eq!(ports("egress"), [json!(443), json!(6443), json!(53), json!(53)]);
+    // Nobody else scrapes, and names are asked of nobody else.
+    let namespace = |name: &str| json!({"matchLabels": {"kubernetes.io/metadata.name": name}});
+    assert_eq!(policy["ingress"][0]["from"], json!([{"namespaceSelector": namespace("monitoring")}]));
+    let servers =
+        json!({"namespaceSelector": namespace("kube-system"), "podSelector": {"matchLabels": {"k8s-app": "kube-dns"}}});
+    assert_eq!(policy["egress"][1]["to"], json!([servers]));
 }
