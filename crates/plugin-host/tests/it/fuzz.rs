@@ -1,12 +1,11 @@
 //! Made-up things that happen to files: what is told in the end is what lies there. `cargo xtask fuzz` makes up more.
 
 use std::{
-    collections::BTreeMap,
     fs,
     os::unix::fs::{FileTypeExt as _, PermissionsExt as _, symlink},
     path::Path,
-    process::Command,
-    sync::mpsc::channel,
+    process::{Command, Stdio},
+    sync::mpsc::{Receiver, channel},
     time::Duration,
 };
 
@@ -21,6 +20,9 @@ use crate::engine;
 /// Longer than any machine needs.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// After so many things that happen to files the directory is looked at, whatever lies there by then, and a pipe.
+const UNTIL_LOOKED_AT: usize = 30;
+
 /// Whatever happened to its files, the last report about a directory is what lies there.
 #[test]
 fn a_directory_is_seen_as_it_ends() {
@@ -32,28 +34,41 @@ fn a_directory_is_seen_as_it_ends() {
         directory.scan().unwrap();
         let (sender, events) = channel();
         let watch = directory.watch(move |event| drop(sender.send(event))).unwrap();
-        for _ in 0..20 + random.below(200) {
+        let mut seen = Seen::default();
+        for step in 1..=20 + random.below(200) {
             disturb(dir.path(), &good, random);
+            if step % UNTIL_LOOKED_AT == 0 {
+                let pipe = dir.path().join(format!("{}.wasm", random.one_of(&NAMES)));
+                let _ = remove(&pipe);
+                make_pipe(&pipe).unwrap();
+                let mark = format!("looked at after {step}").into_bytes();
+                fs::write(dir.path().join("Mark.wasm"), &mark).unwrap();
+                let mark = Some(Binary::new("Mark", mark).digest());
+                while seen.mark != mark {
+                    seen.take(&next(&events, &seen));
+                }
+            }
         }
         // The first is there, the second is no plugin, the third is gone.
         clear(dir.path());
         fs::write(dir.path().join("incoming"), &good[0]).unwrap();
         fs::rename(dir.path().join("incoming"), dir.path().join("A.wasm")).unwrap();
         fs::write(dir.path().join("B.wasm"), "the last word").unwrap();
-        let expected =
-            Seen { a: Some(Binary::new("A", good[0].clone()).digest()), is_b_refused: true, is_c_there: false };
-        let mut seen = Seen::default();
-        let mut last = BTreeMap::new();
-        while seen != expected || last.get("B") != Some(&Some(Binary::new("B", *b"the last word").digest())) {
-            let event = events.recv_timeout(PATIENCE);
-            let event = event.unwrap_or_else(|_| panic!("it ends with {seen:?}, {last:?} instead of {expected:?}"));
-            seen.take(&event);
-            if let DirectoryChange::Refused { digest, .. } = event.change {
-                last.insert(event.name, digest);
-            }
+        let expected = Seen {
+            a: Some(Binary::new("A", good[0].clone()).digest()),
+            refused_b: Some(Binary::new("B", *b"the last word").digest()),
+            is_c_there: false,
+            mark: seen.mark,
+        };
+        while seen != expected {
+            seen.take(&next(&events, &expected));
         }
         drop(watch);
     });
+}
+
+fn next(events: &Receiver<DirectoryEvent>, expected: &Seen) -> DirectoryEvent {
+    events.recv_timeout(PATIENCE).unwrap_or_else(|_| panic!("no more events, but not yet {expected:?}"))
 }
 
 const NAMES: [&str; 3] = ["A", "B", "C"];
@@ -62,20 +77,23 @@ const NAMES: [&str; 3] = ["A", "B", "C"];
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Seen {
     a: Option<Digest>,
-    is_b_refused: bool,
+    refused_b: Option<Digest>,
     is_c_there: bool,
+    mark: Option<Digest>,
 }
 
 impl Seen {
     fn take(&mut self, event: &DirectoryEvent) {
-        let digest = match &event.change {
-            DirectoryChange::Loaded { factory, .. } => Some(factory.digest()),
-            DirectoryChange::Refused { .. } | DirectoryChange::Removed => None,
+        let (loaded, refused) = match &event.change {
+            DirectoryChange::Loaded { factory, .. } => (Some(factory.digest()), None),
+            DirectoryChange::Refused { digest, .. } => (None, *digest),
+            DirectoryChange::Removed => (None, None),
         };
         match event.name.as_str() {
-            "A" => self.a = digest,
-            "B" => self.is_b_refused = matches!(event.change, DirectoryChange::Refused { .. }),
-            _ => self.is_c_there = !matches!(event.change, DirectoryChange::Removed),
+            "A" => self.a = loaded,
+            "B" => self.refused_b = refused,
+            "C" => self.is_c_there = !matches!(event.change, DirectoryChange::Removed),
+            _ => self.mark = refused,
         }
     }
 }
@@ -96,10 +114,14 @@ fn disturb(dir: &Path, good: &[Vec<u8>], random: &mut Random) {
         6 => fs::rename(&path, &other),
         7 => symlink(&other, &path),
         8 => fs::create_dir(&path),
-        9 => Command::new("mkfifo").arg(&path).stderr(std::process::Stdio::null()).status().map(drop),
+        9 => make_pipe(&path),
         10 => fs::set_permissions(&path, fs::Permissions::from_mode(0o000)),
         _ => remove(&path),
     };
+}
+
+fn make_pipe(path: &Path) -> std::io::Result<()> {
+    Command::new("mkfifo").arg(path).stderr(Stdio::null()).status().map(drop)
 }
 
 fn remove(path: &Path) -> std::io::Result<()> {
