@@ -207,11 +207,23 @@ fn https_connector(
     Ok(HttpsConnector::new(connector, tls, false, Arc::new(resolver)))
 }
 
+/// What TLS to the server takes. A server without TLS needs no authority: a system that has none, as in an image from scratch, is no
+/// error then.
+fn tls(config: &Config) -> Result<ClientConfig, TransportError> {
+    let is_plain = config.cluster_url.scheme_str() == Some("http");
+    if is_plain && config.root_cert.is_none() {
+        let mut config = config.clone();
+        config.root_cert = Some(Vec::new());
+        return Ok(config.rustls_client_config()?);
+    }
+    Ok(config.rustls_client_config()?)
+}
+
 /// All of it, over sockets that `connector` opens.
 fn over(connector: Connector, config: &Config, http2: Http2) -> Result<Transport, TransportError> {
     // The plugin that a kubeconfig names may run here.
     let auth_layer = config.auth_layer()?;
-    let mut tls = config.rustls_client_config()?;
+    let mut tls = tls(config)?;
     tls.alpn_protocols = http2.application_protocols();
     let valid_until = config.auth_info.exec.as_ref().and_then(|_| expiry(&tls));
     let mut connector = TimeoutConnector::new(https_connector(connector, tls, config)?);

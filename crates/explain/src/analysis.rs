@@ -1,6 +1,6 @@
 //! What every plugin says about every node, worked out on a copy of the cluster when somebody asks.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 use berth_framework::{
     Call, Effect, PluginIdx, Profile, Status,
@@ -61,8 +61,23 @@ pub struct Analysis {
     pub resources: Vec<ResourceSum>,
     /// What evicting pods would do; `None` if it was not tried.
     pub preemption: Option<Preemption>,
+    /// How long plugins took when an attempt was made on the copy that looks at every node, the longest first. Empty if the profile's
+    /// meter has no clock.
+    pub took: Vec<PluginTook>,
     /// The node that was asked about.
     pub node: Option<NodeReport>,
+}
+
+/// How long a plugin took.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PluginTook {
+    /// Which plugin.
+    pub plugin: String,
+    /// At which extension point, such as `Filter`.
+    pub point: String,
+    /// All of its calls there. One call is about many nodes.
+    pub microseconds: u64,
 }
 
 /// PreFilter rejected the pod.
@@ -158,7 +173,24 @@ pub fn analyze(profile: &mut Profile, call: &Call<'_>, question: &Question<'_>) 
         analysis.error = Some(status.message());
     }
     profile.end_cycle(call.cycle);
+    analysis.took = took(profile);
     analysis
+}
+
+/// What the meter has of this attempt.
+fn took(profile: &mut Profile) -> Vec<PluginTook> {
+    let mut sums: BTreeMap<(PluginIdx, &'static str), Duration> = BTreeMap::new();
+    for time in profile.meter().measured_mut().plugins.drain(..) {
+        *sums.entry((time.plugin, time.point)).or_default() += time.duration;
+    }
+    let took = sums.into_iter().map(|((plugin, point), duration)| PluginTook {
+        plugin: profile.name(plugin).to_string(),
+        point: point.to_owned(),
+        microseconds: u64::try_from(duration.as_micros()).unwrap_or(u64::MAX),
+    });
+    let mut took: Vec<PluginTook> = took.collect();
+    took.sort_by_key(|it| std::cmp::Reverse(it.microseconds));
+    took
 }
 
 /// Which plugins refuse which node, each plugin by itself.

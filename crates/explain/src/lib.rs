@@ -20,8 +20,8 @@ mod subject;
 mod text;
 
 pub use analysis::{
-    Analysis, Combination, NodeReport, PluginReport, PodRejected, Preemption, Question, ReasonCount, Refusals, analyze,
-    refusals,
+    Analysis, Combination, NodeReport, PluginReport, PluginTook, PodRejected, Preemption, Question, ReasonCount,
+    Refusals, analyze, refusals,
 };
 pub use cause::Cause;
 pub use explanation::Explanation;

@@ -15,6 +15,10 @@ use crate::{
 /// How many reasons and combinations are shown; JSON has all of them.
 const N_SHOWN: usize = 8;
 
+/// How many plugins are shown with the time that they take, and from which time on.
+const N_LONGEST: usize = 3;
+const LONG_MICROSECONDS: u64 = 100;
+
 impl Explanation {
     /// Why, in a sentence.
     pub(crate) fn sentence(&self) -> String {
@@ -123,9 +127,8 @@ impl Explanation {
         for holder in &subject.holders {
             let since = duration(holder.since_milliseconds);
             write!(out, "Held by: {} at {}, for {since}", holder.plugin, holder.point)?;
-            match holder.ends_in_milliseconds {
-                Some(ends) => write!(out, ", at most for another {}", duration(ends))?,
-                None => {}
+            if let Some(ends) = holder.ends_in_milliseconds {
+                write!(out, ", at most for another {}", duration(ends))?;
             }
             match &holder.message {
                 Some(message) => writeln!(out, ": {message}")?,
@@ -247,6 +250,12 @@ fn write_analysis(out: &mut String, analysis: &Analysis) -> fmt::Result {
         analysis.nearest.iter().try_for_each(|near| write_near(out, near))?;
     }
     write_ranking(out, &analysis.best)?;
+    let longest = analysis.took.iter().take(N_LONGEST).filter(|it| it.microseconds >= LONG_MICROSECONDS);
+    let longest: Vec<_> =
+        longest.map(|it| format!("{} {} at {}", millis(it.microseconds), it.plugin, it.point)).collect();
+    if !longest.is_empty() {
+        writeln!(out, "An attempt that looks at all nodes takes {}", longest.join(", "))?;
+    }
     if let Some(preemption) = &analysis.preemption {
         match &preemption.node {
             Some(node) if preemption.victims > 0 => {
@@ -312,6 +321,11 @@ fn nodes_fit(n_nodes: usize) -> String {
         1 => "one node fits".to_owned(),
         _ => format!("{n_nodes} nodes fit"),
     }
+}
+
+/// `1.2 ms`.
+fn millis(microseconds: u64) -> String {
+    format!("{}.{} ms", microseconds / 1000, microseconds % 1000 / 100)
 }
 
 /// `1m5s`, with milliseconds below ten seconds.

@@ -116,6 +116,7 @@ fn the_first_cause_that_holds_is_the_reason() {
             plugin: "SchedulingGates".to_owned(),
             since_milliseconds: 0,
             ends_in_milliseconds: None,
+            message: None,
         }],
         ..subject()
     };

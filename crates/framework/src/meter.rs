@@ -82,6 +82,8 @@ pub struct Meter {
 struct Timer {
     clock: Arc<dyn Clock>,
     seed: u64,
+    /// One attempt in so many has its plugins timed.
+    sampled: u64,
     /// When the last plugin had answered; `None` while plugins are not timed.
     lap: Option<Duration>,
 }
@@ -94,7 +96,13 @@ impl Meter {
     /// `seed` decides which attempts have their plugins timed.
     #[must_use]
     pub fn new(clock: Arc<dyn Clock>, seed: u64) -> Self {
-        Self { timer: Some(Timer { clock, seed, lap: None }), measured: Measured::default() }
+        Self { timer: Some(Timer { clock, seed, sampled: SAMPLED, lap: None }), measured: Measured::default() }
+    }
+
+    /// The plugins of every attempt are timed.
+    #[must_use]
+    pub fn of_every_attempt(clock: Arc<dyn Clock>) -> Self {
+        Self { timer: Some(Timer { clock, seed: 0, sampled: 1, lap: None }), measured: Measured::default() }
     }
 
     /// The present moment; `None` without a clock.
@@ -112,7 +120,7 @@ impl Meter {
     pub fn start(&mut self, cycle: CycleId) -> Start {
         let Some(timer) = &mut self.timer else { return Start(None) };
         let now = timer.clock.now();
-        timer.lap = mix(timer.seed ^ cycle.0).is_multiple_of(SAMPLED).then_some(now);
+        timer.lap = mix(timer.seed ^ cycle.0).is_multiple_of(timer.sampled).then_some(now);
         Start(Some(now))
     }
 

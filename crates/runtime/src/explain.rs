@@ -25,7 +25,7 @@ use berth_explain::{
     analyze,
 };
 use berth_framework::{
-    Call, CycleId, Manifest as PluginManifest, Profile,
+    Call, CycleId, Manifest as PluginManifest, Meter, Profile,
     run::{NominatedPods, Refusal},
 };
 use berth_model::{Pod, PodUid, Sym, Time, api};
@@ -398,6 +398,7 @@ impl PluginsSay {
 }
 
 fn ask(view: &ClusterView, profile: &mut Profile, pod: &Arc<Pod>, node: Option<&str>) -> Analysis {
+    profile.set_meter(Meter::of_every_attempt(Arc::new(clock::Stopwatch)));
     if let Err(Refusal { plugin, status }) = profile.sync(view.cache()) {
         let error = format!("{}: {}", profile.name(plugin), status.message());
         return Analysis { nodes: view.table().n_nodes(), error: Some(error), ..Analysis::default() };

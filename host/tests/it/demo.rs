@@ -76,3 +76,11 @@ async fn a_pod_left_pending_is_a_failure() {
     assert!(ended.out.contains("<pending>") && ended.out.contains("no nodes available"), "{}", ended.out);
     assert!(ended.err.contains("not every pod was placed: lost"), "{}", ended.err);
 }
+
+/// As in an image that holds the program alone.
+#[tokio::test]
+async fn a_system_without_certificates_of_authorities_runs_it() {
+    let nothing = [("SSL_CERT_FILE", "/dev/null"), ("SSL_CERT_DIR", "/dev/null")];
+    let ended = Process::berth_with(["demo"], &nothing).ended(LIMIT).await;
+    assert!(ended.status.success(), "{}", ended.err);
+}

@@ -118,6 +118,8 @@ async fn a_pod_is_explained_to_who_may_see_it() {
     bench.cluster.until("huge pending", |seen| seen.messages.contains_key("huge")).await;
     let local = json_of(&bench.ask(&["pod", "default/web", "-o", "json"]).await);
     assert_eq!((&local["reason"], &local["state"]), (&json!("Bound"), &json!({"phase": "bound", "node": node})));
+    let took = local["analysis"]["took"].as_array().expect("times");
+    assert!(took.iter().any(|it| it["plugin"] == "NodeResourcesFit" && it["point"] == "Filter"), "{took:?}");
     for user in ["ada", "root"] {
         let explained = json_of(&bench.ask_as(user, &["pod", "huge", "-o", "json"]).await);
         assert_eq!(explained["reason"], "LargerThanAnyNode", "{user}: {explained}");
