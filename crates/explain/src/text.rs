@@ -177,7 +177,8 @@ fn write_decision(out: &mut String, decision: &DecisionRecord, ago: u64) -> fmt:
     if let Outcome::Placed { .. } = decision.outcome {
         for rejected in &decision.rejected {
             let examples = some_of(&rejected.examples, rejected.nodes);
-            writeln!(out, "  {:>6} refused by {} ({examples})", rejected.nodes, rejected.plugin)?;
+            let by = if rejected.plugin.is_empty() { "an HTTP extender" } else { &rejected.plugin };
+            writeln!(out, "  {:>6} refused by {by} ({examples})", rejected.nodes)?;
         }
         write_ranking(out, &decision.best)?;
     }

@@ -4,7 +4,10 @@
 
 use std::sync::Arc;
 
-use berth_explain::{Analysis, Cause, Explanation, Holder, Lack, PodName, Question, State, Subject, analyze};
+use berth_explain::{
+    Analysis, Cause, DecisionRecord, Explanation, Holder, Lack, Outcome, PodName, Question, Rejected, Sampled, State,
+    Subject, analyze,
+};
 use berth_framework::{Call, CycleId, Profile, run::NominatedPods};
 use berth_model::{Pod, Time, api};
 use berth_testing::{NodeMaker, TestCluster, node, pod};
@@ -156,4 +159,24 @@ fn an_explanation_is_data() {
     let json = serde_json::to_value(&explanation).expect("JSON");
     assert_eq!((&json["reason"], &json["state"]["queue"]), (&json!("Fragmented"), &json!("unschedulable")));
     assert_eq!(serde_json::from_value::<Explanation>(json).expect("it is read again"), explanation);
+}
+
+#[test]
+fn nodes_that_an_extender_left_out_are_its_own() {
+    let placed = DecisionRecord {
+        uid: "web".into(),
+        at: Time(0),
+        attempt: 1,
+        outcome: Outcome::Placed { node: "a".into() },
+        sampled: Sampled { nodes: 3, visited: 3, feasible: 1, ..Sampled::default() },
+        best: Vec::new(),
+        rejected: vec![Rejected {
+            plugin: "".into(),
+            nodes: 2,
+            message: String::new(),
+            examples: vec!["b".to_owned()],
+        }],
+    };
+    let text = Explanation::new(subject(), Some((placed, 0)), None).text();
+    assert!(text.contains("2 refused by an HTTP extender (b, ...)"), "{text}");
 }
