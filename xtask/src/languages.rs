@@ -78,7 +78,10 @@ fn of_one_language(language: &str) -> &'static [&'static str] {
             "mistakes::the_console_is_no_mistake_in_javascript",
             "mistakes::types_are_checked_in_typescript_and_names_in_javascript",
         ],
-        "go" => &["the_example_in_go_finds_the_node_group_for_a_plugin_of_ones_own"],
+        "go" => &[
+            "the_example_in_go_finds_the_node_group_for_a_plugin_of_ones_own",
+            "what_if::the_example_in_go_is_answered_by_a_running_scheduler",
+        ],
         _ => &[],
     }
 }

