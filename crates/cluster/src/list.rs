@@ -26,7 +26,7 @@ pub enum ListError {
         message: String,
     },
     /// The server does not serve it.
-    #[error("{plural}: the server does not serve it")]
+    #[error("{plural}: the API server does not serve this resource")]
     NotServed { plural: String },
     /// Anything else.
     #[error("{plural}: {message}")]

@@ -47,7 +47,7 @@ impl<B> Default for PluginRegistry<B> {
 }
 
 impl<B: Clone + CountCalls> PluginRegistry<B> {
-    /// This program has the plugin as native code and, where it may have to run as one, as a component.
+    /// Registers a plugin that this program contains as native code, and as a component if it may have to run as one.
     pub fn add_built_in(&mut self, name: &PluginName, native: B, embedded: Option<Component<B>>) {
         self.plugin(name).set_built_in(BuiltIn::Present { native, embedded });
     }

@@ -157,7 +157,7 @@ impl host::Host for HostState {
 
 impl types::Host for HostState {}
 
-/// Nodes, and pods taken from them, that plugins look at between two looks at the time.
+/// How many nodes and removed pods the plugins handle before the time is checked again.
 const PORTION: usize = 4096;
 
 /// Removals that together weigh no more than [`PORTION`], at least one at a time.

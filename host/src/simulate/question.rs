@@ -64,7 +64,7 @@ pub(super) struct Setup<'a> {
 }
 
 impl Question {
-    /// The question, if there is one; `scheduler` is the one that another is compared with.
+    /// The question that was asked, if any. `scheduler` is the scheduler that another is compared with.
     pub(super) fn asked(&self, scheduler: &Simulated) -> Option<Asked<'_>> {
         if let Some(file) = &self.how_many {
             return Some(Asked::HowMany(file));

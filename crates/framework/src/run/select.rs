@@ -83,7 +83,7 @@ impl Places {
         self.words.get(place / 64).is_some_and(|word| word >> (place % 64) & 1 == 1)
     }
 
-    /// Whether a place from `start` up to and without `end` is among them.
+    /// Whether the set contains a place from `start` (inclusive) to `end` (exclusive).
     fn meets(&self, start: usize, end: usize) -> bool {
         if start >= end {
             return false;

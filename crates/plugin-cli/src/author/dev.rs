@@ -88,7 +88,7 @@ fn watch(
             let inside = path.strip_prefix(&watched).unwrap_or(path);
             !inside.components().any(|part| BUILT.iter().any(|built| part.as_os_str() == *built))
         };
-        // A build reads the sources, which is no change of them.
+        // A build reads the sources, which does not change them.
         let changed_paths = |events: Vec<DebouncedEvent>| {
             let changes = events.into_iter().filter(|event| !event.kind.is_access());
             changes.flat_map(|event| event.event.paths).any(|path| is_source(&path))

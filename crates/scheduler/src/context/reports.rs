@@ -145,7 +145,7 @@ impl Context {
         self.outbox.attempts()
     }
 
-    /// An event names an object that was taken before: nothing changes.
+    /// Logs that an event names an object that was already taken. Nothing else changes.
     pub(crate) fn object_is_gone(&mut self, what: &str) {
         self.log(Level::Error, format!("an event names {what} that is not there"));
     }

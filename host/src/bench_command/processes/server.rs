@@ -203,7 +203,7 @@ impl Objects<'_> {
             .await
     }
 
-    /// Each at its time from `started` on, however long the others take.
+    /// Creates each object when it is due, counted from `started`, even if earlier requests have not returned.
     ///
     /// # Errors
     /// The server does not take an object.
