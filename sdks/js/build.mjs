@@ -36,7 +36,8 @@ function writeWit() {
 }
 
 function source() {
-  const file = ["plugin.ts", "plugin.js"].map((name) => join(plugin, name)).find(existsSync);
+  const [file, other] = ["plugin.ts", "plugin.js"].map((name) => join(plugin, name)).filter(existsSync);
+  if (other) throw new Error(`${plugin}: has plugin.ts and plugin.js; a plugin is one of them, so delete the other`);
   if (!file) throw new Error(`${plugin}: neither plugin.ts nor plugin.js`);
   return file;
 }

@@ -123,8 +123,8 @@ pub enum CaseError {
     #[error(transparent)]
     Cluster(#[from] HarnessError),
     /// An object has another form than its kind.
-    #[error("a {kind}: {reason}")]
-    Object { kind: &'static str, reason: serde_json::Error },
+    #[error("a {kind}: {}: {}{}", .reason.path(), .reason.inner(), quoting(.reason.inner()))]
+    Object { kind: &'static str, reason: serde_path_to_error::Error<serde_json::Error> },
     /// A node is removed that the cluster does not have.
     #[error("node {0} leaves and is not there")]
     NoSuchNode(String),
@@ -323,5 +323,11 @@ fn pending(harness: &mut PluginHarness, pod: &Value) -> Result<Pod, CaseError> {
 }
 
 fn object<T: serde::de::DeserializeOwned>(object: &Value, kind: &'static str) -> Result<T, CaseError> {
-    T::deserialize(object).map_err(|reason| CaseError::Object { kind, reason })
+    serde_path_to_error::deserialize(object).map_err(|reason| CaseError::Object { kind, reason })
+}
+
+/// What to do about a label that YAML does not read as a text.
+fn quoting(reason: &serde_json::Error) -> &'static str {
+    let is_read_as_boolean = reason.to_string().starts_with("invalid type: boolean");
+    if is_read_as_boolean { " (YAML reads true, yes, on and y as booleans: put a text in quotes)" } else { "" }
 }

@@ -245,6 +245,9 @@ fn steps_that_make_no_sense_are_told() {
     assert_eq!(one("{gonePods: [team/web]}"), "pod team/web leaves and is not there");
     assert!(one("{goneObjects: [{apiVersion: v1, kind: Service, metadata: {name: a}}]}").ends_with("is not there"));
     assert!(one("{event: {resource: Node, actions: [Rename]}}").contains("there is no action Rename"));
+    let label = one("{nodes: [{metadata: {name: a, labels: {x: true}}}]}");
+    let place = "a node: metadata.labels.x: invalid type: boolean `true`, expected a string";
+    assert!(label.starts_with(place) && label.ends_with("put a text in quotes)"), "{label}");
 }
 
 #[test]
