@@ -37,8 +37,8 @@ function writeWit() {
 
 function source() {
   const [file, other] = ["plugin.ts", "plugin.js"].map((name) => join(plugin, name)).filter(existsSync);
-  if (other) throw new Error(`${plugin}: has plugin.ts and plugin.js; a plugin is one of them, so delete the other`);
-  if (!file) throw new Error(`${plugin}: neither plugin.ts nor plugin.js`);
+  if (other) refuse([`${plugin}: has plugin.ts and plugin.js; a plugin is one of them, so delete the other`]);
+  if (!file) refuse([`${plugin}: has neither plugin.ts nor plugin.js`]);
   return file;
 }
 
