@@ -73,6 +73,7 @@ fn of_one_language(language: &str) -> &'static [&'static str] {
         "js" => &[
             "mistakes::an_action_that_there_is_not_is_told_in_javascript",
             "mistakes::a_column_that_there_is_not_is_told_in_javascript",
+            "mistakes::two_sources_of_a_plugin_are_refused_in_javascript",
             "mistakes::a_fault_in_a_member_of_one_line_names_that_line",
             "mistakes::a_score_that_is_no_number_is_a_fault",
             "mistakes::the_console_is_no_mistake_in_javascript",

@@ -13,8 +13,15 @@ use crate::run;
 
 /// What the build of one file says, which fails.
 fn refusal(language: Language, file: &str, source: &str) -> Result<String> {
+    refusal_of(language, &[(file, source)])
+}
+
+/// The same of several files.
+fn refusal_of(language: Language, files: &[(&str, &str)]) -> Result<String> {
     let plugin = tempfile::tempdir()?;
-    fs::write(plugin.path().join(file), source)?;
+    for (file, source) in files {
+        fs::write(plugin.path().join(file), source)?;
+    }
     let example = folder("plugins/examples").join(format!("node-metadata-{}", language.folder));
     fs::copy(example.join("plugin.wit"), plugin.path().join("plugin.wit"))?;
     let script = folder("sdks").join(language.folder).join("build.sh");
@@ -114,6 +121,15 @@ impl Asked {
         harness.set_node(&node("b").label("zone", "east").build());
         Ok(Self { factory, harness })
     }
+}
+
+#[test]
+fn two_sources_of_a_plugin_are_refused_in_javascript() {
+    run(LANGUAGES[2], |language| {
+        let said = refusal_of(language, &[("plugin.ts", "export default {};"), ("plugin.js", "export default {};")])?;
+        ensure!(said.starts_with("error: ") && said.contains("has plugin.ts and plugin.js"), "{said}");
+        Ok(())
+    });
 }
 
 #[test]
