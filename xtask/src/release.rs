@@ -93,7 +93,7 @@ pub(crate) fn release(arguments: &[String]) -> Result<()> {
     }
     setup()?;
     let release = Release::new(&options)?;
-    let tools = fetch_tools()?;
+    let tools = Tools::fetch()?;
     let mut programs = Vec::new();
     for (architecture, emulator) in architectures.iter().zip(emulators) {
         programs.push((*architecture, release.program(*architecture, emulator.as_deref(), &tools)?));
@@ -109,16 +109,26 @@ pub(crate) fn release(arguments: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// Where zig and cargo-zigbuild are. They are fetched from PyPI if they are not there yet.
-fn fetch_tools() -> Result<Vec<(&'static str, String)>> {
-    let paths = output_of("python3", &["sdks/fetch.py", "xtask/src/release-tools.txt", "--paths"])?;
-    let path = |name: &str| {
-        let line = paths.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('='));
-        line.map(|path| path.trim_matches('\'').to_owned()).with_context(|| format!("fetch.py names no {name}"))
-    };
-    let zig = format!("{}/ziglang/zig", path("ziglang")?);
-    let zigbuild = format!("{}/bin/cargo-zigbuild", path("cargo_zigbuild")?);
-    Ok(vec![("CARGO_ZIGBUILD_ZIG_PATH", zig), ("zigbuild", zigbuild)])
+/// What programs are linked with.
+struct Tools {
+    /// The program zig.
+    zig: String,
+    /// The program cargo-zigbuild.
+    zigbuild: String,
+}
+
+impl Tools {
+    /// Fetches from PyPI what is missing.
+    fn fetch() -> Result<Self> {
+        let paths = output_of("python3", &["sdks/fetch.py", "xtask/src/release-tools.txt", "--paths"])?;
+        let path = |name: &str| {
+            let line = paths.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('='));
+            line.map(|path| path.trim_matches('\'').to_owned()).with_context(|| format!("fetch.py names no {name}"))
+        };
+        let zig = format!("{}/ziglang/zig", path("ziglang")?);
+        let zigbuild = format!("{}/bin/cargo-zigbuild", path("cargo_zigbuild")?);
+        Ok(Self { zig, zigbuild })
+    }
 }
 
 impl Release {
@@ -150,17 +160,16 @@ impl Release {
     }
 
     /// The program with its components packed.
-    fn program(&self, arch: Architecture, emulator: Option<&Path>, tools: &[(&str, String)]) -> Result<PathBuf> {
+    fn program(&self, arch: Architecture, emulator: Option<&Path>, tools: &Tools) -> Result<PathBuf> {
         let target = arch.target();
         run("rustup", &["target", "add", &target])?;
-        let tool = |name: &str| tools.iter().find(|(known, _)| *known == name).map_or("", |(_, path)| path.as_str());
         eprintln!("Building berth for {target}: some ten minutes on two cores.");
         let flags = flags()?;
         let build =
             ["rustc", "--release", "--locked", "--package", "berth-host", "--bin", "berth", "--target", &target];
         let environment =
-            [("CARGO_ZIGBUILD_ZIG_PATH", tool("CARGO_ZIGBUILD_ZIG_PATH")), ("CARGO_ENCODED_RUSTFLAGS", flags.as_str())];
-        run_with(tool("zigbuild"), &[&build[..], &["--", "-Cstrip=symbols"]].concat(), &environment)?;
+            [("CARGO_ZIGBUILD_ZIG_PATH", tools.zig.as_str()), ("CARGO_ENCODED_RUSTFLAGS", flags.as_str())];
+        run_with(&tools.zigbuild, &[&build[..], &["--", "-Cstrip=symbols"]].concat(), &environment)?;
         let built = target_dir().join(&target).join("release/berth");
         let packed = self.scratch.join(arch.name).join("berth");
         fs::create_dir_all(self.scratch.join(arch.name))?;
