@@ -17,6 +17,8 @@ import (
 	"fmt"
 	"os"
 	"unsafe"
+
+	"example.com/what-if/answer"
 )
 
 //go:embed cluster.yaml
@@ -24,16 +26,6 @@ var cluster string
 
 //go:embed question.json
 var question string
-
-// answer is what of a WhatIfAnswer an autoscaler needs.
-type answer struct {
-	NodeGroups []struct {
-		Name    string
-		Nodes   int
-		Placed  int
-		Pending []json.RawMessage
-	}
-}
 
 func main() {
 	if len(os.Args) != 2 {
@@ -45,9 +37,7 @@ func main() {
 	fail(setCluster(simulator, cluster))
 	found, err := ask(simulator, question)
 	fail(err)
-	for _, group := range found.NodeGroups {
-		fmt.Printf("%s: %d of %d pods on %d nodes\n", group.Name, group.Placed, group.Placed+len(group.Pending), group.Nodes)
-	}
+	found.Print()
 }
 
 func open(options map[string]string) (*C.berth_simulator, error) {
@@ -70,7 +60,7 @@ func setCluster(simulator *C.berth_simulator, manifests string) error {
 	return taken(reason)
 }
 
-func ask(simulator *C.berth_simulator, question string) (found answer, err error) {
+func ask(simulator *C.berth_simulator, question string) (found answer.Answer, err error) {
 	given := C.CString(question)
 	defer C.free(unsafe.Pointer(given))
 	var reason *C.char

@@ -48,7 +48,7 @@ pub(crate) struct Doctor {
     /// Look at files only, not at a cluster
     #[arg(long, conflicts_with_all = ["kubeconfig", "context", "pre"])]
     offline: bool,
-    /// Look before anything is installed: nobody needs to hold the Lease yet
+    /// Check before the installation: the Lease does not need a holder yet
     #[arg(long)]
     pre: bool,
     /// Output for people or for programs

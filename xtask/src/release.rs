@@ -101,7 +101,7 @@ pub(crate) fn release(arguments: &[String]) -> Result<()> {
     release.write_archives(&programs)?;
     let image = release.write_image(&programs, options.authorities.as_deref())?;
     release.write_rest(&programs)?;
-    release.write_provenance(options.key.as_deref())?;
+    release.write_provenance(&programs, options.key.as_deref())?;
     eprintln!("{}: image {image}", release.out.display());
     let size = fs::metadata(release.out.join(release.image_file()))?.len();
     let bound = MAX_IMAGE_BYTES * architectures.len() as u64;

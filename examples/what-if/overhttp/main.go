@@ -15,17 +15,9 @@ import (
 	"net/http"
 	"os"
 	"strings"
-)
 
-// answer is what of a WhatIfAnswer an autoscaler needs.
-type answer struct {
-	NodeGroups []struct {
-		Name    string
-		Nodes   int
-		Placed  int
-		Pending []json.RawMessage
-	}
-}
+	"example.com/what-if/answer"
+)
 
 var (
 	server    = flag.String("server", "", "`address` of the scheduler's HTTPS port, such as https://berth.kube-system.svc:10259")
@@ -41,12 +33,10 @@ func main() {
 		fmt.Fprintln(os.Stderr, "overhttp:", err)
 		os.Exit(1)
 	}
-	for _, group := range found.NodeGroups {
-		fmt.Printf("%s: %d of %d pods on %d nodes\n", group.Name, group.Placed, group.Placed+len(group.Pending), group.Nodes)
-	}
+	found.Print()
 }
 
-func ask() (found answer, err error) {
+func ask() (found answer.Answer, err error) {
 	transport, address, err := way()
 	if err != nil {
 		return found, err

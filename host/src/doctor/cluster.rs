@@ -123,10 +123,11 @@ async fn leaders(
             Err(error) => unknown_leader(own, &chain(&error), findings),
             Ok(Some(holder)) if !holder.is_over() => findings.ok(Area::Cluster, held(own, &holder)),
             Ok(_) if is_before => {
-                findings.ok(Area::Cluster, format!("nobody holds the Lease {}/{}: a replica can lead", own.0, own.1));
+                findings
+                    .ok(Area::Cluster, format!("the Lease {}/{} has no holder: a replica can take it", own.0, own.1));
             }
             Ok(_) => {
-                let text = format!("nobody holds the Lease {}/{}: no replica schedules", own.0, own.1);
+                let text = format!("the Lease {}/{} has no holder: no replica schedules pods", own.0, own.1);
                 findings.warning(
                     Area::Cluster,
                     text,
@@ -161,8 +162,9 @@ async fn leaders(
         }
         Ok(_) if serves_default => {}
         Ok(_) => {
-            let text =
-                format!("nobody holds the Lease {namespace}/{name}: pods of default-scheduler may have no scheduler");
+            let text = format!(
+                "the Lease {namespace}/{name} has no holder: no scheduler may be running for pods of default-scheduler"
+            );
             findings.warning(Area::Cluster, text, "look after the cluster's own scheduler, or serve default-scheduler");
         }
     }

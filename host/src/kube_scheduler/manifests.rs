@@ -144,7 +144,7 @@ fn the_network_policy_lets_through_what_the_scheduler_needs() {
     };
     assert_eq!(ports("ingress"), [template["spec"]["containers"][0]["ports"][0]["name"].clone()]);
     assert_eq!(ports("egress"), [json!(443), json!(6443), json!(53), json!(53)]);
-    // Nobody else scrapes, and names are asked of nobody else.
+    // Only Prometheus may scrape, and only the cluster's DNS is asked for names.
     let namespace = |name: &str| json!({"matchLabels": {"kubernetes.io/metadata.name": name}});
     assert_eq!(policy["ingress"][0]["from"], json!([{"namespaceSelector": namespace("monitoring")}]));
     let servers =

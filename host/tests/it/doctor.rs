@@ -78,11 +78,11 @@ async fn a_setup_that_works_has_no_problem() {
     let setup = Setup::new(CONFIG, "plugins: [{name: ByPriority, limits: {memory: 32Mi}}]\n");
     setup.plugin("ByPriority", &berth_test_guests::by_priority().expect("a component"));
     let kubeconfig = cluster.kubeconfig().display().to_string();
-    let nobody = "nobody holds the Lease kube-system/kube-scheduler";
+    let no_holder = "the Lease kube-system/kube-scheduler has no holder";
     let before = setup.doctor(&["--kubeconfig", &kubeconfig, "--pre"]).await;
-    assert!(before.out.contains(&format!("{nobody}: a replica can lead")), "{}", before.out);
+    assert!(before.out.contains(&format!("{no_holder}: a replica can take it")), "{}", before.out);
     let (_, complaints) = setup.complaints(&["--kubeconfig", &kubeconfig]).await;
-    contains(&complaints, &["warning cluster", nobody, "no replica schedules"]);
+    contains(&complaints, &["warning cluster", no_holder, "no replica schedules pods"]);
     let scheduler =
         cluster.run(&["--plugins-dir", &setup.path("plugins"), "--config", &setup.path("config.yaml")]).await;
     let (server, socket) = (scheduler.server(), scheduler.socket());

@@ -8,7 +8,7 @@ use serde_json::json;
 use super::{Architecture, Release, sha256, write};
 use crate::{output_of, run, sbom};
 
-/// As in the manifests of `deploy/`: whoever publishes puts the real one in.
+/// A placeholder, as in the manifests of `deploy/`: put the real host in before you publish.
 const PLACEHOLDER_HOST: &str = "releases.example";
 
 const SUMS: &str = "SHA256SUMS";
@@ -54,7 +54,8 @@ impl Release {
     }
 
     /// Where the files come from (<https://slsa.dev/spec/v1.0/provenance>), and their checksums, signed if there is a key.
-    pub(super) fn write_provenance(&self, key: Option<&str>) -> Result<()> {
+    pub(super) fn write_provenance(&self, programs: &[(Architecture, PathBuf)], key: Option<&str>) -> Result<()> {
+        let architectures: Vec<&str> = programs.iter().map(|(arch, _)| arch.name).collect();
         let mut names: Vec<String> = Vec::new();
         for entry in fs::read_dir(&self.out)? {
             names.push(entry?.file_name().to_string_lossy().into_owned());
@@ -72,12 +73,12 @@ impl Release {
             "predicate": {
                 "buildDefinition": {
                     "buildType": "https://berth.dev/build/xtask-release/v1",
-                    "externalParameters": {"command": "cargo xtask release", "version": self.version},
+                    "externalParameters": {"command": "cargo xtask release", "version": self.version, "architectures": architectures},
                     "internalParameters": {"compiler": compiler},
                     "resolvedDependencies": [{"name": "source", "digest": {"gitCommit": self.commit}},
                         {"name": "Cargo.lock", "digest": {"sha256": sha256("Cargo.lock".as_ref())?}}],
                 },
-                "runDetails": {"builder": {"id": "https://berth.dev/builders/local"}, "metadata": {"startedOn": self.created()?}},
+                "runDetails": {"builder": {"id": "https://berth.dev/builders/local"}},
             },
         });
         let provenance = format!("berth-{}.intoto.json", self.version);

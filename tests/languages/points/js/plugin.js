@@ -98,7 +98,8 @@ export default {
 
   postBind: (pod, node) => void diary.push(`bound ${pod.name} ${node.name}`),
 
-  queueingHint: (_pod, { resource }, old, changed) => saysYes(resource, changed) && !saysYes(resource, old),
+  queueingHint: (_pod, { resource, actions }, old, changed) =>
+    actions.join() === (resource === "ConfigMap" ? "Update" : "Add") && saysYes(resource, changed) && !saysYes(resource, old),
 
   sign: (pod) => (pod.name.startsWith("twin") ? "twin" : null),
 

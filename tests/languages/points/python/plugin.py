@@ -129,7 +129,8 @@ class Points:
         self.diary.append(f"bound {pod.name} {node.name}")
 
     def queueing_hint(self, pod, event, old, new):
-        return says_yes(event.resource, new) and not says_yes(event.resource, old)
+        happened = {"Update"} if event.resource == "ConfigMap" else {"Add"}
+        return event.actions == happened and says_yes(event.resource, new) and not says_yes(event.resource, old)
 
     def sign(self, pod):
         return "twin" if pod.name.startswith("twin") else None

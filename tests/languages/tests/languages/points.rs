@@ -220,7 +220,9 @@ fn hints(scene: &mut Scene) -> Result<()> {
     scene.call(&free, |plugin, call| {
         let hints = point!(plugin, queueing_hint);
         for (resource, subject, expected) in cases {
-            let event = &ClusterEvent::new(resource, ClusterEvent::ADD);
+            // Plugins in Python and JavaScript look at the names of actions, too.
+            let actions = if resource == "ConfigMap" { ClusterEvent::UPDATE } else { ClusterEvent::ADD };
+            let event = &ClusterEvent::new(resource, actions);
             let hint = hints.queueing_hint(&HintCall { table: call.table, pod: &free, event, subject });
             ensure!(hint == expected, "{resource} {subject:?}: {hint}");
         }
