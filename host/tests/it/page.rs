@@ -33,6 +33,15 @@ impl Browser {
         (status, location.unwrap_or(text))
     }
 
+    /// Asks again until the page has the text.
+    async fn until(&self, path: &str, part: &str) {
+        let look = async || {
+            let (status, text) = self.get(path, "").await;
+            Ok((status == StatusCode::OK && text.contains(part)).then_some(()))
+        };
+        berth_test_processes::until(part, look).await.expect(path);
+    }
+
     /// The cookie that the browser gets for a token.
     async fn sign_in(&self, token: &str) -> String {
         let form = Request::post("/page/sign-in").header(header::CONTENT_TYPE, "application/x-www-form-urlencoded");
@@ -138,8 +147,8 @@ async fn a_sandbox_has_the_page_on_loopback() {
     let browser = Browser(Client::try_from(config).expect("a client"));
     cluster.create(&pod("web", "100m", "64Mi")).await;
     let node = cluster.node_of("web").await;
-    let (status, text) = browser.get("/page/pod?pod=default/web", "").await;
-    assert!(status == StatusCode::OK && text.contains(&format!("it is on node {node}")), "{status} {text}");
+    // The API server knows of the binding before the scheduler has heard of it.
+    browser.until("/page/pod?pod=default/web", &format!("it is on node {node}")).await;
     let (_, text) = browser.get("/page/nodes", "").await;
     assert!((0..3).all(|number| text.contains(&format!("node-0000{number}"))), "{text}");
     assert_eq!(browser.get("/", "").await, (StatusCode::SEE_OTHER, "/page".to_owned()));

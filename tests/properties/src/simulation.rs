@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use berth_framework::{Effect, Profile};
 use berth_model::{ObjectKey, Time};
 use berth_scheduler::{
-    Action, Event, PluginEffects, PodRequest, Request, RequestError, Scheduler, Settings, StatusChange,
+    Action, AttemptResult, Event, PluginEffects, PodRequest, Request, RequestError, Scheduler, Settings, StatusChange,
 };
 use serde_json::{Value, json};
 
@@ -158,6 +158,12 @@ impl Simulation {
     #[must_use]
     pub fn placements(&self) -> BTreeMap<String, String> {
         self.pods.iter().map(|(uid, pod)| (uid.clone(), text(pod, "/spec/nodeName"))).collect()
+    }
+
+    /// Whether an attempt ended with an error. The pod is tried again after its back-off, without any event.
+    #[must_use]
+    pub fn has_had_errors(&self) -> bool {
+        self.scheduler.metrics().attempts.keys().any(|(_, result)| *result == AttemptResult::Error)
     }
 
     /// How many cycles reused what plugins had said for earlier pods.
