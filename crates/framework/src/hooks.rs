@@ -128,6 +128,15 @@ pub trait Hosted {
         Ok(())
     }
 
+    /// Keeps what changed since the plugin last heard of the cluster, for [`Self::tell_kept_changes`]. The plugin itself is not
+    /// called. Whether something was kept.
+    fn keep_changes(&mut self, _source: &dyn DeltaSource) -> bool {
+        false
+    }
+
+    /// Tells the plugin the oldest of what [`Self::keep_changes`] kept. A fault is reported when the plugin is asked the next time.
+    fn tell_kept_changes(&mut self) {}
+
     /// Has the plugin passed over at all of its points until [`Self::has_time`] is asked again, if pods may do without it;
     /// whether they may.
     fn pass_over(&mut self) -> bool {

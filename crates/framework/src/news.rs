@@ -1,9 +1,9 @@
 //! What a plugin must hear although no answer is expected: that a pod was bound, that a placement was given up, that a cycle
-//! is over.
+//! is over, that a pod was on a node which has left it since.
 //!
 //! The scheduler does not wait for a plugin that has used up its time. Such news waits with the plugin's instance, in order,
 //! and the plugin is asked about no other pod's placement until it has heard it. An instance has three of them at most for each
-//! cycle that it knows.
+//! cycle that it knows, and as many about pods that left as [`Hosted::keep_changes`](crate::Hosted::keep_changes) keeps.
 
 use std::sync::Arc;
 
@@ -14,12 +14,14 @@ use crate::{
     points::{Call, CycleId},
 };
 
-/// News about one cycle.
+/// News about one cycle, or about the cluster.
 #[derive(Debug)]
 pub(crate) enum News {
     Unreserved(Placement),
     Bound(Placement),
     CycleEnded(CycleId),
+    /// What the plugin kept.
+    Changes,
 }
 
 /// The placement that the news is about.
@@ -55,6 +57,7 @@ impl News {
                 }
             }
             Self::CycleEnded(cycle) => plugin.end_cycle(*cycle),
+            Self::Changes => plugin.tell_kept_changes(),
         }
     }
 }

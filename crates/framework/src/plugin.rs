@@ -253,6 +253,18 @@ impl dyn Plugin + '_ {
         self.hosted().is_none_or(|hook| hook.knows(cycle))
     }
 
+    /// [`Hosted::keep_changes`]. A native plugin is always in step.
+    pub fn keep_changes(&mut self, source: &dyn DeltaSource) -> bool {
+        self.hosted().is_some_and(|hook| hook.keep_changes(source))
+    }
+
+    /// [`Hosted::tell_kept_changes`].
+    pub fn tell_kept_changes(&mut self) {
+        if let Some(hook) = self.hosted() {
+            hook.tell_kept_changes();
+        }
+    }
+
     /// [`Hosted::pass_over`]. No pod does without a native plugin.
     pub fn pass_over(&mut self) -> bool {
         self.hosted().is_some_and(Hosted::pass_over)

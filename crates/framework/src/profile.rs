@@ -309,12 +309,17 @@ impl Profile {
     }
 
     /// Catches the replicas up in which plugins at Reserve follow pods, before one of their pods leaves its node: they hear that it left
-    /// only if they have heard that it came, and give back what they reserved for it then. A plugin without time is left out.
+    /// only if they have heard that it came, and give back what they reserved for it then. A plugin without time hears of it later.
     pub fn show_pods_to_reservers(&mut self, source: &dyn DeltaSource) {
-        for (_, Instance { plugin, points, .. }) in self.hosted() {
-            if points.contains(Point::Reserve) && plugin.manifest().needs.pods && plugin.has_time().is_ok() {
+        for (_, instance) in self.hosted() {
+            if !instance.points.contains(Point::Reserve) || !instance.plugin.manifest().needs.pods {
+                continue;
+            }
+            if !instance.is_to_wait() {
                 // What broke is told when the plugin is asked the next time.
-                let _ = plugin.sync(source);
+                let _ = instance.plugin.sync(source);
+            } else if instance.plugin.keep_changes(source) {
+                instance.untold.push_back(News::Changes);
             }
         }
     }

@@ -290,14 +290,20 @@ impl Delta {
         portions.finish()
     }
 
+    /// The texts, pods and objects in it.
+    #[must_use]
+    pub fn n_bytes(&self) -> usize {
+        let texts = self.symbols.iter().map(|(_, text)| text.len());
+        texts
+            .chain(self.objects.iter().map(ObjectChange::n_bytes))
+            .chain(self.pods_placed.iter().map(PlacedPod::n_bytes))
+            .sum()
+    }
+
     /// Whether one portion takes all of it.
     fn is_small(&self) -> bool {
         let n_items = self.symbols.len() + self.objects.len() + self.pods_placed.len();
-        let texts = self.symbols.iter().map(|(_, text)| text.len());
-        let n_bytes = texts
-            .chain(self.objects.iter().map(ObjectChange::n_bytes))
-            .chain(self.pods_placed.iter().map(PlacedPod::n_bytes));
-        n_items < AT_ONCE && n_bytes.sum::<usize>() < BYTES_AT_ONCE
+        n_items < AT_ONCE && self.n_bytes() < BYTES_AT_ONCE
     }
 }
 

@@ -20,7 +20,7 @@ use berth_model::{Delta, NodeSet, Pod, PodUid};
 
 use self::{
     classes::{Classes, Participation, Standing, is_about_pods_only},
-    pending::PendingChanges,
+    pending::{KeptChanges, PendingChanges},
     placed_classes::PlacedClasses,
     shown_pods::ShownPods,
 };
@@ -45,8 +45,10 @@ pub(crate) struct ComponentPlugin {
     component: Arc<LoadedComponent>,
     /// None after a fault.
     instance: Option<Instance>,
-    /// How far the instance has followed, `pending` included.
+    /// How far the instance has followed, `kept` and `pending` included.
     replica: Replica,
+    /// What the instance had no time to hear.
+    kept: KeptChanges,
     /// Handed to the instance before anything that it is asked.
     pending: PendingChanges,
     /// Cycles that the instance knows the pod of.
@@ -80,6 +82,12 @@ struct Replica {
     symbols_position: u64,
 }
 
+impl Replica {
+    fn reached_by(delta: &Delta) -> Self {
+        Self { generation: delta.generation, symbols_position: delta.symbols_position }
+    }
+}
+
 impl ComponentPlugin {
     pub(crate) fn new(component: Arc<LoadedComponent>, args: &str) -> Result<Self, BuildError> {
         let instance = start(&component, args)?;
@@ -87,6 +95,7 @@ impl ComponentPlugin {
             component,
             instance: Some(instance),
             replica: Replica::default(),
+            kept: KeptChanges::default(),
             pending: PendingChanges::default(),
             begun: Vec::new(),
             classes: Classes::default(),
@@ -133,6 +142,7 @@ impl ComponentPlugin {
     /// The instance is worth nothing any more.
     fn lose(&mut self, fault: &InstanceFault) {
         let start = self.instance.take().map_or(Duration::ZERO, |instance| instance.start_time());
+        self.kept = KeptChanges::default();
         self.pending.forget();
         self.begun.clear();
         self.classes = Classes::default();
@@ -294,11 +304,24 @@ impl ComponentPlugin {
     }
 
     fn apply(&mut self, source: &dyn DeltaSource) -> Result<(), Status> {
+        while let Some(kept) = self.kept.take_oldest() {
+            self.take_in(kept)?;
+        }
+        let delta = self.delta(source);
+        let reached = Replica::reached_by(&delta);
+        self.take_in(delta)?;
+        self.replica = reached;
+        Ok(())
+    }
+
+    /// What changed since the replica's generation.
+    fn delta(&self, source: &dyn DeltaSource) -> Delta {
         let Replica { generation, symbols_position } = self.replica;
-        let mut delta = source.delta_since(&self.component.manifest.needs, generation, symbols_position);
-        let reached = Replica { generation: delta.generation, symbols_position: delta.symbols_position };
+        source.delta_since(&self.component.manifest.needs, generation, symbols_position)
+    }
+
+    fn take_in(&mut self, mut delta: Delta) -> Result<(), Status> {
         if delta.is_empty() {
-            self.replica = reached;
             return Ok(());
         }
         delta.pods_placed.retain(|placed| !self.classes.is_no_matter_anywhere(&placed.pod));
@@ -319,7 +342,6 @@ impl ComponentPlugin {
             }
             self.deliver(delta)?;
         }
-        self.replica = reached;
         Ok(())
     }
 
@@ -466,7 +488,7 @@ impl Hosted for ComponentPlugin {
         self.pod = None;
         match self.out_of_service() {
             Some(status) => Err(status),
-            None if self.component.indices.has_sync() => self.apply(source),
+            None if self.component.indices.has_sync() && !self.is_passed_over => self.apply(source),
             None => Ok(()),
         }
     }
@@ -481,7 +503,8 @@ impl Hosted for ComponentPlugin {
             // Pods may do without a plugin that took too much itself, and not because others did.
             Some((OutOfTime::Plugin(_), _)) if self.pass_over() => Ok(()),
             Some((_, reason)) => Err(Status::error(reason)),
-            None => Ok(()),
+            None if self.kept.is_empty() || self.pass_over() => Ok(()),
+            None => Err(Status::error(format!("{} is being told which pods came and went", self.component.title()))),
         }
     }
 
@@ -499,6 +522,28 @@ impl Hosted for ComponentPlugin {
 
     fn pod_changed(&mut self, call: &Call<'_>) -> Result<(), Status> {
         if self.begun.contains(&call.cycle) { self.tell(call.cycle, call.pod) } else { Ok(()) }
+    }
+
+    fn keep_changes(&mut self, source: &dyn DeltaSource) -> bool {
+        // An instance that has heard of nothing yet has reserved nothing.
+        if self.instance.is_none() || self.replica.generation == 0 {
+            return false;
+        }
+        let delta = self.delta(source);
+        let reached = Replica::reached_by(&delta);
+        let is_kept = self.kept.add(delta);
+        if is_kept {
+            self.replica = reached;
+        }
+        is_kept
+    }
+
+    fn tell_kept_changes(&mut self) {
+        if let Some(delta) = self.kept.take_oldest() {
+            self.pod = None;
+            // A fault has ended the instance, of which the next attempt hears.
+            let _ = self.take_in(delta);
+        }
     }
 
     fn pass_over(&mut self) -> bool {

@@ -75,6 +75,23 @@ pub fn wants_pod_json(name: &str) -> Result<Vec<u8>> {
     assemble(name, &format!("{FUNCTIONS}\n  (data (i32.const 281) \"\\01\")"))
 }
 
+/// The same under another name, which follows pods and counts those that it hears placed and removed as `placed` and `removed`.
+///
+/// # Errors
+/// The text does not assemble.
+pub fn follows_pods(name: &str) -> Result<Vec<u8>> {
+    let counts = r#"
+    (call $count (i32.const 576) (i32.const 7) (i64.extend_i32_u (i32.load offset=64 (local.get $delta))))
+    (call $count (i32.const 592) (i32.const 6) (i64.extend_i32_u (i32.load offset=72 (local.get $delta))))"#;
+    let apply = "#apply\") (param $delta i32)";
+    let functions = FUNCTIONS.replace(apply, &format!("{apply}{counts}"));
+    let data = r#"
+  (data (i32.const 280) "\01")
+  (data (i32.const 576) "removed")
+  (data (i32.const 592) "placed")"#;
+    assemble(name, &format!("{functions}{data}"))
+}
+
 /// A plugin of this name that always behaves in this way, whatever the pod.
 ///
 /// # Errors

@@ -21,7 +21,7 @@ mod traps_at_news;
 mod unconcerned;
 
 pub use answers::{ANSWER_ADDRESS, answers, in_letters};
-pub use by_priority::{Behavior, always, by_priority, by_priority_named, wants_pod_json};
+pub use by_priority::{Behavior, always, by_priority, by_priority_named, follows_pods, wants_pod_json};
 pub use carries_state::{carries_state, never_hands_over};
 pub use effects::{WantedEffect, asks_for};
 pub use faults::{GuestFault, faults_at};

@@ -158,3 +158,32 @@ fn a_plugin_at_reserve_hears_of_a_pod_that_leaves_before_anything_else_is_asked(
         assert_eq!(bench.script(|script| script.synced_to) == with_the_pod, follows_pods);
     }
 }
+
+#[test]
+fn a_plugin_at_reserve_without_time_hears_later_of_a_pod_that_leaves() {
+    let mut bench = Bench::with_nodes(1, 4);
+    bench.script(|script| script.follows_pods = true);
+    bench.swap("2");
+    bench.settle();
+    bench.apply(pod("short", 1));
+    let actions = bench.settle();
+    bench.event(super::kit::bind_finished(&actions, "short", Ok(())));
+    bench.apply(assigned("short", 1, "n0"));
+    bench.settle();
+    let with_the_pod = bench.scheduler.cache().generation();
+    bench.script(|script| {
+        script.has_no_time = true;
+        script.calls.clear();
+    });
+    let (namespace, name, uid) = ("default".to_owned(), "short".to_owned(), "uid-short".to_owned());
+    bench.event(Event::PodDeleted { namespace, name, uid });
+    bench.apply(pod("next", 1));
+    bench.settle();
+    assert_eq!(bench.script(|script| std::mem::take(&mut script.calls)), [format!("keep {with_the_pod}")]);
+    bench.script(|script| script.has_no_time = false);
+    bench.advance(2000);
+    bench.settle();
+    let calls = bench.script(|script| script.calls.clone());
+    assert_eq!(calls.first().map(String::as_str), Some("kept"), "before it is asked about the next pod: {calls:?}");
+    assert!(calls.len() > 1);
+}

@@ -196,6 +196,13 @@ impl Hosted for Fake {
         self.note(format!("changed {} {}", call.pod.name, label(call)));
         Ok(())
     }
+    fn keep_changes(&mut self, source: &dyn DeltaSource) -> bool {
+        self.note(format!("keep {}", source.generation()));
+        true
+    }
+    fn tell_kept_changes(&mut self) {
+        self.note("kept".to_owned());
+    }
     fn answered_badly(&mut self, _reason: &str) {}
 }
 

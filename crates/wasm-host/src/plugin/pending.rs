@@ -1,7 +1,10 @@
 //! Changes of pods on nodes that an instance has not heard of yet.
 //!
 //! A plugin that is not asked about each pod need not hear of each one at once: it hears of them in one delta, right before
-//! it is asked, or when there are many.
+//! it is asked, or when there are many. What leaves while the plugin has no time is kept, so that the plugin hears later
+//! that it came.
+
+use std::collections::VecDeque;
 
 use berth_model::Delta;
 
@@ -55,6 +58,43 @@ impl PendingChanges {
     }
 }
 
+/// What is kept for an instance without time: one delta for each pod that left, with [`Delta::n_bytes`] of all together. An instance
+/// hears of what changes beyond that in one delta, without the pods that came and went within it.
+const MAX_KEPT: usize = 1024;
+const MAX_KEPT_BYTES: usize = 4 << 20;
+
+/// Deltas that must not become one, as pods leave with each which came with the one before.
+#[derive(Debug, Default)]
+pub(super) struct KeptChanges {
+    /// The oldest first.
+    deltas: VecDeque<Delta>,
+    n_bytes: usize,
+}
+
+impl KeptChanges {
+    /// Whether there was something to keep, and room for it.
+    pub(super) fn add(&mut self, delta: Delta) -> bool {
+        let n_bytes = self.n_bytes + delta.n_bytes();
+        // A full delta means that the instance is to forget what it knows.
+        let is_kept = !delta.is_empty() && !delta.full && self.deltas.len() < MAX_KEPT && n_bytes <= MAX_KEPT_BYTES;
+        if is_kept {
+            self.n_bytes = n_bytes;
+            self.deltas.push_back(delta);
+        }
+        is_kept
+    }
+
+    pub(super) fn take_oldest(&mut self) -> Option<Delta> {
+        let delta = self.deltas.pop_front()?;
+        self.n_bytes -= delta.n_bytes();
+        Some(delta)
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.deltas.is_empty()
+    }
+}
+
 fn n_items(delta: &Delta) -> usize {
     let n_rows: usize = delta.columns.iter().map(|change| change.rows.len()).sum();
     delta.symbols.len() + n_rows + delta.pods_removed.len() + delta.pods_placed.len()
@@ -103,6 +143,17 @@ mod tests {
         let delta = pending.take().unwrap();
         assert_eq!(delta.symbols, [symbol(""), symbol("zone-a")]);
         assert_eq!(delta.columns, [column(1), column(2)]);
+    }
+
+    #[test]
+    fn what_is_kept_is_bounded_and_stays_apart() {
+        let delta = |n_bytes: usize| Delta { symbols: vec![(Sym(40), "x".repeat(n_bytes))], ..Delta::default() };
+        let mut kept = KeptChanges::default();
+        assert!(!kept.add(Delta::default()) && !kept.add(Delta { full: true, ..delta(1) }) && kept.is_empty());
+        assert!(kept.add(delta(MAX_KEPT_BYTES - 1)) && kept.add(delta(1)) && !kept.add(delta(1)));
+        assert_eq!(kept.take_oldest(), Some(delta(MAX_KEPT_BYTES - 1)));
+        let n_added = (0..2 * MAX_KEPT).filter(|_| kept.add(delta(1))).count();
+        assert_eq!(n_added, MAX_KEPT - 1);
     }
 
     #[test]

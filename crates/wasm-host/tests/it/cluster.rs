@@ -43,6 +43,18 @@ impl Cluster {
         self.0.place(NodeIdx(0), pod);
     }
 
+    pub(crate) fn add_node(&mut self, name: &str) {
+        self.0.set_node(&node(name).build());
+        self.0.settle();
+    }
+
+    /// Places a pod on the first node and takes it away again.
+    pub(crate) fn place_and_remove(&mut self, uid: &str, between: impl FnOnce(&Self)) {
+        self.place(Pod { uid: uid.into(), ..Pod::default() });
+        between(self);
+        assert!(self.0.remove_pod(uid));
+    }
+
     pub(crate) fn table(&self) -> &ClusterTable {
         self.0.table()
     }

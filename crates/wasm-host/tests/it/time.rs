@@ -7,7 +7,7 @@ use berth_model::{NodeIdx, Pod};
 use berth_test_guests::Behavior;
 use berth_wasm_host::{Binary, ComponentFactory, Engine, EngineOptions, Limits, WhenNotAsked};
 
-use crate::cluster::{Cluster, build};
+use crate::cluster::{Cluster, build, engine};
 
 /// A plugin with a few milliseconds that never come back.
 fn with_little_time(when_not_asked: WhenNotAsked) -> ComponentFactory {
@@ -55,4 +55,41 @@ fn a_plugin_when_not_asked_is_passed_over_if_pods_may_go_on_without_it() {
     assert_eq!(factory.stats().calls(), n_calls, "it was not asked");
     plugin.reserve().unwrap().unreserve(&before, NodeIdx(0));
     assert_eq!(factory.stats().calls(), n_calls + 1, "what it reserved is undone");
+}
+
+/// Sync goes with being asked: a plugin that is passed over takes no time at all.
+#[test]
+fn a_plugin_that_is_passed_over_is_not_fed() {
+    let factory = with_little_time(WhenNotAsked::Pass);
+    let (mut plugin, mut cluster) = (build(&factory), Cluster::new(2));
+    use_up_time(&mut *plugin, &cluster);
+    cluster.add_node("new");
+    plugin.has_time().unwrap();
+    let n_calls = factory.stats().calls();
+    plugin.sync(cluster.cache()).unwrap();
+    assert_eq!(factory.stats().calls(), n_calls);
+}
+
+/// Within one delta, a pod that came and went is not seen.
+#[test]
+fn a_plugin_hears_later_of_pods_that_came_and_went_while_it_had_no_time() {
+    let guest = berth_test_guests::follows_pods("Follows").unwrap();
+    let factory = engine().load(&Binary::new("Follows", guest)).unwrap();
+    let (mut plugin, mut cluster) = (build(&factory), Cluster::new(2));
+    assert!(!plugin.keep_changes(cluster.cache()), "a new instance has reserved nothing");
+    plugin.sync(cluster.cache()).unwrap();
+    let n_calls = factory.stats().calls();
+    for name in ["a", "b"] {
+        cluster.place_and_remove(name, |cluster| assert!(plugin.keep_changes(cluster.cache())));
+    }
+    assert_eq!(factory.stats().calls(), n_calls, "it has no time yet");
+    assert!(plugin.has_time().unwrap_err().message().ends_with("is being told which pods came and went"));
+    plugin.tell_kept_changes();
+    assert!(plugin.has_time().is_err());
+    plugin.tell_kept_changes();
+    plugin.has_time().unwrap();
+    cluster.try_cycle(&mut *plugin, 1, Behavior::Normal).unwrap();
+    let heard = factory.stats().custom();
+    // A slot may be emptied that holds no pod.
+    assert!(heard["placed"] == 2 && heard["removed"] >= 2, "{heard:?}");
 }
