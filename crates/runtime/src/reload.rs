@@ -112,7 +112,11 @@ impl Reload {
         let taken = self.ask(Message::Reconfigure { proposal, answer }, taken).await;
         if let Err(error) = taken.and_then(|taken| Ok(taken?)) {
             self.extenders.send_replace(before);
-            return Err(error);
+            let file = self.source.file.as_ref().map(|file| file.display().to_string());
+            return Err(match file {
+                Some(file) => error.context(file),
+                None => error,
+            });
         }
         let rate = RequestRate { per_second: settings.client_connection.qps, burst: settings.client_connection.burst };
         self.writer.set_rate(rate);

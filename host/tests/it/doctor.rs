@@ -201,7 +201,10 @@ async fn every_plugin_that_refuses_its_arguments_is_found_at_once() {
     setup.plugin("NodeMetadata", berth_test_components::component("NodeMetadata"));
     let (_, complaints) = setup.complaints(&["--offline"]).await;
     for name in ["one", "three"] {
-        contains(&complaints, &["problem configuration", &format!("profile \"{name}\", plugin NodeMetadata: ")]);
+        contains(
+            &complaints,
+            &["problem configuration", &format!("profiles[{name}].pluginConfig[NodeMetadata].args: ")],
+        );
     }
 }
 

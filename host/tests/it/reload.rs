@@ -89,6 +89,30 @@ async fn arguments_of_plugins_take_effect_without_a_restart() {
     bench.cluster.all_bound(5).await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn arguments_that_a_plugin_refuses_are_named_with_file_and_field() {
+    let cluster = Cluster::start(&["--no-scheduler", "--nodes", "2"]).await;
+    let [config, plugins] = ["config.yaml", "plugins"].map(|name| cluster.dir.path().join(name));
+    fs::create_dir(&plugins).expect("a folder");
+    place(&plugins.join("NodeMetadata.wasm"), &berth_test_components::component("NodeMetadata"));
+    let write = |key: &str| {
+        let plugin = format!("pluginConfig: [{{name: NodeMetadata, args: {{key: '{key}'}}}}]");
+        let head = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n";
+        let profiles =
+            "profiles: [{schedulerName: default-scheduler, plugins: {filter: {enabled: [{name: NodeMetadata}]}}";
+        place(&config, format!("{head}{profiles}, {plugin}}}]\n").as_bytes());
+    };
+    write("rack");
+    let [file, dir] = [&config, &plugins].map(|path| path.display().to_string());
+    let scheduler = cluster.scheduler(&["--config", &file, "--plugins-dir", &dir]).await;
+    let mut bench = Bench { cluster, scheduler };
+    write("");
+    bench.reloaded("refused", 1).await;
+    let line = bench.scheduler.process.line("configuration rejected").await;
+    let place = format!("{file}: profiles[default-scheduler].pluginConfig[NodeMetadata].args: ");
+    assert!(line.contains(&place), "{line}");
+}
+
 fn with_node(mut pod: Value, node: &str) -> Value {
     pod["spec"]["nodeSelector"] = json!({"kubernetes.io/hostname": node});
     pod

@@ -103,7 +103,7 @@ impl PluginInventory {
         let service = self.registry.offer(name, scheduler_name, &self.rules);
         let plugin = factory(name, &service)
             .build(args)
-            .map_err(|reason| Usage(format!("profile {scheduler_name:?}, plugin {name}: {reason}")))?;
+            .map_err(|reason| Usage(format!("profiles[{scheduler_name}].pluginConfig[{name}].args: {reason}")))?;
         Ok(ProvidedPlugin { plugin, grants: self.grants(name, &service) })
     }
 }
