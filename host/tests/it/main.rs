@@ -14,6 +14,7 @@ mod cache_dump;
 mod chromium;
 mod cluster;
 mod crash;
+mod cut_over;
 mod demo;
 mod devices;
 mod doctor;

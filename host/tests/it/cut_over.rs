@@ -1,0 +1,121 @@
+//! Berth goes into the place of the cluster's scheduler and out of it again while pods keep coming, step by step as the guide's
+//! page on installing says it. `berth kube-scheduler` stands in for kube-scheduler: it has its command line and its Lease.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use k8s_openapi::{api::core::v1::Pod, jiff::Timestamp};
+use kube::api::{Api, ListParams};
+use tokio::sync::watch;
+
+use crate::{
+    cluster::{Cluster, Scheduler, pod},
+    process::Process,
+};
+
+/// What the Lease lasts if no configuration says otherwise.
+const LEASE: Duration = Duration::from_secs(15);
+
+struct Bench {
+    cluster: Cluster,
+    config: String,
+}
+
+impl Bench {
+    async fn start() -> Self {
+        let cluster = Cluster::start(&["--no-scheduler", "--nodes", "20"]).await;
+        let path = cluster.dir.path().join("scheduler.yaml");
+        let text = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n";
+        std::fs::write(&path, text).expect("a file");
+        Self { cluster, config: path.display().to_string() }
+    }
+
+    async fn kube_scheduler(&self) -> Process {
+        let kubeconfig = self.cluster.kubeconfig().display().to_string();
+        let mut process = Process::berth(["kube-scheduler", "--kubeconfig", &kubeconfig, "--secure-port", "0"]);
+        process.line("waiting to lead").await;
+        process
+    }
+
+    async fn standby(&self) -> Scheduler {
+        let mut replica = self.cluster.run(&["--config", &self.config]).await;
+        replica.process.line("waiting to lead").await;
+        replica
+    }
+
+    async fn check(&self) -> String {
+        let kubeconfig = self.cluster.kubeconfig().display().to_string();
+        let check = Process::berth(["check", "--pre", "--kubeconfig", &kubeconfig, "--config", &self.config]);
+        check.ended(Duration::from_secs(60)).await.out
+    }
+
+    /// Creates pods until it is told how many are enough.
+    async fn load(&self, mut enough: watch::Receiver<bool>) -> usize {
+        let mut n_pods = 0;
+        while !*enough.borrow_and_update() {
+            self.cluster.create(&pod(&format!("pod-{n_pods:05}"), "10m", "8Mi")).await;
+            n_pods += 1;
+            // Some twenty a second: pods are always on their way.
+            let _ = tokio::time::timeout(Duration::from_millis(50), enough.changed()).await;
+        }
+        n_pods
+    }
+
+    async fn until_more_are_bound(&self) {
+        let now = self.cluster.until("anything", |_| true).await.bound.len();
+        self.cluster.until("more bound pods", |seen| seen.bound.len() > now + 20).await;
+    }
+
+    /// The longest time within which no pod was bound. The API server writes the condition in the moment of the binding.
+    async fn longest_pause(&self) -> Duration {
+        let pods: Api<Pod> = self.cluster.pods.clone();
+        let times: BTreeSet<Timestamp> =
+            pods.list(&ListParams::default()).await.expect("a list").items.into_iter().map(bound_at).collect();
+        let times: Vec<Timestamp> = times.into_iter().collect();
+        let pauses = times.windows(2).map(|pair| Duration::try_from(pair[1] - pair[0]).expect("in order"));
+        pauses.max().unwrap_or_default()
+    }
+}
+
+fn bound_at(pod: Pod) -> Timestamp {
+    let conditions = pod.status.and_then(|status| status.conditions).unwrap_or_default();
+    let scheduled = conditions.into_iter().find(|condition| condition.type_ == "PodScheduled").expect("a condition");
+    assert_eq!(scheduled.status, "True");
+    scheduled.last_transition_time.expect("a time").0
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn berth_takes_kube_schedulers_place_and_gives_it_back_under_load() {
+    let bench = Bench::start().await;
+    let mut kube_scheduler = bench.kube_scheduler().await;
+    kube_scheduler.line("\"leading\"").await;
+    let (tell, enough) = watch::channel(false);
+    let story = async {
+        bench.until_more_are_bound().await;
+        let replicas = [bench.standby().await, bench.standby().await];
+        let checked = bench.check().await;
+        assert!(checked.contains(" holds the Lease kube-system/kube-scheduler"), "{checked}");
+
+        kube_scheduler.terminate();
+        let ended = kube_scheduler.ended(Duration::from_secs(10)).await;
+        assert!(ended.status.success(), "{}", ended.err);
+        bench.until_more_are_bound().await;
+        let leading: Vec<bool> = replicas.iter().map(|replica| replica.process.text().contains(": leading ")).collect();
+        assert_eq!(leading.iter().filter(|leads| **leads).count(), 1, "{leading:?}");
+
+        // Back again.
+        let mut kube_scheduler = bench.kube_scheduler().await;
+        for replica in replicas {
+            replica.process.terminate();
+            let ended = replica.process.ended(Duration::from_secs(10)).await;
+            assert!(ended.status.success(), "{}", ended.err);
+        }
+        kube_scheduler.line("\"leading\"").await;
+        bench.until_more_are_bound().await;
+        tell.send_replace(true);
+        kube_scheduler
+    };
+    let (n_pods, _kube_scheduler) = tokio::join!(bench.load(enough), story);
+    bench.cluster.all_bound(n_pods).await;
+    let pause = bench.longest_pause().await;
+    assert!(pause <= LEASE, "for {pause:?} no pod was bound");
+}
