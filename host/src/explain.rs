@@ -26,7 +26,7 @@ It asks the scheduler of this machine over its admin socket, or with --server on
 pub(crate) struct Explain {
     #[command(subcommand)]
     what: Option<What>,
-    /// A pod that is not there yet: a manifest, YAML or JSON; `-` is standard input
+    /// Manifest of a pod that does not exist yet, YAML or JSON; `-` is standard input
     #[arg(short = 'f', long = "filename", value_name = "FILE")]
     file: Option<PathBuf>,
     #[command(flatten)]
@@ -50,7 +50,7 @@ struct ExplainPod {
 
 #[derive(Args, Debug)]
 struct How {
-    /// Why it is on this node or is not
+    /// Explain why the pod is or is not on this node
     #[arg(long, value_name = "NAME")]
     node: Option<String>,
     /// Output for people or for programs

@@ -37,7 +37,7 @@ pub(crate) struct Rbac {
     /// Namespace of the service account
     #[arg(long, value_name = "NAMESPACE", default_value = "kube-system")]
     namespace: String,
-    /// Also what a scheduler with --secure-port needs to know who calls it
+    /// Add the rights that a scheduler with --secure-port needs to authenticate and authorize its callers
     #[arg(long)]
     https: bool,
     /// Format of the manifests

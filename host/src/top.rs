@@ -41,10 +41,10 @@ Examples:
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Top {
-    /// How often it is looked
+    /// Interval between two updates
     #[arg(long, default_value = "1s", value_parser = duration, value_name = "DURATION")]
     interval: Duration,
-    /// `json` writes once what there is to see, for programs
+    /// `json` writes a single snapshot, for programs
     #[arg(short, long, value_enum, default_value_t = Output::Table)]
     output: Output,
     #[command(flatten)]

@@ -13,10 +13,10 @@ const ZONE: &str = "topology.kubernetes.io/zone";
 /// Nodes that come and go.
 #[derive(Args, Debug)]
 pub(super) struct Changes {
-    /// Take away `node/NAME` or all of `zone/NAME`: their pods are made again and placed elsewhere. Can be repeated
+    /// Remove `node/NAME`, or all nodes of `zone/NAME`: their pods are recreated and placed elsewhere. Can be repeated
     #[arg(long, value_name = "KIND/NAME", value_parser = removed)]
     without: Vec<Removed>,
-    /// Take away the nodes with these labels, as in `pool=old,arch!=arm64`
+    /// Remove the nodes with these labels, as in `pool=old,arch!=arm64`
     #[arg(long, value_name = "SELECTOR", value_parser = selector)]
     without_selector: Option<Selector>,
     /// Add N nodes like the one in FILE, with the pods of DaemonSets, as in `10=node.yaml`. Can be repeated

@@ -52,7 +52,7 @@ pub(crate) struct Input {
     /// Manifests of the cluster and of pods to be placed: files or folders, YAML or JSON; `-` is standard input. Can be repeated
     #[arg(short, long = "filename", value_name = "PATH", required_unless_present = "from_cluster")]
     files: Vec<PathBuf>,
-    /// Take the cluster of the kubeconfig, which is only read; -f adds to it
+    /// Read the cluster of the kubeconfig without changing it; -f adds to it
     #[arg(long)]
     from_cluster: bool,
     /// kubeconfig file of --from-cluster [default: $KUBECONFIG, the pod's service account, ~/.kube/config]

@@ -21,10 +21,12 @@ use super::{Format, Simulated, output::write_data};
 #[derive(Args, Debug)]
 #[group(multiple = false)]
 pub(super) struct Question {
-    /// Say how many more pods like the one in FILE fit, once those that wait are placed, and what is scarce then
+    /// Say how many more pods like the one in FILE fit after the pending pods are placed, and which resource is scarce
+    /// then
     #[arg(long, value_name = "FILE")]
     how_many: Option<PathBuf>,
-    /// Drain this node under the PodDisruptionBudgets: who goes where, and who may not go. Can be repeated
+    /// Drain this node under the PodDisruptionBudgets, and show where its pods go and which pods may not be evicted.
+    /// Can be repeated
     #[arg(long, value_name = "NODE")]
     drain: Vec<String>,
     /// Plan moves that empty nodes, each checked by all plugins and PodDisruptionBudgets
@@ -36,10 +38,10 @@ pub(super) struct Question {
     /// Answer a batch of what-if questions: a WhatIf in JSON or YAML, `-` for standard input
     #[arg(long, value_name = "FILE")]
     what_if: Option<PathBuf>,
-    /// The same with another folder of plugins
+    /// Compare with another folder of plugins
     #[arg(long, value_name = "DIR")]
     compare_plugins_dir: Option<PathBuf>,
-    /// The same with the rules of another Kubernetes release, 1.36 or 1.37
+    /// Compare with the rules of another Kubernetes release, 1.36 or 1.37
     #[arg(long, value_name = "VERSION")]
     compare_emulated_version: Option<String>,
 }

@@ -27,7 +27,7 @@ pub struct Push {
     /// A component file, or a plugin's folder, whose build/*.wasm is taken
     #[arg(value_name = "PLUGIN")]
     plugin: PathBuf,
-    /// Where to: registry.example/team/zone:1.2
+    /// The reference to push to: registry.example/team/zone:1.2
     #[arg(value_name = "REFERENCE")]
     reference: Reference,
     #[command(flatten)]
@@ -37,10 +37,10 @@ pub struct Push {
 #[derive(Args, Debug)]
 #[command(after_help = REFERENCES)]
 pub struct Pull {
-    /// Which one: registry.example/team/zone:1.2, or with a digest, registry.example/team/zone@sha256:…
+    /// The reference to pull: registry.example/team/zone:1.2, or with a digest, registry.example/team/zone@sha256:…
     #[arg(value_name = "REFERENCE")]
     reference: Reference,
-    /// Write the component here [default: NAME.wasm, by the name that it gives itself]
+    /// Write the component to this file [default: NAME.wasm, by the name in its manifest]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     #[command(flatten)]
