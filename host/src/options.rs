@@ -205,7 +205,7 @@ pub(crate) struct Demo {
 
 /// An address that this machine alone reaches.
 fn loopback(text: &str) -> Result<SocketAddr> {
-    let address: SocketAddr = text.parse().context("write an address with its port, such as 127.0.0.1:8080")?;
+    let address: SocketAddr = text.parse().context("expected an address with a port, such as 127.0.0.1:8080")?;
     ensure!(
         address.ip().is_loopback(),
         "the page is served without authentication here: give it an address on loopback, such as 127.0.0.1:{}; `berth run --secure-port` \
@@ -218,13 +218,14 @@ fn loopback(text: &str) -> Result<SocketAddr> {
 /// `1.36` or `1.37`.
 fn kubernetes_release(text: &str) -> Result<Release, String> {
     let known = Release::ALL.map(Release::as_str).join(" or ");
-    Release::from_name(text).ok_or_else(|| format!("the sandbox can be {known}"))
+    Release::from_name(text).ok_or_else(|| format!("expected {known}"))
 }
 
 /// `500ms`, `10s`, `1m30s`.
 pub(crate) fn duration(text: &str) -> Result<Duration> {
     let nanos = parse_duration(text).and_then(|nanos| u64::try_from(nanos).ok());
-    let nanos = nanos.with_context(|| format!("`{text}` is not a duration such as 500ms, 10s or 1m30s"))?;
+    let nanos =
+        nanos.with_context(|| format!("invalid duration `{text}`: expected a duration such as 500ms, 10s or 1m30s"))?;
     Ok(Duration::from_nanos(nanos))
 }
 

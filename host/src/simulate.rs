@@ -153,7 +153,7 @@ pub(crate) fn run(arguments: &Simulate) -> Result<()> {
     if let Some(asked) = arguments.question.asked(&arguments.scheduler) {
         ensure!(
             arguments.svg.is_none() && !arguments.expect_all_placed,
-            Usage("--svg and --expect-all-placed are for a simulation without another question".to_owned())
+            Usage("--svg and --expect-all-placed cannot be combined with another question".to_owned())
         );
         let (n_most, format) = (arguments.at_most, arguments.output);
         return Setup { simulator, cluster, arrival, n_most, is_over: &is_over, format }.answer(&asked);

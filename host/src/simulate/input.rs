@@ -150,7 +150,7 @@ impl Input {
                 Err(error @ ListError::Forbidden { .. }) => {
                     objects
                         .warnings
-                        .push(format!("{} is missing in the answer, since it may not be listed: {error}", kind.kind));
+                        .push(format!("the simulation lacks {}: this user may not list them: {error}", kind.kind));
                 }
                 Err(error) => bail!("--from-cluster: {error}"),
             }

@@ -131,7 +131,7 @@ impl Setup<'_> {
             Usage(format!("--how-many: {}", errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")))
         })?;
         let [pod, ..] = pods.as_slice() else {
-            bail!(Usage(format!("--how-many: {name} has no pod, and nothing of which pods are made")));
+            bail!(Usage(format!("--how-many: {name} contains neither a pod nor a workload")));
         };
         let mut pod = pod.clone();
         if let Some(scheduler_name) = self.simulator.serves_all() {
@@ -144,7 +144,7 @@ impl Setup<'_> {
     fn drain(&mut self, nodes: &[String]) -> Result<Drain> {
         for node in nodes {
             let is_there = self.cluster.nodes().iter().any(|it| it.node.metadata.name == *node);
-            ensure!(is_there, Usage(format!("--drain: the cluster has no node called {node}")));
+            ensure!(is_there, Usage(format!("--drain: node {node} not found")));
         }
         let conditions = self.simulator.conditions(self.arrival, self.is_over)?;
         Ok(drain(&self.cluster, nodes, conditions)?)
@@ -199,7 +199,7 @@ fn show_how_many(out: &mut io::StdoutLock<'_>, answer: &HowMany) -> Result<()> {
     }
     match &answer.refusal {
         Some(refusal) => writeln!(out, "the next does not: {}", refusal.message)?,
-        None => writeln!(out, "no more were tried: --at-most says how many are")?,
+        None => writeln!(out, "no more were tried: raise --at-most to try more")?,
     }
     Ok(())
 }

@@ -68,7 +68,7 @@ pub(crate) fn run(dev: &Dev) -> Result<()> {
 /// The folder's full path.
 fn folder(option: &str, path: &Path) -> Result<PathBuf> {
     if !path.is_dir() {
-        return Err(Usage(format!("{option}{}: there is no such folder", path.display())).into());
+        return Err(Usage(format!("{option}{}: folder not found", path.display())).into());
     }
     path.canonicalize().with_context(|| format!("finding {}", path.display()))
 }

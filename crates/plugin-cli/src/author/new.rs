@@ -38,7 +38,7 @@ pub(crate) fn run(new: &New) -> Result<()> {
     }
     let dir = new.dir.clone().unwrap_or_else(|| PathBuf::from(kebab_case(name)));
     if dir.exists() {
-        bail!("{} is there already; choose another folder with --dir", dir.display());
+        bail!("{} already exists; choose another folder with --dir", dir.display());
     }
     let n_files = template::instantiate(new.lang, new.template, name, &kebab_case(name), &dir)?;
     eprintln!(
