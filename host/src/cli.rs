@@ -75,7 +75,7 @@ pub(crate) enum Command {
     /// Turn configuration files of earlier Kubernetes releases into today's
     #[command(subcommand)]
     Config(ConfigCommand),
-    /// Say why a pod of a running scheduler is where it is, or waits
+    /// Say where a pod of a running scheduler is, or why it waits
     Explain(Explain),
     /// See a running scheduler at work, in the terminal
     Top(Top),
@@ -102,7 +102,7 @@ pub(crate) enum Command {
     Pack(Pack),
     /// Print a JSON schema, for editors that complete and check YAML
     Schema {
-        /// What the schema is of
+        /// The type that the schema describes
         name: SchemaName,
     },
     /// Print all commands with their options in Markdown, or write their man pages

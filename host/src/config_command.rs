@@ -17,8 +17,8 @@ use serde_json::json;
 pub(crate) enum ConfigCommand {
     /// Print a file of an earlier Kubernetes as today's KubeSchedulerConfiguration
     ///
-    /// Takes KubeSchedulerConfigurations from v1alpha1 on, with names of plugins that are gone, and Policy files. What changed and what
-    /// has no successor is said on standard error. The file itself stays as it is.
+    /// Reads KubeSchedulerConfigurations from v1alpha1 on, with names of removed plugins, and Policy files. Standard
+    /// error lists what changed and what has no successor. The file itself is not changed.
     Migrate(Migrate),
 }
 

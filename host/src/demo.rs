@@ -37,7 +37,7 @@ async fn demo(arguments: Demo) -> Result<()> {
     };
     let (pods, others): (Vec<Value>, Vec<Value>) = objects.into_iter().partition(|object| object["kind"] == "Pod");
     if pods.is_empty() {
-        bail!(Usage("the manifests hold no Pod, so there is nothing to schedule".to_owned()));
+        bail!(Usage("the manifests contain no Pod to schedule".to_owned()));
     }
     let is_kept = arguments.keep || arguments.page.is_some();
     let mut options = Options { page: arguments.page, ..arguments.scheduling.clone().into() };

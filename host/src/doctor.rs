@@ -59,7 +59,7 @@ pub(crate) struct Doctor {
 }
 
 /// What to do about a plugin that no profile uses.
-const IN_NO_PROFILE: &str = "enable it in a profile of --config (`plugins.multiPoint.enabled`), or take its file away";
+const IN_NO_PROFILE: &str = "enable it in a profile of --config (`plugins.multiPoint.enabled`), or remove its file";
 
 /// What was looked at, and what came of it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -142,8 +142,8 @@ pub(crate) fn run(doctor: Doctor) -> Result<()> {
     tell(&findings, doctor.output)?;
     match findings.count(Verdict::Problem) {
         0 => Ok(()),
-        1 => bail!("there is 1 problem"),
-        n => bail!("there are {n} problems"),
+        1 => bail!("1 problem found"),
+        n => bail!("{n} problems found"),
     }
 }
 

@@ -26,7 +26,7 @@ It asks the scheduler of this machine over its admin socket, or with --server on
 pub(crate) struct Explain {
     #[command(subcommand)]
     what: Option<What>,
-    /// A pod that is not there yet: a manifest, YAML or JSON; `-` is standard input
+    /// Manifest of a pod that does not exist yet, YAML or JSON; `-` is standard input
     #[arg(short = 'f', long = "filename", value_name = "FILE")]
     file: Option<PathBuf>,
     #[command(flatten)]
@@ -50,7 +50,7 @@ struct ExplainPod {
 
 #[derive(Args, Debug)]
 struct How {
-    /// Why it is on this node or is not
+    /// Explain why the pod is or is not on this node
     #[arg(long, value_name = "NAME")]
     node: Option<String>,
     /// Output for people or for programs
@@ -106,7 +106,7 @@ pub(crate) fn run(command: Explain) -> Result<()> {
 impl How {
     fn node(&self) -> Result<Option<&str>, Usage> {
         match self.node.as_deref() {
-            Some(node) if !is_name(node) => Err(Usage(format!("--node {node:?} is no name of a node"))),
+            Some(node) if !is_name(node) => Err(Usage(format!("invalid --node {node:?}: expected the name of a node"))),
             node => Ok(node),
         }
     }
@@ -129,9 +129,9 @@ fn pod_in(file: &Path) -> Result<Value, Usage> {
         (Some(object), 1) if object["kind"] == "Pod" => Ok(object),
         (Some(object), 1) => {
             let kind = object["kind"].as_str().unwrap_or("nothing");
-            Err(unusable(&format!("it holds {kind}, and a Pod is explained; `berth simulate` places what makes pods")))
+            Err(unusable(&format!("found {kind}, but only a Pod can be explained; use `berth simulate` for workloads")))
         }
-        _ => Err(unusable(&format!("it holds {found} objects, and one Pod is explained at a time"))),
+        _ => Err(unusable(&format!("found {found} objects, but only one Pod can be explained at a time"))),
     }
 }
 
@@ -140,7 +140,7 @@ fn names(pod: &str) -> Result<(&str, &str), Usage> {
     if is_name(namespace) && is_name(name) {
         Ok((namespace, name))
     } else {
-        Err(Usage(format!("{pod:?} is no pod: write NAMESPACE/NAME")))
+        Err(Usage(format!("invalid pod {pod:?}: expected NAME or NAMESPACE/NAME")))
     }
 }
 
@@ -159,7 +159,7 @@ mod tests {
         assert_eq!(names("web-0").unwrap(), ("default", "web-0"));
         for bad in ["", "/", "a/", "a/b/c", "a b", "a/b?c=d"] {
             let error = names(bad).unwrap_err();
-            assert!(error.0.contains("write NAMESPACE/NAME"), "{bad}");
+            assert!(error.0.contains("expected NAME or NAMESPACE/NAME"), "{bad}");
         }
     }
 
@@ -174,9 +174,9 @@ mod tests {
         let pod = read("---\nkind: Pod\nmetadata: {name: a}\n").expect("a pod");
         assert_eq!(pod["metadata"]["name"], "a");
         for (text, part) in [
-            ("kind: Deployment", "it holds Deployment"),
-            ("kind: Pod\n---\nkind: Pod\n", "it holds 2 objects"),
-            ("", "it holds 0 objects"),
+            ("kind: Deployment", "found Deployment"),
+            ("kind: Pod\n---\nkind: Pod\n", "found 2 objects"),
+            ("", "found 0 objects"),
             ("kind: [", "pod.yaml: "),
         ] {
             let error = read(text).expect_err("refused").to_string();

@@ -25,12 +25,12 @@ pub(crate) struct Scheduling {
     /// Where compiled plugins are cached [default: a folder in the user's cache directory]
     #[arg(long, value_name = "DIR")]
     pub artifact_cache: Option<PathBuf>,
-    /// Keep here what is disabled, quarantined and rolled back over a restart: a file in a folder that may be written to.
-    /// Each replica needs its own [default: it is forgotten]
+    /// File that keeps over a restart which plugins are disabled, quarantined or rolled back, in a writable folder.
+    /// Each replica needs its own file [default: none, a restart forgets it]
     #[arg(long, value_name = "FILE")]
     pub plugin_state: Option<PathBuf>,
-    /// Write down here, a line of JSON each, what is done to plugins and what they have done to the cluster; `-` is standard
-    /// output
+    /// Write an audit log to this file: a line of JSON for each change of a plugin and for each effect of a plugin on
+    /// the cluster; `-` is standard output
     #[arg(long, value_name = "FILE")]
     pub audit_log: Option<PathBuf>,
     /// PluginHostConfiguration (berth.dev/v1alpha1): limits, grants and failure policies of plugins
@@ -50,10 +50,11 @@ pub(crate) struct Scheduling {
     /// user's runtime directory]
     #[arg(long, env = "BERTH_ADMIN_SOCKET", value_name = "PATH")]
     pub admin_socket: Option<PathBuf>,
-    /// Keep so many MiB of decisions for `berth explain`; 0 keeps none
+    /// MiB of decisions to keep for `berth explain`; 0 keeps none
     #[arg(long, value_name = "MIB", default_value_t = KEPT_DECISIONS_MIB)]
     pub kept_decisions_mib: u32,
-    /// Ask every plugin about each pod, even if one like it came before: for comparison, since nodes are chosen alike
+    /// Ask every plugin about each pod, even if an equivalent pod came before: for comparison, the chosen nodes are the
+    /// same
     #[arg(long, hide = true)]
     pub without_equivalence_cache: bool,
 }
@@ -159,8 +160,8 @@ pub(crate) struct Sandbox {
     /// Write a kubeconfig for kubectl here
     #[arg(long, default_value = "berth.kubeconfig", value_name = "FILE")]
     pub kubeconfig: PathBuf,
-    /// The Kubernetes release that the API server is: 1.36 or 1.37. The scheduler decides as this one unless --emulated-version
-    /// says another
+    /// Kubernetes release of the API server: 1.36 or 1.37. The scheduler decides as this release unless
+    /// --emulated-version names another
     #[arg(long, default_value = "1.36", value_name = "VERSION", value_parser = kubernetes_release)]
     pub kubernetes_version: Release,
     /// Only the API server: run no scheduler
@@ -169,10 +170,11 @@ pub(crate) struct Sandbox {
     /// How long a bound pod takes to turn Running
     #[arg(long, default_value = "100ms", value_parser = duration, value_name = "DURATION")]
     pub pod_start_delay: Duration,
-    /// Rules by which requests fail once the nodes are there, YAML or JSON; the same as POST /faults takes
+    /// Rules that make requests fail once the nodes exist, YAML or JSON, in the format of POST /faults
     #[arg(long, value_name = "FILE")]
     pub faults: Option<PathBuf>,
-    /// Serve the page here, on loopback: the scheduler in a browser, for all users of this machine; port 0 is any that is free
+    /// Serve the page, which shows the scheduler in a browser, at this loopback address, for all users of this machine;
+    /// port 0 picks a free port
     #[arg(long, value_name = "ADDRESS", value_parser = loopback, conflicts_with = "no_scheduler")]
     pub page: Option<SocketAddr>,
     #[command(flatten)]
@@ -187,8 +189,8 @@ pub(crate) struct Demo {
     /// Leave the sandbox running for kubectl
     #[arg(long)]
     pub keep: bool,
-    /// Leave the sandbox running, and serve the page here, on loopback: the scheduler in a browser, for all users of this
-    /// machine; port 0 is any that is free
+    /// Leave the sandbox running, and serve the page, which shows the scheduler in a browser, at this loopback address,
+    /// for all users of this machine; port 0 picks a free port
     #[arg(long, value_name = "ADDRESS", value_parser = loopback)]
     pub page: Option<SocketAddr>,
     /// Output for people or for programs
@@ -203,7 +205,7 @@ pub(crate) struct Demo {
 
 /// An address that this machine alone reaches.
 fn loopback(text: &str) -> Result<SocketAddr> {
-    let address: SocketAddr = text.parse().context("write an address with its port, such as 127.0.0.1:8080")?;
+    let address: SocketAddr = text.parse().context("expected an address with a port, such as 127.0.0.1:8080")?;
     ensure!(
         address.ip().is_loopback(),
         "the page is served without authentication here: give it an address on loopback, such as 127.0.0.1:{}; `berth run --secure-port` \
@@ -216,13 +218,14 @@ fn loopback(text: &str) -> Result<SocketAddr> {
 /// `1.36` or `1.37`.
 fn kubernetes_release(text: &str) -> Result<Release, String> {
     let known = Release::ALL.map(Release::as_str).join(" or ");
-    Release::from_name(text).ok_or_else(|| format!("the sandbox can be {known}"))
+    Release::from_name(text).ok_or_else(|| format!("expected {known}"))
 }
 
 /// `500ms`, `10s`, `1m30s`.
 pub(crate) fn duration(text: &str) -> Result<Duration> {
     let nanos = parse_duration(text).and_then(|nanos| u64::try_from(nanos).ok());
-    let nanos = nanos.with_context(|| format!("`{text}` is not a duration such as 500ms, 10s or 1m30s"))?;
+    let nanos =
+        nanos.with_context(|| format!("invalid duration `{text}`: expected a duration such as 500ms, 10s or 1m30s"))?;
     Ok(Duration::from_nanos(nanos))
 }
 

@@ -37,7 +37,7 @@ pub(crate) struct Rbac {
     /// Namespace of the service account
     #[arg(long, value_name = "NAMESPACE", default_value = "kube-system")]
     namespace: String,
-    /// Also what a scheduler with --secure-port needs to know who calls it
+    /// Add the rights that a scheduler with --secure-port needs to authenticate and authorize its callers
     #[arg(long)]
     https: bool,
     /// Format of the manifests
@@ -64,7 +64,7 @@ pub(crate) fn run(rbac: Rbac) -> Result<()> {
     let rights = rights(&rbac)?;
     for kind in rights.guessed() {
         let (kind, group, guess) = (&kind.kind, &kind.group, kind.likely_plural());
-        warn!("only the API server knows how roles name {kind} of {group}: {guess} is a guess");
+        warn!("the resource name of {kind} in {group} is unknown; using {guess}: check it against the API server");
     }
     for (plugin, rule) in rights.unbounded() {
         warn!(
@@ -98,13 +98,13 @@ fn rights(rbac: &Rbac) -> Result<Rights> {
     }
     let (mut plugins, unusable) = Plugins::inspect(rules, &options.sources(), FaultSink::default())?;
     for (file, reason) in unusable {
-        warn!("no rights are given for {}: it {reason}", file.display());
+        warn!("no rights for {}: it {reason}", file.display());
     }
     let overrides = Overrides { program: Program::Berth, ..Overrides::default() };
     let settings = configuration::read(scheduling.config.as_deref(), &overrides, &plugins.inventory)?;
     for name in settings.profiles.iter().flat_map(|profile| profile.plugins.named()).collect::<BTreeSet<_>>() {
         if plugins.inventory.manifest(name).is_none() {
-            warn!("no rights are given for {name}, which a profile enables: it is not there");
+            warn!("no rights for {name}: a profile enables it, but the plugin was not found");
         }
     }
     let serving = if rbac.https { Serving::Https } else { Serving::Http };

@@ -60,7 +60,7 @@ fn secure_serving(arguments: &Run) -> Result<Option<SecureServing>, Usage> {
     let serving = serving::read(given, 0, Some(reviews))?;
     match (given.first_about_serving(), serving) {
         (Some(flag), None) if flag != "secure-port" => {
-            Err(Usage(format!("--{flag} says how HTTPS is served, and without --secure-port PORT it is not")))
+            Err(Usage(format!("--{flag} needs --secure-port PORT: without it, HTTPS is not served")))
         }
         (_, serving) => {
             let flags = given_options(std::env::args().skip(1));
@@ -220,7 +220,7 @@ mod tests {
     #[test]
     fn flags_about_https_need_a_port() {
         let error = serving(&["--tls-cert-file=a", "--tls-private-key-file=b"]).expect_err("refused").to_string();
-        assert!(error.contains("without --secure-port PORT"), "{error}");
+        assert!(error.contains("needs --secure-port PORT"), "{error}");
     }
 
     #[test]

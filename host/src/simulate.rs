@@ -28,9 +28,9 @@ use crate::{
 
 const AFTER_HELP: &str = "\
 The cluster comes from manifests: nodes, pods and whatever plugins read, as `kubectl get nodes,pods,... -A -o yaml` prints them
-or as a repository has them. Deployments, ReplicaSets, StatefulSets, Jobs and DaemonSets become pods, as far as these are not
-there. The pods without a node are placed by the scheduler's own code with the configuration and the plugins that are given;
-nothing is created anywhere.
+or as a repository has them. Deployments, ReplicaSets, StatefulSets, Jobs and DaemonSets become pods, unless the manifests
+already contain their pods. The scheduler's own code places the pods without a node, with the configuration and the plugins that
+are given; nothing is created anywhere.
 
 Examples:
   berth simulate -f cluster.yaml -f manifests/            where the pods of manifests/ would go, and why some would not
@@ -66,7 +66,7 @@ pub(crate) struct Simulate {
     changes: Changes,
     #[command(flatten)]
     question: Question,
-    /// Pods that --how-many tries at most
+    /// Maximum number of pods that --how-many tries
     #[arg(long, default_value_t = 10_000, value_name = "N")]
     at_most: usize,
     /// Place the pods that wait one after the other, as if each came when all before it were placed [default: all wait together,
@@ -92,7 +92,8 @@ pub(crate) struct Simulate {
 /// The scheduler that is simulated.
 #[derive(Args, Clone, Debug)]
 struct Simulated {
-    /// KubeSchedulerConfiguration; without one, kube-scheduler's default profile places every pod, whichever scheduler it names
+    /// KubeSchedulerConfiguration; without one, kube-scheduler's default profile places every pod, regardless of its
+    /// schedulerName
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Serve pods with this schedulerName; for a configuration with one profile
@@ -152,7 +153,7 @@ pub(crate) fn run(arguments: &Simulate) -> Result<()> {
     if let Some(asked) = arguments.question.asked(&arguments.scheduler) {
         ensure!(
             arguments.svg.is_none() && !arguments.expect_all_placed,
-            Usage("--svg and --expect-all-placed are for a simulation without another question".to_owned())
+            Usage("--svg and --expect-all-placed cannot be combined with another question".to_owned())
         );
         let (n_most, format) = (arguments.at_most, arguments.output);
         return Setup { simulator, cluster, arrival, n_most, is_over: &is_over, format }.answer(&asked);

@@ -13,12 +13,12 @@ use clap::Args;
 use crate::simulate::{Input, Objects};
 
 const AFTER_HELP: &str = "\
-A snapshot holds what scheduling reads: of containers name, image, resources and ports, and no Secret or ConfigMap. `berth simulate -f`
-takes it.
+A snapshot contains only what scheduling reads. Containers keep their name, image, resources and ports; Secrets and ConfigMaps are
+left out. `berth simulate -f` reads a snapshot.
 
-With --redact every name is a digest: of objects, namespaces, labels that are not Kubernetes' own, images. The same name has the same
-digest in one snapshot, so that selectors and references stay what they are; annotations are left out. What numbers say stays: how many
-pods there are, and what they ask for.
+With --redact every name is a digest: of objects, namespaces, labels that are not Kubernetes' own, images. Within one snapshot the same
+name has the same digest, so that selectors and references still match. Annotations are left out. Numbers stay as they are: how many
+pods exist, and what they request.
 
 Examples:
   berth snapshot --from-cluster --to cluster.json

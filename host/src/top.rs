@@ -41,10 +41,10 @@ Examples:
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Top {
-    /// How often it is looked
+    /// Interval between two updates
     #[arg(long, default_value = "1s", value_parser = duration, value_name = "DURATION")]
     interval: Duration,
-    /// `json` writes once what there is to see, for programs
+    /// `json` writes a single snapshot, for programs
     #[arg(short, long, value_enum, default_value_t = Output::Table)]
     output: Output,
     #[command(flatten)]
@@ -59,10 +59,10 @@ pub(crate) fn run(top: &Top) -> Result<()> {
         return Ok(writeln!(out)?);
     }
     if !io::stdout().is_terminal() {
-        return Err(Usage("berth top needs a terminal; `-o json` writes once what there is to see".to_owned()).into());
+        return Err(Usage("berth top needs a terminal; use `-o json` for a single snapshot".to_owned()).into());
     }
     if top.interval.is_zero() {
-        return Err(Usage("--interval 0s: use a time that is longer".to_owned()).into());
+        return Err(Usage("--interval 0s: must be greater than zero".to_owned()).into());
     }
     block_on(async {
         // Who may not, or has no scheduler, is told so in lines and not on a screen.

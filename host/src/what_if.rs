@@ -88,7 +88,7 @@ struct Answerer {
 enum NoAnswer {
     #[error("another question is being answered: try again later")]
     Busy,
-    #[error("the request has no question of at most {} MiB", MAX_QUESTION >> 20)]
+    #[error("the request body is empty, incomplete or larger than {} MiB", MAX_QUESTION >> 20)]
     NoQuestion,
     #[error("{0}")]
     Refused(String),

@@ -33,7 +33,7 @@ pub(crate) fn deny(unavailable: Unavailable) -> Result<()> {
     let program = match program() {
         Ok(program) => program,
         Err(error) if unavailable == Unavailable::IsTold => {
-            eprintln!("deny: NOT RUN, for there is no cargo-deny: {error:#}");
+            eprintln!("deny: NOT RUN, cargo-deny not found: {error:#}");
             return Ok(());
         }
         Err(error) => return Err(error),
@@ -48,7 +48,7 @@ pub(crate) fn deny(unavailable: Unavailable) -> Result<()> {
     }
     let text = "the database of advisories (github.com/RustSec/advisory-db) cannot be fetched";
     ensure!(unavailable == Unavailable::IsTold, "{text}");
-    eprintln!("deny: advisories NOT CHECKED, for {text}");
+    eprintln!("deny: advisories NOT CHECKED: {text}");
     Ok(())
 }
 

@@ -56,7 +56,7 @@ impl Plan {
         while let Some(argument) = arguments.next() {
             let mut number = || -> Result<u32> {
                 let text = arguments.next().with_context(|| format!("{argument} needs a number"))?;
-                text.parse().with_context(|| format!("{argument}: `{text}` is no number"))
+                text.parse().with_context(|| format!("invalid {argument} `{text}`: expected a number"))
             };
             match argument.as_str() {
                 "--seconds" => seconds = number()?,
@@ -65,7 +65,7 @@ impl Plan {
             }
         }
         for name in &named {
-            ensure!(all.contains(name), "there is no target `{name}`; targets are: {}", all.join(", "));
+            ensure!(all.contains(name), "unknown target `{name}`; targets are: {}", all.join(", "));
         }
         let targets = if named.is_empty() { all.to_vec() } else { named };
         if let Some(minutes) = minutes {

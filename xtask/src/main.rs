@@ -69,7 +69,7 @@ usage: cargo xtask COMMAND [ARGUMENT ...]
                    what the interfaces sync-pods and reuse bring to a plugin in c, go, js and python, or in those named: its
                    processor time for each pod, by a release build. The tools must be there: `languages` installs them
   manifests        the chart and the overlays of deploy/: rendered, checked against Kubernetes' schemas, applied to a sandbox and deleted
-                   again; the alerts with promtool. Says so where kubectl, Python or promtool is not there
+                   again; the alerts with promtool. Says so if kubectl, Python or promtool is missing
   setup            add the wasm target that the plugins need
 ";
 

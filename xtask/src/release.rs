@@ -141,7 +141,7 @@ impl Release {
         let version = host["version"].as_str().context("the host has no version")?.to_owned();
         let mut commit = output_of("git", &["rev-parse", "HEAD"])?;
         if !output_of("git", &["status", "--porcelain"])?.is_empty() {
-            eprintln!("warning: the working tree differs from the commit: this is no release to hand out");
+            eprintln!("warning: the working tree differs from the commit: do not publish this release");
             commit.push_str("-dirty");
         }
         let epoch = output_of("git", &["log", "-1", "--format=%ct"])?;

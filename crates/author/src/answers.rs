@@ -176,7 +176,7 @@ impl PluginAnswers {
         // Whatever is expected: the scheduler takes these answers for faults, or does not carry them out.
         let out_of_range = self.scores.iter().filter(|(_, score)| !(0..=MAX_SCORE).contains(*score));
         lines.extend(out_of_range.map(|(node, score)| {
-            format!("{node}: a score of {score} is no score from 0 to {MAX_SCORE}: the scheduler takes it for a fault")
+            format!("{node}: invalid score {score}: must be from 0 to {MAX_SCORE}; the scheduler treats it as a fault")
         }));
         lines.extend(self.refused.iter().map(|NotGranted { point, message, .. }| format!("{point}: {message}")));
         lines

@@ -134,7 +134,7 @@ impl PluginCase {
     fn run(&self, factory: &dyn PluginFactory, host: &CaseHost) -> Vec<String> {
         let mut harness = match (PluginHarness::new(factory, &self.args.to_string()), &self.refused) {
             (Ok(harness), None) => harness,
-            (Ok(_), Some(expected)) => return vec![format!("the arguments are taken, expected: {expected}")],
+            (Ok(_), Some(expected)) => return vec![format!("the arguments are accepted, expected: {expected}")],
             (Err(error), Some(expected)) => return refusal_differences(&error.to_string(), expected),
             (Err(error), None) => return vec![format!("the arguments are refused: {error}")],
         };

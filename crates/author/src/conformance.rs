@@ -45,11 +45,14 @@ enum Violation {
     Harness(#[from] HarnessError),
     #[error("{what} differs: {}", .differences.join("; "))]
     DifferentAnswers { what: &'static str, differences: Vec<String> },
-    #[error("{node} {} when {n_asked} nodes are asked about, and {} when {n_all} are", verdict(*.passes), verdict(!.passes))]
+    #[error(
+        "{node} {} in a batch of {n_asked} nodes, but {} in a batch of {n_all}",
+        verdict(*.passes), verdict(!.passes)
+    )]
     DependsOnBatch { node: String, passes: bool, n_asked: usize, n_all: usize },
     #[error("{node} scores {score}")]
     ScoreOutOfRange { node: String, score: i64 },
-    #[error("{node} {} beside open cycles, and {} alone", verdict(*.passes), verdict(!.passes))]
+    #[error("{node} {} while other cycles are open, but {} alone", verdict(*.passes), verdict(!.passes))]
     DependsOnOtherCycles { node: String, passes: bool },
 }
 
@@ -67,12 +70,12 @@ type Property = fn(&dyn PluginFactory, &Situation, u64) -> Result<bool, Violatio
 
 /// Each returns whether it applies to the plugin.
 const PROPERTIES: [(&str, Property); 8] = [
-    ("there is a method for each extension point that is exported", has_every_method),
+    ("each exported extension point has a method", has_every_method),
     ("answers about an empty cluster", empty_cluster),
     ("answers about 5,000 nodes within the limits", huge_cluster),
     ("the same question gets the same answer", repeats_itself),
-    ("a replica that was fed deltas answers like a fresh one", follows_deltas),
-    ("the verdict about a node does not depend on what else is asked", batches_agree),
+    ("a replica updated by deltas answers like a fresh one", follows_deltas),
+    ("the verdict on a node does not depend on the rest of the batch", batches_agree),
     ("normalised scores lie between 0 and 100", scores_in_range),
     ("many cycles may be open at a time", interleaved_cycles),
 ];
@@ -133,7 +136,7 @@ fn follows_deltas(factory: &dyn PluginFactory, situation: &Situation, seed: u64)
         let followed = random_cluster.ask(&pod)?;
         if round % 5 == 4 {
             let fresh = random_cluster.harness.ask_fresh(factory, situation.args(), &pod)?;
-            same("the replica that was fed deltas", &followed, &fresh)?;
+            same("the replica updated by deltas", &followed, &fresh)?;
         }
     }
     Ok(true)
@@ -362,7 +365,7 @@ mod tests {
         assert_eq!(first_difference(&cluster, all, &others), Some(("node-3".to_owned(), true)));
         assert_eq!(first_difference(&cluster, &others, all), Some(("node-3".to_owned(), false)));
         let violation = Violation::DependsOnBatch { node: "node-3".to_owned(), passes: false, n_asked: 2, n_all: 70 };
-        assert_eq!(violation.to_string(), "node-3 is rejected when 2 nodes are asked about, and passes when 70 are");
+        assert_eq!(violation.to_string(), "node-3 is rejected in a batch of 2 nodes, but passes in a batch of 70");
     }
 
     #[test]

@@ -124,7 +124,7 @@ impl PluginHarness {
     /// There is no such node, the plugin fails, or it does not filter.
     pub fn dry_run(&mut self, pod: &Pod, node: &str, minus: &[&Pod], plus: &[&Pod]) -> Result<Status, Status> {
         self.sync()?;
-        let node = self.cluster.node(node).ok_or_else(|| Status::error(format!("no node {node}")))?;
+        let node = self.cluster.node(node).ok_or_else(|| Status::error(format!("unknown node {node}")))?;
         let pods = [minus, plus].concat();
         let indices = |pods: std::ops::Range<usize>| pods.filter_map(|at| u32::try_from(at).ok()).collect();
         let case = DryRunCase { node, minus: indices(0..minus.len()), plus: indices(minus.len()..pods.len()) };
@@ -132,7 +132,7 @@ impl PluginHarness {
             Some(point) => point.dry_run(call, &pods, &[case]),
             None => Err(Status::error("the plugin does not filter")),
         })?;
-        statuses.into_iter().next().ok_or_else(|| Status::error("no status for the node"))
+        statuses.into_iter().next().ok_or_else(|| Status::error("the plugin returned no status for the node"))
     }
 
     /// The plugin beside the cluster that it follows.

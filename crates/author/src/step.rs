@@ -67,7 +67,7 @@ pub struct Moment(Time);
 
 /// A text that names no time since 1970.
 #[derive(Debug, thiserror::Error)]
-#[error("{0:?} is no time such as 2026-11-23T09:00:00Z")]
+#[error("invalid time {0:?}: expected a time such as 2026-11-23T09:00:00Z")]
 pub struct NoMoment(String);
 
 impl TryFrom<String> for Moment {
@@ -126,22 +126,22 @@ pub enum CaseError {
     #[error("a {kind}: {}: {}{}", .reason.path(), .reason.inner(), quoting(.reason.inner()))]
     Object { kind: &'static str, reason: serde_path_to_error::Error<serde_json::Error> },
     /// A node is removed that the cluster does not have.
-    #[error("node {0} leaves and is not there")]
+    #[error("cannot remove node {0}: it does not exist")]
     NoSuchNode(String),
     /// A pod is removed that the cluster does not have.
-    #[error("pod {0} leaves and is not there")]
+    #[error("cannot remove pod {0}: it does not exist")]
     NoSuchPod(String),
     /// An object is removed that the cluster does not have.
-    #[error("{0} leaves and is not there")]
+    #[error("cannot remove {0}: it does not exist")]
     NoSuchObject(String),
     /// The pod is to go to a node that is not there.
-    #[error("the pod goes to node {0}, which is not there")]
+    #[error("cannot bind the pod to node {0}: it does not exist")]
     NoSuchTarget(String),
     /// The pod is bound, and its binding fails.
-    #[error("bindTo and bindingFailsOn in one step: the pod is either bound or not")]
+    #[error("bindTo and bindingFailsOn cannot be used in the same step")]
     TwoTargets,
     /// An event does what no event does.
-    #[error("there is no action {0}: they are called as in Add, UpdateNodeLabel, Update and All")]
+    #[error("unknown action {0}: expected an action such as Add, UpdateNodeLabel, Update or All")]
     NoSuchAction(String),
     /// The step in which the expected answers of a case cannot be updated.
     #[error("case {case:?}, step {step}: {reason}")]
@@ -329,5 +329,5 @@ fn object<T: serde::de::DeserializeOwned>(object: &Value, kind: &'static str) ->
 /// What to do about a label that YAML does not read as a text.
 fn quoting(reason: &serde_json::Error) -> &'static str {
     let is_read_as_boolean = reason.to_string().starts_with("invalid type: boolean");
-    if is_read_as_boolean { " (YAML reads true, yes, on and y as booleans: put a text in quotes)" } else { "" }
+    if is_read_as_boolean { " (YAML reads true, yes, on and y as booleans: quote the string)" } else { "" }
 }

@@ -240,14 +240,16 @@ fn steps_that_make_no_sense_are_told() {
         let text = format!("{{plugin: Quota, cases: [{{name: a, args: 1, steps: [{step}]}}]}}");
         cases(&text).run(&Factory, &CaseHost::default()).remove(0).differences.concat()
     };
-    assert_eq!(one("{bindTo: nowhere}"), "the pod goes to node nowhere, which is not there");
-    assert!(one("{bindTo: a, bindingFailsOn: a}").starts_with("bindTo and bindingFailsOn in one step"));
-    assert_eq!(one("{gonePods: [team/web]}"), "pod team/web leaves and is not there");
-    assert!(one("{goneObjects: [{apiVersion: v1, kind: Service, metadata: {name: a}}]}").ends_with("is not there"));
-    assert!(one("{event: {resource: Node, actions: [Rename]}}").contains("there is no action Rename"));
+    assert_eq!(one("{bindTo: nowhere}"), "cannot bind the pod to node nowhere: it does not exist");
+    assert!(one("{bindTo: a, bindingFailsOn: a}").starts_with("bindTo and bindingFailsOn cannot be used"));
+    assert_eq!(one("{gonePods: [team/web]}"), "cannot remove pod team/web: it does not exist");
+    assert!(
+        one("{goneObjects: [{apiVersion: v1, kind: Service, metadata: {name: a}}]}").ends_with("it does not exist")
+    );
+    assert!(one("{event: {resource: Node, actions: [Rename]}}").contains("unknown action Rename"));
     let label = one("{nodes: [{metadata: {name: a, labels: {x: true}}}]}");
     let place = "a node: metadata.labels.x: invalid type: boolean `true`, expected a string";
-    assert!(label.starts_with(place) && label.ends_with("put a text in quotes)"), "{label}");
+    assert!(label.starts_with(place) && label.ends_with("quote the string)"), "{label}");
 }
 
 #[test]
@@ -260,8 +262,8 @@ fn effects_beyond_what_is_granted_are_differences() {
     let all = [Permission::Bind, Permission::Event, Permission::Activate];
     assert_eq!(differences(&host(&all)), Vec::<String>::new());
     let told = differences(&host(&[Permission::Bind, Permission::Event]));
-    let expected = "step 2: PostFilter: plugin \"Quota\" asked for activate, which it was not granted; in --plugin-config this \
-                    would allow it: plugins: [{name: Quota, grants: {effects: [bind, activate, event]}}]";
+    let expected = "step 2: PostFilter: plugin \"Quota\" asked for activate, but is not granted it; to grant it, add \
+                    to --plugin-config: plugins: [{name: Quota, grants: {effects: [bind, activate, event]}}]";
     assert_eq!(told, [expected]);
 }
 
@@ -276,7 +278,7 @@ fn the_grants_that_cases_need_are_worked_out() {
 fn scores_out_of_range_are_differences_although_they_are_expected() {
     let expect = PluginAnswers { scores: [("a".to_owned(), 150)].into(), ..PluginAnswers::default() };
     let told = expect.differences(&expect);
-    assert_eq!(told, ["a: a score of 150 is no score from 0 to 100: the scheduler takes it for a fault"]);
+    assert_eq!(told, ["a: invalid score 150: must be from 0 to 100; the scheduler treats it as a fault"]);
 }
 
 #[test]
@@ -291,7 +293,7 @@ fn the_time_of_a_step_is_told_and_stays() {
     assert_eq!((results[0].differences.len(), told.borrow().as_slice()), (0, [500].as_slice()));
     let wrong = serde_saphyr::from_str::<CaseFile>(&text.replace("1970-01-01T01:00:00.5+01:00", "noon"));
     let error = wrong.expect_err("no time").to_string();
-    assert!(error.contains("\"noon\" is no time such as 2026-11-23T09:00:00Z"), "{error}");
+    assert!(error.contains("invalid time \"noon\": expected a time such as 2026-11-23T09:00:00Z"), "{error}");
 }
 
 #[test]

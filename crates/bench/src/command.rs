@@ -36,11 +36,11 @@ pub struct Measure {
     /// Light pods that are on the nodes before the clock starts, beside those of the workload
     #[arg(long, value_name = "N")]
     pub placed: Option<u32>,
-    /// Have the measured pods be of so many equivalence classes, in turn: they differ in a label
+    /// Number of equivalence classes of the measured pods, in turn: they differ in a label
     #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub classes: u16,
-    /// Create so many pods a second, whether the scheduler keeps up or not, and measure the time from creation to binding
-    /// [default: all pods are there before the clock starts]
+    /// Create this many pods a second, whether the scheduler keeps up or not, and measure the time from creation to
+    /// binding [default: all pods are there before the clock starts]
     #[arg(long, value_name = "PODS", value_parser = clap::value_parser!(u32).range(1..))]
     pub rate: Option<u32>,
     /// As in KubeSchedulerConfiguration; 0 adapts to the size of the cluster

@@ -15,7 +15,7 @@ use serde_json::Value;
 pub enum CreateError {
     #[error("not an object with apiVersion, kind and metadata: {0}")]
     Malformed(#[source] serde_json::Error),
-    #[error("the server knows no {kind} in {api_version}: check both for typing errors")]
+    #[error("no matches for kind {kind} in version {api_version}: check both for typing errors")]
     UnknownKind { api_version: String, kind: String },
     /// With the server's own words.
     #[error("{name}: {message}")]

@@ -34,7 +34,7 @@ pub struct ResourceRequest<'a> {
 
 /// The API server did not answer the question.
 #[derive(Debug, thiserror::Error)]
-#[error("the API server answers no {review}")]
+#[error("the API server did not answer the {review}")]
 pub struct ReviewError {
     review: &'static str,
     #[source]
@@ -274,6 +274,6 @@ mod tests {
         let asking = tokio::spawn(async move { AccessReviewer::new(client).may(&caller(), &UPDATE).await });
         server.next().await.refuse(403, "Forbidden", "the scheduler may not ask");
         let error = asking.await.expect("no panic").expect_err("no answer");
-        assert_eq!(error.to_string(), "the API server answers no SubjectAccessReview");
+        assert_eq!(error.to_string(), "the API server did not answer the SubjectAccessReview");
     }
 }

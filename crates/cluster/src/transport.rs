@@ -72,9 +72,9 @@ pub(crate) enum TransportError {
     /// Certificates that aren't, or a credential plugin that fails.
     #[error(transparent)]
     Kube(#[from] kube::Error),
-    #[error("tls-server-name {name:?} is no name that a certificate could have")]
+    #[error("invalid tls-server-name {name:?}: expected a DNS name or an IP address")]
     ServerName { name: String },
-    #[error("the proxy {proxy:?} is reached with {scheme:?}; only http and https can be used")]
+    #[error("unsupported scheme {scheme:?} of proxy {proxy:?}: use http or https")]
     Proxy { proxy: String, scheme: String },
 }
 

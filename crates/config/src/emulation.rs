@@ -68,11 +68,11 @@ impl FromStr for KubernetesVersion {
 /// What cannot be asked for.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EmulationError {
-    #[error("{0:?} is not a version such as 1.36")]
+    #[error("invalid version {0:?}")]
     Malformed(String),
-    #[error("--emulated-version: {0}; write 1.36 or kube=1.36")]
+    #[error("--emulated-version: {0}; expected 1.36 or kube=1.36")]
     Version(Box<EmulationError>),
-    #[error("--min-compatibility-version: {0}; write 1.36 or kube=1.36")]
+    #[error("--min-compatibility-version: {0}; expected 1.36 or kube=1.36")]
     MinCompatibility(Box<EmulationError>),
     #[error("--min-compatibility-version {given}: with Kubernetes {release} it can be {least} or {release}")]
     OutOfRange { given: KubernetesVersion, least: KubernetesVersion, release: &'static str },
@@ -145,7 +145,7 @@ impl Emulation {
         if !is_exact {
             let whose = if self.version.is_some() { "--emulated-version" } else { "the API server" };
             warnings.push(format!(
-                "{whose} is {version}, which is not built: decisions are those of Kubernetes {}",
+                "{whose} is {version}, which is not supported: deciding as Kubernetes {}",
                 release.as_str()
             ));
         }
@@ -226,9 +226,9 @@ mod tests {
         }
         let newer = on_server(&asked("1.99", "", &[]).expect("a version"), "v1.36.0");
         assert_eq!(newer.gates.release(), Release::V1_37);
-        assert!(newer.warnings[0].starts_with("--emulated-version is 1.99, which is not built"), "{newer:?}");
+        assert!(newer.warnings[0].starts_with("--emulated-version is 1.99, which is not supported"), "{newer:?}");
         let refused = asked("new", "", &[]).expect_err("not a version").to_string();
-        assert_eq!(refused, "--emulated-version: \"new\" is not a version such as 1.36; write 1.36 or kube=1.36");
+        assert_eq!(refused, "--emulated-version: invalid version \"new\"; expected 1.36 or kube=1.36");
     }
 
     #[test]

@@ -32,13 +32,13 @@ pub struct Migration {
 /// It is no such document.
 pub fn migrate(text: &str) -> Result<Migration, Usage> {
     let document: Value = serde_saphyr::from_str(text).map_err(|error| Usage(error.to_string()))?;
-    let Value::Object(document) = document else { return Err(Usage("is no KubeSchedulerConfiguration".to_owned())) };
+    let Value::Object(document) = document else { return Err(Usage("not a KubeSchedulerConfiguration".to_owned())) };
     let text = |field: &str| document.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
     let mut notes = Vec::new();
     let configuration = match text("kind").as_str() {
         "Policy" => policy::configuration(&document, &mut notes),
         "KubeSchedulerConfiguration" => configuration(document, &mut notes)?,
-        other => return Err(Usage(format!("kind {other:?}: is neither KubeSchedulerConfiguration nor Policy"))),
+        other => return Err(Usage(format!("unknown kind {other:?}: expected KubeSchedulerConfiguration or Policy"))),
     };
     Ok(Migration { configuration, notes })
 }
@@ -47,7 +47,7 @@ fn configuration(mut document: Map<String, Value>, notes: &mut Vec<String>) -> R
     let found = document.get("apiVersion").and_then(Value::as_str).unwrap_or_default().to_owned();
     let version = found.rsplit('/').next().unwrap_or_default().to_owned();
     if !["v1alpha1", "v1alpha2", "v1beta1", "v1beta2", "v1beta3", "v1"].contains(&version.as_str()) {
-        return Err(Usage(format!("apiVersion {found:?} is unknown")));
+        return Err(Usage(format!("unknown apiVersion {found:?}")));
     }
     if found != API_VERSION {
         notes.push(format!("apiVersion is {API_VERSION}; it was {found}"));
@@ -60,21 +60,21 @@ fn configuration(mut document: Map<String, Value>, notes: &mut Vec<String>) -> R
     for field in ["healthzBindAddress", "metricsBindAddress"] {
         if document.remove(field).is_some() {
             notes.push(format!(
-                "{field} is gone: --bind-address and --secure-port say where health and metrics are served"
+                "{field} was removed: --bind-address and --secure-port set the address of health and metrics"
             ));
         }
     }
     if document.remove("algorithmSource").is_some() {
-        notes.push("algorithmSource is gone: give the Policy file that it names to this command".to_owned());
+        notes.push("algorithmSource was removed: pass the Policy file that it names to this command".to_owned());
     }
     let mut profiles = match document.remove("profiles") {
         Some(Value::Array(profiles)) if !profiles.is_empty() => profiles,
         None | Some(Value::Null | Value::Array(_)) => vec![json!({})],
-        Some(_) => return Err(Usage("profiles: is no list".to_owned())),
+        Some(_) => return Err(Usage("profiles: expected a list".to_owned())),
     };
     check_shape("", &document)?;
     for (position, profile) in profiles.iter().enumerate() {
-        let profile = profile.as_object().ok_or_else(|| Usage(format!("profiles[{position}]: is no object")))?;
+        let profile = profile.as_object().ok_or_else(|| Usage(format!("profiles[{position}]: expected an object")))?;
         check_shape(&format!("profiles[{position}]."), profile)?;
     }
     for profile in profiles.iter_mut().filter_map(Value::as_object_mut) {
@@ -83,7 +83,7 @@ fn configuration(mut document: Map<String, Value>, notes: &mut Vec<String>) -> R
     }
     for field in OF_PROFILES.iter().chain(&["disablePreemption"]) {
         if document.remove(*field).is_some() {
-            notes.push(format!("{field} is a matter of the profiles"));
+            notes.push(format!("{field} was moved into the profiles"));
         }
     }
     document.insert("profiles".to_owned(), profiles.into());
@@ -113,7 +113,7 @@ fn move_into_profile(document: &mut Map<String, Value>, profile: &mut Map<String
 
 /// Lists and objects must be such where they are looked into, so that nothing of the file is lost.
 fn check_shape(path: &str, profile: &Map<String, Value>) -> Result<(), Usage> {
-    let wrong = |field: String, what: &str| Err(Usage(format!("{path}{field}: is no {what}")));
+    let wrong = |field: String, what: &str| Err(Usage(format!("{path}{field}: expected a valid {what}")));
     match profile.get("plugins") {
         None | Some(Value::Null) => {}
         Some(Value::Object(points)) => {

@@ -42,18 +42,18 @@ impl fmt::Display for UselessName {
         let meant = nearest.as_ref().map(|nearest| format!(" (did you mean {nearest:?}?)")).unwrap_or_default();
         match reason {
             Reason::UnknownArgs => {
-                write!(formatter, "{field}: there is no plugin {name:?}{meant}: its args have no effect")
+                write!(formatter, "{field}: unknown plugin {name:?}{meant}: its args have no effect")
             }
             Reason::IdleArgs { scheduler_name } => write!(
                 formatter,
                 "{field}: profile {scheduler_name:?} does not enable plugin {name:?}: its args have no effect"
             ),
             Reason::NothingDisabled => {
-                write!(formatter, "{field}: there is no plugin {name:?}{meant}: this disables nothing")
+                write!(formatter, "{field}: unknown plugin {name:?}{meant}: this disables nothing")
             }
-            Reason::Awaited => write!(formatter, "{field}: there is no plugin {name:?} so far{meant}"),
+            Reason::Awaited => write!(formatter, "{field}: plugin {name:?} is not loaded yet{meant}"),
             Reason::UnknownPlugin => {
-                write!(formatter, "{field}: there is no plugin {name:?}{meant}: the entry has no effect so far")
+                write!(formatter, "{field}: unknown plugin {name:?}{meant}: the entry has no effect so far")
             }
             Reason::UnknownProfile => {
                 write!(formatter, "{field}: no profile has the schedulerName {name:?}{meant}: the entry has no effect")
@@ -202,13 +202,13 @@ mod tests {
         assert_eq!(
             told,
             [
-                "profiles[0].pluginConfig[0].name: there is no plugin \"NodeResourceFit\" (did you mean \
+                "profiles[0].pluginConfig[0].name: unknown plugin \"NodeResourceFit\" (did you mean \
                  \"NodeResourcesFit\"?): its args have no effect",
                 "profiles[0].pluginConfig[2].name: profile \"one\" does not enable plugin \"GangScheduling\": its args have no \
                  effect",
-                "profiles[1].plugins.score.disabled[0].name: there is no plugin \"imagelocality\" (did you mean \
+                "profiles[1].plugins.score.disabled[0].name: unknown plugin \"imagelocality\" (did you mean \
                  \"ImageLocality\"?): this disables nothing",
-                "profiles[1].plugins.score.disabled[1].name: there is no plugin \"Xyz\": this disables nothing",
+                "profiles[1].plugins.score.disabled[1].name: unknown plugin \"Xyz\": this disables nothing",
             ]
         );
     }
@@ -223,7 +223,7 @@ mod tests {
         assert_eq!(
             told,
             [
-                "plugins[Zoen].name: there is no plugin \"Zoen\" (did you mean \"Zone\"?): the entry has no effect so far",
+                "plugins[Zoen].name: unknown plugin \"Zoen\" (did you mean \"Zone\"?): the entry has no effect so far",
                 "profiles[canry].schedulerName: no profile has the schedulerName \"canry\" (did you mean \"canary\"?): the \
                  entry has no effect",
             ]

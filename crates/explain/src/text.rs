@@ -25,7 +25,7 @@ impl Explanation {
         let analysis = self.analysis.as_ref();
         match self.reason {
             Cause::Bound => format!("it is on node {}", self.node()),
-            Cause::Binding => format!("it goes to node {}, and is not bound yet", self.node()),
+            Cause::Binding => format!("it is assigned to node {}, but not bound yet", self.node()),
             Cause::Misconfigured => {
                 let rejected = analysis.and_then(|analysis| analysis.pod_rejected.as_ref());
                 rejected.map_or_else(String::new, |rejected| format!("no node can take it: {}", rejected.message))
@@ -40,10 +40,12 @@ impl Explanation {
                 let node = self.subject.nominated_node.as_deref().unwrap_or_default();
                 format!("it waits for pods to leave node {node}")
             }
-            Cause::Fragmented => "enough is left in sum of what it requests, but on no single node".to_owned(),
-            Cause::OutOfCapacity => "too little is left of what it requests on the nodes that would take it".to_owned(),
+            Cause::Fragmented => {
+                "the nodes together have enough of what it requests, but no single node has".to_owned()
+            }
+            Cause::OutOfCapacity => "the nodes that would take it have too little left of what it requests".to_owned(),
             Cause::Constrained => match analysis {
-                Some(Analysis { nodes: 0, .. }) => "there are no nodes".to_owned(),
+                Some(Analysis { nodes: 0, .. }) => "the cluster has no nodes".to_owned(),
                 Some(analysis) => format!("all {} nodes are refused", analysis.nodes),
                 None => String::new(),
             },
@@ -64,7 +66,7 @@ impl Explanation {
                     _ => format!("{} at the moment, and it will be tried again", nodes_fit(feasible)),
                 }
             }
-            Cause::Unknown => "what is known does not say".to_owned(),
+            Cause::Unknown => "the reason is unknown".to_owned(),
         }
     }
 
@@ -161,9 +163,10 @@ fn write_decision(out: &mut String, decision: &DecisionRecord, ago: u64) -> fmt:
         Outcome::Placed { node } => {
             write!(out, "\nAttempt {}, {ago} ago, chose {node}", decision.attempt)?;
             if sampled.is_hinted {
-                writeln!(out, ": the next best for the pod before, which is like it")?;
+                writeln!(out, ": the next best node of the pod before it, which is equivalent")?;
             } else {
-                let earlier = if sampled.has_earlier_answers { ", by answers kept for pods like it" } else { "" };
+                let earlier =
+                    if sampled.has_earlier_answers { ", with answers cached for equivalent pods" } else { "" };
                 let Sampled { feasible, visited, nodes } = Sampled::of(decision);
                 let of_all = if visited < nodes { format!(" of {nodes}") } else { String::new() };
                 writeln!(out, ": it looked at {visited}{of_all} nodes, and {feasible} of them fit{earlier}")?;
@@ -244,7 +247,7 @@ fn write_analysis(out: &mut String, analysis: &Analysis) -> fmt::Result {
         writeln!(out, "  {:>6} refused by {plugins} together ({examples})", combination.nodes)?;
     }
     if analysis.reserved_for_nominated > 0 {
-        writeln!(out, "  {:>6} have no room beside pods that are nominated there", analysis.reserved_for_nominated)?;
+        writeln!(out, "  {:>6} have no room next to the pods nominated there", analysis.reserved_for_nominated)?;
     }
     if analysis.feasible == 0 && !analysis.nearest.is_empty() {
         writeln!(out, "Nearest nodes:")?;
@@ -285,10 +288,10 @@ fn write_near(out: &mut String, near: &NearNode) -> fmt::Result {
 
 fn write_node(out: &mut String, report: &NodeReport) -> fmt::Result {
     if !report.exists {
-        return writeln!(out, "Node {}: there is no such node", report.node);
+        return writeln!(out, "Node {}: not found", report.node);
     }
     if let Some(rank) = report.rank {
-        writeln!(out, "Node {}: fits, and is number {rank} of those that do", report.node)?;
+        writeln!(out, "Node {}: fits, and ranks {rank} of the nodes that fit", report.node)?;
         return report.scores.as_ref().map_or(Ok(()), |scores| write_ranking(out, std::slice::from_ref(scores)));
     }
     write!(out, "Node {}: does not fit\n  ", report.node)?;

@@ -34,7 +34,7 @@ pub(crate) async fn answer(faults: &Faults, method: &Method, name: &str, body: B
         }
         ("DELETE", name) if faults.remove(name) => json_response(&faults.to_json()),
         ("DELETE", name) => {
-            refuse(StatusCode::NOT_FOUND, &format!("there is no fault rule `{name}`: GET /faults lists them"))
+            refuse(StatusCode::NOT_FOUND, &format!("fault rule `{name}` not found: GET /faults lists all rules"))
         }
         _ => refuse(
             StatusCode::METHOD_NOT_ALLOWED,

@@ -108,7 +108,7 @@ pub enum RuleError {
         problem: String,
     },
     /// A rule of this name is there already.
-    #[error("a rule of the name `{0}` is there already: remove it first (DELETE /faults/{0}), or choose another name")]
+    #[error("fault rule `{0}` already exists: remove it first (DELETE /faults/{0}), or choose another name")]
     NameTaken(String),
 }
 
@@ -204,7 +204,7 @@ impl Match {
     fn check(&self, path: &str) -> Result<(), RuleError> {
         for (index, verb) in self.verbs.iter().enumerate() {
             if !VERBS.contains(&verb.as_str()) {
-                let problem = format!("`{verb}` is no verb of the API: use {}", VERBS.join(", "));
+                let problem = format!("unknown verb `{verb}`: use {}", VERBS.join(", "));
                 return Err(field(&format!("{path}.verbs[{index}]"), &problem));
             }
         }
@@ -250,7 +250,7 @@ mod tests {
             ("{fault: {type: Outage}, match: {verb: get}}", "faults[0].match.verb: unknown field `verb`"),
             (
                 "{fault: {type: Outage}, match: {verbs: [bind]}}",
-                "faults[0].match.verbs[0]: `bind` is no verb of the API: use get",
+                "faults[0].match.verbs[0]: unknown verb `bind`: use get",
             ),
             (
                 "{fault: {type: Outage}, match: {resources: [Pods]}}",

@@ -69,9 +69,9 @@ pub const FLAGS: &[Flag] = &[
     flag(
         "cert-dir",
         Text,
-        Serving("Keep a self-signed certificate here if --tls-cert-file names none [default: in memory]"),
+        Serving("Folder for a self-signed certificate if --tls-cert-file is not set [default: in memory]"),
     ),
-    flag("disable-http2-serving", Switch, Serving("Serve HTTP/1.1 alone")),
+    flag("disable-http2-serving", Switch, Serving("Serve only HTTP/1.1")),
     flag(
         "http2-max-streams-per-connection",
         Number,
@@ -110,25 +110,31 @@ pub const FLAGS: &[Flag] = &[
         "authentication-kubeconfig",
         Text,
         Serving(
-            "kubeconfig of the API server that is asked whose a bearer token is (TokenReview) [default: the pod's service account; for `berth run` the cluster that it schedules]",
+            "kubeconfig of the API server that authenticates bearer tokens (TokenReview) [default: the pod's service \
+             account; for `berth run` the cluster that it schedules]",
         ),
     ),
-    flag("authentication-skip-lookup", Switch, Serving("Do not ask the cluster which authorities vouch for callers")),
+    flag(
+        "authentication-skip-lookup",
+        Switch,
+        Serving("Do not look up the cluster's certificate authorities for clients"),
+    ),
     flag(
         "authentication-token-webhook-cache-ttl",
         Duration,
-        Serving("How long an answer about a token holds [default: 10s]"),
+        Serving("How long an answer about a token is cached [default: 10s]"),
     ),
     flag(
         "authentication-tolerate-lookup-failure",
         Switch,
-        Serving("Start also if the cluster does not say which authorities vouch for callers [default: true]"),
+        Serving("Start even if the cluster's certificate authorities for clients cannot be looked up [default: true]"),
     ),
     flag(
         "client-ca-file",
         Text,
         Serving(
-            "Authorities whose client certificates are trusted, as PEM; the common name is the user, organizations are groups",
+            "Certificate authorities for client certificates, as PEM; the common name is the user, organizations are \
+             groups",
         ),
     ),
     flag(
@@ -139,7 +145,7 @@ pub const FLAGS: &[Flag] = &[
     flag(
         "requestheader-client-ca-file",
         Text,
-        Serving("Authorities of front proxies, which name in headers the user that they ask for"),
+        Serving("Certificate authorities for front proxies, which name the user in headers"),
     ),
     flag(
         "requestheader-extra-headers-prefix",
@@ -152,19 +158,26 @@ pub const FLAGS: &[Flag] = &[
     flag(
         "authorization-always-allow-paths",
         List,
-        Serving(
-            "Paths that everybody may ask for; `*` at the end stands for anything [default: /healthz,/readyz,/livez]",
-        ),
+        Serving("Paths that need no authorization; `*` at the end matches anything [default: /healthz,/readyz,/livez]"),
     ),
     flag(
         "authorization-kubeconfig",
         Text,
         Serving(
-            "kubeconfig of the API server that is asked what a caller may do (SubjectAccessReview) [default: as for --authentication-kubeconfig]",
+            "kubeconfig of the API server that authorizes callers (SubjectAccessReview) [default: as for \
+             --authentication-kubeconfig]",
         ),
     ),
-    flag("authorization-webhook-cache-authorized-ttl", Duration, Serving("How long a permission holds [default: 10s]")),
-    flag("authorization-webhook-cache-unauthorized-ttl", Duration, Serving("How long a refusal holds [default: 10s]")),
+    flag(
+        "authorization-webhook-cache-authorized-ttl",
+        Duration,
+        Serving("How long a permission is cached [default: 10s]"),
+    ),
+    flag(
+        "authorization-webhook-cache-unauthorized-ttl",
+        Duration,
+        Serving("How long a refusal is cached [default: 10s]"),
+    ),
     flag("contention-profiling", Switch, WithoutConfig),
     flag("kube-api-burst", Number, WithoutConfig),
     flag("kube-api-content-type", Text, WithoutConfig),

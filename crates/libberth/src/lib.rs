@@ -171,7 +171,7 @@ fn text<'a>(address: *const c_char, what: &str) -> Result<&'a str> {
     ensure!(!address.is_null(), "{what}: no text, but a null pointer");
     // SAFETY: the caller's text ends with a zero byte and stays as it is during the call.
     let text = unsafe { CStr::from_ptr(address) };
-    text.to_str().with_context(|| format!("{what} is no UTF-8"))
+    text.to_str().with_context(|| format!("{what} is not valid UTF-8"))
 }
 
 #[expect(unsafe_code, reason = "the header says what the caller promises")]

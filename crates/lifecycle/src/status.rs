@@ -115,7 +115,7 @@ fn reason<B: CountCalls>(state: PluginState, life: &Life<B>, service: &Service<B
     let refused = life.refused().map(|file| &file.reason);
     match state {
         PluginState::Serving | PluginState::Probation => refused.map(|reason| format!("the file {reason}")),
-        PluginState::Unused => Some("in no profile: no profile of --config enables it".to_owned()),
+        PluginState::Unused => Some("not used: no profile of --config enables it".to_owned()),
         PluginState::Quarantined => life.quarantine_record().map(|quarantine| quarantine.reason.clone()),
         PluginState::Refused => refused.cloned(),
         PluginState::Restarting | PluginState::Loading | PluginState::Missing => match service {

@@ -217,7 +217,7 @@ impl<'de> Deserialize<'de> for Features {
         let mut features = Self::default();
         for (name, is_on) in BTreeMap::<String, bool>::deserialize(deserializer)? {
             let feature = Feature::ALL.iter().find(|feature| feature.name() == name);
-            let unknown = || serde::de::Error::custom(format_args!("there is no feature {name}"));
+            let unknown = || serde::de::Error::custom(format_args!("unknown feature {name}"));
             features = features.with(*feature.ok_or_else(unknown)?, is_on);
         }
         Ok(features)

@@ -122,7 +122,7 @@ fn age(Age { milliseconds, is_whole }: Age) -> Markup {
     html! {
         p.age {
             "As of " time datetime=(clock::rfc3339(milliseconds)) data-milliseconds=(milliseconds) { (clock::rfc3339(milliseconds)) }
-            @if !is_whole { ". " strong { "Not all of it has come yet: some is missing or older than that." } }
+            @if !is_whole { ". " strong { "Some data is missing or older than that." } }
         }
     }
 }

@@ -29,6 +29,6 @@ impl<S: Source> Page<S> {
         read: impl FnOnce(&ClusterView) -> R + Send + 'static,
     ) -> Result<R, Refusal> {
         let answer = self.source.read(read).await;
-        answer.ok_or_else(|| SourceError::Unavailable("the scheduler does not show its pods in time".to_owned()).into())
+        answer.ok_or_else(|| SourceError::Unavailable("the scheduler did not answer in time".to_owned()).into())
     }
 }

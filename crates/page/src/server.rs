@@ -200,13 +200,16 @@ async fn sign_in_form(request: Request) -> Response {
             body.sign-in {
                 main {
                     h1 { "Berth" }
-                    @if was_refused { p.refused role="alert" { "The API server does not know this token, or not any more." } }
+                    @if was_refused {
+                        p.refused role="alert" { "The API server does not know this token, or the token has expired." }
+                    }
                     form action="/page/sign-in" method="post" {
                         label for="token" { "Bearer token" }
                         input #token type="password" name="token" required autocomplete="off" autofocus;
                         button { "Sign in" }
                     }
-                    p.note { "The scheduler asks the API server whose token it is and what that user may see. The browser keeps it until it is closed. "
+                    p.note { "The scheduler asks the API server which user the token belongs to and what this user may \
+                              see. The browser keeps the token until it is closed. "
                         code { "kubectl create token NAME" } " makes one for a service account." }
                 }
             }

@@ -74,7 +74,7 @@ impl Source for Hostile {
         _: Option<&RequestUser>,
     ) -> Result<Explanation, SourceError> {
         if name == "gone" {
-            return Err(SourceError::NotFound(format!("there is no pod {EVIL}")));
+            return Err(SourceError::NotFound(format!("pod {EVIL} not found")));
         }
         Ok(explanation(namespace, name))
     }
@@ -245,7 +245,7 @@ async fn every_node_has_a_cell_and_every_row_can_be_reached() {
 async fn an_empty_scheduler_says_so() {
     let page = page(0, 0);
     for (view, part) in [
-        ("/page/nodes", "The scheduler knows no node."),
+        ("/page/nodes", "The scheduler knows no nodes."),
         ("/page/pods", "No pod is pending."),
         ("/page", "<dt>Nodes</dt>"),
     ] {

@@ -76,8 +76,8 @@ impl Kind {
 pub(crate) fn refused(refusal: &Refusal) -> View {
     let (title, help) = match refusal {
         Refusal::Forbidden { .. } => ("Not allowed", "a role that allows it makes this view appear"),
-        Refusal::Source(SourceError::NotFound(_)) => ("Not there", "it may have ended, or go by another name"),
-        Refusal::Source(SourceError::Unavailable(_)) => ("No answer", "this is tried again by itself"),
+        Refusal::Source(SourceError::NotFound(_)) => ("Not found", "it may have ended, or have another name"),
+        Refusal::Source(SourceError::Unavailable(_)) => ("No answer", "the page tries again by itself"),
         Refusal::Address(_) => ("Not an address", "correct it, or choose a view above"),
     };
     let content = html! { div.refused role="alert" { p { strong { (refusal.to_string()) } } p { (help) } } };
@@ -92,7 +92,9 @@ fn text<'a>(parameters: &'a Parameters, name: &str) -> &'a str {
 fn first_row(parameters: &Parameters) -> Result<usize, Refusal> {
     match text(parameters, "from") {
         "" => Ok(0),
-        from => from.parse().map_err(|_| Refusal::Address(format!("from={from} is no number of a row"))),
+        from => {
+            from.parse().map_err(|_| Refusal::Address(format!("invalid from={from}: expected the number of a row")))
+        }
     }
 }
 
@@ -103,7 +105,7 @@ fn pod_name(text: &str) -> Result<(&str, &str), Refusal> {
     if is_name(namespace) && is_name(name) {
         Ok((namespace, name))
     } else {
-        Err(Refusal::Address(format!("pod={text} is no pod: write namespace/name")))
+        Err(Refusal::Address(format!("invalid pod={text}: expected namespace/name")))
     }
 }
 

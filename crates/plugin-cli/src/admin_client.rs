@@ -82,8 +82,7 @@ impl AdminClient {
         let connection = connect(&options).await.map_err(|error| {
             Usage(match error {
                 ConnectError::NoCluster => format!(
-                    "--server {address}: no user is given: name a kubeconfig with --kubeconfig, or a token with --token-file and \
-                     --certificate-authority"
+                    "--server {address}: no credentials: set --kubeconfig, or --token-file and --certificate-authority"
                 ),
                 other => chain(&other),
             })
@@ -98,7 +97,7 @@ impl AdminClient {
 
     pub async fn list(&self) -> Result<Vec<PluginReport>> {
         let answer = self.ask(Method::GET, "/admin/plugins").await?;
-        serde_json::from_slice(&answer).context("the scheduler's answer is no list of plugins")
+        serde_json::from_slice(&answer).context("the scheduler's answer is not a list of plugins")
     }
 
     /// Whether an endpoint answers with 200.
@@ -115,29 +114,29 @@ impl AdminClient {
     pub async fn explain(&self, namespace: &str, name: &str, node: Option<&str>) -> Result<Explanation> {
         let node = node.map(|node| format!("&node={node}")).unwrap_or_default();
         let answer = self.ask(Method::GET, &format!("/explain?namespace={namespace}&name={name}{node}")).await?;
-        serde_json::from_slice(&answer).context("the scheduler's answer is no explanation")
+        serde_json::from_slice(&answer).context("the scheduler's answer is not an explanation")
     }
 
     /// How the scheduler is at the moment.
     pub async fn overview(&self) -> Result<Overview> {
         let answer = self.ask(Method::GET, "/overview").await?;
         serde_json::from_slice(&answer)
-            .context("the scheduler's answer is no overview; is it another version of berth?")
+            .context("the scheduler's answer is not an overview; is it another version of berth?")
     }
 
     /// What plugins say about a pod that is not there; `manifest` is JSON.
     pub async fn explain_manifest(&self, manifest: Vec<u8>, node: Option<&str>) -> Result<Explanation> {
         let node = node.map(|node| format!("?node={node}")).unwrap_or_default();
         let answer = self.send(Method::POST, &format!("/explain{node}"), manifest).await?;
-        serde_json::from_slice(&answer).context("the scheduler's answer is no explanation")
+        serde_json::from_slice(&answer).context("the scheduler's answer is not an explanation")
     }
 
     pub async fn order(&self, name: &str, order: &str) -> Result<PluginReport> {
         if name.is_empty() || name.contains(['/', '?', '#', '%', ' ']) {
-            return Err(Usage(format!("{name:?} is no name of a plugin")).into());
+            return Err(Usage(format!("invalid plugin name {name:?}")).into());
         }
         let answer = self.ask(Method::POST, &format!("/admin/plugins/{name}/{order}")).await?;
-        serde_json::from_slice(&answer).context("the scheduler's answer is no plugin")
+        serde_json::from_slice(&answer).context("the scheduler's answer is not a plugin")
     }
 
     async fn ask(&self, method: Method, path: &str) -> Result<Vec<u8>> {
@@ -171,7 +170,7 @@ impl AdminClient {
         match told.or_else(|_| serde_json::from_slice::<Denial>(&body).map(|denial| denial.message)) {
             Ok(failure) => bail!("{failure}"),
             Err(_) if status.is_server_error() => bail!("{}", String::from_utf8_lossy(&body).trim_end()),
-            Err(_) => bail!("{} answered {status}: is a scheduler there?", self.place.name()),
+            Err(_) => bail!("{} answered {status}: is it a scheduler?", self.place.name()),
         }
     }
 }
@@ -191,11 +190,11 @@ fn https(address: &str) -> Result<Uri, Usage> {
     let address = address.trim_end_matches('/');
     let usage = |problem: &str| Usage(format!("--server {address}: {problem}"));
     if address.starts_with("http://") {
-        return Err(usage("credentials are sent over HTTPS alone; without --server the local scheduler is asked"));
+        return Err(usage("credentials are sent only over HTTPS; leave out --server to ask the local scheduler"));
     }
     let text = if address.starts_with("https://") { address.to_owned() } else { format!("https://{address}") };
-    let uri: Uri = text.parse().map_err(|_| usage("write HOST:PORT"))?;
-    if uri.host().is_none() { Err(usage("write HOST:PORT")) } else { Ok(uri) }
+    let uri: Uri = text.parse().map_err(|_| usage("expected HOST:PORT"))?;
+    if uri.host().is_none() { Err(usage("expected HOST:PORT")) } else { Ok(uri) }
 }
 
 impl Place {

@@ -32,7 +32,7 @@ pub enum Command {
     Bench(bench::Bench),
     /// Show what a component is, what it wants, and what it would get
     Inspect(inspect::Inspect),
-    /// Try what the contract asks of every plugin, and with --key who signed it
+    /// Check what the contract requires of every plugin, and with --key its signature
     Verify(verify::Verify),
     /// Make a pair of keys to sign plugins with
     Keygen(signing::Keygen),

@@ -16,7 +16,7 @@ use crate::{
 pub(super) async fn run(one: &One) -> Result<()> {
     let plugins = one.server.client().await?.list().await?;
     let Some(plugin) = plugins.iter().find(|plugin| plugin.name == one.name) else {
-        bail!("there is no plugin {:?}; `berth plugin list` shows those that there are", one.name);
+        bail!("unknown plugin {:?}; `berth plugin list` shows all plugins", one.name);
     };
     let mut out = io::stdout().lock();
     match one.output {

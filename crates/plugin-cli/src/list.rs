@@ -24,7 +24,7 @@ pub(super) async fn run(server: &Server, output: Output) -> Result<()> {
         // Standard output belongs to the list.
         writeln!(
             io::stderr(),
-            "warning: the plugin configuration is not taken over, the settings before it hold: {error}"
+            "warning: the plugin configuration was rejected, the previous settings stay in effect: {error}"
         )?;
     }
     Ok(())

@@ -12,20 +12,21 @@ use crate::{admin_client::AdminClient, output::Output};
 /// Which scheduler to speak to, and how to answer.
 #[derive(Args, Debug)]
 pub struct Server {
-    /// The scheduler's --admin-socket [default: where a scheduler of this user has it]
+    /// The scheduler's --admin-socket [default: that of this user's scheduler]
     #[arg(long, env = "BERTH_ADMIN_SOCKET", value_name = "PATH")]
     pub(crate) socket: Option<PathBuf>,
-    /// Instead, the HTTPS address of a scheduler that serves it (--secure-port)
+    /// Instead of the socket, the HTTPS address of a scheduler with --secure-port
     #[arg(long, env = "BERTH_SERVER", value_name = "HOST:PORT", conflicts_with = "socket")]
     pub(crate) server: Option<String>,
-    /// With --server: a file with the bearer token of a user with the rights for it [default: the user of --kubeconfig]
+    /// With --server: a file with the bearer token of a user with the necessary rights [default: the user of
+    /// --kubeconfig]
     #[arg(long, value_name = "FILE", requires_all = ["server", "certificate_authority"], conflicts_with_all = ["kubeconfig", "context"])]
     pub(crate) token_file: Option<PathBuf>,
-    /// With --server: a file with the certificates that vouch for the scheduler's, or its own [default: those that the kubeconfig
-    /// has for its cluster]
+    /// With --server: a file with the certificate authorities of the scheduler's certificate, or with that certificate
+    /// [default: those of the kubeconfig's cluster]
     #[arg(long, value_name = "FILE", requires = "server")]
     pub(crate) certificate_authority: Option<PathBuf>,
-    /// With --server: kubeconfig file of a user with the rights for it [default: $KUBECONFIG, ~/.kube/config]
+    /// With --server: kubeconfig file of a user with the necessary rights [default: $KUBECONFIG, ~/.kube/config]
     #[arg(long, value_name = "FILE", requires = "server")]
     pub(crate) kubeconfig: Option<PathBuf>,
     /// With --server: context of the kubeconfig file

@@ -113,7 +113,7 @@ pub enum DirectoryChange {
 pub enum DirectoryError {
     #[error("the plugins directory {dir} cannot be watched")]
     Watch { dir: PathBuf, source: notify::Error },
-    #[error("no thread to watch the plugins directory")]
+    #[error("cannot start a thread to watch the plugins directory")]
     Thread(#[source] io::Error),
 }
 

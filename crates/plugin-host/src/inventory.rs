@@ -351,7 +351,7 @@ impl PluginInventory {
         let lines = needs.lines(name);
         warn!(
             plugin = name,
-            "takes the name of a built-in and none of its grants; --plugin-config gives them by {lines}"
+            "the plugin replaces a built-in but does not get its grants; to grant them, add to --plugin-config: {lines}"
         );
     }
 

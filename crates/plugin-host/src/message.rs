@@ -127,9 +127,9 @@ pub struct HostSettings {
 pub enum OrderRefusal {
     #[error(transparent)]
     Lifecycle(#[from] OrderError),
-    #[error("there is no plugins directory to load from")]
+    #[error("no plugins directory to load from: start the scheduler with --plugins-dir")]
     NoDirectory,
-    #[error("there is no {}", .0.display())]
+    #[error("file not found: {}", .0.display())]
     NoFile(PathBuf),
 }
 

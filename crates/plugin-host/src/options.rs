@@ -52,7 +52,7 @@ impl PluginHostOptions {
         match check_artefacts(&dir) {
             Err(error) if self.artifact_cache.is_none() => {
                 warn!(
-                    "compiled plugins are not cached; --artifact-cache can name another directory: {}",
+                    "compiled plugins are not cached: {}; name another directory with --artifact-cache",
                     chain(&error)
                 );
                 None

@@ -24,7 +24,7 @@ pub fn prepare(
         let Some(preparation) = take(&own) else { return };
         let spare = preparation.clone();
         let prepared = catch_unwind(AssertUnwindSafe(|| preparation.run()));
-        let prepared = prepared.unwrap_or_else(|_| spare.failed("preparing an instance broke off"));
+        let prepared = prepared.unwrap_or_else(|_| spare.failed("preparing an instance panicked"));
         // The scheduling thread ends before its channel does only when the process ends.
         if let Some(events) = events.upgrade() {
             let _ = events.blocking_send(Event::plugin_prepared(&objects, prepared));
@@ -34,7 +34,7 @@ pub fn prepare(
         Ok(()) => Ok(()),
         Err(error) => match take(&shared) {
             Some(preparation) => {
-                Err(Box::new(preparation.failed(&format!("no thread to prepare an instance: {error}"))))
+                Err(Box::new(preparation.failed(&format!("cannot start a thread to prepare an instance: {error}"))))
             }
             None => Ok(()),
         },

@@ -110,7 +110,7 @@ impl PullKit {
         let pulled = timeout(patience, puller.pull(&source.reference, limit, None)).await;
         let reason = match pulled {
             Ok(Ok(Some(pulled))) => return self.take(provenance, plugin, source, pulled).await,
-            Ok(Ok(None)) => "came without content".to_owned(),
+            Ok(Ok(None)) => "the registry sent no content".to_owned(),
             Ok(Err(error)) => error.to_string(),
             Err(_) => format!("cannot be pulled within {} s", patience.as_secs()),
         };

@@ -77,7 +77,7 @@ pub struct Complaint {
 impl PluginReport {
     /// What is not as it should be.
     pub fn complaints(&self) -> Vec<Complaint> {
-        let reason = self.reason.as_deref().unwrap_or("no reason is known");
+        let reason = self.reason.as_deref().unwrap_or("unknown reason");
         let (name, state) = (&self.name, self.state.as_str());
         let complaint = |is_problem, text, fix: &str| Complaint { is_problem, text, fix: fix.to_owned() };
         let by_state = match self.state {
@@ -88,7 +88,7 @@ impl PluginReport {
                 Some(complaint(true, format!("plugin {name} is {state}: {reason}"), fix))
             }
             PluginState::Loading => {
-                let fix = "wait, and look at `berth plugin list` again";
+                let fix = "wait, then run `berth plugin list` again";
                 Some(complaint(false, format!("plugin {name} is being loaded"), fix))
             }
             PluginState::Missing => {
@@ -96,7 +96,7 @@ impl PluginReport {
                 Some(complaint(false, format!("plugin {name} is missing"), fix))
             }
             PluginState::Disabled => {
-                let fix = format!("`berth plugin enable {name}` when it is to run again");
+                let fix = format!("run `berth plugin enable {name}` to enable it again");
                 Some(complaint(false, format!("plugin {name} is disabled by an operator"), &fix))
             }
         };

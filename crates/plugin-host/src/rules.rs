@@ -45,18 +45,18 @@ pub struct Granted {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotGranted {
     #[error(
-        "wants pending pods as JSON, which grants.podJson in --plugin-config does not allow; this would: {lines}; \
-         `berth plugin inspect` prints the entry with all that it may want"
+        "wants pending pods as JSON, but --plugin-config does not set grants.podJson for it; to grant it, add: \
+         {lines}; `berth plugin inspect` prints the entry with all grants that it may need"
     )]
     PodJson { lines: String },
     #[error(
-        "wants to read {kinds}, which is not among its grants.reads in --plugin-config; this would allow it: {lines}"
+        "wants to read {kinds}, but its grants.reads in --plugin-config do not include it; to grant it, add: {lines}"
     )]
     Reads { kinds: String, lines: String },
     /// With the kinds and the versions of which some kind must be granted.
     #[error(
-        "wants to hear of {kinds} (`events-to-register` in its manifest), which the scheduler does not watch for its own plugins: \
-         grants.reads in --plugin-config must name a kind of {versions}"
+        "registers for events of {kinds} (`events-to-register` in its manifest), which the built-in plugins do not \
+         watch: add a kind of {versions} to its grants.reads in --plugin-config"
     )]
     Events { kinds: String, versions: String },
     #[error("has a denied digest: {0} is among deniedDigests in --plugin-config")]
@@ -64,7 +64,9 @@ pub enum NotGranted {
     #[error("{0}")]
     Signature(String),
     /// The watches drop what no plugin may see, and cannot get it back while they run.
-    #[error("wants pending pods as JSON, which no plugin was granted when the scheduler started: restart it")]
+    #[error(
+        "wants pending pods as JSON, but no plugin had this grant when the scheduler started: restart the scheduler"
+    )]
     PodJsonNotKept,
 }
 

@@ -75,13 +75,13 @@ struct HexDigest(Digest);
 enum UnusableState {
     #[error("cannot be read: {0}")]
     Io(#[from] io::Error),
-    #[error("is no regular file")]
+    #[error("is not a regular file")]
     NotAFile,
-    #[error("has {0} bytes, more than this program writes")]
+    #[error("is too large for a plugin state file: {0} bytes")]
     TooLarge(u64),
-    #[error("is not what this program writes: {0}")]
+    #[error("is not a plugin state file: {0}")]
     Json(#[from] serde_json::Error),
-    #[error("is of version {0}, and this program knows version {known}", known = VERSION)]
+    #[error("has version {0}; this program supports version {known}", known = VERSION)]
     Version(u32),
 }
 
@@ -105,8 +105,8 @@ pub(crate) fn read(file: &Path) -> StateDocument {
         Err(reason) => {
             let aside = beside(file, ".unusable");
             let kept = match fs::rename(file, &aside) {
-                Ok(()) => format!("it is kept as {}", aside.display()),
-                Err(error) => format!("it stays where it is: {error}"),
+                Ok(()) => format!("the file was renamed to {}", aside.display()),
+                Err(error) => format!("the file could not be renamed: {error}"),
             };
             warn!(
                 "--plugin-state {}: {reason}; plugins start as if none had been disabled, quarantined or rolled back; {kept}",
@@ -217,7 +217,7 @@ async fn keep(file: PathBuf, mut to_write: watch::Receiver<(u64, AllRemembered)>
         match written.unwrap_or_else(|error| Err(io::Error::other(error))) {
             Ok(()) => {
                 if std::mem::take(&mut has_failed) {
-                    info!(file = %file.display(), "the plugin state file is written again");
+                    info!(file = %file.display(), "the plugin state file can be written again");
                 }
                 done.send_replace(number);
                 if to_write.changed().await.is_err() {
@@ -227,8 +227,8 @@ async fn keep(file: PathBuf, mut to_write: watch::Receiver<(u64, AllRemembered)>
             Err(error) => {
                 if !std::mem::replace(&mut has_failed, true) {
                     warn!(
-                        "--plugin-state {}: cannot be written: {error}; what is disabled or quarantined would be \
-                         forgotten over a restart: put the file on a writable volume",
+                        "--plugin-state {}: cannot be written: {error}; a restart would forget which plugins are \
+                         disabled or quarantined; put the file on a writable volume",
                         file.display()
                     );
                 }

@@ -13,10 +13,10 @@ pub enum ArtifactError {
     Unreadable(String),
     #[error("is a list of manifests (an index), not one artifact: name one of its manifests by digest")]
     Index,
-    #[error("holds {found} layers of the type {expected}, where a WebAssembly artifact has one; its layers: {layers}",
+    #[error("has {found} layers of type {expected}, but a WebAssembly artifact has exactly one; its layers: {layers}",
         expected = WASM_LAYER)]
     Layers { found: usize, layers: String },
-    #[error("names its component by {0:?}, which is no SHA-256 digest")]
+    #[error("has an invalid digest {0:?} for its component: expected SHA-256")]
     Digest(String),
     #[error("has a component of {size} bytes, more than the {limit} that a plugin may have (files.maxSize)")]
     TooLarge { size: u64, limit: u64 },
@@ -120,7 +120,7 @@ mod tests {
             (json!({ "schemaVersion": 2, "config": config, "layers": [] }), "its layers: none"),
             (
                 json!({ "schemaVersion": 2, "config": config, "layers": [layer("application/gzip", "sha256:1")] }),
-                "holds 0 layers of the type application/wasm",
+                "has 0 layers of type application/wasm",
             ),
             (json!({ "schemaVersion": 2, "config": config, "layers": [layer(WASM_LAYER, "sha512:1")] }), "sha512:1"),
             (json!([]), "cannot be read"),

@@ -99,17 +99,17 @@ pub(crate) struct LogEntryError(String);
 pub(crate) enum KeylessError {
     #[error("it has no certificate")]
     NoCertificate,
-    #[error("it has no signed entry timestamp of a transparency log")]
+    #[error("it has no signed entry timestamp from a transparency log")]
     NoLogEntry,
-    #[error("its entry is not signed by the log whose key rekorKeyFile holds")]
+    #[error("its entry in the transparency log is not signed with the key in rekorKeyFile")]
     Log,
-    #[error("its entry in the transparency log is about something else: {0}")]
+    #[error("its entry in the transparency log does not match the signature: {0}")]
     OtherEntry(&'static str),
     #[error("its certificate does not lead to fulcioRootsFile: {0}")]
     Chain(String),
     #[error("its certificate is for {subject:?} of the issuer {issuer:?}")]
     OtherIdentity { subject: String, issuer: String },
-    #[error("the certificate's key did not make it")]
+    #[error("it was not made with the certificate's key")]
     Signature,
 }
 
@@ -239,7 +239,7 @@ impl LogEntry {
             value.ok_or_else(|| LogEntryError(format!("tlogEntries[0]{pointer} is missing")))
         };
         let number = |pointer: &str| {
-            text(pointer)?.parse::<u64>().map_err(|_| LogEntryError(format!("tlogEntries[0]{pointer} is no number")))
+            text(pointer)?.parse::<u64>().map_err(|_| LogEntryError(format!("tlogEntries[0]{pointer} is not a number")))
         };
         let bytes = |pointer: &str| {
             let bytes = BASE64_STANDARD.decode(text(pointer)?);

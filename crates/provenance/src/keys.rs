@@ -62,13 +62,11 @@ pub enum KeyError {
     NoPublicKey,
     #[error("holds no PRIVATE KEY in PEM (PKCS #8); `berth plugin keygen` makes one")]
     NoPrivateKey,
-    #[error(
-        "is encrypted, and Berth has no way to ask for the passphrase: sign with `cosign sign --key`, or decrypt it"
-    )]
+    #[error("is encrypted, and Berth cannot ask for the passphrase: decrypt the key, or sign with `cosign sign --key`")]
     Encrypted,
     #[error("holds a key that is neither Ed25519 nor ECDSA on P-256")]
     Algorithm,
-    #[error("cannot be made: the system gives no random numbers")]
+    #[error("cannot be generated: the system provides no random numbers")]
     NoRandomness,
 }
 

@@ -97,10 +97,11 @@ pub enum Trust {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     #[error(
-        "comes from {0}, which no entry of `signatures` in --plugin-config is about: add one, or take it from elsewhere"
+        "comes from {0}, but no entry of `signatures` in --plugin-config covers this source: add an entry, or use \
+         another source"
     )]
     NoRule(String),
-    #[error("{0}; `signatures` in --plugin-config asks for one: sign it with `berth plugin sign`")]
+    #[error("{0}; `signatures` in --plugin-config requires a signature: sign the plugin with `berth plugin sign`")]
     Unsigned(String),
 }
 
@@ -163,11 +164,11 @@ impl Policy {
             return Ok(Trust::Signed(names));
         }
         let signers = rule.signers.iter().map(|signer| signer.name.as_str()).collect::<Vec<_>>().join(", ");
-        let signers = if signers.is_empty() { "nobody".to_owned() } else { signers };
+        let signers = if signers.is_empty() { "none configured".to_owned() } else { signers };
         let reason = match (&evidence.fault, evidence.n_signatures) {
-            (_, 0) => format!("has no signature, and {signers} may sign what comes from {source}"),
-            (Some(fault), n) => format!("has {n} signature(s), none by {signers}: {fault}"),
-            (None, n) => format!("has {n} signature(s), none by {signers}"),
+            (_, 0) => format!("has no signature; trusted signers for {source}: {signers}"),
+            (Some(fault), n) => format!("has {n} signature(s), none by a trusted signer ({signers}): {fault}"),
+            (None, n) => format!("has {n} signature(s), none by a trusted signer ({signers})"),
         };
         match rule.unsigned {
             Unsigned::Deny => Err(Refusal::Unsigned(reason)),
@@ -215,7 +216,7 @@ impl fmt::Display for Source {
 enum SignatureDefect {
     #[error(transparent)]
     Claim(#[from] ClaimError),
-    #[error("its key is none of theirs")]
+    #[error("it was made with another key")]
     OtherKey,
     #[error(transparent)]
     Keyless(#[from] KeylessError),

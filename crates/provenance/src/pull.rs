@@ -103,7 +103,8 @@ impl Puller {
         let mut failed = Vec::new();
         for endpoint in self.registries.endpoints(reference) {
             let outcome = timeout(PULL_TIME, self.pull_from(&endpoint, reference, limit, known)).await;
-            let timed_out = || Err(RegistryError::Unreachable(format!("not done in {} s", PULL_TIME.as_secs())).into());
+            let timed_out =
+                || Err(RegistryError::Unreachable(format!("timed out after {} s", PULL_TIME.as_secs())).into());
             match outcome.unwrap_or_else(|_| timed_out()) {
                 Ok(pulled) => {
                     if let (Some(pulled), Some(cache)) = (&pulled, &self.cache) {

@@ -20,7 +20,7 @@ const IMAGE_CONFIG: &str = "application/vnd.oci.image.config.v1+json";
 pub enum PushError {
     #[error("cannot be pushed: {host} {source}")]
     Registry { host: String, source: RegistryError },
-    #[error("names a digest, which only the registry's content gives: push to a tag")]
+    #[error("names a digest: push to a tag instead")]
     Pinned,
     #[error("has signatures that cannot be read: {0}")]
     Signatures(String),

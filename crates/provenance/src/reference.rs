@@ -31,15 +31,20 @@ pub enum Version {
 /// A text that names no component in a registry.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReferenceError {
-    #[error("{0:?} names no registry: write it whole, as in registry.example/team/zone:1.2")]
+    #[error("invalid reference {0:?}: the registry is missing; write it in full, as in registry.example/team/zone:1.2")]
     NoRegistry(String),
-    #[error("{0:?} names no version: add a tag, as in {0}:1.2, or a digest, as in {0}@sha256:…")]
+    #[error(
+        "invalid reference {0:?}: the version is missing; add a tag, as in {0}:1.2, or a digest, as in {0}@sha256:…"
+    )]
     NoVersion(String),
-    #[error("{reference:?}: {part:?} is no repository: small letters, digits and . _ - between slashes")]
+    #[error(
+        "invalid reference {reference:?}: invalid repository {part:?}: use lowercase letters, digits and . _ - between \
+         slashes"
+    )]
     Repository { reference: String, part: String },
-    #[error("{reference:?}: {tag:?} is no tag: letters, digits and . _ -, at most 128")]
+    #[error("invalid reference {reference:?}: invalid tag {tag:?}: use letters, digits and . _ -, at most 128")]
     Tag { reference: String, tag: String },
-    #[error("{reference:?}: {digest:?} is no digest: sha256: and 64 hexadecimal digits")]
+    #[error("invalid reference {reference:?}: invalid digest {digest:?}: expected sha256: and 64 hexadecimal digits")]
     Digest { reference: String, digest: String },
 }
 
@@ -180,15 +185,15 @@ mod tests {
     #[test]
     fn what_names_no_component_is_refused() {
         for (text, words) in [
-            ("zone:1.2", "names no registry"),
-            ("team/zone:1.2", "names no registry"),
-            ("registry.example/zone", "names no version"),
-            ("registry.example/Zone:1", "is no repository"),
-            ("registry.example/../zone:1", "is no repository"),
-            ("registry.example//zone:1", "is no repository"),
-            ("registry.example/zone:a/b", "is no tag"),
-            ("registry.example/zone@sha256:12", "is no digest"),
-            ("registry.example/zone@md5:12", "is no digest"),
+            ("zone:1.2", "the registry is missing"),
+            ("team/zone:1.2", "the registry is missing"),
+            ("registry.example/zone", "the version is missing"),
+            ("registry.example/Zone:1", "invalid repository"),
+            ("registry.example/../zone:1", "invalid repository"),
+            ("registry.example//zone:1", "invalid repository"),
+            ("registry.example/zone:a/b", "invalid tag"),
+            ("registry.example/zone@sha256:12", "invalid digest"),
+            ("registry.example/zone@md5:12", "invalid digest"),
         ] {
             let error = text.parse::<Reference>().unwrap_err().to_string();
             assert!(error.contains(words) && error.contains(text), "{text}: {error}");

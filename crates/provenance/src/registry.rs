@@ -97,28 +97,26 @@ pub(crate) enum Action {
 /// Why a registry gave no answer that can be used. Reads on from its host.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RegistryError {
-    #[error("cannot be asked: {0}")]
+    #[error("cannot be queried: {0}")]
     Unreachable(String),
     #[error("has no {0}")]
     NotFound(String),
-    #[error("refuses the credentials{from}, or they are not for {what}: {message}")]
+    #[error("rejected the credentials{from}, or they do not allow access to {what}: {message}")]
     Forbidden { from: String, what: String, message: String },
-    #[error(
-        "wants credentials for {0}: name a file with them as pullSecretFile of the registry's entry in `registries`"
-    )]
+    #[error("requires credentials for {0}: set pullSecretFile in the registry's entry of `registries`")]
     NoCredentials(String),
-    #[error("answers {status} when asked for {what}: {message}")]
+    #[error("answered {status} to the request for {what}: {message}")]
     Status { what: String, status: u16, message: String },
-    #[error("sends other bytes than those of {what}: their digest is sha256:{actual}")]
+    #[error("sent the wrong bytes for {what}: their digest is sha256:{actual}")]
     Digest { what: String, actual: Digest },
-    #[error("sends {what} with {problem}")]
+    #[error("sent an unusable answer for {what}: {problem}")]
     Unusable { what: String, problem: String },
     #[error(
-        "wants the credentials for {registry} sent to {named}, which is another host and not its tokenService in registries: \
-         they were not sent"
+        "asks to send the credentials for {registry} to another host, {named}; they were not sent: to allow it, set \
+         tokenService in the registry's entry of `registries`"
     )]
     TokenService { registry: String, named: String },
-    #[error("cannot be asked, as the credentials cannot be read: {0}")]
+    #[error("cannot be queried: the credentials cannot be read: {0}")]
     Credentials(#[from] CredentialsError),
 }
 
@@ -316,8 +314,9 @@ impl Registries {
         if let Some(service) = service {
             uri = format!("{uri}&service={}", encoded(&service));
         }
-        let uri: Uri =
-            uri.parse().map_err(|_| RegistryError::Unreachable(format!("names a token service {realm:?}")))?;
+        let uri: Uri = uri
+            .parse()
+            .map_err(|_| RegistryError::Unreachable(format!("invalid address of the token service: {realm:?}")))?;
         let mut request = Request::get(uri.clone());
         if let Some(basic) = credentials.as_ref().and_then(basic) {
             self.check_token_service(at, &uri)?;
@@ -330,7 +329,7 @@ impl Registries {
         }
         let token: Result<Token, _> = serde_json::from_slice(&read_body(answer, MAX_MESSAGE).await?);
         let token = token.ok().and_then(|token| token.token.or(token.access_token));
-        let problem = || RegistryError::Unusable { what, problem: "no token in it".to_owned() };
+        let problem = || RegistryError::Unusable { what, problem: "it contains no token".to_owned() };
         let mut value = HeaderValue::try_from(format!("Bearer {}", token.ok_or_else(problem)?))
             .map_err(|error| RegistryError::Unreachable(error.to_string()))?;
         value.set_sensitive(true);

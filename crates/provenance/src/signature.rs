@@ -65,11 +65,9 @@ pub struct Keyless {
 /// Why a file beside a component holds no signature. Reads on from the file's name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SignatureFileError {
-    #[error(
-        "holds no signature: a line of it is not base64; `berth plugin sign` and `cosign sign-blob` write such files"
-    )]
+    #[error("contains no signature: a line is not base64; `berth plugin sign` and `cosign sign-blob` write such files")]
     NotBase64,
-    #[error("holds no sigstore bundle (JSON): {0}")]
+    #[error("is not a sigstore bundle (JSON): {0}")]
     NoBundle(String),
     #[error("holds more than {MAX_SIGNATURES} signatures")]
     TooMany,
@@ -97,9 +95,9 @@ pub(crate) struct Claim<'a> {
 /// Why a signature says nothing about the binary.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum ClaimError {
-    #[error("it is about another binary")]
+    #[error("it signs another binary")]
     OtherSubject,
-    #[error("it is about something other than running the binary ({0})")]
+    #[error("it was made for another purpose than running the binary ({0})")]
     OtherPurpose(String),
     #[error("it cannot be read: {0}")]
     Unreadable(String),
@@ -226,7 +224,7 @@ fn claim_of_bundle<'a>(text: &str, subject: SignedSubject<'a>) -> Result<Claim<'
     let bundle: Value = serde_json::from_str(text).map_err(|error| unreadable(&error.to_string()))?;
     let media_type = bundle.get("mediaType").and_then(Value::as_str).unwrap_or_default();
     if !media_type.starts_with(BUNDLE) {
-        return Err(unreadable(&format!("{media_type:?} is no type of a sigstore bundle")));
+        return Err(unreadable(&format!("unknown mediaType {media_type:?}: expected a sigstore bundle")));
     }
     let certificates = certificates_of_bundle(&bundle)?;
     let log_entry = match bundle.pointer("/verificationMaterial/tlogEntries/0") {
@@ -238,7 +236,7 @@ fn claim_of_bundle<'a>(text: &str, subject: SignedSubject<'a>) -> Result<Claim<'
         let signature = decoded(Some(signature), "messageSignature.signature")?;
         return Ok(Claim { message, signature, certificates, log_entry, body: Body::HashedRekord });
     }
-    let envelope = bundle.get("dsseEnvelope").ok_or_else(|| unreadable("it holds no signature"))?;
+    let envelope = bundle.get("dsseEnvelope").ok_or_else(|| unreadable("it contains no signature"))?;
     let payload = decoded(envelope.get("payload"), "dsseEnvelope.payload")?;
     let payload_type = envelope.get("payloadType").and_then(Value::as_str).unwrap_or_default();
     if payload_type != IN_TOTO {

@@ -35,8 +35,8 @@ pub(crate) fn refusing_routes() -> Router {
 }
 
 async fn elsewhere() -> Response {
-    let text = "plugins are steered through the scheduler's Unix socket (berth plugin --socket) or its HTTPS port, not over \
-                plain HTTP";
+    let text = "plugins cannot be managed over plain HTTP: use the scheduler's Unix socket (berth plugin --socket) or \
+                its HTTPS port";
     refuse(StatusCode::FORBIDDEN, text)
 }
 
@@ -68,7 +68,7 @@ async fn order(
         "disable" => Order::Disable,
         "rollback" => Order::Rollback,
         other => {
-            let text = format!("{other:?} is none of reload, enable, disable, rollback");
+            let text = format!("unknown order {other:?}: expected reload, enable, disable or rollback");
             return refuse(StatusCode::NOT_FOUND, &text);
         }
     };

@@ -122,7 +122,7 @@ pub(crate) fn on_signal<Asked: Future<Output = Option<Dump>> + Send>(
         while signals.recv().await.is_some() {
             match dump().await {
                 Some(dump) => report(&client, &dump).await,
-                None => warn!("no dump: the scheduler does not show its pods in time"),
+                None => warn!("no dump: the scheduler did not answer in time"),
             }
         }
     })
@@ -132,6 +132,6 @@ async fn report(client: &Client, dump: &Dump) {
     dump.log();
     match Listed::from_server(client).await {
         Some(listed) => Differences::between(dump, &listed).log(),
-        None => warn!("cache and queue are not compared: the API server lists no nodes and pods"),
+        None => warn!("cache and queue are not compared: nodes and pods cannot be listed from the API server"),
     }
 }

@@ -113,7 +113,7 @@ pub fn read_all(
 
 /// Fields that were given and change nothing, and why.
 fn without_effect(document: &Value) -> Vec<String> {
-    const NO_PROFILES: &str = "there is no /debug/pprof";
+    const NO_PROFILES: &str = "/debug/pprof is not served";
     const JSON: &str = "objects travel as JSON";
     let connection = &document["clientConnection"];
     let is_other = |field: &str| {

@@ -30,9 +30,9 @@ pub(crate) fn follow(renewal: Renewal, metrics: Arc<Metrics>) -> Result<impl Fut
             let why = tokio::select! {
                 Some(()) = changes.recv() => "its files have changed",
                 _ = hangup.recv() => "SIGHUP",
-                () = renewal.runs_out() => "they are about to run out",
+                () = renewal.runs_out() => "they are about to expire",
                 () = async { sleep_until(refusals_count_from).await; renewal.refused().await } => {
-                    "the API server does not know who asks (401)"
+                    "the API server rejected them (401 Unauthorized)"
                 }
             };
             refusals_count_from = Instant::now() + REFUSED_EVERY;

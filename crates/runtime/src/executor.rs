@@ -134,12 +134,12 @@ impl Executor {
         let extenders = self.extenders.borrow().clone();
         let result = match extenders {
             Some(extenders) => extenders.bind(extender, &pod, node).await,
-            None => Err(ExtenderError::new("there are no extenders")),
+            None => Err(ExtenderError::new("no extenders are configured")),
         };
         match &result {
             Ok(()) => debug!(pod = %pod.name, namespace = %pod.namespace, node, "bound by an extender"),
             Err(error) => {
-                warn!(pod = %pod.name, namespace = %pod.namespace, node, %error, "an extender did not bind");
+                warn!(pod = %pod.name, namespace = %pod.namespace, node, %error, "an extender failed to bind the pod");
             }
         }
         let result = result.map_err(|error| RequestError::new(error.to_string()));

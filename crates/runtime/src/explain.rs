@@ -75,14 +75,15 @@ struct About {
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ExplainError {
     #[error(
-        "the scheduler does not know pod {0}/{1}: it is not there, it has ended, or its spec.schedulerName is that of another scheduler"
+        "the scheduler does not know pod {0}/{1}: it does not exist, it has finished, or its spec.schedulerName names \
+         another scheduler"
     )]
     UnknownPod(String, String),
-    #[error("no pod: {0}")]
+    #[error("invalid pod: {0}")]
     NoPod(String),
     #[error("{0}")]
     NotServed(String),
-    #[error("the scheduler does not show its pods in time; try again")]
+    #[error("the scheduler did not answer in time; try again")]
     Slow,
     #[error("the scheduler is stopping")]
     Stopping,
@@ -126,7 +127,10 @@ async fn answer_about_manifest(
     body: Body,
 ) -> Response {
     let Ok(Ok(body)) = timeout(BODY_TIMEOUT, to_bytes(body, MAX_BODY)).await else {
-        return refuse(&ExplainError::NoPod(format!("the request holds none of at most {} KiB", MAX_BODY >> 10)));
+        return refuse(&ExplainError::NoPod(format!(
+            "the request body is incomplete or larger than {} KiB",
+            MAX_BODY >> 10
+        )));
     };
     let manifest = match Manifest::read(&body) {
         Ok(manifest) => manifest,
@@ -207,13 +211,13 @@ impl Manifest {
         let mut value: Value = serde_json::from_slice(json).map_err(|error| no_pod(&error))?;
         let kind = value["kind"].as_str().unwrap_or_default();
         if kind != "Pod" {
-            return Err(no_pod(&format!("its kind is {kind:?}, and pods alone are explained")));
+            return Err(no_pod(&format!("its kind is {kind:?}, but only a Pod can be explained")));
         }
         let mut notes = Vec::new();
         let spec = &value["spec"];
         if spec["priorityClassName"].is_string() && !spec["priority"].is_number() {
             notes.push(
-                "spec.priorityClassName is not looked up: write spec.priority for what preemption would do".to_owned(),
+                "spec.priorityClassName is not looked up: set spec.priority to see what preemption would do".to_owned(),
             );
         }
         for (object, field, default) in
@@ -231,7 +235,7 @@ impl Manifest {
         let mut pod: Box<api::Pod> = serde_path_to_error::deserialize(value).map_err(|error| no_pod(&error))?;
         pod.json = Some(json.into_bytes().into());
         if !pod.spec.node_name.is_empty() {
-            return Err(no_pod(&"spec.nodeName is set, and no scheduler is asked about such a pod"));
+            return Err(no_pod(&"spec.nodeName is set: no scheduler places such a pod"));
         }
         Ok(Self { pod, notes })
     }
@@ -279,8 +283,8 @@ impl Explainer {
                     if !they_say.blind.is_empty() {
                         let plugins = they_say.blind.join(", ");
                         notes.push(format!(
-                            "{plugins} sees pods whole, and of a pod with a node no JSON is kept: what it says now may differ \
-                             from what it said"
+                            "the JSON of a pod is not kept once the pod has a node: the current answers of {plugins} \
+                             may differ from the earlier ones"
                         ));
                     }
                     let gates = subject.holders.iter_mut().filter(|holder| holder.point == "PreEnqueue");
@@ -294,7 +298,9 @@ impl Explainer {
         let has_decision = decision.is_some();
         let explanation = Explanation::new(subject, decision, analysis);
         if explanation.subject.attempts > 0 && !has_decision {
-            notes.push("the last decision is not kept any more; what plugins say now may differ from it".to_owned());
+            notes.push(
+                "the last decision is no longer kept; the current answers of the plugins may differ from it".to_owned(),
+            );
         }
         Ok(dated(explanation, notes, as_of))
     }

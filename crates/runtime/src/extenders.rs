@@ -86,7 +86,7 @@ impl HttpExtenders {
     pub(crate) async fn bind(&self, extender: ExtenderIdx, pod: &PodRef, node: &str) -> Result<(), ExtenderError> {
         let binds = |extender: &&HttpExtender| !extender.settings.bind_verb.is_empty();
         let extender = self.extenders.get(extender.0).filter(binds).or_else(|| self.extenders.iter().find(binds));
-        let extender = extender.ok_or_else(|| ExtenderError::new("no extender binds any more"))?;
+        let extender = extender.ok_or_else(|| ExtenderError::new("no configured extender has a bindVerb"))?;
         let body = wire::binding(&pod.namespace, &pod.name, &pod.uid, node);
         wire::binding_result(&extender.post(&extender.settings.bind_verb, body).await?)
     }
@@ -186,7 +186,7 @@ impl HttpExtender {
         }
         let Some(pod) = pod.json.as_deref().and_then(|json| serde_json::from_slice::<Value>(json).ok()) else {
             // Being asked, the extender says that there is no pod to send: the attempt fails, and that is seen.
-            error!(pod = %pod.name, "a pending pod is not kept as JSON, although there are extenders");
+            error!(pod = %pod.name, "a pending pod is not kept as JSON, but extenders need it");
             return true;
         };
         let containers = ["containers", "initContainers"].map(|field| pod["spec"][field].as_array());

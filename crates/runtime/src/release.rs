@@ -56,7 +56,7 @@ fn by_default(reason: &str) -> KubernetesVersion {
     let release = Release::default();
     warn!(
         reason,
-        "the API server does not say its version: decisions are those of Kubernetes {}; --emulated-version sets another",
+        "the API server's version is unknown; deciding as Kubernetes {}; --emulated-version sets another release",
         release.as_str()
     );
     release.into()

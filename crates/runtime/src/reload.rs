@@ -156,7 +156,7 @@ impl Reload {
 
     /// Asks the supervisor, which ends before this task only when the process ends.
     async fn ask<T>(&self, question: Message, answer: oneshot::Receiver<T>) -> Result<T> {
-        self.supervisor.send(question).await.map_err(|_| anyhow!("the scheduler stops"))?;
-        answer.await.context("the scheduler stops")
+        self.supervisor.send(question).await.map_err(|_| anyhow!("the scheduler is stopping"))?;
+        answer.await.context("the scheduler is stopping")
     }
 }

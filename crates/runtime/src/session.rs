@@ -317,7 +317,7 @@ impl Session {
     async fn stop(mut self) {
         self.health.stopping();
         if self.events.send(Event::Shutdown).await.is_err() {
-            warn!("the scheduling thread had ended before");
+            warn!("the scheduling thread had already ended");
         }
         match self.thread.finished(DRAIN).await {
             Some(0) => info!("all bindings finished"),

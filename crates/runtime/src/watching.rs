@@ -145,7 +145,7 @@ impl WatchPlan {
         Begin { plugins, mut turn }: Begin,
     ) {
         if timeout(PLUGINS_FIRST, plugins).await.is_err() {
-            warn!("some plugins are still being loaded: scheduling begins without them, as their failurePolicy says");
+            warn!("some plugins are still loading; scheduling starts without them and follows their failurePolicy");
         }
         while let Ok(request) = requests.try_recv() {
             self.add(&request);
@@ -306,9 +306,9 @@ impl Watching {
         let without = dispensable_for.join(", ");
         warn!(
             kind = kind.plural,
-            rule, without, "scheduling without this kind; pods that need a plugin which reads it stay pending"
+            rule, without, "scheduling without this kind; pods that need a plugin that reads it stay pending"
         );
-        let reason = format!("the scheduler may not list {}, its ClusterRole lacks {rule}", kind.plural);
+        let reason = format!("the scheduler may not list {}: its ClusterRole lacks {rule}", kind.plural);
         Some(Event::KindUnlisted { kind: object_kind, unlisted: UnlistedKind { reason, dispensable_for } })
     }
 

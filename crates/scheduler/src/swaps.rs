@@ -199,6 +199,6 @@ pub(crate) fn hand_over_state(old: &mut dyn Plugin, new: &mut dyn Plugin) -> Res
     match (state, new.state()) {
         (None, _) => Ok(()),
         (Some(state), Some(point)) => point.restore(&state),
-        (Some(_), None) => Err("it takes over none".into()),
+        (Some(_), None) => Err("the new binary restores no state".into()),
     }
 }

@@ -49,11 +49,11 @@ pub struct Check {
 pub enum Unhealthy {
     #[error("the scheduling loop has not turned for {seconds} s")]
     Hangs { seconds: u64 },
-    #[error("the lease was not renewed for long after its end")]
+    #[error("the lease expired long ago and was not renewed")]
     LeaseNotRenewed,
-    #[error("the first lists are not complete")]
+    #[error("the initial lists are not complete")]
     Listing,
-    #[error("the scheduler stops")]
+    #[error("the scheduler is stopping")]
     Stopping,
 }
 

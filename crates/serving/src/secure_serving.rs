@@ -202,8 +202,8 @@ async fn serve_one(stream: TcpStream, tls: Tls, routes: Router, http2: ServeHttp
     let acceptor = TlsAcceptor::from(Arc::clone(&tls.config));
     let stream = match timeout(HANDSHAKE, acceptor.accept(stream)).await {
         Ok(Ok(stream)) => stream,
-        Ok(Err(error)) => return debug!(error = chain(&error), "no TLS handshake"),
-        Err(_) => return debug!("no TLS handshake in time"),
+        Ok(Err(error)) => return debug!(error = chain(&error), "TLS handshake failed"),
+        Err(_) => return debug!("TLS handshake timed out"),
     };
     let (_, connection) = stream.get_ref();
     let peer = tls.peer(connection.peer_certificates().unwrap_or_default());

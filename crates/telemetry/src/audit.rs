@@ -44,7 +44,7 @@ pub enum AuditLogError {
         source: io::Error,
     },
     /// The system offers no more threads.
-    #[error("no thread for the audit log: {0}")]
+    #[error("cannot start a thread for the audit log: {0}")]
     NoThread(#[source] io::Error),
 }
 

@@ -119,7 +119,7 @@ impl Metrics {
                 Alpha,
                 (
                     "scheduler_resourceclaim_creates_total",
-                    "ResourceClaims that were to be created for extended resources, by status.",
+                    "Requests to create ResourceClaims for extended resources, by status.",
                 ),
                 &["status"],
             ),
@@ -127,7 +127,7 @@ impl Metrics {
                 Alpha,
                 (
                     "scheduler_volume_scheduling_stage_error_total",
-                    "Volumes of pods that could not be dealt with, by stage: `bind` alone can fail here.",
+                    "Volumes of pods that failed, by stage: only `bind` can fail here.",
                 ),
                 &["operation"],
             ),
@@ -140,7 +140,7 @@ impl Metrics {
                 Alpha,
                 (
                     "rest_client_request_duration_seconds",
-                    "From a request to the API server to the start of its answer.",
+                    "Time from a request to the API server to the start of its answer.",
                 ),
                 &["verb", "host"],
                 CLIENT_BUCKETS.to_vec(),
@@ -149,7 +149,7 @@ impl Metrics {
                 own,
                 (
                     "berth_scheduling_cycle_duration_seconds",
-                    "A scheduling cycle, with what swaps of plugins held it up, in fine buckets.",
+                    "Duration of a scheduling cycle, with delays by plugin swaps, in fine buckets.",
                 ),
                 &[],
                 fine_buckets(),
@@ -178,7 +178,7 @@ impl Metrics {
                 own,
                 (
                     "berth_plugin_errors_total",
-                    "Calls that plugins answered with an error on purpose; these are no faults.",
+                    "Calls that plugins answered with an intended error; these are not faults.",
                 ),
                 &["plugin", "extension_point"],
             ),
@@ -202,7 +202,7 @@ impl Metrics {
             ),
             plugin_dropped_log_lines: add.counter(
                 own,
-                ("berth_plugin_dropped_log_lines_total", "Log lines of plugins beyond their rate."),
+                ("berth_plugin_dropped_log_lines_total", "Log lines of plugins dropped beyond their rate."),
                 &["plugin"],
             ),
             plugin_out_of_time: add.counter(
@@ -225,7 +225,7 @@ impl Metrics {
                 own,
                 (
                     "berth_plugins_share_spent_total",
-                    "How often all plugins together were reported to have used up their time, every ten seconds at most.",
+                    "Reports that all plugins together have used up their time, at most one every ten seconds.",
                 ),
                 &[],
             ),
@@ -233,7 +233,7 @@ impl Metrics {
                 own,
                 (
                     "berth_namespace_share_spent_total",
-                    "How often a namespace was reported to have used up its time, every ten seconds at most.",
+                    "Reports that a namespace has used up its time, at most one every ten seconds.",
                 ),
                 &["namespace"],
             ),
@@ -241,7 +241,8 @@ impl Metrics {
                 own,
                 (
                     "berth_searches_share_spent_total",
-                    "How often long searches of several namespaces were reported to have used up their time, every ten seconds at most.",
+                    "Reports that long searches of several namespaces have used up their time, at most one every ten \
+                     seconds.",
                 ),
                 &[],
             ),
@@ -254,7 +255,7 @@ impl Metrics {
                 own,
                 (
                     "berth_plugin_held_owners",
-                    "Owners, such as replica sets, whose pods are held back since a plugin keeps faulting over them.",
+                    "Owners, such as replica sets, with pods held back because a plugin keeps faulting over them.",
                 ),
                 &["plugin"],
             ),
@@ -301,7 +302,7 @@ impl Metrics {
                 own,
                 (
                     "berth_credential_renewals_total",
-                    "New clients for the API server made of changed credentials, by result.",
+                    "Renewals of the API server client after a change of credentials, by result.",
                 ),
                 &["result"],
             ),

@@ -278,15 +278,12 @@ impl Notice {
             }
             Self::PodsHeld { owner, milliseconds, reason } => {
                 let seconds = milliseconds / 1000;
-                let note = about(format!("the pods of {owner} are held back for {seconds} s, as it {reason}"));
+                let note = about(format!("the pods of {owner} are held back for {seconds} s: the plugin {reason}"));
                 // The line of the fault says it.
                 Row { log: None, metric: None, audit: None, event: Row::warning("PluginPodsHeld", note).of(plugin) }
             }
             Self::Unused { file } => Row {
-                log: Row::warn(
-                    Fields::default(),
-                    format!("{file} is in no profile: no profile of --config enables it, so it is never asked"),
-                ),
+                log: Row::warn(Fields::default(), format!("{file} is not used: no profile of --config enables it")),
                 metric: None,
                 audit: None,
                 event: None,
@@ -413,7 +410,8 @@ impl Notice {
                 ),
                 metric: None,
                 audit: None,
-                event: Row::warning("PluginSettingsRefused", format!("{reason}; the settings before it hold")).of(""),
+                event: Row::warning("PluginSettingsRefused", format!("{reason}; the previous settings stay in effect"))
+                    .of(""),
             },
             Self::ConfigurationReloaded { has_changed } => Row {
                 log: None,
@@ -425,8 +423,11 @@ impl Notice {
                 log: Row::error(Fields::reason(&reason), "configuration rejected; keeping the previous one"),
                 metric: Some(Metric::ConfigReloaded("refused")),
                 audit: None,
-                event: Row::warning("ConfigurationRefused", format!("{reason}; the configuration before it holds"))
-                    .of(""),
+                event: Row::warning(
+                    "ConfigurationRefused",
+                    format!("{reason}; the previous configuration stays in effect"),
+                )
+                .of(""),
             },
         }
     }

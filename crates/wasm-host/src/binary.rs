@@ -79,11 +79,11 @@ pub enum LoadError {
     NotWasm,
     #[error("is a core module, not a component: run `wasm-tools component new`")]
     CoreModule,
-    #[error("is no valid component: {0}")]
+    #[error("is not a valid component: {0}")]
     Invalid(String),
     #[error(transparent)]
     Compile(#[from] CompileError),
-    #[error("imports {import}; plugins get nothing but berth:scheduler/host@0.2.0")]
+    #[error("imports {import}; a plugin may import only berth:scheduler/host@0.2.0")]
     Import { import: String },
     #[error("exports no berth:scheduler interface of version 0.2.0; its exports: {exports}")]
     OtherWorld { exports: String },
@@ -93,12 +93,10 @@ pub enum LoadError {
     Signature { interface: &'static str, reason: String },
     #[error("{reason}")]
     Faulty { kind: FaultKind, reason: String },
-    #[error("calls itself {manifest:?} in its manifest; the file's name and the manifest's must be equal")]
+    #[error("has the name {manifest:?} in its manifest; the file name and the manifest name must be equal")]
     Name { manifest: String },
     /// As an earlier load found, be it before a restart.
-    #[error(
-        "{0}; an earlier load found that, and another is not tried until the limits change or the plugin is reloaded"
-    )]
+    #[error("{0}; this is the result of an earlier load, kept until the limits change or the plugin is reloaded")]
     Remembered(String),
 }
 

@@ -82,7 +82,7 @@ pub struct CompilerProcess {
 /// Why there is no compiled component: how the compiler's process ended. Reads on from the plugin's name.
 #[derive(Debug, thiserror::Error)]
 pub enum CompileError {
-    #[error("is no valid component: {0}")]
+    #[error("is not a valid component: {0}")]
     Invalid(String),
     #[error("takes more than {} s of processor time to compile", .0.as_secs())]
     ProcessorTime(Duration),
@@ -101,7 +101,7 @@ pub enum CompileError {
     Crashed { signal: i32, message: String },
     #[error("could not be compiled: the compiler's process ended with exit code {code}: {message}")]
     ExitCode { code: i32, message: String },
-    #[error("could not be compiled: no process for the compiler")]
+    #[error("could not be compiled: cannot start the compiler's process")]
     Process(#[source] io::Error),
 }
 

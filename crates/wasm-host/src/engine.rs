@@ -73,7 +73,7 @@ pub enum EngineError {
     Wasmtime(String),
     #[error("the directory for compiled plugins cannot be used")]
     Artefacts(#[from] ArtefactError),
-    #[error("no thread to measure the plugins' time")]
+    #[error("cannot start a thread to measure the plugins' time")]
     Ticker(#[source] std::io::Error),
 }
 

@@ -139,7 +139,7 @@ impl ExportIndices {
             return Err(LoadError::Missing { interface: "berth:scheduler/lifecycle", because });
         }
         if self.sync.is_none() && self.has_sync_pods() {
-            let because = "`sync-pods` is there beside";
+            let because = "`sync-pods` needs";
             return Err(LoadError::Missing { interface: "berth:scheduler/sync", because });
         }
         let points = self.points();

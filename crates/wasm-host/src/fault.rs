@@ -157,7 +157,7 @@ fn sort_out(error: CallError, function: &str, traces: CallTraces<'_>) -> (FaultK
             (FaultKind::Trap, format!("trapped in {function}: {words}"))
         }
         None => {
-            let text = format!("answered {function} with what cannot be read: {}", error.root_cause());
+            let text = format!("gave an unreadable answer to {function}: {}", error.root_cause());
             (FaultKind::WrongAnswer, text)
         }
     }
@@ -168,8 +168,8 @@ fn sort_out(error: CallError, function: &str, traces: CallTraces<'_>) -> (FaultK
 fn describe(trap: Trap, error: &wasmtime::Error, function: &str) -> String {
     if matches!(trap, Trap::IndirectCallToNull | Trap::BadSignature | Trap::TableOutOfBounds) {
         return format!(
-            "a function is called that is not there ({trap}); does the plugin have a method for `{function}`, which its \
-             plugin.wit exports?"
+            "it called a function that does not exist ({trap}); does the plugin have a method for `{function}`, which \
+             its plugin.wit exports?"
         );
     }
     let frames = error.downcast_ref::<WasmBacktrace>().map_or(&[][..], WasmBacktrace::frames);

@@ -84,7 +84,7 @@ impl Admission {
             None if name.is_empty() => {}
             None => {
                 let reason = format!(
-                    "no PriorityClass is called {name}: add it to the files, or set spec.priority and leave the name out"
+                    "PriorityClass {name} not found: add it to the files, or set spec.priority and leave the name out"
                 );
                 return Err(Refusal { field: "/spec/priorityClassName", reason });
             }
@@ -104,7 +104,7 @@ impl Admission {
         };
         let class = self.runtime_classes.get(name).ok_or_else(|| Refusal {
             field: "/spec/runtimeClassName",
-            reason: format!("no RuntimeClass is called {name}: add it to the files, or leave the field out"),
+            reason: format!("RuntimeClass {name} not found: add it to the files, or leave the field out"),
         })?;
         if let Some(overhead) = class.pointer("/overhead/podFixed") {
             spec.insert("overhead".to_owned(), overhead.clone());
@@ -227,7 +227,7 @@ mod tests {
     fn classes_that_are_not_there_are_named() {
         let error = admit(&json!({"metadata": {"name": "a"}, "spec": {"priorityClassName": "gone"}}), &[]).unwrap_err();
         assert_eq!(error.field, "/spec/priorityClassName");
-        assert!(error.reason.starts_with("no PriorityClass is called gone"), "{error:?}");
+        assert!(error.reason.starts_with("PriorityClass gone not found"), "{error:?}");
         let kata =
             json!({"kind": "RuntimeClass", "metadata": {"name": "kata"}, "overhead": {"podFixed": {"cpu": "1"}}});
         let pod = json!({"metadata": {"name": "a"}, "spec": {"runtimeClassName": "kata"}});

@@ -61,10 +61,10 @@ pub enum ApiServerError {
         error: serde_json::Error,
     },
     /// An object has no kind.
-    #[error("an object without a kind: {0}")]
+    #[error("the object has no kind: {0}")]
     NoKind(String),
     /// A plugin asks for an object that is none.
-    #[error("a plugin asks for a change of {kind}: {reason}")]
+    #[error("a plugin asked for an invalid change of {kind}: {reason}")]
     Effect {
         /// `apiVersion/kind`.
         kind: String,
@@ -309,7 +309,7 @@ fn resource(key: &ObjectKey) -> String {
 fn key(kind: &str, namespace: String, name: String) -> Result<ObjectKey> {
     let (api_version, short) = kind
         .rsplit_once('/')
-        .ok_or_else(|| ApiServerError::Effect { kind: kind.to_owned(), reason: "it names no apiVersion".to_owned() })?;
+        .ok_or_else(|| ApiServerError::Effect { kind: kind.to_owned(), reason: "apiVersion is missing".to_owned() })?;
     Ok(ObjectKey { api_version: api_version.to_owned(), kind: short.to_owned(), namespace, name })
 }
 

@@ -141,7 +141,7 @@ pub struct BatchBounds {
 #[derive(Debug, thiserror::Error)]
 pub enum BatchError {
     /// It is larger than allowed.
-    #[error("{what}: {given} are too many, {most} are allowed")]
+    #[error("{what}: {given} exceeds the limit of {most}")]
     TooLarge {
         /// Which field.
         what: &'static str,
@@ -157,7 +157,7 @@ pub enum BatchError {
         reason: String,
     },
     /// Another version or kind.
-    #[error("{field}: `{given}` is not known here, `{known}` is")]
+    #[error("{field}: unsupported value `{given}`: use `{known}`")]
     Unknown {
         /// Which field.
         field: &'static str,
@@ -170,7 +170,7 @@ pub enum BatchError {
     #[error("{0}")]
     Pods(Box<ReadError>),
     /// A pod in question is on a node of the cluster.
-    #[error("pods: {pod} is on a node already")]
+    #[error("pods: {pod} is already on a node")]
     OnNode {
         /// Its namespace and name.
         pod: String,
@@ -185,7 +185,7 @@ pub enum BatchError {
         error: Box<AddNodesError>,
     },
     /// A node is not there.
-    #[error("{variant}: removeNodes: the cluster has no node called {node}")]
+    #[error("{variant}: removeNodes: node {node} not found")]
     NoSuchNode {
         /// The name of the variant.
         variant: String,

@@ -38,12 +38,12 @@ impl Budgets {
             [] => None,
             [budget] => (budget.n_healthy <= budget.n_wanted).then(|| {
                 format!(
-                    "PodDisruptionBudget {} wants {} healthy pods, and there are {}",
+                    "PodDisruptionBudget {} requires {} healthy pods and has {}",
                     budget.name, budget.n_wanted, budget.n_healthy
                 )
             }),
             [first, second, ..] => Some(format!(
-                "the PodDisruptionBudgets {} and {} are about it, and the API server evicts no such pod",
+                "PodDisruptionBudgets {} and {} both select it: the API server does not evict such a pod",
                 first.name, second.name
             )),
         }

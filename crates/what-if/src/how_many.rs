@@ -65,7 +65,7 @@ pub fn how_many(
                 let untried = || {
                     Refusal::new(
                         RefusalReason::NotTried,
-                        "it was not tried, as a PreEnqueue plugin holds it or no profile serves it",
+                        "it was not tried: a PreEnqueue plugin holds it, or no profile serves it",
                     )
                 };
                 answer.refusal = Some(refusal.unwrap_or_else(untried));

@@ -108,7 +108,11 @@ fn objects(document: Value, place: &Place) -> Vec<Result<Manifest, ReadError>> {
         Value::Array(items) => list(items, place),
         Value::Object(mut fields) if is_list(&fields) => match fields.remove("items") {
             Some(Value::Array(items)) => list(items, place),
-            _ => vec![Err(place.error(&Value::Object(fields), &[Step::Key("items".to_owned())], "a list needs it"))],
+            _ => vec![Err(place.error(
+                &Value::Object(fields),
+                &[Step::Key("items".to_owned())],
+                "a list needs this field",
+            ))],
         },
         object => vec![check(object, place.clone())],
     }
@@ -134,7 +138,7 @@ fn check(object: Value, place: Place) -> Result<Manifest, ReadError> {
         let is_generated = pointer == "/metadata/name" && object.pointer("/metadata/generateName").is_some();
         if !is_given && !is_generated {
             let path: Vec<Step> = path.iter().map(|&key| Step::Key(key.to_owned())).collect();
-            return Err(place.error(&object, &path, "it must be a string that is not empty"));
+            return Err(place.error(&object, &path, "must be a non-empty string"));
         }
     }
     Ok(Manifest { object, place })
@@ -277,7 +281,7 @@ mod tests {
         let found = errors(text);
         assert_eq!(found.len(), 3, "{found:#?}");
         assert!(found[0].starts_with("a.yaml:1: this is neither YAML nor JSON: "), "{found:#?}");
-        assert_eq!(found[1], "a.yaml:5: metadata.name: it must be a string that is not empty");
+        assert_eq!(found[1], "a.yaml:5: metadata.name: must be a non-empty string");
         assert_eq!(found[2], "a.yaml:10: Pod a: spec.priority: invalid type: string \"high\", expected i32");
     }
 

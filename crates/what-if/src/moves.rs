@@ -223,7 +223,7 @@ impl<'a> Moving<'a> {
     }
 
     fn blocked(&self, pod: &ClusterPod) -> Blocked {
-        let no_controller = "it has no controller, so nothing would make it again: kubectl drain wants --force";
+        let no_controller = "it has no controller, so nothing would recreate it: kubectl drain requires --force";
         let reason = if pod.has_controller() { self.budgets.refusal(pod) } else { Some(no_controller.to_owned()) };
         Blocked {
             namespace: pod.pod.metadata.namespace.clone(),

@@ -442,7 +442,7 @@ impl<'a> Placing<'a> {
                     let node = evicted.as_ref().map(|(_, node)| node.to_string()).unwrap_or_default();
                     if let Some(entry) = self.pods.get_mut(uid.as_str()) {
                         entry.outcome.node = None;
-                        let message = "it was placed, and made room for a pod of higher priority";
+                        let message = "it was placed, and then preempted by a pod of higher priority";
                         entry.outcome.refusal = Some(Refusal::new(RefusalReason::Unschedulable, message));
                     }
                     self.evictions.push(Eviction { namespace, name, node });
@@ -490,7 +490,7 @@ impl<'a> Placing<'a> {
             }
             let refusal = outcome.refusal.get_or_insert_with(|| {
                 if !self.conditions.plugins.contains_key(scheduler_name) {
-                    let message = format!("no profile of the configuration has the schedulerName {scheduler_name}");
+                    let message = format!("no profile of the configuration has schedulerName {scheduler_name}");
                     return Refusal::new(RefusalReason::NotServed, message);
                 }
                 if let Some(gate) = gates.get(&**uid) {
@@ -499,7 +499,7 @@ impl<'a> Placing<'a> {
                 match scheduler.cache().pod(uid) {
                     Some(pod) => {
                         let node = table.symbols.text(pod.node());
-                        let message = format!("it has room on {node}, and a Permit plugin has it wait there");
+                        let message = format!("it fits on {node}, but a Permit plugin makes it wait");
                         Refusal::new(RefusalReason::WaitsAtPermit, message)
                     }
                     None => Refusal::new(RefusalReason::NotTried, "it was not tried"),

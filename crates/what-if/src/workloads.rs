@@ -97,10 +97,10 @@ fn count(workload: &Value, field: &'static str, default: u64, n_most: u64) -> Re
         None | Some(Value::Null) => default,
         Some(given) => given
             .as_u64()
-            .ok_or_else(|| BadField { field, reason: format!("{given} is not a whole number from 0 on") })?,
+            .ok_or_else(|| BadField { field, reason: format!("{given} must be a non-negative integer") })?,
     };
     if number > n_most {
-        let reason = format!("{number} pods are too many: no more than {n_most} fit into what a simulation may have");
+        let reason = format!("{number} pods are too many: the limit of a simulation leaves room for {n_most}");
         return Err(BadField { field, reason });
     }
     Ok(number)
@@ -312,8 +312,8 @@ mod tests {
     fn numbers_that_make_no_sense_are_refused() {
         let set = |replicas: Value| json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": "web"}, "spec": {"replicas": replicas}});
         let error = |replicas: Value| expand(&set(replicas), &Controlled::default(), 100).unwrap_err();
-        assert!(error(json!(-1)).reason.contains("not a whole number"));
-        assert!(error(json!(101)).reason.contains("no more than 100"));
+        assert!(error(json!(-1)).reason.contains("must be a non-negative integer"));
+        assert!(error(json!(101)).reason.contains("leaves room for 100"));
         assert_eq!(error(json!("two")).field, "/spec/replicas");
     }
 }

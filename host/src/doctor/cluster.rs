@@ -91,8 +91,8 @@ fn latency(took: Duration, findings: &mut Findings) {
 /// Whether decisions are those of the API server's release.
 fn release(version: &str, findings: &mut Findings) {
     let Ok(known) = version.parse::<KubernetesVersion>() else {
-        let fix = "name a release by --emulated-version";
-        return findings.warning(Area::Cluster, format!("the version {version} names no release"), fix);
+        let fix = "set --emulated-version";
+        return findings.warning(Area::Cluster, format!("unknown Kubernetes version {version}"), fix);
     };
     let (release, is_exact) = known.nearest();
     let nearest = KubernetesVersion::from(release);
@@ -137,7 +137,11 @@ async fn leaders(
         }
     } else {
         let fix = "run one replica, and no other scheduler for its profiles";
-        findings.warning(Area::Cluster, "leaderElection.leaderElect is false: nothing keeps two from scheduling", fix);
+        findings.warning(
+            Area::Cluster,
+            "leaderElection.leaderElect is false: nothing keeps two replicas from scheduling",
+            fix,
+        );
     }
     let (namespace, name) = KUBE_SCHEDULERS_LEASE;
     if election.leader_elect && own == KUBE_SCHEDULERS_LEASE {
@@ -165,14 +169,14 @@ async fn leaders(
             let text = format!(
                 "the Lease {namespace}/{name} has no holder: no scheduler may be running for pods of default-scheduler"
             );
-            findings.warning(Area::Cluster, text, "look after the cluster's own scheduler, or serve default-scheduler");
+            findings.warning(Area::Cluster, text, "check the cluster's own scheduler, or serve default-scheduler");
         }
     }
 }
 
 fn unknown_leader((namespace, name): (&str, &str), error: &str, findings: &mut Findings) {
-    let text = format!("who holds the Lease {namespace}/{name} is not known: {error}");
-    findings.warning(Area::Cluster, text, "ask as a user who may get leases.coordination.k8s.io there");
+    let text = format!("the holder of the Lease {namespace}/{name} is unknown: {error}");
+    findings.warning(Area::Cluster, text, "use a user that may get leases.coordination.k8s.io in this namespace");
 }
 
 /// `a_1 holds the Lease kube-system/berth, renewed 2 s ago`.
@@ -183,7 +187,7 @@ fn held((namespace, name): (&str, &str), holder: &LeaseHolder) -> String {
 
 fn clocks(seconds_ahead: Option<i64>, findings: &mut Findings) {
     match seconds_ahead {
-        None => findings.warning(Area::Cluster, "the API server does not say what time it is", "compare by hand"),
+        None => findings.warning(Area::Cluster, "the API server does not report its time", "compare by hand"),
         Some(ahead) if ahead.abs() > MAX_SECONDS_AHEAD => {
             let relation = if ahead > 0 { "ahead of" } else { "behind" };
             let text = format!("the API server's clock is {} s {relation} this machine's", ahead.abs());
@@ -201,7 +205,7 @@ async fn rights(client: &Client, needed: &Rights, findings: &mut Findings) {
             Ok(false) => {
                 missing += 1;
                 let users: Vec<&str> = users.iter().map(String::as_str).collect();
-                let text = format!("this user may not {right}, which is for {}", users.join(", "));
+                let text = format!("this user may not {right}: it is needed for {}", users.join(", "));
                 let role = match right.namespace.as_str() {
                     "" => "its ClusterRole".to_owned(),
                     namespace => format!("a Role for it in the namespace {namespace}"),

@@ -25,7 +25,7 @@ pub(super) async fn look(address: SocketAddr, socket: PathBuf, findings: &mut Fi
     match client.settings().await {
         Ok(settings) => {
             if let Some(error) = settings.error {
-                let text = format!("its plugin configuration is not taken over: {error}");
+                let text = format!("its plugin configuration was rejected: {error}");
                 findings.problem(Area::Scheduler, text, "correct the file; it is read again when it changes");
             }
         }
@@ -45,7 +45,7 @@ fn look_at_plugins(plugins: &[PluginReport], findings: &mut Findings) {
     let mut n_serving = 0;
     let is_built_in = |plugin: &PluginReport| matches!(plugin.source.as_str(), "native" | "embedded");
     for PluginReport { name, .. } in plugins.iter().filter(|it| it.state == PluginState::Unused && !is_built_in(it)) {
-        findings.warning(Area::Scheduler, format!("plugin {name} is in no profile"), IN_NO_PROFILE);
+        findings.warning(Area::Scheduler, format!("plugin {name} is not used: no profile enables it"), IN_NO_PROFILE);
     }
     for plugin in plugins.iter().filter(|plugin| !plugin.profiles.is_empty()) {
         n_serving += usize::from(matches!(plugin.state, PluginState::Serving | PluginState::Probation));

@@ -34,7 +34,7 @@ pub(super) fn look(scheduling: &Scheduling, findings: &mut Findings) -> Option<S
     let found = match Plugins::inspect(rules, &sources, FaultSink::default()) {
         Ok(found) => found,
         Err(error) => {
-            findings.problem(Area::Plugins, chain(&error), "put right what is named");
+            findings.problem(Area::Plugins, chain(&error), "correct what is named");
             return None;
         }
     };
@@ -118,7 +118,7 @@ fn names(scheduling: &Scheduling, settings: &Settings, plugins: &Plugins, findin
     }
     for plugin in plugins.inventory.installed().filter(|plugin| users(settings, &plugin.name).is_empty()) {
         let origin = plugins.inventory.rules().origin(&plugin.name).unwrap_or_default();
-        findings.warning(Area::Plugins, format!("{origin} is in no profile"), IN_NO_PROFILE);
+        findings.warning(Area::Plugins, format!("{origin} is not used: no profile enables it"), IN_NO_PROFILE);
     }
 }
 
@@ -166,13 +166,13 @@ fn written_files(scheduling: &Scheduling, findings: &mut Findings) {
 fn cache(scheduling: &Scheduling, findings: &mut Findings) -> Option<PathBuf> {
     let Some(dir) = scheduling.plugin_host().artifact_cache() else {
         let fix = "set HOME, XDG_CACHE_HOME or --artifact-cache";
-        findings.warning(Area::Cache, "there is no directory for compiled plugins: each start compiles all", fix);
+        findings.warning(Area::Cache, "no directory for compiled plugins: each start compiles all plugins", fix);
         return None;
     };
     let mode = fs::metadata(&dir).ok().map(|metadata| metadata.mode() & 0o777);
     if let Some(mode) = mode.filter(|mode| mode & 0o077 != 0) {
-        let text = format!("{} was open to other users (mode {mode:o}), who may have left code there", dir.display());
-        findings.warning(Area::Cache, text, "empty it; it is closed to them from here on");
+        let text = format!("{} was open to other users (mode {mode:o}): they may have left code there", dir.display());
+        findings.warning(Area::Cache, text, "empty it; it is now closed to them");
     }
     match berth_wasm_host::check_artefacts(&dir) {
         Ok(()) => {
@@ -215,7 +215,7 @@ fn profiles(settings: &Settings, plugins: &mut Plugins, findings: &mut Findings)
         return;
     }
     match plugins.inventory.profiles(settings) {
-        Err(error) => findings.problem(Area::Configuration, chain(&error), "put right what is named"),
+        Err(error) => findings.problem(Area::Configuration, chain(&error), "correct what is named"),
         Ok(profiles) => {
             let names: Vec<&str> = profiles.iter().map(|profile| profile.scheduler_name.as_str()).collect();
             let text = format!("profiles {}: every plugin is there and takes its arguments", names.join(", "));
@@ -240,7 +240,7 @@ fn is_there(name: &str, profile: &str, plugins: &Plugins, findings: &mut Finding
     }
     let rules = plugins.inventory.rules();
     let origin = rules.origin(name).unwrap_or_else(|| format!("{name}.wasm in --plugins-dir"));
-    let text = format!("profile {profile:?} enables {name}, but there is no {origin}");
+    let text = format!("profile {profile:?} enables {name}, but {origin} does not exist");
     match rules.plugin(name).failure_policy {
         FailurePolicy::Fail => {
             let fix = "put it there; until then the profile's pods stay pending (failurePolicy: Fail)";

@@ -13,10 +13,10 @@ const ZONE: &str = "topology.kubernetes.io/zone";
 /// Nodes that come and go.
 #[derive(Args, Debug)]
 pub(super) struct Changes {
-    /// Take away `node/NAME` or all of `zone/NAME`: their pods are made again and placed elsewhere. Can be repeated
+    /// Remove `node/NAME`, or all nodes of `zone/NAME`: their pods are recreated and placed elsewhere. Can be repeated
     #[arg(long, value_name = "KIND/NAME", value_parser = removed)]
     without: Vec<Removed>,
-    /// Take away the nodes with these labels, as in `pool=old,arch!=arm64`
+    /// Remove the nodes with these labels, as in `pool=old,arch!=arm64`
     #[arg(long, value_name = "SELECTOR", value_parser = selector)]
     without_selector: Option<Selector>,
     /// Add N nodes like the one in FILE, with the pods of DaemonSets, as in `10=node.yaml`. Can be repeated
@@ -43,13 +43,15 @@ fn removed(text: &str) -> Result<Removed> {
     match text.split_once('/') {
         Some(("node", name)) if !name.is_empty() => Ok(Removed::Node(name.to_owned())),
         Some(("zone", name)) if !name.is_empty() => Ok(Removed::Zone(name.to_owned())),
-        _ => bail!("`{text}` is neither node/NAME nor zone/NAME"),
+        _ => bail!("invalid value `{text}`: expected node/NAME or zone/NAME"),
     }
 }
 
 fn added(text: &str) -> Result<Added> {
-    let (n, file) = text.split_once('=').with_context(|| format!("`{text}` is not N=FILE, as in 10=node.yaml"))?;
-    let n = n.parse().map_err(|_| anyhow::anyhow!("`{n}` is not a number of nodes, as in 10=node.yaml"))?;
+    let (n, file) =
+        text.split_once('=').with_context(|| format!("invalid value `{text}`: expected N=FILE, as in 10=node.yaml"))?;
+    let n =
+        n.parse().map_err(|_| anyhow::anyhow!("invalid number of nodes `{n}`: expected N=FILE, as in 10=node.yaml"))?;
     Ok(Added { n, file: file.into() })
 }
 
@@ -65,7 +67,7 @@ fn selector(text: &str) -> Result<Selector> {
         };
         ensure!(
             !key.is_empty() && !part.contains(['(', ')', ' ']),
-            "`{part}` is none of key=value, key!=value, key and !key"
+            "invalid requirement `{part}`: expected key=value, key!=value, key or !key"
         );
         selector.match_expressions.push(api::NodeSelectorRequirement {
             key: key.to_owned(),
@@ -109,7 +111,7 @@ impl Changes {
             Removed::Node(name) => ("node", name, names(cluster, |node| Some(&node.node.metadata.name))),
             Removed::Zone(name) => ("zone", name, names(cluster, |node| node.node.metadata.labels.get(ZONE))),
         };
-        bail!(Usage(format!("--without: the cluster has no {kind} called {name}; it has {known}")))
+        bail!(Usage(format!("--without: {kind} {name} not found; the cluster has {known}")))
     }
 }
 

@@ -52,7 +52,7 @@ pub(crate) struct Input {
     /// Manifests of the cluster and of pods to be placed: files or folders, YAML or JSON; `-` is standard input. Can be repeated
     #[arg(short, long = "filename", value_name = "PATH", required_unless_present = "from_cluster")]
     files: Vec<PathBuf>,
-    /// Take the cluster of the kubeconfig, which is only read; -f adds to it
+    /// Read the cluster of the kubeconfig without changing it; -f adds to it
     #[arg(long)]
     from_cluster: bool,
     /// kubeconfig file of --from-cluster [default: $KUBECONFIG, the pod's service account, ~/.kube/config]
@@ -150,7 +150,7 @@ impl Input {
                 Err(error @ ListError::Forbidden { .. }) => {
                     objects
                         .warnings
-                        .push(format!("{} is missing in the answer, since it may not be listed: {error}", kind.kind));
+                        .push(format!("the simulation lacks {}: this user may not list them: {error}", kind.kind));
                 }
                 Err(error) => bail!("--from-cluster: {error}"),
             }

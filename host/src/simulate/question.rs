@@ -21,10 +21,12 @@ use super::{Format, Simulated, output::write_data};
 #[derive(Args, Debug)]
 #[group(multiple = false)]
 pub(super) struct Question {
-    /// Say how many more pods like the one in FILE fit, once those that wait are placed, and what is scarce then
+    /// Say how many more pods like the one in FILE fit after the pending pods are placed, and which resource is scarce
+    /// then
     #[arg(long, value_name = "FILE")]
     how_many: Option<PathBuf>,
-    /// Drain this node under the PodDisruptionBudgets: who goes where, and who may not go. Can be repeated
+    /// Drain this node under the PodDisruptionBudgets, and show where its pods go and which pods may not be evicted.
+    /// Can be repeated
     #[arg(long, value_name = "NODE")]
     drain: Vec<String>,
     /// Plan moves that empty nodes, each checked by all plugins and PodDisruptionBudgets
@@ -36,10 +38,10 @@ pub(super) struct Question {
     /// Answer a batch of what-if questions: a WhatIf in JSON or YAML, `-` for standard input
     #[arg(long, value_name = "FILE")]
     what_if: Option<PathBuf>,
-    /// The same with another folder of plugins
+    /// Compare with another folder of plugins
     #[arg(long, value_name = "DIR")]
     compare_plugins_dir: Option<PathBuf>,
-    /// The same with the rules of another Kubernetes release, 1.36 or 1.37
+    /// Compare with the rules of another Kubernetes release, 1.36 or 1.37
     #[arg(long, value_name = "VERSION")]
     compare_emulated_version: Option<String>,
 }
@@ -129,7 +131,7 @@ impl Setup<'_> {
             Usage(format!("--how-many: {}", errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")))
         })?;
         let [pod, ..] = pods.as_slice() else {
-            bail!(Usage(format!("--how-many: {name} has no pod, and nothing of which pods are made")));
+            bail!(Usage(format!("--how-many: {name} contains neither a pod nor a workload")));
         };
         let mut pod = pod.clone();
         if let Some(scheduler_name) = self.simulator.serves_all() {
@@ -142,7 +144,7 @@ impl Setup<'_> {
     fn drain(&mut self, nodes: &[String]) -> Result<Drain> {
         for node in nodes {
             let is_there = self.cluster.nodes().iter().any(|it| it.node.metadata.name == *node);
-            ensure!(is_there, Usage(format!("--drain: the cluster has no node called {node}")));
+            ensure!(is_there, Usage(format!("--drain: node {node} not found")));
         }
         let conditions = self.simulator.conditions(self.arrival, self.is_over)?;
         Ok(drain(&self.cluster, nodes, conditions)?)
@@ -197,7 +199,7 @@ fn show_how_many(out: &mut io::StdoutLock<'_>, answer: &HowMany) -> Result<()> {
     }
     match &answer.refusal {
         Some(refusal) => writeln!(out, "the next does not: {}", refusal.message)?,
-        None => writeln!(out, "no more were tried: --at-most says how many are")?,
+        None => writeln!(out, "no more were tried: raise --at-most to try more")?,
     }
     Ok(())
 }

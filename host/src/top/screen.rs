@@ -143,10 +143,10 @@ impl Screen {
         let state = match &self.lost {
             Some(error) => {
                 let age = self.took_at.elapsed().as_secs();
-                let text = format!("NO ANSWER for {age} s, this is as old: {error}");
+                let text = format!("NO ANSWER for {age} s, the data is that old: {error}");
                 Span::styled(text, Style::new().fg(Color::Red).add_modifier(Modifier::BOLD))
             }
-            None if !self.overview.is_whole => Span::raw("some of this is older than the rest, or has not come yet"),
+            None if !self.overview.is_whole => Span::raw("some data is missing or older than the rest"),
             None => Span::raw("up to date"),
         };
         let bold = |text: String| Span::styled(text, Style::new().add_modifier(Modifier::BOLD));

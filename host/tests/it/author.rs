@@ -62,7 +62,7 @@ async fn a_build_warns_of_a_component_that_cannot_know_names() {
         fs::write(&script, "#!/bin/sh\n").expect("a file");
         fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).expect("a file");
         let said = project.berth(&["build"]).await.err;
-        assert_eq!(said.contains("warning: it exports cycle and not sync"), warns, "{name}: {said}");
+        assert_eq!(said.contains("warning: the plugin exports cycle but not sync"), warns, "{name}: {said}");
     }
 }
 
@@ -83,7 +83,12 @@ async fn cases_say_what_a_plugin_may_do_and_what_it_is_verified_with() {
     assert!(updated.contains("cases.yaml: all answers are the same"), "{updated}");
     assert_eq!(fs::read_to_string(&file).expect("a file"), before);
     let verified = project.berth(&["verify", "--cases", &path]).await.out;
-    assert!(verified.contains("a report of six minutes ago says nothing:\n  ok      there is a method"), "{verified}");
+    assert!(
+        verified.contains(
+            "a report of six minutes ago says nothing:\n  ok      each exported extension point has a method"
+        ),
+        "{verified}"
+    );
     let measured = project.berth(&["bench", "--cases", &path, "--nodes", "50", "-o", "json"]).await.out;
     let report: Value = serde_json::from_str(&measured).expect("JSON");
     let sizes = &report["sizes"][0];
@@ -126,7 +131,7 @@ async fn verify_finds_a_line_of_plugin_wit_that_has_no_method() {
         Project::new("NoMethod", &faults_at("NoMethod", At::Permit, GuestFault::NoMethod).expect("a component"));
     let verified = project.tries(&["verify"]).await;
     assert_eq!(verified.status.code(), Some(1), "{}{}", verified.out, verified.err);
-    let property = "FAILED  there is a method for each extension point that is exported\n";
+    let property = "FAILED  each exported extension point has a method\n";
     let sentence = "does the plugin have a method for `permit`, which its plugin.wit exports?";
     assert!(verified.out.contains(property) && verified.out.contains(sentence), "{}", verified.out);
     let harmless = berth_test_guests::harmless("Harmless", At::Permit).expect("a component");
@@ -158,7 +163,7 @@ async fn a_score_that_the_scheduler_faults_fails_the_test_that_expects_it() {
     case_of(&project, Behavior::ScoreTooHigh.priority(), "scores: {a: 1000000}");
     let tested = project.tries(&["test"]).await;
     assert_eq!(tested.status.code(), Some(1), "{}{}", tested.out, tested.err);
-    assert!(tested.out.contains("a: a score of 1000000 is no score from 0 to 100"), "{}", tested.out);
+    assert!(tested.out.contains("a: invalid score 1000000: must be from 0 to 100"), "{}", tested.out);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -178,8 +183,7 @@ async fn inspect_names_all_grants_that_a_plugin_needs_and_no_other() {
     let component = asks_for("DefaultPreemption", At::Bind, &[WantedEffect::Bind, patch]).expect("a component");
     let project = Project::new("DefaultPreemption", &component);
     let shown = project.berth(&["inspect"]).await.out;
-    let unknown =
-        "nothing; it needs nothing; besides whatever effects it asks for, which cases.yaml beside it would show";
+    let unknown = "nothing; it needs nothing; and the effects that it asks for: cases.yaml beside it would show these";
     assert!(shown.contains(unknown), "{shown}");
     let cases = "plugin: DefaultPreemption\ncases:\n- name: one\n  pod: {metadata: {name: p, namespace: default}}\n  steps:\n  \
                  - {nodes: [{metadata: {name: a}}], bindTo: a}\n";

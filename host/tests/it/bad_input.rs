@@ -124,7 +124,7 @@ async fn kube_schedulers_flags_that_make_no_sense() {
     check(&[], &["kube-scheduler", "--feature-gates=GangScheduling=true"], 2, &["GangScheduling=true", "not built"])
         .await;
     check(&[], &["kube-scheduler", "--feature-gates", "Gangs=true"], 2, &["unrecognized feature gate: Gangs"]).await;
-    check(&[], &["kube-scheduler", "--emulated-version=new"], 2, &["--emulated-version", "is not a version"]).await;
+    check(&[], &["kube-scheduler", "--emulated-version=new"], 2, &["--emulated-version", "invalid version"]).await;
     let arguments = &["kube-scheduler", "--leader-elect-lease-duration=1s"];
     check(&[], arguments, 2, &["leaderElection.leaseDuration", "greater than RenewDeadline"]).await;
     check(&[], &["kube-scheduler", "--master=nowhere"], 2, &["nowhere"]).await;
@@ -172,15 +172,15 @@ async fn plugins_directory_that_is_missing() {
 #[tokio::test]
 async fn plugins_of_an_author_that_are_not_there() {
     for command in ["test", "bench", "inspect"] {
-        let parts = ["{dir}/absent.wasm: no component file and no plugin's folder: No such file"];
+        let parts = ["{dir}/absent.wasm: neither a component file nor a plugin's folder: No such file"];
         check(&[], &["plugin", command, "{dir}/absent.wasm"], 2, &parts).await;
     }
-    check(&[], &["plugin", "test", "absent.wasm"], 2, &["absent.wasm: no component file"]).await;
-    check(&[], &["plugin", "verify", "absent.wasm"], 2, &["absent.wasm is no file, and no reference"]).await;
-    check(&[], &["plugin", "build", "{dir}/absent"], 2, &["{dir}/absent: there is no such folder"]).await;
+    check(&[], &["plugin", "test", "absent.wasm"], 2, &["absent.wasm: neither a component file"]).await;
+    check(&[], &["plugin", "verify", "absent.wasm"], 2, &["absent.wasm is neither a file nor a reference"]).await;
+    check(&[], &["plugin", "build", "{dir}/absent"], 2, &["{dir}/absent: folder not found"]).await;
     let dev = &["plugin", "dev", "--plugins-dir", "{dir}/absent", "{dir}"];
-    check(&[], dev, 2, &["--plugins-dir {dir}/absent: there is no such folder"]).await;
-    check(&[], &["plugin", "dev", "--plugins-dir", "{dir}", "{dir}/absent"], 2, &["{dir}/absent: there is no such"])
+    check(&[], dev, 2, &["--plugins-dir {dir}/absent: folder not found"]).await;
+    check(&[], &["plugin", "dev", "--plugins-dir", "{dir}", "{dir}/absent"], 2, &["{dir}/absent: folder not found"])
         .await;
 }
 
@@ -197,10 +197,10 @@ async fn plugin_configuration_with_an_unknown_field() {
 async fn steering_the_plugins_of_nobody() {
     let nobody = &["plugin", "list", "--socket", "{dir}/nobody.sock"];
     check(&[], nobody, 1, &["no scheduler answers at {dir}/nobody.sock", "is `berth run` running"]).await;
-    check(&[], &["plugin", "reload", "--socket", "{dir}/nobody.sock", "../a"], 2, &["no name of a plugin"]).await;
+    check(&[], &["plugin", "reload", "--socket", "{dir}/nobody.sock", "../a"], 2, &["invalid plugin name"]).await;
     let credentials = ["--token-file", "{dir}/token", "--certificate-authority", "{dir}/ca.crt"];
     let remote = [&["plugin", "list", "--server", "http://a"][..], &credentials].concat();
-    check(&[("token", b"t")], &remote, 2, &["--server http://a", "over HTTPS alone"]).await;
+    check(&[("token", b"t")], &remote, 2, &["--server http://a", "only over HTTPS"]).await;
     // A home without a kubeconfig.
     let home = folder(&[]);
     let variables = [("HOME", home.path().to_str().expect("a path"))];

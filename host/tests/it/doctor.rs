@@ -152,7 +152,7 @@ async fn an_error_of_yaml_is_one_problem() {
         let setup = Setup::new(config, plugin_config);
         setup.plugin("ByPriority", &berth_test_guests::by_priority().expect("a component"));
         let ended = setup.doctor(&["--offline"]).await;
-        assert!(ended.err.contains("there is 1 problem"), "{}{}", ended.out, ended.err);
+        assert!(ended.err.contains("1 problem found"), "{}{}", ended.out, ended.err);
         let (_, complaints) = setup.complaints(&["--offline"]).await;
         assert_eq!(complaints.iter().filter(|it| it.starts_with("problem")).count(), 1, "{complaints:#?}");
     }
@@ -163,14 +163,14 @@ async fn a_refused_file_is_not_called_missing() {
     let setup = Setup::new(CONFIG, "");
     setup.plugin("ByPriority", b"not a component");
     let ended = setup.doctor(&["--offline"]).await;
-    assert!(ended.err.contains("there is 1 problem"), "{}{}", ended.out, ended.err);
+    assert!(ended.err.contains("1 problem found"), "{}{}", ended.out, ended.err);
     assert!(ended.out.contains("ByPriority.wasm is refused: it is not a WebAssembly file"), "{}", ended.out);
     assert!(
         ended.out.contains("the profiles default-scheduler enable it: until then their pods stay pending"),
         "{}",
         ended.out
     );
-    assert!(!ended.out.contains("there is no ByPriority.wasm"), "{}", ended.out);
+    assert!(!ended.out.contains("but ByPriority.wasm"), "{}", ended.out);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -181,12 +181,12 @@ async fn plugins_and_names_that_no_profile_means_are_warned_of() {
     setup.plugin("ByPriority", &berth_test_guests::by_priority().expect("a component"));
     let (code, complaints) = setup.complaints(&["--offline"]).await;
     assert_eq!((code, complaints.len()), (Some(0), 3), "{complaints:#?}");
-    let args = "config.yaml: profiles[0].pluginConfig[0].name: there is no plugin \"ByPriorty\" (did you mean \"ByPriority\"?)";
+    let args =
+        "config.yaml: profiles[0].pluginConfig[0].name: unknown plugin \"ByPriorty\" (did you mean \"ByPriority\"?)";
     contains(&complaints, &["warning configuration", args]);
-    let entry =
-        "plugins.yaml: plugins[byPriority].name: there is no plugin \"byPriority\" (did you mean \"ByPriority\"?)";
+    let entry = "plugins.yaml: plugins[byPriority].name: unknown plugin \"byPriority\" (did you mean \"ByPriority\"?)";
     contains(&complaints, &["warning configuration", entry]);
-    contains(&complaints, &["warning plugins", "ByPriority.wasm in ", " is in no profile"]);
+    contains(&complaints, &["warning plugins", "ByPriority.wasm in ", " is not used: no profile enables it"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -387,11 +387,11 @@ async fn a_plugin_that_no_profile_enables_is_not_called_serving() {
     let idle = bench.file().with_file_name("Idle.wasm");
     place(&idle, &berth_test_guests::by_priority_named("Idle").expect("a component"));
     bench.scheduler.process.line("Idle.wasm in ").await;
-    let line = bench.scheduler.process.line("is in no profile").await;
+    let line = bench.scheduler.process.line("is not used").await;
     assert!(line.contains("WARN") && line.contains("plugin=\"Idle\""), "{line}");
     let list = bench.berth(&["list"]).await.out;
     let line = list.lines().find(|line| line.contains("Idle")).expect("a line");
-    assert!(line.contains("unused") && line.contains("in no profile") && !line.contains("serving"), "{line}");
+    assert!(line.contains("unused") && line.contains("not used: no profile") && !line.contains("serving"), "{line}");
     // Profiles can be changed while the scheduler runs.
     let enabled = CONFIG.replace("{name: ByPriority}", "{name: Idle}");
     place(&bench.cluster.dir.path().join("config.yaml"), enabled.as_bytes());
@@ -520,7 +520,7 @@ async fn an_operator_steers_plugins() {
         described.out
     );
     let nobody = bench.berth(&["reload", "Nobody"]).await;
-    assert!(nobody.err.contains("there is no plugin \"Nobody\""), "{}", nobody.err);
+    assert!(nobody.err.contains("unknown plugin \"Nobody\""), "{}", nobody.err);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -138,7 +138,7 @@ async fn events_tell_what_happens_to_plugins() {
     bench.serves(&digest(1)).await;
     bench.create("trapping", Behavior::Trap).await;
     bench.event("PluginRestarting", "is restarted after a fault: trapped in filter: a test trap").await;
-    bench.event("PluginPodsHeld", "are held back for 60 s, as it trapped in filter: a test trap").await;
+    bench.event("PluginPodsHeld", "are held back for 60 s: the plugin trapped in filter: a test trap").await;
     for name in ["trapping-1", "trapping-2"] {
         bench.create(name, Behavior::Trap).await;
     }
@@ -188,5 +188,5 @@ async fn pods_are_shown_whole_to_a_later_plugin_if_that_was_granted() {
     let sorter = |answer: &str| answer.contains("\"name\":\"QOSSort\"") && answer.contains("\"source\":\"directory\"");
     bench.scheduler.until("/admin/plugins", sorter).await;
     bench.configure(&plugin_config("failurePolicy: Ignore"));
-    bench.event("PluginRefused", "wants pending pods as JSON, which grants.podJson").await;
+    bench.event("PluginRefused", "wants pending pods as JSON, but --plugin-config does not set grants.podJson").await;
 }

@@ -93,10 +93,10 @@ async fn a_plugin_is_pulled_when_it_is_signed_and_swapped_when_the_tag_moves() {
     release.push(1).await;
     let mut bench = Bench::start(&release.settings("release")).await;
     bench.create("early", Behavior::Normal).await;
-    bench.pends_with("early", "has no signature, and release may sign").await;
+    bench.pends_with("early", "has no signature; trusted signers for").await;
     bench.event("PluginRefused", "has no signature").await;
     release.sign(&release.reference(), "other").await;
-    bench.pends_with("early", "none by release: its key is none of theirs").await;
+    bench.pends_with("early", "none by a trusted signer (release): it was made with another key").await;
     release.sign(&release.reference(), "release").await;
     bench.cluster.node_of("early").await;
     let entry = bench.serves(&digest(1)).await;
@@ -114,7 +114,7 @@ async fn a_plugin_is_pulled_when_it_is_signed_and_swapped_when_the_tag_moves() {
     configure(&bench, &release.settings("other"));
     bench.until("withdrawn", |plugin| plugin["state"] == "refused").await;
     bench.create("late", Behavior::Normal).await;
-    bench.pends_with("late", "none by other").await;
+    bench.pends_with("late", "none by a trusted signer (other)").await;
     let listed = bench.berth(&["list"]).await;
     assert!(listed.out.contains("SIGNED BY"), "{}", listed.out);
     bench.scheduler.process.line("is refused").await;
@@ -132,10 +132,10 @@ async fn a_file_needs_a_signature_that_counts() {
     };
     let bench = Bench::start_with(write).await;
     bench.create("early", Behavior::Normal).await;
-    bench.pends_with("early", "has no signature, and release may sign what comes from the plugins directory").await;
+    bench.pends_with("early", "has no signature; trusted signers for the plugins directory: release").await;
     let file = bench.file().display().to_string();
     release.sign(&file, "other").await;
-    bench.pends_with("early", "its key is none of theirs").await;
+    bench.pends_with("early", "it was made with another key").await;
     release.sign(&file, "release").await;
     bench.cluster.node_of("early").await;
     assert_eq!(bench.serves(&digest(1)).await["signedBy"], json!(["release"]));
@@ -146,7 +146,7 @@ async fn a_file_needs_a_signature_that_counts() {
     bench.put(2);
     bench.until("refused", |plugin| plugin["refusedDigest"] == digest(2)).await;
     let refused = release.berth(&["verify", &file, "--key", &release.path("release.pub")]).await;
-    assert!(!refused.status.success() && refused.err.contains("its key is none of theirs"), "{}", refused.err);
+    assert!(!refused.status.success() && refused.err.contains("it was made with another key"), "{}", refused.err);
     configure(&bench, &settings("warn"));
     bench.serves(&digest(2)).await;
 }

@@ -45,7 +45,7 @@ pub(super) fn check(packages: &[Package]) -> Result<Vec<String>> {
                 texts_as_errors.extend(vec![file.display().to_string(); count_texts_as_errors(tokens)]);
             }
         }
-        let wrong = "is no error type; make one";
+        let wrong = "is not an error type; make one";
         complaints.extend(above(TEXTS_AS_ERRORS, &package.name, "`Result<_, String>`", wrong, texts_as_errors));
         let wrong = "names a document that is not in the repository; cite a KEP, a page of kubernetes.io or a file of kube-scheduler";
         complaints.extend(above(MISSING_SOURCES, &package.name, "a comment", wrong, missing_sources));

@@ -30,7 +30,7 @@ fn complaints(page: &str, source: impl Fn(&str) -> Option<String>) -> Vec<String
         for (file, function) in tests {
             let file = format!("{file}.rs");
             match source(&file) {
-                None => complain(format!("there is no {file}")),
+                None => complain(format!("{file} not found")),
                 Some(text) if !text.contains(&format!("fn {function}(")) => {
                     complain(format!("{file} has no {function}"))
                 }
@@ -51,7 +51,7 @@ mod tests {
         let source = |file: &str| (file == "a.rs").then(|| "#[test]\nfn here() {}\n".to_owned());
         let expected = [
             format!("{PAGE}:1: a.rs has no gone"),
-            format!("{PAGE}:5: there is no b.rs"),
+            format!("{PAGE}:5: b.rs not found"),
             format!("{PAGE}:6: a row that names no test"),
         ];
         assert_eq!(complaints(page, source), expected);

@@ -65,7 +65,7 @@ fn one_of(folder: &Path, ending: &str) -> Result<PathBuf> {
 /// Unpacks the layers for this machine; the image's user.
 fn unpack(layout: &Path, root: &Path) -> Result<String> {
     let own = ARCHITECTURES.into_iter().find(|arch| arch.machine == env::consts::ARCH);
-    let own = own.context("there is no image for this machine")?;
+    let own = own.context("the release has no image for this machine")?;
     let read = |descriptor: &Value| blob(layout, descriptor);
     let index: Value = serde_json::from_slice(&fs::read(layout.join("index.json"))?)?;
     let index = read(&index["manifests"][0])?;

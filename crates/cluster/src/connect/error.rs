@@ -51,7 +51,7 @@ impl fmt::Display for Origin {
 pub enum ConnectError {
     #[error(
         "found no cluster to connect to: no kubeconfig was given, KUBECONFIG is not set, this is not a pod of a \
-         cluster, and there is no ~/.kube/config; name a kubeconfig"
+         cluster, and ~/.kube/config does not exist; name a kubeconfig"
     )]
     NoCluster,
     #[error("{origin} does not exist; name a file that does, or unset KUBECONFIG")]
@@ -67,10 +67,10 @@ pub enum ConnectError {
     NoContext { origin: Origin },
     #[error("{origin} has no {field} {name:?}; {}", there_are(.known))]
     Unknown { origin: Origin, field: &'static str, name: String, known: Vec<String> },
-    #[error("{origin}: {field} is {server:?}, which is not the URL of an API server; write https://host:port")]
+    #[error("{origin}: invalid {field} {server:?}: expected https://host:port")]
     Server { origin: Origin, field: String, server: String },
     #[error(
-        "{origin}: {field} names {}, which cannot be read: {reason}; correct the path or its permissions",
+        "{origin}: {field}: cannot read {}: {reason}; correct the path or its permissions",
         .path.display()
     )]
     Credential { origin: Origin, field: String, path: PathBuf, reason: String },
@@ -101,5 +101,5 @@ pub(super) fn one_line(error: &dyn std::error::Error) -> String {
 }
 
 fn there_are(known: &[String]) -> String {
-    if known.is_empty() { "there is none at all".into() } else { format!("there is {}", known.join(", ")) }
+    if known.is_empty() { "it has none".into() } else { format!("it has {}", known.join(", ")) }
 }

@@ -60,12 +60,12 @@ async fn mistakes_are_told_with_file_and_field() {
     let good = kubeconfig("https://k:6443", "token: t");
     assert_eq!(
         error(&good, Some("nowhere")).await,
-        "kubeconfig DIR/config has no context \"nowhere\"; there is here, there"
+        "kubeconfig DIR/config has no context \"nowhere\"; it has here, there"
     );
-    assert_eq!(error(&good, Some("there")).await, "kubeconfig DIR/config has no cluster \"lost\"; there is c");
+    assert_eq!(error(&good, Some("there")).await, "kubeconfig DIR/config has no cluster \"lost\"; it has c");
     assert_eq!(
         error(&good.replace("user: u}", "user: x}"), None).await,
-        "kubeconfig DIR/config has no user \"x\"; there is u"
+        "kubeconfig DIR/config has no user \"x\"; it has u"
     );
     assert_eq!(
         error(&good.replace("current-context: here\n", ""), None).await,
@@ -73,13 +73,12 @@ async fn mistakes_are_told_with_file_and_field() {
     );
     assert_eq!(
         error(&kubeconfig("", "token: t"), None).await,
-        "kubeconfig DIR/config: clusters[c].cluster.server is \"\", which is not the URL of an API server; write \
-         https://host:port"
+        "kubeconfig DIR/config: invalid clusters[c].cluster.server \"\": expected https://host:port"
     );
     assert_eq!(
         error(&kubeconfig("https://k:6443", "client-certificate: lost.crt"), None).await,
-        "kubeconfig DIR/config: users[u].user.client-certificate names DIR/lost.crt, which cannot be read: No such \
-         file or directory (os error 2); correct the path or its permissions"
+        "kubeconfig DIR/config: users[u].user.client-certificate: cannot read DIR/lost.crt: No such file or directory \
+         (os error 2); correct the path or its permissions"
     );
 }
 

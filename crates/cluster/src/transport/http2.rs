@@ -42,7 +42,7 @@ impl Http2 {
         let seconds = |name, default: u64| {
             let Some(value) = variable(name) else { return Duration::from_secs(default) };
             let seconds = value.parse().unwrap_or_else(|_| {
-                warn!("{name} is {value:?}, which is no number of seconds; {default} is used");
+                warn!("invalid {name} {value:?}: expected a number of seconds; using {default}");
                 default
             });
             Duration::from_secs(seconds)

@@ -178,7 +178,7 @@ async fn a_server_with_another_name_is_not_spoken_to() {
     assert!(timeout(LONG, answer).await.expect("an answer in time").is_err());
     config.tls_server_name = Some("not a name".to_owned());
     let error = client(&config, Http2::default()).err().map(|error| error.to_string());
-    assert_eq!(error.as_deref(), Some("tls-server-name \"not a name\" is no name that a certificate could have"));
+    assert_eq!(error.as_deref(), Some("invalid tls-server-name \"not a name\": expected a DNS name or an IP address"));
 }
 
 /// A watch whose server says nothing more ends, though the connection was not closed, and the next one finds its way.
@@ -282,6 +282,6 @@ async fn proxies_lead_to_the_server() {
         assert_eq!(ask(&through(proxy).unwrap(), "/api").await, "HTTP/2.0 /api -");
     }
     let refused = through("socks5://user:secret@p:1080".to_owned()).err().map(|error| error.to_string());
-    let expected = "the proxy \"p\" is reached with \"socks5\"; only http and https can be used";
+    let expected = "unsupported scheme \"socks5\" of proxy \"p\": use http or https";
     assert_eq!(refused.as_deref(), Some(expected));
 }

@@ -104,7 +104,7 @@ enum WatchError {
     RelistWanted,
     #[error("this server does not stream lists: {0}")]
     NotStreamed(String),
-    #[error("the server did not end the watch when it was to: the connection is dead")]
+    #[error("the server did not end the watch in time: the connection is dead")]
     Overdue,
     #[error("{0}")]
     NotServed(String),
@@ -350,7 +350,7 @@ impl Session {
     async fn stream_list(&mut self, lines: &mut Lines) -> Result<bool, WatchError> {
         loop {
             let frame = match self.unless_relisting(lines.next(LIST_IDLE_TIMEOUT)).await? {
-                Err(ReadError::Idle(_)) => return Err(WatchError::NotStreamed("the list has no end".into())),
+                Err(ReadError::Idle(_)) => return Err(WatchError::NotStreamed("the list does not end".into())),
                 frame => frame?,
             };
             match frame {

@@ -83,7 +83,7 @@ fn todays_document_stays_as_it_is() {
     let misshapen = "{apiVersion: kubescheduler.config.k8s.io/v1beta3, kind: KubeSchedulerConfiguration, \
                      profiles: [{plugins: {score: {enabled: Fit}}}]}";
     let error = migrate(misshapen).expect_err("nothing is lost").to_string();
-    assert_eq!(error, "profiles[0].plugins.score.enabled: is no list");
+    assert_eq!(error, "profiles[0].plugins.score.enabled: expected a valid list");
 }
 
 #[test]

@@ -31,12 +31,12 @@ pub(super) enum FieldError {
     EmptyName,
     #[error("must be at least 1")]
     Zero,
-    #[error("{0:?} is not an amount of memory such as 64Mi, 1Gi or 1000000")]
+    #[error("invalid amount of memory {0:?}: expected an amount such as 64Mi, 1Gi or 1000000")]
     Memory(BytesField),
     #[error("probation lasts seconds or calls, keep one of them")]
     TwoProbationSpans,
     #[error(
-        "{0:?} is not a SHA-256 digest: write 64 hexadecimal digits, as `berth plugin list` and sha256sum show them"
+        "invalid SHA-256 digest {0:?}: expected 64 hexadecimal digits, as `berth plugin list` and sha256sum show them"
     )]
     Digest(String),
 }

@@ -15,34 +15,34 @@ use super::PluginGrants;
 /// Why a grant does not take a value. The parser adds the place.
 #[derive(Debug, thiserror::Error)]
 enum GrantError {
-    #[error("{0:?} is not apiVersion/kind, such as v1/ConfigMap or apps/v1/Deployment")]
+    #[error("invalid kind {0:?}: expected apiVersion/kind, such as v1/ConfigMap or apps/v1/Deployment")]
     ObjectKind(String),
     #[error(
-        "grants.effects: {0:?} says nothing about which objects; grants.rules does: \
-         rules: [{{apiGroups: [\"*\"], kinds: [\"*\"], verbs: [{0}], namespaces: [\"*\"]}}] is every kind but those that \
-         must be named, better is a rule that names kinds, such as \
-         {{apiGroups: [\"\"], kinds: [ConfigMap], verbs: [{0}]}}"
+        "grants.effects: {0:?} does not name objects; use grants.rules, such as rules: [{{apiGroups: [\"\"], kinds: \
+         [ConfigMap], verbs: [{0}]}}]; rules: [{{apiGroups: [\"*\"], kinds: [\"*\"], verbs: [{0}], namespaces: \
+         [\"*\"]}}] covers every kind except those that a rule must name"
     )]
     VerbAmongEffects(&'static str),
     #[error("a rule needs at least one entry in {0}")]
     Empty(&'static str),
     #[error(
-        "{0:?} is no kind of a rule: write Kind or Kind/subresource, such as PersistentVolumeClaim/status, or \"*\""
+        "invalid kind {0:?} in a rule: expected Kind or Kind/subresource, such as PersistentVolumeClaim/status, or \
+         \"*\""
     )]
     Kind(String),
-    #[error("{0:?} is not an API group: a rule names no version; the core group is \"\"")]
+    #[error("invalid API group {0:?}: leave out the version; the core group is \"\"")]
     ApiGroup(String),
     #[error("\"*\" stands for every one: keep it alone in {0}")]
     StarAmongOthers(&'static str),
     #[error("a namespace must not be empty: \"*\" covers objects without one")]
     EmptyNamespace,
-    #[error("objects: {0} are in the pod's own namespace: leave out namespaces, or say objects: any")]
+    #[error("objects: {0} are in the pod's own namespace: leave out namespaces, or set objects: any")]
     NamespacesOf(&'static str),
-    #[error("objects: pod covers kind Pod and its subresources in apiGroup \"\", and {0:?} is another")]
+    #[error("objects: pod covers kind Pod and its subresources in apiGroup \"\", but not {0:?}")]
     NoPod(String),
-    #[error("objects: pod cannot be created: the pod of the cycle is there")]
+    #[error("objects: pod cannot be created: the pod of the cycle already exists")]
     PodCreated,
-    #[error("objects: claims covers the kinds PersistentVolumeClaim and ResourceClaim, and {0:?} is another")]
+    #[error("objects: claims covers the kinds PersistentVolumeClaim and ResourceClaim, but not {0:?}")]
     NoClaim(String),
 }
 

@@ -123,12 +123,13 @@ pub(super) enum ProvenanceError {
     #[error("keyless needs either subject or subjectPrefix")]
     Subject,
     #[error(
-        "{0:?} is no source: write directory, oci://registry.example, or oci://registry.example/team; oci:// is every registry"
+        "invalid source {0:?}: expected directory, oci://registry.example, or oci://registry.example/team; oci:// is \
+         every registry"
     )]
     Source(String),
-    #[error("signatures asks for {0:?}, which is not among signers")]
+    #[error("signatures names {0:?}, which is not in signers")]
     UnknownSigner(String),
-    #[error("an entry of signatures without signers lets nothing in: name some, or say unsigned: allow")]
+    #[error("an entry of signatures without signers rejects every plugin: name signers, or set unsigned: allow")]
     NoSigners,
     #[error("pullIntervalSeconds must be at least 1")]
     Interval,

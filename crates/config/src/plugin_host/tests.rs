@@ -81,7 +81,7 @@ fn digests_are_denied() {
     let digest = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
     let settings = read(&format!("deniedDigests: [{digest}, 'sha256:{digest}']\n")).expect("valid");
     assert_eq!(settings.denied_digests().iter().map(ToString::to_string).collect::<Vec<_>>(), [digest]);
-    check_error("deniedDigests:\n- md5:00\n", &["\"md5:00\" is not a SHA-256 digest", "line 4"]);
+    check_error("deniedDigests:\n- md5:00\n", &["invalid SHA-256 digest \"md5:00\"", "line 4"]);
 }
 
 #[test]
@@ -161,21 +161,21 @@ fn rules_that_say_too_little_or_nothing_are_refused() {
         ("apiGroups: [''], kinds: [], verbs: [patch]", "at least one entry in kinds"),
         ("apiGroups: [''], kinds: [Node], verbs: []", "at least one entry in verbs"),
         ("apiGroups: [''], kinds: [Node], verbs: ['*']", "patch"),
-        ("apiGroups: [v1], kinds: [Node], verbs: [patch]", "names no version"),
-        ("apiGroups: [apps/v1], kinds: [Deployment], verbs: [patch]", "names no version"),
+        ("apiGroups: [v1], kinds: [Node], verbs: [patch]", "leave out the version"),
+        ("apiGroups: [apps/v1], kinds: [Deployment], verbs: [patch]", "leave out the version"),
         ("apiGroups: ['*', apps], kinds: [Deployment], verbs: [patch]", "keep it alone in apiGroups"),
-        ("apiGroups: [''], kinds: [nodes], verbs: [patch]", "write Kind or Kind/subresource"),
-        ("apiGroups: [''], kinds: [Node/], verbs: [patch]", "write Kind or Kind/subresource"),
-        ("apiGroups: [''], kinds: [v1/Node], verbs: [patch]", "write Kind or Kind/subresource"),
+        ("apiGroups: [''], kinds: [nodes], verbs: [patch]", "expected Kind or Kind/subresource"),
+        ("apiGroups: [''], kinds: [Node/], verbs: [patch]", "expected Kind or Kind/subresource"),
+        ("apiGroups: [''], kinds: [v1/Node], verbs: [patch]", "expected Kind or Kind/subresource"),
         ("apiGroups: [''], kinds: [Node], verbs: [patch], resourceNames: [a]", "resourceNames"),
         ("apiGroups: [''], kinds: [Node], verbs: [patch], objects: all", "all"),
         ("apiGroups: [''], kinds: [Secret], verbs: [patch], namespaces: ['']", "must not be empty"),
         ("apiGroups: [''], kinds: [Secret], verbs: [patch], namespaces: ['*', a]", "keep it alone in namespaces"),
         ("apiGroups: [''], kinds: [Pod], verbs: [patch], objects: pod, namespaces: [a]", "own namespace"),
-        ("apiGroups: [''], kinds: [Pod, Node], verbs: [patch], objects: pod", "\"Node\" is another"),
-        ("apiGroups: ['*'], kinds: [Pod], verbs: [patch], objects: pod", "\"*\" is another"),
+        ("apiGroups: [''], kinds: [Pod, Node], verbs: [patch], objects: pod", "but not \"Node\""),
+        ("apiGroups: ['*'], kinds: [Pod], verbs: [patch], objects: pod", "but not \"*\""),
         ("apiGroups: [''], kinds: [Pod], verbs: [create], objects: pod", "cannot be created"),
-        ("apiGroups: [''], kinds: [Secret], verbs: [patch], objects: claims", "\"Secret\" is another"),
+        ("apiGroups: [''], kinds: [Secret], verbs: [patch], objects: claims", "but not \"Secret\""),
     ] {
         check_error(&format!("defaults:\n  grants:\n    rules:\n    - {{{rule}}}\n"), &[part, "line 6"]);
     }
@@ -281,9 +281,9 @@ fn mistakes_about_sources_and_signers_are_named() {
             "signers: [{name: x, keyless: {fulcioRootsFile: f, rekorKeyFile: r, issuer: i}}]",
             "needs either subject or subjectPrefix",
         ),
-        ("signatures: [{source: directory, signers: [x]}]", "asks for \"x\", which is not among signers"),
-        ("signatures: [{source: directory}]", "without signers lets nothing in"),
-        ("signatures: [{source: registry.example, unsigned: allow}]", "is no source"),
+        ("signatures: [{source: directory, signers: [x]}]", "names \"x\", which is not in signers"),
+        ("signatures: [{source: directory}]", "without signers rejects every plugin"),
+        ("signatures: [{source: registry.example, unsigned: allow}]", "invalid source"),
         (
             "signatures: [{source: directory, unsigned: allow}, {source: directory, unsigned: allow}]",
             "signatures names \"directory\" twice",

@@ -60,7 +60,7 @@ int main(void) {
   CHECK(!berth_simulator_set_cluster(NULL, cluster, &error));
   says(error, "simulator: a null pointer");
   CHECK(!berth_simulator_set_cluster(simulator, "\xff", &error));
-  says(error, "manifests is no UTF-8");
+  says(error, "manifests is not valid UTF-8");
   CHECK(berth_simulator_set_cluster(simulator, cluster, &error) && error == NULL);
 
   char *placed = berth_simulator_place(simulator, 0, &error);

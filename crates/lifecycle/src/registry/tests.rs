@@ -406,7 +406,7 @@ fn a_quarantine_can_come_before_the_probation_is_over() {
 #[test]
 fn an_operator_goes_back_and_forth() {
     let mut bench = Bench::new(strict(), &["Mine", "NodeName"]);
-    assert_eq!(bench.roll_back("Nobody"), Err("there is no plugin \"Nobody\"".to_owned()));
+    assert_eq!(bench.roll_back("Nobody"), Err("unknown plugin \"Nobody\"".to_owned()));
     let nothing = "plugin \"NodeName\" cannot be rolled back: no binary of the plugins directory serves";
     assert_eq!(bench.roll_back("NodeName"), Err(nothing.to_owned()));
     bench.put("Mine", "a");

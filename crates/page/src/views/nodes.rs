@@ -190,7 +190,7 @@ fn form(filter: &Filter, resources: &[String]) -> Markup {
 
 fn content(copied: &Copied, filter: &Filter, refusals: Option<&Refusals>) -> Markup {
     if copied.all == 0 {
-        return nothing("The scheduler knows no node.");
+        return nothing("The scheduler knows no nodes.");
     }
     let refused: Option<HashMap<&str, &[usize]>> =
         refusals.map(|refusals| refusals.nodes.iter().map(|(node, plugins)| (&**node, &**plugins)).collect());
@@ -205,7 +205,7 @@ fn content(copied: &Copied, filter: &Filter, refusals: Option<&Refusals>) -> Mar
     let rejected = refusals.and_then(|refusals| refusals.pod_rejected.as_deref());
     html! {
         @if let Some(reason) = rejected { p.refused { "No node is looked at for pod " (filter.pod) ": " (reason) } }
-        @if copied.rows.is_empty() { (nothing("No node is like this.")) }
+        @if copied.rows.is_empty() { (nothing("No node matches the filter.")) }
         @else if rejected.is_none() {
             (legend(copied, plugins, &shade, filter))
             (map(&copied.rows, plugins, &shade, filter))

@@ -129,7 +129,7 @@ async fn complaints<S: Source>(page: &Page<S>, shown: Shown) -> Result<Vec<Overv
     }
     if shown.plugins {
         if let Some(error) = page.source.plugin_settings().await?.error {
-            let text = format!("the plugin configuration is not taken over: {error}");
+            let text = format!("the plugin configuration was rejected: {error}");
             let fix = "correct the file; it is read again when it changes".to_owned();
             complaints.push(OverviewComplaint { is_problem: true, text, fix });
         }

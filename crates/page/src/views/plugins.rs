@@ -37,14 +37,14 @@ async fn make<S: Source>(page: &Page<S>, name: &str) -> Result<View, Refusal> {
         return Ok(view("Plugins".to_owned(), html! {}, list(&plugins)));
     }
     let plugin = plugins.into_iter().find(|plugin| plugin.name == name);
-    let plugin = plugin.ok_or_else(|| SourceError::NotFound(format!("there is no plugin {name}")))?;
+    let plugin = plugin.ok_or_else(|| SourceError::NotFound(format!("plugin {name} not found")))?;
     let filters = html! { p { a href="/page/plugins" { "All plugins" } } };
     Ok(view(format!("Plugin {name}"), filters, one(&plugin)))
 }
 
 fn list(plugins: &[PluginReport]) -> Markup {
     if plugins.is_empty() {
-        return nothing("The scheduler has no plugin.");
+        return nothing("The scheduler has no plugins.");
     }
     let (used, unused): (Vec<_>, Vec<_>) = plugins.iter().partition(|plugin| plugin.state != PluginState::Unused);
     html! {

@@ -109,11 +109,11 @@ fn decided(decision: &DecisionRecord, ago: Option<u64>) -> Markup {
         }
         @if let Outcome::Placed { .. } = decision.outcome {
             p.note {
-                @if sampled.is_hinted { "It was the next best for the pod before, which is like it." }
+                @if sampled.is_hinted { "It was the next best node of the pod before it, which is equivalent." }
                 @else {
                     "It looked at " (thousands(sampled.visited.max(sampled.feasible))) " of " (thousands(sampled.nodes))
                     " nodes, and " (thousands(sampled.feasible)) " of them fit."
-                    @if sampled.has_earlier_answers { " Some answers were kept for pods like it." }
+                    @if sampled.has_earlier_answers { " Some answers were cached for equivalent pods." }
                 }
             }
         }
@@ -195,7 +195,7 @@ fn says_now(analysis: &Analysis) -> Markup {
             } }
         }
         @if analysis.reserved_for_nominated > 0 {
-            p { (thousands(analysis.reserved_for_nominated)) " nodes have no room beside pods that are nominated there." }
+            p { (thousands(analysis.reserved_for_nominated)) " nodes have no room next to the pods nominated there." }
         }
         @if analysis.feasible == 0 && !analysis.nearest.is_empty() {
             h3 { "The nearest nodes" }
@@ -234,9 +234,9 @@ fn lacks(near: &NearNode) -> String {
 
 fn node_report(report: &NodeReport) -> Markup {
     html! {
-        @if !report.exists { p { "There is no such node." } }
+        @if !report.exists { p { "Node not found." } }
         @else if let Some(rank) = report.rank {
-            p { "It fits, and is number " (rank) " of those that do." }
+            p { "It fits, and ranks " (rank) " of the nodes that fit." }
             @if let Some(scores) = &report.scores { (ranking(std::slice::from_ref(scores), "Its scores now")) }
         } @else {
             p { "It does not fit: " (lacks(&NearNode { node: report.node.clone(), reasons: report.reasons.clone(), lacks: report.lacks.clone() })) }

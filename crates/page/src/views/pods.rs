@@ -307,7 +307,7 @@ fn content(copied: &Copied, filter: &Filter) -> Markup {
         }
         section {
             h2 { "Pods, the oldest first" }
-            @if copied.matching == 0 { (nothing("No pending pod is like this.")) }
+            @if copied.matching == 0 { (nothing("No pending pod matches the filter.")) }
             @else { (pods(&copied.rows)) }
             (pager(filter.first, copied.rows.len(), copied.matching, |first| filter.address(&filter.reason, &filter.owner, first)))
         }

@@ -127,9 +127,11 @@ fn subject(bench: &Bench, loaded: &Loaded) -> Result<(ComponentFactory, Situatio
         }
     }
     if let Some(path) = &bench.cases {
-        return Err(Usage(format!("{}: has no case whose arguments are taken", path.display())).into());
+        return Err(
+            Usage(format!("{}: contains no case with arguments that the plugin accepts", path.display())).into()
+        );
     }
-    let source = "no arguments; --args JSON or --cases FILE gives some".to_owned();
+    let source = "no arguments; set some with --args JSON or --cases FILE".to_owned();
     Ok((loaded.factory.clone(), Situation::of_args("null"), source))
 }
 

@@ -34,8 +34,8 @@ pub(crate) fn run(build: &Build) -> Result<()> {
         |interface: &str| exports.iter().any(|export| export.starts_with(&format!("berth:scheduler/{interface}@")));
     if has("cycle") && !has("sync") {
         eprintln!(
-            "warning: it exports cycle and not sync, which tells what the names in pods stand for: labels, namespaces and \
-             resources read as empty. Export sync as well, unless it looks at none of these"
+            "warning: the plugin exports cycle but not sync: without sync, labels, namespaces and resources read as \
+             empty. Export sync as well, unless the plugin reads none of these"
         );
     }
     if !build.dir.join("build.sh").is_file() {
@@ -53,7 +53,7 @@ pub(crate) fn run(build: &Build) -> Result<()> {
 /// Builds the component and gives its file.
 pub(super) fn component(dir: &Path) -> Result<PathBuf> {
     if !dir.is_dir() {
-        return Err(Usage(format!("{}: there is no such folder", dir.display())).into());
+        return Err(Usage(format!("{}: folder not found", dir.display())).into());
     }
     if dir.join("build.sh").is_file() {
         return by_script(dir);
@@ -61,7 +61,8 @@ pub(super) fn component(dir: &Path) -> Result<PathBuf> {
     if dir.join("Cargo.toml").is_file() {
         return rust(dir);
     }
-    let text = format!("{}: holds neither build.sh nor Cargo.toml; `berth plugin new` makes a project", dir.display());
+    let text =
+        format!("{}: contains neither build.sh nor Cargo.toml; `berth plugin new` makes a project", dir.display());
     Err(Usage(text).into())
 }
 

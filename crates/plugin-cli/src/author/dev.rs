@@ -38,7 +38,8 @@ pub struct Dev {
     /// The plugins directory of a running scheduler: `berth sandbox --plugins-dir DIR` in another terminal
     #[arg(long, value_name = "DIR")]
     plugins_dir: PathBuf,
-    /// The scheduler's --admin-socket, to hear what it thinks of the plugin [default: where a scheduler of this user has it]
+    /// The scheduler's --admin-socket, to show whether the scheduler accepts the plugin [default: that of this user's
+    /// scheduler]
     #[arg(long, env = "BERTH_ADMIN_SOCKET", value_name = "PATH")]
     socket: Option<PathBuf>,
 }
@@ -67,7 +68,7 @@ pub(crate) fn run(dev: &Dev) -> Result<()> {
 /// The folder's full path.
 fn folder(option: &str, path: &Path) -> Result<PathBuf> {
     if !path.is_dir() {
-        return Err(Usage(format!("{option}{}: there is no such folder", path.display())).into());
+        return Err(Usage(format!("{option}{}: folder not found", path.display())).into());
     }
     path.canonicalize().with_context(|| format!("finding {}", path.display()))
 }

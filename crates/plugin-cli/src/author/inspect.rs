@@ -101,13 +101,13 @@ fn granted(manifest: &Manifest, digest: Digest, asked_for: Option<&Grants>) -> S
     let grants = asked_for.cloned().unwrap_or_else(|| reads.grants());
     let events = match reads.check_reads(name, manifest, None) {
         Err(NotGranted::Events { kinds, versions }) => {
-            format!("; and among reads a kind of {versions}, as it wants to hear of {kinds}")
+            format!("; and in reads a kind of {versions}, for events of {kinds}")
         }
         Ok(()) | Err(_) => String::new(),
     };
     let effects = match asked_for {
         Some(_) => "",
-        None => "; besides whatever effects it asks for, which cases.yaml beside it would show",
+        None => "; and the effects that it asks for: cases.yaml beside it would show these",
     };
     let needs = match grants.is_empty() && events.is_empty() {
         true => "it needs nothing".to_owned(),

@@ -13,13 +13,13 @@ use super::template::{self, Language, Template};
 
 #[derive(Args, Debug)]
 pub struct New {
-    /// The plugin's name, as profiles will refer to it: PreferQuietNodes, say
+    /// The plugin's name in profiles, such as PreferQuietNodes
     #[arg(required_unless_present = "list")]
     name: Option<String>,
     /// The language to write it in
     #[arg(long, value_enum, default_value_t = Language::Rust)]
     lang: Language,
-    /// What it begins with, in every language with its cases
+    /// The template to start from; each has cases, and exists in every language
     #[arg(long, value_enum, default_value_t = Template::AvoidZone)]
     template: Template,
     /// Show the templates, with a sentence each, and make nothing
@@ -38,7 +38,7 @@ pub(crate) fn run(new: &New) -> Result<()> {
     }
     let dir = new.dir.clone().unwrap_or_else(|| PathBuf::from(kebab_case(name)));
     if dir.exists() {
-        bail!("{} is there already; choose another folder with --dir", dir.display());
+        bail!("{} already exists; choose another folder with --dir", dir.display());
     }
     let n_files = template::instantiate(new.lang, new.template, name, &kebab_case(name), &dir)?;
     eprintln!(

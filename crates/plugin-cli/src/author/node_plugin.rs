@@ -52,7 +52,9 @@ pub(super) fn unwritten(crate_folder: &Path, exports: impl Fn(&str) -> bool) -> 
     let is_written = |name: &str| texts.iter().any(|(_, text)| methods_of(text).any(|(_, method)| method.name == name));
     let unwritten = METHODS.iter().filter(|method| method.has_to_be_written && exports(method.interface));
     let sentence = |NodeMethod { name, export, .. }: &NodeMethod| {
-        format!("{place}: export! names {export}, and the plugin has no method {name}: write it, or take {export} away")
+        format!(
+            "{place}: export! names {export}, but the plugin has no method {name}: add the method, or remove {export}"
+        )
     };
     unwritten.filter(|method| !is_written(method.name)).map(sentence).collect()
 }
@@ -112,7 +114,7 @@ mod tests {
         fs::write(folder.path().join("src/lib.rs"), source).unwrap();
         let errors = unwritten(folder.path(), |_| true);
         let error =
-            "src/lib.rs:1: export! names Score, and the plugin has no method score: write it, or take Score away";
+            "src/lib.rs:1: export! names Score, but the plugin has no method score: add the method, or remove Score";
         assert_eq!(errors, [error]);
         assert!(unwritten(folder.path(), |interface| interface == "filter").is_empty());
     }

@@ -34,7 +34,7 @@ impl Target {
         let plugin = self.plugin.display();
         match fs::metadata(&self.plugin) {
             Err(error) => {
-                return Err(Usage(format!("{plugin}: no component file and no plugin's folder: {error}")).into());
+                return Err(Usage(format!("{plugin}: neither a component file nor a plugin's folder: {error}")).into());
             }
             Ok(metadata) if !metadata.is_dir() => return Ok(self.plugin.clone()),
             Ok(_) => {}
@@ -50,10 +50,10 @@ impl Target {
         match (found.pop(), found.as_slice()) {
             (Some(only), []) => Ok(only),
             (None, _) => {
-                Err(Usage(format!("{}: holds no component; run `berth plugin build` first", build.display())).into())
+                Err(Usage(format!("{}: contains no component; run `berth plugin build` first", build.display())).into())
             }
             (Some(_), _) => {
-                Err(Usage(format!("{}: holds several components; name one of them", build.display())).into())
+                Err(Usage(format!("{}: contains several components; name one of them", build.display())).into())
             }
         }
     }

@@ -27,7 +27,7 @@ pub struct Push {
     /// A component file, or a plugin's folder, whose build/*.wasm is taken
     #[arg(value_name = "PLUGIN")]
     plugin: PathBuf,
-    /// Where to: registry.example/team/zone:1.2
+    /// The reference to push to: registry.example/team/zone:1.2
     #[arg(value_name = "REFERENCE")]
     reference: Reference,
     #[command(flatten)]
@@ -37,10 +37,10 @@ pub struct Push {
 #[derive(Args, Debug)]
 #[command(after_help = REFERENCES)]
 pub struct Pull {
-    /// Which one: registry.example/team/zone:1.2, or with a digest, registry.example/team/zone@sha256:…
+    /// The reference to pull: registry.example/team/zone:1.2, or with a digest, registry.example/team/zone@sha256:…
     #[arg(value_name = "REFERENCE")]
     reference: Reference,
-    /// Write the component here [default: NAME.wasm, by the name that it gives itself]
+    /// Write the component to this file [default: NAME.wasm, by the name in its manifest]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     #[command(flatten)]
@@ -82,7 +82,7 @@ impl RegistryAccess {
         let puller = Puller::new(self.registries(reference)?, None);
         match puller.pull(reference, FileSettings::default().max_bytes, None).await {
             Ok(Some(pulled)) => Ok(pulled),
-            Ok(None) => bail!("{reference}: nothing came, although nothing was known"),
+            Ok(None) => bail!("{reference}: the registry sent no component"),
             Err(error) => bail!("{reference} {error}"),
         }
     }
@@ -130,7 +130,7 @@ pub(crate) fn run_pull(arguments: &Pull) -> Result<()> {
 pub(super) fn name_of(component: &[u8], reference: &Reference) -> Result<String> {
     let name = super::project::name_in_manifest(component).with_context(|| reference.to_string())?;
     if name.is_empty() || name.starts_with('.') || name.contains(['/', '\0']) {
-        bail!("{reference}: the component calls itself {name:?}, which is no name of a file: say one with --output");
+        bail!("{reference}: the component's name {name:?} cannot be used as a file name: set --output");
     }
     Ok(name)
 }

@@ -63,7 +63,7 @@ impl SigningTarget {
         }
         match text.parse::<Reference>() {
             Ok(reference) => Ok(Self::Reference(reference)),
-            Err(error) => Err(Usage(format!("{text} is no file, and no reference: {error}")).into()),
+            Err(error) => Err(Usage(format!("{text} is neither a file nor a reference: {error}")).into()),
         }
     }
 }

@@ -110,7 +110,7 @@ pub(super) fn instantiate(
     project.copy(common, common.path(), Path::new(""), &edit)?;
     if template != Template::AvoidZone {
         // What the plugin exports and answers is the same in every language; its source is not.
-        let shared = SDKS.get_dir(Path::new("templates").join(&file)).context("there is no such template")?;
+        let shared = SDKS.get_dir(Path::new("templates").join(&file)).context("template not found")?;
         let own = sdk.get_dir(sdk.path().join("templates").join(&file)).context("that SDK lacks the template")?;
         project.copy(own, own.path(), Path::new(""), &edit)?;
         let is_used = |entry: &&DirEntry<'_>| language != Language::Rust || !entry.path().ends_with("plugin.wit");
@@ -204,7 +204,7 @@ impl Project {
             DirEntry::Dir(dir) => self.copy(dir, root, to, edit),
             DirEntry::File(file) => {
                 let path = to.join(file.path().strip_prefix(root)?);
-                let text = file.contents_utf8().with_context(|| format!("{} is no text", path.display()))?;
+                let text = file.contents_utf8().with_context(|| format!("{} is not UTF-8 text", path.display()))?;
                 self.write(&path, &with_schema(&name, edit(text)))
             }
         }

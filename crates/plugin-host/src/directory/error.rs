@@ -14,11 +14,11 @@ pub struct NotAdmitted(pub String);
 pub enum FileError {
     #[error("cannot be read")]
     Read(#[source] io::Error),
-    #[error("is no regular file")]
+    #[error("is not a regular file")]
     NotAFile,
     #[error("is a folder, not a file")]
     Folder,
-    #[error("has a name that no plugin can have")]
+    #[error("has a name that is not valid for a plugin")]
     Name,
     #[error("has {size} bytes, more than the {limit} that a plugin may have")]
     TooLarge { size: u64, limit: u64 },

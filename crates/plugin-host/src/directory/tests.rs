@@ -101,7 +101,7 @@ fn a_pipe_in_the_place_of_a_file_is_refused_at_once() {
     assert!(made.success());
     let directory = directory(dir.path(), EngineOptions::default());
     let error = directory.loader.read("Pipe").expect_err("no file");
-    assert_eq!(error.to_string(), "is no regular file");
+    assert_eq!(error.to_string(), "is not a regular file");
 }
 
 #[test]

@@ -30,7 +30,7 @@ fn a_strange_name_is_granted_nothing() {
     assert_eq!(Rules::default().granted("VolumeBinding", None), Granted::default());
     let wanted = that_reads(&["Secret", "ConfigMap"]);
     let error = Granted::default().check_reads("Mine", &wanted, None).expect_err("not granted").to_string();
-    assert!(error.starts_with("wants to read v1/Secret, v1/ConfigMap, which is not"), "{error}");
+    assert!(error.starts_with("wants to read v1/Secret, v1/ConfigMap, but its grants.reads"), "{error}");
     assert!(error.ends_with(": plugins: [{name: Mine, grants: {reads: [v1/Secret, v1/ConfigMap]}}]"), "{error}");
 }
 
@@ -51,7 +51,7 @@ fn who_takes_the_name_of_a_built_in_is_told_all_that_it_needs() {
     let granted = Rules::default().granted("DynamicResources", None);
     assert!(granted.is_empty());
     let error = granted.check_reads("DynamicResources", devices, Some(devices)).expect_err("not granted").to_string();
-    let lines = error.split_once("would allow it: ").expect("lines").1;
+    let lines = error.split_once("to grant it, add: ").expect("lines").1;
     let rules = rules(&format!("{lines}\n"));
     let by_name = |mut granted: Granted| {
         granted.effects.sort_by_key(|effect| format!("{effect:?}"));
@@ -81,9 +81,9 @@ fn events_are_free_of_kinds_that_built_ins_watch() {
     let error = none
         .check_reads("Mine", &that_hears_of(&["Node", "secrets.v1.", "herds.v1.example.com"]), None)
         .expect_err("not granted");
-    let expected = "wants to hear of herds.v1.example.com, secrets.v1. (`events-to-register` in its manifest), which the \
-        scheduler does not watch for its own plugins: grants.reads in --plugin-config must name a kind of \
-        example.com/v1, v1";
+    let expected = "registers for events of herds.v1.example.com, secrets.v1. (`events-to-register` in its manifest), \
+                    which the built-in plugins do not watch: add a kind of example.com/v1, v1 to its grants.reads in \
+                    --plugin-config";
     assert_eq!(error.to_string(), expected);
     let granted = rules("plugins: [{name: Mine, grants: {reads: [example.com/v1/Herd]}}]\n").granted("Mine", None);
     granted.check_reads("Mine", &that_hears_of(&["herds.v1.example.com"]), None).expect("granted");

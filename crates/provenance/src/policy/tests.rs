@@ -42,7 +42,7 @@ fn without_a_policy_everything_runs() {
 fn with_a_policy_what_no_rule_is_about_is_refused() {
     let policy = Policy::new(vec![rule(registry("registry.example/team"), Vec::new(), Unsigned::Allow)]);
     let refusal = |source: &Source| judge(&policy, source, b"x", Vec::new()).unwrap_err().to_string();
-    assert!(refusal(&Source::Directory).contains("the plugins directory, which no entry"));
+    assert!(refusal(&Source::Directory).contains("the plugins directory, but no entry"));
     assert!(refusal(&pulled("registry.example/teams/zone:1")).contains("registry.example/teams/zone"));
     assert!(judge(&policy, &pulled("registry.example/team/zone:1"), b"x", Vec::new()).is_ok());
 }
@@ -55,9 +55,12 @@ fn a_file_needs_the_signature_of_a_signer() {
     let judge = |signatures| judge(&policy, &Source::Directory, b"component", signatures);
     assert_eq!(judge(signed(&release, b"component")), Ok(Trust::Signed(vec!["release".to_owned()])));
     for (signatures, words) in [
-        (Vec::new(), "has no signature, and release may sign"),
-        (signed(&other, b"component"), "has 1 signature(s), none by release: its key is none of theirs"),
-        (signed(&release, b"c0mponent"), "none by release"),
+        (Vec::new(), "has no signature; trusted signers for the plugins directory: release"),
+        (
+            signed(&other, b"component"),
+            "has 1 signature(s), none by a trusted signer (release): it was made with another key",
+        ),
+        (signed(&release, b"c0mponent"), "none by a trusted signer (release)"),
     ] {
         let refusal = judge(signatures).unwrap_err().to_string();
         assert!(refusal.contains(words), "{refusal}");
@@ -82,12 +85,12 @@ fn a_manifest_needs_a_signature_that_names_it() {
     let source = pulled("registry.example/team/zone:1");
     assert!(judge(&policy, &source, b"", signature(Digest::new([7; 32]))).is_ok());
     let refusal = judge(&policy, &source, b"", signature(Digest::new([8; 32]))).unwrap_err().to_string();
-    assert!(refusal.contains("it is about another binary"), "{refusal}");
+    assert!(refusal.contains("it signs another binary"), "{refusal}");
     let detached = vec![Signature::Detached(release.sign(b"").unwrap())];
     assert!(judge(&policy, &source, b"", detached).is_err(), "what was signed must name the manifest");
     let elsewhere = pulled("other.example/zone:1");
     let refusal = judge(&policy, &elsewhere, b"", signature(Digest::new([7; 32]))).unwrap_err().to_string();
-    assert!(refusal.contains("none by nobody"), "{refusal}");
+    assert!(refusal.contains("none by a trusted signer (none configured)"), "{refusal}");
 }
 
 #[test]

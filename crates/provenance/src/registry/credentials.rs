@@ -24,11 +24,14 @@ pub(crate) struct Credentials {
 pub enum CredentialsError {
     #[error("{}: cannot be read: {reason}", file.display())]
     Unreadable { file: PathBuf, reason: String },
-    #[error("{}: is no Docker configuration: {reason}", file.display())]
+    #[error("{}: not a Docker configuration: {reason}", file.display())]
     Invalid { file: PathBuf, reason: String },
     #[error("{}: the entry for {registry} has neither auth nor username and password", file.display())]
     Incomplete { file: PathBuf, registry: String },
-    #[error("{}: leaves {registry} to a helper program, and Berth runs none: name a file with auths", file.display())]
+    #[error(
+        "{}: uses a credential helper for {registry}, which Berth does not support: name a file with auths",
+        file.display()
+    )]
     Helper { file: PathBuf, registry: String },
 }
 

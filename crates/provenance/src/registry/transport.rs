@@ -41,7 +41,7 @@ pub(crate) enum TransportError {
     TimedOut(Duration),
     #[error("an answer of more than {0} bytes")]
     TooLarge(u64),
-    #[error("it leads from one address to the next without end, or nowhere")]
+    #[error("too many redirects, or a redirect without a valid address")]
     Redirects,
 }
 

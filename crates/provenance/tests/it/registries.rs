@@ -63,7 +63,10 @@ async fn the_cache_serves_while_the_registry_is_away() {
     pulled(&puller, &name).await;
     registry.behave(|it| it.is_away = true);
     let error = failure(&puller, &name).await;
-    assert!(error.contains(&registry.host()) && error.contains("answers 503 when asked for zone:1: away"), "{error}");
+    assert!(
+        error.contains(&registry.host()) && error.contains("answered 503 to the request for zone:1: away"),
+        "{error}"
+    );
     let cached = puller.cached(&name, LIMIT).unwrap();
     assert_eq!((cached.component.as_slice(), cached.manifest, cached.host), (&b"component"[..], manifest, None));
     // Somebody changes what lies there.
@@ -83,7 +86,7 @@ async fn tampered_and_oversized_components_are_refused() {
     assert!(!registry.take_requests().iter().any(|request| request.starts_with("GET") && request.contains("/blobs/")));
     registry.behave(|it| it.tampers = true);
     let error = failure(&puller, &name).await;
-    assert!(error.contains("sends other bytes than those of the blob sha256:"), "{error}");
+    assert!(error.contains("sent the wrong bytes for the blob sha256:"), "{error}");
 }
 
 #[tokio::test]
@@ -109,7 +112,7 @@ async fn a_token_is_asked_for_with_the_pull_secret_and_redirects_are_followed() 
     });
     let name = reference(&registry, "zone:1");
     let error = failure(&puller(vec![options(&registry)], None), &name).await;
-    assert!(error.contains("wants credentials") && error.contains("pullSecretFile"), "{error}");
+    assert!(error.contains("requires credentials") && error.contains("pullSecretFile"), "{error}");
     let dir = tempfile::tempdir().unwrap();
     let secret = dir.path().join("config.json");
     let with_secret = |password: &str| {
@@ -118,7 +121,7 @@ async fn a_token_is_asked_for_with_the_pull_secret_and_redirects_are_followed() 
         puller(vec![RegistryOptions { pull_secret_file: Some(secret.clone()), ..options(&registry) }], None)
     };
     let error = failure(&with_secret("wrong"), &name).await;
-    assert!(error.contains("refuses the credentials of") && error.contains("config.json"), "{error}");
+    assert!(error.contains("rejected the credentials of") && error.contains("config.json"), "{error}");
     assert_eq!(pulled(&with_secret("secret"), &name).await.component, b"component");
     let n_tokens = registry.take_requests().iter().filter(|request| request.ends_with("/token")).count();
     assert!((2..=4).contains(&n_tokens), "{n_tokens}");

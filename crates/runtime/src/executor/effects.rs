@@ -162,7 +162,7 @@ impl Executor {
             | Effect::Reject { .. }
             | Effect::Activate { .. }
             | Effect::Nominate { .. } => {
-                bail!("plugin {} asks the API server for what only the scheduler does: {effect:?}", cause.plugin)
+                bail!("plugin {} asked for an effect that only the scheduler carries out: {effect:?}", cause.plugin)
             }
         }
         Ok(None)
@@ -170,8 +170,9 @@ impl Executor {
 
     /// Where objects of `kind`, an `apiVersion/kind`, live.
     async fn place(&self, kind: &str, namespace: String, name: String) -> Result<ObjectRef> {
-        let (api_version, kind) =
-            kind.rsplit_once('/').ok_or_else(|| anyhow!("{kind:?} is no kind: write apiVersion/kind, as in v1/Pod"))?;
+        let (api_version, kind) = kind
+            .rsplit_once('/')
+            .ok_or_else(|| anyhow!("invalid kind {kind:?}: expected apiVersion/kind, as in v1/Pod"))?;
         let wanted = KindRef::of_kind(api_version, kind);
         let KindRef { group, version, plural, .. } = self.kinds.resolve(&wanted).await?;
         let namespace = Some(namespace).filter(|namespace| !namespace.is_empty());
@@ -236,12 +237,12 @@ fn object_key(effect: &Effect) -> Option<[String; 3]> {
 
 /// The API server applies a patch that names a uid only to the object that has it.
 fn require_uid(patch: &mut Value, uid: &str) -> Result<()> {
-    let patch = patch.as_object_mut().ok_or_else(|| anyhow!("the patch is no JSON object"))?;
+    let patch = patch.as_object_mut().ok_or_else(|| anyhow!("the patch is not a JSON object"))?;
     let metadata = patch.entry("metadata").or_insert_with(|| json!({}));
-    let metadata = metadata.as_object_mut().ok_or_else(|| anyhow!("the patch's metadata is no JSON object"))?;
+    let metadata = metadata.as_object_mut().ok_or_else(|| anyhow!("the patch's metadata is not a JSON object"))?;
     let named = metadata.entry("uid").or_insert_with(|| json!(uid));
     if named != uid {
-        bail!("the patch names the uid {named}, the object has {uid}");
+        bail!("the patch names uid {named}, but the object has uid {uid}");
     }
     Ok(())
 }

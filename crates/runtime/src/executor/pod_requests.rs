@@ -261,7 +261,7 @@ impl PodRequests {
 /// Gives up a status patch: the scheduler takes it for failed, and writes the status again at the pod's next attempt.
 fn refuse(executor: &Executor, PodRequest { pod, .. }: PodRequest) {
     let (name, namespace) = (&*pod.name, &*pod.namespace);
-    warn!(pod = name, namespace, "the pod's status was not updated: {MAX_PATCHES} other updates wait");
+    warn!(pod = name, namespace, "the pod's status was not updated: {MAX_PATCHES} other updates are waiting");
     executor.sinks.metrics.status_patch_dropped();
     let executor = executor.clone();
     drop(tokio::spawn(async move { executor.report(Event::StatusPatchFailed { uid: pod.uid }).await }));

@@ -154,7 +154,7 @@ pub(super) fn filter_result(
     };
     if is_node_cache_capable && let Some(names) = list(&answer, "NodeNames")? {
         for name in names {
-            let name = name.as_str().ok_or_else(|| unreadable("NodeNames", "a list of texts"))?;
+            let name = name.as_str().ok_or_else(|| unreadable("NodeNames", "a list of strings"))?;
             if !sent.contains(&name) {
                 let text = format!("claims a filtered node {name:?} which is not found in the input node list");
                 return Err(ExtenderError::new(format!("extender {url:?} {text}")));
@@ -174,7 +174,7 @@ pub(super) fn filter_result(
 pub(super) fn preemption_result(answer: &[u8]) -> Result<Vec<ExtenderVictims>, ExtenderError> {
     let answer: Value = read(answer)?;
     if !answer.is_object() && !answer.is_null() {
-        return Err(ExtenderError::new("the extender's answer is no JSON object"));
+        return Err(ExtenderError::new("the extender's answer is not a JSON object"));
     }
     const FIELD: &str = "NodeNameToMetaVictims";
     let Some(by_node) = field(&answer, FIELD) else { return Ok(Vec::new()) };
@@ -197,7 +197,7 @@ pub(super) fn host_priorities(answer: &[u8]) -> Result<Vec<(String, i64)>, Exten
         let host = field(entry, "Host").map_or(Some(""), Value::as_str);
         let score = field(entry, "Score").map_or(Some(0), Value::as_i64);
         let (Some(host), Some(score)) = (host, score) else {
-            return Err(unreadable("HostPriorityList", "a list of hosts with whole scores"));
+            return Err(unreadable("HostPriorityList", "a list of hosts with integer scores"));
         };
         Ok((host.to_owned(), score))
     };
@@ -224,13 +224,13 @@ fn read<T: DeserializeOwned>(answer: &[u8]) -> Result<T, ExtenderError> {
 
 fn check_error(answer: &Value) -> Result<(), ExtenderError> {
     if !answer.is_object() && !answer.is_null() {
-        return Err(ExtenderError::new("the extender's answer is no JSON object"));
+        return Err(ExtenderError::new("the extender's answer is not a JSON object"));
     }
     match field(answer, "Error") {
         None => Ok(()),
         Some(Value::String(error)) if error.is_empty() => Ok(()),
         Some(Value::String(error)) => Err(ExtenderError::new(error)),
-        Some(_) => Err(unreadable("Error", "a text")),
+        Some(_) => Err(unreadable("Error", "a string")),
     }
 }
 
@@ -249,7 +249,7 @@ fn reasons(answer: &Value, name: &str) -> Result<Vec<(String, String)>, Extender
     let Some(value) = field(answer, name) else { return Ok(Vec::new()) };
     let entries = value.as_object().ok_or_else(|| unreadable(name, "an object"))?;
     let reason = |(node, reason): (&String, &Value)| {
-        let reason = reason.as_str().ok_or_else(|| unreadable(name, "an object of texts"))?;
+        let reason = reason.as_str().ok_or_else(|| unreadable(name, "an object of strings"))?;
         Ok((node.clone(), reason.to_owned()))
     };
     entries.iter().map(reason).collect()

@@ -59,7 +59,7 @@ impl Binding {
                 | Stage::ExtenderBind { .. }
                 | Stage::Shutdown => {
                     let message =
-                        format!("plugin {name} asked for a wait at Permit and does not hold the pod: dropped");
+                        format!("plugin {name} asked for a wait at Permit but does not hold the pod: dropped");
                     context.log_of(&name, Level::Warn, message);
                 }
             }

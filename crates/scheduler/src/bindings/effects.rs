@@ -161,8 +161,8 @@ fn lacks_room(context: &Context, plugin: &str, effects: &[Effect]) -> Option<Ref
     }
     let effect = effects.iter().find(|effect| bytes_of(effect) > 0)?.demand().kind();
     let message = format!(
-        "plugin \"{plugin}\" asked for {bytes} bytes of changes or waits, while others of its own go on; together these may have \
-         {MAX_BYTES}"
+        "plugin \"{plugin}\" asked for {bytes} bytes of changes or waits: with those in progress, it exceeds the limit \
+         of {MAX_BYTES}"
     );
     Some(Refusal { effect, message })
 }
@@ -215,7 +215,7 @@ fn carry_out_one(
 fn nominate(context: &mut Context, peers: &Peers<'_>, plugin: &str, uid: &str, node: String) -> Result<(), Refusal> {
     let Some(pod) = context.pending_pod(uid).map(|pending| Arc::clone(&pending.pod)) else { return Ok(()) };
     let Some(name) = context.symbols_mut().lookup(&node) else {
-        let message = format!("plugin \"{plugin}\" asked for nominate of node {node:?}, which there is not");
+        let message = format!("plugin \"{plugin}\" asked for nominate of the unknown node {node:?}");
         return Err(Refusal { effect: EffectKind::Named(Permission::Nominate), message });
     };
     if !peers.is_binding(uid) {

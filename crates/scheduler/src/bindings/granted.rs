@@ -58,7 +58,7 @@ impl RefusedEffect {
     pub fn message(&self, plugin: &str) -> String {
         let Self { what, enough, .. } = self;
         format!(
-            "plugin \"{plugin}\" asked for {what}, which it was not granted; in --plugin-config this would allow it: {}",
+            "plugin \"{plugin}\" asked for {what}, but is not granted it; to grant it, add to --plugin-config: {}",
             enough.entry(plugin)
         )
     }

@@ -147,7 +147,7 @@ impl Context {
 
     /// Logs that an event names an object that was already taken. Nothing else changes.
     pub(crate) fn object_is_gone(&mut self, what: &str) {
-        self.log(Level::Error, format!("an event names {what} that is not there"));
+        self.log(Level::Error, format!("an event names {what} that was already taken"));
     }
 
     pub(crate) fn pod_ref(&self, pod: &Pod) -> PodRef {

@@ -132,8 +132,8 @@ fn a_plugin_that_may_not_bind_does_not() {
     let actions = bench.settle();
     assert!(binds(&actions).is_empty());
     assert_eq!(refusals(&actions), [("Fake".to_owned(), EffectKind::Named(Permission::Bind))]);
-    let told = "plugin \"Fake\" asked for bind, which it was not granted; in --plugin-config this would allow it: \
-        plugins: [{name: Fake, grants: {effects: [bind]}}]";
+    let told = "plugin \"Fake\" asked for bind, but is not granted it; to grant it, add to --plugin-config: plugins: \
+                [{name: Fake, grants: {effects: [bind]}}]";
     assert_eq!(events(&actions)[0].1, told);
     assert_eq!(bench.scheduler.cache().sizes().assumed_pods, 0);
 }
@@ -151,8 +151,8 @@ fn the_entry_that_would_allow_an_effect_repeats_what_is_granted() {
     let mut bench = granted(Grants::new([Permission::Event], [rule]).with_reads(reads, true));
     bench.apply(pod("a", 1));
     let told = events(&bench.settle()).remove(0).1;
-    let entry = "this would allow it: plugins: [{name: Fake, grants: {reads: [v1/Secret], effects: [bind, event], rules: \
-        [{apiGroups: [\"\"], kinds: [ConfigMap], verbs: [create]}], podJson: true}}]";
+    let entry = "to grant it, add to --plugin-config: plugins: [{name: Fake, grants: {reads: [v1/Secret], effects: \
+                 [bind, event], rules: [{apiGroups: [\"\"], kinds: [ConfigMap], verbs: [create]}], podJson: true}}]";
     assert!(told.ends_with(entry), "{told}");
 }
 
@@ -202,7 +202,7 @@ fn changes_that_wait_for_the_api_server_are_bounded() {
     bench.apply(pod("b", 1));
     let actions = bench.settle();
     assert_eq!(refusals(&actions), [("Fake".to_owned(), EffectKind::Object(Verb::Patch))]);
-    assert!(events(&actions).iter().any(|(_, note)| note.contains("while others of its own go on")), "{actions:?}");
+    assert!(events(&actions).iter().any(|(_, note)| note.contains("with those in progress")), "{actions:?}");
     // What was carried out makes room; the pod is tried again after its backoff.
     drop((first, actions));
     bench.actions.clear();
@@ -269,7 +269,7 @@ fn the_refusal_says_which_rule_would_allow_it() {
         ),
     ] {
         let told = refusal(&[], vec![effect]).expect("nothing was granted");
-        assert!(told.contains(&format!("asked for {what}, which it was not granted")), "{told}");
+        assert!(told.contains(&format!("asked for {what}, but is not granted it")), "{told}");
         assert!(
             told.ends_with(&format!("plugins: [{{name: Fake, grants: {{effects: [bind], rules: [{rule}]}}}}]")),
             "{told}"

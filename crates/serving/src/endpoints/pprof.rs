@@ -43,9 +43,9 @@ pub(super) fn routes() -> Router {
 
 async fn missing(Path(name): Path<String>) -> Response {
     let why = match name.as_str() {
-        "symbol" => "profiles of this program come with the names of its functions: `symbol` is not needed",
+        "symbol" => "profiles of this program contain the names of its functions: `symbol` is not needed",
         "allocs" | "block" | "goroutine" | "heap" | "mutex" | "threadcreate" | "trace" => {
-            "this program is not written in Go and has no such profile; `profile` is there"
+            "this program is not written in Go and has no such profile; use `profile`"
         }
         _ => "unknown profile",
     };

@@ -120,7 +120,7 @@ mod tests {
 
     #[tokio::test]
     async fn all_checks_are_one_answer() {
-        check("", 500, "[+]ping ok\n[-]shutdown failed: the scheduler stops\nreadyz check failed\n").await;
+        check("", 500, "[+]ping ok\n[-]shutdown failed: the scheduler is stopping\nreadyz check failed\n").await;
         check("exclude=shutdown", 200, "ok").await;
         let text = "[+]ping ok\n[+]shutdown excluded: ok\nreadyz check passed\n";
         check("verbose&exclude=shutdown", 200, text).await;
@@ -132,7 +132,7 @@ mod tests {
     #[tokio::test]
     async fn one_check_is_asked_for_by_name() {
         assert_eq!(text(render_one(&CHECKS, "ping")).await, (200, "ok".to_owned()));
-        let failed = (500, "internal server error: the scheduler stops\n".to_owned());
+        let failed = (500, "internal server error: the scheduler is stopping\n".to_owned());
         assert_eq!(text(render_one(&CHECKS, "shutdown")).await, failed);
         assert_eq!(text(render_one(&CHECKS, "etcd")).await.0, 404);
     }

@@ -49,8 +49,8 @@ pub fn refusing_routes() -> Router {
 }
 
 async fn elsewhere() -> Response {
-    let text = "/metrics/resources names every pod: it is served over HTTPS alone, by `berth kube-scheduler --secure-port`, to \
-                callers who may `get` this path\n";
+    let text = "/metrics/resources names every pod: it is served only over HTTPS, by `berth kube-scheduler \
+                --secure-port`, to callers who may `get` this path\n";
     (StatusCode::NOT_FOUND, text).into_response()
 }
 
@@ -60,7 +60,7 @@ async fn answer<Model: ReadModel>(State(resources): State<Resources<Model>>) -> 
     }
     match resources.text().await {
         Some(text) => prometheus_text(text),
-        None => (StatusCode::SERVICE_UNAVAILABLE, "the scheduler does not show its pods in time\n").into_response(),
+        None => (StatusCode::SERVICE_UNAVAILABLE, "the scheduler did not answer in time\n").into_response(),
     }
 }
 
@@ -259,6 +259,6 @@ mod tests {
         let response = elsewhere().await;
         assert_eq!(response.status(), StatusCode::NOT_FOUND);
         let body = axum::body::to_bytes(response.into_body(), 1024).await.expect("a body");
-        assert!(String::from_utf8_lossy(&body).contains("over HTTPS alone"));
+        assert!(String::from_utf8_lossy(&body).contains("only over HTTPS"));
     }
 }

@@ -66,7 +66,7 @@ pub enum NoVerdict {
     #[error("too many unknown tokens or paths: try again later")]
     TooMany,
     /// The API server did not answer.
-    #[error("the API server could not be asked who may do this")]
+    #[error("the API server could not be asked to authorize this request")]
     Unanswered,
 }
 
@@ -388,7 +388,7 @@ impl Denial {
             }
             Self::NotSignedIn { had_token } => return to_sign_in(had_token),
             Self::CrossSite => {
-                let message = "another site asks for the page: open it by its address".to_owned();
+                let message = "the request comes from another site: open the page by its address".to_owned();
                 (StatusCode::FORBIDDEN, "Forbidden", message)
             }
             Self::NoVerdict(verdict) => {
@@ -399,7 +399,7 @@ impl Denial {
                 (code, reason, verdict.to_string())
             }
             Self::TooLong => {
-                let message = format!("no path here is longer than {MAX_PATH} bytes");
+                let message = format!("the path is longer than {MAX_PATH} bytes");
                 (StatusCode::URI_TOO_LONG, "RequestURITooLong", message)
             }
         };

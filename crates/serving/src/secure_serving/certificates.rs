@@ -178,7 +178,7 @@ fn authorities(flag: &str, named: &Authorities) -> Result<RootCertStore> {
         store.add(certificate).map_err(|error| unusable(&error))?;
     }
     if store.is_empty() {
-        return Err(unusable(&"there is no certificate in it").into());
+        return Err(unusable(&"it contains no certificate").into());
     }
     Ok(store)
 }
@@ -201,7 +201,8 @@ fn kept(dir: &Path, serving: &SecureServing) -> Result<Pair> {
         let written = fs::create_dir_all(dir)
             .and_then(|()| fs::write(&certificate, certificate_pem))
             .and_then(|()| write_private(&key, &key_pem));
-        written.with_context(|| format!("--cert-dir {}: the self-signed certificate cannot be kept", dir.display()))?;
+        written
+            .with_context(|| format!("--cert-dir {}: the self-signed certificate cannot be written", dir.display()))?;
     }
     read("--cert-dir", &certificate, "--cert-dir", &key)
 }
@@ -218,8 +219,8 @@ fn self_signed(serving: &SecureServing) -> Result<(String, String)> {
     if !address.is_unspecified() && !address.is_loopback() {
         names.push(address.to_string());
     }
-    let rcgen::CertifiedKey { cert, signing_key } =
-        generate_simple_self_signed(names).map_err(|error| anyhow!("no self-signed certificate: {error}"))?;
+    let rcgen::CertifiedKey { cert, signing_key } = generate_simple_self_signed(names)
+        .map_err(|error| anyhow!("cannot create a self-signed certificate: {error}"))?;
     Ok((cert.pem(), signing_key.serialize_pem()))
 }
 

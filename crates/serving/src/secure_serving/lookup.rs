@@ -23,13 +23,15 @@ pub(super) async fn add_authorities(serving: &mut SecureServing) -> Result<()> {
     let published = match reviewer.authorities().await {
         Ok(published) => published,
         Err(error) if serving.lookup == Lookup::Strict => {
-            return Err(error).context("looking up who vouches for callers; --authentication-skip-lookup does without");
+            return Err(error)
+                .context("looking up certificate authorities for clients; --authentication-skip-lookup skips this");
         }
         Err(error) => {
             let reason = chain(&error);
             warn!(
                 reason,
-                "cannot look up certificate authorities; callers are authenticated by the flags' certificates and by tokens"
+                "cannot look up certificate authorities for clients; clients are authenticated by the flags' \
+                 certificates and by tokens"
             );
             return Ok(());
         }
@@ -42,7 +44,7 @@ pub(super) async fn add_authorities(serving: &mut SecureServing) -> Result<()> {
         serving.front_proxy = pem("requestheader-client-ca-file").map(|authority| front_proxy(authority, &published));
     }
     let (clients, front_proxies) = (serving.client_ca.is_some(), serving.front_proxy.is_some());
-    info!(clients, front_proxies, "authorities looked up");
+    info!(clients, front_proxies, "certificate authorities for clients looked up");
     Ok(())
 }
 

@@ -35,7 +35,7 @@ impl ProcessMetrics {
             "compiler",
             "platform",
         ];
-        let help = "1, labelled with the Kubernetes release that this program stands in for, and with its own version.";
+        let help = "1, labelled with the emulated Kubernetes release and with Berth's own version.";
         let build_info = add.gauge(Beta, ("kubernetes_build_info", help), &labels);
         let help = "This metric records the data about the stage and enablement of a k8s feature.";
         let feature_enabled = add.gauge(Beta, ("kubernetes_feature_enabled", help), &["name", "stage"]);

@@ -84,7 +84,10 @@ impl SchedulerMetrics {
             ),
             algorithm_duration: add.histogram(
                 Alpha,
-                ("scheduler_scheduling_algorithm_duration_seconds", "The search for a node, with PostFilter."),
+                (
+                    "scheduler_scheduling_algorithm_duration_seconds",
+                    "Duration of the search for a node, with PostFilter.",
+                ),
                 &[],
                 doubling(0.001, 15),
             ),
@@ -96,7 +99,7 @@ impl SchedulerMetrics {
             ),
             preemption_victims: add.histogram(
                 Stable,
-                ("scheduler_preemption_victims", "Pods that are evicted for another one."),
+                ("scheduler_preemption_victims", "Pods evicted by a preemption."),
                 &[],
                 doubling(1.0, 7),
             ),
@@ -113,37 +116,49 @@ impl SchedulerMetrics {
             ),
             evictions: add.counter(
                 Alpha,
-                ("scheduler_preemption_goroutines_execution_total", "Preemptions whose victims were asked to leave, by result."),
+                (
+                    "scheduler_preemption_goroutines_execution_total",
+                    "Preemptions that asked victims to leave, by result.",
+                ),
                 &["result"],
             ),
             pending_pods: add.gauge(
                 Stable,
-                ("scheduler_pending_pods", "Pods that wait, by where: active, backoff, unschedulable or gated."),
+                ("scheduler_pending_pods", "Pending pods, by queue: active, backoff, unschedulable or gated."),
                 &["queue"],
             ),
             in_flight_events: add.gauge(
                 Alpha,
-                ("scheduler_inflight_events", "Events kept for the attempts under way, and (PodPopped) these attempts."),
+                (
+                    "scheduler_inflight_events",
+                    "Events kept for the attempts in progress, and (PodPopped) these attempts.",
+                ),
                 &["event"],
             ),
             incoming_pods: add.counter(
                 Stable,
-                ("scheduler_queue_incoming_pods_total", "Pods that entered a queue, and what brought them."),
+                ("scheduler_queue_incoming_pods_total", "Pods that entered a queue, by queue and event."),
                 &["queue", "event"],
             ),
             queued_entities: add.gauge(
                 Alpha,
-                ("scheduler_queued_entities", "What waits for a node, by where and by type: pods alone here."),
+                ("scheduler_queued_entities", "Entities that wait for a node, by queue and type: only pods here."),
                 &["queue", "type"],
             ),
             incoming_entities: add.counter(
                 Alpha,
-                ("scheduler_queue_incoming_entities_total", "What entered a queue, and what brought it, by type: pods alone here."),
+                (
+                    "scheduler_queue_incoming_entities_total",
+                    "Entities that entered a queue, by queue, event and type: only pods here.",
+                ),
                 &["queue", "event", "type"],
             ),
             hint_duration: add.histogram(
                 Alpha,
-                ("scheduler_queueing_hint_execution_duration_seconds", "A plugin's answer whether to try a pod again."),
+                (
+                    "scheduler_queueing_hint_execution_duration_seconds",
+                    "How long a plugin took to decide whether to try a pod again.",
+                ),
                 &["plugin", "event", "hint"],
                 fine(),
             ),
@@ -154,13 +169,16 @@ impl SchedulerMetrics {
             ),
             sli_duration: add.histogram(
                 Beta,
-                ("scheduler_pod_scheduling_sli_duration_seconds", "From a pod's first entry into activeQ until it is bound."),
+                (
+                    "scheduler_pod_scheduling_sli_duration_seconds",
+                    "Time from a pod's first entry into activeQ until it is bound.",
+                ),
                 &["attempts"],
                 doubling(0.01, 20),
             ),
             pod_attempts: add.histogram(
                 Stable,
-                ("scheduler_pod_scheduling_attempts", "How many attempts bound pods took."),
+                ("scheduler_pod_scheduling_attempts", "Number of attempts until a pod was bound."),
                 &[],
                 doubling(1.0, 5),
             ),
@@ -191,7 +209,7 @@ impl SchedulerMetrics {
             ),
             goroutines: add.gauge(
                 Beta,
-                ("scheduler_goroutines", "Work under way: bindings, from Reserve to PostBind."),
+                ("scheduler_goroutines", "Work in progress: bindings, from Reserve to PostBind."),
                 &["operation"],
             ),
             permit_wait: add.histogram(
@@ -217,13 +235,19 @@ impl SchedulerMetrics {
             ),
             node_hint_duration: add.histogram(
                 Alpha,
-                ("scheduler_get_node_hint_duration_seconds", "Signing a pod and looking for its node hint."),
+                (
+                    "scheduler_get_node_hint_duration_seconds",
+                    "How long it took to sign a pod and look up its node hint.",
+                ),
                 &["hinted", "profile"],
                 doubling(0.00001, 12),
             ),
             store_results_duration: add.histogram(
                 Alpha,
-                ("scheduler_store_schedule_results_duration_seconds", "Keeping the ranking of nodes for the next pod."),
+                (
+                    "scheduler_store_schedule_results_duration_seconds",
+                    "How long it took to store the ranking of nodes for the next pod.",
+                ),
                 &["profile"],
                 doubling(0.00001, 12),
             ),

@@ -119,8 +119,8 @@ fn a_method_that_is_left_out_is_asked_for_by_name() {
     let node = cluster.nodes().iter().next().unwrap();
     let _ = plugin.permit().unwrap().permit(&cluster.call(1, &pod), node);
     let message = plugin.out_of_service().unwrap().message();
-    let expected = "trapped in permit: a function is called that is not there (wasm trap: uninitialized element); does the plugin \
-        have a method for `permit`, which its plugin.wit exports?";
+    let expected = "trapped in permit: it called a function that does not exist (wasm trap: uninitialized element); \
+                    does the plugin have a method for `permit`, which its plugin.wit exports?";
     assert!(message.contains(expected), "{message}");
 }
 
@@ -145,7 +145,7 @@ fn survivors_are_among_the_candidates() {
 
 #[test]
 fn an_answer_has_a_size() {
-    check_fault(Behavior::HugeAnswer, FaultKind::WrongAnswer, "answered filter with what cannot be read");
+    check_fault(Behavior::HugeAnswer, FaultKind::WrongAnswer, "gave an unreadable answer to filter");
 }
 
 #[test]
@@ -155,7 +155,7 @@ fn an_error_is_no_success() {
 
 #[test]
 fn an_answer_lies_in_the_plugins_memory() {
-    check_fault(Behavior::PointerOutside, FaultKind::WrongAnswer, "answered filter with what cannot be read");
+    check_fault(Behavior::PointerOutside, FaultKind::WrongAnswer, "gave an unreadable answer to filter");
 }
 
 #[test]

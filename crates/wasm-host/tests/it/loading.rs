@@ -38,7 +38,7 @@ fn a_core_module_is_refused_with_the_remedy() {
 fn a_cut_off_component_is_refused() {
     let mut bytes = guests::by_priority().unwrap();
     bytes.truncate(bytes.len() / 2);
-    check_refused("ByPriority", bytes, "is no valid component");
+    check_refused("ByPriority", bytes, "is not a valid component");
 }
 
 #[test]
@@ -65,7 +65,7 @@ fn an_interface_with_other_functions_is_refused_by_name() {
 
 #[test]
 fn a_plugin_under_a_foreign_name_is_refused() {
-    check_refused("OtherName", guests::by_priority().unwrap(), "calls itself \"ByPriority\"");
+    check_refused("OtherName", guests::by_priority().unwrap(), "has the name \"ByPriority\"");
 }
 
 #[test]

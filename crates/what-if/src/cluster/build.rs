@@ -129,17 +129,17 @@ impl Builder {
     fn add_object(&mut self, object: Value) {
         match text(&object, "/kind") {
             "CronJob" => self.cluster.warnings.push(format!(
-                "CronJob {}/{}: no pods are made of it, since its Jobs come by the clock",
+                "CronJob {}/{}: ignored, since its Jobs start on a schedule",
                 namespace_of(&object),
                 text(&object, "/metadata/name")
             )),
             "LimitRange" => self.cluster.warnings.push(format!(
-                "LimitRange {}/{}: its defaults are not given to pods that ask for nothing",
+                "LimitRange {}/{}: its defaults are not applied to pods without requests",
                 namespace_of(&object),
                 text(&object, "/metadata/name")
             )),
             "ResourceQuota" => self.cluster.warnings.push(format!(
-                "ResourceQuota {}/{}: pods beyond it are placed all the same",
+                "ResourceQuota {}/{}: not enforced, pods beyond it are placed",
                 namespace_of(&object),
                 text(&object, "/metadata/name")
             )),
@@ -249,7 +249,8 @@ pub(super) fn decode_node(manifest: &Manifest) -> Result<ClusterNode, ReadError>
     if object.pointer("/status/allocatable").is_none_or(Value::is_null) {
         let capacity = object.pointer("/status/capacity").cloned();
         let Some(capacity) = capacity else {
-            let reason = "a node needs it, or status.capacity: it says how much pods may use, as in {cpu: \"4\", memory: 16Gi, pods: \"110\"}";
+            let reason = "a node needs this field or status.capacity: the resources that pods may use, as in {cpu: \
+                          \"4\", memory: 16Gi, pods: \"110\"}";
             return Err(manifest.error("/status/allocatable", reason));
         };
         object["status"]["allocatable"] = capacity;

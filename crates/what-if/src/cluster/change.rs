@@ -25,16 +25,16 @@ pub enum AddNodesError {
     #[error(transparent)]
     Read(#[from] ReadError),
     /// A text holds another number of objects than one, or another kind.
-    #[error("{file}: a template is one Node, and nothing else")]
+    #[error("{file}: a template must contain exactly one Node and nothing else")]
     NotOneNode {
         /// The file, as the caller called it.
         file: String,
     },
     /// A name would be there twice.
-    #[error("a node called {0} is there already: give the template another metadata.name or a metadata.generateName")]
+    #[error("node {0} already exists: give the template another metadata.name or a metadata.generateName")]
     NameTaken(String),
     /// There would be too many.
-    #[error("{0} nodes are too many: no more than {MAX_ADDED} can be added")]
+    #[error("{0} nodes are too many: at most {MAX_ADDED} can be added")]
     TooMany(usize),
 }
 
@@ -182,7 +182,7 @@ impl Cluster {
         self.pods = pods.collect();
         if n_without_controller > 0 {
             self.warnings.push(format!(
-                "{n_without_controller} pods of the nodes that go have no controller: nothing but a person makes them again"
+                "{n_without_controller} pods of the removed nodes have no controller: nothing recreates them"
             ));
         }
         n_before - self.nodes.len()

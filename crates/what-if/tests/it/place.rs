@@ -116,11 +116,11 @@ fn broken_objects_are_named_and_left_out() {
     reader.read("g.yaml", "apiVersion: v1\nkind: Node\nmetadata: {name: bare}\n");
     let (cluster, errors) = reader.finish();
     let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
-    assert_eq!(errors[0], "f.yaml:14: Pod same: metadata.name: it is in f.yaml:7 as well");
+    assert_eq!(errors[0], "f.yaml:14: Pod same: metadata.name: it is also in f.yaml:7");
     assert!(
-        errors[1].starts_with("f.yaml:20: Pod default/named: spec.priorityClassName: no PriorityClass is called gone"),
+        errors[1].starts_with("f.yaml:20: Pod default/named: spec.priorityClassName: PriorityClass gone not found"),
         "{errors:#?}"
     );
-    assert!(errors[2].starts_with("g.yaml:1: Node bare: status.allocatable: a node needs it"), "{errors:#?}");
+    assert!(errors[2].starts_with("g.yaml:1: Node bare: status.allocatable: a node needs this field"), "{errors:#?}");
     assert_eq!((cluster.nodes().len(), cluster.pods().len()), (1, 1));
 }

@@ -108,6 +108,6 @@ async fn what_pods_request_is_not_shown_over_plain_http() {
     cluster.create(&pod("secret-name", "100m", "16Mi")).await;
     cluster.node_of("secret-name").await;
     let answer = scheduler.until("/metrics/resources", |_| true).await;
-    assert!(answer.starts_with("HTTP/1.1 404") && answer.contains("served over HTTPS alone"), "{answer}");
+    assert!(answer.starts_with("HTTP/1.1 404") && answer.contains("served only over HTTPS"), "{answer}");
     assert!(!answer.contains("secret-name"), "{answer}");
 }

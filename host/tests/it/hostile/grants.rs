@@ -245,8 +245,8 @@ async fn a_replaced_built_in_is_granted_what_the_refusal_says() {
     // What the built-in may read is not for a plugin that takes its name, either.
     let shows = shows_objects("VolumeBinding", "v1", "PersistentVolumeClaim").expect("a component");
     bench.place("VolumeBinding", &shows);
-    let refused = "wants to read v1/PersistentVolumeClaim, which is not among its grants.reads";
-    let whole = "this would allow it: plugins: [{name: VolumeBinding, grants: {reads: [v1/PersistentVolumeClaim, ";
+    let refused = "wants to read v1/PersistentVolumeClaim, but its grants.reads";
+    let whole = "to grant it, add: plugins: [{name: VolumeBinding, grants: {reads: [v1/PersistentVolumeClaim, ";
     for part in [refused, whole] {
         bench.shows([("VolumeBinding", json!({"source": "native", "lastReason": part}))]).await;
     }

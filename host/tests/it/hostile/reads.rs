@@ -49,9 +49,10 @@ async fn objects_are_shown_to_those_who_were_granted_them() {
         async move { cluster.until(what, |seen| seen.messages.get(&pod).is_some_and(|text| text.contains(what))).await }
     };
     tells("Granted", "plain-text").await;
-    let wanted = "wants to read v1/Secret, which is not among its grants.reads";
+    let wanted = "wants to read v1/Secret, but its grants.reads";
     tells("NotGranted", wanted).await;
-    let unheard = "wants to hear of leases.v1.coordination.k8s.io (`events-to-register` in its manifest), which the scheduler does not watch";
+    let unheard = "registers for events of leases.v1.coordination.k8s.io (`events-to-register` in its manifest), which \
+                   the built-in plugins do not watch";
     bench.shows([("Hears", json!({"state": "refused", "lastReason": unheard, "calls": 0}))]).await;
     tells("Hears", unheard).await;
     bench.cluster.node_of(&name_of("HearsClaims", 0)).await;

@@ -26,7 +26,7 @@ static berth_verdict permit(const berth_pod *pod, berth_row node, uint64_t *mill
     *milliseconds = 1000 * (uint64_t)seconds;
     /* Asked again as soon as the pod changes. */
     struct berth_reference itself = {"v1/Pod", berth_text(pod->namespace_), berth_string(&pod->name)};
-    berth_wait(effects, &itself, 1, *milliseconds, "nobody approved the pod");
+    berth_wait(effects, &itself, 1, *milliseconds, "the pod was not approved");
   }
   return berth_pass();
 }

@@ -46,7 +46,7 @@ func (plugin *plugin) Permit(pod *berth.Pod, _ *berth.Node) berth.Verdict {
 		again := berth.WaitFor{
 			Objects:      []berth.ObjectRef{{Kind: "v1/Pod", Namespace: pod.Namespace, Name: pod.Name}},
 			Milliseconds: milliseconds,
-			Message:      "nobody approved the pod",
+			Message:      "the pod was not approved",
 		}
 		return berth.Verdict{WaitMilliseconds: milliseconds, Effects: []berth.Effect{again}}
 	case "denied":

@@ -27,7 +27,7 @@ const plugin: Plugin = {
       case "wanted": {
         // Asked again as soon as the pod changes.
         const itself = { kind: "v1/Pod", namespace, name };
-        return { wait: milliseconds, effects: [effects.wait([itself], milliseconds, "nobody approved the pod")] };
+        return { wait: milliseconds, effects: [effects.wait([itself], milliseconds, "the pod was not approved")] };
       }
       case "denied":
         return rejectUnresolvable("the pod was denied");

@@ -29,7 +29,7 @@ class Plugin:
             case "wanted":
                 # Asked again as soon as the pod changes.
                 itself = ("v1/Pod", pod.namespace, pod.name)
-                again = effects.wait([itself], self.milliseconds, "nobody approved the pod")
+                again = effects.wait([itself], self.milliseconds, "the pod was not approved")
                 return berth.Wait(self.milliseconds), [again]
             case "denied":
                 return berth.reject_unresolvable("the pod was denied")

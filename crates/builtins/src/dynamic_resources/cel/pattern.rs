@@ -35,7 +35,7 @@ static REGEX: Type = Type::new_unspecified_type("regex");
 pub(super) enum PatternError {
     #[error("regular expressions exceed the size limit")]
     TooLarge,
-    #[error("regular expression that is no constant is longer than {MAX_COMPUTED_LENGTH} bytes")]
+    #[error("computed regular expression is longer than {MAX_COMPUTED_LENGTH} bytes")]
     TooLong,
     #[error("{0}")]
     Invalid(Box<str>),

@@ -71,7 +71,7 @@ impl Program {
         }
         match Value::resolve(&self.expression, &context) {
             Ok(Value::Bool(answer)) => Ok(answer),
-            Ok(other) => Err(SelectorError::run(&format!("result of type {} is no bool", other.type_of()))),
+            Ok(other) => Err(SelectorError::run(&format!("result of type {} is not a bool", other.type_of()))),
             Err(error) => Err(SelectorError::run(&message(&error))),
         }
     }

@@ -79,8 +79,8 @@ fn an_unknown_field_is_an_error_unless_it_is_asked_for_first() {
 /// API reference, CELDeviceSelector: "It must evaluate to true … and false … Any other result is an error".
 #[test]
 fn anything_but_a_bool_is_an_error() {
-    check_error("1", "CEL runtime error: result of type int is no bool");
-    check_error("device.driver", "is no bool");
+    check_error("1", "CEL runtime error: result of type int is not a bool");
+    check_error("device.driver", "is not a bool");
     check_error("device.driver ==", "CEL compile error");
     check_error("nonsense(device)", "Undeclared reference to 'nonsense'");
     check_error(r#"device.driver > 1"#, "no matching overload");

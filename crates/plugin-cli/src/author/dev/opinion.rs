@@ -55,7 +55,7 @@ impl StatusWatcher {
         let is_overdue = self.told.is_none() && self.since.elapsed() > LONGEST_ACCEPTANCE;
         is_overdue.then(|| {
             let socket = self.socket.display();
-            format!("the scheduler at {socket} has not looked at it so far: does it watch this plugins directory?")
+            format!("the scheduler at {socket} has not read the plugin yet: does it watch this plugins directory?")
         })
     }
 }
@@ -64,7 +64,7 @@ impl StatusWatcher {
 fn opinion(report: &PluginReport, digest: &str) -> Option<String> {
     let name = &report.name;
     if report.refused_digest.as_deref() == Some(digest) {
-        let reason = report.reason.as_deref().unwrap_or("it says no reason");
+        let reason = report.reason.as_deref().unwrap_or("no reason given");
         return Some(format!("the scheduler refused {name}: {reason}"));
     }
     if let Some(QuarantinedBinary { until, .. }) = report.quarantined.as_ref().filter(|it| it.digest == digest) {

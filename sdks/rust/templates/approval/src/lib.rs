@@ -79,7 +79,7 @@ impl Permit for {{name}} {
                 let again = Effect::Wait {
                     objects: vec![itself],
                     timeout_ms: self.milliseconds,
-                    timeout_message: "nobody approved the pod".to_owned(),
+                    timeout_message: "the pod was not approved".to_owned(),
                 };
                 (PermitVerdict::Wait(self.milliseconds), vec![again])
             }
