@@ -1,5 +1,7 @@
 //! The pod that is explained, as the scheduler has it.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 /// A pod in the scheduler. Durations are in milliseconds.
@@ -90,17 +92,27 @@ pub enum WaitsFor {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Holder {
-    /// `PreEnqueue` or `Permit`.
-    pub point: String,
+    /// `PreEnqueue` or `Permit`; `None` if no attempt begins before the plugin is there and works.
+    pub point: Option<String>,
     /// Which plugin.
     pub plugin: String,
     /// For how long.
     pub since_milliseconds: u64,
     /// When the plugin will have held it for too long; `None` if that never ends by itself.
     pub ends_in_milliseconds: Option<u64>,
-    /// Why, in the plugin's words of now; `None` if it was not asked, or says that it no longer does.
+    /// Why, in the plugin's words of now, or the scheduler's for a plugin that is not in service; `None` if the plugin was not asked, or
+    /// says that it no longer holds the pod.
     #[serde(default)]
     pub message: Option<String>,
+}
+
+impl fmt::Display for Holder {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.point {
+            Some(point) => write!(formatter, "{} at {point}", self.plugin),
+            None => write!(formatter, "{}, which is not in service for it", self.plugin),
+        }
+    }
 }
 
 /// What has a pod tried again that this plugin rejected.

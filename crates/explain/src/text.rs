@@ -33,7 +33,7 @@ impl Explanation {
             Cause::LargerThanAnyNode => analysis.map_or_else(String::new, too_large),
             Cause::Held => {
                 let holders = self.subject.holders.iter();
-                let holders: Vec<_> = holders.map(|holder| format!("{} at {}", holder.plugin, holder.point)).collect();
+                let holders: Vec<_> = holders.map(ToString::to_string).collect();
                 format!("it is held back by {}", holders.join(", "))
             }
             Cause::WaitingForVictims => {
@@ -128,7 +128,7 @@ impl Explanation {
         }
         for holder in &subject.holders {
             let since = duration(holder.since_milliseconds);
-            write!(out, "Held by: {} at {}, for {since}", holder.plugin, holder.point)?;
+            write!(out, "Held by: {holder}, for {since}")?;
             if let Some(ends) = holder.ends_in_milliseconds {
                 write!(out, ", at most for another {}", duration(ends))?;
             }
@@ -137,7 +137,7 @@ impl Explanation {
                 None => writeln!(out)?,
             }
         }
-        for retry in &subject.retries {
+        for retry in subject.retries.iter().filter(|retry| !retry.events.is_empty()) {
             writeln!(out, "Tried again after: {} ({})", retry.events.join(", "), retry.plugin)?;
         }
         Ok(())

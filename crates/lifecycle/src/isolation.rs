@@ -65,6 +65,17 @@ impl<'a> Hold<'a> {
     }
 }
 
+/// What pods of one owner wait for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HeldOwner {
+    /// The plugin that faulted over them.
+    pub plugin: String,
+    /// As pods are told.
+    pub message: String,
+    /// When they are tried again.
+    pub until: Time,
+}
+
 impl Isolation {
     /// A plugin faulted over a pod of this owner. For how many milliseconds such pods are held from here on, if they are.
     pub fn faulted(&mut self, owner: OwnerId, plugin: &str, digest: Digest, reason: &str, now: Time) -> Option<u64> {
@@ -122,6 +133,15 @@ impl Isolation {
         let is_concerned = |record: &Record| record.plugin == plugin && BinaryId::Component(record.digest) != binary;
         let records = self.owners.extract_if(.., |_, record| is_concerned(record));
         records.flat_map(|(_, record)| record.waiting).collect()
+    }
+
+    /// The owners whose pods are held.
+    pub fn held(&self, now: Time) -> impl Iterator<Item = (OwnerId, HeldOwner)> {
+        self.owners.iter().filter_map(move |(owner, record)| {
+            let hold = self.hold(owner, now)?;
+            let held = HeldOwner { plugin: hold.plugin.to_owned(), message: hold.message(), until: record.until };
+            Some((owner.clone(), held))
+        })
     }
 
     /// How many owners' pods are held, by plugin.

@@ -26,7 +26,7 @@ mod status;
 pub use binary::{Component, CountCalls, Service};
 pub use consequences::{Consequences, PluginNotice, PluginNoticeKind, Swap};
 pub use fault::Fault;
-pub use isolation::{Hold, Isolation};
+pub use isolation::{HeldOwner, Hold, Isolation};
 pub use life::Fallback;
 pub use plugin::{Forbidden, NoFallback, Rebuild, SettingsChange};
 pub use policy::{OperatorPolicy, PluginPolicy};

@@ -82,9 +82,19 @@ pub(crate) struct RefusedFile {
     pub digest: Option<Digest>,
     /// Reads on from the file's name.
     pub reason: String,
-    /// Whether they served and gave way: they are not tried again after a restart either. What else is wrong with a file
-    /// is found out again.
-    pub has_failed: bool,
+    /// Whose refusal it is.
+    pub cause: RefusalCause,
+}
+
+/// Why the bytes of a file do not serve.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RefusalCause {
+    /// What the file is, or what its plugin was not granted. It is found out again after a restart.
+    File,
+    /// No profile could take the binary: with other arguments, one may.
+    Profile,
+    /// The binary served and gave way: it is not tried again after a restart either.
+    Failure,
 }
 
 /// What can happen to a plugin.
@@ -219,7 +229,7 @@ impl<B: CountCalls> Life<B> {
             }
             (life, E::Taken { .. }) => life,
             (Untried { installed, .. }, E::NotTaken { digest, reason }) if installed.is(digest) => {
-                let file = RefusedFile { digest: Some(digest), reason: reason.clone(), has_failed: false };
+                let file = RefusedFile { digest: Some(digest), reason: reason.clone(), cause: RefusalCause::Profile };
                 installed.give_way(reason, file, context)
             }
             (life, E::NotTaken { digest, reason }) => life.quarantine(digest, reason, context),
@@ -232,7 +242,7 @@ impl<B: CountCalls> Life<B> {
             ) => installed.forbid(reason, context),
             (Untried { installed, .. } | OnProbation { installed, .. } | Serving { installed }, E::Denied) => {
                 let (digest, reason) = (Some(installed.component.digest), gave_way(BY_THE_DENY_LIST));
-                let file = RefusedFile { digest, reason, has_failed: false };
+                let file = RefusedFile { digest, reason, cause: RefusalCause::File };
                 installed.give_way(BY_THE_DENY_LIST.to_owned(), file, context)
             }
             (life @ (Absent | Refused(_)), E::Forbidden { .. } | E::Denied) => life,
@@ -301,7 +311,7 @@ impl<B: CountCalls> Life<B> {
         let file = failed.map(|FailedBinary { digest, reason, .. }| RefusedFile {
             digest: Some(*digest),
             reason: reason.clone(),
-            has_failed: true,
+            cause: RefusalCause::Failure,
         });
         let mut life = match (file, serving) {
             (None, _) => self,
@@ -502,7 +512,11 @@ impl<B> Installed<B> {
 
     /// The fallback takes the component's place, which served: the component is not tried again.
     fn roll_back(self, reason: String, context: &mut Context<'_>) -> Life<B> {
-        let file = RefusedFile { digest: Some(self.component.digest), reason: gave_way(&reason), has_failed: true };
+        let file = RefusedFile {
+            digest: Some(self.component.digest),
+            reason: gave_way(&reason),
+            cause: RefusalCause::Failure,
+        };
         self.give_way(reason, file, context)
     }
 
@@ -531,7 +545,7 @@ impl<B> Installed<B> {
         context.begin_file();
         let digest = Some(self.component.digest);
         context.notices.push(PluginNoticeKind::Refused { digest, reason: reason.clone() });
-        Life::Refused(context.note(RefusedFile { digest, reason, has_failed: false }))
+        Life::Refused(context.note(RefusedFile { digest, reason, cause: RefusalCause::File }))
     }
 }
 

@@ -8,7 +8,7 @@ use crate::{
     binary::{Component, CountCalls, Service},
     consequences::{Consequences, PluginNoticeKind},
     fault::{Fault, FaultHistory, longest_quarantine},
-    life::{Awaited, Context, Event, Fallback, Installed, Life},
+    life::{Awaited, Context, Event, Fallback, Installed, Life, RefusalCause},
     policy::OperatorPolicy,
     probation::ProbationEnd,
     profile_slot::{ProfileSlot, Restart},
@@ -140,7 +140,7 @@ impl<B: Clone + CountCalls> Plugin<B> {
         }
         let n_in_a_row = self.history.n_quarantines();
         let quarantine = self.life.quarantine_record().cloned();
-        let failed = self.life.refused().filter(|file| file.has_failed);
+        let failed = self.life.refused().filter(|file| file.cause == RefusalCause::Failure);
         Remembered {
             is_disabled,
             quarantine: quarantine.map(|record| RememberedQuarantine { record, n_in_a_row }),

@@ -8,7 +8,7 @@ use crate::{
     binary::{Component, CountCalls, Service},
     consequences::{Consequences, PluginNoticeKind},
     fault::Fault,
-    life::{Event, Fallback, RefusedFile},
+    life::{Event, Fallback, RefusalCause, RefusedFile},
     plugin::{BuiltIn, NoFallback, Plugin, SettingsChange},
     policy::OperatorPolicy,
     remembered::Remembered,
@@ -143,7 +143,7 @@ impl<B: Clone + CountCalls> PluginRegistry<B> {
         let reason = reason.to_owned();
         let mut consequences = Consequences::default();
         consequences.tell(name, PluginNoticeKind::Refused { digest, reason: reason.clone() });
-        let file = RefusedFile { digest, reason, has_failed: false };
+        let file = RefusedFile { digest, reason, cause: RefusalCause::File };
         consequences.add(self.plugin(name).handle(Event::FileRefused(file), now, policy));
         consequences
     }
@@ -285,6 +285,13 @@ impl<B: Clone + CountCalls> PluginRegistry<B> {
     #[must_use]
     pub fn has_refused_file(&self, name: &str) -> bool {
         self.plugins.get(name).is_some_and(|plugin| plugin.life().refused().is_some())
+    }
+
+    /// Whether the file's binary was refused as no profile could take it, with the arguments that they had then.
+    #[must_use]
+    pub fn is_refused_by_profiles(&self, name: &str) -> bool {
+        let refused = self.plugins.get(name).and_then(|plugin| plugin.life().refused());
+        refused.is_some_and(|file| file.cause == RefusalCause::Profile)
     }
 
     /// The digest of those bytes, if they could be read.

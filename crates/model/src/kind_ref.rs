@@ -88,6 +88,12 @@ impl KindRef {
         })
     }
 
+    /// The short names that [`Self::of_resource`] knows.
+    pub fn well_known() -> impl Iterator<Item = String> {
+        let name = |group: &str, kind: &str| if group.is_empty() { kind.to_owned() } else { format!("{group}/{kind}") };
+        WELL_KNOWN.iter().flat_map(move |(group, _, kinds)| kinds.iter().map(move |kind| name(group, kind)))
+    }
+
     /// The name under which plugins register for events of this kind.
     #[must_use]
     pub fn resource(&self) -> String {

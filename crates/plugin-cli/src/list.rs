@@ -59,10 +59,17 @@ fn rows(plugins: &[PluginReport]) -> Table {
             version,
             short(digest),
             &faults.to_string(),
-            plugin.reason.as_deref().unwrap_or_default(),
+            &reason(plugin),
         ]);
     }
     table
+}
+
+/// Why the plugin does not serve; for one that serves, what was last wrong if it has had faults.
+fn reason(plugin: &PluginReport) -> String {
+    let has_faulted = plugin.faults.values().any(|count| *count > 0);
+    let last = plugin.last_reason.as_ref().filter(|_| has_faulted).map(|last| format!("last: {last}"));
+    plugin.reason.clone().or(last).unwrap_or_default()
 }
 
 /// A moment, or `120 more calls`.

@@ -305,6 +305,11 @@ impl PluginInventory {
         self.registry.contains(plugin)
     }
 
+    /// The plugins whose binaries no profile could take with its arguments.
+    pub(crate) fn refused_by_profiles(&self) -> Vec<PluginName> {
+        self.registry.names().filter(|name| self.registry.is_refused_by_profiles(name)).cloned().collect()
+    }
+
     /// Whether a file of its name was refused, and is not tried again until it changes.
     pub fn has_refused_file(&self, plugin: &str) -> bool {
         self.registry.has_refused_file(plugin)

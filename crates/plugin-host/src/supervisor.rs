@@ -424,6 +424,12 @@ impl Supervisor {
         let event = Event::reconfigured(&self.surroundings.objects, scheduler_settings, profiles, extenders);
         // The scheduling thread ends before this task only when the process does.
         let _ = self.surroundings.events.send(event).await;
+        if has_other_profiles {
+            for plugin in self.inventory.refused_by_profiles() {
+                // A file that is gone since is not tried.
+                let _ = self.reload(&plugin);
+            }
+        }
         Ok(())
     }
 

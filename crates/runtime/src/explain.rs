@@ -21,8 +21,8 @@ use axum::{
 use berth_cluster::ResourceRequest;
 use berth_config::{RunningConfiguration, Usage};
 use berth_explain::{
-    Analysis, DecisionRecord, DecisionRing, Explanation, NodeReport, PodName, Question, State as PodState, Subject,
-    analyze,
+    Analysis, DecisionRecord, DecisionRing, Explanation, Holder, NodeReport, PodName, Question, State as PodState,
+    Subject, analyze,
 };
 use berth_framework::{
     Call, CycleId, Manifest as PluginManifest, Meter, Profile,
@@ -287,8 +287,10 @@ impl Explainer {
                              may differ from the earlier ones"
                         ));
                     }
-                    let gates = subject.holders.iter_mut().filter(|holder| holder.point == "PreEnqueue");
+                    let gates =
+                        subject.holders.iter_mut().filter(|holder| holder.point.as_deref() == Some("PreEnqueue"));
                     gates.for_each(|gate| gate.message.clone_from(&they_say.at_the_gate));
+                    subject.holders.extend(they_say.out_of_service);
                     subject.retries = they_say.retries;
                     analysis = Some(they_say.analysis);
                 }
@@ -371,6 +373,8 @@ struct PluginsSay {
     retries: Vec<berth_explain::Retry>,
     /// Plugins that lack the pod's JSON.
     blind: Vec<String>,
+    /// What no attempt begins without.
+    out_of_service: Option<Holder>,
     /// Why it may not enter activeQ, by the plugin that keeps it out.
     at_the_gate: Option<String>,
 }
@@ -381,6 +385,10 @@ impl PluginsSay {
         let followed = view.pod(uid)?;
         // A pod that has a node is asked about as it was before: its node is no wish of its own.
         let pod = Arc::new(Pod { node_name: Sym::NONE, ..Pod::clone(followed.pod()) });
+        let out_of_service = match followed.place() {
+            PodPlace::Queued(waiting) => subject::out_of_service(view.as_of(), &mut profile, waiting),
+            PodPlace::Binding(_) | PodPlace::Assumed { .. } | PodPlace::Bound { .. } | PodPlace::Unscheduled => None,
+        };
         let (rejected_by, gate): (Vec<Arc<str>>, _) = match followed.place() {
             PodPlace::Queued(waiting) => {
                 let record = &waiting.record;
@@ -399,7 +407,7 @@ impl PluginsSay {
         let gate =
             gate.and_then(|plugin| profile.get(plugin)?.pre_enqueue().map(|it| it.pre_enqueue(&pod, view.table())));
         let at_the_gate = gate.filter(|status| !status.is_success()).map(|status| status.message());
-        Some(Self { analysis, retries, blind, at_the_gate })
+        Some(Self { analysis, retries, blind, out_of_service, at_the_gate })
     }
 }
 

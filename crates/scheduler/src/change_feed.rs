@@ -4,9 +4,10 @@
 //! a batch holds what stands behind them now. A new copy gets everything, in portions of the same size, while changes go on.
 //! The scheduling thread never does more for a copy in one turn than one batch.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
-use berth_model::{Features, Node, ObjectKey, Pod, PodUid, Sym, Time, requests::Requests};
+use berth_lifecycle::HeldOwner;
+use berth_model::{Features, Node, ObjectKey, OwnerId, Pod, PodUid, Sym, Time, requests::Requests};
 use berth_queue::{Visited, Waiting};
 use rustc_hash::FxHashSet;
 
@@ -20,6 +21,9 @@ const BATCH: usize = 1024;
 
 /// Symbols of one batch at most.
 const SYMBOLS: usize = 1 << 14;
+
+/// So many owners are shown whose pods are held.
+const MAX_HELD: usize = 1024;
 
 /// When so many keys wait to be handed over, the copy begins again: it does not keep up, or is gone.
 const MAX_CHANGED: usize = 1 << 16;
@@ -42,6 +46,8 @@ pub struct ChangeBatch {
     pub scheduler_names: Vec<Sym>,
     /// What the release decides, and its gates.
     pub features: Features,
+    /// The owners whose pods wait since a plugin faulted over them, [`MAX_HELD`] at most.
+    pub held_owners: BTreeMap<OwnerId, HeldOwner>,
     /// Nodes by name; `None` if the cache has no such node.
     pub nodes: Vec<(Sym, Option<Node>)>,
     /// Objects of other kinds as JSON; `None` if there is no such object.
@@ -164,6 +170,7 @@ impl ChangeFeed {
             symbols: self.new_symbols(context),
             scheduler_names: context.profiles().scheduler_names(),
             features: context.queue().features(),
+            held_owners: context.held(MAX_HELD),
             ..ChangeBatch::default()
         };
         for name in take(&mut self.nodes, BATCH) {

@@ -1,11 +1,12 @@
 //! A copy of what a scheduler knows, kept up to date with its [changes](ChangeBatch): pods and where they are, nodes, and the
 //! objects that plugins read. What shows the scheduler to people reads it, beside the scheduling thread.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use berth_cache::Cache;
+use berth_lifecycle::HeldOwner;
 use berth_model::{
-    ClusterTable, Features, ObjectKey, Pod, PodUid, Sym, Time, api, intern, pod::Resources, requests::Requests,
+    ClusterTable, Features, ObjectKey, OwnerId, Pod, PodUid, Sym, Time, api, intern, pod::Resources, requests::Requests,
 };
 use rustc_hash::FxHashMap;
 
@@ -18,6 +19,7 @@ pub struct ClusterView {
     pods: FxHashMap<PodUid, FollowedPod>,
     scheduler_names: Vec<Sym>,
     features: Features,
+    held_owners: BTreeMap<OwnerId, HeldOwner>,
     as_of: Time,
     is_complete: bool,
 }
@@ -52,6 +54,7 @@ impl ClusterView {
         }
         self.cache.settle();
         (self.scheduler_names, self.features) = (batch.scheduler_names, batch.features);
+        self.held_owners = batch.held_owners;
         (self.as_of, self.is_complete) = (batch.as_of, batch.is_complete);
     }
 
@@ -84,6 +87,12 @@ impl ClusterView {
     #[must_use]
     pub fn as_of(&self) -> Time {
         self.as_of
+    }
+
+    /// What the pod waits for since a plugin faulted over pods of its owner.
+    #[must_use]
+    pub fn held_owner(&self, pod: &Pod) -> Option<&HeldOwner> {
+        self.held_owners.get(&OwnerId::of(pod, &self.table().symbols))
     }
 
     /// Whether it holds all that the scheduler knew at [`Self::as_of`]; if not, some of it is older or missing.

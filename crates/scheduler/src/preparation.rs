@@ -8,7 +8,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use berth_framework::{DeltaSource, Grants, Needs, Plugin, PluginFactory, Status};
+use berth_framework::{BuildError, DeltaSource, Grants, Needs, Plugin, PluginFactory, Status};
 use berth_model::Delta;
 use serde::{Deserialize, Serialize};
 
@@ -94,15 +94,18 @@ impl Preparation {
     #[must_use]
     pub fn run(self) -> Prepared {
         let Self { swap, args, full_delta } = self;
-        let prepare = |args: &str| {
-            let mut instance = build(&*swap.factory, args)?;
+        let prepare = |scheduler_name: &str, args: &str| {
+            let mut instance = build(&*swap.factory, scheduler_name, &swap.name, args)?;
             if instance.state().is_none() {
                 fill(&mut *instance, &full_delta)?;
             }
             Ok(instance)
         };
-        let prepare = |args: String| PreparedInstance { instance: prepare(&args), args };
-        let instances = args.into_iter().map(|(scheduler_name, args)| (scheduler_name, prepare(args))).collect();
+        let prepare = |(scheduler_name, args): (String, String)| {
+            let instance = prepare(&scheduler_name, &args);
+            (scheduler_name, PreparedInstance { instance, args })
+        };
+        let instances = args.into_iter().map(prepare).collect();
         Prepared { swap, instances }
     }
 
@@ -123,12 +126,24 @@ impl Prepared {
     }
 }
 
-/// A configured instance.
+/// A configured instance of `plugin` for the profile.
 ///
 /// # Errors
 /// The plugin refuses its arguments, or cannot be started.
-pub(crate) fn build(factory: &dyn PluginFactory, args: &str) -> Result<Box<dyn Plugin>, SwapError> {
-    factory.build(args).map_err(|error| SwapError::NotBuilt(error.to_string()))
+pub(crate) fn build(
+    factory: &dyn PluginFactory,
+    scheduler_name: &str,
+    plugin: &str,
+    args: &str,
+) -> Result<Box<dyn Plugin>, SwapError> {
+    factory.build(args).map_err(|error| {
+        SwapError::NotBuilt(match error {
+            BuildError::Refused(reason) => {
+                format!("does not accept profiles[{scheduler_name}].pluginConfig[{plugin}].args: {reason}")
+            }
+            BuildError::Start(reason) => reason,
+        })
+    })
 }
 
 /// Brings the instance up to date.

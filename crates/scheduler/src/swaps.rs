@@ -178,7 +178,7 @@ fn successor(
     let args = args_of(profile, plugin).ok_or(SwapError::NoProfile)?.to_owned();
     // The arguments may have changed while the instance was prepared.
     let prepared = prepared.filter(|prepared| prepared.args == args).map(|prepared| prepared.instance);
-    let mut new = prepared.unwrap_or_else(|| build(factory, &args))?;
+    let mut new = prepared.unwrap_or_else(|| build(factory, &profile.scheduler_name, profile.name(plugin), &args))?;
     if let Some(old) = profile.get(plugin)
         && let Err(reason) = hand_over_state(old, &mut *new)
     {

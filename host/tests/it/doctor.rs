@@ -116,7 +116,7 @@ async fn every_mistake_in_files_is_found_at_once() {
     contains(&complaints, &["problem configuration", "plugins.yaml", "much"]);
     contains(&complaints, &["problem plugins", "Broken.wasm is refused: it is not a WebAssembly file"]);
     contains(&complaints, &["problem plugins", "QOSSort.wasm is refused: it wants pending pods as JSON"]);
-    contains(&complaints, &["problem plugins", "enables ByPriority, but", "no ByPriority.wasm in "]);
+    contains(&complaints, &["problem plugins", "enables ByPriority, but ByPriority.wasm in ", " does not exist"]);
     contains(&complaints, &["warning cache", "open to other users"]);
 }
 

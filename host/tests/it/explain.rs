@@ -2,6 +2,7 @@
 
 use std::{fs, net::TcpListener, path::PathBuf, process::Command};
 
+use berth_test_guests::Behavior;
 use k8s_openapi::api::core::v1::{Namespace, Node, Pod};
 use kube::{
     Api,
@@ -11,6 +12,7 @@ use serde_json::{Value, json};
 
 use crate::{
     cluster::{Cluster, Scheduler, pod},
+    plugin_life::{self, place},
     process::{DEADLINE, Ended, Process},
     reviewer::{Reviewer, kubeconfig},
 };
@@ -280,4 +282,28 @@ async fn what_explain_says_of_the_demos_pending_pods_lets_them_be_scheduled() {
         let nearest = &explained["analysis"]["nearest"][0]["node"];
         assert!(explained["reason"] == "Held" || *nearest == *node, "{name} went to {node}: {explained}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn plugins_that_are_not_in_service_are_named_with_the_reason() {
+    let bench = plugin_life::Bench::start_serving(plugin_life::PLUGIN_CONFIG).await;
+    bench.create("poison", Behavior::Trap).await;
+    let faulted = "plugin \"ByPriority\" faulted 2 times over pods of this owner";
+    says(&bench.scheduler, "poison", "it is held back by ByPriority, which is not in service for it", faulted).await;
+
+    let bench = plugin_life::Bench::start(plugin_life::PLUGIN_CONFIG).await;
+    place(&bench.cluster.dir.path().join("plugins/ByPriority.wasm"), b"not a component");
+    bench.create("waits", Behavior::Normal).await;
+    let refused = "plugin \"ByPriority\" is refused: ";
+    says(&bench.scheduler, "waits", "it is held back by ByPriority, which is not in service for it", refused).await;
+}
+
+/// Waits until `berth explain` has both texts.
+async fn says(scheduler: &Scheduler, pod: &str, summary: &str, message: &str) {
+    let socket = scheduler.socket();
+    let look = async || {
+        let said = Process::berth(["explain", "pod", pod, "--socket", &socket]).ended(DEADLINE).await.out;
+        Ok((said.contains(summary) && said.contains(message)).then_some(()))
+    };
+    berth_test_processes::until(message, look).await.expect(pod);
 }

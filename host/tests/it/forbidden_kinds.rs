@@ -46,7 +46,7 @@ async fn pods_with_volumes_wait_while_their_kinds_may_not_be_listed() {
     let mut scheduler = cluster.scheduler(&[]).await;
     cluster.create(&pod("plain", "100m", "16Mi")).await;
     cluster.node_of("plain").await;
-    let why = "may not list csinodes, its ClusterRole lacks {apiGroups: [\"storage.k8s.io\"], resources: [\"csinodes\"], \
+    let why = "may not list csinodes: its ClusterRole lacks {apiGroups: [\"storage.k8s.io\"], resources: [\"csinodes\"], \
                verbs: [list, watch]}";
     let says =
         |seen: &crate::cluster::Seen, part: &str| seen.messages.get("stateful").is_some_and(|it| it.contains(part));

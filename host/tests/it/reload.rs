@@ -1,6 +1,10 @@
 //! The scheduler's configuration and its credentials change while it runs.
 
-use std::{fs, os::unix::fs::symlink, path::Path};
+use std::{
+    fs,
+    os::unix::fs::symlink,
+    path::{Path, PathBuf},
+};
 
 use serde_json::{Value, json};
 
@@ -92,25 +96,50 @@ async fn arguments_of_plugins_take_effect_without_a_restart() {
 #[tokio::test(flavor = "multi_thread")]
 async fn arguments_that_a_plugin_refuses_are_named_with_file_and_field() {
     let cluster = Cluster::start(&["--no-scheduler", "--nodes", "2"]).await;
-    let [config, plugins] = ["config.yaml", "plugins"].map(|name| cluster.dir.path().join(name));
-    fs::create_dir(&plugins).expect("a folder");
-    place(&plugins.join("NodeMetadata.wasm"), &berth_test_components::component("NodeMetadata"));
-    let write = |key: &str| {
-        let plugin = format!("pluginConfig: [{{name: NodeMetadata, args: {{key: '{key}'}}}}]");
-        let head = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n";
-        let profiles =
-            "profiles: [{schedulerName: default-scheduler, plugins: {filter: {enabled: [{name: NodeMetadata}]}}";
-        place(&config, format!("{head}{profiles}, {plugin}}}]\n").as_bytes());
-    };
-    write("rack");
+    let (config, plugins) = with_node_metadata(&cluster);
+    write_key(&config, "rack");
     let [file, dir] = [&config, &plugins].map(|path| path.display().to_string());
     let scheduler = cluster.scheduler(&["--config", &file, "--plugins-dir", &dir]).await;
     let mut bench = Bench { cluster, scheduler };
-    write("");
+    write_key(&config, "");
     bench.reloaded("refused", 1).await;
     let line = bench.scheduler.process.line("configuration rejected").await;
     let place = format!("{file}: profiles[default-scheduler].pluginConfig[NodeMetadata].args: ");
     assert!(line.contains(&place), "{line}");
+}
+
+/// Where the configuration and the plugins directory are, which holds NodeMetadata.
+fn with_node_metadata(cluster: &Cluster) -> (PathBuf, PathBuf) {
+    let [config, plugins] = ["config.yaml", "plugins"].map(|name| cluster.dir.path().join(name));
+    fs::create_dir(&plugins).expect("a folder");
+    place(&plugins.join("NodeMetadata.wasm"), &berth_test_components::component("NodeMetadata"));
+    (config, plugins)
+}
+
+/// Enables NodeMetadata with this key, which must not be empty.
+fn write_key(config: &Path, key: &str) {
+    let plugin = format!("pluginConfig: [{{name: NodeMetadata, args: {{key: '{key}'}}}}]");
+    let head = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n";
+    let profiles = "profiles: [{schedulerName: default-scheduler, plugins: {filter: {enabled: [{name: NodeMetadata}]}}";
+    place(config, format!("{head}{profiles}, {plugin}}}]\n").as_bytes());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plugin_that_refused_its_arguments_serves_once_they_are_right() {
+    let cluster = Cluster::start(&["--no-scheduler", "--nodes", "2"]).await;
+    let (config, plugins) = with_node_metadata(&cluster);
+    write_key(&config, "");
+    let [file, dir] = [&config, &plugins].map(|path| path.display().to_string());
+    let mut scheduler = cluster.scheduler(&["--config", &file, "--plugins-dir", &dir]).await;
+    let refused = scheduler.process.line("does not accept").await;
+    assert!(
+        refused.contains("does not accept profiles[default-scheduler].pluginConfig[NodeMetadata].args: "),
+        "{refused}"
+    );
+    write_key(&config, "rack");
+    scheduler.process.line("serves plugin=\"NodeMetadata\"").await;
+    cluster.create(&pod("web", "1", "1Gi")).await;
+    cluster.node_of("web").await;
 }
 
 fn with_node(mut pod: Value, node: &str) -> Value {

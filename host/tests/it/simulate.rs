@@ -152,7 +152,7 @@ async fn nodes_are_drained_under_budgets_and_emptied_by_plan() {
     assert!(drained["moves"][0]["to"] == "n1", "{drained}");
     let blocked = answer(&["-f", &held, "--drain", "n2"]).await;
     let reason = blocked["blocked"][0]["reason"].as_str().expect("a reason");
-    assert!(reason.contains("PodDisruptionBudget web wants 3 healthy pods"), "{blocked}");
+    assert!(reason.contains("PodDisruptionBudget web requires 3 healthy pods"), "{blocked}");
     let plan = answer(&["-f", &free, "--consolidate"]).await;
     assert_eq!(
         (&plan["steps"][0]["node"], &plan["moves"], &plan["kept"]),

@@ -74,7 +74,7 @@ async fn an_answer_is_bounded() {
     let question = json!({"apiVersion": "berth.dev/v1alpha1", "kind": "WhatIf"}).to_string();
     ask(&bench, "root", &question).await.expect("an answer");
     let refused = ask(&bench, "root", &format!("{question}{}", " ".repeat(3 << 20))).await.expect_err("too large");
-    assert!(refused.0 == 400 && refused.1.contains("at most 3 MiB"), "{refused:?}");
+    assert!(refused.0 == 400 && refused.1.contains("larger than 3 MiB"), "{refused:?}");
 
     let file = bench.cluster.dir.path().join("question.json");
     fs::write(&file, &question).expect("a file");

@@ -3,7 +3,7 @@
 //! Values are checked by the types of their fields while they are read, so that the parser can tell the line of
 //! whatever is wrong. Unknown fields are refused.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{collections::BTreeSet, fmt, time::Duration};
 
 use berth_model::Digest;
 use serde::Deserialize;
@@ -31,7 +31,7 @@ pub(super) enum FieldError {
     EmptyName,
     #[error("must be at least 1")]
     Zero,
-    #[error("invalid amount of memory {0:?}: expected an amount such as 64Mi, 1Gi or 1000000")]
+    #[error("invalid amount of memory {0}: expected an amount such as 64Mi, 1Gi or 1000000")]
     Memory(BytesField),
     #[error("probation lasts seconds or calls, keep one of them")]
     TwoProbationSpans,
@@ -289,6 +289,15 @@ struct Bytes(u64);
 pub(super) enum BytesField {
     Number(u64),
     Text(String),
+}
+
+impl fmt::Display for BytesField {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Number(number) => number.fmt(formatter),
+            Self::Text(text) => write!(formatter, "{text:?}"),
+        }
+    }
 }
 
 impl SettingsFields {

@@ -88,7 +88,7 @@ fn state(explained: &Explanation) -> Markup {
             @for holder in &subject.holders {
                 dt { "Held by" }
                 dd {
-                    (holder.plugin) " at " (holder.point) ", for " (duration(holder.since_milliseconds))
+                    (holder) ", for " (duration(holder.since_milliseconds))
                     @if let Some(ends) = holder.ends_in_milliseconds { ", at most for another " (duration(ends)) }
                 }
             }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use berth_explain::{Holder, PodName, Retry, State, Subject, WaitsFor};
-use berth_framework::{ClusterEvent, Profile};
+use berth_framework::{ClusterEvent, Profile, run::Refusal};
 use berth_model::{Sym, Time};
 use berth_queue::{QueuedPod, SubQueue, Waiting};
 use berth_scheduler::{BindingStage, ClusterView, PodPlace, PodView};
@@ -29,7 +29,7 @@ pub(super) fn subject(view: &ClusterView, pod: PodView<'_>) -> Subject {
         attempts: record.map_or(0, |record| record.attempts),
         rejected_by: rejected_by.map(ToString::to_string).collect(),
         nominated_node: (!nominated.is_empty()).then(|| nominated.to_owned()),
-        holders: holders(view.as_of(), pod.place()),
+        holders: holders(view, pod),
         retries: Vec::new(),
     }
 }
@@ -75,23 +75,31 @@ fn n_before(view: &ClusterView, record: &QueuedPod) -> usize {
     view.pods().filter(is_before).count()
 }
 
-fn holders(now: Time, place: &PodPlace) -> Vec<Holder> {
-    match place {
+fn holders(view: &ClusterView, pod: PodView<'_>) -> Vec<Holder> {
+    let now = view.as_of();
+    match pod.place() {
         PodPlace::Queued(waiting) => {
-            let gate = waiting.record.gated_by.iter();
-            gate.map(|plugin| Holder {
-                point: "PreEnqueue".to_owned(),
+            let since_milliseconds = now.since(waiting.record.queued_at);
+            let gate = waiting.record.gated_by.iter().map(|plugin| Holder {
+                point: Some("PreEnqueue".to_owned()),
                 plugin: plugin.to_string(),
-                since_milliseconds: now.since(waiting.record.queued_at),
+                since_milliseconds,
                 ends_in_milliseconds: None,
                 message: None,
-            })
-            .collect()
+            });
+            let after_faults = view.held_owner(pod.pod()).map(|held| Holder {
+                point: None,
+                plugin: held.plugin.clone(),
+                since_milliseconds,
+                ends_in_milliseconds: Some(held.until.since(now)),
+                message: Some(held.message.clone()),
+            });
+            gate.chain(after_faults).collect()
         }
         PodPlace::Binding(binding) => match &binding.stage {
             BindingStage::Permit { since, plugins } => {
                 let holder = |(plugin, until): &(Arc<str>, Time)| Holder {
-                    point: "Permit".to_owned(),
+                    point: Some("Permit".to_owned()),
                     plugin: plugin.to_string(),
                     since_milliseconds: now.since(*since),
                     ends_in_milliseconds: Some(until.since(now)),
@@ -103,6 +111,18 @@ fn holders(now: Time, place: &PodPlace) -> Vec<Holder> {
         },
         PodPlace::Assumed { .. } | PodPlace::Bound { .. } | PodPlace::Unscheduled => Vec::new(),
     }
+}
+
+/// The plugin for which pods of the profile wait, as nothing serves in its place.
+pub(super) fn out_of_service(now: Time, profile: &mut Profile, waiting: &Waiting) -> Option<Holder> {
+    let Refusal { plugin, status } = profile.out_of_service()?;
+    Some(Holder {
+        point: None,
+        plugin: profile.name(plugin).to_string(),
+        since_milliseconds: now.since(waiting.record.queued_at),
+        ends_in_milliseconds: None,
+        message: Some(status.message()),
+    })
 }
 
 /// `Node/Add|UpdateNodeLabel`.

@@ -4,6 +4,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use berth_framework::{Status, run::Refusal};
+use berth_lifecycle::HeldOwner;
 use berth_model::{BinaryId, Digest, OwnerId, Pod, PodUid};
 
 use super::Context;
@@ -57,6 +58,11 @@ impl Context {
         }
         self.isolation.wait(&owner, pod.uid.clone());
         Some(Refusal { plugin, status })
+    }
+
+    /// Some owners whose pods are held, so many at most.
+    pub(crate) fn held(&self, n_most: usize) -> BTreeMap<OwnerId, HeldOwner> {
+        self.isolation.held(self.now()).take(n_most).collect()
     }
 
     /// How many owners' pods are held, by plugin.

@@ -3,6 +3,8 @@
 //!
 //! See <https://kubernetes.io/docs/concepts/overview/working-with-objects/names/>.
 
+use berth_model::KindRef;
+
 use crate::fault::Refused;
 
 const MAX_NAME: usize = 253;
@@ -30,7 +32,24 @@ pub(super) fn resource(text: &str) -> Result<(), Refused> {
         (None, None) => text == "*" || is_word(text) || (text.split('.').count() > 2 && is_subdomain(text)),
     };
     let forms = "a resource (write Kind, group/Kind, plural.version.group, or plural.version. for the core group)";
-    check(is_right, forms, text)
+    check(is_right, forms, text)?;
+    if text == "*" || KindRef::of_resource(text).is_some() {
+        return Ok(());
+    }
+    let known: Vec<String> = KindRef::well_known().collect();
+    let meant = known.iter().find(|name| is_meant(text, name));
+    let meant = meant.map(|name| format!(" (did you mean {name:?}?)")).unwrap_or_default();
+    Err(Refused(format!(
+        "events of the unknown resource {text:?}{meant}: write plural.version.group, or one of {}",
+        known.join(", ")
+    )))
+}
+
+/// Whether somebody wrote a plural, another case, or left out the group.
+fn is_meant(text: &str, name: &str) -> bool {
+    let kind = |name: &str| name.rsplit('/').next().unwrap_or_default().to_lowercase();
+    let (text, name) = (kind(text), kind(name));
+    text == name || text.strip_suffix('s') == Some(&name)
 }
 
 /// Empty for kinds without namespaces.
@@ -110,6 +129,23 @@ mod tests {
         ] {
             check(text).expect(text);
         }
+    }
+
+    #[test]
+    fn a_resource_that_no_server_has_is_refused_with_what_is_meant() {
+        for (name, meant) in [
+            ("ConfigMaps", "ConfigMap"),
+            ("persistentvolumeclaim", "PersistentVolumeClaim"),
+            ("CSINode", "storage.k8s.io/CSINode"),
+        ] {
+            let message = resource(name).expect_err(name).0;
+            assert!(message.contains(&format!("{name:?} (did you mean {meant:?}?): write")), "{message}");
+        }
+        let message = resource("Herd").expect_err("unknown").0;
+        assert!(
+            message.contains("unknown resource \"Herd\": write plural.version.group, or one of ConfigMap, "),
+            "{message}"
+        );
     }
 
     #[test]
