@@ -29,6 +29,8 @@ type Pod struct {
 	Name      string
 	Priority  int32
 	Labels    Pairs
+	// The owner reference with `controller: true`; nil if there is none.
+	Owner     *Owner
 	Images    []string
 	HostPorts []HostPort
 	// What the pod asks for, by resource: milli-CPU, bytes, units. What is not there is 0.
@@ -43,6 +45,11 @@ type Pod struct {
 	// Of a pod on a node.
 	Slot uint32
 	Node *Node
+}
+
+// Owner is the controller of a pod, as in its `metadata.ownerReferences`.
+type Owner struct {
+	APIVersion, Kind, Name, UID string
 }
 
 // Pair is a label.

@@ -5,6 +5,7 @@ import (
 
 	"berth"
 
+	witTypes "wit_component/abi"
 	"wit_component/berth_scheduler_types"
 )
 
@@ -75,11 +76,19 @@ func count(node *berth.Node, pod *berth.Pod, sign int64) {
 func Pod(pod *berth_scheduler_types.Pod) *berth.Pod {
 	return &berth.Pod{
 		UID: pod.Uid, Namespace: text(pod.Namespace), Name: pod.Name, Priority: pod.Priority,
-		Labels: toPairs(pod.Labels), Images: toTexts(pod.Images), HostPorts: toPorts(pod.HostPorts),
+		Labels: toPairs(pod.Labels), Owner: toOwner(pod.Owner), Images: toTexts(pod.Images), HostPorts: toPorts(pod.HostPorts),
 		Requests: toAmounts(&pod.Requests), PlacedRequests: toAmounts(&pod.PlacedRequests),
 		NonZeroMilliCPU: pod.PlacedNonZero.MilliCpu, NonZeroMemory: pod.PlacedNonZero.Memory,
 		JSON: pod.Json.SomeOr(nil),
 	}
+}
+
+func toOwner(owner witTypes.Option[berth_scheduler_types.Owner]) *berth.Owner {
+	if owner.IsNone() {
+		return nil
+	}
+	it := owner.Some()
+	return &berth.Owner{APIVersion: it.ApiVersion, Kind: it.Kind, Name: it.Name, UID: it.Uid}
 }
 
 // presentAmounts are amounts without those that are 0, as columns have them.

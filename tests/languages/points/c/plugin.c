@@ -19,6 +19,7 @@ static void note(const char *what, const berth_pod *pod, berth_row node) {
 }
 
 static berth_verdict pre_enqueue(const berth_pod *pod) {
+  if (pod->owner.is_some) return berth_pending(berth_concat("owned by ", berth_string(&pod->owner.val.name), NULL));
   return is(pod, "gated") ? berth_pending("gated") : berth_pass();
 }
 

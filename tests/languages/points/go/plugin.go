@@ -33,6 +33,9 @@ func (*points) Describe() berth.Manifest {
 }
 
 func (*points) PreEnqueue(pod *berth.Pod) *berth.Rejection {
+	if pod.Owner != nil {
+		return berth.Pending("owned by " + pod.Owner.Name)
+	}
 	if pod.Name == "gated" {
 		return berth.Pending("gated")
 	}

@@ -23,7 +23,10 @@ export default {
   objects: [{ apiVersion: "v1", kind: "ConfigMap" }],
   eventsToRegister: [on("Node", "Add", "UpdateNodeLabel"), on("Pod"), on("ConfigMap", "Add", "Update")],
 
-  preEnqueue: (pod) => (pod.name === "gated" ? pending("gated") : null),
+  preEnqueue(pod) {
+    if (pod.raw.owner) return pending(`owned by ${pod.raw.owner.name}`);
+    return pod.name === "gated" ? pending("gated") : null;
+  },
 
   sortKey: (pod, queuedAt) => [-pod.priority, queuedAt],
 

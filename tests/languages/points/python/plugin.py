@@ -40,6 +40,8 @@ class Points:
         self.diary = []
 
     def pre_enqueue(self, pod):
+        if pod.raw.owner:
+            return berth.pending(f"owned by {pod.raw.owner.name}")
         return berth.pending("gated") if pod.name == "gated" else None
 
     def sort_key(self, pod, queued_at):

@@ -1,6 +1,6 @@
 //! Every extension point of the SDKs: plugins (`points/`) whose answers are known, called as the scheduler calls.
 
-use std::{collections::BTreeSet, fs};
+use std::{collections::BTreeSet, fs, sync::Arc};
 
 use anyhow::{Context as _, Result, ensure};
 use berth_author::PluginHarness;
@@ -8,7 +8,7 @@ use berth_framework::{
     Call, ClusterEvent, DryRun, Effect, EventSubject, Failure, HintCall, ObjectRef, PermitVerdict, Plugin,
     PluginFactory as _, Point, PostFilterOutcome, PreFlight, Preemption, Reach, RejectedNodes, Removal, Status,
 };
-use berth_model::{ClusterTable, Node, NodeIdx, NodeSet, ObjectKey, Pod, api};
+use berth_model::{ClusterTable, Node, NodeIdx, NodeSet, ObjectKey, Pod, api, pod::Owner};
 use berth_test_languages::{Language, build, folder, load};
 use berth_wasm_host::ComponentFactory;
 use serde_json::{Value, json};
@@ -174,6 +174,11 @@ fn queueing_gates(scene: &mut Scene) -> Result<()> {
     let status = point.pre_enqueue(&gated, &ClusterTable::default());
     ensure!((status.code.as_str(), status.message().as_str()) == ("Pending", "gated"), "{status:?}");
     ensure!(point.pre_enqueue(&free, &ClusterTable::default()).is_success());
+    let [api_version, kind, name, uid] = ["apps/v1", "ReplicaSet", "web", "uid-web"].map(Arc::from);
+    let owned = Pod { owner: Some(Owner { api_version, kind, name, uid }), ..free };
+    let point = point!(scene.harness.plugin(), pre_enqueue);
+    let status = point.pre_enqueue(&owned, &ClusterTable::default());
+    ensure!((status.code.as_str(), status.message().as_str()) == ("Pending", "owned by web"), "{status:?}");
     Ok(())
 }
 
