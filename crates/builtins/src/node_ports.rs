@@ -84,7 +84,8 @@ impl Filter for NodePorts {
 }
 
 impl QueueingHint for NodePorts {
-    /// A pod that held one of the ports is gone.
+    /// True if a pod is gone that held one of the host ports that this pod needs. True for every event that is not a
+    /// pod's deletion.
     fn queueing_hint(&mut self, call: &HintCall<'_>) -> bool {
         match call.subject {
             EventSubject::Pod { old: Some(old), new: None } => {

@@ -206,7 +206,7 @@ impl ClusterTable {
         &self.allocatable
     }
 
-    /// Sums over the pods on each node.
+    /// What the pods on each node request in total.
     #[must_use]
     pub fn requested(&self) -> &ResourceTable {
         &self.requested

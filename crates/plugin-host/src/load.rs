@@ -185,7 +185,8 @@ impl Plugins {
         Ok(())
     }
 
-    /// The built-ins' compiled components that come with this program, if any may have to run as one.
+    /// The precompiled components of the built-ins, which come with this program. `None` if no built-in can be asked to
+    /// run as a component, or if they cannot be used.
     fn precompiled(&self) -> Option<Precompiled> {
         let mut built_ins = berth_components::COMPONENTS.iter();
         built_ins.find(|component| self.inventory.rules().may_run_as_component(component.name))?;
@@ -195,7 +196,8 @@ impl Plugins {
         })
     }
 
-    /// The component of a built-in, if it may have to run as one somewhere.
+    /// The embedded component of the built-in `name`. `None` if the built-in cannot be asked to run as a component, or
+    /// if the component is denied.
     fn embedded(&self, name: &PluginName, precompiled: Option<&Precompiled>) -> Result<Option<Component<ReadyBinary>>> {
         let found = berth_components::COMPONENTS.iter().find(|component| *name == component.name);
         let Some(embedded) = found.filter(|_| self.inventory.rules().may_run_as_component(name)) else {

@@ -12,25 +12,25 @@ use crate::backoff::Backoff;
 pub struct QueuedPod {
     /// The newest object of the pod.
     pub pod: Arc<Pod>,
-    /// When it was added, or when its last attempt failed.
+    /// When the pod was added, or when its last attempt failed.
     pub queued_at: Time,
-    /// When it first got past PreEnqueue.
+    /// When the pod first passed PreEnqueue.
     pub first_queued_at: Option<Time>,
-    /// Attempts, the current one included.
+    /// How many attempts the pod has had, the current one included.
     pub attempts: u32,
-    /// Plugins that rejected it in the last attempt, or keep it out of activeQ.
+    /// The plugins that rejected the pod in the last attempt, or that keep it out of activeQ.
     pub rejectors: Vec<Arc<str>>,
-    /// Plugins that wait for something outside the scheduler.
+    /// The plugins that wait for something outside the scheduler.
     pub pending: Vec<Arc<str>>,
-    /// The plugin that keeps it out of activeQ.
+    /// The plugin that keeps the pod out of activeQ.
     pub gated_by: Option<Arc<str>>,
-    /// It was last moved because it had stayed too long in the pool: a sign that a hint missed an event.
+    /// The pod was last moved because it had stayed too long in the pool: a sign that a hint missed an event.
     pub was_flushed: bool,
-    /// When that was; 0 if an attempt came since, or there was no flush.
+    /// When the pod was last flushed. 0 if it was never flushed, or if an attempt followed.
     pub(crate) flushed_at: Time,
-    /// The search for its node took long in the last attempt, whatever came of it.
+    /// The search for the pod's node took long in the last attempt, whatever its result.
     pub had_long_search: bool,
-    /// Plugins took long for it in the last attempt.
+    /// Plugins took long for the pod in the last attempt.
     pub had_long_calls: bool,
     pub(crate) unschedulable_count: u32,
     pub(crate) consecutive_errors: u32,

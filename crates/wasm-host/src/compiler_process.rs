@@ -106,11 +106,11 @@ pub enum CompileError {
 }
 
 impl CompilerProcess {
-    /// Compiles the bytes of a component; the answer is what `Engine::precompile_component` gives. The limits are those that
-    /// hold [here](CompileLimits::here), or less.
+    /// Compiles the bytes of a component; the answer is what `Engine::precompile_component` gives. The limits are those
+    /// that hold [here](CompileLimits::here), or less.
     ///
     /// # Errors
-    /// They are no valid component, or compiling them takes more than the limits allow.
+    /// Fails if the bytes are not a valid component, or if compiling them takes more than the limits allow.
     pub(crate) fn compile(&self, component: &[u8], limits: CompileLimits) -> Result<Vec<u8>, CompileError> {
         let mut child = self.start(limits).map_err(CompileError::Process)?;
         let ended = converse(&mut child, component, limits);

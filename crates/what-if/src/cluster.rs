@@ -66,7 +66,7 @@ impl Cluster {
         self.pods.iter().filter(|pod| pod.is_pending())
     }
 
-    /// What was given and does not count, in sentences.
+    /// Warnings about input that the simulation ignores, one sentence each.
     #[must_use]
     pub fn warnings(&self) -> &[String] {
         &self.warnings

@@ -48,15 +48,16 @@ struct VictimSearch<'a> {
     /// The position of the node's result.
     position: usize,
     node: NodeIdx,
-    /// In the order in which they are added back: first those whose eviction violates a budget.
+    /// The pods that may have to be evicted, in the order in which they are added back: first those whose eviction
+    /// violates a budget.
     potential: Vec<PotentialVictim<'a>>,
     /// How many of [`Self::potential`] are decided.
     n_decided: usize,
-    /// Those of the decided ones that must be evicted.
+    /// The pods in `potential` that are decided and must be evicted.
     evicted: Vec<PodIdx>,
     /// How many pods the next dry run asks about.
     n_guesses: usize,
-    /// Whether each of them is guessed to be reprieved.
+    /// Whether each of these pods is guessed to be reprieved.
     guess: bool,
     candidate: Candidate,
 }

@@ -96,7 +96,7 @@ impl AttachedVolumes {
         self.holders.get(volume).and_then(|nodes| nodes.get(&node)).copied().unwrap_or_default()
     }
 
-    /// The volumes on the node by driver, for comparing with a recount.
+    /// All volumes of all nodes with their counts of pods and attachments, sorted, for comparing with a recount.
     #[cfg(test)]
     pub(super) fn picture(&self) -> Vec<(VolumeId, NodeIdx, i64, i64)> {
         let mut all: Vec<_> = self

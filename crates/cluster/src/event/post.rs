@@ -69,7 +69,7 @@ pub(super) struct Poster {
     in_flight: JoinSet<Arc<str>>,
     of_profile: HashMap<Arc<str>, usize>,
     n_dropped: Arc<AtomicU64>,
-    /// How many wait or are in flight.
+    /// Events that wait to be sent or are being sent.
     n_unwritten: Arc<AtomicUsize>,
 }
 

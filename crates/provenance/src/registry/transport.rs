@@ -125,7 +125,8 @@ pub(crate) async fn read_body(answer: Response<Incoming>, limit: u64) -> Result<
     }
 }
 
-/// An address that may be relative to another one: whole, or from the root of its host.
+/// Resolves `location` against `base`. `location` is an absolute URI or a path from the root of the host; anything else
+/// gives `None`.
 pub(crate) fn resolve(base: &Uri, location: &str) -> Option<Uri> {
     if location.starts_with('/') && !location.starts_with("//") {
         let mut parts = base.clone().into_parts();

@@ -58,9 +58,9 @@ struct Watch {
 
 /// How a watch begins.
 enum WatchOpening {
-    /// With the objects that exist, and maybe the bookmark that ends them.
+    /// The watch first sends the objects that exist. If `bookmark` is set, a bookmark then marks the end of this list.
     Objects { objects: Vec<Arc<Object>>, bookmark: bool },
-    /// With an error, after a while.
+    /// The watch sends only `error`, once `after` has passed.
     Error { error: StatusError, after: Duration },
 }
 

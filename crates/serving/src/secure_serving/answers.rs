@@ -17,7 +17,7 @@ const MAX_ANSWERS: usize = 4096;
 /// Bytes of all of them together. The groups of a user are a few hundred bytes.
 const MAX_BYTES: usize = 4 << 20;
 
-/// What an entry takes beside its value.
+/// Bytes that are counted for an entry in addition to its value.
 const ENTRY_BYTES: usize = 128;
 
 /// The digest of a question: all its parts, each with its length, so that no part can pose as another.

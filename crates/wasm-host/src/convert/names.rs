@@ -9,7 +9,7 @@ use crate::fault::Refused;
 
 const MAX_NAME: usize = 253;
 const MAX_LABEL: usize = 63;
-/// A uid has 36 characters; tests and mirrors of pods have others.
+/// The API server's uids have 36 characters. Uids in tests and of mirror pods have other lengths.
 const MAX_UID: usize = 128;
 
 /// `apiVersion/kind`, such as `v1/Pod` or `apps/v1/Deployment`.

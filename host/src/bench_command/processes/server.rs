@@ -41,18 +41,18 @@ pub(super) struct RunningServer {
     created: Mutex<Vec<Value>>,
 }
 
-/// A process that ends with its value.
+/// A child process that is killed when this value is dropped.
 struct Killed(Child);
 
 impl Drop for Killed {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // The process may have ended by itself.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
-/// A temporary folder, which goes with its value.
+/// A temporary folder that is deleted when this value is dropped.
 struct Folder(PathBuf);
 
 impl Drop for Folder {
