@@ -9,7 +9,7 @@ use berth_model::Column;
 /// What a plugin says about itself, as constants.
 #[derive(Clone, Copy, Debug)]
 pub struct Descriptor {
-    /// As profiles refer to it.
+    /// The name by which profiles refer to the plugin.
     pub name: &'static str,
     /// The columns that its rule reads, and no other.
     pub columns: &'static [Column],
@@ -22,7 +22,7 @@ pub struct Descriptor {
     pub events_to_register: &'static [(&'static str, u32)],
     /// The effects by name without which it cannot do its work. This program's own binaries of it are granted them.
     pub effects: &'static [Permission],
-    /// The same for changes of objects.
+    /// The changes of objects without which it cannot do its work. This program's own binaries of it are granted them.
     pub rules: &'static [Rule],
 }
 

@@ -52,7 +52,7 @@ impl ImageLocality {
     }
 }
 
-/// Those of the pod's images that some node has.
+/// The pod's images that some node has.
 fn held_images<'a>(call: &Call<'a>) -> impl Iterator<Item = &'a Image> {
     let images = call.table.images();
     call.pod.images.iter().filter_map(|name| images.get(*name))

@@ -76,7 +76,7 @@ impl<'a> Rule<'a> {
 }
 
 impl Rule<'_> {
-    /// The same for a node that is in no table.
+    /// Whether the rule admits a node that is in no table.
     pub(crate) fn matches_node(&self, node: &Node, symbols: &Symbols) -> bool {
         let found = match self.subject {
             RuleKey::Name => Some(node.name),

@@ -40,7 +40,7 @@ const TOO_MANY: &str = "node(s) exceed max volume count";
 pub struct NodeVolumeLimits {
     tracker: VolumeTracker,
     limits: Limits,
-    /// With the gate VolumeLimitScaling.
+    /// The drivers that a node must have. `None` without the gate VolumeLimitScaling.
     required_drivers: Option<RequiredDrivers>,
     /// The volumes that the cycle's pod needs, or why they are unknown.
     wanted: Result<Vec<VolumeId>, Status>,

@@ -45,7 +45,7 @@ pub(crate) struct PodCounts {
     position: Option<u64>,
     groups: Groups,
     ids: FxHashMap<PodQuery, QueryIdx>,
-    /// By [`QueryIdx`].
+    /// Queries by [`QueryIdx`].
     queries: Slab<CountedQuery>,
     /// Counts the calls of [`Self::count`], to find the queries that have not been used for longest.
     n_calls: u64,

@@ -19,7 +19,7 @@ const SMALL: i64 = 1 << 46;
 /// Fewer rows are looked at one by one.
 const MIN_MEMBERS: u32 = 12;
 
-/// From here on neighbouring `f64` differ by 1.
+/// The number from which on neighbouring `f64` differ by 1.
 const INTEGERS: f64 = (1_u64 << 52) as f64;
 
 /// An amount that every node can give, and what is taken of it; by row, and 0 behind the end.
@@ -82,7 +82,7 @@ impl<'a> Amounts<'a> {
         Some((rows(self.allocatable)?, rows(self.used)?))
     }
 
-    /// The same with zeroes behind the end of a column.
+    /// The block with zeroes behind the end of a column.
     #[cold]
     fn copied_block(self, first: NodeIdx) -> (Block<i64>, Block<i64>) {
         let copied = |column: &[i64]| {

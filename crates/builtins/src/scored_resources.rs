@@ -112,7 +112,7 @@ pub(crate) fn views<'a>(
     resources.iter().filter_map(view).collect()
 }
 
-/// Those of the scored resources that the pod requests and that devices may serve.
+/// The scored resources that the pod requests and that devices may serve.
 fn may_be_served<'a>(
     resources: &'a [ScoredResource],
     requests: &Resources,

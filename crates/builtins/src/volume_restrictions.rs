@@ -28,7 +28,7 @@ pub struct VolumeRestrictions {
     usage: Usage,
     /// Claims of the cycle's pod that no other pod may use.
     exclusive: Vec<Arc<str>>,
-    /// How many of them a placed pod uses.
+    /// How many of the exclusive claims a placed pod uses.
     n_taken: i64,
     /// Nodes with a pod that uses one of the pod's disks.
     blocked: NodeSet,

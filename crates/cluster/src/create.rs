@@ -17,7 +17,7 @@ pub enum CreateError {
     Malformed(#[source] serde_json::Error),
     #[error("no matches for kind {kind} in version {api_version}: check both for typing errors")]
     UnknownKind { api_version: String, kind: String },
-    /// With the server's own words.
+    /// The server refused the object. `message` is in the server's own words.
     #[error("{name}: {message}")]
     Refused { name: String, message: String },
     #[error("the API server cannot be reached")]

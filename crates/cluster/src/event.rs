@@ -104,7 +104,7 @@ impl EventRecorder {
         Self { queue, n_dropped, n_unwritten, throttle }
     }
 
-    /// From here on events go out no faster than this.
+    /// Sends events no faster than this from here on.
     pub fn set_rate(&self, rate: RequestRate) {
         self.throttle.set(rate);
     }

@@ -94,14 +94,15 @@ impl<T> FairQueue<T> {
         Some((Flow { profile, namespace }, item))
     }
 
-    /// How many wait on behalf of this profile. Takes time in proportion to its namespaces.
+    /// The number of items that wait on behalf of this profile. Counting them takes time in proportion to the profile's
+    /// namespaces.
     #[must_use]
     pub fn len_of_profile(&self, profile: &str) -> usize {
         let namespaces = self.profiles.queues.get(profile).map(|namespaces| namespaces.queues.values());
         namespaces.into_iter().flatten().map(VecDeque::len).sum()
     }
 
-    /// How many wait.
+    /// The number of items that wait.
     #[must_use]
     pub fn len(&self) -> usize {
         self.len

@@ -200,7 +200,7 @@ struct Election {
     client: Client,
     settings: ElectionSettings,
     candidate: Candidate,
-    /// As last read or written.
+    /// The Lease as last read or written.
     lease: Option<Value>,
     standing: watch::Sender<Standing>,
     /// The candidate's clock begins here.

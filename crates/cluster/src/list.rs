@@ -89,7 +89,7 @@ fn refused(plural: &str, error: RequestFailure) -> ListError {
     }
 }
 
-/// With what has a meaning in a query written as its bytes.
+/// The token, with every character that has a meaning in a query written as its bytes.
 fn encoded(token: &str) -> String {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
     token

@@ -22,7 +22,7 @@ pub struct RequestRate {
 }
 
 impl RequestRate {
-    /// As fast as the server takes them.
+    /// Requests go as fast as the server takes them.
     pub const UNLIMITED: Self = Self { per_second: 0.0, burst: 0 };
 }
 
@@ -177,7 +177,7 @@ impl Pace {
         Self { interval, slack: interval.saturating_mul(rate.burst.saturating_sub(1)), due: None }
     }
 
-    /// From when on one more request may go.
+    /// The time from which on one more request may go.
     fn earliest(&self, now: Instant) -> Instant {
         self.due.and_then(|due| due.checked_sub(self.slack)).unwrap_or(now)
     }

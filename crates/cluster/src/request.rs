@@ -37,11 +37,12 @@ pub(crate) async fn json<T: DeserializeOwned>(
     serde_json::from_slice(&answer).map_err(|error| RequestFailure::Transport(kube::Error::SerdeError(error)))
 }
 
-/// The same, but sent again as often as an overloaded server asks for it with `Retry-After`, as client-go does. `limit` is
-/// for all of it, so a server that asks for more time than is left has its refusal handed on at once.
+/// Sends the request like [`json`], and again as often as an overloaded server asks for it with `Retry-After`, as
+/// client-go does. `limit` is for all tries together: if a server asks for more time than is left, its refusal is
+/// handed on at once.
 ///
 /// # Errors
-/// As those of [`json`].
+/// Fails as [`json`] does.
 pub(crate) async fn retried_json<T: DeserializeOwned>(
     client: &Client,
     request: Request<Vec<u8>>,
@@ -66,7 +67,7 @@ pub(crate) async fn retried_json<T: DeserializeOwned>(
 /// Sends the request and reads its whole answer.
 ///
 /// # Errors
-/// As those of [`json`].
+/// Fails as [`json`] does.
 pub(crate) async fn bytes(
     client: &Client,
     request: Request<Vec<u8>>,

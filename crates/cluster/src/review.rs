@@ -65,7 +65,7 @@ impl Caller {
         Self(UserInfo { username: Some(name), groups: Some(groups), ..UserInfo::default() })
     }
 
-    /// The same with what else is known of the user, as a front proxy says it.
+    /// This user, with what else is known of the user, as a front proxy says it.
     #[must_use]
     pub fn with_details(mut self, uid: Option<String>, extra: BTreeMap<String, Vec<String>>) -> Self {
         self.0.uid = uid;

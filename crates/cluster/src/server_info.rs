@@ -28,7 +28,7 @@ pub struct ServerInfo {
 #[error("the API server does not answer: {reason}")]
 pub struct ServerInfoError {
     reason: String,
-    /// It answered, and did not say.
+    /// The server answered, and did not say.
     is_refusal: bool,
 }
 

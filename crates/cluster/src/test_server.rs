@@ -21,7 +21,7 @@ pub(crate) struct Server {
 pub(crate) struct Call {
     pub(crate) method: Method,
     pub(crate) path: String,
-    /// As on the wire.
+    /// The query as on the wire.
     pub(crate) query: String,
     pub(crate) content_type: Option<String>,
     /// Null without a body.
@@ -114,7 +114,7 @@ impl Call {
         self.stream_over(Version::HTTP_11)
     }
 
-    /// The same as if it came over this version of HTTP.
+    /// Starts the stream as if it came over this version of HTTP.
     pub(crate) fn stream_over(self, version: Version) -> Stream {
         let (sender, body) = channel::Channel::new(64);
         let answer = Response::builder().version(version).body(body.boxed_unsync()).unwrap();

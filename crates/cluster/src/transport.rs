@@ -63,7 +63,8 @@ const IDLE: Duration = Duration::from_secs(90);
 /// What a server may send of one answer over HTTP/2 before the caller reads it. An API server ends a watch that it cannot write
 /// to. As Go's client.
 const STREAM_WINDOW: u32 = 4 << 20;
-/// The same of all answers: so much that slow readers of some never hold up the others. As Go's client.
+/// What a server may send of all answers together: so much that slow readers of some never hold up the others. As Go's
+/// client.
 const CONNECTION_WINDOW: u32 = 1 << 30;
 
 /// Why there is no client.
@@ -120,7 +121,7 @@ impl Transport {
         self.service.oneshot(request).await
     }
 
-    /// The same server behind another service.
+    /// This server behind another service.
     pub(crate) fn with_service<S>(self, service: S) -> Self
     where
         S: Service<Request<Body>, Response = Answer, Error = BoxError> + Clone + Send + Sync + 'static,

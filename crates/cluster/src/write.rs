@@ -132,14 +132,14 @@ pub enum PatchType {
 /// What became of a victim.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Evicted {
-    /// It was asked to go.
+    /// The victim was asked to go.
     Deleted {
-        /// The node that it was on.
+        /// The node that the victim was on.
         node: String,
-        /// As it was before.
+        /// The victim's resource version before that.
         resource_version: String,
     },
-    /// It is gone, or another client had deleted it already.
+    /// The victim is gone, or another client had deleted it already.
     AlreadyGone,
 }
 
@@ -158,12 +158,12 @@ impl Writer {
         Self { client, lanes: Arc::new(Lanes::new()), throttle: None, flow: Flow::default() }
     }
 
-    /// The same, but no faster than `rate`. Tries count like first requests.
+    /// This writer, but no faster than `rate`. Tries count like first requests.
     pub fn with_rate(self, rate: RequestRate) -> Self {
         Self { throttle: Some(Arc::new(Throttle::new(rate))), ..self }
     }
 
-    /// The same for requests on this behalf.
+    /// This writer, for requests on this behalf.
     #[must_use]
     pub fn on_behalf_of(self, flow: Flow) -> Self {
         Self { flow, ..self }
@@ -265,10 +265,10 @@ impl Writer {
         self.delete(object, uid, None).await
     }
 
-    /// The same for a pod that has no kubelet to wait for: its grace period is zero.
+    /// Deletes a pod that has no kubelet to wait for: its grace period is zero.
     ///
     /// # Errors
-    /// As [`Self::delete_object`].
+    /// Fails as [`Self::delete_object`] does.
     pub async fn delete_at_once(&self, object: &ObjectRef) -> Result<(), WriteError> {
         self.delete(object, None, Some(0)).await
     }

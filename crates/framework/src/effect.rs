@@ -138,9 +138,9 @@ impl Effect {
 /// What an effect takes: a permission by name, or a rule that covers the object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Demand<'a> {
-    /// It concerns pods or the scheduler.
+    /// The effect concerns pods or the scheduler.
     Named(Permission),
-    /// It changes an object.
+    /// The effect changes an object.
     Object(ObjectAccess<'a>),
 }
 
@@ -199,7 +199,7 @@ pub enum Verb {
 }
 
 impl Demand<'_> {
-    /// As which kind of effect it is counted.
+    /// The kind of effect as which the demand is counted.
     #[must_use]
     pub fn kind(&self) -> EffectKind {
         match self {

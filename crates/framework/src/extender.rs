@@ -19,15 +19,15 @@ pub struct ExtenderIdx(pub usize);
 pub struct ExtenderProfile {
     /// Its address, by which logs know it.
     pub name: String,
-    /// The attempt goes on without it when it fails.
+    /// The attempt goes on without the extender when it fails.
     pub is_ignorable: bool,
-    /// It has a filter verb.
+    /// The extender has a filter verb.
     pub filters: bool,
-    /// It has a preempt verb.
+    /// The extender has a preempt verb.
     pub preempts: bool,
-    /// The factor of its scores; `None` if it gives none.
+    /// The factor of the extender's scores; `None` if it gives none.
     pub weight: Option<i64>,
-    /// It has a bind verb.
+    /// The extender has a bind verb.
     pub binds: bool,
 }
 

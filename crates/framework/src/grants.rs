@@ -150,14 +150,14 @@ impl Grants {
         self
     }
 
-    /// The same and this effect.
+    /// These grants and this effect.
     #[must_use]
     pub fn with(mut self, permission: Permission) -> Self {
         self.permissions |= 1 << (permission as u16);
         self
     }
 
-    /// The same and what this rule covers.
+    /// These grants and what this rule covers.
     #[must_use]
     pub fn with_rule(mut self, rule: ObjectRule) -> Self {
         if let GrantedObjects::ByRules(rules) = &mut self.objects {

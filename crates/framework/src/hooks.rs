@@ -50,8 +50,8 @@ pub enum Reach {
     /// From nothing: the plugin lets such pods into the queue and pass everywhere, scores all nodes 0, and reserves and
     /// prepares nothing, whatever the cluster holds. It need not be asked.
     Nothing,
-    /// The same, and pods like it that are on nodes make no difference to any of its answers, now and as long as the plugin
-    /// lives: a component need not hear of them.
+    /// [`Self::Nothing`], and in addition pods like it that are on nodes make no difference to any of the plugin's
+    /// answers, now and as long as the plugin lives. So a component need not hear of them.
     NothingAnywhere,
     /// As [`Self::Nothing`], until a pod comes to a node, or is nominated to one, with which the plugin may have something to
     /// do: one of a class about which it has not given one of these three answers. Then it is asked again.
@@ -98,7 +98,7 @@ pub trait Hosted {
     /// thread's time? One that may be passed over is, at all of its points, until this is asked again and it may.
     ///
     /// # Errors
-    /// It has used up its share, and no pod may do without it: the attempt fails with this status.
+    /// The plugin has used up its share, and no pod may do without it: the attempt fails with this status.
     fn has_time(&mut self) -> Result<(), Status> {
         Ok(())
     }

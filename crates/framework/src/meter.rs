@@ -28,7 +28,7 @@ pub struct PointTime {
     pub point: &'static str,
     /// What came out of it.
     pub code: Code,
-    /// From the first plugin's call to the last one's answer.
+    /// The time from the first plugin's call to the last one's answer.
     pub duration: Duration,
 }
 

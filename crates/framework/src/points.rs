@@ -92,7 +92,7 @@ pub trait Filter {
 pub struct RejectedNodes {
     /// Why.
     pub status: Status,
-    /// Those nodes.
+    /// The nodes that are rejected.
     pub nodes: NodeSet,
 }
 
@@ -246,7 +246,7 @@ pub trait Permit {
 /// What a plugin knows of its PreBind before that is called.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PreFlight {
-    /// It may run side by side with the PreBind of neighbouring plugins that allow this too.
+    /// PreBind may run side by side with the PreBind of neighbouring plugins that allow this too.
     pub allow_parallel: bool,
 }
 

@@ -282,7 +282,7 @@ impl Profile {
         judging.find_map(|plugin| Some(Refusal { plugin, status: self.is_blind(plugin)? }))
     }
 
-    /// From here on `meter` measures the plugins.
+    /// Measures the plugins with `meter` from here on.
     pub fn set_meter(&mut self, meter: Meter) {
         self.meter = meter;
     }
@@ -346,7 +346,7 @@ impl Profile {
     /// Asks a plugin once more, in the middle of a cycle: one that has no time by now may be passed over from here on.
     ///
     /// # Errors
-    /// It has used up its share and may not be passed over.
+    /// The plugin has used up its share and may not be passed over.
     pub(crate) fn still_has_time(&mut self, plugin: PluginIdx) -> Result<(), Status> {
         let hosted = self.instances.get_mut(plugin.index()).filter(|instance| instance.is_hosted);
         let Some(instance) = hosted else { return Ok(()) };
@@ -443,7 +443,7 @@ pub struct PluginsAt<P: ?Sized> {
 }
 
 impl<P: ExtensionPoint + ?Sized> PluginsAt<P> {
-    /// The same walk without the first `n` positions.
+    /// This walk without the first `n` positions.
     #[must_use]
     pub fn skip(mut self, n: usize) -> Self {
         self.positions.start = n.min(self.positions.end);

@@ -430,7 +430,7 @@ impl ClusterTable {
         sums.contains(&i64::MAX) || self.requested.names().any(|name| self.requested.get(name, node) == i64::MAX)
     }
 
-    /// As if `node` had no pods.
+    /// Sets what the pods on `node` request to zero, as if the node had no pods.
     pub fn clear_requested(&mut self, node: NodeIdx) {
         self.row_journal.record(node);
         self.requested.clear_row(node);

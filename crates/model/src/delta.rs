@@ -28,7 +28,7 @@ pub enum Column {
     Allocatable,
     /// Sum of the requests of the pods on the node.
     Requested,
-    /// The same for CPU and memory, with defaults for containers that request none.
+    /// Sum of the requests for CPU and memory, with defaults for containers that request none.
     NonZeroRequested,
     /// Number of pods on the node.
     PodCount,
@@ -266,9 +266,9 @@ impl Delta {
 }
 
 impl Delta {
-    /// The same in portions of the same generation, to be applied one after the other before the replica is asked
-    /// anything: all that a large cluster holds at once needs much memory and time in one call. Symbols come first, then
-    /// rows, and pods after the objects that they name.
+    /// The delta in portions of the same generation, to be applied one after the other before the replica is asked
+    /// anything: all that a large cluster holds at once needs much memory and time in one call. Symbols come first,
+    /// then rows, and pods after the objects that they name.
     #[must_use]
     pub fn into_portions(mut self) -> Vec<Delta> {
         if self.is_small() {

@@ -166,7 +166,7 @@ impl Features {
     /// The field of a built-in plugin's args that holds them.
     pub const IN_ARGS: &str = "features";
 
-    /// As they are in `release` if nothing is said.
+    /// The features as they are in `release` if nothing is said.
     #[must_use]
     pub fn of(release: Release) -> Self {
         Feature::ALL.iter().fold(Self(0), |features, feature| features.with(*feature, feature.is_on_in(release)))
@@ -178,14 +178,14 @@ impl Features {
         self.0 & Self::bit(feature) != 0
     }
 
-    /// The same with `feature` on or off.
+    /// These features with `feature` on or off.
     #[must_use]
     pub fn with(self, feature: Feature, is_on: bool) -> Self {
         let others = self.0 & !Self::bit(feature);
         Self(if is_on { others | Self::bit(feature) } else { others })
     }
 
-    /// Those that stand otherwise than in the oldest release.
+    /// The features that are on here and off in the oldest release, or the reverse.
     pub fn differing(self) -> impl Iterator<Item = (Feature, bool)> {
         let oldest = Self::default();
         let states = Feature::ALL.iter().map(move |feature| (*feature, self.has(*feature)));
@@ -197,7 +197,7 @@ impl Features {
     }
 }
 
-/// Those of the oldest release.
+/// The features of the oldest release.
 impl Default for Features {
     fn default() -> Self {
         Self::of(Release::default())

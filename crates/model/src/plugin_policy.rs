@@ -7,10 +7,10 @@ use serde::Deserialize;
 /// What becomes of the pods of profiles that use a plugin which is out of service.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 pub enum FailurePolicy {
-    /// They stay pending: the plugin's rules hold.
+    /// The pods stay pending: the plugin's rules hold.
     #[default]
     Fail,
-    /// They are scheduled without it.
+    /// The pods are scheduled without the plugin.
     Ignore,
 }
 
@@ -52,7 +52,7 @@ pub struct Probation {
 /// How long a probation lasts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProbationSpan {
-    /// From the swap on.
+    /// The time from the swap on.
     Time(Duration),
     /// This many calls of the new binary.
     Calls(u64),

@@ -19,7 +19,7 @@ impl PodUid {
         &self.0
     }
 
-    /// The same to keep.
+    /// The uid as a shared text, to keep.
     #[must_use]
     pub fn shared(&self) -> Arc<str> {
         Arc::clone(&self.0)

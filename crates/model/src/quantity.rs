@@ -47,7 +47,7 @@ pub enum Format {
 /// Why a text is not a quantity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ParseQuantityError {
-    /// It is not a number followed by something like a suffix.
+    /// The text is not a number followed by something like a suffix.
     #[error("quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'")]
     Format,
     /// What follows the number is no known suffix, or an exponent beyond 9999.
@@ -123,7 +123,7 @@ impl Quantity {
         }
     }
 
-    /// The same amount in the form of arbitrary precision, in which Kubernetes leaves a quantity that it has compared
+    /// This amount in the form of arbitrary precision, in which Kubernetes leaves a quantity that it has compared
     /// with one too large or too fine for the compact form. Sums and order are the same; only the rounding of negative
     /// fractions and the answers beyond `i64` differ.
     #[must_use]

@@ -56,7 +56,7 @@ pub enum Resizes {
 }
 
 impl Resizes {
-    /// As the release counts them.
+    /// How the release counts resized pods.
     #[must_use]
     pub fn of(features: Features) -> Self {
         if features.has(Feature::ResizedPodsTakeMaximumOfTotals) {
@@ -81,13 +81,13 @@ pub struct Options {
 /// What a pod asks for, in every way in which it is counted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PodRequests {
-    /// As [`spec_requests`].
+    /// What [`spec_requests`] gives.
     pub spec: Requests,
-    /// As [`placed_requests`] and [`balanced_requests`], which are the same.
+    /// What [`placed_requests`] and [`balanced_requests`] give, which is the same.
     pub placed: Requests,
-    /// As [`placed_non_zero`].
+    /// What [`placed_non_zero`] gives.
     pub placed_non_zero: NonZeroRequests,
-    /// As [`scoring_requests`].
+    /// What [`scoring_requests`] gives.
     pub scoring: Requests,
 }
 
@@ -196,7 +196,7 @@ fn thousandths(quantity: &Quantity) -> i64 {
     if *quantity > Quantity::from_milli(i64::MAX) { i64::MAX } else { quantity.milli_value() }
 }
 
-/// The same in whole units.
+/// The quantity in whole units; the largest number if it goes beyond that.
 fn units(quantity: &Quantity) -> i64 {
     if *quantity > Quantity::from_units(i64::MAX, Format::DecimalSi) { i64::MAX } else { quantity.value() }
 }

@@ -49,7 +49,7 @@ impl LabelMatcher {
     /// An absent selector matches nothing, an empty one everything.
     ///
     /// # Errors
-    /// With all that is wrong with the first requirement that the API server would refuse.
+    /// Names all that is wrong with the first requirement that the API server would refuse.
     pub fn compile(selector: Option<&api::LabelSelector>) -> Result<Self, SelectorError> {
         let Some(selector) = selector else {
             return Ok(Self { requirements: None });
@@ -106,7 +106,7 @@ impl NodeMatcher {
     /// What the API server would refuse in any of the terms.
     ///
     /// # Errors
-    /// With all that is wrong with the selector.
+    /// Names all that is wrong with the selector.
     pub fn validate(&self) -> Result<(), SelectorError> {
         let errors: Vec<_> = self.terms.iter().filter_map(|term| term.as_ref().err()).flatten().cloned().collect();
         if errors.is_empty() { Ok(()) } else { Err(SelectorError(errors)) }
@@ -129,7 +129,7 @@ impl PreferredMatcher {
     /// Terms without weight or requirements are left out.
     ///
     /// # Errors
-    /// With all that is wrong with the remaining terms.
+    /// Names all that is wrong with the remaining terms.
     pub fn compile(preferred: &[api::PreferredSchedulingTerm]) -> Result<Self, SelectorError> {
         let mut terms = Vec::new();
         let mut errors = Vec::new();

@@ -17,7 +17,7 @@ pub mod shared_text {
     /// Reads a string.
     ///
     /// # Errors
-    /// It is none.
+    /// Fails if the value is not a string.
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Arc<str>, D::Error> {
         String::deserialize(deserializer).map(Arc::from)
     }
@@ -46,7 +46,7 @@ pub mod text_or_bytes {
     /// Reads a string or a list.
     ///
     /// # Errors
-    /// It is neither, or a number is no byte.
+    /// Fails if the value is neither, or if a number is not a byte.
     pub fn deserialize<'de, D: Deserializer<'de>, T: From<Vec<u8>>>(deserializer: D) -> Result<T, D::Error> {
         deserializer.deserialize_any(Bytes).map(T::from)
     }

@@ -47,7 +47,7 @@ fn compare(taint: &Taint, toleration: &Toleration) -> Option<Ordering> {
     Some(canonical_integer(&taint.value)?.cmp(&canonical_integer(&toleration.value)?))
 }
 
-/// Without a plus sign or leading zeros.
+/// Reads an integer that is written without a plus sign or leading zeros.
 pub(crate) fn canonical_integer(text: &str) -> Option<i64> {
     let integer: i64 = text.parse().ok()?;
     (integer.to_string() == text).then_some(integer)

@@ -41,7 +41,7 @@ impl Age {
         Self { milliseconds, is_whole }
     }
 
-    /// It was so some milliseconds ago.
+    /// The age of a whole state that was so some milliseconds ago.
     pub(crate) fn ago(milliseconds: u64) -> Self {
         Self { milliseconds: clock::wall(clock::now()).saturating_sub(milliseconds), is_whole: true }
     }

@@ -33,7 +33,7 @@ impl SharedViews {
     /// The view of the address, if it was made within `every`; else it is made.
     ///
     /// # Errors
-    /// As for `make`.
+    /// Fails as `make` does.
     pub(crate) async fn get(
         &self,
         address: String,

@@ -27,7 +27,7 @@ pub(crate) enum Refusal {
 /// What has to be allowed for a view.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Right<'a> {
-    /// The same figures as `/metrics`.
+    /// The figures that `/metrics` shows.
     Metrics,
     /// `None`: in all namespaces.
     ListPods(Option<&'a str>),

@@ -69,7 +69,7 @@ impl PodEventLabels {
         Self { added: label("Add"), updated: label("Update"), deleted: label("Delete"), own }
     }
 
-    /// Those of the release.
+    /// The labels of the release.
     #[must_use]
     pub fn of(features: Features) -> &'static Self {
         if features.has(Feature::PodEventsByKind) { &OF_1_37 } else { &OF_1_36 }
@@ -100,7 +100,7 @@ impl ObjectEventKind {
         Self { event: Arc::new(event), label }
     }
 
-    /// It happened to `objects`.
+    /// An event of this kind that happened to `objects`.
     #[must_use]
     pub fn object_event(&self, objects: EventObjects) -> ObjectEvent {
         ObjectEvent { event: Arc::clone(&self.event), objects, label: Arc::clone(&self.label) }

@@ -211,7 +211,7 @@ impl Queue {
         &self.nominator
     }
 
-    /// The same, to change them.
+    /// The nominator, to be changed.
     pub fn nominator_mut(&mut self) -> &mut Nominator {
         &mut self.nominator
     }
@@ -284,7 +284,7 @@ impl Queue {
         self.put(record, place);
     }
 
-    /// From backoff into activeQ.
+    /// Moves the pod from backoff into activeQ.
     fn leave_backoff(&mut self, record: QueuedPod, label: &Arc<str>, now: Time, policy: &mut dyn Policy) {
         if self.settings.pops_from_backoff {
             self.enter_active_ungated(record, label, now, policy);

@@ -19,7 +19,7 @@ impl KubernetesRelease {
         }
     }
 
-    /// As `/version` has it.
+    /// The version as `/version` shows it.
     pub(crate) fn git_version(self) -> &'static str {
         match self {
             Self::V1_36 => "v1.36.2",

@@ -12,9 +12,9 @@ pub(crate) use label_selector::LabelSelector;
 /// Both selectors of a request.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Selector {
-    /// By labels.
+    /// The selector by labels.
     pub(crate) labels: LabelSelector,
-    /// By fields.
+    /// The selector by fields.
     pub(crate) fields: FieldSelector,
 }
 

@@ -230,16 +230,16 @@ pub enum AttemptOutcome {
         /// Nodes that passed.
         n_feasible: usize,
     },
-    /// It waits for a node: the cluster has none.
+    /// The pod waits for a node: the cluster has none.
     EmptyCluster,
-    /// It waits for something to change.
+    /// The pod waits for something to change.
     Unschedulable {
-        /// As in its condition.
+        /// The message of the pod's condition.
         message: String,
     },
-    /// Something broke: it is tried again.
+    /// Something broke: the pod is tried again.
     Failed {
-        /// As in its condition.
+        /// The message of the pod's condition.
         message: String,
         /// Whether a plugin faulted: [`Supervision::Faulted`] says that too.
         is_fault: bool,

@@ -52,7 +52,7 @@ pub(crate) struct Bindings {
     inbox: Inbox,
     /// Pods that go on once the plugins of their profile have time to be asked.
     ready: ReadyPods,
-    /// The same for pods that Permit has just let go: many of them at a time.
+    /// Pods that Permit has just let go, and that go on once the plugins have time: many of them at a time.
     released: ReadyPods,
     announcements: Announcements,
     /// Pods that were held and for whose binding the API server is being asked.
@@ -235,7 +235,7 @@ impl Bindings {
         self.waiting.values().filter(|binding| binding.is_held_by_permit()).count()
     }
 
-    /// How many wait for the answer to a request that may bind them.
+    /// The number of pods that wait for the answer to a request that may bind them.
     pub(crate) fn n_sent(&self) -> usize {
         self.waiting.values().filter(|binding| binding.is_sent()).count()
     }

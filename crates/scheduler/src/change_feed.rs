@@ -36,7 +36,7 @@ pub(crate) type Json = Arc<[u8]>;
 pub struct ChangeBatch {
     /// What the batches before this one said is out of date: the copy begins again.
     pub is_first: bool,
-    /// With this batch the copy is as the scheduler was then.
+    /// The copy is complete with this batch: it is as the scheduler was then.
     pub is_complete: bool,
     /// When the batch was made, by the scheduler's clock.
     pub as_of: Time,

@@ -96,9 +96,9 @@ impl<What: Copy + Ord> ByProfile<What> {
 pub struct Metrics {
     /// Scheduling cycles that began.
     pub cycles: u64,
-    /// Those of them that reused what plugins had said for pods that are alike.
+    /// Scheduling cycles that reused what plugins had said for pods that are alike.
     pub cycles_with_earlier_answers: u64,
-    /// By profile and result.
+    /// Attempts by profile and result.
     pub attempts: BTreeMap<(String, AttemptResult), u64>,
     /// How opportunistic batching went.
     pub batching: BatchMetrics,
@@ -159,7 +159,7 @@ pub enum Observation {
     },
     /// A node was searched for, and PostFilter run if none was found.
     Algorithm {
-        /// From the beginning of the cycle.
+        /// The time from the beginning of the cycle.
         duration: Duration,
     },
     /// The pod was signed and a batch asked for its next node.
@@ -182,7 +182,7 @@ pub enum Observation {
     EventHandled {
         /// The label of the event: `NodeAdd`, `UnschedulablePodUpdate`.
         event: Arc<str>,
-        /// With the moves of pods that it led to.
+        /// The time that the event took, with the moves of pods that it led to.
         duration: Duration,
     },
     /// A plugin was asked whether an event is worth another attempt.
@@ -200,7 +200,7 @@ pub enum Observation {
     Evictions {
         /// Whether all were told.
         succeeded: bool,
-        /// From the request to the last victim's answer.
+        /// The time from the request to the last victim's answer.
         duration: Duration,
     },
     /// A PostFilter plugin asked for evictions.

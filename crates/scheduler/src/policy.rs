@@ -32,9 +32,9 @@ pub(crate) struct QueuePolicy<'a> {
 /// What came of asking a PreEnqueue plugin.
 enum GateAnswer {
     Said(Status),
-    /// It is asked again as soon as it has time, so the pod is told nothing.
+    /// The plugin is asked again as soon as it has time, so the pod is told nothing.
     NoTime(Status),
-    /// It broke, or is out of service.
+    /// The plugin broke, or is out of service.
     NotAsked(Status),
 }
 
@@ -195,7 +195,7 @@ impl Policy for QueuePolicy<'_> {
             EventObjects::Node { .. } | EventObjects::Pod { .. } => true,
             EventObjects::Object { .. } | EventObjects::Cluster => false,
         };
-        // Without an owner each pod is held for itself.
+        // Pods without an owner are each held for themselves.
         let are_held_apart = pod.owner.is_none() && !self.isolation.is_empty();
         let can_say = is_promised && !are_held_apart;
         let Some(profile) = self.profiles.get_mut(pod.scheduler_name).filter(|_| can_say) else { return false };

@@ -22,7 +22,7 @@ pub(crate) struct SwapRequest {
     pub(crate) grants: Option<Grants>,
 }
 
-/// By profile.
+/// Instances by profile.
 pub(crate) type Instances = BTreeMap<String, PreparedInstance>;
 
 /// An instance, or why there is none, for these arguments.
@@ -149,7 +149,7 @@ pub(crate) fn build(
 /// Brings the instance up to date.
 ///
 /// # Errors
-/// It does not take the delta.
+/// The instance does not take the delta.
 pub(crate) fn fill(instance: &mut dyn Plugin, source: &dyn DeltaSource) -> Result<(), SwapError> {
     match instance.sync(source) {
         // The placeholder of a plugin that is out of service rejects pods here, as it is meant to.

@@ -89,7 +89,7 @@ impl Scheduler {
         self
     }
 
-    /// The same scheduler with extenders, which are asked beside the plugins of every profile.
+    /// This scheduler with extenders, which are asked beside the plugins of every profile.
     #[must_use]
     pub fn with_extenders(mut self, extenders: Arc<dyn Extenders>) -> Self {
         self.context.set_extenders(Some(extenders));
@@ -260,7 +260,7 @@ impl Scheduler {
         self.context.drain_actions()
     }
 
-    /// The same, left where it is.
+    /// The pending actions, left where they are.
     #[must_use]
     pub fn pending_actions(&self) -> &[Action] {
         self.context.actions()

@@ -71,7 +71,7 @@ impl CompileLimits {
 /// How to start a process that calls [`compile_for_parent`].
 #[derive(Clone, Debug)]
 pub struct CompilerProcess {
-    /// The same program as this one, or artefacts do not fit.
+    /// The program to start: the same as this one, or artefacts do not fit.
     pub program: PathBuf,
     /// What the program shall believe to be called.
     pub arg0: OsString,
@@ -251,7 +251,7 @@ fn is_out_of_memory(message: &str) -> bool {
 /// writes it to standard output, compiled, after its length.
 ///
 /// # Errors
-/// What is wrong with the component, or the limits that cannot be set.
+/// Says what is wrong with the component, or which limits cannot be set.
 pub fn compile_for_parent(limits: CompileLimits) -> Result<(), CompileError> {
     confine(limits).map_err(CompileError::Process)?;
     let invalid = |error: wasmtime::Error| CompileError::Invalid(format!("{error:#}"));

@@ -28,10 +28,10 @@ pub(crate) struct LoadedComponent {
     pub(crate) stats: Arc<PluginStats>,
     /// The plugin's budget of time, shared by all of its binaries.
     pub(crate) account: PluginAccount,
-    /// The same of log lines.
+    /// The plugin's budget of log lines, shared by all of its binaries.
     pub(crate) log_budget: Arc<LogBudget>,
     pub(crate) faults: FaultSink,
-    /// As in the logs: the name by which the binary came.
+    /// The name by which the binary came, as in the logs.
     pub(crate) name: Arc<str>,
     pub(crate) manifest: Manifest,
     pub(crate) points: Points,

@@ -16,7 +16,7 @@ pub enum LoadEffort {
     Small,
     /// Four seconds.
     Medium,
-    /// As much as the limits allow.
+    /// All the time that the limits allow.
     Full,
 }
 

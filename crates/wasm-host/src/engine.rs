@@ -48,9 +48,9 @@ impl Default for FileLimits {
 /// What an [`Engine`] is made with.
 #[derive(Clone, Debug, Default)]
 pub struct EngineOptions {
-    /// For plugins that have no limits of their own.
+    /// The limits of plugins that have none of their own.
     pub limits: Limits,
-    /// By plugin name.
+    /// Limits by plugin name.
     pub plugin_limits: BTreeMap<String, Limits>,
     /// Where compiled artefacts are kept over restarts; `None` compiles at each start. The directory is made, or taken
     /// over, for this user alone: a user who can write there can run code in the scheduler.

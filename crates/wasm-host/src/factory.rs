@@ -20,7 +20,7 @@ impl ComponentFactory {
         Self { component: Arc::new(component), is_from_artefact, is_embedded }
     }
 
-    /// The same binary with other limits, for instances to come. It keeps counting in the same figures.
+    /// This binary with other limits, for instances to come. It keeps counting in the same figures.
     #[must_use]
     pub fn with_limits(&self, mut limits: Limits) -> Self {
         if self.is_embedded {

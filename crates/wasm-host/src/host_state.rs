@@ -28,7 +28,7 @@ pub(crate) struct HostState {
     pub(crate) time: CallTime,
     /// The last line logged as an error during the current call: what a panic hook says before it traps.
     pub(crate) last_words: Option<String>,
-    /// The same line as long as it is not in the log: if the call traps, it is in the words of the fault.
+    /// The line of `last_words` as long as it is not in the log. If the call traps, the fault's text contains it.
     held_back: Option<String>,
     log_budget: Arc<LogBudget>,
     log_lines_per_second: u32,

@@ -9,9 +9,9 @@ use wasmtime::ResourceLimiter;
 /// faulting over them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WhenNotAsked {
-    /// They wait.
+    /// The pods wait.
     Fail,
-    /// They are scheduled without the plugin.
+    /// The pods are scheduled without the plugin.
     Pass,
 }
 
@@ -23,9 +23,9 @@ pub struct Limits {
     pub call_timeout: Duration,
     /// For `describe`, `configure`, `snapshot`, `restore` and a full delta, which happen once an instance.
     pub lifecycle_timeout: Duration,
-    /// The same where the scheduling thread waits for them: at a start, after other arguments, and for state that goes from one
-    /// binary to the next. A failed instance is made again on a thread of its own. The program's own components have the
-    /// former.
+    /// For these calls where the scheduling thread waits for them: at a start, after other arguments, and for state
+    /// that goes from one binary to the next. A failed instance is made again on a thread of its own. The program's own
+    /// components have `lifecycle_timeout` here too.
     pub scheduling_thread_timeout: Duration,
     /// For `post-filter`, with the dry runs that the component asks for.
     pub post_filter_timeout: Duration,

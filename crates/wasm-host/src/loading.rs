@@ -22,10 +22,10 @@ use crate::{
 };
 
 impl Engine {
-    /// The same as [`Self::load`] for a binary that came from elsewhere, whose digest may be denied.
+    /// Loads, like [`Self::load`], a binary that came from elsewhere, whose digest may be denied.
     ///
     /// # Errors
-    /// It is denied, or no plugin.
+    /// The binary is denied, or is no plugin.
     pub fn load_unless_denied(&self, binary: &Binary) -> Result<ComponentFactory, LoadError> {
         self.check_denied(binary.digest())?;
         // What takes little is known before what takes much is begun.
@@ -54,10 +54,10 @@ impl Engine {
         self.load_with(binary, None)
     }
 
-    /// The same; takes what comes with the program, if it has the component.
+    /// Loads like [`Self::load`]; takes what comes with the program, if it has the component.
     ///
     /// # Errors
-    /// As for [`Self::load`].
+    /// Fails as [`Self::load`] does.
     pub fn load_with(&self, binary: &Binary, precompiled: Option<&Precompiled>) -> Result<ComponentFactory, LoadError> {
         let precompiled = precompiled.and_then(|it| it.load(&self.shared().wasmtime, binary.digest()));
         match self.attempt(binary, precompiled, LoadEffort::Full) {
@@ -67,8 +67,8 @@ impl Engine {
         }
     }
 
-    /// The same with no more effort than this. `None`: more is needed to know what the bytes are. [`LoadEffort::Full`] always
-    /// tells.
+    /// Loads with no more effort than this. `None` if more is needed to know what the bytes are. [`LoadEffort::Full`]
+    /// always tells.
     #[must_use]
     pub fn try_load(&self, binary: &Binary, effort: LoadEffort) -> Option<Result<ComponentFactory, LoadError>> {
         match self.attempt(binary, None, effort) {
@@ -188,7 +188,7 @@ struct Compiled {
 /// Why an attempt gave no plugin.
 enum NotLoaded {
     Refused(LoadError),
-    /// It would take more effort to know.
+    /// The attempt needs more effort to know.
     NeedsMore,
 }
 
@@ -273,7 +273,7 @@ fn check_imports(component: &Component) -> Result<(), LoadError> {
 }
 
 fn exports_of(component: &Component) -> String {
-    // As many as a message bears.
+    // A message has room for this many.
     const SHOWN: usize = 10;
     let component_type = component.component_type();
     let names: Vec<&str> = component_type.exports(component.engine()).map(|(name, _)| name).collect();

@@ -60,7 +60,7 @@ pub(crate) struct ComponentPlugin {
     pod: Option<PodUid>,
     /// Why there is no instance.
     last_fault: String,
-    /// It is not asked in this cycle, and pods do without it.
+    /// The plugin is not asked in this cycle, and pods do without it.
     is_passed_over: bool,
     /// What dry runs have taken of the last cycle that had some.
     dry_runs: DryRunTime,

@@ -18,8 +18,8 @@ pub(crate) fn config() -> Config {
     config
 }
 
-/// The same for artefacts that run on other machines than this one: on x86-64 the instructions of level v2, which processors
-/// have had since about 2009, elsewhere those that the architecture always has.
+/// The settings for artefacts that run on other machines than this one: on x86-64 the instructions of level v2, which
+/// processors have had since about 2009, elsewhere those that the architecture always has.
 ///
 /// # Errors
 /// There is no compiler for this architecture.

@@ -30,14 +30,14 @@ pub(crate) type Journal = Vec<(ObjectKey, Option<Value>)>;
 /// A change of a pod that the scheduler caused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// It is on its node from here on.
+    /// The pod is on its node from here on.
     Bound {
         /// Which pod.
         pod: PodRef,
         /// `metadata.name` of the node.
         node: Arc<str>,
     },
-    /// It made room for another pod, and is gone.
+    /// The pod made room for another pod, and is gone.
     Evicted {
         /// `metadata.namespace`.
         namespace: String,
@@ -82,7 +82,7 @@ impl ApiServer {
     /// Takes the object in; what the watch then shows.
     ///
     /// # Errors
-    /// It has no kind, or it is a pod or node that cannot be read.
+    /// The object has no kind, or is a pod or node that cannot be read.
     pub fn create(&mut self, object: &Value) -> Result<Event> {
         match object["kind"].as_str() {
             Some("Node") => Ok(Event::NodeApplied(Box::new(self.decode(object)?))),
@@ -101,7 +101,7 @@ impl ApiServer {
         T::deserialize(&object).map_err(|error| ApiServerError::Object { object: object.to_string(), error })
     }
 
-    /// The same for a pod that was read before; its resource version stays.
+    /// Takes in a pod that was read before; its resource version stays.
     pub fn create_pod(&mut self, pod: Box<api::Pod>) -> Event {
         if pod.spec.node_name.is_empty() {
             self.pending.insert(pod.metadata.uid.clone(), pod.clone());
@@ -112,7 +112,7 @@ impl ApiServer {
     /// Takes the object out; what the watch then shows.
     ///
     /// # Errors
-    /// It has no kind.
+    /// The object has no kind.
     pub fn delete(&mut self, object: &Value) -> Result<Event> {
         let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default().to_owned();
         match object["kind"].as_str() {
@@ -123,7 +123,7 @@ impl ApiServer {
         }
     }
 
-    /// The same for a pod by its names.
+    /// Takes out a pod by its names.
     pub fn delete_pod(&mut self, namespace: String, name: String, uid: String) -> Event {
         self.pending.remove(&uid);
         Event::PodDeleted { namespace, name, uid }

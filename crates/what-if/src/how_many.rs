@@ -21,7 +21,7 @@ pub struct HowMany {
     pub kind: &'static str,
     /// So many fit. None of them evicts another pod.
     pub fit: usize,
-    /// How many of them are on each node that has any.
+    /// The number of these pods on each node that has any.
     pub nodes: BTreeMap<String, usize>,
     /// Why the next one does not fit; none if as many fit as were tried at most.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -33,7 +33,7 @@ pub struct HowMany {
 /// Places the pods that wait, and then one pod like `pod` after the other, until one fits nowhere or there are `n_most`.
 ///
 /// # Errors
-/// As for [`crate::place`].
+/// Fails as [`crate::place`] does.
 pub fn how_many(
     cluster: &Cluster,
     pod: &ClusterPod,

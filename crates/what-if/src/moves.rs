@@ -110,7 +110,7 @@ struct Moved {
 /// Drains nodes one after the other, once the pods that wait are placed.
 ///
 /// # Errors
-/// As for [`crate::place`].
+/// Fails as [`crate::place`] does.
 pub fn drain(cluster: &Cluster, nodes: &[String], conditions: Conditions<'_>) -> Result<Drain, PlaceError> {
     let mut moving = Moving::new(cluster, conditions)?;
     nodes.iter().for_each(|node| moving.cordon(node));
@@ -129,7 +129,7 @@ pub fn drain(cluster: &Cluster, nodes: &[String], conditions: Conditions<'_>) ->
 /// another node; no pod is evicted for that by another, and none goes to a node that is empty.
 ///
 /// # Errors
-/// As for [`crate::place`].
+/// Fails as [`crate::place`] does.
 pub fn consolidate(cluster: &Cluster, conditions: Conditions<'_>) -> Result<Consolidation, PlaceError> {
     let mut moving = Moving::new(cluster, conditions)?;
     let all: BTreeSet<String> = cluster.nodes().iter().map(|node| node.node.metadata.name.clone()).collect();

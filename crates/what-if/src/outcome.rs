@@ -57,9 +57,9 @@ pub struct Choice {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Refusal {
-    /// In one word.
+    /// The reason in one word.
     pub reason: RefusalReason,
-    /// As the pod's condition would say it.
+    /// The message that the pod's condition would have.
     pub message: String,
     /// What each plugin said, the most nodes first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -80,7 +80,7 @@ pub enum RefusalReason {
     Unschedulable,
     /// Something broke.
     SchedulerError,
-    /// It has a node, and waits at Permit for other pods.
+    /// The pod has a node, and waits at Permit for other pods.
     WaitsAtPermit,
     /// The simulation ended before it was tried.
     NotTried,
@@ -129,7 +129,7 @@ impl RefusalReason {
 }
 
 impl Refusal {
-    /// Without any node's part in it.
+    /// A refusal in which no node has a part.
     pub(crate) fn new(reason: RefusalReason, message: impl Into<String>) -> Self {
         Self { reason, message: message.into(), rejections: Vec::new(), nominated_node: None }
     }

@@ -35,9 +35,9 @@ pub enum Arrival {
 
 /// A scheduler to be simulated, and within which bounds.
 pub struct Conditions<'a> {
-    /// As in the configuration.
+    /// The settings as in the configuration.
     pub settings: Settings,
-    /// As in the configuration.
+    /// The profiles as in the configuration.
     pub profiles: Vec<Profile>,
     /// Told the scheduler's time, as components must be.
     pub tell_time: Box<dyn Fn(Time) + 'a>,
@@ -69,7 +69,7 @@ pub enum PlaceError {
 pub struct Placing<'a> {
     simulation: Simulation<'a>,
     conditions: PlacingConditions<'a>,
-    /// By uid.
+    /// Pods by uid.
     pods: IndexMap<PodUid, Entry, FxBuildHasher>,
     /// The pods on nodes, and on which, by uid.
     on_nodes: FxHashMap<String, (ClusterPod, Arc<str>)>,
@@ -144,15 +144,15 @@ impl std::fmt::Debug for Placing<'_> {
 /// Places the pods of a cluster.
 ///
 /// # Errors
-/// It takes too long, or a plugin asks for something that cannot be done.
+/// Placing takes too long, or a plugin asks for something that cannot be done.
 pub fn place(cluster: &Cluster, conditions: Conditions<'_>) -> Result<Placed, PlaceError> {
     place_and_ask(cluster, conditions, Questions::default()).map(|(placed, _)| placed)
 }
 
-/// The same, and what plugins said of the nodes in question.
+/// Places the pods of a cluster, and gives what plugins said of the nodes in question.
 ///
 /// # Errors
-/// As for [`place`].
+/// Fails as [`place`] does.
 pub fn place_and_ask(
     cluster: &Cluster,
     conditions: Conditions<'_>,
@@ -334,7 +334,7 @@ impl<'a> Placing<'a> {
     /// Has the scheduler work until every pod has its node or waits for something that does not come.
     ///
     /// # Errors
-    /// As for [`place`].
+    /// Fails as [`place`] does.
     pub fn settle(&mut self) -> Result<(), PlaceError> {
         for turn in 0_u32.. {
             if turn.is_multiple_of(CHECKED_EVERY) {

@@ -58,9 +58,9 @@ pub struct Summary {
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BeforeAndAfter {
-    /// By the pods that had a node before.
+    /// Utilization by the pods that had a node before.
     pub before: Utilization,
-    /// With the pods that got one, without those that made room.
+    /// Utilization with the pods that got a node, without those that made room.
     pub after: Utilization,
 }
 

@@ -115,7 +115,7 @@ impl<'a> Simulation<'a> {
     /// `changes`.
     ///
     /// # Errors
-    /// As for [`ApiServer::perform`].
+    /// Fails as [`ApiServer::perform`] does.
     pub fn confirm(&mut self, changes: &mut Vec<Change>) -> Result<(), ApiServerError> {
         let Self { scheduler, server, actions, events, now, .. } = self;
         for action in actions.drain(..) {

@@ -58,7 +58,7 @@ pub struct ZoneUse {
     pub zone: String,
     /// How many nodes are in it.
     pub nodes: usize,
-    /// By resource.
+    /// The use of each resource.
     pub resources: Vec<ResourceUse>,
 }
 
@@ -275,7 +275,7 @@ fn n_times(free: i64, amount: i64) -> i64 {
     free.checked_div(amount).unwrap_or(i64::MAX)
 }
 
-/// With one digit behind the point.
+/// The part in per cent of the whole, with one digit behind the point.
 fn percent(part: f64, whole: f64) -> f64 {
     if whole > 0.0 { (part / whole * 1000.0).round() / 10.0 } else { 0.0 }
 }

@@ -56,7 +56,7 @@ pub(super) enum AllocationOutcome {
     Devices(Devices),
     /// The node cannot serve all claims.
     Nothing,
-    /// The same, but pools were left out because their slices contradict each other.
+    /// The node cannot serve all claims, and pools were left out because their slices contradict each other.
     NothingWithInvalidPool,
 }
 
@@ -82,7 +82,7 @@ pub(super) enum AllocationError {
     /// The search was cut off.
     #[error("timed out trying to allocate devices")]
     TimedOut,
-    /// The same, and the search was at this selector then.
+    /// The search was cut off while it was at this selector.
     #[error("timed out trying to allocate devices: {origin}: selector #{position} was evaluated last")]
     SelectorTimedOut { origin: String, position: usize },
     #[error(

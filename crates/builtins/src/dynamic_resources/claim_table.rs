@@ -32,11 +32,12 @@ pub(super) enum DeviceHolder {
 /// All claims.
 #[derive(Debug, Default)]
 pub(super) struct ClaimTable {
-    /// By namespace and name.
+    /// Claims by namespace and name.
     claims: BTreeMap<(String, String), Arc<ResourceClaim>>,
     /// Keys of the claims for extended resources, by the uid of their pod.
     extended: BTreeMap<String, (String, String)>,
-    /// Those of them that this plugin made. kube-scheduler would delete such a claim in Unreserve, which cannot write here.
+    /// Claims for extended resources that this plugin made. kube-scheduler would delete such a claim in Unreserve,
+    /// which cannot write here.
     made: BTreeSet<(String, String)>,
     in_flight: BTreeMap<DeviceHolder, InFlight>,
     in_use: InUse,

@@ -25,7 +25,7 @@ pub(super) struct DraCache {
     claim_view: ObjectView<ResourceClaim>,
     slice_view: ObjectView<ResourceSlice>,
     class_view: ObjectView<DeviceClass>,
-    /// With the gate DRADeviceTaintRules.
+    /// The view of rules about taints. `None` without the gate DRADeviceTaintRules.
     rule_view: Option<ObjectView<DeviceTaintRule>>,
     pub(super) claims: ClaimTable,
     pub(super) slices: SliceTable,

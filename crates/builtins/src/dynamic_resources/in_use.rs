@@ -22,7 +22,7 @@ pub(super) struct DeviceNumber(u32);
 #[derive(Debug, Default)]
 pub(super) struct InUse {
     numbers: FxHashMap<DeviceId, DeviceNumber>,
-    /// By number.
+    /// Usages by the numbers of devices.
     usages: Vec<Usage>,
     unused: Vec<DeviceNumber>,
     /// How much of its capacities the shares of a device consume.
@@ -133,7 +133,7 @@ impl InUse {
         self.usage(device).n_shares > 0
     }
 
-    /// By one claim or several.
+    /// Whether one claim or several hold the device.
     pub(super) fn is_held(&self, device: DeviceNumber) -> bool {
         let usage = self.usage(device);
         usage.n_dedicated > 0 || usage.n_shares > 0

@@ -47,7 +47,7 @@ pub(super) struct NodeDevice {
     pub(super) is_shareable: bool,
     pub(super) is_tainted: bool,
     pub(super) consumes_counters: bool,
-    /// It has binding conditions.
+    /// The device has binding conditions.
     pub(super) needs_binding: bool,
 }
 

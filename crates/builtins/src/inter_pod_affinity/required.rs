@@ -96,7 +96,7 @@ impl Required {
         Ok(())
     }
 
-    /// The same for a point that is asked without PreFilter.
+    /// Prepares for a point that is asked without PreFilter.
     pub(super) fn prepare_late(&mut self, call: &Call<'_>, view: &mut ClusterView) {
         let prepared = self.prepare(&Call { deadline: Deadline::NEVER, ..*call }, view);
         debug_assert!(prepared.is_ok(), "without a deadline it does not fail");

@@ -13,7 +13,7 @@ use crate::storage::{self, VolumeAttachment};
 #[derive(Debug)]
 pub(super) struct Attachments {
     view: ObjectView<VolumeAttachment>,
-    /// By name of the attachment.
+    /// Attachments by their names.
     known: FxHashMap<String, KnownAttachment>,
     /// Names of attachments by the volume that they name.
     by_volume: FxHashMap<String, Vec<String>>,
@@ -27,7 +27,7 @@ pub(super) struct Attachments {
 struct KnownAttachment {
     volume_name: String,
     node_name: String,
-    /// As it is counted in [`AttachedVolumes`].
+    /// The volume and node under which the attachment is counted in [`AttachedVolumes`].
     counted: Option<(VolumeId, NodeIdx)>,
 }
 

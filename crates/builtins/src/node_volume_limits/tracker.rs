@@ -40,11 +40,11 @@ pub(super) struct VolumeTracker {
 /// A claim that is used by pods on nodes.
 #[derive(Debug, Default)]
 struct HeldClaim {
-    /// As it is counted in [`AttachedVolumes`].
+    /// The volume as which the claim is counted in [`AttachedVolumes`].
     volume: Option<VolumeId>,
     /// The name under which it is listed in `by_volume`.
     volume_name: Box<str>,
-    /// With the number of equal uses.
+    /// Uses of the claim, each with the number of equal ones.
     uses: FxHashMap<ClaimUse, u32>,
 }
 

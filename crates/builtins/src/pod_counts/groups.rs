@@ -63,7 +63,7 @@ struct Group {
 #[derive(Debug, Default)]
 pub(super) struct Groups {
     ids: FxHashMap<GroupKey, GroupIdx>,
-    /// By [`GroupIdx`].
+    /// Groups by [`GroupIdx`].
     groups: Slab<Group>,
     index: FxHashMap<IndexKey, FxHashSet<GroupIdx>>,
     /// Queries by the keys under which all their pods are found.

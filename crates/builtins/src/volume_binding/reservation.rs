@@ -44,7 +44,7 @@ struct ObjectPatch {
     name: String,
     /// The resource version of the object that the patch was made for.
     base: String,
-    /// Without its `metadata.resourceVersion`.
+    /// The patch without its `metadata.resourceVersion`.
     patch: Value,
     /// Whether the patch changes the object. If so, only versions after `base` show its effect.
     changes: bool,

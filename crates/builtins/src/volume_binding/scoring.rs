@@ -86,7 +86,7 @@ mod tests {
         CapacityScoring::new(points).unwrap().of_classes(classes.iter().map(class))
     }
 
-    /// By the default shape of Kubernetes 1.37 the node with most room wins.
+    /// The node with most room wins by the default shape of Kubernetes 1.37.
     #[test]
     fn much_room_scores_high() {
         assert_eq!([scored(&[], &[(50, 100)]), scored(&[], &[(50, 400)])], [50, 88]);

@@ -77,7 +77,7 @@ pub enum Added {
         /// Where it was assumed to be.
         assumed_on: Sym,
     },
-    /// It had been added before.
+    /// The pod had been added before.
     Updated {
         /// The pod as it was.
         old: Arc<Pod>,

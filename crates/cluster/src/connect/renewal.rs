@@ -65,7 +65,7 @@ impl std::fmt::Debug for Renewal {
 /// Must be called inside a tokio runtime.
 ///
 /// # Errors
-/// As for [`super::connect`].
+/// Fails as [`super::connect`] does.
 pub async fn connect_for_long(options: &ConnectOptions) -> Result<(Connection, Renewal), ConnectError> {
     let Connection { transport, origin, server } = connect_in(options, Environment::of_process()).await?;
     let current = Arc::new(RwLock::new(transport.clone()));
@@ -106,10 +106,10 @@ impl Renewal {
         files
     }
 
-    /// Makes a client of what the files hold now.
+    /// Makes a client from what the files hold now.
     ///
     /// # Errors
-    /// They cannot be used, or name another cluster: the client before goes on.
+    /// The files cannot be used, or name another cluster. The previous client then stays in use.
     pub async fn renew(&self) -> Result<(), RenewalError> {
         let Connection { transport, server, .. } = connect_in(&self.options, Environment::of_process()).await?;
         if server != self.server {

@@ -44,7 +44,8 @@ const MAX_OPEN_REQUESTS: usize = 32;
 /// Events being sent or waiting for another try. Beyond this the queue fills, and then drops: an API server that is
 /// away for long must not cost memory without bound.
 const MAX_IN_FLIGHT: usize = 1000;
-/// The same for one profile, so that events which cannot be written leave room to others.
+/// Events of one profile that are being sent or wait for another try. Thus events that cannot be written leave room to
+/// others.
 const MAX_OF_PROFILE: usize = MAX_IN_FLIGHT / 4 * 3;
 /// Events that are put in order before the next are sent.
 const MAX_AT_ONCE: usize = 1000;

@@ -29,7 +29,7 @@ impl Default for Http2 {
 }
 
 impl Http2 {
-    /// As the environment of the process has it.
+    /// The settings in the environment of the process.
     pub(crate) fn of_process() -> Self {
         Self::from_variables(|name| std::env::var(name).ok().filter(|value| !value.is_empty()))
     }

@@ -27,7 +27,7 @@ struct KnownObject {
 /// What the state of an object is to the reader.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum ObjectChange {
-    /// It is new or has changed.
+    /// The object is new or has changed.
     Changed,
     /// The reader has seen this very version.
     Unchanged,

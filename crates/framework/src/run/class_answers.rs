@@ -54,7 +54,7 @@ pub struct ClassAnswers {
     filters: Vec<Reused>,
     /// Rows whose verdict is known.
     checked: NodeSet,
-    /// Those of them that every one of `filters` lets pass.
+    /// The checked rows that every one of `filters` lets pass.
     passing: NodeSet,
     /// By plugin what led to `passing` and `sums`. Decisions hold it, too.
     kept: Arc<KeptAnswers>,

@@ -57,12 +57,12 @@ impl From<Status> for NoNode {
 /// What one cycle said about a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NodeVerdict<'a> {
-    /// It passed.
+    /// The node passed.
     Passed {
-        /// Its weighted sum; `None` if the cycle scored no nodes, since it had no choice.
+        /// The node's weighted sum; `None` if the cycle scored no nodes, since it had no choice.
         total: Option<i64>,
     },
-    /// It did not pass.
+    /// The node did not pass.
     Rejected {
         /// Which plugin; [`PluginIdx::NOBODY`] for an extender.
         plugin: PluginIdx,
@@ -208,7 +208,7 @@ impl Findings {
         &self.feasible
     }
 
-    /// The same nodes in the order in which they were found.
+    /// The feasible nodes in the order in which they were found.
     #[must_use]
     pub fn feasible_order(&self) -> &[NodeIdx] {
         &self.feasible_order

@@ -51,7 +51,7 @@ pub fn filter(
 /// Filters one node alone.
 ///
 /// # Errors
-/// As for [`filter`].
+/// Fails as [`filter`] does.
 pub fn filter_one(
     profile: &mut Profile,
     call: &Call<'_>,

@@ -10,7 +10,7 @@ pub(in crate::run) enum ScoreColumn<T> {
     Empty,
     /// Every row that was scored has this score.
     Same(T),
-    /// By row.
+    /// A score for each row.
     ByRow(Vec<T>),
 }
 

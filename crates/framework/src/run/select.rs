@@ -150,7 +150,7 @@ impl Ranking {
 }
 
 impl<Node> Ranking<Node> {
-    /// The same ranking with each node replaced by what `call` makes of it.
+    /// This ranking with each node replaced by what `call` makes of it.
     #[must_use]
     pub fn map<Other>(self, call: impl Fn(Node) -> Other) -> Ranking<Other> {
         Ranking(self.0.into_iter().map(|(total, node)| (total, call(node))).collect())

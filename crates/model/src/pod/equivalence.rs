@@ -149,7 +149,7 @@ impl EquivalenceClass {
         self.pod.is_equivalent(pod)
     }
 
-    /// The same, but for the nodes that the pods name.
+    /// Whether the pod is in this class once the nodes that the pods name are left out of the comparison.
     #[must_use]
     pub fn contains_elsewhere(&self, pod: &Pod) -> bool {
         self.pod.is_equivalent_elsewhere(pod)

@@ -39,25 +39,25 @@ pub enum RequirementError {
     /// Not an operator of label selectors.
     #[error("{operator:?} is not a valid label selector operator")]
     LabelOperator {
-        /// As written.
+        /// The operator as written.
         operator: String,
     },
     /// Not an operator that this part of a node selector knows.
     #[error("{path}: Unsupported value: {operator:?}: supported values: {supported}")]
     NodeOperator {
-        /// Where it stands.
+        /// Where the operator stands.
         path: String,
-        /// As written.
+        /// The operator as written.
         operator: String,
-        /// Quoted, separated by commas.
+        /// The operators that are supported, quoted and separated by commas.
         supported: &'static str,
     },
     /// A key or a value that can't be part of a label, or a value that is no integer where one is needed.
     #[error("{path}: Invalid value: {text:?}: {problem}")]
     Text {
-        /// Where it stands.
+        /// Where the text stands.
         path: String,
-        /// As written.
+        /// The key or value as written.
         text: String,
         /// What is wrong with it.
         problem: String,
@@ -65,9 +65,9 @@ pub enum RequirementError {
     /// The wrong number of values.
     #[error("{path}: Invalid value: {values}: {problem}")]
     ValueCount {
-        /// Where they stand.
+        /// Where the values stand.
         path: String,
-        /// As JSON.
+        /// The values as JSON.
         values: String,
         /// What is wrong with them.
         problem: &'static str,
@@ -155,7 +155,7 @@ impl Requirement {
 }
 
 impl Operator {
-    /// From the text in a node selector's `matchExpressions`.
+    /// Reads the operator of a node selector's `matchExpressions`.
     pub(super) fn of_node_selector(path: &str, text: &str) -> Result<Self, Vec<RequirementError>> {
         match text {
             "Gt" => Ok(Self::Gt),
@@ -165,7 +165,7 @@ impl Operator {
         }
     }
 
-    /// From the text in a label selector's `matchExpressions`.
+    /// Reads the operator of a label selector's `matchExpressions`.
     pub(super) fn of_label_selector(text: &str) -> Result<Self, Vec<RequirementError>> {
         match text {
             "In" => Ok(Self::In),

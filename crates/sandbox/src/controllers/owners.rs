@@ -41,7 +41,7 @@ pub(super) fn reference(pod: &Object) -> Value {
     reference_to(pod, "v1", "Pod")
 }
 
-/// The same for an object of any kind.
+/// The `metadata.ownerReferences` of an object that `owner`, an object of any kind, controls.
 pub(super) fn reference_to(owner: &Object, api_version: &str, kind: &str) -> Value {
     json!([{
         "apiVersion": api_version,

@@ -18,7 +18,7 @@ pub(crate) fn to_core(event: Value) -> Value {
     rename(event, |key| RENAMED.iter().find(|(_, new)| *new == key).map(|(core, _)| *core))
 }
 
-/// From the stored form to `events.k8s.io/v1`.
+/// Converts the stored form to `events.k8s.io/v1`.
 pub(crate) fn to_events_v1(event: &Value) -> Value {
     rename(event.clone(), |key| RENAMED.iter().find(|(core, _)| *core == key).map(|(_, new)| *new))
 }

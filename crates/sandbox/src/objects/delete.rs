@@ -30,9 +30,9 @@ pub(crate) struct DeleteOptions {
 /// What a deletion has led to.
 #[derive(Debug)]
 pub(crate) enum Deletion {
-    /// It is gone; this was its last state.
+    /// The object is gone; this was its last state.
     Gone(Arc<Object>),
-    /// It waits for a grace period or for finalizers.
+    /// The object waits for a grace period or for finalizers.
     Pending(Arc<Object>),
 }
 

@@ -43,11 +43,11 @@ struct Contents {
 /// What happened to an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ChangeKind {
-    /// It was created.
+    /// The object was created.
     Added,
-    /// It was written.
+    /// The object was written.
     Modified,
-    /// It was removed.
+    /// The object was removed.
     Deleted,
 }
 

@@ -93,9 +93,9 @@ pub(crate) enum Input {
 
 /// Where a step leaves the pod.
 pub(super) enum Step {
-    /// It waits for the next input.
+    /// The pod waits for the next input.
     Waiting(Binding),
-    /// It goes on once plugins have been asked this.
+    /// The pod goes on once plugins have been asked this.
     Asks(Binding, Question),
     /// The API server has bound it.
     Bound(Binding),

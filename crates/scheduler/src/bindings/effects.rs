@@ -15,7 +15,7 @@ use crate::{
     effect_bytes::{MAX_BYTES, bytes_of},
 };
 
-/// Whose effects they are.
+/// The pod, cycle and plugin that effects come from.
 #[derive(Clone, Copy)]
 pub(crate) struct Origin<'a> {
     pub(crate) pod: &'a Arc<Pod>,
@@ -43,7 +43,7 @@ impl Origin<'_> {
 /// Does what the scheduler itself can do; gives back what the host must.
 ///
 /// # Errors
-/// One of the effects was not granted; none was carried out.
+/// Fails if one of the effects was not granted. None was carried out then.
 pub(crate) fn carry_out(
     context: &mut Context,
     peers: &mut Peers<'_>,
@@ -65,8 +65,8 @@ pub(crate) fn carry_out(
     Ok(for_host)
 }
 
-/// The same for the effects of several plugins, each effect granted or refused by itself: what the host must do, by
-/// plugin.
+/// Does the same for the effects of several plugins. Each effect is granted or refused by itself. Gives back what the
+/// host must do, by plugin.
 pub(crate) fn carry_out_each(
     context: &mut Context,
     peers: &mut Peers<'_>,
@@ -130,7 +130,7 @@ impl Refusals {
 }
 
 /// # Errors
-/// Which effect the operator did not grant; it is reported as well.
+/// Names the effect that the operator did not grant. The refusal is reported as well.
 pub(crate) fn check_grants(context: &mut Context, origin: Origin<'_>, effects: &[Effect]) -> Result<(), Status> {
     let asked = CyclePod::new(origin.pod, context.table());
     let Some(refused) = asked.first_refused(&grants(context, origin), effects) else { return Ok(()) };

@@ -12,7 +12,7 @@ use super::{Bindings, binding::Stage};
 pub enum BindingStage {
     /// For Permit plugins.
     Permit {
-        /// When it began to wait.
+        /// When the pod began to wait.
         since: Time,
         /// The plugins that hold it, each with the time at which the pod is rejected in its name.
         plugins: Vec<(Arc<str>, Time)>,

@@ -31,7 +31,7 @@ pub struct CyclePod<'a> {
 /// What was not granted, and what would grant it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RefusedEffect {
-    /// As refusals are counted.
+    /// The kind under which refusals are counted.
     kind: EffectKind,
     /// `bind`, or `patch of v1/Secret default/token`.
     what: String,
@@ -40,7 +40,7 @@ pub struct RefusedEffect {
 }
 
 impl RefusedEffect {
-    /// As refusals are counted.
+    /// The kind under which refusals are counted.
     #[must_use]
     pub fn kind(&self) -> EffectKind {
         self.kind

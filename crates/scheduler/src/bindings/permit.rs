@@ -113,7 +113,8 @@ impl PermitWaits {
         position.map(|position| self.plugins.remove(position)).is_some()
     }
 
-    /// Whose time was out at `deadline`. The reason is the plugin's own words if it waited for objects no longer than that.
+    /// The plugin whose wait timed out at `deadline`, with the reason. The reason is the plugin's own words if it
+    /// waited for objects no longer than that.
     pub(crate) fn timed_out(&self, deadline: Time) -> Option<PermitTimeout> {
         let wait = self.plugins.iter().find(|wait| wait.ends() == deadline)?;
         let own_words = wait.objects.as_ref().filter(|it| it.deadline == deadline && !it.timeout_message.is_empty());

@@ -40,11 +40,11 @@ enum TaskState {
 pub(crate) enum AfterEffects {
     /// The plugin is done.
     Done,
-    /// It waits for an object to change.
+    /// The plugin waits for an object to change.
     Waits,
     /// One of its objects has changed meanwhile.
     AskAgain,
-    /// It did not wait for effects.
+    /// The plugin did not wait for effects.
     Unexpected,
 }
 

@@ -66,7 +66,7 @@ impl Context {
     /// Sends the replicas of the profile's plugins what has changed.
     ///
     /// # Errors
-    /// Which plugin could not be brought up to date, and why.
+    /// Names the plugin that could not be brought up to date, and says why.
     pub(crate) fn sync(&mut self, scheduler_name: Sym) -> Result<(), Refusal> {
         // Nothing is to be synced once no profile serves the pod any more.
         self.profiles.get_mut(scheduler_name).map_or(Ok(()), |profile| profile.sync(&self.cache))

@@ -19,7 +19,7 @@ use crate::compiler_process::CompileLimits;
 
 pub(super) const EXTENSION: &str = "refused";
 
-/// How many are kept. Each is a few hundred bytes.
+/// The most refusals that are kept. Each is a few hundred bytes.
 pub(super) const MAX: usize = 1000;
 
 /// A reason is some kilobytes at most.
@@ -28,12 +28,12 @@ const MAX_BYTES: u64 = 64 << 10;
 /// Sets the MACs of refusals apart from those of artefacts: a refusal by the name of an artefact must not be run.
 pub(super) const PURPOSE: &[u8] = b"refusal";
 
-/// Within which limits a binary was refused.
+/// The limits within which a binary was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RefusalLimits {
-    /// As they hold on this machine.
+    /// The limits of compiling, as they hold on this machine.
     pub(crate) compile: CompileLimits,
-    /// For `describe`.
+    /// The limit of `describe`.
     pub(crate) lifecycle_timeout: Duration,
 }
 

@@ -53,7 +53,7 @@ pub(super) struct RowAnswers {
     checked: NodeSet,
     passing: NodeSet,
     scored: NodeSet,
-    /// By row.
+    /// Scores by row.
     scores: Vec<i64>,
 }
 

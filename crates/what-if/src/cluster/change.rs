@@ -50,10 +50,10 @@ impl ClusterNode {
         Self::of_manifest(&one.ok_or_else(not_one)??).unwrap_or_else(|| Err(not_one()))
     }
 
-    /// The same from an object; `origin` says in errors where it comes from.
+    /// Reads a node from an object; `origin` says in errors where it comes from.
     ///
     /// # Errors
-    /// As for [`Self::read`].
+    /// Fails as [`Self::read`] does.
     pub fn of_object(origin: &str, object: Value) -> Result<Self, AddNodesError> {
         let manifest = manifest::of_object(origin, object)?;
         let not_one = || Err(AddNodesError::NotOneNode { file: origin.to_owned() });
@@ -65,7 +65,7 @@ impl ClusterNode {
         (manifest.object["kind"] == "Node").then(|| Ok(build::decode_node(manifest)?))
     }
 
-    /// The same node under another name.
+    /// This node under another name.
     fn renamed(&self, name: &str) -> Self {
         let mut object = (*self.object).clone();
         object["metadata"]["name"] = json!(name);
@@ -78,7 +78,7 @@ impl ClusterNode {
         Self { node: Arc::new(node), object: Arc::new(object) }
     }
 
-    /// The same node with no new pods: as after `kubectl cordon`.
+    /// This node with no new pods: as after `kubectl cordon`.
     #[must_use]
     pub fn cordoned(&self) -> Self {
         let mut node = (*self.node).clone();
@@ -124,7 +124,7 @@ impl ClusterPod {
         Self { pod: Arc::new(pod), object: Arc::new(object) }
     }
 
-    /// The same pod on a node.
+    /// This pod on a node.
     #[must_use]
     pub fn on(&self, node: &str) -> Self {
         let mut placed = self.clone();
@@ -133,7 +133,7 @@ impl ClusterPod {
         placed
     }
 
-    /// The same pod, which evicts no other.
+    /// This pod, so that it evicts no other.
     #[must_use]
     pub fn evicting_none(&self) -> Self {
         let mut pod = self.clone();
@@ -142,7 +142,7 @@ impl ClusterPod {
         pod
     }
 
-    /// The same pod, for the profile of this name.
+    /// This pod, for the profile of this name.
     #[must_use]
     pub fn served_by(&self, scheduler_name: &str) -> Self {
         let mut pod = self.clone();
@@ -151,7 +151,7 @@ impl ClusterPod {
         pod
     }
 
-    /// The same pod under another name and uid.
+    /// This pod under another name and uid.
     #[must_use]
     pub fn named(&self, name: &str) -> Self {
         let mut pod = (*self.pod).clone();
@@ -191,7 +191,7 @@ impl Cluster {
     /// Adds `n` nodes like `template`, with the pods of DaemonSets that run there. They are called by its name and a number.
     ///
     /// # Errors
-    /// They are too many, or a name is taken.
+    /// The nodes are too many, or a name is taken.
     pub fn add_nodes(&mut self, n: usize, template: &ClusterNode) -> Result<(), AddNodesError> {
         let (nodes, mut pods) = self.new_nodes(n, template)?;
         self.nodes.extend(nodes);
@@ -250,7 +250,7 @@ impl Cluster {
     /// The pods of a text with manifests, workloads included, as they would be created in this cluster; `file` is its name in errors.
     ///
     /// # Errors
-    /// What is wrong with each of the objects.
+    /// Says what is wrong with each of the objects.
     pub fn read_pods(&self, file: &str, text: &str) -> Result<Vec<ClusterPod>, Vec<ReadError>> {
         let mut builder = build::Builder::new(Vec::new());
         self.objects.iter().for_each(|object| builder.look_at(object));

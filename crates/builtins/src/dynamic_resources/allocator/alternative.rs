@@ -22,7 +22,7 @@ pub(super) struct Alternative {
     /// `<request>` or `<sub-request>`, as some messages have it.
     pub(super) short_name: String,
     pub(super) claim_idx: usize,
-    /// Within its claim.
+    /// The position of the request within its claim.
     pub(super) request_idx: usize,
     /// Position among the alternatives of its request: 0 is the preferred one.
     pub(super) rank: usize,

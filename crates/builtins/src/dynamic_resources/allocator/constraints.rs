@@ -27,8 +27,8 @@ enum SeenAttributes<'p> {
     Equal { first: Option<&'p Attribute>, n_devices: usize },
     /// All must differ.
     Distinct(Vec<&'p Attribute>),
-    /// The same as in Kubernetes 1.36, which keeps the last device of each request, and forgets the request when it gives one
-    /// of its devices back.
+    /// All must differ, as in Kubernetes 1.36: it keeps the last device of each request, and forgets the request when
+    /// the request gives one of its devices back.
     DistinctByRequest { last: BTreeMap<usize, &'p Attribute>, n_devices: usize },
 }
 

@@ -26,7 +26,7 @@ pub(in crate::dynamic_resources) struct Plan {
     everywhere: Option<Amounts>,
 }
 
-/// By the ordinals of alternatives.
+/// Amounts by the ordinals of alternatives.
 type Amounts = Result<Vec<Amount>, AllocationError>;
 
 #[derive(Debug)]

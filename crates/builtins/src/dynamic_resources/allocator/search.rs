@@ -36,12 +36,12 @@ pub(super) struct Search<'s, 'p> {
     inventory: &'s Inventory<'s>,
     selectors: &'s mut Selectors,
     plan: &'p Plan,
-    /// By the ordinals of alternatives.
+    /// Amounts by the ordinals of alternatives.
     amounts: &'p [Amount],
     devices: &'p [NodeDevice],
     selection_results: &'s mut SelectionResults,
     chosen: Vec<ChosenDevice<'p>>,
-    /// By claim.
+    /// Constraints by claim.
     constraints: Vec<ClaimConstraints<'p>>,
     counters: CounterLedger<'p>,
     limit: SearchLimit<'p>,

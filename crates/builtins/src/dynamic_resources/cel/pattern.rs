@@ -21,7 +21,7 @@ use regex_automata::{
 /// The most memory that all patterns which stand in one expression may take when they are compiled, in bytes. Those of usual
 /// selectors take some hundreds.
 pub(super) const MAX_BYTES: usize = 1 << 20;
-/// The same for a pattern that is put together when an expression runs.
+/// The most memory that a compiled pattern may take, in bytes, if the pattern is put together when an expression runs.
 const MAX_COMPUTED_BYTES: usize = 128 << 10;
 /// How long such a pattern may be, in bytes: a text of a device has at most 64 characters.
 const MAX_COMPUTED_LENGTH: usize = 256;
@@ -110,7 +110,7 @@ impl Pattern {
         size_of::<PikeVM>() + self.0.get_nfa().memory_usage()
     }
 
-    /// How many of them a search may have to visit for each character.
+    /// The number of states that a search may have to visit for each character.
     pub(super) fn n_states(&self) -> usize {
         self.0.get_nfa().states().len()
     }

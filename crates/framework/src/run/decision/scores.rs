@@ -12,7 +12,7 @@ use crate::{
 pub struct PluginScores<'a> {
     /// Which plugin.
     pub plugin: PluginIdx,
-    /// By what its normalised scores are multiplied in the totals.
+    /// The factor by which the plugin's normalised scores are multiplied in the totals.
     pub weight: i64,
     nodes: &'a NodeSet,
     source: Source<'a>,
@@ -53,7 +53,7 @@ impl<'a> PluginScores<'a> {
         answers.scores().iter().map(of_plugin)
     }
 
-    /// As Score gave them.
+    /// The scores as Score gave them.
     pub fn raw(self) -> impl Iterator<Item = i64> {
         self.by_node(|scores| &scores.raw)
     }

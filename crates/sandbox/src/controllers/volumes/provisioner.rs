@@ -18,7 +18,7 @@ const NO_PROVISIONER: &str = "kubernetes.io/no-provisioner";
 const ZONE: &str = "topology.kubernetes.io/zone";
 const HOST_NAME: &str = "kubernetes.io/hostname";
 
-/// From which nodes a volume can be reached.
+/// The nodes from which a volume can be reached.
 #[derive(Debug)]
 enum ReachableFrom {
     AllNodes,
