@@ -79,7 +79,7 @@ enum Through {
 }
 
 impl Bench {
-    /// The same options as a scheduler takes them.
+    /// These options as a scheduler takes them.
     fn scheduling(&self) -> Scheduling {
         Scheduling {
             config: self.config.clone(),

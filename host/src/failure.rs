@@ -14,7 +14,7 @@ pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
         // The reader of the output has seen enough.
         return ExitCode::SUCCESS;
     }
-    // With standard error closed there is no place to write to.
+    // Nothing can be written if standard error is closed.
     let _ = writeln!(io::stderr(), "error: {error:#}");
     if is_usage(error) { ExitCode::from(2) } else { ExitCode::FAILURE }
 }

@@ -78,7 +78,7 @@ impl Scheduling {
     /// Which release of Kubernetes decides.
     ///
     /// # Errors
-    /// It makes no sense.
+    /// The release makes no sense.
     pub(crate) fn emulation(&self) -> Result<Emulation> {
         let version = self.emulated_version.as_deref().unwrap_or_default();
         Ok(Emulation::new(&[version], &[], &[]).map_err(|error| Usage(error.to_string()))?)

@@ -120,7 +120,7 @@ impl CaseFile {
         enough
     }
 
-    /// The same cases with the answers that the plugin gives.
+    /// This file, its cases with the answers that the plugin gives.
     ///
     /// # Errors
     /// [`CaseError::Step`]: the first step in which it gives none.

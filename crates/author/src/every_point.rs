@@ -8,7 +8,7 @@ use crate::{harness::PluginHarness, placing::Fits};
 /// Takes a pod through all points, as far as the plugin lets it pass, and as far again as the binding fails.
 ///
 /// # Errors
-/// What the first call said that cost the plugin its instance. What it answers is not looked at.
+/// Gives what the first call said that cost the plugin its instance. What it answers is not looked at.
 pub(crate) fn call_every_point(harness: &mut PluginHarness, pod: &Pod) -> Result<(), Status> {
     harness.sync()?;
     let (plugin, cluster) = harness.parts();

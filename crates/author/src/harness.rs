@@ -165,8 +165,9 @@ impl PluginHarness {
         }
     }
 
-    /// The same, and in the same cycle what comes after the nodes were looked at: PostFilter if none passed or, if the pod goes
-    /// to a node, the points from Reserve on. Effects beyond `grants` are noted in the answers.
+    /// Asks as [`Self::ask`] does, and in the same cycle for what comes after the nodes were looked at: PostFilter if
+    /// none passed or, if the pod goes to a node, the points from Reserve on. Effects beyond `grants` are noted in the
+    /// answers.
     ///
     /// # Errors
     /// The plugin fails.

@@ -212,7 +212,7 @@ fn effect(effect: &Effect) -> Value {
     }
 }
 
-/// Without the fields that say nothing.
+/// The object without the fields that say nothing.
 fn without_empty(mut object: Value) -> Value {
     if let Some(fields) = object.as_object_mut() {
         fields.retain(|_, value| !value.is_null() && *value != "");

@@ -28,7 +28,7 @@ impl Situation {
         Self { args: args.to_owned(), ..Self::default() }
     }
 
-    /// Those of the cases whose arguments the plugin takes.
+    /// Situations from the cases whose arguments the plugin takes.
     pub fn of_cases(file: &CaseFile) -> impl Iterator<Item = Self> {
         file.cases.iter().filter(|case| case.refused.is_none()).map(Self::of_case)
     }

@@ -208,7 +208,7 @@ impl CaseStep {
             let pod = pending(harness, pod)?;
             keyed.extend(harness.plugin().queue_sort().map(|point| (point.sort_key(&pod, *queued_at), name)));
         }
-        // Those with equal keys stay as they are in the file.
+        // Pods with equal keys stay in the order of the file.
         keyed.sort_by_key(|(key, _)| *key);
         Ok(keyed.into_iter().map(|(_, name)| name).collect())
     }

@@ -33,7 +33,7 @@ struct Point {
     axis: &'static str,
     workload: &'static str,
     equivalence_cache: bool,
-    /// How many of them.
+    /// How many nodes or pods: the position on the axis.
     x: usize,
     cpu_micros_per_pod: f64,
     allocations_per_pod: Option<f64>,

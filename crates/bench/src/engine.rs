@@ -126,7 +126,7 @@ struct Stage<'a> {
 /// Bindings of pods whose scheduling is measured.
 struct Bound {
     start: Instant,
-    /// By pod.
+    /// Pods, each with its node.
     placements: Vec<(Arc<str>, Arc<str>)>,
     at: Vec<Duration>,
 }
@@ -339,7 +339,7 @@ impl Bound {
         self.at.push(self.start.elapsed());
     }
 
-    /// By pod.
+    /// The node of each pod.
     fn placements(&self) -> BTreeMap<String, String> {
         self.placements.iter().map(|(pod, node)| (pod.to_string(), node.to_string())).collect()
     }

@@ -10,7 +10,7 @@ use crate::run::Run;
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RunSetup {
-    /// As scheduler_perf calls it.
+    /// The name that scheduler_perf has for the workload.
     pub workload: String,
     /// What it was taken through, and how the plugins ran.
     pub runner: String,

@@ -45,7 +45,7 @@ pub struct Conditions {
 pub struct Run {
     /// How many were placed.
     pub n_pods: usize,
-    /// From the first pod's event to the last binding.
+    /// The time from the first pod's event to the last binding.
     pub wall: Duration,
     /// Processor time of the scheduler by thread; empty where the kernel does not tell.
     pub threads: BTreeMap<String, Duration>,
@@ -114,7 +114,7 @@ pub fn first_difference(one: &BTreeMap<String, String>, other: &BTreeMap<String,
 /// Runs the workload once at this size.
 ///
 /// # Errors
-/// As of [`Runner::run`].
+/// Fails as [`Runner::run`] does.
 pub fn run_once(
     runner: &mut dyn Runner,
     workload: &Workload,

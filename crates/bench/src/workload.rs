@@ -27,7 +27,7 @@ pub const SCHEDULER_NAME: &str = "berth-bench";
 /// One of scheduler_perf's workloads.
 #[derive(Clone, Copy)]
 pub struct Workload {
-    /// As scheduler_perf calls it.
+    /// The name that scheduler_perf has for the workload.
     pub name: &'static str,
     /// The largest size that scheduler_perf tests for performance.
     pub full: Size,

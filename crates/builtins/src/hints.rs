@@ -22,7 +22,7 @@ pub(crate) fn names_claim(pod: &Pod, claim: &ObjectKey, symbols: &Symbols) -> bo
     symbols.text(pod.namespace) == claim.namespace && storage::named_claims(pod).any(|name| name == claim.name)
 }
 
-/// The same, with the claims that are made for the pod's ephemeral volumes.
+/// Whether a volume of the pod uses the claim. Claims that are made for its ephemeral volumes count too.
 pub(crate) fn uses_claim(pod: &Pod, claim: &ObjectKey, symbols: &Symbols) -> bool {
     let mut claims = pod.volumes.iter().filter_map(|volume| storage::claim_name(pod, volume));
     symbols.text(pod.namespace) == claim.namespace && claims.any(|it| it.name == claim.name)

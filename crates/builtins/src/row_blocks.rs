@@ -175,7 +175,7 @@ pub(crate) fn round_down(number: f64) -> f64 {
     nearest - if nearest > number { 1.0 } else { 0.0 }
 }
 
-/// The same as an integer.
+/// The number, rounded down like [`round_down`], as an integer.
 #[inline]
 pub(crate) fn integer_below(number: f64) -> i64 {
     let nearest = number + INTEGERS;

@@ -49,7 +49,7 @@ pub struct VolumeBinding {
     claims: Claims,
     volumes: Volumes,
     provisioning: Provisioning,
-    /// With the gate StorageCapacityScoring.
+    /// The scoring by capacity. `None` without the gate StorageCapacityScoring.
     scoring: Option<CapacityScoring>,
     current: Option<CurrentPod>,
     /// The reservations of the pods between Reserve and the end of their cycle.
@@ -254,7 +254,7 @@ impl Filter for VolumeBinding {
 }
 
 impl PreScore for VolumeBinding {
-    /// Without the gate StorageCapacityScoring nothing is scored.
+    /// Skips scoring without the gate StorageCapacityScoring.
     fn pre_score(&mut self, _call: &Call<'_>, _nodes: &NodeSet) -> Result<(), Status> {
         if self.scoring.is_some() { Ok(()) } else { Err(Status::skip()) }
     }

@@ -79,7 +79,7 @@ impl ResourceAccess {
         }
     }
 
-    /// The same in one namespace; with a name that is not empty, for this object alone.
+    /// This access in one namespace. If `name` is not empty, the access to this object alone.
     #[must_use]
     pub fn to_object(self, namespace: &str, name: &str) -> Self {
         Self { namespace: namespace.to_owned(), name: name.to_owned(), ..self }

@@ -9,7 +9,8 @@ use crate::settings::{ClientConnection, Settings};
 /// One field that differs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Change {
-    /// As in `profiles[default-scheduler].pluginConfig[NodeResourcesFit].args.scoringStrategy.type`.
+    /// The path of the field, such as
+    /// `profiles[default-scheduler].pluginConfig[NodeResourcesFit].args.scoringStrategy.type`.
     pub field: String,
     /// `null` if it was not there.
     pub old: Value,

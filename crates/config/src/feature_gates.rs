@@ -147,13 +147,13 @@ pub struct Gates {
 }
 
 impl Gates {
-    /// As by default.
+    /// The gates as they are by default.
     #[must_use]
     pub fn of_release(release: Release) -> Self {
         Self { release, ..Self::default() }
     }
 
-    /// As by default where no component is older than the release.
+    /// The gates as they are by default where no component is older than the release.
     #[must_use]
     pub fn of_release_alone(release: Release) -> Self {
         Self { release, none_is_older: true, ..Self::default() }

@@ -29,7 +29,7 @@ pub struct Migration {
 /// Makes a document of today of one of an earlier release, YAML or JSON.
 ///
 /// # Errors
-/// It is no such document.
+/// The text is no such document.
 pub fn migrate(text: &str) -> Result<Migration, Usage> {
     let document: Value = serde_saphyr::from_str(text).map_err(|error| Usage(error.to_string()))?;
     let Value::Object(document) = document else { return Err(Usage("not a KubeSchedulerConfiguration".to_owned())) };

@@ -114,7 +114,7 @@ pub struct PluginLimits {
     pub call_time: Duration,
     /// Processor time of `describe`, `configure`, `snapshot`, `restore` or a full delta.
     pub lifecycle_time: Duration,
-    /// The same where the scheduling thread waits for it.
+    /// Processor time of one of these calls where the scheduling thread waits for it.
     pub scheduling_thread_time: Duration,
     /// Processor time of `post-filter` with its dry runs.
     pub post_filter_time: Duration,
@@ -142,14 +142,14 @@ pub struct FileSettings {
     pub compile_memory_bytes: u64,
 }
 
-/// What may be taken of each second of the scheduling thread while other pods wait. A whole second is no bound.
+/// How much of each second of the scheduling thread may be used while other pods wait. A whole second is no bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SchedulingThreadSettings {
-    /// By all plugins together, the program's own not counted.
+    /// The time that all plugins together may use, the program's own not counted.
     pub plugins_per_second: Duration,
-    /// By long searches for nodes for the pods of one namespace.
+    /// The time that long searches for nodes for the pods of one namespace may use.
     pub namespace_per_second: Duration,
-    /// By one search for a node, whether other pods wait or not.
+    /// The time that one search for a node may use, whether other pods wait or not.
     pub search: Duration,
 }
 
@@ -211,7 +211,7 @@ impl PluginSettings {
     /// The defaults with `limits` and `grants` as an entry of `plugins` has them; null where it says nothing.
     ///
     /// # Errors
-    /// One of the two has a field or a value that an entry cannot have.
+    /// `limits` or `grants` has a field or a value that an entry cannot have.
     pub fn with_terms(limits: &Value, grants: &Value) -> Result<Self, PluginTermsError> {
         let fields = SettingsFields::of_terms(limits, grants)?;
         Ok(fields.over(&Self::default()))

@@ -38,7 +38,7 @@ pub fn configurable_points() -> impl Iterator<Item = Point> {
     points_with_keys().map(|(point, _)| point)
 }
 
-/// The same points with their keys under `plugins` in a configuration file, such as `preFilter`.
+/// The points of [`configurable_points`] with their keys under `plugins` in a configuration file, such as `preFilter`.
 pub(crate) fn points_with_keys() -> impl Iterator<Item = (Point, &'static str)> {
     Point::ALL.into_iter().filter_map(|point| Some((point, key(point)?)))
 }

@@ -64,7 +64,7 @@ pub struct ClientConnection {
 /// What the command that reads a document says beside it.
 #[derive(Clone, Debug, Default)]
 pub struct Overrides {
-    /// Whose defaults hold.
+    /// The program whose defaults hold.
     pub program: Program,
     /// Renames the only profile.
     pub scheduler_name: Option<String>,
@@ -72,7 +72,7 @@ pub struct Overrides {
     pub fields: Map<String, Value>,
 }
 
-/// As which program the scheduler was called. The two differ in their defaults.
+/// The program as which the scheduler was called. The two differ in their defaults.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Program {
     /// Takes kube-scheduler's place: serves `default-scheduler`, under kube-scheduler's Lease.
@@ -108,10 +108,10 @@ impl Settings {
         Self::from_text_and(file_name, text, &Overrides::default(), catalogue)
     }
 
-    /// The same, with what a command line says laid over the document.
+    /// Reads a document as [`Settings::from_text`] does, with what a command line says laid over the document.
     ///
     /// # Errors
-    /// As [`Settings::from_text`].
+    /// Fails as [`Settings::from_text`] does.
     pub fn from_text_and(
         file_name: &str,
         text: &str,
@@ -166,7 +166,7 @@ impl Settings {
         serde_saphyr::to_string(&self.to_json()).map_err(ConfigError::Render)
     }
 
-    /// The same document as [`Settings::to_yaml`], as a JSON tree.
+    /// The document of [`Settings::to_yaml`] as a JSON tree.
     #[must_use]
     pub fn to_json(&self) -> Value {
         json!({

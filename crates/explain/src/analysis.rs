@@ -100,7 +100,7 @@ pub struct PluginReport {
     pub plugin: String,
     /// How many nodes it refuses.
     pub rejected: usize,
-    /// How many of them no other plugin refuses.
+    /// How many of these nodes no other plugin refuses.
     pub alone: usize,
     /// Why, the most frequent reason first. A node counts for each of its reasons.
     pub reasons: Vec<ReasonCount>,

@@ -10,17 +10,17 @@ use crate::{
 /// The word. If several hold, it is the first in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Cause {
-    /// It is on its node.
+    /// The pod is on its node.
     Bound,
-    /// It has a node, and is on its way there.
+    /// The pod has a node, and is on its way there.
     Binding,
-    /// It fits on no node, whatever nodes come: it names something that is not there, or asks for what cannot be.
+    /// The pod fits on no node, whatever nodes come: it names something that is not there, or asks for what cannot be.
     Misconfigured,
-    /// It requests more of a resource than any node has, used or not.
+    /// The pod requests more of a resource than any node has, used or not.
     LargerThanAnyNode,
-    /// Somebody holds it back: a scheduling gate, a plugin, or a plugin's absence.
+    /// Somebody holds the pod back: a scheduling gate, a plugin, or a plugin's absence.
     Held,
-    /// Pods are leaving to make room for it.
+    /// Pods are leaving to make room for the pod.
     WaitingForVictims,
     /// There is enough of what it requests in sum, but on no single node.
     Fragmented,
@@ -28,7 +28,7 @@ pub enum Cause {
     OutOfCapacity,
     /// Each node is refused for another reason than what is left there.
     Constrained,
-    /// It was not tried yet.
+    /// The pod was not tried yet.
     NotYetTried,
     /// A node fits at the moment: the next attempt will show it.
     Fits,

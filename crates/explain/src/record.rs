@@ -48,7 +48,7 @@ pub enum Outcome {
     },
     /// No node fits.
     Rejected {
-        /// As in the pod's condition.
+        /// The message of the pod's condition.
         message: String,
     },
     /// A plugin broke.

@@ -68,7 +68,7 @@ pub enum State {
     },
     /// Without a node, and not to be scheduled: it is being deleted.
     Unscheduled,
-    /// It is not there: this says what would be.
+    /// The pod is not there: this says what would be.
     NotCreated,
 }
 

@@ -115,7 +115,7 @@ pub enum RuleError {
 /// Reads one rule, a list of them, or an object with the list under `faults`; JSON or YAML.
 ///
 /// # Errors
-/// It says which field is wrong and what to write there.
+/// Says which field is wrong and what to write there.
 pub fn read_rules(text: &str) -> Result<Vec<Rule>, RuleError> {
     let document: Value = serde_saphyr::from_str(text).map_err(|error| RuleError::Syntax(Box::new(error)))?;
     let rules = match document {

@@ -41,12 +41,12 @@ pub enum SearchLength {
     Brief,
 }
 
-/// Whose share for long searches is used up.
+/// The namespaces whose shares for long searches are used up.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SpentSearches {
-    /// That of all namespaces together.
+    /// The share of all namespaces together is used up.
     pub all: bool,
-    /// Those of these namespaces.
+    /// The namespaces whose own share is used up.
     pub namespaces: Vec<Arc<str>>,
 }
 
@@ -73,7 +73,7 @@ struct Accounts {
     plugins: BTreeMap<Arc<str>, PluginBucket>,
     /// The long searches of all namespaces together.
     searches: Bucket,
-    /// Those that took time lately.
+    /// The long searches of each namespace that took time lately.
     namespaces: BTreeMap<Arc<str>, Bucket>,
     /// Whether nothing else could be done at the moment.
     is_idle: bool,
@@ -97,14 +97,14 @@ struct Bucket {
     taken: Duration,
     /// Up to when it was refilled; `None` before anything was taken.
     refilled: Option<Duration>,
-    /// When it was last told that the bucket is empty.
+    /// When it was last reported that the bucket is empty.
     reported: Option<Duration>,
 }
 
 /// Why a plugin may not be asked now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OutOfTime {
-    /// It has used up its own share.
+    /// The plugin has used up its own share.
     Plugin(Share),
     /// All plugins together have used up theirs.
     AllPlugins(Share),
@@ -129,7 +129,8 @@ impl Bucket {
         self.taken = self.taken.saturating_add(used);
     }
 
-    /// The same, but no more is owed than what is saved up at most: it is paid back within a second or two.
+    /// Takes as [`Self::take`] does, but no more is owed than what is saved up at most: it is paid back within a second
+    /// or two.
     fn take_some(&mut self, used: Duration, share: Share, now: Duration) {
         self.take(used, share, now);
         self.taken = self.taken.min(share.burst.saturating_mul(2));
@@ -178,7 +179,7 @@ impl Clock for NoClock {
 }
 
 impl Default for SchedulingTime {
-    /// Without bounds and clock.
+    /// Accounts without bounds and clock.
     fn default() -> Self {
         Self::new(Box::new(NoClock))
     }
@@ -211,7 +212,7 @@ impl SchedulingTime {
         }))
     }
 
-    /// From here on these bounds hold.
+    /// Sets the bounds that hold from here on.
     pub fn set_bounds(&self, bounds: TimeBounds) {
         self.accounts().bounds = bounds;
     }
@@ -274,7 +275,7 @@ impl SchedulingTime {
         self.0.taken_before_step.store(taken, Ordering::Relaxed);
     }
 
-    /// The same by plugin.
+    /// The time that each plugin has taken since the start, by name.
     #[must_use]
     pub fn totals(&self) -> Vec<(Arc<str>, Duration)> {
         self.accounts().plugins.iter().map(|(name, plugin)| (Arc::clone(name), plugin.total)).collect()

@@ -23,7 +23,7 @@ pub struct UnlistedKind {
 }
 
 impl UnlistedKinds {
-    /// From here on the objects of the kind are unknown.
+    /// The objects of the kind are unknown from here on.
     pub fn insert(&mut self, kind: ObjectKind, unlisted: UnlistedKind) {
         self.0.insert(kind, unlisted);
     }

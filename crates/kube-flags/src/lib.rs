@@ -10,7 +10,7 @@ use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, builder::V
 /// One flag.
 #[derive(Debug)]
 pub struct Flag {
-    /// Without dashes.
+    /// The name without dashes.
     pub name: &'static str,
     kind: Kind,
     /// What is done with it.
@@ -33,7 +33,7 @@ enum Kind {
 /// What is done with a flag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// It means what it means there.
+    /// The flag means what it means in kube-scheduler.
     Used,
     /// How HTTPS is served, in these words: used, by `berth run` as well.
     Serving(&'static str),
@@ -254,7 +254,7 @@ impl Args for ServingFlags {
     }
 }
 
-/// Those about serving HTTPS.
+/// The flags about serving HTTPS.
 fn serving_flags() -> impl Iterator<Item = &'static Flag> {
     FLAGS.iter().filter(|flag| matches!(flag.role, Serving(_)))
 }

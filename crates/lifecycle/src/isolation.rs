@@ -54,7 +54,7 @@ impl<'a> Hold<'a> {
         self.plugin
     }
 
-    /// As pods are told.
+    /// The text that pods are told.
     #[must_use]
     pub fn message(&self) -> String {
         let Self { plugin, n_faults, reason } = self;
@@ -70,9 +70,9 @@ impl<'a> Hold<'a> {
 pub struct HeldOwner {
     /// The plugin that faulted over them.
     pub plugin: String,
-    /// As pods are told.
+    /// The text that pods are told.
     pub message: String,
-    /// When they are tried again.
+    /// When the pods are tried again.
     pub until: Time,
 }
 

@@ -82,7 +82,7 @@ pub(crate) struct RefusedFile {
     pub digest: Option<Digest>,
     /// Reads on from the file's name.
     pub reason: String,
-    /// Whose refusal it is.
+    /// What the refusal is due to: the file, the profiles, or a failure in service.
     pub cause: RefusalCause,
 }
 
@@ -298,7 +298,7 @@ impl<B: CountCalls> Life<B> {
         }
     }
 
-    /// The same life as it was when the process ended before, as far as it concerns the binaries that there are now.
+    /// This life as it was when the process ended before, as far as it concerns the binaries that there are now.
     /// `serving` took the place of one that failed. Whether the plugin is disabled is not looked at.
     pub(crate) fn restored(
         self,
@@ -498,7 +498,8 @@ impl<B> Installed<B> {
         Self { refused: Some(file), ..self }
     }
 
-    /// It faulted too often on probation: the fallback takes its place. Without one, it is out of service for a while.
+    /// The binary faulted too often on probation: the fallback takes its place. Without a fallback, the plugin is out
+    /// of service for a while.
     fn fail_probation(self, reason: String, context: &mut Context<'_>) -> Life<B>
     where
         B: CountCalls,

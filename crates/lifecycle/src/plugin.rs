@@ -54,21 +54,21 @@ pub struct SettingsChange {
 /// Why the directory's binary may no longer serve.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Forbidden {
-    /// It wants what it is no longer granted, as the text says, which reads on from the file's name. Nobody asked for what
-    /// it had replaced: that does not come back.
+    /// The binary wants what it is no longer granted, as the text says, which reads on from the file's name. Nobody
+    /// asked for what the binary had replaced: that does not come back.
     NotGranted(String),
-    /// Its digest is denied. What it had replaced takes its place.
+    /// The binary's digest is denied. What the binary had replaced takes its place.
     Denied,
 }
 
 /// Which instances are made again although the same binary goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rebuild {
-    /// None.
+    /// No instances.
     Nothing,
-    /// Those of components.
+    /// The instances of components.
     Components,
-    /// All, native ones included.
+    /// All instances, native ones included.
     Everything,
 }
 

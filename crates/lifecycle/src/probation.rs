@@ -45,7 +45,7 @@ impl ProbationSoFar {
     /// Counts a fault.
     ///
     /// # Errors
-    /// It was one fault too many: the binary gives way.
+    /// The fault was one too many: the binary gives way.
     pub(crate) fn fault(self, reason: &str, policy: &Probation) -> Result<Self, FailedProbation> {
         let n_faults = self.n_faults + 1;
         if n_faults > policy.faults {
@@ -54,7 +54,7 @@ impl ProbationSoFar {
         Ok(Self { n_faults, ..self })
     }
 
-    /// When it is over. The binary was called so often in all.
+    /// When the probation is over. `n_calls` is how often the binary was called in all.
     pub(crate) fn end(self, policy: &Probation, n_calls: u64) -> ProbationEnd {
         match policy.span {
             ProbationSpan::Time(span) => ProbationEnd::At(self.since + milliseconds(span)),

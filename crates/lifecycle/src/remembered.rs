@@ -20,7 +20,7 @@ pub struct Remembered {
 pub struct QuarantineRecord {
     /// The component's.
     pub digest: Digest,
-    /// When it is back in service.
+    /// When the binary is back in service.
     pub until: Time,
     /// The faults that led to it.
     pub reason: String,

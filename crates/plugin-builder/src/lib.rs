@@ -126,7 +126,7 @@ fn registries() -> Vec<PathBuf> {
 /// A core module as a component.
 ///
 /// # Errors
-/// It cannot be read, or is none.
+/// The file cannot be read, or is no core module.
 pub fn componentize(module: &Path) -> Result<Vec<u8>> {
     let module = fs::read(module)?;
     ComponentEncoder::default().module(&module)?.validate(true).encode()

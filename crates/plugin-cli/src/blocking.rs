@@ -10,10 +10,10 @@ pub fn block_on<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
     block_on_runtime(&mut tokio::runtime::Builder::new_multi_thread(), work)
 }
 
-/// The same on a runtime of the caller's making.
+/// Runs `work` on a runtime of the caller's making.
 ///
 /// # Errors
-/// There is none, or what `work` fails with.
+/// There is no runtime, or `work` fails.
 pub fn block_on_runtime<T>(runtime: &mut tokio::runtime::Builder, work: impl Future<Output = Result<T>>) -> Result<T> {
     let runtime = runtime.enable_all().build().context("starting tokio")?;
     let outcome = runtime.block_on(work);

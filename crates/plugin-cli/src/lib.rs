@@ -54,7 +54,7 @@ pub enum Command {
 /// Runs one of them.
 ///
 /// # Errors
-/// What kept it from its work, for people.
+/// Says, for people, what kept the command from its work.
 pub fn run(command: Command) -> Result<()> {
     if let Command::Author(command) = &command {
         return author::run(command);

@@ -53,7 +53,7 @@ pub(crate) struct TakenIn {
 pub enum UnusableFile {
     #[error(transparent)]
     NotGranted(#[from] NotGranted),
-    /// With what is wrong with it.
+    /// The file is no plugin; the text says what is wrong with it.
     #[error("{0}")]
     NoPlugin(String),
 }
@@ -338,7 +338,7 @@ impl PluginInventory {
     }
 
     /// # Errors
-    /// What the component wants to see and may not.
+    /// Names what the component wants to see and may not.
     fn check_reads(&self, name: &str, component: &Component<ReadyBinary>) -> Result<(), NotGranted> {
         let built_in = self.registry.built_in(name).map(ReadyBinary::factory);
         let built_in = built_in.as_ref().map(|factory| factory.manifest());

@@ -65,10 +65,11 @@ impl Plugins {
         Ok(plugins)
     }
 
-    /// The same with all files and artifacts loaded. Takes seconds the first time, and as long as the slowest may take.
+    /// Loads as [`Self::load`] does, and all files and artifacts too. Takes seconds the first time, and as long as the
+    /// slowest may take.
     ///
     /// # Errors
-    /// As for [`Self::load`].
+    /// Fails as [`Self::load`] does.
     pub fn load_all(options: &PluginHostOptions, faults: FaultSink) -> Result<Self> {
         let (plugins, unusable) = Self::inspect(rules(options)?, &options.sources(), faults)?;
         for (file, reason) in unusable {
@@ -143,7 +144,7 @@ impl Plugins {
         })?;
         engine.time().set_bounds(time_bounds(rules.settings.scheduling_thread()));
         let provenance = CurrentProvenance::new(rules.provenance.clone());
-        // Without a plugin from a registry there is nothing to keep.
+        // Nothing is to be kept without a plugin from a registry.
         let cached = sources.artifacts.as_deref().filter(|_| !rules.provenance.sources.is_empty());
         let cache = pull_cache(cached).unwrap_or_else(|error| {
             warn!("pulled plugins are not cached across restarts: {}", chain(&error));

@@ -101,7 +101,7 @@ pub enum Order {
 }
 
 impl Order {
-    /// As commands and paths name it.
+    /// The name of the order in commands and paths.
     pub fn as_str(self) -> &'static str {
         match self {
             Order::Reload => "reload",

@@ -59,7 +59,7 @@ impl Provenance {
     /// Reads the files that the settings name.
     ///
     /// # Errors
-    /// Which field or file cannot be used.
+    /// Names the field or file that cannot be used.
     pub fn read(settings: &PluginHostSettings) -> Result<Self, ProvenanceError> {
         let ProvenanceSettings { registries, signers, signatures } = settings.provenance();
         let signers: Result<Vec<Signer>, _> = signers.iter().map(signer).collect();
@@ -138,7 +138,7 @@ impl Admission for CurrentProvenance {
         let signatures = Signatures::beside_file(companion(0), companion(1));
         let name = file.binary.name();
         let provenance = self.get();
-        // Without a policy it makes no difference what lies there.
+        // What lies beside the file makes no difference without a policy.
         if !provenance.policy.asks_about(&Source::Directory) {
             let signed_by = provenance.admit(name, &Source::Directory, None, &Signatures::default());
             return Ok(Approval { signed_by: signed_by.map_err(|refusal| NotAdmitted(refusal.to_string()))? });

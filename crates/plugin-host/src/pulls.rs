@@ -24,10 +24,11 @@ use crate::{
     ready_binary::{Origin, component},
 };
 
-/// Longer than this no plugin without a binary waits for its registry, if the cache has what was pulled before.
+/// How long a plugin without a binary waits for its registry at most, if the cache has what was pulled before.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// The same with nothing in the cache: from then on it is told that nothing came, and the registry is asked again.
+/// How long such a plugin waits at most if the cache has nothing. The plugin is then told that nothing came, and the
+/// registry is asked again.
 const LONG_PATIENCE: Duration = Duration::from_secs(30);
 
 /// What tells the task that there is something to do.

@@ -40,7 +40,7 @@ pub struct PluginReport {
     pub limits: Limits,
     pub failure_policy: String,
     pub calls: u64,
-    /// By kind.
+    /// How often the plugin faulted, by kind of fault.
     pub faults: BTreeMap<String, u64>,
     pub dropped_log_lines: u64,
     /// By kind of effect, how often it asked for what it was not granted.
@@ -119,7 +119,7 @@ impl PluginReport {
 pub struct QuarantinedBinary {
     pub version: String,
     pub digest: String,
-    /// As in RFC 3339.
+    /// The time in RFC 3339.
     pub until: String,
 }
 
@@ -127,7 +127,7 @@ pub struct QuarantinedBinary {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ProbationReport {
-    /// As in RFC 3339.
+    /// The time in RFC 3339.
     pub until: Option<String>,
     /// So many more calls.
     pub calls_left: Option<u64>,

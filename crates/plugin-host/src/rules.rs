@@ -18,7 +18,7 @@ use crate::{options::PluginHostOptions, provenance::Provenance, watched_kinds};
 #[derive(Clone, Debug, Default)]
 pub struct Rules {
     pub settings: PluginHostSettings,
-    /// The same settings' files.
+    /// What the files say that `settings` name.
     pub provenance: Provenance,
     /// `--execution`.
     pub on_command_line: Option<Execution>,
@@ -53,7 +53,7 @@ pub enum NotGranted {
         "wants to read {kinds}, but its grants.reads in --plugin-config do not include it; to grant it, add: {lines}"
     )]
     Reads { kinds: String, lines: String },
-    /// With the kinds and the versions of which some kind must be granted.
+    /// The plugin registers for events of `kinds`, which nobody watches. Some kind of `versions` must be granted.
     #[error(
         "registers for events of {kinds} (`events-to-register` in its manifest), which the built-in plugins do not \
          watch: add a kind of {versions} to its grants.reads in --plugin-config"
@@ -203,7 +203,7 @@ impl Granted {
     /// `built_in` is what the built-in of the plugin's name needs, if there is one.
     ///
     /// # Errors
-    /// What a plugin asks to see without having been granted it.
+    /// Names what a plugin asks to see without having been granted it.
     pub fn check_reads(
         &self,
         plugin: &str,

@@ -13,7 +13,7 @@ use crate::provenance::Provenance;
 /// Why the file cannot be used, with the file's name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SettingsFileError {
-    /// With the system's reason.
+    /// The file cannot be read, for the system's reason.
     #[error("--plugin-config {}: cannot be read: {reason}", file.display())]
     Unreadable { file: PathBuf, reason: String },
     /// What the document gets wrong.
@@ -31,7 +31,7 @@ pub struct HostFile {
 /// What the file says.
 ///
 /// # Errors
-/// It cannot be read, or makes no sense.
+/// The file cannot be read, or makes no sense.
 pub fn read(file: &Path) -> Result<HostFile, SettingsFileError> {
     let text = fs::read_to_string(file)
         .map_err(|error| SettingsFileError::Unreadable { file: file.to_owned(), reason: error.to_string() })?;

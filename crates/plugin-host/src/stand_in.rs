@@ -79,7 +79,7 @@ impl Hosted for Placeholder {
         self.hold.as_ref().map(|reason| Status::unresolvable(reason.as_str()))
     }
 
-    /// It is never asked.
+    /// Does nothing: a placeholder is never asked.
     fn answered_badly(&mut self, _reason: &str) {}
 }
 

@@ -91,7 +91,7 @@ impl StateDocument {
         Self { version: VERSION, plugins: remembered.into_iter().map(entry).collect() }
     }
 
-    /// By plugin.
+    /// What was remembered of each plugin.
     pub(crate) fn remembered(self) -> impl Iterator<Item = (PluginName, Remembered)> {
         self.plugins.into_iter().map(|(name, entry)| (PluginName::from(name), Remembered::from(entry)))
     }

@@ -86,7 +86,7 @@ struct Supervisor {
 /// `started` hears that every plugin that was there at the start serves or is refused.
 ///
 /// # Errors
-/// One of them cannot be watched.
+/// The plugins directory or the settings cannot be watched.
 pub fn start(
     plugins: Plugins,
     options: &PluginHostOptions,

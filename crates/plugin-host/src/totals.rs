@@ -27,7 +27,7 @@ pub(crate) struct Totals {
     pub dropped_log_lines: u64,
     /// How often it was not asked, as its time was used up.
     pub out_of_time: u64,
-    /// By the names that the plugin gave its counters.
+    /// The plugin's own counters by the names that it gave them.
     pub custom: BTreeMap<String, u64>,
 }
 
@@ -36,7 +36,7 @@ impl PluginTotals {
         self.alive.push((plugin.to_owned(), Arc::clone(stats)));
     }
 
-    /// By plugin.
+    /// The totals by plugin.
     pub(crate) fn by_plugin(&mut self) -> BTreeMap<String, Totals> {
         let Self { alive, past } = self;
         alive.retain(|(plugin, stats)| {

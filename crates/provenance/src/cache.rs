@@ -48,7 +48,7 @@ impl Cache {
     /// Makes the directory if it is not there, and closes it to other users.
     ///
     /// # Errors
-    /// It cannot be made, or belongs to another user.
+    /// The directory cannot be made, or belongs to another user.
     pub fn open(dir: impl Into<PathBuf>) -> Result<Self, CacheError> {
         let cache = Self { dir: dir.into() };
         let make = || {

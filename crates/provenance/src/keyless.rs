@@ -83,9 +83,9 @@ pub(crate) struct LogEntry {
 /// How the log describes what was signed.
 #[derive(Debug)]
 pub(crate) enum Body {
-    /// By its hash.
+    /// The log has the hash of what was signed.
     HashedRekord,
-    /// By the hash of the payload in the envelope.
+    /// The log has the hash of the payload in the envelope.
     Dsse { payload: Vec<u8> },
 }
 
@@ -128,7 +128,7 @@ impl KeylessRoots {
     /// Reads Fulcio's certificates, several in one text, and Rekor's public key.
     ///
     /// # Errors
-    /// What is wrong with one of them.
+    /// Says what is wrong with a certificate or the key.
     pub fn from_pem(fulcio: &str, rekor: &str) -> Result<Self, RootsError> {
         let certificates: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(fulcio.as_bytes()).collect();
         let certificates = certificates.map_err(|error| RootsError::Certificate(error.to_string()))?;
@@ -223,7 +223,7 @@ struct AnnotationPayload {
 }
 
 impl LogEntry {
-    /// From an annotation that cosign writes beside a signature.
+    /// Reads an entry from an annotation that cosign writes beside a signature.
     pub(crate) fn of_annotation(text: &str) -> Result<Self, LogEntryError> {
         let Annotation { timestamp, payload } =
             serde_json::from_str(text).map_err(|error| LogEntryError(error.to_string()))?;
@@ -232,7 +232,7 @@ impl LogEntry {
         Ok(Self { body, integrated_time, log_index, log_id, timestamp })
     }
 
-    /// From an element of `tlogEntries` in a bundle.
+    /// Reads an entry from an element of `tlogEntries` in a bundle.
     pub(crate) fn of_bundle(entry: &Value) -> Result<Self, LogEntryError> {
         let text = |pointer: &str| {
             let value = entry.pointer(pointer).and_then(Value::as_str);

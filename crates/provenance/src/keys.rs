@@ -74,13 +74,13 @@ impl PublicKey {
     /// Reads the one key of a PEM file.
     ///
     /// # Errors
-    /// It holds none, or one of another kind.
+    /// The file holds no key, or one of another kind.
     pub fn from_pem(text: &str) -> Result<Self, KeyError> {
         let der = SubjectPublicKeyInfoDer::from_pem_slice(text.as_bytes()).map_err(|_| KeyError::NoPublicKey)?;
         Self::from_der(&der)
     }
 
-    /// The same from DER (SubjectPublicKeyInfo).
+    /// Reads a key from DER (SubjectPublicKeyInfo).
     pub(crate) fn from_der(der: &[u8]) -> Result<Self, KeyError> {
         let (_, info) = SubjectPublicKeyInfo::from_der(der).map_err(|_| KeyError::NoPublicKey)?;
         let curve = info.algorithm.parameters.as_ref().and_then(|parameters| parameters.as_oid().ok());
@@ -137,7 +137,7 @@ impl PrivateKey {
     /// Reads the one key of a PEM file (PKCS #8).
     ///
     /// # Errors
-    /// It holds none, an encrypted one, or one of another kind.
+    /// The file holds no key, an encrypted one, or one of another kind.
     pub fn from_pem(text: &str) -> Result<Self, KeyError> {
         if text.contains("-----BEGIN ENCRYPTED") {
             return Err(KeyError::Encrypted);

@@ -24,7 +24,7 @@ pub struct Policy {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SourceRule {
     pub from: SourcePattern,
-    /// One of them must have signed.
+    /// The signers. One of them must have signed.
     pub signers: Vec<Signer>,
     pub unsigned: Unsigned,
 }
@@ -43,7 +43,7 @@ pub enum SourcePattern {
 pub enum Unsigned {
     #[default]
     Deny,
-    /// They run, and a line in the log says so.
+    /// The binaries run, and a line in the log says so.
     Warn,
     Allow,
 }
@@ -51,7 +51,7 @@ pub enum Unsigned {
 /// A signer whose signature counts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Signer {
-    /// As the operator calls them.
+    /// The name that the operator gives the signer.
     pub name: String,
     pub identity: SignerIdentity,
 }
@@ -106,7 +106,7 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    /// Without what the operator of a scheduler might do about it.
+    /// The reason without what the operator of a scheduler might do about it.
     #[must_use]
     pub fn reason(&self) -> &str {
         match self {
@@ -222,7 +222,7 @@ enum SignatureDefect {
     Keyless(#[from] KeylessError),
 }
 
-/// Whose signature it is.
+/// The signer whose signature it is.
 fn who_signed<'a>(
     signature: &Signature,
     subject: SignedSubject<'_>,

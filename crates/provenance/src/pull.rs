@@ -93,7 +93,7 @@ impl Puller {
     /// reference still names it.
     ///
     /// # Errors
-    /// What each host said, or why the artifact holds no component.
+    /// Says what each host answered, or why the artifact holds no component.
     pub async fn pull(
         &self,
         reference: &Reference,

@@ -77,7 +77,7 @@ impl Reference {
         self.digest.is_some()
     }
 
-    /// The same repository at a digest.
+    /// This repository at a digest.
     #[must_use]
     pub fn at(&self, digest: Digest) -> Self {
         Self { tag: None, digest: Some(digest.to_string()), ..self.clone() }

@@ -67,7 +67,7 @@ pub struct Registries {
 
 #[derive(Debug)]
 struct Shared {
-    /// By host.
+    /// Options by host.
     options: BTreeMap<String, RegistryOptions>,
     transports: BTreeMap<String, Transport>,
     /// For hosts without settings of their own.
@@ -81,7 +81,7 @@ struct Shared {
 /// Where a repository is asked for: the registry itself, or a mirror.
 #[derive(Clone, Debug)]
 pub(crate) struct Endpoint {
-    /// As operators write it.
+    /// The host as operators write it.
     pub host: String,
     /// The path of the repository there.
     repository: String,

@@ -43,7 +43,7 @@ pub(crate) const MAX_SIGNATURE_BYTES: u64 = 1 << 20;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Signatures(Vec<Signature>);
 
-/// One of them.
+/// A signature of one kind or another.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Signature {
     /// A signature of the component's bytes.
@@ -123,7 +123,7 @@ impl Signatures {
     /// Reads what lies beside a file: `NAME.wasm.sig` and `NAME.wasm.sigstore.json`, each if it is there.
     ///
     /// # Errors
-    /// Which file holds something else, and what is wrong with it.
+    /// Names the file that holds something else, and says what is wrong with it.
     pub fn beside_file(
         detached: Option<&[u8]>,
         bundle: Option<&[u8]>,

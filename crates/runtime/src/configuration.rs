@@ -28,7 +28,7 @@ impl ConfigurationSource {
     /// What it says at the moment.
     ///
     /// # Errors
-    /// As for [`read`].
+    /// Fails as [`read`] does.
     pub fn read(&self, plugins: &dyn PluginCatalogue) -> Result<Settings> {
         read(self.file.as_deref(), &self.overrides, plugins)
     }
@@ -88,10 +88,10 @@ pub enum ReadingError {
     Invalid(#[from] ConfigError),
 }
 
-/// The same, and what has no effect.
+/// Reads the configuration as [`read`] does, and gives what has no effect too.
 ///
 /// # Errors
-/// As for [`read`].
+/// Fails as [`read`] does.
 pub fn read_all(
     file: Option<&Path>,
     overrides: &Overrides,

@@ -55,7 +55,7 @@ pub(crate) struct Executor {
     pub events: mpsc::Sender<Event>,
     /// Metrics, the audit log, and where notices are told.
     pub sinks: Sinks,
-    /// Those of the configuration that holds at the moment.
+    /// The extenders of the configuration that holds at the moment.
     pub extenders: watch::Receiver<Option<Arc<HttpExtenders>>>,
     /// Where status patches and bindings are counted, if they are.
     pub api_calls: Option<ApiCallMetrics>,

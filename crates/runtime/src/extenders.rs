@@ -79,10 +79,10 @@ impl HttpExtenders {
         manifest
     }
 
-    /// Has an extender bind the pod: this one, or the one that binds if the configuration has changed since.
+    /// Asks an extender to bind the pod: this one, or the one that binds if the configuration has changed since.
     ///
     /// # Errors
-    /// It refused, or gave no usable answer.
+    /// The extender refused, or gave no usable answer.
     pub(crate) async fn bind(&self, extender: ExtenderIdx, pod: &PodRef, node: &str) -> Result<(), ExtenderError> {
         let binds = |extender: &&HttpExtender| !extender.settings.bind_verb.is_empty();
         let extender = self.extenders.get(extender.0).filter(binds).or_else(|| self.extenders.iter().find(binds));
@@ -168,7 +168,7 @@ impl HttpExtender {
         !self.settings.preempt_verb.is_empty() && !self.settings.node_cache_capable
     }
 
-    /// The same answer. A failure that changes nothing is logged.
+    /// The answer as it came. A failure that changes nothing is logged.
     fn noted<T>(&self, answer: Result<T, ExtenderError>) -> Result<T, ExtenderError> {
         if let Err(error) = &answer
             && self.settings.ignorable

@@ -41,7 +41,7 @@ impl Draft {
     /// Serves the probes and loads the built-ins. Over the configuration `overrides` are to be laid.
     ///
     /// # Errors
-    /// What is wrong with an address or the plugins directory; never what lies in that.
+    /// Says what is wrong with an address or the plugins directory; never what lies in that directory.
     pub async fn new(scheduling: &Options, overrides: Overrides) -> Result<Self> {
         let front = Front::listen(scheduling).await?;
         let scheduling = scheduling.clone();
@@ -74,7 +74,7 @@ impl Draft {
     /// Reads the configuration for a scheduler with these gates.
     ///
     /// # Errors
-    /// What is wrong with the configuration.
+    /// Says what is wrong with the configuration.
     pub fn plan(self, scheduling: &Options) -> Result<Plan> {
         let Self { source, mut plugins, front, faults } = self;
         front.metrics.decides_as(&scheduling.gates);
@@ -94,7 +94,7 @@ impl Plan {
     /// A plan for a scheduler whose gates are known from the start.
     ///
     /// # Errors
-    /// As for [`Draft::new`] and [`Draft::plan`].
+    /// Fails as [`Draft::new`] and [`Draft::plan`] do.
     pub async fn new(scheduling: &Options, overrides: Overrides) -> Result<Self> {
         Draft::new(scheduling, overrides).await?.plan(scheduling)
     }

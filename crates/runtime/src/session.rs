@@ -94,7 +94,7 @@ struct Outside {
 /// The configuration alone, checked against all plugins that there are.
 ///
 /// # Errors
-/// As for [`Plan::new`](crate::Plan::new).
+/// Fails as [`Plan::new`](crate::Plan::new) does.
 pub async fn settings(scheduling: &Options, overrides: Overrides) -> Result<Settings> {
     let scheduling = scheduling.clone();
     let reading = move || {

@@ -75,7 +75,7 @@ enum Progress {
     Listing,
     /// Everything is listed; it is not this replica's turn.
     StandingBy,
-    /// It is, and everything is listed again.
+    /// This replica's turn has come, and everything is listed again.
     CatchingUp,
     Scheduling,
 }

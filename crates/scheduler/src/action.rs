@@ -198,7 +198,7 @@ pub enum Notice {
     SlowSearch {
         /// The pod.
         pod: PodRef,
-        /// From the beginning to the choice.
+        /// The time from the beginning to the choice.
         total: Duration,
         /// What was done, and how long each step took, in order.
         steps: Vec<(Cow<'static, str>, Duration)>,
@@ -220,7 +220,7 @@ pub enum Notice {
 /// What became of a pod in an attempt.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum AttemptOutcome {
-    /// It is bound.
+    /// The pod is bound.
     Bound {
         /// `metadata.name` of the node.
         #[serde(with = "shared_text")]

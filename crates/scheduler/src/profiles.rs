@@ -18,7 +18,7 @@ pub(crate) const EXTENDER: &str = "Extender";
 pub(crate) struct Profiles {
     list: Vec<Profile>,
     by_name: FxHashMap<Sym, usize>,
-    /// With what plugins are timed.
+    /// The clock that times plugins, and the seed of the measuring.
     clock: Option<(Arc<dyn Clock>, u64)>,
     /// What no plugin can see.
     unlisted: Arc<UnlistedKinds>,

@@ -81,7 +81,7 @@ where
         match listener.accept().await {
             Ok(stream) => connections.spawn(|activity| serve(stream, activity)),
             Err(error) => {
-                // As a rule the process has no file descriptor left.
+                // The process usually has no file descriptor left then.
                 warn!(%error, "failed to accept a connection");
                 connections.open().make_room();
                 tokio::time::sleep(Duration::from_secs(1)).await;
@@ -162,7 +162,7 @@ fn too_many_requests() -> Response {
     (StatusCode::SERVICE_UNAVAILABLE, [(header::RETRY_AFTER, "1")], text).into_response()
 }
 
-/// Those that are open.
+/// The connections that are open.
 #[derive(Clone, Debug, Default)]
 struct Connections(Arc<Mutex<Open>>);
 

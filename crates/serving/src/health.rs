@@ -63,7 +63,7 @@ enum Readiness {
     /// The first lists are not complete.
     Listing,
     Ready,
-    /// It was told to stop, or a part of it ended.
+    /// The process was told to stop, or a part of it ended.
     Stopping,
 }
 
@@ -84,7 +84,7 @@ impl Health {
         }
     }
 
-    /// From here on it is not ready any more.
+    /// The process is not ready any more from here on.
     pub fn stopping(&self) {
         self.state().readiness = Readiness::Stopping;
     }

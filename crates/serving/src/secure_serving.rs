@@ -49,7 +49,7 @@ pub struct SecureServing {
     pub http2: ServeHttp2,
     /// Certificates for clients that ask for certain names.
     pub sni_certificates: Vec<SniCertificate>,
-    /// Whose client certificates are trusted.
+    /// The authorities whose client certificates are trusted.
     pub client_ca: Option<Authorities>,
     /// The proxies that may name the user that they ask for.
     pub front_proxy: Option<FrontProxy>,
@@ -74,7 +74,7 @@ pub struct SecureServing {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Authorities {
     File(PathBuf),
-    /// As the cluster gave them.
+    /// Certificates as the cluster gave them.
     Pem(String),
 }
 

@@ -52,7 +52,7 @@ impl Simulator {
     /// Loads configuration and plugins.
     ///
     /// # Errors
-    /// They cannot be used, or the configuration has extenders, which a simulation does not ask.
+    /// Configuration or plugins cannot be used, or the configuration has extenders, which a simulation does not ask.
     pub fn open(options: SimulatorOptions) -> Result<Self> {
         let SimulatorOptions { config, scheduler_name, emulated_version, .. } = &options;
         let version = emulated_version.as_deref().unwrap_or_default();

@@ -38,7 +38,7 @@ pub enum AuditLogError {
     /// The file cannot be opened for appending.
     #[error("--audit-log {}: cannot be written: {source}", file.display())]
     Unwritable {
-        /// As the command line names it.
+        /// The file as the command line names it.
         file: PathBuf,
         /// What the system says.
         source: io::Error,
@@ -143,7 +143,7 @@ pub enum AuditEvent {
     },
     /// A request to the API server that the plugin asked for.
     Effect(EffectEntry),
-    /// It asked for what it was not granted.
+    /// The plugin asked for what it was not granted.
     EffectRefused {
         effect: &'static str,
         pod: PodEntry,

@@ -21,9 +21,9 @@ use berth_config::Usage;
 
 /// The target of lines that are written from verbosity 2 on, such as one for each bound pod.
 pub const V2: &str = "berth::v2";
-/// The same for verbosity 3.
+/// The target of lines that are written from verbosity 3 on.
 pub const V3: &str = "berth::v3";
-/// The same for verbosity 10.
+/// The target of lines that are written from verbosity 10 on.
 pub const V10: &str = SCORES;
 
 /// `--logging-format`.

@@ -198,7 +198,7 @@ impl LogRate {
                     warn!(target: SUMMARY, plugin, last, "{n_suppressed} similar messages suppressed");
                 }
             };
-            // Without a thread the metric alone tells it.
+            // The metric alone tells it if there is no thread.
             drop(thread::Builder::new().name("log-summaries".to_owned()).spawn(tell));
         });
     }

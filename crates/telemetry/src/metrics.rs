@@ -50,7 +50,7 @@ const OTHER_NAMESPACES: &str = "(others)";
 #[derive(Debug)]
 pub struct Metrics {
     registry: Registry,
-    /// Those of kube-scheduler.
+    /// The metrics of kube-scheduler.
     pub scheduler: SchedulerMetrics,
     pub api_calls: ApiCallMetrics,
     cycle_duration: HistogramVec,
@@ -85,7 +85,7 @@ pub struct Metrics {
     /// What probes found: these have an endpoint of their own.
     slis: Slis,
     process: ProcessMetrics,
-    /// Whose names and stabilities are shown.
+    /// The release whose names and stabilities are shown.
     release: Mutex<Release>,
     /// By plugin and kind of effect, what was refused: a metric cannot be asked which labels it has.
     refused: Mutex<BTreeMap<String, BTreeMap<String, u64>>>,

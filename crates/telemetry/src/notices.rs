@@ -131,12 +131,12 @@ pub enum Notice {
     SettingsApplied {
         file: String,
     },
-    /// They name a plugin that there is not.
+    /// The settings name a plugin that there is not.
     UselessName {
         file: String,
         problem: String,
     },
-    /// They cannot be used.
+    /// The settings cannot be used.
     SettingsRefused {
         reason: String,
     },
@@ -144,7 +144,7 @@ pub enum Notice {
     ConfigurationReloaded {
         has_changed: bool,
     },
-    /// It cannot be used.
+    /// The configuration cannot be used.
     ConfigurationRefused {
         reason: String,
     },

@@ -39,9 +39,10 @@ pub(crate) enum TimeLimit {
     PostFilter,
     /// [`Limits::once_an_instance`].
     Lifecycle,
-    /// What is left of the latter for the portions of the first delta.
+    /// What is left of [`Self::Lifecycle`] for the portions of the first delta.
     FirstDelta(Duration),
-    /// The same for a later delta that is full or comes in several portions, which is charged as calls are.
+    /// What is left of [`Self::Lifecycle`] for a later delta that is full or comes in several portions. Such a delta is
+    /// charged as calls are.
     Delta(Duration),
 }
 

@@ -124,7 +124,7 @@ impl ComponentPlugin {
         self.call(function, limit, ask)
     }
 
-    /// The same, whatever the instance has not heard of yet.
+    /// Asks the instance, whatever it has not heard of yet.
     fn call<R>(
         &mut self,
         function: &'static str,

@@ -266,7 +266,7 @@ impl ApiServer {
         Event::ObjectApplied { resource: resource(&key), key, json }
     }
 
-    /// From here on it is written down how objects were before they changed.
+    /// Writes down from here on how objects were before they changed.
     pub(crate) fn begin_journal(&mut self) {
         self.journal = Some(Journal::new());
     }

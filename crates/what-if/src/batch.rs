@@ -97,7 +97,7 @@ pub struct WhatIfAnswer {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct VariantAnswer {
-    /// As in the request.
+    /// The name in the request.
     pub name: String,
     /// How many pods get a node.
     pub placed: usize,
@@ -116,7 +116,7 @@ pub struct VariantAnswer {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeGroupAnswer {
-    /// As in the request.
+    /// The name in the request.
     pub name: String,
     /// The fewest more nodes with which as many pods are placed as with all that there may be.
     pub nodes: usize,
@@ -140,14 +140,14 @@ pub struct BatchBounds {
 /// Why a batch has no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum BatchError {
-    /// It is larger than allowed.
+    /// The request is larger than allowed.
     #[error("{what}: {given} exceeds the limit of {most}")]
     TooLarge {
         /// Which field.
         what: &'static str,
         /// How many were given.
         given: usize,
-        /// How many are allowed.
+        /// The largest number that is allowed.
         most: usize,
     },
     /// The request cannot be read.
@@ -192,7 +192,7 @@ pub enum BatchError {
         /// The node.
         node: String,
     },
-    /// It took too long, or broke.
+    /// Placing took too long, or broke.
     #[error(transparent)]
     Place(#[from] PlaceError),
 }
@@ -260,7 +260,7 @@ impl WhatIfRequest {
     /// Reads a request in JSON or YAML.
     ///
     /// # Errors
-    /// It is neither JSON nor YAML, or has fields that are not known.
+    /// The text is neither JSON nor YAML, or has fields that are not known.
     pub fn read(text: &str) -> Result<Self, BatchError> {
         let read = if text.trim_start().starts_with('{') {
             serde_json::from_str(text).map_err(|error| error.to_string())

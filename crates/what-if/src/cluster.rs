@@ -27,18 +27,18 @@ pub struct Cluster {
 /// A node of a [`Cluster`].
 #[derive(Clone, Debug)]
 pub struct ClusterNode {
-    /// As the scheduler reads it.
+    /// The node as the scheduler reads it.
     pub node: Arc<api::Node>,
-    /// All of it.
+    /// The whole node.
     pub object: Arc<Value>,
 }
 
 /// A pod of a [`Cluster`].
 #[derive(Clone, Debug)]
 pub struct ClusterPod {
-    /// As the scheduler reads it.
+    /// The pod as the scheduler reads it.
     pub pod: Arc<api::Pod>,
-    /// All of it.
+    /// The whole pod.
     pub object: Arc<Value>,
 }
 
@@ -113,7 +113,7 @@ impl Cluster {
         }
     }
 
-    /// The same without the pods that wait for a node.
+    /// Shows the cluster to the scheduler of a simulation without the pods that wait for a node.
     pub fn show_without_pending(&self, simulation: &mut Simulation<'_>, whole_pods: bool) {
         simulation.tell_time();
         for node in &self.nodes {

@@ -39,9 +39,9 @@ pub struct MovedPod {
     pub namespace: String,
     /// `metadata.name`.
     pub name: String,
-    /// With the first.
+    /// What becomes of the pod with the first configuration.
     pub first: Side,
-    /// With the second.
+    /// What becomes of the pod with the second configuration.
     pub second: Side,
     /// The plugin whose answers about the two nodes differ most; none if no plugin's do, as where earlier pods took other nodes.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -170,7 +170,7 @@ impl Comparison {
     }
 }
 
-/// The same pods with both.
+/// What becomes of each pod with the first configuration and with the second.
 fn pairs<'a>(first: &'a Placed, second: &'a Placed) -> impl Iterator<Item = (&'a PodOutcome, &'a PodOutcome)> {
     let others: FxHashMap<(&str, &str), &PodOutcome> =
         second.pods.iter().map(|pod| ((pod.namespace.as_str(), pod.name.as_str()), pod)).collect();

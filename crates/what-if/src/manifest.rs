@@ -157,7 +157,7 @@ impl Place {
         self.decode_below(object, "")
     }
 
-    /// The same for an object that was made of what stands here at the pointer `prefix`.
+    /// Decodes an object that was derived from what stands here at the pointer `prefix`.
     pub(crate) fn decode_below<T: DeserializeOwned>(&self, object: &Value, prefix: &str) -> Result<T, ReadError> {
         self.decode_at(object, object, prefix)
     }

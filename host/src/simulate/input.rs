@@ -143,7 +143,7 @@ impl Input {
         for (at, kind) in kinds.iter().enumerate() {
             match list(&client, kind).await {
                 Ok(found) => found.into_iter().for_each(|object| objects.reader.take(&connection.server, object)),
-                // Without nodes and pods there is no answer.
+                // There is no answer without nodes and pods.
                 Err(error) if at < 2 => bail!("--from-cluster: {error}"),
                 // An older server, or one without the feature.
                 Err(ListError::NotServed { .. }) => {}

@@ -14,7 +14,7 @@ pub struct Cluster {
     pub nodes: Vec<Value>,
     /// On the nodes, in one namespace.
     pub placed: Vec<Value>,
-    /// They were tried, and fit on no node.
+    /// Pods that were tried, and fit on no node.
     pub unschedulable: Vec<Value>,
 }
 

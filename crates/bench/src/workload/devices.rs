@@ -60,7 +60,7 @@ fn claim_spec(ask: Ask) -> Value {
     json!({"devices": {"requests": [request]}})
 }
 
-/// From which the controller makes a claim for each pod.
+/// The template from which the controller makes a claim for each pod.
 pub(super) fn template(namespace: &str, ask: Ask) -> Value {
     json!({"apiVersion": API, "kind": "ResourceClaimTemplate", "metadata": {"name": TEMPLATE, "namespace": namespace},
         "spec": {"spec": claim_spec(ask)}})

@@ -20,7 +20,7 @@ fn with_requests(pod: PodMaker, requests: Value) -> PodMaker {
 fn named(prefix: &str, index: usize) -> PodMaker {
     let name = format!("{prefix}-{index:05}");
     let container = json!({"name": "pause", "image": "registry.k8s.io/pause:3.10"});
-    // Without a kubelet no grace period ends.
+    // A grace period would not end without a kubelet.
     let pod = pod(&name).uid(&format!("uid-{name}")).spec("terminationGracePeriodSeconds", json!(0));
     pod.spec("containers", json!([container]))
 }
@@ -50,7 +50,7 @@ pub(super) fn too_large(prefix: &str, index: usize) -> PodMaker {
     high(with_requests(named(prefix, index), json!({"cpu": "9", "memory": "500Mi"})))
 }
 
-/// The same with an ordinary priority.
+/// Fits on no node, even an empty one, and has an ordinary priority.
 pub(super) fn too_large_of_low_priority(prefix: &str, index: usize) -> PodMaker {
     with_requests(named(prefix, index), json!({"cpu": "9", "memory": "500Mi"}))
 }

@@ -15,7 +15,7 @@ const CAPACITY: usize = 32;
 pub(super) struct EligibleDomains {
     topology: Arc<Topology>,
     eligible: NodeSet,
-    /// By domain.
+    /// Whether each domain has eligible nodes, by domain.
     has_nodes: Vec<bool>,
     n_domains: usize,
 }
@@ -37,7 +37,7 @@ impl EligibleDomains {
         &self.has_nodes
     }
 
-    /// How many have.
+    /// The number of domains that have eligible nodes.
     pub(super) fn n_domains(&self) -> usize {
         self.n_domains
     }

@@ -27,7 +27,7 @@ pub(crate) struct Migration {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scope {
     AllNodes,
-    /// Those whose `CSINode` names the plugin.
+    /// The nodes whose `CSINode` names the plugin.
     NamedByCsiNode,
 }
 

@@ -49,7 +49,7 @@ pub(crate) enum MatchingNodes {
 #[derive(Debug, Default)]
 pub(crate) struct NodeTermsTable {
     ids: FxHashMap<Arc<NodeTerms>, NodeTermsId>,
-    /// By id. The nodes are looked up when they are first needed.
+    /// Terms and their nodes by id. The nodes are looked up when they are first needed.
     entries: Vec<(Arc<NodeTerms>, Option<MatchingNodes>)>,
     /// The version of nodes and labels that the matching nodes are for.
     version: Option<u64>,

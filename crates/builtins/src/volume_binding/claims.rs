@@ -26,7 +26,7 @@ pub(super) struct Claims {
 pub(super) struct PodClaims {
     /// Names of the volumes that they are bound to.
     pub(super) bound: Vec<String>,
-    /// Those to be bound to a volume that can be used from the pod's node.
+    /// The claims to be bound to a volume that can be used from the pod's node.
     pub(super) delayed: Vec<Arc<PersistentVolumeClaim>>,
 }
 

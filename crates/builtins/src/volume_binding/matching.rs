@@ -133,7 +133,7 @@ impl<'a> Matching<'a> {
         }
     }
 
-    /// Those of `nodes` where the plugin is migrated.
+    /// The nodes in `nodes` where the plugin is migrated.
     fn nodes_of(&self, migrated: &MigratedTerms, nodes: &NodeSet) -> NodeSet {
         let mut both = nodes.clone();
         match self.volumes.migrated_nodes.of(migrated.plugin) {

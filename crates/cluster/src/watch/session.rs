@@ -42,7 +42,8 @@ use super::{
 /// the connection is dead.
 const WATCH_SECONDS: u32 = 300;
 const WATCH_JITTER_PERCENT: u32 = 100;
-/// The same over HTTP/1.1, which has no pings: a watch that is not ended in time shows that its connection is dead.
+/// Servers are asked to end a watch over HTTP/1.1 after this time, and up to so much of it later. HTTP/1.1 has no
+/// pings: a watch that is not ended in time shows that its connection is dead.
 const UNPINGED_WATCH_SECONDS: u32 = 30;
 const UNPINGED_WATCH_JITTER_PERCENT: u32 = 33;
 /// How much later than agreed a server may end a watch.

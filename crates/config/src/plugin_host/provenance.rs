@@ -50,9 +50,9 @@ pub struct SignerSettings {
 /// How a signer is recognised.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SignerIdentity {
-    /// By a public key.
+    /// The signer is recognised by a public key.
     PublicKeyFile(PathBuf),
-    /// By a certificate.
+    /// The signer is recognised by a certificate.
     Keyless(KeylessSettings),
 }
 

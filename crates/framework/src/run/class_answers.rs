@@ -139,7 +139,7 @@ impl ClassAnswers {
         }
     }
 
-    /// The same for Score.
+    /// Finds out which Score plugins' answers are kept, and forgets those of others.
     fn plan_scores(&mut self, profile: &mut Profile, call: &Call<'_>, skipped: &PluginBits) {
         self.scratch.plan(profile, call, Point::Score, skipped);
         if self.scratch.reused != self.scores {

@@ -12,7 +12,7 @@ use crate::points::DryRunCase;
 /// Nominations to nodes of the table; those to other nodes are left out.
 #[derive(Clone, Debug, Default)]
 pub struct NominatedPods<'a> {
-    /// By node.
+    /// Nominated pods in the order of their nodes.
     all: Vec<(NodeIdx, &'a Arc<Pod>)>,
     competing: Vec<&'a Pod>,
     cases: Vec<DryRunCase>,

@@ -49,7 +49,7 @@ pub struct Bench {
 struct Row {
     #[serde(flatten)]
     measured: Measurement,
-    /// The same call of what it is compared with.
+    /// The figure of this call in what the plugin is compared with.
     against: Option<f64>,
 }
 

@@ -23,7 +23,7 @@ impl Cases {
     /// Reads the file.
     ///
     /// # Errors
-    /// It is about another plugin, or the plugin wants to see what the file does not grant.
+    /// The file is about another plugin, or the plugin wants to see what the file does not grant.
     pub(super) fn read(path: &Path, loaded: &Loaded) -> Result<Self> {
         let file = CaseFile::read(path).map_err(|error| Usage(chain(&error)))?;
         let manifest = loaded.factory.manifest();

@@ -52,7 +52,7 @@ pub(super) fn run(script: &Path, dir: &Path) -> Result<()> {
 #[derive(Default)]
 struct Output {
     all: Vec<u8>,
-    /// From the first line on that begins an error.
+    /// The output from the first line on that begins an error.
     held_back: Vec<u8>,
 }
 

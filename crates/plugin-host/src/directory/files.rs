@@ -20,7 +20,7 @@ pub(super) struct Fingerprint {
     modified: (i64, i64),
     /// When the inode changed: it tells a file that became readable, or took a deleted file's place.
     changed: (i64, i64),
-    /// The same of what lies beside the file, in one number.
+    /// The fingerprints of what lies beside the file, in one number.
     companions: u64,
 }
 

@@ -61,7 +61,7 @@ impl PluginInventory {
         self.rules.settings.useless_names(&plugins, &profiles)
     }
 
-    /// The same with the profiles that are kept up to date.
+    /// These names with regard to the profiles that are kept up to date.
     pub(crate) fn useless_names_now(&self) -> Vec<UselessName> {
         let statuses = self.registry.names().filter_map(|name| self.status(name));
         let profiles: BTreeSet<String> =

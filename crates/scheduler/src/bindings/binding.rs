@@ -201,8 +201,8 @@ impl Binding {
         self.call_about(self.pod(), context, work)
     }
 
-    /// The same about the pod as the API server shows it by now, for a plugin that waited for changes; `true`: it is another
-    /// one than at the beginning of the cycle.
+    /// Calls, as [`Self::call`] does, about the pod as the API server shows it by now, for a plugin that waited for
+    /// changes. `work` gets `true` if this pod is another one than at the beginning of the cycle.
     pub(super) fn call_again<R>(
         &self,
         context: &mut Context,

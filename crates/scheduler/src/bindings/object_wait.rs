@@ -36,7 +36,8 @@ pub(crate) struct RequestedWait {
 }
 
 impl RequestedWait {
-    /// The same for a plugin of this profile; what follows the wait is said to be dropped.
+    /// Takes the first wait and what follows it out of the effects of a plugin of this profile. Says that what follows
+    /// the wait is dropped.
     pub(crate) fn take(
         scheduler_name: Sym,
         plugin: PluginIdx,

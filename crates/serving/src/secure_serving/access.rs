@@ -59,7 +59,7 @@ pub struct RequestUser {
     check: AccessCheck,
 }
 
-/// It is not known whether the caller may do something.
+/// Why it is unknown whether the caller may do something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoVerdict {
     /// The client has asked for too much that is not known.
@@ -165,7 +165,7 @@ impl RequestUser {
     /// Whether the user may do this to an object or a kind, as the API server says.
     ///
     /// # Errors
-    /// It could not be asked.
+    /// The API server could not be asked.
     pub async fn may(&self, request: &ResourceRequest<'_>) -> Result<bool, NoVerdict> {
         self.check.0.may(&self.caller, self.address, Right::Resource(*request)).await
     }
@@ -173,7 +173,7 @@ impl RequestUser {
     /// Whether the user may `get` the path, as the API server says.
     ///
     /// # Errors
-    /// It could not be asked.
+    /// The API server could not be asked.
     pub async fn may_get(&self, path: &str) -> Result<bool, NoVerdict> {
         self.check.0.may(&self.caller, self.address, Right::Path { verb: "get", path }).await
     }

@@ -20,7 +20,7 @@ impl RotatingFile {
     /// Goes on with a file that is there.
     ///
     /// # Errors
-    /// It cannot be opened for appending.
+    /// The file cannot be opened for appending.
     pub(super) fn open(path: PathBuf, max_bytes: u64, n_backups: u32) -> io::Result<Self> {
         let file = append(&path)?;
         let size = file.metadata()?.len();

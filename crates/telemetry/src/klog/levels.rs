@@ -37,7 +37,7 @@ impl Verbosity {
     /// `modules` are the entries of `--vmodule`, such as `executor=4`.
     ///
     /// # Errors
-    /// One of them is not written that way.
+    /// An entry is not written that way.
     pub fn new(verbosity: u32, modules: &[&str]) -> Result<Self, Usage> {
         let module = |entry: &&str| {
             let wrong = || Usage(format!("--vmodule {entry}: write pattern=N, as in executor=4"));

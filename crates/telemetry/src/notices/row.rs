@@ -38,7 +38,7 @@ pub(super) struct Row {
 /// A counter.
 #[derive(Debug)]
 pub(super) enum Metric {
-    /// With its label `result`.
+    /// A swap, with its label `result`.
     Swap(&'static str),
     Quarantined,
     Restarted,
@@ -47,7 +47,7 @@ pub(super) enum Metric {
         effect: &'static str,
         count: u32,
     },
-    /// With its label `result`.
+    /// A reload of the configuration, with its label `result`.
     ConfigReloaded(&'static str),
 }
 

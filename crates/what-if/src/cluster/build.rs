@@ -29,7 +29,7 @@ pub(super) struct Builder {
     controlled: Controlled,
     /// ResourceClaimTemplates by namespace and name.
     claim_templates: BTreeMap<(String, String), Value>,
-    /// With where each stands.
+    /// DaemonSets, each with where it stands.
     daemon_sets: Vec<(DaemonSet, Place)>,
     namespaces: BTreeSet<String>,
 }

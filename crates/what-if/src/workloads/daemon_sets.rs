@@ -19,7 +19,7 @@ const TOLERATED: [(&str, &str); 6] = [
     ("node.kubernetes.io/unschedulable", "NoSchedule"),
 ];
 
-/// The same for pods in the network of their node.
+/// Key and effect of the taint that a DaemonSet's pods in the network of their node tolerate in addition.
 const TOLERATED_IN_HOST_NETWORK: (&str, &str) = ("node.kubernetes.io/network-unavailable", "NoSchedule");
 
 /// A DaemonSet, and the pods that it makes.

@@ -119,7 +119,7 @@ impl Quotas {
         sum(self.by_namespace.values().map(|quota| &quota.min))
     }
 
-    /// By namespace what it uses beyond its `min`. What a `min` does not name is not guaranteed.
+    /// What each namespace uses beyond its `min`. What a `min` does not name is not guaranteed.
     pub(crate) fn borrowed(&self) -> BTreeMap<String, Amounts> {
         let beyond = self.by_namespace.iter().map(|(namespace, quota)| {
             let mut borrowed = self.used(namespace).clone();

@@ -39,7 +39,7 @@ struct PodGroup {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(crate) struct Spec {
-    /// As many members must have a node before any is bound.
+    /// How many members must have a node before any is bound.
     pub(crate) min_member: usize,
     pub(crate) schedule_timeout_seconds: Option<u64>,
 }

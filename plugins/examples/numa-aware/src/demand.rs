@@ -11,9 +11,9 @@ pub(crate) type Amounts = BTreeMap<String, i64>;
 /// What the containers of a pod ask for.
 #[derive(Debug, Default)]
 pub(crate) struct Demand {
-    /// They run side by side.
+    /// The containers that run side by side.
     pub(crate) containers: Vec<Amounts>,
-    /// They run before, one after the other, on what the containers get later.
+    /// The containers that run before these, one after the other, on what these get later.
     pub(crate) init_containers: Vec<Amounts>,
 }
 

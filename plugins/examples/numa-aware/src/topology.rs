@@ -119,7 +119,7 @@ struct NewPod {
 pub(crate) struct Topologies {
     objects: ObjectView<NodeResourceTopology>,
     by_node: BTreeMap<String, Topology>,
-    /// By node.
+    /// New pods by node.
     new_pods: BTreeMap<String, BTreeMap<PodUid, NewPod>>,
     /// How far the changes of pods on nodes were followed.
     position: Option<u64>,
