@@ -126,7 +126,7 @@ impl From<Answers> for PluginAnswers {
 }
 
 impl PluginAnswers {
-    /// Whether no point has anything against binding the pod; a plugin that has it wait on Permit has not.
+    /// Whether no point has anything against binding the pod. Waiting on Permit does not count as an objection.
     #[must_use]
     pub fn lets_the_pod_be_bound(&self) -> bool {
         let decisions = [&self.reserve, &self.permit, &self.pre_bind, &self.bind];

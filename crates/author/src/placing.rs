@@ -37,8 +37,8 @@ pub(crate) enum Target {
 }
 
 /// Calls Reserve, Permit, PreBindPreFlight, PreBind, Bind and PostBind, until one has something against the pod: then
-/// Unreserve. Where the binding fails that is after Permit. A plugin that has the pod wait on Permit is taken to have been
-/// satisfied since.
+/// Unreserve. Where the binding fails that is after Permit. If the pod waits on Permit for a plugin, the plugin is
+/// taken to have been satisfied since.
 pub(crate) fn place(plugin: &mut dyn Plugin, call: &Call<'_>, target: Target, answering: &mut Answering<'_>) {
     let (Target::Bind(node) | Target::BindingFails(node)) = target;
     reserve(plugin, call, node, answering);

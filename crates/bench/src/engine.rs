@@ -171,7 +171,7 @@ impl<'a> Stage<'a> {
         for pod in scene.pending.iter() {
             self.create(&pod)?;
         }
-        // Those that fit nowhere are tried now, once.
+        // Pods that fit nowhere are tried now, once.
         while self.turn(&mut bound)? {}
         self.figures = EngineFigures::default();
         Ok(())

@@ -18,7 +18,7 @@ pub trait Runner {
     /// The scheduler cannot be started, or a pod was not placed.
     fn run(&mut self, scene: Scene, conditions: &Conditions, progress: &mut dyn FnMut(usize)) -> Result<Run>;
 
-    /// Has storms of events come down on the cluster, each on a fresh scheduler.
+    /// Runs storms of events on the cluster, each on a fresh scheduler.
     ///
     /// # Errors
     /// The scheduler cannot be made, or a pod was not placed. Only the engine sees single events.

@@ -16,7 +16,7 @@ pub fn cpu_by_thread(process: &str) -> BTreeMap<String, Duration> {
     let Ok(tasks) = fs::read_dir(format!("/proc/{process}/task")) else { return threads };
     for task in tasks.flatten().map(|entry| entry.path()) {
         let name = fs::read_to_string(task.join("comm"));
-        // It may have ended since.
+        // The thread may have ended since.
         if let (Ok(name), Some(cpu)) = (name, schedstat(&task.join("schedstat"))) {
             let name = name.trim().trim_end_matches(|letter: char| letter.is_ascii_digit() || letter == '-');
             *threads.entry(name.to_owned()).or_default() += cpu;

@@ -246,7 +246,7 @@ impl Election {
                 Ok(Attempt::Held { by }) => debug!(lease = self.lease_name(), by, "the lease is held"),
                 Err(error) => warn!(lease = self.lease_name(), %error, "the lease was not acquired; trying again"),
             }
-            // As client-go: up to 1.2 times longer, so that candidates do not come all at once.
+            // The wait is up to 1.2 times longer, as in client-go, so that candidates do not come all at once.
             sleep(self.settings.retry_period + self.settings.retry_period * jitter(120) / 100).await;
         }
     }

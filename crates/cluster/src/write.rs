@@ -283,7 +283,7 @@ impl Writer {
             options["preconditions"] = json!({ "uid": uid });
         }
         match self.send::<()>(OBJECT, &Method::DELETE, &path, JSON, bytes_of(&options)).await {
-            // It went with an earlier try.
+            // The object went with an earlier try.
             Err(FinalFailure { failure, maybe_done: true }) if failure.code() == Some(404) => Ok(()),
             outcome => outcome.map_err(WriteError::from),
         }

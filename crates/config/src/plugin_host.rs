@@ -288,7 +288,7 @@ impl PluginHostSettings {
         self.files
     }
 
-    /// What plugins and namespaces may take of the scheduling thread.
+    /// How much of the scheduling thread plugins and namespaces may use.
     #[must_use]
     pub fn scheduling_thread(&self) -> SchedulingThreadSettings {
         self.scheduling_thread

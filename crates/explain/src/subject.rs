@@ -24,7 +24,7 @@ pub struct Subject {
     pub nominated_node: Option<String>,
     /// What holds it back.
     pub holders: Vec<Holder>,
-    /// What will have it tried again.
+    /// What will make the scheduler try the pod again.
     pub retries: Vec<Retry>,
 }
 
@@ -115,7 +115,7 @@ impl fmt::Display for Holder {
     }
 }
 
-/// What has a pod tried again that this plugin rejected.
+/// What makes the scheduler try a pod again that this plugin rejected.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Retry {
     /// Which plugin.

@@ -77,7 +77,7 @@ pub trait State {
     /// Called after `configure` and before the first sync.
     ///
     /// # Errors
-    /// Why the state is of no use; the plugin starts without it.
+    /// Says why the state is of no use. The plugin then starts without it.
     fn restore(&mut self, snapshot: &[u8]) -> Result<(), RestoreError>;
 }
 

@@ -336,8 +336,8 @@ pub enum EventSubject<'a> {
 
 /// Is this event worth another attempt of a pod that the plugin rejected?
 ///
-/// Asked only about events of [`Manifest::events_to_register`](crate::Manifest::events_to_register). A plugin without this
-/// point has its pods tried again at each of them.
+/// Asked only about events of [`Manifest::events_to_register`](crate::Manifest::events_to_register). The pods of a
+/// plugin without this point are tried again at each of them.
 pub trait QueueingHint {
     /// Whether the event may make the pod schedulable as far as this plugin can tell. An answer of `false` that turns out
     /// wrong costs the pod up to five minutes, one of `true` costs one attempt.

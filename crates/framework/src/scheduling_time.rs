@@ -97,7 +97,7 @@ struct Bucket {
     taken: Duration,
     /// Up to when it was refilled; `None` before anything was taken.
     refilled: Option<Duration>,
-    /// When it was last reported that the bucket is empty.
+    /// The time of the last report that the bucket is empty.
     reported: Option<Duration>,
 }
 

@@ -177,7 +177,7 @@ impl<B: CountCalls> Life<B> {
                 if is_in_charge { Quarantined { quarantine, then: Box::new(then) } } else { then }
             }
 
-            // It was there when the program started: it has been serving, for all that is known.
+            // The binary was there when the program started: it has been serving, for all that is known.
             (Awaited(awaited), E::Found(component)) => {
                 let installed = Installed { component, fallback: None, refused: None };
                 let found = Untried { installed, probation: None };

@@ -127,7 +127,7 @@ pub struct DirectoryWatch {
 }
 
 impl DirectoryWatch {
-    /// Has a file read and loaded again although it did not change. A file that is not there is no event.
+    /// Reads and loads a file again although it did not change. A file that is not there is no event.
     pub fn reload(&self, name: &str) {
         self.forgotten.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned());
         // A wake-up that waits already comes after this.

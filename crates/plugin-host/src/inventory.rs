@@ -157,7 +157,7 @@ impl PluginInventory {
         match found {
             Found::Binary(mut component) => {
                 self.count(&plugin, &component);
-                // It was compiled for the limits of a while ago.
+                // The component was compiled for the limits of a while ago.
                 component.binary.set_limits(&limits(&self.rules.plugin(&plugin)));
                 if found_in == FoundIn::Directory {
                     let digest = component.digest.to_string();

@@ -40,7 +40,7 @@ pub(crate) fn file_limits(files: FileSettings) -> FileLimits {
     FileLimits { max_bytes: files.max_bytes, compile }
 }
 
-/// What plugins and namespaces may take of the scheduling thread: no more is saved up than what a second gives.
+/// How much of the scheduling thread plugins and namespaces may use: no more is saved up than what a second gives.
 pub(crate) fn time_bounds(settings: SchedulingThreadSettings) -> TimeBounds {
     let share =
         |per_second: Duration| (per_second < Duration::from_secs(1)).then_some(Share { per_second, burst: per_second });

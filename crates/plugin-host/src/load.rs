@@ -1,7 +1,8 @@
 //! The plugins of a process as it starts.
 //!
-//! Built-ins are there at once. A scheduler starts without the files of the plugins directory and the artifacts of registries:
-//! these come as later ones do, so that none of them can keep it from starting. Commands that look at all plugins wait for all.
+//! Built-ins are there at once. A scheduler starts before it has loaded the files of the plugins directory and the
+//! artifacts of registries. It loads them as it loads later ones, so that none of them can keep it from starting.
+//! Commands that look at all plugins wait for all.
 
 use std::{
     io,

@@ -71,7 +71,7 @@ struct Supervisor {
     directory: Option<DirectoryWatch>,
     /// What holds for the threads that load binaries.
     provenance: CurrentProvenance,
-    /// Not bounded: there are as many orders as operators give. A bound would have two tasks wait for each other.
+    /// Not bounded: there are as many orders as operators give. With a bound, two tasks would wait for each other.
     pulls: mpsc::UnboundedSender<PullOrder>,
     /// Writes the file of `--plugin-state`.
     state: Option<StateKeeper>,
@@ -403,7 +403,7 @@ impl Supervisor {
         report
     }
 
-    /// Has the scheduler take over another configuration, if all its plugins can be built.
+    /// Gives the scheduler another configuration, if all its plugins can be built.
     async fn reconfigure(&mut self, proposal: Proposal) -> Result<(), Usage> {
         let Proposal { settings, scheduler_settings, has_other_profiles, extenders } = proposal;
         let profiles = if has_other_profiles {

@@ -18,9 +18,9 @@ pub struct PluginEvents {
 }
 
 impl PluginEvents {
-    /// A plugin that registered for new nodes but not for taints gets the updates of taints as well: a node that is added
-    /// with a taint becomes usable by that update alone (`buildQueueingHintMap` in `pkg/scheduler/scheduler.go`). Each such
-    /// update has its pods tried again: its hint knows nothing of taints.
+    /// A plugin that registered for new nodes but not for taints gets the updates of taints as well: a node that is
+    /// added with a taint becomes usable by that update alone (`buildQueueingHintMap` in `pkg/scheduler/scheduler.go`).
+    /// The plugin's pods are tried again after each such update: its hint knows nothing of taints.
     #[must_use]
     pub fn new(plugin: Arc<str>, events: Option<Vec<ClusterEvent>>) -> Self {
         let mut events = events;

@@ -369,7 +369,7 @@ fn known(view: &mut ClusterView, namespace: &str, name: &str) -> Option<Known> {
 struct PluginsSay {
     /// On each node.
     analysis: Analysis,
-    /// What has it tried again.
+    /// What makes the scheduler try the pod again.
     retries: Vec<berth_explain::Retry>,
     /// Plugins that lack the pod's JSON.
     blind: Vec<String>,

@@ -263,7 +263,7 @@ impl Session {
         self.page
     }
 
-    /// Has requests go out with other credentials when these change.
+    /// Sends requests with other credentials when these change.
     ///
     /// # Errors
     /// The signal for it cannot be watched.

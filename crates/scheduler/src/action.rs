@@ -71,7 +71,7 @@ pub enum Request {
         #[serde(with = "shared_text")]
         node: Arc<str>,
     },
-    /// Have an extender bind the pod; answer with [`crate::Event::BindFinished`].
+    /// Ask an extender to bind the pod; answer with [`crate::Event::BindFinished`].
     BindByExtender {
         /// The attempt that the answer names.
         cycle: CycleId,

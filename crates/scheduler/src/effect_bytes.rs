@@ -1,8 +1,9 @@
 //! How many bytes of objects and patches wait to be carried out, from a plugin's answer to the API server's.
 //!
-//! One answer may have 16 MiB of them, a change of one object may have thousands of pods ask their plugins again, and the API
-//! server takes its time. What waits is counted wherever it waits, by a value that goes with it. The names of objects that pods
-//! wait for in PreBind count as well. Each plugin has a count of its own: one that uses it up takes nothing from others.
+//! One answer may have 16 MiB of them. After a change of one object thousands of pods may ask their plugins again, and
+//! the API server takes its time. What waits is counted wherever it waits, by a value that goes with it. The names of
+//! objects that pods wait for in PreBind count as well. Each plugin has a count of its own: one that uses it up takes
+//! nothing from others.
 
 use std::sync::{
     Arc,

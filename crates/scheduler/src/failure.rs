@@ -24,7 +24,7 @@ pub(crate) struct AttemptFailure<'a> {
     pub(crate) nomination: Nomination,
 }
 
-/// What an attempt failed for. But for a rejection, any event has the pod tried again.
+/// Why an attempt failed. Any event makes the scheduler try the pod again, unless the pod was rejected.
 #[derive(Debug)]
 pub(crate) enum FailureCause<'a> {
     /// There are no nodes.

@@ -165,7 +165,7 @@ impl Policy for QueuePolicy<'_> {
         let start = profile.meter().start_outside();
         let gate = self.ask_gates(pod, gated_by);
         if let Some(profile) = self.profiles.get_mut(pod.scheduler_name) {
-            // As in kube-scheduler, also when a gate is closed.
+            // PreEnqueue counts as a success also when a gate is closed, as in kube-scheduler.
             profile.meter().end(start, Point::PreEnqueue.as_str(), Code::Success);
         }
         gate

@@ -87,7 +87,7 @@ fn change_profiles(mut profiles: Vec<Profile>, swaps: &mut Swaps, bindings: &mut
     requeue(&to_retry, bindings, context);
 }
 
-/// Has a new profile go on with what serves the same pods now. Plugins whose rejections may no longer hold are added to
+/// Hands what serves the same pods now on to a new profile. Plugins whose rejections may no longer hold are added to
 /// `to_retry`.
 fn continue_profile(profile: &mut Profile, to_retry: &mut BTreeSet<Arc<str>>, context: &mut Context) -> ProfileChange {
     let scheduler_name = profile.scheduler_name.clone();

@@ -97,7 +97,7 @@ impl Scheduler {
         self
     }
 
-    /// Has events and actions name objects that are kept there.
+    /// Keeps the objects that events and actions name in `objects`.
     #[must_use]
     pub fn with_objects(mut self, objects: HostObjects) -> Self {
         self.swaps.leave_preparations_in(objects.clone());

@@ -229,7 +229,7 @@ impl Connections {
         let task = tokio::spawn(serve(Activity { id, connections: self.clone() }));
         match self.open().by_id.get_mut(&id) {
             Some(connection) => connection.task = Some(task.abort_handle()),
-            // It has ended, or had to make room.
+            // The connection has ended, or had to make room.
             None => task.abort(),
         }
     }

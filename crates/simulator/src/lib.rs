@@ -96,7 +96,7 @@ impl Simulator {
         self.is_default.then(|| profile.scheduler_name.clone())
     }
 
-    /// Has the only profile serve every pod, if it does.
+    /// Makes every pod of the cluster one of the only profile, if that serves every pod.
     pub fn adopt(&self, cluster: &mut Cluster) {
         if let Some(scheduler_name) = self.serves_all() {
             cluster.serve_by(&scheduler_name);

@@ -1,9 +1,10 @@
 //! Compiling untrusted bytes in a process of its own, whose processor time and memory are bounded.
 //!
-//! A component of a few megabytes can keep a compiler busy for minutes or have it use gigabytes. In the scheduler's own
-//! process that would take the memory of the scheduler; here it costs the one file. The program starts itself again with
-//! a command that calls [`compile_for_parent`]: bytes come in on standard input, the length of the compiled component and
-//! the component itself go out on standard output, and what is wrong with the bytes on standard error.
+//! A component of a few megabytes can keep a compiler busy for minutes, and the compiler can use gigabytes for it. In
+//! the scheduler's own process that would take the memory of the scheduler; here it costs the one file. The program
+//! starts itself again with a command that calls [`compile_for_parent`]: bytes come in on standard input, the length of
+//! the compiled component and the component itself go out on standard output, and what is wrong with the bytes on
+//! standard error.
 //!
 //! The kernel's out-of-memory killer takes this process before the scheduler, which shares a container with it.
 

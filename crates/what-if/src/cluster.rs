@@ -83,7 +83,7 @@ impl Cluster {
         self.pending().map(|pod| pod.pod.spec.scheduler_name.as_str()).collect()
     }
 
-    /// Has every pod that waits for a node name this scheduler.
+    /// Makes every pod that waits for a node name this scheduler.
     pub fn serve_by(&mut self, scheduler_name: &str) {
         for pod in self.pods.iter_mut().filter(|pod| pod.is_pending() && pod.pod.spec.scheduler_name != scheduler_name)
         {

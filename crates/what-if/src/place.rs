@@ -331,7 +331,7 @@ impl<'a> Placing<'a> {
         self.n_failed_since_change = 0;
     }
 
-    /// Has the scheduler work until every pod has its node or waits for something that does not come.
+    /// Lets the scheduler work until every pod has its node or waits for something that does not come.
     ///
     /// # Errors
     /// Fails as [`place`] does.

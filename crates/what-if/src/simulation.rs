@@ -91,7 +91,7 @@ impl<'a> Simulation<'a> {
         Ok(())
     }
 
-    /// Has components know the time, as before they are shown anything.
+    /// Tells components the time, as before they are shown anything.
     pub fn tell_time(&self) {
         (self.tell_time)(self.now);
     }
@@ -127,7 +127,7 @@ impl<'a> Simulation<'a> {
         Ok(())
     }
 
-    /// Has measurements of the scheduler go nowhere: it keeps them until they are taken.
+    /// Drops measurements of the scheduler: it keeps them until they are taken.
     pub fn drop_observations(&mut self) {
         self.scheduler.drain_observations();
     }

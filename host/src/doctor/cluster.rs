@@ -71,7 +71,7 @@ async fn timed_info(client: &Client) -> Result<(ServerInfo, Duration), ServerInf
     for _ in 0..N_ANSWERS {
         let start = Instant::now();
         facts = server_info(client).await?;
-        // It asks twice.
+        // `server_info` asks twice.
         times.push(start.elapsed() / 2);
     }
     times.sort_unstable();

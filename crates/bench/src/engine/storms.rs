@@ -58,7 +58,7 @@ const STORMS: [Storm; 6] = [
 ];
 
 impl Engine<'_> {
-    /// Has each storm come down on a cluster of its own.
+    /// Runs each storm on a cluster of its own.
     pub(super) fn all_storms(&mut self, conditions: &Conditions, cluster: &Cluster) -> Result<Vec<StormFigures>> {
         let storms = STORMS.iter().map(|storm| {
             writeln!(io::stderr(), "{}", storm.name)?;
@@ -112,7 +112,7 @@ impl Stage<'_> {
                     break;
                 }
             }
-            // It comes first: nothing else has its priority.
+            // The pod comes first: nothing else has its priority.
             self.turn(&mut bound)?;
             longest = longest.max(start.elapsed());
             ensure!(bound.len() == index + 1, "{}: the pod of high priority was not placed", storm.name);

@@ -379,7 +379,7 @@ fn claim_templates(size: Size, ask: Ask) -> Scene {
     scene
 }
 
-/// The same, and ten pods go for ten that come.
+/// The scene of [`claim_templates`], in which ten pods go for ten that come.
 fn steady_claims(size: Size, ask: Ask) -> Scene {
     const LOT: usize = 10;
     let change = move |number: usize| {

@@ -209,7 +209,7 @@ pub(super) fn pre_bind(
 }
 
 impl ClaimReservation {
-    /// Has the table know what was sent, and to which versions of the claims.
+    /// Notes in the table what was sent, and to which versions of the claims.
     fn mark_sent(&self, table: &mut ClaimTable) {
         for claim in self.claims.iter().filter(|claim| claim.allocation.is_some()) {
             let version = table.get(&self.namespace, &claim.name).map(|claim| claim.metadata.resource_version.clone());

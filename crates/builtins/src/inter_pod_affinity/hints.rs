@@ -76,7 +76,8 @@ mod tests {
     use super::*;
     use crate::testing::TestCluster;
 
-    /// Whether an event about another pod, which has a node, has a pod tried again that has these terms: in 1.36 and in 1.37.
+    /// Whether a pod with these terms is tried again after an event about another pod, which has a node: in 1.36 and in
+    /// 1.37.
     fn may_help_pod(terms: &Value, old: Option<&Value>, new: Option<&Value>) -> [bool; 2] {
         let mut cluster = TestCluster::default();
         let mut pod = |labels: &Value, terms: &Value, node: &str| {

@@ -163,7 +163,7 @@ impl Findings {
     pub(super) fn take_passing(&mut self, stretch: Stretch<'_>, passing: &NodeSet, limit: usize) {
         for mut nodes in [stretch.first, stretch.second] {
             while !nodes.is_empty() && self.feasible_order.len() < limit {
-                // As many as are wanted: if all of them pass, the last of them is the last that is visited.
+                // This visits as many as are wanted: if all of them pass, the last of them is the last that is visited.
                 let n_wanted = limit - self.feasible_order.len();
                 let (visited, rest) = nodes.split_at(n_wanted.min(nodes.len()));
                 visited.chunks(64).for_each(|block| self.take_block(block, passing));

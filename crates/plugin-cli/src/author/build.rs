@@ -107,7 +107,7 @@ fn rust(dir: &Path) -> Result<PathBuf> {
         command.env("CARGO_PROFILE_RELEASE_STRIP", "true").env("CARGO_PROFILE_RELEASE_DEBUG", "false");
         command
     };
-    // With dependencies, cargo would ask for the packages of every platform, which an offline machine may not have.
+    // Cargo would ask for the packages of every platform without `--no-deps`, and an offline machine may not have them.
     let metadata = run(&["metadata", "--format-version", "1", "--no-deps"]).output();
     let metadata = metadata.context("running cargo; a plugin in Rust needs it: https://rustup.rs")?;
     let manifest = dir.join("Cargo.toml");

@@ -79,7 +79,7 @@ fn watch(
     plugins_dir: &Path,
     changed: mpsc::Sender<()>,
 ) -> Result<Debouncer<RecommendedWatcher, RecommendedCache>> {
-    // It may lie inside the plugin's folder; what is put there is no change of the sources.
+    // The plugins directory may lie inside the plugin's folder; what is put there is no change of the sources.
     let (watched, own_output) = (dir.to_owned(), plugins_dir.to_owned());
     let mut debouncer = new_debouncer(QUIET, None, move |result: DebounceEventResult| {
         let is_source = |path: &Path| {

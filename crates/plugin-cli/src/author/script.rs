@@ -25,7 +25,7 @@ pub(super) fn run(script: &Path, dir: &Path) -> Result<()> {
     let mut command = Command::new(script);
     command.current_dir(dir).stdout(writer.try_clone()?).stderr(writer);
     let mut child = command.spawn().with_context(|| format!("starting {}", script.display()))?;
-    // It holds ends of the pipe, which has to end with the script.
+    // The command holds ends of the pipe, which has to end with the script.
     drop(command);
     let mut output = Output::default();
     let shown = output.show(reader);

@@ -73,7 +73,7 @@ impl Loader {
     }
 
     pub(super) fn read(&self, name: &str) -> Result<Binary, FileError> {
-        // It would go on to logs, metrics and lists.
+        // A control character would go on to logs, metrics and lists.
         if name.contains(char::is_control) {
             return Err(FileError::Name);
         }

@@ -29,7 +29,7 @@ fn requests_are_answered_and_over_plain_http_they_reach_nobody() {
     let (supervisor, mut inbox) = mpsc::channel(8);
     let n_messages = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&n_messages);
-    // It takes messages and answers none.
+    // The task takes messages and answers none.
     runtime.spawn(async move {
         while inbox.recv().await.is_some() {
             count.fetch_add(1, Ordering::SeqCst);

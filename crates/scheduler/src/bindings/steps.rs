@@ -346,7 +346,7 @@ impl Binding {
         Step::Failed(self, BindingFailure::Error(Status::error(format!("running PreBind plugin \"{name}\": {text}"))))
     }
 
-    /// Has an extender bind the pod, or else the Bind plugins.
+    /// Asks an extender, or else the Bind plugins, to bind the pod.
     fn bind(mut self, context: &mut Context, peers: &mut Peers<'_>) -> Step {
         if context.is_shutting_down() {
             self.stage = Stage::Shutdown;
@@ -550,7 +550,7 @@ impl Binding {
     }
 }
 
-/// Carries out what a PreBind plugin asked for, and has the group wait for that. Asking again does not win the plugin more
+/// Carries out what a PreBind plugin asked for. The group waits for that. Asking again does not win the plugin more
 /// time: its first deadline stands.
 fn start_pre_bind(
     group: &mut PreBindGroup,

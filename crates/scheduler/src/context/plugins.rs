@@ -108,7 +108,7 @@ impl Context {
         self.retry_rejected_by(&readers, label);
     }
 
-    /// Has pods tried again that one of the plugins rejected or keeps out of activeQ.
+    /// Tries the pods again that one of the plugins rejected or keeps out of activeQ.
     pub(crate) fn retry_rejected_by<'a>(&mut self, plugins: impl IntoIterator<Item = &'a Arc<str>>, label: &str) {
         let now = self.outbox.now();
         for plugin in plugins {

@@ -106,7 +106,7 @@ enum Denial {
         /// Whether it had a token.
         had_token: bool,
     },
-    /// Another site has a browser ask for the page.
+    /// Another site makes a browser ask for the page.
     CrossSite,
     NoVerdict(NoVerdict),
     /// No endpoint has a path of that length.
@@ -366,7 +366,7 @@ fn cookie<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     pairs.find(|(found, _)| *found == name).map(|(_, value)| value)
 }
 
-/// Whether another site has the browser ask. A browser says it in a header that no page can set
+/// Whether another site makes the browser ask. A browser says it in a header that no page can set
 /// (<https://www.w3.org/TR/fetch-metadata/>); one that is followed from elsewhere by its user, by a link, is fine.
 fn is_cross_site(headers: &HeaderMap) -> bool {
     let is = |name: &str, value: &str| headers.get(name).is_some_and(|found| found == value);

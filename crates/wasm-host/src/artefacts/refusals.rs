@@ -1,7 +1,7 @@
 //! Binaries that took a compiler, or a call, to be refused: they are remembered over restarts, beside the artefacts.
 //!
-//! What is remembered is that these bytes, with this compiler and within these limits, are no plugin. Other limits, another
-//! compiler or an operator's order have them tried again.
+//! What is remembered is that these bytes, with this compiler and within these limits, are no plugin. They are tried
+//! again with other limits, with another compiler, or when an operator orders it.
 
 use std::{
     fs,

@@ -51,7 +51,7 @@ impl SchedulerProcess {
 
 impl Drop for SchedulerProcess {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // The process may have ended by itself.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
@@ -86,7 +86,7 @@ fn berth(server: &RunningServer, scheduling: &Scheduling, conditions: &Condition
 fn kube_scheduler(file: &Path, server: &RunningServer, conditions: &Conditions) -> Result<Command> {
     let mut command = Command::new(file);
     command.arg("--config").arg(write_config(server, conditions)?).args(["--secure-port", "0", "--v", "0"]);
-    // It logs each event that it cannot write as it ends.
+    // The scheduler logs each event that it cannot write as it ends.
     command.stderr(Stdio::null());
     Ok(command)
 }

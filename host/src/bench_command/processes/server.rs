@@ -191,7 +191,7 @@ impl Objects<'_> {
     pub(super) async fn create_all(&self, objects: Vec<Value>) -> Result<()> {
         let Some(first) = objects.first() else { return Ok(()) };
         let mut creator = self.creator.clone();
-        // It learns of the kind, which its clones then know.
+        // The creator learns of the kind, which its clones then know.
         self.create(&mut creator, first).await?;
         stream::iter(objects.iter().skip(1))
             .map(|object| {

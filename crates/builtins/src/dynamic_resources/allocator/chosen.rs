@@ -13,7 +13,7 @@ pub(super) struct ChosenDevice<'p> {
     pub(super) alternative: &'p Alternative,
     pub(super) location: usize,
     pub(super) device: &'p NodeDevice,
-    /// What the request takes of the device's capacities, if the device is shared.
+    /// How much of the device's capacities the request uses, if the device is shared.
     pub(super) consumed: BTreeMap<String, Quantity>,
 }
 
