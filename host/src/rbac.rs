@@ -144,7 +144,7 @@ pub(crate) fn manifests(rights: &Rights, account: Account<'_>) -> Vec<Value> {
     manifests
 }
 
-/// As few rules as say just that: resources of a group for which the same is needed share one.
+/// The fewest rules that say just that: resources of a group for which the same is needed share one.
 fn policy_rules(accesses: &[&ResourceAccess]) -> Vec<Value> {
     let mut verbs: BTreeMap<(&str, String, &str), BTreeSet<&str>> = BTreeMap::new();
     for access in accesses {

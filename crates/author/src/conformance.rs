@@ -222,7 +222,7 @@ struct RandomCluster<'s> {
 }
 
 impl<'s> RandomCluster<'s> {
-    /// Without nodes it stays empty: those of the situation do not come either.
+    /// A cluster that stays empty without nodes: those of the situation do not come either.
     fn new(
         factory: &dyn PluginFactory,
         situation: &'s Situation,

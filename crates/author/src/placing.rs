@@ -176,7 +176,7 @@ impl From<Status> for PodAnswer {
     }
 }
 
-/// As files of cases have it: the effect's name, and beside it what it says.
+/// The effect as files of cases have it: its name, and beside it what it says.
 fn effect(effect: &Effect) -> Value {
     let json = |bytes: &[u8]| serde_json::from_slice(bytes).unwrap_or_else(|_| json!(String::from_utf8_lossy(bytes)));
     match effect {

@@ -56,7 +56,7 @@ impl std::fmt::Debug for Engine<'_> {
 }
 
 impl Engine<'static> {
-    /// With the built-in plugins as linked into this program, in kube-scheduler's default profile.
+    /// The engine with the built-in plugins as linked into this program, in kube-scheduler's default profile.
     #[must_use]
     pub fn native() -> Self {
         Self::new("native", Box::new(|| default_profile(&factories())))
@@ -64,7 +64,7 @@ impl Engine<'static> {
 }
 
 impl<'a> Engine<'a> {
-    /// With plugins that the caller provides; `name` says how they run.
+    /// The engine with plugins that the caller provides; `name` says how they run.
     #[must_use]
     pub fn new(name: &str, profile: MakeProfile<'a>) -> Self {
         Self { name: name.to_owned(), profile, tell_time: Box::new(|_| ()) }
@@ -344,7 +344,7 @@ impl Bound {
         self.placements.iter().map(|(pod, node)| (pod.to_string(), node.to_string())).collect()
     }
 
-    /// From when each pod was to be created, whether the loop was late with it or not.
+    /// The time from when each pod was to be created, whether the loop was late with it or not.
     fn latencies(&self, order: &[String], rate: f64) -> Vec<Duration> {
         let created: BTreeMap<&str, Duration> = order
             .iter()

@@ -54,7 +54,7 @@ pub struct Figures {
     /// Microseconds of processor time of the scheduler for one pod, and by thread.
     pub cpu_micros_per_pod: f64,
     pub cpu_micros_by_thread: BTreeMap<String, f64>,
-    /// From creation to binding, in milliseconds.
+    /// The time from creation to binding, in milliseconds.
     pub latency_millis: Option<Latency>,
     /// Where they are counted.
     pub allocations_per_pod: Option<f64>,

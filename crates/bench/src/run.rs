@@ -30,7 +30,7 @@ pub trait Runner {
 /// How a workload is run.
 #[derive(Clone, Copy, Debug)]
 pub struct Conditions {
-    /// As in `KubeSchedulerConfiguration`; 0 adapts to the size of the cluster.
+    /// The setting of `KubeSchedulerConfiguration`; 0 adapts to the size of the cluster.
     pub percentage_of_nodes_to_score: i32,
     /// Whether answers are kept for pods that are alike.
     pub equivalence_cache: bool,

@@ -31,7 +31,7 @@ pub struct Descriptor {
 pub struct Rule {
     /// Empty for the core group.
     pub api_group: &'static str,
-    /// With a subresource, `ResourceClaim/status`.
+    /// The kind. If the rule is about a subresource, the kind with it: `ResourceClaim/status`.
     pub kind: &'static str,
     /// How.
     pub verbs: &'static [Verb],

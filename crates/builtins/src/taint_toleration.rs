@@ -24,9 +24,9 @@ use crate::{
 /// Compares `spec.taints` of nodes with `spec.tolerations` of the pod.
 #[derive(Debug, Default)]
 pub struct TaintToleration {
-    /// By taint set: whether the pod tolerates it. Reused from call to call, as are the counts.
+    /// Whether the pod tolerates each taint set. Reused from call to call, as are the counts.
     verdicts: Vec<Option<bool>>,
-    /// By taint set: how many `PreferNoSchedule` taints the pod does not tolerate.
+    /// How many `PreferNoSchedule` taints of each taint set the pod does not tolerate.
     counts: Vec<Option<i64>>,
     features: Features,
 }

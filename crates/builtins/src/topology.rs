@@ -33,7 +33,7 @@ impl Domain {
 pub(crate) struct Topology {
     /// Nodes that have the key.
     nodes: NodeSet,
-    /// By node; shorter than the table if the last nodes lack the key.
+    /// Domains by node; shorter than the table if the last nodes lack the key.
     domains: Vec<Domain>,
     n_domains: usize,
 }

@@ -13,7 +13,7 @@ pub(crate) enum RequestFailure {
     /// No usable answer: the request may or may not have been carried out.
     #[error("{}", deepest(.0))]
     Transport(#[source] kube::Error),
-    /// As [`RequestFailure::Transport`], because the time for one attempt ran out.
+    /// A failure like [`RequestFailure::Transport`], because the time for one attempt ran out.
     #[error("no answer within {} s", .0.as_secs())]
     TimedOut(Duration),
 }

@@ -50,7 +50,7 @@ pub struct ConnectOptions {
     /// The address of another server that knows the users of the cluster, such as a scheduler: the cluster is found as without it, and its
     /// credentials are used there.
     pub other_server: Option<String>,
-    /// With `server` or `other_server`: a file with the certificates that vouch for it, as PEM, instead of the kubeconfig's.
+    /// A file with the certificates that vouch for `server` or `other_server`, as PEM, instead of the kubeconfig's.
     pub certificate_authority: Option<PathBuf>,
     /// Sent with each request; the API server takes the name of the field manager from the part before the `/`.
     pub user_agent: String,

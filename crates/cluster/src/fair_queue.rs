@@ -50,7 +50,7 @@ impl<Q: Default> Rotation<Q> {
         self.queues.entry(Arc::clone(name)).or_default()
     }
 
-    /// Has the first queue for which `may` holds give something, which then has the last turn, or none if it is empty.
+    /// Takes from the first queue for which `may` holds. That queue then has the last turn, or none if it is empty.
     fn take<T>(
         &mut self,
         may: impl Fn(&str) -> bool,

@@ -28,7 +28,7 @@ pub struct ObjectRef {
     /// Empty for the core group.
     pub group: String,
     pub version: String,
-    /// As in paths: `persistentvolumeclaims`.
+    /// The plural as in paths: `persistentvolumeclaims`.
     pub plural: String,
     /// `None` for objects without a namespace.
     pub namespace: Option<String>,

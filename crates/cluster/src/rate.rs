@@ -88,7 +88,7 @@ impl Throttle {
         Self(Arc::new(Shared { state: Mutex::new(state), changed: Notify::new() }))
     }
 
-    /// From here on this rate holds, for those that wait as well.
+    /// Sets the rate that holds from here on, for those that wait as well.
     pub(crate) fn set(&self, rate: RequestRate) {
         self.0.state().pace = Pace::new(rate);
         self.0.changed.notify_one();

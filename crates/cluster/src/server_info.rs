@@ -19,7 +19,7 @@ use crate::{
 pub struct ServerInfo {
     /// `v1.36.0`, say.
     pub version: String,
-    /// By how many seconds its clock is ahead of this machine's, rounded towards zero; `None` if it does not say.
+    /// How many seconds the server's clock is ahead of this machine's, rounded towards zero; `None` if it does not say.
     pub seconds_ahead: Option<i64>,
 }
 
@@ -146,7 +146,7 @@ fn http_date(text: &str) -> Option<Time> {
     rfc2822::parse(text).ok().map(|date| Timestamp::from(&date))
 }
 
-/// By how much a clock that showed `date`, in whole seconds, somewhere between `before` and `after` is ahead at least.
+/// How far a clock that showed `date`, in whole seconds, somewhere between `before` and `after` is ahead at least.
 fn ahead(date: Time, before: Time, after: Time) -> Span {
     let earliest = date.duration_since(after);
     let latest = date.duration_since(before) + Span::from_secs(1);

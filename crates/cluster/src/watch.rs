@@ -111,7 +111,7 @@ impl WatchHandle {
         self.spawn(Kind::Other(Arc::new(kind)));
     }
 
-    /// Has every kind listed again: what a watch has not told so far, for whatever reason, is told before the kind says once
+    /// Lists every kind again: what a watch has not told so far, for whatever reason, is told before the kind says once
     /// more that it is synced. What has not changed is not told again.
     pub fn relist(&self) {
         self.relists.send_modify(|requests| requests.lists += 1);

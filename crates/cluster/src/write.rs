@@ -59,7 +59,8 @@ const BINDING: RequestOptions = RequestOptions {
     },
 };
 
-/// As kube-scheduler retries its status patches: these may also meet a conflict inside the server.
+/// Options of status patches, retried as kube-scheduler retries its own: these may also meet a conflict inside the
+/// server.
 const STATUS: RequestOptions = RequestOptions {
     lane: Lane::Statuses,
     retries: RetryPolicy {
@@ -71,7 +72,7 @@ const STATUS: RequestOptions = RequestOptions {
     },
 };
 
-/// As [`STATUS`], for what a caller wrote against a version that it had read: a conflict is the caller's.
+/// The options of [`STATUS`], for what a caller wrote against a version that it had read: a conflict is the caller's.
 const OBJECT: RequestOptions = RequestOptions {
     lane: Lane::Objects,
     retries: RetryPolicy { retry_on: RequestFailure::is_temporary, ..STATUS.retries },
@@ -169,7 +170,7 @@ impl Writer {
         Self { flow, ..self }
     }
 
-    /// From here on no faster than this, for all clones of a writer that has a rate.
+    /// Sets the rate that holds from here on, for all clones of a writer that has a rate.
     pub fn set_rate(&self, rate: RequestRate) {
         if let Some(throttle) = &self.throttle {
             throttle.set(rate);
@@ -383,7 +384,7 @@ trait Answer: Sized {
     fn read(body: &[u8]) -> Result<Self, RequestFailure>;
 }
 
-/// That it succeeded: the object that comes back is not looked at.
+/// The answer says that the request succeeded: the object that comes back is not looked at.
 impl Answer for () {
     fn read(_body: &[u8]) -> Result<Self, RequestFailure> {
         Ok(())

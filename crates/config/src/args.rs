@@ -88,7 +88,8 @@ fn dynamic_resources(fields: &Fields<'_>, _: Features) -> Value {
     })
 }
 
-/// By default, a required affinity of a running pod counts as a preference of weight 1 for an incoming pod that matches it.
+/// The defaults: a required affinity of a running pod counts as a preference of weight 1 for an incoming pod that
+/// matches it.
 fn inter_pod_affinity(fields: &Fields<'_>, _: Features) -> Value {
     let weight = fields.whole32("hardPodAffinityWeight").unwrap_or(1);
     if !(0..=100).contains(&weight) {

@@ -100,7 +100,8 @@ pub struct Emulated {
 }
 
 impl Emulation {
-    /// From the values of the three flags, each of which may be given several times. What no release accepts is refused at once.
+    /// Reads the values of the three flags, each of which may be given several times. What no release accepts is
+    /// refused at once.
     ///
     /// # Errors
     /// A value makes no sense.

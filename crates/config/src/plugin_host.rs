@@ -93,11 +93,11 @@ pub struct PluginHostSettings {
 pub struct PluginSettings {
     /// What each of its instances may use.
     pub limits: PluginLimits,
-    /// As the plugin's own entry says; `None` when it says nothing.
+    /// The grants as the plugin's own entry has them; `None` when it says nothing.
     pub grants: Option<PluginGrants>,
     /// What becomes of pods while the plugin is out of service.
     pub failure_policy: FailurePolicy,
-    /// As the plugin's own entry says; `None` when it says nothing.
+    /// The way to run it as the plugin's own entry has it; `None` when it says nothing.
     pub execution: Option<Execution>,
     /// When a failing plugin is taken out of service.
     pub quarantine: Quarantine,

@@ -21,7 +21,7 @@ const N_EXAMPLES: usize = 3;
 pub struct DecisionRecord {
     /// `metadata.uid` of the pod.
     pub uid: PodUid,
-    /// When it was made, in milliseconds by the scheduler's clock.
+    /// When the record was made, in milliseconds by the scheduler's clock.
     pub at: Time,
     /// Which attempt it was, from 1.
     pub attempt: u32,

@@ -66,7 +66,7 @@ pub enum State {
         /// How many pods of activeQ are tried before it.
         behind: Option<usize>,
     },
-    /// Without a node, and not to be scheduled: it is being deleted.
+    /// The pod has no node, and is not to be scheduled: it is being deleted.
     Unscheduled,
     /// The pod is not there: this says what would be.
     NotCreated,

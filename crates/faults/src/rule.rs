@@ -83,7 +83,7 @@ pub enum InjectedFault {
     },
     /// The connection of a watch stays open and nothing comes any more, not even its end.
     SilentWatch {
-        /// As of [`InjectedFault::CutWatch`].
+        /// How long after the moment that [`InjectedFault::CutWatch`] names.
         #[serde(default)]
         after_milliseconds: u64,
     },

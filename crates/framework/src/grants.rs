@@ -264,7 +264,7 @@ pub fn kind_and_subresource(named: &str) -> (&str, Option<&str>) {
     named.split_once('/').map_or((named, None), |(kind, subresource)| (kind, Some(subresource)))
 }
 
-/// As it stands in a configuration, on one line.
+/// Writes the rule as it stands in a configuration, on one line.
 impl fmt::Display for ObjectRule {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let list = |names: &[String]| {

@@ -36,25 +36,26 @@ pub trait Reuse {
 /// What the answers of a plugin's Filter and Score about one node follow from, besides the plugin's configuration.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Reach {
-    /// From anything in the cluster, or from which pod it is: the plugin is asked about each pod. So is a plugin without
-    /// [`Reuse`].
+    /// Answers follow from anything in the cluster, or from which pod it is: the plugin is asked about each pod. So is
+    /// a plugin without [`Reuse`].
     #[default]
     Cluster,
-    /// From the node's own row, and from the pod without what only names it ([`Pod::is_equivalent`](berth_model::Pod::is_equivalent)
-    /// says what that is). The plugin may then be asked about any nodes, in any order, and by Score also about nodes that did not pass. If
-    /// it normalises, the score of a node follows from its raw score and from the lowest and the highest raw score.
+    /// Answers follow from the node's own row, and from the pod without what only names it
+    /// ([`Pod::is_equivalent`](berth_model::Pod::is_equivalent) says what that is). The plugin may then be asked about
+    /// any nodes, in any order, and by Score also about nodes that did not pass. If it normalises, the score of a node
+    /// follows from its raw score and from the lowest and the highest raw score.
     Row {
         /// Stands for all else that answers follow from. Answers of another version are forgotten.
         version: u64,
     },
-    /// From nothing: the plugin lets such pods into the queue and pass everywhere, scores all nodes 0, and reserves and
-    /// prepares nothing, whatever the cluster holds. It need not be asked.
+    /// Answers follow from nothing: the plugin lets such pods into the queue and pass everywhere, scores all nodes 0,
+    /// and reserves and prepares nothing, whatever the cluster holds. It need not be asked.
     Nothing,
     /// [`Self::Nothing`], and in addition pods like it that are on nodes make no difference to any of the plugin's
     /// answers, now and as long as the plugin lives. So a component need not hear of them.
     NothingAnywhere,
-    /// As [`Self::Nothing`], until a pod comes to a node, or is nominated to one, with which the plugin may have something to
-    /// do: one of a class about which it has not given one of these three answers. Then it is asked again.
+    /// [`Self::Nothing`], until a pod comes to a node, or is nominated to one, with which the plugin may have something
+    /// to do: one of a class about which it has not given one of these three answers. Then it is asked again.
     NothingYet,
 }
 
@@ -137,8 +138,8 @@ pub trait Hosted {
     /// Tells the plugin the oldest of what [`Self::keep_changes`] kept. A fault is reported when the plugin is asked the next time.
     fn tell_kept_changes(&mut self) {}
 
-    /// Has the plugin passed over at all of its points until [`Self::has_time`] is asked again, if pods may do without it;
-    /// whether they may.
+    /// Passes the plugin over at all of its points until [`Self::has_time`] is asked again, if pods may do without it.
+    /// Tells whether they may.
     fn pass_over(&mut self) -> bool {
         false
     }

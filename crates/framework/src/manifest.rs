@@ -81,7 +81,7 @@ impl ClusterEvent {
     /// Every bit.
     pub const ALL: u32 = (1 << 13) - 1;
 
-    /// By bit, lowest first, as kube-scheduler's `ActionType` calls them.
+    /// The names of actions by bit, lowest first, as kube-scheduler's `ActionType` calls them.
     const NAMES: [&'static str; 13] = [
         "Add",
         "Delete",

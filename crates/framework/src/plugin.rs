@@ -344,7 +344,7 @@ impl PluginIdx {
 pub struct PluginVersion {
     /// The plugin's name.
     pub name: String,
-    /// From the manifest, for people.
+    /// The version in the manifest, for people.
     pub version: String,
     /// The binary; `None` for what stands in for a plugin that has no binary in service.
     pub binary: Option<BinaryId>,

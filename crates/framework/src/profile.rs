@@ -229,7 +229,7 @@ impl Profile {
         self.instances.into_iter().map(|instance| instance.plugin)
     }
 
-    /// From here on the plugin may ask for this, and nothing else.
+    /// Lets the plugin ask for this from here on, and for nothing else.
     pub fn set_grants(&mut self, plugin: PluginIdx, grants: Grants) {
         if let Some(instance) = self.instances.get_mut(plugin.index()) {
             instance.grants = grants;
@@ -252,7 +252,7 @@ impl Profile {
         Some(answer)
     }
 
-    /// From here on nothing is known of these kinds, and of these alone.
+    /// Says that nothing is known of these kinds from here on, and of these alone.
     pub fn set_unlisted(&mut self, unlisted: Arc<UnlistedKinds>) {
         self.unlisted = unlisted;
     }
@@ -437,7 +437,7 @@ pub struct Refusal {
 /// the plugin and then ask the profile for its name.
 #[derive(Debug)]
 pub struct PluginsAt<P: ?Sized> {
-    /// Those not visited yet, as positions in [`PluginSet::at`].
+    /// The plugins not visited yet, as positions in [`PluginSet::at`].
     positions: Range<usize>,
     point: PhantomData<fn(&mut P)>,
 }

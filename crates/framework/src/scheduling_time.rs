@@ -35,7 +35,7 @@ pub struct TimeBounds {
 /// How long the search for a pod's node may go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SearchLength {
-    /// As long as [`TimeBounds::search`] says.
+    /// The time that [`TimeBounds::search`] gives.
     Full,
     /// [`SchedulingTime::BRIEF_SEARCH`]: long searches have used up their share, and other pods wait.
     Brief,
@@ -304,7 +304,7 @@ impl SchedulingTime {
         })
     }
 
-    /// Whose pods are to wait for others: they have used up their share for long searches.
+    /// The namespaces whose pods are to wait for others: they have used up their share for long searches.
     #[must_use]
     pub fn spent_searches(&self) -> SpentSearches {
         let mut spent = SpentSearches::default();

@@ -91,7 +91,7 @@ impl BerthSimulator {
         Ok(Self { work: Some(work), thread: Some(thread) })
     }
 
-    /// Has this done on the simulator's thread.
+    /// Asks the question on the simulator's thread.
     fn ask<T: Send + 'static>(&self, question: impl FnOnce(&mut State) -> Result<T> + Send + 'static) -> Result<T> {
         let (answer, answered) = mpsc::channel();
         let work: Work = Box::new(move |state| {

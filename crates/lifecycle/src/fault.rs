@@ -28,7 +28,7 @@ pub struct Fault {
     pub reason: String,
     /// Processor time of the call, and of the start of the instance that it cost.
     pub milliseconds: u64,
-    /// Whose pod the call was about, if it was about one.
+    /// The owner of the pod that the call was about, if it was about one.
     pub owner: Option<OwnerId>,
     /// The profiles that lost their instance by it.
     pub scheduler_names: Vec<String>,
@@ -61,7 +61,7 @@ struct CountedFault {
 /// How a fault counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tally {
-    /// As none: there was one about a pod of the same owner.
+    /// The fault does not count: there was one about a pod of the same owner.
     Repeated,
     /// How many faults there were within the window, and how many milliseconds they took.
     Counted { n_faults: usize, milliseconds: u64 },

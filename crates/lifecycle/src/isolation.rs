@@ -17,7 +17,7 @@ const FIRST_HOLD: u64 = 60_000;
 /// Holds grow no longer, in milliseconds.
 const LONGEST_HOLD: u64 = 60 * 60 * 1000;
 
-/// Without a fault for so long after the last hold, an owner's record is forgotten, in milliseconds.
+/// How long after the last hold an owner's record is forgotten if there is no fault, in milliseconds.
 const FORGOTTEN_AFTER: u64 = 10 * 60 * 1000;
 
 /// The owners whose pods some plugin faulted over lately.

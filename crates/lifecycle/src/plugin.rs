@@ -25,7 +25,7 @@ pub(crate) struct Plugin<B> {
     history: FaultHistory,
     /// Why something last went wrong, or was changed by an operator.
     last_reason: Option<String>,
-    /// By `schedulerName`, the profiles that use the plugin.
+    /// The profiles that use the plugin, by `schedulerName`.
     profiles: BTreeMap<String, ProfileSlot>,
 }
 

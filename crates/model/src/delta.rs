@@ -181,7 +181,7 @@ pub enum ColumnData {
     HostPorts(Lists<HostPort>),
     /// `status.declaredFeatures`.
     DeclaredFeatures(Lists<Sym>),
-    /// As text: they are long, seldom shared and seldom asked for.
+    /// Annotations as text: they are long, seldom shared and seldom asked for.
     Annotations(Vec<Arc<StringMap>>),
 }
 

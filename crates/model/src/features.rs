@@ -22,7 +22,7 @@ impl Release {
     /// All of them, the oldest first.
     pub const ALL: [Self; 2] = [Self::V1_36, Self::V1_37];
 
-    /// As flags and messages have it, `1.36` say.
+    /// The release as flags and messages have it, `1.36` say.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {

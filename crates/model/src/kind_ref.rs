@@ -7,7 +7,7 @@ pub struct KindRef {
     pub group: String,
     pub version: String,
     pub kind: String,
-    /// As in paths: `persistentvolumeclaims`.
+    /// The plural as in paths: `persistentvolumeclaims`.
     pub plural: String,
 }
 
@@ -47,7 +47,7 @@ fn plural_of(kind: &str) -> String {
 }
 
 impl KindRef {
-    /// From `apiVersion` and `kind`; without its plural if it is none of the usual ones.
+    /// The kind of an `apiVersion` and a `kind`; without its plural if it is none of the usual ones.
     #[must_use]
     pub fn of_kind(api_version: &str, kind: &str) -> Self {
         let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
@@ -58,8 +58,8 @@ impl KindRef {
         Self { group: group.to_owned(), version: version.to_owned(), kind: kind.to_owned(), plural }
     }
 
-    /// From the name that plugins use when they register for events: `PersistentVolumeClaim`, `storage.k8s.io/CSINode`,
-    /// or `<plural>.<version>.<group>`. `None` for anything else.
+    /// The kind of the name that plugins use when they register for events: `PersistentVolumeClaim`,
+    /// `storage.k8s.io/CSINode`, or `<plural>.<version>.<group>`. `None` for anything else.
     #[must_use]
     pub fn of_resource(resource: &str) -> Option<Self> {
         for (group, version, kinds) in WELL_KNOWN {

@@ -16,7 +16,7 @@ use crate::delta::ObjectChange;
 /// How many changes of one kind a view may miss before it must decode everything again.
 const JOURNAL_CAPACITY: usize = 4096;
 
-/// By namespace (empty for kinds without namespaces), then name.
+/// Objects by namespace (empty for kinds without namespaces), then name.
 type ByName<T> = BTreeMap<String, BTreeMap<String, T>>;
 
 /// Objects by `apiVersion` and kind, then namespace and name.

@@ -244,7 +244,7 @@ pub struct Pod {
     pub nominated_node_name: Sym,
     /// `metadata.deletionTimestamp` is set.
     pub terminating: bool,
-    /// By name: users read them in the reason for which a pod is held back.
+    /// The gates by name: users read them in the reason for which a pod is held back.
     pub scheduling_gates: ThinVec<Arc<str>>,
     /// The owner reference with `controller: true`.
     pub owner: Option<Owner>,

@@ -290,7 +290,7 @@ impl Serialize for Quantity {
     }
 }
 
-/// From a string or a bare number; `null` is zero.
+/// Reads a string or a bare number; `null` is zero.
 impl<'de> Deserialize<'de> for Quantity {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_any(QuantityVisitor)

@@ -49,9 +49,9 @@ pub enum Resizes {
     /// Not at all: the spec alone counts.
     #[default]
     Ignored,
-    /// As in Kubernetes 1.36: the largest that each container asks for, is allocated and has, summed up.
+    /// The largest that each container asks for, is allocated and has, summed up. Kubernetes 1.36 counts so.
     MaximumOfEachContainer,
-    /// As in Kubernetes 1.37: the largest of three sums, of what all containers ask for, are allocated and have.
+    /// The largest of three sums, of what all containers ask for, are allocated and have. Kubernetes 1.37 counts so.
     MaximumOfTotals,
 }
 

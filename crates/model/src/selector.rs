@@ -87,7 +87,7 @@ impl LabelMatcher {
     }
 }
 
-/// As Kubernetes prints selectors; empty for one that matches nothing or everything.
+/// Writes the selector as Kubernetes prints selectors; empty for one that matches nothing or everything.
 impl fmt::Display for LabelMatcher {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let all = self.requirements.as_deref().unwrap_or_default();

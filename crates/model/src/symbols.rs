@@ -309,7 +309,7 @@ impl Symbols {
         self.n_sweeps += u64::from(self.free.len() > n_free);
     }
 
-    /// From here on symbols are freed as soon as nothing uses them: for tests, which would have to be long otherwise.
+    /// Frees symbols, from here on, as soon as nothing uses them: for tests, which would have to be long otherwise.
     pub fn free_eagerly(&mut self) {
         self.is_eager = true;
     }

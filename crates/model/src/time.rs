@@ -17,7 +17,7 @@ impl Time {
         u64::try_from(timestamp.as_millisecond()).ok().map(Self)
     }
 
-    /// As the API server writes times: RFC 3339 in UTC, in whole seconds.
+    /// The time as the API server writes times: RFC 3339 in UTC, in whole seconds.
     #[must_use]
     pub fn to_rfc3339(self) -> String {
         let seconds = i64::try_from(self.0 / 1000).unwrap_or(i64::MAX);

@@ -72,7 +72,7 @@ struct Loads {
     attempts: Attempts,
     sink: Sink,
     loaded: Arc<Mutex<BTreeMap<String, Content>>>,
-    /// Has the directory looked at. Gone once the watch is dropped.
+    /// Wakes the thread that looks at the directory. Gone once the watch is dropped.
     wake: Weak<SyncSender<()>>,
 }
 
@@ -122,7 +122,7 @@ pub enum DirectoryError {
 pub struct DirectoryWatch {
     wake: Arc<SyncSender<()>>,
     forgotten: Arc<Mutex<BTreeSet<String>>>,
-    /// With its end ends the thread, which holds it weakly.
+    /// The thread ends when this does; the thread holds it weakly.
     _watcher: Arc<Mutex<notify::RecommendedWatcher>>,
 }
 
@@ -156,7 +156,7 @@ impl PluginsDirectory {
         Self { loader, known, unsettled, loading, rates: LoadRates::default() }
     }
 
-    /// Has this admission decide which files are compiled.
+    /// Lets this admission decide which files are compiled.
     #[must_use]
     pub fn with_admission(self, admission: Arc<dyn Admission>) -> Self {
         Self { loader: Loader { admission: Some(admission), ..self.loader }, ..self }
@@ -245,7 +245,7 @@ impl PluginsDirectory {
         }
     }
 
-    /// Has a file loaded again that is known, or will be.
+    /// Marks a file that is known, or will be, to be loaded again.
     fn forget(&mut self, name: &str) {
         if let Some(loading) = self.loading.get_mut(name) {
             loading.again = true;
@@ -314,7 +314,7 @@ impl PluginsDirectory {
         }
     }
 
-    /// Has a file loaded.
+    /// Starts to load a file.
     fn load(&mut self, name: String, fingerprint: Fingerprint, now: Instant, loads: &Loads) {
         let known = self.known.get(&name);
         let is_ordered = known.is_some_and(|known| known.content.is_none());

@@ -202,14 +202,14 @@ impl PluginInventory {
         self.rules.directory.clone().unwrap_or_default().join(format!("{plugin}.wasm"))
     }
 
-    /// From here on, what the binary counts is among the plugin's figures.
+    /// Counts what the binary counts among the plugin's figures from here on.
     fn count(&mut self, plugin: &PluginName, component: &Component<ReadyBinary>) {
         if let Some(stats) = component.binary.stats() {
             self.totals.add(plugin, stats);
         }
     }
 
-    /// By plugin, what all its binaries have counted.
+    /// What all binaries of each plugin have counted.
     pub(crate) fn figures(&mut self) -> BTreeMap<String, Totals> {
         self.totals.by_plugin()
     }

@@ -8,7 +8,7 @@ use berth_wasm_host::{CompileLimits, FileLimits, Limits, WhenNotAsked};
 
 use crate::rules::Rules;
 
-/// By name, the limits of plugins that have an entry.
+/// The limits of plugins that have an entry, by name.
 pub(crate) fn plugin_limits(rules: &Rules) -> BTreeMap<String, Limits> {
     rules.settings.named().map(|name| (name.to_string(), limits(&rules.plugin(name)))).collect()
 }

@@ -47,7 +47,7 @@ impl ReadyBinary {
         }
     }
 
-    /// From here on, instances have other limits. Native code has none.
+    /// Gives instances other limits from here on. Native code has none.
     pub(crate) fn set_limits(&mut self, limits: &Limits) {
         match self {
             ReadyBinary::Native(_) => {}

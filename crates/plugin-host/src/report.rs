@@ -31,7 +31,7 @@ pub struct PluginReport {
     /// The signers whose signature lets it serve, by their names in the settings; none where no signature is asked for.
     pub signed_by: Vec<String>,
     pub state: PluginState,
-    /// By profile, the digest of what serves there; empty when nothing does.
+    /// The digest of what serves in each profile; empty when nothing does.
     pub profiles: BTreeMap<String, String>,
     /// Extension points.
     pub exports: Vec<String>,
@@ -43,7 +43,7 @@ pub struct PluginReport {
     /// How often the plugin faulted, by kind of fault.
     pub faults: BTreeMap<String, u64>,
     pub dropped_log_lines: u64,
-    /// By kind of effect, how often it asked for what it was not granted.
+    /// How often the plugin asked for what it was not granted, by kind of effect.
     pub effects_refused: BTreeMap<String, u64>,
     /// Why it stands where it stands; none if it serves and its file is what serves.
     pub reason: Option<String>,

@@ -156,7 +156,8 @@ fn beside(file: &Path, ending: &str) -> PathBuf {
     name.into()
 }
 
-/// By plugin. Compared instead of documents, as a time is another one of the wall clock's whenever that is set.
+/// What is remembered of each plugin. Compared instead of documents, as a time is another one of the wall clock's
+/// whenever that is set.
 pub(crate) type AllRemembered = Vec<(PluginName, Remembered)>;
 
 /// Writes the file whenever something else is to be remembered.
@@ -183,7 +184,7 @@ impl StateKeeper {
         Self { latest, saved }
     }
 
-    /// From here on, this is to be remembered.
+    /// Remembers this from here on.
     pub(crate) fn remember(&self, remembered: AllRemembered) {
         self.latest.send_if_modified(|(number, latest)| {
             let is_other = *latest != remembered;

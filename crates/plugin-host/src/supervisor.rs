@@ -75,7 +75,7 @@ struct Supervisor {
     pulls: mpsc::UnboundedSender<PullOrder>,
     /// Writes the file of `--plugin-state`.
     state: Option<StateKeeper>,
-    /// By plugin, who caused its last swap: how it went is heard of later.
+    /// Who caused the last swap of each plugin: how it went is heard of later.
     causes: BTreeMap<PluginName, By>,
     restarts: Restarts,
     /// Hears that all plugins of the start are there or refused; `None` once it has.
@@ -297,7 +297,7 @@ impl Supervisor {
         consequences
     }
 
-    /// By plugin, what a file under its name may do.
+    /// What a file under the name of each plugin may do.
     fn grants(&self) -> BTreeMap<PluginName, Value> {
         let inventory = &self.inventory;
         let names = inventory.names().chain(inventory.rules().settings.named());
@@ -433,7 +433,8 @@ impl Supervisor {
         Ok(())
     }
 
-    /// Has the plugin's file read again, or its artifact pulled again: what comes of it is decided when it has been.
+    /// Orders that the plugin's file is read again, or its artifact pulled again: what comes of it is decided when it
+    /// has been.
     fn reload(&self, plugin: &PluginName) -> Result<Consequences<ReadyBinary>, OrderRefusal> {
         if self.inventory.is_pulled(plugin) {
             // The task ends only with this one.
@@ -460,7 +461,7 @@ impl Supervisor {
         self.hand_over(consequences.swaps, by).await;
     }
 
-    /// Has the scheduler make the swaps, and what is to outlast the process kept.
+    /// Asks the scheduler to make the swaps, and keeps what is to outlast the process.
     async fn hand_over(&mut self, swaps: Vec<Swap<ReadyBinary>>, by: By) {
         for swap in swaps {
             self.causes.insert(swap.plugin.clone(), by.clone());

@@ -22,7 +22,7 @@ pub(crate) struct PluginTotals {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Totals {
     pub faults: BTreeMap<&'static str, u64>,
-    /// By extension point, where there were any.
+    /// Errors by extension point, where there were any.
     pub errors: BTreeMap<&'static str, u64>,
     pub dropped_log_lines: u64,
     /// How often it was not asked, as its time was used up.

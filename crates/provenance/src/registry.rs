@@ -45,7 +45,7 @@ const DOCKER_HUB_TOKENS: &str = "auth.docker.io";
 /// What an operator says of a registry.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RegistryOptions {
-    /// With the port, if it is not that of HTTPS.
+    /// The host, with the port if it is not that of HTTPS.
     pub host: String,
     /// Hosts, with a path if the mirror keeps the registry's repositories below one. Asked first, in this order.
     pub mirrors: Vec<String>,
@@ -74,7 +74,7 @@ struct Shared {
     default: Transport,
     /// Credentials for hosts that have no file of their own.
     secret_file: Option<PathBuf>,
-    /// By host, repository and action, what was accepted last.
+    /// What was accepted last, by host, repository and action.
     authorizations: Mutex<BTreeMap<String, HeaderValue>>,
 }
 

@@ -12,7 +12,7 @@ pub struct ObjectEvent {
     pub event: Arc<ClusterEvent>,
     /// What it happened to.
     pub objects: EventObjects,
-    /// As metrics name it: `NodeAdd`, `AssignedPodDelete`.
+    /// The name that metrics have for the event: `NodeAdd`, `AssignedPodDelete`.
     pub label: Arc<str>,
 }
 
@@ -55,7 +55,7 @@ pub struct PodEventLabels {
     pub updated: Arc<str>,
     /// A pod is gone, or has a node.
     pub deleted: Arc<str>,
-    /// With the name of an action: the waiting pod itself changed so.
+    /// The beginning of the label for a change of the waiting pod itself; the name of the action follows.
     own: &'static str,
 }
 

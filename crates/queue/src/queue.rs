@@ -148,7 +148,7 @@ impl Queue {
         backoff_over.into_iter().chain(leftover).min()
     }
 
-    /// Has QueueSort order the waiting pods again. Pods that it holds for equal stay in the order of their arrival.
+    /// Orders the waiting pods by QueueSort again. Pods that it holds for equal stay in the order of their arrival.
     pub fn sort(&mut self, policy: &mut dyn Policy) {
         let sorted = |place| matches!(place, SubQueue::Active | SubQueue::Backoff);
         let uids: Vec<_> =

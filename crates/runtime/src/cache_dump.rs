@@ -23,7 +23,7 @@ use self::{
 /// Cache and queue at one moment.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Dump {
-    /// By name: those of the cache, and those that only pods refer to.
+    /// Nodes by name: those of the cache, and those that only pods refer to.
     nodes: BTreeMap<String, NodeDump>,
     queue: Vec<QueuedPodDump>,
     /// `schedulerName`s of the profiles.

@@ -65,7 +65,7 @@ impl Election {
         (Self(Some(elector)), Turn::Elected { leadership, listed: Some(listed) })
     }
 
-    /// Has health and metrics say how the election stands.
+    /// Shows in health and metrics how the election stands.
     pub(crate) fn report(&self, lease: &str, health: &Health, metrics: &Arc<Metrics>, tasks: &mut Tasks) {
         if let Some(leadership) = self.leadership() {
             health.follow(leadership.clone());

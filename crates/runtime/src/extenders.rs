@@ -250,8 +250,8 @@ fn names<'a>(call: &Call<'a>, nodes: &[NodeIdx]) -> Vec<&'a str> {
     nodes.iter().map(|&node| call.table.symbols.text(call.table.name(node))).collect()
 }
 
-/// With HTTPS and no authorities, kube-scheduler does not verify the certificate (`makeTransport` in
-/// `pkg/scheduler/extender.go`).
+/// The options of the extender's client. kube-scheduler does not verify the certificate if there is HTTPS and no
+/// authorities (`makeTransport` in `pkg/scheduler/extender.go`).
 fn options(settings: &berth_config::Extender) -> JsonServiceOptions {
     let tls = settings.tls_config.clone().unwrap_or_default();
     let has_authorities = !tls.ca_file.is_empty() || !tls.ca_data.is_empty();

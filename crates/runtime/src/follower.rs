@@ -94,7 +94,7 @@ impl Follower {
 }
 
 impl Follower {
-    /// As [`ReadModel::read`], for a reader that changes the copy for a while and leaves it as it was.
+    /// Reads as [`ReadModel::read`] does, for a reader that changes the copy for a while and leaves it as it was.
     pub(crate) async fn ask<R: Send + 'static>(
         &self,
         ask: impl FnOnce(&mut ClusterView) -> R + Send + 'static,

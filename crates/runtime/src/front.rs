@@ -73,7 +73,7 @@ impl Door {
         Self(watch::Sender::new(None))
     }
 
-    /// From here on everything is served: the metrics of the process, and `more`.
+    /// Serves everything from here on: the metrics of the process, and `more`.
     pub(crate) fn open(&self, secure: &SecureServing, gates: &Gates, running: &RunningConfiguration, more: Router) {
         let about = About {
             configuration: running.clone(),

@@ -35,7 +35,7 @@ pub(crate) struct Reload {
     /// What the command line says beside the configuration.
     pub command_line: Options,
     pub supervisor: mpsc::Sender<Message>,
-    /// Those that bind, for the executor.
+    /// The extenders that bind, for the executor.
     pub extenders: watch::Sender<Option<Arc<HttpExtenders>>>,
     /// Whether pods are kept whole, as extenders need them: that is settled at the start.
     pub keeps_pods_whole: bool,
@@ -53,7 +53,7 @@ struct Candidate {
     extenders: Option<Arc<HttpExtenders>>,
     /// The fields that differ from what runs.
     changes: Vec<Change>,
-    /// Those that differ, and keep their values until a restart.
+    /// The fields that differ, and keep their values until a restart.
     left: Vec<Change>,
 }
 

@@ -388,7 +388,7 @@ fn new_scheduler(
     }
 }
 
-/// Has SIGUSR2 write cache and queue to the log.
+/// Writes cache and queue to the log upon SIGUSR2.
 fn dump_on_signal(client: &Client, follower: Follower) -> Result<impl Future<Output = ()> + Send + use<>> {
     cache_dump::on_signal(client.clone(), move || {
         let follower = follower.clone();

@@ -227,7 +227,7 @@ impl Watching {
         }
     }
 
-    /// Has everything listed again.
+    /// Lists everything again.
     fn list_again(&mut self) -> Option<Event> {
         info!("relisting before scheduling starts");
         self.progress = Progress::CatchingUp;

@@ -86,7 +86,7 @@ pub enum PodPlace {
         /// The node's name.
         node: Sym,
     },
-    /// Without a node, and not to be scheduled: it is being deleted, or no profile serves it.
+    /// The pod has no node, and is not to be scheduled: it is being deleted, or no profile serves it.
     Unscheduled,
 }
 
@@ -127,7 +127,7 @@ enum Fill {
 }
 
 impl ChangeFeed {
-    /// Has everything noted that changes from here on.
+    /// Notes everything that changes from here on.
     pub(crate) fn start(bindings: &mut Bindings, context: &mut Context) -> Self {
         set_followed(true, bindings, context);
         Self::from_the_beginning(context)

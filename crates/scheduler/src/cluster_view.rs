@@ -66,7 +66,7 @@ impl ClusterView {
         }
     }
 
-    /// Has the cache hold the pod as the scheduler's cache does.
+    /// Brings the pod in the cache up to what the scheduler's cache holds.
     fn place(&mut self, uid: &PodUid, pod: Option<&FollowedPod>) {
         let placed = pod.and_then(|followed| Some((&followed.pod, followed.place.node()?)));
         let Some((pod, node)) = placed else {

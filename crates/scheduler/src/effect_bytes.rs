@@ -19,7 +19,7 @@ pub(crate) const MAX_BYTES: usize = 32 << 20;
 /// What a wait keeps of an object beside its names.
 const OBJECT_BYTES: usize = 128;
 
-/// By plugin, the bytes of all effects that are not carried out yet.
+/// The bytes of all effects that are not carried out yet, by plugin.
 #[derive(Debug, Default)]
 pub(crate) struct EffectBytes(FxHashMap<Arc<str>, Arc<AtomicUsize>>);
 

@@ -51,7 +51,7 @@ pub enum Event {
     },
     /// An object of another kind is gone from the API server.
     ObjectDeleted {
-        /// As in [`Event::ObjectApplied`].
+        /// The resource as in [`Event::ObjectApplied`].
         resource: String,
         /// Which object.
         key: ObjectKey,

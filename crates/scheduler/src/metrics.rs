@@ -154,7 +154,7 @@ pub enum Observation {
         scheduler_name: Sym,
         /// How it ended.
         result: AttemptResult,
-        /// From the beginning of the cycle, with the binding.
+        /// The time from the beginning of the cycle, with the binding.
         duration: Duration,
     },
     /// A node was searched for, and PostFilter run if none was found.

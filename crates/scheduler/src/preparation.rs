@@ -53,7 +53,7 @@ pub enum SwapError {
 #[derive(Clone, Debug)]
 pub struct Preparation {
     swap: SwapRequest,
-    /// By profile, the plugin's arguments.
+    /// The plugin's arguments by profile.
     args: BTreeMap<String, String>,
     full_delta: FullDelta,
 }

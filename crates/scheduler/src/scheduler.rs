@@ -82,7 +82,7 @@ impl Scheduler {
         self
     }
 
-    /// Has these accounts say whose pods are to wait for others; by default none are.
+    /// Lets these accounts say whose pods are to wait for others; by default none are.
     #[must_use]
     pub fn with_time(mut self, time: SchedulingTime) -> Self {
         self.context.set_time(time);
@@ -97,7 +97,7 @@ impl Scheduler {
         self
     }
 
-    /// Keeps the objects that events and actions name in `objects`.
+    /// Keeps in `objects` what events and actions name.
     #[must_use]
     pub fn with_objects(mut self, objects: HostObjects) -> Self {
         self.swaps.leave_preparations_in(objects.clone());
@@ -340,7 +340,8 @@ impl Scheduler {
     }
 
     /// What changed since the last call, for a [`ClusterView`](crate::ClusterView): at most about a thousand pods and nodes.
-    /// From the first call on changes are noted. That costs little, and nothing once it is [ended](Self::end_following).
+    /// Gives what changed. From the first call on changes are noted. That costs little, and nothing once it is
+    /// [ended](Self::end_following).
     pub fn changes(&mut self, now: Time) -> ChangeBatch {
         let Self { context, bindings, feed, .. } = self;
         let feed = feed.get_or_insert_with(|| ChangeFeed::start(bindings, context));

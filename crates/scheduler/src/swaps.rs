@@ -21,7 +21,7 @@ use crate::{
 /// Swaps that are under way, and what they replaced.
 #[derive(Debug, Default)]
 pub(crate) struct Swaps {
-    /// By plugin, the swaps that wait for the one that is being prepared.
+    /// Swaps that wait for the one that is being prepared, by plugin.
     preparing: FxHashMap<String, VecDeque<SwapRequest>>,
     /// Instances that were replaced.
     retired: Vec<Box<dyn Plugin>>,

@@ -82,9 +82,9 @@ pub enum Authorities {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lookup {
     None,
-    /// Without an answer, no authority vouches for callers.
+    /// No authority vouches for callers if the cluster does not answer.
     Tolerant,
-    /// Without an answer, nothing starts.
+    /// Nothing starts if the cluster does not answer.
     Strict,
 }
 

@@ -196,12 +196,12 @@ impl From<&PodRef> for PodEntry {
     }
 }
 
-/// As the log shows binaries; `built-in` for none of the plugins directory.
+/// The digest as the log shows binaries; `built-in` for none of the plugins directory.
 pub fn digest_or_built_in(digest: Option<Digest>) -> String {
     digest.map_or_else(|| "built-in".to_owned(), |digest| digest.to_string())
 }
 
-/// As entries of effects show binaries; empty for a built-in that runs natively.
+/// The binary as entries of effects show binaries; empty for a built-in that runs natively.
 pub fn binary(binary: Option<BinaryId>) -> String {
     binary.map_or_else(String::new, |binary| binary.to_string())
 }

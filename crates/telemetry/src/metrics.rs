@@ -87,7 +87,7 @@ pub struct Metrics {
     process: ProcessMetrics,
     /// The release whose names and stabilities are shown.
     release: Mutex<Release>,
-    /// By plugin and kind of effect, what was refused: a metric cannot be asked which labels it has.
+    /// What was refused, by plugin and kind of effect: a metric cannot be asked which labels it has.
     refused: Mutex<BTreeMap<String, BTreeMap<String, u64>>>,
     /// Namespaces that have a label of their own.
     spent_namespaces: Mutex<BTreeSet<Arc<str>>>,
@@ -350,7 +350,7 @@ impl Metrics {
         self.leader.with_label_values(&[lease]).set(is_leading.into());
     }
 
-    /// From here on, `version` answers under its name in `profile`.
+    /// Notes that `version` answers under its name in `profile` from here on.
     pub fn set_plugin(&self, profile: &str, version: PluginVersion) {
         let PluginVersion { name: plugin, version, binary } = version;
         let digest = binary.map_or_else(String::new, |binary| binary.to_string());
@@ -363,7 +363,7 @@ impl Metrics {
         self.plugin_info.with_label_values(&info).set(1);
     }
 
-    /// From here on, these plugins answer in the profile.
+    /// Notes that these plugins answer in the profile from here on.
     pub fn set_plugins(&self, profile: &Profile) {
         for version in profile.versions().filter(|version| version.binary.is_some()) {
             self.set_plugin(&profile.scheduler_name, version);
@@ -390,7 +390,7 @@ impl Metrics {
         self.credential_renewals.with_label_values(&[result]).inc();
     }
 
-    /// From here on, nothing answers for the plugin in `profile`.
+    /// Notes that nothing answers for the plugin in `profile` from here on.
     pub fn remove_plugin(&self, profile: &str, plugin: &str) {
         let mut serving = self.serving.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(old) = serving.remove(&(profile.to_owned(), plugin.to_owned())) {
@@ -418,7 +418,7 @@ impl Metrics {
         self.plugin_restarts.with_label_values(&[plugin]).inc();
     }
 
-    /// By plugin, the owners whose pods are held for its faults.
+    /// Shows how many owners' pods are held for each plugin's faults.
     pub fn set_held_owners(&self, by_plugin: &BTreeMap<String, usize>) {
         self.plugin_held_owners.reset();
         for (plugin, n_owners) in by_plugin {
@@ -487,7 +487,7 @@ impl Metrics {
         raise(&self.plugin_custom, &[plugin, name], total);
     }
 
-    /// By kind of effect, how often it was refused to the plugin.
+    /// How often each kind of effect was refused to the plugin.
     pub fn effects_refused(&self, plugin: &str) -> BTreeMap<String, u64> {
         let refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
         refused.get(plugin).cloned().unwrap_or_default()
@@ -541,7 +541,7 @@ fn raise(counter: &IntCounterVec, labels: &[&str], total: u64) {
     counter.inc_by(total.saturating_sub(counter.get()));
 }
 
-/// From 5 µs to 9 s in steps of an eighth: fine enough to say whether one cycle took twice as long as another.
+/// Buckets from 5 µs to 9 s in steps of an eighth: fine enough to say whether one cycle took twice as long as another.
 fn fine_buckets() -> Vec<f64> {
     scheduler::buckets(0.000_005, 1.125, 123)
 }

@@ -95,7 +95,7 @@ pub enum LoadError {
     Faulty { kind: FaultKind, reason: String },
     #[error("has the name {manifest:?} in its manifest; the file name and the manifest name must be equal")]
     Name { manifest: String },
-    /// As an earlier load found, be it before a restart.
+    /// The result of an earlier load, be it before a restart.
     #[error("{0}; this is the result of an earlier load, kept until the limits change or the plugin is reloaded")]
     Remembered(String),
 }

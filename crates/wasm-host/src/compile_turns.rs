@@ -30,7 +30,7 @@ struct Place {
     number: u64,
 }
 
-/// As long as this is kept, its owner may compile.
+/// The right to compile, for as long as its owner keeps this.
 #[derive(Debug)]
 pub(crate) struct CompileTurn<'a> {
     turns: &'a CompileTurns,

@@ -47,7 +47,7 @@ pub struct CompileLimits {
 }
 
 impl CompileLimits {
-    /// As they hold on this machine, or in this container.
+    /// The limits as they hold on this machine, or in this container.
     #[must_use]
     pub fn here(self) -> Self {
         let limits = self.within(available_memory(Path::new("/")));

@@ -35,7 +35,7 @@ const HEAD_BYTES: usize = DIGEST_BYTES + 8;
 
 const DIGEST_BYTES: usize = 32;
 
-/// As of `xz -6`: more makes little difference and takes more memory at every start.
+/// The preset of `xz -6`: more makes little difference and takes more memory at every start.
 const PRESET: u32 = 6;
 const DICTIONARY_BYTES: u32 = 8 << 20;
 
@@ -45,7 +45,7 @@ const MAX_UNCOMPRESSED: usize = 256 << 20;
 /// The artefacts of this program. Holds them uncompressed, some 30 MB: not to be kept once all are loaded.
 pub struct Precompiled {
     bytes: Vec<u8>,
-    /// By the component's digest, where its artefact lies in `bytes`.
+    /// Where the artefact of each component lies in `bytes`, by the component's digest.
     artefacts: BTreeMap<Digest, Range<usize>>,
 }
 

@@ -11,7 +11,7 @@ const LEFT: usize = 16;
 const TOP: usize = 56;
 const HEADING: usize = 26;
 
-/// From empty to full, as a map of one colour: told apart by those who see no red and green, too.
+/// Colours from empty to full, as a map of one colour: told apart by those who see no red and green, too.
 const SHADES: [&str; 6] = ["#f7fbff", "#d0e1f2", "#94c4df", "#4a98c9", "#1764ab", "#08306b"];
 const OVER_FULL: &str = "#d55e00";
 

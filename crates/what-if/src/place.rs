@@ -267,7 +267,7 @@ impl<'a> Placing<'a> {
         }
     }
 
-    /// From here on changes are written down. No pod waits, and no other fork is open.
+    /// Writes down changes from here on. No pod waits, and no other fork is open.
     pub fn fork(&mut self) -> Fork {
         debug_assert!(self.journal.is_none(), "a fork is reverted before the next one");
         self.journal = Some(Vec::new());

@@ -30,7 +30,7 @@ impl<'a> Simulation<'a> {
     /// The time of the scheduler's clock at the start.
     pub const START: Time = Time(1_000_000_000);
 
-    /// With a cluster that holds nothing. Cycles begin after [`Event::Synced`].
+    /// A simulation with a cluster that holds nothing. Cycles begin after [`Event::Synced`].
     #[must_use]
     pub fn new(settings: Settings, profiles: Vec<Profile>) -> Self {
         Self {
@@ -96,7 +96,8 @@ impl<'a> Simulation<'a> {
         (self.tell_time)(self.now);
     }
 
-    /// Has the scheduler do what is due and try the next pod. Whether anything happened: then [`Self::confirm`].
+    /// Lets the scheduler do what is due and try the next pod. Tells whether anything happened: then call
+    /// [`Self::confirm`].
     pub fn decide(&mut self) -> bool {
         self.tell_time();
         let is_busy = self.scheduler.run(self.now, false);
@@ -111,8 +112,8 @@ impl<'a> Simulation<'a> {
         &self.actions
     }
 
-    /// Has the API server do what the scheduler asked for, and shows the scheduler what came of it. What happened to pods is added to
-    /// `changes`.
+    /// Carries out in the API server what the scheduler asked for, and shows the scheduler what came of it. What
+    /// happened to pods is added to `changes`.
     ///
     /// # Errors
     /// Fails as [`ApiServer::perform`] does.

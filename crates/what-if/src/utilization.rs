@@ -24,9 +24,9 @@ pub struct Utilization {
     pub nodes: usize,
     /// Nodes on which no pod is, but for those of DaemonSets.
     pub empty_nodes: usize,
-    /// By resource, CPU and memory first.
+    /// The use of each resource, CPU and memory first.
     pub resources: Vec<ResourceUse>,
-    /// By `topology.kubernetes.io/zone`; empty if no node has one.
+    /// Zones by `topology.kubernetes.io/zone`; empty if no node has one.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub zones: Vec<ZoneUse>,
     /// How much of what is free a usual pod cannot use; none if no pod is placed.

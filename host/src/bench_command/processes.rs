@@ -26,7 +26,7 @@ use self::{
     server::{Objects, RunningServer},
 };
 
-/// Without news of a pod for so long, the rest is lost.
+/// How long there may be no news of a pod until the rest is lost.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Events of the watch that wait until they are looked at.
@@ -131,7 +131,7 @@ async fn play(
     Ok(run)
 }
 
-/// From when each pod was to be created, whether that was late or not.
+/// The time from when each pod was to be created, whether that was late or not.
 fn latencies(pods: &[Value], follower: &Follower, started: Instant, rate: f64) -> Vec<Duration> {
     let latency = |(at, pod): (usize, &Value)| {
         let (_, bound) = follower.nodes.get(pod["metadata"]["name"].as_str()?)?;

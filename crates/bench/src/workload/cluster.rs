@@ -19,7 +19,7 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// With so many nodes, and so many pods on them.
+    /// A cluster with so many nodes, and so many pods on them.
     #[must_use]
     pub fn new(n_nodes: usize, n_placed: usize) -> Self {
         Self {

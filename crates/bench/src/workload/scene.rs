@@ -126,7 +126,7 @@ impl fmt::Debug for Changes {
 }
 
 impl Scene {
-    /// Has the measured pods be of so many equivalence classes, in turn: they differ in a label.
+    /// Divides the measured pods into so many equivalence classes, in turn: they differ in a label.
     #[must_use]
     pub fn in_classes(mut self, n_classes: usize) -> Self {
         if n_classes > 1

@@ -30,7 +30,7 @@ pub(super) struct AllocationAttempt {
     existing: Option<ClaimOfPod>,
     /// One for each set of extended resources that nodes lack; usually there is one.
     node_requests: Vec<NodeRequest>,
-    /// By node, for the nodes that were asked about.
+    /// Results by node, for the nodes that were asked about.
     results: Vec<Option<NodeResult>>,
     args: DynamicResourcesArgs,
     /// The most frequent rejection, shared by the nodes that get it.

@@ -23,7 +23,7 @@ const UNNAMED: &str = "<extended-resources>";
 /// The extended resources of a pod; devices can stand for at least one of them.
 #[derive(Debug)]
 pub(super) struct ExtendedResources {
-    /// With the DeviceClass that maps to each, if there is one.
+    /// Resources, each with the DeviceClass that maps to it, if there is one.
     resources: Vec<(Sym, Option<String>)>,
     /// The claim that an earlier attempt made.
     pub(super) existing: Option<Arc<ResourceClaim>>,

@@ -36,9 +36,9 @@ pub(super) struct Required {
 #[derive(Debug, Default)]
 struct CountChanges {
     affinity: i64,
-    /// By topology key, one entry a key.
+    /// Changes by topology key, one entry a key.
     anti_affinity: Vec<(Sym, i64)>,
-    /// By topology key, one entry a key.
+    /// Changes by topology key, one entry a key.
     existing_anti_affinity: Vec<(Sym, i64)>,
 }
 

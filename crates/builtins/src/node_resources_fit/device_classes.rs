@@ -6,7 +6,7 @@ use serde::Deserialize;
 pub(super) const API_VERSION: &str = "resource.k8s.io/v1";
 pub(super) const KIND: &str = "DeviceClass";
 
-/// With the name of a class, the implicit extended resource of that class.
+/// The beginning of a class's implicit extended resource; the name of the class follows.
 const PREFIX: &str = "deviceclass.resource.kubernetes.io/";
 
 #[derive(Debug, Default, Deserialize)]

@@ -9,7 +9,7 @@ use super::volume_id::{Driver, VolumeId};
 #[derive(Debug, Default)]
 pub(super) struct AttachedVolumes {
     holders: FxHashMap<VolumeId, FxHashMap<NodeIdx, Holders>>,
-    /// By node; shorter than the table where the rest is zero.
+    /// How many volumes of a driver are attached, by node; shorter than the table where the rest is zero.
     n_attached: FxHashMap<Driver, Vec<i64>>,
 }
 
@@ -71,7 +71,7 @@ impl AttachedVolumes {
         at(self.column(driver), node)
     }
 
-    /// By node; shorter than the table where the rest is zero.
+    /// How many volumes of this driver are attached, by node; shorter than the table where the rest is zero.
     pub(super) fn column(&self, driver: &Driver) -> &[i64] {
         self.n_attached.get(driver).map_or(&[], |column| column)
     }

@@ -5,7 +5,7 @@ use rustc_hash::FxHashMap;
 
 use crate::storage::{self, CsiDriver, CsiNode};
 
-/// By driver, the nodes whose `CSINode` has it.
+/// The nodes whose `CSINode` has a driver, by driver.
 #[derive(Debug)]
 pub(super) struct RequiredDrivers {
     drivers: ObjectView<CsiDriver>,

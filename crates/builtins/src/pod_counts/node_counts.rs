@@ -2,7 +2,7 @@
 
 use berth_model::NodeIdx;
 
-/// With more nodes than this, numbers are kept by node index.
+/// The most nodes whose numbers are kept as a list. Numbers of more nodes are kept by node index.
 const SPARSE_CAPACITY: usize = 256;
 
 /// One number for each node, and their sum.
@@ -16,7 +16,7 @@ pub(crate) struct NodeCounts {
 enum Counts {
     /// Sorted by node, without zeros.
     Sparse(Vec<(NodeIdx, i64)>),
-    /// By node; shorter than the table where the rest is zero.
+    /// Numbers by node; shorter than the table where the rest is zero.
     Dense(Vec<i64>),
 }
 

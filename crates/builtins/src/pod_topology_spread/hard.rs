@@ -111,8 +111,8 @@ impl HardConstraints {
 
     /// The verdict on the node of each case with the pods of the case removed and added.
     ///
-    /// As in kube-scheduler's `updateWithPod`, these pods count even if they are being deleted, and even if the selector is
-    /// empty; pods on nodes do not.
+    /// Tries the cases. `pods` count even if they are being deleted, and even if the selector is empty, as in
+    /// kube-scheduler's `updateWithPod`; pods on nodes do not.
     pub(super) fn dry_run(&self, pods: &[&Pod], cases: &[DryRunCase]) -> Vec<Status> {
         let (mut walk, mut changes) = (CaseWalk::new(pods), vec![0; self.0.len()]);
         let check = |case| {

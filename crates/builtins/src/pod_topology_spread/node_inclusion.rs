@@ -11,7 +11,7 @@ use crate::{node_rules::Scratch, taint_toleration::narrow_to_tolerated};
 pub(super) struct NodeInclusion {
     pub(super) features: Features,
     scratch: Scratch,
-    /// By taint set: whether the pod tolerates it.
+    /// Whether the pod tolerates each taint set.
     verdicts: Vec<Option<bool>>,
     /// Nodes that match the pod's node selector and required node affinity.
     selected: Option<NodeSet>,

@@ -12,11 +12,11 @@ use crate::{domain_totals::CountedNodes, normalize::MAX_SCORE, topology::Topolog
 /// What the soft constraints of the incoming pod cost on each node.
 #[derive(Debug, Default)]
 pub(super) struct SoftConstraints {
-    /// By node: the sum over all constraints, which grows with the matching pods in the node's domains.
+    /// The sum over all constraints, by node. It grows with the matching pods in the node's domains.
     penalties: Vec<f64>,
     /// Nodes that lack one of the topology keys although all are required. Their score is 0.
     ignored: NodeSet,
-    /// By domain: matching pods, and whether the domain has a node that is to be scored. Buffers.
+    /// Matching pods by domain, and whether the domain has a node that is to be scored. Buffers.
     n_pods: Vec<i64>,
     is_scored: Vec<bool>,
 }
@@ -92,9 +92,9 @@ impl SoftConstraints {
 
     /// Adds to the penalty of each scored node the number of matching pods in its domain, times `ln(n_domains + 2)`.
     ///
-    /// With many domains the counts per domain are small. The logarithm makes a spread over many domains, such as host
-    /// names, count as much as a spread over few, such as zones (`topologyNormalizingWeight` and `scoreForCount` in
-    /// kube-scheduler's `scoring.go`).
+    /// Counts per domain are small if there are many domains. The logarithm makes a spread over many domains, such as
+    /// host names, count as much as a spread over few, such as zones (`topologyNormalizingWeight` and `scoreForCount`
+    /// in kube-scheduler's `scoring.go`).
     fn penalize(
         &mut self,
         scored: &NodeSet,

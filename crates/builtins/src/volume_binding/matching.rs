@@ -64,7 +64,7 @@ pub(super) struct Matching<'a> {
     pub(super) provisioning: &'a mut Provisioning,
     pub(super) table: &'a ClusterTable,
     pub(super) chosen: Option<&'a mut PodVolumes>,
-    /// By volume: the nodes for which an earlier claim of the pod got it.
+    /// The nodes for which an earlier claim of the pod got a volume, by volume.
     taken: FxHashMap<String, NodeSet>,
 }
 

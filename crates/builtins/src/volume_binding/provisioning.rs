@@ -25,7 +25,7 @@ pub(super) struct Provisioning {
     capacities: ObjectView<CsiStorageCapacity>,
     /// The class of each capacity and its bytes in `by_class`.
     known: FxHashMap<CapacityKey, (String, i64)>,
-    /// By class: the bytes that its largest volume can have, and the nodes where that is so.
+    /// The bytes that the largest volume of each class can have, and the nodes where that is so.
     by_class: FxHashMap<String, BTreeMap<(i64, CapacityKey), NodeTermsId>>,
     /// The `allowedTopologies` of each class.
     topologies: FxHashMap<String, NodeTermsId>,

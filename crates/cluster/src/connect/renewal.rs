@@ -60,7 +60,7 @@ impl std::fmt::Debug for Renewal {
     }
 }
 
-/// As [`super::connect`], for a client that goes on with other credentials after [`Renewal::renew`].
+/// Connects as [`super::connect`] does, for a client that goes on with other credentials after [`Renewal::renew`].
 ///
 /// Must be called inside a tokio runtime.
 ///

@@ -56,13 +56,13 @@ pub struct ClassAnswers {
     checked: NodeSet,
     /// The checked rows that every one of `filters` lets pass.
     passing: NodeSet,
-    /// By plugin what led to `passing` and `sums`. Decisions hold it, too.
+    /// What led to `passing` and `sums`, by plugin. Decisions hold it, too.
     kept: Arc<KeptAnswers>,
     /// Which answers `scored`, `sums` and `raw` hold.
     scores: Vec<Reused>,
     /// Rows whose scores are known.
     scored: NodeSet,
-    /// By row: the weighted sum of the scores that are not normalised.
+    /// The weighted sum of the scores that are not normalised, by row.
     sums: Vec<i64>,
     /// The scores that are normalised in each cycle.
     raw: Vec<ScoreColumn<i64>>,

@@ -45,7 +45,7 @@ pub(super) struct NodeDryRun<'a> {
 /// so that a plugin that is asked again has seen the first ones.
 struct CasePods<'a> {
     pods: Vec<&'a Pod>,
-    /// By the pod's slot in the table: its place in `pods` plus one, or 0 while it has none.
+    /// The place of each pod by its slot in the table: its place in `pods` plus one, or 0 while it has none.
     places: Vec<u32>,
 }
 

@@ -21,7 +21,7 @@ pub struct NodeSearch<'a> {
     pub percentage_of_nodes_to_score: i32,
     /// Pods that are nominated to nodes.
     pub nominated: &'a NominatedPods<'a>,
-    /// From the pod placed just before, if this one has the same signature.
+    /// What the pod placed just before tells, if this one has the same signature.
     pub hint: Option<Hint>,
     /// Who is asked beside the plugins; `None` if no extender is configured.
     pub extenders: Option<&'a dyn Extenders>,

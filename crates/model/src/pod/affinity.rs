@@ -29,7 +29,8 @@ impl LabelSelector {
 }
 
 impl Requirement {
-    /// As a requirement of a label selector, which knows no `Gt` and `Lt`: they match nothing.
+    /// Whether labels match this as a requirement of a label selector, which knows no `Gt` and `Lt`: they match
+    /// nothing.
     #[must_use]
     pub fn matches_labels(&self, labels: &[(Sym, Sym)]) -> bool {
         let value = labels.binary_search_by_key(&self.key, |(key, _)| *key).ok().and_then(|at| labels.get(at));

@@ -152,7 +152,7 @@ impl Decimal {
         (remainder == 0).then(|| Self::from_digits(self.negative, quotient, self.scale))
     }
 
-    /// Without trailing zeros, so that `scale` says how fine the number really is.
+    /// The number without trailing zeros, so that `scale` says how fine it really is.
     pub(super) fn stripped(mut self) -> Self {
         while self.digits.last() == Some(&0) {
             self.digits.pop();

@@ -11,7 +11,7 @@ const NANO_DECIMALS: i32 = 9;
 /// The parts of a quantity's text.
 struct Parts<'a> {
     negative: bool,
-    /// Without leading zeros, but at least one digit.
+    /// The digits before the point, without leading zeros, but at least one digit.
     whole: &'a str,
     fraction: &'a str,
     suffix: &'a str,

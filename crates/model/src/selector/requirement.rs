@@ -199,7 +199,7 @@ impl Operator {
     }
 }
 
-/// As Kubernetes prints selectors: `app=web`, `tier in (a,b)`, `!legacy`.
+/// Writes the requirement as Kubernetes prints selectors: `app=web`, `tier in (a,b)`, `!legacy`.
 impl fmt::Display for Requirement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let values = self.values.join(",");

@@ -43,7 +43,7 @@ impl<'a> Interning<'a> {
     }
 }
 
-/// Without [`Interning::finish`] nothing stays in use.
+/// Releases the symbols, so that nothing stays in use without [`Interning::finish`].
 impl Drop for Interning<'_> {
     fn drop(&mut self) {
         while let Some(sym) = self.symbols.of_object.pop() {

@@ -50,7 +50,7 @@ struct Copied {
     age: Age,
     resources: Vec<String>,
     all: usize,
-    /// Those that the filter leaves, in the order of their names.
+    /// The nodes that the filter leaves, in the order of their names.
     rows: Vec<Row>,
 }
 

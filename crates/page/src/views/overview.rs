@@ -41,7 +41,7 @@ pub struct Overview {
     /// What rates are about: the last minute, or less after the start.
     pub seconds: f64,
     pub bound_per_second: f64,
-    /// From a pod's first entry into activeQ until it is bound, in seconds; `None` if no pod was bound.
+    /// The time from a pod's first entry into activeQ until it is bound, in seconds; `None` if no pod was bound.
     pub time_to_bind_p50: Option<f64>,
     pub time_to_bind_p99: Option<f64>,
     /// What extension points took, the most first.

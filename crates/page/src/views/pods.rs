@@ -21,7 +21,7 @@ use crate::{
 #[serde(rename_all = "camelCase", default)]
 pub struct Pending {
     pub pods: usize,
-    /// By what refuses or holds them, the largest group first.
+    /// The pending pods by what refuses or holds them, the largest group first.
     pub reasons: Vec<PendingGroup>,
     /// The oldest of them, the oldest first: 200 at most.
     pub oldest: Vec<PendingPod>,

@@ -16,7 +16,7 @@ pub(super) const COST: Duration = Duration::from_secs(1);
 /// An operator who corrects a file a few times in a row does not wait.
 pub(super) const BURST: u32 = 5;
 
-/// By file, when it will have been quiet for as long as its loads counted. Files that have been are not kept.
+/// When each file will have been quiet for as long as its loads counted. Files that have been are not kept.
 #[derive(Debug, Default)]
 pub(super) struct LoadRates {
     paid_at: BTreeMap<String, Instant>,

@@ -98,7 +98,7 @@ fn is_about(key: &str, name: &str) -> bool {
     name.strip_prefix(key).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// Without `https://`, and without the `/v1/` that Docker writes behind its own registry.
+/// The host and path without `https://`, and without the `/v1/` that Docker writes behind its own registry.
 fn host_and_path(key: &str) -> &str {
     let key = key.split_once("://").map_or(key, |(_, rest)| rest).trim_end_matches('/');
     key.strip_suffix("/v1").or_else(|| key.strip_suffix("/v2")).unwrap_or(key)

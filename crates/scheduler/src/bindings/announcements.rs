@@ -12,7 +12,7 @@ use rustc_hash::FxHashMap;
 use super::binding::Binding;
 use crate::{action::Level, context::Context};
 
-/// By profile and plugin, the pods that are left, the next one last.
+/// Pods that are left, by profile and plugin, the next one last.
 #[derive(Debug, Default)]
 pub(super) struct Announcements(BTreeMap<(Sym, Arc<str>), Vec<PodUid>>);
 

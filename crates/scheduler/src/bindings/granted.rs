@@ -24,7 +24,7 @@ const RESOURCE_CLAIM: (&str, &str) = ("resource.k8s.io", "ResourceClaim");
 pub struct CyclePod<'a> {
     pod: &'a Pod,
     table: &'a ClusterTable,
-    /// By kind, namespace and name.
+    /// Ownerships by kind, namespace and name.
     cached: RefCell<BTreeMap<[String; 3], Option<Rc<Ownership>>>>,
 }
 
@@ -213,7 +213,7 @@ impl<'a> CyclePod<'a> {
 /// What the effects of an answer do to claims before the next one.
 #[derive(Debug, Default)]
 struct Before {
-    /// By kind, namespace and name; `None` is a claim that is deleted.
+    /// Ownerships by kind, namespace and name; `None` is a claim that is deleted.
     claims: BTreeMap<[String; 3], Option<Ownership>>,
 }
 

@@ -6,7 +6,7 @@ use berth_model::Sym;
 
 use super::binding::PodAttempt;
 
-/// By profile, the pods in the order in which they became ready. One that ended its way since may still be here.
+/// Pods by profile, in the order in which they became ready. One that ended its way since may still be here.
 #[derive(Debug, Default)]
 pub(crate) struct ReadyPods {
     profiles: BTreeMap<Sym, VecDeque<PodAttempt>>,

@@ -32,7 +32,7 @@ pub(crate) struct PodPlugins<'a> {
 /// The beginning of the search for a pod's node.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SearchStart {
-    /// By the clock; `None` without one.
+    /// The time by the clock; `None` without one.
     pub(crate) at: Option<Duration>,
     /// What plugins had been charged for by then.
     by_plugins: Duration,
@@ -76,7 +76,8 @@ impl Context {
         self.extenders.as_deref()
     }
 
-    /// Has these extenders asked beside the plugins of every profile. Whether they are others than before.
+    /// Asks these extenders beside the plugins of every profile from here on. Tells whether they are others than
+    /// before.
     pub(crate) fn set_extenders(&mut self, extenders: Option<Arc<dyn Extenders>>) -> bool {
         let before = std::mem::replace(&mut self.extenders, extenders);
         match (&before, &self.extenders) {
@@ -140,7 +141,7 @@ impl Context {
         self.profiles.drain_measured(take);
     }
 
-    /// Has these accounts say whose pods are to wait for others.
+    /// Lets these accounts say whose pods are to wait for others.
     pub(crate) fn set_time(&mut self, time: SchedulingTime) {
         self.time = time;
     }
@@ -224,7 +225,7 @@ impl Context {
         self.unasked_gates.is_any_without_time()
     }
 
-    /// Has PreEnqueue plugins asked again that could not be asked some time ago.
+    /// Asks PreEnqueue plugins again that could not be asked some time ago.
     pub(crate) fn retry_gates(&mut self) {
         let now = self.now();
         let due = self.unasked_gates.take_due(now);

@@ -30,7 +30,7 @@ pub(crate) struct CycleView<'a> {
 #[derive(Debug, Default)]
 pub(crate) struct Batching {
     open: Option<Batch>,
-    /// By profile, the plugin that gave the previous pod no signature. It is asked first.
+    /// The plugin that gave the previous pod no signature, by profile. It is asked first.
     last_unsigned: FxHashMap<Sym, PluginIdx>,
     /// Pods that were placed, and whether the hint named their node.
     attempts: ByProfile<&'static str>,

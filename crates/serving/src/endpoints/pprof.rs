@@ -20,7 +20,7 @@ use tokio::{sync::Mutex, task::spawn_blocking};
 
 const HERTZ: i32 = 100;
 
-/// Without `seconds`, as in Go.
+/// The seconds of a request that names none, as in Go.
 const DEFAULT_SECONDS: u64 = 30;
 /// Samples are kept in memory until the end.
 const MAX_SECONDS: u64 = 300;

@@ -40,7 +40,7 @@ impl Fields {
 }
 
 impl LogLine {
-    /// With the number of such lines so far, those included that were not written.
+    /// This line with the number of such lines so far, those included that were not written.
     pub(super) fn with_total(mut self, total: u64) -> Self {
         self.fields.total = Some(total);
         self

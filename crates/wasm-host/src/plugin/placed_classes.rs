@@ -16,7 +16,8 @@ const CAPACITY: usize = 1024;
 /// One placed pod of each equivalence class that the instance holds.
 #[derive(Debug, Default)]
 pub(super) struct PlacedClasses {
-    /// By what [`Pod::equivalence_hash`] gives for the class. The slot may have been given to a pod of another class since.
+    /// Slots by what [`Pod::equivalence_hash`] gives for the class. The slot may have been given to a pod of another
+    /// class since.
     slots: FxHashMap<u64, PodIdx>,
     /// What the instance holds in these slots.
     pods: FxHashMap<PodIdx, Arc<Pod>>,

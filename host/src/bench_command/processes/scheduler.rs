@@ -91,7 +91,8 @@ fn kube_scheduler(file: &Path, server: &RunningServer, conditions: &Conditions) 
     Ok(command)
 }
 
-/// As fast as the API server takes requests: the default is 50 a second, as kube-scheduler's.
+/// Writes a configuration in which requests go as fast as the API server takes them: the default is 50 a second, as
+/// kube-scheduler's.
 fn write_config(server: &RunningServer, conditions: &Conditions) -> Result<PathBuf> {
     let config = json!({"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration",
         "clientConnection": {"qps": -1, "kubeconfig": server.kubeconfig()}, "leaderElection": {"leaderElect": false},

@@ -8,7 +8,7 @@ use berth_sdk::model::{
     quantity::{Format, Quantity},
 };
 
-/// By resource: milli-CPU for `cpu`, bytes, or units.
+/// Amounts by resource: milli-CPU for `cpu`, bytes, or units.
 pub(crate) type Amounts = BTreeMap<String, i64>;
 
 /// What a pod requests.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use berth_sdk::model::quantity::Quantity;
 use serde::Deserialize;
 
-/// By resource: milli-CPU for `cpu`, bytes, or units.
+/// Amounts by resource: milli-CPU for `cpu`, bytes, or units.
 pub(crate) type Amounts = BTreeMap<String, i64>;
 
 /// What the containers of a pod ask for.

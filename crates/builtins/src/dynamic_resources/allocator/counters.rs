@@ -14,8 +14,8 @@ use crate::dynamic_resources::{
 /// always give them back. So what is taken is not the same as what the chosen devices consume.
 #[derive(Debug, Default)]
 pub(super) struct CounterLedger<'p> {
-    /// By pool: what the devices leave that claims hold, and the search so far. Devices that are held can exceed the counters,
-    /// so amounts can be below zero.
+    /// What is left of each pool's counters after the devices that claims hold and the search so far. Devices that are
+    /// held can exceed the counters, so amounts can be below zero.
     left: FxHashMap<&'p PoolId, Counters>,
 }
 

@@ -137,8 +137,8 @@ impl Plan {
 }
 
 impl RequestPlan {
-    /// Without the gate DRAConsumableCapacity no request may ask for capacity. Without DRADeviceBindingConditions as well
-    /// kube-scheduler uses an allocator that does not look at it.
+    /// Refuses requests that ask for capacity without the gate DRAConsumableCapacity. If DRADeviceBindingConditions is
+    /// off as well, kube-scheduler uses an allocator that does not look at it.
     fn require_no_capacity(&self, inventory: &Inventory<'_>, claim: &ResourceClaim) -> Result<(), AllocationError> {
         let features = inventory.features;
         if features.has(Feature::DRAConsumableCapacity) || !features.has(Feature::DRADeviceBindingConditions) {

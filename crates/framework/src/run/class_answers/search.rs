@@ -293,7 +293,8 @@ impl ClassAnswers {
     }
 }
 
-/// Has raw scores that are kept normalised in this cycle. A plugin that gave all nodes the same adds the same to all.
+/// Takes raw scores that are kept, to be normalised in this cycle. A plugin that gave all nodes the same adds the same
+/// to all.
 fn take_raw(reused: &Reused, column: &ScoreColumn<i64>, nodes: &NodeSet, attempt: &mut Attempt) {
     let n_nodes = attempt.findings.totals.len();
     let scores = next_scores(attempt, reused.plugin, n_nodes);

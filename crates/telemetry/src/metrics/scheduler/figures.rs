@@ -13,7 +13,7 @@ pub struct Figures {
     pub pending: BTreeMap<String, u64>,
     /// Attempts by result: `scheduled`, `unschedulable`, `error`.
     pub attempts: BTreeMap<String, u64>,
-    /// From a pod's first entry into activeQ until it is bound, in seconds.
+    /// The time from a pod's first entry into activeQ until it is bound, in seconds.
     pub time_to_bind: Distribution,
     /// What extension points took, by name.
     pub points: BTreeMap<String, Timing>,
