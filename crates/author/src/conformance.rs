@@ -19,7 +19,7 @@ use crate::{
 /// One property that the contract asks for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ConformanceCheck {
-    /// In words: `the same question gets the same answer`.
+    /// The property in words: `the same question gets the same answer`.
     pub property: &'static str,
     /// Whether the plugin has it.
     pub outcome: CheckOutcome,

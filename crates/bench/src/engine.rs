@@ -32,7 +32,7 @@ use crate::{
     workload::{Change, Changes, Cluster, SCHEDULER_NAME, Scene},
 };
 
-/// Between two calls of the hearer of progress.
+/// How many pods there are between two calls of the hearer of progress.
 const TOLD_EVERY: usize = 256;
 
 /// Pods whose names begin like this come while others are measured, and do not count.
@@ -278,7 +278,7 @@ impl<'a> Stage<'a> {
         Ok(())
     }
 
-    /// One cycle and what follows from it; whether anything happened.
+    /// Runs one cycle and what follows from it. Tells whether anything happened.
     fn turn(&mut self, bound: &mut Bound) -> Result<bool> {
         let start = Instant::now();
         let did_something = self.simulation.decide();

@@ -56,7 +56,7 @@ pub struct Figures {
     pub cpu_micros_by_thread: BTreeMap<String, f64>,
     /// The time from creation to binding, in milliseconds.
     pub latency_millis: Option<Latency>,
-    /// Where they are counted.
+    /// Allocations for each pod, where they are counted.
     pub allocations_per_pod: Option<f64>,
     /// The peak memory of the scheduler's process, in megabytes.
     pub peak_megabytes: Option<f64>,
@@ -151,7 +151,7 @@ impl Figures {
         ]
     }
 
-    /// For people; `-` for what was not measured.
+    /// The figures for people; `-` for what was not measured.
     #[must_use]
     pub fn row(&self) -> [String; 12] {
         let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
@@ -173,8 +173,8 @@ impl Figures {
         ]
     }
 
-    /// Beside the figures of the same subject in an earlier run, the new figures divided by the old ones. If that had none,
-    /// beside those of the same pods through something else.
+    /// The new figures divided by those of the same subject in an earlier run. If that run had none, they are divided
+    /// by those of the same pods through something else.
     #[must_use]
     pub fn compared_with(&self, before: &[Figures]) -> Option<Ratios> {
         let same = before.iter().find(|before| before.subject == self.subject);
@@ -203,7 +203,7 @@ pub struct Ratios {
 }
 
 impl Ratios {
-    /// In one line.
+    /// The ratios in one line.
     #[must_use]
     pub fn line(&self) -> String {
         let parts = [
@@ -239,7 +239,7 @@ fn by_second(run: &Run) -> Vec<usize> {
 }
 
 impl Latency {
-    /// Over all pods of all runs.
+    /// The latency over all pods of all runs.
     fn of(runs: &[Run]) -> Option<Self> {
         let mut all: Vec<Duration> = runs.iter().flat_map(|run| run.latencies.iter().copied()).collect();
         all.sort_unstable();

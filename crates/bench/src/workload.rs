@@ -55,7 +55,7 @@ pub struct Size {
 pub enum Scale {
     /// This part of the full size.
     Part(f64),
-    /// So many nodes, and pods in proportion. A workload that has one node at every size keeps it.
+    /// The number of nodes, with pods in proportion. A workload that has one node at every size keeps it.
     Nodes(usize),
 }
 

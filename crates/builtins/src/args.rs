@@ -40,7 +40,7 @@ impl From<ArgsError> for ConfigureError {
     }
 }
 
-/// For plugins whose own checks report text.
+/// The error as text, for plugins whose own checks report text.
 impl From<ArgsError> for String {
     fn from(error: ArgsError) -> Self {
         error.to_string()

@@ -46,7 +46,7 @@ pub enum Objects {
     Pod,
     /// The claims of the pod of the cycle.
     Claims,
-    /// All of the kind, which has no namespaces.
+    /// All objects of the kind, which has no namespaces.
     Any,
 }
 

@@ -30,7 +30,7 @@ struct NodeResourcesBalancedAllocationArgs {
 #[derive(Debug)]
 pub struct NodeResourcesBalancedAllocation {
     resources: Vec<ScoredResource>,
-    /// For resources that devices serve.
+    /// Devices by class, for resources that devices serve.
     devices: ClassDevices,
     features: Features,
 }

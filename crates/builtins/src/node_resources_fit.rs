@@ -47,7 +47,7 @@ pub struct NodeResourcesFit {
     ignored_groups: Vec<String>,
     strategy: Strategy,
     classes: DeviceClasses,
-    /// For scores by resources that devices serve.
+    /// Devices by class, for scores by resources that devices serve.
     devices: ClassDevices,
     features: Features,
     /// The requests of the pod of the current call, in the order in which reasons name them.
@@ -59,7 +59,7 @@ pub struct NodeResourcesFit {
 struct ResourceRequest {
     name: Sym,
     amount: i64,
-    /// On nodes that have none of the resource, DynamicResources decides.
+    /// Whether DynamicResources decides on nodes that have none of the resource.
     is_served_by_devices: bool,
 }
 
@@ -216,7 +216,8 @@ impl NodeResourcesFit {
 #[derive(Debug, Default)]
 struct RequestChange {
     n_pods: i64,
-    /// In the order of [`NodeResourcesFit::requests`]; empty if there is no change. No sum of requests overflows.
+    /// Amounts in the order of [`NodeResourcesFit::requests`]; empty if there is no change. No sum of requests
+    /// overflows.
     amounts: Vec<i128>,
 }
 

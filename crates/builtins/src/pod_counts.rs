@@ -41,7 +41,7 @@ pub(crate) struct PodMatch {
 /// The counts of recent queries.
 #[derive(Debug, Default)]
 pub(crate) struct PodCounts {
-    /// Up to where the journal of the pod table has been read.
+    /// The place up to which the journal of the pod table has been read.
     position: Option<u64>,
     groups: Groups,
     ids: FxHashMap<PodQuery, QueryIdx>,
@@ -151,7 +151,7 @@ impl PodCounts {
         idx
     }
 
-    /// If the cache is full, drops the queries that were not used in the last `CAPACITY / 2` calls.
+    /// Drops the queries that were not used in the last `CAPACITY / 2` calls, if the cache is full.
     fn make_room(&mut self) {
         if self.ids.len() < CAPACITY {
             return;

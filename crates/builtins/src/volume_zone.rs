@@ -24,7 +24,7 @@ const LABELS: [(&str, &str); 4] = [
     ("topology.kubernetes.io/region", "topology.kubernetes.io/region"),
 ];
 
-/// Between the zones in the label of a volume that is in several.
+/// Stands between the zones in the label of a volume that is in several.
 const SEPARATOR: &str = "__";
 
 /// Compares labels of bound volumes with labels of nodes.

@@ -8,7 +8,7 @@ use rustc_hash::FxHashMap;
 /// Region and zone.
 type ZoneKey = (Sym, Sym);
 
-/// In which order nodes are visited, which follows from the order in which they came: rows of the table, by zone.
+/// The order in which nodes are visited, which follows from the order in which they came: rows of the table, by zone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeOrder(Vec<Vec<NodeIdx>>);
 

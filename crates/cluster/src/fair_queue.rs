@@ -6,7 +6,7 @@ use std::{
     sync::Arc,
 };
 
-/// On whose behalf something is asked for. What is on no profile's behalf has empty texts.
+/// The profile and namespace on behalf of which something is asked for. What is on no profile's behalf has empty texts.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Flow {
     /// The profile's `schedulerName`.

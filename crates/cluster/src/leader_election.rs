@@ -52,7 +52,7 @@ pub struct ElectionSettings {
     pub lease_duration: Duration,
     /// The leader gives up when it could not renew for this long; shorter than `lease_duration`.
     pub renew_deadline: Duration,
-    /// Between two attempts.
+    /// The time between two attempts.
     pub retry_period: Duration,
 }
 
@@ -64,7 +64,7 @@ enum Standing {
     Leading {
         renewed: Instant,
     },
-    /// For good.
+    /// Leadership is lost for good.
     Lost(LeadershipLost),
 }
 

@@ -22,7 +22,7 @@ pub enum ListError {
     #[error("{plural}: {message}")]
     Forbidden {
         plural: String,
-        /// In the server's words.
+        /// The message in the server's words.
         message: String,
     },
     /// The server does not serve it.

@@ -15,7 +15,7 @@ use crate::fair_queue::{FairQueue, Flow};
 /// How many requests may be sent.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RequestRate {
-    /// In the long run. Zero or less: as many as there are.
+    /// How many requests a second there may be in the long run. Zero or less: as many as there are.
     pub per_second: f64,
     /// At once, after a quiet time.
     pub burst: u32,

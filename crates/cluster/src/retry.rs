@@ -21,7 +21,7 @@ pub(crate) struct RetryPolicy {
     pub(crate) first_wait: Duration,
     /// Each wait is this many times the one before.
     pub(crate) factor: u32,
-    /// Up to this part of a wait is added to it, in percent.
+    /// The largest part of a wait that is added to it, in percent.
     pub(crate) jitter_percent: u32,
     pub(crate) retry_on: fn(&RequestFailure) -> bool,
 }

@@ -49,7 +49,7 @@ pub struct ResourceAccess {
     pub name: String,
     /// Empty for the core group.
     pub group: String,
-    /// In the plural.
+    /// The resource in the plural.
     pub resource: String,
     /// Empty for the object itself.
     pub subresource: String,

@@ -220,7 +220,7 @@ fn tls(config: &Config) -> Result<ClientConfig, TransportError> {
     Ok(config.rustls_client_config()?)
 }
 
-/// All of it, over sockets that `connector` opens.
+/// The whole transport, over sockets that `connector` opens.
 fn over(connector: Connector, config: &Config, http2: Http2) -> Result<Transport, TransportError> {
     // The plugin that a kubeconfig names may run here.
     let auth_layer = config.auth_layer()?;

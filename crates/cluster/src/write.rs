@@ -179,8 +179,8 @@ impl Writer {
 
     /// Assigns the pod to the node.
     ///
-    /// If the answer to one try is lost and a later one finds the pod bound to this very node, it was bound by us and
-    /// this succeeds.
+    /// Binds the pod. If the answer to one try is lost and a later one finds the pod bound to this very node, it was
+    /// bound by us and this succeeds.
     pub async fn bind(&self, pod: &PodRef, node: &str) -> Result<(), WriteError> {
         let path = pod.object().path(Some("binding"))?;
         let outcome = self.send::<()>(BINDING, &Method::POST, &path, JSON, Binding::new(pod, node).body()).await;
@@ -322,7 +322,7 @@ impl Writer {
         found["metadata"]["uid"] == pod.uid.as_str() && found["spec"]["nodeName"] == node
     }
 
-    /// One request, tried as often as `options` allows.
+    /// Sends one request, tried as often as `options` allows.
     async fn send<T: Answer>(
         &self,
         options: RequestOptions,

@@ -22,7 +22,7 @@ pub struct FeatureGate {
     pub is_locked: bool,
 }
 
-/// All of a release, by name.
+/// All gates of a release, by name.
 pub fn of_release(release: Release) -> impl Iterator<Item = FeatureGate> {
     let mut gates: BTreeMap<_, _> =
         lines(IN_1_36).filter_map(|(name, words)| Some((name, gate(name, words)?))).collect();
@@ -37,7 +37,7 @@ pub fn of_release(release: Release) -> impl Iterator<Item = FeatureGate> {
     gates.into_values()
 }
 
-/// All of them, by name.
+/// All gates, by name.
 pub fn all() -> impl Iterator<Item = FeatureGate> {
     of_release(Release::default())
 }
@@ -207,7 +207,7 @@ impl Gates {
         switched.or_else(|| self.find(name).map(|gate| gate.is_on)).unwrap_or_default()
     }
 
-    /// All of them as they stand, by name.
+    /// All gates as they stand, by name.
     pub fn all(&self) -> impl Iterator<Item = FeatureGate> {
         of_release(self.release).map(|gate| FeatureGate { is_on: self.is_on(gate.name), ..gate })
     }

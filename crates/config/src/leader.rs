@@ -16,7 +16,7 @@ pub struct LeaderElection {
     pub lease_duration: Duration,
     /// The leader gives up when it could not renew for this long.
     pub renew_deadline: Duration,
-    /// Between two attempts to acquire or renew.
+    /// The time between two attempts to acquire or renew.
     pub retry_period: Duration,
     /// Name of the Lease object.
     pub resource_name: String,

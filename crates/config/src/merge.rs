@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use berth_framework::Point;
 use berth_model::PluginName;
 
-/// In a `disabled` list: everything that is enabled by default.
+/// Stands in a `disabled` list for everything that is enabled by default.
 pub(crate) const ALL_PLUGINS: &str = "*";
 
 /// A plugin to run, with the weight as written; zero means that none was written.

@@ -136,7 +136,7 @@ pub struct PluginLimits {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileSettings {
     pub max_bytes: u64,
-    /// On all processors together.
+    /// The processor time on all processors together.
     pub compile_cpu_time: Duration,
     /// Memory that the process that compiles the file can write to, in bytes.
     pub compile_memory_bytes: u64,

@@ -89,8 +89,8 @@ const BERTH: &str = "berth";
 const KUBE_SCHEDULER_LEASE: &str = "kube-scheduler";
 
 impl Settings {
-    /// One default profile and kube-scheduler's defaults everywhere. `catalogue` must know the plugins of the default
-    /// profile.
+    /// Settings with one default profile and kube-scheduler's defaults everywhere. `catalogue` must know the plugins of
+    /// the default profile.
     #[must_use]
     pub fn defaults(catalogue: &InTree) -> Self {
         let problems = Problems::default();
@@ -161,7 +161,7 @@ impl Settings {
     /// The effective configuration as a document that reads back as the same settings.
     ///
     /// # Errors
-    /// If the YAML writer refuses, which no settings read by this crate provoke.
+    /// Fails if the YAML writer refuses, which no settings read by this crate provoke.
     pub fn to_yaml(&self) -> Result<String, ConfigError> {
         serde_saphyr::to_string(&self.to_json()).map_err(ConfigError::Render)
     }

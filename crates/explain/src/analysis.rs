@@ -76,7 +76,7 @@ pub struct PluginTook {
     pub plugin: String,
     /// At which extension point, such as `Filter`.
     pub point: String,
-    /// All of its calls there. One call is about many nodes.
+    /// The time of all calls there. One call is about many nodes.
     pub microseconds: u64,
 }
 
@@ -88,7 +88,7 @@ pub struct PodRejected {
     pub plugins: Vec<String>,
     /// The status code, such as `UnschedulableAndUnresolvable`.
     pub code: String,
-    /// In their own words.
+    /// The message in the plugins' own words.
     pub message: String,
 }
 
@@ -110,7 +110,7 @@ pub struct PluginReport {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ReasonCount {
-    /// In the plugin's words.
+    /// The reason in the plugin's words.
     pub reason: String,
     /// How many nodes.
     pub nodes: usize,
@@ -143,7 +143,7 @@ pub struct Preemption {
     /// How many more would be named here, if the caller were allowed to see them.
     #[serde(default)]
     pub unnamed: usize,
-    /// In the plugins' words; empty if there is a node.
+    /// The message in the plugins' words; empty if there is a node.
     pub message: String,
 }
 
@@ -198,7 +198,7 @@ fn took(profile: &mut Profile) -> Vec<PluginTook> {
 pub struct Refusals {
     /// Plugins that refuse a node, in the order of the profile.
     pub plugins: Vec<String>,
-    /// For each node that is refused its name, and positions among [`Self::plugins`].
+    /// The name of each node that is refused, and positions among [`Self::plugins`].
     pub nodes: Vec<(String, Vec<usize>)>,
     /// Why the pod fits on no node, whatever the nodes are like.
     pub pod_rejected: Option<String>,

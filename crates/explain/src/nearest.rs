@@ -32,7 +32,7 @@ pub struct NodeReason {
     pub plugin: String,
     /// Its status code, such as `Unschedulable`.
     pub code: String,
-    /// In its own words.
+    /// The message in the plugin's own words.
     pub message: String,
 }
 

@@ -91,7 +91,7 @@ pub fn amount(resource: &str, value: i64) -> String {
     }
 }
 
-/// In the largest unit that leaves a number of at least one, cut to one digit behind the point.
+/// The amount in the largest unit that leaves a number of at least one, cut to one digit behind the point.
 fn bytes(value: i64) -> String {
     const UNITS: [(&str, i64); 4] = [("Ti", 1 << 40), ("Gi", 1 << 30), ("Mi", 1 << 20), ("Ki", 1 << 10)];
     let Some((unit, size)) = UNITS.into_iter().find(|(_, size)| value.abs() >= *size) else { return value.to_string() };

@@ -14,7 +14,7 @@ pub struct Subject {
     pub scheduler_name: String,
     /// `spec.priority`.
     pub priority: i32,
-    /// Where it is.
+    /// Where the pod is.
     pub state: State,
     /// How often it was tried.
     pub attempts: u32,
@@ -43,7 +43,7 @@ pub struct PodName {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", rename_all_fields = "camelCase", tag = "phase")]
 pub enum State {
-    /// On its node.
+    /// The pod is on its node.
     Bound {
         /// `metadata.name`.
         node: String,
@@ -55,7 +55,7 @@ pub enum State {
         /// What has to happen.
         waits_for: WaitsFor,
     },
-    /// In the scheduling queue.
+    /// The pod is in the scheduling queue.
     Queued {
         /// `active`, `backoff`, `unschedulable` or `gated`, as in the metric `scheduler_pending_pods`.
         queue: String,

@@ -77,7 +77,7 @@ impl Explanation {
         }
     }
 
-    /// All of it, in lines.
+    /// The whole explanation, in lines.
     #[must_use]
     pub fn text(&self) -> String {
         let mut text = String::new();

@@ -11,7 +11,7 @@ use crate::request_info::{RequestInfo, VERBS};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Rule {
-    /// Under which the rule is listed and removed; empty: `fault-1`, `fault-2` and so on.
+    /// The name under which the rule is listed and removed; empty: `fault-1`, `fault-2` and so on.
     #[serde(default)]
     pub name: String,
     /// The requests that the rule is about; without it, all of them.

@@ -68,7 +68,7 @@ impl ExtenderError {
 
 /// The extenders of a scheduler. A call may block for as long as the extender's timeout.
 pub trait Extenders: Debug + Send + Sync {
-    /// In the order in which they are asked: those that are not ignorable first.
+    /// Extenders in the order in which they are asked: those that are not ignorable first.
     fn list(&self) -> &[ExtenderProfile];
 
     /// Whether the pod asks for a resource that the extender manages, or the extender manages none in particular.

@@ -222,7 +222,7 @@ impl ObjectRule {
             && self.kinds.iter().any(has_kind)
     }
 
-    /// For a rule with `*`: what `*` does not cover, as a text for users.
+    /// What `*` does not cover in a rule with `*`, as a text for users.
     #[must_use]
     pub fn left_out(&self) -> Option<String> {
         let mut kinds = self.kinds.iter().map(|kind| kind_and_subresource(kind).0);

@@ -95,7 +95,7 @@ struct PluginBucket {
 struct Bucket {
     /// Taken and not refilled yet.
     taken: Duration,
-    /// Up to when it was refilled; `None` before anything was taken.
+    /// When it was refilled last; `None` before anything was taken.
     refilled: Option<Duration>,
     /// The time of the last report that the bucket is empty.
     reported: Option<Duration>,

@@ -16,7 +16,7 @@ pub struct UnlistedKinds(BTreeMap<ObjectKind, UnlistedKind>);
 /// Why a kind is not listed, and which plugins work without it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UnlistedKind {
-    /// For the conditions of pods: what is missing.
+    /// What is missing, for the conditions of pods.
     pub reason: String,
     /// Plugins by name that read the kind and decide no less rightly without.
     pub dispensable_for: Vec<String>,

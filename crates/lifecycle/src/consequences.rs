@@ -56,7 +56,7 @@ pub enum PluginNoticeKind {
     Quarantined {
         /// The component's.
         digest: Digest,
-        /// For how long.
+        /// How long, in milliseconds.
         milliseconds: u64,
         /// The faults that led to it.
         reason: String,

@@ -52,7 +52,7 @@ pub(crate) struct FaultHistory {
 
 #[derive(Debug)]
 struct CountedFault {
-    /// In time of service.
+    /// When the fault was, in time of service.
     at: Time,
     milliseconds: u64,
     owner: Option<OwnerId>,

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use berth_model::{BinaryId, Digest, OwnerId, PodUid, Time};
 
-/// So many faults are forgiven.
+/// The number of faults that are forgiven.
 const FORGIVEN: u32 = 1;
 
 /// How long pods are held the first time, in milliseconds.

@@ -44,7 +44,7 @@ impl PluginPolicy {
     }
 }
 
-/// In milliseconds, as the scheduler's time is.
+/// The duration in milliseconds, as the scheduler's time is.
 pub(crate) fn milliseconds(duration: std::time::Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

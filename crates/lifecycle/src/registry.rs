@@ -306,7 +306,7 @@ impl<B: Clone + CountCalls> PluginRegistry<B> {
         self.plugins.get(name)?.taken_by(scheduler_name)
     }
 
-    /// All of a plugin's binaries, for the caller to change its handles on them.
+    /// All binaries of a plugin, for the caller to change its handles on them.
     pub fn binaries_mut(&mut self, name: &str) -> impl Iterator<Item = &mut B> {
         self.plugins.get_mut(name).into_iter().flat_map(Plugin::binaries_mut)
     }

@@ -39,7 +39,7 @@ pub enum PluginState {
 }
 
 impl PluginState {
-    /// In lower case, as lists show it.
+    /// The state in lower case, as lists show it.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -59,7 +59,7 @@ impl PluginState {
 /// A plugin at this moment.
 #[derive(Debug)]
 pub struct PluginStatus<'a, B> {
-    /// Where it stands.
+    /// Where the plugin stands.
     pub state: PluginState,
     /// The binary that serves. Profiles may differ; the first one stands for all.
     pub service: Service<B>,

@@ -148,7 +148,7 @@ impl ClusterTable {
         &self.live
     }
 
-    /// In a replica, [`Delta::symbols_position`] of the last delta.
+    /// What [`Delta::symbols_position`] of the last delta says, in a replica.
     #[must_use]
     pub fn symbols_position(&self) -> u64 {
         self.symbols_position
@@ -262,12 +262,12 @@ impl ClusterTable {
         &self.pods
     }
 
-    /// For the owner of the table.
+    /// The pods, for the owner of the table to change.
     pub fn pods_mut(&mut self) -> &mut PodTable {
         &mut self.pods
     }
 
-    /// For the owner of the table.
+    /// The objects, for the owner of the table to change.
     pub fn objects_mut(&mut self) -> &mut ObjectTable {
         &mut self.objects
     }

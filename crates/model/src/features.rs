@@ -19,7 +19,7 @@ pub enum Release {
 }
 
 impl Release {
-    /// All of them, the oldest first.
+    /// All releases, the oldest first.
     pub const ALL: [Self; 2] = [Self::V1_36, Self::V1_37];
 
     /// The release as flags and messages have it, `1.36` say.
@@ -65,7 +65,7 @@ macro_rules! features {
         }
 
         impl Feature {
-            /// All of them, in the order of the table.
+            /// All features, in the order of the table.
             pub const ALL: &'static [Self] = &[$(Self::$feature,)+];
 
             /// The name of the gate, or of the change.

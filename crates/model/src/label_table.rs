@@ -14,7 +14,7 @@ pub struct LabelTable {
     n_in_use: usize,
 }
 
-/// So many columns are never searched.
+/// Fewer columns than this are never searched.
 const MIN_COLUMNS: usize = 64;
 
 /// The values of one label key over all nodes.

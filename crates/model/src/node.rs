@@ -19,7 +19,7 @@ pub struct Node {
     pub unschedulable: bool,
     /// Sorted by key symbol.
     pub labels: ThinVec<(Sym, Sym)>,
-    /// In the order of `spec.taints`.
+    /// Taints in the order of `spec.taints`.
     pub taints: Vec<Taint>,
     /// `status.allocatable`, without pods.
     pub allocatable: Resources,

@@ -36,7 +36,7 @@ pub struct Quarantine {
     pub window: Duration,
     /// Processor time that its faults may take within the window, from the first calls of the instances that they cost.
     pub lost: Duration,
-    /// For how long the first time; twice as long each time in a row.
+    /// How long the first quarantine lasts; each one in a row is twice as long.
     pub backoff: Duration,
 }
 
@@ -45,7 +45,7 @@ pub struct Quarantine {
 pub struct Probation {
     /// How long it lasts.
     pub span: ProbationSpan,
-    /// So many faults are forgiven.
+    /// The number of faults that are forgiven.
     pub faults: u32,
 }
 

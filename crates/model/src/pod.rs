@@ -167,7 +167,7 @@ impl Operator {
 pub struct NodeTerm {
     /// `matchExpressions`.
     pub labels: Vec<Requirement>,
-    /// On `metadata.name` only, with `In` or `NotIn` and one value.
+    /// Requirements on `metadata.name` only, with `In` or `NotIn` and one value.
     pub fields: Vec<Requirement>,
     /// A term that does not parse: it matches no node, and as a preferred term it fails the attempt with this text.
     pub error: Option<String>,

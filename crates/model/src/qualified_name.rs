@@ -5,9 +5,9 @@
 const NAME_REGEX: &str = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]";
 const VALUE_REGEX: &str = "(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?";
 const SUBDOMAIN_REGEX: &str = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*";
-/// In bytes.
+/// The longest name, in bytes.
 const MAX_NAME_LENGTH: usize = 63;
-/// In bytes.
+/// The longest subdomain, in bytes.
 const MAX_SUBDOMAIN_LENGTH: usize = 253;
 
 /// What is wrong with a qualified name such as `example.com/gpu`; nothing if it is valid.

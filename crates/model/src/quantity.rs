@@ -86,13 +86,13 @@ impl Quantity {
         Self { amount, format, written: None }
     }
 
-    /// In whole units, rounded up (a negative fraction that was never summed: away from zero).
+    /// The amount in whole units, rounded up (a negative fraction that was never summed: away from zero).
     #[must_use]
     pub fn value(&self) -> i64 {
         self.amount.scaled(0)
     }
 
-    /// In thousandths, rounded like [`Quantity::value`].
+    /// The amount in thousandths, rounded like [`Quantity::value`].
     #[must_use]
     pub fn milli_value(&self) -> i64 {
         self.amount.scaled(3)

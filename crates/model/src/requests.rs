@@ -24,22 +24,22 @@ const EPHEMERAL_STORAGE: &str = "ephemeral-storage";
 /// Amounts as the integers the scheduler computes with. Rounded up from quantities.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Requests {
-    /// In thousandths of a CPU.
+    /// CPU in thousandths of one.
     pub milli_cpu: i64,
-    /// In bytes.
+    /// Memory in bytes.
     pub memory: i64,
-    /// In bytes.
+    /// Ephemeral storage in bytes.
     pub ephemeral_storage: i64,
-    /// In units, for names that [`is_scalar_resource_name`] accepts; explicit zeros are kept.
+    /// Other resources in units, for names that [`is_scalar_resource_name`] accepts; explicit zeros are kept.
     pub scalars: BTreeMap<String, i64>,
 }
 
 /// CPU and memory with a default for containers that ask for nothing, so that such pods spread too.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NonZeroRequests {
-    /// In thousandths of a CPU.
+    /// CPU in thousandths of one.
     pub milli_cpu: i64,
-    /// In bytes.
+    /// Memory in bytes.
     pub memory: i64,
 }
 

@@ -115,7 +115,7 @@ impl NodeMatcher {
     /// Whether a node meets one of the terms.
     ///
     /// # Errors
-    /// If no term matches and some can't be read, with all that is wrong with those.
+    /// Fails if no term matches and some can't be read, with all that is wrong with those.
     pub fn matches(&self, node_name: &str, node_labels: &StringMap) -> Result<bool, SelectorError> {
         let mut readable = self.terms.iter().flatten();
         if readable.any(|term| term.matches(node_name, node_labels)) {
@@ -197,7 +197,7 @@ pub fn node_term_error(term: &api::NodeSelectorTerm) -> Option<String> {
 }
 
 impl SelectorError {
-    /// One by one, in the order of the selector.
+    /// The errors one by one, in the order of the selector.
     #[must_use]
     pub fn errors(&self) -> &[RequirementError] {
         &self.0

@@ -55,7 +55,7 @@ impl Sym {
     }
 }
 
-/// In the order of the constants above.
+/// Texts of the symbols in the order of the constants above.
 const WELL_KNOWN: [&str; 11] = [
     "",
     "cpu",
@@ -100,14 +100,14 @@ type Returned = Arc<Mutex<Vec<UsedSymbols>>>;
 /// Room for so many returned objects is kept. When many are gone at once, the rest of it is given back.
 const MAX_KEPT: usize = 1 << 10;
 
-/// In place of a number of uses: the symbol is never freed.
+/// Stands in place of a number of uses: the symbol is never freed.
 const FOR_EVER: u32 = u32::MAX;
 
 /// A longer text is kept as its digest. Names and labels are shorter, since kube-apiserver limits them (names 253 bytes,
 /// qualified names 317, values 63); it limits neither image names nor what a kubelet reports.
 const MAX_TEXT_BYTES: usize = 1024;
 
-/// So many unused symbols are left alone: with their texts a megabyte or two.
+/// The number of unused symbols that are left alone: with their texts a megabyte or two.
 const MIN_UNUSED: usize = 1 << 14;
 
 /// How many symbols one step of freeing looks at: some microseconds.
@@ -214,7 +214,7 @@ impl Symbols {
     }
 }
 
-/// For replicas, and for the owner that feeds them.
+/// Methods for replicas, and for the owner that feeds them.
 impl Symbols {
     /// Enters a symbol that the owner of the table announced. With an empty text it stands for nothing from here on.
     pub fn announce(&mut self, sym: Sym, text: &str) {
@@ -252,8 +252,8 @@ impl Symbols {
         *self = Self { version, n_sweeps, ..earlier };
     }
 
-    /// Up to `limit` symbols from number `first` on, with what they stand for; the well-known ones are left out, and so are
-    /// freed ones. Where the next call begins; `None` at the end.
+    /// Symbols from number `first` on, `limit` at most, with what they stand for. The well-known ones are left out, and
+    /// so are freed ones. Also where the next call begins; `None` at the end.
     pub fn portion(&self, first: usize, limit: usize) -> (Vec<(Sym, Arc<str>)>, Option<usize>) {
         let first = first.max(WELL_KNOWN.len());
         let end = first.saturating_add(limit).min(self.texts.len());
@@ -363,7 +363,7 @@ impl Symbols {
         self.journal.push(sym);
     }
 
-    /// One more use; whether that must be given back.
+    /// Counts one more use. Tells whether that must be given back.
     fn count(&mut self, sym: Sym) -> bool {
         let Some(uses) = self.uses.get_mut(sym.index()).filter(|uses| **uses != FOR_EVER) else { return false };
         self.n_unused -= usize::from(*uses == 0);

@@ -55,7 +55,7 @@ impl TaintSets {
         }
     }
 
-    /// In a replica: what stands under an id from here on.
+    /// Says, in a replica, what stands under an id from here on.
     pub(crate) fn announce(&mut self, id: u32, taints: &[Taint]) {
         self.put(id, taints.to_vec());
     }

@@ -28,7 +28,7 @@ pub(crate) struct View {
 pub(crate) struct Age {
     /// Since 1970, by the wall clock.
     milliseconds: u64,
-    /// If not, some of it is older, or has not come yet.
+    /// Whether all is there as of then. If not, some of it is older, or has not come yet.
     is_whole: bool,
 }
 

@@ -47,7 +47,7 @@ const HEADERS: [(HeaderName, &str); 5] = [
     (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
 ];
 
-/// For callers that are known by a [`RequestUser`] in each request.
+/// The routes for callers that are known by a [`RequestUser`] in each request.
 pub fn routes<S: Source>(page: Page<S>) -> Router {
     let with_user = |page, kind| {
         get(async move |state, Extension(user), query, headers| {

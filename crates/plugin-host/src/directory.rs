@@ -137,9 +137,9 @@ impl DirectoryWatch {
 
 #[derive(Debug)]
 struct Known {
-    /// None if the file is to be read again whatever it looks like.
+    /// `None` if the file is to be read again whatever it looks like.
     fingerprint: Option<Fingerprint>,
-    /// None if it is to be loaded whatever it holds.
+    /// `None` if the file is to be loaded whatever it holds.
     content: Option<Content>,
 }
 
@@ -162,7 +162,7 @@ impl PluginsDirectory {
         Self { loader: Loader { admission: Some(admission), ..self.loader }, ..self }
     }
 
-    /// Where it is.
+    /// Where the directory is.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.loader.dir

@@ -18,7 +18,7 @@ pub struct Finding {
     pub(crate) found: Found,
 }
 
-/// Where it was found. A plugin comes from one of these.
+/// Where a binary was found. A plugin comes from one of these.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FoundIn {
     Directory,

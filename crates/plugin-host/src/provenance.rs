@@ -38,7 +38,7 @@ pub struct Provenance {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PullSource {
     pub reference: Reference,
-    /// For a tag.
+    /// How often the registry is asked about a tag.
     pub interval: Duration,
 }
 

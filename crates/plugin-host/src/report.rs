@@ -129,7 +129,7 @@ pub struct QuarantinedBinary {
 pub struct ProbationReport {
     /// The time in RFC 3339.
     pub until: Option<String>,
-    /// So many more calls.
+    /// How many more calls the probation takes.
     pub calls_left: Option<u64>,
 }
 

@@ -138,7 +138,7 @@ fn try_read(file: &Path) -> Result<Option<StateDocument>, UnusableState> {
     Ok(Some(serde_json::from_slice(&text)?))
 }
 
-/// In one step: after a crash there is the old file or the new one.
+/// Writes the file in one step: after a crash there is the old file or the new one.
 fn write(file: &Path, document: &StateDocument) -> io::Result<()> {
     let text = serde_json::to_vec_pretty(document)?;
     let unfinished = beside(file, ".tmp");

@@ -47,7 +47,7 @@ use crate::{
 /// How often quarantines and probations are looked at, and figures published.
 const TICK: Duration = Duration::from_secs(1);
 
-/// So long an operator waits at most for an order to be on disk.
+/// How long an operator waits at most for an order to be on disk.
 const LONGEST_SAVING: Duration = Duration::from_secs(5);
 
 /// What the supervisor speaks to.

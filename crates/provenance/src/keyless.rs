@@ -26,7 +26,7 @@ use crate::{
 const CODE_SIGNING: &[u8] = &[0x2b, 0x06, 0x01, 0x05, 0x05, 0x07, 0x03, 0x03];
 /// Where Fulcio writes the OpenID Connect issuer (<https://github.com/sigstore/fulcio>, `docs/oid-info.md`).
 const ISSUER: &str = "1.3.6.1.4.1.57264.1.8";
-/// Where it wrote it before, without DER around it.
+/// Where Fulcio wrote the issuer before, without DER around it.
 const OLD_ISSUER: &str = "1.3.6.1.4.1.57264.1.1";
 
 const ALGORITHMS: &[&dyn SignatureVerificationAlgorithm] = &[
@@ -70,12 +70,12 @@ pub enum RootsError {
 /// What a transparency log says of a signature.
 #[derive(Clone, Debug)]
 pub(crate) struct LogEntry {
-    /// In base64, as the log signed it.
+    /// The body in base64, as the log signed it.
     body: String,
     /// Seconds since 1970.
     integrated_time: u64,
     log_index: u64,
-    /// In hexadecimal digits.
+    /// The log's id in hexadecimal digits.
     log_id: String,
     timestamp: Vec<u8>,
 }

@@ -19,7 +19,7 @@ use crate::{
     },
 };
 
-/// For one attempt at one host with all that belongs to it: 128 MiB on a slow line.
+/// The time for one attempt at one host with all that belongs to it: 128 MiB on a slow line.
 const PULL_TIME: Duration = Duration::from_secs(10 * 60);
 
 /// Pulls components. Cheap to clone.

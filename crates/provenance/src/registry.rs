@@ -70,7 +70,7 @@ struct Shared {
     /// Options by host.
     options: BTreeMap<String, RegistryOptions>,
     transports: BTreeMap<String, Transport>,
-    /// For hosts without settings of their own.
+    /// The transport for hosts without settings of their own.
     default: Transport,
     /// Credentials for hosts that have no file of their own.
     secret_file: Option<PathBuf>,
@@ -427,7 +427,7 @@ fn valid<T>(request: Result<Request<T>, http::Error>) -> Result<Request<T>, Regi
     request.map_err(|error| RegistryError::Unreachable(error.to_string()))
 }
 
-/// For the query of an address.
+/// The text as a part of an address's query.
 fn encoded(text: &str) -> String {
     let letter = |byte: u8| match byte {
         b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => char::from(byte).to_string(),

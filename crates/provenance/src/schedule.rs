@@ -41,7 +41,7 @@ impl PullSchedule {
     }
 }
 
-/// Up to a tenth less or more.
+/// The wait, up to a tenth less or more.
 fn jittered(wait: Duration, chance: f64) -> Duration {
     wait.mul_f64(0.9 + 0.2 * chance.clamp(0.0, 1.0))
 }

@@ -15,7 +15,7 @@ pub struct Backoff {
 }
 
 impl Default for Backoff {
-    /// One second, up to ten: Kubernetes' defaults.
+    /// Kubernetes' defaults: one second, up to ten.
     fn default() -> Self {
         Self { initial: 1000, max: 10_000 }
     }

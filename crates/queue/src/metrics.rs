@@ -7,13 +7,13 @@ use berth_model::Sym;
 /// How many pods wait where.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PendingPods {
-    /// In activeQ.
+    /// Pods in activeQ.
     pub active: usize,
-    /// In backoffQ.
+    /// Pods in backoffQ.
     pub backoff: usize,
-    /// Unschedulable, gated pods not counted.
+    /// Unschedulable pods, gated ones not counted.
     pub unschedulable: usize,
-    /// Kept out of activeQ by a PreEnqueue plugin.
+    /// Pods kept out of activeQ by a PreEnqueue plugin.
     pub gated: usize,
 }
 

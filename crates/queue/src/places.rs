@@ -52,7 +52,7 @@ impl Places {
         self.pods.get(uid)
     }
 
-    /// In no particular order.
+    /// The waiting pods in no particular order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &WaitingPod> {
         self.pods.values()
     }
@@ -187,7 +187,7 @@ pub struct Visited {
 }
 
 impl Places {
-    /// Up to `limit` pods behind those that were visited, place by place.
+    /// Pods behind those that were visited, `limit` at most, place by place.
     pub(crate) fn next_portion(&self, visited: &mut Visited, limit: usize) -> Vec<PodUid> {
         let mut portion = Vec::new();
         visit(&self.active, &mut visited.active, limit, &mut portion);

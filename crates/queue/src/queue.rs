@@ -257,7 +257,7 @@ impl Queue {
         }
     }
 
-    /// Into activeQ without asking PreEnqueue again.
+    /// Moves the pod into activeQ without asking PreEnqueue again.
     fn enter_active_ungated(&mut self, mut record: QueuedPod, label: &Arc<str>, now: Time, policy: &mut dyn Policy) {
         record.first_queued_at.get_or_insert(now);
         let key = policy.sort_key(&record.pod, record.queued_at);
@@ -266,7 +266,7 @@ impl Queue {
         self.put(record, Place::Active(key, arrival));
     }
 
-    /// Into backoff while that lasts, else into activeQ; through PreEnqueue either way.
+    /// Moves the pod into backoff while that lasts, else into activeQ; through PreEnqueue either way.
     fn enter_backoff(&mut self, record: QueuedPod, label: &Arc<str>, now: Time, policy: &mut dyn Policy) {
         let Some(end) = self.backoff_end(&record, now) else { return self.enter_active(record, label, now, policy) };
         // What is not taken early is asked about when its backoff is over.

@@ -80,7 +80,8 @@ impl Executor {
         }
     }
 
-    /// If a binding that fails came in the place of patches of the pod's status, these have failed with it.
+    /// Carries out the request. If a binding that fails came in the place of patches of the pod's status, these have
+    /// failed with it.
     async fn carry_out(&self, PodRequest { pod, request, .. }: PodRequest, dropped_patches: bool) {
         match request {
             Request::Bind { cycle, node } => {

@@ -367,7 +367,7 @@ fn known(view: &mut ClusterView, namespace: &str, name: &str) -> Option<Known> {
 
 /// What new instances of the plugins say about a pod.
 struct PluginsSay {
-    /// On each node.
+    /// What plugins say about each node.
     analysis: Analysis,
     /// What makes the scheduler try the pod again.
     retries: Vec<berth_explain::Retry>,

@@ -29,7 +29,7 @@ const MAX_REASONS: usize = 16 << 20;
 #[derive(Debug)]
 pub(crate) struct HttpExtenders {
     profiles: Vec<ExtenderProfile>,
-    /// In the same order.
+    /// Extenders in the order of `profiles`.
     extenders: Vec<HttpExtender>,
     runtime: Handle,
     /// Is told that the scheduling loop waits here.

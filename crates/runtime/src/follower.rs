@@ -24,11 +24,11 @@ const MAX_WAITING: usize = 64;
 /// A reader waits for so long at most.
 const READ_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// For so long the copy is brought up to date before it is read as it is.
+/// How long the copy is brought up to date before it is read as it is.
 const CATCH_UP: Duration = Duration::from_secs(5);
 
-/// Between two readers the copy is brought up to date so often: few changes wait on the scheduling thread, and each pod that
-/// changed several times is handed over once.
+/// How often the copy is brought up to date between two readers: few changes wait on the scheduling thread, and each
+/// pod that changed several times is handed over once.
 const EVERY: Duration = Duration::from_millis(200);
 
 /// When there was no reader for so long, the copy is dropped.

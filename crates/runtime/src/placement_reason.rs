@@ -21,7 +21,7 @@ pub struct PlacementReason {
 }
 
 impl PlacementReason {
-    /// In one line.
+    /// The reason in one line.
     pub fn why(&self) -> String {
         let fit = format!("{} of {} nodes fit", self.feasible, self.nodes);
         match (self.score, self.runner_up) {

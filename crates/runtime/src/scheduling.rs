@@ -207,7 +207,7 @@ fn tell_time(parts: &Parts) -> Time {
     now
 }
 
-/// One turn of the scheduler; whether there was a pod to try.
+/// Runs one turn of the scheduler. Tells whether there was a pod to try.
 fn cycle(parts: &mut Parts) -> bool {
     let now = tell_time(parts);
     let start = Instant::now();

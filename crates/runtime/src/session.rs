@@ -62,7 +62,7 @@ const FLUSH_STEP: Duration = Duration::from_secs(2);
 /// How often it is published how many events were dropped.
 const COUNTED_EVERY: Duration = Duration::from_secs(1);
 
-/// So long the scheduling thread gets to say why it ended, when a task ends that works for it.
+/// How long the scheduling thread gets to say why it ended, when a task ends that works for it.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// A running scheduler. It owns all its tasks: the first that ends before it was told to ends the whole.
@@ -346,7 +346,7 @@ async fn write_events(recorder: &EventRecorder) {
 
 /// What is served beside the probes and the metrics of the process.
 struct Served {
-    /// For callers of HTTPS.
+    /// Routes for callers of HTTPS.
     resources: Router,
     admin: Router,
 }

@@ -115,7 +115,7 @@ pub struct PluginEffects {
     pub plugin: Arc<str>,
     /// The binary that asked.
     pub binary: Option<BinaryId>,
-    /// In the order in which they are carried out.
+    /// Effects in the order in which they are carried out.
     pub effects: Vec<GrantedEffect>,
     /// Counts them until they are carried out.
     #[serde(skip)]
@@ -158,7 +158,7 @@ pub enum Supervision {
         took: Duration,
         /// The pod that the call was about, and its owner.
         pod: Option<(PodRef, OwnerId)>,
-        /// For how many milliseconds that owner's pods are held back for it, if they are.
+        /// How many milliseconds that owner's pods are held back for it, if they are.
         held: Option<u64>,
         /// The profiles whose instance is gone.
         scheduler_names: Vec<String>,

@@ -62,7 +62,7 @@ pub(crate) struct Bindings {
     sent: SentByProfile,
 }
 
-/// For how many pods of each profile the API server is being asked.
+/// The number of pods of each profile about which the API server is being asked.
 #[derive(Debug, Default)]
 struct SentByProfile {
     counts: FxHashMap<Sym, usize>,

@@ -22,7 +22,7 @@ const BATCH: usize = 1024;
 /// Symbols of one batch at most.
 const SYMBOLS: usize = 1 << 14;
 
-/// So many owners are shown whose pods are held.
+/// How many owners are shown whose pods are held.
 const MAX_HELD: usize = 1024;
 
 /// When so many keys wait to be handed over, the copy begins again: it does not keep up, or is gone.
@@ -65,7 +65,7 @@ pub struct FollowedPod {
     pub limits: Option<Arc<Requests>>,
     /// The node that it is nominated to, or [`Sym::NONE`].
     pub nominated_node: Sym,
-    /// Where it is.
+    /// Where the pod is.
     pub place: PodPlace,
 }
 
@@ -265,7 +265,7 @@ fn set_followed(is_followed: bool, bindings: &mut Bindings, context: &mut Contex
     bindings.follow(is_followed);
 }
 
-/// Up to `limit` members, which are taken out.
+/// Takes out members, `limit` at most.
 fn take<K: Clone + Eq + std::hash::Hash>(keys: &mut FxHashSet<K>, limit: usize) -> Vec<K> {
     if keys.len() <= limit {
         return keys.drain().collect();

@@ -177,7 +177,7 @@ impl<'a> PodView<'a> {
         &self.followed.pod
     }
 
-    /// Where it is.
+    /// Where the pod is.
     #[must_use]
     pub fn place(&self) -> &'a PodPlace {
         &self.followed.place

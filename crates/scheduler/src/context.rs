@@ -95,7 +95,7 @@ pub(crate) struct NextPod {
     pub(crate) is_alone: bool,
 }
 
-/// In which turn pods are tried once somebody has used up their time. The order says who goes first.
+/// The turn in which pods are tried once somebody has used up their time. The order says who goes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Precedence {
     InTurn,

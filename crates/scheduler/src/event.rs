@@ -98,7 +98,7 @@ pub enum Event {
     PluginReady {
         /// The plugin's name.
         name: String,
-        /// In these profiles only, instead of in all that use the plugin.
+        /// The only profiles in which the binary answers, instead of in all that use the plugin.
         scheduler_names: Option<Vec<String>>,
         /// Which binary it is, for people and recordings.
         version: PluginVersion,

@@ -93,7 +93,7 @@ impl PendingPods {
         self.changed.drain()
     }
 
-    /// All of them, by uid.
+    /// All pending pods, by uid.
     pub(crate) fn sorted(&self) -> Vec<Arc<Pod>> {
         let mut pods: Vec<_> = self.pods.values().map(|pending| Arc::clone(&pending.pod)).collect();
         pods.sort_by(|left, right| left.uid.cmp(&right.uid));

@@ -10,7 +10,7 @@ use berth_model::{ClusterTable, Sym, Symbols};
 use berth_queue::PluginEvents;
 use rustc_hash::FxHashMap;
 
-/// In whose name pods wait that extenders rejected (`ExtenderName` in `pkg/scheduler/framework/extender.go`).
+/// The name under which pods wait that extenders rejected (`ExtenderName` in `pkg/scheduler/framework/extender.go`).
 pub(crate) const EXTENDER: &str = "Extender";
 
 /// Every profile of the process. An index into it is good until the profiles are replaced.

@@ -84,7 +84,7 @@ impl OwnersSocket {
         Ok(Self { listener, path: path.to_owned(), owner })
     }
 
-    /// Where it is.
+    /// Where the socket is.
     pub fn path(&self) -> &Path {
         &self.path
     }

@@ -473,7 +473,7 @@ impl Metrics {
         self.plugin_swaps.with_label_values(&[plugin, result]).inc();
     }
 
-    /// So many effects more of a kind were refused to the plugin; how many it is now.
+    /// Counts effects of a kind that were refused to the plugin. Gives how many it is now.
     pub fn effects_refused_now(&self, plugin: &str, effect: &str, count: u64) -> u64 {
         self.plugin_effects_refused.with_label_values(&[plugin, effect]).inc_by(count);
         let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);

@@ -39,7 +39,7 @@ const MEMORY_PARTS: u64 = 2;
 /// What compiling one file may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CompileLimits {
-    /// On all processors together.
+    /// The processor time on all processors together.
     pub cpu_time: Duration,
     /// The most memory that the process can write to (`RLIMIT_DATA`). Half of the memory of the container, or of the machine, is
     /// the limit where that is less.

@@ -36,7 +36,7 @@ pub(crate) struct CallTime {
     limit: Duration,
     /// The thread's time when it was first looked at, at most a tick after the call had begun.
     first_look: Option<Duration>,
-    /// For how long the thread waited for an answer that the component had asked for.
+    /// How long the thread waited for an answer that the component had asked for.
     waited: Duration,
 }
 

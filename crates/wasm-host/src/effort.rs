@@ -23,7 +23,7 @@ pub enum LoadEffort {
 /// Most plugins that no interpreter comes with are smaller; what is larger takes longer than [`LoadEffort::Small`] allows.
 const SMALL_FILE: usize = 8 << 20;
 
-/// So many small attempts may go on at a time on any machine, and no more: each may have a compiler's process.
+/// How many small attempts may go on at a time on any machine, and no more: each may have a compiler's process.
 const AT_A_TIME: std::ops::RangeInclusive<usize> = 2..=4;
 
 impl LoadEffort {

@@ -18,16 +18,16 @@ pub enum WhenNotAsked {
 /// What one plugin may use. Exceeding time, memory or output is a fault: it costs the instance.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// For one call at an extension point or one small delta. The scheduling thread waits for it; a good plugin takes
-    /// microseconds. As all limits of time here it is processor time of the calling thread, looked at every 5 ms.
+    /// The time of one call at an extension point or one small delta. The scheduling thread waits for it; a good plugin
+    /// takes microseconds. As all limits of time here it is processor time of the calling thread, looked at every 5 ms.
     pub call_timeout: Duration,
-    /// For `describe`, `configure`, `snapshot`, `restore` and a full delta, which happen once an instance.
+    /// The time of `describe`, `configure`, `snapshot`, `restore` and a full delta, which happen once an instance.
     pub lifecycle_timeout: Duration,
-    /// For these calls where the scheduling thread waits for them: at a start, after other arguments, and for state
-    /// that goes from one binary to the next. A failed instance is made again on a thread of its own. The program's own
-    /// components have `lifecycle_timeout` here too.
+    /// The time of these calls where the scheduling thread waits for them: at a start, after other arguments, and for
+    /// state that goes from one binary to the next. A failed instance is made again on a thread of its own. The
+    /// program's own components have `lifecycle_timeout` here too.
     pub scheduling_thread_timeout: Duration,
-    /// For `post-filter`, with the dry runs that the component asks for.
+    /// The time of `post-filter`, with the dry runs that the component asks for.
     pub post_filter_timeout: Duration,
     /// The share of the scheduling thread that all calls of the plugin together may take. `None` is no bound: the program's own
     /// components have none, as native plugins have none.
@@ -72,7 +72,7 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// For what happens once an instance, on the calling thread.
+    /// The time of what happens once an instance, on the calling thread.
     pub(crate) fn once_an_instance(&self) -> Duration {
         if berth_threads::is_scheduling() {
             self.scheduling_thread_timeout.min(self.lifecycle_timeout)

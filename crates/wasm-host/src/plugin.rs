@@ -43,7 +43,7 @@ const BEFORE_CYCLES: CycleId = CycleId(0);
 /// A component behind the framework's traits.
 pub(crate) struct ComponentPlugin {
     component: Arc<LoadedComponent>,
-    /// None after a fault.
+    /// The instance. `None` after a fault.
     instance: Option<Instance>,
     /// How far the instance has followed, `kept` and `pending` included.
     replica: Replica,
@@ -417,7 +417,7 @@ impl ComponentPlugin {
 enum StartFailure {
     #[error("{0}")]
     Instantiation(String),
-    /// In the plugin's words.
+    /// The plugin refused, in its own words.
     #[error("{0}")]
     Refused(ConfigureError),
     #[error("{title} {fault}")]

@@ -64,7 +64,7 @@ pub struct PackedSizes {
     pub program: u64,
     /// Compressed, as they are in the file.
     pub artefacts: u64,
-    /// In memory.
+    /// The size in memory.
     pub uncompressed: u64,
 }
 

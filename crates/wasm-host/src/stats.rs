@@ -28,7 +28,7 @@ pub struct PluginStats {
     undeclared_reads: Mutex<BTreeSet<String>>,
 }
 
-/// So many different reads are kept that a plugin did not declare: more than it has kinds of things to read.
+/// How many different reads are kept that a plugin did not declare: more than it has kinds of things to read.
 const UNDECLARED_READS: usize = 64;
 
 impl PluginStats {

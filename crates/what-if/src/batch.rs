@@ -82,10 +82,10 @@ pub struct WhatIfAnswer {
     /// The state of the cluster that was asked about: [`Cluster::state_token`]. An answer reserves nothing, so compare the token before you
     /// act on the answer.
     pub cluster_state: String,
-    /// In the order of the request.
+    /// Answers in the order of the request.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub variants: Vec<VariantAnswer>,
-    /// In the order of the request.
+    /// Answers in the order of the request.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub node_groups: Vec<NodeGroupAnswer>,
     /// What was given and does not count, in sentences.

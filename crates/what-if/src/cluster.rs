@@ -17,7 +17,7 @@ use crate::{simulation::Simulation, workloads::daemon_sets::DaemonSet};
 #[derive(Clone, Debug, Default)]
 pub struct Cluster {
     nodes: Vec<ClusterNode>,
-    /// In the order in which they arrive.
+    /// Pods in the order in which they arrive.
     pods: Vec<ClusterPod>,
     objects: Vec<Arc<Value>>,
     daemon_sets: Vec<Arc<DaemonSet>>,

@@ -19,7 +19,7 @@ pub struct HowMany {
     pub api_version: &'static str,
     /// `HowMany`.
     pub kind: &'static str,
-    /// So many fit. None of them evicts another pod.
+    /// How many pods fit. None of them evicts another pod.
     pub fit: usize,
     /// The number of these pods on each node that has any.
     pub nodes: BTreeMap<String, usize>,

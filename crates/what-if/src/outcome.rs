@@ -29,10 +29,10 @@ pub struct PodOutcome {
     pub name: String,
     /// The node that it goes to; none for a pod that stays pending.
     pub node: Option<String>,
-    /// For a pod with a node: what it was chosen from.
+    /// What the node was chosen from, for a pod with a node.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub choice: Option<Choice>,
-    /// For a pod without a node: why.
+    /// Why the pod has no node, for a pod without one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refusal: Option<Refusal>,
 }
@@ -93,7 +93,7 @@ pub struct NodesRejected {
     /// The plugin; none for an extender, or where no plugin is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub plugin: Option<String>,
-    /// In the order in which users read them.
+    /// Reasons in the order in which users read them.
     pub reasons: Vec<String>,
     /// How many nodes.
     pub nodes: usize,
@@ -152,7 +152,7 @@ impl Choice {
         })
     }
 
-    /// In one line.
+    /// The reason in one line.
     #[must_use]
     pub fn why(&self) -> String {
         let fit = format!("{} of {} nodes fit", self.feasible, self.nodes);

@@ -20,7 +20,7 @@ use crate::{
 /// Attempts of each pod that waits, after which the rest is given up if no pod got a node meanwhile.
 const ATTEMPTS_WITHOUT_PROGRESS: u64 = 3;
 
-/// Between two looks at whether the time is over.
+/// How many turns pass between two looks at whether the time is over.
 const CHECKED_EVERY: u32 = 64;
 
 /// How the pods that wait for a node come.
@@ -29,7 +29,7 @@ pub enum Arrival {
     /// All wait in the queue together, as after a start of the scheduler: its QueueSort plugin says which is next.
     #[default]
     Together,
-    /// One after the other: each is tried, and no backoff lasts any more, before the next one comes.
+    /// Pods come one after the other: each is tried, and no backoff lasts any more, before the next one comes.
     OneByOne,
 }
 

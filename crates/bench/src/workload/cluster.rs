@@ -12,7 +12,7 @@ const UNSCHEDULABLE_PER_NODE: usize = 2;
 pub struct Cluster {
     /// Alike but for their names.
     pub nodes: Vec<Value>,
-    /// On the nodes, in one namespace.
+    /// Pods on the nodes, in one namespace.
     pub placed: Vec<Value>,
     /// Pods that were tried, and fit on no node.
     pub unschedulable: Vec<Value>,

@@ -69,7 +69,7 @@ pub(super) fn gated(prefix: &str, index: usize) -> PodMaker {
     named(prefix, index).spec("schedulingGates", json!([{"name": "scheduling-gate-1"}]))
 }
 
-/// For one node alone, as a pod of a DaemonSet.
+/// A pod for one node alone, as a pod of a DaemonSet.
 pub(super) fn daemon(prefix: &str, index: usize) -> PodMaker {
     let field = json!({"key": "metadata.name", "operator": "In", "values": [NAMED]});
     let terms = json!({"nodeSelectorTerms": [{"matchFields": [field]}]});

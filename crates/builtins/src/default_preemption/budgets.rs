@@ -72,7 +72,7 @@ impl Budgets {
         self.0.refresh(objects);
     }
 
-    /// For each of `pods`, evicted in this order: whether its eviction violates a budget.
+    /// Whether the eviction of each of `pods`, evicted in this order, violates a budget.
     ///
     /// An eviction uses up one allowed disruption of each budget that covers the pod, even if it violates one of them.
     pub(super) fn violated<'a>(&self, table: &ClusterTable, pods: impl Iterator<Item = &'a Pod>) -> Vec<bool> {

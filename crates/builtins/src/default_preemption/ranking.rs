@@ -14,8 +14,9 @@ pub(super) fn best(candidates: &[Candidate]) -> Option<&Candidate> {
     candidates.iter().min_by_key(|candidate| cost(candidate))
 }
 
-/// In this order: violated budgets, the highest priority of a victim, the sum of priorities, the number of victims, and the
-/// earliest start among the victims with the highest priority, of which a later one is better.
+/// The cost of a candidate, compared in this order: violated budgets, the highest priority of a victim, the sum of
+/// priorities, the number of victims, and the earliest start among the victims with the highest priority, of which a
+/// later one is better.
 fn cost(candidate: &Candidate) -> impl Ord + use<> {
     let victims = || candidate.victims.iter().map(|victim| &*victim.pod);
     let highest = victims().next().map_or(i32::MIN, |victim| victim.priority);

@@ -91,7 +91,7 @@ pub(super) fn started_at(pod: &Pod) -> i64 {
     pod.started_at.unwrap_or(i64::MAX)
 }
 
-/// For each of `nodes` the victims, or why preemption does not help there.
+/// The victims on each of `nodes`, or why preemption does not help there.
 ///
 /// # Errors
 /// The dry run failed because of a plugin's fault.

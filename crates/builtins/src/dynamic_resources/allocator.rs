@@ -65,7 +65,7 @@ pub(super) enum AllocationOutcome {
 pub(super) struct Devices {
     picked: Vec<PickedDevice>,
     of_node: Arc<[NodeDevice]>,
-    /// For each request with alternatives, which one was taken: 0 is the preferred one.
+    /// Which alternative was taken for each request with alternatives: 0 is the preferred one.
     pub(super) choices: Vec<usize>,
 }
 

@@ -53,7 +53,8 @@ struct NodeRequest {
     /// Positions of the extended resources that the node lacks.
     missing: Vec<usize>,
     extended_claim: ExtendedClaim,
-    /// For each claim without an allocation, in order; the claim for extended resources last. `None` without any.
+    /// The plan for each claim without an allocation, in order; the claim for extended resources last. `None` without
+    /// any.
     plan: Option<Plan>,
 }
 
@@ -76,7 +77,7 @@ struct FoundDevices {
 /// The allocations that a node has for a pod.
 #[derive(Debug, Default)]
 pub(super) struct NodeAllocations<'a> {
-    /// For each claim without an allocation, in order; the claim for extended resources last.
+    /// An allocation for each claim without one so far, in order; the claim for extended resources last.
     pub(super) allocations: Vec<Allocation>,
     pub(super) extended_claim: Option<&'a ExtendedClaim>,
 }
@@ -135,7 +136,7 @@ pub(super) fn is_ready(claim: &ResourceClaim, allocation: &Allocation) -> bool {
     })
 }
 
-/// For each request of an allocated claim that has alternatives, which one it has.
+/// Which alternative each request of an allocated claim has that has alternatives.
 fn choices_of(claim: &ResourceClaim) -> impl Iterator<Item = usize> {
     let results = claim.status.allocation.iter().flat_map(|allocation| &allocation.devices.results);
     let names: BTreeSet<&str> = results.map(|result| result.request.as_str()).collect();
@@ -191,8 +192,8 @@ impl AllocationAttempt {
         self.results.get(node.index())?.as_ref()?.found.as_ref()
     }
 
-    /// For each request with alternatives, which one the node serves, and which one the claims have that are allocated already.
-    /// None if nothing is to be allocated on the node.
+    /// Which alternative the node serves for each request with alternatives, and which one the claims have that are
+    /// allocated already. None if nothing is to be allocated on the node.
     pub(super) fn choices(&self, node: NodeIdx) -> impl Iterator<Item = usize> {
         let devices = self.found(node).and_then(|found| found.devices.as_ref());
         let is_asked = devices.is_some() || self.makes_empty_claim(node);

@@ -212,7 +212,7 @@ impl ClaimTable {
         &self.in_use
     }
 
-    /// For registering devices.
+    /// The devices in use, for registering devices.
     pub(super) fn in_use_mut(&mut self) -> &mut InUse {
         &mut self.in_use
     }

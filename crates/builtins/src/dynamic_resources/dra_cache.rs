@@ -118,7 +118,8 @@ fn with_rules<'a>(
     slice
 }
 
-/// If several classes name a resource, the newest wins, and among classes of the same age the first by name (KEP-5004).
+/// Maps resources to classes. If several classes name a resource, the newest wins, and among classes of the same age
+/// the first by name (KEP-5004).
 fn classes_of_resources(classes: &BTreeMap<String, Arc<DeviceClass>>) -> BTreeMap<String, String> {
     let mut winners: BTreeMap<String, &DeviceClass> = BTreeMap::new();
     for class in classes.values() {

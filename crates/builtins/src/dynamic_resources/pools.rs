@@ -14,7 +14,7 @@ use super::{
 pub(super) struct Pool<'a> {
     pub(super) id: &'a PoolId,
     pub(super) state: PoolState,
-    /// In the order of slices, then of devices.
+    /// Devices in the order of slices, then of their own.
     pub(super) devices: Vec<&'a Arc<SliceDevice>>,
 }
 

@@ -28,7 +28,7 @@ pub(super) struct ExistingTerms {
     pub(super) scored: TermTable,
     /// The weight of a required affinity term; with a weight of 0 such terms are not kept.
     hard_weight: i64,
-    /// Up to where the journal of the pod table has been read.
+    /// The place up to which the journal of the pod table has been read.
     position: Option<u64>,
 }
 
@@ -40,7 +40,7 @@ pub(super) struct TermTable {
     index: FxHashMap<IndexKey, Vec<usize>>,
 }
 
-/// Under what a term is found.
+/// The key under which a term is found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct IndexKey {
     /// `None` for terms with a namespace selector.

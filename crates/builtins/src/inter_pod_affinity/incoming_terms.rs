@@ -15,7 +15,7 @@ pub(super) struct IncomingTerm {
     pub(super) topology_key: Sym,
     /// Which pods match, in the namespaces where pods have been placed.
     pods: PodMatch,
-    /// For pods of other namespaces, which only a dry run adds.
+    /// The selector for pods of other namespaces, which only a dry run adds.
     namespace_selector: Option<LabelSelector>,
 }
 

@@ -18,7 +18,7 @@ const ZONE: &str = "topology.kubernetes.io/zone";
 const REGION: &str = "topology.kubernetes.io/region";
 const BETA_ZONE: &str = "failure-domain.beta.kubernetes.io/zone";
 const BETA_REGION: &str = "failure-domain.beta.kubernetes.io/region";
-/// Between the zones in the label of a volume that is in several.
+/// Stands between the zones in the label of a volume that is in several.
 const SEPARATOR: &str = "__";
 
 /// Why a volume cannot be translated, in kube-scheduler's words.

@@ -23,7 +23,7 @@ pub(crate) struct Migration {
     pub(crate) topology_key: Option<&'static str>,
 }
 
-/// On which nodes an in-tree plugin was migrated.
+/// The nodes on which an in-tree plugin was migrated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scope {
     AllNodes,

@@ -17,7 +17,7 @@ use rustc_hash::FxHashMap;
 use super::TopologyTerm;
 use crate::node_rules::{Rule, RuleKey};
 
-/// Up to this many nodes are kept as a list, more as a bitmap.
+/// The most nodes that are kept as a list; more are kept as a bitmap.
 const FEW: usize = 16;
 
 /// A selector in a [`NodeTermsTable`].
@@ -30,7 +30,7 @@ pub(crate) struct NodeTerms {
     terms: Vec<Vec<Requirement>>,
 }
 
-/// On a label of the node.
+/// A requirement on a label of the node.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Requirement {
     key: String,

@@ -32,7 +32,7 @@ pub(super) struct NodeRejections {
     pub(super) not_enough_space: NodeSet,
     /// A claim is bound to a volume that does not exist.
     pub(super) missing_volume: NodeSet,
-    /// All of them.
+    /// All nodes that are rejected.
     pub(super) rejected: NodeSet,
     /// Nodes for which matching failed, and the first error.
     pub(super) failed: Option<(NodeSet, MatchingError)>,

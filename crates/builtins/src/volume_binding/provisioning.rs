@@ -103,7 +103,7 @@ impl Provisioning {
         self.known.insert(key, (class, limit));
     }
 
-    /// For which of `nodes` no volume can be provisioned for the claim.
+    /// The nodes among `nodes` for which no volume can be provisioned for the claim.
     ///
     /// # Errors
     /// The claim's class does not exist.

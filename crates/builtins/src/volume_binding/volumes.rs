@@ -26,7 +26,7 @@ pub(super) struct VolumeEntry {
     claim_ref: Option<ClaimRef>,
     pub(super) capacity: Quantity,
     pub(super) node_terms: NodeTermsId,
-    /// For a volume of an in-tree plugin.
+    /// The terms of a volume of an in-tree plugin.
     pub(super) migrated: Option<MigratedTerms>,
 }
 

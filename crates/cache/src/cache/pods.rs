@@ -74,7 +74,7 @@ pub enum Added {
     New,
     /// The pod was assumed on this node, the same or another.
     Confirmed {
-        /// Where it was assumed to be.
+        /// Where the pod was assumed to be.
         assumed_on: Sym,
     },
     /// The pod had been added before.
@@ -89,7 +89,7 @@ pub enum Added {
 pub struct Removed {
     /// The pod as it was.
     pub pod: Arc<Pod>,
-    /// Where it was.
+    /// Where the pod was.
     pub node: Sym,
     /// Whether the API server had not shown it there yet.
     pub was_assumed: bool,

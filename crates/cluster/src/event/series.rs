@@ -79,7 +79,7 @@ struct SeenEvent {
     note: String,
     first_seen: Time,
     last_seen: Time,
-    /// One, until it becomes a series.
+    /// How often the event happened: once, until it becomes a series.
     count: u32,
 }
 

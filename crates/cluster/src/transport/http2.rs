@@ -18,7 +18,7 @@ pub(crate) enum Http2 {
 pub(crate) struct Pings {
     /// After so much silence, on a connection with requests or without, the peer is asked for an answer. Zero: never.
     pub(super) after: Duration,
-    /// So long it has for it.
+    /// How long the peer has to answer.
     pub(super) timeout: Duration,
 }
 

@@ -47,7 +47,7 @@ impl Kind {
         }
     }
 
-    /// For the log.
+    /// The plural, for the log.
     pub(super) fn plural(&self) -> &str {
         match self {
             Self::Pods { .. } => "pods",

@@ -289,7 +289,7 @@ impl Session {
         self.connect(&path).await
     }
 
-    /// One connection, from where the last one ended. `Ok` when the server ended it in good order.
+    /// Follows one connection, from where the last one ended. `Ok` when the server ended it in good order.
     async fn connect(&mut self, path: &str) -> Result<(), WatchError> {
         let listing = self.resume_from.is_none() && self.list_style == ListStyle::Streamed;
         if self.resume_from.is_none() {

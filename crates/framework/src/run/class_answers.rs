@@ -48,7 +48,7 @@ use crate::{
 /// that answered serve: a caller that replaces a plugin clears the cache.
 #[derive(Debug, Default)]
 pub struct ClassAnswers {
-    /// Up to where the table's journal of rows was followed.
+    /// The place up to which the table's journal of rows was followed.
     position: u64,
     /// Which answers `checked` and `passing` hold.
     filters: Vec<Reused>,
@@ -104,8 +104,8 @@ impl ClassAnswers {
         self.raw.clear();
     }
 
-    /// Forgets the answers about rows that were written since the last cycle. Of how many the verdict was known; they are in
-    /// `scratch.changed`.
+    /// Forgets the answers about rows that were written since the last cycle. Gives the number of those whose verdict
+    /// was known; they are in `scratch.changed`.
     fn catch_up(&mut self, table: &ClusterTable) -> usize {
         let mut n_changed = 0;
         let changed = &mut self.scratch.changed;

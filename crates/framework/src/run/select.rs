@@ -47,7 +47,7 @@ fn highest(totals: &[i64]) -> i64 {
     of_fours.iter().chain(rest).copied().max().unwrap_or(i64::MIN)
 }
 
-/// So many places are looked at one by one before all are listed.
+/// How many places are looked at one by one before all are listed.
 const N_PLACES_TRIED: usize = 32;
 
 /// The node to take; `None` when nothing is feasible. The nodes with the highest total are in `best` afterwards.

@@ -14,7 +14,7 @@ pub struct ResourceTable {
     n_in_use: usize,
 }
 
-/// So many columns are never searched.
+/// Fewer columns than this are never searched.
 const MIN_COLUMNS: usize = 16;
 
 impl ResourceTable {

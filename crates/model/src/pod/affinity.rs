@@ -94,7 +94,7 @@ impl PodAffinity {
 pub struct PodTerm {
     /// Sorted.
     pub namespaces: Vec<Sym>,
-    /// On the labels of namespaces.
+    /// The selector on the labels of namespaces.
     pub namespace_selector: Option<LabelSelector>,
     /// `labelSelector`; absent, it matches no pod.
     pub selector: Option<LabelSelector>,

@@ -57,7 +57,7 @@ struct Copied {
 /// What a cell of the map stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Shade {
-    /// In tenths of what is allocatable; `None`: there is nothing of the resource.
+    /// The use in tenths of what is allocatable; `None`: there is nothing of the resource.
     Used(Option<u8>),
     Fits,
     /// The position of the first plugin that refuses the node.

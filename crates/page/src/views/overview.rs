@@ -27,7 +27,7 @@ use crate::{
 pub struct Overview {
     /// When pods and nodes were so, in milliseconds since 1970.
     pub as_of_milliseconds: u64,
-    /// If not, some of it is older, or has not come yet.
+    /// Whether all is there as of then. If not, some of it is older, or has not come yet.
     pub is_whole: bool,
     /// Whether this replica schedules.
     pub is_leading: bool,
@@ -67,7 +67,7 @@ pub struct TimeShare {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct OverviewComplaint {
-    /// If not, it is worth to know.
+    /// Whether it is a problem. If not, it is worth to know.
     pub is_problem: bool,
     pub text: String,
     pub fix: String,

@@ -242,7 +242,7 @@ struct Groups {
 }
 
 impl Groups {
-    /// One pod more of the group; the group's position.
+    /// Counts one pod more of the group, and gives the group's position.
     fn count(&mut self, key: &str, age: u64) -> usize {
         let place = match self.places.get(key) {
             Some(place) => *place,

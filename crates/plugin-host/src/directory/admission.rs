@@ -25,7 +25,7 @@ pub trait Admission: std::fmt::Debug + Send + Sync {
 #[derive(Clone, Copy, Debug)]
 pub struct Candidate<'a> {
     pub binary: &'a Binary,
-    /// In the order of [`Admission::companions`]; `None` for what is not there.
+    /// What lies beside the file, in the order of [`Admission::companions`]; `None` for what is not there.
     pub companions: &'a [Option<Vec<u8>>],
 }
 

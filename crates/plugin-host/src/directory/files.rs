@@ -41,7 +41,7 @@ impl Fingerprint {
         }
     }
 
-    /// In bytes.
+    /// The size in bytes.
     pub(super) fn size(&self) -> u64 {
         self.size
     }

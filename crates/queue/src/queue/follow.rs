@@ -14,7 +14,7 @@ use crate::{
 pub struct Waiting {
     /// The pod with the history of its attempts.
     pub record: QueuedPod,
-    /// Where it waits.
+    /// Where the pod waits.
     pub queue: SubQueue,
     /// When its backoff ends; `None` outside backoffQ.
     pub backoff_until: Option<Time>,
@@ -44,7 +44,7 @@ impl Queue {
         Some(Waiting { record: record.clone(), queue: place.sub_queue(), backoff_until })
     }
 
-    /// Up to `limit` waiting pods behind those that `visited` has seen. Pods that move meanwhile are among
+    /// Waiting pods behind those that `visited` has seen, `limit` at most. Pods that move meanwhile are among
     /// [`Self::changed_pods`], so that all are seen in the end. Fewer than `limit`: there are no more.
     pub fn next_portion(&self, visited: &mut Visited, limit: usize) -> Vec<PodUid> {
         self.places.next_portion(visited, limit)

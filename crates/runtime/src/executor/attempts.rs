@@ -15,7 +15,7 @@ use tracing::{debug, error, info};
 /// The log shows the slow steps of a search that takes longer than this.
 const SLOW_SEARCH: Duration = Duration::from_millis(100);
 
-/// One line for each attempt.
+/// Writes one line for each attempt.
 pub(super) fn tell(PodRef { namespace, name: pod, .. }: &PodRef, outcome: AttemptOutcome) {
     let (namespace, pod) = (&**namespace, &**pod);
     match outcome {
@@ -47,7 +47,7 @@ pub(super) fn tell(PodRef { namespace, name: pod, .. }: &PodRef, outcome: Attemp
     }
 }
 
-/// In the form of `k8s.io/utils/trace`.
+/// Writes the search to the log in the form of `k8s.io/utils/trace`.
 pub(super) fn tell_slow_search(pod: &PodRef, total: Duration, steps: &[(Cow<'static, str>, Duration)]) {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     info!("{}", trace(pod, now, total, steps));

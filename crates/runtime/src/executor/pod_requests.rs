@@ -39,7 +39,7 @@ const PATCHES_AT_A_TIME: usize = 64;
 pub(super) struct PodRequests {
     /// The pods about which a request is under way or waits.
     pods: HashMap<PodUid, PodLine>,
-    /// Under way or waiting.
+    /// Counts of requests that are under way or waiting.
     counts: Counts,
     /// Pods whose status is to be patched next, once there is room for another task.
     patches: FairQueue<PodUid>,
@@ -85,7 +85,7 @@ struct Waiting {
     _pending: Option<PendingCall>,
 }
 
-/// Beside which other requests about its pod a request may be under way.
+/// The other requests about its pod beside which a request may be under way.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Concurrency {
     /// No other.

@@ -107,7 +107,7 @@ pub(crate) fn carry_out_each(
 /// An effect that was not carried out: it was not granted, or makes no sense.
 struct Refusal {
     effect: EffectKind,
-    /// For the pod and its user.
+    /// What the pod and its user are told.
     message: String,
 }
 

@@ -52,8 +52,8 @@ impl RefusedEffect {
         &self.enough
     }
 
-    /// For the pod and its user: what was refused, and the entry of a `PluginHostConfiguration` that would allow it beside all
-    /// that the plugin has.
+    /// What the pod and its user are told: what was refused, and the entry of a `PluginHostConfiguration` that would
+    /// allow it beside all that the plugin has.
     #[must_use]
     pub fn message(&self, plugin: &str) -> String {
         let Self { what, enough, .. } = self;

@@ -54,7 +54,7 @@ impl Topic {
 }
 
 impl Inbox {
-    /// For this attempt of the pod: a later one does not get it.
+    /// Adds an input for this attempt of the pod: a later one does not get it.
     pub(super) fn push(&mut self, to: PodAttempt, input: Input) {
         if self.topics.insert((to.clone(), Topic::of(&input))) {
             self.inputs.push_back(Message { to, input });

@@ -37,13 +37,13 @@ struct Resources<Model> {
     kept: Arc<Mutex<Option<(Instant, Bytes)>>>,
 }
 
-/// For callers who may see every pod.
+/// Routes for callers who may see every pod.
 pub fn routes(health: &Health, scheduler: impl ReadModel) -> Router {
     let resources = Resources { health: health.clone(), scheduler, kept: Arc::default() };
     Router::new().route(PATH, get(answer)).with_state(resources)
 }
 
-/// For a server that cannot tell who asks.
+/// Routes for a server that cannot tell who asks.
 pub fn refusing_routes() -> Router {
     Router::new().route(PATH, any(elsewhere))
 }

@@ -31,7 +31,7 @@ pub(super) struct Answers<V>(Mutex<Kept<V>>);
 #[derive(Debug)]
 struct Kept<V> {
     by_question: HashMap<Question, Answer<V>>,
-    /// In the order in which they came; an answer that was replaced or freed is still named here.
+    /// Questions in the order in which their answers came; an answer that was replaced or freed is still named here.
     order: VecDeque<(Question, Instant)>,
     bytes: usize,
 }

@@ -10,7 +10,7 @@ pub(super) enum Stability {
     Alpha,
     Beta,
     Stable,
-    /// One of Berth's own.
+    /// The metric is one of Berth's own.
     None,
 }
 
@@ -37,7 +37,7 @@ pub(super) struct Registration {
     reason = "names, labels and buckets are constants, and each test of this module registers them all"
 )]
 impl Registration {
-    /// For amounts that are not whole.
+    /// A counter of amounts that are not whole.
     pub(super) fn float_counter(
         &mut self,
         stability: Stability,

@@ -377,7 +377,7 @@ fn bare(histogram: &HistogramVec, value: f64) {
     histogram.with_label_values::<&str>(&[]).observe(value);
 }
 
-/// For calls of single plugins.
+/// Buckets for calls of single plugins.
 fn fine() -> Vec<f64> {
     buckets(0.00001, 1.5, 20)
 }

@@ -21,7 +21,7 @@ pub struct PluginEvent {
     /// `None`: it is about no one plugin.
     pub plugin: Option<String>,
     pub severity: Severity,
-    /// In upper camel case, as in `kubectl get events`.
+    /// The reason in upper camel case, as in `kubectl get events`.
     pub reason: &'static str,
     pub note: String,
 }

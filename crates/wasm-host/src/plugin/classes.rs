@@ -100,7 +100,7 @@ impl RowAnswers {
 pub(super) enum Participation {
     /// The plugin has nothing to do with the pod.
     Skipped,
-    /// In this cycle, of which the instance knows.
+    /// The instance takes part in this cycle, of which it knows.
     In(CycleId),
 }
 

@@ -46,7 +46,7 @@ impl PendingChanges {
         delta.pods_placed.extend(later.pods_placed);
     }
 
-    /// All of it, if there is anything.
+    /// Takes all of the delta, if there is anything in it.
     pub(super) fn take(&mut self) -> Option<Delta> {
         let delta = (self.n_items > 0).then(|| std::mem::take(&mut self.delta));
         self.n_items = 0;

@@ -95,7 +95,7 @@ impl ComponentPlugin {
         }
     }
 
-    /// For calls whose failure has nowhere else to go.
+    /// Writes the failure to the log, for calls whose failure has nowhere else to go.
     pub(super) fn note<R>(&self, answer: Result<R, Status>) -> Option<R> {
         answer.inspect_err(|status| tracing::warn!(plugin = &*self.component.name, "{}", status.message())).ok()
     }

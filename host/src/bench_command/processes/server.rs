@@ -172,7 +172,7 @@ impl Objects<'_> {
         &self.server.client
     }
 
-    /// One after the other.
+    /// Creates the objects one after the other.
     ///
     /// # Errors
     /// The server does not take an object.

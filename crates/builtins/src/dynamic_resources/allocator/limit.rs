@@ -15,7 +15,7 @@ pub(in crate::dynamic_resources) struct SearchLimit<'a> {
 }
 
 impl SearchLimit<'_> {
-    /// For what looks at no device.
+    /// No limit, for what looks at no device.
     pub(super) const NONE: Self = Self { steps: u64::MAX, deadline: Deadline::NEVER };
 
     pub(super) fn step(&mut self) -> Result<(), AllocationError> {

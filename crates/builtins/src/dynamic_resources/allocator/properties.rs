@@ -59,7 +59,7 @@ struct Case {
     constraint: Option<Constraint>,
 }
 
-/// For each request, the position of the alternative and the devices.
+/// The position of the alternative and the devices of each request.
 type Assignment = Vec<(usize, Vec<usize>)>;
 
 impl TestDevice {

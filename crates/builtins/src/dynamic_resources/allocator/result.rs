@@ -34,7 +34,7 @@ pub(super) fn write(
     plan.claims.iter().enumerate().map(|(claim_idx, claim)| of_claim(claim_idx, claim)).collect()
 }
 
-/// For each request with alternatives, which one was chosen.
+/// Which alternative was chosen for each request with alternatives.
 pub(super) fn choices(plan: &Plan, chosen: &[ChosenDevice<'_>]) -> Vec<usize> {
     let requests = plan.claims.iter().flat_map(|claim| &claim.requests);
     let prioritized = requests.filter(|request| request.is_prioritized);

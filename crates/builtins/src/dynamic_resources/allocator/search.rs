@@ -103,7 +103,7 @@ impl<'s, 'p> Search<'s, 'p> {
         }
     }
 
-    /// In the order of claims and requests.
+    /// The chosen devices in the order of claims and requests.
     pub(super) fn into_chosen(self) -> Vec<ChosenDevice<'p>> {
         self.chosen
     }

@@ -123,7 +123,7 @@ impl Size {
         }
     }
 
-    /// One after the other, as lists and texts are added.
+    /// The cost of one after the other, as lists and texts are added.
     fn and(self, other: Self) -> Self {
         Self {
             count: self.count.saturating_add(other.count),

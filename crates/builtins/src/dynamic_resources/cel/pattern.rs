@@ -98,7 +98,7 @@ impl Pattern {
         })
     }
 
-    /// One that is put together when an expression runs.
+    /// Compiles a pattern that is put together when an expression runs.
     fn computed(function: &str, text: &CelString<'_>) -> Result<Self, ExecutionError> {
         let is_long = text.inner().len() > MAX_COMPUTED_LENGTH;
         let pattern = if is_long { Err(PatternError::TooLong) } else { Self::new(text.inner(), MAX_COMPUTED_BYTES) };

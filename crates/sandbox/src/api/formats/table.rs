@@ -16,7 +16,7 @@ use crate::storage::Object;
 pub(crate) enum Include {
     /// Its metadata.
     Metadata,
-    /// All of it.
+    /// The whole object.
     Object,
     /// Nothing.
     None,
