@@ -1,5 +1,7 @@
 //! One mistake of a plugin is one failed property.
 
+#![expect(clippy::expect_used, clippy::panic, reason = "a test ends where its footing is gone")]
+
 use std::sync::LazyLock;
 
 use berth_author::{CheckOutcome, Situation, conformance};
