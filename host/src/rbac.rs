@@ -68,8 +68,8 @@ pub(crate) fn run(rbac: Rbac) -> Result<()> {
     }
     for (plugin, rule) in rights.unbounded() {
         warn!(
-            "{plugin} is granted {rule}: no role can express that, since `*` leaves out Secrets and some other kinds. Name the groups \
-             and kinds in --plugin-config, or write these rights by hand"
+            "{plugin} is granted {rule}. In Berth, `*` does not include Secrets and some other kinds; a role of the API server cannot leave \
+             kinds out. Name the groups and kinds in --plugin-config, or write these rights by hand"
         );
     }
     let manifests = manifests(&rights, Account { name: &rbac.name, namespace: &rbac.namespace });

@@ -6,7 +6,9 @@ use berth_framework::{Code, Status, run::MAX_SCORE};
 use berth_scheduler::RefusedEffect;
 use berth_testing::Answers;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::json;
+
+use crate::case_effect::CaseEffect;
 
 /// The results of one scheduling cycle with one plugin.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
@@ -69,7 +71,8 @@ pub struct NotGranted {
 pub struct PodAnswer {
     /// As Kubernetes spells it. Only PostFilter names its success.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub code: Option<String>,
+    #[cfg_attr(feature = "schema", schemars(schema_with = "code_schema"))]
+    pub code: Option<Code>,
     /// In the plugin's words.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub reasons: Vec<String>,
@@ -79,9 +82,9 @@ pub struct PodAnswer {
     /// The node that PostFilter nominates; empty if it takes a nomination away.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nominate: Option<String>,
-    /// What the plugin wants done: `bind`, or an effect's name with what it says.
+    /// What the plugin wants done.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub effects: Vec<Value>,
+    pub effects: Vec<CaseEffect>,
 }
 
 /// Whether a pod is tried again after an event.
@@ -101,15 +104,31 @@ pub enum Hint {
 #[serde(deny_unknown_fields)]
 pub struct Rejection {
     /// As Kubernetes spells it, such as `UnschedulableAndUnresolvable`.
-    pub code: String,
+    #[cfg_attr(feature = "schema", schemars(schema_with = "code_schema"))]
+    pub code: Code,
     /// In the plugin's words.
     #[serde(default)]
     pub reasons: Vec<String>,
 }
 
+/// The codes that there are: [`Code`] knows no schemas.
+#[cfg(feature = "schema")]
+fn code_schema(_generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    const CODES: [Code; 7] = [
+        Code::Success,
+        Code::Error,
+        Code::Unschedulable,
+        Code::UnschedulableAndUnresolvable,
+        Code::Wait,
+        Code::Skip,
+        Code::Pending,
+    ];
+    schemars::json_schema!({ "enum": CODES.map(Code::as_str), "type": "string" })
+}
+
 impl From<Status> for Rejection {
     fn from(status: Status) -> Self {
-        Self { code: status.code.as_str().to_owned(), reasons: status.reasons }
+        Self { code: status.code, reasons: status.reasons }
     }
 }
 
@@ -130,13 +149,24 @@ impl PluginAnswers {
     #[must_use]
     pub fn lets_the_pod_be_bound(&self) -> bool {
         let decisions = [&self.reserve, &self.permit, &self.pre_bind, &self.bind];
-        let codes = decisions.into_iter().flatten().filter_map(|decision| decision.code.as_deref());
-        codes.into_iter().all(|code| code == Code::Skip.as_str())
+        decisions.into_iter().flatten().filter_map(|decision| decision.code).all(|code| code == Code::Skip)
     }
 
-    /// What differs, a line each: `b: scores 40, expected 50`.
+    /// What differs, a line each: `b: scores 40, expected 50`. Whatever is expected, what the scheduler takes for a fault or does
+    /// not carry out is among them.
     #[must_use]
     pub fn differences(&self, expected: &Self) -> Vec<String> {
+        let mut lines = self.changes(expected);
+        let out_of_range = self.scores.iter().filter(|(_, score)| !(0..=MAX_SCORE).contains(*score));
+        lines.extend(out_of_range.map(|(node, score)| {
+            format!("{node}: invalid score {score}: must be from 0 to {MAX_SCORE}; the scheduler treats it as a fault")
+        }));
+        lines.extend(self.refused.iter().map(|NotGranted { point, message, .. }| format!("{point}: {message}")));
+        lines
+    }
+
+    /// Where the two are not the same, a line each.
+    pub(crate) fn changes(&self, expected: &Self) -> Vec<String> {
         let mut lines = Vec::new();
         compare(&mut lines, "PreEnqueue", self.pre_enqueue.as_ref(), expected.pre_enqueue.as_ref());
         compare(&mut lines, "PreFilter", self.pre_filter.as_ref(), expected.pre_filter.as_ref());
@@ -173,12 +203,6 @@ impl PluginAnswers {
             let show = |hint: Option<Hint>| json!(hint).to_string();
             lines.push(format!("QueueingHint: {}, expected {}", show(self.hint), show(expected.hint)));
         }
-        // Whatever is expected: the scheduler takes these answers for faults, or does not carry them out.
-        let out_of_range = self.scores.iter().filter(|(_, score)| !(0..=MAX_SCORE).contains(*score));
-        lines.extend(out_of_range.map(|(node, score)| {
-            format!("{node}: invalid score {score}: must be from 0 to {MAX_SCORE}; the scheduler treats it as a fault")
-        }));
-        lines.extend(self.refused.iter().map(|NotGranted { point, message, .. }| format!("{point}: {message}")));
         lines
     }
 }
@@ -186,7 +210,7 @@ impl PluginAnswers {
 fn compare(lines: &mut Vec<String>, what: &str, given: Option<&Rejection>, expected: Option<&Rejection>) {
     if given != expected {
         let show = |rejection: Option<&Rejection>| {
-            rejection.map_or_else(|| "passes".to_owned(), |it| format!("{} {:?}", it.code, it.reasons))
+            rejection.map_or_else(|| "passes".to_owned(), |it| format!("{} {:?}", it.code.as_str(), it.reasons))
         };
         lines.push(format!("{what}: {}, expected {}", show(given), show(expected)));
     }

@@ -1,10 +1,5 @@
 //! Files of clusters and of the answers that a plugin's author expects: what `berth plugin test` runs.
 
-use std::{
-    fs, io,
-    path::{Path, PathBuf},
-};
-
 use berth_framework::{Grants, PluginFactory};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -54,17 +49,6 @@ pub struct PluginCase {
     pub steps: Vec<CaseStep>,
 }
 
-/// Why a file of cases cannot be read.
-#[derive(Debug, thiserror::Error)]
-pub enum CaseFileError {
-    /// There is no such file, or it cannot be read.
-    #[error("cannot read {path}", path = .0.display())]
-    Read(PathBuf, #[source] io::Error),
-    /// The text is no YAML or JSON, or has another form.
-    #[error("{path}: {1}", path = .0.display())]
-    Parse(PathBuf, Box<serde_saphyr::Error>),
-}
-
 /// The outcome of one case.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct CaseResult {
@@ -75,15 +59,6 @@ pub struct CaseResult {
 }
 
 impl CaseFile {
-    /// Reads a YAML or JSON file.
-    ///
-    /// # Errors
-    /// The file can't be read, or has another form.
-    pub fn read(path: &Path) -> Result<Self, CaseFileError> {
-        let text = fs::read_to_string(path).map_err(|error| CaseFileError::Read(path.to_owned(), error))?;
-        serde_saphyr::from_str(&text).map_err(|error| CaseFileError::Parse(path.to_owned(), Box::new(error)))
-    }
-
     /// The JSON schema of such files, for editors.
     #[cfg(feature = "schema")]
     #[must_use]

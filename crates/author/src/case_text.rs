@@ -6,6 +6,7 @@
 use std::{collections::BTreeMap, iter, ops::Range};
 
 use serde::Serialize;
+use serde_json::Value;
 
 use crate::{answers::PluginAnswers, case_file::CaseFile};
 
@@ -21,8 +22,8 @@ struct Block {
 }
 
 impl CaseFile {
-    /// The file's text with the answers of `updated`, and all else as it is, comments too. None where that cannot be done:
-    /// answers come or go, or they do not stand in blocks of their own.
+    /// The file's text with the answers of `updated`, and all else as it is, comments too. None where that cannot be done: there
+    /// are answers where the text has no key for them, or keys do not stand in blocks of their own.
     #[must_use]
     pub fn text_with(&self, updated: &Self, text: &str) -> Option<String> {
         with_answers(text, self, updated)
@@ -36,41 +37,44 @@ fn with_answers(text: &str, old: &CaseFile, new: &CaseFile) -> Option<String> {
     }
     let lines: Vec<&str> = text.lines().collect();
     let blocks = blocks(&lines);
-    let (before, after) = (entries(old)?, entries(new)?);
+    let written: Value = serde_saphyr::from_str(text).ok()?;
+    let (before, after) = (entries(old, &written)?, entries(new, &written)?);
     let keys = |entries: &[Entry]| entries.iter().map(|(key, _)| *key).collect::<Vec<_>>();
     if keys(&before) != keys(&after) || keys(&before) != blocks.iter().map(|block| block.key).collect::<Vec<_>>() {
         return None;
     }
-    let mut written: Vec<String> = Vec::new();
+    let mut output: Vec<String> = Vec::new();
     let mut at = 0;
     for (block, ((_, before), (_, after))) in blocks.iter().zip(before.iter().zip(&after)) {
         if before == after {
             continue;
         }
-        written.extend(lines.get(at..block.lines.start)?.iter().map(|&line| line.to_owned()));
+        output.extend(lines.get(at..block.lines.start)?.iter().map(|&line| line.to_owned()));
         let indent = " ".repeat(block.lead.len());
         let leads = iter::once(&block.lead).chain(iter::repeat(&indent));
-        written.extend(leads.zip(after.lines()).map(|(lead, line)| format!("{lead}{line}")));
+        output.extend(leads.zip(after.lines()).map(|(lead, line)| format!("{lead}{line}")));
         at = block.lines.end;
     }
-    written.extend(lines.get(at..)?.iter().map(|&line| line.to_owned()));
-    let text = written.join("\n") + "\n";
+    output.extend(lines.get(at..)?.iter().map(|&line| line.to_owned()));
+    let text = output.join("\n") + "\n";
     let read: CaseFile = serde_saphyr::from_str(&text).ok()?;
     (serde_saphyr::to_string(&read).ok()? == expected).then_some(text)
 }
 
-/// What the file expects, in its order.
-fn entries(file: &CaseFile) -> Option<Vec<Entry>> {
-    let nothing = yaml("expect", &PluginAnswers::default())?;
+/// What the file expects, in its order. A step that `written` gives no `expect` has an entry only if there is an answer:
+/// `expect: {}` and none at all say the same.
+fn entries(file: &CaseFile, written: &Value) -> Option<Vec<Entry>> {
+    let nothing = PluginAnswers::default();
     let mut entries = Vec::new();
-    for case in &file.cases {
+    for (case, in_text) in file.cases.iter().zip(written["cases"].as_array()?) {
         if let Some(refused) = &case.refused {
             entries.push(("refused", yaml("refused", refused)?));
         }
-        for step in &case.steps {
-            let expect = yaml("expect", &step.expect)?;
-            if expect != nothing {
-                entries.push(("expect", expect));
+        let no_steps = Vec::new();
+        let steps_in_text = in_text["steps"].as_array().unwrap_or(&no_steps);
+        for (step, in_text) in case.steps.iter().zip(steps_in_text) {
+            if in_text.get("expect").is_some() || step.expect != nothing {
+                entries.push(("expect", yaml("expect", &step.expect)?));
             }
         }
     }
@@ -150,6 +154,38 @@ cases:
         new.cases[0].steps[1].expect = serde_json::from_value(json!({"scores": {"a": 9}})).unwrap();
         let expected = TEXT.replace("      # The same again.\n      scores: {a: 1}\n", "      scores:\n        a: 9\n");
         assert_eq!(with_answers(TEXT, &old, &new), Some(expected));
+    }
+
+    /// `{}` says as much as no answer, so the layout of the file is kept beside it.
+    #[test]
+    fn an_empty_answer_of_another_step_keeps_the_layout() {
+        let text = "# Top.
+plugin: Even
+cases:
+- name: some
+  steps:
+  - {nodes: [{metadata: {name: a}}]}   # no answer
+  - nodes: [{metadata: {name: b}}]
+    expect: {}   # none either
+  - gone: [a]
+    expect: {scores: {b: 1}}
+";
+        let old = read(text);
+        let mut new = old.clone();
+        new.cases[0].steps[2].expect = serde_json::from_value(json!({"scores": {"b": 7}})).unwrap();
+        let expected = text.replace("    expect: {scores: {b: 1}}\n", "    expect:\n      scores:\n        b: 7\n");
+        assert_eq!(with_answers(text, &old, &new), Some(expected));
+
+        let mut new = old.clone();
+        new.cases[0].steps[1].expect = serde_json::from_value(json!({"scores": {"b": 7}})).unwrap();
+        new.cases[0].steps[2].expect = PluginAnswers::default();
+        let expected = text
+            .replace("    expect: {}   # none either\n", "    expect:\n      scores:\n        b: 7\n")
+            .replace("    expect: {scores: {b: 1}}\n", "    expect: {}\n");
+        assert_eq!(with_answers(text, &old, &new), Some(expected));
+        let mut new = old.clone();
+        new.cases[0].steps[0].expect = serde_json::from_value(json!({"scores": {"b": 7}})).unwrap();
+        assert_eq!(with_answers(text, &old, &new), None, "there is no place for it");
     }
 
     #[test]

@@ -7,6 +7,7 @@ use berth_framework::{PluginFactory, Point, Status, run::MAX_SCORE};
 use berth_model::{NodeSet, Pod, api};
 use berth_testing::TestCluster;
 use serde::{Deserialize as _, Serialize};
+use serde_json::Value;
 
 use crate::{
     answers::PluginAnswers,
@@ -33,6 +34,8 @@ pub enum CheckOutcome {
     Passed,
     /// The plugin does not implement what the property is about.
     NotApplicable,
+    /// A call failed on the way. That is reported once, under another property.
+    Unchecked,
     /// What went wrong, and where.
     Failed(String),
 }
@@ -43,8 +46,10 @@ enum Violation {
     /// The plugin could not be called, or a call failed.
     #[error(transparent)]
     Harness(#[from] HarnessError),
-    #[error("{what} differs: {}", .differences.join("; "))]
-    DifferentAnswers { what: &'static str, differences: Vec<String> },
+    #[error("the second answer differs: {}", first(.0))]
+    DifferentAnswers(Vec<String>),
+    #[error("the replica differs from a fresh one after a delta with {}: {}", .delta.join(", "), first(.differences))]
+    DifferentReplica { delta: Vec<String>, differences: Vec<String> },
     #[error(
         "{node} {} in a batch of {n_asked} nodes, but {} in a batch of {n_all}",
         verdict(*.passes), verdict(!.passes)
@@ -60,42 +65,101 @@ fn verdict(passes: bool) -> &'static str {
     if passes { "passes" } else { "is rejected" }
 }
 
+/// The first few: one mistake may show at every node.
+fn first(differences: &[String]) -> String {
+    const SHOWN: usize = 5;
+    let (shown, others) = differences.split_at(differences.len().min(SHOWN));
+    let more = if others.is_empty() { String::new() } else { format!(" and {} more", others.len()) };
+    shown.join("; ") + &more
+}
+
 impl From<Status> for Violation {
     fn from(status: Status) -> Self {
         HarnessError::Call(status).into()
     }
 }
 
-type Property = fn(&dyn PluginFactory, &Situation, u64) -> Result<bool, Violation>;
+type Holds = fn(&dyn PluginFactory, &Situation, u64) -> Result<bool, Violation>;
 
-/// Each returns whether it applies to the plugin.
-const PROPERTIES: [(&str, Property); 8] = [
-    ("each exported extension point has a method", has_every_method),
-    ("answers about an empty cluster", empty_cluster),
-    ("answers about 5,000 nodes within the limits", huge_cluster),
-    ("the same question gets the same answer", repeats_itself),
-    ("a replica updated by deltas answers like a fresh one", follows_deltas),
-    ("the verdict on a node does not depend on the rest of the batch", batches_agree),
-    ("normalised scores lie between 0 and 100", scores_in_range),
-    ("many cycles may be open at a time", interleaved_cycles),
+/// A property, and how it is checked.
+struct Property {
+    name: &'static str,
+    /// Whether it applies to the plugin.
+    holds: Holds,
+    faults: FaultHeading,
+}
+
+/// The property under which a fault is reported that a check meets.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum FaultHeading {
+    /// [`NO_FAULTS`].
+    NoFaults,
+    /// The one that is checked, if clusters of ordinary size bring no fault about.
+    Own,
+}
+
+/// The first of the properties.
+const NO_FAULTS: usize = 0;
+
+const PROPERTIES: [Property; 8] = [
+    Property::new("each exported extension point answers without a fault", answers_at_every_point),
+    Property::of_size("answers about an empty cluster", empty_cluster),
+    Property::of_size("answers about 5,000 nodes within the limits", huge_cluster),
+    Property::new("the same question gets the same answer", repeats_itself),
+    Property::new("a replica updated by deltas answers like a fresh one", follows_deltas),
+    Property::new("the verdict on a node does not depend on the rest of the batch", batches_agree),
+    Property::new("normalised scores lie between 0 and 100", scores_in_range),
+    Property::new("many cycles may be open at a time", interleaved_cycles),
 ];
 
-/// Checks every property in a situation, on random clusters that the seed decides.
-#[must_use]
-pub fn conformance(factory: &dyn PluginFactory, situation: &Situation, seed: u64) -> Vec<ConformanceCheck> {
-    let check = |(property, holds): (&'static str, Property)| {
-        let outcome = match holds(factory, situation, seed) {
-            Ok(true) => CheckOutcome::Passed,
-            Ok(false) => CheckOutcome::NotApplicable,
-            Err(violation) => CheckOutcome::Failed(violation.to_string()),
-        };
-        ConformanceCheck { property, outcome }
-    };
-    PROPERTIES.into_iter().map(check).collect()
+impl Property {
+    const fn new(name: &'static str, holds: Holds) -> Self {
+        Self { name, holds, faults: FaultHeading::NoFaults }
+    }
+
+    const fn of_size(name: &'static str, holds: Holds) -> Self {
+        Self { name, holds, faults: FaultHeading::Own }
+    }
+}
+
+/// Checks every property in a situation, on random clusters that the seed decides. A fault is reported once: under the first
+/// property or, if only an empty or a huge cluster brings it about, under theirs.
+///
+/// # Errors
+/// There is nothing to check: the plugin refuses its arguments or cannot be started, or the situation has an object of another
+/// form than its kind.
+pub fn conformance(
+    factory: &dyn PluginFactory,
+    situation: &Situation,
+    seed: u64,
+) -> Result<Vec<ConformanceCheck>, HarnessError> {
+    situation.enter(&mut PluginHarness::new(factory, situation.args())?)?;
+    let mut outcomes = [const { CheckOutcome::NotApplicable }; PROPERTIES.len()];
+    let mut fault = None;
+    for heading in [FaultHeading::NoFaults, FaultHeading::Own] {
+        let checked = PROPERTIES.iter().zip(&mut outcomes).filter(|(property, _)| property.faults == heading);
+        for (property, outcome) in checked {
+            *outcome = match (property.holds)(factory, situation, seed) {
+                Ok(true) => CheckOutcome::Passed,
+                Ok(false) => CheckOutcome::NotApplicable,
+                Err(Violation::Harness(_)) if fault.is_some() => CheckOutcome::Unchecked,
+                Err(Violation::Harness(error)) if heading == FaultHeading::NoFaults => {
+                    fault = Some(error.to_string());
+                    CheckOutcome::Unchecked
+                }
+                Err(violation) => CheckOutcome::Failed(violation.to_string()),
+            };
+        }
+    }
+    if let (Some(reason), Some(outcome)) = (fault, outcomes.get_mut(NO_FAULTS)) {
+        *outcome = CheckOutcome::Failed(reason);
+    }
+    let checks = PROPERTIES.iter().zip(outcomes);
+    Ok(checks.map(|(Property { name: property, .. }, outcome)| ConformanceCheck { property, outcome }).collect())
 }
 
 /// Pods differ in which points they come to.
-fn has_every_method(factory: &dyn PluginFactory, situation: &Situation, seed: u64) -> Result<bool, Violation> {
+fn answers_at_every_point(factory: &dyn PluginFactory, situation: &Situation, seed: u64) -> Result<bool, Violation> {
     let mut random_cluster = RandomCluster::new(factory, situation, seed, 3)?;
     for _ in 0..8 {
         let pod = random_cluster.new_pod()?;
@@ -123,23 +187,44 @@ fn repeats_itself(factory: &dyn PluginFactory, situation: &Situation, seed: u64)
     for _ in 0..20 {
         let pod = random_cluster.new_pod()?;
         let (first, second) = (random_cluster.ask(&pod)?, random_cluster.ask(&pod)?);
-        same("the second answer", &second, &first)?;
+        let differences = second.changes(&first);
+        if !differences.is_empty() {
+            return Err(Violation::DifferentAnswers(differences));
+        }
     }
     Ok(true)
 }
 
+/// Compares now and then. Only once there is a difference is every round compared, to find the delta that brings it.
 fn follows_deltas(factory: &dyn PluginFactory, situation: &Situation, seed: u64) -> Result<bool, Violation> {
+    match follows_deltas_every(5, factory, situation, seed) {
+        Err(late @ Violation::DifferentReplica { .. }) => {
+            Err(follows_deltas_every(1, factory, situation, seed).err().unwrap_or(late))
+        }
+        outcome => outcome.map(|()| true),
+    }
+}
+
+fn follows_deltas_every(
+    n_rounds: usize,
+    factory: &dyn PluginFactory,
+    situation: &Situation,
+    seed: u64,
+) -> Result<(), Violation> {
     let mut random_cluster = RandomCluster::new(factory, situation, seed, 20)?;
-    for round in 0..30 {
-        random_cluster.change(5)?;
+    for round in 1..=30 {
+        let delta = random_cluster.change(5)?;
         let pod = random_cluster.new_pod()?;
         let followed = random_cluster.ask(&pod)?;
-        if round % 5 == 4 {
+        if round % n_rounds == 0 {
             let fresh = random_cluster.harness.ask_fresh(factory, situation.args(), &pod)?;
-            same("the replica updated by deltas", &followed, &fresh)?;
+            let differences = followed.changes(&fresh);
+            if !differences.is_empty() {
+                return Err(Violation::DifferentReplica { delta, differences });
+            }
         }
     }
-    Ok(true)
+    Ok(())
 }
 
 fn batches_agree(factory: &dyn PluginFactory, situation: &Situation, seed: u64) -> Result<bool, Violation> {
@@ -217,8 +302,8 @@ struct RandomCluster<'s> {
     random: Random,
     n_nodes: u64,
     n_pods: u64,
-    /// Uids of the pods on nodes.
-    placed: Vec<String>,
+    /// The pods on nodes: uids, and titles for messages.
+    placed: Vec<(String, String)>,
 }
 
 impl<'s> RandomCluster<'s> {
@@ -244,47 +329,61 @@ impl<'s> RandomCluster<'s> {
         Ok(cluster)
     }
 
-    fn set_node(&mut self, number: u64) -> Result<(), HarnessError> {
+    fn set_node(&mut self, number: u64) -> Result<String, HarnessError> {
         let node = node(&mut self.random, number);
+        let there = self.harness.cluster().node(&node_name(number)).is_some();
         self.harness.set_node(&api::Node::deserialize(&node)?);
         self.harness.set_object(&node);
-        Ok(())
+        Ok(format!("Node {} {}", node_name(number), if there { "changed" } else { "added" }))
     }
 
-    fn place_pod(&mut self) -> Result<(), HarnessError> {
+    fn place_pod(&mut self) -> Result<String, HarnessError> {
         let node = node_name(self.random.below(self.n_nodes));
         self.n_pods += 1;
         let pod = pod(&mut self.random, self.n_pods, Some(&node));
-        self.placed.push(format!("uid-{}", self.n_pods));
-        Ok(self.harness.set_pod(&api::Pod::deserialize(&pod)?)?)
+        let told = format!("{} added to {node}", title(&pod));
+        self.placed.push((format!("uid-{}", self.n_pods), title(&pod)));
+        self.harness.set_pod(&api::Pod::deserialize(&pod)?)?;
+        Ok(told)
     }
 
-    /// Some random changes of the cluster.
-    fn change(&mut self, n_changes: u64) -> Result<(), HarnessError> {
-        let objects = self.situation.objects();
+    /// Some random changes of the cluster: `Node node-3 removed`, each.
+    fn change(&mut self, n_changes: u64) -> Result<Vec<String>, HarnessError> {
+        let mut changes = Vec::new();
         for _ in 0..n_changes {
-            let number = self.random.below(self.n_nodes);
-            match self.random.below(if objects.is_empty() { 6 } else { 8 }) {
-                0 | 1 => self.set_node(number)?,
-                2 => drop(self.harness.remove_node(&node_name(number))),
-                3 if !self.placed.is_empty() => {
-                    let at = usize::try_from(self.random.below(self.placed.len() as u64)).unwrap_or(0);
-                    let uid = self.placed.swap_remove(at);
-                    self.harness.remove_pod(&uid);
-                }
-                // An object goes, or comes again.
-                6 | 7 => {
-                    let at = usize::try_from(self.random.below(objects.len() as u64)).unwrap_or(0);
-                    if let Some(object) = objects.get(at)
-                        && !self.harness.cluster_mut().remove_object(object)
-                    {
+            changes.extend(self.change_one()?);
+        }
+        Ok(changes)
+    }
+
+    /// One of them; `None` if it would change nothing.
+    fn change_one(&mut self) -> Result<Option<String>, HarnessError> {
+        let objects = self.situation.objects();
+        let number = self.random.below(self.n_nodes);
+        Ok(match self.random.below(if objects.is_empty() { 6 } else { 8 }) {
+            0 | 1 => Some(self.set_node(number)?),
+            2 => {
+                let name = node_name(number);
+                self.harness.remove_node(&name).then(|| format!("Node {name} removed"))
+            }
+            3 if !self.placed.is_empty() => {
+                let at = usize::try_from(self.random.below(self.placed.len() as u64)).unwrap_or(0);
+                let (uid, title) = self.placed.swap_remove(at);
+                self.harness.remove_pod(&uid).then(|| format!("{title} removed"))
+            }
+            // An object goes, or comes again.
+            6 | 7 => {
+                let at = usize::try_from(self.random.below(objects.len() as u64)).unwrap_or(0);
+                objects.get(at).map(|object| {
+                    let is_gone = self.harness.cluster_mut().remove_object(object);
+                    if !is_gone {
                         self.harness.set_object(object);
                     }
-                }
-                _ => self.place_pod()?,
+                    format!("{} {}", title(object), if is_gone { "removed" } else { "added" })
+                })
             }
-        }
-        Ok(())
+            _ => Some(self.place_pod()?),
+        })
     }
 
     /// Every other one is of the situation, if that has any.
@@ -337,9 +436,12 @@ fn first_difference(cluster: &TestCluster, given: &NodeSet, expected: &NodeSet) 
     Some((cluster.node_name(node).to_owned(), given.contains(node)))
 }
 
-fn same(what: &'static str, given: &PluginAnswers, expected: &PluginAnswers) -> Result<(), Violation> {
-    let differences = given.differences(expected);
-    if differences.is_empty() { Ok(()) } else { Err(Violation::DifferentAnswers { what, differences }) }
+/// `Pod default/web`.
+fn title(object: &Value) -> String {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let (kind, metadata) = (text(&object["kind"]), &object["metadata"]);
+    let [namespace, name] = ["namespace", "name"].map(|key| text(&metadata[key]));
+    if namespace.is_empty() { format!("{kind} {name}") } else { format!("{kind} {namespace}/{name}") }
 }
 
 #[cfg(test)]
@@ -349,7 +451,7 @@ mod tests {
     use super::*;
 
     fn failures(factory: &dyn PluginFactory) -> Vec<ConformanceCheck> {
-        let checks = conformance(factory, &Situation::of_args("null"), 1);
+        let checks = conformance(factory, &Situation::of_args("null"), 1).unwrap();
         checks.into_iter().filter(|check| matches!(check.outcome, CheckOutcome::Failed(_))).collect()
     }
 

@@ -7,9 +7,11 @@ use berth_framework::{
 use berth_model::{NodeIdx, NodeSet};
 use berth_scheduler::CyclePod;
 use berth_testing::Answers;
-use serde_json::{Value, json};
 
-use crate::answers::{NotGranted, PluginAnswers, PodAnswer};
+use crate::{
+    answers::{NotGranted, PluginAnswers, PodAnswer},
+    case_effect::CaseEffect,
+};
 
 /// The answers of a step in the making.
 pub(crate) struct Answering<'a> {
@@ -123,7 +125,7 @@ pub(crate) fn post_filter(
     answering.check("PostFilter", plugin, call, &effects);
     let name = |node| call.table.symbols.text(call.table.name(node)).to_owned();
     let nominate = nominate.map(|node| node.map(name).unwrap_or_default());
-    let effects = effects.iter().map(effect).collect();
+    let effects = effects.iter().map(CaseEffect::from).collect();
     answering.answers.post_filter = Some(PodAnswer { nominate, effects, ..PodAnswer::of_status(status) });
     Ok(())
 }
@@ -139,7 +141,7 @@ impl DryRun for Fits {
 
 impl PodAnswer {
     fn of_status(status: Status) -> Self {
-        Self { code: Some(status.code.as_str().to_owned()), reasons: status.reasons, ..Self::default() }
+        Self { code: Some(status.code), reasons: status.reasons, ..Self::default() }
     }
 
     /// `None` for success.
@@ -148,7 +150,7 @@ impl PodAnswer {
     }
 
     fn of_verdict(verdict: PermitVerdict, effects: &[Effect]) -> Self {
-        let effects = effects.iter().map(effect).collect();
+        let effects = effects.iter().map(CaseEffect::from).collect();
         match verdict {
             PermitVerdict::Allow => Self { effects, ..Self::default() },
             PermitVerdict::Wait(milliseconds) => {
@@ -160,7 +162,7 @@ impl PodAnswer {
 
     fn of_effects(answer: Result<Vec<Effect>, Status>) -> Self {
         match answer {
-            Ok(effects) => Self { effects: effects.iter().map(effect).collect(), ..Self::default() },
+            Ok(effects) => Self { effects: effects.iter().map(CaseEffect::from).collect(), ..Self::default() },
             Err(status) => Self::of_status(status),
         }
     }
@@ -174,48 +176,4 @@ impl From<Status> for PodAnswer {
     fn from(status: Status) -> Self {
         Self::of_status(status)
     }
-}
-
-/// The effect as files of cases have it: its name, and beside it what it says.
-fn effect(effect: &Effect) -> Value {
-    let json = |bytes: &[u8]| serde_json::from_slice(bytes).unwrap_or_else(|_| json!(String::from_utf8_lossy(bytes)));
-    match effect {
-        Effect::Bind => json!("bind"),
-        Effect::Patch { kind, namespace, name, subresource, patch } => {
-            json!({"patch": without_empty(json!({
-                "kind": kind, "namespace": namespace, "name": name, "subresource": subresource, "patch": json(patch),
-            }))})
-        }
-        Effect::Create { kind, namespace, body } => {
-            json!({"create": without_empty(json!({"kind": kind, "namespace": namespace, "body": json(body)}))})
-        }
-        Effect::Delete { kind, namespace, name } => {
-            json!({"delete": without_empty(json!({"kind": kind, "namespace": namespace, "name": name}))})
-        }
-        Effect::Evict { namespace, name, uid, message } => {
-            json!({"evict": {"namespace": namespace, "name": name, "uid": uid, "message": message}})
-        }
-        Effect::Allow { uid } => json!({"allow": uid}),
-        Effect::Reject { uid, reason } => json!({"reject": {"uid": uid, "reason": reason}}),
-        Effect::Activate { uids } => json!({"activate": uids}),
-        Effect::Nominate { uid, node } => json!({"nominate": {"uid": uid, "node": node}}),
-        Effect::Event { warning, reason, action, note } => {
-            json!({"event": {"warning": warning, "reason": reason, "action": action, "note": note}})
-        }
-        Effect::Wait { objects, timeout_ms, timeout_message } => {
-            let objects: Vec<Value> = objects
-                .iter()
-                .map(|it| without_empty(json!({"kind": it.kind, "namespace": it.namespace, "name": it.name})))
-                .collect();
-            json!({"wait": {"objects": objects, "timeoutMilliseconds": timeout_ms, "message": timeout_message}})
-        }
-    }
-}
-
-/// The object without the fields that say nothing.
-fn without_empty(mut object: Value) -> Value {
-    if let Some(fields) = object.as_object_mut() {
-        fields.retain(|_, value| !value.is_null() && *value != "");
-    }
-    object
 }

@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use crate::{
     answers::{Hint, PluginAnswers},
+    case_action::CaseAction,
     case_host::CaseHost,
     harness::{HarnessError, PluginHarness},
     placing::Target,
@@ -103,8 +104,8 @@ pub struct QueuedPod {
 pub struct CaseEvent {
     /// `Pod`, `Node`, or as `events-to-register` in the manifest calls it.
     pub resource: String,
-    /// As in `Add`, `UpdateNodeLabel`, `Update` and `All`.
-    pub actions: Vec<String>,
+    /// What was done to it.
+    pub actions: Vec<CaseAction>,
     /// The object before; null if it is new.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub old: Value,
@@ -140,9 +141,6 @@ pub enum CaseError {
     /// The pod is bound, and its binding fails.
     #[error("bindTo and bindingFailsOn cannot be used in the same step")]
     TwoTargets,
-    /// An event does what no event does.
-    #[error("unknown action {0}: expected an action such as Add, UpdateNodeLabel, Update or All")]
-    NoSuchAction(String),
     /// The step in which the expected answers of a case cannot be updated.
     #[error("case {case:?}, step {step}: {reason}")]
     Step { case: String, step: usize, reason: Box<CaseError> },
@@ -243,10 +241,7 @@ impl CaseStep {
 impl CaseEvent {
     /// What the plugin's hint says; `None` without one.
     fn hint(&self, harness: &mut PluginHarness, pod: &Pod) -> Result<Option<Hint>, CaseError> {
-        let mut actions = 0;
-        for name in &self.actions {
-            actions |= action(name).ok_or_else(|| CaseError::NoSuchAction(name.clone()))?;
-        }
+        let actions = self.actions.iter().fold(0, |bits, action| bits | action.bits());
         let event = ClusterEvent::new(&self.resource, actions);
         let (old, new) = (
             EventObject::of(harness, &self.resource, &self.old)?,
@@ -263,14 +258,6 @@ impl CaseEvent {
         }
         Ok(answer.map(|is_worth_it| if is_worth_it { Hint::Queue } else { Hint::Skip }))
     }
-}
-
-/// The bits of an action by its name.
-fn action(name: &str) -> Option<u32> {
-    let single = (0..u32::BITS).map(|at| 1 << at);
-    single
-        .chain([ClusterEvent::UPDATE, ClusterEvent::ALL])
-        .find(|bits| ClusterEvent::new("", *bits).action_names() == [name])
 }
 
 /// An object on one side of an event, as plugins see it.

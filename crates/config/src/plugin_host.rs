@@ -205,6 +205,9 @@ pub enum PluginTermsError {
     /// The JSON of `grants` cannot be read.
     #[error("grants")]
     Grants(#[source] serde_json::Error),
+    /// The text cannot be read. The reason has the line.
+    #[error("{field}: {reason}")]
+    Text { field: String, reason: Box<serde_saphyr::Error> },
 }
 
 impl PluginSettings {
@@ -214,6 +217,15 @@ impl PluginSettings {
     /// `limits` or `grants` has a field or a value that an entry cannot have.
     pub fn with_terms(limits: &Value, grants: &Value) -> Result<Self, PluginTermsError> {
         let fields = SettingsFields::of_terms(limits, grants)?;
+        Ok(fields.over(&Self::default()))
+    }
+
+    /// The same of a document that has `limits` and `grants` at its top. Its other fields are not looked at.
+    ///
+    /// # Errors
+    /// [`PluginTermsError::Text`], with the field and the line.
+    pub fn with_terms_in(text: &str) -> Result<Self, PluginTermsError> {
+        let fields = SettingsFields::of_terms_in(text)?;
         Ok(fields.over(&Self::default()))
     }
 }

@@ -115,7 +115,7 @@ fn the_first_cause_that_holds_is_the_reason() {
     assert_eq!(of(&mut mixed(), &elsewhere), Cause::Constrained);
     let gated = Subject {
         holders: vec![Holder {
-            point: "PreEnqueue".to_owned(),
+            point: Some("PreEnqueue".to_owned()),
             plugin: "SchedulingGates".to_owned(),
             since_milliseconds: 0,
             ends_in_milliseconds: None,

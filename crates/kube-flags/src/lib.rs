@@ -370,7 +370,7 @@ impl Flag {
             Serving(help) => help.to_owned(),
             WithoutConfig => "Ignored with --config".to_owned(),
             WithoutEffect(why) => format!("Without effect: {why}"),
-            Refused { default } => format!("Not built; only {default:?} is accepted"),
+            Refused { default } => format!("Not implemented; only {default:?} is accepted"),
         }
     }
 

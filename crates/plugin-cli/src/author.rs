@@ -2,6 +2,7 @@
 //!
 //! What is done to a plugin lies in `berth_author`; here are the command lines, the projects on disk and the output.
 
+mod arguments;
 mod bench;
 mod build;
 mod cases;

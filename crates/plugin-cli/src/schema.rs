@@ -173,6 +173,20 @@ mod tests {
     }
 
     #[test]
+    fn each_effect_is_described_with_its_fields() {
+        let schema = schema(SchemaName::Cases);
+        let effects = &schema["$defs"]["PodAnswer"]["properties"]["effects"];
+        assert_eq!(effects["items"]["$ref"], "#/$defs/CaseEffect");
+        let effects = schema["$defs"]["CaseEffect"]["oneOf"].as_array().expect("effects");
+        assert_eq!(effects.len(), 11);
+        let wait = effects.iter().map(|effect| &effect["properties"]["wait"]).find(|wait| !wait.is_null());
+        let wait = wait.expect("the effect");
+        assert_eq!(wait["required"], json!(["objects", "timeoutMilliseconds", "message"]));
+        assert_eq!(wait["additionalProperties"], false);
+        assert_eq!(schema["$defs"]["Rejection"]["properties"]["code"]["enum"].as_array().map(Vec::len), Some(7));
+    }
+
+    #[test]
     fn a_field_that_there_is_not_is_found_where_the_schema_is_closed() {
         let value = json!({"plugin": "A", "limits": {"memry": 1}, "cases": [{"name": "a", "steps": [{"expct": {}}]}]});
         let (schema, mut unknown) = (schema(SchemaName::Cases), Vec::new());

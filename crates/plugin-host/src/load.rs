@@ -193,7 +193,7 @@ impl Plugins {
         let mut built_ins = berth_components::COMPONENTS.iter();
         built_ins.find(|component| self.inventory.rules().may_run_as_component(component.name))?;
         Precompiled::of_this_program().unwrap_or_else(|error| {
-            warn!("compiling the built-in components again: {error}");
+            warn!("the precompiled built-in components cannot be used and are compiled again: {error}");
             None
         })
     }

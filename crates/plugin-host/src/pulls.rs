@@ -232,7 +232,7 @@ impl Pulls {
                 },
                 Some(done) = self.running.join_next() => match done {
                     Ok(done) => self.finished(done).await,
-                    Err(error) => warn!("a pull ended early: {error}"),
+                    Err(error) => warn!("the task that pulls a plugin from its registry failed: {error}"),
                 },
                 () = sleep_until(next.unwrap_or_else(Instant::now)), if next.is_some() => self.start_due(),
             }

@@ -99,7 +99,7 @@ pub(crate) enum Action {
 pub enum RegistryError {
     #[error("cannot be queried: {0}")]
     Unreachable(String),
-    #[error("has no {0}")]
+    #[error("answered 404 to the request for {0}")]
     NotFound(String),
     #[error("rejected the credentials{from}, or they do not allow access to {what}: {message}")]
     Forbidden { from: String, what: String, message: String },

@@ -25,9 +25,11 @@ impl PlacementReason {
     pub fn why(&self) -> String {
         let fit = format!("{} of {} nodes fit", self.feasible, self.nodes);
         match (self.score, self.runner_up) {
-            (Some(score), Some(runner_up)) if score == runner_up => format!("{fit}; first of those that score {score}"),
-            (Some(score), Some(runner_up)) => format!("{fit}; scores {score}, the next {runner_up}"),
-            (Some(score), None) => format!("{fit}; scores {score}"),
+            (Some(score), Some(runner_up)) if score == runner_up => {
+                format!("{fit}; the first of the nodes that score {score}")
+            }
+            (Some(score), Some(runner_up)) => format!("{fit}; this node scores {score}, the next best {runner_up}"),
+            (Some(score), None) => format!("{fit}; this node scores {score}"),
             (None, _) => format!("{fit}; no other choice"),
         }
     }

@@ -2,7 +2,7 @@
 
 use std::{fs, os::unix::fs::PermissionsExt as _, path::Path, time::Duration};
 
-use berth_test_guests::{At, Behavior, GuestFault, WantedEffect, asks_for, faults_at};
+use berth_test_guests::{At, BadStart, Behavior, GuestFault, WantedEffect, asks_for, bad_start, faults_at};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -85,7 +85,7 @@ async fn cases_say_what_a_plugin_may_do_and_what_it_is_verified_with() {
     let verified = project.berth(&["verify", "--cases", &path]).await.out;
     assert!(
         verified.contains(
-            "a report of six minutes ago says nothing:\n  ok      each exported extension point has a method"
+            "a report of six minutes ago says nothing:\n  ok      each exported extension point answers without a fault"
         ),
         "{verified}"
     );
@@ -101,7 +101,12 @@ async fn cases_say_what_a_plugin_may_do_and_what_it_is_verified_with() {
     for (terms, code, parts) in [
         ("grants: {}", 2, ["cases.yaml: LoadAware wants to read", "grants: {reads: [slo.koordinator.sh"]),
         ("limits: {memory: 1Mi}", 1, ["asked for", "bytes of memory (limit 1048576)"]),
-        ("limits: {memry: 1Mi}", 2, ["cases.yaml: limits: unknown field `memry`", "`memory`"]),
+        (
+            "limits: {memry: 1Mi}",
+            2,
+            ["cases.yaml: limits.memry: error: line 2 column 10: unknown field `memry`", "memory"],
+        ),
+        ("grants: {effects: [waits]}", 2, ["cases.yaml: grants.effects[0]: error: line 2 column 20: ", "`waits`"]),
     ] {
         write(terms);
         let refused = project.tries(&["test"]).await;
@@ -131,9 +136,10 @@ async fn verify_finds_a_line_of_plugin_wit_that_has_no_method() {
         Project::new("NoMethod", &faults_at("NoMethod", At::Permit, GuestFault::NoMethod).expect("a component"));
     let verified = project.tries(&["verify"]).await;
     assert_eq!(verified.status.code(), Some(1), "{}{}", verified.out, verified.err);
-    let property = "FAILED  each exported extension point has a method\n";
+    let property = "FAILED  each exported extension point answers without a fault\n";
     let sentence = "does the plugin have a method for `permit`, which its plugin.wit exports?";
     assert!(verified.out.contains(property) && verified.out.contains(sentence), "{}", verified.out);
+    assert_eq!(verified.out.matches("FAILED").count(), 1, "{}", verified.out);
     let harmless = berth_test_guests::harmless("Harmless", At::Permit).expect("a component");
     Project::new("Harmless", &harmless).berth(&["verify"]).await;
 }
@@ -164,6 +170,90 @@ async fn a_score_that_the_scheduler_faults_fails_the_test_that_expects_it() {
     let tested = project.tries(&["test"]).await;
     assert_eq!(tested.status.code(), Some(1), "{}{}", tested.out, tested.err);
     assert!(tested.out.contains("a: invalid score 1000000: must be from 0 to 100"), "{}", tested.out);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_score_that_the_scheduler_faults_is_one_failed_property() {
+    let project = Project::new("ByPriority", &by_priority(1));
+    case_of(&project, Behavior::ScoreTooHigh.priority(), "");
+    let verified = project.tries(&["verify"]).await;
+    assert_eq!(verified.out.matches("FAILED").count(), 1, "{}", verified.out);
+    assert!(verified.out.contains("FAILED  normalised scores lie between 0 and 100\n"), "{}", verified.out);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn arguments_that_are_refused_or_no_json_are_one_error() {
+    let refuses = bad_start("Refuses", BadStart::RefuseArguments).expect("a component");
+    let project = Project::new("Refuses", &refuses);
+    for command in ["verify", "bench"] {
+        let refused = project.tries(&[command, "--args", "{\"prefer\":\"x\"}"]).await;
+        assert_eq!((refused.status.code(), refused.out.as_str()), (Some(2), ""), "{}", refused.err);
+        assert!(
+            refused.err.contains(&format!("error: --args: {}", BadStart::RefuseArguments.reason())),
+            "{}",
+            refused.err
+        );
+        let no_json = project.tries(&[command, "--args", "{prefer: x}"]).await;
+        assert_eq!((no_json.status.code(), no_json.out.as_str()), (Some(2), ""), "{}", no_json.err);
+        assert!(
+            no_json.err.contains("error: --args: not valid JSON: key must be a string at line 1"),
+            "{}",
+            no_json.err
+        );
+    }
+    let cases = "plugin: Refuses\ncases:\n- name: one\n  args: 1\n  steps: [{}]\n";
+    fs::write(project.path().join("cases.yaml"), cases).expect("a file");
+    let refused = project.tries(&["verify"]).await;
+    let place = format!("cases.yaml: case \"one\": {}", BadStart::RefuseArguments.reason());
+    assert_eq!((refused.status.code(), refused.out.as_str()), (Some(2), ""), "{}", refused.err);
+    assert!(refused.err.contains(&place), "{}", refused.err);
+    fs::write(project.path().join("cases.yaml"), cases.replace("plugin: Refuses", "plugin: Refuse")).expect("a file");
+    let other = project.tries(&["test"]).await;
+    let place = "cases.yaml: plugin: the cases are about \"Refuse\", and the component is \"Refuses\"";
+    assert!(other.status.code() == Some(2) && other.err.contains(place), "{}", other.err);
+}
+
+/// It copies much per node, and the file grants it little time and memory.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bench_shows_the_sizes_before_the_one_that_fails() {
+    let component = berth_components::COMPONENTS.iter().find(|component| component.name == "NodeAffinity");
+    let project = Project::new("NodeAffinity", component.expect("a built-in").bytes());
+    let cases = "plugin: NodeAffinity\nlimits: {memory: 1400Ki}\ncases:\n- name: one\n";
+    fs::write(project.path().join("cases.yaml"), cases).expect("a file");
+    let sizes = ["--nodes", "10,3000"];
+    let shown = project.tries(&["bench", sizes[0], sizes[1]]).await;
+    assert_eq!(shown.status.code(), Some(1), "{}{}", shown.out, shown.err);
+    assert!(shown.out.contains("PreFilter") && shown.out.contains("FULL DELTA"), "{}{}", shown.out, shown.err);
+    assert!(shown.err.contains("error: 3000 nodes: NodeAffinity "), "{}", shown.err);
+    let json = project.tries(&["bench", sizes[0], sizes[1], "-o", "json"]).await;
+    assert_eq!(json.status.code(), Some(1), "{}{}", json.out, json.err);
+    let report: Value = serde_json::from_str(&json.out).expect("JSON");
+    assert_eq!((&report["sizes"][0]["nNodes"], &report["failed"]["nNodes"]), (&10.into(), &3000.into()), "{report}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn dev_refuses_a_plugins_directory_inside_the_project() {
+    let project = Project::new("ByPriority", &by_priority(1));
+    for inside in [".", "build"] {
+        let dir = project.path().join(inside).display().to_string();
+        let refused = project.tries(&["dev", "--plugins-dir", &dir]).await;
+        assert_eq!(refused.status.code(), Some(2), "{}", refused.err);
+        let told = format!("error: --plugins-dir {dir}: lies inside the plugin's folder ");
+        assert!(
+            refused.err.contains(&told) && refused.err.contains("name a directory outside of it"),
+            "{}",
+            refused.err
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn inspect_tells_of_events_only_where_pods_can_be_rejected() {
+    for (at, tells) in [(At::Score, false), (At::Permit, true)] {
+        let project = Project::new("Harmless", &berth_test_guests::harmless("Harmless", at).expect("a component"));
+        let shown = project.berth(&["inspect"]).await.out;
+        assert_eq!(shown.contains("Tries pods again on"), tells, "{shown}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

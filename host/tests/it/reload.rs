@@ -112,7 +112,7 @@ async fn arguments_that_a_plugin_refuses_are_named_with_file_and_field() {
 fn with_node_metadata(cluster: &Cluster) -> (PathBuf, PathBuf) {
     let [config, plugins] = ["config.yaml", "plugins"].map(|name| cluster.dir.path().join(name));
     fs::create_dir(&plugins).expect("a folder");
-    place(&plugins.join("NodeMetadata.wasm"), &berth_test_components::component("NodeMetadata"));
+    place(&plugins.join("NodeMetadata.wasm"), berth_test_components::component("NodeMetadata"));
     (config, plugins)
 }
 

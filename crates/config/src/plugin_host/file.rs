@@ -230,6 +230,13 @@ struct LimitsFields {
     log_lines_per_second: Option<u32>,
 }
 
+/// A document's limits and grants. Its other fields are ignored.
+#[derive(Debug, Deserialize)]
+struct TermsFields {
+    limits: Option<LimitsFields>,
+    grants: Option<GrantsFields>,
+}
+
 #[derive(Debug, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -304,6 +311,19 @@ impl SettingsFields {
     pub(super) fn of_terms(limits: &Value, grants: &Value) -> Result<Self, PluginTermsError> {
         let limits = Option::<LimitsFields>::deserialize(limits).map_err(PluginTermsError::Limits)?;
         let grants = Option::<GrantsFields>::deserialize(grants).map_err(PluginTermsError::Grants)?;
+        Ok(Self { limits: limits.unwrap_or_default(), grants, ..Self::default() })
+    }
+
+    pub(super) fn of_terms_in(text: &str) -> Result<Self, PluginTermsError> {
+        let mut field = String::new();
+        let read = serde_saphyr::with_deserializer_from_str(text, |deserializer| {
+            serde_path_to_error::deserialize(deserializer).map_err(|error| {
+                field = error.path().to_string();
+                error.into_inner()
+            })
+        });
+        let TermsFields { limits, grants } =
+            read.map_err(|reason| PluginTermsError::Text { field, reason: Box::new(reason) })?;
         Ok(Self { limits: limits.unwrap_or_default(), grants, ..Self::default() })
     }
 

@@ -18,9 +18,9 @@ enum GrantError {
     #[error("invalid kind {0:?}: expected apiVersion/kind, such as v1/ConfigMap or apps/v1/Deployment")]
     ObjectKind(String),
     #[error(
-        "grants.effects: {0:?} does not name objects; use grants.rules, such as rules: [{{apiGroups: [\"\"], kinds: \
-         [ConfigMap], verbs: [{0}]}}]; rules: [{{apiGroups: [\"*\"], kinds: [\"*\"], verbs: [{0}], namespaces: \
-         [\"*\"]}}] covers every kind except those that a rule must name"
+        "grants.effects: {0:?} is a verb on objects, which grants.rules name, for example rules: [{{apiGroups: [\"\"], \
+         kinds: [ConfigMap], verbs: [{0}]}}]. To cover every kind except those that a rule must name, use rules: \
+         [{{apiGroups: [\"*\"], kinds: [\"*\"], verbs: [{0}], namespaces: [\"*\"]}}]"
     )]
     VerbAmongEffects(&'static str),
     #[error("a rule needs at least one entry in {0}")]

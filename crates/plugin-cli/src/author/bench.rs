@@ -7,7 +7,7 @@ use std::{
 };
 
 use anyhow::{Context as _, Result};
-use berth_author::{Measurement, Situation, Sizes, measure, sizes};
+use berth_author::{HarnessError, Measurement, Situation, Sizes, measure, sizes};
 use berth_config::Usage;
 use berth_framework::PluginFactory;
 use berth_wasm_host::{ComponentFactory, delta_bytes};
@@ -16,6 +16,7 @@ use comfy_table::{CellAlignment, Table};
 use serde::Serialize;
 
 use super::{
+    arguments::{self, Source},
     cases::Cases,
     project::{self, Loaded, Target},
 };
@@ -63,16 +64,37 @@ struct Footprint {
     memory: u64,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Default, Serialize)]
 struct Report {
     calls: Vec<Row>,
     sizes: Vec<Footprint>,
+    /// The size at which a call failed; nothing after it was measured.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    failed: Option<FailedSize>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct FailedSize {
+    n_nodes: u64,
+    error: String,
+}
+
+/// What is measured, and what it is compared with.
+struct Subjects<'a> {
+    plugin: &'a ComponentFactory,
+    title: String,
+    situation: Situation,
+    source: Source,
+    other: Option<Box<dyn PluginFactory>>,
+    /// Empty without another.
+    other_title: String,
 }
 
 pub(crate) fn run(bench: &Bench) -> Result<()> {
     let loaded = bench.target.load()?;
-    let (subject, situation, source) = subject(bench, &loaded)?;
-    let (other, title): (Option<Box<dyn PluginFactory>>, String) = match &bench.against {
+    let (plugin, situation, source) = subject(bench, &loaded)?;
+    let (other, other_title): (Option<Box<dyn PluginFactory>>, String) = match &bench.against {
         Some(file) => {
             let other = project::load(file)?;
             let title = other.title();
@@ -83,39 +105,80 @@ pub(crate) fn run(bench: &Bench) -> Result<()> {
             None => (None, String::new()),
         },
     };
-    let mut report = Report { calls: Vec::new(), sizes: Vec::new() };
-    for &n_nodes in &bench.nodes {
-        let measured = measure(&subject, &situation, n_nodes).map_err(anyhow::Error::msg);
-        let measured = measured.with_context(|| format!("{}, with {source}", loaded.title()))?;
-        let memory = subject.stats().memory_bytes();
-        let deltas = sizes(&subject, &situation, n_nodes, delta_bytes).map_err(anyhow::Error::msg)?;
-        report.sizes.push(Footprint { deltas, memory });
-        let others = other.as_ref().map(|other| measure(&**other, &situation, n_nodes)).transpose();
-        let others = others.map_err(anyhow::Error::msg).context(title.clone())?.unwrap_or_default();
-        report.calls.extend(measured.into_iter().map(|measured| {
-            let same = others.iter().find(|other| other.call == measured.call);
-            Row { against: same.map(|other| other.microseconds), measured }
-        }));
-    }
+    let subjects = Subjects { plugin: &plugin, title: loaded.title(), situation, source, other, other_title };
+    let (report, failure) = subjects.measured(&bench.nodes);
+    print(&report, &subjects, bench.output)?;
+    failure.map_or(Ok(()), Err)
+}
+
+fn print(report: &Report, subjects: &Subjects<'_>, output: Output) -> Result<()> {
     let mut out = io::stdout().lock();
-    match bench.output {
+    match output {
         Output::Json => {
-            serde_json::to_writer_pretty(&mut out, &report)?;
+            serde_json::to_writer_pretty(&mut out, report)?;
             writeln!(out)?;
         }
+        // The error says it all.
+        Output::Table if report.sizes.is_empty() && report.failed.is_some() => {}
         Output::Table => {
-            writeln!(out, "{}, microseconds, medians; every node is asked about", loaded.title())?;
-            writeln!(out, "{}", table::text(&listed(&report.calls, &title)))?;
+            writeln!(out, "{}, microseconds, medians; every node is asked about", subjects.title)?;
+            writeln!(out, "{}", table::text(&listed(&report.calls, &subjects.other_title)))?;
             writeln!(out, "{}", table::text(&weighed(&report.sizes)))?;
         }
     }
     Ok(())
 }
 
+impl Subjects<'_> {
+    /// What was measured until a call failed.
+    fn measured(&self, sizes: &[u64]) -> (Report, Option<anyhow::Error>) {
+        let mut report = Report::default();
+        for &n_nodes in sizes {
+            match self.measured_at(n_nodes) {
+                Ok((rows, footprint)) => {
+                    report.calls.extend(rows);
+                    report.sizes.push(footprint);
+                }
+                Err(error) => {
+                    report.failed = Some(FailedSize { n_nodes, error: format!("{error:#}") });
+                    return (report, Some(error));
+                }
+            }
+        }
+        (report, None)
+    }
+
+    fn measured_at(&self, n_nodes: u64) -> Result<(Vec<Row>, Footprint)> {
+        let Self { plugin, situation, .. } = self;
+        let measured = measure(*plugin, situation, n_nodes).map_err(|error| self.explain(error, n_nodes))?;
+        let memory = plugin.stats().memory_bytes();
+        let deltas = sizes(*plugin, situation, n_nodes, delta_bytes).map_err(|error| self.explain(error, n_nodes))?;
+        let others = self.other.as_ref().map(|other| measure(&**other, situation, n_nodes)).transpose();
+        let others = others.map_err(anyhow::Error::msg);
+        let others = others.with_context(|| format!("{} nodes: {}", n_nodes, self.other_title))?.unwrap_or_default();
+        let rows = measured.into_iter().map(|measured| {
+            let same = others.iter().find(|other| other.call == measured.call);
+            Row { against: same.map(|other| other.microseconds), measured }
+        });
+        Ok((rows.collect(), Footprint { deltas, memory }))
+    }
+
+    /// Arguments are refused at any size.
+    fn explain(&self, error: HarnessError, n_nodes: u64) -> anyhow::Error {
+        match error {
+            HarnessError::Build(_) => self.source.explain(error),
+            HarnessError::Call(_) | HarnessError::Object(_) | HarnessError::Pod(_) => {
+                anyhow::anyhow!("{n_nodes} nodes: {}, with {}: {error}", self.title, self.source)
+            }
+        }
+    }
+}
+
 /// The plugin, what it is measured with, and where that stands.
-fn subject(bench: &Bench, loaded: &Loaded) -> Result<(ComponentFactory, Situation, String)> {
+fn subject(bench: &Bench, loaded: &Loaded) -> Result<(ComponentFactory, Situation, Source)> {
     if let Some(args) = &bench.args {
-        return Ok((loaded.factory.clone(), Situation::of_args(args), format!("--args {args}")));
+        let situation = Situation::of_args(arguments::checked(args)?);
+        return Ok((loaded.factory.clone(), situation, Source::Option));
     }
     let files = bench.cases.clone().map_or_else(|| bench.target.cases(), |path| Ok(vec![path]))?;
     for path in &files {
@@ -123,7 +186,8 @@ fn subject(bench: &Bench, loaded: &Loaded) -> Result<(ComponentFactory, Situatio
         let factory = cases.limited(&loaded.factory);
         if let Some(situation) = Situation::of_cases(&cases.file).next() {
             factory.set_now(situation.now().unwrap_or_default());
-            return Ok((factory, situation, format!("the first case of {}", path.display())));
+            let source = Source::case(path, &situation);
+            return Ok((factory, situation, source));
         }
     }
     if let Some(path) = &bench.cases {
@@ -131,8 +195,7 @@ fn subject(bench: &Bench, loaded: &Loaded) -> Result<(ComponentFactory, Situatio
             Usage(format!("{}: contains no case with arguments that the plugin accepts", path.display())).into()
         );
     }
-    let source = "no arguments; set some with --args JSON or --cases FILE".to_owned();
-    Ok((loaded.factory.clone(), Situation::of_args("null"), source))
+    Ok((loaded.factory.clone(), Situation::of_args("null"), Source::None))
 }
 
 /// A shared factory as one of its own.

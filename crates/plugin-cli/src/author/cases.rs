@@ -1,6 +1,6 @@
 //! Files of cases as `test`, `verify` and `bench` take them: about this plugin, with the limits and grants that they name.
 
-use std::path::Path;
+use std::{fs, path::Path};
 
 use anyhow::Result;
 use berth_author::{CaseFile, CaseHost};
@@ -25,13 +25,16 @@ impl Cases {
     /// # Errors
     /// The file is about another plugin, or the plugin wants to see what the file does not grant.
     pub(super) fn read(path: &Path, loaded: &Loaded) -> Result<Self> {
-        let file = CaseFile::read(path).map_err(|error| Usage(chain(&error)))?;
+        let text =
+            fs::read_to_string(path).map_err(|error| Usage(format!("cannot read {}: {error}", path.display())))?;
+        let file = CaseFile::from_text(path, &text).map_err(|error| Usage(chain(&error)))?;
         let manifest = loaded.factory.manifest();
         let (path, name) = (path.display(), &manifest.name);
         if file.plugin != *name {
-            return Err(Usage(format!("{path}: is about {}, not {name}", file.plugin)).into());
+            let text = format!("{path}: plugin: the cases are about {:?}, and the component is {name:?}", file.plugin);
+            return Err(Usage(text).into());
         }
-        let settings = PluginSettings::with_terms(&file.limits, &file.grants);
+        let settings = PluginSettings::with_terms_in(&text);
         let settings = settings.map_err(|error| Usage(format!("{path}: {}", chain(&error))))?;
         let mut grants = Grants::ALL;
         if let Some(granted) = settings.grants.as_ref().map(Granted::from) {

@@ -47,9 +47,17 @@ pub struct Dev {
 pub(crate) fn run(dev: &Dev) -> Result<()> {
     let dir = folder("", &dev.dir)?;
     let plugins_dir = folder("--plugins-dir ", &dev.plugins_dir)?;
+    if plugins_dir.starts_with(&dir) {
+        let (option, project) = (dev.plugins_dir.display(), dir.display());
+        let text = format!(
+            "--plugins-dir {option}: lies inside the plugin's folder {project}; name a directory outside of it, the one that \
+             the scheduler got with --plugins-dir"
+        );
+        return Err(Usage(text).into());
+    }
     let socket = dev.socket.clone().unwrap_or_else(admin_socket::default_path);
     let (changed, changes) = mpsc::channel();
-    let _watch = watch(&dir, &plugins_dir, changed)?;
+    let _watch = watch(&dir, changed)?;
     loop {
         let watcher = match swap_in(&dir, &plugins_dir) {
             Ok(Swapped { name, digest, file }) => {
@@ -74,18 +82,10 @@ fn folder(option: &str, path: &Path) -> Result<PathBuf> {
 }
 
 /// Tells of changes of the sources for as long as it is kept.
-fn watch(
-    dir: &Path,
-    plugins_dir: &Path,
-    changed: mpsc::Sender<()>,
-) -> Result<Debouncer<RecommendedWatcher, RecommendedCache>> {
-    // The plugins directory may lie inside the plugin's folder; what is put there is no change of the sources.
-    let (watched, own_output) = (dir.to_owned(), plugins_dir.to_owned());
+fn watch(dir: &Path, changed: mpsc::Sender<()>) -> Result<Debouncer<RecommendedWatcher, RecommendedCache>> {
+    let watched = dir.to_owned();
     let mut debouncer = new_debouncer(QUIET, None, move |result: DebounceEventResult| {
         let is_source = |path: &Path| {
-            if path.starts_with(&own_output) {
-                return false;
-            }
             let inside = path.strip_prefix(&watched).unwrap_or(path);
             !inside.components().any(|part| BUILT.iter().any(|built| part.as_os_str() == *built))
         };

@@ -53,6 +53,22 @@ struct Needs {
     objects: Vec<String>,
 }
 
+impl Report {
+    /// Whether it has a point at which a pod can be turned down, to be tried again after an event.
+    fn rejects_pods(&self) -> bool {
+        let rejecting = [
+            Point::PreEnqueue,
+            Point::PreFilter,
+            Point::Filter,
+            Point::Reserve,
+            Point::Permit,
+            Point::PreBind,
+            Point::Bind,
+        ];
+        rejecting.into_iter().any(|point| self.points.contains(&point.as_str()))
+    }
+}
+
 pub(crate) fn run(inspect: &Inspect) -> Result<()> {
     let file = inspect.target.file()?;
     let loaded = super::project::load(&file)?;
@@ -170,25 +186,71 @@ fn write_text(out: &mut impl io::Write, report: &Report) -> io::Result<()> {
     needs.extend(report.needs.pod_json.then(|| "pending pods as JSON".to_owned()));
     needs.extend(report.needs.objects.iter().cloned());
     let points: Vec<String> = report.points.iter().map(ToString::to_string).collect();
+    let (exports, other_exports): (Vec<String>, Vec<String>) =
+        report.exports.iter().cloned().partition(|export| export.starts_with("berth:scheduler/"));
     let events_to_register = match report.events_to_register.as_deref() {
         None => "any event".to_owned(),
         Some([]) => "nothing".to_owned(),
         Some(events) => events.join("; "),
     };
     for (what, text) in [
-        ("Name", report.name.clone()),
-        ("Version", report.version.clone()),
-        ("File", report.file.clone()),
-        ("Size", format!("{} bytes", report.bytes)),
-        ("SHA-256", report.digest.clone()),
-        ("Imports", list(&report.imports)),
-        ("Exports", list(&report.exports)),
-        ("Extension points", list(&points)),
-        ("Needs", list(&needs)),
-        ("Tries pods again on", events_to_register),
-        ("Granted", report.granted.clone()),
+        ("Name", Some(report.name.clone())),
+        ("Version", Some(report.version.clone())),
+        ("File", Some(report.file.clone())),
+        ("Size", Some(format!("{} bytes", report.bytes))),
+        ("SHA-256", Some(report.digest.clone())),
+        ("Imports", Some(list(&report.imports))),
+        ("Exports", Some(list(&exports))),
+        ("Toolchain's exports", Some(list(&other_exports)).filter(|_| !other_exports.is_empty())),
+        ("Extension points", Some(list(&points))),
+        ("Needs", Some(list(&needs))),
+        ("Tries pods again on", Some(events_to_register).filter(|_| report.rejects_pods())),
+        ("Granted", Some(report.granted.clone())),
     ] {
-        writeln!(out, "{what:20} {text}")?;
+        if let Some(text) = text {
+            writeln!(out, "{what:20} {text}")?;
+        }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(points: &[Point], exports: &[&str]) -> String {
+        let report = Report {
+            file: "build/A.wasm".to_owned(),
+            bytes: 1,
+            digest: "00".to_owned(),
+            imports: Vec::new(),
+            exports: exports.iter().map(|export| (*export).to_owned()).collect(),
+            name: "A".to_owned(),
+            version: "1".to_owned(),
+            points: points.iter().copied().map(Point::as_str).collect(),
+            needs: needs(&Manifest::default()),
+            events_to_register: None,
+            granted: "nothing".to_owned(),
+        };
+        let mut text = Vec::new();
+        write_text(&mut text, &report).expect("memory takes it");
+        String::from_utf8(text).expect("a text")
+    }
+
+    #[test]
+    fn events_are_shown_where_pods_can_be_rejected() {
+        for (points, are_shown) in
+            [(&[Point::Score][..], false), (&[Point::PostFilter], false), (&[Point::Score, Point::Filter], true)]
+        {
+            assert_eq!(shown(points, &[]).contains("Tries pods again on  any event\n"), are_shown, "{points:?}");
+        }
+    }
+
+    #[test]
+    fn exports_of_a_toolchain_stand_apart() {
+        let text = shown(&[], &["init", "berth:scheduler/lifecycle@0.2.0", "exports"]);
+        assert!(text.contains("\nExports              berth:scheduler/lifecycle@0.2.0\n"), "{text}");
+        assert!(text.contains("\nToolchain's exports  init, exports\n"), "{text}");
+        assert!(!shown(&[], &["berth:scheduler/lifecycle@0.2.0"]).contains("Toolchain"));
+    }
 }

@@ -8,12 +8,14 @@ use std::{
 
 use anyhow::{Context as _, Result, bail};
 use berth_author::{CheckOutcome, ConformanceCheck, Situation, conformance};
+use berth_framework::PluginFactory;
 use berth_provenance::Source;
 use berth_wasm_host::Binary;
 use clap::Args;
 use serde::Serialize;
 
 use super::{
+    arguments::{self, Source as ArgumentSource},
     cases::Cases,
     project::{self, Loaded, Target},
     registry::{RegistryAccess, name_of},
@@ -97,24 +99,31 @@ pub(crate) fn run(verify: &Verify) -> Result<()> {
 }
 
 fn checked(verify: &Verify, loaded: &Loaded) -> Result<Vec<Row>> {
-    let row = |case: Option<&str>, check| Row { case: case.map(str::to_owned), check };
     let files = case_files(verify)?;
     if files.is_empty() {
-        let args = verify.args.as_deref().unwrap_or("null");
-        let checks = conformance(&loaded.factory, &Situation::of_args(args), verify.seed);
-        return Ok(checks.into_iter().map(|check| row(None, check)).collect());
+        let (args, source) = match &verify.args {
+            Some(args) => (arguments::checked(args)?, ArgumentSource::Option),
+            None => ("null", ArgumentSource::None),
+        };
+        return rows(&loaded.factory, &Situation::of_args(args), verify.seed, &source);
     }
-    let mut rows = Vec::new();
+    let mut checked = Vec::new();
     for path in &files {
         let cases = Cases::read(path, loaded)?;
         let factory = cases.limited(&loaded.factory);
         for situation in Situation::of_cases(&cases.file) {
             factory.set_now(situation.now().unwrap_or_default());
-            let checks = conformance(&factory, &situation, verify.seed);
-            rows.extend(checks.into_iter().map(|check| row(situation.name(), check)));
+            let source = ArgumentSource::case(path, &situation);
+            checked.extend(rows(&factory, &situation, verify.seed, &source)?);
         }
     }
-    Ok(rows)
+    Ok(checked)
+}
+
+/// Arguments that are refused end the command: no property has anything to do with them.
+fn rows(factory: &dyn PluginFactory, situation: &Situation, seed: u64, source: &ArgumentSource) -> Result<Vec<Row>> {
+    let checks = conformance(factory, situation, seed).map_err(|error| source.explain(error))?;
+    Ok(checks.into_iter().map(|check| Row { case: situation.name().map(str::to_owned), check }).collect())
 }
 
 /// Those that are named, else those beside the plugin. An artifact of a registry has none.
@@ -159,6 +168,7 @@ fn line(check: &ConformanceCheck) -> String {
     match &check.outcome {
         CheckOutcome::Passed => format!("ok      {}", check.property),
         CheckOutcome::NotApplicable => format!("-       {}", check.property),
+        CheckOutcome::Unchecked => format!("?       {}: not checked, because of the fault above", check.property),
         CheckOutcome::Failed(reason) => format!("FAILED  {}\n          {reason}", check.property),
     }
 }

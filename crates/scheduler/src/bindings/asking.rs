@@ -58,8 +58,9 @@ impl Binding {
                 | Stage::BindRequest { .. }
                 | Stage::ExtenderBind { .. }
                 | Stage::Shutdown => {
-                    let message =
-                        format!("plugin {name} asked for a wait at Permit but does not hold the pod: dropped");
+                    let message = format!(
+                        "plugin {name} asked for a wait at Permit but does not hold the pod; the wait is ignored"
+                    );
                     context.log_of(&name, Level::Warn, message);
                 }
             }

@@ -47,7 +47,8 @@ impl RequestedWait {
         let requested = Self::take_from(effects)?;
         if requested.n_dropped > 0 {
             let plugin = context.plugin_name(scheduler_name, plugin);
-            let message = format!("plugin {plugin} asked for {} effects after a wait: dropped", requested.n_dropped);
+            let message =
+                format!("plugin {plugin} asked for {} effects after a wait; they are ignored", requested.n_dropped);
             context.log_of(&plugin, Level::Warn, message);
         }
         Some(requested)

@@ -142,7 +142,7 @@ fn a_plugin_that_lets_the_pod_go_waits_for_nothing() {
     bench.apply(pod("a", 1));
     let actions = bench.settle();
     assert_eq!(binds(&actions).len(), 1);
-    let said = "plugin Fake asked for a wait at Permit but does not hold the pod: dropped";
+    let said = "plugin Fake asked for a wait at Permit but does not hold the pod; the wait is ignored";
     assert!(format!("{actions:?}").contains(said), "{actions:?}");
 }
 

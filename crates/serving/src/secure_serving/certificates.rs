@@ -99,7 +99,8 @@ impl ServerNames {
     fn read(serving: &SecureServing, provider: &CryptoProvider) -> Result<Self> {
         let key = |(certificates, key): Pair| {
             let key = CertifiedKey::from_der(certificates, key, provider);
-            key.map(Arc::new).map_err(|error| Usage(format!("the server's certificate and its key: {error}")))
+            key.map(Arc::new)
+                .map_err(|error| Usage(format!("the server's certificate and its key cannot be used: {error}")))
         };
         let default = match (&serving.certificate, &serving.certificate_dir) {
             (Some((certificate, key)), _) => read("--tls-cert-file", certificate, "--tls-private-key-file", key)?,

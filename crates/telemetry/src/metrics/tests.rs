@@ -1,5 +1,7 @@
 //! The metrics compared with those of kube-scheduler.
 
+use std::collections::BTreeSet;
+
 use berth_config::feature_gates::Gates;
 use regex::Regex;
 
@@ -128,4 +130,24 @@ fn rules_and_dashboard_name_metrics_and_labels_that_exist() {
         }
     }
     assert!(n_series > 80, "only {n_series} were found");
+}
+
+/// Tables of the guide name a metric in the first column, without `scheduler_` in the first table.
+#[test]
+fn the_guide_and_the_metrics_name_each_other() {
+    let guide = include_str!("../../../../docs/src/running.md");
+    let (metrics, add) = Metrics::register();
+    let process = metrics.render();
+    let name = Regex::new(r"`([a-z][a-z_0-9]+)`").expect("an expression");
+    let cells = guide.lines().filter_map(|line| line.strip_prefix("| ")?.split(" | ").next());
+    let in_guide: BTreeSet<&str> =
+        cells.flat_map(|cell| name.captures_iter(cell).filter_map(|found| Some(found.get(1)?.as_str()))).collect();
+    let has =
+        |name: &str| in_guide.contains(name) || name.strip_prefix("scheduler_").is_some_and(|it| in_guide.contains(it));
+    let missing: Vec<&str> = add.registered.iter().map(|it| it.name).filter(|name| !has(name)).collect();
+    assert!(missing.is_empty(), "running.md does not name {missing:?}");
+    let exists =
+        |name: &str| add.registered.iter().any(|it| it.name == name) || process.contains(&format!("\n{name} "));
+    let unknown: Vec<&&str> = in_guide.iter().filter(|name| name.starts_with("berth_") && !exists(name)).collect();
+    assert!(unknown.is_empty(), "there are no metrics {unknown:?}");
 }

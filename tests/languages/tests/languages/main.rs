@@ -274,7 +274,7 @@ fn a_guest_written_by_hand_conforms() {
 
 /// What `berth plugin verify` asks of a plugin.
 fn conforms(factory: &ComponentFactory) -> Result<()> {
-    for check in conformance(factory, &Situation::of_args("null"), 1) {
+    for check in conformance(factory, &Situation::of_args("null"), 1)? {
         ensure!(!matches!(check.outcome, CheckOutcome::Failed(_)), "{check:?}");
     }
     Ok(())

@@ -1,0 +1,147 @@
+//! Effects as files of cases have them: the effect's name, and beside it what it says.
+//!
+//! A type of its own, not [`Effect`]: patches and bodies are YAML here, names are Kubernetes', and keys that there are not are
+//! refused with those that there are.
+
+use berth_framework::Effect;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// What the plugin wants done: `bind`, or an effect's name with what it says.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields, rename_all = "camelCase", rename_all_fields = "camelCase")]
+pub enum CaseEffect {
+    /// Bind the pod of this cycle to the node chosen for it.
+    Bind,
+    /// Patch an object.
+    Patch {
+        /// `apiVersion/kind`, such as `v1/PersistentVolumeClaim`.
+        kind: String,
+        /// Left out for kinds without namespaces.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        namespace: String,
+        /// `metadata.name`.
+        name: String,
+        /// Such as `status`; left out for the object itself.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        subresource: Option<String>,
+        /// A JSON merge patch.
+        patch: Value,
+    },
+    /// Create an object.
+    Create {
+        /// `apiVersion/kind`, such as `v1/PersistentVolumeClaim`.
+        kind: String,
+        /// Left out for kinds without namespaces.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        namespace: String,
+        /// The object.
+        body: Value,
+    },
+    /// Delete an object.
+    Delete {
+        /// `apiVersion/kind`, such as `v1/PersistentVolumeClaim`.
+        kind: String,
+        /// Left out for kinds without namespaces.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        namespace: String,
+        /// `metadata.name`.
+        name: String,
+    },
+    /// Evict a pod to make room.
+    Evict {
+        /// The pod's `metadata.namespace`.
+        namespace: String,
+        /// The pod's `metadata.name`.
+        name: String,
+        /// The pod's `metadata.uid`: `namespace/name` where the case gives a pod on a node none.
+        uid: String,
+        /// The text of the pod's condition `DisruptionTarget`.
+        message: String,
+    },
+    /// Let the pod of this uid go on, which waits on Permit.
+    Allow(String),
+    /// Send back a pod that waits on Permit.
+    Reject {
+        /// The pod's `metadata.uid`.
+        uid: String,
+        /// Why, for people.
+        reason: String,
+    },
+    /// Move the pods of these uids to activeQ.
+    Activate(Vec<String>),
+    /// Set a pod's `nominatedNodeName`.
+    Nominate {
+        /// The pod's `metadata.uid`.
+        uid: String,
+        /// The node's name; null clears the nomination.
+        node: Option<String>,
+    },
+    /// Write an event about the pod of this cycle.
+    Event {
+        /// Whether its type is `Warning`, not `Normal`.
+        warning: bool,
+        /// Why, as one word.
+        reason: String,
+        /// What was done or tried.
+        action: String,
+        /// The text for people.
+        note: String,
+    },
+    /// Be asked again when one of these objects has changed.
+    Wait {
+        /// What to wait for.
+        objects: Vec<AwaitedObject>,
+        /// Milliseconds from the first wait of the attempt on.
+        timeout_milliseconds: u64,
+        /// What the pod is told when the time is out.
+        message: String,
+    },
+}
+
+/// One of the objects that a plugin waits for.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct AwaitedObject {
+    /// `apiVersion/kind`, such as `v1/Pod`.
+    pub kind: String,
+    /// Left out for kinds without namespaces.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub namespace: String,
+    /// `metadata.name`.
+    pub name: String,
+}
+
+impl From<&Effect> for CaseEffect {
+    fn from(effect: &Effect) -> Self {
+        match effect.clone() {
+            Effect::Bind => Self::Bind,
+            Effect::Patch { kind, namespace, name, subresource, patch } => {
+                Self::Patch { kind, namespace, name, subresource, patch: json(&patch) }
+            }
+            Effect::Create { kind, namespace, body } => Self::Create { kind, namespace, body: json(&body) },
+            Effect::Delete { kind, namespace, name } => Self::Delete { kind, namespace, name },
+            Effect::Evict { namespace, name, uid, message } => Self::Evict { namespace, name, uid, message },
+            Effect::Allow { uid } => Self::Allow(uid),
+            Effect::Reject { uid, reason } => Self::Reject { uid, reason },
+            Effect::Activate { uids } => Self::Activate(uids),
+            Effect::Nominate { uid, node } => Self::Nominate { uid, node },
+            Effect::Event { warning, reason, action, note } => Self::Event { warning, reason, action, note },
+            Effect::Wait { objects, timeout_ms, timeout_message } => {
+                let awaited = objects.into_iter().map(|it| AwaitedObject {
+                    kind: it.kind,
+                    namespace: it.namespace,
+                    name: it.name,
+                });
+                Self::Wait { objects: awaited.collect(), timeout_milliseconds: timeout_ms, message: timeout_message }
+            }
+        }
+    }
+}
+
+/// What is no JSON is shown as a text.
+fn json(bytes: &[u8]) -> Value {
+    serde_json::from_slice(bytes).unwrap_or_else(|_| Value::from(String::from_utf8_lossy(bytes)))
+}

@@ -1,0 +1,87 @@
+//! Keys of Kubernetes objects in files of cases: those of `metadata`, and at the top of pods and nodes.
+//!
+//! A misspelt key there would silently be none at all. Deeper keys are not looked at: `spec` and `status` hold much that no
+//! plugin is shown, and more with each release of Kubernetes.
+
+use serde_json::Value;
+
+use crate::case_file::{CaseFile, PluginCase};
+
+/// What a pod and a node have.
+const OBJECT: [&str; 5] = ["apiVersion", "kind", "metadata", "spec", "status"];
+
+/// `ObjectMeta` in `k8s.io/apimachinery/pkg/apis/meta/v1/types.go`.
+const METADATA: [&str; 15] = [
+    "name",
+    "generateName",
+    "namespace",
+    "selfLink",
+    "uid",
+    "resourceVersion",
+    "generation",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "labels",
+    "annotations",
+    "ownerReferences",
+    "finalizers",
+    "managedFields",
+];
+
+/// An object has a key that no object of its kind has.
+#[derive(Debug, thiserror::Error)]
+#[error("{place}: unknown field `{key}`, expected one of {}", .known.join(", "))]
+pub struct UnknownKey {
+    /// Such as `cases[0].steps[1].nodes[0].metadata`.
+    place: String,
+    key: String,
+    known: &'static [&'static str],
+}
+
+/// # Errors
+/// The first key that is not known.
+pub(crate) fn check(file: &CaseFile) -> Result<(), UnknownKey> {
+    file.cases.iter().enumerate().try_for_each(|(at, case)| check_case(case, &format!("cases[{at}]")))
+}
+
+fn check_case(case: &PluginCase, place: &str) -> Result<(), UnknownKey> {
+    pod_or_node(&case.pod, &format!("{place}.pod"))?;
+    for (at, step) in case.steps.iter().enumerate() {
+        let place = format!("{place}.steps[{at}]");
+        pod_or_node(&step.pod, &format!("{place}.pod"))?;
+        for (field, objects) in [("nodes", &step.nodes), ("pods", &step.pods)] {
+            for (at, object) in objects.iter().enumerate() {
+                pod_or_node(object, &format!("{place}.{field}[{at}]"))?;
+            }
+        }
+        for (field, objects) in [("objects", &step.objects), ("goneObjects", &step.gone_objects)] {
+            for (at, object) in objects.iter().enumerate() {
+                metadata(object, &format!("{place}.{field}[{at}]"))?;
+            }
+        }
+        for (at, queued) in step.queue.iter().enumerate() {
+            pod_or_node(&queued.pod, &format!("{place}.queue[{at}].pod"))?;
+        }
+        let Some(event) = &step.event else { continue };
+        let check = if matches!(event.resource.as_str(), "Pod" | "Node") { pod_or_node } else { metadata };
+        check(&event.old, &format!("{place}.event.old"))?;
+        check(&event.new, &format!("{place}.event.new"))?;
+    }
+    Ok(())
+}
+
+fn pod_or_node(object: &Value, place: &str) -> Result<(), UnknownKey> {
+    keys(object, place, &OBJECT)?;
+    metadata(object, place)
+}
+
+fn metadata(object: &Value, place: &str) -> Result<(), UnknownKey> {
+    keys(&object["metadata"], &format!("{place}.metadata"), &METADATA)
+}
+
+/// What is no object is told when it is read as one.
+fn keys(value: &Value, place: &str, known: &'static [&'static str]) -> Result<(), UnknownKey> {
+    let unknown = value.as_object().and_then(|fields| fields.keys().find(|key| !known.contains(&key.as_str())));
+    unknown.map_or(Ok(()), |key| Err(UnknownKey { place: place.to_owned(), key: key.clone(), known }))
+}
