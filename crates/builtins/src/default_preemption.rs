@@ -173,7 +173,7 @@ impl CandidateSearch {
                 errors.push(error);
             }
         }
-        // In an order that does not depend on the first node, so that the pod's condition stays the same.
+        // The order does not depend on the first node, so that the pod's condition stays the same.
         errors.sort_unstable();
         if !errors.is_empty() {
             return only_status(error_status(&errors));

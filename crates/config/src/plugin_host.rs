@@ -220,7 +220,8 @@ impl PluginSettings {
         Ok(fields.over(&Self::default()))
     }
 
-    /// The same of a document that has `limits` and `grants` at its top. Its other fields are not looked at.
+    /// The defaults with the terms of a document that has `limits` and `grants` at its top. Its other fields are not
+    /// looked at.
     ///
     /// # Errors
     /// [`PluginTermsError::Text`], with the field and the line.

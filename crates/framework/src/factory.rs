@@ -16,7 +16,7 @@ pub trait Configure: Plugin + Sized {
     /// A new instance for one profile.
     ///
     /// # Errors
-    /// Why these arguments (`pluginConfig` as JSON, `null` when there are none) are refused.
+    /// Says why these arguments (`pluginConfig` as JSON, `null` when there are none) are refused.
     fn configure(args: &str) -> Result<Self, ConfigureError>;
 }
 
@@ -40,7 +40,7 @@ pub trait PluginFactory: Send + Sync + fmt::Debug {
     /// A new instance configured with `args`, the `pluginConfig` of its profile as JSON (`null` when there is none).
     ///
     /// # Errors
-    /// Why the plugin refuses these arguments, or cannot be started.
+    /// Says why the plugin refuses these arguments, or cannot be started.
     fn build(&self, args: &str) -> Result<Box<dyn Plugin>, BuildError>;
 
     /// Whether building an instance and its first sync take so long that no cycle should wait for them.

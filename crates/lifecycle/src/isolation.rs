@@ -1,8 +1,8 @@
 //! Pods that a plugin faults over are held back, so that a plugin which serves all others need not be taken from them.
 //!
-//! What counts are the pods of one owner ([`OwnerId`]): a Deployment of a thousand pods that make a plugin trap must not
-//! cost a thousand instances. After the second fault these pods wait without the plugin being asked; when the time is over
-//! one more fault has them wait twice as long.
+//! What counts are the pods of one owner ([`OwnerId`]): a Deployment of a thousand pods that make a plugin trap must
+//! not cost a thousand instances. After the second fault these pods wait without the plugin being asked. When the time
+//! is over, one more fault makes them wait twice as long.
 
 use std::collections::{BTreeMap, BTreeSet};
 

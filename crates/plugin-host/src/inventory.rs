@@ -133,7 +133,7 @@ impl PluginInventory {
     /// Whether a binary may serve whose file is gone, and its signatures with it.
     ///
     /// # Errors
-    /// Why it may not.
+    /// Says why the binary may not serve.
     pub(crate) fn check_without_file(&self, digest: Digest) -> Result<(), NotGranted> {
         self.rules.check_digest(digest)?;
         let decided = self.rules.provenance.policy.decide(&Source::Directory, &Evidence::default());

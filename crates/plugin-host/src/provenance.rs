@@ -90,7 +90,7 @@ impl Provenance {
     /// Whether a binary may run, and who signed it. `file` holds the bytes of a file.
     ///
     /// # Errors
-    /// Why it may not.
+    /// Says why the binary may not run.
     pub fn admit(
         &self,
         plugin: &str,

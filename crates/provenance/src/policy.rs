@@ -151,7 +151,7 @@ impl Policy {
     /// Whether a binary may run.
     ///
     /// # Errors
-    /// Why it may not.
+    /// Says why the binary may not run.
     pub fn decide(&self, source: &Source, evidence: &Evidence) -> Result<Trust, Refusal> {
         if self.rules.is_empty() {
             return Ok(Trust::NotAsked);

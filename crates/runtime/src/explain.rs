@@ -230,7 +230,7 @@ impl Manifest {
                 fields.insert(field.to_owned(), default.into());
             }
         }
-        // For plugins that see pending pods whole.
+        // Plugins that see pending pods whole need the JSON.
         let json = value.to_string();
         let mut pod: Box<api::Pod> = serde_path_to_error::deserialize(value).map_err(|error| no_pod(&error))?;
         pod.json = Some(json.into_bytes().into());

@@ -218,7 +218,7 @@ fn assigned_pod_applied(pod: &Arc<Pod>, bindings: &mut Bindings, context: &mut C
         }
     }
     if context.no_longer_pending(&pod.uid).is_some() {
-        // For kube-scheduler the pod has gone from one informer's handlers to another's.
+        // The pod has gone, for kube-scheduler, from one informer's handlers to another's.
         context.also_handling(&context.queue().pod_event_labels().deleted);
     }
 }

@@ -82,7 +82,7 @@ impl Scheduler {
         self
     }
 
-    /// Lets these accounts say whose pods are to wait for others; by default none are.
+    /// Lets these accounts say which namespaces' pods are to wait for others; by default none are.
     #[must_use]
     pub fn with_time(mut self, time: SchedulingTime) -> Self {
         self.context.set_time(time);

@@ -193,7 +193,7 @@ fn successor(
 /// Gives the new instance what the old one wants to hand on, if anything.
 ///
 /// # Errors
-/// Why the new one goes without.
+/// Says why the new one goes without.
 pub(crate) fn hand_over_state(old: &mut dyn Plugin, new: &mut dyn Plugin) -> Result<(), RestoreError> {
     let state = old.state().map(State::snapshot).filter(|state| !state.is_empty());
     match (state, new.state()) {

@@ -70,7 +70,7 @@ pub enum ArtefactError {
 /// Makes the directory fit for artefacts, as an engine that is given it would.
 ///
 /// # Errors
-/// Why it is not.
+/// Says why the directory is not fit for that.
 pub fn check_artefacts(dir: &Path) -> Result<(), ArtefactError> {
     let io = |source| ArtefactError::Io { dir: dir.to_owned(), source };
     match make_private(dir).map_err(io)? {
@@ -172,7 +172,8 @@ fn key(dir: &Path) -> io::Result<[u8; KEY_BYTES]> {
     }
     let mut key = [0; KEY_BYTES];
     getrandom::fill(&mut key).map_err(io::Error::other)?;
-    // In one step and only where there is none: of two processes that start at once, both have to end up with one key.
+    // The key is put there in one step and only where there is none: of two processes that start at once, both have to
+    // end up with one key.
     let unfinished = dir.join(format!("{KEY_FILE}.{}.tmp", process::id()));
     fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&unfinished)?.write_all(&key)?;
     match fs::hard_link(&unfinished, &path) {

@@ -49,7 +49,7 @@ impl Engine {
     /// asks it for its manifest. Takes up to seconds.
     ///
     /// # Errors
-    /// Why these bytes are no plugin, or not the plugin that the name says.
+    /// Says why these bytes are no plugin, or not the plugin that the name says.
     pub fn load(&self, binary: &Binary) -> Result<ComponentFactory, LoadError> {
         self.load_with(binary, None)
     }

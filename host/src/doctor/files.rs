@@ -235,7 +235,7 @@ fn is_there(name: &str, profile: &str, plugins: &Plugins, findings: &mut Finding
         return false;
     }
     if plugins.inventory.has_refused_file(name) {
-        // That was told with the file.
+        // The operator was told that with the file.
         return false;
     }
     let rules = plugins.inventory.rules();

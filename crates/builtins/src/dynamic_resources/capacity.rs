@@ -36,7 +36,7 @@ pub(super) fn consumption(
 fn consumed_of(capacity: &Capacity, requested: Option<&Quantity>, features: Features) -> Quantity {
     let policy = capacity.request_policy.as_ref();
     let Some(requested) = requested else {
-        // Without a request and a default, all of the capacity is consumed.
+        // All of the capacity is consumed if there is neither a request nor a default.
         return policy.and_then(|policy| policy.default.as_ref()).unwrap_or(&capacity.value).clone();
     };
     match policy {

@@ -323,7 +323,7 @@ impl Session {
             send_initial_events,
             ..WatchParams::default()
         };
-        // For a streamed list an unset version asks for the newest state, where "0" would take any cached one.
+        // An unset version asks, for a streamed list, for the newest state, where "0" would take any cached one.
         let resume_from = self.resume_from.as_deref().unwrap_or_default();
         let request = Request::new(path).watch(&params, resume_from).map_err(kube::Error::BuildRequest);
         let request = request.map_err(RequestFailure::from)?;

@@ -51,7 +51,7 @@ impl fmt::Display for Source {
 /// The value of `--args`, for the plugin as it stands.
 ///
 /// # Errors
-/// It is no JSON: plugins in some languages would trap on it.
+/// The value is no JSON: plugins in some languages would trap on it.
 pub(super) fn checked(args: &str) -> Result<&str, Usage> {
     match serde_json::from_str::<Value>(args) {
         Ok(_) => Ok(args),

@@ -126,7 +126,7 @@ fn rows(factory: &dyn PluginFactory, situation: &Situation, seed: u64, source: &
     Ok(checks.into_iter().map(|check| Row { case: situation.name().map(str::to_owned), check }).collect())
 }
 
-/// Those that are named, else those beside the plugin. An artifact of a registry has none.
+/// The files that are named, else those beside the plugin. An artifact of a registry has none.
 fn case_files(verify: &Verify) -> Result<Vec<PathBuf>> {
     if !verify.cases.is_empty() {
         return Ok(verify.cases.clone());

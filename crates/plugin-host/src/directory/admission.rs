@@ -17,7 +17,7 @@ pub trait Admission: std::fmt::Debug + Send + Sync {
     /// Whether the file may be compiled and run.
     ///
     /// # Errors
-    /// Why it may not.
+    /// Says why the file may not.
     fn admit(&self, file: Candidate<'_>) -> Result<Approval, NotAdmitted>;
 }
 

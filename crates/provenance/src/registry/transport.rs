@@ -65,7 +65,7 @@ impl Transport {
             own = read_certificates(file).map_err(refused)?;
         }
         if !is_plain {
-            // Without any, connections fail and say so.
+            // Connections fail and say so if there are no certificates.
             roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
         }
         roots.add_parsable_certificates(own);

@@ -145,7 +145,7 @@ fn json_line(metadata: &Metadata<'_>, line: &Line, now: SystemTime) -> String {
     let (milliseconds, rest) = (nanos / 1_000_000, nanos % 1_000_000 / 100);
     let file = last_parts(metadata.file().unwrap_or("???"), 2);
     let caller = format!("{file}:{}", metadata.line().unwrap_or(0));
-    // In component-base's order, which a map would not keep.
+    // The fields are in component-base's order, which a map would not keep.
     let mut text =
         format!("{{\"ts\":{milliseconds}.{rest:04},\"caller\":{},\"msg\":{}", json!(caller), json!(line.message));
     if *metadata.level() != Level::ERROR {

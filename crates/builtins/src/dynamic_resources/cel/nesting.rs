@@ -9,7 +9,7 @@ pub(super) const MAX_DEPTH: usize = 100;
 
 pub(super) fn is_too_deep(expression: &str) -> bool {
     let mut rest = expression;
-    // For each open bracket, how long the chain is that it interrupts.
+    // The length of the chain that each open bracket interrupts.
     let mut chains = vec![0_usize];
     let mut depth = 0;
     while let Some(first) = rest.chars().next() {
