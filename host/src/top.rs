@@ -102,7 +102,7 @@ async fn show(terminal: &mut DefaultTerminal, mut screen: Screen, client: &Admin
     }
 }
 
-/// Does what a key asks for. Whether to go on.
+/// Does what a key asks for. Tells whether to go on.
 async fn press(screen: &mut Screen, key: KeyEvent, client: &AdminClient) -> bool {
     match key.code {
         KeyCode::Char('q') => return false,

@@ -70,7 +70,7 @@ impl PluginHarness {
         self.cluster.set_node(node);
     }
 
-    /// Removes a node. Whether there was one of this name.
+    /// Removes a node. Tells whether there was one of this name.
     pub fn remove_node(&mut self, name: &str) -> bool {
         self.cluster.remove_node(name)
     }
@@ -87,7 +87,7 @@ impl PluginHarness {
         self.cluster.set_pod(&pod)
     }
 
-    /// Removes the pod with this uid. Whether there was one.
+    /// Removes the pod with this uid. Tells whether there was one.
     pub fn remove_pod(&mut self, uid: &str) -> bool {
         self.cluster.remove_pod(uid)
     }

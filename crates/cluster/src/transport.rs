@@ -97,8 +97,9 @@ type Connector = BoxCloneSyncService<Uri, Box<dyn Socket>, BoxError>;
 /// An answer, whose body may go on for hours.
 pub(crate) type Answer = Response<UnsyncBoxBody<Bytes, BoxError>>;
 
-/// What takes a request and gives its answer. A [`Client`] hands requests to a background task of its own; with clients around
-/// clients each request would pass one such task for each. So services are stacked here, and one client is made of them.
+/// What takes a request and gives its answer. A [`Client`] hands requests to a background task of its own; with clients
+/// around clients each request would pass one such task for each. So services are stacked here, and one client is made
+/// from them.
 #[derive(Clone)]
 pub(crate) struct Transport {
     service: BoxCloneSyncService<Request<Body>, Answer, BoxError>,

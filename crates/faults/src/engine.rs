@@ -93,7 +93,7 @@ impl Faults {
         Ok(names)
     }
 
-    /// Removes the rule; whether there was one. What it did to open watches stays done.
+    /// Removes the rule. Tells whether there was one. What the rule did to open watches stays done.
     pub fn remove(&self, name: &str) -> bool {
         let mut table = self.lock();
         let before = table.active.len();

@@ -201,8 +201,8 @@ pub trait Score {
     fn score(&mut self, call: &Call<'_>, nodes: &NodeSet, scores: &mut Vec<i64>) -> Result<(), Status>;
 
     /// The score that all members of `nodes` have in common, if the plugin knows of one without a look at each. Then
-    /// [`Self::score`], which would give each of them this score, is not called, and Normalize is asked about one node: it
-    /// must make of equal scores what it makes of one of them.
+    /// [`Self::score`], which would give each of them this score, is not called, and Normalize is asked about one node:
+    /// it must turn equal scores into what it turns one of them into.
     fn common_score(&mut self, call: &Call<'_>, nodes: &NodeSet) -> Option<i64> {
         let _ = (call, nodes);
         None

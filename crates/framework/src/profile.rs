@@ -358,8 +358,8 @@ impl Profile {
         self.hosted().any(|(_, instance)| instance.plugin.hosted().is_some_and(|hook| hook.waits_for_time()))
     }
 
-    /// Tells one plugin, which has time for it, the oldest of what it has not heard yet. Whether there was such a plugin: call
-    /// again.
+    /// Gives one plugin, which has time for it, the oldest of what it has not heard yet. Tells whether there was such a
+    /// plugin: call again.
     pub fn tell_news(&mut self, now: Time, table: &ClusterTable) -> bool {
         for instance in self.instances.iter_mut().filter(|instance| !instance.untold.is_empty()) {
             if !instance.plugin.is_out_of_time()

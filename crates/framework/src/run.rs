@@ -156,7 +156,7 @@ impl Attempt {
         self.findings.feasible = nodes;
     }
 
-    /// The node to take of those that [passed](Findings::feasible); `None` if none did. Among equal
+    /// The node to choose among those that [passed](Findings::feasible); `None` if none did. Among equal
     /// [totals](Findings::totals) its place in [`Findings::feasible_order`] decides, as in kube-scheduler.
     pub fn choose(&mut self) -> Option<NodeIdx> {
         let Self { findings: Findings { feasible_order, feasible, totals, .. }, batch, .. } = self;

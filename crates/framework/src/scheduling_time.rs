@@ -194,7 +194,7 @@ impl SchedulingTime {
     /// again once nobody waits for it.
     pub const BRIEF_SEARCH: Duration = Duration::from_millis(20);
 
-    /// What all plugins together may take of one step: a cycle, or what is asked about a pod after it.
+    /// The time that all plugins together may use of one step: a cycle, or what is asked about a pod after it.
     pub const STEP: Duration = Duration::from_secs(1);
 
     /// Used up time is reported no more often.

@@ -28,7 +28,7 @@ impl UnlistedKinds {
         self.0.insert(kind, unlisted);
     }
 
-    /// The kind is listed. Whether it was not before.
+    /// Notes that the kind is listed. Tells whether it was not before.
     pub fn remove(&mut self, kind: &ObjectKind) -> bool {
         self.0.remove(kind).is_some()
     }

@@ -2,7 +2,7 @@
 //!
 //! The code of a rule asks [`Features`] whether a feature is on, and never for a release or a gate by its text. A feature is either
 //! a feature gate, or a change that came with a release and cannot be switched. The table below is the only place that says
-//! what a release has on; the guide's page of differences is made of it.
+//! what a release has on; the guide's page of differences is made from it.
 
 use std::collections::BTreeMap;
 

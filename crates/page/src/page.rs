@@ -1,4 +1,4 @@
-//! What views are made of.
+//! The parts of which views consist.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use berth_telemetry::metrics::Metrics;
 
 use crate::{Source, SourceError, history::History, shared::SharedViews, viewer::Refusal};
 
-/// What the views are made of. Cheap to clone.
+/// What the views need. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Page<S> {
     pub(crate) source: S,

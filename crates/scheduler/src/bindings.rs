@@ -123,7 +123,8 @@ impl Bindings {
         self.go_on(context);
     }
 
-    /// The answer to a request of an attempt; it is late if the attempt is over. Whether the attempt is here.
+    /// Takes in the answer to a request of an attempt; it is late if the attempt is over. Tells whether the attempt is
+    /// here.
     pub(crate) fn answer(&mut self, uid: &PodUid, cycle: CycleId, input: Input, context: &mut Context) -> bool {
         let is_here = self.waiting.get(uid).is_some_and(|binding| binding.cycle() == cycle);
         if is_here {

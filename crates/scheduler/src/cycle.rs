@@ -36,7 +36,7 @@ pub struct LastAttempt {
     pub number: u64,
     /// Which pod was tried.
     pub pod: Arc<Pod>,
-    /// What came of it, with every plugin's answers.
+    /// The decision, with every plugin's answers.
     pub decision: Decision,
 }
 

@@ -82,7 +82,7 @@ impl Scheduler {
         self
     }
 
-    /// Lets these accounts say which namespaces' pods are to wait for others; by default none are.
+    /// Lets these accounts say whose pods are to wait for others; by default none are.
     #[must_use]
     pub fn with_time(mut self, time: SchedulingTime) -> Self {
         self.context.set_time(time);
@@ -183,8 +183,8 @@ impl Scheduler {
         }
     }
 
-    /// Does what is due, as much as a turn has room for, and tries the next pod. Whether there is more to do at once: if so, call
-    /// again. `events_wait` says that events are to be taken in before there is nothing else to do.
+    /// Does what is due, as much as a turn has room for, and tries the next pod. Tells whether there is more to do at
+    /// once: if so, call again. `events_wait` says that events are to be taken in before there is nothing else to do.
     pub fn run(&mut self, now: Time, events_wait: bool) -> bool {
         self.context.set_now(now);
         self.do_what_is_due(now);

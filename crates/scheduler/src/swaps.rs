@@ -70,7 +70,7 @@ impl Swaps {
         false
     }
 
-    /// The instances of a swap are prepared. Whether anything was replaced.
+    /// Takes in that the instances of a swap are prepared. Tells whether anything was replaced.
     pub(crate) fn prepared(&mut self, prepared: Prepared, bindings: &mut Bindings, context: &mut Context) -> bool {
         let Prepared { swap, instances } = prepared;
         let mut is_replaced = self.swap(&swap, instances, bindings, context);

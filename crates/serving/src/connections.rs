@@ -273,7 +273,7 @@ impl Open {
         connection.map(|connection| connection.n_requests += 1).is_some()
     }
 
-    /// Ends the connection that has waited longest for its client. Whether there was one.
+    /// Ends the connection that has waited longest for its client. Tells whether there was one.
     fn make_room(&mut self) -> bool {
         let idle = self.by_id.iter().filter_map(|(id, connection)| Some((connection.idle_since()?, *id)));
         let Some((_, id)) = idle.min() else { return false };
@@ -281,7 +281,7 @@ impl Open {
         true
     }
 
-    /// Ends the connection whose client has left an answer lying for longest. Whether there was one.
+    /// Ends the connection whose client has left an answer lying for longest. Tells whether there was one.
     fn make_room_for_request(&mut self) -> bool {
         let waiting = self.by_id.iter().filter(|(_, connection)| connection.n_requests == 0);
         let waiting = waiting.filter_map(|(id, connection)| Some((connection.sending_since()?, *id)));

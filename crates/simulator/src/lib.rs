@@ -38,7 +38,8 @@ pub struct SimulatorOptions {
     pub compiler: Option<CompilerProcess>,
 }
 
-/// A configuration with its plugins, loaded: any number of schedulers are made of it. It stays on the thread that opened it.
+/// A configuration with its plugins, loaded: any number of schedulers are made from it. It stays on the thread that
+/// opened it.
 #[derive(Debug)]
 pub struct Simulator {
     plugins: Plugins,

@@ -385,7 +385,7 @@ impl Metrics {
         self.config_reloads.with_label_values(&[result]).inc();
     }
 
-    /// A client was made of other credentials: `renewed`, or `failed`.
+    /// A client was made from other credentials: `renewed`, or `failed`.
     pub fn credentials_renewed(&self, result: &str) {
         self.credential_renewals.with_label_values(&[result]).inc();
     }

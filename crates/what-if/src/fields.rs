@@ -1,4 +1,4 @@
-//! Fields of objects that are kept as JSON, and texts made of them.
+//! Fields of objects that are kept as JSON, and texts made from them.
 
 use std::hash::{Hash, Hasher};
 

@@ -377,8 +377,8 @@ impl<'a> Placing<'a> {
         self.simulation.set_now(self.simulation.now() + self.conditions.backoffs_over_after);
     }
 
-    /// Lets so much time pass that the scheduler tries the pods of the unschedulable pool again. Whether any may fit now: some hints
-    /// of kube-scheduler leave pods there that fit after an eviction, the preemptor among them.
+    /// Lets so much time pass that the scheduler tries the pods of the unschedulable pool again. Tells whether any may
+    /// fit now: some hints of kube-scheduler leave pods there that fit after an eviction, the preemptor among them.
     fn flush(&mut self) -> bool {
         let n_unschedulable = self.simulation.scheduler().metrics().pending_pods.unschedulable;
         let Some(evicted_at) = self.evicted_at.take().filter(|_| n_unschedulable > 0) else { return false };

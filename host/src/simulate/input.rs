@@ -66,7 +66,7 @@ pub(crate) struct Input {
     skip_broken: bool,
 }
 
-/// All objects, before a cluster is made of them.
+/// All objects, before a cluster is made from them.
 pub(crate) struct Objects {
     pub(crate) reader: ClusterReader,
     /// Kinds that could not be read, in sentences.

@@ -1,9 +1,9 @@
 //! Credentials that are replaced on disk while the process runs.
 //!
-//! Token files and what a credential plugin gives are renewed by `kube` itself. Everything else that a client is made of is
-//! read once: the kubeconfig, certificates, keys, authorities. Here a new client is made of them, and takes the place of the
-//! one before for every request that begins from then on. Watches under way end as they would have ended anyway, and go on
-//! with the new client from the version that they had come to.
+//! Token files and what a credential plugin gives are renewed by `kube` itself. Everything else that a client is made
+//! from is read once: the kubeconfig, certificates, keys, authorities. Here a new client is made from them, and takes
+//! the place of the one before for every request that begins from then on. Watches under way end as they would have
+//! ended anyway, and go on with the new client from the version that they had come to.
 
 use std::{
     path::PathBuf,
@@ -26,7 +26,7 @@ const SERVICE_ACCOUNT_CA: &str = "/var/run/secrets/kubernetes.io/serviceaccount/
 /// How long before its end a certificate is replaced; one that is given again with less than that is used half as long.
 const EARLY: Duration = Duration::from_secs(60);
 
-/// What a long-lived connection is made of, to be made again.
+/// What a long-lived connection is made from, to be made again.
 pub struct Renewal {
     options: ConnectOptions,
     /// The API server's address.
@@ -92,8 +92,8 @@ pub async fn connect_for_long(options: &ConnectOptions) -> Result<(Connection, R
 }
 
 impl Renewal {
-    /// The files that the client is made of, as far as `kube` does not read them again itself. What the kubeconfig names may
-    /// change with each renewal.
+    /// The files that the client is made from, as far as `kube` does not read them again itself. What the kubeconfig
+    /// names may change with each renewal.
     #[must_use]
     pub fn files(&self) -> Vec<PathBuf> {
         let mut files = self.origin.files().to_vec();

@@ -1,4 +1,4 @@
-//! Why no node was found: statuses of nodes, and the message made of them.
+//! Why no node was found: statuses of nodes, and the message made from them.
 
 use std::collections::BTreeMap;
 

@@ -78,7 +78,7 @@ impl Attempts {
         self.shared.changed.notify_all();
     }
 
-    /// Takes a task back that no thread works at. Whether there is none of this name any more.
+    /// Takes a task back that no thread works at. Tells whether there is none of this name any more.
     pub(super) fn withdraw(&self, name: &str) -> bool {
         let mut state = self.shared.lock();
         state.waiting.retain(|_, task| task.name != name);

@@ -1,4 +1,4 @@
-//! The profiles of a configuration, made of the plugins that there are.
+//! The profiles of a configuration, made from the plugins that there are.
 //!
 //! Plugins of the default set that this build does not have are left out, and said so once.
 

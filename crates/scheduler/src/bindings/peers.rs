@@ -47,8 +47,8 @@ impl Peers<'_> {
         }
     }
 
-    /// Takes a victim back that no request to bind it was sent for: the API server need not hear of it. Whether it is
-    /// one.
+    /// Takes a victim back that no request to bind it was sent for: the API server need not hear of it. Tells whether
+    /// it is one.
     pub(crate) fn preempt(&mut self, uid: &str, preemptor: &Arc<Pod>, plugin: &Arc<str>) -> bool {
         let Some(victim) = self.bindings.get(uid).filter(|binding| !binding.is_sent()) else { return false };
         let input = Input::Preempted { preemptor: Arc::clone(preemptor), plugin: Arc::clone(plugin) };

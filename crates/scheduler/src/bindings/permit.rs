@@ -102,12 +102,12 @@ impl PermitWaits {
         }
     }
 
-    /// The plugins, until when each holds the pod, and upon whose changes it is asked again.
+    /// The plugins, until when each holds the pod, and the objects after whose changes it is asked again.
     pub(crate) fn holders(&self) -> impl Iterator<Item = (&Arc<str>, Time, Option<&ObjectWait>)> {
         self.plugins.iter().map(|wait| (&wait.plugin, wait.ends(), wait.objects.as_ref()))
     }
 
-    /// The plugin lets the pod go. Whether it held it.
+    /// Notes that the plugin lets the pod go. Tells whether the plugin held it.
     pub(crate) fn allow(&mut self, plugin: &str) -> bool {
         let position = self.plugins.iter().position(|wait| *wait.plugin == *plugin);
         position.map(|position| self.plugins.remove(position)).is_some()

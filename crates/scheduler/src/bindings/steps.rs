@@ -95,8 +95,9 @@ impl Binding {
         self.permitted(context, peers)
     }
 
-    /// What the pod does upon an input. An input that does not concern its stage changes nothing: a plugin may allow a pod
-    /// that has gone on, and an object may change once more. Plugins are told, and not asked: they may have no time.
+    /// What the pod does with an input. An input that does not concern its stage changes nothing: a plugin may allow a
+    /// pod that has gone on, and an object may change once more. Plugins are told, and not asked: they may have no
+    /// time.
     pub(super) fn step(self, input: Input, context: &mut Context) -> Step {
         match input {
             Input::Allowed { plugin } => self.allowed(&plugin, context),

@@ -72,7 +72,7 @@ impl Context {
         self.pending_pods.changed()
     }
 
-    /// Notes the evictions among `effects`, before the preemptor goes back to the queue. Whether there are any.
+    /// Notes the evictions among `effects`, before the preemptor goes back to the queue. Tells whether there are any.
     pub(crate) fn begin_evictions(
         &mut self,
         preemptor: &PodUid,

@@ -1,7 +1,8 @@
 //! `/metrics/resources`: what each pod requests and is limited to (`pkg/scheduler/metrics/resources/resources.go`).
 //!
-//! It names every pod and node, so it is served over HTTPS alone, to callers that the API server authorizes. The
-//! text is made of the copy that follows the scheduler, and answers every request for [`KEPT_FOR`]. The API server is not asked. A replica that does not lead shows none, as kube-scheduler.
+//! The metrics name every pod and node, so they are served over HTTPS alone, to callers that the API server authorizes.
+//! The text is made from the copy that follows the scheduler, and answers every request for [`KEPT_FOR`]. The API
+//! server is not asked. A replica that does not lead shows none, as kube-scheduler.
 
 use std::{fmt::Write as _, sync::Arc, time::Duration};
 

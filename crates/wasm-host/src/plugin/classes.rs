@@ -58,7 +58,7 @@ pub(super) struct RowAnswers {
 }
 
 impl RowAnswers {
-    /// Leaves those of the candidates that pass, if the verdict on each is known; whether it is.
+    /// Leaves those of the candidates that pass, if the verdict on each is known. Tells whether it is.
     pub(super) fn filter(&self, candidates: &mut NodeSet) -> bool {
         let are_known = candidates.is_subset(&self.checked);
         if are_known {
@@ -72,7 +72,7 @@ impl RowAnswers {
         self.passing.union(survivors);
     }
 
-    /// Appends the scores of these nodes, if all are known; whether they are.
+    /// Appends the scores of these nodes, if all are known. Tells whether they are.
     pub(super) fn score(&self, nodes: &NodeSet, scores: &mut Vec<i64>) -> bool {
         let are_known = nodes.is_subset(&self.scored);
         if are_known {
@@ -172,7 +172,7 @@ impl Classes {
         replaced.and_then(SharedCycle::unused)
     }
 
-    /// The pod of the cycle leaves; whether others may still use the cycle.
+    /// Takes the pod out of its cycle. Tells whether others may still use the cycle.
     pub(super) fn outlives(&mut self, cycle: CycleId) -> bool {
         self.shared_mut(cycle).map(|shared| shared.is_over = true).is_some()
     }

@@ -1,4 +1,4 @@
-//! Other clusters made of a cluster: with nodes added or taken away.
+//! Other clusters made from a cluster: with nodes added or taken away.
 
 use std::sync::Arc;
 
