@@ -172,7 +172,7 @@ impl Classes {
         replaced.and_then(SharedCycle::unused)
     }
 
-    /// Takes the pod out of its cycle. Tells whether others may still use the cycle.
+    /// Notes that the pod of the cycle leaves it. Tells whether others may still use the cycle.
     pub(super) fn outlives(&mut self, cycle: CycleId) -> bool {
         self.shared_mut(cycle).map(|shared| shared.is_over = true).is_some()
     }
