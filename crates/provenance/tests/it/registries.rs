@@ -162,8 +162,8 @@ async fn mirrors_are_asked_first_and_the_registry_when_they_have_nothing() {
     let of_registry = RegistryOptions { mirrors: vec![mirror.host()], ..options(&registry) };
     let puller = puller(vec![of_registry, of_mirror], None);
     let error = failure(&puller, &name).await;
-    assert!(error.contains(&format!("{} has no zone:1", mirror.host())), "{error}");
-    assert!(error.contains(&format!("{} has no zone:1", registry.host())), "{error}");
+    assert!(error.contains(&format!("{} answered 404 to the request for zone:1", mirror.host())), "{error}");
+    assert!(error.contains(&format!("{} answered 404 to the request for zone:1", registry.host())), "{error}");
     pushed(&registry, "zone:1", b"component").await;
     assert_eq!(pulled(&puller, &name).await.host, Some(registry.host()));
     mirror.mirror(&registry);
