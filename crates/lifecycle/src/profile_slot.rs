@@ -35,7 +35,7 @@ enum Given {
 }
 
 impl ProfileSlot {
-    /// A profile that was built with this service.
+    /// The slot of a profile that was just built with this service: a binary or a stand-in.
     pub(crate) fn new<B>(service: &Service<B>) -> Self {
         let given = Given::of(service);
         Self { before: given.clone(), taken: service.id(), given, restart: None }

@@ -19,7 +19,7 @@ pub(crate) struct Tasks {
 pub(crate) enum EndedEarly {
     #[error("{part} panicked: {message}; exiting so that the process is restarted")]
     Panicked { part: &'static str, message: String },
-    /// What it works on is gone, as a rule because some other part panicked.
+    /// The part returned although nothing stopped it. What it serves is gone, usually because another part panicked.
     #[error("{part} ended; exiting so that the process is restarted")]
     Returned { part: &'static str },
 }

@@ -22,7 +22,7 @@ use crate::{
 };
 
 impl Engine {
-    /// Loads, like [`Self::load`], a binary that came from elsewhere, whose digest may be denied.
+    /// Loads a binary as [`Self::load`] does, but first refuses it if the operator denied its digest: for binaries of a registry.
     ///
     /// # Errors
     /// The binary is denied, or is no plugin.

@@ -18,9 +18,10 @@ enum GrantError {
     #[error("invalid kind {0:?}: expected apiVersion/kind, such as v1/ConfigMap or apps/v1/Deployment")]
     ObjectKind(String),
     #[error(
-        "grants.effects: {0:?} is a verb on objects, which grants.rules name, for example rules: [{{apiGroups: [\"\"], \
-         kinds: [ConfigMap], verbs: [{0}]}}]. To cover every kind except those that a rule must name, use rules: \
-         [{{apiGroups: [\"*\"], kinds: [\"*\"], verbs: [{0}], namespaces: [\"*\"]}}]"
+        "grants.effects: {0:?} changes objects and is not an effect: grant it in grants.rules, for example rules: \
+         [{{apiGroups: [\"\"], kinds: [ConfigMap], verbs: [{0}]}}]. To cover almost every kind, use rules: [{{apiGroups: \
+         [\"*\"], kinds: [\"*\"], verbs: [{0}], namespaces: [\"*\"]}}]; \"*\" leaves out kinds that give power over the \
+         cluster, such as Secret"
     )]
     VerbAmongEffects(&'static str),
     #[error("a rule needs at least one entry in {0}")]

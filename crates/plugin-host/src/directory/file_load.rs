@@ -44,7 +44,7 @@ pub(super) struct FileLoad {
     spent: Spent,
 }
 
-/// The time that a load has taken so far, without that in which it waited.
+/// The time that the attempts of a load have taken so far. The waits between attempts do not count.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Spent(Arc<AtomicU64>);
 
