@@ -315,11 +315,14 @@ impl Profile {
             if !instance.points.contains(Point::Reserve) || !instance.plugin.manifest().needs.pods {
                 continue;
             }
-            if !instance.is_to_wait() {
-                // What broke is told when the plugin is asked the next time.
+            if instance.is_to_wait() {
+                if instance.plugin.keep_changes(source) {
+                    instance.untold.push_back(News::Changes);
+                }
+            } else if instance.plugin.has_time().is_ok() {
+                // A plugin that was passed over in the last cycle is fed again once it has time. What broke is reported when the plugin
+                // is asked the next time.
                 let _ = instance.plugin.sync(source);
-            } else if instance.plugin.keep_changes(source) {
-                instance.untold.push_back(News::Changes);
             }
         }
     }

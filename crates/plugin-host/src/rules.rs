@@ -53,7 +53,7 @@ pub enum NotGranted {
         "wants to read {kinds}, but its grants.reads in --plugin-config do not include it; to grant it, add: {lines}"
     )]
     Reads { kinds: String, lines: String },
-    /// The plugin registers for events of `kinds`, which nobody watches. Some kind of `versions` must be granted.
+    /// The plugin registers for events of `kinds`, which are not watched. A kind of `versions` must be granted.
     #[error(
         "registers for events of {kinds} (`events-to-register` in its manifest), which the built-in plugins do not \
          watch: add a kind of {versions} to its grants.reads in --plugin-config"

@@ -47,7 +47,7 @@ const MAX_REQUESTS: usize = 512;
 const SEND_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A client sends the whole header of its next request within this time, also when it has asked before: longer than
-/// scrapers usually take from one request to the next. As in Go's servers of Kubernetes.
+/// scrapers usually take from one request to the next.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(32);
 
 /// The header of a request, with room for large tokens.

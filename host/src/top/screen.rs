@@ -153,7 +153,7 @@ impl Screen {
         vec![
             Line::from(vec![bold("berth top".to_owned()), Span::raw("  "), state]),
             Line::from(format!(
-                "{}; {nodes} nodes; {bound_per_second:.1} pods bound a second, in p50 {p50}, p99 {p99} (last minute)",
+                "{}; {nodes} nodes; last minute: {bound_per_second:.1} pods bound a second, time to bind p50 {p50}, p99 {p99}",
                 if *is_leading { "leads" } else { "stands by" }
             )),
             Line::from(format!(
@@ -197,7 +197,7 @@ impl Screen {
         let more = pending.reasons.len().saturating_sub(usize::from(area.height.saturating_sub(2)));
         let more = if more > 0 { format!(", {more} reasons more") } else { String::new() };
         let table = Table::new(rows, widths)
-            .header(Row::new(["refused or held by", "pods", "oldest"]).style(Style::new().add_modifier(Modifier::DIM)))
+            .header(Row::new(["reason", "pods", "oldest"]).style(Style::new().add_modifier(Modifier::DIM)))
             .block(titled(&format!("{} pending pods{more}", pending.pods)));
         frame.render_widget(table, area);
     }
@@ -210,7 +210,7 @@ impl Screen {
         let rows: Vec<Row<'_>> = self.shown().map(row).collect();
         let total = self.overview.pending.as_ref().map_or(0, |pending| pending.pods);
         let title = match &self.reason {
-            Some(reason) => format!("{} of the oldest that {} refuses or holds", rows.len(), plain(reason)),
+            Some(reason) => format!("{} of the oldest pending pods, by reason: {}", rows.len(), plain(reason)),
             None => format!("the oldest {} of {total}", rows.len()),
         };
         let widths = [Constraint::Percentage(40), Constraint::Length(8), Constraint::Length(8), Constraint::Fill(1)];
@@ -308,7 +308,7 @@ mod tests {
     fn what_there_is_to_see_is_on_the_screen() {
         let text = drawn(&mut Screen::new(overview()));
         for part in [
-            "leads; 12 nodes; 4.2 pods bound a second, in p50 12 ms, p99 –",
+            "leads; 12 nodes; last minute: 4.2 pods bound a second, time to bind p50 12 ms, p99 –",
             "0 active, 0 backoff, 3 unschedulable, 0 gated",
             "3 pending pods",
             "default/b",

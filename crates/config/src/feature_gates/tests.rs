@@ -125,8 +125,8 @@ fn releases_page() -> String {
              1. A variant of `Release` in `crates/model/src/features.rs`, and a column in the table there. The compiler names what else must know of it: the\n\
                 version that metrics and the sandbox tell, and what metrics are called (`crates/telemetry/src/metrics/releases.rs`).\n\
              2. A file of the gates that changed in `crates/config/src`, beside that of 1.37.\n\
-             3. A line in the table for each decision that changed, named after the change. The code asks `Features` for it where the rule is, with both\n\
-                behaviours side by side. Built-in plugins get features in their arguments (`WITH_FEATURES` in `crates/config/src/build.rs`), natively and as\n\
+             3. A line in the table for each decision that changed, named after the change. The code that decides holds both behaviours side by\n\
+                side, and asks `Features` which one applies. Built-in plugins get features in their arguments (`WITH_FEATURES` in `crates/config/src/build.rs`), natively and as\n\
                 components; what pods are counted as is decided when they are read (`crates/model/src/intern.rs`).\n\
              4. A test for each in the release before and after. `cargo run -p oracle -- tests/oracle/cases --emulated-version 1.37` counts by cause what recorded\n\
                 cases answer differently, and fails for a difference without a cause.\n\

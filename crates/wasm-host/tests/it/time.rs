@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use berth_framework::{Code, Plugin, Share};
+use berth_framework::{Code, Plugin, Profile, Share};
 use berth_model::{NodeIdx, Pod};
 use berth_test_guests::Behavior;
 use berth_wasm_host::{Binary, ComponentFactory, Engine, EngineOptions, Limits, WhenNotAsked};
@@ -92,4 +92,21 @@ fn a_plugin_hears_later_of_pods_that_came_and_went_while_it_had_no_time() {
     let heard = factory.stats().custom();
     // A slot may be emptied that holds no pod.
     assert!(heard["placed"] == 2 && heard["removed"] >= 2, "{heard:?}");
+}
+
+/// Being passed over ends with the next question about time, which may come after the pod has left.
+#[test]
+fn a_plugin_that_was_passed_over_and_has_time_again_hears_of_a_pod_before_it_leaves() {
+    let limits = Limits { when_not_asked: WhenNotAsked::Pass, ..Limits::default() };
+    let engine = Engine::new(EngineOptions { limits, ..EngineOptions::default() }).unwrap();
+    let guest = berth_test_guests::follows_pods("Follows").unwrap();
+    let factory = engine.load(&Binary::new("Follows", guest)).unwrap();
+    let (mut profile, mut cluster) = (Profile::new("default-scheduler"), Cluster::new(2));
+    let plugin = profile.add_everywhere(build(&factory), "null");
+    profile.sync(cluster.cache()).unwrap();
+    assert!(profile.get(plugin).unwrap().pass_over());
+    cluster.place_and_remove("a", |cluster| profile.show_pods_to_reservers(cluster.cache()));
+    profile.have_time().unwrap();
+    profile.sync(cluster.cache()).unwrap();
+    assert_eq!(factory.stats().custom().get("placed"), Some(&1));
 }
