@@ -96,10 +96,8 @@ async fn arguments_of_plugins_take_effect_without_a_restart() {
 #[tokio::test(flavor = "multi_thread")]
 async fn arguments_that_a_plugin_refuses_are_named_with_file_and_field() {
     let cluster = Cluster::start(&["--no-scheduler", "--nodes", "2"]).await;
-    let (config, plugins) = with_node_metadata(&cluster);
-    write_key(&config, "rack");
-    let [file, dir] = [&config, &plugins].map(|path| path.display().to_string());
-    let scheduler = cluster.scheduler(&["--config", &file, "--plugins-dir", &dir]).await;
+    let (config, scheduler) = with_node_metadata(&cluster, "rack").await;
+    let file = config.display();
     let mut bench = Bench { cluster, scheduler };
     write_key(&config, "");
     bench.reloaded("refused", 1).await;
@@ -108,12 +106,15 @@ async fn arguments_that_a_plugin_refuses_are_named_with_file_and_field() {
     assert!(line.contains(&place), "{line}");
 }
 
-/// Where the configuration and the plugins directory are, which holds NodeMetadata.
-fn with_node_metadata(cluster: &Cluster) -> (PathBuf, PathBuf) {
+/// A scheduler that has NodeMetadata with this key, and its configuration's file.
+async fn with_node_metadata(cluster: &Cluster, key: &str) -> (PathBuf, Scheduler) {
     let [config, plugins] = ["config.yaml", "plugins"].map(|name| cluster.dir.path().join(name));
     fs::create_dir(&plugins).expect("a folder");
     place(&plugins.join("NodeMetadata.wasm"), berth_test_components::component("NodeMetadata"));
-    (config, plugins)
+    write_key(&config, key);
+    let [file, dir] = [&config, &plugins].map(|path| path.display().to_string());
+    let scheduler = cluster.scheduler(&["--config", &file, "--plugins-dir", &dir]).await;
+    (config, scheduler)
 }
 
 /// Enables NodeMetadata with this key, which must not be empty.
@@ -127,10 +128,7 @@ fn write_key(config: &Path, key: &str) {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_plugin_that_refused_its_arguments_serves_once_they_are_right() {
     let cluster = Cluster::start(&["--no-scheduler", "--nodes", "2"]).await;
-    let (config, plugins) = with_node_metadata(&cluster);
-    write_key(&config, "");
-    let [file, dir] = [&config, &plugins].map(|path| path.display().to_string());
-    let mut scheduler = cluster.scheduler(&["--config", &file, "--plugins-dir", &dir]).await;
+    let (config, mut scheduler) = with_node_metadata(&cluster, "").await;
     let refused = scheduler.process.line("does not accept").await;
     assert!(
         refused.contains("does not accept profiles[default-scheduler].pluginConfig[NodeMetadata].args: "),

@@ -137,32 +137,10 @@ fn a_pod_at_permit_names_the_plugin_that_holds_it() {
     assert_eq!(view.as_of(), bench.now);
 }
 
-/// What a plugin reserved for a pod it gives back when it hears that the pod has left: it must have heard that it came.
-#[test]
-fn a_plugin_at_reserve_hears_of_a_pod_that_leaves_before_anything_else_is_asked() {
-    for follows_pods in [true, false] {
-        let mut bench = Bench::with_nodes(1, 4);
-        bench.script(|script| script.follows_pods = follows_pods);
-        bench.swap("2");
-        bench.settle();
-        bench.apply(pod("short", 1));
-        let actions = bench.settle();
-        bench.event(super::kit::bind_finished(&actions, "short", Ok(())));
-        bench.apply(assigned("short", 1, "n0"));
-        bench.settle();
-        let with_the_pod = bench.scheduler.cache().generation();
-        assert!(bench.script(|script| script.synced_to) < with_the_pod);
-        let (namespace, name, uid) = ("default".to_owned(), "short".to_owned(), "uid-short".to_owned());
-        bench.event(Event::PodDeleted { namespace, name, uid });
-        assert!(bench.scheduler.cache().pod("uid-short").is_none());
-        assert_eq!(bench.script(|script| script.synced_to) == with_the_pod, follows_pods);
-    }
-}
-
-#[test]
-fn a_plugin_at_reserve_without_time_hears_later_of_a_pod_that_leaves() {
+/// A bound pod called `short`, of which a plugin at Reserve has not heard if it follows pods.
+fn with_bound_pod(follows_pods: bool) -> Bench {
     let mut bench = Bench::with_nodes(1, 4);
-    bench.script(|script| script.follows_pods = true);
+    bench.script(|script| script.follows_pods = follows_pods);
     bench.swap("2");
     bench.settle();
     bench.apply(pod("short", 1));
@@ -170,13 +148,36 @@ fn a_plugin_at_reserve_without_time_hears_later_of_a_pod_that_leaves() {
     bench.event(super::kit::bind_finished(&actions, "short", Ok(())));
     bench.apply(assigned("short", 1, "n0"));
     bench.settle();
+    bench
+}
+
+fn delete_bound_pod(bench: &mut Bench) {
+    let (namespace, name, uid) = ("default".to_owned(), "short".to_owned(), "uid-short".to_owned());
+    bench.event(Event::PodDeleted { namespace, name, uid });
+}
+
+/// What a plugin reserved for a pod it gives back when it hears that the pod has left: it must have heard that it came.
+#[test]
+fn a_plugin_at_reserve_hears_of_a_pod_that_leaves_before_anything_else_is_asked() {
+    for follows_pods in [true, false] {
+        let mut bench = with_bound_pod(follows_pods);
+        let with_the_pod = bench.scheduler.cache().generation();
+        assert!(bench.script(|script| script.synced_to) < with_the_pod);
+        delete_bound_pod(&mut bench);
+        assert!(bench.scheduler.cache().pod("uid-short").is_none());
+        assert_eq!(bench.script(|script| script.synced_to) == with_the_pod, follows_pods);
+    }
+}
+
+#[test]
+fn a_plugin_at_reserve_without_time_hears_later_of_a_pod_that_leaves() {
+    let mut bench = with_bound_pod(true);
     let with_the_pod = bench.scheduler.cache().generation();
     bench.script(|script| {
         script.has_no_time = true;
         script.calls.clear();
     });
-    let (namespace, name, uid) = ("default".to_owned(), "short".to_owned(), "uid-short".to_owned());
-    bench.event(Event::PodDeleted { namespace, name, uid });
+    delete_bound_pod(&mut bench);
     bench.apply(pod("next", 1));
     bench.settle();
     assert_eq!(bench.script(|script| std::mem::take(&mut script.calls)), [format!("keep {with_the_pod}")]);
