@@ -141,8 +141,8 @@ impl Cache {
         self.zones.node_order()
     }
 
-    /// Nodes that came or went since then were taken out or entered again in the opposite order, so that all have their rows of then: they
-    /// are visited in the order of then, too.
+    /// Restores an order that [`Self::node_order`] gave. The caller has undone every arrival and departure of a node since that
+    /// moment, the last one first, so each node has its old row.
     pub fn restore_order(&mut self, order: NodeOrder) {
         self.zones.restore(order);
     }

@@ -6,6 +6,9 @@ use berth_model::{BinaryId, Digest};
 pub trait CountCalls {
     /// How often all instances of the binary were called; 0 for native code, which is not counted.
     fn n_calls(&self) -> u64;
+
+    /// How many of these calls were questions about pods that the binary answered.
+    fn n_answers(&self) -> u64;
 }
 
 /// A component, compiled and checked, ready to make instances.

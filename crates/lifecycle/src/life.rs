@@ -386,7 +386,7 @@ impl<B: CountCalls> Life<B> {
     {
         match self {
             Life::Untried { installed, probation: Some(probation) } | Life::OnProbation { installed, probation } => {
-                Some(probation.end(policy, installed.component.binary.n_calls()))
+                Some(probation.end(policy, &installed.component.binary))
             }
             Life::Quarantined { then, .. } | Life::Disabled { then } => then.probation_end(policy),
             Life::Absent
@@ -405,7 +405,7 @@ impl<B: CountCalls> Life<B> {
     /// A new binary for the profiles to take.
     fn offer(component: Component<B>, fallback: Option<Fallback<B>>, context: &mut Context<'_>) -> Self {
         context.begin_file();
-        let probation = ProbationSoFar::begin(context.time_in_service());
+        let probation = ProbationSoFar::begin(context.time_in_service(), &component.binary);
         Life::Untried { installed: Installed { component, fallback, refused: None }, probation: Some(probation) }
     }
 
@@ -422,14 +422,16 @@ impl<B: CountCalls> Life<B> {
         if tally == Tally::Repeated {
             return self;
         }
-        let life = match self.end_probation(context) {
-            Life::Untried { installed, probation: Some(probation) } => {
-                match probation.fault(reason, &context.policy.probation) {
-                    Ok(probation) => Life::Untried { installed, probation: Some(probation) },
-                    Err(failed) => return installed.fail_probation(failed.to_string(), context),
-                }
-            }
-            Life::OnProbation { installed, probation } => match probation.fault(reason, &context.policy.probation) {
+        let counted = |probation: ProbationSoFar, installed: &Installed<B>| {
+            probation.fault(reason, &context.policy.probation, &installed.component.binary)
+        };
+        // A probation ends by the clock alone: what the binary answered in the cycle of its fault is no proof.
+        let life = match self {
+            Life::Untried { installed, probation: Some(probation) } => match counted(probation, &installed) {
+                Ok(probation) => Life::Untried { installed, probation: Some(probation) },
+                Err(failed) => return installed.fail_probation(failed.to_string(), context),
+            },
+            Life::OnProbation { installed, probation } => match counted(probation, &installed) {
                 Ok(probation) => Life::OnProbation { installed, probation },
                 Err(failed) => return installed.fail_probation(failed.to_string(), context),
             },
@@ -567,7 +569,7 @@ fn gave_way(reason: &str) -> String {
 
 impl Context<'_> {
     fn is_over<B: CountCalls>(&self, probation: ProbationSoFar, installed: &Installed<B>) -> bool {
-        probation.is_over(&self.policy.probation, self.time_in_service(), installed.component.binary.n_calls())
+        probation.is_over(&self.policy.probation, self.time_in_service(), &installed.component.binary)
     }
 
     fn time_in_service(&self) -> Time {

@@ -379,7 +379,9 @@ impl<B: Clone + CountCalls> Plugin<B> {
     /// When the probation of the binary that serves is over.
     pub(crate) fn probation_end(&self, policy: &dyn OperatorPolicy) -> Option<ProbationEnd> {
         self.life.probation_end(&policy.plugin(&self.name).probation).map(|end| match end {
-            ProbationEnd::At(moment) => ProbationEnd::At(self.history.in_real_time(moment)),
+            ProbationEnd::At { moment, awaits_answer } => {
+                ProbationEnd::At { moment: self.history.in_real_time(moment), awaits_answer }
+            }
             ProbationEnd::AfterCalls(calls) => ProbationEnd::AfterCalls(calls),
         })
     }

@@ -5,20 +5,23 @@ use berth_model::{
     plugin_policy::{Probation, ProbationSpan},
 };
 
-use crate::policy::milliseconds;
+use crate::{binary::CountCalls, policy::milliseconds};
 
 /// How a probation has gone so far.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ProbationSoFar {
     since: Time,
     n_faults: u32,
+    /// How many questions about pods the binary had answered when it was offered, or at its last fault.
+    n_answers: u64,
 }
 
 /// When a probation is over, unless the binary faults too often before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProbationEnd {
-    /// At this moment, if the binary does not have to be restarted until then.
-    At(Time),
+    /// At this moment, if the binary does not have to be restarted until then. A binary that `awaits_answer` has answered no
+    /// question about a pod since it came or faulted: its probation lasts until it does.
+    At { moment: Time, awaits_answer: bool },
     /// After so many more calls.
     AfterCalls(u64),
 }
@@ -33,8 +36,8 @@ pub(crate) struct FailedProbation {
 
 impl ProbationSoFar {
     /// A binary is offered to the profiles.
-    pub(crate) fn begin(now: Time) -> Self {
-        Self { since: now, n_faults: 0 }
+    pub(crate) fn begin(now: Time, binary: &impl CountCalls) -> Self {
+        Self { since: now, n_faults: 0, n_answers: binary.n_answers() }
     }
 
     /// A profile took the binary: what it takes to be made does not count.
@@ -46,26 +49,34 @@ impl ProbationSoFar {
     ///
     /// # Errors
     /// The fault was one too many: the binary gives way.
-    pub(crate) fn fault(self, reason: &str, policy: &Probation) -> Result<Self, FailedProbation> {
+    pub(crate) fn fault(
+        self,
+        reason: &str,
+        policy: &Probation,
+        binary: &impl CountCalls,
+    ) -> Result<Self, FailedProbation> {
         let n_faults = self.n_faults + 1;
         if n_faults > policy.faults {
             return Err(FailedProbation { n_faults, last: reason.to_owned() });
         }
-        Ok(Self { n_faults, ..self })
+        Ok(Self { n_faults, n_answers: binary.n_answers(), ..self })
     }
 
-    /// When the probation is over. `n_calls` is how often the binary was called in all.
-    pub(crate) fn end(self, policy: &Probation, n_calls: u64) -> ProbationEnd {
+    /// When the probation is over. A binary proves nothing while no pod is tried, however long that is.
+    pub(crate) fn end(self, policy: &Probation, binary: &impl CountCalls) -> ProbationEnd {
         match policy.span {
-            ProbationSpan::Time(span) => ProbationEnd::At(self.since + milliseconds(span)),
-            ProbationSpan::Calls(calls) => ProbationEnd::AfterCalls(calls.saturating_sub(n_calls)),
+            ProbationSpan::Time(span) => ProbationEnd::At {
+                moment: self.since + milliseconds(span),
+                awaits_answer: binary.n_answers() <= self.n_answers,
+            },
+            ProbationSpan::Calls(calls) => ProbationEnd::AfterCalls(calls.saturating_sub(binary.n_calls())),
         }
     }
 
     /// Whether it has lasted long enough.
-    pub(crate) fn is_over(self, policy: &Probation, now: Time, n_calls: u64) -> bool {
-        match self.end(policy, n_calls) {
-            ProbationEnd::At(end) => end <= now,
+    pub(crate) fn is_over(self, policy: &Probation, now: Time, binary: &impl CountCalls) -> bool {
+        match self.end(policy, binary) {
+            ProbationEnd::At { moment, awaits_answer } => moment <= now && !awaits_answer,
             ProbationEnd::AfterCalls(calls) => calls == 0,
         }
     }

@@ -6,12 +6,7 @@ use anyhow::{Result, bail};
 use berth_plugin_host::{Grants, Needs, PluginReport, QuarantinedBinary, ServingBinary};
 use comfy_table::Table;
 
-use crate::{
-    list::{probation_end, short},
-    one::One,
-    output::Output,
-    table,
-};
+use crate::{list::short, one::One, output::Output, table};
 
 pub(super) async fn run(one: &One) -> Result<()> {
     let plugins = one.server.client().await?.list().await?;
@@ -46,7 +41,7 @@ fn rows(plugin: &PluginReport) -> Table {
         ("Last trouble", none(plugin.last_reason.clone().unwrap_or_default())),
         ("Quarantined", none(plugin.quarantined.as_ref().map(out_of_service).unwrap_or_default())),
         ("Restarting", none(plugin.restarting.as_ref().map(out_of_service).unwrap_or_default())),
-        ("On probation until", none(plugin.probation.as_ref().map(probation_end).unwrap_or_default())),
+        ("On probation until", none(plugin.probation.as_ref().map(ToString::to_string).unwrap_or_default())),
         ("Source", plugin.source.clone()),
         ("Reference", none(plugin.reference.clone().unwrap_or_default())),
         ("Signed by", none(plugin.signed_by.join(", "))),

@@ -72,8 +72,8 @@ fn reason(plugin: &PluginReport) -> String {
     plugin.reason.clone().or(last).unwrap_or_default()
 }
 
-/// A moment, or `120 more calls`.
-pub(super) fn probation_end(ProbationReport { until, calls_left }: &ProbationReport) -> String {
+/// A moment, or `120 more calls`. `describe` says more.
+fn probation_end(ProbationReport { until, calls_left, awaits_answer: _ }: &ProbationReport) -> String {
     let calls = calls_left.map(|calls| format!("{calls} more calls"));
     until.clone().or(calls).unwrap_or_default()
 }

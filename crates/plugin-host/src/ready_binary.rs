@@ -60,6 +60,10 @@ impl CountCalls for ReadyBinary {
     fn n_calls(&self) -> u64 {
         self.stats().map_or(0, |stats| stats.calls())
     }
+
+    fn n_answers(&self) -> u64 {
+        self.stats().map_or(0, |stats| stats.answers())
+    }
 }
 
 /// A compiled component with its digest.

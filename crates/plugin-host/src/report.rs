@@ -1,6 +1,6 @@
 //! What an operator is shown of a plugin, as JSON and as the source of tables.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, fmt, time::Duration};
 
 use berth_config::FailurePolicy;
 use berth_framework::PluginFactory;
@@ -129,8 +129,23 @@ pub struct QuarantinedBinary {
 pub struct ProbationReport {
     /// The time in RFC 3339.
     pub until: Option<String>,
+    /// The binary has answered no question about a pod since it came or last faulted. The probation lasts until it does.
+    pub awaits_answer: bool,
     /// How many more calls the probation takes.
     pub calls_left: Option<u64>,
+}
+
+/// Reads on from `on probation until`.
+impl fmt::Display for ProbationReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { until, awaits_answer, calls_left } = self;
+        match (until, calls_left) {
+            (Some(until), _) => f.write_str(until)?,
+            (None, Some(calls)) => write!(f, "{calls} more calls")?,
+            (None, None) => {}
+        }
+        if *awaits_answer { f.write_str(", and until it answers a question about a pod") } else { Ok(()) }
+    }
 }
 
 /// A binary, where it serves, and what it may do there.
@@ -220,8 +235,12 @@ pub(crate) fn one(inventory: &PluginInventory, name: &str) -> Option<PluginRepor
         quarantined: status.quarantine.map(|it| out_of_service(it.digest, it.until, status.component)),
         restarting: status.restart.map(|it| out_of_service(it.digest, it.at, status.component)),
         probation: status.probation_end.map(|end| match end {
-            ProbationEnd::At(time) => ProbationReport { until: Some(rfc3339(time)), calls_left: None },
-            ProbationEnd::AfterCalls(calls) => ProbationReport { until: None, calls_left: Some(calls) },
+            ProbationEnd::At { moment, awaits_answer } => {
+                ProbationReport { until: Some(rfc3339(moment)), awaits_answer, calls_left: None }
+            }
+            ProbationEnd::AfterCalls(calls) => {
+                ProbationReport { calls_left: Some(calls), ..ProbationReport::default() }
+            }
         }),
         binaries: binaries(inventory, name, &status),
         ..PluginReport::default()

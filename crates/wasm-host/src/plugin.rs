@@ -121,7 +121,11 @@ impl ComponentPlugin {
             return Err(Status::error(reason));
         }
         self.deliver_pending()?;
-        self.call(function, limit, ask)
+        let answer = self.call(function, limit, ask)?;
+        if self.pod.is_some() {
+            self.component.stats.record_answer();
+        }
+        Ok(answer)
     }
 
     /// Asks the instance, whatever it has not heard of yet.

@@ -17,6 +17,7 @@ use crate::fault::FaultKind;
 #[derive(Debug, Default)]
 pub struct PluginStats {
     calls: AtomicU64,
+    answers: AtomicU64,
     busy_nanoseconds: AtomicU64,
     resyncs: AtomicU64,
     memory_bytes: AtomicU64,
@@ -36,6 +37,12 @@ impl PluginStats {
     #[must_use]
     pub fn calls(&self) -> u64 {
         self.calls.load(Ordering::Relaxed)
+    }
+
+    /// Calls that asked something about a pod, and that the plugin answered, whatever the answer was.
+    #[must_use]
+    pub fn answers(&self) -> u64 {
+        self.answers.load(Ordering::Relaxed)
     }
 
     /// Wall-clock time spent in those calls.
@@ -96,6 +103,10 @@ impl PluginStats {
         let nanoseconds = u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX);
         self.busy_nanoseconds.fetch_add(nanoseconds, Ordering::Relaxed);
         self.memory_bytes.store(u64::try_from(memory).unwrap_or(u64::MAX), Ordering::Relaxed);
+    }
+
+    pub(crate) fn record_answer(&self) {
+        self.answers.fetch_add(1, Ordering::Relaxed);
     }
 
     pub(crate) fn record_resync(&self) {

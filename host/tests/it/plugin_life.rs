@@ -452,6 +452,17 @@ async fn a_new_binary_that_faults_is_rolled_back() {
 
 /// What a plugin's own code does not catch, here a panic in Rust, is a fault as any other.
 #[tokio::test(flavor = "multi_thread")]
+async fn a_probation_does_not_end_before_a_pod_is_tried() {
+    let bench = Bench::start(&PLUGIN_CONFIG.replace("seconds: 3600", "seconds: 1")).await;
+    bench.put(1);
+    bench.serves(&digest(1)).await;
+    let described = bench.berth(&["describe", "ByPriority"]).await.out;
+    assert!(described.contains("and until it answers a question about a pod"), "{described}");
+    bench.create("first", Behavior::Normal).await;
+    bench.plugin("ByPriority", "is off probation", |plugin| plugin["state"] == "serving").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_uncaught_panic_on_probation_rolls_back_and_names_the_line() {
     let mut bench = Bench::start_with(|dir| {
         let arguments = "  pluginConfig: [{name: BreaksDown, args: fault over fragile}]\n";

@@ -1,16 +1,16 @@
 //! The lives of plugins, told as what happens and which binary serves then.
 
-use std::time::Duration;
+use std::{cell::Cell, time::Duration};
 
 use berth_model::plugin_policy::{Execution, FailurePolicy, Probation, ProbationSpan, Quarantine};
 
 use super::*;
 use crate::{Forbidden, PluginNotice, PluginPolicy, PluginState, Rebuild, SettingsChange};
 
+mod faults;
+mod probation;
 mod restart;
 mod withdrawn;
-
-mod faults;
 
 /// The operator's policy: the same for all plugins but `Lax`, which may be ignored.
 struct Policy {
@@ -55,6 +55,11 @@ fn strict() -> Policy {
     }
 }
 
+thread_local! {
+    /// How many questions about pods the binaries of a test have answered, all together.
+    static N_ANSWERS: Cell<u64> = const { Cell::new(0) };
+}
+
 /// A handle that says what it stands for. Every binary was called five times.
 #[derive(Clone, Debug)]
 struct Handle(String);
@@ -62,6 +67,10 @@ struct Handle(String);
 impl CountCalls for Handle {
     fn n_calls(&self) -> u64 {
         5
+    }
+
+    fn n_answers(&self) -> u64 {
+        N_ANSWERS.get()
     }
 }
 
@@ -176,7 +185,14 @@ impl Bench {
         self.take(consequences)
     }
 
+    /// Time passes in which pods are tried.
     fn advance(&mut self, seconds: u64) {
+        N_ANSWERS.set(N_ANSWERS.get() + 1);
+        self.wait(seconds);
+    }
+
+    /// Time passes in which no pod is tried.
+    fn wait(&mut self, seconds: u64) {
         self.now = self.now + seconds * 1000;
         let consequences = self.registry.tick(self.now, &self.policy);
         self.take(consequences);
@@ -333,74 +349,6 @@ fn a_file_that_is_refused_does_not_end_the_quarantine() {
     assert_eq!(bench.status("Mine").state, PluginState::Quarantined);
     bench.advance(30);
     assert_eq!((bench.serves("Mine").as_str(), bench.status("Mine").refused_digest), ("a", Some(digest("bad"))));
-}
-
-#[test]
-fn a_new_binary_that_faults_gives_way_to_the_one_before() {
-    let mut bench = Bench::new(strict(), &["Mine"]);
-    bench.put("Mine", "a");
-    bench.put("Mine", "b");
-    assert_eq!(bench.status("Mine").state, PluginState::Probation);
-    bench.fault("Mine", "b", 1);
-    assert_eq!(bench.serves("Mine"), "b", "one is forgiven");
-    bench.fault("Mine", "b", 1);
-    assert_eq!(bench.serves("Mine"), "a");
-    let reason = "2 faults on probation, the last: trapped in filter".to_owned();
-    assert_eq!(bench.notices, [PluginNoticeKind::RolledBack { digest: digest("b"), to: Some(digest("a")), reason }]);
-    assert_eq!(bench.status("Mine").refused_digest, Some(digest("b")), "remembered");
-    bench.fault("Mine", "b", 5);
-    assert_eq!(bench.serves("Mine"), "a", "what its last instances say is no longer of interest");
-    bench.put("Mine", "c");
-    assert_eq!(bench.serves("Mine"), "c");
-}
-
-#[test]
-fn a_component_on_probation_gives_way_to_the_built_in() {
-    let mut bench = Bench::new(strict(), &["NodeName"]);
-    bench.put("NodeName", "a");
-    bench.fault("NodeName", "a", 2);
-    assert_eq!(bench.serves("NodeName"), "native");
-}
-
-#[test]
-fn after_its_probation_a_binary_is_quarantined_instead() {
-    let mut bench = Bench::new(strict(), &["Mine"]);
-    bench.put("Mine", "a");
-    bench.put("Mine", "b");
-    bench.advance(60);
-    assert_eq!(bench.notices, [PluginNoticeKind::ProbationOver]);
-    bench.fault("Mine", "b", 2);
-    assert_eq!(bench.serves("Mine"), "b");
-    bench.fault("Mine", "b", 1);
-    assert!(bench.serves("Mine").contains("out of service"));
-}
-
-#[test]
-fn a_probation_can_be_a_number_of_calls() {
-    // Each of these binaries says that it was called five times.
-    for (calls, expected) in [(6, "a"), (5, "b")] {
-        let mut policy = strict();
-        policy.plugin.probation = Probation { span: ProbationSpan::Calls(calls), faults: 0 };
-        let mut bench = Bench::new(policy, &["Mine"]);
-        bench.put("Mine", "a");
-        bench.put("Mine", "b");
-        bench.fault("Mine", "b", 1);
-        assert_eq!(bench.serves("Mine"), expected, "{calls} calls");
-    }
-}
-
-#[test]
-fn a_quarantine_can_come_before_the_probation_is_over() {
-    let mut policy = strict();
-    policy.plugin.probation.faults = 9;
-    let mut bench = Bench::new(policy, &["Mine"]);
-    bench.put("Mine", "a");
-    bench.put("Mine", "b");
-    bench.fault("Mine", "b", 3);
-    assert!(bench.serves("Mine").contains("out of service"));
-    // Faults of instances that are still there count towards the probation.
-    bench.fault("Mine", "b", 7);
-    assert_eq!(bench.serves("Mine"), "a");
 }
 
 #[test]

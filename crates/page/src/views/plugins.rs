@@ -135,8 +135,7 @@ fn one(plugin: &PluginReport) -> Markup {
                     (row("Out of service", format!("{} {} until {}", out.version, out.digest, out.until)))
                 }
                 @if let Some(probation) = &plugin.probation {
-                    @let calls = probation.calls_left.map(|calls| format!("another {} calls", thousands(calls)));
-                    (row("On probation for", probation.until.clone().or(calls).unwrap_or_default()))
+                    (row("On probation until", probation.to_string()))
                 }
             }
             @if plugin.last_reason.is_none() && plugin.previous_digest.is_none() { (nothing("Nothing has happened to it since the start.")) }

@@ -20,6 +20,7 @@ fn the_replica_is_filled_once_and_the_pod_shown_once_a_cycle() {
     assert_eq!(stats.custom(), [("begun".to_owned(), 10)].into());
     // Described, configured and synced once; then begin, filter, score and end.
     assert_eq!(stats.calls(), 3 + 10 * 4);
+    assert_eq!(stats.answers(), 10 * 3, "its begin, filter and score are about a pod");
     assert!(stats.memory_bytes() >= 65536);
 }
 

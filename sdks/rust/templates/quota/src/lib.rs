@@ -66,7 +66,7 @@ impl Follow for {{name}} {
         match self.position.and_then(|position| pods.since(position)) {
             Some(changes) => {
                 for change in changes {
-                    // By the uid alone: the strings of a pod that is gone may be gone, too.
+                    // The pod is found by its uid alone: the strings of a pod that is gone may be gone, too.
                     self.held.remove(&change.pod.uid);
                     if change.sign > 0 {
                         self.hold(table, &change.pod);
