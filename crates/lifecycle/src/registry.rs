@@ -28,7 +28,7 @@ pub struct PluginRegistry<B> {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OrderError {
     /// Nothing of that name was ever heard of.
-    #[error("unknown plugin {0:?}")]
+    #[error("unknown plugin {0:?}; `berth plugin list` shows all plugins")]
     UnknownPlugin(PluginName),
     /// There is nothing to go back to.
     #[error("plugin {plugin:?} cannot be rolled back: {reason}")]

@@ -150,7 +150,11 @@ fn sort_out(error: CallError, function: &str, traces: CallTraces<'_>) -> (FaultK
     }
     match error.downcast_ref::<Trap>() {
         Some(Trap::Interrupt) => {
-            (FaultKind::Timeout, format!("took too long in {function} (limit {} ms)", traces.limit.as_millis()))
+            // Per-node SDKs answer it by asking their Filter again, which a user may not expect.
+            let again =
+                if function == "node-to-status" { ", which asks why each rejected node was rejected" } else { "" };
+            let limit = traces.limit.as_millis();
+            (FaultKind::Timeout, format!("took too long in {function}{again} (limit {limit} ms)"))
         }
         Some(trap) => {
             let words = traces.last_words.map_or_else(|| describe(*trap, &error, function), str::to_owned);

@@ -239,7 +239,7 @@ pub(super) fn check_range(profile: &mut Profile, plugin: PluginIdx, scores: &[i6
     let Some(score) = scores.iter().find(|score| !(0..=MAX_SCORE).contains(*score)) else { return Ok(()) };
     let name = std::sync::Arc::clone(profile.name(plugin));
     if let Some(plugin) = profile.get(plugin) {
-        plugin.answered_badly(&format!("a score of {score}"));
+        plugin.answered_badly(&format!("a score of {score}, and scores are from 0 to {MAX_SCORE}"));
     }
     Err(Status::error(format!(
         "applying score defaultWeights on Score plugins: plugin \"{name}\" returns an invalid score {score}, it should in \

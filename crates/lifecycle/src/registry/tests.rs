@@ -354,7 +354,10 @@ fn a_file_that_is_refused_does_not_end_the_quarantine() {
 #[test]
 fn an_operator_goes_back_and_forth() {
     let mut bench = Bench::new(strict(), &["Mine", "NodeName"]);
-    assert_eq!(bench.roll_back("Nobody"), Err("unknown plugin \"Nobody\"".to_owned()));
+    assert_eq!(
+        bench.roll_back("Nobody"),
+        Err("unknown plugin \"Nobody\"; `berth plugin list` shows all plugins".to_owned())
+    );
     let nothing = "plugin \"NodeName\" cannot be rolled back: no binary of the plugins directory serves";
     assert_eq!(bench.roll_back("NodeName"), Err(nothing.to_owned()));
     bench.put("Mine", "a");

@@ -12,15 +12,17 @@ const MAX_LABEL: usize = 63;
 /// The API server's uids have 36 characters. Uids in tests and of mirror pods have other lengths.
 const MAX_UID: usize = 128;
 
+const KIND: &str = "a kind (write apiVersion/kind, as in v1/Pod)";
+
 /// `apiVersion/kind`, such as `v1/Pod` or `apps/v1/Deployment`.
 pub(super) fn kind_ref(text: &str) -> Result<(), Refused> {
     let is_right =
         text.rsplit_once('/').is_some_and(|(api_version, kind)| is_api_version(api_version) && is_word(kind));
-    check(is_right, "a kind", text)
+    check(is_right, KIND, text)
 }
 
 pub(super) fn api_version_and_kind(api_version: &str, kind: &str) -> Result<(), Refused> {
-    check(is_api_version(api_version) && is_word(kind), "a kind", &format!("{api_version}/{kind}"))
+    check(is_api_version(api_version) && is_word(kind), KIND, &format!("{api_version}/{kind}"))
 }
 
 /// What events are about: `Pod`, `storage.k8s.io/CSINode`, `herds.v1.example.com`, `secrets.v1.` (the core group's name is

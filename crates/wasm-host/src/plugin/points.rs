@@ -173,7 +173,7 @@ impl Filter for ComponentPlugin {
 
     fn node_to_status(&mut self, call: &Call<'_>, rejected: &NodeSet) -> Result<Vec<RejectedNodes>, Status> {
         let rows = self.take_rows(rejected);
-        let answer = self.ask_in_cycle(call, "node_to_status", |context, cycle| {
+        let answer = self.ask_in_cycle(call, "node-to-status", |context, cycle| {
             let answer = guest(&context.exports.filter)?.call_node_to_status(context.store, cycle, &rows)?;
             match lift::outcome(answer, context.limits)? {
                 Ok(groups) => Ok(Ok(lift::groups(groups, rejected, context.limits)?)),
