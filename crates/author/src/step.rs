@@ -230,7 +230,8 @@ impl CaseStep {
         }
         for pod in &self.pods {
             let pod: api::Pod = object(pod, "pod")?;
-            if let Some(node) = pod.spec.node_name.as_ref().filter(|node| harness.cluster().node(node).is_none()) {
+            let node = &pod.spec.node_name;
+            if !node.is_empty() && harness.cluster().node(node).is_none() {
                 return Err(CaseError::PodWithoutNode { pod: pod.metadata.name, node: node.clone() });
             }
             harness.set_pod(&pod).map_err(HarnessError::Pod)?;
