@@ -148,6 +148,11 @@ fn cycle(plugin: &mut dyn Plugin, call: &Call<'_>, times: &mut CallTimes) -> Res
     }
     if filters && let Some(point) = plugin.filter() {
         times.add("Filter", || point.filter(call, &mut nodes))?;
+        let mut rejected = call.table.nodes().clone();
+        rejected.subtract(&nodes);
+        if !rejected.is_empty() {
+            times.add("NodeToStatus", || point.node_to_status(call, &rejected))?;
+        }
     }
     score(plugin, call, &nodes, times)
 }
@@ -204,9 +209,11 @@ mod tests {
 
     use super::*;
 
-    /// Has nothing to filter, and scores all the same.
+    /// A plugin that rejects every node if its arguments say `reject`. Otherwise it has nothing to filter, and scores.
     #[derive(Debug)]
-    struct ScoresOnly;
+    struct ScoresOnly {
+        rejects: bool,
+    }
 
     berth_framework::plugin!(ScoresOnly: PreFilter, Filter, Score);
 
@@ -215,20 +222,22 @@ mod tests {
             Manifest { name: "ScoresOnly".to_owned(), ..Manifest::default() }
         }
 
-        fn configure(_args: &str) -> Result<Self, ConfigureError> {
-            Ok(Self)
+        fn configure(args: &str) -> Result<Self, ConfigureError> {
+            Ok(Self { rejects: args.contains("reject") })
         }
     }
 
     impl PreFilter for ScoresOnly {
         fn pre_filter(&mut self, _call: &Call<'_>) -> Result<Option<Vec<String>>, Status> {
-            Err(Status::skip())
+            if self.rejects { Ok(None) } else { Err(Status::skip()) }
         }
     }
 
     impl Filter for ScoresOnly {
-        fn filter(&mut self, _call: &Call<'_>, _candidates: &mut NodeSet) -> Result<(), Status> {
-            Err(Status::error("PreFilter said Skip"))
+        fn filter(&mut self, _call: &Call<'_>, candidates: &mut NodeSet) -> Result<(), Status> {
+            assert!(self.rejects, "PreFilter said Skip");
+            candidates.clear();
+            Ok(())
         }
 
         fn node_to_status(&mut self, _call: &Call<'_>, _rejected: &NodeSet) -> Result<Vec<RejectedNodes>, Status> {
@@ -274,5 +283,13 @@ mod tests {
             measure(&Factory(ScoresOnly::describe()), &Situation::of_args("null"), 3).expect("it never fails");
         let calls: Vec<&str> = measured.iter().map(|measurement| measurement.call).collect();
         assert_eq!(calls, ["PreFilter", "Score", "sync (full)", "sync (one pod)"]);
+    }
+
+    #[test]
+    fn the_question_about_rejected_nodes_is_timed() {
+        let situation = Situation::of_args("\"reject\"");
+        let measured = measure(&Factory(ScoresOnly::describe()), &situation, 3).expect("it never fails");
+        let calls: Vec<&str> = measured.iter().map(|measurement| measurement.call).collect();
+        assert_eq!(calls, ["Filter", "NodeToStatus", "PreFilter", "sync (full)", "sync (one pod)"]);
     }
 }
