@@ -129,6 +129,9 @@ pub enum CaseError {
     /// A node is removed that the cluster does not have.
     #[error("cannot remove node {0}: it does not exist")]
     NoSuchNode(String),
+    /// A pod is on a node that the cluster does not have.
+    #[error("pod {pod} is on node {node}, which does not exist: add the node to `nodes`")]
+    PodWithoutNode { pod: String, node: String },
     /// A pod is removed that the cluster does not have.
     #[error("cannot remove pod {0}: it does not exist")]
     NoSuchPod(String),
@@ -226,7 +229,11 @@ impl CaseStep {
             }
         }
         for pod in &self.pods {
-            harness.set_pod(&object(pod, "pod")?).map_err(HarnessError::Pod)?;
+            let pod: api::Pod = object(pod, "pod")?;
+            if let Some(node) = pod.spec.node_name.as_ref().filter(|node| harness.cluster().node(node).is_none()) {
+                return Err(CaseError::PodWithoutNode { pod: pod.metadata.name, node: node.clone() });
+            }
+            harness.set_pod(&pod).map_err(HarnessError::Pod)?;
         }
         for object in &self.gone_objects {
             if !harness.cluster_mut().remove_object(object) {

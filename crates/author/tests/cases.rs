@@ -242,6 +242,10 @@ fn steps_that_make_no_sense_are_told() {
     };
     assert_eq!(one("{bindTo: nowhere}"), "cannot bind the pod to node nowhere: it does not exist");
     assert!(one("{bindTo: a, bindingFailsOn: a}").starts_with("bindTo and bindingFailsOn cannot be used"));
+    assert_eq!(
+        one("{pods: [{metadata: {name: web}, spec: {nodeName: nowhere}}]}"),
+        "pod web is on node nowhere, which does not exist: add the node to `nodes`"
+    );
     assert_eq!(one("{gonePods: [team/web]}"), "cannot remove pod team/web: it does not exist");
     assert!(
         one("{goneObjects: [{apiVersion: v1, kind: Service, metadata: {name: a}}]}").ends_with("it does not exist")

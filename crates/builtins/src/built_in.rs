@@ -4,7 +4,8 @@ use berth_framework::{
     ClusterEvent, ConfigureError, Manifest, Namespaces, Needs, ObjectKind, ObjectRule, Permission, PluginType,
     RuleObjects, Verb,
 };
-use berth_model::Column;
+use berth_model::{Column, ObjectView};
+use serde::de::DeserializeOwned;
 
 /// What a plugin says about itself, as constants.
 #[derive(Clone, Copy, Debug)]
@@ -15,8 +16,8 @@ pub struct Descriptor {
     pub columns: &'static [Column],
     /// Whether it looks at pods on nodes.
     pub pods: bool,
-    /// `apiVersion` and kind of the other objects that it reads.
-    pub objects: &'static [(&'static str, &'static str)],
+    /// The kinds of other objects that it reads.
+    pub objects: &'static [StaticKind],
     /// Resources and action bits of the events that may make a pod schedulable which the plugin rejected. A plugin that
     /// rejects nothing has none.
     pub events_to_register: &'static [(&'static str, u32)],
@@ -24,6 +25,13 @@ pub struct Descriptor {
     pub effects: &'static [Permission],
     /// The changes of objects without which it cannot do its work. This program's own binaries of it are granted them.
     pub rules: &'static [Rule],
+}
+
+/// A kind of object that a built-in plugin reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StaticKind {
+    pub api_version: &'static str,
+    pub kind: &'static str,
 }
 
 /// Objects that a built-in plugin changes.
@@ -79,10 +87,7 @@ impl Descriptor {
 
     pub(crate) fn manifest(&self) -> Manifest {
         let columns = self.columns.iter().copied().collect();
-        let objects = self
-            .objects
-            .iter()
-            .map(|&(api_version, kind)| ObjectKind { api_version: api_version.to_owned(), kind: kind.to_owned() });
+        let objects = self.objects.iter().map(|read| read.to_object_kind());
         let events = self.events_to_register.iter().map(|(resource, actions)| ClusterEvent::new(resource, *actions));
         Manifest {
             name: self.name.to_owned(),
@@ -92,6 +97,33 @@ impl Descriptor {
             effects: self.effects.to_vec(),
             rules: self.rules.iter().map(ObjectRule::from).collect(),
         }
+    }
+}
+
+impl StaticKind {
+    pub(crate) const fn new(api_version: &'static str, kind: &'static str) -> Self {
+        Self { api_version, kind }
+    }
+
+    /// A view of the objects of this kind.
+    pub(crate) fn view<T>(self) -> ObjectView<T>
+    where
+        T: DeserializeOwned + Send + Sync + 'static,
+    {
+        ObjectView::new(self.api_version, self.kind)
+    }
+
+    /// A view that keeps a part of each object `O`.
+    pub(crate) fn view_of_parts<O, T>(self) -> ObjectView<T>
+    where
+        O: DeserializeOwned + Send + Sync + 'static,
+        T: for<'a> From<&'a O> + Send + Sync + 'static,
+    {
+        ObjectView::of_parts::<O>(self.api_version, self.kind)
+    }
+
+    fn to_object_kind(self) -> ObjectKind {
+        ObjectKind { api_version: self.api_version.to_owned(), kind: self.kind.to_owned() }
     }
 }
 

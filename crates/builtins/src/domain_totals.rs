@@ -39,16 +39,31 @@ impl<'a> CountedNodes<'a> {
         Self { topology, nodes: topology.nodes() }
     }
 
-    /// Adds `factor` times each amount to `sums`, which are by domain. How many pods that is.
-    fn add_each(self, contributions: impl Iterator<Item = Contribution>, factor: i64, sums: &mut [i64]) -> i64 {
+    /// Adds each amount to `sums`. Returns the number of pods.
+    fn add_each(self, contributions: impl Iterator<Item = Contribution>, sums: WeightedSums<'_>) -> i64 {
+        let WeightedSums { factor, by_domain } = sums;
         let mut n_pods = 0;
         for it in contributions.filter(|it| self.nodes.contains(it.node)) {
-            if let Some(sum) = sums.get_mut(self.topology.domain_or_empty(it.node).index()) {
+            if let Some(sum) = by_domain.get_mut(self.topology.domain_or_empty(it.node).index()) {
                 *sum += it.amount * factor;
                 n_pods += it.n_pods;
             }
         }
         n_pods
+    }
+}
+
+/// Sums by domain, to which amounts are added `factor` times.
+#[derive(Debug)]
+pub(crate) struct WeightedSums<'a> {
+    pub(crate) factor: i64,
+    pub(crate) by_domain: &'a mut [i64],
+}
+
+impl<'a> WeightedSums<'a> {
+    /// Each amount is added once.
+    pub(crate) fn unweighted(by_domain: &'a mut [i64]) -> Self {
+        Self { factor: 1, by_domain }
     }
 }
 
@@ -76,18 +91,19 @@ impl KeptTotals {
     pub(crate) fn change(&mut self, contribution: Contribution) {
         for totals in &mut self.0 {
             let DomainTotals { topology, counted, n_pods, by_domain } = totals;
-            *n_pods += CountedNodes { topology, nodes: counted }.add_each([contribution].into_iter(), 1, by_domain);
+            *n_pods += CountedNodes { topology, nodes: counted }
+                .add_each([contribution].into_iter(), WeightedSums::unweighted(by_domain));
         }
     }
 
-    /// Adds `factor` times the totals of `counted` to `sums`, which are by domain. How many pods that is. `n_pods` is how
-    /// many there are on all nodes, and `contributions` are all that they add.
+    /// Adds the totals of `counted` to `sums`. Returns the number of pods. `n_pods` is how many there are on all nodes, and
+    /// `contributions` are all that they add.
     pub(crate) fn add_to(
         &mut self,
         counted: CountedNodes<'_>,
         n_pods: i64,
         contributions: impl Iterator<Item = Contribution>,
-        (factor, sums): (i64, &mut [i64]),
+        sums: WeightedSums<'_>,
     ) -> i64 {
         if n_pods == 0 {
             return 0;
@@ -96,11 +112,12 @@ impl KeptTotals {
         let is_kept = |totals: &DomainTotals| Arc::ptr_eq(&totals.topology, topology) && totals.counted == *nodes;
         let at = self.0.iter().position(is_kept);
         if at.is_none() && i64::try_from(topology.n_domains()).is_ok_and(|n| n > n_pods * MAX_DOMAINS_PER_POD) {
-            return counted.add_each(contributions, factor, sums);
+            return counted.add_each(contributions, sums);
         }
         let at = at.unwrap_or_else(|| self.keep(counted, contributions));
         let Some(totals) = self.0.get(at) else { return 0 };
-        sums.iter_mut().zip(&totals.by_domain).for_each(|(sum, total)| *sum += total * factor);
+        let WeightedSums { factor, by_domain } = sums;
+        by_domain.iter_mut().zip(&totals.by_domain).for_each(|(sum, total)| *sum += total * factor);
         totals.n_pods
     }
 
@@ -109,7 +126,7 @@ impl KeptTotals {
             self.0.remove(0);
         }
         let mut by_domain = vec![0; counted.topology.n_domains()];
-        let n_pods = counted.add_each(contributions, 1, &mut by_domain);
+        let n_pods = counted.add_each(contributions, WeightedSums::unweighted(&mut by_domain));
         let CountedNodes { topology, nodes } = counted;
         self.0.push(DomainTotals { topology: Arc::clone(topology), counted: nodes.clone(), n_pods, by_domain });
         self.0.len() - 1
@@ -149,8 +166,9 @@ mod tests {
                 let of_pods = |(node, n_pods)| Contribution::of_pods(NodeIdx(node), n_pods);
                 let contributions = || (0..).zip(on_nodes.iter().copied()).map(of_pods);
                 let (mut sums, mut recount) = (vec![1; 4], vec![1; 4]);
-                let n_kept = kept.add_to(counted, on_nodes.iter().sum(), contributions(), (2, &mut sums));
-                prop_assert_eq!(n_kept, counted.add_each(contributions(), 2, &mut recount));
+                let twice = |by_domain| WeightedSums { factor: 2, by_domain };
+                let n_kept = kept.add_to(counted, on_nodes.iter().sum(), contributions(), twice(&mut sums));
+                prop_assert_eq!(n_kept, counted.add_each(contributions(), twice(&mut recount)));
                 prop_assert_eq!(sums, recount);
             }
         }

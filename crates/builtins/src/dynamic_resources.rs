@@ -53,7 +53,7 @@ pub(crate) use self::{
     dra_cache::DEVICE_CLASS_PREFIX,
 };
 use crate::{
-    built_in::{BuiltIn, Descriptor, Objects, Rule, plugin},
+    built_in::{BuiltIn, Descriptor, Objects, Rule, StaticKind, plugin},
     node_check::{check_each, dry_run_each},
     normalize::normalize,
 };
@@ -77,12 +77,12 @@ impl BuiltIn for DynamicResources {
         name: "DynamicResources",
         columns: &[Column::Name, Column::Labels, Column::Allocatable],
         objects: &[
-            (objects::API_VERSION, "ResourceClaim"),
-            (objects::API_VERSION, "ResourceSlice"),
-            (objects::API_VERSION, "DeviceClass"),
+            StaticKind::new(objects::API_VERSION, "ResourceClaim"),
+            StaticKind::new(objects::API_VERSION, "ResourceSlice"),
+            StaticKind::new(objects::API_VERSION, "DeviceClass"),
             // Each with its release, and only with the gate DRADeviceTaintRules.
-            (objects::BETA_API_VERSION, "DeviceTaintRule"),
-            (objects::API_VERSION, "DeviceTaintRule"),
+            StaticKind::new(objects::BETA_API_VERSION, "DeviceTaintRule"),
+            StaticKind::new(objects::API_VERSION, "DeviceTaintRule"),
         ],
         events_to_register: &[
             ("Node", ClusterEvent::ADD | ClusterEvent::UPDATE_NODE_LABEL | ClusterEvent::UPDATE_NODE_ALLOCATABLE),

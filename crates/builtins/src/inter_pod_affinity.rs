@@ -29,7 +29,7 @@ use serde::Deserialize;
 use self::{cluster_view::ClusterView, preferred::Preferred, required::Required};
 use crate::{
     args::{self, ArgsError},
-    built_in::{BuiltIn, Descriptor, plugin},
+    built_in::{BuiltIn, Descriptor, StaticKind, plugin},
     node_check::check_each,
     per_cycle::PerCycle,
     signatures,
@@ -58,7 +58,7 @@ impl BuiltIn for InterPodAffinity {
         name: "InterPodAffinity",
         columns: &[Column::Labels],
         pods: true,
-        objects: &[("v1", "Namespace")],
+        objects: &[StaticKind::new("v1", "Namespace")],
         events_to_register: &[
             ("Pod", ClusterEvent::ADD | ClusterEvent::UPDATE_POD_LABEL | ClusterEvent::DELETE),
             ("Node", ClusterEvent::ADD | ClusterEvent::UPDATE_NODE_LABEL),

@@ -48,7 +48,7 @@ mod volume_binding;
 mod volume_restrictions;
 mod volume_zone;
 
-pub use built_in::{BuiltIn, Descriptor};
+pub use built_in::{BuiltIn, Descriptor, StaticKind};
 pub use default_binder::DefaultBinder;
 pub use default_preemption::DefaultPreemption;
 pub use dynamic_resources::DynamicResources;

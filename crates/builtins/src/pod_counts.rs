@@ -15,7 +15,7 @@ use slab::Slab;
 
 use self::groups::Groups;
 pub(crate) use self::node_counts::NodeCounts;
-use crate::domain_totals::{Contribution, CountedNodes, KeptTotals};
+use crate::domain_totals::{Contribution, CountedNodes, KeptTotals, WeightedSums};
 
 /// Queries kept at a time. Pods of one workload have the same queries; so many workloads may take turns.
 const CAPACITY: usize = 4096;
@@ -92,13 +92,13 @@ impl PodCounts {
         }
     }
 
-    /// Adds `factor` times the number of `pods` that match the query to `sums`, which are by domain. How many pods that is.
+    /// Adds the number of `pods` that match the query to `sums`. Returns the number of these pods.
     pub(crate) fn add_by_domain(
         &mut self,
         pods: &PodTable,
         query: &PodQuery,
         counted_nodes: CountedNodes<'_>,
-        sums: (i64, &mut [i64]),
+        sums: WeightedSums<'_>,
     ) -> i64 {
         let Some(CountedQuery { counts, totals, .. }) = self.find(pods, query) else { return 0 };
         let contributions = counts.iter().map(|(node, n_pods)| Contribution::of_pods(node, n_pods));

@@ -30,7 +30,7 @@ use self::{
     default_constraints::DefaultConstraints,
     default_selector::{DefaultSelector, OBJECTS},
     hard::HardConstraints,
-    soft::SoftConstraints,
+    soft::{Candidates, SoftConstraints},
 };
 use crate::{
     built_in::{BuiltIn, Descriptor, plugin},
@@ -219,7 +219,7 @@ impl PreScore for PodTopologySpread {
         }
         let requires_all_keys = !call.pod.topology_spread.is_empty() || !self.default_constraints.is_system();
         let soft = self.soft.begin(call.cycle);
-        soft.prepare(call, (nodes, requires_all_keys), &constraints, &mut self.counters)
+        soft.prepare(call, Candidates { nodes, requires_all_keys }, &constraints, &mut self.counters)
     }
 }
 

@@ -11,35 +11,29 @@ pub(crate) mod node_terms;
 pub(crate) mod testing;
 
 use berth_model::{
-    ObjectView, Pod, Symbols,
+    Pod, Symbols,
     api::{LabelSelector, NodeSelector, ObjectMeta, ResourceList, null_as_default},
     pod::{Volume, VolumeSource},
     quantity::Quantity,
 };
-use serde::{Deserialize, de::DeserializeOwned};
+use serde::Deserialize;
 
 use self::migration::InTreeSource;
+use crate::built_in::StaticKind;
 
-pub(crate) const CLAIM: (&str, &str) = ("v1", "PersistentVolumeClaim");
-pub(crate) const VOLUME: (&str, &str) = ("v1", "PersistentVolume");
-pub(crate) const CLASS: (&str, &str) = (STORAGE, "StorageClass");
-pub(crate) const CSI_NODE: (&str, &str) = (STORAGE, "CSINode");
-pub(crate) const CSI_DRIVER: (&str, &str) = (STORAGE, "CSIDriver");
-pub(crate) const CAPACITY: (&str, &str) = (STORAGE, "CSIStorageCapacity");
-pub(crate) const ATTACHMENT: (&str, &str) = (STORAGE, "VolumeAttachment");
+pub(crate) const CLAIM: StaticKind = StaticKind::new("v1", "PersistentVolumeClaim");
+pub(crate) const VOLUME: StaticKind = StaticKind::new("v1", "PersistentVolume");
+pub(crate) const CLASS: StaticKind = StaticKind::new(STORAGE, "StorageClass");
+pub(crate) const CSI_NODE: StaticKind = StaticKind::new(STORAGE, "CSINode");
+pub(crate) const CSI_DRIVER: StaticKind = StaticKind::new(STORAGE, "CSIDriver");
+pub(crate) const CAPACITY: StaticKind = StaticKind::new(STORAGE, "CSIStorageCapacity");
+pub(crate) const ATTACHMENT: StaticKind = StaticKind::new(STORAGE, "VolumeAttachment");
 const STORAGE: &str = "storage.k8s.io/v1";
 
 /// The annotation that named the class before `storageClassName` existed.
 const CLASS_ANNOTATION: &str = "volume.beta.kubernetes.io/storage-class";
 /// The annotation that the PersistentVolume controller sets when it has bound the claim.
 const BIND_COMPLETED: &str = "pv.kubernetes.io/bind-completed";
-
-pub(crate) fn view<T>((api_version, kind): (&'static str, &'static str)) -> ObjectView<T>
-where
-    T: DeserializeOwned + Send + Sync + 'static,
-{
-    ObjectView::new(api_version, kind)
-}
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]

@@ -267,7 +267,7 @@ impl Score for VolumeBinding {
             let scoring = self.scoring.as_ref().zip(chosen);
             let table = call.table;
             scores.push(
-                scoring.map_or(0, |(scoring, chosen)| scoring.score(&chosen, &mut self.provisioning, (table, node))),
+                scoring.map_or(0, |(scoring, chosen)| scoring.score(&chosen, &mut self.provisioning, table, node)),
             );
         }
         Ok(())

@@ -51,7 +51,7 @@ impl BuiltIn for VolumeRestrictions {
     fn new(args: &str) -> Result<Self, ConfigureError> {
         args::parse::<NoArgs>(Self::NAME, args)?;
         Ok(Self {
-            claims: storage::view(storage::CLAIM),
+            claims: storage::CLAIM.view(),
             usage: Usage::default(),
             exclusive: Vec::new(),
             n_taken: 0,

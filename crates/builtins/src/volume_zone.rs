@@ -67,9 +67,9 @@ impl BuiltIn for VolumeZone {
     fn new(args: &str) -> Result<Self, ConfigureError> {
         args::parse::<NoArgs>(Self::NAME, args)?;
         Ok(Self {
-            claims: storage::view(storage::CLAIM),
-            volumes: storage::view(storage::VOLUME),
-            classes: storage::view(storage::CLASS),
+            claims: storage::CLAIM.view(),
+            volumes: storage::VOLUME.view(),
+            classes: storage::CLASS.view(),
             required: Vec::new(),
             rejected: NodeSet::default(),
             computed_for: None,

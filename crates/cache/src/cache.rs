@@ -1,4 +1,4 @@
-//! The cache itself: its parts, and what can be read of it.
+//! The cache itself: its parts, and the methods that read it.
 
 mod delta;
 mod follow;
@@ -43,7 +43,8 @@ struct Changed {
     objects: ChangedKeys<Arc<ObjectKey>>,
 }
 
-/// What is known under a node's name. Without a row the node itself is not there, but pods refer to it.
+/// What the cache knows under a node's name. An entry without a row stands for a node that does not exist but to which
+/// pods refer.
 #[derive(Debug, Default)]
 pub struct CachedNode {
     row: Option<(NodeIdx, Node)>,
@@ -52,7 +53,7 @@ pub struct CachedNode {
 }
 
 impl CachedNode {
-    /// Its row in the table and its object; `None` if only pods refer to it.
+    /// The node's row in the table and its object; `None` if only pods refer to the node.
     #[must_use]
     pub fn row(&self) -> Option<(NodeIdx, &Node)> {
         self.row.as_ref().map(|(idx, node)| (*idx, node))
@@ -62,9 +63,9 @@ impl CachedNode {
 /// How much the cache holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sizes {
-    /// Nodes, those included that are gone and still have pods.
+    /// Nodes, including those that are gone and still have pods.
     pub nodes: usize,
-    /// Pods, assumed ones included.
+    /// Pods, including assumed ones.
     pub pods: usize,
     /// Assumed pods.
     pub assumed_pods: usize,
@@ -86,7 +87,7 @@ impl Cache {
         Self::with_log_capacity(LOG_CAPACITY)
     }
 
-    /// A cache that remembers only so many changes.
+    /// A cache with a change log of `capacity` entries.
     #[must_use]
     pub fn with_log_capacity(capacity: usize) -> Self {
         let mut table = ClusterTable::default();
@@ -106,30 +107,30 @@ impl Cache {
         }
     }
 
-    /// The table that plugins read, as it is at this moment.
+    /// The table that plugins read, in its current state.
     #[must_use]
     pub fn table(&self) -> &ClusterTable {
         &self.table
     }
 
-    /// Where API objects are interned on their way in.
+    /// The symbols into which API objects are interned on their way in.
     pub fn symbols_mut(&mut self) -> &mut Symbols {
         &mut self.table.symbols
     }
 
-    /// Frees some of the symbols that no pod and no node uses any more; see [`Symbols::free_unused`]. Names of nodes that
-    /// the cache knows stay, whatever `is_held` says of other symbols that are kept elsewhere.
+    /// Frees some of the symbols that no pod and no node uses any more; see [`Symbols::free_unused`]. The names of
+    /// nodes that the cache knows always stay. `is_held` says which other symbols are kept elsewhere and must stay.
     pub fn free_symbols(&mut self, is_held: impl Fn(Sym) -> bool) {
         let nodes = &self.nodes;
         self.table.symbols.free_unused(|sym| nodes.contains_key(&sym) || is_held(sym));
     }
 
-    /// Brings [`Self::order`] up to date. Cheap when no node came or went.
+    /// Brings [`Self::order`] up to date. The call is cheap when no node came or went.
     pub fn settle(&mut self) {
         self.zones.settle();
     }
 
-    /// All nodes, one of each zone in turn. As of the last [`Self::settle`].
+    /// All nodes, one of each zone in turn, as of the last [`Self::settle`].
     #[must_use]
     pub fn order(&self) -> &[NodeIdx] {
         self.zones.order()
@@ -141,30 +142,30 @@ impl Cache {
         self.zones.node_order()
     }
 
-    /// Restores an order that [`Self::node_order`] gave. The caller has undone every arrival and departure of a node since that
-    /// moment, the last one first, so each node has its old row.
+    /// Restores an order that [`Self::node_order`] gave. The caller has undone every arrival and departure of a node
+    /// since that moment, the last one first, so each node has the row that it had then.
     pub fn restore_order(&mut self, order: NodeOrder) {
         self.zones.restore(order);
     }
 
-    /// What is known under the name of a node.
+    /// What the cache knows under the name of a node.
     #[must_use]
     pub fn node(&self, name: Sym) -> Option<&CachedNode> {
         self.nodes.get(&name)
     }
 
-    /// A pod on a node, or assumed to be.
+    /// A pod that is on a node, or that is assumed to be on one.
     #[must_use]
     pub fn pod(&self, uid: &str) -> Option<&CachedPod> {
         self.pods.get(uid)
     }
 
-    /// All pods on nodes, assumed ones included, in no particular order: also those whose node has no row.
+    /// All pods on nodes, in no particular order. They include assumed pods, and pods whose node has no row.
     pub fn pods(&self) -> impl Iterator<Item = &CachedPod> {
         self.pods.values()
     }
 
-    /// The pods on the node called `name`, assumed ones included.
+    /// The pods on the node called `name`, including assumed ones.
     pub fn pods_on(&self, name: Sym) -> impl Iterator<Item = &Arc<Pod>> {
         let uids = self.nodes.get(&name).map_or(&[][..], |node| &node.pods);
         uids.iter().filter_map(|uid| self.pods.get(uid)).map(CachedPod::pod)

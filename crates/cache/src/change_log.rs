@@ -1,7 +1,7 @@
-//! Which row of which column changed when.
+//! The log that says which column of which row changed, and when.
 //!
-//! Every change gets a generation of its own. The log holds the last few thousand; beside it stand, for each row and
-//! column, the generation of the newest change, so that a row which changed often is sent once.
+//! Every change gets a generation of its own. The log holds the last few thousand changes. The generation of the newest
+//! change is kept for each row and column as well, so that a row which changed often is sent once.
 
 use std::{collections::VecDeque, sync::Arc};
 
@@ -26,7 +26,7 @@ pub(crate) struct ChangeLog {
     columns: [Vec<u64>; Column::ALL.len()],
     added: Vec<u64>,
     removed: Vec<u64>,
-    /// When the taint set of each id was made.
+    /// The generation at which the taint set of each id was made.
     taint_sets: Vec<u64>,
 }
 
@@ -75,12 +75,13 @@ impl ChangeLog {
         stamp(&mut self.taint_sets, id as usize, next);
     }
 
-    /// Whether taint set `id` is news to a replica of `generation`.
+    /// Whether a replica at `generation` does not know taint set `id` yet.
     pub(crate) fn taint_set_is_new(&self, id: usize, generation: u64) -> bool {
         self.taint_sets.get(id).is_some_and(|&made| made > generation)
     }
 
-    /// The changes after `generation` with their generations; `None` when the log no longer reaches that far back.
+    /// The changes after `generation`, with their generations. `None` if the log no longer reaches back to
+    /// `generation`, or if `generation` is 0 or has not been reached yet.
     pub(crate) fn since(&self, generation: u64) -> Option<impl Iterator<Item = (u64, &Change)>> {
         let oldest = self.generation - self.changes.len() as u64;
         let skip = usize::try_from(generation.checked_sub(oldest)?).ok()?;

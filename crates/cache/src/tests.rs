@@ -52,7 +52,7 @@ fn pod(cache: &mut Cache, uid: &str, node: &str, variant: u8) -> Arc<Pod> {
         host_ports: if variant & 1 == 0 { [port].into() } else { ThinVec::new() },
         placed_requests: Resources {
             milli_cpu: i64::from(variant) * 10,
-            // Two of them are more than a number holds.
+            // The sum of two such requests exceeds the range of the number.
             memory: if variant & 128 != 0 { i64::MAX } else { 0 },
             scalars: if variant & 2 != 0 { [(gpu, 1)].into() } else { ThinVec::new() },
             ..Resources::default()
@@ -72,7 +72,7 @@ fn all_needs() -> Needs {
     Needs { columns: Columns::all(), annotation_keys, pods: true, objects: vec![kind], ..Needs::default() }
 }
 
-/// A table as text, row by row, so that two of them compare whatever way they came about.
+/// A table as text, row by row, so that two tables can be compared however they came about.
 fn picture(table: &ClusterTable) -> Vec<String> {
     let text = |sym: Sym| table.symbols.text(sym).to_owned();
     let resources = |table: &ResourceTable, node: NodeIdx| {
@@ -193,7 +193,7 @@ fn perform(cache: &mut Cache, debts: &mut Vec<Assumed>, op: &Op) {
     }
 }
 
-/// What the columns of the table must be, counted afresh from the pods that the cache holds.
+/// Computes the sums again from the pods that the cache holds, and compares the table's columns with them.
 fn check_sums(cache: &Cache) {
     let table = cache.table();
     for node in table.nodes().iter() {
@@ -281,7 +281,7 @@ fn one_of_two_pods_with_the_same_port_may_leave() {
     assert!(cache.table().host_ports(NodeIdx(0)).is_empty());
 }
 
-/// Sums stop at the largest number; what went beyond is there again when there is room.
+/// Sums stop at the largest number. The part beyond it counts again when there is room.
 #[test]
 fn huge_requests_leave_nothing_behind() {
     let mut cache = Cache::new();

@@ -1,4 +1,4 @@
-//! The order in which nodes are visited: one of each zone in turn, so that neighbours in the list fail apart.
+//! The order in which nodes are visited: one of each zone in turn, so that neighbours in the list rarely fail together.
 //!
 //! A node that only changes its zone keeps its place in the list until the next node comes or goes, as in Kubernetes.
 
@@ -8,17 +8,18 @@ use rustc_hash::FxHashMap;
 /// Region and zone.
 type ZoneKey = (Sym, Sym);
 
-/// The order in which nodes are visited, which follows from the order in which they came: rows of the table, by zone.
+/// The order in which nodes are visited: the rows of the table, by zone. It depends on the order in which the nodes
+/// came.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeOrder(Vec<Vec<NodeIdx>>);
 
-/// Nodes by zone, zones in the order of their first node.
+/// The nodes by zone. The zones are in the order of their first node.
 #[derive(Debug)]
 pub(crate) struct Zones {
     zones: Vec<(ZoneKey, Vec<NodeIdx>)>,
     order: Vec<NodeIdx>,
     stale: bool,
-    /// Label keys that older clusters use for the region and the zone; they win.
+    /// The label keys that older clusters use for the region and the zone. They take precedence over the newer keys.
     beta_region: Sym,
     beta_zone: Sym,
 }
@@ -73,7 +74,8 @@ impl Zones {
         NodeOrder(self.zones.iter().map(|(_, nodes)| nodes.clone()).collect())
     }
 
-    /// The nodes have the rows and zones of then. Symbols may be others.
+    /// Restores an order that was saved earlier. The nodes have the same rows and zones as when it was saved; their
+    /// symbols may differ.
     pub(crate) fn restore(&mut self, NodeOrder(order): NodeOrder) {
         if order.iter().eq(self.zones.iter().map(|(_, nodes)| nodes)) {
             return;

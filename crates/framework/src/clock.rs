@@ -1,9 +1,9 @@
-//! The time that passes, as the host measures it.
+//! A clock that the host provides.
 
 use std::{fmt::Debug, time::Duration};
 
-/// Tells how much time has passed since some moment, and never goes back.
+/// A clock that measures the time since some fixed moment. It never goes back.
 pub trait Clock: Debug + Send + Sync {
-    /// The present.
+    /// The current time.
     fn now(&self) -> Duration;
 }

@@ -1,4 +1,4 @@
-//! The moment at which a search for a node ends in any case.
+//! The moment at which a search for a node must end.
 
 use std::time::Duration;
 
@@ -7,10 +7,11 @@ use crate::{
     status::Status,
 };
 
-/// When a search for a node must end. The default is never.
+/// The moment at which a search for a node must end. The default is never.
 ///
-/// A plugin whose search may take longer than some milliseconds looks now and then, and fails once it is over. What plugins that
-/// have an account take does not count: they have bounds of their own. In a component it is never over.
+/// A plugin whose search may take longer than some milliseconds checks the deadline from time to time, and fails once
+/// it is over. The time of plugins that have an account does not count, because they have bounds of their own. The
+/// deadline is never over inside a component.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Deadline<'a>(Option<Limit<'a>>);
 
@@ -23,7 +24,7 @@ struct Limit<'a> {
 }
 
 impl SchedulingTime {
-    /// When a search that begins now must end.
+    /// The deadline of a search that begins now.
     #[must_use]
     pub fn search_deadline(&self, length: SearchLength) -> Deadline<'_> {
         self.search_limit(length).map_or(Deadline::NEVER, |allowed| Deadline::after(self, allowed))
@@ -31,12 +32,12 @@ impl SchedulingTime {
 }
 
 impl<'a> Deadline<'a> {
-    /// The search may take as long as it wants.
+    /// A deadline that never ends a search.
     pub const NEVER: Self = Self(None);
 
     const POSITIONS: usize = 64;
 
-    /// The search begins now and may take so long.
+    /// The deadline of a search that begins now and may take as long as `allowed`.
     #[must_use]
     pub fn after(time: &'a SchedulingTime, allowed: Duration) -> Self {
         Self(Some(Limit { time, allowed, began: time.now(), by_plugins: time.taken_by_plugins() }))
@@ -51,10 +52,11 @@ impl<'a> Deadline<'a> {
         })
     }
 
-    /// Looks at the clock at one position of 64, for those who go through a pod's many terms: usual pods are never cut off.
+    /// Checks the deadline at one of every 64 positions. Plugins that go through a pod's terms call this with the
+    /// position of each term. A pod with few terms is never cut off.
     ///
     /// # Errors
-    /// The search must end.
+    /// The search must end now.
     pub fn check_at(self, position: usize) -> Result<(), Status> {
         let is_to_be_checked = position % Self::POSITIONS == Self::POSITIONS - 1;
         match self.allowed() {
@@ -68,7 +70,7 @@ impl<'a> Deadline<'a> {
         }
     }
 
-    /// What the search may take in all; `None`: it has no limit.
+    /// The time that the search may take in all; `None` if it has no limit.
     #[must_use]
     pub fn allowed(self) -> Option<Duration> {
         self.0.map(|limit| limit.allowed)

@@ -1,4 +1,4 @@
-//! What a plugin wants done. The host checks each effect against the operator's grants before it acts.
+//! The actions that a plugin asks for. The host checks each one against the operator's grants before it acts.
 
 use berth_model::serde_with::text_or_bytes;
 use serde::{Deserialize, Serialize};
@@ -12,11 +12,11 @@ pub enum Effect {
     Patch {
         /// `apiVersion/kind`, such as `v1/PersistentVolumeClaim`.
         kind: String,
-        /// Empty for kinds without namespaces.
+        /// The namespace; empty for kinds without namespaces.
         namespace: String,
         /// `metadata.name`.
         name: String,
-        /// Such as `status`; none for the object itself.
+        /// A subresource, such as `status`; `None` for the object itself.
         subresource: Option<String>,
         /// A JSON merge patch.
         #[serde(with = "text_or_bytes")]
@@ -26,7 +26,7 @@ pub enum Effect {
     Create {
         /// `apiVersion/kind`, such as `v1/PersistentVolumeClaim`.
         kind: String,
-        /// Empty for kinds without namespaces.
+        /// The namespace; empty for kinds without namespaces.
         namespace: String,
         /// The object as JSON.
         #[serde(with = "text_or_bytes")]
@@ -36,14 +36,14 @@ pub enum Effect {
     Delete {
         /// `apiVersion/kind`, such as `v1/PersistentVolumeClaim`.
         kind: String,
-        /// Empty for kinds without namespaces.
+        /// The namespace; empty for kinds without namespaces.
         namespace: String,
         /// `metadata.name`.
         name: String,
     },
-    /// Make room: condition `DisruptionTarget` with this message, deletion, event.
+    /// Evict a pod: set the condition `DisruptionTarget` with this message, delete the pod, and write an event.
     Evict {
-        /// Empty for kinds without namespaces.
+        /// The namespace; empty for kinds without namespaces.
         namespace: String,
         /// `metadata.name`.
         name: String,
@@ -52,7 +52,7 @@ pub enum Effect {
         /// The text of the condition.
         message: String,
     },
-    /// Let a pod that waits on Permit go on.
+    /// Let a pod that waits on Permit proceed.
     Allow {
         /// `metadata.uid` of the pod.
         uid: String,
@@ -61,7 +61,7 @@ pub enum Effect {
     Reject {
         /// `metadata.uid` of the pod.
         uid: String,
-        /// Why, for people.
+        /// The reason, for people.
         reason: String,
     },
     /// Move pods to activeQ.
@@ -78,23 +78,24 @@ pub enum Effect {
     },
     /// Write an event about the pod of this cycle.
     Event {
-        /// `Warning`; else `Normal`.
+        /// Whether the type is `Warning`; otherwise it is `Normal`.
         warning: bool,
-        /// Why, for people.
+        /// The reason, for people.
         reason: String,
         /// What was done or tried.
         action: String,
         /// The text for people.
         note: String,
     },
-    /// Ask PreBind again, or Permit that holds the pod, whenever one of these objects has changed; fail with the message when the
-    /// time is out. The pod of the cycle itself, as `v1/Pod`, comes as it is by then.
+    /// Ask PreBind again, or the Permit plugin that holds the pod, whenever one of these objects has changed. When the
+    /// time is out, the attempt fails with the message. The pod of the cycle itself, as `v1/Pod`, is passed in its
+    /// state at that time.
     Wait {
-        /// What to wait for.
+        /// The objects to wait for.
         objects: Vec<ObjectRef>,
-        /// Milliseconds from the first wait of the attempt on.
+        /// The longest wait in milliseconds, counted from the first wait of the attempt.
         timeout_ms: u64,
-        /// What the pod is told when the time is out.
+        /// The message that the pod gets when the time is out.
         timeout_message: String,
     },
 }
@@ -102,16 +103,16 @@ pub enum Effect {
 /// An object of any kind.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ObjectRef {
-    /// `v1/PersistentVolumeClaim`, `scheduling.example.com/v1/PodGroup`.
+    /// The kind, such as `v1/PersistentVolumeClaim` or `scheduling.example.com/v1/PodGroup`.
     pub kind: String,
-    /// Empty for kinds without namespaces.
+    /// The namespace; empty for kinds without namespaces.
     pub namespace: String,
     /// `metadata.name`.
     pub name: String,
 }
 
 impl Effect {
-    /// What the operator must have granted for it.
+    /// What the operator must have granted for the effect.
     #[must_use]
     pub fn demand(&self) -> Demand<'_> {
         let object = |verb, kind, namespace, name| {
@@ -135,7 +136,7 @@ impl Effect {
     }
 }
 
-/// What an effect takes: a permission by name, or a rule that covers the object.
+/// What an effect requires: a permission by name, or a rule that covers the object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Demand<'a> {
     /// The effect concerns pods or the scheduler.
@@ -147,24 +148,24 @@ pub enum Demand<'a> {
 /// A change of an object that a plugin asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ObjectAccess<'a> {
-    /// What is to be done.
+    /// The action.
     pub verb: Verb,
     /// `apiVersion/kind`, such as `v1/PersistentVolumeClaim`.
     pub kind: &'a str,
-    /// Such as `status`; none for the object itself.
+    /// A subresource, such as `status`; `None` for the object itself.
     pub subresource: Option<&'a str>,
-    /// Empty for kinds without namespaces.
+    /// The namespace; empty for kinds without namespaces.
     pub namespace: &'a str,
-    /// `metadata.name`; none for an object that is yet to be created.
+    /// `metadata.name`; `None` for an object that is to be created.
     pub name: Option<&'a str>,
 }
 
-/// A kind of effect, as it is counted when it is refused.
+/// A kind of effect, under which refused effects are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum EffectKind {
-    /// What concerns pods or the scheduler.
+    /// An effect on pods or on the scheduler.
     Named(Permission),
-    /// The change of an object.
+    /// A change of an object.
     Object(Verb),
 }
 
@@ -199,7 +200,7 @@ pub enum Verb {
 }
 
 impl Demand<'_> {
-    /// The kind of effect as which the demand is counted.
+    /// The kind of effect under which the demand is counted.
     #[must_use]
     pub fn kind(&self) -> EffectKind {
         match self {
@@ -210,7 +211,7 @@ impl Demand<'_> {
 }
 
 impl<'a> ObjectAccess<'a> {
-    /// The API group, empty for the core group, and the kind without its version.
+    /// The API group, which is empty for the core group, and the kind without its version.
     #[must_use]
     pub fn group_and_kind(&self) -> (&'a str, &'a str) {
         let (api_version, kind) = self.kind.rsplit_once('/').unwrap_or(("", self.kind));
@@ -219,7 +220,7 @@ impl<'a> ObjectAccess<'a> {
 }
 
 impl EffectKind {
-    /// The word for it in configuration files, metrics and messages.
+    /// The word that configuration files, metrics and messages use.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -241,7 +242,7 @@ impl Permission {
         Permission::Wait,
     ];
 
-    /// The word for it in configuration files, metrics and messages.
+    /// The word that configuration files, metrics and messages use.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -260,7 +261,7 @@ impl Verb {
     /// Every verb.
     pub const ALL: [Verb; 3] = [Verb::Patch, Verb::Create, Verb::Delete];
 
-    /// The word for it in configuration files, metrics and messages.
+    /// The word that configuration files, metrics and messages use.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {

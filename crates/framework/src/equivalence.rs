@@ -1,35 +1,37 @@
-//! The equivalence cache: what was worked out for one pod, kept for those of the same equivalence class.
+//! The equivalence cache: it keeps what was computed for one pod for other pods of the same equivalence class.
 //!
-//! Pods of one class ([`EquivalenceClass`]) differ in nothing but what names them, as the pods of one controller do. What
-//! is kept for a class is up to the owner: [`run`](crate::run) keeps answers about nodes, the host of components how far a
-//! component's answers reach and the cycle that the pods of a class share there.
+//! Pods of one class ([`EquivalenceClass`]) differ only in what identifies them, as the pods of one controller do. The
+//! owner of the cache decides what is kept for a class. [`run`](crate::run) keeps answers about nodes. The host of
+//! components keeps how far a component's answers reach, and the cycle that the pods of a class share there.
 //!
 //! # Policy
-//! - A class gets an entry when its second pod comes. A pod unlike all others, of a StatefulSet say, costs a look at a hash.
-//! - [`CAPACITY`] classes have an entry. The one that was not used for longest gives way to a new one.
-//! - When an entry no longer holds is its owner's business.
+//! - A class gets an entry when its second pod comes. A pod that is unlike all others, for example one of a
+//!   StatefulSet, costs only a hash lookup.
+//! - [`CAPACITY`] classes have an entry. A new entry replaces the one that was not used for longest.
+//! - The owner decides when an entry no longer holds.
 
 use std::sync::Arc;
 
 use berth_model::{EquivalenceClass, Pod};
 
-/// Classes that have an entry at a time.
+/// The number of classes that have an entry at a time.
 pub const CAPACITY: usize = 64;
 
-/// Classes remembered of which one pod came. More than this many in turn would not find their entries again, either.
+/// The number of classes that are remembered after their first pod. If pods of more classes come in turn, their entries
+/// would be replaced before they are used again anyway.
 const N_REMEMBERED: usize = 512;
 
-/// What is kept for each of the equivalence classes that were used last.
+/// A value for each of the equivalence classes that were used last.
 #[derive(Debug)]
 pub struct EquivalenceCache<T> {
-    /// The hash of each entry's class, side by side for the search.
+    /// The hash of each entry's class. They are stored side by side, so that a search is fast.
     hashes: Vec<u64>,
     entries: Vec<Entry<T>>,
-    /// Where the entry is that was used last: pods of one class come one after the other.
+    /// The position of the entry that was used last. Pods of one class often come one after the other.
     last: usize,
-    /// Half of the hashes of classes of which a pod came, each in the place that the other half determines.
+    /// One half of the hash of each class of which a pod came. The other half determines the place.
     seen: Vec<u32>,
-    /// Lookups that found an entry: the clock by which entries grow old.
+    /// How many lookups found an entry. It serves as the clock by which entries grow old.
     n_hits: u64,
 }
 
@@ -53,7 +55,7 @@ impl<T> EquivalenceCache<T> {
         self.hit(at)
     }
 
-    /// The entry of this pod's class, which is made for the second pod; `None` for the first one.
+    /// The entry of this pod's class. It is made for the second pod of the class; the first one gets `None`.
     pub fn of_second(&mut self, pod: &Pod, make: impl FnOnce() -> T) -> Option<&mut T> {
         if self.find(pod).is_none() {
             if !self.was_seen(pod) {
@@ -64,18 +66,18 @@ impl<T> EquivalenceCache<T> {
         self.hit(self.last)
     }
 
-    /// Whether a pod of this class came before; from here on, one did. It may have been forgotten.
+    /// Whether a pod of this class came before, and notes that one came now. An earlier pod may have been forgotten.
     pub fn was_seen(&mut self, pod: &Pod) -> bool {
         self.seen.resize(N_REMEMBERED, 0);
         let hash = pod.equivalence_hash();
         let [high, low] = [hash >> 32, hash & u64::from(u32::MAX)].map(|half| u32::try_from(half).unwrap_or_default());
         let place = usize::try_from(low).unwrap_or_default() % N_REMEMBERED;
-        // An empty place holds 0.
+        // The value 0 marks an empty place.
         let mark = high | 1;
         self.seen.get_mut(place).is_some_and(|seen| std::mem::replace(seen, mark) == mark)
     }
 
-    /// Adds an entry for this pod's class, which has none. Gives back the entry that made room.
+    /// Adds an entry for this pod's class, which must have none. Returns the entry that was replaced.
     pub fn insert(&mut self, pod: &Pod, value: T) -> Option<T> {
         let oldest = if self.entries.len() < CAPACITY { None } else { self.oldest(|_| true) };
         let evicted = oldest.map(|at| {
@@ -89,7 +91,7 @@ impl<T> EquivalenceCache<T> {
         evicted
     }
 
-    /// The entry that was not used for longest among those that `is_meant` names.
+    /// The entry that was not used for longest among those for which `is_meant` holds.
     pub fn oldest_mut(&mut self, is_meant: impl Fn(&T) -> bool) -> Option<&mut T> {
         let at = self.oldest(is_meant)?;
         self.entries.get_mut(at).map(|entry| &mut entry.value)
@@ -107,7 +109,8 @@ impl<T> EquivalenceCache<T> {
         from_last.iter_mut().chain(before).map(|entry| &mut entry.value)
     }
 
-    /// Whether the class of a pod on a node, but for the nodes that the pods name, has an entry like this.
+    /// Whether the class of a pod on a node has an entry for which `is_meant` holds. The nodes that the pods name are
+    /// not compared.
     pub fn any_elsewhere(&self, placed: &Pod, is_meant: impl Fn(&T) -> bool) -> bool {
         let mut meant = self.hashes.iter().zip(&self.entries).filter(|(_, entry)| is_meant(&entry.value)).peekable();
         if meant.peek().is_none() {
@@ -117,7 +120,7 @@ impl<T> EquivalenceCache<T> {
         meant.any(|(other, entry)| *other == hash && entry.class.contains_elsewhere(placed))
     }
 
-    /// Forgets entries.
+    /// Removes the entries for which `is_kept` does not hold.
     pub fn retain(&mut self, is_kept: impl Fn(&T) -> bool) {
         let mut kept = self.entries.iter().map(|entry| is_kept(&entry.value));
         self.hashes.retain(|_| kept.next().unwrap_or(false));
@@ -125,14 +128,14 @@ impl<T> EquivalenceCache<T> {
         self.last = 0;
     }
 
-    /// Forgets every entry, and gives them back.
+    /// Removes and returns every entry.
     pub fn drain(&mut self) -> impl Iterator<Item = T> {
         self.hashes.clear();
         self.last = 0;
         self.entries.drain(..).map(|entry| entry.value)
     }
 
-    /// Forgets every entry.
+    /// Removes every entry.
     pub fn clear(&mut self) {
         drop(self.drain());
     }

@@ -1,33 +1,33 @@
-//! Why a plugin cannot be used: its arguments, its start, the state that it was handed.
+//! Errors that make a plugin unusable: its arguments, its start, the state that it was given.
 //!
-//! A plugin says why in its own words, and the operator reads them as they stand. So [`ConfigureError`] and
+//! A plugin gives the reason in its own words, and the operator reads them unchanged. So [`ConfigureError`] and
 //! [`RestoreError`] are made from any text; a crate with error types of its own implements `From` for them.
 
 use std::fmt::Display;
 
-/// A plugin refuses its arguments (`pluginConfig`).
+/// A plugin refused its arguments (`pluginConfig`).
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct ConfigureError(String);
 
-/// There is no instance of a plugin.
+/// An instance of a plugin could not be made.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BuildError {
-    /// The plugin was asked and refuses its arguments.
+    /// The plugin read its arguments and refused them.
     #[error(transparent)]
     Refused(#[from] ConfigureError),
-    /// The plugin could not be asked, or broke when it was. Holds the reason, which names the plugin.
+    /// The plugin could not be started, or broke while it was. The reason names the plugin.
     #[error("{0}")]
     Start(String),
 }
 
-/// A plugin has no use for the state of the binary before it.
+/// A plugin cannot use the state of the binary before it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct RestoreError(String);
 
 impl ConfigureError {
-    /// What is wrong with the arguments; for the log and the configuration's author.
+    /// An error that says what is wrong with the arguments, for the log and for the author of the configuration.
     #[must_use]
     pub fn new(reason: impl Display) -> Self {
         Self(reason.to_string())
@@ -47,7 +47,7 @@ impl From<&str> for ConfigureError {
 }
 
 impl RestoreError {
-    /// Why the state is of no use; for the log.
+    /// An error that says why the state cannot be used, for the log.
     #[must_use]
     pub fn new(reason: impl Display) -> Self {
         Self(reason.to_string())

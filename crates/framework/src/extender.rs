@@ -1,7 +1,7 @@
-//! Extenders: services outside the process that filter and score nodes, choose victims and bind pods beside the plugins.
+//! Extenders: services outside the process that, like plugins, filter and score nodes, choose victims and bind pods.
 //!
-//! They belong to the scheduler, not to a profile. How they are reached is the host's business; what their answers mean is
-//! in [`run`](crate::run). kube-scheduler: `pkg/scheduler/extender.go`.
+//! Extenders belong to the scheduler, not to a profile. The host knows how to reach them; [`run`](crate::run) knows
+//! what their answers mean. The counterpart in kube-scheduler is `pkg/scheduler/extender.go`.
 
 use std::fmt::{Debug, Display};
 
@@ -10,35 +10,35 @@ use serde::{Deserialize, Serialize};
 
 use crate::points::{Call, Preemption};
 
-/// The position of an extender among those that are configured.
+/// The position of an extender in the configured list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExtenderIdx(pub usize);
 
-/// What is known of an extender without asking it.
+/// The properties of an extender that are known without asking it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ExtenderProfile {
-    /// Its address, by which logs know it.
+    /// The address of the extender, by which logs name it.
     pub name: String,
-    /// The attempt goes on without the extender when it fails.
+    /// Whether the attempt goes on without the extender when it fails.
     pub is_ignorable: bool,
-    /// The extender has a filter verb.
+    /// Whether the extender has a filter verb.
     pub filters: bool,
-    /// The extender has a preempt verb.
+    /// Whether the extender has a preempt verb.
     pub preempts: bool,
-    /// The factor of the extender's scores; `None` if it gives none.
+    /// The factor of the extender's scores; `None` if it gives no scores.
     pub weight: Option<i64>,
-    /// The extender has a bind verb.
+    /// Whether the extender has a bind verb.
     pub binds: bool,
 }
 
-/// What an extender made of the nodes that it was sent.
+/// The answer of an extender about the nodes that it was sent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ExtenderVerdict {
     /// Names of the nodes that pass.
     pub passed: Vec<String>,
-    /// Nodes that do not pass but may after preemption, with the reason.
+    /// Nodes that do not pass but may pass after preemption, with the reason.
     pub failed: Vec<(String, String)>,
-    /// Nodes that do not pass whatever is evicted, with the reason; they win over `failed`.
+    /// Nodes that do not pass whatever is evicted, with the reason. They take precedence over `failed`.
     pub unresolvable: Vec<(String, String)>,
 }
 
@@ -53,28 +53,29 @@ pub struct ExtenderVictims {
     pub n_violations: i64,
 }
 
-/// An extender gave no answer, or none that can be used.
+/// An extender gave no answer, or an unusable one.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct ExtenderError(String);
 
 impl ExtenderError {
-    /// What went wrong; it reaches the pod's condition.
+    /// An error that says what went wrong. It appears in the pod's condition.
     #[must_use]
     pub fn new(reason: impl Display) -> Self {
         Self(reason.to_string())
     }
 }
 
-/// The extenders of a scheduler. A call may block for as long as the extender's timeout.
+/// The extenders of a scheduler. A call may block until the extender's timeout.
 pub trait Extenders: Debug + Send + Sync {
-    /// Extenders in the order in which they are asked: those that are not ignorable first.
+    /// The extenders in the order in which they are asked: first those that are not ignorable.
     fn list(&self) -> &[ExtenderProfile];
 
-    /// Whether the pod asks for a resource that the extender manages, or the extender manages none in particular.
+    /// Whether the extender is interested in the pod: the pod asks for a resource that the extender manages, or the
+    /// extender manages no particular resource.
     fn is_interested(&self, extender: ExtenderIdx, pod: &Pod) -> bool;
 
-    /// Asks which of `nodes` pass.
+    /// Asks which of `nodes` pass the extender.
     ///
     /// # Errors
     /// The extender did not answer as it should.
@@ -85,7 +86,7 @@ pub trait Extenders: Debug + Send + Sync {
         nodes: &[NodeIdx],
     ) -> Result<ExtenderVerdict, ExtenderError>;
 
-    /// Asks which of these preemptions it agrees to.
+    /// Asks which of these preemptions the extender agrees to.
     ///
     /// # Errors
     /// The extender did not answer as it should.
@@ -96,8 +97,8 @@ pub trait Extenders: Debug + Send + Sync {
         preemptions: &[Preemption],
     ) -> Result<Vec<ExtenderVictims>, ExtenderError>;
 
-    /// Asks these extenders at once for scores: one answer for each that gave one, with names of nodes and scores from 0 to
-    /// 10. An extender that fails gives none.
+    /// Asks these extenders for scores at the same time. The result has an entry for each extender that answered: the
+    /// names of nodes with scores from 0 to 10. An extender that fails has no entry.
     fn prioritize(
         &self,
         extenders: &[ExtenderIdx],
@@ -106,7 +107,7 @@ pub trait Extenders: Debug + Send + Sync {
     ) -> Vec<(ExtenderIdx, Vec<(String, i64)>)>;
 }
 
-/// The first extender after `before` that binds this pod. It does so in the place of the Bind plugins.
+/// The first extender after `before` that binds this pod. It replaces the Bind plugins.
 #[must_use]
 pub fn binder(extenders: &dyn Extenders, pod: &Pod, before: Option<ExtenderIdx>) -> Option<ExtenderIdx> {
     let first = before.map_or(0, |before| before.0 + 1);

@@ -1,4 +1,4 @@
-//! How a configured plugin comes to be.
+//! The traits that make configured plugins.
 
 use std::fmt;
 
@@ -8,15 +8,16 @@ use crate::{
     plugin::{Plugin, PluginVersion, Points},
 };
 
-/// How a plugin written in Rust comes to be: natively, and inside a component. [`plugin!`](crate::plugin) makes the rest.
+/// How to make a plugin written in Rust, both natively and inside a component. [`plugin!`](crate::plugin) implements
+/// the rest.
 pub trait Configure: Plugin + Sized {
-    /// What the plugin says about itself; the same for every configuration.
+    /// What the plugin says about itself. The answer is the same for every configuration.
     fn describe() -> Manifest;
 
-    /// A new instance for one profile.
+    /// Makes an instance for one profile.
     ///
     /// # Errors
-    /// Says why these arguments (`pluginConfig` as JSON, `null` when there are none) are refused.
+    /// The plugin refuses these arguments (`pluginConfig` as JSON, `null` when there are none) and says why.
     fn configure(args: &str) -> Result<Self, ConfigureError>;
 }
 
@@ -34,13 +35,13 @@ pub trait PluginFactory: Send + Sync + fmt::Debug {
     /// The points that its instances implement.
     fn points(&self) -> Points;
 
-    /// Which binary this is.
+    /// The identity of the binary.
     fn version(&self) -> PluginVersion;
 
-    /// A new instance configured with `args`, the `pluginConfig` of its profile as JSON (`null` when there is none).
+    /// Makes an instance configured with `args`, the `pluginConfig` of its profile as JSON (`null` when there is none).
     ///
     /// # Errors
-    /// Says why the plugin refuses these arguments, or cannot be started.
+    /// The plugin refuses these arguments or cannot be started.
     fn build(&self, args: &str) -> Result<Box<dyn Plugin>, BuildError>;
 
     /// Whether building an instance and its first sync take so long that no cycle should wait for them.

@@ -1,7 +1,8 @@
-//! What an operator allows a plugin to ask for: effects on pods and the scheduler by name, changes of objects by rules.
+//! The grants of an operator: which effects on pods and the scheduler a plugin may ask for, by name, and which changes
+//! of objects, by rules.
 //!
-//! A rule names kinds, verbs and which objects, as an RBAC rule does. Which objects are the cycle's pod and its claims is for
-//! the scheduler to say, which knows the cycle.
+//! A rule names kinds, verbs and objects, as an RBAC rule does. The scheduler knows the cycle, so it decides which
+//! objects are the cycle's pod and its claims.
 
 use std::{fmt, sync::Arc};
 
@@ -12,7 +13,7 @@ use crate::{
     object_kind::ObjectKind,
 };
 
-/// Rules as a list.
+/// Serializes rules as a list.
 mod shared_rules {
     use std::sync::Arc;
 
@@ -29,11 +30,11 @@ mod shared_rules {
     }
 }
 
-/// Matches every API group, kind or namespace.
+/// The name that matches every API group, kind or namespace.
 const ANY: &str = "*";
 
-/// What an operator allows a plugin to ask for. What it may see besides decides nothing here, and is kept so that a message
-/// can show the whole entry of a configuration.
+/// What an operator allows a plugin to ask for. The grants also contain what the plugin may see. That is not checked
+/// here; a message uses it to show the whole configuration entry.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Grants {
     permissions: u16,
@@ -48,17 +49,17 @@ enum GrantedObjects {
     ByRules(#[serde(with = "shared_rules")] Arc<[ObjectRule]>),
 }
 
-/// Objects that a plugin may change, and how.
+/// The objects that a plugin may change, and the allowed changes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ObjectRule {
-    /// Empty for the core group; `*` is every group, but for kinds that must be named.
+    /// The API groups. The core group is the empty text; `*` is every group except the kinds that must be named.
     pub api_groups: Vec<String>,
-    /// `PersistentVolumeClaim`, or with a subresource `PersistentVolumeClaim/status`; `*` is every kind but those that must
-    /// be named, and `*/status` the status of these.
+    /// The kinds, such as `PersistentVolumeClaim`, or with a subresource `PersistentVolumeClaim/status`. `*` is every
+    /// kind except those that must be named, and `*/status` is the status of all these kinds.
     pub kinds: Vec<String>,
-    /// What may be done.
+    /// The allowed actions.
     pub verbs: Vec<Verb>,
-    /// Which objects of the kinds.
+    /// The objects of the kinds that the rule covers.
     pub objects: RuleObjects,
 }
 
@@ -69,25 +70,25 @@ pub enum RuleObjects {
     Pod,
     /// The PersistentVolumeClaims and ResourceClaims of the pod of the cycle.
     Claims,
-    /// All in these namespaces.
+    /// All objects in these namespaces.
     Any(Namespaces),
 }
 
 /// The namespaces of a rule.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Namespaces {
-    /// That of the pod of the cycle.
+    /// The namespace of the pod of the cycle.
     #[default]
     OfPod,
-    /// These.
+    /// The namespaces with these names.
     Named(Vec<String>),
-    /// All, and objects without a namespace.
+    /// All namespaces, and objects without a namespace.
     All,
 }
 
-/// Core kinds that give power over the cluster, or rights that no rule speaks of: what runs pods, and with them any service
-/// account; credentials; nodes, volumes of the nodes' file systems, and whole namespaces. `*` does not cover them, neither
-/// as a kind nor as a group.
+/// Core kinds that give power over the cluster, or rights that no rule mentions: kinds that run pods, and so can use
+/// any service account; credentials; nodes, volumes on the nodes' file systems, and whole namespaces. `*` does not
+/// cover them, neither as a kind nor as a group.
 const GUARDED_KINDS: [&str; 9] = [
     "Binding",
     "Namespace",
@@ -100,26 +101,27 @@ const GUARDED_KINDS: [&str; 9] = [
     "ServiceAccount",
 ];
 
-/// All kinds of these groups do so, too.
+/// API groups whose kinds all give such power or rights.
 const GUARDED_GROUPS: [&str; 16] = [
-    // Who may do what, and who is who.
+    // These groups decide who may do what, and identify users.
     "admissionregistration.k8s.io",
     "authentication.k8s.io",
     "authorization.k8s.io",
     "certificates.k8s.io",
     "rbac.authorization.k8s.io",
-    // Which kinds there are, which servers serve and store them, and whose requests the API server takes first.
+    // These groups decide which kinds exist, which servers serve and store them, and which requests the API server
+    // handles first.
     "apiextensions.k8s.io",
     "apiregistration.k8s.io",
     "flowcontrol.apiserver.k8s.io",
     "internal.apiserver.k8s.io",
     "storagemigration.k8s.io",
-    // Which of several controllers leads, and which nodes are alive.
+    // This group decides which of several controllers leads, and which nodes are alive.
     "coordination.k8s.io",
-    // What runs pods.
+    // These groups run pods.
     "apps",
     "batch",
-    // What keeps pods apart, and alive.
+    // These groups isolate pods and keep them available.
     "networking.k8s.io",
     "node.k8s.io",
     "policy",
@@ -132,32 +134,32 @@ impl Default for GrantedObjects {
 }
 
 impl Grants {
-    /// Everything: for runs in which nothing is carried out, and tests.
+    /// Grants that allow everything, for tests and for runs in which no effect is carried out.
     pub const ALL: Grants =
         Grants { permissions: u16::MAX, objects: GrantedObjects::All, reads: Vec::new(), pod_json: true };
 
-    /// These effects by name, and what the rules cover.
+    /// Grants of these effects by name, and of the changes that the rules cover.
     #[must_use]
     pub fn new(permissions: impl IntoIterator<Item = Permission>, rules: impl Into<Arc<[ObjectRule]>>) -> Self {
         let permissions = permissions.into_iter().fold(0, |bits, permission| bits | 1 << (permission as u16));
         Self { permissions, objects: GrantedObjects::ByRules(rules.into()), ..Self::default() }
     }
 
-    /// These kinds may be seen whole besides, and with `pod_json` pending pods.
+    /// Adds what the plugin may see: whole objects of these kinds, and with `pod_json` the JSON of pending pods.
     #[must_use]
     pub fn with_reads(mut self, reads: Vec<ObjectKind>, pod_json: bool) -> Self {
         (self.reads, self.pod_json) = (reads, pod_json);
         self
     }
 
-    /// These grants and this effect.
+    /// Adds this effect to the grants.
     #[must_use]
     pub fn with(mut self, permission: Permission) -> Self {
         self.permissions |= 1 << (permission as u16);
         self
     }
 
-    /// These grants and what this rule covers.
+    /// Adds this rule to the grants.
     #[must_use]
     pub fn with_rule(mut self, rule: ObjectRule) -> Self {
         if let GrantedObjects::ByRules(rules) = &mut self.objects {
@@ -172,8 +174,8 @@ impl Grants {
         self.permissions >> (permission as u16) & 1 == 1
     }
 
-    /// Whether a rule covers the change. `covers` says of the objects of a rule that is about such changes whether this one
-    /// is among them.
+    /// Whether a rule covers the change. `covers` is called with the objects of each rule that names the kind and the
+    /// verb, and says whether the changed object is one of them.
     pub fn allow_access(&self, access: &ObjectAccess<'_>, covers: impl Fn(&RuleObjects) -> bool) -> bool {
         match &self.objects {
             GrantedObjects::All => true,
@@ -181,7 +183,7 @@ impl Grants {
         }
     }
 
-    /// Whether there is nothing in it.
+    /// Whether the grants are empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
@@ -208,7 +210,7 @@ impl Grants {
 }
 
 impl ObjectRule {
-    /// Whether the verb and the kind are among those of the rule.
+    /// Whether the rule names the verb and the kind of the change.
     fn is_about(&self, access: &ObjectAccess<'_>) -> bool {
         let (group, kind) = access.group_and_kind();
         let is_guarded = GUARDED_GROUPS.contains(&group) || (group.is_empty() && GUARDED_KINDS.contains(&kind));
@@ -222,7 +224,7 @@ impl ObjectRule {
             && self.kinds.iter().any(has_kind)
     }
 
-    /// What `*` does not cover in a rule with `*`, as a text for users.
+    /// A text for users that lists what `*` does not cover; `None` for a rule without `*`.
     #[must_use]
     pub fn left_out(&self) -> Option<String> {
         let mut kinds = self.kinds.iter().map(|kind| kind_and_subresource(kind).0);
@@ -236,7 +238,7 @@ impl ObjectRule {
         ))
     }
 
-    /// The rule that covers changes like this one of `objects`, and no more.
+    /// The narrowest rule that covers changes like this one of `objects`.
     #[must_use]
     pub fn for_access(access: &ObjectAccess<'_>, objects: RuleObjects) -> Self {
         let (group, kind) = access.group_and_kind();
@@ -247,7 +249,8 @@ impl ObjectRule {
 }
 
 impl Namespaces {
-    /// Whether objects of `namespace`, which is empty for those without one, are covered in the cycle of a pod of `of_pod`.
+    /// Whether the namespaces include `namespace` in the cycle of a pod of the namespace `of_pod`. An object without a
+    /// namespace has an empty `namespace`.
     #[must_use]
     pub fn contain(&self, namespace: &str, of_pod: &str) -> bool {
         match self {
@@ -258,13 +261,13 @@ impl Namespaces {
     }
 }
 
-/// A kind as rules name it, and its subresource.
+/// Splits a kind as rules write it into the kind and its subresource.
 #[must_use]
 pub fn kind_and_subresource(named: &str) -> (&str, Option<&str>) {
     named.split_once('/').map_or((named, None), |(kind, subresource)| (kind, Some(subresource)))
 }
 
-/// Writes the rule as it stands in a configuration, on one line.
+/// Writes the rule as a configuration contains it, on one line.
 impl fmt::Display for ObjectRule {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let list = |names: &[String]| {

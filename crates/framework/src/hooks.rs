@@ -1,4 +1,4 @@
-//! What a plugin may do besides its extension points: each a trait that most plugins do without.
+//! The hooks that a plugin may have besides its extension points. Each is a trait that most plugins do not need.
 
 use berth_model::{ClusterTable, Delta};
 
@@ -9,58 +9,60 @@ use crate::{
     status::Status,
 };
 
-/// Keeps something about a cycle until it is over.
+/// A hook of plugins that keep something about a cycle until it is over.
 pub trait EndCycle {
-    /// The cycle is over: its pod was bound, given back or deleted.
+    /// Called when the cycle is over: its pod was bound, returned to the queue or deleted.
     fn end_cycle(&mut self, cycle: CycleId);
 }
 
-/// Keeps something about the cluster, worked out from the table.
+/// A hook of plugins that keep something about the cluster that they compute from the table.
 pub trait Follow {
-    /// Inside a component: its replica has changed. The plugin can catch up here, in portions and with the time that a
-    /// sync has, instead of all at once in the next cycle. Native plugins are not called; they catch up in the cycle.
+    /// Called inside a component after its replica changed. The plugin can catch up here, in portions and within the
+    /// time of a sync, instead of all at once in the next cycle. Native plugins are not called; they catch up in the
+    /// cycle.
     fn follow(&mut self, table: &ClusterTable);
 }
 
-/// Says which of its answers hold for later pods too, so that the plugin is asked again only about nodes that changed.
+/// A hook of plugins that say which of their answers hold for later pods too. Such a plugin is asked again only about
+/// nodes that changed.
 pub trait Reuse {
-    /// How far the plugin's answers about the pod reach. A native plugin is asked in each cycle after PreFilter, and about
-    /// scores after PreScore; a component before PreFilter, once for pods that are alike, as `wit/reuse.wit` says, and these
-    /// must have the same signature. Must cost little.
+    /// How far the plugin's answers about the pod reach. A native plugin is asked in each cycle after PreFilter, and
+    /// about scores after PreScore. A component is asked before PreFilter, once for pods that are alike, as
+    /// `wit/reuse.wit` says; pods that are alike must have the same signature. The call must cost little.
     ///
-    /// Whatever the answer: when a node or another pod changes, QueueingHint is asked about one of several waiting pods that
-    /// are alike.
+    /// Whatever the answer is, QueueingHint is asked about only one of several waiting pods that are alike when a node
+    /// or another pod changes.
     fn reach(&mut self, call: &Call<'_>) -> Reach;
 }
 
-/// What the answers of a plugin's Filter and Score about one node follow from, besides the plugin's configuration.
+/// What a plugin's answers at Filter and Score about one node depend on, besides the plugin's configuration.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Reach {
-    /// Answers follow from anything in the cluster, or from which pod it is: the plugin is asked about each pod. So is
-    /// a plugin without [`Reuse`].
+    /// Answers depend on anything in the cluster, or on the identity of the pod, so the plugin is asked about each pod.
+    /// A plugin without [`Reuse`] is treated the same way.
     #[default]
     Cluster,
-    /// Answers follow from the node's own row, and from the pod without what only names it
-    /// ([`Pod::is_equivalent`](berth_model::Pod::is_equivalent) says what that is). The plugin may then be asked about
-    /// any nodes, in any order, and by Score also about nodes that did not pass. If it normalises, the score of a node
-    /// follows from its raw score and from the lowest and the highest raw score.
+    /// Answers depend on the node's own row, and on the pod apart from its identity
+    /// ([`Pod::is_equivalent`](berth_model::Pod::is_equivalent) says what belongs to that). The plugin may then be
+    /// asked about any nodes in any order, and at Score also about nodes that did not pass. If the plugin normalises,
+    /// the score of a node depends on its raw score and on the lowest and the highest raw score.
     Row {
-        /// Stands for all else that answers follow from. Answers of another version are forgotten.
+        /// A number for everything else that answers depend on. Answers of another version are forgotten.
         version: u64,
     },
-    /// Answers follow from nothing: the plugin lets such pods into the queue and pass everywhere, scores all nodes 0,
-    /// and reserves and prepares nothing, whatever the cluster holds. It need not be asked.
+    /// Answers depend on nothing. Whatever the cluster holds, the plugin lets such pods into the queue, lets them pass
+    /// everywhere, scores all nodes 0, and reserves and prepares nothing. It need not be asked.
     Nothing,
-    /// [`Self::Nothing`], and in addition pods like it that are on nodes make no difference to any of the plugin's
-    /// answers, now and as long as the plugin lives. So a component need not hear of them.
+    /// [`Self::Nothing`], and in addition such pods on nodes make no difference to any of the plugin's answers as long
+    /// as the plugin lives. So a component need not be sent them.
     NothingAnywhere,
-    /// [`Self::Nothing`], until a pod comes to a node, or is nominated to one, with which the plugin may have something
-    /// to do: one of a class about which it has not given one of these three answers. Then it is asked again.
+    /// [`Self::Nothing`] until a pod that may matter to the plugin comes to a node or is nominated to one. Such a pod
+    /// is of a class about which the plugin has not given one of these three answers. The plugin is then asked again.
     NothingYet,
 }
 
 impl Reach {
-    /// Whether the plugin has nothing to do with the pod as things are.
+    /// Whether the plugin does not affect the pod in the current state of the cluster.
     #[must_use]
     pub fn is_nothing(self) -> bool {
         match self {
@@ -70,89 +72,93 @@ impl Reach {
     }
 }
 
-/// State that outlives the binary: what a plugin hands to the next binary of its name.
+/// A hook of plugins with state that outlives the binary: a plugin hands it to the next binary of its name.
 pub trait State {
-    /// Empty: there is nothing to hand on.
+    /// The state for the next binary; empty if there is none.
     fn snapshot(&mut self) -> Vec<u8>;
 
     /// Called after `configure` and before the first sync.
     ///
     /// # Errors
-    /// Says why the state is of no use. The plugin then starts without it.
+    /// The state cannot be used, for this reason. The plugin then starts without it.
     fn restore(&mut self, snapshot: &[u8]) -> Result<(), RestoreError>;
 }
 
-/// Runs apart from the scheduler: a component with a replica of the cluster, which may break, or what stands in for one.
+/// A hook of plugins that run apart from the scheduler: a component with a replica of the cluster, which may break, or
+/// a stand-in for one.
 pub trait Hosted {
-    /// Catches the replica up. Called at the start of a cycle.
+    /// Brings the replica up to date. Called at the start of a cycle.
     ///
     /// # Errors
-    /// The replica could not be fed; the attempt fails with this status. A status that turns pods down says that the
-    /// plugin is out of service: pods of its profile wait until another binary takes its place.
+    /// The replica could not be updated; the attempt fails with this status. A status that rejects pods means that the
+    /// plugin is out of service: pods of its profile wait until another binary replaces it.
     fn sync(&mut self, source: &dyn DeltaSource) -> Result<(), Status>;
 
-    /// Why no pod may pass as long as this stands in the plugin's place: what [`Self::sync`] says at the start of a
-    /// cycle, for pods that are past it. `None`: the plugin serves.
+    /// The status with which [`Self::sync`] fails at the start of a cycle while the plugin is out of service, for pods
+    /// that are past that point. No pod may pass as long as it is `Some`. `None` means that the plugin serves.
     fn out_of_service(&self) -> Option<Status>;
 
-    /// Asked at the start of a cycle and before a question outside of cycles: may the plugin take more of the scheduling
-    /// thread's time? One that may be passed over is, at all of its points, until this is asked again and it may.
+    /// Checks whether the plugin may take more of the scheduling thread's time. The scheduler asks at the start of a
+    /// cycle and before a question outside of cycles. If the plugin has no time and pods may do without it, it is
+    /// passed over at all of its points until this is asked again and it has time.
     ///
     /// # Errors
-    /// The plugin has used up its share, and no pod may do without it: the attempt fails with this status.
+    /// The plugin has used up its share, and pods may not do without it: the attempt fails with this status.
     fn has_time(&mut self) -> Result<(), Status> {
         Ok(())
     }
 
-    /// Whether pods of the plugin's profiles wait for others while all plugins together have no time: its calls are charged.
+    /// Whether the plugin's calls are charged. Pods of its profiles then wait for other pods while all plugins together
+    /// have no time.
     fn waits_for_time(&self) -> bool {
         false
     }
 
-    /// Whether the plugin has used up its share, even one that pods may do without. Nothing changes. Asked before the plugin is
-    /// told something that needs no answer.
+    /// Whether the plugin has used up its share, including a plugin that pods may do without. The call changes nothing.
+    /// The scheduler asks before it informs the plugin of something that needs no answer.
     fn is_out_of_time(&self) -> bool {
         false
     }
 
-    /// Whether the plugin keeps something about the cycle, so that it must hear of its end.
+    /// Whether the plugin keeps something about the cycle, so that it must be informed of its end.
     fn knows(&self, _cycle: CycleId) -> bool {
         true
     }
 
-    /// The pod of an open cycle is another one than the plugin was told: `call` has it. Comes before the plugin is asked again
-    /// about a pod that it had wait.
+    /// Informs the plugin that the pod of an open cycle differs from the one that the plugin has; `call` contains the
+    /// new one. This comes before the plugin is asked again about a pod that waits for it.
     ///
     /// # Errors
-    /// The plugin could not be told; the attempt fails with this status.
+    /// The plugin could not be informed; the attempt fails with this status.
     fn pod_changed(&mut self, _call: &Call<'_>) -> Result<(), Status> {
         Ok(())
     }
 
-    /// Keeps what changed since the plugin last heard of the cluster, for [`Self::tell_kept_changes`]. The plugin itself is not
-    /// called. Whether something was kept.
+    /// Keeps what changed in the cluster since the plugin was last updated, for [`Self::tell_kept_changes`]. The plugin
+    /// itself is not called. Returns whether something was kept.
     fn keep_changes(&mut self, _source: &dyn DeltaSource) -> bool {
         false
     }
 
-    /// Tells the plugin the oldest of what [`Self::keep_changes`] kept. A fault is reported when the plugin is asked the next time.
+    /// Passes the oldest changes that [`Self::keep_changes`] kept to the plugin. A fault is reported when the plugin is
+    /// next asked something.
     fn tell_kept_changes(&mut self) {}
 
     /// Passes the plugin over at all of its points until [`Self::has_time`] is asked again, if pods may do without it.
-    /// Tells whether they may.
+    /// Returns whether they may.
     fn pass_over(&mut self) -> bool {
         false
     }
 
-    /// The framework could not use an answer that the plugin gave: a score out of range, say.
+    /// Reports an answer of the plugin that the framework could not use, for example a score out of range.
     fn answered_badly(&mut self, reason: &str);
 }
 
-/// Where a replica gets what it has missed.
+/// The source from which a replica gets what it has missed.
 pub trait DeltaSource {
-    /// Everything in `needs` that changed after `generation`; a full delta when that is too long ago or 0.
-    /// The replica has followed the symbols up to `symbols_position`: [`Delta::symbols_position`] of its last delta, 0 at
-    /// first.
+    /// Everything in `needs` that changed after `generation`. The delta is full if `generation` is 0 or too long ago.
+    /// The replica has followed the symbols up to `symbols_position`: the [`Delta::symbols_position`] of its last
+    /// delta, at first 0.
     fn delta_since(&self, needs: &Needs, generation: u64, symbols_position: u64) -> Delta;
     /// The newest generation.
     fn generation(&self) -> u64;

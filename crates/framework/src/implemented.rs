@@ -1,4 +1,5 @@
-//! A trait that a plugin implements and its `plugin!` does not list would never be called: here that is an error of the compiler.
+//! A compile-time check: a trait that a plugin implements but does not list in `plugin!` would never be called, so it
+//! is a compiler error.
 
 use std::marker::PhantomData;
 
@@ -10,12 +11,12 @@ use crate::{
     },
 };
 
-/// Has a constant for each trait, with its name: whether `P` implements it. The constant that is found is the type's own if
-/// the trait is implemented, else that of [`Otherwise`].
+/// A type with a constant for each trait, named like the trait, that says whether `P` implements it. If the trait is
+/// implemented, the compiler finds the type's own constant, otherwise the one of [`Otherwise`].
 #[derive(Debug)]
 pub struct Implements<P>(PhantomData<P>);
 
-/// Hands the names of all points and hooks to another macro, behind the arguments that it is given.
+/// Passes the names of all points and hooks to another macro, after the given arguments.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! with_every_trait {
@@ -30,7 +31,7 @@ macro_rules! with_every_trait {
 
 macro_rules! traits {
     ($($name:ident)*) => {
-        /// What holds of a type without the trait.
+        /// The constants of a type that does not implement the traits.
         #[expect(non_upper_case_globals, reason = "they have the names of traits")]
         pub trait Otherwise {
             $(
@@ -56,7 +57,7 @@ macro_rules! traits {
 
 with_every_trait!(traits,);
 
-/// Whether a trait is in the list. A `const fn` compares no strings.
+/// Whether a trait is in the list. A `const fn` cannot compare strings with `==`.
 #[must_use]
 pub const fn is_listed(name: &str, list: &[&str]) -> bool {
     let mut at = 0;
@@ -83,7 +84,7 @@ const fn is_same(one: &[u8], other: &[u8]) -> bool {
     true
 }
 
-/// Refuses a plugin that implements a trait which is not in the list.
+/// Fails to compile if a plugin implements a trait that is not in the list.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! all_listed {

@@ -1,8 +1,8 @@
-//! What a plugin is: extension points as traits over the node table, statuses, manifests, and the plugin sets of a
-//! profile.
+//! The definition of a plugin: extension points as traits over the node table, statuses, manifests, and the plugin sets
+//! of a profile.
 //!
-//! A built-in plugin implements these traits directly; a component is driven through an implementation of the same
-//! traits. Nothing here knows wasm, Kubernetes' API machinery, time or threads.
+//! A built-in plugin implements these traits directly. The host runs a component through an implementation of the same
+//! traits. This crate knows nothing of wasm, Kubernetes' API machinery, time or threads.
 
 #![warn(clippy::wildcard_enum_match_arm)]
 

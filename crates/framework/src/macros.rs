@@ -1,15 +1,16 @@
-//! What a plugin writes instead of accessors: the list of its traits, once.
+//! The macro with which a plugin lists its traits once, so that it need not write accessors.
 
-/// Makes a plugin of a type that implements [`Configure`](crate::Configure): the extension points that it implements,
-/// and after a semicolon its hooks.
+/// Makes a plugin of a type that implements [`Configure`](crate::Configure). The arguments are the extension points
+/// that the type implements and, after a semicolon, its hooks.
 ///
 /// ```text
 /// plugin!(VolumeBinding: PreFilter, Filter, PreScore, Score, Reserve, PreBind, Sign; Follow, EndCycle);
 /// ```
 ///
-/// This implements [`Plugin`](crate::Plugin) and [`PluginType`](crate::PluginType). It also leaves a macro with the name
-/// of the type that hands the list on, so that the SDK's `export!` need not be told it again. A trait of an extension point or
-/// hook that the type implements and the list lacks does not compile: nothing would ever call it.
+/// This implements [`Plugin`](crate::Plugin) and [`PluginType`](crate::PluginType). It also defines a macro with the
+/// name of the type that passes the list on, so that the SDK's `export!` need not repeat it. If the type implements a
+/// trait of an extension point or hook that the list lacks, the code does not compile, because the trait would never be
+/// called.
 ///
 /// ```compile_fail
 /// # use berth_framework::{Call, Configure, ConfigureError, CycleId, EndCycle, Manifest, PostBind, plugin};

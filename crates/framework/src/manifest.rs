@@ -1,4 +1,4 @@
-//! What a plugin tells about itself before it is used.
+//! The manifest: what a plugin says about itself before it is used.
 
 use berth_model::{Column, Columns, ObjectKey};
 
@@ -9,21 +9,21 @@ use crate::{effect::Permission, grants::ObjectRule, object_kind::ObjectKind};
 pub struct Needs {
     /// Columns of the node table.
     pub columns: Columns,
-    /// When not empty, only these keys of [`berth_model::Column::Labels`].
+    /// The keys of [`berth_model::Column::Labels`] that the replica holds; all keys if this is empty.
     pub label_keys: Vec<String>,
-    /// The keys of [`berth_model::Column::Annotations`]; there is no way to have all.
+    /// The keys of [`berth_model::Column::Annotations`] that the replica holds. A replica cannot hold all annotations.
     pub annotation_keys: Vec<String>,
     /// Pods on nodes.
     pub pods: bool,
     /// Pending pods with their whole JSON.
     pub pod_json: bool,
-    /// Other objects, whole, by kind.
+    /// Whole objects of other kinds.
     pub objects: Vec<ObjectKind>,
 }
 
 impl Needs {
-    /// Whether the plugin follows pods on nodes, or a column that they change: only then can it tell a node from the same
-    /// node with other pods.
+    /// Whether the plugin follows pods on nodes, or a column that pods change. Otherwise it cannot tell a node from the
+    /// same node with other pods.
     #[must_use]
     pub fn pods_matter(&self) -> bool {
         let changed = [Column::Requested, Column::NonZeroRequested, Column::PodCount, Column::HostPorts];
@@ -37,7 +37,7 @@ impl Needs {
     }
 }
 
-/// A cluster event that may make a pod schedulable which the plugin rejected (`ClusterEvent` in kube-scheduler's
+/// A cluster event that may make a pod that the plugin rejected schedulable (`ClusterEvent` in kube-scheduler's
 /// `staging/src/k8s.io/kube-scheduler/framework/types.go`).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ClusterEvent {
@@ -81,7 +81,7 @@ impl ClusterEvent {
     /// Every bit.
     pub const ALL: u32 = (1 << 13) - 1;
 
-    /// The names of actions by bit, lowest first, as kube-scheduler's `ActionType` calls them.
+    /// The names of actions by bit, lowest first, as in kube-scheduler's `ActionType`.
     const NAMES: [&'static str; 13] = [
         "Add",
         "Delete",
@@ -104,8 +104,8 @@ impl ClusterEvent {
         Self { resource: resource.to_owned(), actions }
     }
 
-    /// The actions in one word, as kube-scheduler's metrics have it. `None` if they are several and neither every update nor
-    /// every action.
+    /// The actions in one word, as kube-scheduler's metrics write them. `None` for several actions, unless they are
+    /// every update or every action.
     #[must_use]
     pub fn action_name(&self) -> Option<&'static str> {
         match self.actions {
@@ -116,7 +116,7 @@ impl ClusterEvent {
         }
     }
 
-    /// The actions in words: `Update` is every update, `All` every action.
+    /// The actions in words. `Update` stands for every update and `All` for every action.
     #[must_use]
     pub fn action_names(&self) -> Vec<&'static str> {
         let has = |actions: u32| self.actions & actions == actions;
@@ -130,21 +130,21 @@ impl ClusterEvent {
     }
 }
 
-/// A plugin's account of itself.
+/// What a plugin says about itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Manifest {
-    /// The name by which profiles refer to it, `NodeAffinity` say.
+    /// The name by which profiles refer to the plugin, for example `NodeAffinity`.
     pub name: String,
-    /// A version for people; identity is the digest of the binary.
+    /// A version for people. The digest of the binary, not the version, identifies the plugin.
     pub version: String,
-    /// What its replica must hold.
+    /// What the plugin's replica must hold.
     pub needs: Needs,
     /// Events that may make a pod schedulable again; `None` means that every event may.
     pub events_to_register: Option<Vec<ClusterEvent>>,
-    /// The effects by name without which a built-in plugin cannot do its work. No component has a say in this: its manifest
+    /// The effects, by name, that a built-in plugin needs for its work. A component cannot declare them: its manifest
     /// leaves these lists empty, and the operator's configuration grants it effects.
     pub effects: Vec<Permission>,
-    /// The changes of objects without which a built-in plugin cannot do its work.
+    /// The changes of objects that a built-in plugin needs for its work.
     pub rules: Vec<ObjectRule>,
 }
 

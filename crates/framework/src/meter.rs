@@ -1,8 +1,8 @@
-//! How long extension points and plugins take, and how often plugins are asked, for the host to publish.
+//! Measurements that the host publishes: how long extension points and plugins take, and how often plugins are asked.
 //!
-//! A profile whose meter has no clock counts calls and times nothing. With one, each run of an extension point is timed, and
-//! in one attempt of ten each plugin as well: which attempts these are follows from the number of the cycle, so that a
-//! pod's binding is measured if its cycle was. Nothing is timed by node.
+//! A profile whose meter has no clock counts calls and times nothing. A meter with a clock times each run of an
+//! extension point, and in one of ten attempts each plugin as well. The number of the cycle decides which attempts
+//! these are, so that a pod's binding is timed if its cycle was. Single nodes are never timed.
 
 use std::{sync::Arc, time::Duration};
 
@@ -14,11 +14,11 @@ use crate::{
     status::{Code, Status},
 };
 
-/// Measurements that are kept until the host takes them; more are dropped (kube-scheduler's
-/// `pkg/scheduler/metrics/metric_recorder.go` drops them as well).
+/// The number of measurements that are kept until the host takes them. Further ones are dropped, as in kube-scheduler's
+/// `pkg/scheduler/metrics/metric_recorder.go`.
 const MAX_KEPT: usize = 16_384;
 
-/// One attempt in so many has its plugins timed.
+/// One of this many attempts has its plugins timed.
 const SAMPLED: u64 = 10;
 
 /// A run of all plugins of an extension point.
@@ -26,7 +26,7 @@ const SAMPLED: u64 = 10;
 pub struct PointTime {
     /// The label `extension_point`.
     pub point: &'static str,
-    /// What came out of it.
+    /// The code of the outcome.
     pub code: Code,
     /// The time from the first plugin's call to the last one's answer.
     pub duration: Duration,
@@ -39,9 +39,9 @@ pub struct PluginTime {
     pub plugin: PluginIdx,
     /// The label `extension_point`.
     pub point: &'static str,
-    /// What it answered.
+    /// The code of the plugin's answer.
     pub code: Code,
-    /// Until it answered. For Filter and Score that is about many nodes at once.
+    /// The time until the plugin answered. A call of Filter or Score is about many nodes at once.
     pub duration: Duration,
 }
 
@@ -50,19 +50,20 @@ pub struct PluginTime {
 pub struct Measured {
     /// Runs of extension points.
     pub points: Vec<PointTime>,
-    /// Calls of plugins, of some attempts.
+    /// Calls of plugins, in the attempts whose plugins were timed.
     pub plugins: Vec<PluginTime>,
     calls: PerPoint<Vec<u64>>,
 }
 
 impl Measured {
-    /// How often `plugin` was asked at `point`: about a pod, or, by Filter and Score, about a pod and a node.
+    /// How often `plugin` was asked at `point`. A call counts once for a pod; at Filter and Score it counts once for
+    /// each node.
     #[must_use]
     pub fn calls(&self, point: Point, plugin: PluginIdx) -> u64 {
         self.calls[point].get(plugin.index()).copied().unwrap_or(0)
     }
 
-    /// Forgets everything; the buffers stay.
+    /// Forgets everything, and keeps the buffers.
     pub fn clear(&mut self) {
         self.points.clear();
         self.plugins.clear();
@@ -73,7 +74,7 @@ impl Measured {
 /// Measures the plugins of one profile.
 #[derive(Debug, Default)]
 pub struct Meter {
-    /// `None`: nothing is timed.
+    /// The timer; `None` if nothing is timed.
     timer: Option<Timer>,
     measured: Measured,
 }
@@ -82,30 +83,30 @@ pub struct Meter {
 struct Timer {
     clock: Arc<dyn Clock>,
     seed: u64,
-    /// One attempt in so many has its plugins timed.
+    /// One of this many attempts has its plugins timed.
     sampled: u64,
-    /// When the last plugin had answered; `None` while plugins are not timed.
+    /// The time of the last plugin's answer; `None` while plugins are not timed.
     lap: Option<Duration>,
 }
 
-/// When a run of an extension point began; `None` if the meter had no clock.
+/// The time at which a run of an extension point began; `None` if the meter had no clock.
 #[derive(Debug)]
 pub struct Start(Option<Duration>);
 
 impl Meter {
-    /// `seed` decides which attempts have their plugins timed.
+    /// A meter with this clock. `seed` decides which attempts have their plugins timed.
     #[must_use]
     pub fn new(clock: Arc<dyn Clock>, seed: u64) -> Self {
         Self { timer: Some(Timer { clock, seed, sampled: SAMPLED, lap: None }), measured: Measured::default() }
     }
 
-    /// The plugins of every attempt are timed.
+    /// A meter that times the plugins of every attempt.
     #[must_use]
     pub fn of_every_attempt(clock: Arc<dyn Clock>) -> Self {
         Self { timer: Some(Timer { clock, seed: 0, sampled: 1, lap: None }), measured: Measured::default() }
     }
 
-    /// The present moment; `None` without a clock.
+    /// The current time; `None` without a clock.
     #[must_use]
     pub fn now(&self) -> Option<Duration> {
         self.timer.as_ref().map(|timer| timer.clock.now())
@@ -116,7 +117,7 @@ impl Meter {
         &mut self.measured
     }
 
-    /// An extension point begins, in an attempt.
+    /// Notes that an extension point begins, in an attempt.
     pub fn start(&mut self, cycle: CycleId) -> Start {
         let Some(timer) = &mut self.timer else { return Start(None) };
         let now = timer.clock.now();
@@ -124,15 +125,15 @@ impl Meter {
         Start(Some(now))
     }
 
-    /// An extension point begins that belongs to no attempt.
+    /// Notes that an extension point begins that belongs to no attempt.
     pub fn start_outside(&mut self) -> Start {
         let Some(timer) = &self.timer else { return Start(None) };
         let sample = u64::try_from(timer.clock.now().as_nanos()).unwrap_or(u64::MAX);
         self.start(CycleId(sample))
     }
 
-    /// The extension point is done. It is not timed if the profile was replaced since by one without a clock, or the other
-    /// way round.
+    /// Notes that the extension point is done. It is not timed if the profile's meter was replaced in between, either
+    /// by one without a clock or by one with a clock.
     pub fn end(&mut self, start: Start, point: &'static str, code: Code) {
         let (Some(timer), Start(Some(start))) = (&mut self.timer, start) else { return };
         timer.lap = None;
@@ -142,7 +143,7 @@ impl Meter {
         }
     }
 
-    /// A plugin has answered; it was called when the one before had answered.
+    /// Notes the answer of a plugin. The plugin was called when the one before had answered.
     pub fn answered(&mut self, plugin: PluginIdx, point: Point, code: Code) {
         let Some(Timer { clock, lap: Some(lap), .. }) = &mut self.timer else { return };
         let now = clock.now();
@@ -152,7 +153,7 @@ impl Meter {
         }
     }
 
-    /// A plugin was asked about so many pods or nodes.
+    /// Notes that a plugin was asked about `n` pods or nodes.
     pub(crate) fn asked(&mut self, plugin: PluginIdx, point: Point, n: usize) {
         let calls = &mut self.measured.calls[point];
         if plugin.index() >= calls.len() {
@@ -162,7 +163,7 @@ impl Meter {
     }
 }
 
-/// The code of an answer that says nothing else when all is well.
+/// The code of an answer. `Ok` counts as success.
 pub(crate) fn code_of<T>(answer: &Result<T, Status>) -> Code {
     answer.as_ref().err().map_or(Code::Success, |status| status.code)
 }

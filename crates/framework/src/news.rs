@@ -1,9 +1,10 @@
-//! What a plugin must hear although no answer is expected: that a pod was bound, that a placement was given up, that a cycle
-//! is over, that a pod was on a node which has left it since.
+//! Messages to plugins that need no answer: a pod was bound, a placement was given up, a cycle is over, a pod was on a
+//! node that it has left since.
 //!
-//! The scheduler does not wait for a plugin that has used up its time. Such news waits with the plugin's instance, in order,
-//! and the plugin is asked about no other pod's placement until it has heard it. An instance has three of them at most for each
-//! cycle that it knows, and as many about pods that left as [`Hosted::keep_changes`](crate::Hosted::keep_changes) keeps.
+//! The scheduler does not wait for a plugin that has used up its time. Its messages wait with the plugin's instance, in
+//! order, and the plugin is asked about no other pod's placement until it has received them. An instance has at most
+//! three of them for each cycle that it knows, and as many about pods that left as
+//! [`Hosted::keep_changes`](crate::Hosted::keep_changes) keeps.
 
 use std::sync::Arc;
 
@@ -14,17 +15,17 @@ use crate::{
     points::{Call, CycleId},
 };
 
-/// News about one cycle, or about the cluster.
+/// A message about one cycle, or about the cluster.
 #[derive(Debug)]
 pub(crate) enum News {
     Unreserved(Placement),
     Bound(Placement),
     CycleEnded(CycleId),
-    /// What the plugin kept.
+    /// The changes that the plugin's host kept.
     Changes,
 }
 
-/// The placement that the news is about.
+/// The placement that the message is about.
 #[derive(Debug)]
 pub(crate) struct Placement {
     cycle: CycleId,
@@ -43,7 +44,7 @@ impl Placement {
 }
 
 impl News {
-    /// Tells the plugin.
+    /// Passes the message to the plugin.
     pub(crate) fn tell(&self, plugin: &mut dyn Plugin, now: Time, table: &ClusterTable) {
         match self {
             Self::Unreserved(placement) => {

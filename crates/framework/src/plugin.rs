@@ -18,28 +18,29 @@ use crate::{
     status::Status,
 };
 
-/// A plugin of one profile, configured. What it does is behind [`Self::at`] and [`Self::hook`].
+/// A plugin of one profile, configured. [`Self::at`] and [`Self::hook`] give access to what it does.
 ///
-/// A type that implements [`Configure`](crate::Configure) gets this from [`plugin!`](crate::plugin). One that writes it
-/// by hand has [`points!`](crate::points) and [`hooks!`](crate::hooks) for the last three methods.
+/// A type that implements [`Configure`](crate::Configure) gets this trait from [`plugin!`](crate::plugin). A type that
+/// implements it by hand uses [`points!`](crate::points) and [`hooks!`](crate::hooks) for the last three methods.
 pub trait Plugin: Send + 'static {
     /// What the plugin says about itself.
     fn manifest(&self) -> &Manifest;
 
-    /// Which binary answers.
+    /// The binary that answers.
     fn version(&self) -> PluginVersion;
 
     /// The points at which [`Self::at`] answers.
     fn points(&self) -> Points;
 
-    /// The plugin at one of its points; `None` where it has nothing to say.
+    /// The plugin at one of its points; `None` if it does not implement the point.
     fn at(&mut self, point: Point) -> Option<PointRef<'_>>;
 
     /// The plugin's hook of this kind; `None` for a plugin without it.
     fn hook(&mut self, hook: Hook) -> Option<HookRef<'_>>;
 }
 
-/// Makes, from a table of traits, the enum of their names, the enum of references to them, and an accessor for each.
+/// Makes three things from a table of traits: the enum of their names, the enum of references to them, and an accessor
+/// for each.
 macro_rules! declare {
     (
         $(#[$kind_doc:meta])*
@@ -55,7 +56,7 @@ macro_rules! declare {
         }
 
         impl $kind {
-            /// Every one, in the order of their declaration.
+            /// Every value, in the order of declaration.
             pub const ALL: [Self; [$(Self::$name),*].len()] = [$(Self::$name),*];
         }
 
@@ -65,7 +66,7 @@ macro_rules! declare {
         }
 
         impl $reference<'_> {
-            /// Which one this is.
+            /// The kind of this reference.
             #[must_use]
             pub fn kind(&self) -> $kind {
                 match self {
@@ -75,7 +76,7 @@ macro_rules! declare {
         }
 
         impl<'a> $reference<'a> {
-            /// A plugin that implements every one of these traits, as the one asked for.
+            /// A reference to the trait `kind` of a plugin that implements all of these traits.
             pub fn of_all<P: $($name +)* 'static>(plugin: &'a mut P, kind: $kind) -> Self {
                 match kind {
                     $($kind::$name => Self::$name(plugin),)*
@@ -131,67 +132,67 @@ macro_rules! declare {
 }
 
 declare! {
-    /// An extension point that the scheduler calls, in the order in which a pod meets them.
+    /// An extension point that the scheduler calls, in the order in which a pod reaches them.
     enum Point;
     /// A plugin at one of its extension points.
     enum PointRef from at;
-    /// May the pod enter activeQ?
+    /// Decides whether the pod may enter activeQ.
     PreEnqueue pre_enqueue "PreEnqueue";
-    /// Which pod is next?
+    /// Decides which pod is next.
     QueueSort queue_sort "QueueSort";
-    /// Work done once for a pod before nodes are looked at.
+    /// Prepares the work for a pod once, before nodes are considered.
     PreFilter pre_filter "PreFilter";
-    /// Which nodes can run the pod?
+    /// Decides which nodes can run the pod.
     Filter filter "Filter";
-    /// What can be done when no node can?
+    /// Decides what to do when no node can run the pod.
     PostFilter post_filter "PostFilter";
-    /// Work done once for a pod before nodes are scored.
+    /// Prepares scoring for a pod once, before nodes are scored.
     PreScore pre_score "PreScore";
-    /// How good is each node?
+    /// Scores each node.
     Score score "Score";
     /// Brings the plugin's own scores into 0 to 100.
     Normalize normalize "ScoreExtensionNormalize";
-    /// The pod is about to take a node's resources.
+    /// Follows that the pod is about to take a node's resources.
     Reserve reserve "Reserve";
-    /// May the pod be bound, and when?
+    /// Decides whether and when the pod may be bound.
     Permit permit "Permit";
-    /// Will PreBind have something to do?
+    /// Says whether PreBind will have something to do.
     PreBindPreFlight pre_bind_pre_flight "PreBindPreFlight";
-    /// Work that must succeed before binding.
+    /// Does work that must succeed before binding.
     PreBind pre_bind "PreBind";
-    /// Ties the pod to its node.
+    /// Binds the pod to its node.
     Bind bind "Bind";
-    /// The pod is bound.
+    /// Follows that the pod was bound.
     PostBind post_bind "PostBind";
-    /// Is an event worth another attempt of a rejected pod?
+    /// Says whether an event makes another attempt of a rejected pod worthwhile.
     QueueingHint queueing_hint "QueueingHint";
-    /// Which pods get the same answers?
+    /// Says which pods get the same answers.
     Sign sign "Sign";
 }
 
 declare! {
-    /// What a plugin may do besides its extension points.
+    /// A hook: something that a plugin may do besides its extension points.
     enum Hook;
     /// A plugin as one of its hooks.
     enum HookRef from hook;
     /// Forgets a cycle that is over.
     EndCycle cycle_end;
-    /// Inside a component: catches up with the replica.
+    /// Catches up with the replica, inside a component.
     Follow follower;
-    /// Hands its state to the next binary.
+    /// Passes its state to the next binary.
     State state;
-    /// Is fed and watched over by the scheduler.
+    /// Is updated and supervised by the scheduler.
     Hosted hosted;
     /// Says which of its answers hold for later pods.
     Reuse reuse;
 }
 
-/// The trait of an extension point, as `dyn Filter`: for code that treats all points alike.
+/// The trait of an extension point, such as `dyn Filter`, for code that treats all points alike.
 pub trait ExtensionPoint {
     /// The point.
     const POINT: Point;
 
-    /// The plugin at this point, if it implements it.
+    /// The plugin at this point; `None` if the plugin does not implement it.
     fn of<'p>(plugin: &'p mut (dyn Plugin + 'static)) -> Option<&'p mut Self>;
 }
 
@@ -201,7 +202,7 @@ impl fmt::Debug for dyn Plugin + '_ {
     }
 }
 
-/// The hooks, called where there are any.
+/// The hooks. A call does nothing, or returns a default, if the plugin does not have the hook.
 impl dyn Plugin + '_ {
     /// [`EndCycle::end_cycle`].
     pub fn end_cycle(&mut self, cycle: CycleId) {
@@ -222,7 +223,7 @@ impl dyn Plugin + '_ {
         self.reuse().map_or(Reach::Cluster, |hook| hook.reach(call))
     }
 
-    /// [`Hosted::sync`]. A native plugin reads the host's own table: it is always in step.
+    /// [`Hosted::sync`]. A native plugin reads the host's own table, so it is always up to date.
     ///
     /// # Errors
     /// The plugin cannot be brought up to date, or is out of service.
@@ -235,7 +236,7 @@ impl dyn Plugin + '_ {
         self.hosted()?.out_of_service()
     }
 
-    /// [`Hosted::has_time`]. Native plugins are trusted with theirs.
+    /// [`Hosted::has_time`]. A native plugin always has time.
     ///
     /// # Errors
     /// The plugin has used up its share of the scheduling thread.
@@ -253,7 +254,7 @@ impl dyn Plugin + '_ {
         self.hosted().is_none_or(|hook| hook.knows(cycle))
     }
 
-    /// [`Hosted::keep_changes`]. A native plugin is always in step.
+    /// [`Hosted::keep_changes`]. A native plugin is always up to date.
     pub fn keep_changes(&mut self, source: &dyn DeltaSource) -> bool {
         self.hosted().is_some_and(|hook| hook.keep_changes(source))
     }
@@ -265,7 +266,7 @@ impl dyn Plugin + '_ {
         }
     }
 
-    /// [`Hosted::pass_over`]. No pod does without a native plugin.
+    /// [`Hosted::pass_over`]. A native plugin is never passed over.
     pub fn pass_over(&mut self) -> bool {
         self.hosted().is_some_and(Hosted::pass_over)
     }
@@ -286,7 +287,7 @@ impl Points {
     /// No point at all.
     pub const NONE: Points = Points(0);
 
-    /// Just these points; for tables of constants.
+    /// A set of exactly these points, for constants.
     #[must_use]
     pub const fn of(mut points: &[Point]) -> Self {
         let mut bits = 0;
@@ -329,7 +330,7 @@ impl FromIterator<Point> for Points {
 pub struct PluginIdx(pub u32);
 
 impl PluginIdx {
-    /// No plugin: a pod turned down by something else.
+    /// A value that stands for no plugin: something else rejected a pod.
     pub const NOBODY: PluginIdx = PluginIdx(u32::MAX);
 
     /// The position as an index.
@@ -339,14 +340,14 @@ impl PluginIdx {
     }
 }
 
-/// Which binary answers under a plugin's name.
+/// The identity of the binary that answers under a plugin's name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PluginVersion {
     /// The plugin's name.
     pub name: String,
     /// The version in the manifest, for people.
     pub version: String,
-    /// The binary; `None` for what stands in for a plugin that has no binary in service.
+    /// The binary; `None` for a stand-in of a plugin that has no binary in service.
     pub binary: Option<BinaryId>,
 }
 

@@ -1,6 +1,6 @@
-//! A profile: which plugins run for one `schedulerName`, at which points, in which order, with which weights.
+//! A profile: the plugins that run for one `schedulerName`, with their points, order and weights.
 //!
-//! The lists are final here; merging them from a configuration file is done elsewhere. A plugin is named by its
+//! The lists are final here; merging them from a configuration file is done elsewhere. A plugin is identified by its
 //! position in the profile, [`PluginIdx`], so the loops over plugins never compare strings.
 
 use std::{collections::VecDeque, marker::PhantomData, ops::Range, sync::Arc};
@@ -22,7 +22,7 @@ use crate::{
 
 pub use crate::plugin::PluginIdx;
 
-/// Which plugins run at each point, in order, and what their scores weigh.
+/// The plugins that run at each point, in order, and the weights of their scores.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PluginSet {
     order: PerPoint<Vec<PluginIdx>>,
@@ -36,17 +36,17 @@ impl PluginSet {
         &self.order[point]
     }
 
-    /// Puts `plugin` last at `point`.
+    /// Adds `plugin` as the last one at `point`.
     pub fn enable(&mut self, point: Point, plugin: PluginIdx) {
         self.order[point].push(plugin);
     }
 
-    /// The plugins that run at `point`, first to last.
+    /// Sets the plugins that run at `point`, first to last.
     fn set(&mut self, point: Point, order: Vec<PluginIdx>) {
         self.order[point] = order;
     }
 
-    /// The weight of the plugin's scores; 1 unless it was set.
+    /// The weight of the plugin's scores. The default is 1.
     #[must_use]
     pub fn weight(&self, plugin: PluginIdx) -> i64 {
         self.weights.get(plugin.index()).copied().unwrap_or(1)
@@ -61,11 +61,11 @@ impl PluginSet {
     }
 }
 
-/// A plugin in the service of one profile.
+/// A plugin that serves one profile.
 #[derive(Debug)]
 pub struct Instance {
     name: Arc<str>,
-    /// Its `pluginConfig` as JSON, kept for the next binary of the same name.
+    /// The plugin's `pluginConfig` as JSON, kept for the next binary of the same name.
     pub args: String,
     /// What the plugin may ask for.
     pub grants: Grants,
@@ -73,24 +73,25 @@ pub struct Instance {
     pub plugin: Box<dyn Plugin>,
     /// The points at which it may be called.
     points: Points,
-    /// Whether the plugin's time is bounded: native plugins are trusted with theirs.
+    /// Whether the plugin's time is bounded. A native plugin has no bounds.
     is_hosted: bool,
     /// Whether the plugin has the hook Reuse.
     has_reuse: bool,
-    /// What the plugin had no time to hear, the oldest first. It is asked nothing before it has heard it.
+    /// The messages for which the plugin had no time, the oldest first. The plugin is asked nothing before it has
+    /// received them.
     untold: VecDeque<News>,
 }
 
 /// The plugins that serve one `schedulerName`.
 #[derive(Debug)]
 pub struct Profile {
-    /// `schedulerName` of the pods that it serves.
+    /// The `schedulerName` of the pods that the profile serves.
     pub scheduler_name: String,
-    /// Overrides the global setting; 0 adapts to the size of the cluster.
+    /// The percentage for this profile, which overrides the global setting; 0 adapts to the size of the cluster.
     pub percentage_of_nodes_to_score: Option<i32>,
-    /// What runs. A plugin stands only at points that its binary implements.
+    /// The plugins that run. A plugin runs only at points that its binary implements.
     pub plugins: PluginSet,
-    /// Where plugins stand as soon as a binary implements the point.
+    /// The points at which each plugin runs as soon as a binary implements them.
     wanted: PluginSet,
     instances: Vec<Instance>,
     meter: Meter,
@@ -112,7 +113,7 @@ impl Profile {
         }
     }
 
-    /// Takes a plugin in, not yet enabled anywhere.
+    /// Adds a plugin that is not enabled at any point yet.
     pub fn add(&mut self, mut plugin: Box<dyn Plugin>, args: &str, grants: Grants) -> PluginIdx {
         let name = Arc::from(plugin.manifest().name.as_str());
         let points = plugin.points();
@@ -122,7 +123,7 @@ impl Profile {
         PluginIdx(u32::try_from(self.instances.len() - 1).unwrap_or(u32::MAX))
     }
 
-    /// Takes a plugin in and enables it, as the last one, at every point that it implements.
+    /// Adds a plugin and enables it, as the last one, at every point that it implements.
     pub fn add_everywhere(&mut self, plugin: Box<dyn Plugin>, args: &str) -> PluginIdx {
         let points = plugin.points();
         let idx = self.add(plugin, args, Grants::ALL);
@@ -132,14 +133,14 @@ impl Profile {
         idx
     }
 
-    /// Gives `plugin` the last place at `point`, which it takes for as long as its binary implements it. The next binary
-    /// of its name may implement other points.
+    /// Gives `plugin` the last place at `point`. It runs there as long as its binary implements the point. The next
+    /// binary of its name may implement other points.
     pub fn want(&mut self, point: Point, plugin: PluginIdx) {
         self.wanted.enable(point, plugin);
         self.settle(point);
     }
 
-    /// Lets those run that are wanted at `point` and implement it.
+    /// Enables the plugins at `point` that are wanted there and implement it.
     fn settle(&mut self, point: Point) {
         let order = self.wanted.at(point).iter().filter(|plugin| self.implements(**plugin, point)).copied().collect();
         self.plugins.set(point, order);
@@ -155,14 +156,14 @@ impl Profile {
         self.instances.get_mut(plugin.index()).map(|instance| &mut *instance.plugin)
     }
 
-    /// The name of a plugin; empty for one of another profile.
+    /// The name of a plugin; empty for an index of another profile.
     #[must_use]
     pub fn name(&self, plugin: PluginIdx) -> &Arc<str> {
         static UNKNOWN: std::sync::LazyLock<Arc<str>> = std::sync::LazyLock::new(|| Arc::from(""));
         self.instances.get(plugin.index()).map_or(&UNKNOWN, |instance| &instance.name)
     }
 
-    /// The binary that answers for a plugin; `None` for a stand-in.
+    /// The binary that answers for a plugin; `None` if a stand-in answers.
     #[must_use]
     pub fn binary(&self, plugin: PluginIdx) -> Option<berth_model::BinaryId> {
         self.instances.get(plugin.index())?.plugin.version().binary
@@ -175,19 +176,19 @@ impl Profile {
         u32::try_from(position).ok().map(PluginIdx)
     }
 
-    /// The plugins in the order in which they were taken in.
+    /// The plugins in the order in which they were added.
     #[must_use]
     pub fn instances(&self) -> &[Instance] {
         &self.instances
     }
 
-    /// Puts another binary in the place of `plugin`, at the points that it is wanted at and now implements; the old one is
-    /// handed back.
+    /// Replaces the binary of `plugin`. The new one runs at the points at which the plugin is wanted and which the new
+    /// binary implements. Returns the old one.
     pub fn replace(&mut self, plugin: PluginIdx, mut new: Box<dyn Plugin>) -> Option<Box<dyn Plugin>> {
         let instance = self.instances.get_mut(plugin.index())?;
         instance.points = new.points();
         (instance.is_hosted, instance.has_reuse) = (new.hosted().is_some(), new.reuse().is_some());
-        // The new instance knows nothing of what the old one was to hear.
+        // The messages that waited for the old instance mean nothing to the new one.
         instance.untold.clear();
         let old = std::mem::replace(&mut instance.plugin, new);
         for point in Point::ALL {
@@ -198,15 +199,15 @@ impl Profile {
         Some(old)
     }
 
-    /// Goes on with the instances of `before` that come from the same binary and have the same arguments, in place of its
-    /// own. The plugins that answer otherwise than there: with another instance, or at other points.
+    /// Takes over the instances of `before` that come from the same binary and have the same arguments, in place of its
+    /// own. Returns the plugins that answer differently than in `before`: with another instance, or at other points.
     pub fn continue_from(&mut self, before: &mut Self) -> Vec<PluginIdx> {
         let mut different = Vec::new();
         for (index, instance) in (0u32..).map(PluginIdx).zip(&mut self.instances) {
             let place = before.instances.iter().position(|old| old.name == instance.name);
             let goes_on = place.and_then(|place| before.instances.get_mut(place)).is_some_and(|old| {
                 let (is_old, is_new) = (old.plugin.version(), instance.plugin.version());
-                // What stands in for a binary that is not there says why: the newer one knows better.
+                // A stand-in for a missing binary says why it is missing, and the newer stand-in has the newer reason.
                 let is_same = is_new.binary.is_some() && is_old == is_new && old.args == instance.args;
                 if is_same {
                     std::mem::swap(&mut old.plugin, &mut instance.plugin);
@@ -224,19 +225,19 @@ impl Profile {
         different
     }
 
-    /// The plugins themselves, to be dropped where no cycle waits for that.
+    /// The plugins, for a caller that drops them where no cycle waits for that.
     pub fn into_plugins(self) -> impl Iterator<Item = Box<dyn Plugin>> {
         self.instances.into_iter().map(|instance| instance.plugin)
     }
 
-    /// Lets the plugin ask for this from here on, and for nothing else.
+    /// Replaces the grants of the plugin.
     pub fn set_grants(&mut self, plugin: PluginIdx, grants: Grants) {
         if let Some(instance) = self.instances.get_mut(plugin.index()) {
             instance.grants = grants;
         }
     }
 
-    /// Takes a plugin out of the profile for the time of `run`, which may meanwhile call all the others.
+    /// Takes a plugin out of the profile while `run` runs. In the meantime, `run` may call all other plugins.
     pub(crate) fn without<R>(
         &mut self,
         plugin: PluginIdx,
@@ -252,12 +253,12 @@ impl Profile {
         Some(answer)
     }
 
-    /// Says that nothing is known of these kinds from here on, and of these alone.
+    /// Sets the kinds of which nothing is known from now on. They replace the kinds that were set before.
     pub fn set_unlisted(&mut self, unlisted: Arc<UnlistedKinds>) {
         self.unlisted = unlisted;
     }
 
-    /// Why `plugin` must not judge the pods that it has to do with; `None` if it may.
+    /// Why `plugin` must not judge the pods that it affects; `None` if it may.
     #[must_use]
     pub fn is_blind(&self, plugin: PluginIdx) -> Option<Status> {
         if self.unlisted.is_empty() {
@@ -268,7 +269,7 @@ impl Profile {
         Some(Status::unresolvable(format!("plugin {:?} cannot judge this pod: {reason}", instance.name)))
     }
 
-    /// The first plugin that must not judge pods and has no PreFilter, which would tell the pods that it has to do with.
+    /// The first plugin that must not judge pods and has no PreFilter. Its PreFilter would say which pods it affects.
     pub(crate) fn blind_to_all(&self) -> Option<Refusal> {
         const JUDGING: [Point; 7] =
             [Point::Filter, Point::PreScore, Point::Score, Point::Reserve, Point::Permit, Point::PreBind, Point::Bind];
@@ -282,25 +283,25 @@ impl Profile {
         judging.find_map(|plugin| Some(Refusal { plugin, status: self.is_blind(plugin)? }))
     }
 
-    /// Measures the plugins with `meter` from here on.
+    /// Measures the plugins with `meter` from now on.
     pub fn set_meter(&mut self, meter: Meter) {
         self.meter = meter;
     }
 
-    /// Measures the plugins.
+    /// The meter of the plugins.
     pub fn meter(&mut self) -> &mut Meter {
         &mut self.meter
     }
 
-    /// The binaries that answer, in the order in which plugins were taken in.
+    /// The binaries that answer, in the order in which their plugins were added.
     pub fn versions(&self) -> impl Iterator<Item = PluginVersion> + '_ {
         self.instances.iter().map(|instance| instance.plugin.version())
     }
 
-    /// Catches every replica up.
+    /// Brings every replica up to date.
     ///
     /// # Errors
-    /// The first plugin that could not be fed, with its status.
+    /// The first plugin whose replica could not be updated, with its status.
     pub fn sync(&mut self, source: &dyn DeltaSource) -> Result<(), Refusal> {
         for (plugin, instance) in self.hosted() {
             instance.plugin.sync(source).map_err(|status| Refusal { plugin, status })?;
@@ -308,8 +309,9 @@ impl Profile {
         Ok(())
     }
 
-    /// Catches the replicas up in which plugins at Reserve follow pods, before one of their pods leaves its node: they hear that it left
-    /// only if they have heard that it came, and give back what they reserved for it then. A plugin without time hears of it later.
+    /// Updates the replicas of plugins at Reserve that follow pods, before one of their pods leaves its node. A plugin
+    /// learns that the pod left only if it knew that the pod came, and only then releases what it reserved. A plugin
+    /// without time is informed later.
     pub fn show_pods_to_reservers(&mut self, source: &dyn DeltaSource) {
         for (_, instance) in self.hosted() {
             if !instance.points.contains(Point::Reserve) || !instance.plugin.manifest().needs.pods {
@@ -320,14 +322,15 @@ impl Profile {
                     instance.untold.push_back(News::Changes);
                 }
             } else if instance.plugin.has_time().is_ok() {
-                // A plugin that was passed over in the last cycle is fed again once it has time. What broke is reported when the plugin
-                // is asked the next time.
+                // A plugin that was passed over in the last cycle is updated again once it has time. A fault is
+                // reported when the plugin is next asked something.
                 let _ = instance.plugin.sync(source);
             }
         }
     }
 
-    /// Asks every plugin whether it may take more time, and whether it has heard what it is to hear before it is asked anything.
+    /// Checks every plugin before it is asked anything: whether it may take more time, and whether it has received its
+    /// waiting messages.
     ///
     /// # Errors
     /// The first plugin that has used up its share and may not be passed over.
@@ -341,12 +344,13 @@ impl Profile {
         Ok(())
     }
 
-    /// The plugins that are fed and watched over.
+    /// The plugins that the scheduler updates and supervises.
     fn hosted(&mut self) -> impl Iterator<Item = (PluginIdx, &mut Instance)> {
         (0u32..).map(PluginIdx).zip(&mut self.instances).filter(|(_, instance)| instance.is_hosted)
     }
 
-    /// Asks a plugin once more, in the middle of a cycle: one that has no time by now may be passed over from here on.
+    /// Checks in the middle of a cycle whether a plugin still has time. A plugin without time that pods may do without
+    /// is passed over from now on.
     ///
     /// # Errors
     /// The plugin has used up its share and may not be passed over.
@@ -356,13 +360,14 @@ impl Profile {
         if instance.plugin.is_out_of_time() { instance.plugin.has_time() } else { Ok(()) }
     }
 
-    /// Whether pods of the profile wait while all plugins together have no time: [`waits_for_time`](crate::Hosted::waits_for_time) of one of them.
+    /// Whether pods of the profile wait while all plugins together have no time. This holds if
+    /// [`waits_for_time`](crate::Hosted::waits_for_time) holds for one of its plugins.
     pub fn waits_for_time(&mut self) -> bool {
         self.hosted().any(|(_, instance)| instance.plugin.hosted().is_some_and(|hook| hook.waits_for_time()))
     }
 
-    /// Gives one plugin, which has time for it, the oldest of what it has not heard yet. Tells whether there was such a
-    /// plugin: call again.
+    /// Passes the oldest waiting message to one plugin that has time for it. Returns whether there was such a plugin,
+    /// so that the caller calls again.
     pub fn tell_news(&mut self, now: Time, table: &ClusterTable) -> bool {
         for instance in self.instances.iter_mut().filter(|instance| !instance.untold.is_empty()) {
             if !instance.plugin.is_out_of_time()
@@ -375,13 +380,13 @@ impl Profile {
         false
     }
 
-    /// Whether plugins are still to hear something.
+    /// Whether messages wait for plugins.
     #[must_use]
     pub fn has_news(&self) -> bool {
         self.instances.iter().any(|instance| !instance.untold.is_empty())
     }
 
-    /// Tells the plugin that the placement on `node` was given up; later, if it has no time.
+    /// Informs the plugin that the placement on `node` was given up. A plugin without time is informed later.
     pub(crate) fn tell_unreserved(&mut self, plugin: PluginIdx, call: &Call<'_>, node: NodeIdx) {
         let Some(instance) = self.instances.get_mut(plugin.index()) else { return };
         if instance.is_to_wait() {
@@ -393,7 +398,7 @@ impl Profile {
         }
     }
 
-    /// Tells the plugin that the pod was bound to `node`; later, if it has no time.
+    /// Informs the plugin that the pod was bound to `node`. A plugin without time is informed later.
     pub(crate) fn tell_bound(&mut self, plugin: PluginIdx, call: &Call<'_>, node: NodeIdx) {
         let Some(instance) = self.instances.get_mut(plugin.index()) else { return };
         if instance.is_to_wait() {
@@ -409,13 +414,13 @@ impl Profile {
         self.hosted().find_map(|(plugin, instance)| Some(Refusal { plugin, status: instance.plugin.out_of_service()? }))
     }
 
-    /// The plugins of a point, to be called one after the other: `profile.each::<dyn Filter>()`.
+    /// The plugins of a point, for calls one after the other: `profile.each::<dyn Filter>()`.
     #[must_use]
     pub fn each<P: ExtensionPoint + ?Sized>(&self) -> PluginsAt<P> {
         PluginsAt { positions: 0..self.plugins.at(P::POINT).len(), point: PhantomData }
     }
 
-    /// Tells every plugin that a cycle is over; later, if it has no time.
+    /// Informs every plugin that a cycle is over. A plugin without time is informed later.
     pub fn end_cycle(&mut self, cycle: CycleId) {
         for instance in &mut self.instances {
             if !instance.is_to_wait() {
@@ -430,23 +435,23 @@ impl Profile {
 /// A plugin that rejected a pod, could not be asked about it or failed, and its status.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// Which plugin.
+    /// The plugin.
     pub plugin: PluginIdx,
-    /// What it said.
+    /// The plugin's status.
     pub status: Status,
 }
 
-/// A walk over the plugins of one point. The profile is lent to each step and free between them, so a step may call
-/// the plugin and then ask the profile for its name.
+/// An iteration over the plugins of one point. It borrows the profile only during each step, so the caller may call the
+/// plugin and then ask the profile for its name.
 #[derive(Debug)]
 pub struct PluginsAt<P: ?Sized> {
-    /// The plugins not visited yet, as positions in [`PluginSet::at`].
+    /// The plugins that were not visited yet, as positions in [`PluginSet::at`].
     positions: Range<usize>,
     point: PhantomData<fn(&mut P)>,
 }
 
 impl<P: ExtensionPoint + ?Sized> PluginsAt<P> {
-    /// This walk without the first `n` positions.
+    /// This iteration without the first `n` positions.
     #[must_use]
     pub fn skip(mut self, n: usize) -> Self {
         self.positions.start = n.min(self.positions.end);
@@ -459,7 +464,7 @@ impl<P: ExtensionPoint + ?Sized> PluginsAt<P> {
         self.positions.start
     }
 
-    /// The next plugin, at this point. A plugin that does not implement the point is passed over.
+    /// The next plugin, at this point. Plugins that do not implement the point are skipped.
     pub fn next<'p>(&mut self, profile: &'p mut Profile) -> Option<(PluginIdx, &'p mut P)> {
         self.next_but(profile, |_| false)
     }
@@ -501,7 +506,7 @@ impl Instance {
         self.has_reuse
     }
 
-    /// Whether the plugin must hear of something later: it has no time, or has older news to hear first.
+    /// Whether a message must wait: the plugin has no time, or older messages wait for it.
     fn is_to_wait(&mut self) -> bool {
         self.is_hosted && (!self.untold.is_empty() || self.plugin.is_out_of_time())
     }
@@ -511,7 +516,7 @@ impl Instance {
     }
 }
 
-/// Stands in for a plugin that is being called and may not be called again.
+/// A placeholder for a plugin that is being called and may not be called again.
 struct TakenOut;
 
 impl Plugin for TakenOut {

@@ -1,8 +1,8 @@
 //! Runs the plugins of a profile on one pod: a scheduling cycle without queue, cache or effects.
 //!
-//! [`place`] is the whole way from a pod to a node: [`pre_filter`], [`list_candidates`], [`filter`], then either [`score`]
-//! and [`Attempt::choose`], or, when no node passed, [`diagnose`]. All of them write into one [`Attempt`]; what the cycle
-//! decided comes out of it as a [`Decision`].
+//! [`place`] does the whole work from a pod to a node: [`pre_filter`], [`list_candidates`], [`filter`], then either
+//! [`score`] and [`Attempt::choose`] or, when no node passed, [`diagnose`]. All of them write into one [`Attempt`].
+//! [`place`] returns what the cycle decided as a [`Decision`].
 
 mod bind;
 mod class_answers;
@@ -51,11 +51,11 @@ use crate::{
     status::{Code, Status},
 };
 
-/// A set of plugins of one profile. Of a profile with up to 64 plugins it takes no memory of its own.
+/// A set of plugins of one profile. A set for a profile with up to 64 plugins needs no heap memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PluginBits {
     first: u64,
-    /// The plugins behind the first 64.
+    /// The plugins after the first 64.
     others: Vec<u64>,
 }
 
@@ -74,7 +74,7 @@ impl PluginBits {
         self.words().all(|word| word == 0)
     }
 
-    /// Adds `plugin`; [`PluginIdx::NOBODY`] is in no set and changes nothing.
+    /// Adds `plugin`. [`PluginIdx::NOBODY`] is in no set and changes nothing.
     pub fn insert(&mut self, plugin: PluginIdx) {
         if plugin == PluginIdx::NOBODY {
             return;
@@ -89,7 +89,7 @@ impl PluginBits {
         }
     }
 
-    /// Empties the set; its buffer stays.
+    /// Empties the set, and keeps its buffer.
     pub fn clear(&mut self) {
         self.first = 0;
         self.others.clear();
@@ -107,37 +107,38 @@ impl PluginBits {
     }
 }
 
-/// A cycle at work: what it found out so far, and buffers that the next one uses again.
+/// The working state of a cycle: what it found so far, and buffers that the next cycle reuses.
 ///
-/// [`place`] takes the findings with it. The steps may also be taken one by one, each upon the findings of those before.
+/// [`place`] takes the findings out of it. The steps may also be called one by one; each needs the findings of those
+/// before it.
 #[derive(Clone, Debug, Default)]
 pub struct Attempt {
     findings: Findings,
-    /// Nodes to look at, in the cluster's order; empty in a cycle that found a node by earlier answers.
+    /// The nodes to look at, in the cluster's order. The list is empty in a cycle that found a node by earlier answers.
     candidates: Vec<NodeIdx>,
     batch: NodeSet,
     before: NodeSet,
 }
 
 impl Attempt {
-    /// Empties everything; the buffers stay.
+    /// Empties everything, and keeps the buffers.
     pub fn clear(&mut self) {
         self.findings.clear();
         self.candidates.clear();
     }
 
-    /// Takes the buffers of a decision that is not read any more.
+    /// Reuses the buffers of a decision that is no longer read.
     pub fn recycle(&mut self, decision: Decision) {
         self.findings = decision.findings;
     }
 
-    /// What the cycle found out so far. After [`place`] it is in the [`Decision`].
+    /// What the cycle found so far. After [`place`] the findings are in the [`Decision`].
     #[must_use]
     pub fn findings(&self) -> &Findings {
         &self.findings
     }
 
-    /// Nodes to look at, in the cluster's order.
+    /// The nodes to look at, in the cluster's order.
     #[must_use]
     pub fn candidates(&self) -> &[NodeIdx] {
         &self.candidates
@@ -156,8 +157,8 @@ impl Attempt {
         self.findings.feasible = nodes;
     }
 
-    /// The node to choose among those that [passed](Findings::feasible); `None` if none did. Among equal
-    /// [totals](Findings::totals) its place in [`Findings::feasible_order`] decides, as in kube-scheduler.
+    /// Chooses a node among those that [passed](Findings::feasible); `None` if none did. If several nodes have the
+    /// highest [total](Findings::totals), their places in [`Findings::feasible_order`] decide, as in kube-scheduler.
     pub fn choose(&mut self) -> Option<NodeIdx> {
         let Self { findings: Findings { feasible_order, feasible, totals, .. }, batch, .. } = self;
         select::select(feasible_order, feasible, totals, batch)
@@ -165,7 +166,7 @@ impl Attempt {
 }
 
 impl Refusal {
-    /// A rejection stays what it is; anything else becomes an error that names the plugin.
+    /// The refusal of a plugin. A rejection stays unchanged; any other status becomes an error that names the plugin.
     fn new(profile: &Profile, plugin: PluginIdx, status: Status, doing: &str) -> Self {
         if status.code.is_rejected() {
             return Self { plugin, status };
@@ -183,7 +184,7 @@ impl Refusal {
     }
 }
 
-/// Tells a plugin that the pod of an open cycle is another one by now.
+/// Informs a plugin that the pod of an open cycle has changed.
 fn tell_pod_changed(
     profile: &mut Profile,
     plugin: PluginIdx,

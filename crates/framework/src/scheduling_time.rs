@@ -1,10 +1,10 @@
-//! How much of the scheduling thread may be spent by one plugin, all plugins together, and the pods of one namespace.
+//! How much of the scheduling thread one plugin, all plugins together, and the pods of one namespace may use.
 //!
-//! Each has a bucket that fills by so many milliseconds in each second up to a burst, and whatever takes time empties it. A
-//! call is never cut short for that, so a bucket may owe time. The caller asks before it begins something: what is left out while
-//! a bucket is empty is decided there. The guide lists all bounds of time in one table (`docs/src/scheduling-thread.md`).
+//! Each of them has a bucket. It fills by a number of milliseconds in each second up to a burst, and whatever takes time empties it. A
+//! call is never cut short for that, so a bucket may owe time. The caller asks before it begins something, and decides what to leave out
+//! while a bucket is empty. The guide lists all bounds of time in one table (`docs/src/scheduling-thread.md`).
 //!
-//! Native plugins and the program's own components are trusted with their time: they have no account here.
+//! Native plugins and the program's own components have no account here; their time is not bounded.
 
 use std::{
     collections::BTreeMap,
@@ -20,15 +20,15 @@ use crate::{
     time_report::{Share, TimeReport},
 };
 
-/// What holds beside the shares of single plugins. `None` bounds nothing.
+/// The bounds besides the shares of single plugins. `None` means no bound.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TimeBounds {
     /// The share of all plugins together, while pods of profiles without them wait.
     pub all_plugins: Option<Share>,
-    /// The share of one namespace's pods for searches that take longer than [`SchedulingTime::LONG_SEARCH`], while other pods
-    /// wait. The searches of all namespaces together have as much.
+    /// The share of one namespace's pods for searches that take longer than [`SchedulingTime::LONG_SEARCH`], while other pods wait. The
+    /// searches of all namespaces together have a share of the same size.
     pub namespace: Option<Share>,
-    /// What one search may take.
+    /// The time that one search may take.
     pub search: Option<Duration>,
 }
 
@@ -50,7 +50,7 @@ pub struct SpentSearches {
     pub namespaces: Vec<Arc<str>>,
 }
 
-/// The accounts of all. Cheap to clone; one serves the whole process.
+/// The accounts of all plugins and namespaces. Cloning is cheap; one value serves the whole process.
 #[derive(Clone, Debug)]
 pub struct SchedulingTime(Arc<Shared>);
 
@@ -58,11 +58,11 @@ pub struct SchedulingTime(Arc<Shared>);
 struct Shared {
     clock: Box<dyn Clock>,
     accounts: Mutex<Accounts>,
-    /// Whether anything is charged to plugins or namespaces: if not, the clock is not read.
+    /// Whether anything is charged to plugins or namespaces. If not, the clock is not read.
     is_used: AtomicBool,
-    /// Nanoseconds that plugins have taken so far.
+    /// The nanoseconds that plugins have taken so far.
     taken_by_plugins: AtomicU64,
-    /// What they had taken when the present step began.
+    /// The nanoseconds that they had taken when the current step began.
     taken_before_step: AtomicU64,
 }
 
@@ -85,17 +85,17 @@ struct PluginBucket {
     bucket: Bucket,
     /// The plugin's share when it last took time.
     share: Option<Share>,
-    /// Taken since the last report about all plugins.
+    /// The time taken since the last report about all plugins.
     since_report: Duration,
-    /// Taken since the start.
+    /// The time taken since the start.
     total: Duration,
 }
 
 #[derive(Debug, Default)]
 struct Bucket {
-    /// Taken and not refilled yet.
+    /// The time that was taken and not refilled yet.
     taken: Duration,
-    /// When it was refilled last; `None` before anything was taken.
+    /// The time of the last refill; `None` before anything was taken.
     refilled: Option<Duration>,
     /// The time of the last report that the bucket is empty.
     reported: Option<Duration>,
@@ -129,8 +129,7 @@ impl Bucket {
         self.taken = self.taken.saturating_add(used);
     }
 
-    /// Takes as [`Self::take`] does, but no more is owed than what is saved up at most: it is paid back within a second
-    /// or two.
+    /// Takes like [`Self::take`], but limits the debt to the burst, so that it is paid back within a second or two.
     fn take_some(&mut self, used: Duration, share: Share, now: Duration) {
         self.take(used, share, now);
         self.taken = self.taken.min(share.burst.saturating_mul(2));
@@ -141,7 +140,7 @@ impl Bucket {
         share.per_second < Duration::from_secs(1) && self.taken >= share.burst
     }
 
-    /// Whether it is time to tell that the bucket is empty.
+    /// Whether a report that the bucket is empty is due.
     fn is_to_be_reported(&mut self, now: Duration) -> bool {
         let is_due = self.reported.is_none_or(|told| now.saturating_sub(told) >= SchedulingTime::REPORT_EVERY);
         if is_due {
@@ -152,13 +151,13 @@ impl Bucket {
 }
 
 impl Accounts {
-    /// What all plugins share, if it is used up.
+    /// The share of all plugins together, if it is used up.
     fn spent_by_plugins(&mut self, now: Duration) -> Option<Share> {
         let share = self.bounds.all_plugins?;
         self.all_plugins.is_spent(share, now).then_some(share)
     }
 
-    /// What each plugin took since this was last asked, the greediest first.
+    /// The time that each plugin took since the last call, the highest first.
     fn take_since_report(&mut self) -> Vec<(String, Duration)> {
         let plugins = self.plugins.iter_mut();
         let taken = plugins.map(|(name, plugin)| (name.to_string(), std::mem::take(&mut plugin.since_report)));
@@ -168,7 +167,7 @@ impl Accounts {
     }
 }
 
-/// Stands still.
+/// A clock that stands still.
 #[derive(Debug)]
 struct NoClock;
 
@@ -179,28 +178,28 @@ impl Clock for NoClock {
 }
 
 impl Default for SchedulingTime {
-    /// Accounts without bounds and clock.
+    /// Accounts without bounds and without a clock.
     fn default() -> Self {
         Self::new(Box::new(NoClock))
     }
 }
 
 impl SchedulingTime {
-    /// A search for a node that takes no longer is not charged: in a cluster of thousands of nodes each takes some
-    /// milliseconds. An attempt for which plugins take no longer is not long either.
+    /// A search for a node that takes no longer is not charged: in a cluster of thousands of nodes, each search takes some milliseconds.
+    /// An attempt for which plugins take no longer does not count as long either.
     pub const LONG_SEARCH: Duration = Duration::from_millis(5);
 
-    /// What a search may take while long searches have used up their share and other pods wait. One that takes longer is made
-    /// again once nobody waits for it.
+    /// The time of a search while long searches have used up their share and other pods wait. A longer search is repeated once no pod
+    /// waits for it.
     pub const BRIEF_SEARCH: Duration = Duration::from_millis(20);
 
-    /// The time that all plugins together may use of one step: a cycle, or what is asked about a pod after it.
+    /// The time that all plugins together may use in one step: a cycle, or the questions about a pod after it.
     pub const STEP: Duration = Duration::from_secs(1);
 
-    /// Used up time is reported no more often.
+    /// The shortest time between two reports that time is used up.
     pub const REPORT_EVERY: Duration = Duration::from_secs(10);
 
-    /// Accounts by this clock, without bounds yet.
+    /// Accounts that use this clock, without bounds yet.
     #[must_use]
     pub fn new(clock: Box<dyn Clock>) -> Self {
         Self(Arc::new(Shared {
@@ -212,7 +211,7 @@ impl SchedulingTime {
         }))
     }
 
-    /// Sets the bounds that hold from here on.
+    /// Sets the bounds that hold from now on.
     pub fn set_bounds(&self, bounds: TimeBounds) {
         self.accounts().bounds = bounds;
     }
@@ -223,7 +222,7 @@ impl SchedulingTime {
         PluginAccount { time: self.clone(), plugin: Arc::from(plugin) }
     }
 
-    /// Whether pods of profiles with plugins are to wait for others: all plugins together have used up their share.
+    /// Whether pods of profiles with plugins must wait because all plugins together have used up their share.
     #[must_use]
     pub fn plugins_are_spent(&self) -> bool {
         if !self.is_used() {
@@ -233,7 +232,7 @@ impl SchedulingTime {
         self.accounts().spent_by_plugins(now).is_some()
     }
 
-    /// The plugins that have taken half of what they may save up, or more: their time is to be used well.
+    /// The plugins that have taken at least half of their burst, so that their time should be used with care.
     #[must_use]
     pub fn short_plugins(&self) -> Vec<Arc<str>> {
         if !self.is_used() {
@@ -251,7 +250,7 @@ impl SchedulingTime {
         plugins.filter_map(|(name, plugin)| is_short(plugin).then(|| Arc::clone(name))).collect()
     }
 
-    /// Pods of profiles with plugins wait for others.
+    /// Reports, if a report is due, that pods of profiles with plugins wait for others.
     pub fn plugins_wait(&self) {
         let now = self.0.clock.now();
         let mut accounts = self.accounts();
@@ -263,13 +262,13 @@ impl SchedulingTime {
         }
     }
 
-    /// What all plugins have taken so far, since some moment.
+    /// The time that all plugins have taken so far. Only differences of two values have a meaning.
     #[must_use]
     pub fn taken_by_plugins(&self) -> Duration {
         Duration::from_nanos(self.0.taken_by_plugins.load(Ordering::Relaxed))
     }
 
-    /// A cycle begins, or what is asked about a pod after it.
+    /// Begins a step: a cycle, or the questions about a pod after it.
     pub fn begin_step(&self) {
         let taken = self.0.taken_by_plugins.load(Ordering::Relaxed);
         self.0.taken_before_step.store(taken, Ordering::Relaxed);
@@ -281,7 +280,7 @@ impl SchedulingTime {
         self.accounts().plugins.iter().map(|(name, plugin)| (Arc::clone(name), plugin.total)).collect()
     }
 
-    /// A search for the node of a pod of this namespace took so long, without what is charged to plugins.
+    /// Charges a search for the node of a pod of this namespace; `took` is without time that is charged to plugins.
     pub fn searched(&self, namespace: &Arc<str>, took: Duration) {
         if took <= Self::LONG_SEARCH {
             return;
@@ -295,7 +294,7 @@ impl SchedulingTime {
         }
     }
 
-    /// What a search of this length may take; `None` bounds nothing.
+    /// The time that a search of this length may take; `None` means no bound.
     pub(crate) fn search_limit(&self, length: SearchLength) -> Option<Duration> {
         let full = self.accounts().bounds.search?;
         Some(match length {
@@ -304,7 +303,7 @@ impl SchedulingTime {
         })
     }
 
-    /// The namespaces whose pods are to wait for others: they have used up their share for long searches.
+    /// The namespaces whose pods must wait for others, because they have used up their share for long searches.
     #[must_use]
     pub fn spent_searches(&self) -> SpentSearches {
         let mut spent = SpentSearches::default();
@@ -330,7 +329,7 @@ impl SchedulingTime {
         spent
     }
 
-    /// Pods with long searches wait for others.
+    /// Reports, if a report is due, that pods with long searches wait for others.
     pub fn searches_wait(&self, spent: &SpentSearches) {
         let now = self.0.clock.now();
         let mut accounts = self.accounts();
@@ -339,7 +338,7 @@ impl SchedulingTime {
         else {
             return;
         };
-        // A namespace that has used up its own share is the one to be named.
+        // If a namespace has used up its own share, the report names that namespace instead.
         if spent.all && spent.namespaces.is_empty() && searches.is_to_be_reported(now) {
             let taken = namespaces.iter().map(|(namespace, bucket)| (namespace.to_string(), bucket.taken));
             let mut taken: Vec<_> = taken.collect();
@@ -353,13 +352,13 @@ impl SchedulingTime {
         }
     }
 
-    /// What is to be told since the last call.
+    /// The reports since the last call.
     #[must_use]
     pub fn take_reports(&self) -> Vec<TimeReport> {
         if self.is_used() { std::mem::take(&mut self.accounts().reports) } else { Vec::new() }
     }
 
-    /// The present, by the clock of the accounts.
+    /// The current time by the clock of the accounts.
     pub(crate) fn now(&self) -> Duration {
         self.0.clock.now()
     }
@@ -368,8 +367,8 @@ impl SchedulingTime {
         self.0.is_used.load(Ordering::Relaxed)
     }
 
-    /// What is taken while nothing else could be done is not charged to the share of all: as long as `is_idle`, all plugins together may
-    /// take more than their share.
+    /// Says whether nothing else could be done at the moment. While this holds, all plugins together may take more than their share, and
+    /// do not owe that time later.
     pub fn set_idle(&self, is_idle: bool) {
         self.accounts().is_idle = is_idle;
     }
@@ -380,7 +379,7 @@ impl SchedulingTime {
 }
 
 impl PluginAccount {
-    /// A call on the scheduling thread took so long. The plugin's own share is `own`.
+    /// Charges a call on the scheduling thread. The plugin's own share is `own`.
     pub fn take(&self, used: Duration, own: Share) {
         let Shared { clock, is_used, taken_by_plugins, .. } = &*self.time.0;
         is_used.store(true, Ordering::Relaxed);
@@ -405,7 +404,7 @@ impl PluginAccount {
         }
     }
 
-    /// Why the plugin may not be asked now; `None`: it may.
+    /// The reason why the plugin may not be asked now; `None` if it may.
     #[must_use]
     pub fn out_of_time(&self, own: Share) -> Option<OutOfTime> {
         if !self.time.is_used() {
@@ -423,7 +422,7 @@ impl PluginAccount {
         accounts.spent_by_plugins(now).map(OutOfTime::AllPlugins)
     }
 
-    /// Whether plugins have taken so much of the present step that they are asked nothing more in it.
+    /// Whether plugins have taken so much time in the current step that they are asked nothing more in it.
     #[must_use]
     pub fn step_is_over(&self) -> bool {
         let Shared { taken_by_plugins, taken_before_step, .. } = &*self.time.0;
@@ -431,7 +430,7 @@ impl PluginAccount {
         Duration::from_nanos(taken) >= SchedulingTime::STEP
     }
 
-    /// The plugin was not asked: that is told now and then.
+    /// Notes that the plugin was not asked. This is reported from time to time.
     pub fn was_not_asked(&self, why: OutOfTime) {
         let OutOfTime::Plugin(share) = why else { return self.time.plugins_wait() };
         let now = self.time.0.clock.now();
@@ -449,7 +448,7 @@ mod tests {
 
     use super::*;
 
-    /// Milliseconds.
+    /// A clock that tests set, in milliseconds.
     #[derive(Clone, Debug, Default)]
     struct Hand(Arc<AtomicU64>);
 

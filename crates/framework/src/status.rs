@@ -1,4 +1,4 @@
-//! What a plugin says about a pod, or about a pod on a node.
+//! The status with which a plugin answers about a pod, or about a pod on a node.
 
 use std::fmt::Write as _;
 
@@ -11,15 +11,15 @@ pub enum Code {
     Success,
     /// An internal failure: the attempt ends and is retried after backoff.
     Error,
-    /// Rejected; evicting pods may help.
+    /// The pod is rejected; evicting pods may help.
     Unschedulable,
-    /// Rejected; evicting pods cannot help.
+    /// The pod is rejected; evicting pods cannot help.
     UnschedulableAndUnresolvable,
-    /// Permit only: hold the pod.
+    /// The pod is held. Only Permit uses this code.
     Wait,
     /// The plugin has nothing to say in this cycle.
     Skip,
-    /// Rejected until something outside the scheduler happens; that event skips the backoff.
+    /// The pod is rejected until something outside the scheduler happens; that event skips the backoff.
     Pending,
 }
 
@@ -38,7 +38,7 @@ impl Code {
         }
     }
 
-    /// Whether the pod was turned down, as opposed to an attempt that broke.
+    /// Whether the code rejects the pod. A code that breaks the attempt does not.
     #[must_use]
     pub fn is_rejected(self) -> bool {
         matches!(self, Code::Unschedulable | Code::UnschedulableAndUnresolvable | Code::Pending)
@@ -48,9 +48,9 @@ impl Code {
 /// A code with its reasons, in the order in which users read them.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Status {
-    /// What kind of answer.
+    /// The kind of answer.
     pub code: Code,
-    /// What users read in events and conditions.
+    /// The reasons that users read in events and conditions.
     pub reasons: Vec<String>,
 }
 
@@ -61,31 +61,31 @@ impl Status {
         Self { code, reasons: reasons.into_iter().map(Into::into).collect() }
     }
 
-    /// No objection.
+    /// A status without objection.
     #[must_use]
     pub fn success() -> Self {
         Self { code: Code::Success, reasons: Vec::new() }
     }
 
-    /// The plugin has nothing to say.
+    /// A status of a plugin that has nothing to say.
     #[must_use]
     pub fn skip() -> Self {
         Self { code: Code::Skip, reasons: Vec::new() }
     }
 
-    /// Something broke.
+    /// A status for an internal failure.
     #[must_use]
     pub fn error(reason: impl Into<String>) -> Self {
         Self::new(Code::Error, [reason])
     }
 
-    /// Rejected; evicting pods may help.
+    /// A rejection; evicting pods may help.
     #[must_use]
     pub fn unschedulable(reason: impl Into<String>) -> Self {
         Self::new(Code::Unschedulable, [reason])
     }
 
-    /// Rejected; evicting pods cannot help.
+    /// A rejection; evicting pods cannot help.
     #[must_use]
     pub fn unresolvable(reason: impl Into<String>) -> Self {
         Self::new(Code::UnschedulableAndUnresolvable, [reason])
@@ -97,23 +97,24 @@ impl Status {
         self.code == Code::Success
     }
 
-    /// All reasons in one line, as events and conditions show them. If they are very many or very long, only the first ones.
+    /// All reasons in one line, as events and conditions show them. If they are many or long, only the first ones are
+    /// shown.
     #[must_use]
     pub fn message(&self) -> String {
         join_reasons(self.reasons.iter().map(String::as_str))
     }
 }
 
-/// Bytes of one reason as it is shown, so that a long one leaves room for others: as much as the note of an event may have
-/// (`NoteLengthLimit` in `k8s.io/kubernetes/pkg/apis/events/validation`).
+/// The most bytes of one reason that are shown, so that a long reason leaves room for others. The note of an event has
+/// the same limit (`NoteLengthLimit` in `k8s.io/kubernetes/pkg/apis/events/validation`).
 const MAX_REASON_BYTES: usize = 1 << 10;
-/// Bytes of a list of reasons. A condition's message has two lists at most, of nodes and of PostFilter. PodCondition names no
-/// limit, and is written again with every attempt whose reasons differ; those of kube-scheduler's own plugins have some
-/// hundred bytes.
+/// The most bytes of a list of reasons. A condition's message has at most two lists, of nodes and of PostFilter.
+/// PodCondition has no limit of its own, and is written again with every attempt whose reasons differ. The reasons of
+/// kube-scheduler's own plugins have some hundred bytes.
 const MAX_REASONS_BYTES: usize = 2 << 10;
 
-/// Reasons with commas between them. Each has at most [`MAX_REASON_BYTES`]. Those that come after [`MAX_REASONS_BYTES`] are
-/// counted, not shown.
+/// Joins reasons with commas. Each reason is cut to [`MAX_REASON_BYTES`]. Reasons after the first [`MAX_REASONS_BYTES`]
+/// are counted, not shown.
 pub(crate) fn join_reasons<'a>(reasons: impl IntoIterator<Item = &'a str>) -> String {
     let mut text = String::new();
     let mut n_left_out = 0_usize;
@@ -135,7 +136,7 @@ pub(crate) fn join_reasons<'a>(reasons: impl IntoIterator<Item = &'a str>) -> St
     text
 }
 
-/// Where a text goes on that is not shown.
+/// The mark at the end of a text that was cut.
 const CUT: &str = "...";
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Shares of the scheduling thread, and what is reported when plugins, or the pods of a namespace, have used up their time on the scheduling thread.
+//! Shares of the scheduling thread, and the reports that plugins, or the pods of a namespace, have used up their share.
 
 use std::{
     fmt::{self, Write as _},
@@ -12,48 +12,48 @@ use serde::{Deserialize, Serialize};
 /// A share of the scheduling thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Share {
-    /// How much of each second; a whole second is no bound.
+    /// The time of each second that may be used. A whole second means no bound.
     pub per_second: Duration,
-    /// What may be saved up.
+    /// The time that may be saved up.
     pub burst: Duration,
 }
 
-/// Plugins that are named as those that took the most.
+/// The number of plugins or namespaces that a report names as those that took the most time.
 const NAMED: usize = 5;
 
-/// A share is used up. One report of a kind comes in [`SchedulingTime::REPORT_EVERY`] at most.
+/// A report that a share is used up. Reports of one kind are at least [`SchedulingTime::REPORT_EVERY`] apart.
 ///
 /// [`SchedulingTime::REPORT_EVERY`]: crate::SchedulingTime::REPORT_EVERY
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum TimeReport {
     /// A plugin was not asked.
     Plugin {
-        /// Which plugin.
+        /// The plugin.
         #[serde(with = "shared_text")]
         plugin: Arc<str>,
-        /// Its share.
+        /// The share of the plugin.
         share: Share,
     },
     /// Pods of profiles with plugins wait for pods of profiles without.
     AllPlugins {
-        /// Their share.
+        /// The share of all plugins together.
         share: Share,
-        /// What each plugin took since the last report, the greediest first.
+        /// The time that each plugin took since the last report, the highest first.
         taken: Vec<(String, Duration)>,
     },
-    /// The long searches of all namespaces together.
+    /// The long searches of all namespaces together have used up their share.
     Searches {
-        /// Their share.
+        /// The share of all namespaces together.
         share: Share,
-        /// What those of each namespace took lately, the greediest first.
+        /// The time that the searches of each namespace took lately, the highest first.
         taken: Vec<(String, Duration)>,
     },
-    /// Pods of a namespace wait for pods of others.
+    /// Pods of a namespace wait for pods of other namespaces.
     Namespace {
-        /// Which namespace.
+        /// The namespace.
         #[serde(with = "shared_text")]
         namespace: Arc<str>,
-        /// Its share.
+        /// The share of the namespace.
         share: Share,
     },
 }

@@ -1,7 +1,7 @@
-//! Kinds of objects that the scheduler may not list, and which plugins decide nothing without them.
+//! Kinds of objects that the scheduler may not list, and the plugins that need them.
 //!
-//! A plugin that does not see a kind must not judge a pod that this kind concerns: a pod with a claim would be placed without
-//! its volumes. Such a pod waits, and its condition says why; all others are scheduled.
+//! A plugin that does not see a kind must not judge a pod that this kind concerns: a pod with a claim would be placed
+//! without its volumes. Such a pod waits, and its condition says why. All other pods are scheduled.
 
 use std::collections::BTreeMap;
 
@@ -9,26 +9,26 @@ use serde::{Deserialize, Serialize};
 
 use crate::{manifest::Manifest, object_kind::ObjectKind};
 
-/// The kinds whose objects are unknown, by name.
+/// The kinds whose objects are unknown, with their reasons.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UnlistedKinds(BTreeMap<ObjectKind, UnlistedKind>);
 
 /// Why a kind is not listed, and which plugins work without it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UnlistedKind {
-    /// What is missing, for the conditions of pods.
+    /// The reason, for the conditions of pods.
     pub reason: String,
-    /// Plugins by name that read the kind and decide no less rightly without.
+    /// The names of plugins that read the kind but decide correctly without it.
     pub dispensable_for: Vec<String>,
 }
 
 impl UnlistedKinds {
-    /// The objects of the kind are unknown from here on.
+    /// Notes that the objects of the kind are unknown from now on.
     pub fn insert(&mut self, kind: ObjectKind, unlisted: UnlistedKind) {
         self.0.insert(kind, unlisted);
     }
 
-    /// Notes that the kind is listed. Tells whether it was not before.
+    /// Notes that the kind is listed. Returns whether it was unlisted before.
     pub fn remove(&mut self, kind: &ObjectKind) -> bool {
         self.0.remove(kind).is_some()
     }
@@ -39,7 +39,7 @@ impl UnlistedKinds {
         self.0.is_empty()
     }
 
-    /// Why this plugin must not judge the pods that it has to do with; `None` if it may.
+    /// The reason why this plugin must not judge the pods that it affects; `None` if it may.
     #[must_use]
     pub fn needed_by(&self, manifest: &Manifest) -> Option<&str> {
         let missing = manifest.needs.objects.iter().filter_map(|kind| self.0.get(kind));

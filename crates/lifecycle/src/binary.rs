@@ -2,9 +2,9 @@
 
 use berth_model::{BinaryId, Digest};
 
-/// What a caller's handle on a binary must be able to tell.
+/// The counters that a caller's handle on a binary must provide.
 pub trait CountCalls {
-    /// How often all instances of the binary were called; 0 for native code, which is not counted.
+    /// How often all instances of the binary were called; 0 for native code, whose calls are not counted.
     fn n_calls(&self) -> u64;
 
     /// How many of these calls were questions about pods that the binary answered.
@@ -14,9 +14,9 @@ pub trait CountCalls {
 /// A component, compiled and checked, ready to make instances.
 #[derive(Clone, Debug)]
 pub struct Component<B> {
-    /// The SHA-256 of its bytes.
+    /// The SHA-256 of the component's bytes.
     pub digest: Digest,
-    /// The caller's handle on it.
+    /// The caller's handle on the component.
     pub binary: B,
 }
 
@@ -27,16 +27,16 @@ pub enum Service<B> {
     Native(B),
     /// The component of a built-in that comes with this program.
     Embedded(Component<B>),
-    /// A file of the plugins directory.
+    /// A component of the plugins directory.
     Directory(Component<B>),
-    /// No binary, and pods are scheduled without the plugin; with the reason.
+    /// No binary serves, for this reason, and pods are scheduled without the plugin.
     Pass(String),
-    /// No binary, and pods wait; with the reason.
+    /// No binary serves, for this reason, and pods wait.
     Hold(String),
 }
 
 impl<B> Service<B> {
-    /// Which binary serves, if one does.
+    /// The id of the binary that serves, if one does.
     pub fn id(&self) -> Option<BinaryId> {
         match self {
             Service::Native(_) => Some(BinaryId::Native),
@@ -56,7 +56,7 @@ impl<B> Service<B> {
 }
 
 impl<B> Component<B> {
-    /// Its digest as the id of a binary.
+    /// The digest of the component as the id of a binary.
     pub fn id(&self) -> BinaryId {
         BinaryId::Component(self.digest)
     }

@@ -1,10 +1,10 @@
-//! What is to be done and told after something happened to a plugin.
+//! The consequences of an event: what the scheduler must do, and what operators must know.
 
 use berth_model::{Digest, PluginName};
 
 use crate::binary::Service;
 
-/// Swaps to hand to the scheduler, and notices, each in order.
+/// The swaps for the scheduler, and notices. Each list is in order.
 #[derive(Debug)]
 pub struct Consequences<B> {
     /// Swaps to carry out.
@@ -13,18 +13,18 @@ pub struct Consequences<B> {
     pub notices: Vec<PluginNotice>,
 }
 
-/// These profiles are to have their instances of a plugin from this service.
+/// An order to give profiles an instance of a plugin from this service.
 #[derive(Clone, Debug)]
 pub struct Swap<B> {
     /// The plugin.
     pub plugin: PluginName,
     /// The profiles, at least one.
     pub scheduler_names: Vec<String>,
-    /// The binary that serves there from here on.
+    /// The binary that serves there from now on.
     pub service: Service<B>,
 }
 
-/// Something about a plugin that operators should hear of.
+/// A notice about a plugin for operators.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PluginNotice {
     /// The plugin.
@@ -36,50 +36,50 @@ pub struct PluginNotice {
 /// What happened to a plugin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PluginNoticeKind {
-    /// A binary may not serve. What serves instead, if anything does, is in the plugin's status.
+    /// A binary may not serve. The plugin's status says what serves instead, if anything does.
     Refused {
-        /// The binary's; `None` if the file could not be read.
+        /// The digest of the binary; `None` if the file could not be read.
         digest: Option<Digest>,
-        /// Reads on from the file's name.
+        /// The reason, as a text that follows the file's name.
         reason: String,
     },
-    /// A new binary gave way to the one before.
+    /// A new binary was replaced by the one before.
     RolledBack {
-        /// The new binary's.
+        /// The digest of the new binary.
         digest: Digest,
-        /// That of the binary before; `None` for the built-in.
+        /// The digest of the binary before; `None` for the built-in.
         to: Option<Digest>,
-        /// What was wrong with it.
+        /// The reason: what was wrong with the new binary.
         reason: String,
     },
     /// A component is out of service for a while.
     Quarantined {
-        /// The component's.
+        /// The digest of the component.
         digest: Digest,
-        /// How long, in milliseconds.
+        /// The length of the quarantine, in milliseconds.
         milliseconds: u64,
         /// The faults that led to it.
         reason: String,
     },
-    /// Profiles lost their instances by a fault and get new ones.
+    /// Profiles lost their instances through a fault and get new ones.
     Restarting {
-        /// The component's.
+        /// The digest of the component.
         digest: Digest,
-        /// After how long.
+        /// The delay before the new instances are made.
         milliseconds: u64,
         /// The fault.
         reason: String,
     },
     /// A quarantine is over.
     Released {
-        /// The component's.
+        /// The digest of the component.
         digest: Digest,
     },
     /// A new binary's probation is over.
     ProbationOver,
-    /// No binary serves any more, or not yet.
+    /// No binary serves, either any more or yet.
     NotServed {
-        /// Names the plugin.
+        /// The reason. It names the plugin.
         reason: String,
     },
 }
@@ -91,7 +91,7 @@ impl<B> Default for Consequences<B> {
 }
 
 impl<B> Consequences<B> {
-    /// Adds what follows.
+    /// Appends the consequences of a later event.
     pub fn add(&mut self, other: Consequences<B>) {
         self.swaps.extend(other.swaps);
         self.notices.extend(other.notices);
@@ -101,7 +101,7 @@ impl<B> Consequences<B> {
         self.notices.push(PluginNotice { plugin: plugin.clone(), kind });
     }
 
-    /// Profiles that are given the same binary change over together.
+    /// Adds a swap. Profiles that are given the same binary are swapped together.
     pub(crate) fn swap(&mut self, plugin: &PluginName, scheduler_name: &str, service: Service<B>) {
         let is_same =
             |swap: &&mut Swap<B>| swap.plugin == *plugin && service.id().is_some() && swap.service.id() == service.id();

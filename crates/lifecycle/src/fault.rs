@@ -1,11 +1,11 @@
-//! What is known of a fault, and when a plugin has had too many of them.
+//! The faults of a plugin: what is known about each, and when a plugin has had too many.
 //!
-//! Pods of one owner count once within the window, however often a component faults in their cycles: the scheduler
-//! holds those pods back, and a plugin that serves all others well is not taken from them. What a fault took is summed as
-//! well, from the first call of the instance that it cost: few slow ones weigh as much as many quick ones, and a component
-//! that starts slowly cannot fault often. The window is one of time in
-//! service: else restarts, which come later and later, would space the faults of a component that faults at its first call
-//! so far that they never are too many, and its pods would wait for ever. A probation is measured in that time as well.
+//! Faults over pods of one owner count once within the window, however often a component faults in their cycles. The
+//! scheduler holds those pods back, so that the plugin stays in service for all other pods. The time that faults cost
+//! is summed as well, from the first call of the lost instance: a few slow faults weigh as much as many quick ones, and
+//! a component that starts slowly cannot fault often. The window is measured in time in service. Otherwise restarts,
+//! whose delays grow, would space out the faults of a component that faults at its first call until they are never too
+//! many, and its pods would wait forever. A probation is measured in time in service as well.
 
 use std::collections::VecDeque;
 
@@ -13,62 +13,63 @@ use berth_model::{Digest, OwnerId, Time, plugin_policy::Quarantine};
 
 use crate::policy::milliseconds;
 
-/// Quarantines grow no longer than this, in milliseconds.
+/// The longest quarantine, in milliseconds.
 const LONGEST_QUARANTINE: u64 = 60 * 60 * 1000;
 
-/// The second restart within the window waits so long, in milliseconds, each further one twice as long.
+/// The delay before the second restart within the window, in milliseconds. Each further restart waits twice as long as
+/// the one before.
 const RESTART_DELAY: u64 = 1000;
 
 /// A fault of a component in service.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// The component's.
+    /// The digest of the component.
     pub digest: Digest,
-    /// Reads on from the plugin's name.
+    /// The reason, as a text that follows the plugin's name.
     pub reason: String,
-    /// Processor time of the call, and of the start of the instance that it cost.
+    /// The processor time of the call, and of the start of the instance that the fault cost.
     pub milliseconds: u64,
     /// The owner of the pod that the call was about, if it was about one.
     pub owner: Option<OwnerId>,
-    /// The profiles that lost their instance by it.
+    /// The profiles that lost their instance through the fault.
     pub scheduler_names: Vec<String>,
 }
 
-/// The recent faults of a plugin's components, and how often the plugin was quarantined. Another file starts with both:
-/// only the binary that takes the place of one that failed is not charged with the other's faults.
+/// The recent faults of a plugin's components, and how often the plugin was quarantined. Another file keeps both. Only
+/// a binary that replaces a failed one is not charged with the faults of the failed one.
 #[derive(Debug, Default)]
 pub(crate) struct FaultHistory {
-    /// Faults within the window, oldest first.
+    /// Faults within the window, the oldest first.
     recent: VecDeque<CountedFault>,
-    /// Quarantines in a row.
+    /// The number of quarantines in a row.
     n_quarantines: u32,
-    /// When the last quarantine ended.
+    /// The time at which the last quarantine ended.
     released: Option<Time>,
-    /// Since when the component waits for its restart.
+    /// The time since which the component waits for its restart.
     out_since: Option<Time>,
-    /// How many milliseconds it has waited so far.
+    /// The milliseconds for which it has waited so far.
     waited: u64,
 }
 
 #[derive(Debug)]
 struct CountedFault {
-    /// When the fault was, in time of service.
+    /// The time of the fault, in time in service.
     at: Time,
     milliseconds: u64,
     owner: Option<OwnerId>,
 }
 
-/// How a fault counts.
+/// The way in which a fault counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tally {
-    /// The fault does not count: there was one about a pod of the same owner.
+    /// The fault does not count, because a recent one was about a pod of the same owner.
     Repeated,
-    /// How many faults there were within the window, and how many milliseconds they took.
+    /// The number of faults within the window, and the milliseconds that they took.
     Counted { n_faults: usize, milliseconds: u64 },
 }
 
 impl FaultHistory {
-    /// Counts a fault, if it does.
+    /// Adds a fault to the history, unless it is repeated.
     pub(crate) fn add(&mut self, fault: &Fault, now: Time, policy: &Quarantine) -> Tally {
         let window = milliseconds(policy.window);
         let now = self.time_in_service(now);
@@ -82,51 +83,52 @@ impl FaultHistory {
         Tally::Counted { n_faults: self.recent.len(), milliseconds }
     }
 
-    /// The moment as it would be had the component never waited for a restart.
+    /// The moment in time in service: the time that it would be if the component had never waited for a restart.
     pub(crate) fn time_in_service(&self, now: Time) -> Time {
         let waits = self.out_since.map_or(0, |since| now.since(since));
         Time(now.0.saturating_sub(self.waited).saturating_sub(waits))
     }
 
-    /// When a moment in time of service comes, if the component waits for no further restart until then.
+    /// The real time of a moment in time in service, if the component waits for no further restart until then.
     pub(crate) fn in_real_time(&self, moment: Time) -> Time {
         moment + self.waited
     }
 
-    /// The component waits for its restart from here on.
+    /// Notes that the component waits for its restart from now on.
     pub(crate) fn begin_wait(&mut self, now: Time) {
         self.out_since.get_or_insert(now);
     }
 
-    /// The component serves.
+    /// Notes that the component serves.
     pub(crate) fn end_wait(&mut self, now: Time) {
         if let Some(since) = self.out_since.take() {
             self.waited = self.waited.saturating_add(now.since(since));
         }
     }
 
-    /// How many milliseconds the component waits for its restart, for the faults that counted lately. None the first time.
+    /// The milliseconds for which the component waits for its restart. They depend on the faults that counted lately;
+    /// the first restart does not wait.
     pub(crate) fn restart_delay(&self, policy: &Quarantine) -> u64 {
         let times = u32::try_from(self.recent.len()).unwrap_or(u32::MAX);
         let backoff = milliseconds(policy.backoff);
         times.checked_sub(2).map_or(0, |times| doubled(RESTART_DELAY, times).min(backoff))
     }
 
-    /// The file is another one, is gone, or gets another chance. The faults of the one before still count: a plugin whose
-    /// file is replaced all the time must not get away with them.
+    /// Notes that the file changed, is gone, or gets another chance. Faults of the file before still count: a plugin
+    /// must not avoid them by replacing its file all the time.
     pub(crate) fn begin_file(&mut self, now: Time) {
         self.out_since = None;
         self.released = (self.n_quarantines > 0).then_some(now);
     }
 
-    /// A binary that did nothing wrong takes the place of one that did.
+    /// Notes that a binary that did nothing wrong replaces one that did.
     pub(crate) fn begin_fallback(&mut self, now: Time) {
         self.recent.clear();
         self.begin_file(now);
     }
 
-    /// A quarantine begins. For how many milliseconds: twice as long as the one before, unless the plugin has done well
-    /// since.
+    /// Begins a quarantine and returns its length in milliseconds. It is twice as long as the quarantine before, unless
+    /// the plugin had no quarantine for long enough since.
     pub(crate) fn begin_quarantine(&mut self, now: Time, policy: &Quarantine) -> u64 {
         let backoff = milliseconds(policy.backoff);
         let last = doubled(backoff, self.n_quarantines.saturating_sub(1));
@@ -140,24 +142,25 @@ impl FaultHistory {
         length
     }
 
-    /// The history of a component that was quarantined so many times in a row when the process ended.
+    /// The history of a component that had been quarantined this many times in a row when the process ended.
     pub(crate) fn with_quarantines(n_quarantines: u32) -> Self {
         Self { n_quarantines, ..Self::default() }
     }
 
-    /// Quarantines in a row, the present one included.
+    /// The number of quarantines in a row, including the present one.
     pub(crate) fn n_quarantines(&self) -> u32 {
         self.n_quarantines
     }
 
-    /// The quarantine is over.
+    /// Notes that the quarantine is over.
     pub(crate) fn end_quarantine(&mut self, now: Time) {
         self.released = Some(now);
     }
 }
 
 impl Tally {
-    /// Why the plugin is to be taken out of service, if it is. `last` is the reason of the last fault.
+    /// The reason to take the plugin out of service, if there were too many faults. `last` is the reason of the last
+    /// fault.
     pub(crate) fn is_too_much(self, policy: &Quarantine, last: &str) -> Option<String> {
         let Tally::Counted { n_faults, milliseconds: lost } = self else { return None };
         let seconds = policy.window.as_secs();
@@ -169,7 +172,7 @@ impl Tally {
     }
 }
 
-/// No quarantine lasts longer, in milliseconds.
+/// The longest quarantine under this policy, in milliseconds.
 pub(crate) fn longest_quarantine(policy: &Quarantine) -> u64 {
     LONGEST_QUARANTINE.max(milliseconds(policy.backoff))
 }

@@ -1,8 +1,9 @@
-//! Pods that a plugin faults over are held back, so that a plugin which serves all others need not be taken from them.
+//! Isolation of pods: pods over which a plugin faults are held back, so that the plugin can stay in service for all
+//! others.
 //!
-//! What counts are the pods of one owner ([`OwnerId`]): a Deployment of a thousand pods that make a plugin trap must
-//! not cost a thousand instances. After the second fault these pods wait without the plugin being asked. When the time
-//! is over, one more fault makes them wait twice as long.
+//! Faults are counted by the owner of the pod ([`OwnerId`]): a Deployment of a thousand pods that make a plugin trap
+//! must not cost a thousand instances. After the second fault, the pods of the owner wait and the plugin is not asked
+//! about them. After that time, one more fault makes them wait twice as long.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,16 +12,16 @@ use berth_model::{BinaryId, Digest, OwnerId, PodUid, Time};
 /// The number of faults that are forgiven.
 const FORGIVEN: u32 = 1;
 
-/// How long pods are held the first time, in milliseconds.
+/// The length of the first hold, in milliseconds.
 const FIRST_HOLD: u64 = 60_000;
 
-/// Holds grow no longer, in milliseconds.
+/// The longest hold, in milliseconds.
 const LONGEST_HOLD: u64 = 60 * 60 * 1000;
 
-/// How long after the last hold an owner's record is forgotten if there is no fault, in milliseconds.
+/// The time after the last hold at which an owner's record is deleted if no fault happened, in milliseconds.
 const FORGOTTEN_AFTER: u64 = 10 * 60 * 1000;
 
-/// The owners whose pods some plugin faulted over lately.
+/// The owners over whose pods a plugin faulted lately.
 #[derive(Debug, Default)]
 pub struct Isolation {
     owners: BTreeMap<OwnerId, Record>,
@@ -33,13 +34,13 @@ struct Record {
     /// The last fault, as a text that follows the plugin's name.
     reason: String,
     n_faults: u32,
-    /// Until when the pods are held; the time of the last fault if they are not.
+    /// The time until which the pods are held; the time of the last fault if they are not held.
     until: Time,
-    /// Pods that were held, and wait for the end of that.
+    /// The pods that were held and wait for the end of the hold.
     waiting: BTreeSet<PodUid>,
 }
 
-/// Why pods are held.
+/// The reason why pods are held.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Hold<'a> {
     plugin: &'a str,
@@ -48,13 +49,13 @@ pub struct Hold<'a> {
 }
 
 impl<'a> Hold<'a> {
-    /// The plugin that would be asked.
+    /// The plugin that faulted, and that is not asked.
     #[must_use]
     pub fn plugin(&self) -> &'a str {
         self.plugin
     }
 
-    /// The text that pods are told.
+    /// The text for the conditions of the pods.
     #[must_use]
     pub fn message(&self) -> String {
         let Self { plugin, n_faults, reason } = self;
@@ -65,19 +66,20 @@ impl<'a> Hold<'a> {
     }
 }
 
-/// What pods of one owner wait for.
+/// The hold of one owner's pods.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeldOwner {
-    /// The plugin that faulted over them.
+    /// The plugin that faulted over the pods.
     pub plugin: String,
-    /// The text that pods are told.
+    /// The text for the conditions of the pods.
     pub message: String,
-    /// When the pods are tried again.
+    /// The time at which the pods are tried again.
     pub until: Time,
 }
 
 impl Isolation {
-    /// A plugin faulted over a pod of this owner. For how many milliseconds such pods are held from here on, if they are.
+    /// Notes that a plugin faulted over a pod of this owner. Returns for how many milliseconds such pods are held from
+    /// now on, if they are.
     pub fn faulted(&mut self, owner: OwnerId, plugin: &str, digest: Digest, reason: &str, now: Time) -> Option<u64> {
         let record = self.owners.entry(owner).or_insert_with(|| Record {
             plugin: String::new(),
@@ -98,27 +100,27 @@ impl Isolation {
         Some(length)
     }
 
-    /// Why pods of this owner are held, if they are.
+    /// The hold of this owner's pods, if they are held.
     #[must_use]
     pub fn hold(&self, owner: &OwnerId, now: Time) -> Option<Hold<'_>> {
         let record = self.owners.get(owner).filter(|record| now < record.until)?;
         Some(Hold { plugin: &record.plugin, n_faults: record.n_faults, reason: &record.reason })
     }
 
-    /// Whether pods of any owner are, or may soon be, held.
+    /// Whether no owner has a record. An owner with a record has pods that are held or may soon be.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.owners.is_empty()
     }
 
-    /// A pod waits for the end of its owner's hold.
+    /// Notes that a pod waits for the end of its owner's hold.
     pub fn wait(&mut self, owner: &OwnerId, pod: PodUid) {
         if let Some(record) = self.owners.get_mut(owner) {
             record.waiting.insert(pod);
         }
     }
 
-    /// The pods whose hold is over by now. What was long ago is forgotten.
+    /// The pods whose hold is over. Old records are deleted.
     pub fn release(&mut self, now: Time) -> Vec<PodUid> {
         let mut released = Vec::new();
         for record in self.owners.values_mut().filter(|record| record.until <= now) {
@@ -128,7 +130,8 @@ impl Isolation {
         released
     }
 
-    /// Another binary answers for a plugin: what the one before faulted over is worth a try. The pods that were held.
+    /// Notes that another binary answers for a plugin, and returns the pods that were held for the old one. They are
+    /// worth a try.
     pub fn replaced(&mut self, plugin: &str, binary: BinaryId) -> Vec<PodUid> {
         let is_concerned = |record: &Record| record.plugin == plugin && BinaryId::Component(record.digest) != binary;
         let records = self.owners.extract_if(.., |_, record| is_concerned(record));
@@ -154,7 +157,7 @@ impl Isolation {
         n_held
     }
 
-    /// When [`Self::release`] next has pods to release.
+    /// The time at which [`Self::release`] next has pods to release.
     #[must_use]
     pub fn next_release(&self) -> Option<Time> {
         self.owners.values().filter(|record| !record.waiting.is_empty()).map(|record| record.until).min()

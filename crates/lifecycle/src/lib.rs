@@ -1,11 +1,12 @@
-//! The life of plugins: which binary of a plugin serves which profile, and what follows from whatever happens to it.
+//! The life of plugins: which binary of a plugin serves which profile, and the consequences of every event.
 //!
-//! Pure: it compiles nothing, waits for nothing and is told the time. Each method of [`PluginRegistry`] takes a fact or an
-//! operator's order and gives back [`Consequences`]: the swaps that bring the scheduler to what was decided, and notices for
-//! the log, metrics and Kubernetes events. Binaries are opaque to it; the caller knows how to make instances of them.
+//! The crate is pure: it compiles nothing, waits for nothing, and gets the time from its caller. Each method of
+//! [`PluginRegistry`] takes a fact or an operator's order and returns [`Consequences`]: the swaps that carry out the
+//! decision in the scheduler, and notices for the log, metrics and Kubernetes events. Binaries are opaque here; the
+//! caller knows how to make instances of them.
 //!
-//! The states and what leads from one to the next are in `life`, in one `match`. [`Isolation`] decides which owners' pods are
-//! held back for faults, while the plugin serves all others.
+//! The module `life` contains the states and all transitions, in one `match`. [`Isolation`] decides which owners' pods
+//! are held back for faults while the plugin serves all others.
 
 #![warn(clippy::wildcard_enum_match_arm)]
 

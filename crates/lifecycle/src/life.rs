@@ -1,8 +1,7 @@
-//! The life of one plugin as binaries of the plugins directory come and go: its states, what can happen to it, and what
-//! leads from one state to the next.
+//! The life of one plugin as binaries of the plugins directory come and go: its states, its events, and the transitions.
 //!
-//! [`Life::next`] is the only place where a state changes. It decides nothing about profiles: which binary serves where follows
-//! from the state, the operator's policy and what this program has built in, and is found out in `plugin`.
+//! [`Life::next`] is the only place where a state changes. It decides nothing about profiles. The module `plugin` computes which binary
+//! serves where, from the state, the operator's policy and what is built into this program.
 
 use berth_model::{Digest, Time, plugin_policy::Probation};
 
@@ -15,44 +14,44 @@ use crate::{
     remembered::{FailedBinary, QuarantineRecord, Remembered, RememberedQuarantine},
 };
 
-/// Where a plugin stands.
+/// The state of a plugin.
 #[derive(Debug, Default)]
 pub(crate) enum Life<B> {
-    /// The plugins directory has no file of its name. A built-in serves by itself.
+    /// The plugins directory has no file for the plugin. A built-in serves by itself.
     #[default]
     Absent,
-    /// The file is no plugin or may not serve, and no binary before it does. A built-in serves by itself.
+    /// The file is no plugin or may not serve, and no earlier binary serves. A built-in serves by itself.
     Refused(RefusedFile),
-    /// There was a file, or a source in a registry, when the program started, and its binary is not loaded yet.
+    /// A file, or a source in a registry, existed when the program started, and its binary is not loaded yet.
     Awaited(Box<Awaited<B>>),
-    /// The file's binary is offered to the profiles, but none has said that it took it.
+    /// The file's binary is offered to the profiles, but no profile has said that it took it.
     Untried {
         installed: Installed<B>,
-        /// Faults count even while the first instances are made. `None` once it is over.
+        /// The probation; `None` once it is over. Faults count even while the first instances are made.
         probation: Option<ProbationSoFar>,
     },
-    /// The file's binary serves under observation. Without a fallback it is quarantined where others give way.
+    /// The file's binary serves under observation. If it fails, its fallback replaces it; without a fallback it is quarantined.
     OnProbation { installed: Installed<B>, probation: ProbationSoFar },
     /// The file's binary serves.
     Serving { installed: Installed<B> },
     /// The component in charge is out of service.
     Quarantined {
         quarantine: QuarantineRecord,
-        /// Where the plugin stands apart from that; any state but `Quarantined` and `Disabled`.
+        /// The state apart from the quarantine: any state but `Quarantined` and `Disabled`.
         then: Box<Life<B>>,
     },
     /// An operator switched the plugin off.
     Disabled {
-        /// Where the plugin stands apart from that; any state but `Disabled`.
+        /// The state apart from that: any state but `Disabled`.
         then: Box<Life<B>>,
     },
 }
 
-/// What is remembered of a plugin whose binary is not loaded yet: whether it bears on that binary shows when it is.
+/// What is remembered of a plugin whose binary is not loaded yet. Once it is loaded, it shows whether this applies to it.
 #[derive(Debug)]
 pub(crate) struct Awaited<B> {
     pub remembered: Remembered,
-    /// What took the place of the binary that failed.
+    /// The binary that replaced the one that failed.
     pub serving: Option<Component<B>>,
 }
 
@@ -60,13 +59,13 @@ pub(crate) struct Awaited<B> {
 #[derive(Debug)]
 pub(crate) struct Installed<B> {
     pub component: Component<B>,
-    /// What takes its place if it fails on probation, or if an operator wants it.
+    /// The binary that replaces it if it fails on probation, or if an operator orders that.
     pub fallback: Option<Fallback<B>>,
-    /// What the file holds at present, if that may not take the component's place.
+    /// The present content of the file, if it may not replace the component.
     pub refused: Option<RefusedFile>,
 }
 
-/// What there is to go back to from the binary that is in charge.
+/// The binary to which the plugin can go back from the one that is in charge.
 #[derive(Clone, Debug)]
 pub enum Fallback<B> {
     /// The built-in of the plugin's name.
@@ -78,29 +77,29 @@ pub enum Fallback<B> {
 /// Bytes of a file that are not tried again until the file changes.
 #[derive(Clone, Debug)]
 pub(crate) struct RefusedFile {
-    /// `None` if they could not even be read.
+    /// The digest of the bytes; `None` if they could not be read.
     pub digest: Option<Digest>,
-    /// Reads on from the file's name.
+    /// The reason, as a text that follows the file's name.
     pub reason: String,
-    /// What the refusal is due to: the file, the profiles, or a failure in service.
+    /// The cause of the refusal: the file, the profiles, or a failure in service.
     pub cause: RefusalCause,
 }
 
-/// Why the bytes of a file do not serve.
+/// The cause for which the bytes of a file do not serve.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RefusalCause {
-    /// What the file is, or what its plugin was not granted. It is found out again after a restart.
+    /// The content of the file, or a grant that its plugin lacks. It is checked again after a restart.
     File,
-    /// No profile could take the binary: with other arguments, one may.
+    /// No profile could take the binary. A profile with other arguments may take it.
     Profile,
-    /// The binary served and gave way: it is not tried again after a restart either.
+    /// The binary served and was replaced. It is not tried again even after a restart.
     Failure,
 }
 
 /// What can happen to a plugin.
 #[derive(Debug)]
 pub(crate) enum Event<B> {
-    /// The directory has a new binary, or the present one is to be tried once more.
+    /// The directory has a new binary, or the present one must be tried again.
     Found(Component<B>),
     FileRefused(RefusedFile),
     FileRemoved,
@@ -119,17 +118,17 @@ pub(crate) enum Event<B> {
     Forbidden {
         reason: String,
     },
-    /// The operator denies the installed binary: unlike [`Event::Forbidden`], what it replaced takes its place.
+    /// The operator denies the installed binary. Unlike with [`Event::Forbidden`], the binary that it replaced serves again.
     Denied,
     /// The operator no longer allows the fallback to serve.
     FallbackForbidden,
-    /// An operator goes back to the binary before. Nothing happens if there is none.
+    /// An operator goes back to the binary before. The event has no effect if none is left.
     RollBack,
     SwitchedOff,
     SwitchedOn,
 }
 
-/// What a transition may look at, remember and tell.
+/// What a transition reads and writes besides the state.
 #[derive(Debug)]
 pub(crate) struct Context<'a> {
     pub has_built_in: bool,
@@ -139,19 +138,19 @@ pub(crate) struct Context<'a> {
     pub now: Time,
     /// The faults of the component in charge.
     pub history: &'a mut FaultHistory,
-    /// Why something last went wrong, or was changed by an operator.
+    /// The reason of the last failure, or of the last change by an operator.
     pub last_reason: &'a mut Option<String>,
     pub notices: &'a mut Vec<PluginNoticeKind>,
-    /// The component in charge is out of service already, so that its faults do not put it there.
+    /// Whether the component in charge is out of service already, so that its faults do not quarantine it again.
     pub is_quarantined: bool,
 }
 
-/// The report about a binary that an operator rolled back.
+/// The reason for a binary that gives way because its digest is denied.
 const BY_THE_DENY_LIST: &str = "its digest is denied (deniedDigests)";
 const BY_AN_OPERATOR: &str = "rolled back by an operator";
 
 impl<B: CountCalls> Life<B> {
-    /// Where the plugin stands after `event`.
+    /// The state after `event`.
     #[expect(clippy::too_many_lines, reason = "one table of all transitions is easier to check than its parts")]
     pub(crate) fn next(self, event: Event<B>, context: &mut Context<'_>) -> Self {
         use Event as E;
@@ -177,7 +176,7 @@ impl<B: CountCalls> Life<B> {
                 if is_in_charge { Quarantined { quarantine, then: Box::new(then) } } else { then }
             }
 
-            // The binary was there when the program started: it has been serving, for all that is known.
+            // The binary existed when the program started, so it is assumed to have served before.
             (Awaited(awaited), E::Found(component)) => {
                 let installed = Installed { component, fallback: None, refused: None };
                 let found = Untried { installed, probation: None };
@@ -200,7 +199,7 @@ impl<B: CountCalls> Life<B> {
             (Serving { installed }, E::Found(component)) if installed.is(component.digest) => {
                 Serving { installed: installed.found_again(context) }
             }
-            // What was never tried is nothing to go back to: what was there before it still is.
+            // A binary that was never tried cannot be a fallback. Its own fallback is still available.
             (Untried { installed, .. }, E::Found(component)) => Self::offer(component, installed.fallback, context),
             (OnProbation { installed, .. } | Serving { installed }, E::Found(component)) => {
                 Self::offer(component, Some(Fallback::Component(installed.component)), context)
@@ -286,7 +285,7 @@ impl<B: CountCalls> Life<B> {
         }
     }
 
-    /// The file's bytes that are not tried again.
+    /// The file's bytes that were refused and are not tried again.
     pub(crate) fn refused(&self) -> Option<&RefusedFile> {
         match self {
             Life::Absent | Life::Awaited(_) => None,
@@ -298,8 +297,8 @@ impl<B: CountCalls> Life<B> {
         }
     }
 
-    /// This life as it was when the process ended before, as far as it concerns the binaries that there are now.
-    /// `serving` took the place of one that failed. Whether the plugin is disabled is not looked at.
+    /// Restores this life from what the last process remembered, if that applies to the present binaries. `serving` replaced a binary
+    /// that failed. The caller restores whether the plugin is disabled.
     pub(crate) fn restored(
         self,
         remembered: &Remembered,
@@ -342,11 +341,11 @@ impl<B: CountCalls> Life<B> {
         }
     }
 
-    /// Whether a binary is on its way that no profile has taken or refused yet.
+    /// Whether a binary is coming that no profile has taken or refused yet.
     pub(crate) fn is_undecided(&self) -> bool {
         match self {
             Life::Awaited(_) | Life::Untried { .. } => true,
-            // An instance that is out of service is not given out.
+            // A binary that is out of service is not offered to profiles.
             Life::Quarantined { .. }
             | Life::Disabled { .. }
             | Life::Absent
@@ -379,7 +378,7 @@ impl<B: CountCalls> Life<B> {
         }
     }
 
-    /// When the installed binary's probation is over, in time of service, if it serves under observation.
+    /// The end of the installed binary's probation, in time in service, if it serves under observation.
     pub(crate) fn probation_end(&self, policy: &Probation) -> Option<ProbationEnd>
     where
         B: CountCalls,
@@ -397,23 +396,23 @@ impl<B: CountCalls> Life<B> {
         }
     }
 
-    /// The digest of the component that serves wherever one does; `embedded` is the built-in's.
+    /// The digest of the component that serves in every profile that runs a component; `embedded` is the built-in's.
     fn component_in_charge(&self, embedded: Option<Digest>) -> Option<Digest> {
         self.installed().map(|installed| installed.component.digest).or(embedded)
     }
 
-    /// A new binary for the profiles to take.
+    /// Offers a new binary to the profiles.
     fn offer(component: Component<B>, fallback: Option<Fallback<B>>, context: &mut Context<'_>) -> Self {
         context.begin_file();
         let probation = ProbationSoFar::begin(context.time_in_service(), &component.binary);
         Life::Untried { installed: Installed { component, fallback, refused: None }, probation: Some(probation) }
     }
 
-    /// A component faulted: on probation it gives way if that was one too many; elsewhere it is quarantined.
+    /// Follows a fault. On probation, the binary gives way after one fault too many. Too many recent faults quarantine any component.
     fn fault(self, fault: &Fault, context: &mut Context<'_>) -> Self {
         let Fault { digest, reason, .. } = fault;
         if self.component_in_charge(context.embedded) != Some(*digest) {
-            // The last words of an instance that was replaced meanwhile.
+            // The fault is a late report about an instance that was replaced.
             return self;
         }
         *context.last_reason = Some(reason.clone());
@@ -425,7 +424,7 @@ impl<B: CountCalls> Life<B> {
         let counted = |probation: ProbationSoFar, installed: &Installed<B>| {
             probation.fault(reason, &context.policy.probation, &installed.component.binary)
         };
-        // A probation ends by the clock alone: what the binary answered in the cycle of its fault is no proof.
+        // Only passing time ends a probation. Answers in the cycle of the fault prove nothing, so `counted` starts to count answers anew.
         let life = match self {
             Life::Untried { installed, probation: Some(probation) } => match counted(probation, &installed) {
                 Ok(probation) => Life::Untried { installed, probation: Some(probation) },
@@ -489,19 +488,18 @@ impl<B> Installed<B> {
         self.component.digest == digest
     }
 
-    /// The file holds this very binary again.
+    /// Notes that the file contains this very binary again.
     fn found_again(self, context: &mut Context<'_>) -> Self {
         context.begin_file();
         Self { refused: None, ..self }
     }
 
-    /// The component goes on although the file holds something else.
+    /// Keeps the component in service although the file contains something else.
     fn despite(self, file: RefusedFile) -> Self {
         Self { refused: Some(file), ..self }
     }
 
-    /// The binary faulted too often on probation: the fallback takes its place. Without a fallback, the plugin is out
-    /// of service for a while.
+    /// The binary faulted too often on probation, so the fallback replaces it. Without a fallback, the plugin is quarantined.
     fn fail_probation(self, reason: String, context: &mut Context<'_>) -> Life<B>
     where
         B: CountCalls,
@@ -513,7 +511,7 @@ impl<B> Installed<B> {
         Life::Serving { installed: self }.quarantine(digest, reason, context)
     }
 
-    /// The fallback takes the component's place, which served: the component is not tried again.
+    /// The fallback replaces a component that has served. The component is not tried again.
     fn roll_back(self, reason: String, context: &mut Context<'_>) -> Life<B> {
         let file = RefusedFile {
             digest: Some(self.component.digest),
@@ -523,7 +521,7 @@ impl<B> Installed<B> {
         self.give_way(reason, file, context)
     }
 
-    /// The fallback takes the component's place.
+    /// The fallback replaces the component.
     fn give_way(self, reason: String, file: RefusedFile, context: &mut Context<'_>) -> Life<B> {
         let digest = self.component.digest;
         context.begin_fallback();
@@ -543,7 +541,7 @@ impl<B> Installed<B> {
         }
     }
 
-    /// The component may not serve any more; nor may what it had replaced, as no operator asked for that.
+    /// The component may not serve any more. The fallback may not serve either, because no operator asked for it.
     fn forbid(self, reason: String, context: &mut Context<'_>) -> Life<B> {
         context.begin_file();
         let digest = Some(self.component.digest);
@@ -553,7 +551,7 @@ impl<B> Installed<B> {
 }
 
 impl<B> Fallback<B> {
-    /// The component's; `None` for the built-in.
+    /// The digest of the component; `None` for the built-in.
     pub fn digest(&self) -> Option<Digest> {
         match self {
             Fallback::BuiltIn => None,
@@ -562,7 +560,7 @@ impl<B> Fallback<B> {
     }
 }
 
-/// Reads on from the file's name.
+/// The reason as a text that follows the file's name.
 fn gave_way(reason: &str) -> String {
     format!("gave way: {reason}")
 }
@@ -584,13 +582,13 @@ impl Context<'_> {
         self.history.begin_fallback(self.now);
     }
 
-    /// The component is back in service.
+    /// Notes that the component is back in service.
     fn release(&mut self, digest: Digest) {
         self.history.end_quarantine(self.now);
         self.notices.push(PluginNoticeKind::Released { digest });
     }
 
-    /// Remembers why a file is refused.
+    /// Remembers the reason why a file is refused.
     fn note(&mut self, file: RefusedFile) -> RefusedFile {
         *self.last_reason = Some(file.reason.clone());
         file

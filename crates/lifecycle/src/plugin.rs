@@ -1,4 +1,4 @@
-//! One plugin: what this program has under its name, its life, and which binary serves in which profile.
+//! One plugin: its built-in, its life, and the binary that serves in each profile.
 
 use std::collections::BTreeMap;
 
@@ -23,52 +23,52 @@ pub(crate) struct Plugin<B> {
     life: Life<B>,
     /// The faults of the component in charge.
     history: FaultHistory,
-    /// Why something last went wrong, or was changed by an operator.
+    /// The reason of the last failure, or of the last change by an operator.
     last_reason: Option<String>,
     /// The profiles that use the plugin, by `schedulerName`.
     profiles: BTreeMap<String, ProfileSlot>,
 }
 
-/// What this program has under a plugin's name.
+/// What is built into this program under a plugin's name.
 #[derive(Debug)]
 pub(crate) enum BuiltIn<B> {
-    /// Nothing: only the plugins directory can bring it.
+    /// Nothing is built in; only the plugins directory can provide the plugin.
     None,
-    /// Nothing, although kube-scheduler has such a plugin: pods are scheduled without it.
+    /// Nothing is built in, although kube-scheduler has such a plugin. Pods are scheduled without it.
     LeftOut,
-    /// The plugin as native code, and its component if it may have to run as one.
+    /// The plugin is built in as native code, and as a component if it may have to run as one.
     Present { native: B, embedded: Option<Component<B>> },
 }
 
-/// What other settings of the operator mean for one plugin.
+/// The effect of changed operator settings on one plugin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SettingsChange {
-    /// Why the directory's binary may no longer serve; `None` if it may.
+    /// The reason why the directory's binary may no longer serve; `None` if it may.
     pub forbidden: Option<Forbidden>,
-    /// Whether the component that there is to go back to may no longer serve.
+    /// Whether the fallback component may no longer serve.
     pub is_fallback_forbidden: bool,
-    /// Which instances are to be made again, as their limits or grants differ.
+    /// The instances that must be made again because their limits or grants changed.
     pub rebuild: Rebuild,
 }
 
-/// Why the directory's binary may no longer serve.
+/// The reason why the directory's binary may no longer serve.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Forbidden {
-    /// The binary wants what it is no longer granted, as the text says, which reads on from the file's name. Nobody
-    /// asked for what the binary had replaced: that does not come back.
+    /// The binary needs something that is no longer granted. The text is a reason that follows the file's name. The
+    /// binary that it replaced does not come back, because no operator asked for it.
     NotGranted(String),
-    /// The binary's digest is denied. What the binary had replaced takes its place.
+    /// The binary's digest is denied. The binary that it replaced serves again.
     Denied,
 }
 
-/// Which instances are made again although the same binary goes on.
+/// The instances that are made again although the same binary goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rebuild {
     /// No instances.
     Nothing,
     /// The instances of components.
     Components,
-    /// All instances, native ones included.
+    /// All instances, including native ones.
     Everything,
 }
 
@@ -88,18 +88,18 @@ impl<B: Clone + CountCalls> Plugin<B> {
         self.built_in = built_in;
     }
 
-    /// The directory's binary was there when the program started: it has been serving, for all that is known.
+    /// Starts with the directory's binary, which existed when the program started and is assumed to have served before.
     pub(crate) fn serve_from_the_start(&mut self, component: Component<B>) {
         self.life = Life::Serving { installed: Installed { component, fallback: None, refused: None } };
     }
 
-    /// There is a file, or a source in a registry: its binary is on its way.
+    /// Notes that a file, or a source in a registry, exists, and that its binary is not loaded yet.
     pub(crate) fn await_binary(&mut self) {
         let (remembered, serving) = (Remembered::default(), None);
         self.life = Life::Awaited(Box::new(Awaited { remembered, serving }));
     }
 
-    /// No profile uses the plugin yet: it stands where it stood when the process before this one ended.
+    /// Restores the state that the plugin had when the last process ended. No profile may use the plugin yet.
     pub(crate) fn restore(
         &mut self,
         mut remembered: Remembered,
@@ -109,7 +109,7 @@ impl<B: Clone + CountCalls> Plugin<B> {
     ) {
         debug_assert!(self.profiles.is_empty(), "profiles would have to be told");
         if let Some(RememberedQuarantine { record, .. }) = &mut remembered.quarantine {
-            // The wall clock, by which this was remembered, may have been set since.
+            // The time was remembered by the wall clock, which may have been set since.
             let longest = longest_quarantine(&policy.plugin(&self.name).quarantine);
             record.until = record.until.min(now + longest);
         }
@@ -151,21 +151,21 @@ impl<B: Clone + CountCalls> Plugin<B> {
         }
     }
 
-    /// A profile is built. From here on it is kept up to date.
+    /// Adds a profile that is being built. It is kept up to date from now on.
     pub(crate) fn join(&mut self, scheduler_name: &str, policy: &dyn OperatorPolicy) -> Service<B> {
         let service = self.service(scheduler_name, policy);
         self.profiles.insert(scheduler_name.to_owned(), ProfileSlot::new(&service));
         service
     }
 
-    /// Forgets the profiles for which `stays` does not hold, and names them.
+    /// Forgets the profiles for which `stays` does not hold, and returns their names.
     pub(crate) fn leave(&mut self, stays: impl Fn(&str) -> bool) -> Vec<String> {
         let gone: Vec<String> = self.profiles.keys().filter(|name| !stays(name)).cloned().collect();
         self.profiles.retain(|name, _| !gone.contains(name));
         gone
     }
 
-    /// Something happened.
+    /// Follows an event: changes the state, and gives each profile the binary that now serves there.
     pub(crate) fn handle(&mut self, event: Event<B>, now: Time, policy: &dyn OperatorPolicy) -> Consequences<B> {
         let mut consequences = self.apply(event, now, policy);
         self.profiles.values_mut().for_each(|slot| slot.end_restart(now));
@@ -173,8 +173,8 @@ impl<B: Clone + CountCalls> Plugin<B> {
         consequences
     }
 
-    /// A component faulted, and some profiles have no instance of it any more. If it stays in charge they get another one,
-    /// at once or after a while; until it is made, no binary serves there.
+    /// Follows a fault of a component. Some profiles have lost their instance through it. If the component stays in
+    /// charge, they get another instance, at once or after a delay; until it is made, no binary serves there.
     pub(crate) fn faulted(&mut self, fault: Fault, now: Time, policy: &dyn OperatorPolicy) -> Consequences<B> {
         let Fault { digest, reason, scheduler_names, .. } = fault.clone();
         let mut consequences = self.apply(Event::Faulted(fault), now, policy);
@@ -199,7 +199,7 @@ impl<B: Clone + CountCalls> Plugin<B> {
         consequences
     }
 
-    /// The operator's settings are others from here on.
+    /// Follows a change of the operator's settings.
     pub(crate) fn settings_changed(
         &mut self,
         change: SettingsChange,
@@ -218,14 +218,14 @@ impl<B: Clone + CountCalls> Plugin<B> {
             Some(Forbidden::Denied) => consequences.add(self.apply(Event::Denied, now, policy)),
             None => {}
         }
-        // A profile that is given another binary below needs no new instance of the one that it has.
+        // A profile that is given another binary below needs no new instance of its present binary.
         let rebuilt = self.rebuild(rebuild, policy);
         consequences.add(self.settle(policy));
         consequences.add(rebuilt);
         consequences
     }
 
-    /// Changes the state, and nothing for the profiles yet.
+    /// Changes the state, but nothing in the profiles.
     fn apply(&mut self, event: Event<B>, now: Time, policy: &dyn OperatorPolicy) -> Consequences<B> {
         let mut notices = Vec::new();
         let mut context = Context {
@@ -246,7 +246,7 @@ impl<B: Clone + CountCalls> Plugin<B> {
         consequences
     }
 
-    /// A profile took what it was given; `None` is a stand-in.
+    /// Notes that a profile took what it was given; `None` is a stand-in.
     pub(crate) fn taken(
         &mut self,
         scheduler_name: &str,
@@ -266,7 +266,8 @@ impl<B: Clone + CountCalls> Plugin<B> {
         }
     }
 
-    /// No profile could take what it was given (`None` is a stand-in); they go on with what they had.
+    /// Notes that no profile could take what it was given (`None` is a stand-in). The profiles go on with what they
+    /// had.
     pub(crate) fn not_taken(
         &mut self,
         binary: Option<BinaryId>,
@@ -288,13 +289,13 @@ impl<B: Clone + CountCalls> Plugin<B> {
         }
     }
 
-    /// What there is to go back to.
+    /// The binary to which the plugin can go back.
     pub(crate) fn fallback(&self) -> Result<&Fallback<B>, NoFallback> {
         let installed = self.life.installed().ok_or(NoFallback::NoBinary)?;
         installed.fallback.as_ref().ok_or(NoFallback::NothingBefore)
     }
 
-    /// New instances of the binary that serves already, where that goes on.
+    /// Makes new instances of the binary that serves already, in profiles in which it goes on.
     fn rebuild(&mut self, what: Rebuild, policy: &dyn OperatorPolicy) -> Consequences<B> {
         let mut consequences = Consequences::default();
         for (scheduler_name, service) in self.services(policy) {
@@ -314,7 +315,7 @@ impl<B: Clone + CountCalls> Plugin<B> {
         consequences
     }
 
-    /// What must change for every profile to have the binary that serves there.
+    /// The swaps that give every profile the binary that serves there.
     fn settle(&mut self, policy: &dyn OperatorPolicy) -> Consequences<B> {
         let mut consequences = Consequences::default();
         let mut absences = std::collections::BTreeSet::new();
@@ -365,7 +366,7 @@ impl<B: Clone + CountCalls> Plugin<B> {
         self.profiles.get(scheduler_name)?.restart_of(service.id()?)
     }
 
-    /// Whether a binary is on its way to a profile that uses the plugin.
+    /// Whether a profile that uses the plugin waits for a binary.
     pub(crate) fn is_on_its_way(&self) -> bool {
         self.life.is_undecided() && !self.profiles.is_empty()
     }
@@ -376,7 +377,7 @@ impl<B: Clone + CountCalls> Plugin<B> {
         self.restart(scheduler_name, &service)
     }
 
-    /// When the probation of the binary that serves is over.
+    /// The time at which the probation of the binary that serves is over.
     pub(crate) fn probation_end(&self, policy: &dyn OperatorPolicy) -> Option<ProbationEnd> {
         self.life.probation_end(&policy.plugin(&self.name).probation).map(|end| match end {
             ProbationEnd::At { moment, awaits_answer } => {
@@ -386,7 +387,7 @@ impl<B: Clone + CountCalls> Plugin<B> {
         })
     }
 
-    /// The binary that would serve if nothing were wrong.
+    /// The binary that would serve without quarantine, restart or an operator's order.
     fn available(&self, execution: Execution, policy: &dyn OperatorPolicy) -> Option<Service<B>> {
         let installed = self.life.installed().map(|installed| Service::Directory(installed.component.clone()));
         let (native, embedded) = match &self.built_in {
@@ -419,7 +420,7 @@ impl<B: Clone + CountCalls> Plugin<B> {
         policy.plugin(name).nobody(reason)
     }
 
-    /// All binaries that there are, for the caller to change its handles on them.
+    /// All binaries of the plugin, so that the caller can change its handles on them.
     pub(crate) fn binaries_mut(&mut self) -> impl Iterator<Item = &mut B> {
         let built_in = match &mut self.built_in {
             BuiltIn::None | BuiltIn::LeftOut => [None, None],
@@ -456,7 +457,7 @@ impl<B: Clone + CountCalls> Plugin<B> {
         self.profiles.get(scheduler_name)?.taken()
     }
 
-    /// Whether nothing is left of it: no file, no built-in, no profile that names it, no order about it.
+    /// Whether nothing is known about the plugin: no file, no built-in, no profile that names it, no operator's order.
     pub(crate) fn is_forgotten(&self) -> bool {
         matches!((&self.life, &self.built_in), (Life::Absent, BuiltIn::None)) && self.profiles.is_empty()
     }

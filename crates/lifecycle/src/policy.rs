@@ -1,4 +1,4 @@
-//! What the operator decided, as far as it bears on the lives of plugins.
+//! The operator's decisions that affect the lives of plugins.
 
 use berth_model::{
     Digest,
@@ -7,23 +7,23 @@ use berth_model::{
 
 use crate::binary::Service;
 
-/// The operator's decisions. Asked at every event: they may change while the scheduler runs.
+/// The operator's decisions. They are read at every event, because they may change while the scheduler runs.
 pub trait OperatorPolicy {
-    /// What holds for the plugin of this name.
+    /// The policy for the plugin of this name.
     fn plugin(&self, plugin: &str) -> PluginPolicy;
 
-    /// How the plugin runs in a profile; an empty `scheduler_name` stands for profiles about which nothing is said.
+    /// How the plugin runs in a profile. An empty `scheduler_name` stands for profiles without settings of their own.
     fn execution(&self, plugin: &str, scheduler_name: &str) -> Execution;
 
     /// Whether no binary with this digest may ever serve.
     fn is_denied(&self, digest: Digest) -> bool;
 
-    /// Where the plugin's binary is to come from, in words: `Zone.wasm in /plugins`, or a reference to a registry. `None` if
-    /// it can come from nowhere.
+    /// The place from which the plugin's binary is to come, in words: `Zone.wasm in /plugins`, or a reference to a
+    /// registry. `None` if no place is configured.
     fn origin(&self, plugin: &str) -> Option<String>;
 }
 
-/// What holds for one plugin.
+/// The policy for one plugin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PluginPolicy {
     /// What happens to pods while no binary serves.
@@ -35,7 +35,7 @@ pub struct PluginPolicy {
 }
 
 impl PluginPolicy {
-    /// No binary serves, for this reason.
+    /// A service without a binary, for this reason.
     pub(crate) fn nobody<B>(&self, reason: String) -> Service<B> {
         match self.failure_policy {
             FailurePolicy::Fail => Service::Hold(reason),
@@ -44,7 +44,7 @@ impl PluginPolicy {
     }
 }
 
-/// The duration in milliseconds, as the scheduler's time is.
+/// The duration in milliseconds, the unit of the scheduler's time.
 pub(crate) fn milliseconds(duration: std::time::Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

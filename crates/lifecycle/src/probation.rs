@@ -1,4 +1,5 @@
-//! How a new binary does while it serves under observation. Times are those of service: waits for restarts do not count.
+//! The probation of a new binary, which serves under observation. Times are in time in service: waits for restarts do
+//! not count.
 
 use berth_model::{
     Time,
@@ -7,22 +8,23 @@ use berth_model::{
 
 use crate::{binary::CountCalls, policy::milliseconds};
 
-/// How a probation has gone so far.
+/// The state of a probation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ProbationSoFar {
     since: Time,
     n_faults: u32,
-    /// How many questions about pods the binary had answered when it was offered, or at its last fault.
+    /// The number of questions about pods that the binary had answered when it was offered, or at its last fault.
     n_answers: u64,
 }
 
-/// When a probation is over, unless the binary faults too often before.
+/// The end of a probation, unless the binary faults too often before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProbationEnd {
-    /// At this moment, if the binary does not have to be restarted until then. A binary that `awaits_answer` has answered no
-    /// question about a pod since it came or faulted: its probation lasts until it does.
+    /// The probation ends at this moment, if the binary need not be restarted until then. If `awaits_answer` holds, the
+    /// binary has answered no question about a pod since it was offered or faulted, and its probation lasts until it
+    /// does.
     At { moment: Time, awaits_answer: bool },
-    /// After so many more calls.
+    /// The probation ends after this many more calls.
     AfterCalls(u64),
 }
 
@@ -35,12 +37,12 @@ pub(crate) struct FailedProbation {
 }
 
 impl ProbationSoFar {
-    /// A binary is offered to the profiles.
+    /// Begins when a binary is offered to the profiles.
     pub(crate) fn begin(now: Time, binary: &impl CountCalls) -> Self {
         Self { since: now, n_faults: 0, n_answers: binary.n_answers() }
     }
 
-    /// A profile took the binary: what it takes to be made does not count.
+    /// Begins again when a profile took the binary. The time to make the first instance does not count.
     pub(crate) fn served_since(self, now: Time) -> Self {
         Self { since: now, ..self }
     }
@@ -48,7 +50,7 @@ impl ProbationSoFar {
     /// Counts a fault.
     ///
     /// # Errors
-    /// The fault was one too many: the binary gives way.
+    /// The fault was one too many, so the binary gives way.
     pub(crate) fn fault(
         self,
         reason: &str,
@@ -62,7 +64,7 @@ impl ProbationSoFar {
         Ok(Self { n_faults, n_answers: binary.n_answers(), ..self })
     }
 
-    /// When the probation is over. A binary proves nothing while no pod is tried, however long that is.
+    /// The end of the probation. It does not end while no pod is tried, because a binary then proves nothing.
     pub(crate) fn end(self, policy: &Probation, binary: &impl CountCalls) -> ProbationEnd {
         match policy.span {
             ProbationSpan::Time(span) => ProbationEnd::At {
@@ -73,7 +75,7 @@ impl ProbationSoFar {
         }
     }
 
-    /// Whether it has lasted long enough.
+    /// Whether the probation has lasted long enough.
     pub(crate) fn is_over(self, policy: &Probation, now: Time, binary: &impl CountCalls) -> bool {
         match self.end(policy, binary) {
             ProbationEnd::At { moment, awaits_answer } => moment <= now && !awaits_answer,

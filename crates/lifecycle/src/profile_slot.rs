@@ -1,4 +1,4 @@
-//! What one profile was last given for a plugin, and what it said that it took.
+//! The record of what one profile was last given for a plugin, and what it said that it took.
 
 use berth_model::{BinaryId, Digest, Time};
 
@@ -15,18 +15,18 @@ pub(crate) struct ProfileSlot {
     restart: Option<Restart>,
 }
 
-/// A profile's instance of a component is gone, and a new one is not to be made yet.
+/// A wait for a new instance: a profile has lost its instance of a component, and the new one may not be made yet.
 #[derive(Clone, Debug)]
 pub struct Restart {
-    /// The component's.
+    /// The digest of the component.
     pub digest: Digest,
-    /// When the new instance may be made.
+    /// The time from which the new instance may be made.
     pub at: Time,
-    /// Why the old one is gone.
+    /// The reason why the old instance is gone.
     pub reason: String,
 }
 
-/// Tells apart what a profile can be given.
+/// The values that a profile can be given, for comparison.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Given {
     Binary(BinaryId),
@@ -46,17 +46,17 @@ impl ProfileSlot {
         self.taken
     }
 
-    /// What the profile waits for, if it lost its instance of this component.
+    /// The restart for which the profile waits, if it lost its instance of this component.
     pub(crate) fn restart_of(&self, binary: BinaryId) -> Option<&Restart> {
         self.restart.as_ref().filter(|restart| BinaryId::Component(restart.digest) == binary)
     }
 
-    /// The profile has lost its instance.
+    /// Notes that the profile has lost its instance.
     pub(crate) fn begin_restart(&mut self, restart: Restart) {
         self.restart = Some(restart);
     }
 
-    /// New instances may be made from here on.
+    /// Ends the wait for a new instance if its time has come.
     pub(crate) fn end_restart(&mut self, now: Time) {
         self.restart = self.restart.take().filter(|restart| restart.at > now);
     }
@@ -65,12 +65,12 @@ impl ProfileSlot {
         self.given == Given::of(service)
     }
 
-    /// The profile is given this service.
+    /// Notes that the profile is given this service.
     pub(crate) fn give<B>(&mut self, service: &Service<B>) {
         self.before = std::mem::replace(&mut self.given, Given::of(service));
     }
 
-    /// The profile is given a new instance of what it has.
+    /// Notes that the profile is given a new instance of what it has.
     pub(crate) fn renew(&mut self) {
         self.before = self.given.clone();
     }
@@ -84,7 +84,7 @@ impl ProfileSlot {
         self.given == self.before && self.given == Given::Binary(binary)
     }
 
-    /// The profile could not take this binary and keeps what it had.
+    /// Notes that the profile could not take this binary and keeps what it had.
     pub(crate) fn refuse(&mut self, binary: BinaryId) {
         let refused = Given::Binary(binary);
         if self.given == refused {
@@ -92,7 +92,7 @@ impl ProfileSlot {
         } else if self.before == refused
             && let Some(taken) = self.taken
         {
-            // Another binary has come meanwhile: should that be refused too, the one taken last goes on.
+            // Another binary was given in between. If that one is refused too, the binary that was taken last goes on.
             self.before = Given::Binary(taken);
         }
     }

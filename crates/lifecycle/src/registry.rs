@@ -1,4 +1,4 @@
-//! All plugins by name: where facts and orders come in, and what follows from them goes out.
+//! All plugins by name. Facts and orders come in, and their consequences go out.
 
 use std::collections::BTreeMap;
 
@@ -17,20 +17,20 @@ use crate::{
 
 /// The plugins. `B` is the caller's handle on a binary.
 ///
-/// Most methods take the operator's policy as it is at that moment; where it changed, [`Self::settings_changed`] has to
-/// hear of it for each plugin.
+/// Most methods take the operator's current policy. When the policy changed, the caller must call
+/// [`Self::settings_changed`] for each plugin.
 #[derive(Debug)]
 pub struct PluginRegistry<B> {
     plugins: BTreeMap<PluginName, Plugin<B>>,
 }
 
-/// Why an operator's order is not carried out.
+/// The reason why an operator's order is not carried out.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OrderError {
-    /// Nothing of that name was ever heard of.
-    #[error("unknown plugin {0:?}")]
+    /// No plugin of that name is known.
+    #[error("unknown plugin {0:?}; `berth plugin list` shows all plugins")]
     UnknownPlugin(PluginName),
-    /// There is nothing to go back to.
+    /// The plugin has no binary to go back to.
     #[error("plugin {plugin:?} cannot be rolled back: {reason}")]
     NoFallback {
         /// The plugin.
@@ -52,31 +52,32 @@ impl<B: Clone + CountCalls> PluginRegistry<B> {
         self.plugin(name).set_built_in(BuiltIn::Present { native, embedded });
     }
 
-    /// Lets pods be scheduled without a plugin of kube-scheduler that this program does not have, as long as the plugins
-    /// directory does not bring it.
+    /// Registers a plugin of kube-scheduler that this program does not have. Pods are scheduled without it as long as
+    /// the plugins directory does not provide it.
     pub fn add_left_out(&mut self, name: &PluginName) {
         self.plugin(name).set_built_in(BuiltIn::LeftOut);
     }
 
-    /// The plugins directory held this component when the program started.
+    /// Registers a component that the plugins directory contained when the program started.
     pub fn add_installed(&mut self, name: &PluginName, component: Component<B>) {
         self.plugin(name).serve_from_the_start(component);
     }
 
-    /// The plugins directory has a file of this name, or a registry is to bring it, and it is loaded later. Until then no binary
-    /// serves, except a built-in's own. The first binary that is found counts as the one that served before.
+    /// Registers a plugin whose binary is loaded later, from a file of the plugins directory or from a registry. Until
+    /// then no binary serves, except a built-in. The first binary that is found counts as the one that served before.
     pub fn await_binary(&mut self, name: &PluginName) {
         self.plugin(name).await_binary();
     }
 
-    /// Whether binaries that were there at the start are on their way to profiles.
+    /// Whether a profile still waits for a binary that existed at the start.
     #[must_use]
     pub fn is_starting(&self) -> bool {
         self.plugins.values().any(Plugin::is_on_its_way)
     }
 
-    /// What was remembered when the process before this one ended. After what is installed or awaited was added, and before any
-    /// profile joins. `serving` is the binary that had taken the place of one that failed, if the caller still has it.
+    /// Restores what was remembered when the last process ended. The caller adds what is installed or awaited before,
+    /// and lets profiles join after. `serving` is the binary that had replaced one that failed, if the caller still has
+    /// it.
     pub fn restore(
         &mut self,
         name: &PluginName,
@@ -88,18 +89,19 @@ impl<B: Clone + CountCalls> PluginRegistry<B> {
         self.plugin(name).restore(remembered, serving, now, policy);
     }
 
-    /// What is to outlast the process, of those plugins of which there is anything.
+    /// What must outlast the process, for plugins with something to remember.
     pub fn remembered(&self) -> impl Iterator<Item = (&PluginName, Remembered)> {
         let all = self.plugins.iter().map(|(name, plugin)| (name, plugin.remembered()));
         all.filter(|(_, remembered)| !remembered.is_empty())
     }
 
-    /// The binary that serves in a profile that is being built. From here on the profile is kept up to date.
+    /// Adds a profile that is being built, and returns the binary that serves in it. The profile is kept up to date
+    /// from now on.
     pub fn join_profile(&mut self, name: &PluginName, scheduler_name: &str, policy: &dyn OperatorPolicy) -> Service<B> {
         self.plugin(name).join(scheduler_name, policy)
     }
 
-    /// The binary that would serve in a profile that may be built. A profile that is not built leaves no trace of the name.
+    /// The binary that would serve in a profile that may be built. The call records nothing.
     pub fn offer(&self, name: &PluginName, scheduler_name: &str, policy: &dyn OperatorPolicy) -> Service<B> {
         match self.plugins.get(name) {
             Some(plugin) => plugin.service(scheduler_name, policy),
@@ -107,8 +109,8 @@ impl<B: Clone + CountCalls> PluginRegistry<B> {
         }
     }
 
-    /// Profiles no longer use plugins: those of which `stays` says so, by plugin and `schedulerName`. What was left. A
-    /// plugin about which nothing else is known is forgotten.
+    /// Removes plugins from the profiles for which `stays` does not hold, and returns these pairs of plugin and
+    /// `schedulerName`. A plugin about which nothing else is known is forgotten.
     pub fn leave_profiles(&mut self, stays: impl Fn(&PluginName, &str) -> bool) -> Vec<(PluginName, String)> {
         let mut left = Vec::new();
         for (name, plugin) in &mut self.plugins {
@@ -119,7 +121,7 @@ impl<B: Clone + CountCalls> PluginRegistry<B> {
         left
     }
 
-    /// A component came into the plugins directory, is a new version, or is to be tried once more.
+    /// Notes that a component appeared in the plugins directory, is a new version, or must be tried again.
     pub fn found(
         &mut self,
         name: &PluginName,
@@ -130,8 +132,8 @@ impl<B: Clone + CountCalls> PluginRegistry<B> {
         self.plugin(name).handle(Event::Found(component), now, policy)
     }
 
-    /// A file of the plugins directory is no plugin, or may not serve; `digest` is `None` if it could not be read.
-    /// `reason` reads on from the file's name.
+    /// Notes that a file of the plugins directory is no plugin, or may not serve. `digest` is `None` if the file could
+    /// not be read. `reason` is a text that follows the file's name.
     pub fn refused(
         &mut self,
         name: &PluginName,
@@ -148,8 +150,8 @@ impl<B: Clone + CountCalls> PluginRegistry<B> {
         consequences
     }
 
-    /// A file left the plugins directory. Its binary is withdrawn: no later rollback brings it back. A plugin of which
-    /// nothing else is known is forgotten.
+    /// Notes that a file left the plugins directory. Its binary is withdrawn, and no later rollback brings it back. A
+    /// plugin about which nothing else is known is forgotten.
     pub fn removed(&mut self, name: &PluginName, now: Time, policy: &dyn OperatorPolicy) -> Consequences<B> {
         let Some(plugin) = self.plugins.get_mut(name) else { return Consequences::default() };
         let consequences = plugin.handle(Event::FileRemoved, now, policy);
@@ -159,7 +161,8 @@ impl<B: Clone + CountCalls> PluginRegistry<B> {
         consequences
     }
 
-    /// A profile took what it was given; `None` stands for no binary. It may have left the plugin meanwhile.
+    /// Notes that a profile took what it was given; `None` stands for no binary. The profile may no longer use the
+    /// plugin.
     pub fn taken(
         &mut self,
         name: &PluginName,
@@ -172,8 +175,8 @@ impl<B: Clone + CountCalls> PluginRegistry<B> {
         plugin.map_or_else(Consequences::default, |plugin| plugin.taken(scheduler_name, binary, now, policy))
     }
 
-    /// No profile could take what it was given, `None` standing for no binary; they go on with what they had. They may have left
-    /// the plugin meanwhile.
+    /// Notes that no profile could take what it was given; `None` stands for no binary. The profiles go on with what
+    /// they had. They may no longer use the plugin.
     pub fn not_taken(
         &mut self,
         name: &PluginName,
@@ -186,7 +189,7 @@ impl<B: Clone + CountCalls> PluginRegistry<B> {
         plugin.map_or_else(Consequences::default, |plugin| plugin.not_taken(binary, reason, now, policy))
     }
 
-    /// An instance of a component faulted.
+    /// Follows a fault of a component's instance.
     pub fn faulted(
         &mut self,
         name: &PluginName,
@@ -197,7 +200,7 @@ impl<B: Clone + CountCalls> PluginRegistry<B> {
         self.plugins.get_mut(name).map_or_else(Consequences::default, |plugin| plugin.faulted(fault, now, policy))
     }
 
-    /// Time has passed: quarantines, restarts and probations end here.
+    /// Follows the passing of time, which ends quarantines, restarts and probations.
     pub fn tick(&mut self, now: Time, policy: &dyn OperatorPolicy) -> Consequences<B> {
         let mut consequences = Consequences::default();
         for plugin in self.plugins.values_mut() {
@@ -206,7 +209,7 @@ impl<B: Clone + CountCalls> PluginRegistry<B> {
         consequences
     }
 
-    /// The operator's settings are others from here on; `policy` says them already.
+    /// Follows a change of the operator's settings. `policy` must contain the new settings.
     pub fn settings_changed(
         &mut self,
         name: &PluginName,
@@ -220,7 +223,7 @@ impl<B: Clone + CountCalls> PluginRegistry<B> {
     /// Switches a plugin off, as if no profile named it, or on again.
     ///
     /// # Errors
-    /// There is no such plugin.
+    /// No such plugin is known.
     pub fn set_disabled(
         &mut self,
         name: &PluginName,
@@ -235,7 +238,7 @@ impl<B: Clone + CountCalls> PluginRegistry<B> {
     /// Goes back to the binary before.
     ///
     /// # Errors
-    /// There is no such plugin, or nothing to go back to.
+    /// No such plugin is known, or it has no binary to go back to.
     pub fn roll_back(
         &mut self,
         name: &PluginName,
@@ -254,14 +257,14 @@ impl<B: Clone + CountCalls> PluginRegistry<B> {
         self.plugins.keys()
     }
 
-    /// Whether anything of this name was ever heard of.
+    /// Whether a plugin of this name is known.
     #[must_use]
     pub fn contains(&self, name: &str) -> bool {
         self.plugins.contains_key(name)
     }
 
-    /// The binary that serves in a profile, or, with an empty `scheduler_name`, in profiles about which nothing is said; `None` if
-    /// nothing of the plugin's name was ever heard of.
+    /// The binary that serves in a profile. An empty `scheduler_name` stands for profiles without settings of their
+    /// own. `None` if no plugin of this name is known.
     pub fn service(&self, name: &str, scheduler_name: &str, policy: &dyn OperatorPolicy) -> Option<Service<B>> {
         Some(self.plugins.get(name)?.service(scheduler_name, policy))
     }
@@ -276,7 +279,7 @@ impl<B: Clone + CountCalls> PluginRegistry<B> {
         Some(&self.plugins.get(name)?.life().installed()?.component)
     }
 
-    /// What there is to go back to.
+    /// The binary to which the plugin can go back.
     pub fn fallback(&self, name: &str) -> Option<&Fallback<B>> {
         self.plugins.get(name)?.fallback().ok()
     }
@@ -287,31 +290,31 @@ impl<B: Clone + CountCalls> PluginRegistry<B> {
         self.plugins.get(name).is_some_and(|plugin| plugin.life().refused().is_some())
     }
 
-    /// Whether the file's binary was refused as no profile could take it, with the arguments that they had then.
+    /// Whether the file's binary was refused because no profile could take it with the arguments of that time.
     #[must_use]
     pub fn is_refused_by_profiles(&self, name: &str) -> bool {
         let refused = self.plugins.get(name).and_then(|plugin| plugin.life().refused());
         refused.is_some_and(|file| file.cause == RefusalCause::Profile)
     }
 
-    /// The digest of those bytes, if they could be read.
+    /// The digest of the refused bytes, if they could be read.
     #[must_use]
     pub fn refused_digest(&self, name: &str) -> Option<Digest> {
         self.plugins.get(name)?.life().refused()?.digest
     }
 
-    /// The binary that the profile said it took; `None` if nothing serves the plugin there.
+    /// The binary that the profile said it took; `None` if no binary serves there.
     #[must_use]
     pub fn taken_by(&self, name: &str, scheduler_name: &str) -> Option<BinaryId> {
         self.plugins.get(name)?.taken_by(scheduler_name)
     }
 
-    /// All binaries of a plugin, for the caller to change its handles on them.
+    /// All binaries of a plugin, so that the caller can change its handles on them.
     pub fn binaries_mut(&mut self, name: &str) -> impl Iterator<Item = &mut B> {
         self.plugins.get_mut(name).into_iter().flat_map(Plugin::binaries_mut)
     }
 
-    /// What operators are shown of a plugin; `None` if nothing of that name was ever heard of.
+    /// The status of a plugin for operators; `None` if no plugin of that name is known.
     pub fn status(&self, name: &str, policy: &dyn OperatorPolicy) -> Option<PluginStatus<'_, B>> {
         Some(PluginStatus::of(self.plugins.get(name)?, policy))
     }

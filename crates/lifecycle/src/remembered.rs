@@ -1,26 +1,27 @@
-//! What of a plugin outlasts the process: an operator's order, a quarantine, and a binary that failed.
+//! The data of a plugin that outlasts the process: an operator's order, a quarantine, and a binary that failed.
 //!
-//! Everything else is found out again at each start: which files there are, and whether they may serve.
+//! Everything else is checked again at each start: which files exist, and whether they may serve.
 
 use berth_model::{Digest, Time};
 
 /// What is remembered of one plugin.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Remembered {
-    /// An operator switched it off.
+    /// Whether an operator switched the plugin off.
     pub is_disabled: bool,
     /// The component that is out of service.
     pub quarantine: Option<RememberedQuarantine>,
-    /// The bytes of its file that are not tried again: they failed on probation, or an operator went back from them.
+    /// The bytes of the plugin's file that are not tried again: they failed on probation, or an operator went back from
+    /// them.
     pub failed: Option<FailedBinary>,
 }
 
-/// Which component is out of service, why and until when.
+/// A component that is out of service, with the reason and the end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QuarantineRecord {
-    /// The component's.
+    /// The digest of the component.
     pub digest: Digest,
-    /// When the binary is back in service.
+    /// The time at which the component is back in service.
     pub until: Time,
     /// The faults that led to it.
     pub reason: String,
@@ -29,25 +30,25 @@ pub struct QuarantineRecord {
 /// A quarantine that is not over.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RememberedQuarantine {
-    /// What is quarantined, until when and why.
+    /// The component, the end and the reason.
     pub record: QuarantineRecord,
-    /// How many there were in a row, this one included: the next one is longer.
+    /// The number of quarantines in a row, including this one. The next one is longer.
     pub n_in_a_row: u32,
 }
 
-/// A binary that gave way to the one before.
+/// A binary that was replaced by the one before.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FailedBinary {
-    /// The binary's.
+    /// The digest of the binary.
     pub digest: Digest,
-    /// Reads on from the file's name.
+    /// The reason, as a text that follows the file's name.
     pub reason: String,
-    /// The binary before, if it is what serves.
+    /// The binary before, if it serves.
     pub serving: Option<Digest>,
 }
 
 impl Remembered {
-    /// Whether there is nothing to remember.
+    /// Whether nothing needs to be remembered.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()

@@ -1,4 +1,4 @@
-//! What operators are shown of a plugin.
+//! The status of a plugin for operators.
 
 use berth_model::{BinaryId, Digest};
 use serde::{Deserialize, Serialize};
@@ -13,28 +13,28 @@ use crate::{
     remembered::QuarantineRecord,
 };
 
-/// Where a plugin stands, in the words that operators know. Written and read as [`Self::as_str`] shows it.
+/// The state of a plugin in the operators' terms. It is written and read as [`Self::as_str`] shows it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PluginState {
     /// A binary serves.
     Serving,
-    /// A binary could serve, and no profile uses the plugin.
+    /// A binary could serve, but no profile uses the plugin.
     Unused,
-    /// A new binary serves under observation; the one before it, if there is one, is kept ready.
+    /// A new binary serves under observation. The binary before it, if any, is kept ready.
     Probation,
     /// No binary serves: the component is out of service for a while.
     Quarantined,
-    /// No binary serves: the instance faulted, and the next one is not to be made yet.
+    /// No binary serves: the instance faulted, and the next one may not be made yet.
     Restarting,
-    /// No binary serves, as the file is no plugin or may not be one.
+    /// No binary serves, because the file is no plugin or may not serve as one.
     Refused,
-    /// No binary serves yet: the one that was there at the start is being loaded.
+    /// No binary serves yet: the one that existed at the start is being loaded.
     Loading,
-    /// No binary serves, as there is nothing that could.
+    /// No binary serves, because none is available.
     #[default]
     Missing,
-    /// No binary serves, as an operator switched the plugin off.
+    /// No binary serves, because an operator switched the plugin off.
     Disabled,
 }
 
@@ -56,31 +56,31 @@ impl PluginState {
     }
 }
 
-/// A plugin at this moment.
+/// The status of a plugin at one moment.
 #[derive(Debug)]
 pub struct PluginStatus<'a, B> {
-    /// Where the plugin stands.
+    /// The state of the plugin.
     pub state: PluginState,
     /// The binary that serves. Profiles may differ; the first one stands for all.
     pub service: Service<B>,
-    /// The profiles that use it, and the binary that each said it took.
+    /// The profiles that use the plugin, and the binary that each said it took.
     pub profiles: Vec<(&'a str, Option<BinaryId>)>,
-    /// The component whose calls and faults tell how the plugin does: the one that serves or, where none does, the one
+    /// The component whose calls and faults describe the plugin: the one that serves or, if no binary serves, the one
     /// that would.
     pub component: Option<&'a Component<B>>,
-    /// Why it stands where it stands; `None` if it serves and its file is what serves.
+    /// The reason of the state; `None` if the plugin serves and its file is what serves.
     pub reason: Option<String>,
-    /// Why something last went wrong, or was changed by an operator, however long ago.
+    /// The reason of the last failure, or of the last change by an operator, however long ago.
     pub last_reason: Option<&'a str>,
-    /// What a rollback would bring back.
+    /// The binary that a rollback would bring back.
     pub fallback: Option<&'a Fallback<B>>,
     /// The file's bytes that are not tried again until the file changes.
     pub refused_digest: Option<Digest>,
     /// The component that is out of service.
     pub quarantine: Option<&'a QuarantineRecord>,
-    /// The instance that is not to be made yet.
+    /// The instance that may not be made yet.
     pub restart: Option<&'a Restart>,
-    /// When the probation is over, if the binary that serves is on probation.
+    /// The end of the probation, if the binary that serves is on probation.
     pub probation_end: Option<ProbationEnd>,
 }
 
@@ -110,7 +110,7 @@ impl<'a, B: Clone + CountCalls> PluginStatus<'a, B> {
     }
 }
 
-/// Why the plugin is in this state.
+/// The reason why the plugin is in this state.
 fn reason<B: CountCalls>(state: PluginState, life: &Life<B>, service: &Service<B>) -> Option<String> {
     let refused = life.refused().map(|file| &file.reason);
     match state {

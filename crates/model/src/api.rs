@@ -1,8 +1,9 @@
-//! Kubernetes objects as the API server sends them, cut down to what scheduling reads.
+//! Kubernetes objects as the API server sends them, reduced to the fields that scheduling reads.
 //!
-//! Unknown fields are skipped, absent ones take their zero value, and nothing is interned yet. What is written again is what was
-//! read. [`crate::pod::Pod`] and [`crate::node::Node`] are made from them once, on the way into the cache.
-//! Field names and meanings are the Kubernetes API's (core/v1); see its reference for each.
+//! Unknown fields are skipped, absent fields have their zero value, and nothing is interned yet. Serializing an object
+//! gives the fields that were read. [`crate::pod::Pod`] and [`crate::node::Node`] are made from these types once, when
+//! an object enters the cache. Fields have the names and meanings of the Kubernetes API (core/v1); see its reference
+//! for each.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -10,9 +11,9 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::quantity::Quantity;
 
-/// String keys to string values, as labels and annotations are.
+/// A map from strings to strings, as for labels and annotations.
 pub type StringMap = BTreeMap<String, String>;
-/// Resource name to amount (`requests`, `limits`, `allocatable`).
+/// A map from resource names to amounts (`requests`, `limits`, `allocatable`).
 pub type ResourceList = BTreeMap<String, Quantity>;
 
 /// The parts of `metadata` that scheduling reads.
@@ -30,9 +31,9 @@ pub struct ObjectMeta {
     pub resource_version: String,
     /// `metadata.generation`.
     pub generation: i64,
-    /// RFC 3339.
+    /// `metadata.creationTimestamp`, as RFC 3339.
     pub creation_timestamp: Option<String>,
-    /// RFC 3339; set while the object is being deleted.
+    /// `metadata.deletionTimestamp`, as RFC 3339. It is set while the object is being deleted.
     pub deletion_timestamp: Option<String>,
     /// `metadata.labels`.
     #[serde(deserialize_with = "null_as_default")]
@@ -71,7 +72,7 @@ pub struct Pod {
     pub spec: PodSpec,
     /// `status`.
     pub status: PodStatus,
-    /// The text that this was decoded from, for callers that need more than these fields.
+    /// The text from which the pod was decoded, for callers that need more than these fields.
     #[serde(skip)]
     pub json: Option<Arc<[u8]>>,
 }
@@ -88,7 +89,7 @@ pub struct PodSpec {
     pub priority: Option<i32>,
     /// `spec.preemptionPolicy`.
     pub preemption_policy: Option<String>,
-    /// Absent and empty differ: NodeAffinity skips only an absent one.
+    /// `spec.nodeSelector`. Absent and empty differ: NodeAffinity skips only an absent one.
     pub node_selector: Option<StringMap>,
     /// `spec.affinity`.
     pub affinity: Option<Affinity>,
@@ -135,7 +136,7 @@ pub struct PodResourceClaim {
     pub resource_claim_template_name: Option<String>,
 }
 
-/// Which claim was generated for one of the pod's [`PodResourceClaim`]s; none if it needs none.
+/// The claim that was generated for one of the pod's [`PodResourceClaim`]s; `None` if the pod needs no claim.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct PodResourceClaimStatus {
@@ -153,7 +154,7 @@ pub struct ExtendedResourceClaimStatus {
     pub resource_claim_name: String,
 }
 
-/// An object of which only the name matters here.
+/// An object of which scheduling reads only the name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Named {
@@ -174,14 +175,14 @@ pub struct Container {
     /// `spec.containers[].ports`.
     #[serde(deserialize_with = "null_as_default")]
     pub ports: Vec<ContainerPort>,
-    /// `Always` on an init container makes it a sidecar.
+    /// `spec.containers[].restartPolicy`. The value `Always` makes an init container a sidecar.
     pub restart_policy: Option<String>,
     /// `spec.containers[].restartPolicyRules`.
     #[serde(deserialize_with = "null_as_default")]
     pub restart_policy_rules: Vec<RestartPolicyRule>,
 }
 
-/// What happens when a container exits (KEP-5307).
+/// A rule for the exit of a container (KEP-5307).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RestartPolicyRule {
@@ -214,17 +215,17 @@ pub struct ContainerPort {
     pub protocol: String,
 }
 
-/// What taints a pod tolerates.
+/// A toleration of a pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Toleration {
     /// `spec.tolerations[].key`.
     pub key: String,
-    /// `Equal` when empty; `Exists`, `Lt`, `Gt`.
+    /// `spec.tolerations[].operator`: `Exists`, `Lt` or `Gt`; empty stands for `Equal`.
     pub operator: String,
     /// `spec.tolerations[].value`.
     pub value: String,
-    /// Empty tolerates every effect.
+    /// `spec.tolerations[].effect`; empty tolerates every effect.
     pub effect: String,
     /// `spec.tolerations[].tolerationSeconds`.
     pub toleration_seconds: Option<i64>,
@@ -266,7 +267,7 @@ pub struct NodeAffinity {
     pub preferred: Option<Vec<PreferredSchedulingTerm>>,
 }
 
-/// Alternatives, one of which must hold.
+/// Terms of which one must hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct NodeSelector {
@@ -287,7 +288,7 @@ pub struct NodeSelectorTerm {
     pub match_fields: Vec<NodeSelectorRequirement>,
 }
 
-/// A requirement of a node selector or of a label selector; which operators are legal depends on the place.
+/// A requirement of a node selector or of a label selector. The two allow different operators.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(default)]
 pub struct NodeSelectorRequirement {
@@ -310,7 +311,7 @@ pub struct PreferredSchedulingTerm {
     pub preference: NodeSelectorTerm,
 }
 
-/// Rules about pods; podAffinity and podAntiAffinity have one form.
+/// Rules about pods. `podAffinity` and `podAntiAffinity` have the same form.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PodAffinity {
@@ -322,7 +323,7 @@ pub struct PodAffinity {
     pub preferred: Vec<WeightedPodAffinityTerm>,
 }
 
-/// Pods in domains of a topology.
+/// A term that selects pods in domains of a topology.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct PodAffinityTerm {
@@ -347,7 +348,7 @@ pub struct WeightedPodAffinityTerm {
     pub pod_affinity_term: PodAffinityTerm,
 }
 
-/// An absent selector matches nothing, an empty one everything.
+/// A label selector. An absent selector matches nothing, and an empty one matches everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct LabelSelector {
@@ -359,7 +360,7 @@ pub struct LabelSelector {
     pub match_expressions: Vec<NodeSelectorRequirement>,
 }
 
-/// How pods are to be spread over domains.
+/// A rule that spreads pods over domains.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct TopologySpreadConstraint {
@@ -401,7 +402,7 @@ pub struct PodStatus {
     /// `status.initContainerStatuses`.
     #[serde(deserialize_with = "null_as_default")]
     pub init_container_statuses: Vec<ContainerStatus>,
-    /// Pod-level resources as actuated (in-place resize, KEP-5419).
+    /// `status.resources`: pod-level resources as actuated (in-place resize, KEP-5419).
     pub resources: Option<ResourceRequirements>,
     /// `status.allocatedResources`.
     pub allocated_resources: Option<ResourceList>,
@@ -431,7 +432,7 @@ pub struct Condition {
     pub last_transition_time: Option<String>,
 }
 
-/// What the kubelet reports of a container.
+/// The status of a container, as reported by the kubelet.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ContainerStatus {
@@ -495,7 +496,7 @@ pub struct ContainerImage {
     pub size_bytes: i64,
 }
 
-/// For `deserialize_with`: the API server writes `null` for some empty fields.
+/// Reads `null` as the default value, for `deserialize_with`. The API server writes `null` for some empty fields.
 ///
 /// # Errors
 /// The value is neither `null` nor a `T`.

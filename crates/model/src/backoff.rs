@@ -1,13 +1,13 @@
-//! How long a pod waits before it is tried again.
+//! The time that a pod waits before it is tried again.
 //!
-//! Rule: `podInitialBackoffSeconds` and `podMaxBackoffSeconds` of `KubeSchedulerConfiguration`; `calculateBackoffDuration` in
-//! kube-scheduler's `pkg/scheduler/backend/queue/backoff_queue.go`.
+//! The rule is `podInitialBackoffSeconds` and `podMaxBackoffSeconds` of `KubeSchedulerConfiguration`; see
+//! `calculateBackoffDuration` in kube-scheduler's `pkg/scheduler/backend/queue/backoff_queue.go`.
 
 use std::time::Duration;
 
-/// The wait after the `count`th attempt in a row that failed: `initial`, doubled with each, at most `max`.
+/// The wait after `count` failed attempts in a row: `initial`, doubled with each further failure, at most `max`.
 ///
-/// Nothing before the first failure, or if `initial` or `max` is nothing.
+/// The wait is zero before the first failure, or if `initial` or `max` is zero.
 #[must_use]
 pub fn backoff_duration(count: u32, initial: Duration, max: Duration) -> Duration {
     let Some(doublings) = count.checked_sub(1) else {

@@ -1,24 +1,24 @@
-//! Which things changed, for a reader that follows them.
+//! The keys of changed things, for a reader that follows them.
 
-/// The keys of what changed since they were last taken, in order and as often as it changed. While it is not followed, nothing
+/// The keys of what changed since they were last taken, in order and with repetitions. While no reader follows, no key
 /// is kept, and a note costs one branch.
 #[derive(Clone, Debug)]
 pub struct ChangedKeys<K>(Option<Vec<K>>);
 
 impl<K> Default for ChangedKeys<K> {
-    /// Not followed.
+    /// No reader follows.
     fn default() -> Self {
         Self(None)
     }
 }
 
 impl<K: Clone> ChangedKeys<K> {
-    /// Keeps keys from here on, or with `false` keeps none and forgets those that are kept.
+    /// Starts to keep keys, or with `false` stops and forgets the kept keys.
     pub fn follow(&mut self, is_followed: bool) {
         self.0 = is_followed.then(Vec::new);
     }
 
-    /// Something changed.
+    /// Notes that the thing with this key changed.
     pub fn note(&mut self, key: &K) {
         if let Some(keys) = &mut self.0 {
             keys.push(key.clone());

@@ -1,8 +1,8 @@
-//! The node table: what plugins read, in the host and in every replica.
+//! The node table, which plugins read in the host and in every replica.
 //!
-//! Columns are indexed by [`NodeIdx`]; a slot that no node holds keeps zeroes. The host's cache writes rows through the
-//! `set_*` methods, a guest's replica through [`ClusterTable::apply`]. Both read through the same accessors, so a rule
-//! cannot tell where it runs.
+//! Columns are indexed by [`NodeIdx`]. A slot without a node contains zeros. The host's cache writes rows through the `set_*` methods,
+//! and a guest's replica through [`ClusterTable::apply`]. Both read through the same accessors, so a rule works in the same way in both
+//! places.
 
 mod resource_table;
 mod row_journal;
@@ -26,21 +26,21 @@ use crate::{
     taint_sets::{TaintSetId, TaintSets},
 };
 
-/// Which nodes hold which images.
+/// The images of each node, and the nodes of each image.
 #[derive(Clone, Debug, Default)]
 pub struct ImageTable {
     by_name: FxHashMap<Sym, Image>,
     rows: Vec<Box<[Sym]>>,
 }
 
-/// One image name over all nodes.
+/// An image name with the nodes that have it.
 #[derive(Clone, Debug, Default)]
 pub struct Image {
-    /// Bytes, as the first node that reported the name said.
+    /// The size in bytes, as reported by the first node with the name.
     pub size: i64,
-    /// Nodes that hold it.
+    /// The nodes that have the image.
     pub nodes: NodeSet,
-    /// Their number.
+    /// The number of these nodes.
     pub n_nodes: usize,
 }
 
@@ -83,7 +83,7 @@ impl ImageTable {
     }
 }
 
-/// The node table and the symbols it is written in.
+/// The node table and the symbols that it uses.
 #[derive(Clone, Debug, Default)]
 pub struct ClusterTable {
     /// The strings behind all symbols here and in pods.
@@ -98,7 +98,7 @@ pub struct ClusterTable {
     by_name: FxHashMap<Sym, NodeIdx>,
     unschedulable: NodeSet,
     labels: LabelTable,
-    /// The set of each node.
+    /// The id of each node's taint set.
     taint_set_ids: Vec<u32>,
     taint_sets: TaintSets,
     tainted: NodeSet,
@@ -122,21 +122,21 @@ impl ClusterTable {
         self.generation
     }
 
-    /// Grows when a node comes or goes, or its name or labels change: what a selector of nodes answered before holds
-    /// while this number does.
+    /// A number that grows when a node comes or goes, or its name or labels change. An answer of a node selector holds
+    /// as long as the number stays the same.
     #[must_use]
     pub fn place_version(&self) -> u64 {
         self.place_version
     }
 
-    /// Where the journal of rows ends: see [`Self::rows_since`].
+    /// The end of the journal of rows; see [`Self::rows_since`].
     #[must_use]
     pub fn row_position(&self) -> u64 {
         self.row_journal.position()
     }
 
-    /// The rows of which some column was written after `position`, some of them repeatedly; `None` when that is too long
-    /// ago to tell. What follows from a row alone holds until the row is among them.
+    /// The rows of which some column was written after `position`, possibly with repetitions; `None` if the journal does not reach back
+    /// that far. An answer that depends on a row alone holds until the row is among them.
     #[must_use]
     pub fn rows_since(&self, position: u64) -> Option<impl Iterator<Item = NodeIdx>> {
         self.row_journal.since(position)
@@ -148,7 +148,7 @@ impl ClusterTable {
         &self.live
     }
 
-    /// What [`Delta::symbols_position`] of the last delta says, in a replica.
+    /// The [`Delta::symbols_position`] of the last delta, in a replica.
     #[must_use]
     pub fn symbols_position(&self) -> u64 {
         self.symbols_position
@@ -165,7 +165,7 @@ impl ClusterTable {
         self.names.get(node.index()).copied().unwrap_or_default()
     }
 
-    /// The node called `name`.
+    /// The node with this name.
     #[must_use]
     pub fn find(&self, name: Sym) -> Option<NodeIdx> {
         self.by_name.get(&name).copied()
@@ -182,7 +182,7 @@ impl ClusterTable {
         &self.labels
     }
 
-    /// Id of the taint set of each node: a rule evaluates each distinct set once.
+    /// The id of the node's taint set. A rule evaluates each distinct set once.
     #[must_use]
     pub fn taint_set_id(&self, node: NodeIdx) -> u32 {
         self.taint_set_ids.get(node.index()).copied().unwrap_or(0)
@@ -194,37 +194,37 @@ impl ClusterTable {
         self.taint_sets.all()
     }
 
-    /// Nodes with taints: the set of all others is the empty one.
+    /// The nodes with taints. All other nodes have the empty set.
     #[must_use]
     pub fn tainted(&self) -> &NodeSet {
         &self.tainted
     }
 
-    /// `status.allocatable`; the resource `pods` is among the columns.
+    /// `status.allocatable`. The resource `pods` is one of the columns.
     #[must_use]
     pub fn allocatable(&self) -> &ResourceTable {
         &self.allocatable
     }
 
-    /// What the pods on each node request in total.
+    /// The total requests of the pods on each node.
     #[must_use]
     pub fn requested(&self) -> &ResourceTable {
         &self.requested
     }
 
-    /// Milli-CPU requested, with 100m for each container that requests none.
+    /// The requested milli-CPU, with 100m for each container without a request.
     #[must_use]
     pub fn non_zero_cpu(&self) -> &[i64] {
         &self.non_zero_cpu
     }
 
-    /// Bytes requested, with 200 MiB for each container that requests none.
+    /// The requested bytes of memory, with 200 MiB for each container without a request.
     #[must_use]
     pub fn non_zero_memory(&self) -> &[i64] {
         &self.non_zero_memory
     }
 
-    /// Pods on each node.
+    /// The number of pods on each node.
     #[must_use]
     pub fn pod_counts(&self) -> &[i64] {
         &self.pod_counts
@@ -250,7 +250,7 @@ impl ClusterTable {
 }
 
 impl ClusterTable {
-    /// `metadata.annotations` of `node`; in a replica, those under the keys that its manifest names.
+    /// `metadata.annotations` of `node`. A replica has only those with keys that its manifest names.
     #[must_use]
     pub fn annotations(&self, node: NodeIdx) -> Option<&StringMap> {
         self.annotations.get(node.index()).map(|annotations| &**annotations)
@@ -262,12 +262,12 @@ impl ClusterTable {
         &self.pods
     }
 
-    /// The pods, for the owner of the table to change.
+    /// The pods, for changes by the owner of the table.
     pub fn pods_mut(&mut self) -> &mut PodTable {
         &mut self.pods
     }
 
-    /// The objects, for the owner of the table to change.
+    /// The objects, for changes by the owner of the table.
     pub fn objects_mut(&mut self) -> &mut ObjectTable {
         &mut self.objects
     }
@@ -279,13 +279,13 @@ impl ClusterTable {
     }
 }
 
-/// Writing rows: for the owner of the table.
+/// Methods that write rows, for the owner of the table.
 impl ClusterTable {
     pub fn set_generation(&mut self, generation: u64) {
         self.generation = generation;
     }
 
-    /// Makes a row for a node.
+    /// Adds a row for a node.
     pub fn add_node(&mut self, node: NodeIdx) {
         self.row_journal.record(node);
         if !self.live.contains(node) {
@@ -295,8 +295,8 @@ impl ClusterTable {
         }
     }
 
-    /// Makes a row for a node, or writes it again, with all that the node says of itself. For tables without replicas:
-    /// which columns changed is not told.
+    /// Adds a row for a node, or writes it again, with everything from the node's own object. This is for tables without replicas,
+    /// because the call does not tell which columns changed.
     pub fn set_node(&mut self, idx: NodeIdx, node: &Node) {
         self.add_node(idx);
         self.set_name(idx, node.name);
@@ -309,7 +309,7 @@ impl ClusterTable {
         self.set_annotations(idx, Arc::clone(&node.annotations));
     }
 
-    /// Empties the row, so that its slot can be given to another node.
+    /// Empties the row, so that another node can get its slot.
     pub fn remove_node(&mut self, node: NodeIdx) {
         self.row_journal.record(node);
         if !self.live.contains(node) {
@@ -367,8 +367,8 @@ impl ClusterTable {
         }
     }
 
-    /// Gives `node` the set of exactly these taints, in this order. A set that no node has any more is forgotten, and its
-    /// id given to another.
+    /// Gives `node` the set of exactly these taints, in this order. A set that no node has any more is deleted, and another set gets its
+    /// id.
     pub fn set_taints(&mut self, node: NodeIdx, taints: &[Taint]) -> TaintSetId {
         self.row_journal.record(node);
         self.taint_sets.leave(self.taint_set_id(node));
@@ -386,15 +386,15 @@ impl ClusterTable {
         }
     }
 
-    /// Replaces what a node can give to pods.
+    /// Replaces the resources that a node has for pods.
     pub fn set_allocatable(&mut self, node: NodeIdx, amounts: &Resources, allowed_pods: i64) {
         self.row_journal.record(node);
         self.allocatable.set_row(node, amounts);
         self.allocatable.set(Sym::PODS, node, allowed_pods);
     }
 
-    /// Adds a pod's requests to `node`, or with `sign` -1 takes them away. Sums stop at the largest number:
-    /// see [`Self::is_saturated`].
+    /// Adds a pod's requests to `node`, or subtracts them when `sign` is -1. A sum never exceeds the largest number; see
+    /// [`Self::is_saturated`].
     pub fn add_requested(&mut self, node: NodeIdx, amounts: &Resources, non_zero: NonZero, sign: i64) {
         self.row_journal.record(node);
         self.requested.add_row(node, amounts, sign);
@@ -406,7 +406,7 @@ impl ClusterTable {
         put(&mut self.pod_counts, node, pods);
     }
 
-    /// New values of what the pods on a node use.
+    /// Sets new values of the usage of a node by its pods.
     pub fn set_usage(&mut self, usage: &Usage) {
         let node = usage.node;
         self.row_journal.record(node);
@@ -422,15 +422,15 @@ impl ClusterTable {
         }
     }
 
-    /// Whether some sum of `node` is the largest number, and may have lost what went beyond it. Nothing can be taken away
-    /// from such a sum: it must be made again, after [`Self::clear_requested`].
+    /// Whether some sum of `node` is the largest number, so that it may have lost the amount beyond it. Nothing can be subtracted from
+    /// such a sum. It must be computed again, after [`Self::clear_requested`].
     #[must_use]
     pub fn is_saturated(&self, node: NodeIdx) -> bool {
         let sums = [at(&self.non_zero_cpu, node), at(&self.non_zero_memory, node)];
         sums.contains(&i64::MAX) || self.requested.names().any(|name| self.requested.get(name, node) == i64::MAX)
     }
 
-    /// Sets what the pods on `node` request to zero, as if the node had no pods.
+    /// Sets the requests of the pods on `node` to zero, as if the node had no pods.
     pub fn clear_requested(&mut self, node: NodeIdx) {
         self.row_journal.record(node);
         self.requested.clear_row(node);
@@ -439,7 +439,8 @@ impl ClusterTable {
         }
     }
 
-    /// The size of an image is the one that the first node reported, until no node has it.
+    /// Replaces a node's images. The size of an image is the one that the first node reported, until no node has the
+    /// image.
     pub fn set_images(&mut self, node: NodeIdx, images: &[(Sym, i64)]) {
         self.row_journal.record(node);
         let names: Vec<Sym> = images.iter().map(|(name, _)| *name).collect();
@@ -473,9 +474,9 @@ impl ClusterTable {
     }
 }
 
-/// Following another table: for replicas.
+/// Methods that follow another table, for replicas.
 impl ClusterTable {
-    /// Brings this replica up to `delta.generation`.
+    /// Updates this replica to `delta.generation`.
     pub fn apply(&mut self, delta: &Delta) {
         for (sym, text) in &delta.symbols {
             self.symbols.announce(*sym, text);
@@ -512,7 +513,7 @@ impl ClusterTable {
         (self.generation, self.symbols_position) = (delta.generation, delta.symbols_position);
     }
 
-    /// Empties everything but the symbols. Journals and versions go on, so that a follower notices.
+    /// Empties everything except the symbols. Journals and versions continue, so that a follower notices.
     fn forget(&mut self) {
         let (symbols, mut pods) = (std::mem::take(&mut self.symbols), std::mem::take(&mut self.pods));
         let (mut objects, mut labels) = (std::mem::take(&mut self.objects), std::mem::take(&mut self.labels));

@@ -1,7 +1,7 @@
-//! What changed in a [`ClusterTable`](crate::cluster_table::ClusterTable) since a replica last looked, as columns.
+//! The changes in a [`ClusterTable`](crate::cluster_table::ClusterTable) since a replica was last updated, as columns.
 //!
-//! A delta carries only the columns that its replica declared a need for, and in each column only the rows that
-//! changed. Applying every delta in order, or one full delta, makes a replica equal to its source in those columns.
+//! A delta contains only the columns that its replica declared a need for, and in each column only the rows that
+//! changed. A replica that applies every delta in order, or one full delta, equals its source in those columns.
 
 use std::sync::Arc;
 
@@ -24,11 +24,11 @@ pub enum Column {
     Labels,
     /// `spec.taints`.
     Taints,
-    /// `status.allocatable`, pods included.
+    /// `status.allocatable`, including pods.
     Allocatable,
-    /// Sum of the requests of the pods on the node.
+    /// The sum of the requests of the pods on the node.
     Requested,
-    /// Sum of the requests for CPU and memory, with defaults for containers that request none.
+    /// The sum of the requests for CPU and memory, with defaults for containers without requests.
     NonZeroRequested,
     /// Number of pods on the node.
     PodCount,
@@ -38,7 +38,7 @@ pub enum Column {
     HostPorts,
     /// `status.declaredFeatures`.
     DeclaredFeatures,
-    /// `metadata.annotations`, of the keys that are asked for.
+    /// `metadata.annotations`, with the keys that were asked for.
     Annotations,
 }
 
@@ -59,7 +59,7 @@ impl Column {
         Column::Annotations,
     ];
 
-    /// Position in [`Column::ALL`].
+    /// The position in [`Column::ALL`].
     #[must_use]
     pub fn index(self) -> usize {
         self as usize
@@ -91,7 +91,7 @@ impl Columns {
         self.0 |= 1 << column.index();
     }
 
-    /// Whether there is no member.
+    /// Whether the set has no members.
     #[must_use]
     pub fn is_empty(self) -> bool {
         self.0 == 0
@@ -113,10 +113,10 @@ impl FromIterator<Column> for Columns {
     }
 }
 
-/// Lists of one item type for several rows, end to end: row `i` holds `items[ends[i-1]..ends[i]]`.
+/// Lists of one item type for several rows, one after the other: row `i` has `items[ends[i-1]..ends[i]]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lists<T> {
-    /// Where the list of each row ends in `items`.
+    /// The end of each row's list in `items`.
     pub ends: Vec<u32>,
     /// The items of all rows.
     pub items: Vec<T>,
@@ -135,14 +135,14 @@ impl<T> Lists<T> {
         self.ends.push(u32::try_from(self.items.len()).unwrap_or(u32::MAX));
     }
 
-    /// The lists in row order; one whose bounds are impossible is empty.
+    /// The lists in row order. A list with impossible bounds is empty.
     pub fn iter(&self) -> impl Iterator<Item = &[T]> {
         let starts = std::iter::once(0).chain(self.ends.iter().copied());
         starts.zip(&self.ends).map(|(start, &end)| self.items.get(start as usize..end as usize).unwrap_or_default())
     }
 }
 
-/// Amounts of several resources for several rows: `values[r][i]` is resource `names[r]` of row `i`.
+/// The amounts of several resources for several rows: `values[r][i]` is the amount of resource `names[r]` in row `i`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ResourceColumns {
     /// The names of the resources.
@@ -158,13 +158,13 @@ pub enum ColumnData {
     Name(Vec<Sym>),
     /// `spec.unschedulable`.
     Unschedulable(Vec<bool>),
-    /// Key and value.
+    /// Labels as key and value.
     Labels(Lists<(Sym, Sym)>),
-    /// Ids of taint sets, announced in [`Delta::taint_sets`]; 0 is the empty set.
+    /// The ids of taint sets, which are in [`Delta::taint_sets`]; 0 is the empty set.
     Taints(Vec<u32>),
-    /// `pods` among the names.
+    /// The amounts of each resource; `pods` is one of the names.
     Allocatable(ResourceColumns),
-    /// Every resource that any node has in use; resources not named are not in use on these rows.
+    /// The requests of every resource that any node has in use. Other resources are not in use on these rows.
     Requested(ResourceColumns),
     /// See [`Column::NonZeroRequested`].
     NonZeroRequested {
@@ -175,22 +175,22 @@ pub enum ColumnData {
     },
     /// See [`Column::PodCount`].
     PodCount(Vec<i64>),
-    /// Image names; sizes are announced in [`Delta::image_sizes`].
+    /// Image names. Their sizes are in [`Delta::image_sizes`].
     Images(Lists<Sym>),
     /// Ports in use.
     HostPorts(Lists<HostPort>),
     /// `status.declaredFeatures`.
     DeclaredFeatures(Lists<Sym>),
-    /// Annotations as text: they are long, seldom shared and seldom asked for.
+    /// Annotations as text, because they are long, and seldom shared or asked for.
     Annotations(Vec<Arc<StringMap>>),
 }
 
 /// The rows of one column that changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ColumnChange {
-    /// Which rows.
+    /// The rows.
     pub rows: Vec<NodeIdx>,
-    /// Their values.
+    /// The new values of the rows.
     pub data: ColumnData,
 }
 
@@ -205,18 +205,18 @@ pub struct PlacedPod {
     pub pod: Arc<Pod>,
 }
 
-/// An object other than pods and nodes, whole, or the news that it is gone.
+/// An object other than pods and nodes, whole, or the fact that it is gone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ObjectChange {
     /// `apiVersion`.
     pub api_version: String,
     /// `kind`.
     pub kind: String,
-    /// Empty for kinds without namespaces.
+    /// The namespace; empty for kinds without namespaces.
     pub namespace: String,
     /// `metadata.name`.
     pub name: String,
-    /// The object as the API server sent it; `None` when it was deleted.
+    /// The object as the API server sent it; `None` if it was deleted.
     pub json: Option<Arc<[u8]>>,
 }
 
@@ -225,31 +225,32 @@ const AT_ONCE: usize = 2048;
 /// The most bytes of texts, JSON and pods in one portion, unless a single object is larger.
 const BYTES_AT_ONCE: usize = 1 << 20;
 
-/// All that a replica must apply to catch up with `generation`.
+/// The changes with which a replica reaches `generation`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Delta {
     pub generation: u64,
-    /// Forget everything first, symbols excepted.
+    /// Whether the replica must first forget everything except symbols.
     pub full: bool,
-    /// Symbols made or freed since the replica's last delta; the text of one that was freed is empty.
+    /// Symbols made or freed since the replica's last delta. A freed symbol has an empty text.
     pub symbols: Vec<(Sym, String)>,
-    /// [`Symbols::position`](crate::Symbols::position) of the source: what the replica has followed after this delta.
+    /// The [`Symbols::position`](crate::Symbols::position) of the source, up to which the replica has followed after
+    /// this delta.
     pub symbols_position: u64,
     pub taint_sets: Vec<(u32, Vec<Taint>)>,
-    /// Size in bytes by image name, for images that are new or whose size changed.
+    /// Sizes in bytes by image name, for images that are new or whose size changed.
     pub image_sizes: Vec<(Sym, i64)>,
     pub removed: Vec<NodeIdx>,
     pub added: Vec<NodeIdx>,
     pub columns: Vec<ColumnChange>,
-    /// Applied before [`Self::removed`]; a slot without a pod is none of the replica's business.
+    /// The slots to empty before [`Self::removed`]. The replica may have no pod in such a slot.
     pub pods_removed: Vec<PodIdx>,
-    /// Applied after the rows.
+    /// The pods to place after the rows.
     pub pods_placed: Vec<PlacedPod>,
     pub objects: Vec<ObjectChange>,
 }
 
 impl Delta {
-    /// Whether applying it would change nothing but the generation.
+    /// Whether the delta would change only the generation.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         !self.full
@@ -266,9 +267,9 @@ impl Delta {
 }
 
 impl Delta {
-    /// The delta in portions of the same generation, to be applied one after the other before the replica is asked
-    /// anything: all that a large cluster holds at once needs much memory and time in one call. Symbols come first,
-    /// then rows, and pods after the objects that they name.
+    /// Splits the delta into portions of the same generation. They must be applied one after the other before the
+    /// replica is asked anything. A large cluster in one call would need too much memory and time. Symbols come first,
+    /// then rows, then objects, and then the pods that refer to them.
     #[must_use]
     pub fn into_portions(mut self) -> Vec<Delta> {
         if self.is_small() {
@@ -290,7 +291,7 @@ impl Delta {
         portions.finish()
     }
 
-    /// The texts, pods and objects in it.
+    /// The bytes of the texts, pods and objects in the delta.
     #[must_use]
     pub fn n_bytes(&self) -> usize {
         let texts = self.symbols.iter().map(|(_, text)| text.len());
@@ -300,17 +301,17 @@ impl Delta {
             .sum()
     }
 
-    /// Whether one portion takes all of it.
+    /// Whether the whole delta fits into one portion.
     fn is_small(&self) -> bool {
         let n_items = self.symbols.len() + self.objects.len() + self.pods_placed.len();
         n_items < AT_ONCE && self.n_bytes() < BYTES_AT_ONCE
     }
 }
 
-/// What the pods on a node use, as new values of some columns.
+/// The usage of a node by its pods, as new values of some columns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Usage {
-    /// The row.
+    /// The row of the node.
     pub node: NodeIdx,
     /// See [`Column::Requested`].
     pub requested: Option<Resources>,
@@ -320,19 +321,19 @@ pub struct Usage {
     pub pod_count: Option<i64>,
 }
 
-/// Portions of a delta in the making.
+/// The portions of a delta that is being split.
 struct Portions {
     done: Vec<Delta>,
     open: Delta,
     n_items: usize,
     n_bytes: usize,
-    /// What each portion begins as.
+    /// The content with which each portion begins.
     blank: Delta,
 }
 
 impl Portions {
-    /// Everything is forgotten with the first portion of `whole`, and pods leave: their symbols may stand for something else
-    /// afterwards.
+    /// Begins with a first portion that forgets everything, if `whole` is full, and that removes pods. The symbols of
+    /// these pods may have another meaning afterwards.
     fn new(whole: &mut Delta) -> Self {
         let (generation, symbols_position) = (whole.generation, whole.symbols_position);
         let blank = Delta { generation, symbols_position, ..Delta::default() };
@@ -365,7 +366,7 @@ impl Portions {
 }
 
 impl PlacedPod {
-    /// About how much of a component's memory it takes.
+    /// An estimate of the memory that the pod takes in a component.
     fn n_bytes(&self) -> usize {
         const OF_ANY_POD: usize = 256;
         const OF_A_SYMBOL: usize = 16;

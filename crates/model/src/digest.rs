@@ -1,43 +1,44 @@
-//! The identity of a component: the SHA-256 of its bytes; and that of the binaries of a plugin.
+//! The identity of a component, which is the SHA-256 of its bytes, and the identity of a plugin's binary.
 //!
-//! Every [`Digest`] is the digest of something. Code that is linked into the host has none: a [`BinaryId`] says so.
+//! Every [`Digest`] is the digest of some bytes. Code that is linked into the host has no digest, so it has its own
+//! [`BinaryId`].
 
 use std::{fmt, str::FromStr};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
-/// SHA-256. Shown, and read, as 64 lower-case hexadecimal digits.
+/// A SHA-256. It is shown and read as 64 lower-case hexadecimal digits.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Digest([u8; 32]);
 
-/// Tells the binaries of one plugin apart. Shown as the digest, or as `native`.
+/// The identity of a plugin's binary. It is shown as the digest, or as `native`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum BinaryId {
-    /// Linked into this program.
+    /// The code is linked into this program.
     Native,
-    /// A component.
+    /// The binary is a component.
     Component(Digest),
 }
 
-/// A text that is no digest.
+/// The text is no digest.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not a SHA-256 digest: it takes 64 hexadecimal digits")]
 pub struct DigestError(String);
 
 impl Digest {
-    /// The 32 bytes that SHA-256 gives.
+    /// A digest of these 32 bytes of a SHA-256.
     #[must_use]
     pub const fn new(bytes: [u8; 32]) -> Self {
         Self(bytes)
     }
 
-    /// The 32 bytes that SHA-256 gave.
+    /// The 32 bytes of the SHA-256.
     #[must_use]
     pub const fn as_bytes(&self) -> &[u8; 32] {
         &self.0
     }
 
-    /// The first 12 digits: enough for a person to tell two binaries apart.
+    /// The first 12 digits, which are enough for a person to distinguish two binaries.
     #[must_use]
     pub fn short(&self) -> String {
         let mut text = self.to_string();

@@ -1,16 +1,16 @@
-//! Durations as Go, and so Kubernetes, writes them: `15s`, `1m30s`, `1.5h`, `-2ms` (Go's `time.ParseDuration`).
+//! Durations as Go, and therefore Kubernetes, writes them: `15s`, `1m30s`, `1.5h`, `-2ms` (Go's `time.ParseDuration`).
 //!
-//! Values are whole nanoseconds in an `i64`, negative ones included, because "must be greater than zero" is a better
+//! Values are whole nanoseconds in an `i64`, including negative ones, because "must be greater than zero" is a better
 //! answer to `-5s` than "not a duration".
 
 use std::time::Duration;
 
-/// Nanoseconds of a second.
+/// The nanoseconds of a second.
 pub const NANOS_PER_SECOND: i64 = 1_000_000_000;
 const NANOS_PER_MINUTE: i64 = 60 * NANOS_PER_SECOND;
 const NANOS_PER_HOUR: i64 = 60 * NANOS_PER_MINUTE;
 
-/// `ms` stands before `m` and `s`, because the first unit that fits is taken.
+/// The units. `ms` comes before `m` and `s`, because the first unit that fits is taken.
 const UNITS: [(&str, i64); 8] = [
     ("ns", 1),
     ("us", 1_000),
@@ -22,8 +22,8 @@ const UNITS: [(&str, i64); 8] = [
     ("h", NANOS_PER_HOUR),
 ];
 
-/// Reads a duration as Go writes it, such as `1m30s`. Nanoseconds, maybe negative; `None` if `text` is not a duration or
-/// too long for 64 bits.
+/// Reads a duration as Go writes it, such as `1m30s`. Returns nanoseconds, which may be negative, or `None` if `text`
+/// is not a duration or is too long for 64 bits.
 #[must_use]
 pub fn parse_duration(text: &str) -> Option<i64> {
     let (negative, mut rest) = match text.strip_prefix('-') {
@@ -45,13 +45,13 @@ pub fn parse_duration(text: &str) -> Option<i64> {
     Some(if negative { -nanos } else { nanos })
 }
 
-/// A duration of so many nanoseconds; zero if it is negative.
+/// A duration of `nanos` nanoseconds; zero if they are negative.
 #[must_use]
 pub fn from_nanos(nanos: i64) -> Duration {
     Duration::from_nanos(u64::try_from(nanos).unwrap_or(0))
 }
 
-/// The spelling that Kubernetes uses: `10m0s`, `1.5s`, `300ms`.
+/// The duration in the spelling of Kubernetes: `10m0s`, `1.5s`, `300ms`.
 #[must_use]
 pub fn render_duration(duration: Duration) -> String {
     let seconds = duration.as_secs();
@@ -73,7 +73,7 @@ pub fn render_duration(duration: Duration) -> String {
     }
 }
 
-/// One number with its unit, and what follows it.
+/// Reads one number with its unit. Also returns the rest of the text.
 fn parse_part(text: &str) -> Option<(i64, &str)> {
     let number_len = text.find(|c: char| !c.is_ascii_digit() && c != '.')?;
     let (number, rest) = text.split_at(number_len);

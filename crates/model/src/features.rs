@@ -1,14 +1,14 @@
-//! What a Kubernetes release decides otherwise than another, and what a feature gate switches: a [`Feature`] each.
+//! The behaviour that depends on the Kubernetes release or on a feature gate. Each such behaviour is a [`Feature`].
 //!
-//! The code of a rule asks [`Features`] whether a feature is on, and never for a release or a gate by its text. A feature is either
-//! a feature gate, or a change that came with a release and cannot be switched. The table below is the only place that says
-//! what a release has on; the guide's page of differences is made from it.
+//! The code of a rule asks [`Features`] whether a feature is on, and never compares the text of a release or gate. A
+//! feature is either a feature gate, or a change that came with a release and cannot be switched. The table below is
+//! the only place that says which features a release has on. The guide's page of differences is made from it.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// A Kubernetes release whose scheduler this program can be.
+/// A Kubernetes release whose scheduler this program can replace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Release {
     /// Kubernetes 1.36.
@@ -22,7 +22,7 @@ impl Release {
     /// All releases, the oldest first.
     pub const ALL: [Self; 2] = [Self::V1_36, Self::V1_37];
 
-    /// The release as flags and messages have it, `1.36` say.
+    /// The release as flags and messages write it, for example `1.36`.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -31,7 +31,7 @@ impl Release {
         }
     }
 
-    /// The second number of its version.
+    /// The second number of the release's version.
     #[must_use]
     pub fn minor(self) -> u32 {
         match self {
@@ -40,19 +40,19 @@ impl Release {
         }
     }
 
-    /// The release that [`Self::as_str`] names so.
+    /// The release for which [`Self::as_str`] returns this name.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|release| release.as_str() == name)
     }
 }
 
-/// What switches a [`Feature`].
+/// The ways to switch a [`Feature`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FeatureKind {
-    /// A feature gate of this name, or the release.
+    /// A feature gate with this name, or the release, switches the feature.
     Gate,
-    /// The release alone.
+    /// Only the release switches the feature.
     Change,
 }
 
@@ -74,13 +74,13 @@ macro_rules! features {
                 match self { $(Self::$feature => stringify!($feature),)+ }
             }
 
-            /// What switches it.
+            /// The ways to switch the feature.
             #[must_use]
             pub fn kind(self) -> FeatureKind {
                 match self { $(Self::$feature => FeatureKind::$kind,)+ }
             }
 
-            /// Whether it is on in this release if nothing is said.
+            /// Whether the feature is on in this release by default.
             #[must_use]
             pub fn is_on_in(self, release: Release) -> bool {
                 match (self, release) {
@@ -88,7 +88,7 @@ macro_rules! features {
                 }
             }
 
-            /// What is so while it is on, in Markdown.
+            /// The behaviour while the feature is on, in Markdown.
             #[must_use]
             pub fn explanation(self) -> &'static str {
                 match self { $(Self::$feature => concat!($($doc,)+).trim_ascii(),)+ }
@@ -158,15 +158,15 @@ features! {
     ResizedPodsTakeMaximumOfTotals: Change, false, true;
 }
 
-/// Which features are on.
+/// The set of features that are on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Features(u64);
 
 impl Features {
-    /// The field of a built-in plugin's args that holds them.
+    /// The field of a built-in plugin's args that contains them.
     pub const IN_ARGS: &str = "features";
 
-    /// The features as they are in `release` if nothing is said.
+    /// The features that are on in `release` by default.
     #[must_use]
     pub fn of(release: Release) -> Self {
         Feature::ALL.iter().fold(Self(0), |features, feature| features.with(*feature, feature.is_on_in(release)))
@@ -204,14 +204,14 @@ impl Default for Features {
     }
 }
 
-/// A map from names to `true` or `false`, of features that stand otherwise than in the oldest release.
+/// Serializes a map from names to `true` or `false`. It contains the features that differ from the oldest release.
 impl Serialize for Features {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_map(self.differing().map(|(feature, is_on)| (feature.name(), is_on)))
     }
 }
 
-/// A name that is unknown here is refused.
+/// Deserializes such a map. An unknown name is refused.
 impl<'de> Deserialize<'de> for Features {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let mut features = Self::default();

@@ -1,4 +1,4 @@
-//! From the API's objects to interned ones, once for each change of an object.
+//! Conversion of the API's objects to interned ones, once for each change of an object.
 
 mod affinity;
 mod storage;
@@ -19,10 +19,10 @@ use crate::{
     symbols::{Interning, Sym, Symbols, Uses},
 };
 
-/// How many image names of one node are kept. A kubelet reports 50 images with five names each, unless it is told otherwise.
+/// The most image names of a node that are kept. By default, a kubelet reports 50 images with five names each.
 const MAX_IMAGE_NAMES: usize = 4096;
 
-/// The pod as plugins see it, as the release and its gates have it counted.
+/// The pod as plugins see it. The release and its gates decide how its requests are counted.
 pub fn pod(pod: &api::Pod, features: Features, symbols: &mut Symbols) -> Pod {
     let mut symbols = symbols.of_object();
     let images = images(&pod.spec, &mut symbols);
@@ -30,8 +30,8 @@ pub fn pod(pod: &api::Pod, features: Features, symbols: &mut Symbols) -> Pod {
     Pod { uses: symbols.finish(), ..pod }
 }
 
-/// The pod as plugins see it, without its images: for a pod that another scheduler placed. What runs in it bears on no
-/// other pod.
+/// The pod as plugins see it, without its images. This is for a pod that another scheduler placed, because its images
+/// do not affect other pods.
 pub fn pod_of_others(pod: &api::Pod, features: Features, symbols: &mut Symbols) -> Pod {
     let mut symbols = symbols.of_object();
     let pod = pod_with_images(pod, features, ThinVec::new(), &mut symbols);
@@ -80,7 +80,7 @@ fn pod_with_images(pod: &api::Pod, features: Features, images: ThinVec<Sym>, sym
     }
 }
 
-/// An RFC 3339 time in milliseconds since 1970.
+/// Converts an RFC 3339 time to milliseconds since 1970.
 #[must_use]
 pub fn milliseconds(time: &str) -> Option<i64> {
     time.parse::<jiff::Timestamp>().ok().map(jiff::Timestamp::as_millisecond)
@@ -90,7 +90,7 @@ fn is_preemption(condition: &api::Condition) -> bool {
     condition.type_ == "DisruptionTarget" && condition.status == "True" && condition.reason == "PreemptionByScheduler"
 }
 
-/// The node's own facts.
+/// The interned form of the node's own object.
 pub fn node(node: &api::Node, symbols: &mut Symbols) -> Node {
     let mut symbols = symbols.of_object();
     let node = node_fields(node, &mut symbols);
@@ -145,7 +145,7 @@ fn taint_effect(effect: &str) -> Option<TaintEffect> {
     }
 }
 
-/// A taint of unknown effect keeps no pod away.
+/// Converts a taint. `None` for an unknown effect: such a taint keeps no pod away.
 fn taint(taint: &api::Taint, symbols: &mut Interning<'_>) -> Option<Taint> {
     let effect = taint_effect(&taint.effect)?;
     Some(Taint { key: symbols.intern(&taint.key), value: symbols.intern(&taint.value), effect })
@@ -199,14 +199,14 @@ fn node_term(term: &api::NodeSelectorTerm, symbols: &mut Interning<'_>) -> NodeT
     }
 }
 
-/// `None` for an unknown operator: the term carries the error.
+/// Converts a requirement. `None` for an unknown operator; the term then contains the error.
 fn requirement(requirement: &api::NodeSelectorRequirement, symbols: &mut Interning<'_>) -> Option<Requirement> {
     let operator = Operator::parse(&requirement.operator)?;
     let values = requirement.values.iter().map(|value| symbols.intern(value)).collect();
     Some(Requirement { key: symbols.intern(&requirement.key), operator, values })
 }
 
-/// Ports of containers and of sidecars; an init container that ends claims none.
+/// The ports of containers and sidecars. An init container that ends claims no port.
 fn host_ports(spec: &api::PodSpec, symbols: &mut Interning<'_>) -> ThinVec<HostPort> {
     let sidecars = spec.init_containers.iter().filter(|it| it.restart_policy.as_deref() == Some("Always"));
     let ports = sidecars.chain(&spec.containers).flat_map(|container| &container.ports);
@@ -229,21 +229,21 @@ fn images(spec: &api::PodSpec, symbols: &mut Interning<'_>) -> ThinVec<Sym> {
     containers.chain(volumes).map(|image| symbols.intern(&normalized_image_name(image))).collect()
 }
 
-/// How many things of the pod come with an image, as ImageLocality counts them.
+/// The number of the pod's parts that have an image, as ImageLocality counts them.
 fn n_with_images(spec: &api::PodSpec, features: Features) -> u32 {
     let count_volumes = features.has(Feature::ImageVolumesCountAsContainers);
     let volumes = spec.volumes.iter().filter(|volume| count_volumes && volume.get("image").is_some());
     u32::try_from(spec.init_containers.len() + spec.containers.len() + volumes.count()).unwrap_or(u32::MAX)
 }
 
-/// Nodes report `name:tag`; a bare name means `latest` (`normalizedImageName` in kube-scheduler's
-/// `pkg/scheduler/framework/plugins/imagelocality/image_locality.go`).
+/// The name of an image as nodes report it, `name:tag`. A name without a tag means `latest` (`normalizedImageName` in
+/// kube-scheduler's `pkg/scheduler/framework/plugins/imagelocality/image_locality.go`).
 fn normalized_image_name(image: &str) -> Cow<'_, str> {
     let has_tag = image.rfind(':').is_some_and(|colon| image.rfind('/').is_none_or(|slash| slash < colon));
     if has_tag { Cow::Borrowed(image) } else { Cow::Owned(format!("{image}:latest")) }
 }
 
-/// Features of the kubelet that a pod's spec implies (KEP-5328).
+/// The kubelet features that a pod's spec requires (KEP-5328).
 fn required_features(spec: &api::PodSpec, symbols: &mut Interning<'_>) -> ThinVec<Sym> {
     let mut features = ThinVec::new();
     let mut rules = spec.init_containers.iter().chain(&spec.containers).flat_map(|it| &it.restart_policy_rules);

@@ -1,17 +1,17 @@
-//! Kinds of objects by the names that they have in the API, in manifests and in events.
+//! Kinds of objects by their names in the API, in manifests and in events.
 
-/// A kind of object. One of its names may be empty, where only the API server knows it.
+/// A kind of object. The kind or the plural may be empty if only the API server knows it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct KindRef {
-    /// Empty for the core group.
+    /// The API group; empty for the core group.
     pub group: String,
     pub version: String,
     pub kind: String,
-    /// The plural as in paths: `persistentvolumeclaims`.
+    /// The plural in paths, such as `persistentvolumeclaims`.
     pub plural: String,
 }
 
-/// Group, version and kinds that every server knows, or none.
+/// Groups with their version and their kinds. Every server knows either all kinds of such a group or none.
 const WELL_KNOWN: [(&str, &str, &[&str]); 5] = [
     (
         "",
@@ -47,7 +47,7 @@ fn plural_of(kind: &str) -> String {
 }
 
 impl KindRef {
-    /// The kind of an `apiVersion` and a `kind`; without its plural if it is none of the usual ones.
+    /// The kind of an `apiVersion` and a `kind`. The plural is empty unless the kind is well known.
     #[must_use]
     pub fn of_kind(api_version: &str, kind: &str) -> Self {
         let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
@@ -58,8 +58,8 @@ impl KindRef {
         Self { group: group.to_owned(), version: version.to_owned(), kind: kind.to_owned(), plural }
     }
 
-    /// The kind of the name that plugins use when they register for events: `PersistentVolumeClaim`,
-    /// `storage.k8s.io/CSINode`, or `<plural>.<version>.<group>`. `None` for anything else.
+    /// The kind of a name that plugins use to register for events: `PersistentVolumeClaim`, `storage.k8s.io/CSINode`,
+    /// or `<plural>.<version>.<group>`. `None` for any other text.
     #[must_use]
     pub fn of_resource(resource: &str) -> Option<Self> {
         for (group, version, kinds) in WELL_KNOWN {
@@ -113,20 +113,20 @@ impl KindRef {
         if self.group.is_empty() { self.version.clone() } else { format!("{}/{}", self.group, self.version) }
     }
 
-    /// The plural; if only the server knows it, what it is by the rule that nearly all kinds follow.
+    /// The plural. If only the server knows it, the result follows the rule that nearly all kinds follow.
     #[must_use]
     pub fn likely_plural(&self) -> String {
         if self.plural.is_empty() { plural_of(&self.kind) } else { self.plural.clone() }
     }
 
-    /// Whether the plural is known without asking the server: it stands here, or the kind is one of Kubernetes' own, which
+    /// Whether the plural is known without asking the server: it is set, or the kind is one of Kubernetes' own, which
     /// all follow one rule.
     #[must_use]
     pub fn has_known_plural(&self) -> bool {
         !self.plural.is_empty() || !self.group.contains('.') || self.group.ends_with(".k8s.io")
     }
 
-    /// Whether both names are there.
+    /// Whether the kind and the plural are both known.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         !self.kind.is_empty() && !self.plural.is_empty()

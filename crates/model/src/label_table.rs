@@ -1,36 +1,38 @@
-//! Labels of all nodes, by key.
+//! The labels of all nodes, by key.
 
 use rustc_hash::FxHashMap;
 
 use crate::{node_set::NodeIdx, symbols::Sym};
 
-/// For each label key a column of value symbols. A key that few nodes carry costs only those nodes.
+/// A table with a column of value symbols for each label key. A key that few nodes have costs memory only for those
+/// nodes.
 #[derive(Clone, Debug, Default)]
 pub struct LabelTable {
     columns: FxHashMap<Sym, LabelColumn>,
     rows: Vec<Box<[(Sym, Sym)]>>,
     version: u64,
-    /// Columns left by the last search for keys that no node carries.
+    /// The number of columns that remained after the last search for unused ones.
     n_in_use: usize,
 }
 
-/// Fewer columns than this are never searched.
+/// The number of columns below which unused columns are not searched.
 const MIN_COLUMNS: usize = 64;
 
 /// The values of one label key over all nodes.
 #[derive(Clone, Debug)]
 pub enum LabelColumn {
-    /// Sorted by node.
+    /// The values, sorted by node.
     Sparse(Vec<(NodeIdx, Sym)>),
-    /// Indexed by node; [`Sym::NONE`] where the key is absent. An empty value is [`LabelColumn::EMPTY`].
+    /// The values, indexed by node. [`Sym::NONE`] stands for an absent key, and [`LabelColumn::EMPTY`] for an empty
+    /// value.
     Dense(Vec<Sym>),
 }
 
 impl LabelColumn {
-    /// Stands for a label whose value is the empty string, which would otherwise read as absent.
+    /// The symbol of an empty value in a dense column, which would otherwise mean an absent key.
     pub const EMPTY: Sym = Sym(u32::MAX);
 
-    /// The value at `node`, or `None` where the key is absent.
+    /// The value at `node`; `None` if the key is absent.
     #[must_use]
     pub fn get(&self, node: NodeIdx) -> Option<Sym> {
         let stored = match self {
@@ -67,7 +69,8 @@ impl LabelColumn {
         }
     }
 
-    /// A column that most nodes share is read by index, one that few share by search.
+    /// Makes a column dense if at least an eighth of the nodes have the key. Dense columns are read by index, sparse
+    /// ones by search.
     fn densify(&mut self, n_rows: usize) {
         if let Self::Sparse(values) = self
             && values.len() >= 8
@@ -85,7 +88,7 @@ impl LabelColumn {
 }
 
 impl LabelTable {
-    /// The column of `key`; `None` if no node carries it.
+    /// The column of `key`; `None` if no node has the key.
     #[must_use]
     pub fn column(&self, key: Sym) -> Option<&LabelColumn> {
         self.columns.get(&key)
@@ -97,13 +100,14 @@ impl LabelTable {
         self.rows.get(node.index()).map_or(&[], |labels| labels)
     }
 
-    /// Grows whenever the labels of some node change: what was worked out from columns holds until then.
+    /// A number that grows whenever the labels of some node change. Results from columns hold as long as it stays the
+    /// same.
     #[must_use]
     pub fn version(&self) -> u64 {
         self.version
     }
 
-    /// Empties the table; the version goes on.
+    /// Empties the table. The version continues.
     pub(crate) fn clear(&mut self) {
         *self = Self { version: self.version + 1, ..Self::default() };
     }
@@ -131,7 +135,7 @@ impl LabelTable {
         }
     }
 
-    /// Forgets keys that no node carries, once there may be as many of these as of others.
+    /// Deletes keys that no node has, once half of the columns may be unused.
     fn make_room(&mut self) {
         if self.columns.len() >= MIN_COLUMNS.max(2 * self.n_in_use) {
             self.columns.retain(|_, column| !column.is_empty());

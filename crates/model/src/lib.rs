@@ -1,6 +1,6 @@
-//! Kubernetes objects as the scheduler sees them, and the node table that plugins look at.
+//! Kubernetes objects as the scheduler sees them, and the node table that plugins read.
 //!
-//! No I/O, no clock, builds for wasm: the same types serve the host and every Rust guest.
+//! The crate has no I/O and no clock, and builds for wasm: the host and every Rust guest use the same types.
 
 pub mod api;
 pub mod backoff;

@@ -1,4 +1,4 @@
-//! A node's own facts, interned; what pods use of it is kept by the node table.
+//! The interned form of a node's own object. The node table holds the usage of the node by its pods.
 
 use std::sync::Arc;
 
@@ -10,14 +10,14 @@ use crate::{
     symbols::{Sym, Uses},
 };
 
-/// What `spec`, `status` and `metadata` of a node say that a plugin may look at.
+/// The parts of a node's `spec`, `status` and `metadata` that a plugin may read.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Node {
     /// `metadata.name`.
     pub name: Sym,
     /// `spec.unschedulable`.
     pub unschedulable: bool,
-    /// Sorted by key symbol.
+    /// Labels, sorted by key symbol.
     pub labels: ThinVec<(Sym, Sym)>,
     /// Taints in the order of `spec.taints`.
     pub taints: Vec<Taint>,
@@ -31,12 +31,12 @@ pub struct Node {
     pub declared_features: Vec<Sym>,
     /// `metadata.annotations`.
     pub annotations: Arc<api::StringMap>,
-    /// Keeps its symbols from being freed.
+    /// A value that keeps the node's symbols from being freed.
     pub uses: Uses,
 }
 
 impl Node {
-    /// The value of a label; `None` where the node does not have it.
+    /// The value of a label; `None` if the node does not have it.
     #[must_use]
     pub fn label(&self, key: Sym) -> Option<Sym> {
         let at = self.labels.binary_search_by_key(&key, |(key, _)| *key).ok()?;

@@ -1,6 +1,6 @@
 //! Node slots and sets of them.
 
-/// A node's slot in every table, stable while the node lives and reused only after it was removed.
+/// A node's slot in every table. It stays the same while the node lives, and is reused only after the node was removed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeIdx(pub u32);
 
@@ -13,15 +13,15 @@ impl NodeIdx {
     }
 }
 
-/// A set of nodes as a bitmap: bit `i % 64` of word `i / 64` is node `i`. Sets with the same members are equal, however many
-/// of their last words are zero.
+/// A set of nodes as a bitmap: bit `i % 64` of word `i / 64` is node `i`. Sets with the same members are equal, however
+/// many zero words they end with.
 ///
-/// What is done with all members costs what the words between the first and the last of them cost: a set of one node is
-/// cheap, wherever that node is.
+/// The cost of an operation on all members depends on the words between the first and the last member. So a set of one
+/// node is cheap, wherever that node is.
 #[derive(Clone, Debug, Default)]
 pub struct NodeSet {
     words: Vec<u64>,
-    /// The words before this one are zero. At most `words.len()`.
+    /// The number of words at the beginning that are zero. It is at most `words.len()`.
     n_zero: usize,
 }
 
@@ -37,7 +37,7 @@ impl PartialEq for NodeSet {
 impl Eq for NodeSet {}
 
 impl NodeSet {
-    /// The set of a bitmap.
+    /// The set of the bitmap in `words`.
     #[must_use]
     pub fn from_words(words: Vec<u64>) -> Self {
         Self { words, n_zero: 0 }
@@ -49,7 +49,7 @@ impl NodeSet {
         &self.words
     }
 
-    /// The words that may be other than zero.
+    /// The words that may differ from zero.
     #[inline]
     fn used(&self) -> &[u64] {
         self.words.get(self.n_zero..).unwrap_or_default()
@@ -72,13 +72,13 @@ impl NodeSet {
         rows.zip(self.used_mut())
     }
 
-    /// Removes every member; the memory stays.
+    /// Removes every member, and keeps the memory.
     pub fn clear(&mut self) {
         self.words.clear();
         self.n_zero = 0;
     }
 
-    /// Makes this set equal to `other`; the memory stays.
+    /// Makes this set equal to `other`, and keeps the memory.
     pub fn copy_from(&mut self, other: &NodeSet) {
         self.words.clear();
         self.words.resize(other.n_zero, 0);
@@ -92,7 +92,7 @@ impl NodeSet {
         self.insert_word(node.index() / 64, 1 << (node.0 % 64));
     }
 
-    /// Adds the members that a word stands for.
+    /// Adds the members of one word.
     #[inline]
     fn insert_word(&mut self, at: usize, members: u64) {
         if let Some(word) = self.words.get_mut(at) {
@@ -112,7 +112,7 @@ impl NodeSet {
         self.words.push(members);
     }
 
-    /// Removes a node; nothing happens if it is no member.
+    /// Removes a node. A node that is no member is ignored.
     #[inline]
     pub fn remove(&mut self, node: NodeIdx) {
         if let Some(word) = self.words.get_mut(node.index() / 64) {
@@ -133,13 +133,13 @@ impl NodeSet {
         self.used().iter().map(|word| word.count_ones() as usize).sum()
     }
 
-    /// Whether there is no member.
+    /// Whether the set has no members.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.used().iter().all(|&word| word == 0)
     }
 
-    /// Members in ascending order.
+    /// The members in ascending order.
     #[inline]
     pub fn iter(&self) -> impl Iterator<Item = NodeIdx> + '_ {
         self.numbered().flat_map(RowBlock::rows)
@@ -159,7 +159,8 @@ impl NodeSet {
         }
     }
 
-    /// Keeps the members that `keep` returns, as bits of [`RowBlock::members`]. It is called for each block that has a member.
+    /// Keeps the members that `keep` returns, as bits of [`RowBlock::members`]. `keep` is called for each block that
+    /// has a member.
     #[inline]
     pub fn retain_in_blocks(&mut self, mut keep: impl FnMut(RowBlock) -> u64) {
         for (first, word) in self.numbered_mut().filter(|(_, word)| **word != 0) {
@@ -180,7 +181,7 @@ impl NodeSet {
         self.words.get(first.index() / 64).copied().unwrap_or(0)
     }
 
-    /// Which of up to 64 rows are members: bit `i` stands for `rows[i]`.
+    /// The rows that are members, as bits: bit `i` stands for `rows[i]`. There are at most 64 rows.
     #[must_use]
     pub fn bits_of(&self, rows: &[NodeIdx]) -> u64 {
         debug_assert!(rows.len() <= 64);
@@ -193,7 +194,7 @@ impl NodeSet {
         (word_at(word) >> bit | behind) & low_bits(rows.len())
     }
 
-    /// Adds those of up to 64 rows whose bit is set: bit `i` stands for `rows[i]`.
+    /// Adds the rows whose bit is set: bit `i` stands for `rows[i]`. There are at most 64 rows.
     pub fn insert_bits(&mut self, rows: &[NodeIdx], bits: u64) {
         debug_assert!(rows.len() <= 64 && bits & !low_bits(rows.len()) == 0);
         let Some(first) = first_of_run(rows) else {
@@ -264,7 +265,7 @@ impl NodeSet {
     }
 }
 
-/// The first rows of words, from this word on.
+/// The first row of each word, from this word on.
 #[inline]
 fn rows_from(word: usize) -> impl Iterator<Item = NodeIdx> {
     let first = u32::try_from(word).unwrap_or(u32::MAX / 64);
@@ -281,27 +282,27 @@ impl FromIterator<NodeIdx> for NodeSet {
     }
 }
 
-/// The first of rows that follow each other without a gap, as most do in the order in which nodes are visited.
+/// The first row, if the rows follow each other without a gap. Most rows do so in the order in which nodes are visited.
 #[inline]
 fn first_of_run(rows: &[NodeIdx]) -> Option<NodeIdx> {
     let first = *rows.first()?;
-    // No early end, so that several are compared at once.
+    // The loop has no early end, so that several rows are compared at a time.
     let differs = rows.iter().zip(first.0..).fold(0, |differs, (row, expected)| differs | (row.0 ^ expected));
     (differs == 0).then_some(first)
 }
 
-/// The last `n` bits.
+/// A word whose lowest `n` bits are set.
 #[inline]
 fn low_bits(n: usize) -> u64 {
     if n == 0 { 0 } else { u64::MAX >> (64 - n) }
 }
 
-/// 64 rows, and which of them are members of a set.
+/// A block of 64 rows, with the rows that are members of a set.
 #[derive(Clone, Copy, Debug)]
 pub struct RowBlock {
     /// The first row, a multiple of 64.
     pub first: NodeIdx,
-    /// Bit `i` is the row `i` rows behind the first.
+    /// The members. Bit `i` stands for the row `first + i`.
     pub members: u64,
 }
 
@@ -312,13 +313,13 @@ impl RowBlock {
         Bits { word: self.members, base: self.first.0 }
     }
 
-    /// The members as distances from the first row.
+    /// The members, as distances from the first row.
     #[inline]
     pub fn offsets(self) -> impl Iterator<Item = usize> {
         RowBlock { first: NodeIdx(0), ..self }.rows().map(NodeIdx::index)
     }
 
-    /// How many members there are.
+    /// The number of members.
     #[inline]
     #[must_use]
     pub fn n_members(self) -> u32 {
@@ -372,7 +373,7 @@ mod tests {
         assert_eq!((set.len(), NodeSet::default().len()), (members.len(), 0));
     }
 
-    /// Every operation, for sets that begin and end in any word, against a set of the standard library.
+    /// Checks every operation against a set of the standard library, for sets that begin and end in any word.
     #[test]
     fn operations_do_what_they_do_on_other_sets() {
         let sets: Vec<BTreeSet<u32>> = [
@@ -395,7 +396,7 @@ mod tests {
                 let mut changed = left.clone();
                 change(&mut changed, &right);
                 assert_eq!(changed.len(), rows(&changed).len());
-                // Whatever it went through, it goes on as others do.
+                // After every operation, the set still works like other sets.
                 changed.insert(NodeIdx(70));
                 assert!(changed.contains(NodeIdx(70)) && changed.iter().any(|row| row.0 == 70));
                 changed.remove(NodeIdx(70));

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::delta::ObjectChange;
 
-/// Which object: empty namespace for kinds without namespaces.
+/// The identity of an object. The namespace is empty for kinds without namespaces.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ObjectKey {
     /// `apiVersion`.
@@ -21,7 +21,7 @@ pub struct ObjectKey {
 }
 
 impl ObjectKey {
-    /// What an object says of itself in `apiVersion`, `kind` and `metadata`. A field that is missing, or no text, is empty.
+    /// The key in an object's own `apiVersion`, `kind` and `metadata`. A field that is missing or not a text is empty.
     #[must_use]
     pub fn of(object: &Value) -> Self {
         let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();

@@ -1,7 +1,7 @@
-//! Objects other than pods and nodes, whole, as JSON; and typed views of them.
+//! Objects other than pods and nodes, whole, as JSON, with typed views of them.
 //!
-//! A table keeps the decoded value of an object beside its JSON, so that all views of one type decode each version of
-//! an object once and share the result. The value is made when the first view asks for it.
+//! A table keeps the decoded value of an object beside its JSON. So all views of one type decode each version of an
+//! object once and share the result. The value is decoded when the first view asks for it.
 
 use std::{
     any::Any,
@@ -13,17 +13,17 @@ use serde::de::DeserializeOwned;
 
 use crate::delta::ObjectChange;
 
-/// How many changes of one kind a view may miss before it must decode everything again.
+/// The number of changes of one kind that a view may miss before it must decode everything again.
 const JOURNAL_CAPACITY: usize = 4096;
 
-/// Objects by namespace (empty for kinds without namespaces), then name.
+/// Objects by namespace and name. The namespace is empty for kinds without namespaces.
 type ByName<T> = BTreeMap<String, BTreeMap<String, T>>;
 
 /// Objects by `apiVersion` and kind, then namespace and name.
 #[derive(Clone, Debug, Default)]
 pub struct ObjectTable {
     kinds: BTreeMap<String, BTreeMap<String, Objects>>,
-    /// How many changes of all kinds there have been.
+    /// The number of changes of all kinds so far.
     position: u64,
     is_shared: bool,
 }
@@ -31,9 +31,9 @@ pub struct ObjectTable {
 #[derive(Clone, Debug, Default)]
 struct Objects {
     by_name: ByName<StoredObject>,
-    /// Namespace and name of what changed, oldest first.
+    /// The namespaces and names of changed objects, the oldest change first.
     journal: VecDeque<(String, String)>,
-    /// How many changes there have been.
+    /// The number of changes so far.
     position: u64,
 }
 
@@ -50,26 +50,26 @@ impl StoredObject {
         Self { json, decoded: OnceLock::new() }
     }
 
-    /// The decoded value if it is there in this type.
+    /// The decoded value, if it has this type.
     fn decoded<T: Send + Sync + 'static>(&self) -> Option<Arc<T>> {
         Arc::clone(self.decoded.get()?).downcast().ok()
     }
 
-    /// The decoded value, made now if need be and kept for the next view that asks.
+    /// The decoded value. It is decoded now if necessary, and kept for the next view.
     fn decode<T: DeserializeOwned + Send + Sync + 'static>(&self) -> Result<Arc<T>, serde_json::Error> {
         if let Some(decoded) = self.decoded() {
             return Ok(decoded);
         }
         let decoded: Arc<T> = Arc::new(serde_json::from_slice(&self.json)?);
-        // A value of another type stays: two types of one kind are decoded twice.
+        // A value of another type stays. Two types of one kind are decoded separately.
         let kept: &Arc<dyn Any + Send + Sync> = self.decoded.get_or_init(|| decoded.clone());
         Ok(Arc::clone(kept).downcast().unwrap_or(decoded))
     }
 }
 
 impl ObjectTable {
-    /// Says that several plugins read this table. It then keeps the whole decoded object for views that keep a part of
-    /// it ([`ObjectView::of_parts`]); otherwise only that part stays in memory.
+    /// Notes that several plugins read this table. The table then keeps the whole decoded object for views that keep a
+    /// part of it ([`ObjectView::of_parts`]). Otherwise only that part stays in memory.
     pub fn set_shared(&mut self) {
         self.is_shared = true;
     }
@@ -86,7 +86,7 @@ impl ObjectTable {
         objects.map(|(namespace, name, object)| (namespace, name, &object.json))
     }
 
-    /// Takes an object in, in place of its previous version, or removes it. The JSON is not looked at.
+    /// Stores an object in place of its previous version, or removes it. The JSON is not decoded.
     pub fn apply(&mut self, change: &ObjectChange) {
         let kinds = self.kinds.entry(change.api_version.clone()).or_default();
         let objects = kinds.entry(change.kind.clone()).or_default();
@@ -100,7 +100,7 @@ impl ObjectTable {
         self.position += 1;
     }
 
-    /// Empties the table; views decode everything again.
+    /// Empties the table. Views then decode everything again.
     pub(crate) fn clear(&mut self) {
         self.position += 1;
         for objects in self.kinds.values_mut().flat_map(BTreeMap::values_mut) {
@@ -131,7 +131,7 @@ fn put<T>(by_name: &mut ByName<T>, namespace: &str, name: &str, object: Option<T
     }
 }
 
-/// What a view found when it caught up with its table.
+/// The changes that a view found when it followed its table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Catchup {
     /// No object changed.
@@ -142,7 +142,8 @@ pub enum Catchup {
     Everything,
 }
 
-/// The objects of one kind, decoded. [`Self::refresh`] brings it in step with a table at the cost of what changed.
+/// The decoded objects of one kind. [`Self::refresh`] updates them from a table, at a cost that depends on what
+/// changed.
 ///
 /// Views of one type share the decoded objects of their table. An object that does not decode counts as absent, and
 /// [`Self::problems`] says why.
@@ -153,18 +154,19 @@ pub struct ObjectView<T> {
     decode: Decode<T>,
     by_name: ByName<Arc<T>>,
     problems: ByName<String>,
-    /// How far the kind's changes are followed; `None` if the table knows no such kind.
+    /// The position up to which the kind's changes were followed; `None` if the table does not have the kind.
     seen: Option<u64>,
-    /// How far all changes of the table are: as long as there are no others, the kind is not looked for.
+    /// The position up to which all changes of the table were followed. If it did not change, the kind is not looked
+    /// up.
     seen_of_table: Option<u64>,
     version: u64,
 }
 
-/// Makes what a view keeps of an object; the flag is [`ObjectTable::set_shared`].
+/// A function that decodes an object, or a part of it, for a view. The flag is [`ObjectTable::set_shared`].
 type Decode<T> = fn(&StoredObject, bool) -> Result<Arc<T>, serde_json::Error>;
 
 impl<T: DeserializeOwned + Send + Sync + 'static> ObjectView<T> {
-    /// A view that keeps the objects as they decode. It is empty until [`Self::refresh`].
+    /// A view that keeps whole decoded objects. It is empty until [`Self::refresh`].
     #[must_use]
     pub fn new(api_version: &'static str, kind: &'static str) -> Self {
         Self::with(api_version, kind, |object, _| object.decode())
@@ -177,8 +179,8 @@ impl<T> ObjectView<T> {
         Self { api_version, kind, decode, by_name, problems, seen: None, seen_of_table: None, version: 0 }
     }
 
-    /// A view that keeps a part `T` of each object `O`, for plugins that must save memory. The object itself is shared
-    /// with the views that keep it whole.
+    /// A view that keeps a part `T` of each object `O`, for plugins that must save memory. It shares the decoded object
+    /// with views that keep it whole.
     #[must_use]
     pub fn of_parts<O>(api_version: &'static str, kind: &'static str) -> Self
     where
@@ -196,18 +198,18 @@ impl<T> ObjectView<T> {
         })
     }
 
-    /// Catches up with `table`; says whether anything changed.
+    /// Updates the view from `table`. Returns whether anything changed.
     pub fn refresh(&mut self, table: &ObjectTable) -> bool {
         self.catch_up(table) != Catchup::Nothing
     }
 
-    /// Catches up with `table`; says what changed, for callers that keep something about each object.
+    /// Updates the view from `table`. Returns what changed, for callers that keep data about each object.
     pub fn catch_up(&mut self, table: &ObjectTable) -> Catchup {
         self.follow(table, |_, _, _| {})
     }
 
-    /// Like [`Self::refresh`], and calls `report` with what changed: namespace, name, and the object as it is now,
-    /// `None` when it is gone. An object may be reported more than once, also when it is the same as before.
+    /// Like [`Self::refresh`], but also calls `report` for each change with the namespace, the name, and the present
+    /// object, or `None` if it is gone. An object may be reported more than once, even if it did not change.
     pub fn refresh_with(&mut self, table: &ObjectTable, report: impl FnMut(&str, &str, Option<&Arc<T>>)) -> bool {
         self.follow(table, report) != Catchup::Nothing
     }
@@ -270,7 +272,7 @@ impl<T> ObjectView<T> {
         put(&mut self.problems, namespace, name, problem);
     }
 
-    /// Grows whenever [`Self::refresh`] changed something.
+    /// A number that grows whenever [`Self::refresh`] changed something.
     #[must_use]
     pub fn version(&self) -> u64 {
         self.version
@@ -282,7 +284,7 @@ impl<T> ObjectView<T> {
         self.by_name.get(namespace)?.get(name)
     }
 
-    /// Namespace, name and object, in the order of their names.
+    /// The objects with namespace and name, in the order of these.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str, &Arc<T>)> {
         iter(&self.by_name)
     }
@@ -293,7 +295,7 @@ impl<T> ObjectView<T> {
         objects.into_iter().flatten().map(|(name, object)| (name.as_str(), object))
     }
 
-    /// Namespace, name and reason of each object that does not decode.
+    /// The objects that could not be decoded, with namespace, name and reason.
     pub fn problems(&self) -> impl Iterator<Item = (&str, &str, &String)> {
         iter(&self.problems)
     }
@@ -369,11 +371,11 @@ mod tests {
         assert_eq!(told(&table), expected);
     }
 
-    /// A number that counts how often it was decoded.
+    /// A number that counts its decodings.
     #[derive(Clone, Debug)]
     struct Counted(i64);
 
-    /// Half of it.
+    /// Half of the number.
     #[derive(Debug, PartialEq)]
     struct Half(i64);
 

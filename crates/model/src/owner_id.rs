@@ -1,4 +1,4 @@
-//! Which pods are alike by their origin.
+//! The owner of a pod, by which pods of the same origin are recognized.
 
 use std::{fmt, sync::Arc};
 
@@ -6,9 +6,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::{pod::Pod, serde_with::shared_text, symbols::Symbols};
 
-/// The controller that a pod belongs to, or the pod itself if it has none: pods of one id were made from one template.
+/// The controller to which a pod belongs, or the pod itself if it has none. Pods with one id were made from one
+/// template.
 ///
-/// The namespace is a part of it, as a user who creates a pod may write any owner into it. Cloning it is cheap.
+/// The namespace is part of the id, because a user who creates a pod may write any owner into it. Cloning is cheap.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct OwnerId(#[serde(with = "shared_text")] Arc<str>);
 

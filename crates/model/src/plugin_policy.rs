@@ -1,13 +1,13 @@
-//! What an operator decides about a plugin: how it runs, and what happens to it and to the pods when it fails.
+//! An operator's decisions about a plugin: how it runs, and what happens to it and to pods when it fails.
 
 use std::time::Duration;
 
 use serde::Deserialize;
 
-/// What becomes of the pods of profiles that use a plugin which is out of service.
+/// What happens to the pods of profiles that use a plugin which is out of service.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 pub enum FailurePolicy {
-    /// The pods stay pending: the plugin's rules hold.
+    /// The pods stay pending, because the plugin's rules still hold.
     #[default]
     Fail,
     /// The pods are scheduled without the plugin.
@@ -18,42 +18,42 @@ pub enum FailurePolicy {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Execution {
-    /// A built-in runs natively unless the plugins directory holds a binary of its name.
+    /// A built-in runs natively unless the plugins directory has a binary of its name.
     #[default]
     Auto,
-    /// A built-in runs natively, whatever the plugins directory holds.
+    /// A built-in runs natively, whatever the plugins directory contains.
     Native,
-    /// A built-in runs as a component, its own or the plugins directory's.
+    /// A built-in runs as a component, either its own or that of the plugins directory.
     Wasm,
 }
 
-/// A plugin that faults so often within the window, or loses so much time by it, is taken out of service.
+/// The limits of a plugin's faults within the window. A plugin that reaches them is taken out of service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Quarantine {
-    /// At least 1.
+    /// The number of faults, at least 1.
     pub faults: u32,
-    /// Faults before that are forgotten.
+    /// The time after which faults are forgotten.
     pub window: Duration,
-    /// Processor time that its faults may take within the window, from the first calls of the instances that they cost.
+    /// The processor time that faults may take within the window, counted from the first calls of the lost instances.
     pub lost: Duration,
-    /// How long the first quarantine lasts; each one in a row is twice as long.
+    /// The length of the first quarantine. Each further one in a row is twice as long as the one before.
     pub backoff: Duration,
 }
 
-/// A new binary that faults more often within the span gives way to the one before it.
+/// The observation of a new binary. If the binary faults more often within the span, the binary before replaces it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Probation {
-    /// How long it lasts.
+    /// The length of the probation.
     pub span: ProbationSpan,
     /// The number of faults that are forgiven.
     pub faults: u32,
 }
 
-/// How long a probation lasts.
+/// The length of a probation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProbationSpan {
-    /// The time from the swap on.
+    /// The time since the swap.
     Time(Duration),
-    /// This many calls of the new binary.
+    /// The number of calls of the new binary.
     Calls(u64),
 }

@@ -1,4 +1,4 @@
-//! A pod as plugins see it: interned, with its requests summed once.
+//! A pod as plugins see it: interned, and with its requests summed up.
 
 mod affinity;
 mod equivalence;
@@ -19,21 +19,21 @@ use crate::{
     toleration::canonical_integer,
 };
 
-/// Amounts in the scheduler's integers: milli-CPU, bytes, and units of scalar resources (hugepages in bytes).
+/// Amounts of resources as integers: milli-CPU, bytes, and units of scalar resources (hugepages in bytes).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Resources {
-    /// Thousandths of a CPU.
+    /// CPU in thousandths.
     pub milli_cpu: i64,
-    /// Bytes.
+    /// Memory in bytes.
     pub memory: i64,
-    /// Bytes.
+    /// Ephemeral storage in bytes.
     pub ephemeral_storage: i64,
-    /// Extended and other scalar resources by name, in the order of their names.
+    /// The amounts of extended and other scalar resources, in the order of their names.
     pub scalars: ThinVec<(Sym, i64)>,
 }
 
 impl Resources {
-    /// The amount of the resource called `name`; 0 when it is absent.
+    /// The amount of the resource `name`; 0 if it is absent.
     #[must_use]
     pub fn get(&self, name: Sym) -> i64 {
         match name {
@@ -45,14 +45,14 @@ impl Resources {
     }
 }
 
-/// `spec.tolerations[]`; the meaning of an empty key, operator or effect is Kubernetes'.
+/// `spec.tolerations[]`. An empty key, operator or effect has the meaning that Kubernetes gives it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Toleration {
     /// [`Sym::NONE`] matches every key.
     pub key: Sym,
     /// How the value is compared.
     pub operator: TolerationOperator,
-    /// Compared with the value of the taint.
+    /// The value that is compared with the value of the taint.
     pub value: Sym,
     /// `None` matches every effect.
     pub effect: Option<TaintEffect>,
@@ -65,9 +65,9 @@ pub enum TolerationOperator {
     Equal,
     /// Every value matches.
     Exists,
-    /// The taint's number must be lower, while the gate TaintTolerationComparisonOperators is on.
+    /// The taint's number must be lower. This needs the gate TaintTolerationComparisonOperators.
     Lt,
-    /// The taint's number must be higher, while that gate is on.
+    /// The taint's number must be higher. This needs the same gate.
     Gt,
     /// An unknown operator, which never matches.
     Never,
@@ -76,28 +76,28 @@ pub enum TolerationOperator {
 /// `spec.taints[].effect`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TaintEffect {
-    /// Keeps pods away that do not tolerate it.
+    /// The taint keeps pods away that do not tolerate it.
     NoSchedule,
-    /// Scores the node lower for them.
+    /// The taint lowers the node's score for pods that do not tolerate it.
     PreferNoSchedule,
-    /// Keeps them away and evicts those that run.
+    /// The taint keeps pods away that do not tolerate it, and evicts them if they run.
     NoExecute,
 }
 
 /// `spec.taints[]` of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Taint {
-    /// Its key.
+    /// The key of the taint.
     pub key: Sym,
-    /// Its value; [`Sym::NONE`] if it has none.
+    /// The value of the taint; [`Sym::NONE`] if it has none.
     pub value: Sym,
-    /// Its effect.
+    /// The effect of the taint.
     pub effect: TaintEffect,
 }
 
 impl Toleration {
-    /// Whether this toleration lets a pod onto a node with `taint` (Kubernetes docs, Taints and Tolerations). Numbers are compared
-    /// if the texts of their symbols are given.
+    /// Whether this toleration lets a pod onto a node with `taint` (Kubernetes docs, Taints and Tolerations). `numbers`
+    /// contains the texts of the symbols. Numbers are compared only if it is given.
     #[must_use]
     pub fn tolerates(&self, taint: &Taint, numbers: Option<&Symbols>) -> bool {
         let compared = |wanted| {
@@ -125,24 +125,24 @@ pub struct Requirement {
     pub key: Sym,
     /// How the values are compared.
     pub operator: Operator,
-    /// Empty for `Exists` and `DoesNotExist`.
+    /// The values; empty for `Exists` and `DoesNotExist`.
     pub values: Vec<Sym>,
 }
 
 /// The operator of a requirement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Operator {
-    /// One of the values.
+    /// The label has one of the values.
     In,
-    /// None of the values, or absent.
+    /// The label is absent or has none of the values.
     NotIn,
-    /// Present.
+    /// The label is present.
     Exists,
-    /// Absent.
+    /// The label is absent.
     DoesNotExist,
-    /// A number above the value; node selectors only.
+    /// The label is a number above the value. Only node selectors have this operator.
     Gt,
-    /// A number below the value; node selectors only.
+    /// The label is a number below the value. Only node selectors have this operator.
     Lt,
 }
 
@@ -169,12 +169,13 @@ pub struct NodeTerm {
     pub labels: Vec<Requirement>,
     /// Requirements on `metadata.name` only, with `In` or `NotIn` and one value.
     pub fields: Vec<Requirement>,
-    /// A term that does not parse: it matches no node, and as a preferred term it fails the attempt with this text.
+    /// The error of a term that does not parse. Such a term matches no node. As a preferred term, it fails the attempt
+    /// with this text.
     pub error: Option<String>,
 }
 
 impl NodeTerm {
-    /// A term without requirements is ignored, whatever it stands in.
+    /// Whether the term has no requirements. Such a term is ignored everywhere.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.labels.is_empty() && self.fields.is_empty() && self.error.is_none()
@@ -184,13 +185,13 @@ impl NodeTerm {
 /// `preferredDuringSchedulingIgnoredDuringExecution[]` of node affinity.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WeightedNodeTerm {
-    /// 1 to 100.
+    /// The weight, from 1 to 100.
     pub weight: i32,
-    /// Its `preference`.
+    /// The `preference`.
     pub term: NodeTerm,
 }
 
-/// A port claimed on the host; an empty protocol means TCP and an empty address every address.
+/// A port claimed on the host. The default protocol is TCP, and the default address is every address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct HostPort {
     /// `hostIP`.
@@ -202,7 +203,7 @@ pub struct HostPort {
 }
 
 impl HostPort {
-    /// Whether both cannot be served by one host.
+    /// Whether one host cannot serve both ports.
     #[must_use]
     pub fn conflicts(&self, other: &HostPort) -> bool {
         self.port > 0
@@ -215,15 +216,15 @@ impl HostPort {
 /// `spec.affinity.nodeAffinity` and `spec.nodeSelector`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeRules {
-    /// `spec.nodeSelector`; an absent one and an empty one differ in whether NodeAffinity's PreFilter skips.
+    /// `spec.nodeSelector`. NodeAffinity's PreFilter skips an absent selector, but not an empty one.
     pub selector: Option<ThinVec<(Sym, Sym)>>,
-    /// `requiredDuringSchedulingIgnoredDuringExecution`; one term must match.
+    /// `requiredDuringSchedulingIgnoredDuringExecution`. One term must match.
     pub required: Option<ThinVec<NodeTerm>>,
     /// `preferredDuringSchedulingIgnoredDuringExecution`.
     pub preferred: Option<ThinVec<WeightedNodeTerm>>,
 }
 
-/// A pod, pending or placed.
+/// A pod, which may be pending or on a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Pod {
     /// `metadata.uid`.
@@ -232,27 +233,28 @@ pub struct Pod {
     pub namespace: Sym,
     /// `metadata.name`.
     pub name: Arc<str>,
-    /// Sorted by key symbol.
+    /// Labels, sorted by key symbol.
     pub labels: ThinVec<(Sym, Sym)>,
     /// `spec.schedulerName`.
     pub scheduler_name: Sym,
     /// `spec.priority`; 0 if it is absent.
     pub priority: i32,
-    /// `spec.nodeName`; [`Sym::NONE`] while pending.
+    /// `spec.nodeName`; [`Sym::NONE`] while the pod is pending.
     pub node_name: Sym,
     /// `status.nominatedNodeName`.
     pub nominated_node_name: Sym,
-    /// `metadata.deletionTimestamp` is set.
+    /// Whether `metadata.deletionTimestamp` is set.
     pub terminating: bool,
-    /// The gates by name: users read them in the reason for which a pod is held back.
+    /// The names of the gates. Users read them in the reason why a pod is held back.
     pub scheduling_gates: ThinVec<Arc<str>>,
     /// The owner reference with `controller: true`.
     pub owner: Option<Owner>,
     /// `status.startTime` in milliseconds since 1970.
     pub started_at: Option<i64>,
-    /// `spec.preemptionPolicy: Never`.
+    /// Whether `spec.preemptionPolicy` is `Never`.
     pub never_preempts: bool,
-    /// Being evicted by a scheduler: condition `DisruptionTarget` with reason `PreemptionByScheduler`.
+    /// Whether a scheduler is evicting the pod: it has the condition `DisruptionTarget` with the reason
+    /// `PreemptionByScheduler`.
     pub is_preempted: bool,
     /// `spec.nodeSelector` and node affinity.
     pub node_rules: NodeRules,
@@ -262,43 +264,45 @@ pub struct Pod {
     pub topology_spread: ThinVec<SpreadConstraint>,
     /// `spec.tolerations`.
     pub tolerations: ThinVec<Toleration>,
-    /// Host ports of its containers.
+    /// The host ports of the pod's containers.
     pub host_ports: ThinVec<HostPort>,
     /// `spec.volumes` that matter to scheduling.
     pub volumes: ThinVec<Volume>,
     /// `spec.resourceClaims`.
     pub resource_claims: ThinVec<PodClaim>,
-    /// Requests of extended resources, container by container.
+    /// Requests of extended resources, by container.
     pub extended_requests: ThinVec<ExtendedRequest>,
     /// `status.extendedResourceClaimStatus.resourceClaimName`.
     pub extended_claim: Option<Arc<str>>,
-    /// Normalised image names of init containers, containers and image volumes, repetitions kept.
+    /// The normalised image names of init containers, containers and image volumes, with repetitions.
     pub images: ThinVec<Sym>,
-    /// Init and regular containers, and in Kubernetes 1.37 image volumes: what comes with an image.
+    /// The number of init and regular containers and, in Kubernetes 1.37, image volumes. All of these have an image.
     pub n_containers: u32,
-    /// Node features without which the pod cannot run (KEP-5328).
+    /// The node features that the pod needs to run (KEP-5328).
     pub required_features: ThinVec<Sym>,
-    /// What the pod asks for, from its spec.
+    /// The requests of the pod's spec.
     pub requests: Resources,
-    /// What a node's usage grows by: the status of an in-place resize counts (KEP-1287).
+    /// The amounts by which a node's usage grows. The status of an in-place resize counts (KEP-1287).
     pub placed_requests: Resources,
-    /// CPU and memory of [`Self::placed_requests`] with 100m and 200 MiB for containers that request none.
+    /// CPU and memory of [`Self::placed_requests`], with 100m and 200 MiB for containers without requests.
     pub placed_non_zero: NonZero,
-    /// What NodeResourcesFit scores: container sums with the same defaults, pod-level resources ignored.
+    /// The amounts that NodeResourcesFit scores: sums over containers with the same defaults. Pod-level resources are
+    /// ignored.
     pub scoring_requests: Resources,
-    /// What NodeResourcesBalancedAllocation scores: no defaults, pod-level resources honoured, status counts.
+    /// The amounts that NodeResourcesBalancedAllocation scores. There are no defaults; pod-level resources and the
+    /// status count.
     pub balanced_requests: Resources,
     /// The whole object, while the pod is pending and some plugin's manifest asks for it.
     pub json: Option<Arc<[u8]>>,
-    /// Keeps its symbols from being freed.
+    /// A value that keeps the pod's symbols from being freed.
     pub uses: Uses,
 }
 
-/// CPU and memory with the defaults for containers that request none.
+/// CPU and memory, with defaults for containers without requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NonZero {
-    /// Thousandths of a CPU.
+    /// CPU in thousandths.
     pub milli_cpu: i64,
-    /// Bytes.
+    /// Memory in bytes.
     pub memory: i64,
 }

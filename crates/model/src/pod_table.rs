@@ -1,13 +1,13 @@
-//! Pods on nodes, and the journal of pods that came and left.
+//! The pods on nodes, and the journal of pods that came and left.
 //!
-//! A rule that counts pods does not walk the table for each pod to be scheduled: it counts once, remembers
-//! [`PodTable::position`], and from then on follows [`PodTable::since`].
+//! A rule that counts pods does not read the whole table for each pod to be scheduled. It counts once, remembers
+//! [`PodTable::position`], and then follows [`PodTable::since`].
 
 use std::{collections::VecDeque, sync::Arc};
 
 use crate::{node_set::NodeIdx, pod::Pod};
 
-/// A pod's slot: stable while the pod stays on its node unchanged, reused afterwards.
+/// A pod's slot. It stays the same while the pod is on its node without change, and is reused afterwards.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PodIdx(pub u32);
 
@@ -19,7 +19,7 @@ impl PodIdx {
     }
 }
 
-/// A pod came to a node, or left it. A pod that changed does both.
+/// A pod that came to a node or left it. A pod that changed leaves and comes again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PodChange {
     /// The pod.
@@ -30,19 +30,19 @@ pub struct PodChange {
     pub sign: i32,
 }
 
-/// How many changes a rule may miss before it must count again.
+/// The number of changes that a rule may miss before it must count again.
 const JOURNAL_CAPACITY: usize = 4096;
 
-/// All pods on nodes, assumed ones included.
+/// All pods on nodes, including assumed ones.
 #[derive(Clone, Debug, Default)]
 pub struct PodTable {
     slots: Vec<Option<(Arc<Pod>, NodeIdx)>>,
     by_node: Vec<Vec<PodIdx>>,
     n_pods: usize,
     journal: VecDeque<PodChange>,
-    /// How many changes there have been.
+    /// The number of changes so far.
     position: u64,
-    /// Changes before this one cannot be followed.
+    /// The position of the first change that can still be followed.
     first: u64,
 }
 
@@ -65,26 +65,26 @@ impl PodTable {
         slots.filter_map(|(idx, slot)| slot.as_ref().map(|(pod, node)| (PodIdx(idx), pod, *node)))
     }
 
-    /// The pods on `node`, in no order that means anything.
+    /// The pods on `node`, in no particular order.
     pub fn on(&self, node: NodeIdx) -> impl Iterator<Item = (PodIdx, &Arc<Pod>)> {
         let slots = self.by_node.get(node.index()).map_or(&[][..], |slots| slots);
         slots.iter().filter_map(|&idx| self.get(idx).map(|(pod, _)| (idx, pod)))
     }
 
-    /// Where the journal ends.
+    /// The end of the journal.
     #[must_use]
     pub fn position(&self) -> u64 {
         self.position
     }
 
-    /// The changes after `position`; `None` when the journal does not reach back that far.
+    /// The changes after `position`; `None` if the journal does not reach back that far.
     #[must_use]
     pub fn since(&self, position: u64) -> Option<impl Iterator<Item = &PodChange>> {
         let skip = usize::try_from(position.checked_sub(self.first)?).ok()?;
         (position <= self.position).then(|| self.journal.iter().skip(skip))
     }
 
-    /// Puts a pod on a node; a pod that held the slot before leaves first.
+    /// Puts a pod on a node. A pod that has the slot already leaves first.
     pub fn place(&mut self, idx: PodIdx, pod: Arc<Pod>, node: NodeIdx) {
         self.remove(idx);
         if idx.index() >= self.slots.len() {
@@ -99,7 +99,7 @@ impl PodTable {
         self.record(PodChange { pod, node, sign: 1 });
     }
 
-    /// Takes a pod away; a slot without one stays as it is.
+    /// Removes a pod. An empty slot stays as it is.
     pub fn remove(&mut self, idx: PodIdx) {
         let Some((pod, node)) = self.slots.get_mut(idx.index()).and_then(Option::take) else { return };
         if let Some(slots) = self.by_node.get_mut(node.index()) {

@@ -6,9 +6,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::serde_with::shared_text;
 
-/// `metadata.uid` of a pod: what tells it from a pod of the same name that was deleted and created again.
+/// `metadata.uid` of a pod. It distinguishes the pod from one of the same name that was deleted and created again.
 ///
-/// Cloning it is cheap.
+/// Cloning is cheap.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct PodUid(#[serde(with = "shared_text")] Arc<str>);
 
@@ -19,7 +19,7 @@ impl PodUid {
         &self.0
     }
 
-    /// The uid as a shared text, to keep.
+    /// The uid as a shared text.
     #[must_use]
     pub fn shared(&self) -> Arc<str> {
         Arc::clone(&self.0)

@@ -1,6 +1,6 @@
-//! What Kubernetes accepts as the name of a label or a resource and as a label's value, and what it says otherwise.
+//! Kubernetes' rules for the names of labels and resources and for the values of labels, with its error messages.
 //!
-//! Rules and texts: the API conventions on labels (an optional DNS subdomain, `/`, a short name).
+//! The source of rules and messages is the API conventions on labels (an optional DNS subdomain, `/`, a short name).
 
 const NAME_REGEX: &str = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]";
 const VALUE_REGEX: &str = "(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?";
@@ -10,7 +10,7 @@ const MAX_NAME_LENGTH: usize = 63;
 /// The longest subdomain, in bytes.
 const MAX_SUBDOMAIN_LENGTH: usize = 253;
 
-/// What is wrong with a qualified name such as `example.com/gpu`; nothing if it is valid.
+/// The errors in a qualified name such as `example.com/gpu`; empty if the name is valid.
 #[must_use]
 pub fn problems(name: &str) -> Vec<String> {
     let mut problems = Vec::new();
@@ -37,7 +37,7 @@ pub fn problems(name: &str) -> Vec<String> {
     problems
 }
 
-/// What is wrong with a label's value; nothing if it is valid, as the empty one is.
+/// The errors in a label's value; empty if the value is valid. The empty value is valid.
 #[must_use]
 pub fn value_problems(value: &str) -> Vec<String> {
     let mut problems = Vec::new();
@@ -88,7 +88,7 @@ fn alphanumeric_rule(subject: &str, regex: &str, examples: &[&str]) -> String {
 }
 
 fn rule(subject: &str, regex: &str, examples: &[&str]) -> String {
-    // The doubled space is Kubernetes' own.
+    // The double space is Kubernetes' own.
     let examples = examples.iter().map(|example| format!("'{example}'")).collect::<Vec<_>>().join(",  or ");
     format!(
         "{subject} alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character \

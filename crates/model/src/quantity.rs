@@ -1,11 +1,11 @@
 //! Resource quantities such as `250m`, `1.5Gi` or `2e3`.
 //!
 //! A quantity is exact: comparing and adding never round. Only [`Quantity::value`] and [`Quantity::milli_value`], which
-//! make the integers that the scheduler computes with, round, and they round up. What they answer for amounts beyond
-//! `i64` is Kubernetes' own answer, odd as it is, so that both schedulers read a manifest alike; API validation keeps
-//! such amounts out of a real cluster.
+//! make the integers for the scheduler, round, and they round up. For amounts beyond `i64` they return the same odd
+//! results as Kubernetes, so that both schedulers read a manifest in the same way. API validation keeps such amounts
+//! out of a real cluster.
 //!
-//! Grammar, rounding and canonical text follow the Kubernetes API reference ("Quantity").
+//! The grammar, rounding and canonical text follow the Kubernetes API reference ("Quantity").
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -21,18 +21,18 @@ mod decimal;
 mod parse;
 mod text;
 
-/// An exact amount of a resource and the family of suffixes it is written with.
+/// An exact amount of a resource, and the family of suffixes with which it is written.
 ///
-/// Equality and order look at the amount only: `1Gi` equals `1073741824`.
+/// Equality and order compare only the amount: `1Gi` equals `1073741824`.
 #[derive(Clone, Debug, Default)]
 pub struct Quantity {
     amount: Amount,
     format: Format,
-    /// The text it was read from, where Kubernetes repeats that instead of the canonical text.
+    /// The original text, if Kubernetes prints that instead of the canonical text.
     written: Option<Box<str>>,
 }
 
-/// The family of suffixes a quantity is printed with.
+/// The family of suffixes with which a quantity is printed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Format {
     /// `1k`, `1500m`: powers of 1000.
@@ -44,19 +44,20 @@ pub enum Format {
     DecimalExponent,
 }
 
-/// Why a text is not a quantity.
+/// The reason why a text is not a quantity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ParseQuantityError {
-    /// The text is not a number followed by something like a suffix.
+    /// The text is not a number followed by a possible suffix.
     #[error("quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'")]
     Format,
-    /// What follows the number is no known suffix, or an exponent beyond 9999.
+    /// The suffix is unknown, or is an exponent beyond 9999.
     #[error("unable to parse quantity's suffix")]
     Suffix,
 }
 
-/// Kubernetes keeps most amounts as an integer with a decimal exponent and the rest as decimals of any size. Beyond
-/// `i64`, and for negative fractions, the two forms answer differently, so the form is part of the value.
+/// The form of an amount. Kubernetes keeps most amounts as an integer with a decimal exponent, and the rest as decimals
+/// of any size. Beyond `i64`, and for negative fractions, the two forms give different results, so the form is part of
+/// the value.
 #[derive(Clone, Debug)]
 enum Amount {
     Compact { mantissa: i64, exponent: i32 },
@@ -86,7 +87,7 @@ impl Quantity {
         Self { amount, format, written: None }
     }
 
-    /// The amount in whole units, rounded up (a negative fraction that was never summed: away from zero).
+    /// The amount in whole units, rounded up. A negative fraction that was never summed is rounded away from zero.
     #[must_use]
     pub fn value(&self) -> i64 {
         self.amount.scaled(0)
@@ -98,19 +99,19 @@ impl Quantity {
         self.amount.scaled(3)
     }
 
-    /// The family of suffixes it is printed with.
+    /// The family of suffixes with which the quantity is printed.
     #[must_use]
     pub fn format(&self) -> Format {
         self.format
     }
 
-    /// Whether the amount is exactly nothing.
+    /// Whether the amount is exactly zero.
     #[must_use]
     pub fn is_zero(&self) -> bool {
         self.signum() == 0
     }
 
-    /// -1, 0 or 1.
+    /// The sign of the amount: -1, 0 or 1.
     #[must_use]
     pub fn signum(&self) -> i32 {
         match &self.amount {
@@ -123,9 +124,9 @@ impl Quantity {
         }
     }
 
-    /// This amount in the form of arbitrary precision, in which Kubernetes leaves a quantity that it has compared
-    /// with one too large or too fine for the compact form. Sums and order are the same; only the rounding of negative
-    /// fractions and the answers beyond `i64` differ.
+    /// This amount in the form of arbitrary precision. Kubernetes changes a quantity to this form when it compares it
+    /// with one that is too large or too fine for the compact form. Sums and order stay the same. Only the rounding of
+    /// negative fractions and the results beyond `i64` differ.
     #[must_use]
     pub fn widened(&self) -> Self {
         Self::new(Amount::Wide(self.amount.to_decimal()), self.format)
@@ -178,13 +179,13 @@ impl Amount {
         }
     }
 
-    /// The sum while it still fits the compact form.
+    /// The sum, if it fits the compact form.
     fn compact_sum(&self, other: &Self) -> Option<Self> {
         let (mantissa, other_mantissa, exponent) = self.aligned(other)?;
         Some(Self::Compact { mantissa: mantissa.checked_add(other_mantissa)?, exponent })
     }
 
-    /// Both mantissas at the finer of the two exponents.
+    /// Both mantissas with the finer of the two exponents.
     fn aligned(&self, other: &Self) -> Option<(i64, i64, i32)> {
         let (
             Self::Compact { mantissa, exponent },
@@ -202,8 +203,8 @@ impl Amount {
     }
 }
 
-/// `mantissa` × 10^`digits`. Beyond `i64` Kubernetes wraps around where it multiplies in one step and gives nothing
-/// where it multiplies digit by digit.
+/// `mantissa` × 10^`digits`. Beyond `i64`, Kubernetes wraps around if it multiplies in one step, and gives zero if it
+/// multiplies digit by digit.
 fn shifted_left(mantissa: i64, digits: u32) -> i64 {
     let factor = 10i64.checked_pow(digits);
     if let Some(product) = factor.and_then(|factor| mantissa.checked_mul(factor)) {
@@ -224,7 +225,7 @@ fn shifted_right(mantissa: i64, digits: u32) -> i64 {
     if mantissa % divisor == 0 { quotient } else { quotient + mantissa.signum() }
 }
 
-/// Exact. The sum is printed like the left side, or like the right one if the left is zero.
+/// The exact sum. It is printed like the left side, or like the right side if the left is zero.
 impl Add for &Quantity {
     type Output = Quantity;
 
@@ -233,7 +234,7 @@ impl Add for &Quantity {
     }
 }
 
-/// Exact; printed like a sum.
+/// The exact difference. It is printed like a sum.
 impl Sub for &Quantity {
     type Output = Quantity;
 
@@ -265,7 +266,7 @@ impl PartialEq for Quantity {
 
 impl Eq for Quantity {}
 
-/// Fails on anything the Kubernetes API server refuses, with its words.
+/// Refuses a text that the Kubernetes API server refuses, with the same message.
 impl FromStr for Quantity {
     type Err = ParseQuantityError;
 
@@ -274,7 +275,7 @@ impl FromStr for Quantity {
     }
 }
 
-/// The canonical text, which reads back as the same amount.
+/// Writes the canonical text, from which the same amount can be read.
 impl fmt::Display for Quantity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.written {

@@ -1,9 +1,8 @@
-//! What a pod asks of a node: its containers' requests put together, as the scheduler counts them.
+//! The resources that a pod needs from a node: the requests of its containers, combined as the scheduler counts them.
 //!
-//! The same pod is counted in several ways. Each has a function named after its use; all of them are
-//! [`pod_requests`] with other options. Rules: Kubernetes' documentation on init and sidecar containers (resource
-//! sharing), pod overhead, pod-level resources and in-place resize; `staging/src/k8s.io/component-helpers/resource/helpers.go`
-//! in Kubernetes.
+//! The same pod is counted in several ways. Each way has a function named after its use; all of them call [`pod_requests`] with different
+//! options. The rules are in Kubernetes' documentation on init and sidecar containers (resource sharing), pod overhead, pod-level
+//! resources and in-place resize, and in `staging/src/k8s.io/component-helpers/resource/helpers.go` in Kubernetes.
 
 use std::collections::BTreeMap;
 
@@ -12,19 +11,19 @@ use crate::features::{Feature, Features};
 use crate::qualified_name;
 use crate::quantity::{Format, Quantity};
 
-/// What a container without a CPU request is taken to use when nodes are compared.
+/// The CPU of a container without a CPU request, for comparing nodes.
 pub const DEFAULT_MILLI_CPU: i64 = 100;
-/// What a container without a memory request is taken to use when nodes are compared, in bytes.
+/// The memory of a container without a memory request, for comparing nodes, in bytes.
 pub const DEFAULT_MEMORY: i64 = 200 * 1024 * 1024;
 
 const CPU: &str = "cpu";
 const MEMORY: &str = "memory";
 const EPHEMERAL_STORAGE: &str = "ephemeral-storage";
 
-/// Amounts as the integers the scheduler computes with. Rounded up from quantities.
+/// Amounts as the integers of the scheduler, rounded up from quantities.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Requests {
-    /// CPU in thousandths of one.
+    /// CPU in thousandths.
     pub milli_cpu: i64,
     /// Memory in bytes.
     pub memory: i64,
@@ -34,29 +33,29 @@ pub struct Requests {
     pub scalars: BTreeMap<String, i64>,
 }
 
-/// CPU and memory with a default for containers that ask for nothing, so that such pods spread too.
+/// CPU and memory, with a default for containers without requests, so that such pods are spread as well.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NonZeroRequests {
-    /// CPU in thousandths of one.
+    /// CPU in thousandths.
     pub milli_cpu: i64,
     /// Memory in bytes.
     pub memory: i64,
 }
 
-/// How a resize in progress counts beside the spec.
+/// The way in which a resize in progress counts besides the spec.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Resizes {
-    /// Not at all: the spec alone counts.
+    /// The resize does not count, only the spec.
     #[default]
     Ignored,
-    /// The largest that each container asks for, is allocated and has, summed up. Kubernetes 1.36 counts so.
+    /// The largest of each container's requested, allocated and actual resources counts. Kubernetes 1.36 counts this way.
     MaximumOfEachContainer,
-    /// The largest of three sums, of what all containers ask for, are allocated and have. Kubernetes 1.37 counts so.
+    /// The largest of three sums counts: of all requested, allocated and actual resources. Kubernetes 1.37 counts this way.
     MaximumOfTotals,
 }
 
 impl Resizes {
-    /// How the release counts resized pods.
+    /// The way in which the release counts resized pods.
     #[must_use]
     pub fn of(features: Features) -> Self {
         if features.has(Feature::ResizedPodsTakeMaximumOfTotals) {
@@ -67,32 +66,32 @@ impl Resizes {
     }
 }
 
-/// How [`pod_requests`] counts.
+/// The options of [`pod_requests`].
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// How a resize in progress (`status`) counts beside the spec.
+    /// The way in which a resize in progress (`status`) counts besides the spec.
     pub resizes: Resizes,
     /// Whether `spec.resources` is left out.
     pub skip_pod_level: bool,
-    /// Taken for each container that doesn't name the resource. An explicit zero counts as named.
+    /// The amounts for each container that does not name the resource. An explicit zero counts as named.
     pub container_defaults: ResourceList,
 }
 
-/// What a pod asks for, in every way in which it is counted.
+/// The requests of a pod, counted in every way.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PodRequests {
-    /// What [`spec_requests`] gives.
+    /// The result of [`spec_requests`].
     pub spec: Requests,
-    /// What [`placed_requests`] and [`balanced_requests`] give, which is the same.
+    /// The result of [`placed_requests`] and [`balanced_requests`], which is the same.
     pub placed: Requests,
-    /// What [`placed_non_zero`] gives.
+    /// The result of [`placed_non_zero`].
     pub placed_non_zero: NonZeroRequests,
-    /// What [`scoring_requests`] gives.
+    /// The result of [`scoring_requests`].
     pub scoring: Requests,
 }
 
 impl PodRequests {
-    /// Counts the pod in every way. Most pods have containers and nothing else, and are added up once.
+    /// Counts the pod in every way. Most pods have only containers, and their requests are summed once.
     #[must_use]
     pub fn of(pod: &Pod, resizes: Resizes) -> Self {
         if !is_plain(pod) {
@@ -108,7 +107,7 @@ impl PodRequests {
             let without = pod.spec.containers.iter().filter(|it| !it.resources.requests.contains_key(name)).count();
             i64::try_from(without).unwrap_or(i64::MAX)
         };
-        // The defaults are whole numbers, so it makes no difference that the sum was rounded before.
+        // The defaults are whole numbers, so rounding the sum first makes no difference.
         let with_default =
             |sum: i64, name: &str, default: i64| sum.saturating_add(default.saturating_mul(n_without(name)));
         let scoring = Requests {
@@ -121,7 +120,7 @@ impl PodRequests {
     }
 }
 
-/// Whether all ways of counting the pod add up what its containers request: it has nothing that some of them leave out.
+/// Whether all ways of counting the pod only sum up the requests of its containers. The pod has nothing that some ways leave out.
 fn is_plain(pod: &Pod) -> bool {
     let is_resized = |status: &ContainerStatus| status.resources.is_some() || status.allocated_resources.is_some();
     pod.spec.init_containers.is_empty()
@@ -131,20 +130,20 @@ fn is_plain(pod: &Pod) -> bool {
         && !pod.status.container_statuses.iter().any(is_resized)
 }
 
-/// What NodeResourcesFit compares with a node's free resources: the spec alone.
+/// The requests that NodeResourcesFit compares with a node's free resources. Only the spec counts.
 #[must_use]
 pub fn spec_requests(pod: &Pod) -> Requests {
     Requests::from_list(&pod_requests(pod, &Options::default()))
 }
 
-/// What a node's usage grows by while the pod is there: the larger of the spec and of what a resize has reached.
+/// The amounts by which a node's usage grows while the pod is there: the larger of the spec and of the state of a resize.
 #[must_use]
 pub fn placed_requests(pod: &Pod, resizes: Resizes) -> Requests {
     Requests::from_list(&pod_requests(pod, &placed(resizes)))
 }
 
-/// Like [`placed_requests`], with defaults for what is not asked for. A pod that names requests for the pod as a whole
-/// gets a default only for a resource that it asks nothing of in any way.
+/// Like [`placed_requests`], with defaults for missing requests. A pod with pod-level requests gets a default only for a resource that it
+/// does not request in any way.
 #[must_use]
 pub fn placed_non_zero(pod: &Pod, resizes: Resizes) -> NonZeroRequests {
     let mut defaults = container_defaults();
@@ -157,8 +156,8 @@ pub fn placed_non_zero(pod: &Pod, resizes: Resizes) -> NonZeroRequests {
     NonZeroRequests { milli_cpu: requests.milli_cpu, memory: requests.memory }
 }
 
-/// What NodeResourcesFit scores with: defaults for containers without requests, and, a quirk of Kubernetes, without
-/// the pod-level resources that its filter honours (`calculatePodResourceRequest` in kube-scheduler's
+/// The amounts with which NodeResourcesFit scores. Containers without requests have defaults. As a quirk of Kubernetes, pod-level
+/// resources do not count, although its filter counts them (`calculatePodResourceRequest` in kube-scheduler's
 /// `pkg/scheduler/framework/plugins/noderesources/resource_allocation.go`).
 #[must_use]
 pub fn scoring_requests(pod: &Pod) -> Requests {
@@ -166,7 +165,7 @@ pub fn scoring_requests(pod: &Pod) -> Requests {
     Requests::from_list(&pod_requests(pod, &options))
 }
 
-/// What NodeResourcesBalancedAllocation scores with: pod-level resources count, and nothing has a default.
+/// The amounts with which NodeResourcesBalancedAllocation scores. Pod-level resources count, and there are no defaults.
 #[must_use]
 pub fn balanced_requests(pod: &Pod, resizes: Resizes) -> Requests {
     placed_requests(pod, resizes)
@@ -190,8 +189,8 @@ fn container_defaults() -> ResourceList {
     .into()
 }
 
-/// Sums may go beyond the largest number. Kubernetes' conversion gives any number then, a negative one say, with which a pod
-/// that asks for too much would fit everywhere: here it is the largest.
+/// The quantity in thousandths; the largest number if it goes beyond that. Kubernetes' conversion then gives an arbitrary number, for
+/// example a negative one, with which a pod that asks for too much would fit everywhere.
 fn thousandths(quantity: &Quantity) -> i64 {
     if *quantity > Quantity::from_milli(i64::MAX) { i64::MAX } else { quantity.milli_value() }
 }
@@ -202,7 +201,8 @@ fn units(quantity: &Quantity) -> i64 {
 }
 
 impl Requests {
-    /// CPU in thousandths, all else in units. Names the scheduler does not count, such as `pods`, are left out.
+    /// The amounts in a list: CPU in thousandths, everything else in units. Names that the scheduler does not count, such as `pods`, are
+    /// left out.
     #[must_use]
     pub fn from_list(list: &ResourceList) -> Self {
         let mut requests = Self::default();
@@ -220,7 +220,7 @@ impl Requests {
         requests
     }
 
-    /// The amount of one resource by its name: CPU in thousandths, zero for what is not named.
+    /// The amount of a resource: CPU in thousandths, and zero for a resource that is not named.
     #[must_use]
     pub fn get(&self, name: &str) -> i64 {
         match name {
@@ -232,7 +232,7 @@ impl Requests {
     }
 }
 
-/// Everything the pod requests, overhead included.
+/// All requests of the pod, including overhead.
 #[must_use]
 pub fn pod_requests(pod: &Pod, options: &Options) -> ResourceList {
     let mut requests = match options.resizes {
@@ -249,7 +249,7 @@ pub fn pod_requests(pod: &Pod, options: &Options) -> ResourceList {
     requests
 }
 
-/// An explicit zero counts as named.
+/// Adds the defaults for resources that are not named. An explicit zero counts as named.
 fn with_defaults(mut requests: ResourceList, options: &Options) -> ResourceList {
     for (name, default) in &options.container_defaults {
         requests.entry(name.clone()).or_insert_with(|| default.clone());
@@ -257,7 +257,7 @@ fn with_defaults(mut requests: ResourceList, options: &Options) -> ResourceList 
     requests
 }
 
-/// An init container that ends has no resize: its status does not count.
+/// Counts the maximum of each container. An init container that ends has no resize, so its status does not count.
 fn maximum_of_each_container(pod: &Pod, options: &Options) -> ResourceList {
     let statuses = container_statuses(pod);
     let infeasible = is_resize_infeasible(pod);
@@ -274,7 +274,7 @@ fn maximum_of_each_container(pod: &Pod, options: &Options) -> ResourceList {
     })
 }
 
-/// The statuses of all init containers count. What the node has said to be infeasible in the spec counts nowhere.
+/// Counts the maximum of totals. The statuses of all init containers count. A spec that the node reported as infeasible does not.
 fn maximum_of_totals(pod: &Pod, options: &Options) -> ResourceList {
     let statuses = container_statuses(pod);
     let infeasible = is_resize_infeasible(pod);
@@ -307,7 +307,7 @@ fn maximum_of_totals(pod: &Pod, options: &Options) -> ResourceList {
     largest
 }
 
-/// Everything the pod is limited to. Overhead widens only limits that exist.
+/// All limits of the pod. Overhead is added only to limits that exist.
 #[must_use]
 pub fn pod_limits(pod: &Pod) -> ResourceList {
     let mut limits = aggregate(pod, |container, _| container.resources.limits.clone());
@@ -322,8 +322,8 @@ pub fn pod_limits(pod: &Pod) -> ResourceList {
     limits
 }
 
-/// Containers and sidecars run together; an init container runs beside the sidecars declared before it. The pod needs
-/// the most of what is ever needed at once. `of_container` is told whether the container keeps running.
+/// Combines the containers. Containers and sidecars run together, and an init container runs beside the sidecars declared before it. The
+/// pod needs the most that is ever needed at once. `of_container` gets a flag that says whether the container keeps running.
 fn aggregate(pod: &Pod, of_container: impl Fn(&Container, bool) -> ResourceList) -> ResourceList {
     let mut total = ResourceList::new();
     for container in &pod.spec.containers {
@@ -352,13 +352,13 @@ fn container_statuses(pod: &Pod) -> BTreeMap<&str, &ContainerStatus> {
     statuses.map(|status| (status.name.as_str(), status)).collect()
 }
 
-/// The node has said that the resize asked for in the spec can't be done.
+/// Whether the node reported that it cannot do the resize in the spec.
 fn is_resize_infeasible(pod: &Pod) -> bool {
     let pending = pod.status.conditions.iter().find(|condition| condition.type_ == "PodResizePending");
     pending.is_some_and(|condition| condition.reason == "Infeasible")
 }
 
-/// During a resize the largest of what is wanted, used and set aside counts.
+/// The requests during a resize: the largest of the requested, actual and allocated amounts.
 fn resized(
     spec: &ResourceList,
     actual: &ResourceList,
@@ -373,7 +373,7 @@ fn resized(
     largest
 }
 
-/// The resources that `spec.resources.requests` sets for the pod as a whole, and those of its status where totals count.
+/// The resources that `spec.resources.requests` sets for the pod as a whole. If totals count, those of its status are included.
 fn pod_level_requests(pod: &Pod, resizes: Resizes) -> ResourceList {
     let Some(resources) = &pod.spec.resources else {
         return ResourceList::new();
@@ -425,7 +425,7 @@ fn raise_all(largest: &mut ResourceList, candidates: &ResourceList) {
     }
 }
 
-/// Whether the scheduler counts the resource beside CPU, memory and ephemeral storage.
+/// Whether the scheduler counts the resource besides CPU, memory and ephemeral storage.
 #[must_use]
 pub fn is_scalar_resource_name(name: &str) -> bool {
     is_extended_resource_name(name)
@@ -440,7 +440,7 @@ pub fn is_extended_resource_name(name: &str) -> bool {
     let is_native = !name.contains('/') || name.contains("kubernetes.io/");
     !is_native
         && !name.starts_with("requests.")
-        // Quotas must be able to name it too.
+        // Quotas must be able to name the resource as well.
         && qualified_name::problems(&format!("requests.{name}")).is_empty()
 }
 
@@ -516,7 +516,7 @@ mod tests {
         PodRequests { spec: spec_requests(pod), placed, placed_non_zero, scoring }
     }
 
-    /// Thousandths of a CPU that a resized pod takes, in 1.36 and in 1.37.
+    /// The thousandths of a CPU that a resized pod takes, in 1.36 and in 1.37.
     fn resized(spec: &str, status: &str) -> [i64; 2] {
         let pod: Pod = serde_json::from_str(&format!(r#"{{"spec": {spec}, "status": {status}}}"#)).unwrap();
         Release::ALL.map(|release| placed_requests(&pod, Resizes::of(Features::of(release))).milli_cpu)

@@ -1,16 +1,16 @@
-//! How many nodes are looked at before the best of them is taken.
+//! The number of nodes that are looked at before the best of them is chosen.
 //!
-//! Rule: Kubernetes' documentation on `percentageOfNodesToScore` (scheduler performance tuning).
+//! The rule is in Kubernetes' documentation on `percentageOfNodesToScore` (scheduler performance tuning).
 
-/// Clusters below this are always searched whole, and no search ends before this many nodes were found.
+/// Smaller clusters are always searched completely, and no search ends before this many nodes were found.
 pub const MIN_FEASIBLE_NODES: usize = 100;
-/// The least percentage that a large cluster is searched by default.
+/// The smallest percentage of a large cluster that is searched by default.
 const MIN_PERCENTAGE: usize = 5;
 
-/// How many nodes that fit are enough among `n_nodes` candidates.
+/// The number of fitting nodes that is enough among `n_nodes` candidates.
 ///
-/// `profile_percentage` wins over `global`. A percentage of zero means one that shrinks with the cluster: 50 minus one
-/// for each 125 nodes, at least 5.
+/// `profile_percentage` takes precedence over `global`. A percentage of zero stands for one that shrinks with the
+/// cluster: 50 minus one for each 125 nodes, at least 5.
 #[must_use]
 pub fn num_feasible_nodes_to_find(n_nodes: usize, profile_percentage: Option<i32>, global: i32) -> usize {
     if n_nodes < MIN_FEASIBLE_NODES {

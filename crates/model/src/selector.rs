@@ -1,9 +1,10 @@
-//! Label selectors and node selectors, over plain strings.
+//! Label selectors and node selectors for plain strings.
 //!
-//! Compiled once, matched many times. Nothing here is interned: this is the meaning that the faster matchers of the
-//! node table are tested against, and the words for selectors that the API server would have refused.
+//! A selector is compiled once and matched many times. Nothing here is interned. This is the reference against which
+//! the faster matchers of the node table are tested, and it gives the messages for selectors that the API server would
+//! have refused.
 //!
-//! Rules: Kubernetes' documentation on labels and selectors and on node affinity.
+//! The rules are in Kubernetes' documentation on labels and selectors and on node affinity.
 
 use std::fmt;
 
@@ -16,24 +17,24 @@ mod requirement;
 /// The only field of a node that `matchFields` can name.
 const NODE_NAME_FIELD: &str = "metadata.name";
 
-/// All that is wrong with a selector.
+/// All errors of a selector.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SelectorError(Vec<RequirementError>);
 
-/// A label selector ready to match.
+/// A compiled label selector.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LabelMatcher {
-    /// Sorted by key. `None` matches nothing, no requirements match everything.
+    /// The requirements, sorted by key. `None` matches nothing, and an empty list matches everything.
     requirements: Option<Vec<Requirement>>,
 }
 
-/// A node selector ready to match: any one of its terms suffices.
+/// A compiled node selector, which matches if one of its terms does.
 #[derive(Clone, Debug)]
 pub struct NodeMatcher {
     terms: Vec<Result<NodeTerm, Vec<RequirementError>>>,
 }
 
-/// Weighted terms ready to score.
+/// Compiled terms with weights.
 #[derive(Clone, Debug)]
 pub struct PreferredMatcher {
     terms: Vec<(i32, NodeTerm)>,
@@ -46,10 +47,10 @@ struct NodeTerm {
 }
 
 impl LabelMatcher {
-    /// An absent selector matches nothing, an empty one everything.
+    /// Compiles a selector. An absent selector matches nothing, and an empty one matches everything.
     ///
     /// # Errors
-    /// Names all that is wrong with the first requirement that the API server would refuse.
+    /// The API server would refuse a requirement. The error contains all that is wrong with the first such requirement.
     pub fn compile(selector: Option<&api::LabelSelector>) -> Result<Self, SelectorError> {
         let Some(selector) = selector else {
             return Ok(Self { requirements: None });
@@ -74,20 +75,20 @@ impl LabelMatcher {
         self.requirements.as_ref().is_some_and(|all| all.iter().all(|requirement| requirement.matches(labels)))
     }
 
-    /// Whether it matches everything.
+    /// Whether the selector matches everything.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.requirements.as_ref().is_some_and(Vec::is_empty)
     }
 
-    /// Sorted by key; `None` if it matches nothing.
+    /// The requirements, sorted by key; `None` if the selector matches nothing.
     #[must_use]
     pub fn requirements(&self) -> Option<&[Requirement]> {
         self.requirements.as_deref()
     }
 }
 
-/// Writes the selector as Kubernetes prints selectors; empty for one that matches nothing or everything.
+/// Writes the selector as Kubernetes prints it. The text is empty for a selector that matches nothing or everything.
 impl fmt::Display for LabelMatcher {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let all = self.requirements.as_deref().unwrap_or_default();
@@ -96,17 +97,18 @@ impl fmt::Display for LabelMatcher {
 }
 
 impl NodeMatcher {
-    /// Terms without requirements are left out; one that can't be read matches nothing but does no harm to others.
+    /// Compiles a selector. Terms without requirements are left out. A term with errors matches nothing and does not
+    /// affect others.
     #[must_use]
     pub fn compile(selector: &api::NodeSelector) -> Self {
         let terms = selector.node_selector_terms.iter().enumerate().filter(|(_, term)| !is_empty(term));
         Self { terms: terms.map(|(at, term)| NodeTerm::compile(&format!("nodeSelectorTerms[{at}]"), term)).collect() }
     }
 
-    /// What the API server would refuse in any of the terms.
+    /// Checks the terms for errors for which the API server would refuse them.
     ///
     /// # Errors
-    /// Names all that is wrong with the selector.
+    /// The API server would refuse the selector. The error contains all that is wrong with it.
     pub fn validate(&self) -> Result<(), SelectorError> {
         let errors: Vec<_> = self.terms.iter().filter_map(|term| term.as_ref().err()).flatten().cloned().collect();
         if errors.is_empty() { Ok(()) } else { Err(SelectorError(errors)) }
@@ -115,7 +117,7 @@ impl NodeMatcher {
     /// Whether a node meets one of the terms.
     ///
     /// # Errors
-    /// Fails if no term matches and some can't be read, with all that is wrong with those.
+    /// No term matches and some have errors. The error contains all that is wrong with those.
     pub fn matches(&self, node_name: &str, node_labels: &StringMap) -> Result<bool, SelectorError> {
         let mut readable = self.terms.iter().flatten();
         if readable.any(|term| term.matches(node_name, node_labels)) {
@@ -126,10 +128,10 @@ impl NodeMatcher {
 }
 
 impl PreferredMatcher {
-    /// Terms without weight or requirements are left out.
+    /// Compiles terms. Terms without weight or requirements are left out.
     ///
     /// # Errors
-    /// Names all that is wrong with the remaining terms.
+    /// The remaining terms have errors. The error contains all that is wrong with them.
     pub fn compile(preferred: &[api::PreferredSchedulingTerm]) -> Result<Self, SelectorError> {
         let mut terms = Vec::new();
         let mut errors = Vec::new();
@@ -177,7 +179,7 @@ impl NodeTerm {
     }
 
     fn matches(&self, node_name: &str, node_labels: &StringMap) -> bool {
-        // A field other than the name reads as empty, not as absent.
+        // A field other than the name reads as empty and not as absent.
         let field = |requirement: &Requirement| if requirement.key() == NODE_NAME_FIELD { node_name } else { "" };
         self.labels.iter().all(|requirement| requirement.matches(node_labels))
             && self.fields.iter().all(|requirement| requirement.accepts(Some(field(requirement))))
@@ -188,8 +190,8 @@ fn is_empty(term: &api::NodeSelectorTerm) -> bool {
     term.match_expressions.is_empty() && term.match_fields.is_empty()
 }
 
-/// What the API server would refuse in one term of a node selector, a line each. Lines begin with a dot, ready to follow
-/// the path of the term.
+/// The errors for which the API server would refuse a term of a node selector, one in each line. Lines begin with a
+/// dot, so that they can follow the path of the term.
 #[must_use]
 pub fn node_term_error(term: &api::NodeSelectorTerm) -> Option<String> {
     let errors = NodeTerm::compile("", term).err()?;
@@ -206,7 +208,7 @@ impl SelectorError {
 
 impl std::error::Error for SelectorError {}
 
-/// One error as it is, several as a list in brackets, each text once.
+/// Writes one error as it is, and several as a list in brackets without repetitions.
 impl fmt::Display for SelectorError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut texts: Vec<String> = Vec::new();

@@ -1,6 +1,6 @@
-//! How shared texts, and bytes that are text as a rule, are written and read (`#[serde(with = "…")]`).
+//! Serialization of shared texts, and of bytes that are usually text (`#[serde(with = "…")]`).
 
-/// An `Arc<str>`, as a string.
+/// Serializes an `Arc<str>` as a string.
 pub mod shared_text {
     use std::sync::Arc;
 
@@ -9,7 +9,7 @@ pub mod shared_text {
     /// Writes the text.
     ///
     /// # Errors
-    /// The serializer's.
+    /// The serializer failed.
     pub fn serialize<S: Serializer>(text: &Arc<str>, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(text)
     }
@@ -17,13 +17,13 @@ pub mod shared_text {
     /// Reads a string.
     ///
     /// # Errors
-    /// Fails if the value is not a string.
+    /// The value is not a string.
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Arc<str>, D::Error> {
         String::deserialize(deserializer).map(Arc::from)
     }
 }
 
-/// Bytes, as a string where they are UTF-8, as JSON is, and as a list of numbers elsewhere.
+/// Serializes bytes as a string if they are UTF-8, as JSON is, and otherwise as a list of numbers.
 pub mod text_or_bytes {
     use std::fmt;
 
@@ -35,7 +35,7 @@ pub mod text_or_bytes {
     /// Writes a string or a list.
     ///
     /// # Errors
-    /// The serializer's.
+    /// The serializer failed.
     pub fn serialize<S: Serializer>(bytes: &impl AsRef<[u8]>, serializer: S) -> Result<S::Ok, S::Error> {
         match str::from_utf8(bytes.as_ref()) {
             Ok(text) => serializer.serialize_str(text),
@@ -46,7 +46,7 @@ pub mod text_or_bytes {
     /// Reads a string or a list.
     ///
     /// # Errors
-    /// Fails if the value is neither, or if a number is not a byte.
+    /// The value is neither, or a number is not a byte.
     pub fn deserialize<'de, D: Deserializer<'de>, T: From<Vec<u8>>>(deserializer: D) -> Result<T, D::Error> {
         deserializer.deserialize_any(Bytes).map(T::from)
     }

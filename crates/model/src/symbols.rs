@@ -1,9 +1,9 @@
 //! Interned strings.
 //!
-//! The host owns one table and announces each symbol to the replicas before its first use. The pods and nodes that were
-//! interned keep their symbols in use ([`Uses`]). Once most symbols are unused, they are freed bit by bit: the
-//! replicas are told, and the number is given to another string later. A fixed prefix of well-known names has the same
-//! symbols in every table, for ever and without being announced.
+//! The host owns one table and announces each symbol to the replicas before its first use. Interned pods and nodes keep
+//! their symbols in use ([`Uses`]). Once most symbols are unused, they are freed step by step: replicas are informed,
+//! and another string gets the number later. A fixed prefix of well-known names has the same symbols in every table,
+//! permanently and without being announced.
 
 mod journal;
 mod uses;
@@ -21,7 +21,7 @@ use self::{journal::Journal, uses::UsedSymbols};
 pub struct Sym(pub u32);
 
 impl Sym {
-    /// The empty string, and an absent value.
+    /// The symbol of the empty string, which also stands for an absent value.
     pub const NONE: Sym = Sym(0);
     /// `cpu`.
     pub const CPU: Sym = Sym(1);
@@ -33,7 +33,7 @@ impl Sym {
     pub const PODS: Sym = Sym(4);
     /// `TCP`.
     pub const TCP: Sym = Sym(5);
-    /// `0.0.0.0`: a host port on every address.
+    /// `0.0.0.0`, for a host port on every address.
     pub const ANY_ADDRESS: Sym = Sym(6);
     /// `kubernetes.io/hostname`.
     pub const HOSTNAME_LABEL: Sym = Sym(7);
@@ -44,7 +44,7 @@ impl Sym {
     /// `node.kubernetes.io/unschedulable`.
     pub const UNSCHEDULABLE_TAINT: Sym = Sym(10);
 
-    /// Whether it stands for an absent value.
+    /// Whether the symbol stands for an absent value.
     #[must_use]
     pub fn is_none(self) -> bool {
         self == Self::NONE
@@ -55,7 +55,7 @@ impl Sym {
     }
 }
 
-/// Texts of the symbols in the order of the constants above.
+/// The texts of the symbols, in the order of the constants above.
 const WELL_KNOWN: [&str; 11] = [
     "",
     "cpu",
@@ -70,47 +70,49 @@ const WELL_KNOWN: [&str; 11] = [
     "node.kubernetes.io/unschedulable",
 ];
 
-/// The table behind [`Sym`].
+/// The table of the strings of [`Sym`].
 #[derive(Debug)]
 pub struct Symbols {
     by_text: FxHashMap<Arc<str>, Sym>,
-    /// Empty for a number that was freed.
+    /// The text of each symbol; empty for a number that was freed.
     texts: Vec<Arc<str>>,
-    /// How many uses each symbol has, or [`FOR_EVER`].
+    /// The number of uses of each symbol, or [`FOR_EVER`].
     uses: Vec<u32>,
-    /// Symbols without a use that are not freed yet: a string that comes back finds its symbol.
+    /// The number of unused symbols that are not freed yet. A string that is interned again gets its old symbol.
     n_unused: usize,
     free: Vec<Sym>,
-    /// Where the next step of freeing begins, while symbols are being freed.
+    /// The place at which the next step of freeing begins, while symbols are being freed.
     sweep: Option<usize>,
     is_eager: bool,
     version: u64,
     n_sweeps: u64,
     journal: Journal,
     returned: Returned,
-    /// The symbols of the object that is being interned. Kept for the next object.
+    /// A buffer for the symbols of the object that is being interned.
     of_object: Vec<Sym>,
-    /// Empty between two calls of [`Self::take_back`], which exchanges it for what was returned.
+    /// A buffer that is empty between two calls of [`Self::take_back`], which exchanges it with the returned symbols.
     taken_back: Vec<UsedSymbols>,
 }
 
-/// The symbols of [`Uses`] that are gone, on whichever thread that was.
+/// The symbols of [`Uses`] that were dropped, on any thread.
 type Returned = Arc<Mutex<Vec<UsedSymbols>>>;
 
-/// Room for so many returned objects is kept. When many are gone at once, the rest of it is given back.
+/// The number of returned objects for which memory is kept. When many are dropped at once, the rest of the memory is
+/// freed.
 const MAX_KEPT: usize = 1 << 10;
 
-/// Stands in place of a number of uses: the symbol is never freed.
+/// A value in place of a number of uses, for a symbol that is never freed.
 const FOR_EVER: u32 = u32::MAX;
 
-/// A longer text is kept as its digest. Names and labels are shorter, since kube-apiserver limits them (names 253 bytes,
-/// qualified names 317, values 63); it limits neither image names nor what a kubelet reports.
+/// The longest text that is kept. A longer text is replaced by its digest. Names and labels are shorter, because
+/// kube-apiserver limits them (names 253 bytes, qualified names 317, values 63). It limits neither image names nor what
+/// a kubelet reports.
 const MAX_TEXT_BYTES: usize = 1024;
 
-/// The number of unused symbols that are left alone: with their texts a megabyte or two.
+/// The number of unused symbols below which none is freed. With their texts they take a megabyte or two.
 const MIN_UNUSED: usize = 1 << 14;
 
-/// How many symbols one step of freeing looks at: some microseconds.
+/// The number of symbols that one step of freeing looks at. This takes some microseconds.
 const SWEEP_STEP: usize = 1 << 12;
 
 impl Default for Symbols {
@@ -137,7 +139,8 @@ impl Default for Symbols {
     }
 }
 
-/// The copy frees nothing that is in use now: the [`Uses`] of the original count there.
+/// Clones the table. The copy does not free a symbol that is in use now, because the [`Uses`] count only for the
+/// original.
 impl Clone for Symbols {
     fn clone(&self) -> Self {
         Self {
@@ -155,7 +158,7 @@ impl Clone for Symbols {
 }
 
 impl Symbols {
-    /// The symbol of `text`, made if there is none yet. It is never freed: for names that the configuration gives.
+    /// The symbol of `text`, which is made if necessary. It is never freed. This is for names from the configuration.
     pub fn intern(&mut self, text: &str) -> Sym {
         let sym = self.enter(text);
         if let Some(uses) = self.uses.get_mut(sym.index()) {
@@ -170,53 +173,55 @@ impl Symbols {
         Interning::new(self)
     }
 
-    /// The symbol of `text` if something has interned it: a string without a symbol equals no value in the node table.
+    /// The symbol of `text`, if the text was interned. A text without a symbol equals no value in the node table.
     #[must_use]
     pub fn lookup(&self, text: &str) -> Option<Sym> {
         self.by_text.get(text).copied()
     }
 
-    /// The string behind `sym`; empty for one that was never announced, or was freed.
+    /// The string of `sym`; empty for a symbol that was never announced or was freed.
     #[must_use]
     pub fn text(&self, sym: Sym) -> &str {
         self.texts.get(sym.index()).map_or("", |text| text)
     }
 
-    /// [`Self::text`] to keep.
+    /// [`Self::text`] as a shared text.
     #[must_use]
     pub fn shared_text(&self, sym: Sym) -> Arc<str> {
         self.texts.get(sym.index()).map_or_else(|| Arc::from(""), Arc::clone)
     }
 
-    /// The number of symbols, unused ones included.
+    /// The number of symbols, including unused ones.
     #[must_use]
     pub fn len(&self) -> usize {
         self.texts.len() - self.free.len()
     }
 
-    /// Never: every table starts with the well-known symbols.
+    /// Always `false`, because every table starts with the well-known symbols.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Grows whenever a string gets a symbol or loses it: callers that looked strings up must do it again.
+    /// A number that grows whenever a string gets a symbol or loses it. Callers that looked strings up must then do it
+    /// again.
     #[must_use]
     pub fn version(&self) -> u64 {
         self.version
     }
 
-    /// Grows whenever symbols were freed. What was worked out from the text of a symbol, and is kept for longer than the pods
-    /// and nodes that it came from, holds while this number does: the symbol may stand for another string afterwards.
+    /// A number that grows whenever symbols were freed. Results that were computed from the text of a symbol, and that
+    /// are kept longer than its pods and nodes, hold as long as it stays the same. Afterwards the symbol may stand for
+    /// another string.
     #[must_use]
     pub fn n_sweeps(&self) -> u64 {
         self.n_sweeps
     }
 }
 
-/// Methods for replicas, and for the owner that feeds them.
+/// Methods for replicas, and for the owner that updates them.
 impl Symbols {
-    /// Enters a symbol that the owner of the table announced. With an empty text it stands for nothing from here on.
+    /// Stores a symbol that the owner of the table announced. An empty text means that the symbol was freed.
     pub fn announce(&mut self, sym: Sym, text: &str) {
         let index = sym.index();
         if index >= self.texts.len() {
@@ -225,7 +230,7 @@ impl Symbols {
         }
         let Some(slot) = self.texts.get_mut(index) else { return };
         if **slot != *text && !slot.is_empty() {
-            // The text may have another number by now, announced before.
+            // The text may have been announced with another number before.
             if self.by_text.get(slot) == Some(&sym) {
                 self.by_text.remove(slot);
             }
@@ -239,21 +244,21 @@ impl Symbols {
         self.version += 1;
     }
 
-    /// Enters a symbol as [`Self::announce`] does, for a copy of the table that has replicas of its own.
+    /// Stores a symbol like [`Self::announce`], for a copy of the table that has replicas of its own.
     pub fn mirror(&mut self, sym: Sym, text: &str) {
         self.announce(sym, text);
         self.journal.push(sym);
     }
 
-    /// Takes back what was entered since `earlier` was cloned from this table.
+    /// Undoes everything since `earlier` was cloned from this table.
     pub fn return_to(&mut self, earlier: Self) {
-        // Callers that looked strings up meanwhile must do it again.
+        // Callers that looked strings up in between must do it again.
         let (version, n_sweeps) = (self.version + 1, self.n_sweeps + 1);
         *self = Self { version, n_sweeps, ..earlier };
     }
 
-    /// Symbols from number `first` on, `limit` at most, with what they stand for. The well-known ones are left out, and
-    /// so are freed ones. Also where the next call begins; `None` at the end.
+    /// The symbols from number `first` on with their texts, at most `limit`. Well-known and freed symbols are left out.
+    /// Also returns the number at which the next call begins; `None` at the end.
     pub fn portion(&self, first: usize, limit: usize) -> (Vec<(Sym, Arc<str>)>, Option<usize>) {
         let first = first.max(WELL_KNOWN.len());
         let end = first.saturating_add(limit).min(self.texts.len());
@@ -262,14 +267,14 @@ impl Symbols {
         (announced.collect(), (end < self.texts.len()).then_some(end))
     }
 
-    /// How many times a symbol was made or freed: what a replica has followed up to.
+    /// The number of times that a symbol was made or freed. Replicas follow up to such a position.
     #[must_use]
     pub fn position(&self) -> u64 {
         self.journal.position()
     }
 
-    /// The symbols that were made or freed since `position`, with what they stand for now; 0 is the position of a replica
-    /// that knows the well-known symbols only.
+    /// The symbols that were made or freed since `position`, with their present texts. 0 is the position of a replica
+    /// that knows only the well-known symbols.
     #[must_use]
     pub fn since(&self, position: u64) -> Vec<(Sym, &str)> {
         let changed = match self.journal.since(position) {
@@ -286,10 +291,10 @@ impl Symbols {
     }
 }
 
-/// Making and freeing symbols.
+/// Methods that make and free symbols.
 impl Symbols {
-    /// Counts the uses that have ended, and frees symbols once half of them are unused, some at a time: call it often. A
-    /// symbol without a use for which `is_held` holds is left for the next time.
+    /// Counts the uses that have ended. Once half of the symbols are unused, frees some of them in each call, so the
+    /// caller should call often. An unused symbol for which `is_held` holds is kept for now.
     pub fn free_unused(&mut self, is_held: impl Fn(Sym) -> bool) {
         self.take_back();
         let is_due = self.n_unused >= MIN_UNUSED && self.n_unused * 2 >= self.len();
@@ -309,7 +314,7 @@ impl Symbols {
         self.n_sweeps += u64::from(self.free.len() > n_free);
     }
 
-    /// Frees symbols, from here on, as soon as nothing uses them: for tests, which would have to be long otherwise.
+    /// Frees symbols from now on as soon as they are unused. This is for tests, which would otherwise have to be long.
     pub fn free_eagerly(&mut self) {
         self.is_eager = true;
     }
@@ -335,7 +340,7 @@ impl Symbols {
         self.note(sym);
     }
 
-    /// The symbol of a string; a new one is not used yet.
+    /// The symbol of a string. A new symbol is not used yet.
     fn enter(&mut self, text: &str) -> Sym {
         if text.len() > MAX_TEXT_BYTES {
             return self.enter(&stand_in(text));
@@ -363,7 +368,7 @@ impl Symbols {
         self.journal.push(sym);
     }
 
-    /// Counts one more use. Tells whether that must be given back.
+    /// Counts one more use. Returns whether the use must be returned later.
     fn count(&mut self, sym: Sym) -> bool {
         let Some(uses) = self.uses.get_mut(sym.index()).filter(|uses| **uses != FOR_EVER) else { return false };
         self.n_unused -= usize::from(*uses == 0);
@@ -379,7 +384,8 @@ impl Symbols {
     }
 }
 
-/// What is kept of a long text: equal texts have equal stand-ins, and no shorter text of the API looks like one.
+/// The text that replaces a long text. Equal texts have equal replacements, and no shorter text of the API looks like
+/// one.
 fn stand_in(text: &str) -> String {
     let digest = crate::Digest::new(Sha256::digest(text).into());
     format!("sha256:{digest} of {} bytes", text.len())

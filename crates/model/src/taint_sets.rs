@@ -1,21 +1,22 @@
-//! The distinct lists of taints that nodes have, so that a rule looks at each once.
+//! The distinct lists of taints of nodes, so that a rule looks at each list once.
 
 use crate::pod::Taint;
 
-/// Taint sets by id; 0 is the empty one. In a replica nothing is counted: there the owner says what stands under an id.
+/// The taint sets by id; 0 is the empty set. A replica counts nothing, because the owner of the table decides which set
+/// has an id.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct TaintSets {
     sets: Vec<Vec<Taint>>,
-    /// How many nodes have each set; the empty set is not counted.
+    /// The number of nodes with each set. The empty set is not counted.
     n_nodes: Vec<u32>,
     free: Vec<u32>,
 }
 
-/// Which set a node has been given.
+/// The taint set that a node got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TaintSetId {
     pub id: u32,
-    /// The id stood for another set before, or for none.
+    /// Whether the id stood for another set before, or for none.
     pub is_new: bool,
 }
 
@@ -24,7 +25,7 @@ impl TaintSets {
         &self.sets
     }
 
-    /// One more node has the set of these taints.
+    /// Counts one more node with these taints.
     pub(crate) fn join(&mut self, taints: &[Taint]) -> TaintSetId {
         if self.sets.is_empty() {
             self.put(0, Vec::new());
@@ -45,7 +46,7 @@ impl TaintSets {
         TaintSetId { id, is_new }
     }
 
-    /// A node no longer has the set. Without a node it is gone.
+    /// Counts one node less with the set. A set without nodes is deleted.
     pub(crate) fn leave(&mut self, id: u32) {
         let Some(n_nodes) = self.n_nodes.get_mut(id as usize).filter(|n_nodes| **n_nodes > 0) else { return };
         *n_nodes -= 1;
@@ -55,7 +56,7 @@ impl TaintSets {
         }
     }
 
-    /// Says, in a replica, what stands under an id from here on.
+    /// Sets the taint set of an id, in a replica.
     pub(crate) fn announce(&mut self, id: u32, taints: &[Taint]) {
         self.put(id, taints.to_vec());
     }

@@ -4,33 +4,33 @@ use std::ops::Add;
 
 use serde::{Deserialize, Serialize};
 
-/// Milliseconds of a clock that never steps. They read as milliseconds since 1970 until the wall clock is set;
-/// backoff ends at whole seconds.
+/// Milliseconds of a clock that never steps. Until the wall clock is set, they equal the milliseconds since 1970.
+/// Backoff ends at whole seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Time(pub u64);
 
 impl Time {
-    /// The moment that an RFC 3339 text names; `None` if it names none since 1970.
+    /// The time in an RFC 3339 text; `None` if the text is no such time, or is before 1970.
     #[must_use]
     pub fn from_rfc3339(text: &str) -> Option<Self> {
         let timestamp: jiff::Timestamp = text.parse().ok()?;
         u64::try_from(timestamp.as_millisecond()).ok().map(Self)
     }
 
-    /// The time as the API server writes times: RFC 3339 in UTC, in whole seconds.
+    /// The time as the API server writes it: RFC 3339 in UTC, in whole seconds.
     #[must_use]
     pub fn to_rfc3339(self) -> String {
         let seconds = i64::try_from(self.0 / 1000).unwrap_or(i64::MAX);
         jiff::Timestamp::from_second(seconds).unwrap_or(jiff::Timestamp::MAX).to_string()
     }
 
-    /// The second that this moment is in.
+    /// The beginning of the second that contains this time.
     #[must_use]
     pub fn whole_second(self) -> Self {
         Self(self.0 - self.0 % 1000)
     }
 
-    /// Milliseconds that passed since `earlier`; 0 when it is later.
+    /// The milliseconds since `earlier`; 0 if that is later.
     #[must_use]
     pub fn since(self, earlier: Self) -> u64 {
         self.0.saturating_sub(earlier.0)
@@ -40,7 +40,7 @@ impl Time {
 impl Add<u64> for Time {
     type Output = Time;
 
-    /// `milliseconds` later.
+    /// The time `milliseconds` later.
     fn add(self, milliseconds: u64) -> Time {
         Time(self.0.saturating_add(milliseconds))
     }

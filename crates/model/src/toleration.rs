@@ -1,14 +1,14 @@
-//! Which taints a pod puts up with.
+//! The taints that a pod tolerates.
 //!
-//! Rule: Kubernetes' documentation on taints and tolerations; the comparison operators are those of the alpha gate
-//! `TaintTolerationComparisonOperators`, which is off by default.
+//! The rule is in Kubernetes' documentation on taints and tolerations. The comparison operators are those of the alpha
+//! gate `TaintTolerationComparisonOperators`, which is off by default.
 
 use std::cmp::Ordering;
 
 use crate::api::{Taint, Toleration};
 
-/// Whether one toleration accepts one taint. `Lt` and `Gt` accept nothing unless `comparison_operators_enabled`;
-/// `tolerationSeconds` plays no part in scheduling.
+/// Whether a toleration tolerates a taint. `Lt` and `Gt` tolerate nothing unless `comparison_operators_enabled`.
+/// Scheduling ignores `tolerationSeconds`.
 #[must_use]
 pub fn tolerates(toleration: &Toleration, taint: &Taint, comparison_operators_enabled: bool) -> bool {
     let is_addressed = (toleration.effect.is_empty() || toleration.effect == taint.effect)
@@ -23,7 +23,7 @@ pub fn tolerates(toleration: &Toleration, taint: &Taint, comparison_operators_en
         }
 }
 
-/// The first taint that keeps pods off a node, in the order of `taints`, and that none of `tolerations` accepts.
+/// The first taint, in the order of `taints`, that keeps pods off a node and that none of `tolerations` tolerates.
 #[must_use]
 pub fn first_untolerated<'a>(
     taints: &'a [Taint],
@@ -37,7 +37,8 @@ pub fn first_untolerated<'a>(
     taints.iter().filter(|taint| keeps_pods_off(taint)).find(|taint| !is_tolerated(taint))
 }
 
-/// `NoSchedule` and `NoExecute` do; `PreferNoSchedule` only lowers a node's score.
+/// Whether the taint keeps pods off: `NoSchedule` and `NoExecute` do, and `PreferNoSchedule` only lowers a node's
+/// score.
 #[must_use]
 pub fn keeps_pods_off(taint: &Taint) -> bool {
     matches!(taint.effect.as_str(), "NoSchedule" | "NoExecute")

@@ -1,4 +1,4 @@
-//! The recorded tables of Kubernetes' answers, row by row.
+//! The recorded tables of Kubernetes' answers, checked row by row.
 
 use std::error::Error;
 use std::fs::File;

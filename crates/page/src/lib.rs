@@ -36,7 +36,8 @@ pub trait Source: ReadModel {
     /// out. `None` may see everything.
     fn explain(
         &self,
-        pod: (&str, &str),
+        namespace: &str,
+        name: &str,
         node: Option<String>,
         user: Option<&RequestUser>,
     ) -> impl Future<Output = Result<Explanation, SourceError>> + Send;

@@ -69,7 +69,8 @@ impl ReadModel for Hostile {
 impl Source for Hostile {
     async fn explain(
         &self,
-        (namespace, name): (&str, &str),
+        namespace: &str,
+        name: &str,
         _: Option<String>,
         _: Option<&RequestUser>,
     ) -> Result<Explanation, SourceError> {

@@ -5,12 +5,12 @@ use std::time::Duration;
 use berth_model::{Time, backoff::backoff_duration};
 use serde::{Deserialize, Serialize};
 
-/// Doubles with every failure, up to a limit.
+/// The backoff of a pod. It doubles with every failure, up to a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Backoff {
-    /// Milliseconds after the first failure.
+    /// The backoff after the first failure, in milliseconds.
     pub initial: u64,
-    /// Milliseconds at most; 0 turns backoff off.
+    /// The longest backoff, in milliseconds; 0 turns backoff off.
     pub max: u64,
 }
 
@@ -29,7 +29,8 @@ impl Backoff {
         u64::try_from(backoff_duration(count, initial, max).as_millis()).unwrap_or(u64::MAX)
     }
 
-    /// When a pod that failed `count` times, last at `failed_at`, may be tried again; `None` when it need not wait.
+    /// The time from which a pod that failed `count` times, last at `failed_at`, may be tried again; `None` when it
+    /// need not wait.
     #[must_use]
     pub fn end(self, failed_at: Time, count: u32) -> Option<Time> {
         (count > 0 && self.max > 0).then(|| failed_at + self.duration(count))

@@ -1,8 +1,8 @@
-//! Pods in the middle of an attempt, and what happened meanwhile.
+//! Pods in the middle of an attempt, and what happened since the attempt began.
 //!
-//! An attempt may wait at Permit for minutes, so what is kept for it is bounded: one activation a pod, and of the cluster's
-//! events the latest [`MAX_EVENTS`] and [`MAX_BYTES`]. A pod that missed events is tried again after its backoff if its
-//! attempt fails, as if one of them had concerned it.
+//! An attempt may wait at Permit for minutes, so its data is bounded. One activation is kept for each pod. The latest
+//! cluster events are kept, up to [`MAX_EVENTS`] and [`MAX_BYTES`]. If the attempt of a pod that missed events fails,
+//! the pod is tried again after its backoff, as if one of those events had concerned it.
 
 use berth_model::PodUid;
 use std::{
@@ -14,16 +14,17 @@ use rustc_hash::FxHashMap;
 
 use crate::object_event::ObjectEvent;
 
-/// Events that are kept for all attempts under way together. Pods that are not held at Permit see a handful.
+/// The number of events that are kept for all running attempts together. An attempt that does not wait at Permit sees
+/// only a few.
 pub(crate) const MAX_EVENTS: usize = 8_192;
 
-/// Bytes of the objects that these events hold: a few thousand pods as they usually are.
+/// The number of bytes that the objects of these events may hold: enough for a few thousand pods of usual size.
 pub(crate) const MAX_BYTES: usize = 32 << 20;
 
 /// The label under which metrics count activations.
 pub(crate) static FORCE_ACTIVATE: LazyLock<Arc<str>> = LazyLock::new(|| Arc::from("ForceActivate"));
 
-/// The attempts under way, and the log of events since the oldest of them began.
+/// The running attempts, and the log of events since the oldest of them began.
 #[derive(Debug, Default)]
 pub(crate) struct InFlight {
     attempts: FxHashMap<PodUid, Attempt>,
@@ -37,9 +38,9 @@ pub(crate) struct InFlight {
 
 #[derive(Clone, Copy, Debug)]
 struct Attempt {
-    /// Position in the log at which it began.
+    /// The position in the log at which the attempt began.
     since: u64,
-    /// The pod was activated since.
+    /// Whether the pod was activated since then.
     is_activated: bool,
 }
 
@@ -47,12 +48,13 @@ struct Attempt {
 #[derive(Debug, Default)]
 pub(crate) struct Meanwhile {
     pub(crate) events: Vec<Arc<ObjectEvent>>,
-    /// The pod was activated, or events are not kept any more: it is tried again, whatever the events that are left say.
+    /// Whether the pod is tried again whatever the remaining events say: it was activated, or the log no longer holds
+    /// every event since its attempt began.
     pub(crate) tries_again: bool,
 }
 
 impl InFlight {
-    /// `false` when the pod is in flight already.
+    /// Begins an attempt. Returns `false` when the pod is in flight already.
     pub(crate) fn begin(&mut self, uid: &PodUid) -> bool {
         if self.attempts.contains_key(uid) {
             return false;
@@ -78,7 +80,7 @@ impl InFlight {
         }
     }
 
-    /// Nothing happens if the pod is not in flight. However often it is activated, one entry is kept.
+    /// Notes that the pod was activated. A pod that is not in flight is ignored. Several activations count as one.
     pub(crate) fn activate(&mut self, uid: &str) {
         if let Some(attempt) = self.attempts.get_mut(uid) {
             attempt.is_activated = true;
@@ -93,8 +95,8 @@ impl InFlight {
         Meanwhile { events, tries_again: is_activated || since < self.first }
     }
 
-    /// The attempt is over; events that no attempt can ask for are dropped. Nothing happens if the pod is not in flight: an
-    /// attempt is over before PreBind, and the pod leaves the scheduler later.
+    /// Ends the attempt, and drops events that no other attempt needs. A pod that is not in flight is ignored: an
+    /// attempt ends before PreBind, and the pod leaves the scheduler later.
     pub(crate) fn end(&mut self, uid: &str) {
         let Some((uid, attempt)) = self.attempts.remove_entry(uid) else { return };
         self.begun.remove(&(attempt.since, uid));
@@ -118,7 +120,7 @@ impl InFlight {
         self.attempts.len()
     }
 
-    /// How many events are held, by label.
+    /// How many events and activations are held, by label.
     pub(crate) fn n_events(&self) -> BTreeMap<Arc<str>, usize> {
         let mut by_label = BTreeMap::new();
         for event in &self.events {

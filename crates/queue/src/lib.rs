@@ -1,8 +1,8 @@
 //! The scheduling queue: activeQ, backoffQ, the pool of unschedulable pods, and pods in the middle of an attempt.
 //!
-//! [`Queue`] knows neither nodes nor clocks: time comes in as [`berth_model::Time`], the answers of plugins through
-//! [`Policy`]. **Invariant:** a pod is in one place at most, and the caller of [`Queue::pop`] holds the pod as a
-//! [`QueuedPod`] until it is bound, deleted or requeued.
+//! [`Queue`] knows neither nodes nor clocks: its callers pass the time as [`berth_model::Time`], and plugins answer
+//! through [`Policy`]. **Invariant:** a pod is in one place at most, and the caller of [`Queue::pop`] holds the pod as
+//! a [`QueuedPod`] until it is bound, deleted or requeued.
 
 #![warn(clippy::wildcard_enum_match_arm)]
 

@@ -1,17 +1,17 @@
-//! Counters and gauges of the queue, for the host to publish.
+//! The counters and gauges of the queue, which the host publishes.
 
 use std::{collections::BTreeMap, sync::Arc};
 
 use berth_model::Sym;
 
-/// How many pods wait where.
+/// How many pods wait in each part of the queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PendingPods {
     /// Pods in activeQ.
     pub active: usize,
     /// Pods in backoffQ.
     pub backoff: usize,
-    /// Unschedulable pods, gated ones not counted.
+    /// Unschedulable pods, without gated ones.
     pub unschedulable: usize,
     /// Pods kept out of activeQ by a PreEnqueue plugin.
     pub gated: usize,
@@ -45,9 +45,9 @@ impl SubQueue {
 pub struct QueueMetrics {
     /// Pods that entered a queue, by queue and event label.
     pub incoming: BTreeMap<(SubQueue, Arc<str>), u64>,
-    /// Waiting pods by the plugin that rejected them and their `schedulerName`.
+    /// How many pods wait, by the plugin that rejected them and their `schedulerName`.
     pub unschedulable: BTreeMap<(Arc<str>, Sym), i64>,
-    /// Events that are kept for attempts under way, by label.
+    /// How many events are kept for running attempts, by label.
     pub in_flight_events: BTreeMap<Arc<str>, usize>,
     /// Pods in the middle of an attempt.
     pub in_flight_pods: usize,

@@ -14,7 +14,7 @@ pub struct Nominator {
 }
 
 impl Nominator {
-    /// Nominates `pod` to `node`, or to none; an earlier nomination is gone.
+    /// Nominates `pod` to `node`, or removes its nomination if `node` is none. It replaces an earlier nomination.
     pub fn set(&mut self, pod: &Arc<Pod>, node: Sym) {
         self.remove(&pod.uid);
         if !node.is_none() {
@@ -24,14 +24,15 @@ impl Nominator {
         }
     }
 
-    /// The pod's object changed. Without a nomination before and after in the object, the one in memory stays.
+    /// Follows a change of the pod's object. If neither the old nor the new object has a nomination, the one in memory
+    /// stays.
     pub fn update(&mut self, old: &Pod, new: &Arc<Pod>) {
         let both_empty = old.nominated_node_name.is_none() && new.nominated_node_name.is_none();
         let node = if both_empty { self.node_of(&new.uid).unwrap_or_default() } else { new.nominated_node_name };
         self.set(new, node);
     }
 
-    /// The pod is nominated to no node any more, if it was.
+    /// Removes the pod's nomination, if it has one.
     pub fn remove(&mut self, uid: &str) {
         let Some((uid, node)) = self.nodes.remove_entry(uid) else { return };
         self.changed.note(&uid);

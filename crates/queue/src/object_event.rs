@@ -8,18 +8,18 @@ use berth_model::{Feature, Features, Node, ObjectKey, Pod};
 /// A cluster event with the objects that it happened to.
 #[derive(Clone, Debug)]
 pub struct ObjectEvent {
-    /// `AssignedPod` and `TargetPod` are told apart here; registrations may say `Pod` for both.
+    /// The kind of event. It is `AssignedPod` or `TargetPod` for a pod; a registration may say `Pod` for both.
     pub event: Arc<ClusterEvent>,
-    /// What it happened to.
+    /// The objects that it happened to.
     pub objects: EventObjects,
-    /// The name that metrics have for the event: `NodeAdd`, `AssignedPodDelete`.
+    /// The label that metrics use for the event, such as `NodeAdd` or `AssignedPodDelete`.
     pub label: Arc<str>,
 }
 
 /// The object before and after; `None` where it did not exist.
 #[derive(Clone, Debug)]
 pub enum EventObjects {
-    /// Nothing in particular.
+    /// The event has no particular object.
     Cluster,
     /// A pod.
     Pod {
@@ -37,7 +37,7 @@ pub enum EventObjects {
     },
     /// An object of another kind, as JSON.
     Object {
-        /// Its kind, namespace and name.
+        /// The kind, namespace and name of the object.
         key: ObjectKey,
         /// Before.
         old: Option<Arc<[u8]>>,
@@ -46,12 +46,12 @@ pub enum EventObjects {
     },
 }
 
-/// What metrics and log lines call events of pods without a node.
+/// The labels that metrics and log lines use for events of pods without a node.
 #[derive(Debug)]
 pub struct PodEventLabels {
     /// A pod appeared.
     pub added: Arc<str>,
-    /// A pod changed, whatever changed of it.
+    /// A pod changed in any way.
     pub updated: Arc<str>,
     /// A pod is gone, or has a node.
     pub deleted: Arc<str>,
@@ -69,7 +69,7 @@ impl PodEventLabels {
         Self { added: label("Add"), updated: label("Update"), deleted: label("Delete"), own }
     }
 
-    /// The labels of the release.
+    /// The labels that the release uses.
     #[must_use]
     pub fn of(features: Features) -> &'static Self {
         if features.has(Feature::PodEventsByKind) { &OF_1_37 } else { &OF_1_36 }
@@ -84,7 +84,7 @@ impl PodEventLabels {
     }
 }
 
-/// What events of one kind have in common, made once where they are frequent.
+/// The data that all events of one kind share. Callers with frequent events make it once.
 #[derive(Clone, Debug)]
 pub struct ObjectEventKind {
     event: Arc<ClusterEvent>,
@@ -127,7 +127,8 @@ impl ObjectEvent {
         Self { event, objects: EventObjects::Cluster, label: Arc::from(label) }
     }
 
-    /// About how many bytes the event keeps that may be nowhere else by now: both states of its object.
+    /// An estimate of the bytes that the event holds. It counts both states of the object, because the event may be the
+    /// only holder by now.
     pub(crate) fn bytes(&self) -> usize {
         let objects = match &self.objects {
             EventObjects::Cluster => 0,
@@ -143,10 +144,10 @@ impl ObjectEvent {
     }
 }
 
-/// What one symbol of an object stands for: the text, and the entry of a list that names it.
+/// The bytes that count for one symbol of an object: the text, and the list entry that refers to it.
 const SYMBOL_BYTES: usize = 128;
 
-/// A name that is no symbol, such as that of a volume or a claim.
+/// The bytes that count for a name that is not a symbol, such as the name of a volume or a claim.
 const NAME_BYTES: usize = 256;
 
 fn pod_bytes(pod: &Pod) -> usize {

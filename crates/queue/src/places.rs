@@ -1,4 +1,4 @@
-//! Where waiting pods are: activeQ, backoffQ and the pool of unschedulable pods, each in its order.
+//! The places of waiting pods: activeQ, backoffQ and the pool of unschedulable pods, each with its own order.
 
 use std::{collections::BTreeMap, ops::Bound};
 
@@ -11,30 +11,30 @@ use crate::{
     record::QueuedPod,
 };
 
-/// What a QueueSort plugin says; smaller keys come first.
+/// The key that a QueueSort plugin gives a pod; smaller keys come first.
 pub(crate) type SortKey = (i64, i64);
 
-/// Where a waiting pod is, with the key under which it is found there.
+/// The place of a waiting pod, with the key under which the place holds it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Place {
     /// activeQ.
     Active(SortKey, Arrival),
-    /// backoffQ, after a rejection: taken early when nothing else is ready.
+    /// backoffQ after a rejection. The pod may be taken early when nothing else is ready.
     Backoff(Time, SortKey, Arrival),
-    /// backoffQ, after an error: never taken early.
+    /// backoffQ after an error. The pod is never taken early.
     ErrorBackoff(Time, Arrival),
-    /// The pool of unschedulable pods, gated ones among them.
+    /// The pool of unschedulable pods, including gated ones.
     Unschedulable(Arrival),
 }
 
-/// A pod that waits, and where.
+/// A waiting pod with its place.
 #[derive(Debug)]
 pub(crate) struct WaitingPod {
     pub(crate) record: QueuedPod,
     pub(crate) place: Place,
 }
 
-/// Every waiting pod, in one place each.
+/// All waiting pods. Each is in one place.
 #[derive(Debug, Default)]
 pub(crate) struct Places {
     pods: FxHashMap<PodUid, WaitingPod>,
@@ -47,7 +47,7 @@ pub(crate) struct Places {
 }
 
 impl Places {
-    /// `None` when the pod does not wait.
+    /// The pod with its place; `None` when the pod does not wait.
     pub(crate) fn get(&self, uid: &str) -> Option<&WaitingPod> {
         self.pods.get(uid)
     }
@@ -57,13 +57,13 @@ impl Places {
         self.pods.values()
     }
 
-    /// A number that is higher than that of every pod which entered a place before.
+    /// A number that is higher than the number of every pod that entered a place before.
     pub(crate) fn arrive(&mut self) -> Arrival {
         self.arrivals += 1;
         self.arrivals
     }
 
-    /// Takes a pod out of wherever it is.
+    /// Takes a pod out of its place.
     pub(crate) fn take(&mut self, uid: &str) -> Option<WaitingPod> {
         let WaitingPod { record, place } = self.pods.remove(uid)?;
         let listed = match place {
@@ -107,12 +107,12 @@ impl Places {
         self.active.values().filter_map(|uid| self.pods.get(uid)).map(|pod| &pod.record)
     }
 
-    /// The first pod of backoffQ that was rejected.
+    /// The first pod of backoffQ that waits after a rejection.
     pub(crate) fn first_rejected(&self) -> Option<&QueuedPod> {
         self.pods.get(self.backoff.values().next()?).map(|pod| &pod.record)
     }
 
-    /// The unschedulable pods, gated ones among them.
+    /// The pool of unschedulable pods, including gated ones.
     pub(crate) fn pool(&self) -> &Pool {
         &self.unschedulable
     }
@@ -138,7 +138,7 @@ impl Places {
         })
     }
 
-    /// Whether the pod stands in this group of the pool.
+    /// Whether the pod is in this group of the pool.
     pub(crate) fn is_in_group(&self, uid: &str, group: GroupId) -> bool {
         match self.pods.get(uid).map(|pod| pod.place) {
             Some(Place::Unschedulable(arrival)) => self.unschedulable.group_of(arrival) == Some(group),
@@ -177,7 +177,7 @@ impl Places {
     }
 }
 
-/// How far a reader has come that is shown all waiting pods in portions.
+/// The position of a reader that reads all waiting pods in portions.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Visited {
     active: Option<(SortKey, Arrival)>,
@@ -187,7 +187,7 @@ pub struct Visited {
 }
 
 impl Places {
-    /// Pods behind those that were visited, `limit` at most, place by place.
+    /// The pods after those that were visited, at most `limit`, place by place.
     pub(crate) fn next_portion(&self, visited: &mut Visited, limit: usize) -> Vec<PodUid> {
         let mut portion = Vec::new();
         visit(&self.active, &mut visited.active, limit, &mut portion);
@@ -202,7 +202,7 @@ impl Places {
     }
 }
 
-/// Adds pods behind `visited` until `portion` has `limit` of them.
+/// Adds pods that come after `visited` until `portion` has `limit` of them.
 fn visit<K: Copy + Ord>(pods: &BTreeMap<K, PodUid>, visited: &mut Option<K>, limit: usize, portion: &mut Vec<PodUid>) {
     let left = limit.saturating_sub(portion.len());
     let begin = visited.map_or(Bound::Unbounded, Bound::Excluded);

@@ -1,4 +1,4 @@
-//! What the queue asks the plugins.
+//! The questions that the queue asks plugins.
 
 use std::sync::Arc;
 
@@ -6,20 +6,21 @@ use berth_model::{Pod, Time};
 
 use crate::object_event::ObjectEvent;
 
-/// The plugins' side of the queue.
+/// The plugins as the queue sees them.
 pub trait Policy {
-    /// May this pod enter activeQ? `gated_by` kept it out the last time and is asked first.
+    /// Whether this pod may enter activeQ. `gated_by` names the plugin that kept it out the last time; that plugin is
+    /// asked first.
     fn pre_enqueue(&mut self, pod: &Pod, gated_by: Option<&str>) -> Gate;
 
-    /// The pod's place in activeQ; smaller keys come first.
+    /// The sort key of the pod in activeQ; smaller keys come first.
     fn sort_key(&mut self, pod: &Pod, queued_at: Time) -> (i64, i64);
 
-    /// Whether `object_event` is worth another attempt of a pod that `plugin` rejected. Asked only for events for which
-    /// the plugin registered.
+    /// Whether a pod that `plugin` rejected should be tried again because of `object_event`. The queue asks only about
+    /// events for which the plugin registered.
     fn hint(&mut self, plugin: &Arc<str>, pod: &Pod, object_event: &ObjectEvent) -> bool;
 
-    /// Whether [`Self::hint`] of that plugin says the same for all pods that [are alike](Pod::is_equivalent), but for one that
-    /// `object_event` happened to.
+    /// Whether [`Self::hint`] of that plugin gives the same answer for all pods that [are alike](Pod::is_equivalent). A
+    /// pod that is itself an object of `object_event` is an exception.
     fn hints_alike(&mut self, plugin: &str, pod: &Pod, object_event: &ObjectEvent) -> bool;
 }
 
@@ -28,6 +29,6 @@ pub trait Policy {
 pub enum Gate {
     /// The pod may enter.
     Open,
-    /// Kept out by this plugin.
+    /// This plugin keeps the pod out.
     Closed(Arc<str>),
 }

@@ -1,6 +1,7 @@
-//! The pool of unschedulable pods, gated ones among them.
+//! The pool of unschedulable pods, including gated ones.
 //!
-//! Pods of one equivalence class are rejected alike: they stand in one group, so that what an event means to them is asked once.
+//! Pods of one equivalence class that the same plugins rejected form a group, so that plugins are asked once a group
+//! what an event means.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -13,10 +14,10 @@ use rustc_hash::FxHashMap;
 
 use crate::record::QueuedPod;
 
-/// Counts every pod that enters a place of the queue; breaks ties.
+/// A counter of pods that enter a place of the queue. It breaks ties.
 pub(crate) type Arrival = u64;
 
-/// Counts groups.
+/// The number of a group; numbers are given in the order in which groups are made.
 pub(crate) type GroupId = u64;
 
 /// Pods of one equivalence class, rejected by the same plugins.
@@ -31,7 +32,7 @@ pub(crate) struct Pool {
     pods: BTreeMap<Arrival, GroupId>,
     groups: FxHashMap<GroupId, Group>,
     by_class: FxHashMap<EquivalenceClass, Vec<GroupId>>,
-    /// An event is only looked at for the pods that it may concern.
+    /// The groups that each plugin rejected, so that an event is checked only against pods that it may concern.
     by_rejector: FxHashMap<Arc<str>, BTreeSet<GroupId>>,
     n_groups: GroupId,
 }
@@ -50,7 +51,7 @@ impl Pool {
         self.after(None)
     }
 
-    /// The pods that came behind this arrival, or with `None` all, in the order of their arrival.
+    /// The pods that came after this arrival, in the order of their arrival. `None` gives all pods.
     pub(crate) fn after(&self, arrival: Option<Arrival>) -> impl Iterator<Item = (Arrival, &PodUid)> {
         let begin = arrival.map_or(Bound::Unbounded, Bound::Excluded);
         self.pods
@@ -73,7 +74,7 @@ impl Pool {
         members.into_iter().flatten().map(|(arrival, uid)| (*arrival, uid))
     }
 
-    /// Adds a pod. `record_of` knows those that are there.
+    /// Adds a pod. `record_of` returns the record of a pod that is in the pool.
     pub(crate) fn insert<'a>(
         &mut self,
         arrival: Arrival,
@@ -103,7 +104,7 @@ impl Pool {
         id
     }
 
-    /// Takes out the pod that came with this number.
+    /// Removes the pod that has this arrival number.
     pub(crate) fn remove(&mut self, arrival: Arrival, record: &QueuedPod) -> Option<PodUid> {
         let id = self.pods.remove(&arrival)?;
         let group = self.groups.get_mut(&id)?;

@@ -1,4 +1,4 @@
-//! The queue's parts, and how pods enter and leave its places.
+//! The parts of the queue, and how pods enter and leave its places.
 
 mod follow;
 mod moves;
@@ -29,14 +29,16 @@ pub struct Settings {
     pub backoff: Backoff,
     /// Milliseconds after which an unschedulable pod is tried again although no event moved it.
     pub max_in_unschedulable_pool: u64,
-    /// The gate SchedulerPopFromBackoffQ: rejected pods are tried before their backoff is over when nothing else waits.
+    /// The feature gate SchedulerPopFromBackoffQ: when no other pod is ready, rejected pods are tried before their
+    /// backoff is over.
     pub pops_from_backoff: bool,
-    /// What the release decides, and its gates. They stay as they were at the start.
+    /// The behaviour that depends on the Kubernetes release and its feature gates. It is fixed at the start.
     pub features: Features,
 }
 
 impl Default for Settings {
-    /// Five minutes, as in kube-scheduler: a queueing hint that misses an event delays a pod by that much at most.
+    /// The default for the pool is five minutes, as in kube-scheduler: a queueing hint that misses an event delays a
+    /// pod by that long at most.
     fn default() -> Self {
         Self {
             backoff: Backoff::default(),
@@ -48,14 +50,15 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Milliseconds after which a pod that came into the unschedulable pool has been tried again, whatever happened.
+    /// Milliseconds after which a pod that entered the unschedulable pool has certainly been tried again.
     #[must_use]
     pub fn flushed_after(self) -> u64 {
         self.max_in_unschedulable_pool + moves::LEFTOVER_PERIOD
     }
 
-    /// When a backoff that ends at `end` counts as over, and whose backoff is over at `now`: by whole seconds where pods of a
-    /// second are sorted among each other, since they may be taken early.
+    /// Rounds the end of a backoff, or the current time that is compared with such an end. If pods may be taken early,
+    /// it rounds to whole seconds, so that the pods of one second are sorted by QueueSort. Otherwise it changes
+    /// nothing.
     fn window(self, time: Time) -> Time {
         if self.pops_from_backoff { time.whole_second() } else { time }
     }
@@ -83,25 +86,25 @@ impl Queue {
         Self { settings, ..Self::default() }
     }
 
-    /// Takes effect at the next failure.
+    /// Replaces the settings. A pod that is in backoffQ already keeps the end of its backoff.
     pub fn set_settings(&mut self, settings: Settings) {
         self.settings = settings;
     }
 
-    /// The events for which the plugins of each profile registered, by `schedulerName`.
+    /// Sets the events for which the plugins of each profile registered, by `schedulerName`.
     pub fn register(&mut self, registrations: impl IntoIterator<Item = (Sym, Vec<PluginEvents>)>) {
         self.registrations.set(registrations);
     }
 
-    /// The next pod to try; it is in flight until [`Queue::done`] or [`Queue::requeue`]. When activeQ is empty, a rejected
-    /// pod is taken out of backoffQ early (`SchedulerPopFromBackoffQ`), but not in the millisecond of its rejection: pods
-    /// that keep moving each other must not keep the caller from taking events.
+    /// The next pod to try. It is in flight until [`Queue::done`] or [`Queue::requeue`]. When activeQ is empty, a
+    /// rejected pod is taken out of backoffQ early (`SchedulerPopFromBackoffQ`). It is not taken in the millisecond of
+    /// its rejection: pods that keep moving each other must not keep the caller from taking events.
     pub fn pop(&mut self, now: Time) -> Option<QueuedPod> {
         self.pop_unless(now, |_| false)
     }
 
-    /// The first of them that is not to wait for others; none if all are. Pods that wait keep their places, and none is taken
-    /// out of backoffQ early while they do.
+    /// Like [`Self::pop`], but passes over pods for which `is_to_wait` holds, and returns `None` if it holds for all.
+    /// Those pods keep their places. While one of them is in activeQ, no pod is taken out of backoffQ early.
     pub fn pop_unless(&mut self, now: Time, mut is_to_wait: impl FnMut(&QueuedPod) -> bool) -> Option<QueuedPod> {
         let uid = if self.places.first_active().is_some() {
             self.places.active().find(|record| !is_to_wait(record))?.pod.uid.clone()
@@ -122,24 +125,24 @@ impl Queue {
         Some(record)
     }
 
-    /// The attempt succeeded, or its pod is gone.
+    /// Ends the attempt of a pod that succeeded or is gone.
     pub fn done(&mut self, uid: &str) {
         self.in_flight.end(uid);
     }
 
-    /// The time from which on [`Queue::pop`] gives a pod, if no event comes before.
+    /// The time from which [`Queue::pop`] returns a pod, if no event comes before.
     #[must_use]
     pub fn ready_at(&self) -> Option<Time> {
         if self.places.first_active().is_none() { self.early_at() } else { Some(Time(0)) }
     }
 
-    /// When the first pod in backoff may be taken early.
+    /// The time from which the first rejected pod in backoffQ may be taken early.
     fn early_at(&self) -> Option<Time> {
         let first = self.places.first_rejected().filter(|_| self.settings.pops_from_backoff);
         first.map(|record| record.queued_at + 1)
     }
 
-    /// When [`Queue::flush`] next has something to do.
+    /// The time at which [`Queue::flush`] next has something to do.
     #[must_use]
     pub fn next_wakeup(&self) -> Option<Time> {
         let leftover = (!self.places.pool().is_empty()).then_some(self.next_leftover_flush);
@@ -148,7 +151,7 @@ impl Queue {
         backoff_over.into_iter().chain(leftover).min()
     }
 
-    /// Orders the waiting pods by QueueSort again. Pods that it holds for equal stay in the order of their arrival.
+    /// Orders the waiting pods by QueueSort again. Pods with equal keys stay in the order of their arrival.
     pub fn sort(&mut self, policy: &mut dyn Policy) {
         let sorted = |place| matches!(place, SubQueue::Active | SubQueue::Backoff);
         let uids: Vec<_> =
@@ -160,13 +163,13 @@ impl Queue {
         }
     }
 
-    /// What the release decides, and its gates.
+    /// The behaviour that depends on the Kubernetes release and its feature gates.
     #[must_use]
     pub fn features(&self) -> Features {
         self.settings.features
     }
 
-    /// What events of pending pods are called.
+    /// The labels that metrics and log lines use for events of pending pods.
     #[must_use]
     pub fn pod_event_labels(&self) -> &'static PodEventLabels {
         PodEventLabels::of(self.settings.features)
@@ -189,7 +192,7 @@ impl Queue {
         self.places.iter().map(|pod| (&pod.record, pod.place.sub_queue()))
     }
 
-    /// How many pods wait where.
+    /// How many pods wait in each part of the queue.
     #[must_use]
     pub fn pending_pods(&self) -> PendingPods {
         self.places.sizes()
@@ -205,22 +208,22 @@ impl Queue {
         }
     }
 
-    /// Pods that are nominated to nodes.
+    /// The pods that are nominated to nodes.
     #[must_use]
     pub fn nominator(&self) -> &Nominator {
         &self.nominator
     }
 
-    /// The nominator, to be changed.
+    /// The nominator, for changes.
     pub fn nominator_mut(&mut self) -> &mut Nominator {
         &mut self.nominator
     }
 }
 
-/// Moving records between places.
+/// These methods move records between places.
 impl Queue {
-    /// Asks PreEnqueue once more about pods that are past it, those for which `concerns` holds: a plugin serves again that
-    /// was not asked.
+    /// Asks PreEnqueue again about pods in activeQ and backoffQ for which `concerns` holds. The caller does this when a
+    /// plugin serves again that was not asked about them.
     pub fn check_gates(&mut self, concerns: impl Fn(&Pod) -> bool, policy: &mut dyn Policy) {
         let past = self.iter().filter(|(record, place)| *place != SubQueue::Unschedulable && concerns(&record.pod));
         let mut uids: Vec<PodUid> = past.map(|(record, _)| record.pod.uid.clone()).collect();
@@ -249,7 +252,7 @@ impl Queue {
         self.places.put(record, place);
     }
 
-    /// Through PreEnqueue into activeQ, or into the pool when a plugin closes the gate.
+    /// Moves the pod through PreEnqueue into activeQ, or into the pool when a plugin closes the gate.
     fn enter_active(&mut self, record: QueuedPod, label: &Arc<str>, now: Time, policy: &mut dyn Policy) {
         match pass_gate(record, policy) {
             Ok(record) => self.enter_active_ungated(record, label, now, policy),
@@ -266,10 +269,11 @@ impl Queue {
         self.put(record, Place::Active(key, arrival));
     }
 
-    /// Moves the pod into backoff while that lasts, else into activeQ; through PreEnqueue either way.
+    /// Moves the pod into backoffQ while its backoff lasts, otherwise into activeQ. PreEnqueue is asked before the pod
+    /// may be tried.
     fn enter_backoff(&mut self, record: QueuedPod, label: &Arc<str>, now: Time, policy: &mut dyn Policy) {
         let Some(end) = self.backoff_end(&record, now) else { return self.enter_active(record, label, now, policy) };
-        // What is not taken early is asked about when its backoff is over.
+        // A pod that cannot be taken early passes PreEnqueue when its backoff is over.
         let record = match if self.settings.pops_from_backoff { pass_gate(record, policy) } else { Ok(record) } {
             Ok(record) => record,
             Err(gated) => return self.enter_pool(gated, label),
@@ -317,7 +321,7 @@ impl Queue {
     }
 }
 
-/// Asks PreEnqueue; `Err` is the pod with the plugin that keeps it out.
+/// Asks PreEnqueue. `Err` contains the pod with the plugin that keeps it out.
 fn pass_gate(mut record: QueuedPod, policy: &mut dyn Policy) -> Result<QueuedPod, QueuedPod> {
     match policy.pre_enqueue(&record.pod, record.gated_by.as_deref()) {
         Gate::Open => {

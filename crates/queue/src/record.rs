@@ -24,13 +24,14 @@ pub struct QueuedPod {
     pub pending: Vec<Arc<str>>,
     /// The plugin that keeps the pod out of activeQ.
     pub gated_by: Option<Arc<str>>,
-    /// The pod was last moved because it had stayed too long in the pool: a sign that a hint missed an event.
+    /// Whether the pod was last moved because it had stayed too long in the pool. This is a sign that a hint missed an
+    /// event.
     pub was_flushed: bool,
     /// When the pod was last flushed. 0 if it was never flushed, or if an attempt followed.
     pub(crate) flushed_at: Time,
-    /// The search for the pod's node took long in the last attempt, whatever its result.
+    /// Whether the search for the pod's node took long in the last attempt, whatever its result.
     pub had_long_search: bool,
-    /// Plugins took long for the pod in the last attempt.
+    /// Whether plugins took long for the pod in the last attempt.
     pub had_long_calls: bool,
     pub(crate) unschedulable_count: u32,
     pub(crate) consecutive_errors: u32,
@@ -64,7 +65,7 @@ impl QueuedPod {
         !self.rejectors.is_empty() || !self.pending.is_empty()
     }
 
-    /// Until when the pod backs off; `None` when it need not.
+    /// The time until which the pod backs off; `None` when it need not wait.
     pub(crate) fn backoff_end(&self, backoff: Backoff) -> Option<Time> {
         let count = if self.consecutive_errors > 0 { self.consecutive_errors } else { self.unschedulable_count };
         backoff.end(self.queued_at, count)

@@ -1,4 +1,4 @@
-//! Which plugins registered for which events.
+//! The events for which each plugin registered.
 
 use std::sync::Arc;
 
@@ -13,14 +13,15 @@ use crate::object_event::ObjectEvent;
 pub struct PluginEvents {
     /// The name of the plugin.
     pub plugin: Arc<str>,
-    /// `None`: every event.
+    /// The events; `None` stands for every event.
     pub events: Option<Vec<ClusterEvent>>,
 }
 
 impl PluginEvents {
-    /// A plugin that registered for new nodes but not for taints gets the updates of taints as well: a node that is
-    /// added with a taint becomes usable by that update alone (`buildQueueingHintMap` in `pkg/scheduler/scheduler.go`).
-    /// The plugin's pods are tried again after each such update: its hint knows nothing of taints.
+    /// Records what a plugin registered for. A plugin that registered for new nodes but not for taints gets updates of
+    /// taints as well: a node that is added with a taint becomes usable by that update alone (`buildQueueingHintMap` in
+    /// `pkg/scheduler/scheduler.go`). The plugin's pods are tried again after each such update, because its hint knows
+    /// nothing of taints.
     #[must_use]
     pub fn new(plugin: Arc<str>, events: Option<Vec<ClusterEvent>>) -> Self {
         let mut events = events;
@@ -65,18 +66,18 @@ impl Registrations {
         self.by_scheduler.get(&scheduler_name).map(Vec::as_slice)
     }
 
-    /// Whether any plugin would hear of the event.
+    /// Whether any plugin registered for the event.
     pub(crate) fn anyone_hears(&self, event: &ClusterEvent) -> bool {
         self.by_scheduler.values().flatten().any(|plugin| plugin.hears(event))
     }
 
-    /// The plugins of all profiles that would hear of the event; one may come several times.
+    /// The plugins of all profiles that registered for the event. A plugin may occur several times.
     pub(crate) fn hearing<'a>(&'a self, event: &'a ClusterEvent) -> impl Iterator<Item = &'a str> {
         let plugins = self.by_scheduler.values().flatten().filter(|plugin| plugin.hears(event));
         plugins.map(|plugin| &*plugin.plugin)
     }
 
-    /// Whether `plugin` of that profile would hear of the event.
+    /// Whether `plugin` of that profile registered for the event.
     pub(crate) fn hears(&self, scheduler_name: Sym, plugin: &str, event: &ClusterEvent) -> bool {
         let plugins = self.of(scheduler_name).unwrap_or_default();
         plugins.iter().any(|it| *it.plugin == *plugin && it.hears(event))

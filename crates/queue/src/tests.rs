@@ -1,4 +1,5 @@
-//! The queue's promises, one by one: order, backoff, which event moves which pod. `model` holds the queue against a plain account of it.
+//! The rules of the queue, one by one: order, backoff, and which event moves which pod. `model` compares the queue with
+//! a plain reference.
 
 mod model;
 mod reference;
@@ -14,7 +15,7 @@ use crate::{
     in_flight::{MAX_BYTES, MAX_EVENTS},
 };
 
-/// Gates what it is told to, sorts by priority and age, and answers every hint alike.
+/// A policy that gates the pods it is given, sorts by priority and age, and gives every hint the same answer.
 #[derive(Debug)]
 struct Fake {
     gate: bool,
@@ -206,7 +207,7 @@ fn settings_of(release: Release) -> Settings {
     Settings { features: Features::of(release), ..Settings::default() }
 }
 
-/// A pod was rejected, flushed after five minutes and gated on its way by a plugin that registered for every event.
+/// A pod was rejected and flushed after five minutes. A plugin that registered for every event gated it on its way.
 #[test]
 fn a_pod_that_was_flushed_and_gated_waits_another_five_minutes_from_1_37_on() {
     for (release, n_asked) in [(Release::V1_36, 5), (Release::V1_37, 1)] {
@@ -300,7 +301,7 @@ fn a_pod_that_is_held_for_long_keeps_so_many_events_and_no_more() {
         queue.move_all(&event, |_| true, NOON, &mut policy);
     }
     assert_eq!(n_kept(&queue), (MAX_BYTES >> 20) - 1, "they hold a megabyte each, and a little more");
-    // No hint of the events that are left says yes, but one of those that are gone may have.
+    // No hint says yes to the remaining events, but one may have said yes to the dropped events.
     fail(&mut queue, record, rejected_by("Fit"), NOON, &mut policy);
     assert_eq!(place_of(&queue, "held"), Some(SubQueue::Backoff));
 }

@@ -26,7 +26,8 @@ impl ReadModel for Explainer {
 impl Source for Explainer {
     async fn explain(
         &self,
-        (namespace, name): (&str, &str),
+        namespace: &str,
+        name: &str,
         node: Option<String>,
         user: Option<&RequestUser>,
     ) -> Result<Explanation, SourceError> {

@@ -30,7 +30,7 @@ impl PluginEvents {
 
 impl EventSink for PluginEvents {
     fn record(&self, event: PluginEvent) {
-        let PluginEvent { plugin, severity, reason, note } = event;
+        let PluginEvent { plugin, reason, note } = event;
         let related = plugin.map(|plugin| ObjectReference {
             kind: "Plugin".into(),
             api_version: "berth.dev/v1alpha1".into(),
@@ -38,11 +38,11 @@ impl EventSink for PluginEvents {
             ..ObjectReference::default()
         });
         self.recorder.record(NewEvent {
-            type_: match severity {
+            type_: match reason.severity() {
                 Severity::Normal => EventType::Normal,
                 Severity::Warning => EventType::Warning,
             },
-            reason: reason.into(),
+            reason: reason.as_str().into(),
             action: "ManagePlugins".into(),
             note,
             regarding: self.regarding.clone(),

@@ -1,4 +1,4 @@
-//! What the scheduler asks the host to do.
+//! The actions that the scheduler asks the host to take.
 
 use std::{borrow::Cow, panic::Location, sync::Arc, time::Duration};
 
@@ -12,9 +12,9 @@ use crate::{
     preparation::{Preparation, SwapError},
 };
 
-/// Something to be done. The host takes actions in order; requests about one pod stay in order, but for
-/// [`Request::AwaitedEffects`] of different plugins, which go side by side; requests about different pods may overtake each
-/// other.
+/// An action for the host. The host takes actions in order. Requests about one pod stay in order, except
+/// [`Request::AwaitedEffects`] of different plugins, which run in parallel. Requests about different pods may overtake
+/// each other.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Action {
     /// A write about one pod.
@@ -23,16 +23,16 @@ pub enum Action {
     PreparePlugin {
         /// The plugin's name.
         plugin: String,
-        /// What to run.
+        /// The preparation to run.
         preparation: Handle<Preparation>,
     },
-    /// A report to the plugin supervisor, which decides which binaries serve; what follows comes as events.
+    /// A report to the plugin supervisor, which decides which binaries serve. Its decisions come back as events.
     Supervise(Supervision),
-    /// Something to be told; nothing is answered.
+    /// A notice for people. It needs no answer.
     Notice(Notice),
 }
 
-/// A pod as API calls name it. Cloning it is cheap.
+/// The names by which API calls refer to a pod. Cloning is cheap.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PodRef {
     /// `metadata.namespace`.
@@ -43,7 +43,7 @@ pub struct PodRef {
     pub name: Arc<str>,
     /// `metadata.uid`.
     pub uid: PodUid,
-    /// Empty when it is not known.
+    /// `metadata.resourceVersion`; empty when it is not known.
     #[serde(with = "shared_text")]
     pub resource_version: Arc<str>,
 }
@@ -51,16 +51,16 @@ pub struct PodRef {
 /// A write to the API server about one pod.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PodRequest {
-    /// Which pod.
+    /// The pod.
     pub pod: PodRef,
-    /// The `schedulerName` of its profile.
+    /// The `schedulerName` of the pod's profile.
     #[serde(with = "shared_text")]
     pub profile: Arc<str>,
-    /// What to write.
+    /// The write.
     pub request: Request,
 }
 
-/// What to write about a pod.
+/// A write about a pod.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Request {
     /// Bind the pod; answer with [`crate::Event::BindFinished`].
@@ -78,10 +78,10 @@ pub enum Request {
         /// `metadata.name` of the node.
         #[serde(with = "shared_text")]
         node: Arc<str>,
-        /// Which extender.
+        /// The extender.
         extender: ExtenderIdx,
     },
-    /// Patch the pod's `status`, computed from what stands here alone; answer a failure with
+    /// Patch the pod's `status`, computed from this change alone. Answer a failure with
     /// [`crate::Event::StatusPatchFailed`].
     PatchStatus(StatusChange),
     /// Carry out a plugin's effects; no pod waits for them.
@@ -95,7 +95,7 @@ pub enum Request {
 pub struct StatusChange {
     /// The conditions as the scheduler knows them.
     pub old_conditions: Vec<api::Condition>,
-    /// The condition to set; without `last_transition_time` that time is now.
+    /// The condition to set. If it has no `last_transition_time`, the host uses the current time.
     pub condition: Option<api::Condition>,
     /// `status.nominatedNodeName` as the scheduler knows it.
     pub old_nominated_node_name: String,
@@ -115,9 +115,9 @@ pub struct PluginEffects {
     pub plugin: Arc<str>,
     /// The binary that asked.
     pub binary: Option<BinaryId>,
-    /// Effects in the order in which they are carried out.
+    /// The effects, in the order in which they are carried out.
     pub effects: Vec<GrantedEffect>,
-    /// Counts them until they are carried out.
+    /// The bytes of these effects, which count as held until the effects are carried out.
     #[serde(skip)]
     pub held: HeldBytes,
 }
@@ -125,17 +125,18 @@ pub struct PluginEffects {
 /// An effect that the plugin was granted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GrantedEffect {
-    /// What to do.
+    /// The effect.
     pub effect: Effect,
-    /// `metadata.uid` that the object must still have: what was granted is a change of the pod of the cycle, or of a claim of
-    /// it. `None`: of whichever object has the name, or of one that the same answer created.
+    /// The `metadata.uid` that the object must still have, because the grant is for a change of the pod of the cycle or
+    /// of one of its claims. `None` if the change is of any object with the name, or of one that the same answer
+    /// created.
     pub uid: Option<Box<str>>,
 }
 
-/// What happened to a plugin's binaries, for the plugin supervisor.
+/// A report about a plugin's binaries for the plugin supervisor.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Supervision {
-    /// How [`crate::Event::PluginReady`] ended in one profile. All profiles change over to a binary, or none.
+    /// The result of [`crate::Event::PluginReady`] in one profile. All profiles change to the binary, or none does.
     Swapped {
         /// The profile's `schedulerName`.
         scheduler_name: String,
@@ -146,24 +147,24 @@ pub enum Supervision {
         /// Whether it serves now.
         result: Result<(), SwapError>,
     },
-    /// A component faulted ([`crate::Event::PluginFaulted`]): the supervisor decides what follows.
+    /// A component faulted ([`crate::Event::PluginFaulted`]). The supervisor decides what to do.
     Faulted {
         /// The plugin's name.
         plugin: String,
-        /// The component's.
+        /// The digest of the component.
         digest: Digest,
-        /// Reads on from the plugin's name.
+        /// The reason, as a text that follows the plugin's name.
         reason: String,
-        /// Processor time of the call, and of the start of the instance that it cost.
+        /// The processor time of the call, and of the start of the instance that the fault cost.
         took: Duration,
         /// The pod that the call was about, and its owner.
         pod: Option<(PodRef, OwnerId)>,
-        /// How many milliseconds that owner's pods are held back for it, if they are.
+        /// The milliseconds for which that owner's pods are held back because of the fault; `None` if they are not.
         held: Option<u64>,
         /// The profiles whose instance is gone.
         scheduler_names: Vec<String>,
     },
-    /// Plugins, or the pods of a namespace, have used up their time, and others go first.
+    /// Plugins, or the pods of a namespace, have used up their time, so other pods go first.
     OutOfTime(TimeReport),
 }
 
@@ -172,52 +173,53 @@ pub enum Supervision {
 pub enum Notice {
     /// Write an event about a pod.
     Event(EventRecord),
-    /// A plugin asked for an effect that the operator did not grant, or that makes no sense; the effect was not carried out.
+    /// A plugin asked for an effect that the operator did not grant or that makes no sense. The effect was not carried
+    /// out.
     EffectRefused {
         /// The pod of the cycle.
         pod: PodRef,
         /// The plugin's name.
         #[serde(with = "shared_text")]
         plugin: Arc<str>,
-        /// What it asked for.
+        /// The kind of effect that the plugin asked for.
         effect: EffectKind,
-        /// How many such effects one answer had.
+        /// The number of such effects in one answer.
         count: u32,
-        /// What the first of them was about, and if it was not granted, what would grant it.
+        /// A text about the first of them. If it was not granted, the text says what would grant it.
         message: String,
     },
-    /// How an attempt ended.
+    /// An attempt ended.
     Attempted {
         /// The pod.
         pod: PodRef,
-        /// What became of it.
+        /// The outcome of the attempt.
         outcome: AttemptOutcome,
     },
-    /// Finding a node took longer than 100 ms (kube-scheduler's `schedulePod` in `pkg/scheduler/schedule_one.go` traces
-    /// it as well).
+    /// The search for a node took longer than 100 ms (kube-scheduler's `schedulePod` in `pkg/scheduler/schedule_one.go`
+    /// traces this as well).
     SlowSearch {
         /// The pod.
         pod: PodRef,
-        /// The time from the beginning to the choice.
+        /// The time from the beginning to the choice of the node.
         total: Duration,
-        /// What was done, and how long each step took, in order.
+        /// The steps of the search, in order, with the time that each took.
         steps: Vec<(Cow<'static, str>, Duration)>,
     },
     /// A line for the log.
     Log {
-        /// Its severity.
+        /// The severity of the line.
         level: Level,
         /// The plugin that caused it; empty if none did.
         #[serde(with = "shared_text")]
         plugin: Arc<str>,
-        /// Where in the code it comes from: lines from one place are alike.
+        /// The place in the code that wrote the line. Lines from one place are alike.
         place: CodePlace,
         /// One line of text.
         message: String,
     },
 }
 
-/// What became of a pod in an attempt.
+/// The outcome of an attempt.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum AttemptOutcome {
     /// The pod is bound.
@@ -225,23 +227,23 @@ pub enum AttemptOutcome {
         /// `metadata.name` of the node.
         #[serde(with = "shared_text")]
         node: Arc<str>,
-        /// Nodes that were looked at.
+        /// The number of nodes that were looked at.
         n_evaluated: usize,
-        /// Nodes that passed.
+        /// The number of nodes that passed.
         n_feasible: usize,
     },
-    /// The pod waits for a node: the cluster has none.
+    /// The pod waits for a node, because the cluster has none.
     EmptyCluster,
     /// The pod waits for something to change.
     Unschedulable {
         /// The message of the pod's condition.
         message: String,
     },
-    /// Something broke: the pod is tried again.
+    /// The attempt broke, and the pod is tried again.
     Failed {
         /// The message of the pod's condition.
         message: String,
-        /// Whether a plugin faulted: [`Supervision::Faulted`] says that too.
+        /// Whether a plugin faulted. [`Supervision::Faulted`] reports the fault as well.
         is_fault: bool,
     },
 }
@@ -251,11 +253,11 @@ pub enum AttemptOutcome {
 pub struct EventRecord {
     /// The pod that the event is about.
     pub regarding: PodRef,
-    /// The pod for which it happened, such as a victim's preemptor.
+    /// The pod that caused the event, such as a victim's preemptor.
     pub related: Option<PodRef>,
-    /// `Warning`; else `Normal`.
+    /// Whether the type is `Warning`; otherwise it is `Normal`.
     pub warning: bool,
-    /// Why, in one word, such as `FailedScheduling`.
+    /// The reason in one word, such as `FailedScheduling`.
     pub reason: Cow<'static, str>,
     /// What was done or tried, such as `Binding`.
     pub action: Cow<'static, str>,
@@ -269,9 +271,9 @@ pub struct EventRecord {
 /// A line of the source.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct CodePlace {
-    /// Its file.
+    /// The file.
     pub file: Cow<'static, str>,
-    /// Its number.
+    /// The number of the line.
     pub line: u32,
 }
 
@@ -284,23 +286,24 @@ impl From<&'static Location<'static>> for CodePlace {
 /// The severity of a log line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Level {
-    /// For a developer who looks for a fault in Berth.
+    /// A line for a developer who looks for a fault in Berth.
     Debug,
-    /// Normal operation.
+    /// A line about normal operation.
     Info,
-    /// Something that an operator may want to change.
+    /// A line about something that an operator may want to change.
     Warn,
-    /// Something that should not happen.
+    /// A line about something that should not happen.
     Error,
 }
 
-/// Why a [`Request`] was not carried out: the answer of the API server, or what kept the host from asking it.
+/// The reason why a [`Request`] was not carried out: the answer of the API server, or the reason why the host did not
+/// ask it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 #[error("{0}")]
 pub struct RequestError(String);
 
 impl RequestError {
-    /// An error with this text, which reaches the pod's condition.
+    /// An error with this text, which appears in the pod's condition.
     #[must_use]
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())

@@ -1,7 +1,7 @@
 //! Every pod from Reserve to PostBind.
 //!
-//! [`Bindings`] keeps the pods that wait, knows what wakes each of them, and lets one at a time take a step
-//! (`bindings/steps.rs`). A pod that takes a step is out of the table, so the indexes always describe pods that wait.
+//! [`Bindings`] keeps the pods that wait, knows which input wakes each of them, and lets one pod at a time take a step
+//! (`bindings/steps.rs`). A pod that takes a step is not in the table, so the indexes always describe pods that wait.
 
 mod announcements;
 mod asking;
@@ -46,43 +46,43 @@ use crate::context::{Context, HeldProfiles};
 pub(crate) struct Bindings {
     waiting: FxHashMap<PodUid, Binding>,
     deadlines: BTreeSet<(Time, PodUid)>,
-    /// Pods that wait for an object to change.
+    /// The pods that wait for an object to change.
     watchers: FxHashMap<ObjectKey, BTreeSet<PodUid>>,
-    /// What plugins and objects have for pods, not delivered yet.
+    /// The inputs from plugins and objects that are not delivered to pods yet.
     inbox: Inbox,
-    /// Pods that go on once the plugins of their profile have time to be asked.
+    /// The pods that go on once the plugins of their profile have time to be asked.
     ready: ReadyPods,
-    /// Pods that Permit has just let go, and that go on once the plugins have time: many of them at a time.
+    /// The pods that Permit has just released, often many at a time. They go on once the plugins have time.
     released: ReadyPods,
     announcements: Announcements,
-    /// Pods that were held and for whose binding the API server is being asked.
+    /// The number of pods that Permit held and that the API server is being asked to bind.
     n_held_sent: usize,
-    /// Pods that took a step.
+    /// The pods that took a step.
     changed: ChangedKeys<PodUid>,
     sent: SentByProfile,
 }
 
-/// The number of pods of each profile about which the API server is being asked.
+/// The number of pods of each profile that the API server is being asked to bind.
 #[derive(Debug, Default)]
 struct SentByProfile {
     counts: FxHashMap<Sym, usize>,
-    /// The profiles that have [`SENT_OF_PROFILE`] or more.
+    /// The profiles that have at least [`SENT_OF_PROFILE`] such pods.
     full: Vec<Sym>,
 }
 
-/// How many pods that were held are bound at a time. Others wait for their answers: requests to the API server have a
-/// rate, and pods that were not held need not wait behind thousands that one event released. At a few milliseconds a request that
-/// is more than an API server takes.
+/// The number of pods that Permit held and that are bound at a time. The other pods of this kind wait for the answers.
+/// The rate of requests to the API server is limited, and pods that were not held need not wait behind thousands that
+/// one event released. At a few milliseconds for each request, this number is more than an API server handles.
 const HELD_SENT: usize = 32;
 
-/// While so many pods of a profile are being bound, no further one of it is tried. Requests to the API server have a rate, and
-/// what waits for it must not fill up the room that is there for all.
+/// The number of pods of a profile in binding at which no further pod of the profile is tried. The rate of requests to
+/// the API server is limited, and the pods that wait for it must not use up the room that all profiles share.
 const SENT_OF_PROFILE: usize = 2_000;
 
-/// Pods that plugins are to be asked about.
+/// The pods about which plugins must be asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ready {
-    /// Permit has just let them go.
+    /// Permit has just released them.
     Released,
     Others,
 }
@@ -109,7 +109,7 @@ impl SentByProfile {
 }
 
 impl Bindings {
-    /// Assumes the pod on its node and takes it as far as nothing has to be waited for.
+    /// Assumes the pod on its node and takes it as far as possible without waiting.
     pub(crate) fn begin(&mut self, record: QueuedPod, choice: Choice, context: &mut Context) {
         if let Some(binding) = Binding::new(record, choice, context) {
             self.take_step(binding, context, Binding::reserve_and_permit);
@@ -117,14 +117,15 @@ impl Bindings {
         }
     }
 
-    /// Tells a pod what happened, at once: queue and cache rely on it. Nothing happens if the pod is not on its way.
+    /// Delivers an input to a pod at once, because queue and cache rely on it. A pod that is not in the table is
+    /// ignored.
     pub(crate) fn send(&mut self, uid: &PodUid, input: Input, context: &mut Context) {
         self.step(uid, input, context);
         self.go_on(context);
     }
 
-    /// Takes in the answer to a request of an attempt; it is late if the attempt is over. Tells whether the attempt is
-    /// here.
+    /// Delivers the answer to a request of an attempt. Returns whether the attempt is in the table. If the attempt is
+    /// over, the answer is late and ignored.
     pub(crate) fn answer(&mut self, uid: &PodUid, cycle: CycleId, input: Input, context: &mut Context) -> bool {
         let is_here = self.waiting.get(uid).is_some_and(|binding| binding.cycle() == cycle);
         if is_here {
@@ -133,7 +134,7 @@ impl Bindings {
         is_here
     }
 
-    /// An object changed that a pod may wait for.
+    /// Notes that an object changed for which a pod may wait.
     pub(crate) fn object_changed(&mut self, object: &ObjectKey, context: &mut Context) {
         for uid in self.watchers.get(object).into_iter().flatten() {
             if let Some(binding) = self.waiting.get(uid) {
@@ -143,7 +144,7 @@ impl Bindings {
         self.go_on(context);
     }
 
-    /// The API server shows another version of a pod that may be on its way.
+    /// Notes that the API server shows another version of a pod that may be between Reserve and PostBind.
     pub(crate) fn pod_changed(&mut self, pod: &Pod, context: &mut Context) {
         if self.watchers.is_empty() {
             return;
@@ -165,7 +166,7 @@ impl Bindings {
         }
     }
 
-    /// Takes pods further that something was sent to, or that wait for plugins to have time: as many as the turn has room for.
+    /// Moves pods on that have an input, or that wait for plugins to have time, as many as the turn has room for.
     pub(crate) fn go_on(&mut self, context: &mut Context) {
         while !self.inbox.is_empty() {
             if !context.has_room() {
@@ -181,12 +182,12 @@ impl Bindings {
         self.ask_plugins(Ready::Released, context);
     }
 
-    /// Whether [`Self::go_on`] has something to do that waits for no plugin.
+    /// Whether [`Self::go_on`] has inputs to deliver, which do not depend on the time of plugins.
     pub(crate) fn has_input(&self) -> bool {
         !self.inbox.is_empty()
     }
 
-    /// Whether pods could go on if plugins had time to be asked or told about them.
+    /// Whether pods could go on if plugins had time to be asked or informed about them.
     pub(crate) fn is_any_ready(&self) -> bool {
         !self.ready.is_empty() || !self.released.is_empty() || !self.announcements.is_empty()
     }
@@ -204,7 +205,7 @@ impl Bindings {
                 return;
             }
             let Some(attempt) = self.pods(which).pop(scheduler_name) else { continue };
-            // The pod may have ended its way since.
+            // The attempt of the pod may have ended in between.
             let is_here = self.is_under_way(&attempt);
             let Some(mut binding) = is_here.then(|| self.take(&attempt.uid)).flatten() else { continue };
             match binding.question.take() {
@@ -241,8 +242,8 @@ impl Bindings {
         self.waiting.values().filter(|binding| binding.is_sent()).count()
     }
 
-    /// Carries out the effects that PostFilter plugins asked for about a pod that has no node. What the host must do, by
-    /// plugin.
+    /// Carries out the effects that PostFilter plugins asked for about a pod that has no node. Returns the effects that
+    /// the host must carry out, by plugin.
     pub(crate) fn carry_out(
         &mut self,
         pod: &Arc<Pod>,
@@ -256,7 +257,7 @@ impl Bindings {
         for_host
     }
 
-    /// A new instance has taken a plugin's place: it learns about every pod between Reserve and PostBind.
+    /// Informs a new instance of a plugin about every pod between Reserve and PostBind.
     pub(crate) fn announce(&mut self, scheduler_name: Sym, plugin: PluginIdx, context: &mut Context) {
         let served = self.waiting.values().filter(|binding| binding.pod().scheduler_name == scheduler_name);
         let pods = served.map(Binding::uid).cloned().collect();
@@ -264,18 +265,18 @@ impl Bindings {
         self.go_on_announcing(context);
     }
 
-    /// Tells new instances of pods for which they had no time before.
+    /// Informs new instances about pods for which they had no time before.
     pub(crate) fn go_on_announcing(&mut self, context: &mut Context) {
         self.announcements.go_on(&self.waiting, context);
     }
 
-    /// The profiles of which no pod may be tried.
+    /// The profiles whose pods may not be tried.
     pub(crate) fn held_profiles(&self) -> HeldProfiles<'_> {
         HeldProfiles { full: &self.sent.full, untold: self.announcements.untold() }
     }
 
-    /// A plugin was replaced. If what came in its place holds no pods at Permit, those that it held go on; if that is out of
-    /// service, they are rejected, to wait for the plugin as other pods do.
+    /// Follows the replacement of a plugin. If the new plugin does not implement Permit, the pods that the old one held
+    /// go on. If the new one is out of service, they are rejected and wait for the plugin as other pods do.
     pub(crate) fn release_from_permit(&mut self, scheduler_name: Sym, plugin: PluginIdx, context: &mut Context) {
         let Some(profile) = context.profile_mut(scheduler_name) else { return };
         let name = Arc::clone(profile.name(plugin));
@@ -301,8 +302,8 @@ impl Bindings {
         self.go_on(context);
     }
 
-    /// PreBind has other plugins in this profile: pods in the middle of it go on behind the last plugin that is done with
-    /// them, wherever that stands now.
+    /// Follows a change of the PreBind plugins of this profile. A pod in the middle of PreBind goes on after the last
+    /// plugin that is done with it, wherever that plugin is now.
     pub(crate) fn reorder_pre_bind(&mut self, scheduler_name: Sym, before: &[PluginIdx], after: &[PluginIdx]) {
         if before == after {
             return;
@@ -315,7 +316,7 @@ impl Bindings {
         }
     }
 
-    /// The plugins of this profile stand at other places: `places` says where those before stand now.
+    /// Follows a change of the positions of this profile's plugins. `places` contains their new positions.
     pub(crate) fn move_plugins(&mut self, scheduler_name: Sym, places: &[PluginIdx]) {
         for binding in self.waiting.values_mut().filter(|binding| binding.pod().scheduler_name == scheduler_name) {
             let place = |plugin: PluginIdx| places.get(plugin.index()).copied().unwrap_or(PluginIdx::NOBODY);
@@ -331,7 +332,8 @@ impl Bindings {
         }
     }
 
-    /// The extenders are others: one that is binding a pod has the last word on that.
+    /// Forgets the positions of extenders, because the extenders changed. An extender that is binding a pod still
+    /// decides whether it is bound; if it fails, no other extender is asked.
     pub(crate) fn forget_extenders(&mut self) {
         for binding in self.waiting.values_mut() {
             if let Stage::ExtenderBind { extender } = &mut binding.stage {

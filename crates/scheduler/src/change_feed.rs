@@ -1,8 +1,8 @@
-//! What a copy of the scheduler's state is kept up to date with.
+//! The changes that keep a copy of the scheduler's state up to date.
 //!
-//! While a copy follows, cache, queue and bindings note the keys of what changes. [`ChangeFeed`] gathers them, each key once, and
-//! a batch holds what stands behind them now. A new copy gets everything, in portions of the same size, while changes go on.
-//! The scheduling thread never does more for a copy in one turn than one batch.
+//! While a copy follows, cache, queue and bindings note the keys of what changes. [`ChangeFeed`] collects the keys,
+//! each once. A batch contains the current values for some of them. A new copy gets everything in portions of the same
+//! size while changes go on. In one turn, the scheduling thread never does more for a copy than one batch.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -16,37 +16,38 @@ use crate::{
     context::Context,
 };
 
-/// Objects of one batch at most, a pod or a node each: less than a millisecond.
+/// The most objects in one batch, where each pod or node counts as one. They take less than a millisecond.
 const BATCH: usize = 1024;
 
-/// Symbols of one batch at most.
+/// The most symbols in one batch.
 const SYMBOLS: usize = 1 << 14;
 
-/// How many owners are shown whose pods are held.
+/// The most owners with held pods in one batch.
 const MAX_HELD: usize = 1024;
 
-/// When so many keys wait to be handed over, the copy begins again: it does not keep up, or is gone.
+/// The number of waiting keys at which the copy starts again, because it does not keep up or is gone.
 const MAX_CHANGED: usize = 1 << 16;
 
 /// An object of another kind than pods and nodes, as the API server wrote it.
 pub(crate) type Json = Arc<[u8]>;
 
-/// What changed in a scheduler since the batch before, as it is now. Pods and objects are shared with the scheduler.
+/// The changes of a scheduler since the last batch, with the current values. Pods and objects are shared with the
+/// scheduler.
 #[derive(Debug, Default)]
 pub struct ChangeBatch {
-    /// What the batches before this one said is out of date: the copy begins again.
+    /// Whether the batches before this one are obsolete and the copy starts again.
     pub is_first: bool,
-    /// The copy is complete with this batch: it is as the scheduler was then.
+    /// Whether the copy is complete with this batch: it equals the scheduler's state at that time.
     pub is_complete: bool,
-    /// When the batch was made, by the scheduler's clock.
+    /// The time at which the batch was made, by the scheduler's clock.
     pub as_of: Time,
-    /// Symbols with what they stand for; nothing once they are freed.
+    /// Symbols with their texts. The text of a freed symbol is empty.
     pub symbols: Vec<(Sym, Arc<str>)>,
     /// `schedulerName`s of all profiles.
     pub scheduler_names: Vec<Sym>,
-    /// What the release decides, and its gates.
+    /// The behaviour that depends on the Kubernetes release and its feature gates.
     pub features: Features,
-    /// The owners whose pods wait since a plugin faulted over them, [`MAX_HELD`] at most.
+    /// The owners whose pods wait because a plugin faulted over them, at most [`MAX_HELD`].
     pub held_owners: BTreeMap<OwnerId, HeldOwner>,
     /// Nodes by name; `None` if the cache has no such node.
     pub nodes: Vec<(Sym, Option<Node>)>,
@@ -56,42 +57,42 @@ pub struct ChangeBatch {
     pub pods: Vec<(PodUid, Option<FollowedPod>)>,
 }
 
-/// A pod, and where it is.
+/// A pod with its place.
 #[derive(Clone, Debug)]
 pub struct FollowedPod {
-    /// Its newest object; for a pod on a node the one that counts there.
+    /// The newest object of the pod. For a pod on a node, it is the object that the cache counts there.
     pub pod: Arc<Pod>,
-    /// What it is limited to, if it has limits.
+    /// The limits of the pod, if it has any.
     pub limits: Option<Arc<Requests>>,
     /// The node that it is nominated to, or [`Sym::NONE`].
     pub nominated_node: Sym,
-    /// Where the pod is.
+    /// The place of the pod.
     pub place: PodPlace,
 }
 
-/// Where a pod is.
+/// The place of a pod.
 #[derive(Clone, Debug)]
 pub enum PodPlace {
-    /// In the scheduling queue.
+    /// The pod is in the scheduling queue.
     Queued(Box<Waiting>),
-    /// Between Reserve and PostBind.
+    /// The pod is between Reserve and PostBind.
     Binding(Box<PodBinding>),
-    /// Assumed to be on the node although nothing is to be done for it any more: the watch has not shown it there yet.
+    /// The pod is bound and assumed to be on the node, but the watch has not shown it there yet.
     Assumed {
         /// The node's name.
         node: Sym,
     },
-    /// On the node, as the API server shows it.
+    /// The API server shows the pod on the node.
     Bound {
         /// The node's name.
         node: Sym,
     },
-    /// The pod has no node, and is not to be scheduled: it is being deleted, or no profile serves it.
+    /// The pod has no node and must not be scheduled: it is being deleted, or no profile serves it.
     Unscheduled,
 }
 
 impl PodPlace {
-    /// The node that the pod is on or on its way to.
+    /// The node of the pod, or the node that was chosen for it.
     #[must_use]
     pub fn node(&self) -> Option<Sym> {
         match self {
@@ -102,7 +103,7 @@ impl PodPlace {
     }
 }
 
-/// The keys of what a copy has to learn.
+/// The keys of the values that a copy does not have yet.
 #[derive(Debug)]
 pub(crate) struct ChangeFeed {
     nodes: FxHashSet<Sym>,
@@ -113,27 +114,27 @@ pub(crate) struct ChangeFeed {
     fill: Fill,
 }
 
-/// How far everything has been handed over.
+/// The position of a copy that gets everything in portions.
 #[derive(Debug)]
 enum Fill {
     /// The next symbol.
     Symbols(usize),
-    /// Names of the nodes that are left; each goes with its pods.
+    /// The names of the remaining nodes. Each is sent with its pods.
     Nodes(Vec<Sym>),
-    /// The object that was handed over last.
+    /// The object that was sent last.
     Objects(Option<Arc<ObjectKey>>),
     Queue(Visited),
     Done,
 }
 
 impl ChangeFeed {
-    /// Notes everything that changes from here on.
+    /// Starts to note everything that changes.
     pub(crate) fn start(bindings: &mut Bindings, context: &mut Context) -> Self {
         set_followed(true, bindings, context);
         Self::from_the_beginning(context)
     }
 
-    /// Nothing is noted any more.
+    /// Stops noting changes.
     pub(crate) fn stop(self, bindings: &mut Bindings, context: &mut Context) {
         set_followed(false, bindings, context);
     }
@@ -149,7 +150,7 @@ impl ChangeFeed {
         }
     }
 
-    /// Takes over the keys of what changed since the last call.
+    /// Collects the keys of what changed since the last call.
     pub(crate) fn gather(&mut self, bindings: &mut Bindings, context: &mut Context) {
         self.nodes.extend(context.cache_mut().changed_nodes());
         self.objects.extend(context.cache_mut().changed_objects());
@@ -162,7 +163,7 @@ impl ChangeFeed {
         }
     }
 
-    /// What changed, as much as fits in a batch, and if there is room a portion of everything.
+    /// A batch with as many changes as fit and, if there is room, a portion of everything.
     pub(crate) fn batch(&mut self, bindings: &Bindings, context: &Context, now: Time) -> ChangeBatch {
         let mut batch = ChangeBatch {
             is_first: std::mem::take(&mut self.is_first),
@@ -201,14 +202,14 @@ impl ChangeFeed {
         if position == self.symbols_position {
             return Vec::new();
         }
-        // Position 0 stands for a replica that knows nothing; all symbols come in portions as well.
+        // Position 0 would give all symbols. These come in portions as well.
         let changed = symbols.since(position.max(1));
         changed.into_iter().map(|(sym, _)| (sym, symbols.shared_text(sym))).collect()
     }
 }
 
 impl Fill {
-    /// Adds the next portion to the batch; where to go on.
+    /// Adds the next portion to the batch, and returns the next position.
     fn go_on(self, batch: &mut ChangeBatch, bindings: &Bindings, context: &Context) -> Self {
         match self {
             Self::Symbols(first) => {
@@ -251,7 +252,7 @@ impl Fill {
 }
 
 impl ChangeBatch {
-    /// How many more objects fit. Symbols are small, and there are many.
+    /// The number of objects that still fit. Symbols are small and many, so they count less.
     fn room(&self) -> usize {
         let n_symbols = self.symbols.len() * BATCH / SYMBOLS;
         BATCH.saturating_sub(self.nodes.len() + self.objects.len() + self.pods.len() + n_symbols)
@@ -265,7 +266,7 @@ fn set_followed(is_followed: bool, bindings: &mut Bindings, context: &mut Contex
     bindings.follow(is_followed);
 }
 
-/// Takes out members, `limit` at most.
+/// Removes and returns at most `limit` members.
 fn take<K: Clone + Eq + std::hash::Hash>(keys: &mut FxHashSet<K>, limit: usize) -> Vec<K> {
     if keys.len() <= limit {
         return keys.drain().collect();

@@ -1,4 +1,4 @@
-//! What a change of a pod or a node is called, so that plugins can register for it.
+//! The cluster events that describe a change of a pod or a node, so that plugins can register for them.
 
 use std::sync::{Arc, LazyLock};
 
@@ -11,7 +11,7 @@ static POD_ADDED: LazyLock<ObjectEventKind> =
 static POD_DELETED: LazyLock<ObjectEventKind> =
     LazyLock::new(|| ObjectEventKind::new(ObjectEvent::ASSIGNED_POD, ClusterEvent::DELETE));
 
-/// The events of a pod's update, in their order; a generic update when nothing in particular changed.
+/// The events of a pod's update, in order. If no particular part changed, the event is a generic update.
 pub(crate) fn pod_updates(old: &Arc<Pod>, new: &Arc<Pod>, labels: &PodEventLabels) -> Vec<Arc<ObjectEvent>> {
     let changes = [
         (ClusterEvent::UPDATE_POD_LABEL, old.labels != new.labels),
@@ -21,7 +21,7 @@ pub(crate) fn pod_updates(old: &Arc<Pod>, new: &Arc<Pod>, labels: &PodEventLabel
             !old.scheduling_gates.is_empty() && new.scheduling_gates.is_empty(),
         ),
         (ClusterEvent::UPDATE_POD_TOLERATION, old.tolerations.len() != new.tolerations.len()),
-        // The claims that a pod names are fixed: what changes is which ones were generated for it.
+        // The claims that a pod names are fixed; only the claims that are generated for it can change.
         (ClusterEvent::UPDATE_POD_GENERATED_RESOURCE_CLAIM, old.resource_claims != new.resource_claims),
     ];
     let mut actions: Vec<u32> =
@@ -40,7 +40,7 @@ pub(crate) fn pod_updates(old: &Arc<Pod>, new: &Arc<Pod>, labels: &PodEventLabel
     actions.into_iter().map(|action| Arc::new(event(action))).collect()
 }
 
-/// Whether any amount went down.
+/// Whether any amount decreased.
 fn is_smaller(new: &Resources, old: &Resources) -> bool {
     new.milli_cpu < old.milli_cpu
         || new.memory < old.memory
@@ -53,7 +53,7 @@ pub(crate) fn pod_added(pod: &Arc<Pod>) -> Arc<ObjectEvent> {
     Arc::new(POD_ADDED.object_event(subject))
 }
 
-/// A pod left its node, or its claim on one.
+/// The event of a pod that left its node, or that lost its nomination.
 pub(crate) fn pod_deleted(pod: &Arc<Pod>) -> Arc<ObjectEvent> {
     let subject = EventObjects::Pod { old: Some(Arc::clone(pod)), new: None };
     Arc::new(POD_DELETED.object_event(subject))
@@ -69,7 +69,7 @@ pub(crate) fn node_deleted(node: Node) -> Arc<ObjectEvent> {
     Arc::new(ObjectEvent::new(ObjectEvent::NODE, ClusterEvent::DELETE, subject))
 }
 
-/// The events of a node's update, in their order; none when nothing changed that a plugin can register for.
+/// The events of a node's update, in order. The list is empty if nothing changed for which a plugin can register.
 pub(crate) fn node_updates(old: Node, new: Node, conditions_differ: bool) -> Vec<Arc<ObjectEvent>> {
     let changes = [
         (ClusterEvent::UPDATE_NODE_TAINT, old.unschedulable && !new.unschedulable),

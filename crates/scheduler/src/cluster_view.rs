@@ -1,5 +1,6 @@
-//! A copy of what a scheduler knows, kept up to date with its [changes](ChangeBatch): pods and where they are, nodes, and the
-//! objects that plugins read. What shows the scheduler to people reads it, beside the scheduling thread.
+//! A copy of the scheduler's state, kept up to date with its [changes](ChangeBatch): pods with their places, nodes, and
+//! the objects that plugins read. The parts of the program that show the scheduler to people read the copy, outside of
+//! the scheduling thread.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -32,7 +33,7 @@ pub struct PodView<'a> {
 }
 
 impl ClusterView {
-    /// Takes in what changed.
+    /// Applies a batch of changes.
     pub fn apply(&mut self, batch: ChangeBatch) {
         if batch.is_first {
             *self = Self::default();
@@ -66,14 +67,14 @@ impl ClusterView {
         }
     }
 
-    /// Brings the pod in the cache up to what the scheduler's cache holds.
+    /// Updates the pod in the cache to match the scheduler's cache.
     fn place(&mut self, uid: &PodUid, pod: Option<&FollowedPod>) {
         let placed = pod.and_then(|followed| Some((&followed.pod, followed.place.node()?)));
         let Some((pod, node)) = placed else {
             self.cache.remove_pod(uid);
             return;
         };
-        // An assumed pod has no node in its object.
+        // The object of an assumed pod names no node.
         let added = if pod.node_name == node {
             self.cache.add_pod(Arc::clone(pod)).map(drop)
         } else {
@@ -83,25 +84,26 @@ impl ClusterView {
         debug_assert!(added.is_ok(), "a pod of the scheduler's cache cannot be cached: {added:?}");
     }
 
-    /// When the copy was as the scheduler, by the scheduler's clock.
+    /// The time at which the copy equalled the scheduler's state, by the scheduler's clock.
     #[must_use]
     pub fn as_of(&self) -> Time {
         self.as_of
     }
 
-    /// What the pod waits for since a plugin faulted over pods of its owner.
+    /// The hold of the pod's owner, if a plugin faulted over pods of this owner and they wait.
     #[must_use]
     pub fn held_owner(&self, pod: &Pod) -> Option<&HeldOwner> {
         self.held_owners.get(&OwnerId::of(pod, &self.table().symbols))
     }
 
-    /// Whether it holds all that the scheduler knew at [`Self::as_of`]; if not, some of it is older or missing.
+    /// Whether the copy contains everything that the scheduler knew at [`Self::as_of`]. If not, some of it is older or
+    /// missing.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         self.is_complete
     }
 
-    /// Nodes, the pods on them, and objects.
+    /// The nodes, the pods on them, and objects of other kinds.
     #[must_use]
     pub fn cache(&self) -> &Cache {
         &self.cache
@@ -118,8 +120,8 @@ impl ClusterView {
         self.scheduler_names.iter().map(|name| self.text(*name))
     }
 
-    /// All pods that the scheduler knows, in no particular order. A pod that is being deleted and waits nowhere may be missing
-    /// until it changes.
+    /// All pods that the scheduler knows, in no particular order. A pod that is being deleted and waits nowhere may be
+    /// missing until it changes.
     pub fn pods(&self) -> impl Iterator<Item = PodView<'_>> {
         self.pods.values().map(|followed| PodView { followed, view: self })
     }
@@ -130,20 +132,20 @@ impl ClusterView {
         self.pods.get(uid).map(|followed| PodView { followed, view: self })
     }
 
-    /// The pod with this name. It looks through all pods.
+    /// The pod with this name. The call searches all pods.
     #[must_use]
     pub fn find_pod(&self, namespace: &str, name: &str) -> Option<PodView<'_>> {
         let namespace = self.table().symbols.lookup(namespace)?;
         self.pods().find(|pod| pod.pod().namespace == namespace && *pod.pod().name == *name)
     }
 
-    /// Nominated pods with the names of the nodes that they are nominated to, in no particular order.
+    /// The nominated pods with the names of their nodes, in no particular order.
     pub fn nominated_pods(&self) -> impl Iterator<Item = (Sym, &Arc<Pod>)> {
         let nominated = self.pods.values().filter(|pod| !pod.nominated_node.is_none());
         nominated.map(|pod| (pod.nominated_node, &pod.pod))
     }
 
-    /// Runs `work` as if the pod were not there; it is there again afterwards. For what plugins would say about another node.
+    /// Runs `work` while the copy lacks the pod. This is for questions to plugins about another node for the pod.
     pub fn without_pod<R>(&mut self, uid: &str, work: impl FnOnce(&Self) -> R) -> R {
         let removed = self.pods.remove_entry(uid);
         if let Some((uid, _)) = &removed {
@@ -156,7 +158,7 @@ impl ClusterView {
         result
     }
 
-    /// Runs `work` with a pod that the scheduler does not have. What symbols it has of its own are known meanwhile alone.
+    /// Runs `work` with a pod that the scheduler does not have. The pod's own symbols are known only during the call.
     pub fn with_new_pod<R>(&mut self, pod: &api::Pod, work: impl FnOnce(&Self, Pod) -> R) -> R {
         let symbols = self.table().symbols.clone();
         let pod = intern::pod(pod, self.features, self.cache.symbols_mut());
@@ -171,55 +173,55 @@ impl ClusterView {
 }
 
 impl<'a> PodView<'a> {
-    /// The pod itself, whose symbols are those of [`ClusterView::table`].
+    /// The pod. Its symbols are those of [`ClusterView::table`].
     #[must_use]
     pub fn pod(&self) -> &'a Arc<Pod> {
         &self.followed.pod
     }
 
-    /// Where the pod is.
+    /// The place of the pod.
     #[must_use]
     pub fn place(&self) -> &'a PodPlace {
         &self.followed.place
     }
 
-    /// Its name.
+    /// The pod's name.
     #[must_use]
     pub fn name(&self) -> &'a str {
         &self.followed.pod.name
     }
 
-    /// Its namespace.
+    /// The pod's namespace.
     #[must_use]
     pub fn namespace(&self) -> &'a str {
         self.view.text(self.followed.pod.namespace)
     }
 
-    /// The node in its object; empty while it has none.
+    /// The node in the pod's object; empty while it has none.
     #[must_use]
     pub fn node(&self) -> &'a str {
         self.view.text(self.followed.pod.node_name)
     }
 
-    /// The node that it is nominated to; empty if it is not.
+    /// The node to which the pod is nominated; empty if it is not.
     #[must_use]
     pub fn nominated_node(&self) -> &'a str {
         self.view.text(self.followed.nominated_node)
     }
 
-    /// The `schedulerName` of its spec.
+    /// The `schedulerName` of the pod's spec.
     #[must_use]
     pub fn scheduler_name(&self) -> &'a str {
         self.view.text(self.followed.pod.scheduler_name)
     }
 
-    /// Its priority.
+    /// The pod's priority.
     #[must_use]
     pub fn priority(&self) -> i32 {
         self.followed.pod.priority
     }
 
-    /// What its spec requests, by name; CPU in thousandths.
+    /// The requests of the pod's spec, by resource; CPU in thousandths.
     #[must_use]
     pub fn requests(&self) -> Vec<(&'a str, i64)> {
         let Resources { milli_cpu, memory, ephemeral_storage, scalars } = &self.followed.pod.requests;
@@ -227,7 +229,7 @@ impl<'a> PodView<'a> {
         by_name([*milli_cpu, *memory, *ephemeral_storage], scalars)
     }
 
-    /// What it is limited to, by name; CPU in thousandths.
+    /// The pod's limits, by resource; CPU in thousandths.
     #[must_use]
     pub fn limits(&self) -> Vec<(&'a str, i64)> {
         let Some(Requests { milli_cpu, memory, ephemeral_storage, scalars }) = self.followed.limits.as_deref() else {
@@ -238,7 +240,7 @@ impl<'a> PodView<'a> {
     }
 }
 
-/// Amounts other than zero.
+/// The amounts other than zero, by name.
 fn by_name<'a>(
     [milli_cpu, memory, ephemeral_storage]: [i64; 3],
     scalars: impl Iterator<Item = (&'a str, i64)>,

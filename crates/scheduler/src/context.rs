@@ -1,4 +1,5 @@
-//! What the machines of the scheduler share, lent to one of them at a time, and the steps that need several parts of it.
+//! The data that the scheduler's machines share. It is lent to one of them at a time. Steps that need several parts of
+//! it are here as well.
 
 mod faults;
 mod plugins;
@@ -26,10 +27,10 @@ use crate::{
     unasked_gates::UnaskedGates,
 };
 
-/// Why pods are tried again whose plugin is another one now, as metrics name it.
+/// The reason, in metrics, for trying pods again after their plugin was replaced.
 pub(crate) const PLUGIN_REPLACED: &str = "PluginReplaced";
 
-/// A pod that has waited for so many milliseconds for plugins to have time is told so.
+/// The milliseconds after which a pod that waits for plugins to have time gets an event.
 const TELL_AFTER: u64 = 1000;
 
 /// Whether cycles may begin.
@@ -43,14 +44,14 @@ enum Phase {
     ShuttingDown,
 }
 
-/// The cluster as the scheduler knows it, the profiles, and what leaves. Cache and queue have borders of their own and are lent
-/// as they are; with the rest, this module and those inside it do what the machines ask for.
+/// The cluster as the scheduler knows it, the profiles, and the outbox. Cache and queue have interfaces of their own
+/// and are lent unchanged. For the other parts, this module and its submodules do what the machines ask for.
 #[derive(Debug, Default)]
 pub(crate) struct Context {
     cache: Cache,
     queue: Queue,
     profiles: Profiles,
-    /// Asked beside the plugins of every profile.
+    /// The extenders, which are asked besides the plugins of every profile.
     extenders: Option<Arc<dyn Extenders>>,
     time: SchedulingTime,
     isolation: Isolation,
@@ -61,59 +62,59 @@ pub(crate) struct Context {
     outbox: Outbox,
     turn: Turn,
     phase: Phase,
-    /// Whether pods that are to be bound later do not show where they are going.
+    /// Whether a pod that waits before it is bound does not show the node that was chosen for it.
     hides_expected_nodes: bool,
-    /// What all pods that could be tried wait for.
+    /// The reason why no pod can be tried at present.
     waits_for: WaitsFor,
 }
 
-/// What keeps the queue's pods from being tried, if anything does.
+/// The reason why the queue's pods are not tried, if there is one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum WaitsFor {
     #[default]
     Nothing,
-    /// Answers of the API server: many pods of their profiles are being bound.
+    /// The pods wait for answers of the API server, because many pods of their profiles are being bound.
     Answers,
-    /// The plugins of their profiles have no time.
+    /// The pods wait because the plugins of their profiles have no time.
     Time,
 }
 
-/// Profiles of which no pod is tried, since pods of theirs are on their way.
+/// The profiles whose pods are not tried because of other pods between Reserve and PostBind.
 pub(crate) struct HeldProfiles<'a> {
-    /// Many pods are being bound.
+    /// Profiles with many pods that are being bound.
     pub(crate) full: &'a [Sym],
-    /// A plugin has not learned about the pods on their way yet; the status says so.
+    /// Profiles with a plugin that does not know about all pods between Reserve and PostBind yet. The status says so.
     pub(crate) untold: Vec<(Sym, Status)>,
 }
 
 /// A pod to be tried.
 pub(crate) struct NextPod {
     pub(crate) record: QueuedPod,
-    /// How long the search for its node may go on.
+    /// How long the search for the pod's node may take.
     pub(crate) search: SearchLength,
     /// Whether all other pods, if there are any, wait for something else.
     pub(crate) is_alone: bool,
 }
 
-/// The turn in which pods are tried once somebody has used up their time. The order says who goes first.
+/// The precedence of pods once plugins or namespaces have used up their time. Lower values go first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Precedence {
     InTurn,
-    /// Its namespace has used up its time, but nothing says that its own search takes long.
+    /// The pod's namespace has used up its time, but the pod's own search is not known to be long.
     AfterOtherNamespaces,
-    /// Its plugins have no time, or its own search took long.
+    /// The pod's plugins have no time, or its own search took long.
     AfterAll,
-    /// Too many pods of its profile are being bound.
+    /// Too many pods of the pod's profile are being bound.
     NotNow,
 }
 
 impl Context {
-    /// No cluster and no profile is known yet.
+    /// A context without a cluster and without profiles.
     pub(crate) fn new(queue: Queue) -> Self {
         Self { cache: Cache::new(), queue, ..Self::default() }
     }
 
-    /// Whether pods that are to be bound later show where they are going.
+    /// Sets whether a pod that waits before it is bound shows the node that was chosen for it.
     pub(crate) fn publish_expected_nodes(&mut self, publishes: bool) {
         self.hides_expected_nodes = !publishes;
     }
@@ -138,12 +139,12 @@ impl Context {
         &self.queue
     }
 
-    /// The queue, for what it does without a question to plugins.
+    /// The queue, for changes that need no answer of a plugin.
     pub(crate) fn queue_mut(&mut self) -> &mut Queue {
         &mut self.queue
     }
 
-    /// The initial lists are complete: cycles may begin.
+    /// Notes that the initial lists are complete, so that cycles may begin.
     pub(crate) fn synced(&mut self) {
         if self.phase == Phase::Syncing {
             self.phase = Phase::Running;
@@ -154,7 +155,7 @@ impl Context {
         self.phase == Phase::Running
     }
 
-    /// No cycle and no binding begins any more.
+    /// Stops cycles and bindings from beginning.
     pub(crate) fn shut_down(&mut self) {
         self.phase = Phase::ShuttingDown;
     }
@@ -163,7 +164,7 @@ impl Context {
         self.phase == Phase::ShuttingDown
     }
 
-    /// When something is due here although no event comes. What waits for plugins to have time is left out.
+    /// The time at which something is due here even if no event comes. Waits for plugins to have time are not included.
     pub(crate) fn next_wakeup(&self) -> Option<Time> {
         let ready = self.queue.ready_at().filter(|_| self.is_running() && self.waits_for == WaitsFor::Nothing);
         let wakeups = [ready, self.queue.next_wakeup(), self.isolation.next_release(), self.unasked_gates.retry_at()];
@@ -176,13 +177,13 @@ impl Context {
         cache.free_symbols(|sym| !queue.nominator().pods_on(sym).is_empty());
     }
 
-    /// Whether the turn has room for one more step of a pod, which the caller takes then.
+    /// Whether the turn has room for one more step of a pod. If so, the caller must take the step.
     pub(crate) fn has_room(&mut self) -> bool {
         let now = self.outbox.instant();
         self.turn.has_room(now)
     }
 
-    /// The turn is over; what is to be told about time that is used up is told.
+    /// Ends the turn, and reports time that is used up.
     pub(crate) fn end_turn(&mut self) {
         for report in self.time.take_reports() {
             self.outbox.act(Action::Supervise(Supervision::OutOfTime(report)));
@@ -190,13 +191,13 @@ impl Context {
         self.turn.end();
     }
 
-    /// The next pod to try. While all plugins together, all long searches, or those of a namespace have used up their time, pods that
-    /// would take more of it let others go first ([`Precedence`]), and searches are brief. Once there are no others, and no
-    /// event waits either, such pods are tried all the same.
+    /// The next pod to try. If all plugins together, all long searches, or those of a namespace have used up their
+    /// time, pods that would take more of it let others go first ([`Precedence`]), and searches are brief. Such pods
+    /// are tried anyway once no other pod can be tried and no event waits.
     ///
-    /// Pods of `held` profiles stay where they are, and so do those of a profile with a plugin that has no time: they neither
-    /// make an attempt nor lose their turn. A pod for which plugins took long the last time waits while a plugin of its profile is
-    /// short of time: what that may still take is kept for the others.
+    /// Pods of `held` profiles keep their places, and so do pods of a profile with a plugin that has no time: they
+    /// neither make an attempt nor lose their turn. A pod for which plugins took long in the last attempt waits while a
+    /// plugin of its profile is short of time, so that the remaining time is left for the others.
     pub(crate) fn next_pod(&mut self, held: &HeldProfiles<'_>, events_wait: bool) -> Option<NextPod> {
         let searches = self.time.spent_searches();
         let plugins_are_spent = self.time.plugins_are_spent();
@@ -223,7 +224,7 @@ impl Context {
                 return Some(NextPod { record, search, is_alone: false });
             }
         }
-        // What waits may be pods that go first.
+        // The waiting events may be about pods that go first.
         if events_wait {
             self.waits_for = WaitsFor::Nothing;
             return None;
@@ -238,8 +239,8 @@ impl Context {
         last.map(|record| NextPod { record, search: SearchLength::Full, is_alone: true })
     }
 
-    /// The first pod that is not to wait and whose profile's plugins have time for another one. The first one that they keep
-    /// waiting is told so.
+    /// The first pod that need not wait and whose profile's plugins have time for another pod. The first pod of each
+    /// profile that has waited long enough for its plugins gets an event.
     fn pop_with_time(
         &mut self,
         untold: &[(Sym, Status)],
@@ -276,7 +277,7 @@ impl Context {
         popped
     }
 
-    /// After the search for a pod to be tried, others came that may be tried.
+    /// Notes that the queue has pods that were not there when it was last searched.
     fn queue_grew(&mut self) {
         self.waits_for = WaitsFor::Nothing;
     }
@@ -286,7 +287,7 @@ impl Context {
         self.waits_for == WaitsFor::Time
     }
 
-    /// Changes the queue while the plugins answer its questions.
+    /// Changes the queue while plugins answer its questions.
     pub(crate) fn with_queue<R>(&mut self, work: impl FnOnce(&mut Queue, &mut dyn Policy) -> R) -> R {
         let mut policy = QueuePolicy {
             profiles: &mut self.profiles,
@@ -300,12 +301,12 @@ impl Context {
         work(&mut self.queue, &mut policy)
     }
 
-    /// Tells all unschedulable pods of an event.
+    /// Passes an event to all unschedulable pods.
     pub(crate) fn move_all(&mut self, object_event: &Arc<ObjectEvent>) {
         self.move_some(object_event, |_| true);
     }
 
-    /// Tells those unschedulable pods of an event for which `concerns` holds.
+    /// Passes an event to the unschedulable pods for which `concerns` holds.
     pub(crate) fn move_some(&mut self, object_event: &Arc<ObjectEvent>, concerns: impl Fn(&Pod) -> bool) {
         self.outbox.handling(&object_event.label);
         let now = self.outbox.now();
@@ -320,7 +321,7 @@ impl Context {
         self.cache.table().symbols.shared_text(sym)
     }
 
-    /// `namespace/name`.
+    /// The name of the pod as `namespace/name`.
     pub(crate) fn full_name(&self, pod: &Pod) -> String {
         format!("{}/{}", self.text(pod.namespace), pod.name)
     }

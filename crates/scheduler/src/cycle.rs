@@ -1,4 +1,4 @@
-//! The scheduling cycle: one pod from the queue to a node, or back.
+//! The scheduling cycle, which takes one pod from the queue to a node, or back.
 
 mod batching;
 
@@ -22,36 +22,36 @@ use crate::{
     settings::Settings,
 };
 
-/// Scores and refusals are recorded of a decision if that was not done for so long: with a pod every few microseconds, recording all
-/// would cost as much as deciding. It is some ten microseconds.
+/// The time after which a decision is again recorded with scores and refusals. With a pod every few microseconds,
+/// recording all of them would cost as much as deciding: one record takes some ten microseconds.
 const WHOLE_RECORD_EVERY: Duration = Duration::from_millis(4);
 
-/// A search for a node that takes longer is reported.
+/// The time of a search for a node after which it is reported.
 const SLOW_SEARCH: Duration = Duration::from_millis(100);
 
 /// The last attempt that looked for a node.
 #[derive(Debug)]
 pub struct LastAttempt {
-    /// Attempts are numbered from 1.
+    /// The number of the attempt. The first one is 1.
     pub number: u64,
-    /// Which pod was tried.
+    /// The pod that was tried.
     pub pod: Arc<Pod>,
     /// The decision, with every plugin's answers.
     pub decision: Decision,
 }
 
-/// What one attempt leaves for the next.
+/// The state that one attempt leaves for the next.
 #[derive(Debug, Default)]
 pub(crate) struct Cycle {
     attempt: Attempt,
     batching: Batching,
     earlier_answers: EquivalenceCache<ClassAnswers>,
-    /// What the last attempt decided; the next one uses its buffers.
+    /// The last attempt. The next one reuses the buffers of its decision.
     last: Option<LastAttempt>,
-    /// Where the next attempt begins to look for nodes.
+    /// The place at which the next attempt begins to look for nodes.
     next_start: usize,
     n_cycles: u64,
-    /// When a decision was last recorded with scores and refusals.
+    /// The time at which a decision was last recorded with scores and refusals.
     recorded_at: Option<Duration>,
 }
 
@@ -99,7 +99,7 @@ impl Cycle {
         self.last = Some(LastAttempt { number: self.n_cycles, pod, decision });
     }
 
-    /// Leaves what is to be kept of a decision for explanations.
+    /// Records a decision for explanations.
     fn record(&mut self, decision: &Decision, pod: &Pod, attempt: u32, context: &mut Context) {
         let now = context.instant();
         let elapsed = now.zip(self.recorded_at).map(|(now, then)| now.saturating_sub(then));
@@ -112,13 +112,13 @@ impl Cycle {
         });
     }
 
-    /// Other plugins than those that ranked the nodes will be asked.
+    /// Follows a change of the plugins, by forgetting what the old ones answered.
     pub(crate) fn plugins_replaced(&mut self) {
         self.batching.forget();
         self.earlier_answers.clear();
     }
 
-    /// How many pods found that others like them had come before.
+    /// The number of pods for which answers about earlier pods of their class were available.
     pub(crate) fn n_with_earlier_answers(&self) -> u64 {
         self.earlier_answers.n_hits()
     }
@@ -131,7 +131,7 @@ impl Cycle {
         self.next_start
     }
 
-    /// The next search begins there, and nothing is taken from the pod before.
+    /// Begins the next search at `next_start`, and forgets the batch of the pod before.
     pub(crate) fn begin_again_at(&mut self, next_start: usize) {
         self.next_start = next_start;
         self.batching.forget();
@@ -164,7 +164,7 @@ impl Cycle {
         let nominated = nominated_pods(queue, table, pod);
         let call = Call { deadline: time.search_deadline(length), ..Call::new(cycle, outbox.now(), pod, table) };
         let started = outbox.instant();
-        // An extender may tell pods apart that are alike for the plugins.
+        // An extender may distinguish pods that are alike for the plugins.
         let signature = if extenders.is_some() { None } else { self.batching.sign(profile, pod, cycle) };
         let view = CycleView { cycle, now: outbox.now(), table };
         let hint = self.batching.hint(profile, pod, signature.as_ref(), view);
@@ -209,7 +209,7 @@ fn tell_if_slow(pod: &Arc<Pod>, started: Option<Duration>, findings: &Findings, 
     context.notice(Notice::SlowSearch { pod, total, steps });
 }
 
-/// The search for a node in one cycle, and how long it may take.
+/// The cycle of a search for a node, and the length that the search may have.
 #[derive(Clone, Copy)]
 struct CycleSearch {
     cycle: CycleId,
@@ -244,14 +244,14 @@ impl FailedSearch<'_> {
         context.observe_since(started, |duration| Observation::Algorithm { duration });
         context.end_cycle(record.pod.scheduler_name, cycle);
         context.fail_attempt(record, started, &failure);
-        // The nomination is written before the victims are evicted.
+        // The nomination must be written before the victims are evicted.
         for request in requests {
             context.act(Action::Pod(request));
         }
     }
 }
 
-/// Nothing fits: asks the PostFilter plugins for a way out.
+/// Asks the PostFilter plugins to help a pod that fits on no node.
 fn post_filter(
     pod: &Arc<Pod>,
     search: CycleSearch,
@@ -268,7 +268,8 @@ fn post_filter(
     run::post_filter(profile, &call, findings, &nominated, extenders, diagnosis);
 }
 
-/// Whether there is still something to decide about a pod that the queue gave out; if that is worth telling, it is told.
+/// Whether a pod that the queue returned must still be tried. If it is being deleted or no profile serves it, this is
+/// reported.
 fn is_to_be_tried(pod: &Arc<Pod>, context: &mut Context) -> bool {
     if !context.profiles().serves(pod.scheduler_name) {
         let message = format!("no profile serves pod {}", context.full_name(pod));
@@ -283,8 +284,8 @@ fn is_to_be_tried(pod: &Arc<Pod>, context: &mut Context) -> bool {
     context.cache().pod(&pod.uid).is_none()
 }
 
-/// Sends the plugins' replicas what has changed. A plugin that is out of service holds the pod back until another binary
-/// takes its place: the answers of the other plugins, PostFilter among them, must not count without it.
+/// Sends what has changed to the plugins' replicas. A plugin that is out of service holds the pod back until another
+/// binary replaces it. Without it, the answers of the other plugins, including PostFilter, must not count.
 fn catch_up(pod: &Pod, context: &mut Context) -> Result<(), Box<AttemptFailure<'static>>> {
     context.cache_mut().settle();
     if let Some(refusal) = context.hold(pod) {
@@ -300,7 +301,7 @@ fn catch_up(pod: &Pod, context: &mut Context) -> Result<(), Box<AttemptFailure<'
     Err(waits_for(refusal, context).into())
 }
 
-/// The pod is turned down in the name of this plugin, whatever the others would say.
+/// Rejects the pod in the name of this plugin, whatever the other plugins would answer.
 fn waits_for(Refusal { plugin, status }: Refusal, context: &Context) -> AttemptFailure<'static> {
     let n_all_nodes = context.cache().order().len();
     let mut diagnosis = Diagnosis { n_all_nodes, ..Diagnosis::default() };
@@ -309,8 +310,8 @@ fn waits_for(Refusal { plugin, status }: Refusal, context: &Context) -> AttemptF
     AttemptFailure { cause: FailureCause::Rejected(Cow::Owned(diagnosis)), nomination: Nomination::Clear }
 }
 
-/// Does what PostFilter plugins want of the scheduler, and gives back what the host must do for them. If that evicts pods,
-/// the preemptor is held back until they have been told to leave.
+/// Carries out the effects of PostFilter plugins on the scheduler, and returns requests for the others. If they evict
+/// pods, the preemptor is held back until the evictions have been requested.
 fn follow_post_filter(
     pod: &Arc<Pod>,
     cycle: CycleId,
@@ -329,7 +330,7 @@ fn follow_post_filter(
     requests
 }
 
-/// The nominations that the queue knows, as they are for `pod`.
+/// The nominations in the queue, as the cycle of `pod` sees them.
 fn nominated_pods<'a>(queue: &'a Queue, table: &ClusterTable, pod: &Pod) -> NominatedPods<'a> {
     let by_node = queue.nominator().iter();
     NominatedPods::new(table, pod, by_node.flat_map(|(node, pods)| pods.iter().map(move |pod| (node, pod))))

@@ -1,9 +1,10 @@
-//! How many bytes of objects and patches wait to be carried out, from a plugin's answer to the API server's.
+//! The number of bytes of objects and patches that wait to be carried out, from a plugin's answer to the API server's
+//! answer.
 //!
-//! One answer may have 16 MiB of them. After a change of one object thousands of pods may ask their plugins again, and
-//! the API server takes its time. What waits is counted wherever it waits, by a value that goes with it. The names of
-//! objects that pods wait for in PreBind count as well. Each plugin has a count of its own: one that uses it up takes
-//! nothing from others.
+//! One answer may contain 16 MiB of them. After a change of one object, thousands of pods may ask their plugins again,
+//! and the API server needs time. A value that goes with the waiting effects counts their bytes, wherever they wait.
+//! The names of objects for which pods wait in PreBind count as well. Each plugin has a count of its own, so a plugin
+//! that uses up its count takes nothing from others.
 
 use std::sync::{
     Arc,
@@ -13,17 +14,17 @@ use std::sync::{
 use berth_framework::Effect;
 use rustc_hash::FxHashMap;
 
-/// Beyond this, a plugin's answers with objects, patches and waits are refused.
+/// The limit of a plugin's bytes. Beyond it, its answers with objects, patches and waits are refused.
 pub(crate) const MAX_BYTES: usize = 32 << 20;
 
-/// What a wait keeps of an object beside its names.
+/// The bytes that a wait keeps for an object besides its names.
 const OBJECT_BYTES: usize = 128;
 
 /// The bytes of all effects that are not carried out yet, by plugin.
 #[derive(Debug, Default)]
 pub(crate) struct EffectBytes(FxHashMap<Arc<str>, Arc<AtomicUsize>>);
 
-/// Counts bytes for as long as it lives.
+/// A number of bytes that counts as long as the value lives.
 #[derive(Debug, Default)]
 pub struct HeldBytes {
     bytes: usize,
@@ -31,7 +32,7 @@ pub struct HeldBytes {
 }
 
 impl EffectBytes {
-    /// Whether so many more of the plugin's may wait.
+    /// Whether `bytes` more bytes of the plugin may wait.
     pub(crate) fn has_room_for(&self, plugin: &str, bytes: usize) -> bool {
         let waiting = self.0.get(plugin).map_or(0, |waiting| waiting.load(Ordering::Relaxed));
         bytes == 0 || waiting.saturating_add(bytes) <= MAX_BYTES
@@ -56,7 +57,7 @@ impl Clone for HeldBytes {
     }
 }
 
-/// What is counted makes no difference to what is to be done.
+/// The count does not matter for the comparison of effects.
 impl PartialEq for HeldBytes {
     fn eq(&self, _other: &Self) -> bool {
         true
@@ -69,7 +70,8 @@ impl Drop for HeldBytes {
     }
 }
 
-/// The object or patch of an effect, or the objects that it waits for, which an index names too; the rest of it is small.
+/// The bytes of an effect: its object or patch, or the objects for which it waits. Names of objects count twice,
+/// because an index contains them too. Everything else is small.
 pub(crate) fn bytes_of(effect: &Effect) -> usize {
     match effect {
         Effect::Patch { patch, .. } => patch.len(),

@@ -1,4 +1,4 @@
-//! Everything that the host tells the scheduler.
+//! The events that the host reports to the scheduler.
 
 use std::{sync::Arc, time::Duration};
 
@@ -17,10 +17,10 @@ use crate::{
     settings::Settings,
 };
 
-/// Something that happened, in the order in which the host learned of it.
+/// An event. Events come in the order in which the host learned of them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Event {
-    /// A pod appeared or changed. One in a terminal phase counts as deleted.
+    /// A pod appeared or changed. A pod in a terminal phase counts as deleted.
     PodApplied(#[serde(with = "whole_pod")] Box<api::Pod>),
     /// A pod is gone from the API server.
     PodDeleted {
@@ -43,7 +43,7 @@ pub enum Event {
         /// The name under which plugins register for its events: `PersistentVolumeClaim`, `storage.k8s.io/CSINode`,
         /// `<plural>.<version>.<group>`.
         resource: String,
-        /// Which object.
+        /// The object.
         key: ObjectKey,
         /// The object as the API server sent it.
         #[serde(with = "text_or_bytes")]
@@ -53,30 +53,30 @@ pub enum Event {
     ObjectDeleted {
         /// The resource as in [`Event::ObjectApplied`].
         resource: String,
-        /// Which object.
+        /// The object.
         key: ObjectKey,
     },
     /// The objects of a kind may not be listed. Pods that need a plugin which reads this kind stay pending.
     KindUnlisted {
-        /// Which kind.
+        /// The kind.
         kind: ObjectKind,
-        /// Why, and which plugins lose nothing by that.
+        /// The reason, and the plugins that work correctly without the kind.
         unlisted: UnlistedKind,
     },
-    /// All objects of a kind are known that could not be listed before.
+    /// All objects of a kind that could not be listed before are now known.
     KindListed(ObjectKind),
     /// The initial lists are complete: cycles may begin.
     Synced,
-    /// How [`crate::Request::Bind`] or [`crate::Request::BindByExtender`] went.
+    /// The answer to [`crate::Request::Bind`] or [`crate::Request::BindByExtender`].
     BindFinished {
         /// The attempt that the request named.
         cycle: CycleId,
         /// The pod.
         uid: PodUid,
-        /// Whether it was carried out.
+        /// Whether the request was carried out.
         result: Result<(), RequestError>,
     },
-    /// How [`crate::Request::AwaitedEffects`] went.
+    /// The answer to [`crate::Request::AwaitedEffects`].
     EffectsFinished {
         /// The attempt that the request named.
         cycle: CycleId,
@@ -85,56 +85,56 @@ pub enum Event {
         /// The plugin that the request named.
         #[serde(with = "shared_text")]
         plugin: Arc<str>,
-        /// Whether it was carried out.
+        /// Whether the effects were carried out.
         result: Result<(), RequestError>,
     },
-    /// [`crate::Request::PatchStatus`] failed: the pod's status is what the API server last showed.
+    /// [`crate::Request::PatchStatus`] failed. The pod's status is still what the API server last showed.
     StatusPatchFailed {
         /// The pod.
         uid: PodUid,
     },
     /// A new binary is ready to answer under a plugin's name, at the points that it implements. If its instances take
-    /// long, they are first prepared elsewhere, while the old binary goes on.
+    /// long to make, they are first prepared elsewhere while the old binary goes on.
     PluginReady {
         /// The plugin's name.
         name: String,
-        /// The only profiles in which the binary answers, instead of in all that use the plugin.
+        /// The profiles in which the binary answers; `None` for all profiles that use the plugin.
         scheduler_names: Option<Vec<String>>,
-        /// Which binary it is, for people and recordings.
+        /// The identity of the binary, for people and recordings.
         version: PluginVersion,
-        /// Builds its instances.
+        /// The factory of its instances.
         factory: Handle<Arc<dyn PluginFactory>>,
-        /// What the plugin may ask for from then on; `None` leaves it.
+        /// The grants of the plugin from then on; `None` leaves them unchanged.
         grants: Option<Grants>,
     },
     /// An instance of a component faulted in a call and is gone.
     PluginFaulted {
         /// The plugin's name.
         plugin: String,
-        /// The component's.
+        /// The digest of the component.
         digest: Digest,
-        /// Reads on from the plugin's name.
+        /// The reason, as a text that follows the plugin's name.
         reason: String,
-        /// Processor time of the call, and of the start of the instance that it cost.
+        /// The processor time of the call, and of the start of the instance that the fault cost.
         took: Duration,
         /// The pod that the call was about, if it was about one.
         pod: Option<PodUid>,
     },
-    /// How [`crate::Action::PreparePlugin`] went.
+    /// The answer to [`crate::Action::PreparePlugin`].
     PluginPrepared {
         /// The plugin's name.
         plugin: String,
         /// The instances.
         prepared: Handle<Prepared>,
     },
-    /// The operator's configuration is another from here on.
+    /// The operator's configuration changed.
     Reconfigured(Reconfiguration),
-    /// No more cycles and no more bindings. [`crate::Scheduler::outstanding`] bindings are still on their way.
+    /// No more cycles and bindings begin. [`crate::Scheduler::outstanding`] bindings are not answered yet.
     Shutdown,
 }
 
 impl Event {
-    /// A binary is ready, as [`Self::PluginReady`].
+    /// A [`Self::PluginReady`] event.
     #[must_use]
     pub fn plugin_ready(
         objects: &HostObjects,
@@ -147,7 +147,7 @@ impl Event {
         Self::PluginReady { name, scheduler_names, version, factory: objects.put(factory), grants }
     }
 
-    /// Another configuration, as [`Self::Reconfigured`].
+    /// A [`Self::Reconfigured`] event.
     #[must_use]
     pub fn reconfigured(
         objects: &HostObjects,
@@ -167,7 +167,8 @@ impl Event {
     }
 }
 
-/// A pod with the text that it was decoded from, where that is kept: the API server sends no field for it.
+/// Serializes a pod together with the text from which it was decoded, if that was kept. The API server has no field for
+/// it.
 mod whole_pod {
     use std::sync::Arc;
 

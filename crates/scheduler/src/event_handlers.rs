@@ -1,4 +1,4 @@
-//! What the API server reports about objects, entered into cache and queue.
+//! The handlers of what the API server reports about objects, which is entered into cache and queue.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::{
     pending_pods::PendingPod,
 };
 
-/// The uid behind each namespace and name of a pod: a pod that was deleted and created again has another.
+/// The uid of each pod, by namespace and name. A pod that was deleted and created again has another uid.
 #[derive(Debug, Default)]
 struct UidsByName(FxHashMap<Arc<str>, FxHashMap<Arc<str>, PodUid>>);
 
@@ -25,7 +25,7 @@ impl UidsByName {
         self.0.get(namespace)?.get(name)
     }
 
-    /// Gives back the uid of the pod that had the name before.
+    /// Returns the uid of the pod that had the name before.
     fn insert(&mut self, namespace: &str, pod: &Pod) -> Option<PodUid> {
         let (name, uid) = (Arc::clone(&pod.name), pod.uid.clone());
         match self.0.get_mut(namespace) {
@@ -44,17 +44,17 @@ impl UidsByName {
     }
 }
 
-/// What the events about objects need to know of earlier ones, beyond what cache and queue hold.
+/// The data about earlier events that the handlers need and that cache and queue do not have.
 #[derive(Debug, Default)]
 pub(crate) struct EventHandlers {
     uids: UidsByName,
-    /// Type and status of each node's conditions.
+    /// The type and status of each node's conditions.
     node_conditions: FxHashMap<Sym, Vec<(String, String)>>,
 }
 
 impl EventHandlers {
-    /// A pod appeared or changed. One in a terminal phase has left its node. Of a pending pod that no profile serves nothing
-    /// is kept.
+    /// Handles a pod that appeared or changed. A pod in a terminal phase has left its node. Nothing is kept of a
+    /// pending pod that no profile serves.
     pub(crate) fn pod_applied(&mut self, api: &api::Pod, bindings: &mut Bindings, context: &mut Context) {
         let (namespace, name) = (api.metadata.namespace.as_str(), api.metadata.name.as_str());
         let is_served = context.profiles().serves_text(&api.spec.scheduler_name, context.table());
@@ -113,7 +113,7 @@ impl EventHandlers {
         }
     }
 
-    /// Nothing happens if the node was never seen.
+    /// Handles the deletion of a node. A node that was never seen is ignored.
     pub(crate) fn node_deleted(&mut self, name: &str, context: &mut Context) {
         let Some(name) = context.table().symbols.lookup(name) else { return };
         self.node_conditions.remove(&name);
@@ -125,8 +125,8 @@ impl EventHandlers {
     }
 }
 
-/// An object of another kind changed, or with `None` was deleted. `resource` is the name under which plugins register
-/// for its events.
+/// Handles a change of an object of another kind, or with `None` its deletion. `resource` is the name under which
+/// plugins register for its events.
 pub(crate) fn object_changed(
     resource: &str,
     key: ObjectKey,
@@ -145,14 +145,14 @@ pub(crate) fn object_changed(
     bindings.object_changed(&key, context);
     let (resource, action) = if is_device_taint_rule(&key) { TAINTED_SLICES } else { (resource, action) };
     let object_event = Arc::new(ObjectEvent::new(resource, action, EventObjects::Object { key, old, new }));
-    // Kinds such as services cause no events: plugins only read their objects.
+    // Some kinds, such as services, cause no events: plugins only read their objects.
     if context.queue().hears(&object_event.event) {
         context.move_all(&object_event);
     }
 }
 
-/// A change of a DeviceTaintRule reaches plugins as an update of the slices whose devices it taints, as in kube-scheduler
-/// (`staging/src/k8s.io/dynamic-resource-allocation/resourceslice/tracker` there).
+/// The event of a changed DeviceTaintRule. Plugins get it as an update of the slices whose devices the rule taints, as
+/// in kube-scheduler (`staging/src/k8s.io/dynamic-resource-allocation/resourceslice/tracker` there).
 const TAINTED_SLICES: (&str, u32) = ("resource.k8s.io/ResourceSlice", ClusterEvent::UPDATE);
 
 fn is_device_taint_rule(key: &ObjectKey) -> bool {
@@ -175,9 +175,9 @@ fn pending_pod_applied(api: &api::Pod, pod: &Arc<Pod>, bindings: &mut Bindings, 
         return;
     }
     match context.cache().pod(&pod.uid) {
-        // The API server has bound it; the watch has not shown that yet.
+        // The API server has bound the pod, but the watch has not shown that yet.
         Some(cached) if cached.is_assumed() => return,
-        // The API server's storage was restored from a backup.
+        // This happens when the API server's storage was restored from a backup.
         Some(_) => context.leave_node(&pod.uid),
         None => {}
     }
@@ -218,12 +218,12 @@ fn assigned_pod_applied(pod: &Arc<Pod>, bindings: &mut Bindings, context: &mut C
         }
     }
     if context.no_longer_pending(&pod.uid).is_some() {
-        // The pod has gone, for kube-scheduler, from one informer's handlers to another's.
+        // In kube-scheduler, such a pod moves from the handlers of one informer to those of another.
         context.also_handling(&context.queue().pod_event_labels().deleted);
     }
 }
 
-/// The pod is gone, wherever it was.
+/// Removes a pod that is gone from wherever it is.
 fn remove_pod(uid: PodUid, bindings: &mut Bindings, context: &mut Context) {
     let was_nominated = context.queue().nominator().node_of(&uid).is_some();
     let pending = context.forget_pod(&uid);
@@ -239,7 +239,7 @@ fn remove_pod(uid: PodUid, bindings: &mut Bindings, context: &mut Context) {
     }
 }
 
-/// The pod no longer keeps the room on the node that it was nominated to: pods of its priority or below may try.
+/// Lets pods of the same priority or below try, because the pod gave up the room on the node to which it was nominated.
 fn nomination_ended(pod: &Arc<Pod>, context: &mut Context) {
     let priority = pod.priority;
     context.move_some(&changes::pod_deleted(pod), |other| other.priority <= priority);

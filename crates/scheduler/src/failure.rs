@@ -1,4 +1,4 @@
-//! An attempt failed: the pod goes back to the queue, and its status and an event say why.
+//! Failed attempts: the pod returns to the queue, and its status and an event give the reason.
 
 use std::{borrow::Cow, sync::Arc, time::Duration};
 
@@ -17,21 +17,21 @@ use crate::{
     unasked_gates::Untold,
 };
 
-/// Why an attempt failed.
+/// A failed attempt.
 #[derive(Debug)]
 pub(crate) struct AttemptFailure<'a> {
     pub(crate) cause: FailureCause<'a>,
     pub(crate) nomination: Nomination,
 }
 
-/// Why an attempt failed. Any event makes the scheduler try the pod again, unless the pod was rejected.
+/// The cause of a failed attempt. Unless the pod was rejected, any event makes the scheduler try it again.
 #[derive(Debug)]
 pub(crate) enum FailureCause<'a> {
     /// There are no nodes.
     EmptyCluster,
     /// Plugins rejected the pod.
     Rejected(Cow<'a, Diagnosis>),
-    /// Something broke, or a PreEnqueue plugin could not be asked.
+    /// The attempt broke, or a PreEnqueue plugin could not be asked.
     Unable(Status),
 }
 
@@ -43,7 +43,7 @@ impl FailureCause<'_> {
         }
     }
 
-    /// What users read.
+    /// The message for users.
     fn message(&self) -> String {
         match self {
             Self::EmptyCluster => "no nodes available to schedule pods".to_owned(),
@@ -53,7 +53,7 @@ impl FailureCause<'_> {
     }
 }
 
-/// What becomes of the pod's `status.nominatedNodeName`.
+/// The change of the pod's `status.nominatedNodeName`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Nomination {
     Keep,
@@ -62,7 +62,7 @@ pub(crate) enum Nomination {
 }
 
 impl Nomination {
-    /// The node that is to be written, [`Sym::NONE`] to clear it; `None` to leave it.
+    /// The node to write, or [`Sym::NONE`] to clear the field; `None` leaves the field unchanged.
     fn node(self) -> Option<Sym> {
         match self {
             Nomination::Keep => None,
@@ -73,21 +73,20 @@ impl Nomination {
 }
 
 impl AttemptFailure<'static> {
-    /// Something broke; no plugin rejected the pod.
+    /// The failure of an attempt that broke; no plugin rejected the pod.
     pub(crate) fn error(status: &Status) -> Self {
         let status = Status::error(status.message());
         Self { cause: FailureCause::Unable(status), nomination: Nomination::Clear }
     }
 
-    /// A PreEnqueue plugin could not be asked.
+    /// The failure of a PreEnqueue plugin that could not be asked.
     pub(crate) fn at_gate(status: Status) -> Self {
         Self { cause: FailureCause::Unable(status), nomination: Nomination::Keep }
     }
 }
 
 impl Context {
-    /// Puts the pod back into the queue, unless it is gone, and reports the failure.
-    /// The attempt began at `started`.
+    /// Returns the pod to the queue, unless it is gone, and reports the failure of the attempt that began at `started`.
     pub(crate) fn fail_attempt(&mut self, record: QueuedPod, started: Option<Duration>, failure: &AttemptFailure<'_>) {
         let pod = Arc::clone(&record.pod);
         let is_rejected = failure.cause.is_rejection();
@@ -121,7 +120,8 @@ impl Context {
         self.patch_failure(&newest, failure, message);
     }
 
-    /// Reports pods that stay out of activeQ although no plugin rejected them. An unchanged message is not reported again.
+    /// Reports pods that stay out of activeQ although no plugin rejected them. A message that did not change is not
+    /// reported again.
     pub(crate) fn tell_gate_failures(&mut self) {
         let mut is_first = true;
         for Untold { uid, status, is_failure } in self.take_gate_failures() {
@@ -166,7 +166,7 @@ impl Context {
         RejectedBy { rejectors, pending: names(&diagnosis.pending) }
     }
 
-    /// Whether the pod's condition says something else from here on.
+    /// Patches the pod's condition. Returns whether the condition changes.
     fn patch_failure(&mut self, pod: &Pod, failure: &AttemptFailure<'_>, message: String) -> bool {
         let Some(pending) = self.pending_pod(&pod.uid) else {
             debug_assert!(false, "pod {} was requeued and is not pending", pod.uid);

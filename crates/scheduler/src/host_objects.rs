@@ -1,7 +1,8 @@
-//! What events and actions name by a handle, since it is no data: binaries, prepared instances, profiles, extenders.
+//! The objects that events and actions name by a handle, because they are not data: binaries, prepared instances,
+//! profiles, extenders.
 //!
-//! The sender of an event puts the object here and the handle into the event; the receiver takes the object out. So events and
-//! actions can be written down, and a replay puts objects of its own under the same handles.
+//! The sender of an event stores the object here and puts the handle into the event. The receiver takes the object out.
+//! So events and actions can be serialized, and a replay puts objects of its own under the same handles.
 
 use std::{
     any::Any,
@@ -14,7 +15,7 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-/// Names an object of type `T` that is kept until it is taken. No two objects of a process have the same number.
+/// The name of an object of type `T` that is kept until it is taken. Each object of a process has a number of its own.
 #[derive(Serialize, Deserialize)]
 #[serde(transparent, bound = "")]
 pub struct Handle<T> {
@@ -23,7 +24,7 @@ pub struct Handle<T> {
     names: PhantomData<fn() -> T>,
 }
 
-/// Objects that events and actions on their way name. Cheap to clone.
+/// The objects that pending events and actions name. Cloning is cheap.
 #[derive(Clone, Default)]
 pub struct HostObjects(Arc<Mutex<Kept>>);
 
@@ -43,14 +44,15 @@ impl HostObjects {
         Handle { number, names: PhantomData }
     }
 
-    /// The object, which is no longer kept; `None` if it was taken before, or is one of another process.
+    /// Takes the object out. `None` if it was taken before, or if the handle is of another process.
     #[must_use]
     pub fn take<T: 'static>(&self, handle: Handle<T>) -> Option<T> {
         let object = self.kept().objects.remove(&handle.number)?;
         object.downcast().ok().map(|object| *object)
     }
 
-    /// What `look` finds of an object that stays; `None` as for [`Self::take`].
+    /// The result of `look` for an object that stays here. `None` if it was taken, or if the handle is of another
+    /// process.
     pub fn look<T: 'static, R>(&self, handle: Handle<T>, look: impl FnOnce(&T) -> R) -> Option<R> {
         self.kept().objects.get(&handle.number)?.downcast_ref().map(look)
     }
@@ -66,7 +68,7 @@ impl fmt::Debug for HostObjects {
     }
 }
 
-// Derived, these would ask the same of `T`.
+// Derived implementations would require the same traits of `T`.
 impl<T> Clone for Handle<T> {
     fn clone(&self) -> Self {
         *self

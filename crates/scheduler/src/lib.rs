@@ -1,31 +1,33 @@
-//! How one pod is placed, and what follows: the scheduler as a state machine.
+//! The scheduler as a state machine: it places one pod at a time, and carries out what follows.
 //!
-//! [`Event`]s come in, [`Action`]s leave, time is a parameter. The host passes events to [`Scheduler::handle`], calls
-//! [`Scheduler::run`] as long as it did something, carries out what [`Scheduler::drain_actions`] hands over, and sleeps
-//! until an event comes or [`Scheduler::next_wakeup`].
+//! [`Event`]s come in and [`Action`]s go out. The time is a parameter. The host passes events to [`Scheduler::handle`],
+//! and calls [`Scheduler::run`] as long as there is more to do. It carries out the actions of
+//! [`Scheduler::drain_actions`], and then sleeps until an event comes or [`Scheduler::next_wakeup`].
 //!
-//! [`Scheduler`] routes between four machines, each the owner of its state: `EventHandlers` enters objects into cache and queue,
-//! `Cycle` makes one attempt, `Bindings` takes a pod from Reserve to PostBind, and `Swaps` replaces plugins. What they share
-//! is a `Context`, whose fields are its own; what they want done goes to its `Outbox`. Which pods are held back for a plugin's
-//! faults is decided by [`berth_lifecycle::Isolation`].
-//! **Invariant:** a pending pod is waiting in the queue, or being placed, or known not to be ours; no failure loses it,
-//! and a pod is sent to the API server for binding by one attempt at a time.
+//! [`Scheduler`] passes events and calls to four machines, each with its own state. `EventHandlers` enters objects into
+//! cache and queue, `Cycle` makes one attempt, `Bindings` takes a pod from Reserve to PostBind, and `Swaps` replaces
+//! plugins. They share a `Context`, and only the context reads its fields. They put actions into its `Outbox`.
+//! [`berth_lifecycle::Isolation`] decides which pods are held back because of a plugin's faults.
+//! **Invariant:** a pending pod waits in the queue, is being placed, or is known not to belong to this scheduler. No
+//! failure loses it, and only one attempt at a time sends it to the API server for binding.
 //!
 //! # What a decision depends on
 //!
-//! [`Event`] and [`Action`] are data, so they can be written down; objects stand in them as [`Handle`]s. The same events give the
-//! same decisions where the following is the same as well, all of which comes in as a value or through a trait:
+//! [`Event`] and [`Action`] are data, so they can be serialized; [`Handle`]s stand for objects in them. The same events
+//! lead to the same decisions if the following inputs are the same as well. All of them come in as a value or through a
+//! trait:
 //!
-//! - the time that goes with each event and each [`Scheduler::run`], and where one turn ends and the next begins: at
-//!   [`Scheduler::EVENTS_PER_TURN`] events, or after [`Scheduler::TURN`] by the clock of [`Scheduler::with_clock`];
-//! - the budgets of processor time (`SchedulingTime` of [`Scheduler::with_time`]), which say whose pods wait for others, and
-//!   which plugin is not asked;
-//! - the answers of plugins behind a [`Handle`], among them faults and time-outs of components ([`Event::PluginFaulted`]);
+//! - the time of each event and each [`Scheduler::run`], and the end of each turn: after [`Scheduler::EVENTS_PER_TURN`]
+//!   events, or after [`Scheduler::TURN`] by the clock of [`Scheduler::with_clock`];
+//! - the budgets of processor time (`SchedulingTime` of [`Scheduler::with_time`]), which decide whose pods wait for
+//!   others and which plugin is not asked;
+//! - the answers of plugins behind a [`Handle`], including faults and time-outs of components
+//!   ([`Event::PluginFaulted`]);
 //! - the answers of extenders ([`Reconfiguration::extenders`], [`Scheduler::with_extenders`]);
-//! - the node at which a search begins (the rotation of kube-scheduler's `nextStartNodeIndex`): it follows from the searches
-//!   before, and is 0 at the start.
+//! - the node at which a search begins (the rotation of kube-scheduler's `nextStartNodeIndex`). It depends on the
+//!   earlier searches, and is 0 at the start.
 //!
-//! The seed of [`Scheduler::with_clock`] chooses which attempts are timed; no decision depends on it.
+//! The seed of [`Scheduler::with_clock`] decides which attempts are timed; no decision depends on it.
 
 #![warn(clippy::wildcard_enum_match_arm)]
 

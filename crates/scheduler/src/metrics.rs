@@ -1,4 +1,4 @@
-//! What the scheduler counts, for the host to publish.
+//! The counters and measurements of the scheduler, which the host publishes.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -11,7 +11,7 @@ use berth_queue::{PendingPods, QueueMetrics};
 pub enum AttemptResult {
     /// A node was found and the pod was bound.
     Scheduled,
-    /// No node will do for now.
+    /// No node can run the pod at present.
     Unschedulable,
     /// Something failed.
     Error,
@@ -55,16 +55,16 @@ impl WaitResult {
     }
 }
 
-/// How batching went, for the host to publish.
+/// The counters of batching, which the host publishes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BatchMetrics {
-    /// Pods that were placed, by profile and by whether the hint named their node.
+    /// Placed pods, by profile and by whether the hint named their node.
     pub attempts: BTreeMap<(String, &'static str), u64>,
     /// Batches that ended or did not begin, by profile and reason.
     pub flushes: BTreeMap<(String, &'static str), u64>,
 }
 
-/// Counters by profile and by what is counted. Counting takes no memory after the first time.
+/// Counters by profile and by what is counted. A counter needs memory only when it first counts.
 #[derive(Clone, Debug)]
 pub(crate) struct ByProfile<What>(BTreeMap<String, BTreeMap<What, u64>>);
 
@@ -96,11 +96,11 @@ impl<What: Copy + Ord> ByProfile<What> {
 pub struct Metrics {
     /// Scheduling cycles that began.
     pub cycles: u64,
-    /// Scheduling cycles that reused what plugins had said for pods that are alike.
+    /// Scheduling cycles that could reuse answers about pods that are alike.
     pub cycles_with_earlier_answers: u64,
     /// Attempts by profile and result.
     pub attempts: BTreeMap<(String, AttemptResult), u64>,
-    /// How opportunistic batching went.
+    /// The counters of opportunistic batching.
     pub batching: BatchMetrics,
     /// Counters of the queue.
     pub queue: QueueMetrics,
@@ -112,7 +112,7 @@ pub struct Metrics {
     pub waiting_pods: usize,
     /// Pods between Reserve and PostBind.
     pub bindings: usize,
-    /// Owners whose pods are held back since a plugin faults over them, by plugin.
+    /// Owners whose pods are held back because a plugin faulted over them, by plugin.
     pub held_owners: BTreeMap<String, usize>,
 }
 
@@ -121,91 +121,91 @@ pub struct Metrics {
 pub enum Observation {
     /// A pod was bound.
     Scheduled {
-        /// How many attempts it took.
+        /// The number of attempts.
         attempts: u32,
-        /// Since the pod first entered activeQ.
+        /// The time since the pod first entered activeQ.
         milliseconds: u64,
-        /// Whether it was last moved because it had stayed too long in the unschedulable pool.
+        /// Whether the pod was last moved because it had stayed too long in the unschedulable pool.
         after_flush: bool,
     },
     /// A pod waited on Permit.
     PermitWait {
         /// The name of a status code.
         result: &'static str,
-        /// How long it waited.
+        /// The length of the wait.
         milliseconds: u64,
     },
-    /// A PreBind plugin waits no longer for objects to change.
+    /// The wait of a PreBind plugin for objects ended.
     ObjectWait {
         /// The `schedulerName` of the pod.
         scheduler_name: Sym,
         /// The plugin.
         plugin: Arc<str>,
-        /// The objects that it waited for, as they are now; none that is gone.
+        /// The objects for which the plugin waited, in their current state, without objects that are gone.
         objects: Vec<Arc<[u8]>>,
         /// How the wait ended.
         result: WaitResult,
-        /// How long it took.
+        /// The length of the wait.
         milliseconds: u64,
     },
-    /// An attempt ended. Like all that carries a [`Duration`], it is observed only with a clock.
+    /// An attempt ended. It is observed only with a clock, like everything that contains a [`Duration`].
     Attempt {
         /// The `schedulerName` of the pod.
         scheduler_name: Sym,
-        /// How it ended.
+        /// The result of the attempt.
         result: AttemptResult,
-        /// The time from the beginning of the cycle, with the binding.
+        /// The time from the beginning of the cycle, including the binding.
         duration: Duration,
     },
-    /// A node was searched for, and PostFilter run if none was found.
+    /// A node was searched for, and PostFilter ran if none was found.
     Algorithm {
         /// The time from the beginning of the cycle.
         duration: Duration,
     },
-    /// The pod was signed and a batch asked for its next node.
+    /// The pod was signed, and the batch was asked for its next node.
     NodeHint {
         /// The `schedulerName` of the pod.
         scheduler_name: Sym,
-        /// Whether there was one.
+        /// Whether the batch had one.
         hinted: bool,
-        /// How long both took.
+        /// The time that both took.
         duration: Duration,
     },
     /// The ranking of a placed pod was kept for the next one.
     ResultsStored {
         /// The `schedulerName` of the pod.
         scheduler_name: Sym,
-        /// How long that took.
+        /// The time that this took.
         duration: Duration,
     },
     /// An event about an object was handled.
     EventHandled {
-        /// The label of the event: `NodeAdd`, `UnschedulablePodUpdate`.
+        /// The label of the event, such as `NodeAdd` or `UnschedulablePodUpdate`.
         event: Arc<str>,
-        /// The time that the event took, with the moves of pods that it led to.
+        /// The time that the event took, including the moves of pods that it caused.
         duration: Duration,
     },
-    /// A plugin was asked whether an event is worth another attempt.
+    /// A plugin was asked whether an event makes another attempt worthwhile.
     QueueingHint {
         /// The plugin.
         plugin: Arc<str>,
         /// The label of the event.
         event: Arc<str>,
-        /// Whether it is.
+        /// The answer of the plugin.
         queues: bool,
-        /// How long the answer took.
+        /// The time until the answer.
         duration: Duration,
     },
-    /// The victims of a preemption were told to leave, or one of them could not be.
+    /// The evictions of a preemption were requested, or one of the requests failed.
     Evictions {
-        /// Whether all were told.
+        /// Whether all requests succeeded.
         succeeded: bool,
         /// The time from the request to the last victim's answer.
         duration: Duration,
     },
     /// A PostFilter plugin asked for evictions.
     Preemption {
-        /// How many pods are to be evicted for one.
+        /// The number of pods that are to be evicted for one pod.
         victims: usize,
     },
 }

@@ -1,4 +1,4 @@
-//! What leaves the scheduler: actions in order, measurements, and the time that all of one turn shares.
+//! The output of the scheduler: actions in order, measurements, and the time that all steps of one turn share.
 
 use std::{collections::BTreeMap, panic::Location, sync::Arc, time::Duration, vec::Drain};
 
@@ -12,7 +12,7 @@ use crate::{
     metrics::{AttemptResult, ByProfile, Observation},
 };
 
-/// Where every machine of the scheduler leaves its results.
+/// The results of every machine of the scheduler.
 #[derive(Debug, Default)]
 pub(crate) struct Outbox {
     now: Time,
@@ -22,13 +22,14 @@ pub(crate) struct Outbox {
     attempts: ByProfile<AttemptResult>,
     /// The labels of the event that is being handled, once they are known.
     labels: Vec<Arc<str>>,
-    /// What waits to be carried out.
+    /// The bytes of effects that wait to be carried out.
     effect_bytes: EffectBytes,
-    /// Times steps that are shorter than a [`Time`] can say.
+    /// A clock for steps that are shorter than the unit of [`Time`].
     clock: Option<Arc<dyn Clock>>,
 }
 
-/// Measurements, and records of decisions, that are kept until the host takes them; more are dropped.
+/// The number of measurements, and of records of decisions, that are kept until the host takes them. Further ones are
+/// dropped.
 const MAX_KEPT: usize = 16_384;
 
 impl Outbox {
@@ -54,18 +55,18 @@ impl Outbox {
         self.effect_bytes.hold(plugin, bytes)
     }
 
-    /// Whether so many more bytes of the plugin's effects may wait to be carried out.
+    /// Whether `bytes` more bytes of the plugin's effects may wait to be carried out.
     pub(crate) fn has_room_for_bytes(&self, plugin: &str, bytes: usize) -> bool {
         self.effect_bytes.has_room_for(plugin, bytes)
     }
 
-    /// Writes a line for the log that is about no plugin.
+    /// Writes a line to the log that is about no plugin.
     #[track_caller]
     pub(crate) fn log(&mut self, level: Level, message: String) {
         self.log_of("", level, message);
     }
 
-    /// Writes a line for the log that a plugin caused. Lines from one place in the code about one plugin are alike.
+    /// Writes a line to the log that a plugin caused. Lines from one place in the code about one plugin are alike.
     #[track_caller]
     pub(crate) fn log_of(&mut self, plugin: &str, level: Level, message: String) {
         self.notice(Notice::Log { level, plugin: Arc::from(plugin), place: Location::caller().into(), message });
@@ -79,12 +80,12 @@ impl Outbox {
         self.clock = Some(clock);
     }
 
-    /// The moment at which something begins that is to be timed; `None` without a clock.
+    /// The current time, for something that is to be timed; `None` without a clock.
     pub(crate) fn instant(&self) -> Option<Duration> {
         self.clock.as_ref().map(|clock| clock.now())
     }
 
-    /// Observes how long it took since `start`.
+    /// Observes the time since `start`.
     pub(crate) fn observe_since(&mut self, start: Option<Duration>, observation: impl FnOnce(Duration) -> Observation) {
         if let (Some(start), Some(now)) = (start, self.instant())
             && self.observations.len() < MAX_KEPT
@@ -93,21 +94,22 @@ impl Outbox {
         }
     }
 
-    /// The event that is being handled has this label, unless it has one already.
+    /// Gives the event that is being handled this label, unless it has one already.
     pub(crate) fn handling(&mut self, label: &Arc<str>) {
         if self.labels.is_empty() {
             self.also_handling(label);
         }
     }
 
-    /// The event that is being handled has this label, whatever others it has.
+    /// Adds this label to the event that is being handled, even if it has others.
     pub(crate) fn also_handling(&mut self, label: &Arc<str>) {
         if !self.labels.contains(label) {
             self.labels.push(Arc::clone(label));
         }
     }
 
-    /// The event has been handled since `start`: this is observed under each of its labels.
+    /// Notes that the event, whose handling began at `start`, has been handled. The time is observed under each of its
+    /// labels.
     pub(crate) fn event_handled(&mut self, start: Option<Duration>) {
         let mut labels = std::mem::take(&mut self.labels);
         for event in labels.drain(..) {
@@ -116,7 +118,7 @@ impl Outbox {
         self.labels = labels;
     }
 
-    /// Leaves a record of a decision, if there is room.
+    /// Records a decision, if there is room.
     pub(crate) fn record_decision(&mut self, record: DecisionRecord) {
         if self.decisions.len() < MAX_KEPT {
             self.decisions.push(record);

@@ -5,16 +5,16 @@ use std::sync::Arc;
 use berth_model::{ChangedKeys, Pod, PodUid, api};
 use rustc_hash::FxHashMap;
 
-/// A pod without a node, with what a patch of its status is computed from.
+/// A pod without a node, with the data from which a patch of its status is computed.
 #[derive(Clone, Debug)]
 pub(crate) struct PendingPod {
     pub(crate) pod: Arc<Pod>,
     pub(crate) resource_version: Arc<str>,
     pub(crate) generation: i64,
     pub(crate) conditions: Vec<api::Condition>,
-    /// The condition that the scheduler asked for since then: the watch has not shown it yet.
+    /// The condition that the scheduler requested and that the watch has not shown yet.
     pub(crate) asked: Option<api::Condition>,
-    /// `status.nominatedNodeName` as the scheduler last saw it or asked for it to be.
+    /// `status.nominatedNodeName`, as the scheduler last saw or requested it.
     pub(crate) nominated_node_name: String,
 }
 
@@ -37,8 +37,8 @@ impl PendingPod {
         self.conditions.iter().find(|condition| condition.type_ == "PodScheduled")
     }
 
-    /// The conditions that a patch starts from. What the scheduler asked for may be written or not by the time the patch
-    /// arrives, so its reason and message are not known, and are written whatever they are.
+    /// The conditions from which a patch starts. When the patch arrives, the requested condition may be written or not.
+    /// So its reason and message count as unknown, and the patch writes them in any case.
     pub(crate) fn conditions_to_patch(&self) -> Vec<api::Condition> {
         let mut conditions = self.conditions.clone();
         if let Some(asked) = &self.asked {
@@ -66,10 +66,10 @@ impl PendingPods {
         self.pods.get_mut(uid)
     }
 
-    /// Gives back the pod as it was before.
+    /// Returns the pod as it was before.
     pub(crate) fn insert(&mut self, mut pod: PendingPod) -> Option<PendingPod> {
         let before = self.pods.get_mut(&pod.pod.uid);
-        // What was asked for is still on its way if the condition is as it was.
+        // If the condition did not change, the requested condition is not written yet.
         if let Some(before) = before.filter(|before| before.scheduled() == pod.scheduled()) {
             pod.asked = before.asked.take();
         }
@@ -83,12 +83,12 @@ impl PendingPods {
         Some(pod)
     }
 
-    /// Notes what changes from here on, or with `false` nothing any more.
+    /// Starts to note what changes, or with `false` stops and forgets the notes.
     pub(crate) fn follow(&mut self, is_followed: bool) {
         self.changed.follow(is_followed);
     }
 
-    /// Pods that came, changed or went since the last call.
+    /// The pods that came, changed or went since the last call.
     pub(crate) fn changed(&mut self) -> impl Iterator<Item = PodUid> + '_ {
         self.changed.drain()
     }

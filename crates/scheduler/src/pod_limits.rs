@@ -1,4 +1,4 @@
-//! What pods are limited to. Scheduling does not look at it, `/metrics/resources` shows it.
+//! The limits of pods. Scheduling does not use them; `/metrics/resources` shows them.
 
 use std::sync::Arc;
 
@@ -8,12 +8,12 @@ use berth_model::{
 };
 use rustc_hash::FxHashMap;
 
-/// The limits of each pod that has some, as long as the pod is known.
+/// The limits of each pod that has any, as long as the pod is known.
 #[derive(Debug, Default)]
 pub(crate) struct PodLimits(FxHashMap<PodUid, Arc<Requests>>);
 
 impl PodLimits {
-    /// The pod appeared or changed.
+    /// Notes the limits of a pod that appeared or changed.
     pub(crate) fn set(&mut self, uid: &PodUid, pod: &api::Pod) {
         if has_limits(&pod.spec) {
             self.0.insert(uid.clone(), Arc::new(Requests::from_list(&pod_limits(pod))));

@@ -1,4 +1,4 @@
-//! The queue's questions, answered by the plugins of the pod's profile.
+//! The answers to the queue's questions, which the plugins of the pod's profile give.
 
 use std::sync::Arc;
 
@@ -16,23 +16,23 @@ use crate::{
     unasked_gates::UnaskedGates,
 };
 
-/// Answers for the queue while it works.
+/// The answers for the queue during one change.
 pub(crate) struct QueuePolicy<'a> {
     pub(crate) profiles: &'a mut Profiles,
     pub(crate) cache: &'a Cache,
     pub(crate) preemptions: &'a Preemptions,
     pub(crate) outbox: &'a mut Outbox,
-    /// Plugins that could not be asked about a pod, by profile: they are not asked about the next ones. A replica that cannot
-    /// be filled takes seconds to say so.
+    /// The plugins that could not be asked about a pod, by profile. They are not asked about the next pods, because a
+    /// replica that cannot be filled takes seconds to fail.
     pub(crate) broken: Vec<(Sym, PluginIdx, Status)>,
     pub(crate) unasked_gates: &'a mut UnaskedGates,
     pub(crate) isolation: &'a Isolation,
 }
 
-/// What came of asking a PreEnqueue plugin.
+/// The result of asking a PreEnqueue plugin.
 enum GateAnswer {
     Said(Status),
-    /// The plugin is asked again as soon as it has time, so the pod is told nothing.
+    /// The plugin is asked again as soon as it has time, so the pod gets no message.
     NoTime(Status),
     /// The plugin broke, or is out of service.
     NotAsked(Status),
@@ -48,7 +48,7 @@ impl QueuePolicy<'_> {
         self.isolation.hold(&owner, self.outbox.now()).is_some_and(|hold| hold.plugin() == plugin)
     }
 
-    /// Asks one plugin, its replica caught up.
+    /// Asks one plugin, after its replica was updated.
     fn ask_gate(&mut self, scheduler_name: Sym, idx: PluginIdx, pod: &Pod) -> Option<GateAnswer> {
         let cache = self.cache;
         let known = self.broken.iter().find(|(name, plugin, _)| (*name, *plugin) == (scheduler_name, idx));
@@ -91,7 +91,7 @@ impl QueuePolicy<'_> {
             let Some(profile) = self.profiles.get(pod.scheduler_name) else { continue };
             let Some(&plugin) = profile.plugins.at(Point::PreEnqueue).get(position) else { continue };
             let is_not_asked = profile.is_blind(plugin).is_some() || self.is_held_for(profile.name(plugin), pod);
-            // The cycle tells the pod what is missing, or that it is held.
+            // The cycle of the pod reports what is missing, or that the pod is held.
             if is_not_asked {
                 continue;
             }
@@ -112,21 +112,22 @@ impl QueuePolicy<'_> {
         Gate::Open
     }
 
-    /// A plugin that has no hint wants every event for which it registered.
+    /// Asks the plugin's queueing hint. A plugin without a hint accepts every event for which it registered.
     fn ask_hint(&mut self, plugin: &str, pod: &Pod, object_event: &ObjectEvent) -> bool {
         let Some(profile) = self.profiles.get_mut(pod.scheduler_name) else { return true };
         let Some(plugin) = profile.find(plugin) else { return true };
         if !rejects(profile, plugin) {
-            // The plugin only holds the pod back; the plugins that rejected it are asked themselves.
+            // The plugin only holds the pod back. The plugins that rejected the pod are asked themselves.
             return false;
         }
         let Some(plugin) = profile.get(plugin) else { return true };
         let registered = plugin.manifest().events_to_register.as_ref();
         if registered.is_some_and(|events| !events.iter().any(|event| matches(event, &object_event.event))) {
-            // The queue registered for it in the plugin's place (`PluginEvents::new`), so the plugin is not asked.
+            // The queue added this event to the plugin's registration (`PluginEvents::new`), so the plugin is not
+            // asked.
             return true;
         }
-        // A plugin without time is worth another attempt, as one is whose hint fails in kube-scheduler.
+        // If a plugin has no time, the pod is tried again, as kube-scheduler does when a hint fails.
         if plugin.queueing_hint().is_none() || plugin.has_time().is_err() || plugin.sync(self.cache).is_err() {
             return true;
         }
@@ -144,7 +145,7 @@ impl QueuePolicy<'_> {
     }
 }
 
-/// What a plugin is shown of an event. It may register for events of a kind that it was not granted to read.
+/// The objects of an event that a plugin may see. It may register for events of a kind that it was not granted to read.
 fn shown<'a>(subject: &'a EventObjects, manifest: &Manifest) -> EventSubject<'a> {
     match subject {
         EventObjects::Pod { old, new } => EventSubject::Pod { old: old.as_deref(), new: new.as_deref() },
@@ -165,7 +166,7 @@ impl Policy for QueuePolicy<'_> {
         let start = profile.meter().start_outside();
         let gate = self.ask_gates(pod, gated_by);
         if let Some(profile) = self.profiles.get_mut(pod.scheduler_name) {
-            // PreEnqueue counts as a success also when a gate is closed, as in kube-scheduler.
+            // PreEnqueue counts as a success even if a gate is closed, as in kube-scheduler.
             profile.meter().end(start, Point::PreEnqueue.as_str(), Code::Success);
         }
         gate
@@ -188,14 +189,14 @@ impl Policy for QueuePolicy<'_> {
         plugin.queue_sort().map_or(by_priority, |point| point.sort_key(pod, queued_at))
     }
 
-    /// Plugins with Reuse promise it of nodes and of other pods. Of objects, one that is there for a single pod may tell it from
-    /// its like.
+    /// Plugins with Reuse promise equal answers only for events of nodes and of other pods. An object of another kind
+    /// may belong to a single pod, and may distinguish it from pods that are otherwise alike.
     fn hints_alike(&mut self, plugin: &str, pod: &Pod, object_event: &ObjectEvent) -> bool {
         let is_promised = match object_event.objects {
             EventObjects::Node { .. } | EventObjects::Pod { .. } => true,
             EventObjects::Object { .. } | EventObjects::Cluster => false,
         };
-        // Pods without an owner are each held for themselves.
+        // Each pod without an owner is held by itself.
         let are_held_apart = pod.owner.is_none() && !self.isolation.is_empty();
         let can_say = is_promised && !are_held_apart;
         let Some(profile) = self.profiles.get_mut(pod.scheduler_name).filter(|_| can_say) else { return false };

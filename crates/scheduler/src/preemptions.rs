@@ -1,4 +1,4 @@
-//! Preemptors whose victims have not been told to leave yet: PreEnqueue keeps them out of activeQ meanwhile.
+//! The preemptors whose victims are not evicted yet. PreEnqueue keeps them out of activeQ in the meantime.
 
 use std::{sync::Arc, time::Duration};
 
@@ -7,29 +7,29 @@ use berth_framework::{CycleId, Effect};
 use berth_model::PodUid;
 use rustc_hash::FxHashMap;
 
-/// Evictions that a PostFilter plugin asked for and that are being carried out.
+/// The evictions that a PostFilter plugin asked for and that are being carried out.
 #[derive(Debug)]
 struct Preemption {
     cycle: CycleId,
     plugin: Arc<str>,
-    /// Evicted after all others.
+    /// The victim that is evicted after all others.
     last_victim: PodUid,
     started: Option<Duration>,
 }
 
-/// Evictions under way, by the uid of the preemptor.
+/// The evictions in progress, by the uid of the preemptor.
 #[derive(Debug, Default)]
 pub(crate) struct Preemptions(FxHashMap<PodUid, Preemption>);
 
 impl Preemptions {
-    /// The plugin in whose name the pod is kept out of activeQ; `None` once the last victim is leaving.
+    /// The plugin in whose name the pod is kept out of activeQ; `None` once the last victim is terminating.
     pub(crate) fn gate(&self, preemptor: &str, cache: &Cache) -> Option<&Arc<str>> {
         let preemption = self.0.get(preemptor)?;
         let last_victim = cache.pod(&preemption.last_victim)?;
         (!last_victim.pod().terminating).then_some(&preemption.plugin)
     }
 
-    /// Notes the evictions among `effects`, before the preemptor goes back to the queue. How many there are.
+    /// Notes the evictions among `effects`, before the preemptor returns to the queue. Returns their number.
     pub(crate) fn begin(
         &mut self,
         preemptor: &PodUid,
@@ -59,7 +59,8 @@ impl Preemptions {
         victims.len()
     }
 
-    /// The evictions of this attempt were carried out, or failed. When they began, if there were any.
+    /// Notes that the evictions of this attempt were carried out or failed. Returns the time at which they began, if
+    /// there were any.
     pub(crate) fn finish(&mut self, preemptor: &str, cycle: CycleId) -> Option<Option<Duration>> {
         if self.0.get(preemptor).is_none_or(|preemption| preemption.cycle != cycle) {
             return None;
@@ -67,7 +68,7 @@ impl Preemptions {
         self.0.remove(preemptor).map(|preemption| preemption.started)
     }
 
-    /// The preemptor is gone.
+    /// Forgets a preemptor that is gone.
     pub(crate) fn forget(&mut self, preemptor: &str) {
         self.0.remove(preemptor);
     }

@@ -1,10 +1,10 @@
-//! Instances of a new binary are prepared on another thread while the old one serves.
+//! The preparation of a new binary's instances on another thread, while the old binary serves.
 //!
-//! Starting a component, configuring it and filling its replica takes milliseconds to seconds, and no cycle should wait for
-//! it. So a swap takes three steps: the scheduler copies out the full delta ([`Preparation`]); the host builds instances and
-//! feeds them that copy on a thread of its choice; and between two cycles the scheduler catches them up with what changed
-//! meanwhile and exchanges pointers. A plugin that hands its state on is filled by the scheduler instead: the state must
-//! come before the first delta, and only the old instance has it.
+//! A component takes milliseconds to seconds to start, to be configured and to fill its replica, and no cycle should
+//! wait for that. So a swap has three steps. The scheduler copies the full delta ([`Preparation`]). The host makes the
+//! instances and fills them with that copy on a thread of its choice. Between two cycles, the scheduler sends them what
+//! changed in the meantime and exchanges pointers. A plugin that hands its state on is filled by the scheduler instead:
+//! the state must come before the first delta, and only the old instance has it.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -12,44 +12,44 @@ use berth_framework::{BuildError, DeltaSource, Grants, Needs, Plugin, PluginFact
 use berth_model::Delta;
 use serde::{Deserialize, Serialize};
 
-/// Another binary under a plugin's name, in these profiles or in all that use it.
+/// A request to use another binary under a plugin's name, in these profiles or in all that use the plugin.
 #[derive(Clone, Debug)]
 pub(crate) struct SwapRequest {
     pub(crate) name: String,
     pub(crate) scheduler_names: Option<Vec<String>>,
     pub(crate) factory: Arc<dyn PluginFactory>,
-    /// What the plugin may ask for from then on; `None` leaves it.
+    /// The grants of the plugin from then on; `None` leaves them unchanged.
     pub(crate) grants: Option<Grants>,
 }
 
 /// Instances by profile.
 pub(crate) type Instances = BTreeMap<String, PreparedInstance>;
 
-/// An instance, or why there is none, for these arguments.
+/// An instance for these arguments, or the reason why it could not be made.
 #[derive(Debug)]
 pub(crate) struct PreparedInstance {
     pub(crate) args: String,
     pub(crate) instance: Result<Box<dyn Plugin>, SwapError>,
 }
 
-/// Why a binary does not take its plugin's place. The one that serves goes on.
+/// The reason why a binary does not replace its plugin. The binary that serves goes on.
 #[derive(Clone, Debug, PartialEq, thiserror::Error, Serialize, Deserialize)]
 pub enum SwapError {
-    /// The binary has no instance for the profile's arguments.
+    /// No instance could be made for the profile's arguments.
     #[error("{0}")]
     NotBuilt(String),
-    /// The instance did not take the full delta.
+    /// The instance did not accept the full delta.
     #[error("its replica could not be fed: {}", .0.message())]
     NotFed(Status),
     /// The preparation ended without an answer.
     #[error("{0}")]
     NotPrepared(String),
-    /// The profiles were replaced meanwhile.
+    /// The profiles were replaced in the meantime.
     #[error("no such profile")]
     NoProfile,
 }
 
-/// All that is needed to prepare a swap.
+/// The data that is needed to prepare a swap.
 #[derive(Clone, Debug)]
 pub struct Preparation {
     swap: SwapRequest,
@@ -90,7 +90,7 @@ impl Preparation {
         &self.swap.name
     }
 
-    /// Builds the instances and feeds them. Takes up to seconds.
+    /// Makes the instances and fills them. The call may take seconds.
     #[must_use]
     pub fn run(self) -> Prepared {
         let Self { swap, args, full_delta } = self;
@@ -126,10 +126,10 @@ impl Prepared {
     }
 }
 
-/// A configured instance of `plugin` for the profile.
+/// Makes a configured instance of `plugin` for the profile.
 ///
 /// # Errors
-/// The plugin refuses its arguments, or cannot be started.
+/// The plugin refused its arguments, or could not be started.
 pub(crate) fn build(
     factory: &dyn PluginFactory,
     scheduler_name: &str,
@@ -149,10 +149,10 @@ pub(crate) fn build(
 /// Brings the instance up to date.
 ///
 /// # Errors
-/// The instance does not take the delta.
+/// The instance did not accept the delta.
 pub(crate) fn fill(instance: &mut dyn Plugin, source: &dyn DeltaSource) -> Result<(), SwapError> {
     match instance.sync(source) {
-        // The placeholder of a plugin that is out of service rejects pods here, as it is meant to.
+        // A placeholder for a plugin that is out of service rejects pods here, as intended.
         Err(status) if !status.code.is_rejected() => Err(SwapError::NotFed(status)),
         Err(_) | Ok(()) => Ok(()),
     }

@@ -1,4 +1,4 @@
-//! The profiles by `schedulerName`, and what their plugins registered for.
+//! The profiles by `schedulerName`, and the events for which their plugins registered.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -10,17 +10,17 @@ use berth_model::{ClusterTable, Sym, Symbols};
 use berth_queue::PluginEvents;
 use rustc_hash::FxHashMap;
 
-/// The name under which pods wait that extenders rejected (`ExtenderName` in `pkg/scheduler/framework/extender.go`).
+/// The name under which pods that extenders rejected wait (`ExtenderName` in `pkg/scheduler/framework/extender.go`).
 pub(crate) const EXTENDER: &str = "Extender";
 
-/// Every profile of the process. An index into it is good until the profiles are replaced.
+/// All profiles of the process. An index into the list is valid until the profiles are replaced.
 #[derive(Debug, Default)]
 pub(crate) struct Profiles {
     list: Vec<Profile>,
     by_name: FxHashMap<Sym, usize>,
-    /// The clock that times plugins, and the seed of the measuring.
+    /// The clock that times plugins, and the seed of the sampling.
     clock: Option<(Arc<dyn Clock>, u64)>,
-    /// What no plugin can see.
+    /// The kinds that no plugin can see.
     unlisted: Arc<UnlistedKinds>,
 }
 
@@ -31,7 +31,7 @@ impl Profiles {
         Self { list, by_name, clock: None, unlisted: Arc::default() }
     }
 
-    /// These profiles take the place of all that there are, which it gives back; they are measured as those were.
+    /// Replaces all profiles, and returns the old ones. The new ones are measured in the same way.
     pub(crate) fn replace(&mut self, list: Vec<Profile>, symbols: &mut Symbols) -> Vec<Profile> {
         let before = std::mem::replace(self, Self::new(list, symbols));
         if let Some((clock, seed)) = before.clock {
@@ -46,7 +46,7 @@ impl Profiles {
         self.by_name.keys().copied().collect()
     }
 
-    /// Nothing is known of the kind from here on. The plugins that read it.
+    /// Notes that nothing is known of the kind from now on. Returns the plugins that read it.
     pub(crate) fn kind_unlisted(&mut self, kind: ObjectKind, unlisted: UnlistedKind) -> BTreeSet<Arc<str>> {
         let readers = self.readers_of(&kind);
         let mut kinds = UnlistedKinds::clone(&self.unlisted);
@@ -55,7 +55,7 @@ impl Profiles {
         readers
     }
 
-    /// All objects of the kind are known from here on. The plugins that read it, if they could not see it before.
+    /// Notes that all objects of the kind are known. Returns the plugins that read it, if they could not see it before.
     pub(crate) fn kind_listed(&mut self, kind: &ObjectKind) -> BTreeSet<Arc<str>> {
         let mut kinds = UnlistedKinds::clone(&self.unlisted);
         if !kinds.remove(kind) {
@@ -110,7 +110,7 @@ impl Profiles {
         self.list.get(*self.by_name.get(&scheduler_name)?)
     }
 
-    /// Their names in the order of the configuration.
+    /// The names of the profiles in the order of the configuration.
     pub(crate) fn names(&self) -> Vec<Sym> {
         let mut names: Vec<(usize, Sym)> = self.by_name.iter().map(|(&name, &index)| (index, name)).collect();
         names.sort_unstable();
@@ -129,19 +129,19 @@ impl Profiles {
         self.get(scheduler_name).is_some_and(|profile| plugins.iter().any(|plugin| profile.find(plugin).is_some()))
     }
 
-    /// Why the profile's plugins may not be asked about a pod now: what one says that has no time and that no pod may do
-    /// without.
+    /// The reason why the profile's plugins may not be asked about a pod now: the status of a plugin without time that
+    /// pods may not do without.
     pub(crate) fn why_no_time(&mut self, scheduler_name: Sym) -> Option<Status> {
-        // Nothing can be asked once no profile serves the pod any more.
+        // If no profile serves the pod any more, no plugin is asked.
         self.get_mut(scheduler_name)?.have_time().err().map(|refusal| refusal.status)
     }
 
-    /// Whether plugins are still to hear something.
+    /// Whether messages wait for plugins.
     pub(crate) fn has_news(&self) -> bool {
         self.list.iter().any(Profile::has_news)
     }
 
-    /// The profiles whose plugins are.
+    /// The profiles with plugins for which messages wait.
     pub(crate) fn with_news(&self) -> Vec<Sym> {
         if self.has_news() {
             self.names().into_iter().filter(|&name| self.get(name).is_some_and(Profile::has_news)).collect()
@@ -150,7 +150,8 @@ impl Profiles {
         }
     }
 
-    /// The profiles that use a plugin, in the order of the configuration; of those named, if any are.
+    /// The profiles that use a plugin, in the order of the configuration. If `scheduler_names` is given, only these are
+    /// returned.
     pub(crate) fn users_of(&self, plugin: &str, scheduler_names: Option<&[String]>) -> Vec<(Sym, PluginIdx)> {
         let mut users = Vec::new();
         for name in self.names() {
@@ -162,14 +163,15 @@ impl Profiles {
         users
     }
 
-    /// Which binaries answer, by profile.
+    /// The binaries that answer, by profile.
     pub(crate) fn versions(&self) -> Vec<(String, Vec<PluginVersion>)> {
         let versions = |profile: &Profile| (profile.scheduler_name.clone(), profile.versions().collect());
         self.list.iter().map(versions).collect()
     }
 
-    /// The events that each profile's plugins registered for; only plugins that can reject a pod are asked. Nobody knows what
-    /// may change an extender's mind, so every event brings its pods back.
+    /// The events for which each profile's plugins registered. Only plugins that can reject a pod, or hold one back at
+    /// PostFilter, are included. It is unknown what may change an extender's answer, so every event brings its pods
+    /// back.
     pub(crate) fn registrations(&self, has_extenders: bool) -> Vec<(Sym, Vec<PluginEvents>)> {
         let of_profile = |name: Sym| {
             let mut plugins = registrations(self.get(name)?);
@@ -191,8 +193,8 @@ fn registrations(profile: &Profile) -> Vec<PluginEvents> {
         .collect()
 }
 
-/// Whether the plugin itself can reject a pod. A PostFilter plugin that cannot still has pods held back in its name,
-/// until what it asked for is done.
+/// Whether the plugin itself can reject a pod. Pods may also be held back in the name of a PostFilter plugin that
+/// cannot, until its effects are carried out.
 pub(crate) fn rejects(profile: &Profile, plugin: PluginIdx) -> bool {
     const REJECTING: [Point; 5] = [Point::PreEnqueue, Point::PreFilter, Point::Filter, Point::Reserve, Point::Permit];
     REJECTING.iter().any(|&point| profile.plugins.at(point).contains(&plugin))

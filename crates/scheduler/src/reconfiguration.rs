@@ -1,7 +1,7 @@
-//! Another configuration takes over between two cycles, as a whole.
+//! A change of the whole configuration between two cycles.
 //!
-//! Plugins whose binary and arguments stay the same go on as they are; the others are filled here. Waiting pods keep their
-//! places, and pods between Reserve and PostBind go on with the plugins that there are from here on.
+//! Plugins with the same binary and arguments as before go on with their instances; the others are filled here. Waiting
+//! pods keep their places. Pods between Reserve and PostBind go on with the new plugins.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -19,26 +19,27 @@ use crate::{
     swaps::{Swaps, hand_over_state},
 };
 
-/// All that an operator can change while the scheduler runs.
+/// The configuration that an operator can change while the scheduler runs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reconfiguration {
-    /// Other than the profiles' own.
+    /// The settings outside of profiles.
     pub settings: Settings,
-    /// Complete, in the place of all that there are; `None` leaves them as they are. The host then tells of every pod
-    /// again: nothing is kept of pending pods that no profile serves.
+    /// The complete list of new profiles; `None` leaves the profiles unchanged. If they change, the host must report
+    /// every pod again, because nothing is kept of pending pods that no profile serves.
     pub profiles: Option<Handle<Vec<Profile>>>,
-    /// Asked beside the plugins of every profile; `None` if there are none.
+    /// The extenders, which are asked besides the plugins of every profile; `None` if none is configured.
     pub extenders: Option<Handle<Arc<dyn Extenders>>>,
 }
 
-/// What changes for the pods of one profile.
+/// The change for the pods of one profile.
 struct ProfileChange {
     scheduler_name: String,
-    /// Where the plugins of the profile before stand now, in its order; [`PluginIdx::NOBODY`] for those that are gone.
+    /// The new positions of the old profile's plugins, in the order of the old profile. [`PluginIdx::NOBODY`] stands
+    /// for a plugin that is gone.
     places: Vec<PluginIdx>,
-    /// The PreBind plugins of the profile before, by their places now.
+    /// The PreBind plugins of the old profile, by their new positions.
     pre_bind: Vec<PluginIdx>,
-    /// Plugins that know nothing of pods on their way.
+    /// The plugins that do not know the pods between Reserve and PostBind.
     different: Vec<PluginIdx>,
 }
 
@@ -65,14 +66,14 @@ impl Reconfiguration {
     }
 }
 
-/// Pods that no profile serves leave the queue. Of pods that only the new profiles serve nothing is known: the host must tell of
-/// them again.
+/// Replaces the profiles. Pods that no profile serves leave the queue. The scheduler does not know pods that only the
+/// new profiles serve, so the host must report them again.
 fn change_profiles(mut profiles: Vec<Profile>, swaps: &mut Swaps, bindings: &mut Bindings, context: &mut Context) {
     let mut to_retry = BTreeSet::new();
     let changes: Vec<ProfileChange> =
         profiles.iter_mut().map(|profile| continue_profile(profile, &mut to_retry, context)).collect();
     let before = context.install_profiles(profiles);
-    // What is left of them is what no new profile takes over.
+    // The plugins that are still in the old profiles were not taken over by a new profile.
     swaps.retire(before.into_iter().flat_map(Profile::into_plugins));
     for change in changes {
         let scheduler_name = context.symbols_mut().intern(&change.scheduler_name);
@@ -87,8 +88,8 @@ fn change_profiles(mut profiles: Vec<Profile>, swaps: &mut Swaps, bindings: &mut
     requeue(&to_retry, bindings, context);
 }
 
-/// Hands what serves the same pods now on to a new profile. Plugins whose rejections may no longer hold are added to
-/// `to_retry`.
+/// Takes plugins over from the old profile that served the same pods. Plugins whose rejections may no longer hold are
+/// added to `to_retry`.
 fn continue_profile(profile: &mut Profile, to_retry: &mut BTreeSet<Arc<str>>, context: &mut Context) -> ProfileChange {
     let scheduler_name = profile.scheduler_name.clone();
     let sym = context.symbols_mut().intern(&scheduler_name);

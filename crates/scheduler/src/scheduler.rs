@@ -1,4 +1,4 @@
-//! The scheduler's parts, and its borders: events in, cycles, actions out. It only routes.
+//! The scheduler's parts and its interface: events, cycles, actions. It only passes calls on.
 
 use std::{sync::Arc, time::Duration, vec::Drain};
 
@@ -24,7 +24,7 @@ use crate::{
     turn,
 };
 
-/// Schedules pods: four machines, and what they share.
+/// The scheduler: four machines and the data that they share.
 #[derive(Debug)]
 pub struct Scheduler {
     context: Context,
@@ -34,11 +34,11 @@ pub struct Scheduler {
     swaps: Swaps,
     settings: Settings,
     objects: HostObjects,
-    /// What a copy has to learn, while there is one.
+    /// The changes that a copy does not have yet; `None` while no copy follows.
     feed: Option<ChangeFeed>,
 }
 
-/// What outlasts nodes and pods that came and are gone again, and decides where pods go.
+/// The part of the state that remains after nodes and pods came and left again, and that affects decisions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SearchState {
     next_start: usize,
@@ -46,14 +46,16 @@ pub struct SearchState {
 }
 
 impl Scheduler {
-    /// Events to be handled between two cycles at most, so that a storm of them does not hold up pods that could be placed.
+    /// The most events that are handled between two cycles, so that many events do not hold up pods that could be
+    /// placed.
     pub const EVENTS_PER_TURN: usize = turn::MOST;
 
-    /// After so long between two cycles no further event is handled. One event alone may take longer: some concern thousands of
-    /// pods.
+    /// The time between two cycles after which no further event is handled. One event alone may take longer, because
+    /// some events concern thousands of pods.
     pub const TURN: Duration = turn::LONGEST;
 
-    /// While anything waits for plugins to have time again, that is looked at after so many milliseconds.
+    /// The milliseconds after which the scheduler checks again whether plugins have time, while anything waits for
+    /// that.
     const LOOK_FOR_TIME_AFTER: u64 = 20;
 
     /// A scheduler that knows no cluster yet. Cycles begin after [`Event::Synced`].
@@ -75,21 +77,21 @@ impl Scheduler {
         .with_objects(HostObjects::default())
     }
 
-    /// Times what it does with `clock`. `seed` decides which attempts have each plugin timed.
+    /// Measures time with `clock`. `seed` decides which attempts have each plugin timed.
     #[must_use]
     pub fn with_clock(mut self, clock: Arc<dyn Clock>, seed: u64) -> Self {
         self.context.measure_with(clock, seed);
         self
     }
 
-    /// Lets these accounts say whose pods are to wait for others; by default none are.
+    /// Sets the accounts that decide whose pods wait for others. By default, no pod waits for others.
     #[must_use]
     pub fn with_time(mut self, time: SchedulingTime) -> Self {
         self.context.set_time(time);
         self
     }
 
-    /// This scheduler with extenders, which are asked beside the plugins of every profile.
+    /// Sets the extenders, which are asked besides the plugins of every profile.
     #[must_use]
     pub fn with_extenders(mut self, extenders: Arc<dyn Extenders>) -> Self {
         self.context.set_extenders(Some(extenders));
@@ -97,7 +99,7 @@ impl Scheduler {
         self
     }
 
-    /// Keeps in `objects` what events and actions name.
+    /// Sets the store of the objects that events and actions name.
     #[must_use]
     pub fn with_objects(mut self, objects: HostObjects) -> Self {
         self.swaps.leave_preparations_in(objects.clone());
@@ -105,13 +107,13 @@ impl Scheduler {
         self
     }
 
-    /// Where the objects are that events and actions name.
+    /// The store of the objects that events and actions name.
     #[must_use]
     pub fn objects(&self) -> &HostObjects {
         &self.objects
     }
 
-    /// Takes an event in.
+    /// Handles an event.
     pub fn handle(&mut self, event: Event, now: Time) {
         let started = self.context.instant();
         self.take_in(event, now);
@@ -183,13 +185,13 @@ impl Scheduler {
         }
     }
 
-    /// Does what is due, as much as a turn has room for, and tries the next pod. Tells whether there is more to do at
-    /// once: if so, call again. `events_wait` says that events are to be taken in before there is nothing else to do.
+    /// Does what is due, as much as a turn has room for, and tries the next pod. Returns whether there is more to do;
+    /// if so, the caller must call again. `events_wait` says whether the caller has further events to handle first.
     pub fn run(&mut self, now: Time, events_wait: bool) -> bool {
         self.context.set_now(now);
         self.do_what_is_due(now);
         let has_tried = self.try_next(events_wait);
-        // Pods that are past their gates take the time of plugins first.
+        // Pods that are past PreEnqueue use the time of plugins first.
         let has_asked = self.context.ask_gates_again();
         self.context.tell_gate_failures();
         if !has_tried && !events_wait {
@@ -226,7 +228,7 @@ impl Scheduler {
         true
     }
 
-    /// No pod is to be tried: plugins may take more than their share of all for what waits for them.
+    /// Lets plugins take more than the share of all plugins for what waits for them, because no pod can be tried.
     fn use_idle_time(&mut self) {
         let Self { context, bindings, .. } = self;
         if bindings.is_any_ready() || context.profiles().has_news() {
@@ -238,13 +240,14 @@ impl Scheduler {
         }
     }
 
-    /// When [`Self::run`] has something to do although no event comes. `None`: not before the next event.
+    /// The time at which [`Self::run`] has something to do even if no event comes. `None` if it has nothing to do
+    /// before the next event.
     #[must_use]
     pub fn next_wakeup(&self) -> Option<Time> {
         if self.context.is_shutting_down() {
             return None;
         }
-        // Nothing tells when plugins have time again.
+        // No event comes when plugins have time again.
         let Self { context, bindings, .. } = self;
         let waits_for_time = bindings.is_any_ready()
             || context.waits_for_time()
@@ -255,38 +258,38 @@ impl Scheduler {
         wakeups.into_iter().flatten().min()
     }
 
-    /// What is to be done, in order.
+    /// Removes and returns the actions, in order.
     pub fn drain_actions(&mut self) -> Drain<'_, Action> {
         self.context.drain_actions()
     }
 
-    /// The pending actions, left where they are.
+    /// The actions, which are not removed.
     #[must_use]
     pub fn pending_actions(&self) -> &[Action] {
         self.context.actions()
     }
 
-    /// Measurements since the last call.
+    /// The measurements since the last call.
     pub fn drain_observations(&mut self) -> Vec<Observation> {
         self.context.take_observations()
     }
 
-    /// What is kept of decisions for explanations, since the last call; see [`Settings::records_decisions`].
+    /// The records of decisions for explanations since the last call; see [`Settings::records_decisions`].
     pub fn drain_decisions(&mut self) -> Drain<'_, DecisionRecord> {
         self.context.drain_decisions()
     }
 
-    /// What the plugins of each profile took and how often they were asked since the last call.
+    /// How long the plugins of each profile took, and how often they were asked, since the last call.
     pub fn drain_measured(&mut self, mut take: impl FnMut(&Profile, &Measured)) {
         self.context.drain_measured(&mut take);
     }
 
-    /// Plugins that were replaced since the last call. Dropping one gives its memory back, which takes a while.
+    /// The plugins that were replaced since the last call. Dropping one frees its memory, which takes a while.
     pub fn drain_retired(&mut self) -> Vec<Box<dyn Plugin>> {
         self.swaps.take_retired()
     }
 
-    /// Bindings that were sent and not answered: what a shutdown waits for.
+    /// The number of bindings that were sent and not answered. A shutdown waits for them.
     #[must_use]
     pub fn outstanding(&self) -> usize {
         self.bindings.n_sent()
@@ -309,38 +312,39 @@ impl Scheduler {
         }
     }
 
-    /// Which binaries answer, by profile.
+    /// The binaries that answer, by profile.
     #[must_use]
     pub fn plugins(&self) -> Vec<(String, Vec<PluginVersion>)> {
         self.context.profiles().versions()
     }
 
-    /// Nodes, pods on them, and objects.
+    /// The nodes, the pods on them, and objects of other kinds.
     #[must_use]
     pub fn cache(&self) -> &Cache {
         self.context.cache()
     }
 
-    /// Where the next search begins, and in which order nodes are visited.
+    /// The place at which the next search begins, and the order in which nodes are visited.
     #[must_use]
     pub fn search_state(&self) -> SearchState {
         SearchState { next_start: self.cycle.next_start(), order: self.context.cache().node_order() }
     }
 
-    /// What has happened since then was taken back by events in the opposite order: decisions are those of then, too.
+    /// Restores an earlier search state. The caller has undone everything since then by events in the opposite order,
+    /// so decisions are the same as they were then.
     pub fn restore_search_state(&mut self, state: SearchState) {
         self.cycle.begin_again_at(state.next_start);
         self.context.cache_mut().restore_order(state.order);
     }
 
-    /// Pods that wait for a node.
+    /// The scheduling queue.
     #[must_use]
     pub fn queue(&self) -> &Queue {
         self.context.queue()
     }
 
-    /// What changed since the last call, for a [`ClusterView`](crate::ClusterView): at most about a thousand pods and nodes.
-    /// Gives what changed. From the first call on changes are noted. That costs little, and nothing once it is
+    /// The changes since the last call, for a [`ClusterView`](crate::ClusterView): at most about a thousand pods and
+    /// nodes. Changes are noted from the first call on. That costs little, and nothing once it is
     /// [ended](Self::end_following).
     pub fn changes(&mut self, now: Time) -> ChangeBatch {
         let Self { context, bindings, feed, .. } = self;
@@ -348,7 +352,7 @@ impl Scheduler {
         feed.batch(bindings, context, now)
     }
 
-    /// Changes are not noted any more. The next call of [`Self::changes`] begins a new copy.
+    /// Stops noting changes. The next call of [`Self::changes`] begins a new copy.
     pub fn end_following(&mut self) {
         if let Some(feed) = self.feed.take() {
             feed.stop(&mut self.bindings, &mut self.context);
@@ -362,7 +366,7 @@ impl Scheduler {
         }
     }
 
-    /// What the last cycle that looked for a node decided, with every plugin's answers.
+    /// The decision of the last cycle that looked for a node, with every plugin's answers.
     #[must_use]
     pub fn last_decision(&self) -> Option<&Decision> {
         self.cycle.last_attempt().map(|attempt| &attempt.decision)

@@ -1,18 +1,19 @@
-//! What an operator can set, plugins aside.
+//! The settings of an operator, except those of plugins.
 
 use serde::{Deserialize, Serialize};
 
-/// What an operator can set, plugins aside.
+/// The settings of an operator, except those of plugins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Settings {
-    /// 0 adapts to the size of the cluster.
+    /// The percentage of nodes to score; 0 adapts to the size of the cluster.
     pub percentage_of_nodes_to_score: i32,
-    /// Backoff, and how long a pod stays in the unschedulable pool.
+    /// The backoff, and how long a pod stays in the unschedulable pool.
     pub queue: berth_queue::Settings,
-    /// Whether answers of plugins are kept for pods of one equivalence class ([`berth_framework::EquivalenceCache`]). Nodes are chosen alike
-    /// either way; without it, more slowly.
+    /// Whether answers of plugins are kept for pods of one equivalence class ([`berth_framework::EquivalenceCache`]).
+    /// The setting does not change which nodes are chosen, only how fast.
     pub equivalence_cache: bool,
-    /// The gate NominatedNodeNameForExpectation: a pod that is to wait before it is bound shows the node that it is going to.
+    /// The feature gate NominatedNodeNameForExpectation: a pod that waits before it is bound shows the node that was
+    /// chosen for it.
     pub publishes_expected_node: bool,
     /// Whether decisions are recorded for explanations ([`crate::Scheduler::drain_decisions`]).
     pub records_decisions: bool,

@@ -1,6 +1,6 @@
-//! Plugins are replaced between cycles, one binary or all profiles at a time.
+//! The replacement of plugins between cycles, either one binary or all profiles at a time.
 //!
-//! Swaps of one plugin happen in the order of their requests: the next one waits until the one before is over.
+//! Swaps of one plugin happen in the order of their requests. The next one waits until the one before is over.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -18,18 +18,18 @@ use crate::{
     preparation::{Instances, Preparation, Prepared, PreparedInstance, SwapError, SwapRequest, build, fill},
 };
 
-/// Swaps that are under way, and what they replaced.
+/// The swaps in progress, and the instances that they replaced.
 #[derive(Debug, Default)]
 pub(crate) struct Swaps {
     /// Swaps that wait for the one that is being prepared, by plugin.
     preparing: FxHashMap<String, VecDeque<SwapRequest>>,
     /// Instances that were replaced.
     retired: Vec<Box<dyn Plugin>>,
-    /// Where preparations are left for the host.
+    /// The store in which preparations are left for the host.
     objects: HostObjects,
 }
 
-/// An instance that is about to take a plugin's place in a profile.
+/// An instance that is about to replace a plugin in a profile.
 struct Successor {
     scheduler_name: Sym,
     plugin: PluginIdx,
@@ -41,8 +41,8 @@ impl Swaps {
         self.objects = objects;
     }
 
-    /// A binary is ready to serve: it takes over at once, or after a preparation if its instances take long. Whether
-    /// anything was replaced.
+    /// Uses a binary that is ready to serve: at once, or after a preparation if its instances take long. Returns
+    /// whether any instance was replaced.
     pub(crate) fn ready(&mut self, swap: SwapRequest, bindings: &mut Bindings, context: &mut Context) -> bool {
         if let Some(waiting) = self.preparing.get_mut(&swap.name) {
             waiting.push_back(swap);
@@ -70,18 +70,18 @@ impl Swaps {
         false
     }
 
-    /// Takes in that the instances of a swap are prepared. Tells whether anything was replaced.
+    /// Continues a swap whose instances are prepared. Returns whether any instance was replaced.
     pub(crate) fn prepared(&mut self, prepared: Prepared, bindings: &mut Bindings, context: &mut Context) -> bool {
         let Prepared { swap, instances } = prepared;
         let mut is_replaced = self.swap(&swap, instances, bindings, context);
-        // If the first of the waiting swaps must be prepared, the rest waits for that.
+        // If the first of the waiting swaps must be prepared, the others wait for that.
         for next in self.preparing.remove(&swap.name).into_iter().flatten() {
             is_replaced |= self.ready(next, bindings, context);
         }
         is_replaced
     }
 
-    /// These instances no longer serve any profile.
+    /// Notes that these instances no longer serve any profile.
     pub(crate) fn retire(&mut self, plugins: impl IntoIterator<Item = Box<dyn Plugin>>) {
         self.retired.extend(plugins);
     }
@@ -90,8 +90,8 @@ impl Swaps {
         std::mem::take(&mut self.retired)
     }
 
-    /// Gives every profile that is to have it an instance of the new binary: a prepared one, or one that is built here. If
-    /// it cannot serve one of them, all keep the old one. Whether it serves.
+    /// Gives every profile that should have it an instance of the new binary, either a prepared one or one that is made
+    /// here. If one profile cannot have it, all profiles keep the old binary. Returns whether the new binary serves.
     fn swap(
         &mut self,
         swap: &SwapRequest,
@@ -150,8 +150,8 @@ impl Swaps {
     }
 }
 
-/// The profiles in which a plugin with PreEnqueue takes the place of what was out of service: pods came past that, to be
-/// told so in their cycles.
+/// The profiles in which a plugin with PreEnqueue replaces one that was out of service. Pods passed PreEnqueue without
+/// the plugin, so that their cycles could report that it was out of service.
 fn who_was_not_asked(successors: &[Successor], context: &mut Context) -> Vec<Sym> {
     let keeps_out = |successor: &&Successor| {
         let before = context.profile_mut(successor.scheduler_name).and_then(|it| it.get(successor.plugin));
@@ -166,7 +166,7 @@ fn args_of(profile: &Profile, plugin: PluginIdx) -> Option<&str> {
     profile.instances().get(plugin.index()).map(|instance| instance.args.as_str())
 }
 
-/// An instance that could take the plugin's place at once: configured, with its predecessor's state, and synced.
+/// Makes an instance that can replace the plugin at once: configured, with its predecessor's state, and synced.
 fn successor(
     scheduler_name: Sym,
     plugin: PluginIdx,
@@ -190,10 +190,10 @@ fn successor(
     Ok(new)
 }
 
-/// Gives the new instance what the old one wants to hand on, if anything.
+/// Passes the state of the old instance to the new one, if the old one has state to hand on.
 ///
 /// # Errors
-/// Says why the new one goes without.
+/// The new instance starts without the state, for this reason.
 pub(crate) fn hand_over_state(old: &mut dyn Plugin, new: &mut dyn Plugin) -> Result<(), RestoreError> {
     let state = old.state().map(State::snapshot).filter(|state| !state.is_empty());
     match (state, new.state()) {

@@ -1,4 +1,4 @@
-//! The scheduler with fake plugins, against a fake API server.
+//! Tests of the scheduler with fake plugins and a fake API server.
 
 #![expect(clippy::wildcard_enum_match_arm, reason = "tests look for one kind of action among all")]
 

@@ -1,24 +1,24 @@
-//! A turn of the scheduling thread: the events since the last cycle, what is due, and a cycle.
+//! A turn of the scheduling thread: the events since the last cycle, the work that is due, and a cycle.
 
 use std::time::Duration;
 
-/// What is done between two cycles at most: events are taken in, and pods take steps.
+/// The most events that are handled, and the most steps that pods take, between two cycles.
 pub(crate) const MOST: usize = 512;
 
-/// After so long nothing more is begun between two cycles.
+/// The time between two cycles after which no further event is handled and no further step begins.
 pub(crate) const LONGEST: Duration = Duration::from_millis(5);
 
-/// How much of the present turn is used up by steps of pods that are not its cycle. What is over waits for the next one, and a
-/// cycle comes in between.
+/// The part of the current turn that is used up by steps outside of its cycle. The remaining steps wait for the next
+/// turn, after a cycle.
 #[derive(Debug, Default)]
 pub(crate) struct Turn {
     n_steps: usize,
-    /// When the first step began; `None` without a clock.
+    /// The time at which the first step began; `None` without a clock.
     began: Option<Duration>,
 }
 
 impl Turn {
-    /// Whether there is room for one more step, which the caller takes then. The first one always has room.
+    /// Whether there is room for one more step. If so, the caller must take it. The first step always has room.
     pub(crate) fn has_room(&mut self, now: Option<Duration>) -> bool {
         if self.n_steps == 0 {
             self.began = now;
@@ -29,7 +29,7 @@ impl Turn {
         has_room
     }
 
-    /// The next turn begins.
+    /// Ends the turn, so that the next one begins.
     pub(crate) fn end(&mut self) {
         *self = Self::default();
     }

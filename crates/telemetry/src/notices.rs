@@ -12,7 +12,7 @@ use berth_framework::TimeReport;
 use berth_model::{BinaryId, Digest};
 use berth_scheduler::PodRef;
 
-pub use self::row::{PluginEvent, Severity};
+pub use self::row::{EventReason, PluginEvent, Severity};
 use self::{
     log_line::Fields,
     row::{Counted, Metric, Row},
@@ -199,8 +199,11 @@ impl Notice {
                 Row {
                     log: Row::error(Fields::default(), format!("{file} {reason}; {standing}")),
                     metric: Some(Metric::Swap("refused")),
-                    event: Row::warning("PluginRefused", about(format!("the file{short} {reason}; {standing}")))
-                        .of(plugin),
+                    event: Row::event(
+                        EventReason::PluginRefused,
+                        about(format!("the file{short} {reason}; {standing}")),
+                    )
+                    .of(plugin),
                     audit: Some(AuditEvent::Refused { digest: digest.map(|digest| digest.to_string()), reason }),
                 }
             }
@@ -213,7 +216,7 @@ impl Notice {
                     log: Row::error(fields, "rolled back to the version before"),
                     metric: Some(Metric::Swap("rolled_back")),
                     audit: Some(AuditEvent::RolledBack { digest, to, reason }),
-                    event: Row::warning("PluginRolledBack", note).of(plugin),
+                    event: Row::event(EventReason::PluginRolledBack, note).of(plugin),
                 }
             }
             Self::Quarantined { digest, milliseconds, reason, standing } => {
@@ -230,7 +233,7 @@ impl Notice {
                     log: Row::error(fields, "quarantined"),
                     metric: Some(Metric::Quarantined),
                     audit: Some(AuditEvent::Quarantined { digest, until, reason }),
-                    event: Row::warning("PluginQuarantined", note).of(plugin),
+                    event: Row::event(EventReason::PluginQuarantined, note).of(plugin),
                 }
             }
             Self::Restarting { digest, milliseconds, reason } => {
@@ -243,15 +246,15 @@ impl Notice {
                     log: Row::warn(fields, "is being restarted after a fault"),
                     metric: Some(Metric::Restarted),
                     audit: None,
-                    event: Row::warning("PluginRestarting", note).of(plugin),
+                    event: Row::event(EventReason::PluginRestarting, note).of(plugin),
                 }
             }
             Self::Released { digest, standing } => Row {
                 log: Row::info(Fields::default(), "its quarantine is over"),
                 metric: None,
                 audit: Some(AuditEvent::Released { digest: digest.to_string() }),
-                event: Row::normal(
-                    "PluginReleased",
+                event: Row::event(
+                    EventReason::PluginReleased,
                     about(format!("the quarantine of {} is over; {standing}", digest.short())),
                 )
                 .of(plugin),
@@ -280,7 +283,12 @@ impl Notice {
                 let seconds = milliseconds / 1000;
                 let note = about(format!("the pods of {owner} are held back for {seconds} s: the plugin {reason}"));
                 // The line of the fault says it.
-                Row { log: None, metric: None, audit: None, event: Row::warning("PluginPodsHeld", note).of(plugin) }
+                Row {
+                    log: None,
+                    metric: None,
+                    audit: None,
+                    event: Row::event(EventReason::PluginPodsHeld, note).of(plugin),
+                }
             }
             Self::Unused { file } => Row {
                 log: Row::warn(Fields::default(), format!("{file} is not used: no profile of --config enables it")),
@@ -305,7 +313,7 @@ impl Notice {
                     log: if is_restart { Row::debug(fields, "serves again") } else { Row::info(fields, "serves") },
                     metric: Some(Metric::Swap("swapped")),
                     audit: Some(AuditEvent::Swapped { profile, version, digest }),
-                    event: if is_restart { None } else { Row::normal("PluginSwapped", note).of(plugin) },
+                    event: if is_restart { None } else { Row::event(EventReason::PluginSwapped, note).of(plugin) },
                 }
             }
             Self::Withdrawn { profile, reason } => Row {
@@ -313,7 +321,7 @@ impl Notice {
                 metric: Some(Metric::Swap("withdrawn")),
                 event: reason.and_then(|reason| {
                     let note = about(format!("nothing serves in profile {profile} any more: {reason}"));
-                    Row::warning("PluginWithdrawn", note).of(plugin)
+                    Row::event(EventReason::PluginWithdrawn, note).of(plugin)
                 }),
                 audit: Some(AuditEvent::Withdrawn { profile }),
             },
@@ -328,14 +336,14 @@ impl Notice {
                         digest: binary.map(|binary| binary.to_string()),
                         reason,
                     }),
-                    event: if is_told { None } else { Row::warning("PluginRefused", note).of(plugin) },
+                    event: if is_told { None } else { Row::event(EventReason::PluginRefused, note).of(plugin) },
                 }
             }
             Self::Ordered { order, by, refused, standing } => {
                 // What follows from other orders is told when it happens.
                 let event = match order {
-                    "enable" => Some(("PluginEnabled", "switched on")),
-                    "disable" => Some(("PluginDisabled", "switched off")),
+                    "enable" => Some((EventReason::PluginEnabled, "switched on")),
+                    "disable" => Some((EventReason::PluginDisabled, "switched off")),
                     _ => None,
                 };
                 let event = event.filter(|_| refused.is_none());
@@ -349,7 +357,7 @@ impl Notice {
                     log: Row::info(fields, "requested by an operator"),
                     metric: None,
                     event: event.and_then(|(reason, what)| {
-                        Row::normal(reason, about(format!("{what} by an operator; {standing}"))).of(plugin)
+                        Row::event(reason, about(format!("{what} by an operator; {standing}"))).of(plugin)
                     }),
                     audit: Some(AuditEvent::Ordered { order, refused }),
                 }
@@ -379,10 +387,12 @@ impl Notice {
             Self::OutOfTime(report) => {
                 let text = report.to_string();
                 let event = match &report {
-                    TimeReport::Plugin { plugin, .. } => Row::warning("PluginOutOfTime", text.clone()).of(plugin),
-                    TimeReport::AllPlugins { .. } => Row::warning("PluginsOutOfTime", text.clone()).of(""),
-                    TimeReport::Searches { .. } => Row::warning("SearchesOutOfTime", text.clone()).of(""),
-                    TimeReport::Namespace { .. } => Row::warning("NamespaceOutOfTime", text.clone()).of(""),
+                    TimeReport::Plugin { plugin, .. } => {
+                        Row::event(EventReason::PluginOutOfTime, text.clone()).of(plugin)
+                    }
+                    TimeReport::AllPlugins { .. } => Row::event(EventReason::PluginsOutOfTime, text.clone()).of(""),
+                    TimeReport::Searches { .. } => Row::event(EventReason::SearchesOutOfTime, text.clone()).of(""),
+                    TimeReport::Namespace { .. } => Row::event(EventReason::NamespaceOutOfTime, text.clone()).of(""),
                 };
                 Row {
                     log: Row::warn(Fields::default(), text),
@@ -410,8 +420,11 @@ impl Notice {
                 ),
                 metric: None,
                 audit: None,
-                event: Row::warning("PluginSettingsRefused", format!("{reason}; the previous settings stay in effect"))
-                    .of(""),
+                event: Row::event(
+                    EventReason::PluginSettingsRefused,
+                    format!("{reason}; the previous settings stay in effect"),
+                )
+                .of(""),
             },
             Self::ConfigurationReloaded { has_changed } => Row {
                 log: None,
@@ -423,8 +436,8 @@ impl Notice {
                 log: Row::error(Fields::reason(&reason), "configuration rejected; keeping the previous one"),
                 metric: Some(Metric::ConfigReloaded("refused")),
                 audit: None,
-                event: Row::warning(
-                    "ConfigurationRefused",
+                event: Row::event(
+                    EventReason::ConfigurationRefused,
                     format!("{reason}; the previous configuration stays in effect"),
                 )
                 .of(""),

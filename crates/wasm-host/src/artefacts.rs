@@ -1,10 +1,11 @@
 //! Compiled components on disk, so that a restart takes milliseconds.
 //!
-//! wasmtime trusts an artefact as it trusts itself: one that was tampered with runs as native code in the scheduler. So
-//! artefacts live in a directory that only this user can enter, only files of this user are read, and each begins with
-//! a MAC (HMAC-SHA-256) over its content, the component's digest and the engine's settings: a torn, renamed or stale file,
-//! or one that came from elsewhere, is compiled again instead of loaded. The key is made with the directory and stays
-//! there. The directory takes no more than a given size: what was used longest ago goes first.
+//! wasmtime trusts an artefact as it trusts itself: an artefact that was tampered with would run as native code in the
+//! scheduler. So artefacts lie in a directory that only this user can enter, and only files of this user are read. Each
+//! file begins with a MAC (HMAC-SHA-256) over its content, the component's digest and the engine's settings. A torn,
+//! renamed or stale file, or one from elsewhere, is not loaded; its component is compiled again. The key is made with
+//! the directory and stays there. The directory has a size limit, and the files that were used longest ago are deleted
+//! first.
 
 mod refusals;
 
@@ -28,37 +29,38 @@ use crate::binary::Binary;
 
 const MAC_BYTES: usize = 32;
 
-/// A block of the hash, the longest key that is taken as it is.
+/// A block of the hash. A longer key would be hashed first.
 const KEY_BYTES: usize = 64;
 
-/// Holds the key of the MACs.
+/// The file that contains the key of the MACs.
 const KEY_FILE: &str = "key";
 
-/// Where a key that is of no use is kept.
+/// The file to which an unusable key is moved.
 const UNUSABLE_KEY_FILE: &str = "key.unusable";
 
 const EXTENSION: &str = "compiled";
 
-/// What the MACs of artefacts begin with: nothing.
+/// The text with which the MACs of artefacts begin: it is empty.
 const PURPOSE: &[u8] = b"";
 
-/// What all artefacts together may take. All built-ins take some 60 MB, a plugin in Python or JavaScript as much.
+/// The most bytes of all artefacts together. All built-ins take some 60 MB, and a plugin in Python or JavaScript takes
+/// as much.
 const MAX_BYTES: u64 = 2 << 30;
 
-/// What a process that was killed left behind is not being written any more after this time.
+/// The time after which an unfinished file belongs to a process that was killed.
 const UNFINISHED: Duration = Duration::from_secs(3600);
 
 /// A directory of compiled components.
 pub(crate) struct Artefacts {
     dir: PathBuf,
-    /// The user who made the directory: this one.
+    /// The user who owns the directory. It is the user of this process.
     owner: u32,
-    /// Tells apart versions and settings of the compiler.
+    /// A hash of the version and the settings of the compiler.
     compiler: u64,
     key: [u8; KEY_BYTES],
 }
 
-/// Why a directory is not fit for artefacts.
+/// The reason why a directory cannot be used for artefacts.
 #[derive(Debug, thiserror::Error)]
 pub enum ArtefactError {
     #[error("{dir}: {source}")]
@@ -67,10 +69,10 @@ pub enum ArtefactError {
     Owner { dir: PathBuf },
 }
 
-/// Makes the directory fit for artefacts, as an engine that is given it would.
+/// Prepares the directory for artefacts, as an engine that is given it would.
 ///
 /// # Errors
-/// Says why the directory is not fit for that.
+/// The directory cannot be used for artefacts, for this reason.
 pub fn check_artefacts(dir: &Path) -> Result<(), ArtefactError> {
     let io = |source| ArtefactError::Io { dir: dir.to_owned(), source };
     match make_private(dir).map_err(io)? {
@@ -86,7 +88,7 @@ impl std::fmt::Debug for Artefacts {
 }
 
 impl Artefacts {
-    /// Makes the directory, or takes an existing one of this user over, with access for this user alone.
+    /// Makes the directory, or uses an existing one of this user, with access for this user alone.
     pub(crate) fn open(dir: PathBuf, engine: &wasmtime::Engine) -> Result<Self, ArtefactError> {
         let owner = make_private(&dir).map_err(|source| ArtefactError::Io { dir: dir.clone(), source })?;
         let Some(owner) = owner else { return Err(ArtefactError::Owner { dir }) };
@@ -96,7 +98,7 @@ impl Artefacts {
         Ok(Self { dir, owner, compiler: hasher.finish(), key })
     }
 
-    /// The compiled component of the bytes with this digest, if it was stored by the same compiler and is intact.
+    /// The compiled component of the bytes with this digest, if the same compiler stored it and it is intact.
     pub(crate) fn load(&self, engine: &wasmtime::Engine, digest: Digest) -> Option<Component> {
         let path = self.path(digest, EXTENSION);
         let mut options = fs::OpenOptions::new();
@@ -112,7 +114,7 @@ impl Artefacts {
             tracing::warn!(file = %path.display(), "a compiled plugin is damaged; compiling it again");
             return None;
         }
-        // What is used stays longest. A directory that may be read alone still serves.
+        // Used files stay longest. A directory that can only be read still serves.
         let _ = file.set_modified(SystemTime::now());
         #[expect(unsafe_code, reason = "this user wrote these bytes, as their MAC shows")]
         // SAFETY: the bytes came from the compiler by way of `store`: the file is ours, in a directory that no other user
@@ -121,7 +123,7 @@ impl Artefacts {
         component.inspect_err(|error| tracing::debug!("a compiled plugin does not fit this engine: {error}")).ok()
     }
 
-    /// Keeps a compiled component; a failure costs only the next start some time.
+    /// Stores a compiled component. A failure only makes the next start slower.
     pub(crate) fn store(&self, binary: &Binary, artefact: &[u8]) {
         if let Err(error) = self.write(binary, artefact).and_then(|()| self.prune()) {
             tracing::warn!(plugin = binary.name(), "the compiled plugin cannot be kept: {error}");
@@ -155,8 +157,8 @@ impl Artefacts {
     }
 }
 
-/// The directory's key, which is made if there is none yet, or none that can be used: what was kept with that one is compiled
-/// again.
+/// The directory's key. A key is made if there is none, or if the present one is unusable; artefacts of an unusable key
+/// are compiled again.
 fn key(dir: &Path) -> io::Result<[u8; KEY_BYTES]> {
     let path = dir.join(KEY_FILE);
     match read_key(&path) {
@@ -172,8 +174,8 @@ fn key(dir: &Path) -> io::Result<[u8; KEY_BYTES]> {
     }
     let mut key = [0; KEY_BYTES];
     getrandom::fill(&mut key).map_err(io::Error::other)?;
-    // The key is put there in one step and only where there is none: of two processes that start at once, both have to
-    // end up with one key.
+    // The key is written in one step and only if none exists, so that two processes that start at the same time use the
+    // same key.
     let unfinished = dir.join(format!("{KEY_FILE}.{}.tmp", process::id()));
     fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&unfinished)?.write_all(&key)?;
     match fs::hard_link(&unfinished, &path) {
@@ -184,9 +186,9 @@ fn key(dir: &Path) -> io::Result<[u8; KEY_BYTES]> {
     read_key(&path)
 }
 
-/// A key that a power cut left behind may be all zeros.
+/// Reads the key. A key that a power cut left behind may be all zeros.
 fn read_key(path: &Path) -> io::Result<[u8; KEY_BYTES]> {
-    // A pipe would wait for a writer.
+    // Opening a pipe would block until a writer comes.
     let file = fs::OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
     let mut found = Vec::new();
     file.take(KEY_BYTES as u64 + 1).read_to_end(&mut found)?;
@@ -194,13 +196,13 @@ fn read_key(path: &Path) -> io::Result<[u8; KEY_BYTES]> {
     key.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "it holds no key"))
 }
 
-/// Deletes artefacts, those used longest ago first, until all together take no more than `max_bytes`, refusals beyond
-/// `max_refusals`, and files that a process left unfinished.
+/// Deletes artefacts, those used longest ago first, until all together take at most `max_bytes`. Also deletes refusals
+/// beyond `max_refusals`, and files that a process left unfinished.
 fn prune(dir: &Path, max_bytes: u64, max_refusals: usize) -> io::Result<()> {
     let (mut artefacts, mut refusals) = (Vec::new(), Vec::new());
     for entry in fs::read_dir(dir)? {
         let path = entry?.path();
-        // Another process may be pruning as well.
+        // Another process may delete files at the same time.
         let Ok(metadata) = fs::symlink_metadata(&path) else { continue };
         let used = metadata.modified()?;
         match path.extension().and_then(|extension| extension.to_str()) {
@@ -227,14 +229,14 @@ fn prune(dir: &Path, max_bytes: u64, max_refusals: usize) -> io::Result<()> {
     Ok(())
 }
 
-/// The directory's owner, if that is the user this process runs as.
+/// The directory's owner, if it is the user of this process.
 fn make_private(dir: &Path) -> io::Result<Option<u32>> {
     fs::DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
     let owner = fs::metadata(dir)?.uid();
-    // Containers that share the directory may have the same process id, and one that was killed leaves its probe.
+    // Containers that share the directory may have the same process id, and a process that was killed leaves its probe.
     let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let probe = dir.join(format!("{}-{}.probe", process::id(), since_epoch.as_nanos()));
-    // A new file belongs to the user of the process: the standard library has no other way to ask.
+    // A new file belongs to the user of the process. The standard library has no other way to find the user.
     let user = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&probe)?.metadata()?.uid();
     fs::remove_file(probe)?;
     if user != owner {

@@ -1,20 +1,21 @@
-//! How much memory this process can have: that of its cgroup, of version 1 or 2, or that of the machine.
+//! The memory that this process can have: the limit of its cgroup, of version 1 or 2, or the memory of the machine.
 //!
-//! A limit of an outer cgroup holds for all groups within it, so the smallest limit on the way up counts. A container without
-//! a cgroup namespace reads paths of its host, which do not exist in the container: its own group is the root of the tree there.
+//! A limit of an outer cgroup holds for all groups within it, so the smallest limit on the way to the root counts. A
+//! container without a cgroup namespace reads paths of its host, which do not exist in the container. In the container,
+//! its own group is the root of the tree.
 
 use std::{
     fs,
     path::{Component, Path},
 };
 
-/// Bytes; `None` where the system does not say. `root` is the root of the file system.
+/// The memory in bytes; `None` if the system does not tell it. `root` is the root of the file system.
 pub(crate) fn available_memory(root: &Path) -> Option<u64> {
     let groups = fs::read_to_string(root.join("proc/self/cgroup")).unwrap_or_default();
     groups.lines().filter_map(|group| group_limit(root, group)).chain(machine_memory(root)).min()
 }
 
-/// The limit of one line of `/proc/self/cgroup`: an id, controllers and a path, with colons between them.
+/// The limit for one line of `/proc/self/cgroup`: an id, controllers and a path, separated by colons.
 fn group_limit(root: &Path, line: &str) -> Option<u64> {
     let (_, group) = line.split_once(':')?;
     let (controllers, path) = group.split_once(':')?;
@@ -27,18 +28,18 @@ fn group_limit(root: &Path, line: &str) -> Option<u64> {
         _ => return None,
     };
     let path = Path::new(path.trim_start_matches('/'));
-    // A process that was moved out of its cgroup namespace has a path that begins with `..`.
+    // The path of a process that was moved out of its cgroup namespace begins with `..`.
     let is_within = path.components().all(|component| matches!(component, Component::Normal(_)));
     let groups = path.ancestors().filter(|_| is_within).chain([Path::new("")]);
     groups.filter_map(|group| limit_in(&tree.join(group).join(file))).min()
 }
 
-/// `None` for `max`, and for a group without the file, such as the root of version 2.
+/// The limit in a file. `None` for `max`, and for a group without the file, such as the root of version 2.
 fn limit_in(file: &Path) -> Option<u64> {
     fs::read_to_string(file).ok()?.trim().parse().ok()
 }
 
-/// `MemTotal` of `/proc/meminfo`, which is in KiB.
+/// The value of `MemTotal` in `/proc/meminfo`, which is in KiB.
 fn machine_memory(root: &Path) -> Option<u64> {
     let text = fs::read_to_string(root.join("proc/meminfo")).ok()?;
     let total = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;

@@ -1,4 +1,4 @@
-//! The bytes of a plugin, and why they may be refused.
+//! The bytes of a plugin, and the reasons for which they may be refused.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::{
     fault::{FaultKind, InstanceFault},
 };
 
-/// A plugin's bytes under the name by which they came: the file's name without `.wasm`, or a built-in's.
+/// The bytes of a plugin with its name: the file's name without `.wasm`, or the name of a built-in.
 #[derive(Clone)]
 pub struct Binary {
     name: String,
@@ -33,7 +33,7 @@ impl Binary {
         Self { name: name.into(), digest: Digest::new(Sha256::digest(&bytes).into()), bytes, is_embedded: false }
     }
 
-    /// A binary whose bytes are a part of this program, and are trusted as it is.
+    /// A binary whose bytes are part of this program and are trusted like it.
     #[must_use]
     pub fn embedded(name: impl Into<String>, bytes: &'static [u8]) -> Self {
         Self { is_embedded: true, ..Self::new(name, bytes) }
@@ -59,7 +59,7 @@ impl Binary {
         self.is_embedded
     }
 
-    /// Whether these are the bytes of a component, by their first eight.
+    /// Checks the first eight bytes, which distinguish a component.
     pub(crate) fn check_format(&self) -> Result<(), LoadError> {
         let header = self.bytes.first_chunk::<8>().ok_or(LoadError::NotWasm)?;
         match header {
@@ -70,7 +70,7 @@ impl Binary {
     }
 }
 
-/// Why bytes are no plugin. Reads on from the plugin's name.
+/// The reason why bytes are no plugin, as a text that follows the plugin's name.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
     #[error("has a denied digest: {0} is among deniedDigests in --plugin-config")]
@@ -95,7 +95,7 @@ pub enum LoadError {
     Faulty { kind: FaultKind, reason: String },
     #[error("has the name {manifest:?} in its manifest; the file name and the manifest name must be equal")]
     Name { manifest: String },
-    /// The result of an earlier load, be it before a restart.
+    /// The result of an earlier load, possibly before a restart.
     #[error("{0}; this is the result of an earlier load, kept until the limits change or the plugin is reloaded")]
     Remembered(String),
 }
@@ -107,7 +107,7 @@ impl From<InstanceFault> for LoadError {
 }
 
 impl LoadError {
-    /// Whether the same bytes would end so again, after as much work: then it is remembered.
+    /// Whether loading the same bytes would fail in the same way after as much work. Such a result is remembered.
     pub(crate) fn is_worth_remembering(&self) -> bool {
         match self {
             Self::Compile(error) => error.is_of_the_bytes(),

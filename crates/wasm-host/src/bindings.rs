@@ -1,6 +1,6 @@
-//! Everything that `bindgen!` makes of the contract. Nothing outside this crate sees these types.
+//! The types and functions that `bindgen!` makes of the contract. Code outside of this crate does not see them.
 //!
-//! Types are owned, so that a delta's columns move into them instead of being copied.
+//! The types own their data, so that a delta's columns are moved into them and not copied.
 
 #![allow(unreachable_pub, missing_debug_implementations, reason = "generated")]
 

@@ -1,11 +1,11 @@
-//! Time as components see it.
+//! The time that components see.
 
 use std::{
     sync::atomic::{AtomicU64, Ordering},
     time::Instant,
 };
 
-/// Shared by all instances of an engine.
+/// A clock that all instances of an engine share.
 #[derive(Debug)]
 pub(crate) struct Clock {
     /// Milliseconds since 1970 as of the start of the cycle.

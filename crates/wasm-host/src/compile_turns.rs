@@ -1,6 +1,7 @@
-//! When a binary may be compiled. Each compile has a process that may take much memory, so all who load binaries, from the
-//! plugins directory or a registry, take turns: several small attempts at a time, and beside them one that may take as much as the
-//! limits allow. What needs the least effort goes first, then what has waited longest.
+//! The turns of compiling. Each compile has a process that may take much memory. So all callers that load binaries,
+//! from the plugins directory or a registry, take turns. Several small attempts run at a time, and beside them one
+//! attempt that may take as much as the limits allow. The attempt with the least effort goes first, then the one that
+//! has waited longest.
 
 use std::{
     collections::BTreeSet,
@@ -23,14 +24,14 @@ struct State {
     is_large_at_work: bool,
 }
 
-/// A place in the line: less effort first, then what came earlier.
+/// A place in the queue. Less effort comes first, then the earlier number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Place {
     effort: LoadEffort,
     number: u64,
 }
 
-/// The right to compile, for as long as its owner keeps this.
+/// The right to compile, which lasts until this value is dropped.
 #[derive(Debug)]
 pub(crate) struct CompileTurn<'a> {
     turns: &'a CompileTurns,
@@ -55,7 +56,7 @@ impl CompileTurns {
             state.is_large_at_work = true;
         }
         drop(state);
-        // There may be room for another small one.
+        // Another small attempt may also begin.
         self.changed.notify_all();
         CompileTurn { turns: self, is_small }
     }

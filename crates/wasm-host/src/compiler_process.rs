@@ -1,12 +1,12 @@
-//! Compiling untrusted bytes in a process of its own, whose processor time and memory are bounded.
+//! Compiles untrusted bytes in a process of its own, with limited processor time and memory.
 //!
 //! A component of a few megabytes can keep a compiler busy for minutes, and the compiler can use gigabytes for it. In
-//! the scheduler's own process that would take the memory of the scheduler; here it costs the one file. The program
-//! starts itself again with a command that calls [`compile_for_parent`]: bytes come in on standard input, the length of
-//! the compiled component and the component itself go out on standard output, and what is wrong with the bytes on
-//! standard error.
+//! the scheduler's own process that would take the memory of the scheduler. In a process of its own, only the one file
+//! fails. The program starts itself again with a command that calls [`compile_for_parent`]. The process reads the bytes
+//! from standard input. It writes the length of the compiled component and the component itself to standard output, and
+//! errors about the bytes to standard error.
 //!
-//! The kernel's out-of-memory killer takes this process before the scheduler, which shares a container with it.
+//! The kernel's out-of-memory killer ends this process before the scheduler, which shares a container with it.
 
 use std::{
     ffi::OsString,
@@ -22,32 +22,32 @@ use std::{
 
 use crate::{available_memory::available_memory, settings};
 
-/// How many times the limit of processor time may pass by the clock: on a busy machine, a compiler that gives way to
-/// others takes long through no fault of the file.
+/// The wall-clock limit as a multiple of the limit of processor time. On a busy machine, a compiler may have to wait
+/// long for a processor, which is not the fault of the file.
 const CLOCK_FACTOR: u32 = 10;
 
-/// What is kept of the compiler's messages.
+/// The most bytes of the compiler's messages that are kept.
 const MESSAGE_BYTES: u64 = 4096;
 
-/// What a compiled component may take: about twice what a plugin takes that brings an interpreter of Python or JavaScript.
-/// The scheduler has it in memory twice while it loads it, once after that.
+/// The most bytes of a compiled component: about twice what a plugin with an interpreter of Python or JavaScript takes.
+/// The scheduler has the component in memory twice while it loads it, and once afterwards.
 const MAX_ARTEFACT_BYTES: u64 = 128 << 20;
 
-/// The part of the memory of the container, or of the machine, that a compiler may use: 1 / 2.
+/// The divisor of memory: a compiler may use 1 / 2 of the memory of the container, or of the machine.
 const MEMORY_PARTS: u64 = 2;
 
-/// What compiling one file may take.
+/// The limits of compiling one file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CompileLimits {
     /// The processor time on all processors together.
     pub cpu_time: Duration,
-    /// The most memory that the process can write to (`RLIMIT_DATA`). Half of the memory of the container, or of the machine, is
-    /// the limit where that is less.
+    /// The most memory that the process can write to (`RLIMIT_DATA`). If half of the memory of the container, or of the
+    /// machine, is less, that is the limit.
     pub memory_bytes: u64,
 }
 
 impl CompileLimits {
-    /// The limits as they hold on this machine, or in this container.
+    /// The limits on this machine, or in this container.
     #[must_use]
     pub fn here(self) -> Self {
         let limits = self.within(available_memory(Path::new("/")));
@@ -62,7 +62,7 @@ impl CompileLimits {
         limits
     }
 
-    /// The limits on a machine, or in a container, with so many bytes of memory.
+    /// The limits on a machine, or in a container, with `available` bytes of memory.
     fn within(self, available: Option<u64>) -> Self {
         let part = available.map_or(u64::MAX, |bytes| bytes / MEMORY_PARTS);
         Self { memory_bytes: self.memory_bytes.min(part), ..self }
@@ -72,15 +72,15 @@ impl CompileLimits {
 /// How to start a process that calls [`compile_for_parent`].
 #[derive(Clone, Debug)]
 pub struct CompilerProcess {
-    /// The program to start: the same as this one, or artefacts do not fit.
+    /// The program to start. It must be the same as this one, or artefacts do not fit.
     pub program: PathBuf,
-    /// What the program shall believe to be called.
+    /// The name by which the program is called.
     pub arg0: OsString,
-    /// The command of the program; seconds and bytes of the limits come after it.
+    /// The arguments of the program, to which the seconds and bytes of the limits are added.
     pub arguments: Vec<OsString>,
 }
 
-/// Why there is no compiled component: how the compiler's process ended. Reads on from the plugin's name.
+/// The reason why compiling failed: how the compiler's process ended. The text follows the plugin's name.
 #[derive(Debug, thiserror::Error)]
 pub enum CompileError {
     #[error("is not a valid component: {0}")]
@@ -107,15 +107,15 @@ pub enum CompileError {
 }
 
 impl CompilerProcess {
-    /// Compiles the bytes of a component; the answer is what `Engine::precompile_component` gives. The limits are those
+    /// Compiles the bytes of a component. The result is that of `Engine::precompile_component`. The limits are those
     /// that hold [here](CompileLimits::here), or less.
     ///
     /// # Errors
-    /// Fails if the bytes are not a valid component, or if compiling them takes more than the limits allow.
+    /// The bytes are not a valid component, or compiling them takes more than the limits allow.
     pub(crate) fn compile(&self, component: &[u8], limits: CompileLimits) -> Result<Vec<u8>, CompileError> {
         let mut child = self.start(limits).map_err(CompileError::Process)?;
         let ended = converse(&mut child, component, limits);
-        // Whatever happened, no process is left behind.
+        // The process is ended in any case, so that none is left behind.
         let _ = child.kill();
         let status = child.wait().map_err(CompileError::Process)?;
         let Conversation { answer, message } = ended.map_err(CompileError::Process)?;
@@ -134,7 +134,7 @@ impl CompilerProcess {
             .arg(limits.cpu_time.as_secs().to_string())
             .arg(limits.memory_bytes.to_string())
             .env_clear()
-            // mimalloc takes 1 GiB ahead of its use before `main` begins, so that no limit set there bounds it.
+            // mimalloc reserves 1 GiB before `main` begins, so that a limit set there would not bound it.
             .env("MIMALLOC_ARENA_RESERVE", "0")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -144,7 +144,8 @@ impl CompilerProcess {
 }
 
 impl CompileError {
-    /// Whether the same bytes would end so again within the same limits, whatever else happens on the machine.
+    /// Whether compiling the same bytes would end in the same way within the same limits, whatever else the machine
+    /// does.
     pub(crate) fn is_of_the_bytes(&self) -> bool {
         match self {
             Self::Invalid(_) | Self::ProcessorTime(_) | Self::Memory(_) | Self::ArtefactTooLarge { .. } => true,
@@ -152,7 +153,7 @@ impl CompileError {
         }
     }
 
-    /// Whether the compiler may end otherwise within larger limits.
+    /// Whether compiling may end differently within larger limits.
     pub(crate) fn is_of_the_limits(&self) -> bool {
         match self {
             Self::Invalid(_) | Self::ArtefactTooLarge { .. } | Self::Process(_) => false,
@@ -165,7 +166,7 @@ impl CompileError {
         }
     }
 
-    /// What the end of a process that gave no artefact says.
+    /// The error for the end of a process that gave no artefact.
     fn of_end(limits: CompileLimits, status: ExitStatus, message: String) -> Self {
         match status.signal() {
             Some(libc::SIGXCPU) => Self::ProcessorTime(limits.cpu_time),
@@ -182,7 +183,7 @@ impl CompileError {
     }
 }
 
-/// Hands over the bytes and takes what comes back, until the process closes its side or the time is over.
+/// Sends the bytes and reads the answer, until the process closes its side or the time is over.
 fn converse(child: &mut Child, component: &[u8], limits: CompileLimits) -> io::Result<Conversation> {
     let (Some(mut stdin), Some(stdout), Some(stderr)) = (child.stdin.take(), child.stdout.take(), child.stderr.take())
     else {
@@ -190,7 +191,7 @@ fn converse(child: &mut Child, component: &[u8], limits: CompileLimits) -> io::R
     };
     let (answer, answered) = mpsc::channel();
     thread::scope(|scope| {
-        // A process that has seen enough closes its side: what it says counts, not that the rest was not taken.
+        // A process that has read enough closes its side. Its answer counts; the unread rest does not matter.
         scope.spawn(move || drop(stdin.write_all(component)));
         let messages = scope.spawn(move || {
             let mut text = Vec::new();
@@ -200,7 +201,7 @@ fn converse(child: &mut Child, component: &[u8], limits: CompileLimits) -> io::R
         scope.spawn(move || drop(answer.send(Answer::read(stdout))));
         let answer = answered.recv_timeout(limits.cpu_time * CLOCK_FACTOR).unwrap_or(Ok(Answer::Late));
         if !matches!(answer, Ok(Answer::Nothing)) {
-            // There is nothing more to hear. This ends all three pipes, and with them the threads.
+            // No more output is needed. Ending the process closes all three pipes, which ends the threads.
             let _ = child.kill();
         }
         let message = messages.join().unwrap_or_default();
@@ -208,25 +209,26 @@ fn converse(child: &mut Child, component: &[u8], limits: CompileLimits) -> io::R
     })
 }
 
-/// What a compiler's process answered.
+/// The answer of a compiler's process.
 struct Conversation {
     answer: Answer,
     message: String,
 }
 
-/// What came on the standard output of a compiler's process.
+/// The content of the standard output of a compiler's process.
 enum Answer {
     Artefact(Vec<u8>),
-    /// An artefact of so many bytes, which were not read.
+    /// An artefact of this many bytes, which were not read.
     TooLarge(u64),
-    /// The process ended, or closed its side, before it had given an artefact.
+    /// The process ended, or closed its side, before it gave an artefact.
     Nothing,
-    /// The time by the clock was over first.
+    /// The wall-clock limit was reached first.
     Late,
 }
 
 impl Answer {
-    /// Allocates what the artefact takes once: a list that grows as it is read would take up to three times as much.
+    /// Reads an answer. The memory for the artefact is allocated once, because a list that grows while it is read would
+    /// take up to three times as much.
     fn read(mut from: impl Read) -> io::Result<Self> {
         let mut length = [0; size_of::<u64>()];
         match from.read_exact(&mut length) {
@@ -243,16 +245,16 @@ impl Answer {
     }
 }
 
-/// What Rust's allocator, and threads that cannot be started, say.
+/// Whether the message is one of Rust's allocator, or of a thread that could not be started.
 fn is_out_of_memory(message: &str) -> bool {
     message.contains("memory allocation of") || message.contains("Cannot allocate memory")
 }
 
-/// The work of the process that [`CompilerProcess`] starts: limits itself, reads a component from standard input, and
-/// writes it to standard output, compiled, after its length.
+/// Does the work of the process that [`CompilerProcess`] starts: it limits itself, reads a component from standard
+/// input, and writes the compiled component, after its length, to standard output.
 ///
 /// # Errors
-/// Says what is wrong with the component, or which limits cannot be set.
+/// The component is invalid, or a limit cannot be set.
 pub fn compile_for_parent(limits: CompileLimits) -> Result<(), CompileError> {
     confine(limits).map_err(CompileError::Process)?;
     let invalid = |error: wasmtime::Error| CompileError::Invalid(format!("{error:#}"));
@@ -266,11 +268,11 @@ pub fn compile_for_parent(limits: CompileLimits) -> Result<(), CompileError> {
     written.and_then(|()| stdout.flush()).map_err(CompileError::Process)
 }
 
-/// Bounds this process. Address space is no measure of memory: the program itself takes some, and what is reserved costs
-/// nothing. `RLIMIT_DATA` counts all private memory that can be written to, as Linux does since 4.7.
+/// Limits this process. The size of the address space does not measure memory: the program itself takes some, and
+/// reserved space costs nothing. `RLIMIT_DATA` counts all private memory that can be written to, since Linux 4.7.
 ///
 /// # Errors
-/// The system refuses a limit.
+/// The system refused a limit.
 pub fn confine(limits: CompileLimits) -> io::Result<()> {
     let seconds = limits.cpu_time.as_secs();
     rlimit::setrlimit(rlimit::Resource::CORE, 0, 0)?;

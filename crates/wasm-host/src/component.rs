@@ -1,4 +1,4 @@
-//! A component as all its instances share it: compiled, with its limits, its figures, and what it said about itself.
+//! A component as all its instances share it: compiled, with its limits, its statistics, and its manifest.
 
 use std::{sync::Arc, time::Duration};
 
@@ -17,7 +17,7 @@ use crate::{
     ticker::Ticker,
 };
 
-/// What all instances of a component share.
+/// The data that all instances of a component share.
 #[derive(Clone)]
 pub(crate) struct LoadedComponent {
     pub(crate) pre: InstancePre<HostState>,
@@ -31,7 +31,7 @@ pub(crate) struct LoadedComponent {
     /// The plugin's budget of log lines, shared by all of its binaries.
     pub(crate) log_budget: Arc<LogBudget>,
     pub(crate) faults: FaultSink,
-    /// The name by which the binary came, as in the logs.
+    /// The name of the binary, as in the logs.
     pub(crate) name: Arc<str>,
     pub(crate) manifest: Manifest,
     pub(crate) points: Points,
@@ -51,7 +51,8 @@ impl LoadedComponent {
         PluginVersion { name: name.clone(), version: version.clone(), binary }
     }
 
-    /// Whether pods that are alike may be asked about in one cycle: points that tell pods apart need a cycle for each.
+    /// Whether pods that are alike may be asked about in one cycle. Points that distinguish pods need a cycle for each
+    /// pod.
     pub(crate) fn may_share_cycles(&self) -> bool {
         const OF_ONE_POD: [Point; 6] = [
             Point::PostFilter,
@@ -64,19 +65,19 @@ impl LoadedComponent {
         !OF_ONE_POD.into_iter().any(|point| self.points.contains(point))
     }
 
-    /// Whether cycles may pass without a call into the plugin: it need not hear of every pod at once.
+    /// Whether cycles may pass without a call into the plugin, so that it need not be informed of every pod at once.
     pub(crate) fn may_hear_later(&self) -> bool {
         const ASKED_SELDOM: [Point; 3] = [Point::PostFilter, Point::PreEnqueue, Point::QueueingHint];
         self.indices.has_reuse()
             || Point::ALL.into_iter().all(|it| ASKED_SELDOM.contains(&it) || !self.points.contains(it))
     }
 
-    /// Whether answers about rows stay as they are while a cycle is shared, whatever pods come and go.
+    /// Whether answers about rows stay the same while a cycle is shared, whatever pods come and go.
     pub(crate) fn is_blind_to_pods(&self) -> bool {
         !self.manifest.needs.pods_matter()
     }
 
-    /// Reports a fault of an instance in service, which took so long to start.
+    /// Reports a fault of an instance in service. `start` is the time that the instance took to start.
     pub(crate) fn tell(&self, fault: &InstanceFault, start: Duration, pod: Option<PodUid>) {
         self.faults.tell(FaultReport {
             plugin: self.name.to_string(),
@@ -88,7 +89,7 @@ impl LoadedComponent {
         });
     }
 
-    /// A call on the scheduling thread took so long.
+    /// Charges a call on the scheduling thread.
     pub(crate) fn charge(&self, used: Duration) {
         if let Some(share) = self.limits.share {
             self.account.take(used, share);
@@ -100,14 +101,15 @@ impl LoadedComponent {
         self.limits.share.is_some_and(|share| self.account.out_of_time(share).is_some())
     }
 
-    /// Why the plugin is asked nothing more in the present step of a pod; `None`: it may be.
+    /// The reason why the plugin is asked nothing more in the present step of a pod; `None` if it may be asked.
     pub(crate) fn step_is_over(&self) -> Option<String> {
         let is_over = self.limits.share.is_some() && self.account.step_is_over();
         let milliseconds = SchedulingTime::STEP.as_millis();
         is_over.then(|| format!("{} is not asked: plugins have taken {milliseconds} ms of this attempt", self.title()))
     }
 
-    /// Why the plugin may not be asked for now; `None`: it may. Being asked for in vain is counted, and told now and then.
+    /// The reason why the plugin may not be asked now; `None` if it may. A refused question is counted, and reported
+    /// from time to time.
     pub(crate) fn out_of_time(&self) -> Option<(OutOfTime, String)> {
         let why = self.account.out_of_time(self.limits.share?)?;
         self.stats.record_out_of_time();
@@ -125,7 +127,7 @@ impl LoadedComponent {
         Some((why, reason))
     }
 
-    /// How messages name the plugin.
+    /// The name of the plugin in messages.
     pub(crate) fn title(&self) -> String {
         format!("plugin {:?} ({}, {})", self.name, self.manifest.version, self.digest.short())
     }

@@ -1,14 +1,15 @@
-//! Between the host's words and the contract's: [`lower`] on the way into a component, [`lift`] on the way out.
+//! Conversion between the host's types and the contract's: [`lower`] on the way into a component, [`lift`] on the way
+//! out.
 //!
-//! Lifting checks what a component says against the limits on its answers; lowering cannot fail.
+//! Lifting checks an answer against its limits. Lowering cannot fail.
 
 pub(crate) mod lift;
 pub(crate) mod lower;
 mod names;
 pub(crate) mod size;
 
-/// The text without line breaks and other control characters, which would let a plugin write lines in the name of others, or
-/// steer the terminal of a user who reads them.
+/// Removes line breaks and other control characters from the text. With them, a plugin could write lines in the name of
+/// others, or control the terminal of a user who reads them.
 #[must_use]
 pub fn on_one_line(text: String) -> String {
     if !text.contains(char::is_control) {

@@ -1,8 +1,8 @@
-//! How much processor time a call has used, and whether that is too much.
+//! The processor time of a call, and whether the call exceeded it.
 //!
-//! On a loaded machine the wall clock says how long a thread waited for a processor, not what the component did with it.
-//! So limits count the processor time of the calling thread. Asking for it is a system call: a call that ends within the
-//! tick in which it began costs none.
+//! On a busy machine, the wall clock includes the time for which a thread waited for a processor. So limits count the
+//! processor time of the calling thread. Reading that time is a system call. A call that ends within the tick in which
+//! it began needs none.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use wasmtime::{Trap, UpdateDeadline};
 
 use crate::ticker::{TICK, ticks};
 
-/// Processor time that the calling thread has used since it began.
+/// The processor time that the calling thread has used since it began.
 #[cfg(unix)]
 pub(crate) fn thread_time() -> Duration {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
@@ -23,7 +23,7 @@ pub(crate) fn thread_time() -> Duration {
     Duration::new(u64::try_from(time.tv_sec).unwrap_or_default(), nanoseconds)
 }
 
-/// Where threads have no clock of their own, the time that passes.
+/// The time since the first call, on systems on which threads have no clock of their own.
 #[cfg(not(unix))]
 pub(crate) fn thread_time() -> Duration {
     static START: std::sync::LazyLock<std::time::Instant> = std::sync::LazyLock::new(std::time::Instant::now);
@@ -34,42 +34,42 @@ pub(crate) fn thread_time() -> Duration {
 #[derive(Debug)]
 pub(crate) struct CallTime {
     limit: Duration,
-    /// The thread's time when it was first looked at, at most a tick after the call had begun.
+    /// The thread's time at the first check, at most a tick after the call began.
     first_look: Option<Duration>,
-    /// How long the thread waited for an answer that the component had asked for.
+    /// The time for which the thread waited for an answer that the component had asked for.
     waited: Duration,
 }
 
 impl CallTime {
-    /// A call begins.
+    /// The time of a call that begins now.
     pub(crate) fn new(limit: Duration) -> Self {
         Self { limit, first_look: None, waited: Duration::ZERO }
     }
 
-    /// What the call may use.
+    /// The limit of the call.
     pub(crate) fn limit(&self) -> Duration {
         self.limit
     }
 
-    /// What is left; `None` if the call has used up its time.
+    /// The remaining time; `None` if the call has used up its time.
     pub(crate) fn left(&mut self) -> Option<Duration> {
         let now = thread_time();
         let used = now.saturating_sub(*self.first_look.get_or_insert(now));
         self.limit.checked_sub(used).filter(|left| !left.is_zero())
     }
 
-    /// Whether the call may have another party asked, such as an extender. Waiting for the answer uses no processor time, but
+    /// Whether the call may ask another party, such as an extender. Waiting for the answer uses no processor time, but
     /// it holds up the thread.
     pub(crate) fn may_wait(&mut self) -> bool {
         self.left().is_some_and(|left| self.waited < left)
     }
 
-    /// The thread waited for so long.
+    /// Adds time for which the thread waited.
     pub(crate) fn add_wait(&mut self, waited: Duration) {
         self.waited = self.waited.saturating_add(waited);
     }
 
-    /// A tick came while the component ran.
+    /// Checks the time at a tick that came while the component ran.
     pub(crate) fn at_tick(&mut self) -> wasmtime::Result<UpdateDeadline> {
         match self.left() {
             Some(left) => Ok(UpdateDeadline::Continue(ticks(left))),
@@ -77,7 +77,8 @@ impl CallTime {
         }
     }
 
-    /// About how much the call used, waits included, which took `elapsed` by the wall clock and has just ended.
+    /// The approximate time that the call used, including waits. The call has just ended and took `elapsed` by the wall
+    /// clock.
     pub(crate) fn used(&self, elapsed: Duration) -> Duration {
         let before = elapsed.saturating_sub(self.waited).min(TICK);
         let worked = self.first_look.map_or(before, |first_look| before + thread_time().saturating_sub(first_look));

@@ -1,36 +1,37 @@
-//! How much may be spent on finding out whether bytes are a plugin.
+//! The effort that may be spent on finding out whether bytes are a plugin.
 //!
-//! A caller with many files to load tries all of them with little effort first, and those that need more once more: a file that
-//! compiles slowly, on purpose or not, then holds up no file that does not.
+//! A caller with many files tries all of them with little effort first. It then tries those that need more effort
+//! again. So a file that compiles slowly, on purpose or not, does not hold up other files.
 
 use std::{thread, time::Duration};
 
 use crate::compiler_process::CompileLimits;
 
-/// What one attempt to load a binary may take.
+/// The limits of one attempt to load a binary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LoadEffort {
-    /// Nothing is compiled: the artefact of the same bytes is taken, or what is remembered of them.
+    /// Nothing is compiled. The artefact of the same bytes is used, or the remembered refusal.
     Cached,
-    /// A second of processor time, and a part of the memory. Several such attempts may go on at a time.
+    /// A second of processor time and a part of the memory. Several such attempts may run at a time.
     Small,
-    /// Four seconds.
+    /// Four seconds of processor time.
     Medium,
     /// All the time that the limits allow.
     Full,
 }
 
-/// Most plugins that no interpreter comes with are smaller; what is larger takes longer than [`LoadEffort::Small`] allows.
+/// The largest file for which a small attempt is made. Most plugins without an interpreter are smaller. A larger file
+/// takes longer than [`LoadEffort::Small`] allows.
 const SMALL_FILE: usize = 8 << 20;
 
-/// How many small attempts may go on at a time on any machine, and no more: each may have a compiler's process.
+/// The range of the number of small attempts that may run at a time. Each may have a compiler's process.
 const AT_A_TIME: std::ops::RangeInclusive<usize> = 2..=4;
 
 impl LoadEffort {
-    /// What is tried first.
+    /// The effort of the first attempt.
     pub const FIRST: Self = Self::Cached;
 
-    /// What is tried next; `None` after all that the limits allow.
+    /// The effort of the next attempt; `None` after the largest.
     #[must_use]
     pub fn next(self) -> Option<Self> {
         match self {
@@ -41,20 +42,21 @@ impl LoadEffort {
         }
     }
 
-    /// Whether several attempts of this kind may go on at a time.
+    /// Whether several attempts with this effort may run at a time.
     #[must_use]
     pub fn is_small(self) -> bool {
         self <= Self::Small
     }
 
-    /// How many small attempts may go on at a time: as many as there are processors, but at least two.
+    /// The number of small attempts that may run at a time: the number of processors, but at least two and at most
+    /// four.
     #[must_use]
     pub fn small_at_a_time() -> usize {
         let processors = thread::available_parallelism().map_or(1, usize::from);
         processors.clamp(*AT_A_TIME.start(), *AT_A_TIME.end())
     }
 
-    /// What is left of a limit of the component's own time.
+    /// Cuts a limit of time to what this effort allows.
     pub(crate) fn cut(self, limit: Duration) -> Duration {
         match self {
             Self::Cached => limit.min(Duration::from_millis(100)),
@@ -64,14 +66,15 @@ impl LoadEffort {
         }
     }
 
-    /// What compiling so many bytes may take, where `whole` is what the limits allow; `None`: they are not compiled.
+    /// The limits for compiling this many bytes, where `whole` is what the limits allow; `None` if the bytes are not
+    /// compiled.
     pub(crate) fn compile_limits(self, bytes: usize, whole: CompileLimits) -> Option<CompileLimits> {
         let cpu_time = self.cut(whole.cpu_time);
         match self {
             Self::Cached => None,
             Self::Small if bytes > SMALL_FILE => None,
             Self::Small => {
-                // Together they have half of what the one has that is not small.
+                // Together, the small attempts have half of the memory of the one attempt that is not small.
                 let parts = 2 * u64::try_from(Self::small_at_a_time()).unwrap_or(1);
                 Some(CompileLimits { cpu_time, memory_bytes: whole.memory_bytes / parts })
             }

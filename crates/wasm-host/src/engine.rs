@@ -1,8 +1,9 @@
 //! The wasmtime engine that all plugins share.
 //!
-//! A call may use so much processor time, and looks at that at each epoch of the [`Ticker`]. Components are compiled on the thread that calls [`Engine::load`], which
-//! takes about 1 ms for each kilobyte, so the caller must not be the scheduling thread; those that are no part of the
-//! program are compiled in a process of their own, if there is one for it.
+//! A call may use a limited amount of processor time, and checks it at each epoch of the [`Ticker`]. [`Engine::load`]
+//! compiles components on the thread that calls it. This takes about 1 ms for each kilobyte, so the caller must not be
+//! the scheduling thread. Components that are not part of the program are compiled in a process of their own, if the
+//! options contain one.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -29,41 +30,42 @@ use crate::{
     ticker::Ticker,
 };
 
-/// What a file may take before it runs.
+/// The limits of a file before it runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileLimits {
     pub max_bytes: u64,
-    /// Where there is a [`CompilerProcess`].
+    /// The limits of compiling, if there is a [`CompilerProcess`].
     pub compile: CompileLimits,
 }
 
 impl Default for FileLimits {
-    /// Several times what a plugin takes that brings an interpreter of Python or JavaScript.
+    /// The default is several times what a plugin with an interpreter of Python or JavaScript takes.
     fn default() -> Self {
         let compile = CompileLimits { cpu_time: Duration::from_secs(120), memory_bytes: 4 << 30 };
         Self { max_bytes: 128 << 20, compile }
     }
 }
 
-/// What an [`Engine`] is made with.
+/// The options of an [`Engine`].
 #[derive(Clone, Debug, Default)]
 pub struct EngineOptions {
     /// The limits of plugins that have none of their own.
     pub limits: Limits,
     /// Limits by plugin name.
     pub plugin_limits: BTreeMap<String, Limits>,
-    /// Where compiled artefacts are kept over restarts; `None` compiles at each start. The directory is made, or taken
-    /// over, for this user alone: a user who can write there can run code in the scheduler.
+    /// The directory in which compiled artefacts are kept over restarts; `None` compiles at each start. The directory
+    /// is made, or taken over, for this user alone, because a user who can write there can run code in the scheduler.
     pub artefacts: Option<PathBuf>,
-    /// What files of a plugins directory may take.
+    /// The limits of files of a plugins directory.
     pub files: FileLimits,
-    /// Files of a plugins directory with these digests are refused before they are compiled.
+    /// The digests of files of a plugins directory that are refused before they are compiled.
     pub denied: BTreeSet<Digest>,
-    /// What compiles binaries that are no part of this program; `None` compiles them in this process.
+    /// The process that compiles binaries that are not part of this program; `None` compiles them in this process.
     pub compiler: Option<CompilerProcess>,
-    /// Told of faults of plugins in service; faults while a binary is loaded or an instance built come back as errors.
+    /// The receiver of faults of plugins in service. Faults while a binary is loaded or an instance is made are
+    /// returned as errors.
     pub faults: FaultSink,
-    /// What calls at extension points are charged to; by default they are not.
+    /// The accounts to which calls at extension points are charged. By default, they are not charged.
     pub time: SchedulingTime,
 }
 
@@ -77,7 +79,7 @@ pub enum EngineError {
     Ticker(#[source] std::io::Error),
 }
 
-/// Loads components. Cheap to clone; one serves the whole process.
+/// Loads components. Cloning is cheap; one engine serves the whole process.
 #[derive(Clone)]
 pub struct Engine {
     shared: Arc<Shared>,
@@ -113,7 +115,7 @@ impl Shared {
     }
 }
 
-/// Which limits hold for which plugin.
+/// The limits of each plugin.
 #[derive(Debug)]
 struct LimitsByName {
     default: Limits,
@@ -134,7 +136,7 @@ impl std::fmt::Debug for Engine {
 
 impl Engine {
     /// # Errors
-    /// When wasmtime refuses this machine, or the artefact directory cannot be made private.
+    /// wasmtime refuses this machine, or the artefact directory cannot be made private.
     pub fn new(options: EngineOptions) -> Result<Self, EngineError> {
         let wasmtime =
             wasmtime::Engine::new(&settings::config()).map_err(|error| EngineError::Wasmtime(error.to_string()))?;
@@ -166,34 +168,34 @@ impl Engine {
         Ok(Self { shared: Arc::new(shared) })
     }
 
-    /// What calls at extension points are charged to.
+    /// The accounts to which calls at extension points are charged.
     #[must_use]
     pub fn time(&self) -> &SchedulingTime {
         &self.shared.time
     }
 
-    /// Other limits for the files that are read from here on.
+    /// Sets the limits for the files that are read from now on.
     pub fn set_file_limits(&self, files: FileLimits) {
         *self.shared.files.write().unwrap_or_else(PoisonError::into_inner) = files;
     }
 
-    /// How large a plugin may be at present.
+    /// The most bytes that a plugin may have at present.
     #[must_use]
     pub fn max_file_bytes(&self) -> u64 {
         self.shared.file_limits().max_bytes
     }
 
-    /// Other digests to refuse, for the files that are read from here on.
+    /// Sets the digests to refuse, for the files that are read from now on.
     pub fn set_denied(&self, digests: BTreeSet<Digest>) {
         *self.shared.denied.write().unwrap_or_else(PoisonError::into_inner) = digests;
     }
 
-    /// What `host.now` answers from here on: milliseconds since 1970 at the start of the cycle.
+    /// Sets the answer of `host.now`: milliseconds since 1970 at the start of the cycle.
     pub fn set_now(&self, milliseconds: u64) {
         self.shared.clock.set_now(milliseconds);
     }
 
-    /// Other limits for what is loaded from here on. What is loaded already keeps its own; see
+    /// Sets the limits for components that are loaded from now on. Loaded components keep their own; see
     /// [`ComponentFactory::with_limits`](crate::ComponentFactory::with_limits).
     pub fn set_limits(&self, limits: Limits, plugin_limits: BTreeMap<String, Limits>) {
         let limits = LimitsByName { default: limits, plugins: plugin_limits };

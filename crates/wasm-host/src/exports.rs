@@ -1,7 +1,8 @@
-//! Which interfaces of the contract a component exports.
+//! The interfaces of the contract that a component exports.
 //!
-//! The contract's world exports everything; a component exports what it implements. Each interface is looked up alone,
-//! and one that is there with other functions than the contract's refuses the component instead of passing for absent.
+//! The contract's world exports everything; a component exports what it implements. Each interface is looked up by
+//! itself. If its functions differ from the contract's, the component is refused. Otherwise the interface would pass
+//! for absent.
 
 use berth_framework::{Point, Points};
 use wasmtime::{
@@ -21,7 +22,7 @@ use crate::{
 
 macro_rules! interfaces {
     ($($field:ident: $name:literal $(=> $point:ident)?,)*) => {
-        /// Where each interface is found in a component.
+        /// The places of the interfaces in a component.
         #[derive(Clone)]
         pub(crate) struct ExportIndices {
             $($field: Option<$field::GuestIndices>,)*
@@ -41,7 +42,7 @@ macro_rules! interfaces {
                 Ok(Self { $($field,)* })
             }
 
-            /// Looks the functions up and compares their types with the contract's.
+            /// Looks up the functions and compares their types with the contract's.
             pub(crate) fn load(
                 &self,
                 mut store: impl AsContextMut,
@@ -129,7 +130,7 @@ impl ExportIndices {
         self.reuse.is_some()
     }
 
-    /// Whether the interfaces make a plugin together; `exports` lists everything for the message if there are none.
+    /// Checks that the interfaces form a plugin. If there are none, the message contains the text of `exports`.
     pub(crate) fn check(&self, exports: impl FnOnce() -> String) -> Result<(), LoadError> {
         if self.is_empty() {
             return Err(LoadError::OtherWorld { exports: exports() });

@@ -1,4 +1,4 @@
-//! Makes the instances of a loaded component.
+//! The factory that makes the instances of a loaded component.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use berth_model::Digest;
 
 use crate::{component::LoadedComponent, limits::Limits, plugin::ComponentPlugin, stats::PluginStats};
 
-/// Makes instances of one component, one for each profile that uses it.
+/// A factory that makes instances of one component, one for each profile that uses it.
 #[derive(Clone, Debug)]
 pub struct ComponentFactory {
     component: Arc<LoadedComponent>,
@@ -20,7 +20,7 @@ impl ComponentFactory {
         Self { component: Arc::new(component), is_from_artefact, is_embedded }
     }
 
-    /// This binary with other limits, for instances to come. It keeps counting in the same figures.
+    /// A factory of the same binary that gives new instances other limits. The statistics are shared.
     #[must_use]
     pub fn with_limits(&self, mut limits: Limits) -> Self {
         if self.is_embedded {
@@ -30,7 +30,7 @@ impl ComponentFactory {
         Self { component: Arc::new(component), ..*self }
     }
 
-    /// The time that components of this engine are told from here on, in milliseconds since 1970.
+    /// Sets the time that components of this engine see, in milliseconds since 1970.
     pub fn set_now(&self, milliseconds: u64) {
         self.component.clock.set_now(milliseconds);
     }
@@ -41,13 +41,13 @@ impl ComponentFactory {
         self.component.digest
     }
 
-    /// The figures of this binary, over all its instances.
+    /// The statistics of this binary, over all its instances.
     #[must_use]
     pub fn stats(&self) -> &Arc<PluginStats> {
         &self.component.stats
     }
 
-    /// Whether loading it needed no compiler.
+    /// Whether loading the binary needed no compiler.
     #[must_use]
     pub fn is_from_artefact(&self) -> bool {
         self.is_from_artefact
@@ -71,8 +71,8 @@ impl PluginFactory for ComponentFactory {
         Ok(Box::new(ComponentPlugin::new(Arc::clone(&self.component), args)?))
     }
 
-    /// Instantiating takes a fraction of a millisecond, `configure` up to seconds, and a full delta a millisecond for
-    /// each thousand nodes.
+    /// Returns `true`: instantiating takes a fraction of a millisecond, `configure` up to seconds, and a full delta a
+    /// millisecond for each thousand nodes.
     fn takes_long(&self) -> bool {
         true
     }

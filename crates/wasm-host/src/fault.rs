@@ -1,20 +1,20 @@
-//! How a component fails, and the words for it.
+//! The faults of components, and their messages.
 
 use std::{fmt, sync::Arc, time::Duration};
 
 use berth_model::{Digest, PodUid};
 use wasmtime::{Trap, WasmBacktrace};
 
-/// Kinds of faults, as metrics tell them apart.
+/// The kinds of faults that metrics distinguish.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FaultKind {
-    /// A panic, an overflow of the stack, or another trap.
+    /// A panic, a stack overflow, or another trap.
     Trap,
-    /// More processor time than its [`Limits`](crate::Limits) allow.
+    /// The call used more processor time than its [`Limits`](crate::Limits) allow.
     Timeout,
-    /// More memory than [`Limits::memory_bytes`](crate::Limits::memory_bytes).
+    /// The instance asked for more memory than [`Limits::memory_bytes`](crate::Limits::memory_bytes).
     Memory,
-    /// An answer that breaks the contract, or too large a one.
+    /// An answer breaks the contract or is too large.
     WrongAnswer,
 }
 
@@ -33,22 +33,22 @@ impl FaultKind {
     }
 }
 
-/// A fault of a plugin in service, for the supervisor, which decides what follows.
+/// A report of a fault of a plugin in service. The supervisor decides what to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FaultReport {
     pub plugin: String,
     /// The digest of the binary that faulted.
     pub digest: Digest,
     pub kind: FaultKind,
-    /// Reads on from the plugin's name: `trapped in filter: ...`.
+    /// The reason, as a text that follows the plugin's name: `trapped in filter: ...`.
     pub reason: String,
-    /// Processor time of the call, and of what its instance took to start: another instance takes that again.
+    /// The processor time of the call, and of the start of its instance, which another instance takes again.
     pub took: Duration,
     /// The pod that the call was about, if it was about one.
     pub pod: Option<PodUid>,
 }
 
-/// Told of every fault, on the thread that made the call: it must not block.
+/// The receiver of every fault. It runs on the thread that made the call, so it must not block.
 #[derive(Clone)]
 pub struct FaultSink(Arc<dyn Fn(FaultReport) + Send + Sync>);
 
@@ -63,7 +63,7 @@ impl FaultSink {
 }
 
 impl Default for FaultSink {
-    /// Faults have no receiver.
+    /// A sink that drops faults.
     fn default() -> Self {
         Self::new(drop)
     }
@@ -75,11 +75,11 @@ impl fmt::Debug for FaultSink {
     }
 }
 
-/// One failed call. Reads on from the plugin's name: `trapped in filter: ...`.
+/// One failed call, as a text that follows the plugin's name: `trapped in filter: ...`.
 #[derive(Clone, Debug)]
 pub(crate) struct InstanceFault {
     pub(crate) kind: FaultKind,
-    /// Processor time of the call.
+    /// The processor time of the call.
     pub(crate) took: Duration,
     text: String,
 }
@@ -90,26 +90,26 @@ impl fmt::Display for InstanceFault {
     }
 }
 
-/// Why the closure around a call did not produce a value.
+/// The reason why the closure around a call did not return a value.
 #[derive(Debug)]
 pub(crate) enum CallError {
     Wasm(wasmtime::Error),
     Answer(Refused),
 }
 
-/// Why an answer is refused: it breaks the contract or a limit. Reads on from `answered filter with`.
+/// The reason why an answer is refused: it breaks the contract or a limit. The text follows `answered filter with`.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct Refused(pub(crate) String);
 
-/// What an instance leaves behind when a call fails.
+/// The traces that an instance leaves when a call fails.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CallTraces<'a> {
-    /// The memory or table that it asked for in vain.
+    /// The memory or table that the instance asked for and did not get.
     pub(crate) exceeded: Option<&'a str>,
-    /// The last line that it logged as an error.
+    /// The last line that the instance logged as an error.
     pub(crate) last_words: Option<&'a str>,
-    /// What the call might take.
+    /// The time limit of the call.
     pub(crate) limit: Duration,
 }
 
@@ -126,12 +126,12 @@ impl From<Refused> for CallError {
 }
 
 impl InstanceFault {
-    /// An answer that passed every check here and was of no use to the framework.
+    /// A fault for an answer that passed every check here but that the framework could not use.
     pub(crate) fn wrong_answer(reason: &str) -> Self {
         Self { kind: FaultKind::WrongAnswer, took: Duration::ZERO, text: format!("answered with {reason}") }
     }
 
-    /// Sorts out what went wrong in `function`, which took so long.
+    /// A fault of a call of `function`, which used the time `took`.
     pub(crate) fn new(error: CallError, function: &str, traces: CallTraces<'_>, took: Duration) -> Self {
         let (kind, text) = sort_out(error, function, traces);
         Self { kind, took, text }
@@ -150,7 +150,11 @@ fn sort_out(error: CallError, function: &str, traces: CallTraces<'_>) -> (FaultK
     }
     match error.downcast_ref::<Trap>() {
         Some(Trap::Interrupt) => {
-            (FaultKind::Timeout, format!("took too long in {function} (limit {} ms)", traces.limit.as_millis()))
+            // Per-node SDKs answer it by asking their Filter again, which a user may not expect.
+            let again =
+                if function == "node-to-status" { ", which asks why each rejected node was rejected" } else { "" };
+            let limit = traces.limit.as_millis();
+            (FaultKind::Timeout, format!("took too long in {function}{again} (limit {limit} ms)"))
         }
         Some(trap) => {
             let words = traces.last_words.map_or_else(|| describe(*trap, &error, function), str::to_owned);
@@ -163,8 +167,8 @@ fn sort_out(error: CallError, function: &str, traces: CallTraces<'_>) -> (FaultK
     }
 }
 
-/// The trap, and in which function if the component names its functions. A method that the author left out is a function
-/// that is not there: which one it was, WebAssembly does not say.
+/// A text with the trap, and with its function if the component has names of functions. A method that the author left
+/// out is a missing function, and WebAssembly does not tell which one it is.
 fn describe(trap: Trap, error: &wasmtime::Error, function: &str) -> String {
     if matches!(trap, Trap::IndirectCallToNull | Trap::BadSignature | Trap::TableOutOfBounds) {
         return format!(

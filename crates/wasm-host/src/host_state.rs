@@ -1,4 +1,4 @@
-//! What a component can reach: `berth:scheduler/host`, and nothing else.
+//! The functions that a component can call: `berth:scheduler/host`, and nothing else.
 
 use std::{sync::Arc, time::Instant};
 
@@ -16,19 +16,20 @@ use crate::{
     stats::PluginStats,
 };
 
-/// So begins a line at `warn` by which an SDK says that its plugin read what the manifest does not name, as `wit/host.wit` says.
+/// The beginning of a `warn` line in which an SDK reports that its plugin read something that the manifest does not
+/// name, as `wit/host.wit` says.
 const UNDECLARED_READ: &str = "undeclared read: ";
 
-/// Data of one instance's store.
+/// The data of one instance's store.
 #[derive(Debug)]
 pub(crate) struct HostState {
     plugin: Arc<str>,
     pub(crate) meter: Meter,
     /// The time of the present call.
     pub(crate) time: CallTime,
-    /// The last line logged as an error during the current call: what a panic hook says before it traps.
+    /// The last line that the present call logged as an error. A panic hook logs such a line before it traps.
     pub(crate) last_words: Option<String>,
-    /// The line of `last_words` as long as it is not in the log. If the call traps, the fault's text contains it.
+    /// The line of `last_words` while it is not in the log yet. If the call traps, the text of the fault contains it.
     held_back: Option<String>,
     log_budget: Arc<LogBudget>,
     log_lines_per_second: u32,
@@ -64,25 +65,26 @@ impl HostState {
         }
     }
 
-    /// The time of the cycle about which the instance is asked: a component sees the time that a native plugin
-    /// sees, even if the engine was told no time.
+    /// Sets the time of the cycle about which the instance is asked. So a component sees the same time as a native
+    /// plugin, even if the engine was not given a time.
     pub(crate) fn set_cycle_time(&mut self, time: Time) {
         self.cycle_time = time.0;
     }
 
-    /// Writes the line that was held back, if there is one. A call that did not trap is over, or another line comes.
+    /// Writes the line that was held back, if there is one. This is called when a call did not trap, or when another
+    /// line comes.
     pub(crate) fn write_held_back(&mut self) {
         if let Some(line) = self.held_back.take() {
             tracing::error!(plugin = &*self.plugin, "{line}");
         }
     }
 
-    /// A call trapped: its last line is a part of the fault.
+    /// Forgets the line that was held back, because the call trapped and its fault contains the line.
     pub(crate) fn forget_held_back(&mut self) {
         self.held_back = None;
     }
 
-    /// What is known here about a call that failed.
+    /// The traces of a call that failed.
     pub(crate) fn traces(&self) -> CallTraces<'_> {
         CallTraces { exceeded: self.meter.exceeded(), last_words: self.last_words.as_deref(), limit: self.time.limit() }
     }
@@ -121,7 +123,7 @@ impl host::Host for HostState {
         let removals = lift::removals(cases);
         let mut statuses = Vec::with_capacity(removals.len());
         for removals in portions(&removals) {
-            // Native plugins run on until they are done, so the time is looked at in between.
+            // A native plugin cannot be interrupted, so the time is checked between portions.
             if self.time.left().is_none() {
                 return Err(lower::status(&Status::error("the time of post-filter is over")));
             }
@@ -157,10 +159,10 @@ impl host::Host for HostState {
 
 impl types::Host for HostState {}
 
-/// How many nodes and removed pods the plugins handle before the time is checked again.
+/// The number of nodes and removed pods that the plugins handle before the time is checked again.
 const PORTION: usize = 4096;
 
-/// Removals that together weigh no more than [`PORTION`], at least one at a time.
+/// Splits removals into portions of at most [`PORTION`] nodes and pods. A larger removal is a portion of its own.
 fn portions(mut removals: &[Removal]) -> impl Iterator<Item = &[Removal]> {
     std::iter::from_fn(move || {
         let mut weight = 0_usize;
@@ -177,8 +179,8 @@ fn portions(mut removals: &[Removal]) -> impl Iterator<Item = &[Removal]> {
 }
 
 scoped_tls_hkt::scoped_thread_local! {
-    /// The other plugins of the profile while a component is in `post-filter`. A store cannot hold what lives no longer
-    /// than a call.
+    /// The other plugins of the profile while a component is in `post-filter`. A store cannot hold a reference that
+    /// lives only as long as a call.
     pub(crate) static mut OTHERS: for<'a> &'a mut (dyn DryRun + 'a)
 }
 

@@ -1,4 +1,4 @@
-//! One running component: its store, its functions, and the one way to call them.
+//! A running component: its store, its functions, and the one method that calls them.
 
 use std::time::{Duration, Instant};
 
@@ -18,19 +18,19 @@ use crate::{
 pub(crate) struct Instance {
     store: Store<HostState>,
     exports: Exports,
-    /// What the last call took.
+    /// The time of the last call.
     last_call: Duration,
     start: Start,
 }
 
-/// How long an instance takes until it is asked for the first time.
+/// The time that an instance takes until it is first asked something.
 #[derive(Clone, Copy, Debug)]
 enum Start {
     UnderWay(Duration),
     Over(Duration),
 }
 
-/// Which time limit a call has.
+/// The time limit of a call.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum TimeLimit {
     /// [`Limits::call_timeout`].
@@ -39,14 +39,14 @@ pub(crate) enum TimeLimit {
     PostFilter,
     /// [`Limits::once_an_instance`].
     Lifecycle,
-    /// What is left of [`Self::Lifecycle`] for the portions of the first delta.
+    /// The rest of [`Self::Lifecycle`] for the portions of the first delta.
     FirstDelta(Duration),
-    /// What is left of [`Self::Lifecycle`] for a later delta that is full or comes in several portions. Such a delta is
-    /// charged as calls are.
+    /// The rest of [`Self::Lifecycle`] for a later delta that is full or has several portions. Such a delta is charged
+    /// like a call.
     Delta(Duration),
 }
 
-/// What a call has at hand.
+/// The data for a call.
 pub(crate) struct CallContext<'a> {
     pub(crate) store: &'a mut Store<HostState>,
     pub(crate) exports: &'a Exports,
@@ -83,18 +83,18 @@ impl Instance {
         Ok(Self { store, exports, last_call: Duration::ZERO, start })
     }
 
-    /// The time of the cycle that the next calls are about.
+    /// Sets the time of the cycle for the next calls.
     pub(crate) fn set_cycle_time(&mut self, time: Time) {
         self.store.data_mut().set_cycle_time(time);
     }
 
-    /// The time of the calling thread that the last call took.
+    /// The time of the calling thread that the last call used.
     pub(crate) fn last_call(&self) -> Duration {
         self.last_call
     }
 
-    /// Calls `function` by running `ask`, under a time limit and the clock. After a fault the instance must be dropped. What
-    /// calls at extension points and deltas take is charged to the plugin's share of the scheduling thread.
+    /// Calls `function` by running `ask`, with a time limit. After a fault the instance must be dropped. The time of
+    /// calls at extension points and of deltas is charged to the plugin's share of the scheduling thread.
     pub(crate) fn call<R>(
         &mut self,
         component: &LoadedComponent,
@@ -109,7 +109,7 @@ impl Instance {
             TimeLimit::Lifecycle => limits.once_an_instance(),
             TimeLimit::FirstDelta(duration) | TimeLimit::Delta(duration) => duration,
         };
-        // The first look is at the next tick; from then on the processor time counts.
+        // The first check is at the next tick. From then on the processor time counts.
         self.store.set_epoch_deadline(1);
         let state = self.store.data_mut();
         (state.time, state.last_words) = (CallTime::new(timeout), None);
@@ -146,8 +146,8 @@ impl Instance {
         })
     }
 
-    /// Processor time that the instance took to start, which the next one takes as well: instantiation, `configure` and the
-    /// first delta.
+    /// The processor time that the instance took to start: instantiation, `configure` and the first delta. The next
+    /// instance takes the same time.
     pub(crate) fn start_time(&self) -> Duration {
         self.start.took()
     }

@@ -1,11 +1,11 @@
 //! The host's side of the plugin contract: components behind the framework's traits.
 //!
-//! The only crate that knows wasmtime. An [`Engine`] turns a [`Binary`] into a [`ComponentFactory`], which builds
-//! configured plugins. A component has time, memory and output up to its [`Limits`], imports nothing but `berth:scheduler/host`, and can
-//! damage no more than its own instance.
+//! This is the only crate that knows wasmtime. An [`Engine`] turns a [`Binary`] into a [`ComponentFactory`], which
+//! makes configured plugins. A component has time, memory and output up to its [`Limits`], imports only
+//! `berth:scheduler/host`, and can damage only its own instance.
 //!
-//! Deliberately absent: what a plugin may ask the cluster to do (the operator's grants), when a new version takes over,
-//! and what happens to a plugin that keeps failing.
+//! Other crates decide what a plugin may ask the cluster to do (the operator's grants), when a new version replaces an
+//! old one, and what happens to a plugin that keeps failing.
 
 mod artefacts;
 mod available_memory;

@@ -1,12 +1,12 @@
-//! What a plugin may use, and the part of it that wasmtime asks about while a component runs.
+//! The limits of a plugin, and the meter that wasmtime asks while a component runs.
 
 use std::time::Duration;
 
 use berth_framework::Share;
 use wasmtime::ResourceLimiter;
 
-/// What becomes of pods about which a plugin is not asked: it has used up its share of the scheduling thread, or keeps
-/// faulting over them.
+/// What happens to pods about which a plugin is not asked, because it used up its share of the scheduling thread or
+/// keeps faulting over them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WhenNotAsked {
     /// The pods wait.
@@ -15,39 +15,41 @@ pub enum WhenNotAsked {
     Pass,
 }
 
-/// What one plugin may use. Exceeding time, memory or output is a fault: it costs the instance.
+/// The limits of one plugin. Exceeding time, memory or output is a fault, which costs the instance.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// The time of one call at an extension point or one small delta. The scheduling thread waits for it; a good plugin
-    /// takes microseconds. As all limits of time here it is processor time of the calling thread, looked at every 5 ms.
+    /// The time of one call at an extension point, or of one small delta. The scheduling thread waits for it; a good
+    /// plugin takes microseconds. Like all time limits here, it is processor time of the calling thread, checked every
+    /// 5 ms.
     pub call_timeout: Duration,
-    /// The time of `describe`, `configure`, `snapshot`, `restore` and a full delta, which happen once an instance.
+    /// The time of `describe`, `configure`, `snapshot`, `restore` and a full delta, each of which happens once for an
+    /// instance.
     pub lifecycle_timeout: Duration,
-    /// The time of these calls where the scheduling thread waits for them: at a start, after other arguments, and for
-    /// state that goes from one binary to the next. A failed instance is made again on a thread of its own. The
-    /// program's own components have `lifecycle_timeout` here too.
+    /// The time of these calls if the scheduling thread waits for them: at a start, after a change of arguments, and
+    /// for state that one binary passes to the next. If the instance fails, it is made again on another thread. For the
+    /// program's own components, this limit equals `lifecycle_timeout`.
     pub scheduling_thread_timeout: Duration,
-    /// The time of `post-filter`, with the dry runs that the component asks for.
+    /// The time of `post-filter`, including the dry runs that the component asks for.
     pub post_filter_timeout: Duration,
-    /// The share of the scheduling thread that all calls of the plugin together may take. `None` is no bound: the program's own
-    /// components have none, as native plugins have none.
+    /// The share of the scheduling thread that all calls of the plugin together may use. `None` means no bound: the
+    /// program's own components have none, like native plugins.
     pub share: Option<Share>,
-    /// What becomes of pods about which the plugin is not asked.
+    /// What happens to pods about which the plugin is not asked.
     pub when_not_asked: WhenNotAsked,
-    /// All linear memories of one instance together. A replica of 15,000 nodes takes 2 MiB as columns and 22 MiB as
-    /// strings.
+    /// The bytes of all linear memories of one instance together. A replica of 15,000 nodes takes 2 MiB as columns and
+    /// 22 MiB as strings.
     pub memory_bytes: usize,
-    /// Elements of all tables together: functions that can be called indirectly, mostly.
+    /// The elements of all tables together. These are mostly functions that can be called indirectly.
     pub table_elements: usize,
-    /// Bytes that the host copies out of one answer. Scores of 100,000 nodes take 800 kB.
+    /// The bytes that the host copies out of one answer. Scores of 100,000 nodes take 800 kB.
     pub output_bytes: usize,
-    /// One reason, note or log line. Kubernetes keeps 1 kB of an event's note.
+    /// The bytes of one reason, note or log line. Kubernetes keeps 1 kB of an event's note.
     pub text_bytes: usize,
-    /// Reasons of one status, effects of one answer.
+    /// The number of reasons of one status, or of effects of one answer.
     pub list_items: usize,
-    /// Further lines are dropped and counted.
+    /// The log lines in each second. Further lines are dropped and counted.
     pub log_lines_per_second: u32,
-    /// Names of own counters; more are not recorded.
+    /// The number of names of the plugin's own counters. Further names are not recorded.
     pub counters: usize,
 }
 
@@ -72,7 +74,7 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// The time of what happens once an instance, on the calling thread.
+    /// The time limit, on the calling thread, of the calls that happen once for an instance.
     pub(crate) fn once_an_instance(&self) -> Duration {
         if berth_threads::is_scheduling() {
             self.scheduling_thread_timeout.min(self.lifecycle_timeout)
@@ -82,14 +84,14 @@ impl Limits {
     }
 }
 
-/// Counts the memory of one instance and traps the call that asks for too much.
+/// The meter of one instance's memory. It traps a call that asks for too much.
 #[derive(Debug)]
 pub(crate) struct Meter {
     memory_limit: usize,
     table_limit: usize,
     memory: usize,
     elements: usize,
-    /// What was asked for in vain.
+    /// The request that was refused.
     exceeded: Option<String>,
 }
 
@@ -104,7 +106,7 @@ impl Meter {
         }
     }
 
-    /// Bytes of linear memory in use.
+    /// The bytes of linear memory in use.
     pub(crate) fn memory(&self) -> usize {
         self.memory
     }

@@ -1,4 +1,5 @@
-//! From a plugin's bytes to its factory: compiled, checked against the contract, and asked for its manifest.
+//! The steps from a plugin's bytes to its factory: the bytes are compiled, checked against the contract, and asked for
+//! the manifest.
 
 use std::sync::Arc;
 
@@ -22,13 +23,13 @@ use crate::{
 };
 
 impl Engine {
-    /// Loads a binary as [`Self::load`] does, but first refuses it if the operator denied its digest: for binaries of a registry.
+    /// Loads a binary of a registry like [`Self::load`], but first refuses it if the operator denied its digest.
     ///
     /// # Errors
     /// The binary is denied, or is no plugin.
     pub fn load_unless_denied(&self, binary: &Binary) -> Result<ComponentFactory, LoadError> {
         self.check_denied(binary.digest())?;
-        // What takes little is known before what takes much is begun.
+        // A result that needs little effort is known before an attempt with much effort begins.
         let mut effort = LoadEffort::FIRST;
         while let Some(next) = effort.next() {
             if let Some(loaded) = self.try_load(binary, effort) {
@@ -45,16 +46,16 @@ impl Engine {
         if self.shared().is_denied(digest) { Err(LoadError::Denied(digest)) } else { Ok(()) }
     }
 
-    /// Compiles the component, or takes the compiled artefact of the same bytes, checks what it imports and exports, and
-    /// asks it for its manifest. Takes up to seconds.
+    /// Compiles the component, or uses the compiled artefact of the same bytes. Then checks its imports and exports,
+    /// and asks it for its manifest. The call may take seconds.
     ///
     /// # Errors
-    /// Says why these bytes are no plugin, or not the plugin that the name says.
+    /// These bytes are no plugin, or not the plugin of this name.
     pub fn load(&self, binary: &Binary) -> Result<ComponentFactory, LoadError> {
         self.load_with(binary, None)
     }
 
-    /// Loads like [`Self::load`]; takes what comes with the program, if it has the component.
+    /// Loads like [`Self::load`], but uses the artefact that comes with the program, if there is one for the component.
     ///
     /// # Errors
     /// Fails as [`Self::load`] does.
@@ -67,8 +68,8 @@ impl Engine {
         }
     }
 
-    /// Loads with no more effort than this. `None` if more is needed to know what the bytes are. [`LoadEffort::Full`]
-    /// always tells.
+    /// Loads with at most this effort. `None` if more effort is needed to know what the bytes are. [`LoadEffort::Full`]
+    /// always gives a result.
     #[must_use]
     pub fn try_load(&self, binary: &Binary, effort: LoadEffort) -> Option<Result<ComponentFactory, LoadError>> {
         match self.attempt(binary, None, effort) {
@@ -78,7 +79,7 @@ impl Engine {
         }
     }
 
-    /// The plugin of this digest, if it was compiled before and its artefact is there: its bytes are not needed.
+    /// The plugin with this digest, if its artefact is available. Its bytes are not needed.
     #[must_use]
     pub fn load_compiled(&self, name: &str, digest: Digest) -> Option<ComponentFactory> {
         let shared = self.shared();
@@ -86,7 +87,7 @@ impl Engine {
         self.check(name, digest, Compiled { component, is_from_artefact: true }, false, LoadEffort::Full).ok()
     }
 
-    /// The next load of these bytes examines them again, although they were refused before.
+    /// Makes the next load of these bytes examine them again, although they were refused before.
     pub fn forget_refusal(&self, digest: Digest) {
         if let Some(artefacts) = &self.shared().artefacts {
             artefacts.forget_refusal(digest);
@@ -101,7 +102,7 @@ impl Engine {
     ) -> Result<ComponentFactory, NotLoaded> {
         binary.check_format()?;
         let (shared, digest) = (self.shared(), binary.digest());
-        // The program's own are not refused.
+        // The program's own binaries are never refused, so no refusal is looked up for them.
         let artefacts = shared.artefacts.as_ref().filter(|_| !binary.is_embedded());
         let limits = RefusalLimits {
             compile: shared.file_limits().compile.here(),
@@ -178,17 +179,17 @@ impl Engine {
     }
 }
 
-/// A component that can be run.
+/// A compiled component.
 struct Compiled {
     component: Component,
-    /// Whether it was there already.
+    /// Whether an artefact was available.
     is_from_artefact: bool,
 }
 
-/// Why an attempt gave no plugin.
+/// The reason why an attempt gave no plugin.
 enum NotLoaded {
     Refused(LoadError),
-    /// The attempt needs more effort to know.
+    /// More effort is needed to know the result.
     NeedsMore,
 }
 
@@ -198,7 +199,8 @@ impl From<LoadError> for NotLoaded {
     }
 }
 
-/// Asks a throw-away instance, which also compares the types of all exported functions with the contract's.
+/// Asks a temporary instance for the manifest. Making it also compares the types of all exported functions with the
+/// contract's.
 fn describe(component: &LoadedComponent) -> Result<Manifest, LoadError> {
     let mut instance = Instance::new(component)?;
     let described = instance.call(component, "describe", TimeLimit::Lifecycle, |context| {
@@ -218,7 +220,7 @@ fn describe(component: &LoadedComponent) -> Result<Manifest, LoadError> {
     Ok(manifest)
 }
 
-/// Takes the component's artefact, or compiles it within what `effort` leaves of the limits.
+/// Uses the component's artefact, or compiles the component within what `effort` allows of the limits.
 fn compile(shared: &Shared, binary: &Binary, effort: LoadEffort, whole: CompileLimits) -> Result<Compiled, NotLoaded> {
     let engine = &shared.wasmtime;
     if let Some(component) = shared.artefacts.as_ref().and_then(|artefacts| artefacts.load(engine, binary.digest())) {
@@ -253,7 +255,7 @@ fn compile_in_turn(
     compiler.compile(binary.bytes(), limits)
 }
 
-/// Refuses whatever is neither the host interface nor mere types.
+/// Refuses imports other than the host interface and plain types.
 fn check_imports(component: &Component) -> Result<(), LoadError> {
     let engine = component.engine();
     for (name, import) in component.component_type().imports(engine) {
@@ -273,7 +275,7 @@ fn check_imports(component: &Component) -> Result<(), LoadError> {
 }
 
 fn exports_of(component: &Component) -> String {
-    // A message has room for this many.
+    // The number of imports that a message shows.
     const SHOWN: usize = 10;
     let component_type = component.component_type();
     let names: Vec<&str> = component_type.exports(component.engine()).map(|(name, _)| name).collect();

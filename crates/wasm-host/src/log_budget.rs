@@ -1,11 +1,11 @@
-//! How many lines a plugin may log in a second, all of its instances and binaries together.
+//! The number of lines that a plugin may log in a second, over all of its instances and binaries.
 
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex, PoisonError},
 };
 
-/// What a plugin has logged in the present second, by the clock of the engine.
+/// The lines that a plugin has logged in the present second, by the clock of the engine.
 #[derive(Debug, Default)]
 pub(crate) struct LogBudget(Mutex<Logged>);
 
@@ -16,7 +16,7 @@ struct Logged {
 }
 
 impl LogBudget {
-    /// Whether the plugin may log one more line, which it does then.
+    /// Whether the plugin may log one more line. If so, the line is counted.
     pub(crate) fn take(&self, second: u64, lines_per_second: u32) -> bool {
         let mut logged = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if second != logged.second {
@@ -32,7 +32,7 @@ impl LogBudget {
 pub(crate) struct LogBudgets(Mutex<BTreeMap<Box<str>, Arc<LogBudget>>>);
 
 impl LogBudgets {
-    /// The plugin's budget. Those that no binary has any more are forgotten.
+    /// The plugin's budget. Budgets of plugins that have no binary any more are deleted.
     pub(crate) fn of(&self, plugin: &str) -> Arc<LogBudget> {
         let mut budgets = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         budgets.retain(|_, budget| Arc::strong_count(budget) > 1);

@@ -1,8 +1,8 @@
-//! A configured plugin: the one that the scheduler calls, whichever instance serves it.
+//! A configured plugin, which the scheduler calls whatever instance serves it.
 //!
-//! An instance that faults is dropped, and the call in flight answers with an error. From then on the plugin is out of
-//! service: what takes its place is made elsewhere. Pods carry symbols that the replica must know, so `sync` comes before
-//! every call, those outside of cycles included; a plugin that is not called hears of pods later.
+//! An instance that faults is dropped, and the present call returns an error. From then on the plugin is out of service; its successor is
+//! made elsewhere. The replica must know the symbols of pods, so `sync` comes before every call, also outside of cycles. A plugin that is
+//! not called is informed of pods later.
 
 mod classes;
 mod pending;
@@ -37,7 +37,7 @@ use crate::{
     limits::WhenNotAsked,
 };
 
-/// The cycle that stands for a pod that has no cycle yet. The scheduler counts its own from 1 on.
+/// The cycle for a pod that has no cycle yet. The scheduler counts its own cycles from 1 on.
 const BEFORE_CYCLES: CycleId = CycleId(0);
 
 /// A component behind the framework's traits.
@@ -45,37 +45,37 @@ pub(crate) struct ComponentPlugin {
     component: Arc<LoadedComponent>,
     /// The instance. `None` after a fault.
     instance: Option<Instance>,
-    /// How far the instance has followed, `kept` and `pending` included.
+    /// The position up to which the instance has followed, including the changes in `kept` and `pending`.
     replica: Replica,
-    /// What the instance had no time to hear.
+    /// The changes for which the instance had no time.
     kept: KeptChanges,
-    /// Handed to the instance before anything that it is asked.
+    /// The changes that the instance gets before it is asked anything.
     pending: PendingChanges,
-    /// Cycles that the instance knows the pod of.
+    /// The cycles whose pod the instance knows.
     begun: Vec<CycleId>,
     classes: Classes,
     placed_classes: PlacedClasses,
     shown_pods: ShownPods,
     /// The pod that the present or last call is about.
     pod: Option<PodUid>,
-    /// Why there is no instance.
+    /// The reason why there is no instance.
     last_fault: String,
-    /// The plugin is not asked in this cycle, and pods do without it.
+    /// Whether the plugin is not asked in this cycle, and pods do without it.
     is_passed_over: bool,
-    /// What dry runs have taken of the last cycle that had some.
+    /// The time of the dry runs in the last cycle that had some.
     dry_runs: DryRunTime,
-    /// Scratch for a set of nodes on its way into a call.
+    /// A buffer for a set of nodes that is passed to a call.
     rows: Vec<u64>,
 }
 
-/// What dry runs took in a cycle.
+/// The time of the dry runs in a cycle.
 #[derive(Clone, Copy, Default)]
 struct DryRunTime {
     cycle: CycleId,
     taken: Duration,
 }
 
-/// How far the instance has followed the node table.
+/// The position in the node table up to which the instance has followed.
 #[derive(Clone, Copy, Default)]
 struct Replica {
     generation: u64,
@@ -109,8 +109,8 @@ impl ComponentPlugin {
         })
     }
 
-    /// Asks the instance, from which nothing is held back by then; a fault ends it and becomes an error status. It is not asked
-    /// once plugins have taken too much of a pod's step.
+    /// Asks the instance, after it got all pending changes. A fault ends the instance and becomes an error status. The instance is not
+    /// asked once plugins have taken too much time of a pod's step.
     fn ask<R>(
         &mut self,
         function: &'static str,
@@ -128,7 +128,7 @@ impl ComponentPlugin {
         Ok(answer)
     }
 
-    /// Asks the instance, whatever it has not heard of yet.
+    /// Calls the instance, even if changes are pending.
     fn call<R>(
         &mut self,
         function: &'static str,
@@ -143,7 +143,7 @@ impl ComponentPlugin {
         })
     }
 
-    /// The instance is worth nothing any more.
+    /// Drops the instance after a fault.
     fn lose(&mut self, fault: &InstanceFault) {
         let start = self.instance.take().map_or(Duration::ZERO, |instance| instance.start_time());
         self.kept = KeptChanges::default();
@@ -156,13 +156,13 @@ impl ComponentPlugin {
         self.component.tell(fault, start, self.pod.clone());
     }
 
-    /// What is said of a plugin that has no instance.
+    /// The message for a plugin that has no instance.
     fn why_out_of_service(&self) -> String {
         format!("{}, and is being restarted", self.last_fault)
     }
 
-    /// Calls the instance about the pod of a cycle, of which it learns first if it has not yet. `None`: it has nothing to do
-    /// with the pod.
+    /// Calls the instance about the pod of a cycle. The instance is informed of the pod first if it does not know it. `None` if the
+    /// plugin does not affect the pod.
     fn ask_in_cycle<R>(
         &mut self,
         call: &Call<'_>,
@@ -175,7 +175,7 @@ impl ComponentPlugin {
         }
     }
 
-    /// Tells the instance how the cycle ended for its pod: it must hear that, however much time plugins have used.
+    /// Informs the instance how the cycle ended for its pod. This happens however much time plugins have used.
     fn tell_in_cycle(
         &mut self,
         call: &Call<'_>,
@@ -191,7 +191,7 @@ impl ComponentPlugin {
         }
     }
 
-    /// How a call about the pod of a cycle is made; the instance knows of the pod or of one like it afterwards.
+    /// The way in which a call about the pod of a cycle is made. Afterwards the instance knows the pod or one like it.
     fn enter(&mut self, call: &Call<'_>) -> Result<Participation, Status> {
         self.turn_to(call);
         if let Some(participation) = self.classes.participation(call.cycle) {
@@ -235,7 +235,7 @@ impl ComponentPlugin {
         Ok(own)
     }
 
-    /// How far answers about the pod of a cycle that has begun reach, and those about pods like it.
+    /// Asks how far answers about the pod of a begun cycle, and about pods like it, reach.
     fn learn_reach(&mut self, cycle: CycleId, pod: &Pod) -> Result<Reach, Status> {
         let reach = self.ask("reach-of", TimeLimit::Call, |context| {
             Ok(guest(&context.exports.reuse)?.call_reach_of(context.store, cycle.0)?)
@@ -253,8 +253,7 @@ impl ComponentPlugin {
         Ok(reach)
     }
 
-    /// Whether the plugin has nothing to do with a pod that is not in a cycle. It is asked in a cycle of its own, once for
-    /// pods of one class.
+    /// Whether the plugin does not affect a pod that is not in a cycle. It is asked in a cycle of its own, once for the pods of a class.
     fn has_nothing_to_do(&mut self, pod: &Pod) -> Result<bool, Status> {
         if !self.component.indices.has_reuse() {
             return Ok(false);
@@ -272,7 +271,7 @@ impl ComponentPlugin {
         Ok(reach.is_nothing())
     }
 
-    /// The next calls are about this pod, in this cycle.
+    /// Notes that the next calls are about this pod, in this cycle.
     fn turn_to(&mut self, call: &Call<'_>) {
         self.pod = Some(call.pod.uid.clone());
         if let Some(instance) = &mut self.instance {
@@ -280,7 +279,7 @@ impl ComponentPlugin {
         }
     }
 
-    /// Tells the instance the pod of the cycle, unless it knows it.
+    /// Informs the instance of the pod of the cycle, unless it knows it.
     fn ensure_begun(&mut self, call: &Call<'_>) -> Result<(), Status> {
         self.turn_to(call);
         if self.begun.contains(&call.cycle) { Ok(()) } else { self.begin(call) }
@@ -318,7 +317,7 @@ impl ComponentPlugin {
         Ok(())
     }
 
-    /// What changed since the replica's generation.
+    /// The changes since the replica's generation.
     fn delta(&self, source: &dyn DeltaSource) -> Delta {
         let Replica { generation, symbols_position } = self.replica;
         source.delta_since(&self.component.manifest.needs, generation, symbols_position)
@@ -331,7 +330,7 @@ impl ComponentPlugin {
         delta.pods_placed.retain(|placed| !self.classes.is_no_matter_anywhere(&placed.pod));
         let is_about_pods_only = is_about_pods_only(&delta);
         self.classes.pods_came(delta.pods_placed.iter().map(|placed| &*placed.pod));
-        // What was reserved for a pod is given back when it is heard to leave.
+        // The plugin releases what it reserved for a pod when it is informed that the pod leaves.
         let is_reserver = self.component.points.contains(Point::Reserve);
         let would_hide_pods = is_reserver && self.pending.holds_pods_that_leave(&delta);
         if !is_about_pods_only || would_hide_pods || !self.pending.has_room_for(&delta) {
@@ -349,7 +348,7 @@ impl ComponentPlugin {
         Ok(())
     }
 
-    /// A fault in it is not the doing of the pod that the instance is asked about.
+    /// Passes the pending changes to the instance. A fault in them does not belong to the pod that the instance is asked about.
     fn deliver_pending(&mut self) -> Result<(), Status> {
         let Some(delta) = self.pending.take() else { return Ok(()) };
         let asked_about = self.pod.take();
@@ -374,7 +373,7 @@ impl ComponentPlugin {
         // Filling an instance happens once, and is not charged.
         let is_first = self.replica.generation == 0;
         let portions = delta.into_portions();
-        // Asking for the time of a thread is a system call, which what comes with every pod does without.
+        // Reading the time of a thread is a system call, so it is not read for the small delta that comes with every pod.
         let began = (is_full || portions.len() > 1).then(thread_time);
         let whole_time = self.component.limits.once_an_instance();
         for mut portion in portions {
@@ -402,12 +401,12 @@ impl ComponentPlugin {
         if self.component.indices.has_sync_pods() { self.placed_classes.take_alike(portion) } else { Vec::new() }
     }
 
-    /// The pod as this plugin may see it.
+    /// The pod in the form that this plugin may see.
     fn lowered(&self, pod: &Pod) -> types::Pod {
         lower::pod(pod, self.component.manifest.needs.pod_json)
     }
 
-    /// A set of nodes in the form that a call takes; give it back to [`Self::rows`] afterwards.
+    /// A set of nodes in the form for a call. The caller returns it to [`Self::rows`] afterwards.
     fn take_rows(&mut self, nodes: &NodeSet) -> Vec<u64> {
         let mut rows = std::mem::take(&mut self.rows);
         rows.clear();
@@ -416,12 +415,12 @@ impl ComponentPlugin {
     }
 }
 
-/// Why there is no instance.
+/// The reason why there is no instance.
 #[derive(Debug, thiserror::Error)]
 enum StartFailure {
     #[error("{0}")]
     Instantiation(String),
-    /// The plugin refused, in its own words.
+    /// The plugin refused its arguments, with this text.
     #[error("{0}")]
     Refused(ConfigureError),
     #[error("{title} {fault}")]
@@ -437,7 +436,7 @@ impl From<StartFailure> for BuildError {
     }
 }
 
-/// An instance, configured.
+/// Makes a configured instance.
 fn start(component: &LoadedComponent, args: &str) -> Result<Instance, StartFailure> {
     let failed = |error| StartFailure::Instantiation(format!("{} {error}", component.title()));
     let mut instance = Instance::new(component).map_err(failed)?;
@@ -469,7 +468,7 @@ impl Plugin for ComponentPlugin {
     }
 
     fn at(&mut self, point: Point) -> Option<PointRef<'_>> {
-        // Reserve has its answer below: what was reserved while there was time is to be undone.
+        // Reserve is always called: a reservation that was made while the plugin had time must be undone.
         let is_asked = !self.is_passed_over || point == Point::Reserve;
         (is_asked && self.component.points.contains(point)).then(|| PointRef::of_all(self, point))
     }
@@ -478,9 +477,9 @@ impl Plugin for ComponentPlugin {
         match hook {
             Hook::EndCycle => Some(HookRef::EndCycle(self)),
             Hook::Hosted => Some(HookRef::Hosted(self)),
-            // An instance that is gone took its state along.
+            // The state is gone with the instance.
             Hook::State if self.component.indices.has_state() && self.instance.is_some() => Some(HookRef::State(self)),
-            // What is kept while it is passed over would be missing its answers.
+            // Answers that are kept while the plugin is passed over would lack its part.
             Hook::Reuse if self.component.indices.has_reuse() && !self.is_passed_over => Some(HookRef::Reuse(self)),
             Hook::State | Hook::Follow | Hook::Reuse => None,
         }
@@ -504,7 +503,7 @@ impl Hosted for ComponentPlugin {
     fn has_time(&mut self) -> Result<(), Status> {
         self.is_passed_over = false;
         match self.component.out_of_time() {
-            // Pods may do without a plugin that took too much itself, and not because others did.
+            // Pods may do without a plugin that used up its own share, but not because other plugins used up theirs.
             Some((OutOfTime::Plugin(_), _)) if self.pass_over() => Ok(()),
             Some((_, reason)) => Err(Status::error(reason)),
             None if self.kept.is_empty() || self.pass_over() => Ok(()),
@@ -529,7 +528,7 @@ impl Hosted for ComponentPlugin {
     }
 
     fn keep_changes(&mut self, source: &dyn DeltaSource) -> bool {
-        // An instance that has heard of nothing yet has reserved nothing.
+        // An instance that got no delta yet has reserved nothing.
         if self.instance.is_none() || self.replica.generation == 0 {
             return false;
         }
@@ -545,7 +544,7 @@ impl Hosted for ComponentPlugin {
     fn tell_kept_changes(&mut self) {
         if let Some(delta) = self.kept.take_oldest() {
             self.pod = None;
-            // A fault has ended the instance, of which the next attempt hears.
+            // A fault ends the instance, and the next attempt reports that.
             let _ = self.take_in(delta);
         }
     }
@@ -564,7 +563,7 @@ impl Hosted for ComponentPlugin {
 
 impl Reuse for ComponentPlugin {
     fn reach(&mut self, call: &Call<'_>) -> Reach {
-        // The next call reports a failure.
+        // If this fails, the next call reports it.
         let entered = self.enter(call).is_ok();
         self.classes.reach(call.pod).filter(|_| entered).unwrap_or_default()
     }

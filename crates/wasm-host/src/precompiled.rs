@@ -1,12 +1,14 @@
-//! Compiled components that come with the program, so that a machine that never ran it has nothing to compile.
+//! Compiled components that come with the program, so that even a machine that never ran it need not compile them.
 //!
-//! Packing a distribution appends them to the program's file, behind what the system loads. They are compiled for the oldest
-//! processors that the program is for ([`settings::portable`]), compressed as a whole, as they have most of their code in
-//! common, and followed by a footer that says how long they are and what their SHA-256 is. A program that cargo built has none.
+//! Packing a distribution appends them to the program's file, after the part that the system loads. They are compiled
+//! for the oldest processors that the program supports ([`settings::portable`]). They are compressed together, because
+//! most of their code is the same. A footer contains their lengths and their SHA-256. A program that cargo built has
+//! none.
 //!
-//! wasmtime trusts an artefact as it trusts itself. These are trusted as the program is, whose file they are a part of: only
-//! [`Precompiled::of_this_program`] reads any. wasmtime refuses artefacts of another version of itself or of other settings,
-//! and those for processors that can do more than this one; such components are compiled again.
+//! wasmtime trusts an artefact as it trusts itself. These artefacts are trusted like the program, because they are part
+//! of its file, and only [`Precompiled::of_this_program`] reads any. wasmtime refuses artefacts of another version of
+//! itself, with other settings, or for processors with more instructions than this one; such components are compiled
+//! again.
 
 use std::{
     collections::BTreeMap,
@@ -24,32 +26,34 @@ use wasmtime::component::Component;
 
 use crate::{binary::Binary, settings};
 
-/// Ends the file of a program that has artefacts.
+/// The end of the file of a program with artefacts.
 const MAGIC: &[u8; 16] = b"berth artefacts\n";
 
-/// Two lengths, compressed and not, the digest of what is compressed, and [`MAGIC`].
+/// The bytes of the footer: the compressed and the uncompressed length, the digest of the uncompressed bytes, and
+/// [`MAGIC`].
 const FOOTER_BYTES: usize = 8 + 8 + DIGEST_BYTES + MAGIC.len();
 
-/// Before each artefact: the component's digest, and how long the artefact is.
+/// The bytes before each artefact: the component's digest, and the length of the artefact.
 const HEAD_BYTES: usize = DIGEST_BYTES + 8;
 
 const DIGEST_BYTES: usize = 32;
 
-/// The preset of `xz -6`: more makes little difference and takes more memory at every start.
+/// The preset of `xz -6`. A higher one makes little difference and takes more memory at every start.
 const PRESET: u32 = 6;
 const DICTIONARY_BYTES: u32 = 8 << 20;
 
-/// Several times what all built-ins take. A damaged length must not cost the memory of the machine.
+/// The most uncompressed bytes: several times what all built-ins take. A damaged length must not use up the memory of
+/// the machine.
 const MAX_UNCOMPRESSED: usize = 256 << 20;
 
-/// The artefacts of this program. Holds them uncompressed, some 30 MB: not to be kept once all are loaded.
+/// The artefacts of this program, uncompressed: some 30 MB. They should be dropped once all components are loaded.
 pub struct Precompiled {
     bytes: Vec<u8>,
-    /// Where the artefact of each component lies in `bytes`, by the component's digest.
+    /// The place of each component's artefact in `bytes`, by the component's digest.
     artefacts: BTreeMap<Digest, Range<usize>>,
 }
 
-/// Why a program cannot be packed.
+/// The reason why a program cannot be packed.
 #[derive(Debug, thiserror::Error)]
 pub enum PackError {
     #[error("the component {component} cannot be compiled: {reason}")]
@@ -58,13 +62,13 @@ pub enum PackError {
     Io(#[from] io::Error),
 }
 
-/// What a packed program consists of, in bytes.
+/// The sizes of the parts of a packed program, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PackedSizes {
     pub program: u64,
-    /// Compressed, as they are in the file.
+    /// The compressed artefacts, as they are in the file.
     pub artefacts: u64,
-    /// The size in memory.
+    /// The uncompressed artefacts, as they are in memory.
     pub uncompressed: u64,
 }
 
@@ -75,7 +79,7 @@ impl std::fmt::Debug for Precompiled {
 }
 
 impl Precompiled {
-    /// What is appended to this program's file; `None` if nothing is.
+    /// The artefacts that are appended to this program's file; `None` if there are none.
     ///
     /// # Errors
     /// The file cannot be read, or is damaged.
@@ -112,7 +116,7 @@ impl Precompiled {
         Ok(Self { bytes, artefacts })
     }
 
-    /// The component with this digest, if it is there and fits the engine.
+    /// The component with this digest, if it is available and fits the engine.
     pub(crate) fn load(&self, engine: &wasmtime::Engine, digest: Digest) -> Option<Component> {
         let artefact = self.bytes.get(self.artefacts.get(&digest)?.clone())?;
         #[expect(unsafe_code, reason = "these bytes are a part of this program")]
@@ -123,7 +127,7 @@ impl Precompiled {
     }
 }
 
-/// Where the artefacts of a file are.
+/// The place of the artefacts in a file.
 struct Place {
     start: u64,
     compressed: usize,
@@ -159,11 +163,11 @@ fn torn() -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, "the program's file is damaged where its compiled components are")
 }
 
-/// Writes this program to a file, followed by the compiled form of the components. What was appended to this program before
-/// is left out.
+/// Writes this program to a file, followed by the compiled components. Artefacts that were appended to this program
+/// before are left out.
 ///
 /// # Errors
-/// A component that cannot be compiled, or a file that cannot be read or written.
+/// A component cannot be compiled, or a file cannot be read or written.
 pub fn pack_this_program(components: &[Binary], to: &Path) -> Result<PackedSizes, PackError> {
     let artefacts = compile(components)?;
     let mut own = File::open("/proc/self/exe")?;
@@ -172,7 +176,7 @@ pub fn pack_this_program(components: &[Binary], to: &Path) -> Result<PackedSizes
         None => own.metadata()?.len(),
     };
     own.seek(SeekFrom::Start(0))?;
-    // A program that runs cannot be written to, but another file can take its name.
+    // A running program cannot be written to, but another file can take its name.
     let unfinished = to.with_extension("part");
     let mut packed = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o755).open(&unfinished)?;
     io::copy(&mut own.take(program), &mut packed)?;
@@ -200,7 +204,7 @@ fn compile(components: &[Binary]) -> Result<Vec<u8>, PackError> {
     Ok(all)
 }
 
-/// Compresses, and says how many bytes that gave.
+/// Compresses the artefacts, and returns the number of compressed bytes.
 fn append(artefacts: &[u8], to: &mut impl Write) -> io::Result<u64> {
     let mut options = Lzma2Options::with_preset(PRESET);
     options.lzma_options.dict_size = DICTIONARY_BYTES;

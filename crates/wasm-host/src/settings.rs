@@ -1,25 +1,25 @@
-//! How wasmtime is set up. The process that compiles a file and the one that runs it must agree.
+//! The settings of wasmtime. The process that compiles a file and the one that runs it must have the same settings.
 
 use std::env::consts::ARCH;
 
 use wasmtime::Config;
 
-/// How deep components may call: bytes of the calling thread's stack. A component that uses up its share traps. Two
-/// components may lie on one stack, one that asks and one that answers a dry run, below and above the host's own frames:
-/// threads that call components need a good deal more than twice as much.
+/// The stack of a component's calls, in bytes of the calling thread's stack. A component that exceeds it traps. One
+/// stack may contain two components, one that asks for a dry run and one that answers it, with the host's own frames
+/// around them. So threads that call components need considerably more than twice as much.
 pub const MAX_STACK: usize = 512 << 10;
 
 pub(crate) fn config() -> Config {
     let mut config = Config::new();
     config.concurrency_support(false).epoch_interruption(true).wasm_component_model(true);
     config.max_wasm_stack(MAX_STACK);
-    // Backtraces name functions, not places in their code, so artefacts can do without the map of the latter.
+    // Backtraces name functions, not places in their code, so artefacts do not need the map of places.
     config.generate_address_map(false);
     config
 }
 
-/// The settings for artefacts that run on other machines than this one: on x86-64 the instructions of level v2, which
-/// processors have had since about 2009, elsewhere those that the architecture always has.
+/// The settings for artefacts that run on other machines than this one. On x86-64 they use the instructions of level
+/// v2, which processors have had since about 2009. On other architectures they use the base instructions.
 ///
 /// # Errors
 /// There is no compiler for this architecture.

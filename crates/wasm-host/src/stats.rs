@@ -1,4 +1,4 @@
-//! Figures about one binary, kept over all its instances, for metrics and `berth plugin list`.
+//! Statistics about one binary, over all its instances, for metrics and `berth plugin list`.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -13,7 +13,7 @@ use berth_framework::Point;
 
 use crate::fault::FaultKind;
 
-/// Counters of one binary. All only grow, except [`PluginStats::memory_bytes`].
+/// The counters of one binary. All of them only grow, except [`PluginStats::memory_bytes`].
 #[derive(Debug, Default)]
 pub struct PluginStats {
     calls: AtomicU64,
@@ -29,35 +29,35 @@ pub struct PluginStats {
     undeclared_reads: Mutex<BTreeSet<String>>,
 }
 
-/// How many different reads are kept that a plugin did not declare: more than it has kinds of things to read.
+/// The most different undeclared reads that are kept. It exceeds the number of things that a plugin can read.
 const UNDECLARED_READS: usize = 64;
 
 impl PluginStats {
-    /// Calls into the component, `sync`, `begin` and `end` among them.
+    /// Calls into the component, including `sync`, `begin` and `end`.
     #[must_use]
     pub fn calls(&self) -> u64 {
         self.calls.load(Ordering::Relaxed)
     }
 
-    /// Calls that asked something about a pod, and that the plugin answered, whatever the answer was.
+    /// Calls that asked something about a pod and that the plugin answered, whatever the answer was.
     #[must_use]
     pub fn answers(&self) -> u64 {
         self.answers.load(Ordering::Relaxed)
     }
 
-    /// Wall-clock time spent in those calls.
+    /// The wall-clock time of those calls.
     #[must_use]
     pub fn busy(&self) -> Duration {
         Duration::from_nanos(self.busy_nanoseconds.load(Ordering::Relaxed))
     }
 
-    /// Full deltas: one for each instance, and one whenever a replica had fallen too far behind.
+    /// Full deltas: one for each instance, and one whenever a replica was too far behind.
     #[must_use]
     pub fn resyncs(&self) -> u64 {
         self.resyncs.load(Ordering::Relaxed)
     }
 
-    /// Linear memory of the instance that was called last.
+    /// The linear memory of the instance that was called last.
     #[must_use]
     pub fn memory_bytes(&self) -> u64 {
         self.memory_bytes.load(Ordering::Relaxed)
@@ -68,31 +68,31 @@ impl PluginStats {
         self.faults.get(kind as usize).map_or(0, |count| count.load(Ordering::Relaxed))
     }
 
-    /// Calls at this point that the plugin answered with a status of code `Error`. Faults are not among them.
+    /// Calls at this point that the plugin answered with a status of code `Error`. Faults are not included.
     #[must_use]
     pub fn errors(&self, point: Point) -> u64 {
         self.errors.get(point as usize).map_or(0, |count| count.load(Ordering::Relaxed))
     }
 
-    /// Log lines beyond the plugin's rate.
+    /// Log lines that exceeded the plugin's rate.
     #[must_use]
     pub fn dropped_log_lines(&self) -> u64 {
         self.dropped_log_lines.load(Ordering::Relaxed)
     }
 
-    /// How often the plugin was not asked, as it had used up its share of the scheduling thread.
+    /// How often the plugin was not asked because it had used up its share of the scheduling thread.
     #[must_use]
     pub fn out_of_time(&self) -> u64 {
         self.out_of_time.load(Ordering::Relaxed)
     }
 
-    /// The plugin's own counters, by the names it gave them.
+    /// The plugin's own counters, by the names that it gave them.
     #[must_use]
     pub fn custom(&self) -> BTreeMap<String, u64> {
         self.custom.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// What the plugin read although its manifest does not name it, as its SDK said.
+    /// The reads that the plugin's manifest does not name, as reported by its SDK.
     #[must_use]
     pub fn undeclared_reads(&self) -> BTreeSet<String> {
         self.undeclared_reads.lock().unwrap_or_else(PoisonError::into_inner).clone()
@@ -140,7 +140,7 @@ impl PluginStats {
         }
     }
 
-    /// Adds to a counter of the plugin's own, unless it is one more than `max_names`.
+    /// Adds to one of the plugin's own counters, unless its name would exceed `max_names`.
     pub(crate) fn add_custom(&self, name: String, amount: u64, max_names: usize) {
         let mut custom = self.custom.lock().unwrap_or_else(PoisonError::into_inner);
         if custom.len() >= max_names && !custom.contains_key(&name) {

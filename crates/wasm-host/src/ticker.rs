@@ -1,4 +1,4 @@
-//! The thread that advances epochs, at which a long call is looked at. It rests while no component is called.
+//! The thread that advances epochs, at which the time of a long call is checked. It rests while no component is called.
 
 use std::{
     io,
@@ -10,13 +10,13 @@ use std::{
     time::Duration,
 };
 
-/// How often time limits are looked at: often enough for limits of tens of milliseconds.
+/// The time between two checks of time limits. It is short enough for limits of tens of milliseconds.
 pub(crate) const TICK: Duration = Duration::from_millis(5);
 
-/// Ticks without a call before the thread rests: to wake it costs the call a system call.
+/// The number of ticks without a call before the thread rests. Waking the thread costs the call a system call.
 const IDLE_TICKS: u32 = 40;
 
-/// How often a resting thread looks whether there still is an engine.
+/// The time after which a resting thread checks whether the engine still exists.
 const REST: Duration = Duration::from_secs(60);
 
 /// Advances the epochs of one engine.
@@ -34,7 +34,7 @@ struct Calls {
 }
 
 impl Calls {
-    /// Whether a call began after the first `seen` ones, or is under way.
+    /// Whether a call began after the first `seen` ones, or is still running.
     fn want_ticks(&self, seen: u64) -> bool {
         let begun = self.begun.load(Ordering::SeqCst);
         begun != seen || begun != self.ended.load(Ordering::SeqCst)
@@ -42,7 +42,7 @@ impl Calls {
 }
 
 impl Ticker {
-    /// The thread ends once the engine and everything made from it is gone.
+    /// Starts the thread. It ends once the engine and everything made from it are gone.
     pub(crate) fn start(engine: &wasmtime::Engine) -> io::Result<Self> {
         let calls = Arc::new(Calls::default());
         let (engine, watched) = (engine.weak(), Arc::clone(&calls));
@@ -58,7 +58,7 @@ impl Ticker {
                     continue;
                 }
                 watched.ticker_rests.store(true, Ordering::SeqCst);
-                // A call that began before it could see that is seen here.
+                // This check sees a call that began before it could see that the thread rests.
                 if !watched.want_ticks(seen) {
                     thread::park_timeout(REST);
                 }
@@ -69,7 +69,7 @@ impl Ticker {
         Ok(Self { calls, thread })
     }
 
-    /// Makes a call into a component, during which epochs advance.
+    /// Runs a call into a component, during which epochs advance.
     pub(crate) fn during<R>(&self, call: impl FnOnce() -> R) -> R {
         self.calls.begun.fetch_add(1, Ordering::SeqCst);
         if self.calls.ticker_rests.load(Ordering::SeqCst) {
@@ -87,7 +87,8 @@ impl Drop for Ticker {
     }
 }
 
-/// When to look at a call's time again, in ticks from here on: after at least `timeout`, as the tick under way does not count.
+/// The number of ticks until a call's time is checked again. It covers at least `timeout`, because the current tick
+/// does not count.
 pub(crate) fn ticks(timeout: Duration) -> u64 {
     let ticks = timeout.as_nanos().div_ceil(TICK.as_nanos());
     u64::try_from(ticks).unwrap_or(u64::MAX / 2).saturating_add(1)

@@ -100,10 +100,7 @@ async fn play(
     if !scene.initial.is_empty() {
         objects.create_all(scene.initial.iter().collect()).await?;
         let _scheduler = start()?;
-        Follower::start(&objects, INITIAL)
-            .await?
-            .until_bound(scene.initial.len(), None, (&objects, &mut |_| ()))
-            .await?;
+        Follower::start(&objects, INITIAL).await?.until_bound(scene.initial.len(), None, &objects, &mut |_| ()).await?;
     }
     objects.create_all(scene.pending.iter().collect()).await?;
     let pods: Vec<Value> = scene.measured.iter().collect();
@@ -114,17 +111,17 @@ async fn play(
         let mut follower = Follower::start(&objects, MEASURED).await?;
         let started = Instant::now();
         let scheduler = start()?;
-        follower.until_bound(n_pods, changes, (&objects, progress)).await?;
+        follower.until_bound(n_pods, changes, &objects, progress).await?;
         return follower.run(&scheduler, started, &BTreeMap::new());
     };
     let scheduler = start()?;
     objects.create_each(&[ready_pod()]).await?;
-    Follower::start(&objects, READY).await?.until_bound(1, None, (&objects, &mut |_| ())).await?;
+    Follower::start(&objects, READY).await?.until_bound(1, None, &objects, &mut |_| ()).await?;
     let used_before = scheduler.cpu_by_thread();
     let mut follower = Follower::start(&objects, MEASURED).await?;
     let started = Instant::now();
     let creating = objects.create_at_rate(pods.clone(), started, rate);
-    let bound = follower.until_bound(n_pods, changes, (&objects, progress));
+    let bound = follower.until_bound(n_pods, changes, &objects, progress);
     tokio::try_join!(creating, bound)?;
     let mut run = follower.run(&scheduler, started, &used_before)?;
     run.latencies = latencies(&pods, &follower, started, rate);
@@ -164,7 +161,8 @@ impl Follower {
         &mut self,
         n_pods: usize,
         changes: Option<&Changes>,
-        (objects, progress): (&Objects<'_>, &mut dyn FnMut(usize)),
+        objects: &Objects<'_>,
+        progress: &mut dyn FnMut(usize),
     ) -> Result<()> {
         while self.nodes.len() < n_pods {
             let n_before = self.nodes.len();

@@ -1,6 +1,9 @@
 //! The API server: does it answer, which version and what time does it have, who schedules there, and may this scheduler do what it does?
 
-use std::time::{Duration, Instant};
+use std::{
+    fmt,
+    time::{Duration, Instant},
+};
 
 use berth_cluster::{
     Client, ConnectError, ConnectOptions, LeaseHolder, ServerInfo, ServerInfoError, USER_AGENT, connect, has_access,
@@ -21,8 +24,22 @@ const N_ANSWERS: usize = 5;
 /// A binding takes as long as a request at least.
 const SLOW_ANSWER: Duration = Duration::from_millis(100);
 
-/// The Lease of the cluster's own scheduler, by its namespace and name.
-const KUBE_SCHEDULERS_LEASE: (&str, &str) = ("kube-system", "kube-scheduler");
+/// A Lease by its name.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct LeaseName<'a> {
+    namespace: &'a str,
+    name: &'a str,
+}
+
+/// `kube-system/berth`.
+impl fmt::Display for LeaseName<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.namespace, self.name)
+    }
+}
+
+/// The Lease of the cluster's own scheduler.
+const KUBE_SCHEDULERS_LEASE: LeaseName<'static> = LeaseName { namespace: "kube-system", name: "kube-scheduler" };
 
 pub(super) async fn look(doctor: &Doctor, setup: Option<&Setup>, findings: &mut Findings) {
     let named = setup.map(|setup| setup.settings.client_connection.kubeconfig.clone()).filter(|file| !file.is_empty());
@@ -117,17 +134,16 @@ async fn leaders(
     is_before: bool,
     findings: &mut Findings,
 ) {
-    let own = (election.resource_namespace.as_str(), election.resource_name.as_str());
+    let own = LeaseName { namespace: &election.resource_namespace, name: &election.resource_name };
     if election.leader_elect {
-        match lease_holder(client, own.0, own.1).await {
+        match lease_holder(client, own.namespace, own.name).await {
             Err(error) => unknown_leader(own, &chain(&error), findings),
             Ok(Some(holder)) if !holder.is_over() => findings.ok(Area::Cluster, held(own, &holder)),
             Ok(_) if is_before => {
-                findings
-                    .ok(Area::Cluster, format!("the Lease {}/{} has no holder: a replica can take it", own.0, own.1));
+                findings.ok(Area::Cluster, format!("the Lease {own} has no holder: a replica can take it"));
             }
             Ok(_) => {
-                let text = format!("the Lease {}/{} has no holder: no replica schedules pods", own.0, own.1);
+                let text = format!("the Lease {own} has no holder: no replica schedules pods");
                 findings.warning(
                     Area::Cluster,
                     text,
@@ -143,17 +159,17 @@ async fn leaders(
             fix,
         );
     }
-    let (namespace, name) = KUBE_SCHEDULERS_LEASE;
-    if election.leader_elect && own == KUBE_SCHEDULERS_LEASE {
+    let kube_schedulers = KUBE_SCHEDULERS_LEASE;
+    if election.leader_elect && own == kube_schedulers {
         return;
     }
     let serves_default = profiles.iter().any(|profile| profile.scheduler_name == "default-scheduler");
-    match lease_holder(client, namespace, name).await {
-        Err(error) => unknown_leader(KUBE_SCHEDULERS_LEASE, &chain(&error), findings),
+    match lease_holder(client, kube_schedulers.namespace, kube_schedulers.name).await {
+        Err(error) => unknown_leader(kube_schedulers, &chain(&error), findings),
         Ok(Some(holder)) if !holder.is_over() && serves_default => {
             let text = format!(
                 "{}, and a profile here is default-scheduler: both schedule its pods",
-                held((namespace, name), &holder)
+                held(kube_schedulers, &holder)
             );
             let fix = "give the profile another schedulerName, or contend for that Lease (leaderElection.resourceName)";
             findings.problem(Area::Cluster, text, fix);
@@ -161,28 +177,28 @@ async fn leaders(
         Ok(Some(holder)) if !holder.is_over() => {
             findings.ok(
                 Area::Cluster,
-                format!("{}: pods of default-scheduler are its own", held((namespace, name), &holder)),
+                format!("{}: pods of default-scheduler are its own", held(kube_schedulers, &holder)),
             );
         }
         Ok(_) if serves_default => {}
         Ok(_) => {
             let text = format!(
-                "the Lease {namespace}/{name} has no holder: no scheduler may be running for pods of default-scheduler"
+                "the Lease {kube_schedulers} has no holder: no scheduler may be running for pods of default-scheduler"
             );
             findings.warning(Area::Cluster, text, "check the cluster's own scheduler, or serve default-scheduler");
         }
     }
 }
 
-fn unknown_leader((namespace, name): (&str, &str), error: &str, findings: &mut Findings) {
-    let text = format!("the holder of the Lease {namespace}/{name} is unknown: {error}");
+fn unknown_leader(lease: LeaseName<'_>, error: &str, findings: &mut Findings) {
+    let text = format!("the holder of the Lease {lease} is unknown: {error}");
     findings.warning(Area::Cluster, text, "use a user that may get leases.coordination.k8s.io in this namespace");
 }
 
 /// `a_1 holds the Lease kube-system/berth, renewed 2 s ago`.
-fn held((namespace, name): (&str, &str), holder: &LeaseHolder) -> String {
+fn held(lease: LeaseName<'_>, holder: &LeaseHolder) -> String {
     let ago = holder.renewed_seconds_ago.unwrap_or_default().max(0);
-    format!("{} holds the Lease {namespace}/{name}, renewed {ago} s ago", holder.identity)
+    format!("{} holds the Lease {lease}, renewed {ago} s ago", holder.identity)
 }
 
 fn clocks(seconds_ahead: Option<i64>, findings: &mut Findings) {

@@ -325,7 +325,7 @@ async fn dev_says_what_the_scheduler_makes_of_each_build() {
     place(&source, &by_priority(2));
     dev.line(": on probation in ").await;
     bench.create("trapping", Behavior::Trap).await;
-    dev.line("the scheduler refused ByPriority: the file gave way: ").await;
+    dev.line("the scheduler rolled ByPriority back to the binary before: ").await;
     bench.serves(&digest(1)).await;
     dev.kill();
 }

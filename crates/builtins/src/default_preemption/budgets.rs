@@ -8,6 +8,8 @@ use std::collections::BTreeMap;
 use berth_model::{ClusterTable, ObjectTable, ObjectView, Pod, api, selector::LabelMatcher};
 use serde::Deserialize;
 
+use crate::built_in::StaticKind;
+
 /// The `PodDisruptionBudget`s of the cluster.
 #[derive(Debug)]
 pub(super) struct Budgets(ObjectView<Budget>);
@@ -62,10 +64,10 @@ impl Budget {
 }
 
 impl Budgets {
-    pub(super) const KIND: (&'static str, &'static str) = ("policy/v1", "PodDisruptionBudget");
+    pub(super) const KIND: StaticKind = StaticKind::new("policy/v1", "PodDisruptionBudget");
 
     pub(super) fn new() -> Self {
-        Self(ObjectView::new(Self::KIND.0, Self::KIND.1))
+        Self(Self::KIND.view())
     }
 
     pub(super) fn refresh(&mut self, objects: &ObjectTable) {

@@ -7,7 +7,7 @@ use berth_model::{ClusterTable, ObjectKey, PodIdx, PodUid, Release, Sym, ThinVec
 use proptest::prelude::*;
 
 use super::*;
-use crate::testing::TestCluster;
+use crate::{built_in::StaticKind, testing::TestCluster};
 
 /// Nodes that each have room for `capacity` pods.
 struct Fixture {
@@ -58,7 +58,7 @@ impl Fixture {
     }
 
     fn budget(&mut self, name: &str, json: serde_json::Value) {
-        let (api_version, kind) = Budgets::KIND;
+        let StaticKind { api_version, kind } = Budgets::KIND;
         let key = ObjectKey {
             api_version: api_version.to_owned(),
             kind: kind.to_owned(),

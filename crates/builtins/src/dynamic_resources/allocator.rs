@@ -28,7 +28,10 @@ use std::sync::Arc;
 
 use berth_model::Features;
 
-use self::{chosen::PickedDevice, search::Search};
+use self::{
+    chosen::PickedDevice,
+    search::{Demand, Search, Supply},
+};
 pub(super) use self::{limit::SearchLimit, plan::Plan};
 use super::{
     cel::{SelectorError, Selectors},
@@ -137,7 +140,8 @@ pub(super) fn allocate(
     let mut scratch = Vec::new();
     let amounts = plan.amounts(inventory, selectors, limit, node_devices, &mut scratch)?;
     let NodeDevices { devices, unusable, selection_results } = node_devices;
-    let mut search = Search::new(inventory, selectors, (plan, amounts), (devices, selection_results), limit);
+    let (demand, supply) = (Demand { plan, amounts }, Supply { devices, selection_results });
+    let mut search = Search::new(inventory, selectors, demand, supply, limit);
     if search.run()? {
         let chosen = search.into_chosen();
         let choices = result::choices(plan, &chosen);

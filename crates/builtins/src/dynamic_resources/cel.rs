@@ -73,6 +73,13 @@ pub(super) enum SelectorError {
     Run(Arc<str>),
 }
 
+/// What a selector is asked about.
+#[derive(Clone, Copy)]
+pub(super) struct SelectorSubject<'a> {
+    pub(super) driver: &'a str,
+    pub(super) device: &'a Device,
+}
+
 /// Compiled selectors and their results.
 pub(super) struct Selectors {
     env: Arc<Env>,
@@ -143,12 +150,12 @@ impl Selectors {
         Self { with_lists, ..Self::default() }
     }
 
-    /// Whether `expression` matches `device` of `driver`. `key` must change when anything in the device changes. `None`: the
+    /// Whether `expression` matches the device. `key` must change when anything in the device changes. `None`: the
     /// time was over before that was known.
     pub(super) fn matches(
         &mut self,
         expression: &str,
-        (driver, device): (&str, &Device),
+        subject: SelectorSubject<'_>,
         key: DeviceKey,
         deadline: Deadline<'_>,
     ) -> Option<SelectorResult> {
@@ -157,7 +164,7 @@ impl Selectors {
             return Some(result.clone());
         }
         let with_lists = self.with_lists;
-        let result = program.and_then(|program| program.run(&self.env, driver, device, with_lists));
+        let result = program.and_then(|program| program.run(&self.env, subject.driver, subject.device, with_lists));
         let bytes = OVERHEAD_OF_ENTRY + result.as_ref().err().map_or(0, SelectorError::bytes);
         self.results.insert((id, key), result.clone(), bytes);
         Some(result)

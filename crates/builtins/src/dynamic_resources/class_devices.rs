@@ -8,14 +8,19 @@ use berth_framework::{Call, Deadline};
 use berth_model::{ClusterTable, Features, NodeIdx, NodeSet, Sym, api::StringMap};
 
 use super::{
+    cel::SelectorSubject,
     dra_cache::{DraCache, text_of},
     objects::{API_VERSION, DeviceClass},
     slices::{NodeView, SliceDevice},
 };
+use crate::built_in::StaticKind;
 
 /// The kinds that a plugin must see to count devices.
-pub(crate) const OBJECTS: [(&str, &str); 3] =
-    [(API_VERSION, "DeviceClass"), (API_VERSION, "ResourceSlice"), (API_VERSION, "ResourceClaim")];
+pub(crate) const OBJECTS: [StaticKind; 3] = [
+    StaticKind::new(API_VERSION, "DeviceClass"),
+    StaticKind::new(API_VERSION, "ResourceSlice"),
+    StaticKind::new(API_VERSION, "ResourceClaim"),
+];
 
 /// The devices of the cluster, as far as some plugin scores by them.
 #[derive(Debug, Default)]
@@ -90,8 +95,8 @@ fn n_devices(cache: &mut DraCache, class: &DeviceClass, table: &ClusterTable, no
                 return Ok::<_, ()>(false);
             }
             // Classes are the cluster administrator's: their selectors have no limit of time.
-            let of_driver = (&*device.id.pool.driver, &device.device);
-            selectors.matches(&cel.expression, of_driver, device.key, Deadline::NEVER).ok_or(())?.map_err(drop)
+            let subject = SelectorSubject { driver: &device.id.pool.driver, device: &device.device };
+            selectors.matches(&cel.expression, subject, device.key, Deadline::NEVER).ok_or(())?.map_err(drop)
         })
     };
     let (mut n_devices, mut n_held) = (0, 0);

@@ -15,7 +15,7 @@ use slab::Slab;
 
 use super::namespaces::Namespaces;
 use crate::{
-    domain_totals::{Contribution, CountedNodes, KeptTotals},
+    domain_totals::{Contribution, CountedNodes, KeptTotals, WeightedSums},
     topology::Topology,
 };
 
@@ -239,7 +239,7 @@ impl TermPods {
     /// Adds the weights of the term in the pods that have it to `sums`, which are by domain. How many pods these are.
     pub(super) fn add_by_domain(&mut self, topology: &Arc<Topology>, sums: &mut [i64]) -> i64 {
         let contributions = self.on_nodes.iter().map(PodsOnNode::contribution);
-        self.totals.add_to(CountedNodes::with_key(topology), self.n_pods, contributions, (1, sums))
+        self.totals.add_to(CountedNodes::with_key(topology), self.n_pods, contributions, WeightedSums::unweighted(sums))
     }
 
     fn count(&mut self, change: PodsOnNode) {

@@ -4,7 +4,10 @@ use berth_framework::{Call, Status};
 use berth_model::{NodeSet, pod::WeightedPodTerm};
 
 use super::{cluster_view::ClusterView, domain_sums::DomainSums, incoming_terms::IncomingTerm};
-use crate::{domain_totals::CountedNodes, normalize::MAX_SCORE};
+use crate::{
+    domain_totals::{CountedNodes, WeightedSums},
+    normalize::MAX_SCORE,
+};
 
 /// What PreScore works out for one cycle.
 #[derive(Debug, Default)]
@@ -45,7 +48,9 @@ impl Preferred {
         let term = IncomingTerm::new(&preference.term, namespaces, &table.symbols);
         let topology = topologies.get(table, term.topology_key);
         let counted = CountedNodes::with_key(&topology);
-        let count = |sums: &mut [i64]| counts.add_by_domain(table.pods(), &term.query(), counted, (weight, sums));
+        let count = |sums: &mut [i64]| {
+            counts.add_by_domain(table.pods(), &term.query(), counted, WeightedSums { factor: weight, by_domain: sums })
+        };
         self.sums.add(term.topology_key, &topology, count);
     }
 

@@ -12,7 +12,10 @@ use super::{
     existing_terms,
     incoming_terms::{IncomingTerm, query_for_all},
 };
-use crate::{case_walk::CaseWalk, domain_totals::CountedNodes};
+use crate::{
+    case_walk::CaseWalk,
+    domain_totals::{CountedNodes, WeightedSums},
+};
 
 /// What PreFilter works out for one cycle.
 #[derive(Debug, Default)]
@@ -74,7 +77,9 @@ impl Required {
                 if !self.affinity_counts.has_key(key) {
                     let topology = topologies.get(table, key);
                     let counted = CountedNodes::with_key(&topology);
-                    let count = |sums: &mut [i64]| counts.add_by_domain(table.pods(), &query, counted, (1, sums));
+                    let count = |sums: &mut [i64]| {
+                        counts.add_by_domain(table.pods(), &query, counted, WeightedSums::unweighted(sums))
+                    };
                     self.affinity_counts.add(key, &topology, count);
                 }
             }
@@ -84,7 +89,9 @@ impl Required {
             deadline.check_at(position)?;
             let topology = topologies.get(table, term.topology_key);
             let counted = CountedNodes::with_key(&topology);
-            let count = |sums: &mut [i64]| counts.add_by_domain(table.pods(), &term.query(), counted, (1, sums));
+            let count = |sums: &mut [i64]| {
+                counts.add_by_domain(table.pods(), &term.query(), counted, WeightedSums::unweighted(sums))
+            };
             self.anti_affinity_counts.add(term.topology_key, &topology, count);
         }
         let existing_counts = &mut self.existing_anti_affinity_counts;

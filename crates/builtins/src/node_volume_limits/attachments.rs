@@ -34,7 +34,7 @@ struct KnownAttachment {
 impl Attachments {
     pub(super) fn new() -> Self {
         Self {
-            view: storage::view(storage::ATTACHMENT),
+            view: storage::ATTACHMENT.view(),
             known: FxHashMap::default(),
             by_volume: FxHashMap::default(),
             by_node: FxHashMap::default(),

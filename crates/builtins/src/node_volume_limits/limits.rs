@@ -21,7 +21,7 @@ pub(super) struct Limits {
 impl Limits {
     pub(super) fn new() -> Self {
         Self {
-            csi_nodes: storage::view(storage::CSI_NODE),
+            csi_nodes: storage::CSI_NODE.view(),
             version: None,
             by_driver: FxHashMap::default(),
             limited: NodeSet::default(),

@@ -17,8 +17,8 @@ pub(super) struct RequiredDrivers {
 impl RequiredDrivers {
     pub(super) fn new() -> Self {
         Self {
-            drivers: storage::view(storage::CSI_DRIVER),
-            csi_nodes: storage::view(storage::CSI_NODE),
+            drivers: storage::CSI_DRIVER.view(),
+            csi_nodes: storage::CSI_NODE.view(),
             version: None,
             installed: FxHashMap::default(),
         }

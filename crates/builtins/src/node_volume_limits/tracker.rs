@@ -59,9 +59,9 @@ struct ClaimUse {
 impl VolumeTracker {
     pub(super) fn new() -> Self {
         Self {
-            claims: ObjectView::of_parts::<PersistentVolumeClaim>(storage::CLAIM.0, storage::CLAIM.1),
-            volumes: ObjectView::of_parts::<PersistentVolume>(storage::VOLUME.0, storage::VOLUME.1),
-            classes: storage::view(storage::CLASS),
+            claims: storage::CLAIM.view_of_parts::<PersistentVolumeClaim, _>(),
+            volumes: storage::VOLUME.view_of_parts::<PersistentVolume, _>(),
+            classes: storage::CLASS.view(),
             position: None,
             held: FxHashMap::default(),
             by_volume: FxHashMap::default(),
@@ -165,7 +165,7 @@ impl VolumeTracker {
         let is_first = !self.held.contains_key(key);
         let held = self.held.entry(key.clone()).or_default();
         if is_first && let Some(claim) = claim {
-            held.volume = volume_of((namespace, &key.1), claim, &self.volumes, &self.classes);
+            held.volume = volume_of(namespace, &key.1, claim, &self.volumes, &self.classes);
             held.volume_name.clone_from(&claim.volume_name);
             if !held.volume_name.is_empty() {
                 self.by_volume.entry(held.volume_name.clone()).or_default().push(key.clone());
@@ -234,7 +234,7 @@ impl VolumeTracker {
                         let error = ClaimError::not_owned(namespace, &name, &pod.name);
                         return Err(Status::error(error.to_string()));
                     }
-                    volume_of((namespace, &name), claim, &self.volumes, &self.classes)
+                    volume_of(namespace, &name, claim, &self.volumes, &self.classes)
                 }
             };
             wanted.extend(id.filter(|id| !wanted.contains(id)));
@@ -256,7 +256,7 @@ impl VolumeTracker {
             let (key, claim_use) = ((pod.namespace, Arc::from(&*name)), ClaimUse { node: NodeIdx(0), owner });
             let problem = problem(claim.map(|claim| &**claim), &key, &claim_use, symbols);
             first_problem = first_problem.or(problem);
-            let volume = claim.and_then(|claim| volume_of((namespace, &name), claim, &self.volumes, &self.classes));
+            let volume = claim.and_then(|claim| volume_of(namespace, &name, claim, &self.volumes, &self.classes));
             held.extend(volume);
         }
         (held, first_problem)
@@ -277,15 +277,16 @@ fn problem(
     (claim?.owner.as_deref() != Some(&**uid)).then(|| ClaimError::not_owned(symbols.text(key.0), &key.1, pod))
 }
 
-/// The volume of a claim, whose namespace and name are `name`; `None` if no CSI driver attaches it.
+/// The volume of a claim; `None` if no CSI driver attaches it.
 fn volume_of(
-    name: (&str, &str),
+    namespace: &str,
+    name: &str,
     claim: &CountedClaim,
     volumes: &ObjectView<CountedVolume>,
     classes: &ObjectView<StorageClass>,
 ) -> Option<VolumeId> {
     match volumes.get("", &claim.volume_name) {
         Some(volume) => volume.id.clone(),
-        None => VolumeId::of_claim(name.0, name.1, classes.get("", &claim.class)?),
+        None => VolumeId::of_claim(namespace, name, classes.get("", &claim.class)?),
     }
 }

@@ -13,11 +13,18 @@ use berth_model::{
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Deserializer};
 
-use crate::symbol_lookup::{SymbolSweeps, SymbolVersion, UNKNOWN, lookup};
+use crate::{
+    built_in::StaticKind,
+    symbol_lookup::{SymbolSweeps, SymbolVersion, UNKNOWN, lookup},
+};
 
-/// `apiVersion` and kind of the objects that this file reads.
-pub(super) const OBJECTS: &[(&str, &str)] =
-    &[("v1", "Service"), ("v1", "ReplicationController"), ("apps/v1", "ReplicaSet"), ("apps/v1", "StatefulSet")];
+/// The kinds of the objects that this file reads.
+pub(super) const OBJECTS: &[StaticKind] = &[
+    StaticKind::new("v1", "Service"),
+    StaticKind::new("v1", "ReplicationController"),
+    StaticKind::new("apps/v1", "ReplicaSet"),
+    StaticKind::new("apps/v1", "StatefulSet"),
+];
 
 /// A Service or a ReplicationController: its selector lists labels.
 #[derive(Debug, Default, Deserialize)]

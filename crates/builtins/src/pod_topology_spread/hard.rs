@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     case_walk::CaseWalk,
-    domain_totals::CountedNodes,
+    domain_totals::{CountedNodes, WeightedSums},
     topology::{Domain, Topology},
 };
 
@@ -88,7 +88,8 @@ impl HardConstraints {
             };
             let query = pod_query(call.pod, prepared.constraint.selector.as_ref());
             prepared.count(|counted, sums| {
-                query.map_or(0, |query| pod_counts.add_by_domain(call.table.pods(), &query, counted, (1, sums)))
+                let sums = WeightedSums::unweighted(sums);
+                query.map_or(0, |query| pod_counts.add_by_domain(call.table.pods(), &query, counted, sums))
             });
             self.0.push(prepared);
         }

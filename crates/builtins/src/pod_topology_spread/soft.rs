@@ -7,7 +7,11 @@ use berth_framework::{Call, Status};
 use berth_model::{NodeIdx, NodeSet, Sym, pod::SpreadConstraint};
 
 use super::counters::{Counters, pod_query};
-use crate::{domain_totals::CountedNodes, normalize::MAX_SCORE, topology::Topology};
+use crate::{
+    domain_totals::{CountedNodes, WeightedSums},
+    normalize::MAX_SCORE,
+    topology::Topology,
+};
 
 /// What the soft constraints of the incoming pod cost on each node.
 #[derive(Debug, Default)]
@@ -21,18 +25,34 @@ pub(super) struct SoftConstraints {
     is_scored: Vec<bool>,
 }
 
+/// The nodes that PreScore is asked about.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Candidates<'a> {
+    pub(super) nodes: &'a NodeSet,
+    /// Nodes that lack a topology key are ignored.
+    pub(super) requires_all_keys: bool,
+}
+
+/// How matching pods are spread under one constraint.
+struct Spread<F> {
+    n_domains: usize,
+    /// Matching pods in the domain of a node.
+    n_pods: F,
+}
+
 impl SoftConstraints {
-    /// Works out the penalties of `nodes`. With `requires_all_keys`, nodes that lack a topology key are ignored.
+    /// Works out the penalties of the candidates.
     ///
     /// # Errors
     /// The search for a node must end.
     pub(super) fn prepare(
         &mut self,
         call: &Call<'_>,
-        (nodes, requires_all_keys): (&NodeSet, bool),
+        candidates: Candidates<'_>,
         constraints: &[SpreadConstraint],
         counters: &mut Counters,
     ) -> Result<(), Status> {
+        let Candidates { nodes, requires_all_keys } = candidates;
         let Counters { topologies, inclusion, pod_counts, .. } = counters;
         let mut relevant = call.table.nodes().clone();
         if requires_all_keys {
@@ -57,7 +77,7 @@ impl SoftConstraints {
             if constraint.topology_key == Sym::HOSTNAME_LABEL {
                 let pods = query.map(|query| pod_counts.count(call.table.pods(), &query));
                 let n_pods = |node| pods.map_or(0, |pods| pods.at(node));
-                self.penalize(&scored, constraint, &topology, (scored.len(), n_pods));
+                self.penalize(&scored, constraint, &topology, Spread { n_domains: scored.len(), n_pods });
                 continue;
             }
             let mut eligible = relevant.clone();
@@ -68,10 +88,10 @@ impl SoftConstraints {
             n_pods.resize(topology.n_domains(), 0);
             if let Some(query) = query {
                 let counted = CountedNodes { topology: &topology, nodes: &eligible };
-                pod_counts.add_by_domain(call.table.pods(), &query, counted, (1, &mut n_pods));
+                pod_counts.add_by_domain(call.table.pods(), &query, counted, WeightedSums::unweighted(&mut n_pods));
             }
             let n_pods_at = |node| n_pods.get(topology.domain_or_empty(node).index()).copied().unwrap_or(0);
-            self.penalize(&scored, constraint, &topology, (n_domains, n_pods_at));
+            self.penalize(&scored, constraint, &topology, Spread { n_domains, n_pods: n_pods_at });
             self.n_pods = n_pods;
         }
         Ok(())
@@ -100,8 +120,9 @@ impl SoftConstraints {
         scored: &NodeSet,
         constraint: &SpreadConstraint,
         topology: &Topology,
-        (n_domains, n_pods): (usize, impl Fn(NodeIdx) -> i64),
+        spread: Spread<impl Fn(NodeIdx) -> i64>,
     ) {
+        let Spread { n_domains, n_pods } = spread;
         let weight = (n_domains as f64 + 2.0).ln();
         let base = f64::from(constraint.max_skew) - 1.0;
         for node in scored.iter().filter(|node| topology.nodes().contains(*node)) {

@@ -49,7 +49,7 @@ pub(crate) struct MigratedNodes {
 
 impl MigratedNodes {
     pub(crate) fn new() -> Self {
-        Self { csi_nodes: super::view(super::CSI_NODE), version: None, by_plugin: FxHashMap::default() }
+        Self { csi_nodes: super::CSI_NODE.view(), version: None, by_plugin: FxHashMap::default() }
     }
 
     pub(crate) fn follow(&mut self, table: &ClusterTable) {

@@ -45,7 +45,7 @@ enum NotReady {
 
 impl Claims {
     pub(super) fn new() -> Self {
-        Self { view: storage::view(storage::CLAIM), assumed: FxHashMap::default() }
+        Self { view: storage::CLAIM.view(), assumed: FxHashMap::default() }
     }
 
     pub(super) fn follow(&mut self, table: &ClusterTable) {

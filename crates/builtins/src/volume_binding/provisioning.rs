@@ -53,9 +53,9 @@ pub(super) struct Obstacles {
 impl Provisioning {
     pub(super) fn new() -> Self {
         Self {
-            classes: storage::view(storage::CLASS),
-            drivers: storage::view(storage::CSI_DRIVER),
-            capacities: storage::view(storage::CAPACITY),
+            classes: storage::CLASS.view(),
+            drivers: storage::CSI_DRIVER.view(),
+            capacities: storage::CAPACITY.view(),
             known: FxHashMap::default(),
             by_class: FxHashMap::default(),
             topologies: FxHashMap::default(),

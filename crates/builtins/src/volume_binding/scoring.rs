@@ -39,7 +39,8 @@ impl CapacityScoring {
         &self,
         chosen: &PodVolumes,
         provisioning: &mut Provisioning,
-        (table, node): (&ClusterTable, NodeIdx),
+        table: &ClusterTable,
+        node: NodeIdx,
     ) -> i64 {
         let mut classes: BTreeMap<&str, ClassUse> = BTreeMap::new();
         let bytes = |request: Option<&Quantity>| request.map_or(0, Quantity::value);

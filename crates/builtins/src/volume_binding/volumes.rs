@@ -95,7 +95,7 @@ impl VolumeEntry {
 impl Volumes {
     pub(super) fn new() -> Self {
         Self {
-            view: storage::view(storage::VOLUME),
+            view: storage::VOLUME.view(),
             assumed: FxHashMap::default(),
             index: VolumeIndex::default(),
             node_terms: NodeTermsTable::default(),

@@ -56,7 +56,7 @@ impl Cache {
         delta
     }
 
-    /// `None` when the log does not reach back to `generation`.
+    /// What changed after `generation`; `None` when the log does not reach back that far.
     fn changed_since(&self, needs: &Needs, generation: u64) -> Option<Delta> {
         let mut delta = Delta::default();
         let mut rows: [Vec<NodeIdx>; Column::ALL.len()] = Default::default();
@@ -115,7 +115,7 @@ impl Cache {
         key.change(self.objects.get(key).cloned())
     }
 
-    /// Adds the values of `column` at `rows`, and what a replica must know to read them.
+    /// Adds the values of `column` at `rows`, and the sizes of images that a replica needs to read them.
     fn send_column(&self, column: Column, rows: Vec<NodeIdx>, needs: &Needs, delta: &mut Delta) {
         let table = &self.table;
         let data = match column {
@@ -144,7 +144,7 @@ impl Cache {
         delta.columns.push(ColumnChange { rows, data });
     }
 
-    /// Labels of `rows`, only those of `keys` unless there are none.
+    /// The labels of `rows`: those with one of `keys`, or all labels if `keys` is empty.
     fn labels(&self, rows: &[NodeIdx], keys: &[String]) -> Lists<(Sym, Sym)> {
         if keys.is_empty() {
             return lists(rows, |row| self.table.labels().of(row));
@@ -166,7 +166,8 @@ impl Cache {
         rows.iter().map(wanted).collect()
     }
 
-    /// Every set made since, on a changed row or not: the node that had it may be gone, and another get it later.
+    /// Sends every taint set made since `generation`, even if no changed row has it: the node that had it may be gone,
+    /// and another node may get the set later.
     fn announce_taint_sets(&self, generation: u64, delta: &mut Delta) {
         for (id, taints) in (0u32..).zip(self.table.taint_sets()) {
             if self.log.taint_set_is_new(id as usize, generation) {
@@ -175,7 +176,8 @@ impl Cache {
         }
     }
 
-    /// Every image on a changed row: a name that a replica drops and meets again would have lost its size.
+    /// Sends the size of every image on a changed row, even if it was sent before: a replica that dropped the image and
+    /// gets it again has lost the size.
     fn announce_image_sizes(&self, names: &[Sym], delta: &mut Delta) {
         let names: BTreeSet<Sym> = names.iter().copied().collect();
         let size = |name: Sym| self.table.images().get(name).map(|image| (name, image.size));

@@ -1,4 +1,5 @@
-//! For a copy that follows the cache object by object: what changed, and everything in portions.
+//! Support for a copy that follows the cache object by object: it reads what changed, and it reads everything in
+//! portions.
 
 use std::{ops::Bound, sync::Arc};
 
@@ -7,7 +8,7 @@ use berth_model::{ObjectKey, PodUid, Sym};
 use super::Cache;
 
 impl Cache {
-    /// Notes what changes from here on, or with `false` nothing any more.
+    /// Starts to note what changes, or with `false` stops and forgets the notes.
     pub fn follow(&mut self, is_followed: bool) {
         let changed = &mut self.changed;
         changed.nodes.follow(is_followed);
@@ -15,7 +16,7 @@ impl Cache {
         changed.objects.follow(is_followed);
     }
 
-    /// Names of the nodes that were set or removed since the last call.
+    /// The names of nodes that were set or removed since the last call.
     pub fn changed_nodes(&mut self) -> impl Iterator<Item = Sym> + '_ {
         self.changed.nodes.drain()
     }
@@ -30,12 +31,12 @@ impl Cache {
         self.changed.objects.drain()
     }
 
-    /// The names of all nodes, those included that only pods refer to, in no particular order.
+    /// The names of all nodes, in no particular order. They include names to which only pods refer.
     pub fn node_names(&self) -> impl Iterator<Item = Sym> + '_ {
         self.nodes.keys().copied()
     }
 
-    /// The objects of other kinds behind `after`, or with `None` from the first on, in the order of their keys.
+    /// The objects of other kinds that come after `after`, in the order of their keys. `None` starts at the first one.
     pub fn objects_after(&self, after: Option<&Arc<ObjectKey>>) -> impl Iterator<Item = (&Arc<ObjectKey>, &Arc<[u8]>)> {
         let begin = after.map_or(Bound::Unbounded, Bound::Excluded);
         self.objects.range::<Arc<ObjectKey>, _>((begin, Bound::Unbounded))

@@ -7,7 +7,7 @@ use berth_model::{Delta, ObjectKey};
 use super::Cache;
 
 impl Cache {
-    /// Stores an object, or with `None` removes it. Gives back what was there before.
+    /// Stores an object, or with `None` removes it. Returns the object that was stored before.
     pub fn set_object(&mut self, key: ObjectKey, json: Option<Arc<[u8]>>) -> Option<Arc<[u8]>> {
         let key = Arc::new(key);
         let old = match &json {

@@ -1,4 +1,4 @@
-//! Pods on nodes: assumed by the scheduler, or shown there by the API server.
+//! The pods on nodes: the scheduler assumed them there, or the API server shows them there.
 //!
 //! A call that does not fit the pod's state is an [`Inconsistency`], which is logged and never fatal. The cache then holds
 //! what the API server showed last.
@@ -15,7 +15,7 @@ pub struct CachedPod {
     pod: Arc<Pod>,
     node: Sym,
     state: State,
-    /// Its place in the table's list of pods; none while its node has no row.
+    /// Its place in the table's list of pods; `None` while its node has no row.
     slot: Option<PodIdx>,
 }
 
@@ -32,21 +32,21 @@ impl CachedPod {
         &self.pod
     }
 
-    /// The node that it is on, or assumed to be.
+    /// The node that the pod is on, or that it is assumed to be on.
     #[must_use]
     pub fn node(&self) -> Sym {
         self.node
     }
 
-    /// Placed by the scheduler, not yet seen at its node.
+    /// Whether the scheduler placed the pod and the API server has not shown it on a node yet.
     #[must_use]
     pub fn is_assumed(&self) -> bool {
         self.state == State::Assumed
     }
 }
 
-/// What the caller of [`Cache::assume`] owes: [`Cache::forget`] takes it when the binding fails, [`Assumed::settled`] when
-/// the API server shows the pod, or the pod is gone.
+/// A duty of the caller of [`Cache::assume`]. The caller passes it to [`Cache::forget`] when the binding fails, and to
+/// [`Assumed::settled`] when the API server shows the pod or the pod is gone.
 #[must_use]
 #[derive(Debug, PartialEq, Eq)]
 pub struct Assumed {
@@ -55,7 +55,7 @@ pub struct Assumed {
 }
 
 impl Assumed {
-    /// The binding succeeded, or the pod is gone from the cache: there is nothing to give back.
+    /// Ends the duty. The binding succeeded, or the pod is gone from the cache, so the cache has nothing to take back.
     pub fn settled(self) {
         drop(self);
     }
@@ -72,7 +72,7 @@ impl Assumed {
 pub enum Added {
     /// The pod was not known.
     New,
-    /// The pod was assumed on this node, the same or another.
+    /// The pod was assumed, on this node or on another one.
     Confirmed {
         /// Where the pod was assumed to be.
         assumed_on: Sym,
@@ -91,14 +91,14 @@ pub struct Removed {
     pub pod: Arc<Pod>,
     /// Where the pod was.
     pub node: Sym,
-    /// Whether the API server had not shown it there yet.
+    /// Whether the API server had not shown the pod on the node yet.
     pub was_assumed: bool,
 }
 
 /// A call that does not fit what the cache knows.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Inconsistency {
-    /// Only a pod that the cache does not hold can be assumed.
+    /// A pod that the cache already holds cannot be assumed.
     #[error("pod {uid}({name}) is in the cache, so can't be assumed")]
     AlreadyPresent {
         /// Its uid.
@@ -106,19 +106,19 @@ pub enum Inconsistency {
         /// Its name.
         name: Arc<str>,
     },
-    /// The API server has shown the pod meanwhile.
+    /// The API server has shown the pod since it was assumed.
     #[error("pod {uid} wasn't assumed so cannot be forgotten")]
     NotAssumed {
         /// Its uid.
         uid: PodUid,
     },
-    /// Every pod of the API server has a uid.
+    /// The pod has no uid. Every pod of the API server has one.
     #[error("a pod without a uid can't be cached")]
     NoUid,
 }
 
 impl Cache {
-    /// Counts `pod` on `node` before the API server knows.
+    /// Counts `pod` on `node` before the API server knows of the placement.
     ///
     /// # Errors
     /// The cache already holds the pod, or it has no uid.
@@ -134,10 +134,10 @@ impl Cache {
         Ok(Assumed { uid: pod.uid.clone(), node })
     }
 
-    /// Takes an assumption back. The pod as it was assumed; `None` when it had left the cache meanwhile.
+    /// Takes an assumption back. Returns the pod as it was assumed, or `None` if the pod had left the cache already.
     ///
     /// # Errors
-    /// The pod was seen at a node meanwhile and stays there.
+    /// The API server has shown the pod on a node since, and the pod stays there.
     pub fn forget(&mut self, assumed: Assumed) -> Result<Option<Arc<Pod>>, Inconsistency> {
         let Some(cached) = self.pods.get(&assumed.uid) else { return Ok(None) };
         if !cached.is_assumed() {
@@ -146,8 +146,8 @@ impl Cache {
         Ok(self.remove_pod(&assumed.uid).map(|removed| removed.pod))
     }
 
-    /// Enters a pod that the API server shows on `pod.node_name`, or brings it up to date. An assumed pod becomes a
-    /// real one, wherever it turned up.
+    /// Adds a pod that the API server shows on `pod.node_name`, or updates it. An assumed pod becomes a real one, on
+    /// whichever node it appears.
     ///
     /// # Errors
     /// The pod has no uid.
@@ -160,7 +160,7 @@ impl Cache {
             Some(known) if known.node == node && same_usage(&known.pod, &pod) => {
                 let was_assumed = known.is_assumed();
                 known.state = State::Added;
-                // A pod is assumed before `spec.nodeName` is set in it; rules that look at placed pods see no difference.
+                // A pod is assumed before its `spec.nodeName` is set. Rules that look at placed pods see no difference.
                 let looks_alike = known.pod.is_same_elsewhere(&pod);
                 let (uid, old) = (pod.uid.clone(), std::mem::replace(&mut known.pod, pod));
                 self.n_assumed -= usize::from(was_assumed);
@@ -181,7 +181,7 @@ impl Cache {
         Ok(found)
     }
 
-    /// Takes a pod out, assumed or added.
+    /// Removes a pod, whether it is assumed or added.
     pub fn remove_pod(&mut self, uid: &str) -> Option<Removed> {
         self.unlist(uid);
         let CachedPod { pod, node, state, .. } = self.pods.remove(uid)?;
@@ -208,7 +208,7 @@ impl Cache {
         self.relist(&pod.uid);
     }
 
-    /// Enters a pod of the cache, whose node has a row, into the table's list of pods.
+    /// Adds a pod of the cache to the table's list of pods. Its node must have a row.
     pub(super) fn list(&mut self, uid: &str, node: NodeIdx) {
         let Some(cached) = self.pods.get_mut(uid) else {
             debug_assert!(false, "pod {uid} is to be listed and is not in the cache");
@@ -221,7 +221,7 @@ impl Cache {
         self.table.set_generation(generation);
     }
 
-    /// Takes a pod out of the table's list. A pod whose node has no row is not in it.
+    /// Removes a pod from the table's list. A pod whose node has no row is not in the list.
     pub(super) fn unlist(&mut self, uid: &str) {
         let Some(slot) = self.pods.get_mut(uid).and_then(|cached| cached.slot.take()) else { return };
         self.table.pods_mut().remove(slot);
@@ -230,7 +230,8 @@ impl Cache {
         self.pod_slots.free(slot.0);
     }
 
-    /// Enters the pod again, so that plugins which follow pods see its change; only if its node has a row.
+    /// Removes the pod from the table's list and adds it again, so that plugins which follow pods see its change. A pod
+    /// whose node has no row is not added.
     fn relist(&mut self, uid: &str) {
         self.unlist(uid);
         let node = self.pods.get(uid).and_then(|cached| self.nodes.get(&cached.node)?.idx());
@@ -239,7 +240,7 @@ impl Cache {
         }
     }
 
-    /// Adds the pod to the sums of its node, or with `sign` -1 takes it away. A node without a row has no sums.
+    /// Adds the pod to the sums of its node, or subtracts it when `sign` is -1. A node without a row has no sums.
     fn count(&mut self, pod: &Pod, node: Sym, sign: i64) {
         let Some(entry) = self.nodes.get(&node) else { return };
         let Some(idx) = entry.idx() else { return };
@@ -262,7 +263,7 @@ impl Cache {
     }
 }
 
-/// Whether both count alike on their node.
+/// Whether both objects of a pod add the same to the sums of their node.
 fn same_usage(old: &Pod, new: &Pod) -> bool {
     old.placed_requests == new.placed_requests
         && old.placed_non_zero == new.placed_non_zero

@@ -1,6 +1,6 @@
 //! Whole documents: what is filled in, what is laid over what, and the words for mistakes.
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 use super::*;
 
@@ -292,5 +292,39 @@ fn mistakes_about_sources_and_signers_are_named() {
         ("defaults: {source: {oci: x}}", "unknown field"),
     ] {
         check_error(&format!("{body}\n"), &[words]);
+    }
+}
+
+/// All names under `properties`, at any depth.
+fn properties(schema: &serde_json::Value, names: &mut BTreeSet<String>) {
+    if let Some(own) = schema["properties"].as_object() {
+        names.extend(own.keys().cloned());
+    }
+    match schema {
+        serde_json::Value::Object(fields) => fields.values().for_each(|value| properties(value, names)),
+        serde_json::Value::Array(items) => items.iter().for_each(|item| properties(item, names)),
+        _ => {}
+    }
+}
+
+#[test]
+fn the_guide_and_the_schema_name_the_same_fields() {
+    let schema = include_str!("../../../../docs/schemas/plugin-host-configuration.json");
+    let mut known = BTreeSet::new();
+    properties(&serde_json::from_str(schema).unwrap(), &mut known);
+    let page = include_str!("../../../../docs/src/configuration.md");
+    let guide = [page, include_str!("../../../../docs/src/provenance.md")].concat();
+    let words: BTreeSet<&str> = guide.split(|c: char| !c.is_ascii_alphanumeric()).collect();
+    let missing: Vec<&String> = known.iter().filter(|name| !words.contains(name.as_str())).collect();
+    assert!(missing.is_empty(), "the guide does not name {missing:?}");
+    // Tables of fields have them in the first column.
+    let mut in_table = false;
+    for line in page.lines() {
+        in_table = line.starts_with("| field |") || in_table && line.starts_with('|');
+        let cell = line.split(" | ").next().unwrap_or_default();
+        for name in cell.split('`').skip(1).step_by(2).filter(|_| in_table) {
+            let field = name.rsplit(['.', ' ']).next().unwrap_or_default();
+            assert!(known.contains(field), "configuration.md has a field {name:?} that does not exist");
+        }
     }
 }

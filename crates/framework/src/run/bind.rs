@@ -1,7 +1,7 @@
-//! The points after a node was chosen: Reserve, Permit, Bind, PostBind, and PostFilter when none was.
+//! The points after a node was chosen: Reserve, Permit, Bind and PostBind, and PostFilter for a cycle that chose none.
 //! PreBind, which comes between Permit and Bind, is in `pre_bind.rs`.
 //!
-//! Nothing here acts: effects that plugins ask for are returned with the plugin that asked.
+//! Nothing here acts. The effects that plugins ask for are returned, each with the plugin that asked.
 
 use berth_model::NodeIdx;
 
@@ -16,13 +16,14 @@ use crate::{
     status::{Code, Status},
 };
 
-/// No plugin may hold a pod longer than this, in milliseconds.
+/// The longest time for which a plugin may hold a pod, in milliseconds.
 const MAX_PERMIT_WAIT: u64 = 15 * 60 * 1000;
 
 /// The label of runs of Unreserve, which is part of Reserve's trait.
 const UNRESERVE: &str = "Unreserve";
 
-/// Tells every Reserve plugin that the pod is to be placed on `node`, until one refuses.
+/// Informs the Reserve plugins, one after the other, that the pod is to be placed on `node`. It stops at the first one
+/// that refuses.
 ///
 /// # Errors
 /// The plugin that refused or broke. The caller must then [`unreserve`].
@@ -45,7 +46,8 @@ fn ask_reserve(profile: &mut Profile, call: &Call<'_>, node: NodeIdx) -> Result<
     Ok(())
 }
 
-/// Tells every Reserve plugin, last to first, that the placement on `node` is given up. One without time hears it later.
+/// Informs every Reserve plugin, last to first, that the placement on `node` is given up. A plugin without time is
+/// informed later.
 pub fn unreserve(profile: &mut Profile, call: &Call<'_>, node: NodeIdx) {
     let start = profile.meter().start(call.cycle);
     let mut plugins = profile.each::<dyn Reserve>();
@@ -58,13 +60,14 @@ pub fn unreserve(profile: &mut Profile, call: &Call<'_>, node: NodeIdx) {
 /// The answers of the Permit plugins.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PermitRun {
-    /// Plugins that hold the pod, and for how many milliseconds at most. Empty: go on.
+    /// The plugins that hold the pod, each with its longest time in milliseconds. If the list is empty, the pod may
+    /// proceed.
     pub waits: Vec<(PluginIdx, u64)>,
-    /// What plugins ask for, with the plugin that asked.
+    /// The effects, each with the plugin that asked.
     pub effects: Vec<(PluginIdx, Effect)>,
 }
 
-/// Asks every Permit plugin until one refuses.
+/// Asks the Permit plugins, one after the other, until one refuses.
 ///
 /// # Errors
 /// The plugin that refused or broke.
@@ -89,8 +92,8 @@ fn ask_permit(profile: &mut Profile, call: &Call<'_>, node: NodeIdx) -> Result<P
     Ok(run)
 }
 
-/// Asks a Permit plugin that holds the pod once more. `call` has the pod as it is now; `is_changed`: it is another one than at
-/// the beginning of the cycle.
+/// Asks a Permit plugin that holds the pod again. `call` contains the current pod. `is_changed` says that it differs
+/// from the pod at the beginning of the cycle.
 ///
 /// # Errors
 /// The plugin refused or broke.
@@ -137,12 +140,12 @@ impl PermitRun {
     }
 }
 
-/// Which plugin binds, and how.
+/// The plugin that binds, and its effects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BindRun {
-    /// Which plugin.
+    /// The plugin.
     pub plugin: PluginIdx,
-    /// At least one.
+    /// The effects; at least one.
     pub effects: Vec<Effect>,
 }
 
@@ -171,7 +174,7 @@ pub fn bind(profile: &mut Profile, call: &Call<'_>, node: NodeIdx) -> Result<Bin
     Err(Refusal { plugin: last, status: Status::error("no Bind plugin took the pod") })
 }
 
-/// Tells every PostBind plugin. One without time hears it later.
+/// Informs every PostBind plugin. A plugin without time is informed later.
 pub fn post_bind(profile: &mut Profile, call: &Call<'_>, node: NodeIdx) {
     let start = profile.meter().start(call.cycle);
     let mut plugins = profile.each::<dyn PostBind>();
@@ -182,8 +185,8 @@ pub fn post_bind(profile: &mut Profile, call: &Call<'_>, node: NodeIdx) {
     profile.meter().end(start, Point::PostBind.as_str(), Code::Success);
 }
 
-/// Asks PostFilter plugins until one answers something other than `Unschedulable`, into [`Diagnosis::post_filter`].
-/// `findings` are those of the cycle that found nothing. The plugins may ask `extenders`.
+/// Asks PostFilter plugins until one answers something other than `Unschedulable`, and writes the result into
+/// [`Diagnosis::post_filter`]. `findings` are those of the cycle that found no node. The plugins may ask `extenders`.
 pub fn post_filter(
     profile: &mut Profile,
     call: &Call<'_>,
@@ -219,7 +222,7 @@ fn ask_post_filter(
     let mut plugins = profile.each::<dyn PostFilter>();
     while let Some((plugin, _)) = plugins.next(profile) {
         let outcome = match profile.is_blind(plugin) {
-            // The pod is told already.
+            // The diagnosis already contains the reason of this plugin.
             Some(_) if diagnosis.rejectors.contains(plugin) => continue,
             Some(unable) => {
                 blind.push(plugin);
@@ -260,7 +263,7 @@ fn ask_post_filter(
             }
         }
     }
-    // What they could not look at may show a way out for the pod.
+    // These plugins could not look at the pod, and might have found a way to help it.
     blind.into_iter().for_each(|plugin| diagnosis.blame(plugin, Code::Unschedulable));
     run.status = verdict;
     run

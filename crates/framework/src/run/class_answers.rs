@@ -1,34 +1,37 @@
-//! What plugins said about the nodes for one pod, kept for the next pods of its equivalence class.
+//! The answers of plugins about the nodes for one pod, kept for the next pods of its equivalence class.
 //!
-//! A plugin that declares that its answers follow from the pod without what only names it and from the node's row
-//! ([`Reach::Row`]) is asked once about each node; from then on only about nodes whose row was written since
-//! ([`ClusterTable::rows_since`]). All other plugins are asked about each pod. The visiting order, the nodes that are looked
-//! at, and the choice among them are the same with and without.
+//! A plugin may declare that its answers depend only on the node's row and on the pod apart from its identity
+//! ([`Reach::Row`]). Such a plugin is asked once about each node, and from then on only about nodes whose row was
+//! written since ([`ClusterTable::rows_since`]). All other plugins are asked about each pod. The order of the visit,
+//! the nodes that are looked at and the chosen node are the same with and without kept answers.
 //!
-//! [`ClassAnswers`] are those of one class, in an [`EquivalenceCache`](crate::EquivalenceCache), whose page says which classes
-//! have an entry. [`ClassAnswers::filter`] and [`ClassAnswers::score`] fill them as far as cycles look.
+//! [`ClassAnswers`] holds the answers for one class. It is a value of an [`EquivalenceCache`](crate::EquivalenceCache),
+//! whose page says which classes have an entry. [`ClassAnswers::filter`] and [`ClassAnswers::score`] fill it as far as
+//! cycles look.
 //!
 //! # How far an answer reaches
-//! A plugin says so in its hook `Reuse`: see [`Reach`].
+//! A plugin says this in its hook `Reuse`; see [`Reach`].
 //!
 //! # What is kept for a row
-//! Whether the row passes all Filters whose answers are kept, and which plugin removed it; the scores that need no
-//! NormalizeScore, and their weighted sum; and the raw scores of the other plugins, which each cycle normalises over the nodes
-//! that passed in it. A column in which all rows are equal takes no memory. At 5,000 nodes an entry takes 45 kB, 5 kB more for
-//! each plugin that gives nodes different scores, and 40 kB for one that normalises these.
+//! The entry keeps three things for a row. The first is whether the row passes all Filters whose answers are kept, and
+//! which plugin removed it. The second are the scores that need no NormalizeScore, and their weighted sum. The third
+//! are the raw scores of the other plugins; each cycle normalises them over the nodes that passed in it. A column in
+//! which all rows are equal takes no memory. At 5,000 nodes an entry takes 45 kB. Each plugin that gives nodes
+//! different scores adds 5 kB, or 40 kB if it normalises its scores.
 //!
 //! # End of life
-//! An answer is made again when its row was written since. Another version, weight, order or set of plugins empties the
+//! An answer is renewed when its row was written since. Another version, weight, order or set of plugins empties the
 //! entry.
 //!
 //! # Surprises
 //! - PreFilter and PreScore of every plugin run in each cycle.
-//! - A pod that fits nowhere is asked about once more without the cache, since only that says why. A pod that PreFilter
-//!   restricts to some nodes, a pod with a nomination, a pod that competes with nominated pods, and every pod while there are
-//!   extenders, are asked about without it, too.
-//! - What is not asked is not counted: `plugin_evaluation_total` grows by fewer nodes than in kube-scheduler.
-//! - Opportunistic batching (KEP-5598, `scheduler::cycle`) is something else, since it changes which node a pod gets. A pod
-//!   for which it names the node never comes to the cache.
+//! - A pod that fits on no node is tried once more without the cache, because only plugins can say why it does not fit.
+//! - Some pods are placed without the cache: a pod that PreFilter restricts to some nodes, a pod with a nomination, a
+//!   pod that competes with nominated pods, and every pod while extenders are configured.
+//! - Questions that are not asked are not counted: `plugin_evaluation_total` grows by fewer nodes than in
+//!   kube-scheduler.
+//! - Opportunistic batching (KEP-5598, `scheduler::cycle`) is a different feature, because it changes which node a pod
+//!   gets. A pod for which it names the node never reaches the cache.
 
 mod search;
 
@@ -44,21 +47,21 @@ use crate::{
     run::{PluginBits, kept_answers::KeptAnswers, score_column::ScoreColumn},
 };
 
-/// The answers for one equivalence class, as far as cycles looked. They follow one [`ClusterTable`], and hold while the plugins
-/// that answered serve: a caller that replaces a plugin clears the cache.
+/// The answers for one equivalence class, as far as cycles looked. They follow one [`ClusterTable`]. They hold while
+/// the plugins that gave them serve; a caller that replaces a plugin clears the cache.
 #[derive(Debug, Default)]
 pub struct ClassAnswers {
-    /// The place up to which the table's journal of rows was followed.
+    /// The position up to which the table's journal of rows was followed.
     position: u64,
-    /// Which answers `checked` and `passing` hold.
+    /// The plugins whose answers `checked` and `passing` hold.
     filters: Vec<Reused>,
     /// Rows whose verdict is known.
     checked: NodeSet,
-    /// The checked rows that every one of `filters` lets pass.
+    /// The checked rows that pass every one of `filters`.
     passing: NodeSet,
-    /// What led to `passing` and `sums`, by plugin. Decisions hold it, too.
+    /// The answers from which `passing` and `sums` were computed, by plugin. Decisions hold them, too.
     kept: Arc<KeptAnswers>,
-    /// Which answers `scored`, `sums` and `raw` hold.
+    /// The plugins whose answers `scored`, `sums` and `raw` hold.
     scores: Vec<Reused>,
     /// Rows whose scores are known.
     scored: NodeSet,
@@ -91,7 +94,7 @@ struct Scratch {
     batch: NodeSet,
     removed: NodeSet,
     scores: Vec<i64>,
-    /// About so many nodes plugins were asked in this phase although their answers are kept.
+    /// The number of nodes about which plugins were asked in this phase although their answers are kept.
     n_asked_anew: usize,
 }
 
@@ -104,8 +107,8 @@ impl ClassAnswers {
         self.raw.clear();
     }
 
-    /// Forgets the answers about rows that were written since the last cycle. Gives the number of those whose verdict
-    /// was known; they are in `scratch.changed`.
+    /// Forgets the answers about rows that were written since the last cycle. Returns the number of rows whose verdict
+    /// was known; these rows are in `scratch.changed`.
     fn catch_up(&mut self, table: &ClusterTable) -> usize {
         let mut n_changed = 0;
         let changed = &mut self.scratch.changed;
@@ -128,7 +131,7 @@ impl ClassAnswers {
         n_changed
     }
 
-    /// Finds out which Filter plugins' answers are kept, and forgets those of others.
+    /// Decides which Filter plugins' answers are kept. If the plugins changed, the old answers are forgotten.
     fn plan_filters(&mut self, profile: &mut Profile, call: &Call<'_>, skipped: &PluginBits) {
         self.scratch.plan(profile, call, Point::Filter, skipped);
         if self.scratch.reused != self.filters {
@@ -139,7 +142,7 @@ impl ClassAnswers {
         }
     }
 
-    /// Finds out which Score plugins' answers are kept, and forgets those of others.
+    /// Decides which Score plugins' answers are kept. If the plugins changed, the old answers are forgotten.
     fn plan_scores(&mut self, profile: &mut Profile, call: &Call<'_>, skipped: &PluginBits) {
         self.scratch.plan(profile, call, Point::Score, skipped);
         if self.scratch.reused != self.scores {

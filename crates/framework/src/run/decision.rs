@@ -1,12 +1,12 @@
-//! What a scheduling cycle decided, as a value.
+//! The decision of a scheduling cycle, as a value.
 //!
-//! [`place`](super::place) returns a [`Decision`]: its outcome, and the [`Findings`] that led there. It owns what it holds
-//! and outlasts the cycle, the plugins' instances and the buffers of the [`Attempt`](super::Attempt). It holds as much as
-//! the cycle worked out: nothing is computed for it, and nothing is formatted before it is read. Nodes and plugins
-//! are indexes into the node table and the profile of that cycle.
+//! [`place`](super::place) returns a [`Decision`]: its outcome, and the [`Findings`] that led there. It owns its data
+//! and outlives the cycle, the plugins' instances and the buffers of the [`Attempt`](super::Attempt). It holds what the
+//! cycle computed anyway: nothing is computed for it, and nothing is formatted before it is read. Nodes and plugins are
+//! indexes into the node table and the profile of that cycle.
 //!
-//! A decision that is not needed any more may be given back with [`Attempt::recycle`](super::Attempt::recycle), and the next cycle
-//! fills the same buffers.
+//! A decision that is no longer needed may be passed to [`Attempt::recycle`](super::Attempt::recycle). The next cycle
+//! then reuses its buffers.
 
 mod scores;
 
@@ -19,28 +19,28 @@ pub use self::scores::PluginScores;
 use super::{Diagnosis, PluginBits, Rejection, kept_answers::KeptAnswers};
 use crate::{profile::PluginIdx, status::Status};
 
-/// Where to look for nodes, and for how many.
+/// The range of a search for nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SearchRange {
-    /// The position in the list of candidates to begin at. The search goes on around the end of the list.
+    /// The position in the list of candidates at which the search begins. It goes on around the end of the list.
     pub start: usize,
-    /// How many nodes that pass are enough.
+    /// The number of passing nodes that is enough.
     pub n_wanted: usize,
 }
 
 /// What one scheduling cycle decided about a pod.
 #[derive(Clone, Debug)]
 pub struct Decision {
-    /// The node, or why there is none.
+    /// The node, or the reason why none was chosen.
     pub outcome: Result<NodeIdx, NoNode>,
     /// What the cycle found out on the way.
     pub findings: Findings,
 }
 
-/// Why there is no node.
+/// The reason why no node was chosen.
 #[derive(Clone, Debug)]
 pub enum NoNode {
-    /// The cluster has none.
+    /// The cluster has no nodes.
     EmptyCluster,
     /// No node passes.
     Rejected(Box<Diagnosis>),
@@ -54,45 +54,45 @@ impl From<Status> for NoNode {
     }
 }
 
-/// What one cycle said about a node.
+/// The verdict of one cycle on a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NodeVerdict<'a> {
     /// The node passed.
     Passed {
-        /// The node's weighted sum; `None` if the cycle scored no nodes, since it had no choice.
+        /// The node's weighted sum; `None` if the cycle scored no nodes because it had no choice.
         total: Option<i64>,
     },
     /// The node did not pass.
     Rejected {
-        /// Which plugin; [`PluginIdx::NOBODY`] for an extender.
+        /// The plugin; [`PluginIdx::NOBODY`] for an extender.
         plugin: PluginIdx,
-        /// Why. `None` if the plugin was not asked for reasons, as in a cycle in which other nodes passed.
+        /// The reason; `None` if the plugin was not asked for it, as in a cycle in which other nodes passed.
         status: Option<&'a Status>,
     },
-    /// PreFilter left it out.
+    /// PreFilter excluded the node.
     LeftOut {
-        /// Why; `None` if the reason was not asked for.
+        /// The reason; `None` if it was not asked for.
         status: Option<&'a Status>,
     },
-    /// The cycle did not look at it.
+    /// The cycle did not look at the node.
     Unknown,
 }
 
 /// The answer of one PreFilter plugin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PreFilterAnswer {
-    /// Which plugin.
+    /// The plugin.
     pub plugin: PluginIdx,
-    /// What it said.
+    /// The plugin's status.
     pub status: Status,
-    /// The names of the nodes that it restricts the candidates to; `None` for all.
+    /// The names of the nodes to which the plugin restricts the candidates; `None` for all nodes.
     pub nodes: Option<Vec<String>>,
 }
 
 /// The only nodes that remain candidates.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Restriction {
-    /// Node names, which need not exist.
+    /// Node names. Nodes with these names need not exist.
     pub names: BTreeSet<String>,
     /// The plugins that restricted the nodes, in order.
     pub plugins: Vec<PluginIdx>,
@@ -101,39 +101,39 @@ pub struct Restriction {
 /// How far a cycle looked for nodes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sample {
-    /// Where in the list of candidates the search began.
+    /// The position in the list of candidates at which the search began.
     pub start: usize,
-    /// How many nodes that pass were enough.
+    /// The number of passing nodes that was enough.
     pub n_wanted: usize,
-    /// How many candidates Filter looked at.
+    /// The number of candidates that Filter looked at.
     pub n_visited: usize,
 }
 
-/// What became of a hint.
+/// The outcome of a hint.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum HintOutcome {
     /// There was no hint, or the pod is nominated to a node.
     #[default]
     None,
-    /// The last node has room.
+    /// The last node still has room, so the hint was not used.
     NotFull,
     /// The next node does not pass.
     Refused,
-    /// The next node was taken, without a look at others.
+    /// The next node was chosen, without looking at other nodes.
     Used,
 }
 
-/// Which answers of a cycle were given for earlier pods of the same equivalence class. Empty for a cycle that asked
-/// every plugin about every node.
+/// The answers of a cycle that were given for earlier pods of the same equivalence class. It is empty for a cycle that
+/// asked every plugin about every node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EarlierAnswers {
     /// Filter plugins whose verdicts are kept.
     pub filters: PluginBits,
-    /// About so many nodes they had to be asked in this cycle.
+    /// The number of nodes about which these plugins had to be asked in this cycle.
     pub n_filtered: usize,
     /// Score plugins whose scores are kept.
     pub scores: PluginBits,
-    /// About so many nodes they had to be asked in this cycle.
+    /// The number of nodes about which these plugins had to be asked in this cycle.
     pub n_scored: usize,
     /// The answers themselves.
     pub(super) kept: Option<Arc<KeptAnswers>>,
@@ -148,7 +148,7 @@ impl EarlierAnswers {
     }
 }
 
-/// Everything that a scheduling cycle found out about a pod, as far as it came.
+/// Everything that a scheduling cycle found out about a pod, up to the step where it ended.
 #[derive(Clone, Debug, Default)]
 pub struct Findings {
     pub(super) pre_filters: Vec<PreFilterAnswer>,
@@ -158,18 +158,19 @@ pub struct Findings {
     pub(super) feasible: NodeSet,
     pub(super) feasible_order: Vec<NodeIdx>,
     pub(super) filtered_at: Option<Duration>,
-    /// What each Filter plugin removed, by the index of the plugin.
+    /// The nodes that each Filter plugin removed, by the index of the plugin.
     pub(super) removed: Vec<NodeSet>,
-    /// Whether any of them is not empty: clearing some twenty bitmaps costs as much as a cycle of earlier answers.
+    /// Whether any of these sets is not empty. Clearing some twenty bitmaps costs as much as a cycle that uses earlier
+    /// answers.
     pub(super) has_removed: bool,
-    /// Nodes that would not pass if the pods nominated to them were there.
+    /// Nodes that would not pass if the pods nominated to them were running there.
     pub(super) rejected_with_nominated: Vec<Rejection>,
     /// Nodes that extenders rejected with a reason.
     pub(super) rejected_by_extenders: Vec<Rejection>,
     /// Whether extenders left out any node, with a reason or without.
     pub(super) has_extender_removed: bool,
     pub(super) skipped_scores: PluginBits,
-    /// The first `n_scored` are of this cycle.
+    /// The scores of plugins. Only the first `n_scored` belong to this cycle.
     pub(super) scores: Vec<CycleScores>,
     pub(super) n_scored: usize,
     pub(super) totals: Vec<i64>,
@@ -178,31 +179,31 @@ pub struct Findings {
 }
 
 impl Findings {
-    /// The answers of the PreFilter plugins, in order, as far as they were asked.
+    /// The answers of the PreFilter plugins that were asked, in order.
     #[must_use]
     pub fn pre_filters(&self) -> &[PreFilterAnswer] {
         &self.pre_filters
     }
 
-    /// Plugins whose PreFilter asked to skip their Filter.
+    /// The plugins whose PreFilter asked to skip their Filter.
     #[must_use]
     pub fn skipped_filters(&self) -> &PluginBits {
         &self.skipped_filters
     }
 
-    /// The nodes that PreFilter plugins restricted the candidates to, if they did.
+    /// The nodes to which PreFilter plugins restricted the candidates, if they did.
     #[must_use]
     pub fn restriction(&self) -> Option<&Restriction> {
         self.restriction.as_ref()
     }
 
-    /// How far the cycle looked.
+    /// The range in which the cycle searched.
     #[must_use]
     pub fn sample(&self) -> Sample {
         self.sample
     }
 
-    /// Nodes that passed.
+    /// The nodes that passed.
     #[must_use]
     pub fn feasible(&self) -> &NodeSet {
         &self.feasible
@@ -214,34 +215,34 @@ impl Findings {
         &self.feasible_order
     }
 
-    /// When the search for nodes that pass was over, by the clock of the profile's meter.
+    /// The time at which the search for nodes that pass was over, by the clock of the profile's meter.
     #[must_use]
     pub fn filtered_at(&self) -> Option<Duration> {
         self.filtered_at
     }
 
-    /// The nodes that each Filter plugin removed. A plugin sees no node that one before it removed. First come those that
-    /// plugins removed in this cycle, in the order of the profile; then, in a cycle with
-    /// [earlier answers](Self::earlier_answers), all nodes that an answer is known to remove, whether this cycle came to them or
-    /// not.
+    /// The nodes that each Filter plugin removed. A plugin is not asked about nodes that an earlier plugin removed.
+    /// First come the nodes that plugins removed in this cycle, in the order of the profile. A cycle with [earlier
+    /// answers](Self::earlier_answers) then gives all nodes that a kept answer removes, whether this cycle visited them
+    /// or not.
     pub fn removed(&self) -> impl Iterator<Item = (PluginIdx, &NodeSet)> {
         let of_cycle = (0..).map(PluginIdx).zip(&self.removed);
         let of_cycle = of_cycle.filter(|(_, nodes)| self.has_removed && !nodes.is_empty());
         of_cycle.chain(self.earlier.kept.iter().flat_map(|kept| kept.removed()))
     }
 
-    /// Plugins whose PreScore asked to skip their Score.
+    /// The plugins whose PreScore asked to skip their Score.
     #[must_use]
     pub fn skipped_scores(&self) -> &PluginBits {
         &self.skipped_scores
     }
 
-    /// The scores of each plugin about the nodes that passed, which add up to the totals: first those of plugins that were asked
-    /// about all of them or normalised in this cycle, in the order of the profile; then those that were
-    /// [kept](Self::earlier_answers).
+    /// The scores of each plugin for the nodes that passed; they add up to the totals. First come those of plugins that
+    /// were asked about all of these nodes or whose scores were normalised in this cycle, in the order of the profile.
+    /// Then come those that were [kept](Self::earlier_answers).
     pub fn plugin_scores(&self) -> impl Iterator<Item = PluginScores<'_>> {
         let of_cycle = self.scores.iter().take(self.n_scored);
-        // A cycle that had no choice has not looked at scores.
+        // A cycle that had no choice has no scores.
         let kept = self.earlier.kept.iter().filter(|_| !self.totals.is_empty());
         let kept = kept.flat_map(|kept| PluginScores::kept(kept, &self.feasible));
         of_cycle.map(|scores| PluginScores::of_cycle(scores, &self.feasible)).chain(kept)
@@ -253,19 +254,19 @@ impl Findings {
         &self.totals
     }
 
-    /// What became of [`NodeSearch::hint`](super::NodeSearch::hint).
+    /// The outcome of [`NodeSearch::hint`](super::NodeSearch::hint).
     #[must_use]
     pub fn hint(&self) -> HintOutcome {
         self.hint
     }
 
-    /// Which answers the equivalence cache gave.
+    /// The answers that the equivalence cache gave.
     #[must_use]
     pub fn earlier_answers(&self) -> &EarlierAnswers {
         &self.earlier
     }
 
-    /// Empties everything; the buffers stay.
+    /// Empties everything, and keeps the buffers.
     pub(super) fn clear(&mut self) {
         self.pre_filters.clear();
         self.skipped_filters.clear();
@@ -277,7 +278,7 @@ impl Findings {
         self.clear_scores();
     }
 
-    /// Empties what earlier searches of the cycle found.
+    /// Clears what earlier searches of the cycle found.
     pub(super) fn begin_search(&mut self, SearchRange { start, n_wanted }: SearchRange) {
         self.clear_verdicts();
         self.earlier.clear();
@@ -304,7 +305,8 @@ impl Findings {
 }
 
 impl Decision {
-    /// What the cycle said about this node. It looks through all that is known: for people, not for the loop over nodes.
+    /// The verdict of the cycle on this node. The call searches all findings. It is meant for people, not for the loop
+    /// over nodes.
     #[must_use]
     pub fn verdict(&self, node: NodeIdx) -> NodeVerdict<'_> {
         let Self { outcome, findings } = self;

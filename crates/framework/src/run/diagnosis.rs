@@ -1,4 +1,4 @@
-//! Why no node was found: statuses of nodes, and the message made from them.
+//! The diagnosis of a cycle that found no node: statuses of nodes, and the message made from them.
 
 use std::collections::BTreeMap;
 
@@ -14,9 +14,9 @@ use crate::{
 /// Nodes that one plugin rejected with the same status.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rejection {
-    /// Which plugin; [`PluginIdx::NOBODY`] for an extender.
+    /// The plugin; [`PluginIdx::NOBODY`] for an extender.
     pub plugin: PluginIdx,
-    /// What it said.
+    /// The plugin's status.
     pub status: Status,
     /// The nodes that were rejected.
     pub nodes: NodeSet,
@@ -25,32 +25,32 @@ pub struct Rejection {
 /// The result of PostFilter for a pod that fits on no node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PostFilterRun {
-    /// Success, or a rejection with the reasons of every plugin that was asked. `None` if no plugin was.
+    /// Success, or a rejection with the reasons of every plugin that was asked. `None` if no plugin was asked.
     pub status: Option<Status>,
     /// `Some(None)` clears the pod's nomination, `Some(Some(node))` sets it, `None` leaves it.
     pub nominate: Option<Option<NodeIdx>>,
-    /// What plugins ask for, with the plugin that asked.
+    /// The effects, each with the plugin that asked.
     pub effects: Vec<(PluginIdx, Effect)>,
 }
 
 /// Why a pod fits on no node.
 #[derive(Clone, Debug, Default)]
 pub struct Diagnosis {
-    /// How many nodes the message counts.
+    /// The number of nodes that the message counts.
     pub n_all_nodes: usize,
     /// Why PreFilter rejected the pod; `None` if it did not.
     pub pre_filter: Option<Status>,
-    /// What Filter plugins rejected.
+    /// The nodes that Filter plugins and extenders rejected.
     pub rejections: Vec<Rejection>,
     /// The status of nodes that are in none of the rejections.
     pub absent: Option<Status>,
-    /// What PostFilter plugins found.
+    /// The result of the PostFilter plugins.
     pub post_filter: PostFilterRun,
-    /// Plugins that rejected the pod or a node: their events may make it schedulable.
+    /// The plugins that rejected the pod or a node. Their events may make the pod schedulable.
     pub rejectors: PluginBits,
-    /// Whether extenders left out nodes: any event may make the pod schedulable.
+    /// Whether extenders removed nodes. If so, any event may make the pod schedulable.
     pub rejected_by_extender: bool,
-    /// Plugins that rejected with `Pending`: they wait for something outside the scheduler.
+    /// The plugins that rejected with `Pending`. They wait for something outside the scheduler.
     pub pending: PluginBits,
 }
 
@@ -93,7 +93,8 @@ impl Diagnosis {
     }
 }
 
-/// `<count> <reason>` for each reason, sorted as text and joined with commas. A node counts for each of its reasons.
+/// A text that lists each reason as `<count> <reason>`, sorted as text and joined with commas. A node counts for each
+/// of its reasons.
 pub fn histogram<'a>(statuses: impl IntoIterator<Item = (&'a Status, usize)>) -> String {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     for (status, n_nodes) in statuses.into_iter().filter(|(_, n_nodes)| *n_nodes > 0) {

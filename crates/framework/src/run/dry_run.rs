@@ -1,4 +1,5 @@
-//! Filter on nodes without some of their pods, and extenders: what a PostFilter plugin asks before it evicts pods.
+//! The questions of a PostFilter plugin before it evicts pods: Filter on nodes without some of their pods, and
+//! extenders.
 
 use std::collections::BTreeMap;
 
@@ -12,10 +13,11 @@ use crate::{
     status::Status,
 };
 
-/// How many cases one call may have for each node of the cluster: more than preemption asks at once.
+/// The most cases that one call may have for each node of the cluster. Preemption asks fewer at once.
 const MAX_CASES_PER_NODE: usize = 64;
 
-/// Filters nodes without some of their pods, for the pod of `call`; `findings` are those of its cycle. One status for each case.
+/// Filters nodes without some of their pods, for the pod of `call`. `findings` are those of its cycle. The result has
+/// one status for each case.
 ///
 /// # Errors
 /// A plugin broke.
@@ -30,26 +32,26 @@ pub fn dry_run(
     NodeDryRun::new(profile, *call, skipped_filters, nominated, None).dry_run(cases)
 }
 
-/// The Filter plugins of a profile, for one pod.
+/// The Filter plugins of a profile, which filter nodes for one pod.
 pub(super) struct NodeDryRun<'a> {
     profile: &'a mut Profile,
     call: Call<'a>,
     skipped_filters: &'a PluginBits,
-    /// The case of each node that competing pods are nominated to.
+    /// The case of each node to which competing pods are nominated.
     nominated_cases: BTreeMap<NodeIdx, &'a DryRunCase>,
     pods: CasePods<'a>,
     extenders: Option<&'a dyn Extenders>,
 }
 
-/// The pods that cases index into: nominated ones, then every pod that some case so far takes away. The list only grows,
-/// so that a plugin that is asked again has seen the first ones.
+/// The pods to which the indexes of cases refer: nominated pods, then every pod that a case so far removes. The list
+/// only grows, so that a plugin that is asked again already has the first pods.
 struct CasePods<'a> {
     pods: Vec<&'a Pod>,
-    /// The place of each pod by its slot in the table: its place in `pods` plus one, or 0 while it has none.
+    /// The index of each pod in `pods` plus one, by the pod's slot in the table; 0 if the pod is not in `pods`.
     places: Vec<u32>,
 }
 
-/// Cases that are still to be decided, and for each its place among the caller's removals.
+/// The cases that are not decided yet, each with its position among the caller's removals.
 #[derive(Default)]
 struct OpenCases {
     at: Vec<usize>,
@@ -57,7 +59,7 @@ struct OpenCases {
 }
 
 impl DryRun for NodeDryRun<'_> {
-    /// Each node must pass twice if pods are nominated to it: with them, then without.
+    /// Filters the cases. A node to which pods are nominated must pass twice: first with them, then without.
     fn dry_run(&mut self, cases: &[Removal]) -> Result<Vec<Status>, Status> {
         self.check(cases)?;
         let mut statuses = vec![Status::success(); cases.len()];
@@ -83,7 +85,7 @@ impl DryRun for NodeDryRun<'_> {
 }
 
 impl<'a> CasePods<'a> {
-    /// The cases as if no pods were nominated.
+    /// The cases without nominated pods.
     fn cases_without_nominated(&mut self, table: &'a ClusterTable, removals: &[Removal]) -> OpenCases {
         let mut open = OpenCases::default();
         for (at, removal) in removals.iter().enumerate() {
@@ -94,7 +96,7 @@ impl<'a> CasePods<'a> {
         open
     }
 
-    /// Where the pod is in `pods`; `None` for a slot without one.
+    /// The index of the pod in `pods`. The pod is added if it is not there yet. `None` for a slot without a pod.
     fn place_of(&mut self, table: &'a ClusterTable, idx: PodIdx) -> Option<u32> {
         if let Some(place) = self.places.get(idx.index()).and_then(|place| place.checked_sub(1)) {
             return Some(place);
@@ -137,7 +139,7 @@ impl<'a> NodeDryRun<'a> {
         Self { profile, call, skipped_filters, nominated_cases, pods, extenders }
     }
 
-    /// A component may ask for anything; cases that could not be answered, or too many of them, are refused.
+    /// Refuses cases about unknown nodes, and too many cases. A component may ask for anything.
     fn check(&self, cases: &[Removal]) -> Result<(), Status> {
         let nodes = self.call.table.nodes();
         if let Some(stray) = cases.iter().find(|case| !nodes.contains(case.node)) {
@@ -150,7 +152,7 @@ impl<'a> NodeDryRun<'a> {
         Ok(())
     }
 
-    /// The cases of nodes that competing pods are nominated to, with those pods added.
+    /// The cases of nodes to which competing pods are nominated, with those pods added.
     fn with_nominated(&self, without: &OpenCases) -> OpenCases {
         let mut with = OpenCases::default();
         if self.nominated_cases.is_empty() {
@@ -170,7 +172,8 @@ impl<'a> NodeDryRun<'a> {
         while !open.cases.is_empty()
             && let Some((plugin, _)) = filters.next_but(profile, |plugin| skipped_filters.contains(plugin))
         {
-            // A preemption asks thousands of times: a plugin that takes long over each is not asked about all.
+            // A preemption asks thousands of times, so a plugin that takes long for each question is not asked all of
+            // them.
             if let Err(status) = profile.still_has_time(plugin) {
                 return Err(broken(profile, plugin, &status));
             }

@@ -1,6 +1,7 @@
-//! Extenders in a cycle: what is left of the nodes after theirs is filtered, what they add to the plugins' scores
-//! (`findNodesThatPassExtenders` and `prioritizeNodes` in kube-scheduler's `pkg/scheduler/schedule_one.go`), and which victims
-//! they agree to (`callExtenders` in `pkg/scheduler/framework/preemption/preemption.go`).
+//! The part of extenders in a cycle. They filter the nodes that Filter plugins left, and they add to the plugins'
+//! scores (`findNodesThatPassExtenders` and `prioritizeNodes` in kube-scheduler's `pkg/scheduler/schedule_one.go`).
+//! They also decide which preemptions they agree to (`callExtenders` in
+//! `pkg/scheduler/framework/preemption/preemption.go`).
 
 use std::collections::BTreeMap;
 
@@ -14,20 +15,20 @@ use crate::{
     status::Status,
 };
 
-/// The highest score that an extender gives (`MaxExtenderPriority` in `k8s.io/kube-scheduler/extender/v1`).
+/// The highest score of an extender (`MaxExtenderPriority` in `k8s.io/kube-scheduler/extender/v1`).
 const MAX_EXTENDER_SCORE: i64 = 10;
 
-/// Whether one of them has a filter verb.
+/// Whether an extender has a filter verb.
 pub(super) fn filters(extenders: Option<&dyn Extenders>) -> bool {
     extenders.is_some_and(|extenders| extenders.list().iter().any(|extender| extender.filters))
 }
 
-/// Whether one of them scores nodes.
+/// Whether an extender scores nodes.
 pub(super) fn scores(extenders: Option<&dyn Extenders>) -> bool {
     extenders.is_some_and(|extenders| extenders.list().iter().any(|extender| extender.weight.is_some()))
 }
 
-/// Sends what the Filter plugins left through the extenders, one after the other.
+/// Sends the nodes that the Filter plugins left through the extenders, one extender after the other.
 ///
 /// # Errors
 /// An extender that is not ignorable failed; the attempt fails with this status.
@@ -76,7 +77,7 @@ fn apply(call: &Call<'_>, verdict: &ExtenderVerdict, attempt: &mut Attempt) {
     attempt.findings.feasible = passed;
 }
 
-/// Sends preemptions through the extenders that have a word in them, one after the other.
+/// Sends preemptions through the extenders that take part in preemption, one extender after the other.
 ///
 /// # Errors
 /// An extender that is not ignorable failed, or named a node without victims.
@@ -115,7 +116,7 @@ pub(super) fn preempt_by_extenders(
     Ok(preemptions)
 }
 
-/// The victims by their slots.
+/// Finds the node and the slots of the victims that an extender named.
 fn find_victims(call: &Call<'_>, extender: &str, named: ExtenderVictims) -> Result<Preemption, ExtenderError> {
     let ExtenderVictims { node: name, uids, n_violations } = named;
     let node = call.table.symbols.lookup(&name).and_then(|name| call.table.find(name));
@@ -131,7 +132,7 @@ fn find_victims(call: &Call<'_>, extender: &str, named: ExtenderVictims) -> Resu
     Ok(Preemption { node, victims, n_violations })
 }
 
-/// Adds the scores of the extenders that know the pod to [`Findings::totals`](super::Findings::totals).
+/// Adds the scores of the extenders that are interested in the pod to [`Findings::totals`](super::Findings::totals).
 pub(super) fn add_extender_scores(extenders: Option<&dyn Extenders>, call: &Call<'_>, attempt: &mut Attempt) {
     let Some(extenders) = extenders else { return };
     let list = extenders.list();

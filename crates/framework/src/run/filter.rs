@@ -1,7 +1,7 @@
-//! Filter: plugin by plugin over chunks of candidates, until enough nodes are found.
+//! Filter: runs the plugins, one after the other, over chunks of candidates until enough nodes are found.
 //!
-//! A node to which pods of at least the same priority are nominated must pass twice: with them, by dry run, and
-//! without. Why a node was rejected is asked only afterwards, by [`diagnose`].
+//! A node to which pods of at least the same priority are nominated must pass twice: with them, by dry run, and without
+//! them. Plugins are asked only afterwards, by [`diagnose`], why they rejected a node.
 
 use berth_model::{ClusterTable, NodeIdx, NodeSet};
 
@@ -14,7 +14,7 @@ use crate::{
     status::Status,
 };
 
-/// Smaller chunks cost more in calls than they save in nodes.
+/// The size of the smallest chunk. Smaller chunks cost more in calls than they save in nodes.
 const MIN_CHUNK: usize = 64;
 
 /// Fills [`Attempt::candidates`]: all nodes of `order`, or those that PreFilter left.
@@ -99,11 +99,11 @@ fn visit_chunks(
     Ok(())
 }
 
-/// Some neighbours in a list of nodes that is read around its end.
+/// A stretch of neighbours in a list of nodes. The list is read around its end.
 #[derive(Clone, Copy)]
 pub(super) struct Stretch<'a> {
     first: &'a [NodeIdx],
-    /// Behind the end of the list.
+    /// The part of the stretch after the end of the list, which is at the list's beginning.
     second: &'a [NodeIdx],
 }
 
@@ -116,7 +116,7 @@ impl Stretch<'_> {
         self.first.len() + self.second.len()
     }
 
-    /// Whether these are all nodes: a list names each node of the table once at most.
+    /// Whether the stretch contains all nodes. A list contains each node of the table at most once.
     pub(super) fn is_whole(&self, table: &ClusterTable) -> bool {
         self.len() == table.n_nodes()
     }
@@ -133,7 +133,7 @@ impl Stretch<'_> {
     }
 }
 
-/// The nodes of a range in stretches that grow. The first has as many nodes as are wanted.
+/// Splits the nodes of a range into stretches that grow. The first one has as many nodes as are wanted.
 pub(super) fn stretches(nodes: &[NodeIdx], range: SearchRange) -> impl Iterator<Item = Stretch<'_>> {
     let (before, after) = nodes.split_at(range.start.checked_rem(nodes.len()).unwrap_or(0));
     let (mut before, mut after, mut n) = (before, after, range.n_wanted.max(MIN_CHUNK));
@@ -147,7 +147,8 @@ pub(super) fn stretches(nodes: &[NodeIdx], range: SearchRange) -> impl Iterator<
 }
 
 impl Findings {
-    /// Enters those nodes of a stretch that passed, none of which is elsewhere, until there are `limit`.
+    /// Adds the nodes of a stretch that passed to the feasible nodes, until there are `limit`. All members of `passed`
+    /// must be in the stretch.
     pub(super) fn take(&mut self, stretch: Stretch<'_>, passed: &NodeSet, limit: usize) {
         let have_all_room = self.feasible_order.len() + stretch.len() <= limit;
         if !have_all_room || passed.len() < stretch.len() {
@@ -159,11 +160,12 @@ impl Findings {
         self.sample.n_visited += stretch.len();
     }
 
-    /// Enters those nodes of a stretch that are in `passing`, until there are `limit`.
+    /// Adds the nodes of a stretch that are in `passing` to the feasible nodes, until there are `limit`.
     pub(super) fn take_passing(&mut self, stretch: Stretch<'_>, passing: &NodeSet, limit: usize) {
         for mut nodes in [stretch.first, stretch.second] {
             while !nodes.is_empty() && self.feasible_order.len() < limit {
-                // This visits as many as are wanted: if all of them pass, the last of them is the last that is visited.
+                // This step visits as many nodes as are still wanted. If all of them pass, the search ends with the
+                // last of them.
                 let n_wanted = limit - self.feasible_order.len();
                 let (visited, rest) = nodes.split_at(n_wanted.min(nodes.len()));
                 visited.chunks(64).for_each(|block| self.take_block(block, passing));
@@ -173,7 +175,7 @@ impl Findings {
         }
     }
 
-    /// Enters nodes that a plugin removed.
+    /// Notes the nodes that a plugin removed.
     pub(super) fn enter_removed(&mut self, plugin: PluginIdx, nodes: &NodeSet) {
         if self.removed.len() <= plugin.index() {
             self.removed.resize_with(plugin.index() + 1, NodeSet::default);
@@ -184,7 +186,7 @@ impl Findings {
         }
     }
 
-    /// Enters those of up to 64 nodes that are in `passing`.
+    /// Adds the nodes of a block that are in `passing` to the feasible nodes. The block has at most 64 nodes.
     fn take_block(&mut self, block: &[NodeIdx], passing: &NodeSet) {
         let bits = passing.bits_of(block);
         self.feasible.insert_bits(block, bits);
@@ -286,7 +288,7 @@ pub(super) fn broken(profile: &Profile, plugin: PluginIdx, status: &Status) -> S
     Status::error(format!("running \"{}\" filter plugin: {}", profile.name(plugin), status.message()))
 }
 
-/// Asks the plugins why the nodes that [`filter`] removed did not pass, and enters the answers in `diagnosis`.
+/// Asks the plugins why the nodes that [`filter`] removed did not pass, and writes the answers into `diagnosis`.
 ///
 /// # Errors
 /// A plugin broke; the attempt fails with this status.
@@ -333,9 +335,9 @@ pub fn diagnose(
     Ok(())
 }
 
-/// Runs every Filter plugin that is not skipped on all of `nodes` by itself, and returns what each would reject and why:
-/// for diagnosis beyond the first plugin that rejects a node. A plugin that fails is asked about each node alone, and its
-/// errors are among the rejections.
+/// Runs every Filter plugin that is not skipped on all of `nodes`, and returns what each plugin would reject and why.
+/// This is a diagnosis beyond the first plugin that rejects a node. A plugin that fails is asked about each node alone,
+/// and its errors are among the rejections.
 pub fn diagnose_every_plugin(
     profile: &mut Profile,
     call: &Call<'_>,

@@ -1,21 +1,21 @@
-//! What is kept by plugin and node: which plugin removed a node, and what each score was.
+//! The answers that are kept by plugin and node: which plugin removed a node, and each score.
 //!
-//! The cycles of a class add to it, and the decision of each of them holds it too. It is copied when an answer changes while
-//! somebody holds the decision of an earlier cycle; a decision that was given back costs nothing.
+//! The cycles of a class add answers, and the decision of each of these cycles holds them too. They are copied if an
+//! answer changes while a decision of an earlier cycle is still held. A decision that was given back causes no copy.
 
 use berth_model::{NodeIdx, NodeSet};
 
 use super::score_column::ScoreColumn;
 use crate::profile::PluginIdx;
 
-/// The answers that decisions show. Totals and the set of nodes that pass are worked out of them.
+/// The answers that decisions show. The totals and the set of nodes that pass are computed from them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in crate::run) struct KeptAnswers {
     removed: Vec<Removed>,
     scores: Vec<KeptScores>,
 }
 
-/// The rows that a Filter plugin removed, and none before it. Their verdicts are known.
+/// The rows that a Filter plugin removed and that every plugin before it let pass. Their verdicts are known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Removed {
     plugin: PluginIdx,
@@ -31,13 +31,13 @@ pub(in crate::run) struct KeptScores {
 }
 
 impl KeptAnswers {
-    /// Begins with other Filter plugins.
+    /// Starts again with other Filter plugins.
     pub(in crate::run) fn begin_filters(&mut self, filters: impl Iterator<Item = PluginIdx>) {
         self.removed.clear();
         self.removed.extend(filters.map(|plugin| Removed { plugin, rows: NodeSet::default() }));
     }
 
-    /// Begins with other Score plugins and their weights.
+    /// Starts again with other Score plugins and their weights.
     pub(in crate::run) fn begin_scores(&mut self, scores: impl Iterator<Item = (PluginIdx, i64)>) {
         self.scores.clear();
         self.scores.extend(scores.map(|(plugin, weight)| KeptScores {
@@ -57,7 +57,8 @@ impl KeptAnswers {
         self.removed.iter_mut().for_each(|removed| removed.rows.remove(row));
     }
 
-    /// The Filter plugin at this position among those whose answers are kept removed these rows.
+    /// Notes that a Filter plugin removed these rows. `position` is its position among the plugins whose answers are
+    /// kept.
     pub(in crate::run) fn remove(&mut self, position: usize, rows: &NodeSet) {
         if let Some(removed) = self.removed.get_mut(position) {
             removed.rows.union(rows);
@@ -68,7 +69,7 @@ impl KeptAnswers {
         self.scores.iter_mut().map(|scores| &mut scores.column)
     }
 
-    /// The rows that each plugin removed, if there are any.
+    /// The rows that each plugin removed, for plugins that removed any.
     pub(in crate::run) fn removed(&self) -> impl Iterator<Item = (PluginIdx, &NodeSet)> {
         self.removed.iter().filter(|it| !it.rows.is_empty()).map(|it| (it.plugin, &it.rows))
     }

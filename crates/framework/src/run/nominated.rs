@@ -1,7 +1,8 @@
-//! Pods that wait for a node they are nominated to, as the cycle of one pod sees them.
+//! The pods that are nominated to nodes, as the cycle of one pod sees them.
 //!
-//! Those of at least the pod's priority count against it: Filter asks about their nodes as if they were there already
-//! (`addGENominatedPods` in kube-scheduler's `pkg/scheduler/framework/runtime/framework.go`). Preemption sees all of them.
+//! Nominated pods of at least the pod's priority compete with it: Filter treats them as if they were on their nodes
+//! already (`addGENominatedPods` in kube-scheduler's `pkg/scheduler/framework/runtime/framework.go`). Preemption sees
+//! all of them.
 
 use std::sync::Arc;
 
@@ -9,7 +10,7 @@ use berth_model::{ClusterTable, NodeIdx, Pod, Sym};
 
 use crate::points::DryRunCase;
 
-/// Nominations to nodes of the table; those to other nodes are left out.
+/// Nominations to nodes of the table; nominations to other nodes are left out.
 #[derive(Clone, Debug, Default)]
 pub struct NominatedPods<'a> {
     /// Nominated pods in the order of their nodes.
@@ -19,8 +20,8 @@ pub struct NominatedPods<'a> {
 }
 
 impl<'a> NominatedPods<'a> {
-    /// `nominations` are pods with the names of the nodes that they are nominated to, in any order; `pod`, the pod of the
-    /// cycle, may be among them and never counts against itself.
+    /// The nominations as the cycle of `pod` sees them. `nominations` are pods with the names of the nodes to which
+    /// they are nominated, in any order. `pod` may be among them and never competes with itself.
     #[must_use]
     pub fn new(table: &ClusterTable, pod: &Pod, nominations: impl IntoIterator<Item = (Sym, &'a Arc<Pod>)>) -> Self {
         let known = nominations.into_iter().filter_map(|(node, nominated)| Some((table.find(node)?, nominated)));
@@ -41,20 +42,21 @@ impl<'a> NominatedPods<'a> {
         Self { all, competing, cases }
     }
 
-    /// The pods that count against the pod of the cycle: of its priority or above, and not itself.
+    /// The pods that compete with the pod of the cycle: those of its priority or above, without the pod itself.
     #[must_use]
     pub fn competing(&self) -> &[&'a Pod] {
         &self.competing
     }
 
-    /// One case for each node with competing pods, in the order of nodes: `plus` holds their places in
-    /// [`Self::competing`], `minus` is empty.
+    /// One case for each node with competing pods, in the order of nodes. `plus` contains their indexes in
+    /// [`Self::competing`]; `minus` is empty.
     #[must_use]
     pub fn cases(&self) -> &[DryRunCase] {
         &self.cases
     }
 
-    /// Every nomination, whatever its priority, in the order of nodes and then from the highest priority to the lowest.
+    /// Every nomination, whatever its priority, in the order of nodes. The pods of a node are in descending order of
+    /// priority.
     #[must_use]
     pub fn all(&self) -> Vec<(NodeIdx, Arc<Pod>)> {
         let mut all: Vec<_> = self.all.iter().map(|(node, pod)| (*node, Arc::clone(pod))).collect();

@@ -1,4 +1,4 @@
-//! From a pod to a node: PreFilter, Filter, Score and the choice, in Kubernetes' order.
+//! The way from a pod to a node: PreFilter, Filter, Score and the choice, in Kubernetes' order.
 
 use berth_model::{NodeIdx, sampling::num_feasible_nodes_to_find};
 
@@ -10,35 +10,35 @@ use crate::{
     equivalence::EquivalenceCache, extender::Extenders, plugin::Point, points::Call, profile::Profile, status::Status,
 };
 
-/// What a placement depends on besides the pod and the node table.
+/// The input of a placement besides the pod and the node table.
 #[derive(Clone, Copy, Debug)]
 pub struct NodeSearch<'a> {
     /// All nodes in the order in which they are visited.
     pub order: &'a [NodeIdx],
-    /// Where in `order` to begin.
+    /// The position in `order` at which the search begins.
     pub start: usize,
     /// The global setting; a profile may override it.
     pub percentage_of_nodes_to_score: i32,
     /// Pods that are nominated to nodes.
     pub nominated: &'a NominatedPods<'a>,
-    /// What the pod placed just before tells, if this one has the same signature.
+    /// The hint of the pod placed just before, if this pod has the same signature.
     pub hint: Option<Hint>,
-    /// Who is asked beside the plugins; `None` if no extender is configured.
+    /// The extenders that are asked besides the plugins; `None` if none is configured.
     pub extenders: Option<&'a dyn Extenders>,
 }
 
-/// What the scores of a pod just placed tell about the next one with the same signature (KEP-5598).
+/// A hint for the next pod with the same signature, taken from the scores of a pod just placed (KEP-5598).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hint {
-    /// The node of the pod before. As long as it has room it may still be the best one.
+    /// The node of the pod before. As long as it has room, it may still be the best node.
     pub last: NodeIdx,
-    /// The best of the others.
+    /// The best of the other nodes.
     pub next: NodeIdx,
 }
 
-/// Finds the node for a pod. By how much the next start moves on is the decision's
-/// [`Sample::n_visited`](super::Sample::n_visited). With `cache` plugins are not asked again what they said for
-/// pods of the same equivalence class.
+/// Finds the node for a pod. The next search starts [`Sample::n_visited`](super::Sample::n_visited) of the decision
+/// further on. Plugins are not asked again about what `cache` holds of their answers for pods of the same equivalence
+/// class.
 pub fn place(
     profile: &mut Profile,
     call: &Call<'_>,
@@ -79,8 +79,9 @@ fn find_node(
     place_anew(profile, call, search, attempt)
 }
 
-/// The earlier answers for pods like this one. Not for a pod that must not go to every node: asking about few is cheap, and nodes
-/// that are promised to others are a matter of this cycle.
+/// The earlier answers for pods like this one. They are not used for a pod that PreFilter restricts or that is
+/// nominated, because asking about few nodes is cheap. They are not used either while competing pods are nominated or
+/// extenders are configured.
 fn earlier_answers<'a>(
     cache: Option<&'a mut EquivalenceCache<ClassAnswers>>,
     call: &Call<'_>,
@@ -92,7 +93,7 @@ fn earlier_answers<'a>(
     cache.filter(|_| !is_restricted && !has_others)?.of_second(call.pod, ClassAnswers::default)
 }
 
-/// `None` if no node passes: why, only the plugins can say.
+/// Places the pod by earlier answers. Returns `None` if no node passes, because only the plugins can say why.
 fn place_by_earlier(
     profile: &mut Profile,
     call: &Call<'_>,
@@ -144,7 +145,7 @@ fn range_of(profile: &Profile, search: &NodeSearch<'_>, n_candidates: usize) -> 
     SearchRange { start: search.start, n_wanted: n_nodes_to_find(profile, search, n_candidates) }
 }
 
-/// How many nodes that pass are enough.
+/// The number of passing nodes that is enough.
 fn n_nodes_to_find(profile: &Profile, search: &NodeSearch<'_>, n_candidates: usize) -> usize {
     let is_any_enough = profile.plugins.at(Point::Score).is_empty()
         && !extend::filters(search.extenders)
@@ -160,8 +161,8 @@ fn best_node(attempt: &mut Attempt) -> Result<NodeIdx, Status> {
     attempt.choose().ok_or_else(|| Status::error("no node has a score"))
 }
 
-/// The node that the hint names, if the node of the pod before is full. If a plugin breaks here, the hint is dropped and
-/// the search goes on.
+/// The node that the hint names, if the node of the pod before is full. If a plugin breaks here, the hint is dropped
+/// and the search goes on.
 fn hinted_node(
     profile: &mut Profile,
     call: &Call<'_>,
@@ -184,9 +185,9 @@ fn hinted_node(
     (attempt.findings.hint == HintOutcome::Used).then_some(hint.next)
 }
 
-/// The node that the pod is nominated to, if it passes. PreFilter may have left that node out, and then nothing would ask
-/// about it again, so the reason why it does not pass is entered in `diagnosis` at once. If a plugin breaks here, the
-/// node loses its precedence and the search goes on.
+/// The node to which the pod is nominated, if it passes. If it does not pass, the reason is written into `diagnosis` at
+/// once: PreFilter may have excluded the node, and it would not be asked about again. If a plugin breaks here, the node
+/// loses its precedence and the search goes on.
 fn nominated_node(
     profile: &mut Profile,
     call: &Call<'_>,
@@ -203,7 +204,7 @@ fn nominated_node(
         .and_then(|()| extend::filter_by_extenders(search.extenders, call, attempt));
     let is_feasible = passed.is_ok() && attempt.findings.feasible.contains(node);
     if passed.is_ok() && !is_feasible && !attempt.candidates.contains(&node) {
-        // If it cannot be with_status, the node counts as one that PreFilter left out.
+        // If the reason is not available, the node counts as one that PreFilter excluded.
         let _ = diagnose(profile, call, &attempt.findings, diagnosis);
     }
     attempt.findings.sample.n_visited = 0;

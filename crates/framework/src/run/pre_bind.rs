@@ -1,8 +1,8 @@
-//! PreBind: first what each plugin says of its work before Permit is waited for, then the work, in groups of plugins that may
-//! run side by side (KEP-5278; `RunPreBindPreFlights` and `RunPreBindPlugins` in kube-scheduler's
-//! `pkg/scheduler/framework/runtime/framework.go`).
+//! PreBind in two steps. First each plugin says whether it will have work, before the pod waits for Permit. Then the
+//! work is done, in groups of plugins that may run in parallel (KEP-5278; `RunPreBindPreFlights` and
+//! `RunPreBindPlugins` in kube-scheduler's `pkg/scheduler/framework/runtime/framework.go`).
 //!
-//! Nothing here acts: effects that plugins ask for are returned with the plugin that asked.
+//! Nothing here acts. The effects that plugins ask for are returned, each with the plugin that asked.
 
 use berth_model::NodeIdx;
 
@@ -16,7 +16,7 @@ use crate::{
     status::{Code, Status},
 };
 
-/// What the PreBind plugins said of their work for one pod.
+/// The answers of the PreBind plugins about their work for one pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PreFlights {
     has_work: bool,
@@ -31,7 +31,7 @@ impl PreFlights {
         self.has_work
     }
 
-    /// The plugins stand at other places of their profile.
+    /// Follows a change of the profile in which the plugins got other positions.
     pub fn move_plugins(&mut self, place: impl Fn(PluginIdx) -> PluginIdx) {
         for plugins in [&mut self.skipped, &mut self.parallel] {
             let mut moved = PluginBits::default();
@@ -100,22 +100,22 @@ fn failed_flight(name: &str, status: &Status) -> Status {
     Status::error(text)
 }
 
-/// Where PreBind stands.
+/// The state of PreBind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PreBindRun {
     /// Every plugin is done.
     Done,
-    /// These plugins want something done, side by side; then go on at position `next`.
+    /// These plugins want effects carried out, in parallel. PreBind then goes on at position `next`.
     Group {
-        /// Who asks for what; each plugin's effects are carried out in order.
+        /// The plugins with their effects. The effects of one plugin are carried out in order.
         wanted: Vec<(PluginIdx, Vec<Effect>)>,
-        /// Where to go on.
+        /// The position at which PreBind goes on.
         next: usize,
     },
 }
 
-/// Runs PreBind plugins from position `from` on, up to the first group in which somebody wants something done. Plugins that
-/// follow each other and allow it are one group; every other plugin is a group of its own.
+/// Runs PreBind plugins from position `from` on, up to the first group in which a plugin wants an effect carried out.
+/// Neighbouring plugins that allow it form one group; every other plugin is a group of its own.
 ///
 /// # Errors
 /// The plugin that refused or broke.
@@ -149,8 +149,8 @@ pub fn pre_bind(
     Ok(PreBindRun::Done)
 }
 
-/// Asks one plugin again, which waited for an object to change. Nothing is left to do if its binary has no PreBind any
-/// more. `call` has the pod as it is now; `is_changed`: it is another one than at the beginning of the cycle.
+/// Asks one plugin again that waited for an object to change. If its binary no longer has PreBind, nothing is left to
+/// do. `call` contains the current pod. `is_changed` says that it differs from the pod at the beginning of the cycle.
 ///
 /// # Errors
 /// The plugin refused or broke.

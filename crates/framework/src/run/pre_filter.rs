@@ -15,11 +15,11 @@ use crate::{
 pub enum PreFilterOutcome {
     /// Filter is next.
     Proceed,
-    /// The pod fits on no node; `plugins` are those that decided so.
+    /// The pod fits on no node. `plugins` are those that decided this.
     Rejected {
-        /// Why.
+        /// The reason.
         status: Status,
-        /// The plugins that left no node.
+        /// The plugins whose answers left no node.
         plugins: Vec<PluginIdx>,
     },
 }
@@ -48,7 +48,7 @@ fn ask(profile: &mut Profile, call: &Call<'_>, attempt: &mut Attempt) -> Result<
     while let Some((plugin, point)) = plugins.next(profile) {
         let answer = point.pre_filter(call);
         let (status, nodes) = match profile.is_blind(plugin) {
-            // A pod with which the plugin has nothing to do.
+            // The plugin is blind and skips the pod, so it does not affect it.
             Some(_) if matches!(&answer, Err(status) if status.code == Code::Skip) => (Status::skip(), None),
             Some(blind) => (blind, None),
             None => answer.map_or_else(|status| (status, None), |nodes| (Status::success(), nodes)),
@@ -81,7 +81,7 @@ fn ask(profile: &mut Profile, call: &Call<'_>, attempt: &mut Attempt) -> Result<
     Ok(rejection.unwrap_or(PreFilterOutcome::Proceed))
 }
 
-/// Intersects the restriction with `nodes`; an empty result rejects the pod.
+/// Intersects the restriction with `nodes`. An empty result rejects the pod.
 fn restrict(
     profile: &Profile,
     attempt: &mut Attempt,
@@ -111,7 +111,7 @@ fn restrict(
     rejected
 }
 
-/// Plugin names in order, `[A B]`.
+/// The names of plugins in order, as `[A B]`.
 pub(super) fn sorted_names(profile: &Profile, plugins: &[PluginIdx]) -> String {
     let mut names: Vec<&str> = plugins.iter().map(|&plugin| &**profile.name(plugin)).collect();
     names.sort_unstable();

@@ -1,4 +1,4 @@
-//! PreScore, Score, Normalize and weights: columns of scores, summed.
+//! PreScore, Score, Normalize and weights: columns of scores, and their sums.
 
 use berth_model::NodeSet;
 
@@ -11,10 +11,11 @@ use crate::{
     status::{Code, Status},
 };
 
-/// The highest score a plugin may give after normalising.
+/// The highest score of a plugin after normalising.
 pub const MAX_SCORE: i64 = 100;
 
-/// Scores [`Findings::feasible`] into [`Findings::totals`]. A profile without Score plugins gives every node 1.
+/// Scores [`Findings::feasible`] and writes the sums into [`Findings::totals`]. A profile without Score plugins gives
+/// every node 1.
 ///
 /// # Errors
 /// A plugin broke or gave impossible scores; the attempt fails with this status.
@@ -101,15 +102,14 @@ impl CycleScores {
         Ok(())
     }
 
-    /// Takes note that the plugin was asked. It must have given each node a score.
+    /// Notes that the plugin was asked, and checks that it gave each node a score.
     pub(super) fn check(&mut self, profile: &mut Profile, answer: Result<(), Status>) -> Result<(), Status> {
         profile.meter().answered(self.plugin, Point::Score, code_of(&answer));
         profile.meter().asked(self.plugin, Point::Score, self.n_nodes);
         if self.is_common { Ok(()) } else { check_scores(profile, self.plugin, &self.raw, answer, self.n_nodes) }
     }
 
-    /// Lets the plugin normalise its scores for `nodes`: those that they stand for, or one of them if they have a score in
-    /// common.
+    /// Lets the plugin normalise its scores for `nodes`. If all nodes have a score in common, `nodes` is one of them.
     fn normalize(&mut self, profile: &mut Profile, call: &Call<'_>, nodes: &NodeSet) -> Result<&[i64], Status> {
         if profile.get(self.plugin).is_none_or(|plugin| plugin.normalize().is_none()) {
             return Ok(&self.raw);
@@ -135,13 +135,13 @@ fn add_weighted(
     weight: i64,
     totals: &mut [i64],
 ) -> Result<(), Status> {
-    // Negative once a score is below 0 or above MAX_SCORE.
+    // The sign bit is set if a score is below 0 or above MAX_SCORE.
     let out_of_range = scores.iter().fold(0, |bits, score| bits | score | MAX_SCORE.wrapping_sub(*score));
     if out_of_range < 0 {
         return check_range(profile, plugin, scores);
     }
     if let Ok(weight) = u32::try_from(weight).map(i64::from) {
-        // Processors multiply several numbers of 32 bits at a time.
+        // Processors can multiply several 32-bit numbers at a time.
         totals.iter_mut().zip(scores).for_each(|(total, score)| *total += (score & i64::from(u32::MAX)) * weight);
     } else {
         totals.iter_mut().zip(scores).for_each(|(total, score)| *total += score * weight);
@@ -174,7 +174,7 @@ pub(super) fn pre_score(
     Ok(())
 }
 
-/// The slot for the next plugin's scores, emptied.
+/// An empty slot for the next plugin's scores.
 pub(super) fn next_scores(attempt: &mut Attempt, plugin: PluginIdx, n_nodes: usize) -> &mut CycleScores {
     let findings = &mut attempt.findings;
     let position = findings.n_scored;
@@ -196,7 +196,7 @@ pub(super) fn next_scores(attempt: &mut Attempt, plugin: PluginIdx, n_nodes: usi
     scores
 }
 
-/// A plugin must give each node a score.
+/// Checks that a plugin gave each node a score.
 pub(super) fn check_scores(
     profile: &Profile,
     plugin: PluginIdx,
@@ -213,7 +213,7 @@ pub(super) fn check_scores(
     Err(Status::error(format!("running Score plugins: plugin \"{name}\" failed with: {text}")))
 }
 
-/// Lets the plugin bring the scores that it gave for `nodes` into their range, if it does that.
+/// Lets the plugin normalise the scores that it gave for `nodes`, if it has NormalizeScore.
 fn normalize_scores(
     profile: &mut Profile,
     call: &Call<'_>,
@@ -239,7 +239,7 @@ pub(super) fn check_range(profile: &mut Profile, plugin: PluginIdx, scores: &[i6
     let Some(score) = scores.iter().find(|score| !(0..=MAX_SCORE).contains(*score)) else { return Ok(()) };
     let name = std::sync::Arc::clone(profile.name(plugin));
     if let Some(plugin) = profile.get(plugin) {
-        plugin.answered_badly(&format!("a score of {score}"));
+        plugin.answered_badly(&format!("a score of {score}, and scores are from 0 to {MAX_SCORE}"));
     }
     Err(Status::error(format!(
         "applying score defaultWeights on Score plugins: plugin \"{name}\" returns an invalid score {score}, it should in \

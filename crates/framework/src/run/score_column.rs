@@ -1,8 +1,9 @@
-//! Scores of one plugin by row.
+//! The scores of one plugin, by row.
 
 use berth_model::{NodeIdx, NodeSet};
 
-/// Most pods have nothing to do with most plugins, and all nodes get the same score: then there is no column.
+/// The scores of one plugin by row. Most plugins do not affect most pods and give all nodes the same score; such scores
+/// need no column.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in crate::run) enum ScoreColumn<T> {
     /// Nothing was scored yet.
@@ -50,7 +51,7 @@ pub(in crate::run) fn at<T: Copy + Default>(column: &[T], row: NodeIdx) -> T {
     column.get(row.index()).copied().unwrap_or_default()
 }
 
-/// Appends what the members of `nodes` have in the column.
+/// Appends the scores of the members of `nodes` in the column.
 pub(in crate::run) fn append_rows(column: &[i64], nodes: &NodeSet, to: &mut Vec<i64>) {
     for block in nodes.blocks() {
         match column.get(block.first.index()..).and_then(|rows| rows.first_chunk::<64>()) {

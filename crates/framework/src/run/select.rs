@@ -1,14 +1,15 @@
-//! Which of the best nodes is taken.
+//! The choice among the nodes with the highest score.
 //!
-//! kube-scheduler 1.36 pops the root of a binary heap of scores (`pkg/scheduler/schedule_one.go`) whose
-//! random tie-breaker is not filled in. So among equal scores the winner is the node that comes first when the heap over
-//! the feasible list is read in pre-order: its place in the list decides, not chance.
+//! kube-scheduler 1.36 pops the root of a binary heap of scores (`pkg/scheduler/schedule_one.go`), and its random
+//! tie-breaker is not filled in. So the first of the nodes with the highest score wins when the heap over the feasible
+//! list is read in pre-order. The place in the list decides, not chance.
 
 use berth_model::{NodeIdx, NodeSet};
 
 use super::Findings;
 
-/// Enters the nodes with the highest total in `best`. `totals` belongs to the members of `feasible` in ascending order.
+/// Writes the nodes with the highest total into `best`. `totals` has an entry for each member of `feasible`, in
+/// ascending order.
 fn find_best(feasible: &NodeSet, totals: &[i64], best: &mut NodeSet) {
     let highest = highest(totals);
     best.copy_from(feasible);
@@ -27,11 +28,11 @@ fn find_best(feasible: &NodeSet, totals: &[i64], best: &mut NodeSet) {
     });
 }
 
-/// Which of the numbers equal this one: bit `i` stands for `numbers[i]`.
+/// The numbers that equal `number`, as bits: bit `i` stands for `numbers[i]`.
 fn equal_bits(numbers: &[i64; 64], number: i64) -> u64 {
     let mut equal = [0_u8; 64];
     equal.iter_mut().zip(numbers).for_each(|(equal, other)| *equal = u8::from(*other == number));
-    // The product has the last bits of eight bytes in its first byte.
+    // The product collects the lowest bits of eight bytes in its highest byte.
     const GATHER: u64 = 0x0102_0408_1020_4080;
     let (eights, _) = equal.as_chunks::<8>();
     let bits = eights.iter().map(|eight| u64::from_le_bytes(*eight).wrapping_mul(GATHER) >> 56);
@@ -40,17 +41,17 @@ fn equal_bits(numbers: &[i64; 64], number: i64) -> u64 {
 
 /// The highest of the numbers.
 fn highest(totals: &[i64]) -> i64 {
-    // Four at a time, so that no comparison waits for the one before.
+    // Four maxima run side by side, so that no comparison waits for the one before.
     let (fours, rest) = totals.as_chunks::<4>();
     let each_of = |highest: [i64; 4], four: &[i64; 4]| std::array::from_fn(|at| highest[at].max(four[at]));
     let of_fours = fours.iter().fold([i64::MIN; 4], each_of);
     of_fours.iter().chain(rest).copied().max().unwrap_or(i64::MIN)
 }
 
-/// How many places are looked at one by one before all are listed.
+/// The number of places that are looked at one by one before all are listed.
 const N_PLACES_TRIED: usize = 32;
 
-/// The node to take; `None` when nothing is feasible. The nodes with the highest total are in `best` afterwards.
+/// Chooses a node; `None` when no node is feasible. Afterwards, `best` contains the nodes with the highest total.
 pub(super) fn select(
     feasible_order: &[NodeIdx],
     feasible: &NodeSet,
@@ -73,7 +74,7 @@ struct Places {
     n_places: usize,
 }
 
-/// Where in the list the members of `nodes` stand.
+/// The places of the members of `nodes` in the list.
 fn places_of(list: &[NodeIdx], nodes: &NodeSet) -> Places {
     Places { words: list.chunks(64).map(|block| nodes.bits_of(block)).collect(), n_places: list.len() }
 }
@@ -98,7 +99,8 @@ impl Places {
         word(first) & behind_start != 0 || (first + 1..last).any(|at| word(at) != 0) || word(last) & before_end != 0
     }
 
-    /// Whether a place in the heap's subtree of `root` is among them. On each level these places are neighbours.
+    /// Whether the set contains a place in the heap's subtree of `root`. The places of a subtree on one level are
+    /// neighbours.
     fn meet_subtree(&self, root: usize) -> bool {
         let (mut start, mut n_on_level) = (root, 1);
         while start < self.n_places {
@@ -111,7 +113,7 @@ impl Places {
     }
 }
 
-/// The place that the walk "node, left, right" over an implicit heap meets first.
+/// The first place of the set in the pre-order "node, left, right" of an implicit heap.
 fn first_in_pre_order(places: &Places) -> Option<usize> {
     let mut place = 0;
     if !places.meet_subtree(place) {
@@ -124,8 +126,9 @@ fn first_in_pre_order(places: &Places) -> Option<usize> {
     Some(place)
 }
 
-/// The feasible nodes from best to worst, in the order in which Kubernetes' heap of scores yields them: the first is the
-/// one that [`Attempt::choose`](super::Attempt::choose) takes; equal nodes after it come in the order that Go's `container/heap` leaves them in.
+/// The feasible nodes from best to worst, in the order in which Kubernetes' heap of scores yields them. The first is
+/// the one that [`Attempt::choose`](super::Attempt::choose) takes. Equal nodes after it come in the order in which Go's
+/// `container/heap` leaves them.
 #[derive(Clone, Debug, Default)]
 pub struct Ranking<Node = NodeIdx>(Vec<(i64, Node)>);
 
@@ -150,7 +153,7 @@ impl Ranking {
 }
 
 impl<Node> Ranking<Node> {
-    /// This ranking with each node replaced by what `call` makes of it.
+    /// This ranking with each node replaced by the result of `call`.
     #[must_use]
     pub fn map<Other>(self, call: impl Fn(Node) -> Other) -> Ranking<Other> {
         Ranking(self.0.into_iter().map(|(total, node)| (total, call(node))).collect())
@@ -182,7 +185,7 @@ impl<Node> Ranking<Node> {
     }
 }
 
-/// The places of an implicit binary heap as a walk "node, left, right" meets them.
+/// The places of an implicit binary heap in the pre-order "node, left, right".
 struct PreOrder {
     next: Option<usize>,
     n_places: usize,
@@ -193,7 +196,8 @@ impl PreOrder {
         Self { next: (n_places > 0).then_some(0), n_places }
     }
 
-    /// Where the walk goes on behind everything below `place`: to the right of the nearest place that is a left child.
+    /// The place at which the walk goes on after the subtree of `place`. On the way up from `place`, it is the right
+    /// sibling of the first left child.
     fn behind(&self, mut place: usize) -> Option<usize> {
         while place > 0 {
             let is_left = place % 2 == 1;

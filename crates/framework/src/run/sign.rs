@@ -1,4 +1,4 @@
-//! Signatures: what every plugin that decides about nodes sees of a pod.
+//! Signatures: the part of a pod that matters to the plugins that decide about nodes.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::{
     status::Code,
 };
 
-/// The points at which a plugin's answer decides about a pod's node.
+/// The points at which a plugin's answer affects the choice of a pod's node.
 const DECIDING: [Point; 4] = [Point::PreFilter, Point::Filter, Point::PreScore, Point::Score];
 
 /// The Sign answers of the plugins that decide about nodes. As long as the cluster does not change, pods of one profile
@@ -20,8 +20,8 @@ pub struct Signature(Arc<[String]>);
 
 /// The pod's signature; `None` if a deciding plugin has no Sign, or does not sign this pod (KEP-5598).
 ///
-/// `first` is asked before the others. It becomes the plugin that did not sign, so that a profile whose pods are never
-/// signed costs one call for each pod.
+/// `first` is asked before the others. It is set to the plugin that did not sign, so that a profile whose pods are
+/// never signed costs one call for each pod.
 pub fn sign(profile: &mut Profile, pod: &Pod, first: &mut PluginIdx) -> Option<Signature> {
     if decides(profile, *first) {
         ask(profile, *first, pod)?;
@@ -40,7 +40,8 @@ pub fn sign(profile: &mut Profile, pod: &Pod, first: &mut PluginIdx) -> Option<S
     Some(Signature(fragments.into()))
 }
 
-/// Whether equivalent pods have one signature: every plugin that signs has promised so, by its hook Reuse.
+/// Whether equivalent pods have the same signature. This holds if every plugin that signs promised it by its hook
+/// Reuse.
 #[must_use]
 pub fn signs_by_class(profile: &Profile) -> bool {
     let plugins = (0u32..).map(PluginIdx).zip(profile.instances());

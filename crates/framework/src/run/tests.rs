@@ -17,18 +17,18 @@ use crate::{
 
 type PreFilterSays = Result<Option<Vec<String>>, Status>;
 
-/// A plugin that says what it is told to; a point without an answer is not implemented.
+/// A plugin that gives scripted answers. It does not implement a point without an answer.
 #[derive(Default)]
 struct Scripted {
     manifest: Manifest,
     pre_filter: Option<PreFilterSays>,
-    /// Nodes that it rejects, and how.
+    /// The nodes that the plugin rejects, and the status.
     filter: Option<(Vec<u32>, Status)>,
-    /// Nodes that it rejects once nominated pods are there.
+    /// The nodes that the plugin rejects once nominated pods are there.
     with_nominated: Vec<u32>,
     pre_score: Option<Result<(), Status>>,
     score: Option<Vec<i64>>,
-    /// Score is not to be asked then.
+    /// A score for all nodes. Score must not be called then.
     common_score: Option<i64>,
     normalize: Option<i64>,
     post_filter: Option<(Status, Option<Option<NodeIdx>>)>,
@@ -205,7 +205,7 @@ fn place_on(n_nodes: u32, plugins: Vec<Scripted>) -> (Decision, Profile) {
     (place_in(n_nodes, &mut profile, &Pod::default(), &NominatedPods::default()), profile)
 }
 
-/// The message of a pod that fits nowhere, and who is to blame.
+/// The message of a pod that fits on no node, and the plugins that rejected it.
 fn rejection(n_nodes: u32, plugins: Vec<Scripted>) -> (String, Vec<Arc<str>>) {
     let (placed, profile) = place_on(n_nodes, plugins);
     match placed.outcome {

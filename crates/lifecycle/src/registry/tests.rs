@@ -1,4 +1,4 @@
-//! The lives of plugins, told as what happens and which binary serves then.
+//! The lives of plugins, as sequences of events and the binaries that serve after them.
 
 use std::{cell::Cell, time::Duration};
 
@@ -12,10 +12,10 @@ mod probation;
 mod restart;
 mod withdrawn;
 
-/// The operator's policy: the same for all plugins but `Lax`, which may be ignored.
+/// The operator's policy. It is the same for all plugins except `Lax`, whose absence is ignored.
 struct Policy {
     plugin: PluginPolicy,
-    /// By profile.
+    /// The execution, by profile.
     execution: BTreeMap<&'static str, Execution>,
     has_directory: bool,
     denied: Vec<&'static str>,
@@ -42,7 +42,8 @@ impl OperatorPolicy for Policy {
     }
 }
 
-/// Three faults within 10 s are too many, and one on probation, which lasts 60 s; quarantines begin at 30 s.
+/// A policy in which three faults within 10 s are too many. A probation lasts 60 s and allows one fault. Quarantines
+/// begin at 30 s.
 fn strict() -> Policy {
     let (window, lost, backoff) = (Duration::from_secs(10), Duration::from_secs(5), Duration::from_secs(30));
     let quarantine = Quarantine { faults: 3, window, lost, backoff };
@@ -56,11 +57,11 @@ fn strict() -> Policy {
 }
 
 thread_local! {
-    /// How many questions about pods the binaries of a test have answered, all together.
+    /// How many questions about pods the binaries of a test have answered in total.
     static N_ANSWERS: Cell<u64> = const { Cell::new(0) };
 }
 
-/// A handle that says what it stands for. Every binary was called five times.
+/// A handle that contains the name of its binary. Every binary was called five times.
 #[derive(Clone, Debug)]
 struct Handle(String);
 
@@ -88,13 +89,13 @@ fn id(name: &str) -> BinaryId {
     BinaryId::Component(digest(name))
 }
 
-/// A fault by which the profile `main` lost its instance, in no pod's cycle.
+/// A fault outside of any pod's cycle, through which the profile `main` lost its instance.
 fn fault(binary: &str) -> Fault {
     let (reason, scheduler_names) = ("trapped in filter".to_owned(), vec!["main".to_owned()]);
     Fault { digest: digest(binary), reason, milliseconds: 1, owner: None, scheduler_names }
 }
 
-/// A registry, a clock, and the binary that serves in each profile, as swaps tell it.
+/// A registry, a clock, and the binary that serves in each profile according to the swaps.
 struct Bench {
     registry: PluginRegistry<Handle>,
     policy: Policy,
@@ -104,7 +105,7 @@ struct Bench {
 }
 
 impl Bench {
-    /// One profile, `main`, which uses all of `plugins`; `NodeName` is built in.
+    /// A bench with one profile, `main`, which uses all of `plugins`; `NodeName` is built in.
     fn new(policy: Policy, plugins: &[&str]) -> Self {
         Self::with_profiles(policy, &["main"], plugins)
     }
@@ -127,7 +128,7 @@ impl Bench {
         self.serving.insert((name, profile.to_owned()), service);
     }
 
-    /// What was decided is carried out. The plugins that were swapped, one for each swap.
+    /// Carries out what was decided. Returns the plugins that were swapped, one for each swap.
     fn take(&mut self, consequences: Consequences<Handle>) -> Vec<PluginName> {
         let plugins = consequences.swaps.iter().map(|swap| swap.plugin.clone()).collect();
         for swap in consequences.swaps {
@@ -144,14 +145,14 @@ impl Bench {
         self.take(consequences)
     }
 
-    /// A binary is found, and the profile takes it.
+    /// Finds a binary, which the profile takes.
     fn put(&mut self, plugin: &str, binary: &str) {
         self.find(plugin, binary);
         let consequences = self.registry.taken(&plugin.into(), "main", Some(id(binary)), self.now, &self.policy);
         self.take(consequences);
     }
 
-    /// A binary is there whose probation is over.
+    /// Finds a binary, which the profile takes, and ends its probation.
     fn establish(&mut self, plugin: &str, binary: &str) {
         self.put(plugin, binary);
         self.advance(60);
@@ -185,13 +186,13 @@ impl Bench {
         self.take(consequences)
     }
 
-    /// Time passes in which pods are tried.
+    /// Lets time pass in which pods are tried.
     fn advance(&mut self, seconds: u64) {
         N_ANSWERS.set(N_ANSWERS.get() + 1);
         self.wait(seconds);
     }
 
-    /// Time passes in which no pod is tried.
+    /// Lets time pass in which no pod is tried.
     fn wait(&mut self, seconds: u64) {
         self.now = self.now + seconds * 1000;
         let consequences = self.registry.tick(self.now, &self.policy);
@@ -290,7 +291,7 @@ fn too_many_faults_take_a_plugin_out_of_service_for_longer_and_longer() {
         bench.advance(1);
         assert_eq!(bench.serves("Mine"), "a", "after {seconds} s");
     }
-    // Longer than the last quarantine without a fault: a new beginning.
+    // The time without a fault is longer than the last quarantine, so the count starts again.
     bench.advance(121);
     bench.fault("Mine", "a", 3);
     bench.advance(30);
@@ -326,7 +327,7 @@ fn a_new_binary_ends_the_quarantine() {
     bench.put("Mine", "b");
     assert_eq!(bench.serves("Mine"), "b");
     bench.fault("Mine", "b", 2);
-    // On probation, it gave way to a binary whose quarantine is over.
+    // The binary failed on probation and was replaced by one whose quarantine is over.
     assert_eq!(bench.serves("Mine"), "a");
 }
 
@@ -354,7 +355,10 @@ fn a_file_that_is_refused_does_not_end_the_quarantine() {
 #[test]
 fn an_operator_goes_back_and_forth() {
     let mut bench = Bench::new(strict(), &["Mine", "NodeName"]);
-    assert_eq!(bench.roll_back("Nobody"), Err("unknown plugin \"Nobody\"".to_owned()));
+    assert_eq!(
+        bench.roll_back("Nobody"),
+        Err("unknown plugin \"Nobody\"; `berth plugin list` shows all plugins".to_owned())
+    );
     let nothing = "plugin \"NodeName\" cannot be rolled back: no binary of the plugins directory serves";
     assert_eq!(bench.roll_back("NodeName"), Err(nothing.to_owned()));
     bench.put("Mine", "a");
@@ -396,7 +400,7 @@ fn a_binary_that_no_profile_can_take_is_refused() {
     );
     bench.put("Mine", "c");
     assert_eq!(bench.serves("Mine"), "c");
-    // Nothing to go back to: pods learn why.
+    // Pods get the reason if the plugin has no fallback.
     let mut bench = Bench::new(strict(), &["Mine"]);
     bench.find("Mine", "a");
     bench.not_taken("Mine", "a", "needs an argument");
@@ -494,7 +498,7 @@ fn a_binary_that_is_no_longer_allowed_gives_way_at_once() {
         bench.notices
     );
     assert!(bench.registry.has_refused_file("Mine"), "its file is worth another look");
-    // The built-in is given to the profile once, not once more as a new instance.
+    // The built-in is given to the profile only once, not again as a new instance.
     bench.put("NodeName", "a");
     assert_eq!(bench.change("NodeName", forbidden(Rebuild::Everything)), ["NodeName"]);
     assert_eq!(bench.serves("NodeName"), "native");
@@ -516,12 +520,12 @@ fn a_binary_that_nobody_tried_is_nothing_to_go_back_to() {
     for binary in ["b", "c"] {
         bench.find("Mine", binary);
     }
-    // The profile is slow to say so: `b` was refused, and then `c`.
+    // The profile answers late, after `b` and then `c` were refused.
     for binary in ["b", "c"] {
         bench.not_taken("Mine", binary, "refuses its arguments");
     }
     assert_eq!(bench.registry.installed("Mine").map(|component| component.digest), Some(digest("a")));
-    // The profile has it already.
+    // The profile has the binary already.
     assert!(bench.change_settings("Mine", Rebuild::Nothing).is_empty());
     assert_eq!(bench.change_settings("Mine", Rebuild::Components), ["Mine"]);
     bench.fault("Mine", "a", 1);
@@ -536,7 +540,7 @@ fn a_profile_that_is_gone_is_given_nothing() {
     let consequences = bench.registry.found(&"Mine".into(), component("a"), bench.now, &bench.policy);
     let profiles: Vec<&String> = consequences.swaps.iter().flat_map(|swap| &swap.scheduler_names).collect();
     assert_eq!(profiles, ["main"]);
-    // What is offered to a profile that may be built changes nothing.
+    // An offer to a profile that may be built changes nothing.
     bench.registry.offer(&"Mine".into(), "third", &bench.policy);
     assert_eq!(bench.find("Mine", "b").len(), 1);
 }

@@ -1,30 +1,31 @@
-//! Amounts of resources by node. Names come and go with nodes and pods, so a column that holds only zeroes is freed in
-//! time.
+//! Amounts of resources by node. Resource names come and go with nodes and pods, so a column that contains only zeros
+//! is freed after a while.
 
 use rustc_hash::FxHashMap;
 
 use super::{at, put};
 use crate::{delta::ResourceColumns, node_set::NodeIdx, pod::Resources, symbols::Sym};
 
-/// Amounts of every resource, one column a resource.
+/// The amounts of every resource. Each resource has a column.
 #[derive(Clone, Debug, Default)]
 pub struct ResourceTable {
     columns: FxHashMap<Sym, Vec<i64>>,
-    /// Columns left by the last search for those of which no node has any.
+    /// The number of columns that remained after the last search for unused ones.
     n_in_use: usize,
 }
 
-/// Fewer columns than this are never searched.
+/// The number of columns below which unused columns are not searched.
 const MIN_COLUMNS: usize = 16;
 
 impl ResourceTable {
-    /// The column of `resource`: empty, or shorter than the table, where no node has any.
+    /// The column of `resource`. It may be empty or shorter than the table, if the other nodes have none of the
+    /// resource.
     #[must_use]
     pub fn column(&self, resource: Sym) -> &[i64] {
         self.columns.get(&resource).map_or(&[], |column| column)
     }
 
-    /// The amount of `resource` at `node`; 0 where it is absent.
+    /// The amount of `resource` at `node`; 0 if the node has none.
     #[must_use]
     pub fn get(&self, resource: Sym, node: NodeIdx) -> i64 {
         at(self.column(resource), node)
@@ -45,7 +46,7 @@ impl ResourceTable {
         put(self.columns.entry(resource).or_default(), node, amount);
     }
 
-    /// Forgets resources of which no node has any, once there may be as many of these as of others.
+    /// Deletes resources that no node has, once half of the columns may be unused.
     fn make_room(&mut self) {
         if self.columns.len() >= MIN_COLUMNS.max(2 * self.n_in_use) {
             self.columns.retain(|_, column| column.iter().any(|amount| *amount != 0));

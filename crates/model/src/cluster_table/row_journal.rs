@@ -1,19 +1,20 @@
-//! Which rows changed, oldest first: the keeper of an answer about a row learns here that it is out of date.
+//! The rows that changed, the oldest first. From it, the owner of an answer about a row learns that the answer is
+//! outdated.
 
 use std::collections::VecDeque;
 
 use crate::node_set::NodeIdx;
 
-/// How many changes a reader may miss before everything that it kept is out of date.
+/// The number of changes that a reader may miss before everything that it kept is outdated.
 const CAPACITY: usize = 1 << 13;
 
-/// The last changes of rows, whatever column it was.
+/// The last changes of rows, in any column.
 #[derive(Clone, Debug, Default)]
 pub(super) struct RowJournal {
     rows: VecDeque<NodeIdx>,
-    /// How many changes there have been.
+    /// The number of changes so far.
     position: u64,
-    /// Changes before this one cannot be followed.
+    /// The position of the first change that can still be followed.
     first: u64,
 }
 
@@ -36,7 +37,7 @@ impl RowJournal {
         (position <= self.position).then(|| self.rows.range(skip.min(self.rows.len())..).copied())
     }
 
-    /// No reader can follow what comes now.
+    /// Ends the journal for all readers, so that each must start again.
     pub(super) fn overrun(&mut self) {
         self.rows.clear();
         self.position += 1;

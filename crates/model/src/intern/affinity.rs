@@ -1,4 +1,4 @@
-//! Spread constraints and inter-pod terms: defaults filled in, selectors merged and sorted.
+//! Spread constraints and inter-pod terms, with defaults filled in and with selectors merged and sorted.
 
 use thin_vec::ThinVec;
 
@@ -9,7 +9,7 @@ use crate::{
     symbols::{Interning, Sym},
 };
 
-/// A label selector of the API; an absent one stays absent.
+/// Converts a label selector of the API. An absent selector stays absent.
 pub fn label_selector(selector: Option<&api::LabelSelector>, symbols: &mut Interning<'_>) -> Option<LabelSelector> {
     let selector = selector?;
     if let Err(error) = LabelMatcher::compile(Some(selector)) {
@@ -37,13 +37,13 @@ fn equals(key: Sym, value: Sym) -> Requirement {
     Requirement { key, operator: Operator::In, values: vec![value] }
 }
 
-/// `spec.topologySpreadConstraints`; the pod's own values under `matchLabelKeys` become part of the selector.
+/// Converts `spec.topologySpreadConstraints`. The pod's own values for `matchLabelKeys` become part of the selector.
 pub(super) fn spread_constraints(pod: &api::Pod, symbols: &mut Interning<'_>) -> ThinVec<SpreadConstraint> {
     let constraints = pod.spec.topology_spread_constraints.iter();
     constraints.map(|constraint| spread_constraint(constraint, &pod.metadata.labels, symbols)).collect()
 }
 
-/// One constraint of a pod with these labels; also used for the constraints of a profile, with no labels.
+/// Converts one constraint of a pod with these labels. It also serves for the constraints of a profile, without labels.
 pub fn spread_constraint(
     constraint: &api::TopologySpreadConstraint,
     labels: &api::StringMap,

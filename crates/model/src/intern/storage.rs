@@ -12,10 +12,10 @@ use crate::{
     symbols::Interning,
 };
 
-/// Prefix of the resource names by which a pod asks for a device class directly (KEP-5004).
+/// The prefix of resource names with which a pod asks for a device class directly (KEP-5004).
 const DEVICE_CLASS_PREFIX: &str = "deviceclass.resource.kubernetes.io/";
 
-/// In-tree volume types that a CSI driver took over, and the field that names the volume.
+/// In-tree volume types that are migrated to a CSI driver, with the field that names the volume.
 const MIGRATED: [(&str, &str); 5] = [
     ("azureDisk", "diskURI"),
     ("azureFile", "shareName"),
@@ -57,7 +57,7 @@ fn source(volume: &Value) -> Option<VolumeSource> {
 
 fn rbd_source(rbd: &Value) -> VolumeSource {
     let monitors = rbd.get("monitors").and_then(Value::as_array).into_iter().flatten();
-    // The API server fills in the pool; a manifest that never passed it means the same.
+    // The API server fills in the pool. A manifest that never passed the API server means the same.
     let pool = rbd.get("pool").and_then(Value::as_str).unwrap_or("rbd");
     VolumeSource::Rbd {
         monitors: monitors.filter_map(Value::as_str).map(Arc::from).collect(),

@@ -1,16 +1,16 @@
-//! What a pod says about other pods: topology spread constraints and inter-pod affinity, interned.
+//! A pod's rules about other pods: topology spread constraints and inter-pod affinity, interned.
 
 use thin_vec::ThinVec;
 
 use super::{Operator, Requirement};
 use crate::symbols::Sym;
 
-/// A label selector. Where one is optional, its absence matches nothing; without requirements it matches everything.
+/// A label selector. An absent selector matches nothing, and one without requirements matches everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct LabelSelector {
-    /// Sorted, so that equal selectors compare equal.
+    /// The requirements, sorted so that equal selectors compare equal.
     pub requirements: Vec<Requirement>,
-    /// Why the selector does not parse; it then matches nothing.
+    /// The reason why the selector does not parse. It then matches nothing.
     pub error: Option<String>,
 }
 
@@ -21,7 +21,7 @@ impl LabelSelector {
         self.error.is_none() && self.requirements.iter().all(|requirement| requirement.matches_labels(labels))
     }
 
-    /// Whether it matches everything.
+    /// Whether the selector matches everything.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.requirements.is_empty() && self.error.is_none()
@@ -29,7 +29,7 @@ impl LabelSelector {
 }
 
 impl Requirement {
-    /// Whether labels match this as a requirement of a label selector, which knows no `Gt` and `Lt`: they match
+    /// Whether labels meet this requirement of a label selector. Label selectors have no `Gt` and `Lt`, so these match
     /// nothing.
     #[must_use]
     pub fn matches_labels(&self, labels: &[(Sym, Sym)]) -> bool {
@@ -45,40 +45,40 @@ impl Requirement {
     }
 }
 
-/// `spec.topologySpreadConstraints[]`. `matchLabelKeys` are already part of the selector.
+/// `spec.topologySpreadConstraints[]`. The selector already contains `matchLabelKeys`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SpreadConstraint {
     /// `maxSkew`.
     pub max_skew: i32,
     /// `topologyKey`.
     pub topology_key: Sym,
-    /// `whenUnsatisfiable: DoNotSchedule`; otherwise `ScheduleAnyway`.
+    /// Whether `whenUnsatisfiable` is `DoNotSchedule`; otherwise it is `ScheduleAnyway`.
     pub is_hard: bool,
     /// `labelSelector`.
     pub selector: Option<LabelSelector>,
-    /// 1 when absent.
+    /// `minDomains`; 1 if it is absent.
     pub min_domains: i32,
-    /// `nodeAffinityPolicy: Honor`, the default.
+    /// Whether `nodeAffinityPolicy` is `Honor`, which is the default.
     pub honor_node_affinity: bool,
-    /// `nodeTaintsPolicy: Honor`; the default is `Ignore`.
+    /// Whether `nodeTaintsPolicy` is `Honor`; the default is `Ignore`.
     pub honor_node_taints: bool,
 }
 
 /// `spec.affinity.podAffinity` and `podAntiAffinity`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PodAffinity {
-    /// `podAffinity`, required.
+    /// The required terms of `podAffinity`.
     pub required: ThinVec<PodTerm>,
-    /// `podAffinity`, preferred.
+    /// The preferred terms of `podAffinity`.
     pub preferred: ThinVec<WeightedPodTerm>,
-    /// `podAntiAffinity`, required.
+    /// The required terms of `podAntiAffinity`.
     pub anti_required: ThinVec<PodTerm>,
-    /// `podAntiAffinity`, preferred.
+    /// The preferred terms of `podAntiAffinity`.
     pub anti_preferred: ThinVec<WeightedPodTerm>,
 }
 
 impl PodAffinity {
-    /// Whether the pod says nothing about other pods.
+    /// Whether the pod has no rules about other pods.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.required.is_empty()
@@ -88,15 +88,15 @@ impl PodAffinity {
     }
 }
 
-/// A pod affinity term. A term that names neither namespaces nor a selector of them means the namespace of its pod,
-/// which then stands in `namespaces`.
+/// A pod affinity term. A term without namespaces and without a namespace selector means the namespace of its pod,
+/// which is then in `namespaces`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct PodTerm {
-    /// Sorted.
+    /// The namespaces, sorted.
     pub namespaces: Vec<Sym>,
     /// The selector on the labels of namespaces.
     pub namespace_selector: Option<LabelSelector>,
-    /// `labelSelector`; absent, it matches no pod.
+    /// `labelSelector`. An absent selector matches no pod.
     pub selector: Option<LabelSelector>,
     /// `topologyKey`.
     pub topology_key: Sym,
@@ -105,7 +105,7 @@ pub struct PodTerm {
 /// A preferred pod affinity term.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct WeightedPodTerm {
-    /// 1 to 100.
+    /// The weight, from 1 to 100.
     pub weight: i32,
     /// The term.
     pub term: PodTerm,

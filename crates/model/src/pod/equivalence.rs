@@ -1,5 +1,4 @@
-//! The equivalence class of a pod: what is left of it without what only names it. Pods of one controller are equivalent, as a
-//! rule.
+//! The equivalence class of a pod: the pod without its identity. Pods of one controller are usually equivalent.
 
 use std::{
     hash::{Hash, Hasher},
@@ -11,8 +10,7 @@ use rustc_hash::FxHasher;
 use super::Pod;
 
 impl Pod {
-    /// Whether the two differ at most in what tells one pod from its like: uid, name, start time and the JSON of the
-    /// whole object.
+    /// Whether the two pods differ at most in their identity: uid, name, start time and the JSON of the whole object.
     #[must_use]
     pub fn is_equivalent(&self, other: &Pod) -> bool {
         self.node_name == other.node_name
@@ -20,7 +18,7 @@ impl Pod {
             && self.is_equivalent_elsewhere(other)
     }
 
-    /// Whether both are the same pod in the same state, but for the nodes that they name.
+    /// Whether both are the same pod in the same state. The nodes that they name are not compared.
     #[must_use]
     pub fn is_same_elsewhere(&self, other: &Pod) -> bool {
         self.uid == other.uid
@@ -30,11 +28,11 @@ impl Pod {
             && self.is_equivalent_elsewhere(other)
     }
 
-    /// Whether the two [are equivalent](Self::is_equivalent), but for the nodes that they name.
+    /// Whether the two [are equivalent](Self::is_equivalent). The nodes that they name are not compared.
     #[must_use]
     #[expect(clippy::too_many_lines, reason = "two lines for each field")]
     pub fn is_equivalent_elsewhere(&self, other: &Pod) -> bool {
-        // Every field is named, so that a new one finds its way here.
+        // Every field is named here, so that a new field is not forgotten.
         let Pod {
             uid: _,
             namespace,
@@ -98,7 +96,8 @@ impl Pod {
             && *balanced_requests == other.balanced_requests
     }
 
-    /// Equal for pods that [are equivalent](Self::is_equivalent), and seldom for others: pods with a claim each differ here already.
+    /// A hash that is equal for pods that [are equivalent](Self::is_equivalent). Other pods seldom have the same hash.
+    /// For example, pods with a claim each already differ here.
     #[must_use]
     pub fn equivalence_hash(&self) -> u64 {
         let mut hasher = FxHasher::default();
@@ -108,7 +107,7 @@ impl Pod {
         (affinity.required.len(), affinity.anti_required.len()).hash(&mut hasher);
         (affinity.preferred.len(), affinity.anti_preferred.len(), self.topology_spread.len()).hash(&mut hasher);
         (&self.volumes, &self.resource_claims).hash(&mut hasher);
-        // Pods of a DaemonSet differ in the node that they are for.
+        // Pods of a DaemonSet differ in the node for which they are made.
         for requirement in self.node_rules.required.iter().flatten().flat_map(|term| &term.fields) {
             requirement.values.hash(&mut hasher);
         }
@@ -116,10 +115,10 @@ impl Pod {
     }
 }
 
-/// The equivalence class of a pod, as a key: for what holds for each pod that [is equivalent](Pod::is_equivalent).
+/// The equivalence class of a pod, as a key for data that holds for each pod that [is equivalent](Pod::is_equivalent).
 #[derive(Clone, Debug)]
 pub struct EquivalenceClass {
-    /// One of the pods. It keeps the symbols of the class from being freed.
+    /// One of the pods of the class. It keeps the symbols of the class from being freed.
     pod: Arc<Pod>,
     hash: u64,
 }
@@ -131,25 +130,25 @@ impl EquivalenceClass {
         Self { pod: Arc::clone(pod), hash: pod.equivalence_hash() }
     }
 
-    /// One of the pods.
+    /// One of the pods of the class.
     #[must_use]
     pub fn pod(&self) -> &Arc<Pod> {
         &self.pod
     }
 
-    /// [`Pod::equivalence_hash`] of its pods.
+    /// The [`Pod::equivalence_hash`] of the pods of the class.
     #[must_use]
     pub fn pod_hash(&self) -> u64 {
         self.hash
     }
 
-    /// Whether the pod is of this class.
+    /// Whether the pod belongs to this class.
     #[must_use]
     pub fn contains(&self, pod: &Pod) -> bool {
         self.pod.is_equivalent(pod)
     }
 
-    /// Whether the pod is in this class once the nodes that the pods name are left out of the comparison.
+    /// Whether the pod belongs to this class if the nodes that pods name are not compared.
     #[must_use]
     pub fn contains_elsewhere(&self, pod: &Pod) -> bool {
         self.pod.is_equivalent_elsewhere(pod)
@@ -166,7 +165,7 @@ impl Eq for EquivalenceClass {}
 
 impl Hash for EquivalenceClass {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        // Pods that were nominated to nodes differ in nothing else, and are many.
+        // Pods that were nominated to nodes differ only in their nodes, and there may be many.
         (self.hash, self.pod.node_name, self.pod.nominated_node_name).hash(state);
     }
 }

@@ -1,24 +1,24 @@
-//! What a pod needs besides its node's own resources: volumes, and devices through resource claims.
+//! The needs of a pod besides its node's own resources: volumes, and devices through resource claims.
 
 use std::sync::Arc;
 
 use crate::symbols::Sym;
 
-/// A volume whose source matters to scheduling; the others (`emptyDir`, `configMap`, ...) are left out.
+/// A volume whose source matters to scheduling. Other volumes (`emptyDir`, `configMap`, ...) are left out.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Volume {
     /// The name within the pod.
     pub name: Arc<str>,
-    /// What it is.
+    /// The source of the volume.
     pub source: VolumeSource,
 }
 
-/// `spec.volumes[]`, by what scheduling looks at.
+/// The source in `spec.volumes[]`, as far as it matters to scheduling.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum VolumeSource {
     /// `persistentVolumeClaim.claimName`.
     Claim(Arc<str>),
-    /// A generic ephemeral volume: its claim is called `<pod>-<volume>`.
+    /// A generic ephemeral volume. Its claim is called `<pod>-<volume>`.
     Ephemeral,
     /// `gcePersistentDisk`.
     GcePersistentDisk {
@@ -50,17 +50,16 @@ pub enum VolumeSource {
         /// `readOnly`.
         read_only: bool,
     },
-    /// An inline CSI volume, by driver.
+    /// An inline CSI volume.
     Csi {
         /// `driver`.
         driver: Arc<str>,
     },
-    /// Another in-tree type that a CSI driver took over: the field's name (`azureDisk`, `cinder`, ...) and what names
-    /// the volume there.
+    /// A volume of another in-tree type that is migrated to a CSI driver (`azureDisk`, `cinder`, ...).
     InTree {
         /// The name of the field.
         field: Arc<str>,
-        /// What names the volume there.
+        /// The text that identifies the volume in that field.
         id: Arc<str>,
     },
 }
@@ -70,16 +69,16 @@ pub enum VolumeSource {
 pub struct PodClaim {
     /// The name within the pod.
     pub name: Arc<str>,
-    /// Made from a template for this pod; the claim must then be owned by it.
+    /// Whether the claim is made from a template for this pod. The pod must then own the claim.
     pub from_template: bool,
-    /// Which claim.
+    /// The claim.
     pub claim: ClaimName,
 }
 
-/// The `ResourceClaim` behind a claim of a pod.
+/// The name of the `ResourceClaim` for a claim of a pod.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum ClaimName {
-    /// Its name.
+    /// The claim has this name.
     Known(Arc<str>),
     /// The claim was not generated yet.
     Pending,
@@ -90,28 +89,28 @@ pub enum ClaimName {
 /// A container's request of an extended resource, which devices may serve (KEP-5004).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExtendedRequest {
-    /// Position among init containers followed by containers.
+    /// The position among init containers followed by containers.
     pub container_idx: u32,
     /// `spec.containers[].name`.
     pub container_name: Arc<str>,
-    /// What kind of container.
+    /// The kind of container.
     pub kind: ContainerKind,
     /// The resource.
     pub resource: Sym,
-    /// Position of the resource among the container's request names in alphabetical order.
+    /// The position of the resource among the container's request names in alphabetical order.
     pub request_idx: u32,
-    /// How much is requested.
+    /// The requested amount.
     pub amount: i64,
 }
 
-/// When a container runs.
+/// The kind of a container, which decides when it runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ContainerKind {
-    /// Ends before the others start.
+    /// An init container, which ends before the others start.
     Init,
-    /// An init container with `restartPolicy: Always`.
+    /// A sidecar: an init container with `restartPolicy: Always`.
     Sidecar,
-    /// Runs after the init containers.
+    /// A regular container, which runs after the init containers.
     Regular,
 }
 

@@ -1,14 +1,14 @@
-//! Decimal numbers of any size, for the few quantities that fit no `i64`.
+//! Decimal numbers of any size, for the few quantities that do not fit `i64`.
 //!
-//! Digits are kept one a byte: such amounts are rare, and printing, rounding and aligning them are then plain slicing.
+//! Each digit takes one byte. Such amounts are rare, and printing, rounding and aligning them are then simple slicing.
 
 use std::cmp::Ordering;
 
-/// ± `digits` × 10^-`scale`.
+/// The number ± `digits` × 10^-`scale`.
 #[derive(Clone, Debug)]
 pub(super) struct Decimal {
     negative: bool,
-    /// Most significant first, without leading zeros; empty for zero.
+    /// The digits, the most significant first, without leading zeros; empty for zero.
     digits: Vec<u8>,
     scale: i32,
 }
@@ -52,7 +52,7 @@ impl Decimal {
         self
     }
 
-    /// Times 2^`exponent`.
+    /// The number × 2^`exponent`.
     pub(super) fn doubled(mut self, exponent: u32) -> Self {
         for _ in 0..exponent {
             let mut carry = 0;
@@ -68,7 +68,7 @@ impl Decimal {
         self
     }
 
-    /// At exactly `scale` decimals; what is finer is rounded away from zero.
+    /// The number with exactly `scale` decimals. Finer digits are rounded away from zero.
     pub(super) fn rounded_to(mut self, scale: i32) -> Self {
         if self.scale <= scale {
             self.refine_to(scale);
@@ -115,8 +115,9 @@ impl Decimal {
         difference.signum().cmp(&0)
     }
 
-    /// The number × 10^`decimals` as an integer. A fraction counts as one more, below zero too; beyond `i64` the low
-    /// 64 bits are kept, below zero even before the division. Both are how Kubernetes computes it.
+    /// The number × 10^`decimals` as an integer. A fraction adds one, even if the number is negative. Beyond `i64`,
+    /// only the low 64 bits are kept; for a negative number this happens before the division. Kubernetes computes both
+    /// in this way.
     pub(super) fn scaled(&self, decimals: i32) -> i64 {
         if self.scale <= decimals {
             let mut refined = self.clone();
@@ -140,7 +141,7 @@ impl Decimal {
         if self.negative { magnitude.wrapping_neg() } else { magnitude }
     }
 
-    /// The integer divided by 1024, if that leaves nothing.
+    /// The integer divided by 1024, if there is no remainder.
     pub(super) fn divided_by_1024(&self) -> Option<Self> {
         let mut remainder = 0u32;
         let mut quotient = Vec::with_capacity(self.digits.len());
@@ -152,7 +153,7 @@ impl Decimal {
         (remainder == 0).then(|| Self::from_digits(self.negative, quotient, self.scale))
     }
 
-    /// The number without trailing zeros, so that `scale` says how fine it really is.
+    /// The number without trailing zeros, so that `scale` is the number of decimals that it needs.
     pub(super) fn stripped(mut self) -> Self {
         while self.digits.last() == Some(&0) {
             self.digits.pop();

@@ -1,11 +1,11 @@
-//! Reading the text of a quantity.
+//! The parser of quantities.
 
 use super::decimal::Decimal;
 use super::{Amount, Format, ParseQuantityError, Quantity};
 
-/// Larger exponents would let a few bytes of manifest fill the memory with digits.
+/// The largest exponent. With larger ones, a few bytes of manifest could fill the memory with digits.
 const MAX_EXPONENT: i32 = 9999;
-/// The finest amount there is: 10^-9, "nano".
+/// The number of decimals of the finest amount, 10^-9 ("nano").
 const NANO_DECIMALS: i32 = 9;
 
 /// The parts of a quantity's text.
@@ -17,7 +17,7 @@ struct Parts<'a> {
     suffix: &'a str,
 }
 
-/// What a suffix multiplies by.
+/// The factor of a suffix.
 #[derive(Clone, Copy)]
 enum Multiplier {
     PowerOf10(i32, Format),
@@ -95,7 +95,7 @@ fn decimal(text: &str, parts: &Parts<'_>, exponent: i32, format: Format) -> Quan
     let exponent = exponent.saturating_sub(n_decimals);
     if digits.len() <= 18 && exponent >= -NANO_DECIMALS {
         let mantissa = signed(parts, digits.parse().unwrap_or_default());
-        // Kubernetes repeats the text of a number that it can tell to be canonical enough at a glance.
+        // Kubernetes prints the original text of a number that it considers canonical after a simple check.
         let keeps_text = exponent % 3 == 0 && !digits.starts_with('0') && !digits.ends_with("000");
         let written = keeps_text.then(|| text.into());
         return Quantity { amount: Amount::Compact { mantissa, exponent }, format, written };
@@ -105,7 +105,7 @@ fn decimal(text: &str, parts: &Parts<'_>, exponent: i32, format: Format) -> Quan
 }
 
 fn binary(parts: &Parts<'_>, exponent: u32) -> Quantity {
-    // A compact amount has at most 14 digits, counting those that the suffix stands for.
+    // A compact amount has at most 14 digits, including those of the suffix.
     let n_suffix_digits = usize::try_from(exponent * 3 / 10).unwrap_or(usize::MAX);
     if parts.fraction.is_empty() && parts.whole.len().saturating_add(n_suffix_digits) <= 14 {
         let mantissa = signed(parts, parts.whole.parse().unwrap_or_default()) << exponent;

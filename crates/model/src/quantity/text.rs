@@ -1,4 +1,4 @@
-//! The canonical text of a quantity: no fraction, the largest suffix that allows it.
+//! The canonical text of a quantity. It has no fraction, and the largest suffix with which this is possible.
 
 use super::Format;
 use super::decimal::Decimal;
@@ -29,7 +29,8 @@ fn decimal(amount: &Decimal, max_exponent: i32, suffix: impl Fn(i32) -> String) 
     text
 }
 
-/// Nothing if the amount is small or fractional, which is printed in powers of 1000.
+/// The text in powers of 1024. `None` if the amount is small or fractional; such an amount is printed in powers of
+/// 1000.
 fn binary(amount: &Decimal) -> Option<String> {
     if amount.clone().stripped().scale() > 0 {
         return None;

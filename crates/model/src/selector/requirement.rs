@@ -1,20 +1,20 @@
-//! One requirement of a selector: what it accepts, and why it may be refused.
+//! One requirement of a selector, with the labels that it accepts and the errors for which it is refused.
 
 use std::fmt;
 
 use crate::api::{NodeSelectorRequirement, StringMap};
 use crate::qualified_name;
 
-/// How a label is compared. Equality from `matchLabels` differs from `In` only in how it is printed.
+/// The comparison with a label. Equality from `matchLabels` differs from `In` only in how it is printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operator {
-    /// The label is there and has the one value.
+    /// The label is present and has the one value.
     Equals,
-    /// The label is there and has one of the values.
+    /// The label is present and has one of the values.
     In,
     /// The label is absent or has none of the values.
     NotIn,
-    /// The label is there.
+    /// The label is present.
     Exists,
     /// The label is absent.
     DoesNotExist,
@@ -24,58 +24,59 @@ pub enum Operator {
     Lt,
 }
 
-/// A requirement that is known to be well formed.
+/// A well-formed requirement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Requirement {
     key: String,
     operator: Operator,
-    /// Sorted.
+    /// The values, sorted.
     values: Vec<String>,
 }
 
-/// Why a requirement is refused. The texts are the API server's.
+/// The reason why a requirement is refused, with the text of the API server.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RequirementError {
-    /// Not an operator of label selectors.
+    /// The operator is not one of label selectors.
     #[error("{operator:?} is not a valid label selector operator")]
     LabelOperator {
         /// The operator as written.
         operator: String,
     },
-    /// Not an operator that this part of a node selector knows.
+    /// The operator is not one of this part of a node selector.
     #[error("{path}: Unsupported value: {operator:?}: supported values: {supported}")]
     NodeOperator {
-        /// Where the operator stands.
+        /// The path of the operator.
         path: String,
         /// The operator as written.
         operator: String,
         /// The operators that are supported, quoted and separated by commas.
         supported: &'static str,
     },
-    /// A key or a value that can't be part of a label, or a value that is no integer where one is needed.
+    /// A key or a value cannot be part of a label, or a value is no integer where one is needed.
     #[error("{path}: Invalid value: {text:?}: {problem}")]
     Text {
-        /// Where the text stands.
+        /// The path of the text.
         path: String,
         /// The key or value as written.
         text: String,
-        /// What is wrong with it.
+        /// The error in the text.
         problem: String,
     },
-    /// The wrong number of values.
+    /// The number of values is wrong.
     #[error("{path}: Invalid value: {values}: {problem}")]
     ValueCount {
-        /// Where the values stand.
+        /// The path of the values.
         path: String,
         /// The values as JSON.
         values: String,
-        /// What is wrong with them.
+        /// The error in the values.
         problem: &'static str,
     },
 }
 
 impl Requirement {
-    /// Fails with all that is wrong with the requirement. `path` is where it stands, and is empty or ends in a dot.
+    /// Checks a requirement. The result contains all errors. `path` is the requirement's path, and is empty or ends
+    /// with a dot.
     pub(super) fn new(
         path: &str,
         key: &str,
@@ -99,7 +100,7 @@ impl Requirement {
         Ok(Self { key: key.to_owned(), operator, values })
     }
 
-    /// A requirement of a node's field. Only `metadata.name` names one; only one value may be asked for.
+    /// Checks a requirement of a node's field. The only field is `metadata.name`, and it must have exactly one value.
     pub(super) fn of_field(path: &str, written: &NodeSelectorRequirement) -> Result<Self, Vec<RequirementError>> {
         let operator = match written.operator.as_str() {
             "In" => Operator::In,
@@ -112,19 +113,19 @@ impl Requirement {
         Ok(Self { key: written.key.clone(), operator, values: written.values.clone() })
     }
 
-    /// The label it looks at.
+    /// The label that the requirement checks.
     #[must_use]
     pub fn key(&self) -> &str {
         &self.key
     }
 
-    /// How it compares.
+    /// The operator of the requirement.
     #[must_use]
     pub fn operator(&self) -> Operator {
         self.operator
     }
 
-    /// What it compares with, sorted.
+    /// The values of the requirement, sorted.
     #[must_use]
     pub fn values(&self) -> &[String] {
         &self.values

@@ -1,16 +1,16 @@
-//! Which symbols were made and freed lately, for replicas that catch up.
+//! The symbols that were made and freed recently, for replicas that are updated.
 
 use std::collections::VecDeque;
 
 use super::Sym;
 
-/// How many changes a replica may miss before it is told all symbols.
+/// The number of changes that a replica may miss before it gets all symbols.
 const CAPACITY: usize = 1 << 16;
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Journal {
     changes: VecDeque<Sym>,
-    /// How many changes there have been.
+    /// The number of changes so far.
     position: u64,
 }
 
@@ -27,7 +27,7 @@ impl Journal {
         self.position += 1;
     }
 
-    /// What changed since `position`, each symbol once; `None` when the journal does not reach back that far.
+    /// The symbols that changed since `position`, each once; `None` if the journal does not reach back that far.
     pub(super) fn since(&self, position: u64) -> Option<Vec<Sym>> {
         let oldest = self.position - self.changes.len() as u64;
         let skip = usize::try_from(position.checked_sub(oldest)?).ok()?;

@@ -1,4 +1,4 @@
-//! Symbols come, go and come back; replicas know the same.
+//! Symbols are made, freed and made again, and replicas know the same.
 
 use super::*;
 
@@ -8,7 +8,7 @@ fn object(symbols: &mut Symbols, texts: &[String]) -> (Vec<Sym>, Uses) {
     (syms, interning.finish())
 }
 
-/// What a replica knows after it followed `symbols`.
+/// Updates a replica that has followed `symbols` up to `position`.
 fn follow(symbols: &Symbols, replica: &mut Symbols, position: &mut u64) {
     for (sym, text) in symbols.since(*position) {
         replica.announce(sym, text);
@@ -67,7 +67,7 @@ fn a_replica_that_missed_too_much_is_told_everything() {
     assert_eq!(replica.len(), symbols.texts.len());
 }
 
-/// A replica is told what each number stands for now, in the order of numbers and not of events.
+/// A replica gets the present text of each number, in the order of numbers and not of events.
 #[test]
 fn a_text_that_moved_to_a_lower_number_is_found_there() {
     for next in ["x", ""] {

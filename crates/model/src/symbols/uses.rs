@@ -1,4 +1,4 @@
-//! Which object uses which symbols.
+//! The symbols that each object uses.
 
 use std::{
     mem,
@@ -21,7 +21,7 @@ impl<'a> Interning<'a> {
         Self { symbols }
     }
 
-    /// The symbol of `text`, made if there is none yet. A text of more than a kilobyte gets that of its digest.
+    /// The symbol of `text`, which is made if necessary. A text of more than a kilobyte gets the symbol of its digest.
     pub fn intern(&mut self, text: &str) -> Sym {
         let sym = self.symbols.enter(text);
         if self.symbols.count(sym) {
@@ -30,7 +30,7 @@ impl<'a> Interning<'a> {
         sym
     }
 
-    /// What the object must hold as long as it holds its symbols.
+    /// The value that the object must hold as long as it holds its symbols.
     #[must_use]
     pub fn finish(self) -> Uses {
         let Symbols { of_object, returned, .. } = &mut *self.symbols;
@@ -43,7 +43,7 @@ impl<'a> Interning<'a> {
     }
 }
 
-/// Releases the symbols, so that nothing stays in use without [`Interning::finish`].
+/// Releases the symbols. Without [`Interning::finish`], nothing stays in use.
 impl Drop for Interning<'_> {
     fn drop(&mut self) {
         while let Some(sym) = self.symbols.of_object.pop() {
@@ -52,12 +52,12 @@ impl Drop for Interning<'_> {
     }
 }
 
-/// Keeps the symbols of an object from being freed while the object, or a copy of it, lives. In a replica it is empty:
-/// there the owner of the table says what is freed.
+/// A value that keeps the symbols of an object from being freed while the object, or a copy of it, lives. It is empty
+/// in a replica, where the owner of the table decides what is freed.
 #[derive(Clone, Debug, Default)]
 pub struct Uses(Option<Arc<Used>>);
 
-/// Most pods have no more than fit in here.
+/// The symbols of one object. Most pods have no more symbols than fit in here.
 pub(super) type UsedSymbols = SmallVec<[Sym; 8]>;
 
 #[derive(Debug)]
@@ -67,14 +67,14 @@ struct Used {
 }
 
 impl Uses {
-    /// How many symbols there are, repetitions counted: a measure of how large the object is.
+    /// The number of symbols, including repetitions. It measures how large the object is.
     #[must_use]
     pub fn n_symbols(&self) -> usize {
         self.0.as_ref().map_or(0, |used| used.symbols.len())
     }
 }
 
-/// Objects that say the same are equal.
+/// All values are equal, so that objects with the same content are equal.
 impl PartialEq for Uses {
     fn eq(&self, _other: &Self) -> bool {
         true

@@ -23,7 +23,7 @@ pub(super) async fn render<S: Source>(
     let (namespace, name) = pod_name(text(parameters, "pod"))?;
     viewer.must(Right::GetPod { namespace, name }).await?;
     let node = Some(text(parameters, "node")).filter(|node| !node.is_empty());
-    let explained = page.source.explain((namespace, name), node.map(str::to_owned), viewer.user()).await?;
+    let explained = page.source.explain(namespace, name, node.map(str::to_owned), viewer.user()).await?;
     let pod = format!("{namespace}/{name}");
     let filters = html! {
         form.filters method="get" action="/page/pod" {

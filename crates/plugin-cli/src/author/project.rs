@@ -13,6 +13,9 @@ use berth_telemetry::chain;
 use berth_wasm_host::{Binary, ComponentFactory, Engine, EngineOptions, LoadError};
 use clap::Args;
 
+/// What a build leaves beside the component, without `.wasm`: core modules.
+const INTERMEDIATE: [&str; 4] = ["module", "core", "embedded", "stripped"];
+
 /// Bytes of a component that brings an interpreter along.
 const LONG_TO_COMPILE: usize = 4 << 20;
 
@@ -45,7 +48,7 @@ impl Target {
             .flatten()
             .filter_map(|entry| entry.ok().map(|entry| entry.path()))
             .filter(|path| path.extension().is_some_and(|extension| extension == "wasm"))
-            .filter(|path| path.file_stem().is_some_and(|stem| stem != "module"))
+            .filter(|path| path.file_stem().is_some_and(|stem| !INTERMEDIATE.iter().any(|name| stem == *name)))
             .collect();
         match (found.pop(), found.as_slice()) {
             (Some(only), []) => Ok(only),
@@ -139,7 +142,7 @@ pub(super) fn load_binary(binary: Binary, title: &str) -> Result<Loaded> {
     let engine = engine()?;
     let is_compiled = engine.load_compiled(binary.name(), binary.digest()).is_some();
     if !is_compiled && binary.bytes().len() > LONG_TO_COMPILE {
-        eprintln!("compiling {title}: half a minute, once for these bytes");
+        eprintln!("compiling {title}: 10 to 30 seconds, once for these bytes");
     }
     let factory = engine.load(&binary);
     let factory = factory.map_err(|error| anyhow::anyhow!("{title} {}", chain(&error)))?;

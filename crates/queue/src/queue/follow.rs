@@ -1,4 +1,4 @@
-//! For a copy that follows the queue pod by pod: what changed, and everything in portions.
+//! Support for a copy that follows the queue pod by pod: it reads what changed, and it reads everything in portions.
 
 use berth_model::{PodUid, Time};
 
@@ -21,19 +21,19 @@ pub struct Waiting {
 }
 
 impl Queue {
-    /// Notes what changes from here on, or with `false` nothing any more.
+    /// Starts to note what changes, or with `false` stops and forgets the notes.
     pub fn follow(&mut self, is_followed: bool) {
         self.changed.follow(is_followed);
         self.nominator.changed.follow(is_followed);
     }
 
-    /// Pods that entered or left a part of the queue, or were nominated otherwise, since the last call.
+    /// The pods that entered or left a part of the queue, or whose nomination changed, since the last call.
     pub fn changed_pods(&mut self) -> impl Iterator<Item = PodUid> + '_ {
         let Self { changed, nominator, .. } = self;
         changed.drain().chain(nominator.changed.drain())
     }
 
-    /// The pod as it waits here; `None` if it does not.
+    /// The pod with its place in the queue; `None` if it does not wait.
     #[must_use]
     pub fn waiting(&self, uid: &str) -> Option<Waiting> {
         let WaitingPod { record, place } = self.places.get(uid)?;
@@ -44,8 +44,8 @@ impl Queue {
         Some(Waiting { record: record.clone(), queue: place.sub_queue(), backoff_until })
     }
 
-    /// Waiting pods behind those that `visited` has seen, `limit` at most. Pods that move meanwhile are among
-    /// [`Self::changed_pods`], so that all are seen in the end. Fewer than `limit`: there are no more.
+    /// The waiting pods after those that `visited` has seen, at most `limit`. Pods that move in between are in
+    /// [`Self::changed_pods`], so a reader of both sees all pods. Fewer than `limit` pods mean that no more follow.
     pub fn next_portion(&self, visited: &mut Visited, limit: usize) -> Vec<PodUid> {
         self.places.next_portion(visited, limit)
     }

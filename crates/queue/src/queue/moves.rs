@@ -1,4 +1,4 @@
-//! What moves waiting pods: additions, changes and deletions, events, and time.
+//! What moves waiting pods: additions, changes and deletions of pods, cluster events, and time.
 
 use std::sync::{Arc, LazyLock};
 
@@ -15,14 +15,14 @@ use crate::{
     record::QueuedPod,
 };
 
-/// Milliseconds between two searches for pods that have waited too long.
+/// The milliseconds between two searches for pods that have waited too long.
 pub(super) const LEFTOVER_PERIOD: u64 = 30_000;
 
 /// The label under which metrics count pods whose backoff is over.
 static BACKOFF_COMPLETE: LazyLock<Arc<str>> = LazyLock::new(|| Arc::from("BackoffComplete"));
 
 impl Queue {
-    /// A pending pod appeared. One that is known already, waiting or in flight, stays as it is.
+    /// Adds a pending pod that appeared. A pod that is known already, waiting or in flight, stays as it is.
     pub fn add(&mut self, pod: Arc<Pod>, now: Time, policy: &mut dyn Policy) {
         self.add_as(pod, &self.pod_event_labels().added, now, policy);
     }
@@ -38,8 +38,8 @@ impl Queue {
         }
     }
 
-    /// A pending pod changed; `object_events` say how. Only a pod in the pool is moved by them, one in flight remembers
-    /// them for when its attempt fails.
+    /// Follows a change of a pending pod. `object_events` describe the change. They can move only a pod in the pool. A
+    /// pod in flight remembers them until its attempt fails.
     pub fn update(&mut self, pod: &Arc<Pod>, object_events: &[Arc<ObjectEvent>], now: Time, policy: &mut dyn Policy) {
         if self.is_in_flight(&pod.uid) {
             object_events.iter().for_each(|object_event| self.in_flight.record(object_event));
@@ -61,7 +61,8 @@ impl Queue {
         self.put_back(record, place, policy);
     }
 
-    /// The pod is gone, or has a node. A record in flight stays with the caller that popped it, until [`Queue::done`].
+    /// Removes a pod that is gone or has a node. If the pod is in flight, the caller that popped it keeps the record
+    /// until [`Queue::done`].
     pub fn delete(&mut self, uid: &str) -> Option<QueuedPod> {
         self.nominator.remove(uid);
         self.take(uid).map(|pod| pod.record)
@@ -73,8 +74,8 @@ impl Queue {
         self.registrations.anyone_hears(event)
     }
 
-    /// Moves every unschedulable pod that the event may have made schedulable. `concerned` limits this to some pods; the
-    /// event is recorded for attempts under way in any case.
+    /// Moves every unschedulable pod that the event may have made schedulable. `concerned` selects the pods that may
+    /// move. The event is recorded for all running attempts in any case.
     pub fn move_all(
         &mut self,
         object_event: &Arc<ObjectEvent>,
@@ -96,8 +97,8 @@ impl Queue {
         self.in_flight.record(object_event);
     }
 
-    /// The pods that the event moves, in the order of their arrival. Of a group whose pods get the same answers the first one
-    /// is asked about.
+    /// The pods that the event moves, in the order of their arrival. If all pods of a group get the same answers, only
+    /// the first one is asked about.
     fn moved_by(
         &self,
         object_event: &ObjectEvent,
@@ -151,7 +152,7 @@ impl Queue {
         }
     }
 
-    /// Whether the event means to every pod of a group what it means to this one.
+    /// Whether the event means the same for every pod of the group as for this one.
     fn goes_for_all(
         &self,
         record: &QueuedPod,
@@ -168,8 +169,8 @@ impl Queue {
         !is_about_one && record.rejected_by().filter(hears).all(|plugin| policy.hints_alike(plugin, pod, object_event))
     }
 
-    /// Moves these pods to activeQ without waiting for their backoff. A pod in flight is tried again after backoff if its
-    /// attempt fails.
+    /// Moves these pods to activeQ without waiting for their backoff. If the attempt of a pod in flight fails, that pod
+    /// is tried again after its backoff.
     pub fn activate(&mut self, uids: &[PodUid], now: Time, policy: &mut dyn Policy) {
         for uid in uids {
             match self.take(uid) {
@@ -185,8 +186,8 @@ impl Queue {
         }
     }
 
-    /// `plugin` would answer otherwise from here on: pods that it rejected are tried again after their backoff. `label` names
-    /// the reason in metrics.
+    /// Tries the pods that `plugin` rejected again after their backoff, because the plugin would answer differently
+    /// from now on. `label` names the reason in metrics.
     pub fn retry_rejected_by(&mut self, plugin: &str, label: &str, now: Time, policy: &mut dyn Policy) {
         let label: Arc<str> = Arc::from(label);
         for uid in self.places.rejected_by(plugin) {
@@ -194,7 +195,8 @@ impl Queue {
         }
     }
 
-    /// `plugin` can be asked about a pod again that it keeps out of activeQ unasked. Nothing happens to a pod that it does not.
+    /// Tries a pod again that `plugin` keeps out of activeQ without having been asked, because the plugin can be asked
+    /// again. A pod that another plugin gates, or none, stays where it is.
     pub fn retry_gated(&mut self, uid: &str, plugin: &str, label: &str, now: Time, policy: &mut dyn Policy) {
         let gated_by = self.places.get(uid).and_then(|pod| pod.record.gated_by.as_deref());
         if gated_by == Some(plugin) {
@@ -202,7 +204,8 @@ impl Queue {
         }
     }
 
-    /// Time passed: pods whose backoff is over become ready, and pods that waited too long are tried again.
+    /// Follows the passing of time: pods whose backoff is over become ready, and pods that waited too long are tried
+    /// again.
     pub fn flush(&mut self, now: Time, policy: &mut dyn Policy) {
         for uid in self.places.backoff_over(self.settings.window(now)) {
             if let Some(WaitingPod { record, .. }) = self.take(&uid) {
@@ -233,7 +236,8 @@ impl Queue {
         }
     }
 
-    /// A gated pod does so only if the plugin that gates it registered for every event.
+    /// Whether a pod that waited too long leaves the pool. A gated pod leaves it only if the plugin that gates it
+    /// registered for every event.
     fn leaves_by_flush(&self, record: &QueuedPod, timeout: &ObjectEvent) -> bool {
         let hears = |plugin: &Arc<str>| self.registrations.hears(record.pod.scheduler_name, plugin, &timeout.event);
         record.gated_by.as_ref().is_none_or(hears)
@@ -247,7 +251,8 @@ impl Queue {
         }
     }
 
-    /// Only events for which the plugin registered that gates the pod can move a gated pod.
+    /// Whether the event may move the pod. A gated pod is moved only by events for which the plugin that gates it
+    /// registered.
     fn opens_gate(&self, record: &QueuedPod, object_event: &ObjectEvent) -> bool {
         record.gated_by.as_ref().is_none_or(|plugin| {
             !object_event.is_wildcard()

@@ -1,4 +1,4 @@
-//! Where a pod goes after a failed attempt.
+//! The place where a pod goes after a failed attempt.
 
 use std::sync::Arc;
 
@@ -7,17 +7,17 @@ use berth_model::{Pod, Time};
 use super::Queue;
 use crate::{in_flight::Meanwhile, object_event::ObjectEvent, policy::Policy, record::QueuedPod};
 
-/// The plugins that rejected the pod. None: the attempt failed with an error.
+/// The plugins that rejected the pod. If both lists are empty, the attempt failed with an error.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RejectedBy {
     /// Plugins that answered `Unschedulable` or `UnschedulableAndUnresolvable`.
     pub rejectors: Vec<Arc<str>>,
-    /// Plugins that wait for something outside the scheduler; their event skips the backoff.
+    /// Plugins that wait for something outside the scheduler. An event that they accept lets the pod skip its backoff.
     pub pending: Vec<Arc<str>>,
 }
 
-/// Where an event sends a rejected pod; the last applicable one wins (`queueingStrategy` in kube-scheduler's
-/// `scheduling_queue.go`).
+/// The place where an event sends a rejected pod. If several events apply, the strategy that is last in this list wins
+/// (`queueingStrategy` in kube-scheduler's `scheduling_queue.go`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum QueueingStrategy {
     /// The pod stays where it is.
@@ -29,11 +29,11 @@ pub(super) enum QueueingStrategy {
 }
 
 impl Queue {
-    /// Takes a pod back whose attempt failed. `pod` is its newest object. What happened during the attempt decides
-    /// whether it waits for an event or only for its backoff.
+    /// Takes back a pod after a failed attempt. `pod` is its newest object. Events during the attempt decide whether
+    /// the pod waits for an event or only for its backoff.
     ///
     /// # Errors
-    /// A pod of this uid waits here already; the record is handed back and nothing changed.
+    /// A pod of this uid waits here already. The record is returned, and nothing changed.
     pub fn requeue(
         &mut self,
         mut record: QueuedPod,
@@ -85,7 +85,7 @@ impl Queue {
         }
     }
 
-    /// Where the event sends the pod: the plugins that rejected it decide by their queueing hints.
+    /// The place where the event sends the pod. The plugins that rejected it decide by their queueing hints.
     pub(super) fn strategy(
         &self,
         record: &QueuedPod,

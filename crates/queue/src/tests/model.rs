@@ -1,4 +1,4 @@
-//! The queue beside its reference, with time: after every operation both must say the same of every pod.
+//! The queue beside its reference, with time: after every operation both must say the same about every pod.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,10 +13,10 @@ use crate::{
     SubQueue,
 };
 
-/// Pods that come and go; few enough that they meet.
+/// Pods that come and go. They are few, so that operations often meet the same pod.
 const PODS: u8 = 16;
 
-/// Why attempts fail.
+/// The reasons for which attempts fail.
 const FAILURES: [Why; 6] = [
     Why { rejectors: &[], pending: &[] },
     Why { rejectors: &["Fit"], pending: &[] },
@@ -32,17 +32,17 @@ enum Operation {
     Update(u8, i8, Vec<Happening>),
     Delete(u8),
     Pop,
-    /// The so many-th attempt under way succeeds, or its pod is gone.
+    /// The attempt with this number succeeds, or its pod is gone.
     Done(usize),
     Fail(usize, usize),
     Happen(Happening),
-    /// Only pods of an even number are concerned.
+    /// The event concerns only pods of an even number.
     HappenToSome(Happening),
     Activate(u8),
     ReplacePlugin(usize),
     Wait(u64),
     Flush,
-    /// `Gate` keeps the pod out, or no longer.
+    /// `Gate` starts or stops keeping the pod out.
     TurnGate(u8),
     TurnHints(u8),
 }
@@ -68,7 +68,7 @@ fn operation() -> impl Strategy<Value = Operation> {
         1 => happening().prop_map(Operation::HappenToSome),
         1 => (0..PODS).prop_map(Operation::Activate),
         1 => (0..PLUGINS.len()).prop_map(Operation::ReplacePlugin),
-        // Most within a backoff, some beyond the five minutes.
+        // Most waits end within a backoff; some are longer than five minutes.
         6 => prop_oneof![8 => 0..3000u64, 2 => 0..20_000u64, 1 => 0..400_000u64].prop_map(Operation::Wait),
         5 => Just(Operation::Flush),
         1 => (0..PODS).prop_map(Operation::TurnGate),
@@ -204,7 +204,7 @@ impl Pair {
         }
     }
 
-    /// Deleted while it is in flight, a pod is known until its attempt ends.
+    /// Deletes a pod. A pod that is deleted in flight is known until its attempt ends.
     fn delete(&mut self, number: u8) {
         let waits = self.reference.pods.get(&number).is_some_and(super::reference::PodEntry::is_waiting);
         assert_eq!(self.queue.delete(&number.to_string()).is_some(), waits);
@@ -227,7 +227,7 @@ impl Pair {
         self.reference.fail(number, why, self.now.0);
     }
 
-    /// Each pod in one place, the same one, with the same past; the same counts; the same times.
+    /// Checks that each pod is in one and the same place with the same history, and that counts and times agree.
     fn check(&self) {
         let Self { queue, reference, in_flight, .. } = self;
         let mut n_waiting = 0;
@@ -248,7 +248,7 @@ impl Pair {
                 && record.pending.iter().map(|name| &**name).eq(entry.pending.iter().copied());
             assert!(same, "in {place:?}: {record:?}\nshould be {entry:?}");
         }
-        // No pod comes twice, so as many are the same ones.
+        // No pod occurs twice, so equal numbers mean equal sets.
         assert_eq!(n_waiting, reference.pods.values().filter(|entry| entry.is_waiting()).count());
         assert_eq!(queue.pending_pods(), reference.sizes());
         assert_eq!(queue.next_wakeup().map(|time| time.0), reference.next_wakeup());
@@ -277,7 +277,7 @@ impl Pair {
         }
     }
 
-    /// Every gate opens, nothing more happens, and time goes by: each pod must come out.
+    /// Opens every gate, then lets time pass without further events: each pod must come out.
     fn drain(&mut self) {
         while let Some(record) = self.attempt(0) {
             self.fail(record, FAILURES[3]);
@@ -302,7 +302,7 @@ impl Pair {
 }
 
 proptest! {
-    // A hundred thousand operations.
+    // This makes a hundred thousand operations.
     #![proptest_config(ProptestConfig { cases: 250, ..ProptestConfig::default() })]
 
     #[test]

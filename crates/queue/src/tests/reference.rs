@@ -1,5 +1,5 @@
-//! The queue as its description reads (`pkg/scheduler/backend/queue/scheduling_queue.go` in kube-scheduler): one list of pods,
-//! searched from end to end for everything.
+//! A reference that follows the description of the queue (`pkg/scheduler/backend/queue/scheduling_queue.go` in
+//! kube-scheduler). It keeps one list of pods and searches it from end to end.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -28,7 +28,7 @@ pub(super) enum Happening {
 pub(super) struct Answers {
     /// Pods that `Gate` keeps out.
     pub(super) gated: BTreeSet<u8>,
-    /// What hints say depends on it.
+    /// A number on which the answers of hints depend.
     pub(super) mood: u8,
 }
 
@@ -41,7 +41,8 @@ pub(super) enum Place {
     InFlight,
 }
 
-/// Why an attempt failed: plugins that rejected the pod, and those that wait. None: an error.
+/// Why an attempt failed: the plugins that rejected the pod, and those that wait. If both are empty, it failed with an
+/// error.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Why {
     pub(super) rejectors: &'static [&'static str],
@@ -53,7 +54,7 @@ pub(super) struct PodEntry {
     pub(super) place: Place,
     pub(super) priority: i8,
     pub(super) queued_at: u64,
-    /// Order of entering a place.
+    /// The order in which pods entered their places.
     arrival: u64,
     pub(super) attempts: u32,
     failures: u32,
@@ -62,7 +63,7 @@ pub(super) struct PodEntry {
     pub(super) pending: Vec<&'static str>,
     pub(super) is_gated: bool,
     pub(super) was_flushed: bool,
-    /// What happened since its attempt began; `None` is an activation of the pod itself.
+    /// What happened since the pod's attempt began; `None` is an activation of the pod itself.
     seen: Vec<Option<Happening>>,
 }
 
@@ -91,7 +92,7 @@ impl Answers {
 }
 
 impl Answers {
-    /// Whether the plugin tells pods of one kind apart.
+    /// Whether the plugin gives pods of one kind the same answer.
     pub(super) fn hints_alike(plugin: &str) -> bool {
         plugin == "Fit"
     }
@@ -122,7 +123,8 @@ impl PodEntry {
         !self.rejectors.is_empty() || !self.pending.is_empty()
     }
 
-    /// Until when it backs off: one second, doubled with every failure, ten at most, cut to whole seconds.
+    /// The time until which the pod backs off: one second, doubled with every failure, at most ten, cut to whole
+    /// seconds.
     fn expiry(&self) -> Option<u64> {
         let count = if self.errors > 0 { self.errors } else { self.failures };
         let wait = 1000_u64.checked_shl(count.checked_sub(1)?).unwrap_or(10_000).min(10_000);
@@ -185,7 +187,7 @@ impl Reference {
             Place::Active | Place::Backoff { .. } => true,
             Place::ErrorBackoff { .. } | Place::Pool | Place::InFlight => false,
         };
-        // Places are ordered: activeQ comes before backoffQ, and there the soonest.
+        // Places are ordered: activeQ comes before backoffQ, and in backoffQ the soonest end comes first.
         let first = self.pods.keys().copied().filter(ready).min_by_key(order)?;
         let entry = self.pods.get_mut(&first)?;
         if entry.place != Place::Active {
@@ -220,7 +222,7 @@ impl Reference {
         self.enter(pod, verdict, "ScheduleAttemptFailure", now);
     }
 
-    /// Every pod of the pool is asked, in the order of arrival; attempts under way remember it.
+    /// Asks about every pod of the pool, in the order of arrival. Running attempts remember the event.
     pub(super) fn happen(&mut self, event: Happening, concerned: impl Fn(u8) -> bool, now: u64) {
         for pod in self.pool() {
             let is_kept_out = self.pods[&pod].is_gated && !hears("Gate", event);
@@ -291,7 +293,7 @@ impl Reference {
         }
     }
 
-    /// When time alone changes something.
+    /// The time at which something changes even if no event comes.
     pub(super) fn next_wakeup(&self) -> Option<u64> {
         let due = |entry: &PodEntry| match entry.place {
             Place::Backoff { expiry } | Place::ErrorBackoff { expiry } => Some(expiry + 1000),

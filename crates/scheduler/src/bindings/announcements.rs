@@ -1,7 +1,8 @@
-//! New instances of plugins, and the pods between Reserve and PostBind that they have not learned about yet.
+//! The pods between Reserve and PostBind about which new instances of plugins have not been informed yet.
 //!
-//! Telling takes the plugin's share of the scheduling thread's time and no more: what is left is told when it has time
-//! again. Until then no cycle begins that asks the instance, for it does not know what is taken.
+//! An instance is informed only within the plugin's share of the scheduling thread's time. The rest follows when the
+//! plugin has time again. Until then no cycle that asks the instance begins, because the instance does not know what is
+//! reserved.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -12,12 +13,13 @@ use rustc_hash::FxHashMap;
 use super::binding::Binding;
 use crate::{action::Level, context::Context};
 
-/// Pods that are left, by profile and plugin, the next one last.
+/// The remaining pods, by profile and plugin. The next pod is last.
 #[derive(Debug, Default)]
 pub(super) struct Announcements(BTreeMap<(Sym, Arc<str>), Vec<PodUid>>);
 
 impl Announcements {
-    /// A new instance has taken the plugin's place. It learns about these pods, and about none from before.
+    /// Begins to inform a new instance of the plugin about these pods. Earlier announcements for the plugin are
+    /// dropped.
     pub(super) fn begin(&mut self, scheduler_name: Sym, plugin: Arc<str>, mut pods: Vec<PodUid>) {
         pods.sort_unstable_by(|left, right| right.cmp(left));
         self.0.insert((scheduler_name, plugin), pods);
@@ -27,7 +29,8 @@ impl Announcements {
         self.0.is_empty()
     }
 
-    /// Tells each instance of as many pods as it has time for. A pod that is not among `waiting` has ended its way.
+    /// Informs each instance about as many pods as it has time for. A pod that is not in `waiting` has ended its
+    /// attempt.
     pub(super) fn go_on(&mut self, waiting: &FxHashMap<PodUid, Binding>, context: &mut Context) {
         self.0.retain(|(scheduler_name, plugin), pods| {
             while let Some(uid) = pods.last() {
@@ -44,7 +47,7 @@ impl Announcements {
         });
     }
 
-    /// Profiles with a plugin that cannot be asked about another pod yet, and why.
+    /// The profiles with a plugin that cannot be asked about another pod yet, with the reason.
     pub(super) fn untold(&self) -> Vec<(Sym, Status)> {
         let text = |plugin: &str| {
             format!(
@@ -58,11 +61,12 @@ impl Announcements {
 enum Told {
     Yes,
     NoTime,
-    /// The instance is gone, or it has no Reserve.
+    /// The instance is gone or out of service, or it has no Reserve.
     Nobody,
 }
 
-/// Tells the profile's plugin of a pod, if it is there. It cannot refuse: the decision was made.
+/// Informs the profile's plugin about a pod, if the plugin exists. The plugin cannot refuse, because the decision was
+/// made.
 fn tell(scheduler_name: Sym, name: &Arc<str>, binding: Option<&Binding>, context: &mut Context) -> Told {
     let Some(profile) = context.profile_mut(scheduler_name) else { return Told::Nobody };
     let Some(plugin) = profile.find(name) else { return Told::Nobody };

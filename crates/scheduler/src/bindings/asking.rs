@@ -1,4 +1,4 @@
-//! Plugins are asked about a pod after its cycle, now that they have time.
+//! The questions to plugins about a pod after its cycle. They are asked when the plugins have time.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use crate::{
 };
 
 impl Binding {
-    /// Asks, and takes the pod as far as the answers do.
+    /// Asks the question, and takes the pod as far as the answers allow.
     pub(super) fn ask(self, question: Question, context: &mut Context, peers: &mut Peers<'_>) -> Step {
         context.begin_step();
         match question {
@@ -35,8 +35,8 @@ impl Binding {
         }
     }
 
-    /// What a Permit plugin wants done: a wait for objects begins, or goes on, if the plugin holds the pod; the host does the
-    /// rest.
+    /// Follows the effects of a Permit plugin. If the plugin holds the pod, a wait for objects begins or goes on. The
+    /// other effects go to the host.
     pub(super) fn permit_effects(
         &mut self,
         plugin: PluginIdx,
@@ -71,7 +71,7 @@ impl Binding {
         }
     }
 
-    /// Asks these plugins again, which hold the pod, about the pod as it is now. It goes on if none holds it any more.
+    /// Asks these plugins, which hold the pod, again about the current pod. It goes on if no plugin holds it any more.
     fn permit_again(mut self, plugins: &[Arc<str>], context: &mut Context, peers: &mut Peers<'_>) -> Step {
         if context.is_shutting_down() || !self.is_held_by_permit() {
             return Step::Waiting(self);
@@ -119,7 +119,7 @@ impl Binding {
         Ok(())
     }
 
-    /// Permit is over, with this result.
+    /// Reports that Permit is over, with this result.
     pub(super) fn observe_permit(&self, result: &'static str, context: &mut Context) {
         if let Stage::Permit(waits) = &self.stage {
             let milliseconds = waits.waited(context.now());

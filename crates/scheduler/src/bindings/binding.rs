@@ -1,4 +1,4 @@
-//! A pod between Reserve and PostBind, and what can happen to it.
+//! A pod between Reserve and PostBind, and its inputs.
 
 use std::{sync::Arc, time::Duration};
 
@@ -20,16 +20,16 @@ use crate::{
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Choice {
     pub(crate) cycle: CycleId,
-    /// When the cycle began.
+    /// The time at which the cycle began.
     pub(crate) started: Option<Duration>,
-    /// The node's row when it was chosen: what plugins are told if the node is gone meanwhile.
+    /// The row of the node when it was chosen. Plugins get this row if the node is gone by then.
     pub(crate) row: NodeIdx,
-    /// Nodes that were looked at, and those of them that passed.
+    /// The number of nodes that were looked at, and the number of those that passed.
     pub(crate) n_evaluated: usize,
     pub(crate) n_feasible: usize,
 }
 
-/// A pod on its way to a node.
+/// A pod between Reserve and PostBind.
 #[derive(Debug)]
 pub(crate) struct Binding {
     pub(super) record: QueuedPod,
@@ -37,43 +37,43 @@ pub(crate) struct Binding {
     pub(super) node: Sym,
     pub(super) assumed: Assumed,
     pub(super) stage: Stage,
-    /// What PreBind plugins said of their work; nothing before they were asked.
+    /// The answers of PreBind plugins about their work; empty before they were asked.
     pub(super) pre_flights: PreFlights,
-    /// Whether Permit held it.
+    /// Whether Permit held the pod.
     pub(super) was_held: bool,
-    /// When users are told what it waits for, if it still waits then.
+    /// The time at which users are informed what the pod waits for, if it still waits.
     pub(super) tell_at: Option<Time>,
-    /// What plugins are asked about the pod as soon as they have time.
+    /// The question for plugins about the pod, which is asked as soon as they have time.
     pub(super) question: Option<Question>,
-    /// The extension point that is being timed, with the requests that its plugins asked for.
+    /// The extension point that is being timed, including the requests that its plugins asked for.
     pub(super) timed: Option<(Point, Start)>,
 }
 
 /// What the pod waits for.
 #[derive(Debug)]
 pub(super) enum Stage {
-    /// For Permit plugins; empty once all of them let the pod go on.
+    /// The pod waits for Permit plugins. The list is empty once all of them released the pod.
     Permit(PermitWaits),
-    /// For PreBind plugins.
+    /// The pod waits for PreBind plugins.
     PreBind(PreBindGroup),
-    /// For the effects of a Bind plugin. If it asked for the binding as well, that comes last.
+    /// The pod waits for the effects of a Bind plugin. If the plugin asked for the binding as well, that comes last.
     BindEffects { plugin: PluginIdx, then_bind: bool },
-    /// For the API server to bind the pod.
+    /// The pod waits until the API server has bound it.
     BindRequest { plugin: PluginIdx },
-    /// For an extender to bind the pod.
+    /// The pod waits until an extender has bound it.
     ExtenderBind { extender: ExtenderIdx },
-    /// For the end of the process: the next scheduler finds the pod pending.
+    /// The pod waits for the end of the process. The next scheduler finds the pod pending.
     Shutdown,
 }
 
-/// What happens to a pod on its way.
+/// An input for a pod between Reserve and PostBind.
 #[derive(Debug)]
 pub(crate) enum Input {
-    /// A Permit plugin lets the pod go on.
+    /// A Permit plugin releases the pod.
     Allowed { plugin: Arc<str> },
-    /// A Permit plugin turns the pod down.
+    /// A Permit plugin rejects the pod.
     Rejected { plugin: Arc<str>, reason: String },
-    /// A higher-priority pod takes the place of this one.
+    /// A pod of higher priority takes the place of this one.
     Preempted { preemptor: Arc<Pod>, plugin: Arc<str> },
     /// The pod has a `deletionTimestamp`.
     Terminating,
@@ -91,11 +91,11 @@ pub(crate) enum Input {
     BindFinished(Result<(), RequestError>),
 }
 
-/// Where a step leaves the pod.
+/// The state of the pod after a step.
 pub(super) enum Step {
     /// The pod waits for the next input.
     Waiting(Binding),
-    /// The pod goes on once plugins have been asked this.
+    /// The pod goes on once plugins have been asked this question.
     Asks(Binding, Question),
     /// The API server has bound it.
     Bound(Binding),
@@ -107,12 +107,12 @@ pub(super) enum Step {
     BoundByOther(Binding),
 }
 
-/// Why a pod does not reach the node that was chosen for it.
+/// The reason why a pod does not reach the node that was chosen for it.
 #[derive(Debug)]
 pub(super) enum BindingFailure {
-    /// A plugin rejected the pod before PreBind: the events that it registered for bring the pod back.
+    /// A plugin rejected the pod before PreBind. The events for which the plugin registered bring the pod back.
     Rejected(Refusal),
-    /// A plugin or a request failed: the pod is tried again after backoff.
+    /// A plugin or a request failed. The pod is tried again after backoff.
     Error(Status),
 }
 
@@ -144,20 +144,20 @@ impl Binding {
         matches!(&self.stage, Stage::Permit(waits) if !waits.is_empty())
     }
 
-    /// Whether a request is under way that may bind the pod.
+    /// Whether a request that may bind the pod is being carried out.
     pub(super) fn is_sent(&self) -> bool {
         matches!(self.stage, Stage::BindEffects { .. } | Stage::BindRequest { .. } | Stage::ExtenderBind { .. })
     }
 
-    /// PreBind or Bind begins, or with `None` neither; what was there before has succeeded. Nothing is timed once the
-    /// profiles were replaced and none serves the pod any more.
+    /// Begins to time PreBind or Bind, or with `None` neither. The point that was timed before has succeeded. Nothing
+    /// is timed if the profiles were replaced and none serves the pod any more.
     pub(super) fn enter(&mut self, point: Option<Point>, context: &mut Context) {
         self.leave(Code::Success, context);
         let profile = context.profile_mut(self.pod().scheduler_name);
         self.timed = point.zip(profile).map(|(point, profile)| (point, profile.meter().start(self.choice.cycle)));
     }
 
-    /// The extension point that is being timed, if there is one, is over.
+    /// Ends the timing of the current extension point, if there is one.
     pub(super) fn leave(&mut self, code: Code, context: &mut Context) {
         let profile = context.profile_mut(self.pod().scheduler_name);
         if let Some(((point, start), profile)) = self.timed.take().zip(profile) {
@@ -165,7 +165,8 @@ impl Binding {
         }
     }
 
-    /// When the pod's time is out if nothing happens, and before that when users are told what it waits for.
+    /// The times at which the pod's waits end if nothing happens, and the time at which users are informed about the
+    /// wait.
     pub(super) fn deadlines(&self) -> Vec<Time> {
         let mut deadlines: Vec<Time> = match &self.stage {
             Stage::Permit(waits) => waits.deadlines().collect(),
@@ -178,7 +179,8 @@ impl Binding {
         deadlines
     }
 
-    /// The waits for objects of Permit plugins, or of PreBind plugins, also while their effects are being carried out.
+    /// The waits for objects of Permit plugins or of PreBind plugins, including those of plugins whose effects are
+    /// being carried out.
     pub(super) fn object_waits(&self) -> impl Iterator<Item = &ObjectWait> {
         let (permit, group) = match &self.stage {
             Stage::Permit(waits) => (Some(waits), None),
@@ -191,8 +193,8 @@ impl Binding {
         of_permit.chain(group.into_iter().flat_map(PreBindGroup::waits))
     }
 
-    /// Calls into the pod's profile, at the node's present row. `None` when the profiles were replaced and none serves the
-    /// pod any more.
+    /// Calls into the pod's profile, with the node's present row. `None` if the profiles were replaced and none serves
+    /// the pod any more.
     pub(super) fn call<R>(
         &self,
         context: &mut Context,
@@ -201,8 +203,8 @@ impl Binding {
         self.call_about(self.pod(), context, work)
     }
 
-    /// Calls, as [`Self::call`] does, about the pod as the API server shows it by now, for a plugin that waited for
-    /// changes. `work` gets `true` if this pod is another one than at the beginning of the cycle.
+    /// Calls like [`Self::call`], but with the pod as the API server shows it now, for a plugin that waited for
+    /// changes. `work` gets `true` if this pod differs from the pod at the beginning of the cycle.
     pub(super) fn call_again<R>(
         &self,
         context: &mut Context,

@@ -1,4 +1,5 @@
-//! What a plugin asked for: checked against its grants, done here if it concerns the scheduler, else left to the host.
+//! The effects that a plugin asked for. They are checked against its grants. Effects on the scheduler are carried out
+//! here; the host carries out the others.
 
 use std::{collections::BTreeMap, slice, sync::Arc};
 
@@ -15,7 +16,7 @@ use crate::{
     effect_bytes::{MAX_BYTES, bytes_of},
 };
 
-/// The pod, cycle and plugin that effects come from.
+/// The pod, cycle and plugin from which effects come.
 #[derive(Clone, Copy)]
 pub(crate) struct Origin<'a> {
     pub(crate) pod: &'a Arc<Pod>,
@@ -24,7 +25,7 @@ pub(crate) struct Origin<'a> {
 }
 
 impl Origin<'_> {
-    /// The effects, which were granted, as the host gets them.
+    /// The request to the host for these effects, which were granted.
     pub(crate) fn request(&self, context: &mut Context, effects: Vec<Effect>) -> PluginEffects {
         let scheduler_name = self.pod.scheduler_name;
         let plugin = context.plugin_name(scheduler_name, self.plugin);
@@ -40,10 +41,10 @@ impl Origin<'_> {
     }
 }
 
-/// Does what the scheduler itself can do; gives back what the host must.
+/// Carries out the effects on the scheduler, and returns the effects that the host must carry out.
 ///
 /// # Errors
-/// Fails if one of the effects was not granted. None was carried out then.
+/// One of the effects was not granted, or too many effects wait already. No effect was carried out.
 pub(crate) fn carry_out(
     context: &mut Context,
     peers: &mut Peers<'_>,
@@ -65,8 +66,8 @@ pub(crate) fn carry_out(
     Ok(for_host)
 }
 
-/// Does the same for the effects of several plugins. Each effect is granted or refused by itself. Gives back what the
-/// host must do, by plugin.
+/// Carries out the effects of several plugins. Each effect is granted or refused by itself. Returns the effects that
+/// the host must carry out, by plugin.
 pub(crate) fn carry_out_each(
     context: &mut Context,
     peers: &mut Peers<'_>,
@@ -104,15 +105,15 @@ pub(crate) fn carry_out_each(
     for_host
 }
 
-/// An effect that was not carried out: it was not granted, or makes no sense.
+/// An effect that was not carried out, because it was not granted or makes no sense.
 struct Refusal {
     effect: EffectKind,
-    /// What the pod and its user are told.
+    /// The text for the pod and its user.
     message: String,
 }
 
-/// What was refused of one answer. A plugin may ask for the same a thousand times: of each kind the first is told, and how
-/// many there were.
+/// The refused effects of one answer. A plugin may ask for the same effect a thousand times, so the first of each kind
+/// is reported with the number of all.
 #[derive(Default)]
 struct Refusals(BTreeMap<(PluginIdx, EffectKind), (String, u32)>);
 
@@ -130,7 +131,7 @@ impl Refusals {
 }
 
 /// # Errors
-/// Names the effect that the operator did not grant. The refusal is reported as well.
+/// The operator did not grant the effect that the error names. The refusal is reported as well.
 pub(crate) fn check_grants(context: &mut Context, origin: Origin<'_>, effects: &[Effect]) -> Result<(), Status> {
     let asked = CyclePod::new(origin.pod, context.table());
     let Some(refused) = asked.first_refused(&grants(context, origin), effects) else { return Ok(()) };
@@ -142,7 +143,7 @@ pub(crate) fn check_grants(context: &mut Context, origin: Origin<'_>, effects: &
 }
 
 /// # Errors
-/// Too much waits to be carried out already; it is reported as well.
+/// Too many effects wait to be carried out already. The refusal is reported as well.
 fn check_room(context: &mut Context, origin: Origin<'_>, effects: &[Effect]) -> Result<(), Status> {
     let name = context.plugin_name(origin.pod.scheduler_name, origin.plugin);
     let Some(refusal) = lacks_room(context, &name, effects) else { return Ok(()) };
@@ -153,7 +154,7 @@ fn check_room(context: &mut Context, origin: Origin<'_>, effects: &[Effect]) -> 
     Err(status)
 }
 
-/// The refusal of these effects, if they are more than may wait.
+/// The refusal of these effects, if they exceed what may wait.
 fn lacks_room(context: &Context, plugin: &str, effects: &[Effect]) -> Option<Refusal> {
     let bytes = effects.iter().map(bytes_of).sum();
     if context.has_room_for_bytes(plugin, bytes) {
@@ -167,14 +168,14 @@ fn lacks_room(context: &Context, plugin: &str, effects: &[Effect]) -> Option<Ref
     Some(Refusal { effect, message })
 }
 
-/// What the plugin was granted.
+/// The grants of the plugin.
 fn grants(context: &Context, origin: Origin<'_>) -> Grants {
     let profile = context.profile(origin.pod.scheduler_name);
     let instance = profile.and_then(|profile| profile.instances().get(origin.plugin.index()));
     instance.map(|instance| instance.grants.clone()).unwrap_or_default()
 }
 
-/// Gives back what the host must do.
+/// Carries out an effect on the scheduler, or returns an effect that the host must carry out.
 fn carry_out_one(
     context: &mut Context,
     peers: &mut Peers<'_>,
@@ -208,10 +209,10 @@ fn carry_out_one(
     Ok(None)
 }
 
-/// Nothing happens if the pod is not pending any more.
+/// Nominates a pod to a node. A pod that is no longer pending is ignored.
 ///
 /// # Errors
-/// No such node has been heard of: a name that a plugin made up is not kept.
+/// The scheduler knows no such node. A name that a plugin made up is not interned.
 fn nominate(context: &mut Context, peers: &Peers<'_>, plugin: &str, uid: &str, node: String) -> Result<(), Refusal> {
     let Some(pod) = context.pending_pod(uid).map(|pending| Arc::clone(&pending.pod)) else { return Ok(()) };
     let Some(name) = context.symbols_mut().lookup(&node) else {

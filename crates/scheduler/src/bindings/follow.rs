@@ -1,4 +1,4 @@
-//! What a copy of the scheduler's state gets of pods between Reserve and PostBind.
+//! The data about pods between Reserve and PostBind for a copy of the scheduler's state.
 
 use std::sync::Arc;
 
@@ -10,18 +10,18 @@ use super::{Bindings, binding::Stage};
 /// What a pod between Reserve and PostBind waits for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BindingStage {
-    /// For Permit plugins.
+    /// The pod waits for Permit plugins.
     Permit {
-        /// When the pod began to wait.
+        /// The time at which the pod began to wait.
         since: Time,
-        /// The plugins that hold it, each with the time at which the pod is rejected in its name.
+        /// The plugins that hold the pod, each with the time at which the pod is rejected in its name.
         plugins: Vec<(Arc<str>, Time)>,
     },
-    /// For PreBind plugins.
+    /// The pod waits for PreBind plugins.
     PreBind,
-    /// For its binding, by a Bind plugin, the API server or an extender.
+    /// The pod waits until a Bind plugin, the API server or an extender has bound it.
     Bind,
-    /// For the end of the process.
+    /// The pod waits for the end of the process.
     Shutdown,
 }
 
@@ -32,22 +32,22 @@ pub struct PodBinding {
     pub record: QueuedPod,
     /// The name of the node that was chosen.
     pub node: Sym,
-    /// What it waits for.
+    /// What the pod waits for.
     pub stage: BindingStage,
 }
 
 impl Bindings {
-    /// Notes which pods take steps from here on, or with `false` none any more.
+    /// Starts to note which pods take steps, or with `false` stops and forgets the notes.
     pub(crate) fn follow(&mut self, is_followed: bool) {
         self.changed.follow(is_followed);
     }
 
-    /// Pods that took a step since the last call.
+    /// The pods that took a step since the last call.
     pub(crate) fn changed_pods(&mut self) -> impl Iterator<Item = PodUid> + '_ {
         self.changed.drain()
     }
 
-    /// The pod, if it is on its way.
+    /// The pod, if it is between Reserve and PostBind.
     pub(crate) fn followed(&self, uid: &str) -> Option<PodBinding> {
         let binding = self.waiting.get(uid)?;
         let stage = match &binding.stage {

@@ -1,8 +1,8 @@
-//! Whether a plugin was granted what it asks for.
+//! The check whether a plugin was granted what it asks for.
 //!
-//! Rules speak of the pod of the cycle and of its claims. Which objects these are is decided here, from the pod, from the
-//! objects that the cache holds, and from what the same answer has created before. They are known by their uids: a change
-//! that is granted is made only if the object is still the one that was looked at.
+//! Rules refer to the pod of the cycle and to its claims. This module decides which objects these are, from the pod,
+//! from the objects in the cache, and from what earlier effects of the same answer create. The objects are identified
+//! by their uids: a granted change is made only if the object is still the one that was checked.
 
 use std::{cell::RefCell, collections::BTreeMap, rc::Rc};
 
@@ -18,8 +18,8 @@ use crate::action::GrantedEffect;
 const VOLUME_CLAIM: (&str, &str) = ("", "PersistentVolumeClaim");
 const RESOURCE_CLAIM: (&str, &str) = ("resource.k8s.io", "ResourceClaim");
 
-/// The pod of a cycle, and the cluster that its claims are looked up in. Asked about one answer or several: each object of
-/// the cache is read once, however often effects name it.
+/// The pod of a cycle, and the cluster in which its claims are looked up. The value serves one answer or several. It
+/// reads each object of the cache once, however often effects name it.
 #[derive(Debug)]
 pub struct CyclePod<'a> {
     pod: &'a Pod,
@@ -28,14 +28,14 @@ pub struct CyclePod<'a> {
     cached: RefCell<BTreeMap<[String; 3], Option<Rc<Ownership>>>>,
 }
 
-/// What was not granted, and what would grant it.
+/// An effect that was not granted, and the grants that would allow it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RefusedEffect {
     /// The kind under which refusals are counted.
     kind: EffectKind,
     /// `bind`, or `patch of v1/Secret default/token`.
     what: String,
-    /// What the plugin has, with this effect and no other besides.
+    /// The plugin's grants together with a grant of just this effect.
     enough: Grants,
 }
 
@@ -46,14 +46,14 @@ impl RefusedEffect {
         self.kind
     }
 
-    /// What the plugin has, and besides what it would need for this effect.
+    /// The plugin's grants together with what it would need for this effect.
     #[must_use]
     pub fn enough(&self) -> &Grants {
         &self.enough
     }
 
-    /// What the pod and its user are told: what was refused, and the entry of a `PluginHostConfiguration` that would
-    /// allow it beside all that the plugin has.
+    /// The text for the pod and its user. It says what was refused, and shows the entry of a `PluginHostConfiguration`
+    /// that would allow it in addition to the plugin's present grants.
     #[must_use]
     pub fn message(&self, plugin: &str) -> String {
         let Self { what, enough, .. } = self;
@@ -65,7 +65,7 @@ impl RefusedEffect {
 }
 
 impl<'a> CyclePod<'a> {
-    /// `table` holds the objects that rules may be about.
+    /// A check for effects in the cycle of `pod`. `table` contains the objects that rules may be about.
     #[must_use]
     pub fn new(pod: &'a Pod, table: &'a ClusterTable) -> Self {
         Self { pod, table, cached: RefCell::default() }
@@ -94,8 +94,8 @@ impl<'a> CyclePod<'a> {
         None
     }
 
-    /// The effects of an answer, each with the uid that its object must have: that of the pod of the cycle, or of its claim
-    /// as the cache holds it.
+    /// The effects of an answer, each with the uid that its object must have. This is the uid of the pod of the cycle,
+    /// or of its claim in the cache.
     pub(super) fn with_uids(&self, answer: Vec<Effect>) -> Vec<GrantedEffect> {
         let uids: Vec<Option<Box<str>>> = {
             let mut before = Before::default();
@@ -110,7 +110,8 @@ impl<'a> CyclePod<'a> {
         answer.into_iter().zip(uids).map(|(effect, uid)| GrantedEffect { effect, uid }).collect()
     }
 
-    /// `None` for objects that are not the pod's, that the cache does not hold, or that the answer makes or deletes before.
+    /// The uid that the object of the effect must have. `None` for objects that are not the pod's, that the cache does
+    /// not hold, or that an earlier effect of the answer creates or deletes.
     fn uid_of(&self, access: &ObjectAccess<'_>, effect: &Effect, before: &Before) -> Option<Box<str>> {
         if self.is_pod(access) {
             return Some(self.pod.uid.to_string().into());
@@ -164,9 +165,9 @@ impl<'a> CyclePod<'a> {
             && access.name.is_some_and(|name| *name == *self.pod.name)
     }
 
-    /// Whether it is a claim that the pod names, or one whose controller is the pod: as the cache holds it, or as an earlier
-    /// effect of the answer creates it. If there is an object of that name already, that effect fails, and what follows is
-    /// not done.
+    /// Whether the object is a claim of the pod: a claim that the pod names, or one that the pod controls. The
+    /// controller is read from the cache, or from an earlier effect of the answer that creates the claim. If an object
+    /// of that name exists already, the creation fails, and the later effects are not carried out.
     fn is_claim(&self, access: &ObjectAccess<'_>, effect: &Effect, before: &Before) -> bool {
         if !is_claim_kind(access) || access.namespace != self.namespace() {
             return false;
@@ -210,20 +211,20 @@ impl<'a> CyclePod<'a> {
     }
 }
 
-/// What the effects of an answer do to claims before the next one.
+/// The changes that earlier effects of an answer make to claims.
 #[derive(Debug, Default)]
 struct Before {
-    /// Ownerships by kind, namespace and name; `None` is a claim that is deleted.
+    /// Ownerships by kind, namespace and name; `None` if the claim is deleted.
     claims: BTreeMap<[String; 3], Option<Ownership>>,
 }
 
-/// The parts of an object that say which it is, and whose.
+/// The parts of an object that identify it and its controllers.
 #[derive(Debug)]
 struct Ownership {
     name: String,
-    /// `None` if it is yet to be created.
+    /// The uid; `None` if the object is still to be created.
     uid: Option<String>,
-    /// The uids of its controllers.
+    /// The uids of the controllers.
     controllers: Vec<String>,
 }
 

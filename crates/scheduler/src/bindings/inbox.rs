@@ -1,7 +1,7 @@
-//! What plugins and objects have for pods between Reserve and PostBind, until it is delivered.
+//! The inputs from plugins and objects for pods between Reserve and PostBind, until they are delivered.
 //!
-//! One answer of a plugin can release thousands of pods. They are told some at a time, so that other pods get their turn
-//! meanwhile. What is said twice is kept once.
+//! One answer of a plugin can release thousands of pods. Only some of them get their input at a time, so that other
+//! pods get their turn. Equal inputs are kept once.
 
 use std::{collections::VecDeque, sync::Arc};
 
@@ -14,25 +14,25 @@ use super::binding::{Input, PodAttempt};
 #[derive(Debug, Default)]
 pub(crate) struct Inbox {
     inputs: VecDeque<Message>,
-    /// What is in `inputs`.
+    /// The topics of the messages in `inputs`.
     topics: FxHashSet<(PodAttempt, Topic)>,
 }
 
-/// An input on its way.
+/// An input that is not delivered yet.
 #[derive(Debug)]
 pub(super) struct Message {
     pub(super) to: PodAttempt,
     pub(super) input: Input,
 }
 
-/// What makes an input needless if another one with it waits already.
+/// The topic of an input. An input is not needed if another one with the same topic waits already.
 #[derive(Debug, PartialEq, Eq, Hash)]
 enum Topic {
     Allowed(Arc<str>),
     Rejected(Arc<str>),
     Preempted,
     Object(ObjectKey),
-    /// There is one at a time.
+    /// The topic of inputs of which at most one comes at a time.
     Own,
 }
 
@@ -54,7 +54,7 @@ impl Topic {
 }
 
 impl Inbox {
-    /// Adds an input for this attempt of the pod: a later one does not get it.
+    /// Adds an input for this attempt of the pod. A later attempt of the pod does not get it.
     pub(super) fn push(&mut self, to: PodAttempt, input: Input) {
         if self.topics.insert((to.clone(), Topic::of(&input))) {
             self.inputs.push_back(Message { to, input });

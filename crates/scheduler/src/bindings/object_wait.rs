@@ -1,4 +1,4 @@
-//! What a plugin at Permit or PreBind waits for once it has answered [`Effect::Wait`].
+//! The wait of a plugin at Permit or PreBind that has answered [`Effect::Wait`].
 
 use berth_framework::{Effect, ObjectRef, PluginIdx};
 use berth_model::{ObjectKey, Sym, Time};
@@ -10,34 +10,34 @@ use crate::{
     metrics::{Observation, WaitResult},
 };
 
-/// Objects, one of which must change before the plugin is asked again, and how long that may take.
+/// The objects of which one must change before the plugin is asked again, and the time that this may take.
 #[derive(Debug)]
 pub(crate) struct ObjectWait {
     pub(crate) objects: Vec<ObjectKey>,
-    /// When the plugin first waited, if it was asked in between.
+    /// The time at which the plugin first waited, even if it was asked in between.
     began: Time,
     pub(crate) deadline: Time,
     pub(crate) timeout_message: String,
-    /// One of the objects changed while the plugin's other effects were being carried out.
+    /// Whether one of the objects changed while the plugin's other effects were being carried out.
     pub(crate) has_changed: bool,
-    /// Counts what is kept of the objects.
+    /// The bytes of the objects' names, which count as held while the wait lasts.
     _held: HeldBytes,
 }
 
-/// The first wait among `effects`, which ends them: it and what follows it are taken out.
+/// The first wait among `effects`. It and the effects after it were removed from them.
 pub(crate) struct RequestedWait {
     pub(crate) objects: Vec<ObjectKey>,
     pub(crate) timeout: u64,
     pub(crate) timeout_message: String,
-    /// How many effects followed the wait; they are not carried out.
+    /// The number of effects after the wait. They are not carried out.
     pub(crate) n_dropped: usize,
-    /// What is kept of the objects.
+    /// The bytes of the objects' names.
     pub(crate) bytes: usize,
 }
 
 impl RequestedWait {
-    /// Takes the first wait and what follows it out of the effects of a plugin of this profile. Says that what follows
-    /// the wait is dropped.
+    /// Removes the first wait and the effects after it from the effects of a plugin of this profile. If effects are
+    /// dropped, this is logged.
     pub(crate) fn take(
         scheduler_name: Sym,
         plugin: PluginIdx,
@@ -64,7 +64,7 @@ impl RequestedWait {
         Some(Self { objects, timeout: timeout_ms, timeout_message, n_dropped: rest.len(), bytes })
     }
 
-    /// The wait begins, or goes on. If the plugin waited before, it may not wait longer than it could then.
+    /// Begins or continues the wait. If the plugin waited before, its earlier deadline still holds.
     pub(crate) fn begin(
         self,
         scheduler_name: Sym,
@@ -83,7 +83,7 @@ impl RequestedWait {
 }
 
 impl ObjectWait {
-    /// The plugin waits no longer.
+    /// Reports that the wait ended.
     pub(crate) fn ended(&self, scheduler_name: Sym, plugin: PluginIdx, result: WaitResult, context: &mut Context) {
         let plugin = context.plugin_name(scheduler_name, plugin);
         let objects = self.objects.iter().filter_map(|key| context.cache().object(key).cloned()).collect();
@@ -92,7 +92,7 @@ impl ObjectWait {
     }
 }
 
-/// Takes `apiVersion/kind` apart.
+/// Splits `apiVersion/kind`, and makes the key of the object.
 fn key(object: ObjectRef) -> ObjectKey {
     let (api_version, kind) = object.kind.rsplit_once('/').unwrap_or(("", &object.kind));
     let (api_version, kind) = (api_version.to_owned(), kind.to_owned());

@@ -1,4 +1,4 @@
-//! The other pods between Reserve and PostBind, as a plugin's effects reach them.
+//! The other pods between Reserve and PostBind, on which a plugin's effects may act.
 
 use std::sync::Arc;
 
@@ -10,32 +10,32 @@ use super::{
     inbox::Inbox,
 };
 
-/// All pods that are not being stepped. What is sent to them is delivered when the step is over, so that a chain of pods
-/// that release each other needs no stack.
+/// All pods except the one that takes a step. Inputs for them are delivered after the step, so that a chain of pods
+/// that release each other does not use up the stack.
 pub(crate) struct Peers<'a> {
-    /// The pod whose step it is, and its attempt; `None` if that pod has no node yet.
+    /// The attempt that takes the step; `None` if its pod has no node yet.
     pub(super) stepping: Option<PodAttempt>,
     pub(super) bindings: &'a FxHashMap<PodUid, Binding>,
     pub(super) inbox: &'a mut Inbox,
 }
 
 impl Peers<'_> {
-    /// Whether the pod is between Reserve and PostBind, this one included.
+    /// Whether the pod is between Reserve and PostBind. This includes the pod that takes the step.
     pub(crate) fn is_binding(&self, uid: &str) -> bool {
         self.find(uid).is_some()
     }
 
-    /// A pod that does not wait for the plugin ignores it.
+    /// Releases a pod for the plugin. A pod that does not wait for the plugin ignores this.
     pub(crate) fn allow(&mut self, uid: &str, plugin: &Arc<str>) {
         self.send(uid, Input::Allowed { plugin: Arc::clone(plugin) });
     }
 
-    /// A pod that does not wait on Permit ignores it.
+    /// Rejects a pod for the plugin. A pod that does not wait on Permit ignores this.
     pub(crate) fn reject(&mut self, uid: &str, plugin: &Arc<str>, reason: String) {
         self.send(uid, Input::Rejected { plugin: Arc::clone(plugin), reason });
     }
 
-    /// The pod, if it is between Reserve and PostBind, and its attempt.
+    /// The attempt of the pod, if the pod is between Reserve and PostBind.
     fn find(&self, uid: &str) -> Option<PodAttempt> {
         let waiting = self.bindings.get(uid).map(Binding::attempt);
         waiting.or_else(|| self.stepping.clone().filter(|stepping| *stepping.uid == *uid))
@@ -47,8 +47,8 @@ impl Peers<'_> {
         }
     }
 
-    /// Takes a victim back that no request to bind it was sent for: the API server need not hear of it. Tells whether
-    /// it is one.
+    /// Takes a victim back for which no binding request was sent, so that the API server need not be asked. Returns
+    /// whether the pod is such a victim.
     pub(crate) fn preempt(&mut self, uid: &str, preemptor: &Arc<Pod>, plugin: &Arc<str>) -> bool {
         let Some(victim) = self.bindings.get(uid).filter(|binding| !binding.is_sent()) else { return false };
         let input = Input::Preempted { preemptor: Arc::clone(preemptor), plugin: Arc::clone(plugin) };

@@ -6,7 +6,7 @@ use berth_model::{ObjectKey, Time, duration::render_duration};
 
 use super::object_wait::ObjectWait;
 
-/// The plugins that still hold a pod. By name, since plugins may be replaced meanwhile.
+/// The plugins that still hold a pod. They are kept by name, because plugins may be replaced in the meantime.
 #[derive(Debug)]
 pub(crate) struct PermitWaits {
     since: Time,
@@ -16,29 +16,29 @@ pub(crate) struct PermitWaits {
 #[derive(Debug)]
 pub(crate) struct PermitWait {
     plugin: Arc<str>,
-    /// Milliseconds.
+    /// The longest wait in milliseconds.
     timeout: u64,
     deadline: Time,
-    /// Upon whose changes the plugin is asked again, if it wants that.
+    /// The objects after whose changes the plugin is asked again, if it asked for that.
     objects: Option<ObjectWait>,
 }
 
 impl PermitWait {
-    /// The end of the plugin's time, by its verdict or by its wait for objects.
+    /// The end of the plugin's time, according to its verdict or its wait for objects.
     fn ends(&self) -> Time {
         self.objects.as_ref().map_or(self.deadline, |objects| self.deadline.min(objects.deadline))
     }
 }
 
-/// The time of a plugin that held the pod is out.
+/// A plugin that held the pod longer than it may.
 pub(crate) struct PermitTimeout {
     pub(crate) plugin: Arc<str>,
-    /// What the pod is told.
+    /// The text for the pod.
     pub(crate) reason: String,
 }
 
 impl PermitWaits {
-    /// `plugins` with the milliseconds for which each may hold the pod.
+    /// The plugins that hold the pod, each with the milliseconds for which it may hold it.
     pub(crate) fn new(plugins: impl IntoIterator<Item = (Arc<str>, u64)>, now: Time) -> Self {
         let wait = |(plugin, timeout)| PermitWait { plugin, timeout, deadline: now + timeout, objects: None };
         Self { since: now, plugins: plugins.into_iter().map(wait).collect() }
@@ -52,17 +52,17 @@ impl PermitWaits {
         self.plugins.iter().any(|wait| *wait.plugin == *plugin)
     }
 
-    /// When the pod began to wait.
+    /// The time at which the pod began to wait.
     pub(crate) fn since(&self) -> Time {
         self.since
     }
 
-    /// The plugins that hold the pod, with the time at which each of them will have held it for too long.
+    /// The plugins that hold the pod, each with the time until which it may hold it.
     pub(crate) fn plugins(&self) -> impl Iterator<Item = (&Arc<str>, Time)> {
         self.plugins.iter().map(|wait| (&wait.plugin, wait.deadline))
     }
 
-    /// Milliseconds since the pod began to wait.
+    /// The milliseconds since the pod began to wait.
     pub(crate) fn waited(&self, now: Time) -> u64 {
         now.since(self.since)
     }
@@ -75,14 +75,14 @@ impl PermitWaits {
         self.plugins.iter().filter_map(|wait| wait.objects.as_ref())
     }
 
-    /// The plugin, which holds the pod, is asked again when one of these objects has changed.
+    /// Asks the plugin, which holds the pod, again when one of these objects has changed.
     pub(crate) fn watch(&mut self, plugin: &str, objects: ObjectWait) {
         if let Some(wait) = self.plugins.iter_mut().find(|wait| *wait.plugin == *plugin) {
             wait.objects = Some(objects);
         }
     }
 
-    /// Ends what the plugin waited for; it still holds the pod.
+    /// Ends the plugin's wait for objects. The plugin still holds the pod.
     pub(crate) fn unwatch(&mut self, plugin: &str) -> Option<ObjectWait> {
         self.plugins.iter_mut().find(|wait| *wait.plugin == *plugin)?.objects.take()
     }
@@ -93,7 +93,8 @@ impl PermitWaits {
         self.plugins.iter().filter(waits_for).map(|wait| Arc::clone(&wait.plugin)).collect()
     }
 
-    /// The plugin, asked again, holds the pod for at most so many milliseconds more. Its first deadline stands.
+    /// Notes that the plugin was asked again and holds the pod for at most `timeout` milliseconds from now. An earlier
+    /// deadline still holds.
     pub(crate) fn hold_on(&mut self, plugin: &str, timeout: u64, now: Time) {
         if let Some(wait) = self.plugins.iter_mut().find(|wait| *wait.plugin == *plugin)
             && now + timeout < wait.deadline
@@ -102,19 +103,20 @@ impl PermitWaits {
         }
     }
 
-    /// The plugins, until when each holds the pod, and the objects after whose changes it is asked again.
+    /// The plugins that hold the pod, each with the end of its time and the objects after whose changes it is asked
+    /// again.
     pub(crate) fn holders(&self) -> impl Iterator<Item = (&Arc<str>, Time, Option<&ObjectWait>)> {
         self.plugins.iter().map(|wait| (&wait.plugin, wait.ends(), wait.objects.as_ref()))
     }
 
-    /// Notes that the plugin lets the pod go. Tells whether the plugin held it.
+    /// Notes that the plugin releases the pod. Returns whether the plugin held it.
     pub(crate) fn allow(&mut self, plugin: &str) -> bool {
         let position = self.plugins.iter().position(|wait| *wait.plugin == *plugin);
         position.map(|position| self.plugins.remove(position)).is_some()
     }
 
-    /// The plugin whose wait timed out at `deadline`, with the reason. The reason is the plugin's own words if it
-    /// waited for objects no longer than that.
+    /// The plugin whose wait timed out at `deadline`, with the reason. The reason is the plugin's own text if its wait
+    /// for objects ended then.
     pub(crate) fn timed_out(&self, deadline: Time) -> Option<PermitTimeout> {
         let wait = self.plugins.iter().find(|wait| wait.ends() == deadline)?;
         let own_words = wait.objects.as_ref().filter(|it| it.deadline == deadline && !it.timeout_message.is_empty());

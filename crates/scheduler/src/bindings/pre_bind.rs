@@ -1,11 +1,11 @@
-//! The PreBind plugins that are at work for a pod: one, or neighbours that may run side by side.
+//! The PreBind plugins that work for a pod: one plugin, or neighbours that may run in parallel.
 
 use berth_framework::PluginIdx;
 use berth_model::{ObjectKey, Time};
 
 use super::object_wait::ObjectWait;
 
-/// Plugins of which at least one is not done.
+/// A group of plugins of which at least one is not done.
 #[derive(Debug)]
 pub(crate) struct PreBindGroup {
     /// The position among the PreBind plugins at which the next group begins.
@@ -13,43 +13,43 @@ pub(crate) struct PreBindGroup {
     tasks: Vec<PreBindTask>,
 }
 
-/// What one plugin waits for.
+/// The wait of one plugin.
 #[derive(Debug)]
 pub(crate) struct PreBindTask {
     plugin: PluginIdx,
     state: TaskState,
 }
 
-/// The time of a plugin that waited for objects is out.
+/// A plugin whose wait for objects timed out.
 pub(crate) struct PreBindTimeout {
     pub(crate) plugin: PluginIdx,
-    /// What the plugin wants said then.
+    /// The text that the plugin chose for this case.
     pub(crate) message: String,
 }
 
 #[derive(Debug)]
 enum TaskState {
-    /// Its effects are being carried out; then it waits for objects, if it asked for that too.
+    /// The plugin's effects are being carried out. Afterwards it waits for objects, if it asked for that too.
     Effects(Option<ObjectWait>),
-    /// One of its objects must change.
+    /// One of the plugin's objects must change.
     Objects(ObjectWait),
 }
 
-/// What follows from effects that were carried out.
+/// The next step after a plugin's effects were carried out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AfterEffects {
     /// The plugin is done.
     Done,
     /// The plugin waits for an object to change.
     Waits,
-    /// One of its objects has changed meanwhile.
+    /// One of the plugin's objects has changed in the meantime.
     AskAgain,
     /// The plugin did not wait for effects.
     Unexpected,
 }
 
 impl PreBindTask {
-    /// `None` if there is nothing to wait for.
+    /// The wait of a plugin; `None` if it waits for nothing.
     pub(crate) fn new(plugin: PluginIdx, has_effects: bool, wait: Option<ObjectWait>) -> Option<Self> {
         let state = match wait {
             wait if has_effects => TaskState::Effects(wait),
@@ -79,7 +79,7 @@ impl PreBindGroup {
         Self { next, tasks: Vec::new() }
     }
 
-    /// Waits for this as well.
+    /// Adds the wait of a plugin, if it has one.
     pub(crate) fn extend(&mut self, task: Option<PreBindTask>) {
         self.tasks.extend(task);
     }
@@ -88,22 +88,22 @@ impl PreBindGroup {
         self.tasks.is_empty()
     }
 
-    /// What its plugins wait for, also while their effects are being carried out.
+    /// The waits for objects of the plugins, including those of plugins whose effects are being carried out.
     pub(crate) fn waits(&self) -> impl Iterator<Item = &ObjectWait> {
         self.tasks.iter().filter_map(PreBindTask::wait)
     }
 
-    /// The plugins that wait for objects, each with these.
+    /// The plugins that wait for objects, each with its wait.
     pub(crate) fn waiting(&self) -> impl Iterator<Item = (PluginIdx, &ObjectWait)> {
         self.tasks.iter().filter_map(|task| Some((task.plugin, task.wait()?)))
     }
 
-    /// Its plugins stand at other places of the profile.
+    /// Follows a change of the plugins' positions in the profile.
     pub(crate) fn move_plugins(&mut self, place: impl Fn(PluginIdx) -> PluginIdx) {
         self.tasks.iter_mut().for_each(|task| task.plugin = place(task.plugin));
     }
 
-    /// Ends what a plugin waited for; gives the objects if that were some.
+    /// Ends the wait of a plugin. Returns its wait for objects, if it had one.
     pub(crate) fn take(&mut self, plugin: PluginIdx) -> Option<ObjectWait> {
         let position = self.tasks.iter().position(|task| task.plugin == plugin)?;
         self.tasks.remove(position).into_wait()
@@ -130,8 +130,8 @@ impl PreBindGroup {
         }
     }
 
-    /// The plugins that are asked again because this object changed. One whose effects are not carried out yet is asked
-    /// after that.
+    /// The plugins that are asked again because this object changed. A plugin whose effects are not carried out yet is
+    /// asked afterwards.
     pub(crate) fn object_changed(&mut self, object: &ObjectKey) -> Vec<PluginIdx> {
         let mut ask_again = Vec::new();
         for task in &mut self.tasks {
@@ -144,7 +144,7 @@ impl PreBindGroup {
         ask_again
     }
 
-    /// The plugin whose wait timed out at `deadline`, with its message. `None` if there is none.
+    /// The plugin whose wait timed out at `deadline`, with its message; `None` if no wait did.
     pub(crate) fn timed_out(&self, deadline: Time) -> Option<PreBindTimeout> {
         let (plugin, wait) = self.waiting().find(|(_, wait)| wait.deadline == deadline)?;
         Some(PreBindTimeout { plugin, message: wait.timeout_message.clone() })

@@ -1,29 +1,29 @@
-//! What plugins are asked about a pod after its cycle. They are asked once they have time, and not before.
+//! The questions to plugins about a pod after its cycle. Plugins are asked only when they have time.
 
 use std::sync::Arc;
 
 use berth_framework::PluginIdx;
 
-/// What is to be asked before the pod can go on.
+/// A question that must be asked before the pod can go on.
 #[derive(Debug)]
 pub(super) enum Question {
-    /// Permit said yes: PreBind, or Bind.
+    /// Permit released the pod; PreBind is next, or Bind.
     Permitted,
-    /// Permit of the plugins, by name, that hold the pod until something has happened, now that it has.
+    /// These plugins hold the pod at Permit, by name, and an object for which they waited has changed.
     PermitAgain { again: Vec<Arc<str>> },
-    /// PreBind of the plugins that waited for something that has happened, then of those behind them.
+    /// PreBind of the plugins whose wait is over, then of the plugins after them.
     PreBind { again: Vec<PluginIdx> },
-    /// Bind: no extender has bound the pod.
+    /// Bind, because no extender has bound the pod.
     Bind,
 }
 
 impl Question {
-    /// Whether Permit has just let the pod go.
+    /// Whether Permit has just released the pod.
     pub(super) fn is_of_released(&self) -> bool {
         matches!(self, Self::Permitted)
     }
 
-    /// Asks this as well. Permit that said yes has nothing more to be asked.
+    /// Adds another question. A pod that Permit released needs no other question.
     pub(super) fn join(&mut self, other: Self) {
         match (&mut *self, other) {
             (Self::PreBind { again }, Self::PreBind { again: more }) => add_new(again, more),
@@ -33,7 +33,7 @@ impl Question {
         }
     }
 
-    /// The plugins stand at other places of their profile.
+    /// Follows a change of the plugins' positions in their profile.
     pub(super) fn move_plugins(&mut self, place: impl Fn(PluginIdx) -> PluginIdx) {
         match self {
             Self::PreBind { again } => again.iter_mut().for_each(|plugin| *plugin = place(*plugin)),

@@ -1,4 +1,4 @@
-//! Pods that go on once the plugins of their profile have time to be asked: the profiles take turns.
+//! The pods that go on once the plugins of their profile have time to be asked. The profiles take turns.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -6,13 +6,13 @@ use berth_model::Sym;
 
 use super::binding::PodAttempt;
 
-/// Pods by profile, in the order in which they became ready. One that ended its way since may still be here.
+/// The pods by profile, in the order in which they became ready. The list may contain a pod whose attempt has ended.
 #[derive(Debug, Default)]
 pub(crate) struct ReadyPods {
     profiles: BTreeMap<Sym, VecDeque<PodAttempt>>,
-    /// Had the last turn.
+    /// The profile that had the last turn.
     last: Option<Sym>,
-    /// Have no time in this round.
+    /// The profiles that have no time in this round.
     passed_over: BTreeSet<Sym>,
 }
 
@@ -25,12 +25,12 @@ impl ReadyPods {
         self.profiles.is_empty()
     }
 
-    /// Every profile may have time again.
+    /// Begins a round. Every profile may have time again.
     pub(super) fn begin_round(&mut self) {
         self.passed_over.clear();
     }
 
-    /// The profile has no time in this round.
+    /// Notes that the profile has no time in this round.
     pub(super) fn pass_over(&mut self, scheduler_name: Sym) {
         self.passed_over.insert(scheduler_name);
     }
@@ -42,7 +42,7 @@ impl ReadyPods {
         waiting.find(|profile| self.last.is_none_or(|last| last < *profile)).or(first)
     }
 
-    /// The next pod of the profile, whose turn this is.
+    /// The next pod of the profile. This is the profile's turn.
     pub(super) fn pop(&mut self, scheduler_name: Sym) -> Option<PodAttempt> {
         self.last = Some(scheduler_name);
         let pods = self.profiles.get_mut(&scheduler_name)?;

@@ -1,7 +1,7 @@
-//! A pod's way from the chosen node to a bound pod, or back to the queue, top to bottom: Reserve and Permit, PreBind, Bind,
-//! PostBind (`schedulingCycle` and `bindingCycle` in kube-scheduler's `pkg/scheduler/schedule_one.go`).
+//! The way of a pod from the chosen node to a bound pod, or back to the queue. The file follows it from top to bottom: Reserve and
+//! Permit, PreBind, Bind, PostBind (`schedulingCycle` and `bindingCycle` in kube-scheduler's `pkg/scheduler/schedule_one.go`).
 //!
-//! A step takes the binding, does as much as can be done without waiting, and hands it on ([`Step`]).
+//! A step takes the binding, does as much as is possible without waiting, and returns it ([`Step`]).
 
 use std::{borrow::Cow, sync::Arc};
 
@@ -30,7 +30,7 @@ use crate::{
 };
 
 impl Binding {
-    /// Assumes the pod on its node. `None` if that cannot be: the attempt has failed then.
+    /// Assumes the pod on its node. `None` if this is impossible; the attempt has then failed.
     pub(super) fn new(record: QueuedPod, choice: Choice, context: &mut Context) -> Option<Self> {
         let pod = Arc::clone(&record.pod);
         let node = context.table().name(choice.row);
@@ -61,8 +61,8 @@ impl Binding {
         }
     }
 
-    /// Reserve, then Permit: every plugin may reject the pod, hold it, or let it go on. If Permit holds it or PreBind has
-    /// something to do, the API server is told where the pod is going.
+    /// Runs Reserve, then Permit. Every plugin may reject the pod, hold it, or let it go on. If Permit holds it or PreBind has something
+    /// to do, the node is published in the pod's `nominatedNodeName`.
     pub(super) fn reserve_and_permit(mut self, context: &mut Context, peers: &mut Peers<'_>) -> Step {
         if let Some(Err(refusal)) = self.call(context, run::reserve) {
             return Step::Failed(self, BindingFailure::of(refusal));
@@ -95,9 +95,8 @@ impl Binding {
         self.permitted(context, peers)
     }
 
-    /// What the pod does with an input. An input that does not concern its stage changes nothing: a plugin may allow a
-    /// pod that has gone on, and an object may change once more. Plugins are told, and not asked: they may have no
-    /// time.
+    /// Delivers an input to the pod. An input that does not concern the pod's stage changes nothing: a plugin may allow a pod that has
+    /// gone on, and an object may change once more. A step asks plugins nothing, because they may have no time.
     pub(super) fn step(self, input: Input, context: &mut Context) -> Step {
         match input {
             Input::Allowed { plugin } => self.allowed(&plugin, context),
@@ -137,8 +136,8 @@ impl Binding {
         Step::Failed(self, BindingFailure::Rejected(refusal))
     }
 
-    /// A client deleted the pod, and it is not gone yet. It gives its node back, unless the API server is being asked to
-    /// bind it: that answer decides.
+    /// Follows a pod that a client deleted and that is not gone yet. It gives its node back, unless the API server is being asked to bind
+    /// it. In that case the answer of the API server decides.
     fn terminating(self, context: &mut Context) -> Step {
         match &self.stage {
             Stage::Permit(_) => self.rejected_by_permit("", "removed".to_owned(), context),
@@ -149,10 +148,10 @@ impl Binding {
         }
     }
 
-    /// Permit said yes: for the queue the attempt is over. PreBind begins, or Bind if no plugin has anything to do before.
+    /// Follows the release by Permit, which ends the attempt for the queue. PreBind begins, or Bind if no PreBind plugin has work.
     pub(super) fn permitted(mut self, context: &mut Context, peers: &mut Peers<'_>) -> Step {
         context.queue_mut().done(self.uid());
-        // kube-scheduler measures it for every pod.
+        // kube-scheduler measures PreBind for every pod.
         self.enter(Some(Point::PreBind), context);
         if !self.pre_flights.has_work() {
             return self.bind(context, peers);
@@ -160,7 +159,7 @@ impl Binding {
         self.pre_bind(0, context, peers)
     }
 
-    /// Runs PreBind plugins from position `from` on, then Bind, as far as nothing has to be waited for.
+    /// Runs PreBind plugins from position `from` on, then Bind, as far as possible without waiting.
     fn pre_bind(mut self, mut from: usize, context: &mut Context, peers: &mut Peers<'_>) -> Step {
         loop {
             let run = |profile: &mut Profile, call: &Call<'_>, row| {
@@ -203,7 +202,7 @@ impl Binding {
         }
     }
 
-    /// Asks these plugins of the group again, those beside them are not disturbed; then those behind the group if it is done.
+    /// Asks these plugins of the group again, and leaves the others alone. If the group is then done, the plugins after it follow.
     pub(super) fn pre_bind_again(
         mut self,
         plugins: &[PluginIdx],
@@ -254,7 +253,7 @@ impl Binding {
         }
     }
 
-    /// The attempt fails while a plugin waits for objects.
+    /// Ends a plugin's wait for objects, because the attempt fails.
     fn give_up_waiting(&mut self, plugin: PluginIdx, result: WaitResult, context: &mut Context) {
         let scheduler_name = self.pod().scheduler_name;
         if let Stage::PreBind(group) = &mut self.stage
@@ -280,8 +279,8 @@ impl Binding {
         }
     }
 
-    /// Sends the plugins' replicas what changed while the pod waited. A plugin may also have gone out of service since the
-    /// pod's cycle; the next cycle begins with waiting for it.
+    /// Updates the plugins' replicas after the pod waited. This fails if a plugin went out of service since the pod's cycle; the next
+    /// cycle of the pod then waits for that plugin.
     pub(super) fn catch_up(&self, context: &mut Context) -> Result<(), Status> {
         let scheduler_name = self.pod().scheduler_name;
         let Some(profile) = context.profile_mut(scheduler_name) else { return Ok(()) };
@@ -347,7 +346,7 @@ impl Binding {
         Step::Failed(self, BindingFailure::Error(Status::error(format!("running PreBind plugin \"{name}\": {text}"))))
     }
 
-    /// Asks an extender, or else the Bind plugins, to bind the pod.
+    /// Asks an extender to bind the pod, or the Bind plugins if no extender binds it.
     fn bind(mut self, context: &mut Context, peers: &mut Peers<'_>) -> Step {
         if context.is_shutting_down() {
             self.stage = Stage::Shutdown;
@@ -364,7 +363,7 @@ impl Binding {
         }
     }
 
-    /// The first extender behind `before` that binds this pod.
+    /// The first extender after `before` that binds this pod.
     fn extender_after(&self, before: Option<ExtenderIdx>, context: &Context) -> Option<ExtenderIdx> {
         extender::binder(context.extenders()?, self.pod(), before)
     }
@@ -377,7 +376,7 @@ impl Binding {
         Step::Waiting(self)
     }
 
-    /// The next binder after an ignorable extender binds in its place.
+    /// Follows a failed extender. If it is ignorable, the next extender or the Bind plugins bind the pod instead.
     fn extender_bind_failed(self, failed: ExtenderIdx, error: &RequestError, context: &mut Context) -> Step {
         let profile = context.extenders().and_then(|extenders| extenders.list().get(failed.0));
         if !profile.is_some_and(|profile| profile.is_ignorable) {
@@ -389,7 +388,7 @@ impl Binding {
         }
     }
 
-    /// Asks the Bind plugins, and sends what the first that takes the pod asks for.
+    /// Asks the Bind plugins, and sends the effects of the first plugin that takes the pod to the host.
     pub(super) fn bind_by_plugin(mut self, context: &mut Context, peers: &mut Peers<'_>) -> Step {
         let no_profile = || Refusal { plugin: PluginIdx::NOBODY, status: Status::error("no profile serves the pod") };
         let run = match self.call(context, run::bind).unwrap_or_else(|| Err(no_profile())) {
@@ -440,7 +439,7 @@ impl Binding {
         Step::Failed(self, BindingFailure::Error(status))
     }
 
-    /// The host answered a request that this attempt has not made.
+    /// Logs an answer of the host to a request that this attempt has not made.
     fn unexpected_answer(self, to: &str, context: &mut Context) -> Step {
         let message = format!("unexpected answer to the {to} of pod {}: ignored", context.full_name(self.pod()));
         context.log(Level::Error, message);
@@ -469,7 +468,7 @@ impl Binding {
         }
     }
 
-    /// A pod of higher priority takes the node. The API server has not heard of this one's place on it.
+    /// Follows the preemption of the pod by one of higher priority. The API server does not know of the pod's place on the node.
     fn preempted(self, preemptor: &Pod, plugin: &str, context: &mut Context) -> Step {
         if self.is_sent() {
             let message = format!("pod {} is being bound and was not preempted", context.full_name(self.pod()));
@@ -483,7 +482,7 @@ impl Binding {
         Step::Failed(self, BindingFailure::Error(Status::error(format!("preempted by {plugin}"))))
     }
 
-    /// The pod is bound: PostBind, event, metrics.
+    /// Ends the attempt of a pod that was bound: PostBind, event, metrics.
     pub(super) fn finish(mut self, context: &mut Context) {
         self.enter(None, context);
         self.call(context, run::post_bind);
@@ -494,7 +493,7 @@ impl Binding {
         let outcome = AttemptOutcome::Bound { node: context.shared_text(node), n_evaluated, n_feasible };
         context.notice(Notice::Attempted { pod: context.pod_ref(pod), outcome });
         let (namespace, node) = (context.text(pod.namespace), context.text(node));
-        // Every pod has this note: `format!` would grow it piece by piece.
+        // Every pod has this note, and `format!` would grow it piece by piece.
         let note = ["Successfully assigned ", namespace, "/", &pod.name, " to ", node].concat();
         context.pod_event(pod, PodEvent::SCHEDULED, note);
         context.end_cycle(pod.scheduler_name, choice.cycle);
@@ -507,7 +506,7 @@ impl Binding {
         });
     }
 
-    /// The attempt failed: everything is given back, and the pod goes to the queue.
+    /// Ends a failed attempt: everything is released, and the pod returns to the queue.
     pub(super) fn give_back(mut self, failure: BindingFailure, context: &mut Context) {
         self.leave(Code::Error, context);
         self.call(context, run::unreserve);
@@ -522,7 +521,7 @@ impl Binding {
             }
         };
         let failure = failure.into_attempt_failure();
-        // A pod that was rejected must not be woken by the room that it leaves itself.
+        // The room that a rejected pod leaves must not wake the pod itself.
         let was_rejected = failure.cause.is_rejection();
         if let Some(freed) = freed.as_ref().filter(|_| !was_rejected) {
             context.move_all(freed);
@@ -533,14 +532,14 @@ impl Binding {
         }
     }
 
-    /// The pod was deleted: everything is given back, and nothing is reported.
+    /// Ends the attempt of a pod that was deleted: everything is released, and nothing is reported.
     pub(super) fn abandon(self, context: &mut Context) {
         let pod = self.release(context);
         context.cache_mut().remove_pod(&pod.uid);
         context.move_all(&changes::pod_deleted(&pod));
     }
 
-    /// Ends the attempt without giving the node back: the cache holds what the API server shows.
+    /// Ends the attempt but leaves the pod in the cache, which contains what the API server shows.
     pub(super) fn release(self, context: &mut Context) -> Arc<Pod> {
         self.call(context, run::unreserve);
         let Binding { record, choice, assumed, .. } = self;
@@ -551,8 +550,8 @@ impl Binding {
     }
 }
 
-/// Carries out what a PreBind plugin asked for. The group waits for that. Asking again does not win the plugin more
-/// time: its first deadline stands.
+/// Carries out the effects of a PreBind plugin. The group waits for them. A plugin that is asked again does not get more time: its first
+/// deadline still holds.
 fn start_pre_bind(
     group: &mut PreBindGroup,
     origin: Origin<'_>,

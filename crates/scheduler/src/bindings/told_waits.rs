@@ -1,5 +1,5 @@
-//! What a pod waits for between Reserve and Bind, in an event for its users. kube-scheduler tells nothing of it, so only waits
-//! for components are told: built-in plugins leave the events that kube-scheduler has.
+//! The events that tell users what a pod waits for between Reserve and Bind. kube-scheduler writes no such events, so
+//! only waits for components are reported. With built-in plugins, pods have the same events as with kube-scheduler.
 
 use berth_model::{BinaryId, ObjectKey, Time};
 
@@ -9,11 +9,12 @@ use super::{
 };
 use crate::context::{Context, PodEvent};
 
-/// A pod that waits no longer, in milliseconds, is not worth an event: gangs come together, and claims are bound.
+/// The wait in milliseconds after which an event is written. Shorter waits are usual: gangs come together, and claims
+/// are bound.
 const TELL_AFTER: u64 = 1000;
 
 impl Binding {
-    /// The pod begins to wait.
+    /// Notes that the pod begins to wait.
     pub(super) fn tell_later(&mut self, context: &Context) {
         self.tell_at = Some(context.now() + TELL_AFTER);
     }
@@ -60,7 +61,7 @@ fn to_see(wait: &ObjectWait) -> String {
     format!("to see {} changed ", objects.join(" or "))
 }
 
-/// What the plugin will say once its time is out: what has not happened yet.
+/// The text that the plugin chose for a time-out: it says what has not happened yet.
 fn why(wait: &ObjectWait) -> String {
     if wait.timeout_message.is_empty() { String::new() } else { format!(": {}", wait.timeout_message) }
 }

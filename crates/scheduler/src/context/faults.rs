@@ -1,5 +1,5 @@
-//! A component faulted: its pod is looked at, and the supervisor decides about the component. [`Isolation`](berth_lifecycle::Isolation)
-//! decides whether pods like it are held back.
+//! Faults of components. The supervisor decides about the component, and [`Isolation`](berth_lifecycle::Isolation)
+//! decides whether pods of the same owner are held back.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -11,7 +11,8 @@ use super::Context;
 use crate::action::{Action, Supervision};
 
 impl Context {
-    /// Takes a fault in: pods of the same owner may be held for it, and the host learns which instances are gone.
+    /// Follows a fault. Pods of the same owner may be held because of it. The host is informed which instances are
+    /// gone.
     pub(crate) fn plugin_faulted(
         &mut self,
         plugin: String,
@@ -41,8 +42,8 @@ impl Context {
         self.act(Action::Supervise(Supervision::Faulted { plugin, digest, reason, took, pod, held, scheduler_names }));
     }
 
-    /// The plugin for whose faults the pod has to wait, and what the pod is told; it is tried again when that is over. `None` if
-    /// the pod is not held, or may do without that plugin.
+    /// The plugin for whose faults the pod must wait, with the message for the pod. The pod is tried again when the
+    /// hold is over. `None` if the pod is not held, or may do without that plugin.
     pub(crate) fn hold(&mut self, pod: &Pod) -> Option<Refusal> {
         if self.isolation.is_empty() {
             return None;
@@ -51,7 +52,7 @@ impl Context {
         let hold = self.isolation.hold(&owner, now)?;
         let status = Status::unresolvable(hold.message());
         let profile = self.profiles.get_mut(pod.scheduler_name)?;
-        // A plugin that the profile no longer has faults no more.
+        // The profile may no longer have the plugin. Its faults then do not matter.
         let plugin = profile.find(hold.plugin())?;
         if profile.get(plugin).is_some_and(|instance| instance.pass_over()) {
             return None;
@@ -60,7 +61,7 @@ impl Context {
         Some(Refusal { plugin, status })
     }
 
-    /// Some owners whose pods are held, so many at most.
+    /// At most `n_most` owners whose pods are held.
     pub(crate) fn held(&self, n_most: usize) -> BTreeMap<OwnerId, HeldOwner> {
         self.isolation.held(self.now()).take(n_most).collect()
     }
@@ -74,7 +75,7 @@ impl Context {
         OwnerId::of(pod, &self.cache.table().symbols)
     }
 
-    /// Pods that were held for a plugin's faults are tried again when their time is over.
+    /// Tries pods again that were held for a plugin's faults and whose hold is over.
     pub(crate) fn release_held_pods(&mut self) {
         if self.isolation.is_empty() {
             return;

@@ -1,4 +1,4 @@
-//! What is asked about pods, and when: profiles, extenders, and the time that plugins have.
+//! The parts of the context that concern plugins: profiles, extenders, and the time that plugins have.
 
 use std::{sync::Arc, time::Duration};
 
@@ -16,10 +16,10 @@ use crate::{
     unasked_gates::{ProfilePlugin, Untold},
 };
 
-/// The label of what brings back pods about which a plugin had no time to be asked.
+/// The label of retries of pods for which a plugin had no time before.
 const PLUGIN_HAS_TIME: &str = "PluginHasTime";
 
-/// The plugins of one pod's profile, and what they are asked with.
+/// The plugins of one pod's profile, and the data for asking them.
 pub(crate) struct PodPlugins<'a> {
     pub(crate) profile: &'a mut Profile,
     pub(crate) cache: &'a Cache,
@@ -34,7 +34,7 @@ pub(crate) struct PodPlugins<'a> {
 pub(crate) struct SearchStart {
     /// The time by the clock; `None` without one.
     pub(crate) at: Option<Duration>,
-    /// What plugins had been charged for by then.
+    /// The time that plugins had been charged for until then.
     by_plugins: Duration,
 }
 
@@ -51,7 +51,7 @@ impl Context {
         self.profiles.get_mut(scheduler_name)
     }
 
-    /// The profile's plugins, to be asked about a pod; `None` if there is no such profile any more.
+    /// The profile's plugins, for questions about a pod; `None` if the profile no longer exists.
     pub(crate) fn plugins_of(&mut self, scheduler_name: Sym) -> Option<PodPlugins<'_>> {
         Some(PodPlugins {
             profile: self.profiles.get_mut(scheduler_name)?,
@@ -63,12 +63,12 @@ impl Context {
         })
     }
 
-    /// Sends the replicas of the profile's plugins what has changed.
+    /// Sends what has changed to the replicas of the profile's plugins.
     ///
     /// # Errors
-    /// Names the plugin that could not be brought up to date, and says why.
+    /// A plugin could not be brought up to date. The refusal contains the plugin and the reason.
     pub(crate) fn sync(&mut self, scheduler_name: Sym) -> Result<(), Refusal> {
-        // Nothing is to be synced once no profile serves the pod any more.
+        // If no profile serves the pod any more, nothing needs to be updated.
         self.profiles.get_mut(scheduler_name).map_or(Ok(()), |profile| profile.sync(&self.cache))
     }
 
@@ -76,7 +76,7 @@ impl Context {
         self.extenders.as_deref()
     }
 
-    /// Asks these extenders beside the plugins of every profile from here on. Tells whether they are others than
+    /// Sets the extenders that are asked besides the plugins of every profile. Returns whether they differ from those
     /// before.
     pub(crate) fn set_extenders(&mut self, extenders: Option<Arc<dyn Extenders>>) -> bool {
         let before = std::mem::replace(&mut self.extenders, extenders);
@@ -87,20 +87,20 @@ impl Context {
         }
     }
 
-    /// Puts these profiles in the place of all that there are, which it gives back.
+    /// Replaces all profiles, and returns the old ones.
     pub(crate) fn install_profiles(&mut self, profiles: Vec<Profile>) -> Vec<Profile> {
         let before = self.profiles.replace(profiles, self.cache.symbols_mut());
         self.register_events();
         before
     }
 
-    /// Tells the queue which events bring back the pods that each plugin rejected.
+    /// Registers with the queue which events bring back the pods that each plugin rejected.
     pub(crate) fn register_events(&mut self) {
         self.queue.register(self.profiles.registrations(self.extenders.is_some()));
     }
 
-    /// A kind may not be listed from here on, or with `None` is listed. Pods are tried again that a plugin rejected which reads
-    /// it.
+    /// Notes that a kind may not be listed from now on, or with `None` that it is listed. Pods that a plugin rejected
+    /// are tried again if the plugin reads the kind.
     pub(crate) fn kind_changed(&mut self, kind: ObjectKind, unlisted: Option<UnlistedKind>) {
         let (readers, label) = match unlisted {
             Some(unlisted) => (self.profiles.kind_unlisted(kind, unlisted), "KindUnlisted"),
@@ -109,7 +109,7 @@ impl Context {
         self.retry_rejected_by(&readers, label);
     }
 
-    /// Tries the pods again that one of the plugins rejected or keeps out of activeQ.
+    /// Tries pods again that one of the plugins rejected or keeps out of activeQ.
     pub(crate) fn retry_rejected_by<'a>(&mut self, plugins: impl IntoIterator<Item = &'a Arc<str>>, label: &str) {
         let now = self.outbox.now();
         for plugin in plugins {
@@ -117,8 +117,8 @@ impl Context {
         }
     }
 
-    /// Instances of this binary have taken the plugin's place. Pods are tried again that the one before held or rejected, and
-    /// plugins are asked again about pods of the profiles that were not asked before PreEnqueue.
+    /// Follows the replacement of a plugin by this binary. Pods that the old one held or rejected are tried again. In
+    /// the profiles in `ungated`, PreEnqueue plugins are asked about pods about which they were not asked before.
     pub(crate) fn plugin_replaced(&mut self, plugin: &str, binary: Option<BinaryId>, ungated: &[Sym]) {
         let now = self.now();
         let held: Vec<PodUid> = binary.map_or_else(Vec::new, |binary| self.isolation.replaced(plugin, binary));
@@ -131,7 +131,7 @@ impl Context {
         });
     }
 
-    /// Takes measurements with `clock`. `seed` decides which attempts have each plugin timed.
+    /// Measures with `clock`. `seed` decides which attempts have each plugin timed.
     pub(crate) fn measure_with(&mut self, clock: Arc<dyn Clock>, seed: u64) {
         self.outbox.set_clock(Arc::clone(&clock));
         self.profiles.measure_with(clock, seed);
@@ -141,32 +141,32 @@ impl Context {
         self.profiles.drain_measured(take);
     }
 
-    /// Lets these accounts say whose pods are to wait for others.
+    /// Sets the accounts that decide whose pods wait for others.
     pub(crate) fn set_time(&mut self, time: SchedulingTime) {
         self.time = time;
     }
 
-    /// Does some work while plugins may take more than their share of all.
+    /// Runs `work` while plugins may take more than the share of all plugins.
     pub(crate) fn while_idle(&mut self, work: impl FnOnce(&mut Self)) {
         self.time.set_idle(true);
         work(self);
         self.time.set_idle(false);
     }
 
-    /// A step begins for which a pod's plugins are asked.
+    /// Begins a step in which a pod's plugins are asked.
     pub(crate) fn begin_step(&self) {
         self.time.begin_step();
     }
 
-    /// The search for a pod's node begins.
+    /// Begins the search for a pod's node.
     pub(crate) fn begin_search(&self) -> SearchStart {
         let at = self.instant();
         self.begin_step();
         SearchStart { at, by_plugins: self.time.taken_by_plugins() }
     }
 
-    /// Charges the search to the pod's namespace if it took long; what plugins are charged for does not count. The record says
-    /// from here on whether the search took long, and whether the plugins did.
+    /// Charges the search to the pod's namespace if it took long, without the time that plugins are charged for. Notes
+    /// in the record whether the search took long, and whether the plugins did.
     pub(crate) fn charge_search(&self, record: &mut QueuedPod, start: SearchStart) {
         (record.had_long_search, record.had_long_calls) = (false, false);
         let (Some(started), Some(now)) = (start.at, self.instant()) else { return };
@@ -184,7 +184,7 @@ impl Context {
         self.profiles.why_no_time(scheduler_name).is_none()
     }
 
-    /// Tells plugins what they had no time to hear, as far as they and the turn have time.
+    /// Passes waiting messages to plugins, as far as the plugins and the turn have time.
     pub(crate) fn tell_news(&mut self) {
         let now = self.outbox.now();
         for scheduler_name in self.profiles.with_news() {
@@ -195,8 +195,9 @@ impl Context {
         }
     }
 
-    /// Plugins that had no time for PreEnqueue are asked about those pods again, as far as they and the turn have time. Each is
-    /// asked about one at least: cycles may use up every turn. Whether any was asked.
+    /// Asks plugins that had no time for PreEnqueue again about those pods, as far as they and the turn have time. Each
+    /// plugin with time is asked about at least one pod, because cycles may use up every turn. Returns whether any
+    /// plugin was asked.
     pub(crate) fn ask_gates_again(&mut self) -> bool {
         let (now, mut has_asked) = (self.now(), false);
         for (key, mut pods) in self.unasked_gates.take_without_time() {
@@ -213,7 +214,8 @@ impl Context {
         has_asked
     }
 
-    /// Whether the profile's plugin may be asked. One that is not there any more is not asked, so that its pods go on.
+    /// Whether the profile's plugin has time. The answer is `true` for a plugin that no longer exists, so that its pods
+    /// go on.
     fn plugin_has_time(&mut self, (scheduler_name, name): &ProfilePlugin) -> bool {
         let Some(profile) = self.profiles.get_mut(*scheduler_name) else { return true };
         let plugin = profile.find(name).and_then(|plugin| profile.get(plugin));
@@ -225,7 +227,7 @@ impl Context {
         self.unasked_gates.is_any_without_time()
     }
 
-    /// Asks PreEnqueue plugins again that could not be asked some time ago.
+    /// Asks PreEnqueue plugins again that failed some time ago.
     pub(crate) fn retry_gates(&mut self) {
         let now = self.now();
         let due = self.unasked_gates.take_due(now);
@@ -234,19 +236,19 @@ impl Context {
         }
     }
 
-    /// The pods that stay out of activeQ since plugins could not be asked, and why. Each is given out once.
+    /// The pods that stay out of activeQ because plugins could not be asked, with the reasons. Each is returned once.
     pub(crate) fn take_gate_failures(&mut self) -> Vec<Untold> {
         self.unasked_gates.take_new()
     }
 
-    /// The pod's failed attempt is reported instead.
+    /// Drops the report about the pod's gate, because its failed attempt is reported instead.
     pub(crate) fn leave_gate_failure_untold(&mut self, uid: &PodUid) {
         self.unasked_gates.leave_untold(uid);
     }
 
-    /// The attempt is over: the plugins of the pod's profile may forget it.
+    /// Informs the plugins of the pod's profile that the attempt is over, so that they may forget it.
     pub(crate) fn end_cycle(&mut self, scheduler_name: Sym, cycle: CycleId) {
-        // The profile is gone if the configuration was replaced during the attempt, and so are its plugins.
+        // If the configuration was replaced during the attempt, the profile and its plugins may be gone.
         if let Some(profile) = self.profiles.get_mut(scheduler_name) {
             profile.end_cycle(cycle);
         }

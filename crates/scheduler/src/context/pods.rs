@@ -1,4 +1,4 @@
-//! Pods beside what cache and queue know of them: their status, limits and evictions under way.
+//! The data about pods that cache and queue do not have: their status, limits and evictions in progress.
 
 use std::sync::Arc;
 
@@ -24,25 +24,25 @@ impl Context {
         self.pending_pods.sorted()
     }
 
-    /// The pod appeared or changed. Gives back the pod as it was before.
+    /// Notes that the pod appeared or changed. Returns the pod as it was before.
     pub(crate) fn set_pending(&mut self, pod: PendingPod) -> Option<PendingPod> {
         self.pending_pods.insert(pod)
     }
 
-    /// The pod has a node, is gone, or no profile here serves it: it waits no longer.
+    /// Notes that the pod waits no longer: it has a node, is gone, or no profile here serves it.
     pub(crate) fn no_longer_pending(&mut self, uid: &str) -> Option<PendingPod> {
         self.queue.delete(uid);
         self.pending_pods.remove(uid)
     }
 
-    /// The pod is gone. What is known of it if it was pending.
+    /// Forgets a pod that is gone. Returns its data if it was pending.
     pub(crate) fn forget_pod(&mut self, uid: &str) -> Option<PendingPod> {
         self.preemptions.forget(uid);
         self.pod_limits.remove(uid);
         self.no_longer_pending(uid)
     }
 
-    /// The pod takes no room on its node any more: others may try.
+    /// Removes the pod from its node, so that others may use the room.
     pub(crate) fn leave_node(&mut self, uid: &str) {
         if let Some(profile) = self.cache.pod(uid).and_then(|cached| self.profiles.get_mut(cached.pod().scheduler_name))
         {
@@ -57,22 +57,22 @@ impl Context {
         self.pod_limits.set(uid, pod);
     }
 
-    /// What the pod is limited to, if it has limits.
+    /// The limits of the pod, if it has any.
     pub(crate) fn limits(&self, uid: &str) -> Option<Arc<Requests>> {
         self.pod_limits.get(uid).cloned()
     }
 
-    /// Notes which pods without a node change from here on, or with `false` none any more.
+    /// Starts to note which pods without a node change, or with `false` stops and forgets the notes.
     pub(crate) fn follow_pending_pods(&mut self, is_followed: bool) {
         self.pending_pods.follow(is_followed);
     }
 
-    /// Pods without a node that came, changed or went since the last call.
+    /// The pods without a node that came, changed or went since the last call.
     pub(crate) fn changed_pending_pods(&mut self) -> impl Iterator<Item = PodUid> + '_ {
         self.pending_pods.changed()
     }
 
-    /// Notes the evictions among `effects`, before the preemptor goes back to the queue. Tells whether there are any.
+    /// Notes the evictions among `effects`, before the preemptor returns to the queue. Returns whether there are any.
     pub(crate) fn begin_evictions(
         &mut self,
         preemptor: &PodUid,
@@ -88,8 +88,8 @@ impl Context {
         victims > 0
     }
 
-    /// The victims of a preemption were told to leave, or not. Their going brings the preemptor back; after a failure nothing
-    /// else does.
+    /// Notes that the evictions of a preemption succeeded or failed. If they succeeded, the victims' departure brings
+    /// the preemptor back; if they failed, only this call does.
     pub(crate) fn evictions_finished(&mut self, preemptor: PodUid, cycle: CycleId, succeeded: bool) {
         let Some(started) = self.preemptions.finish(&preemptor, cycle) else { return };
         self.outbox.observe_since(started, |duration| Observation::Evictions { succeeded, duration });
@@ -99,7 +99,8 @@ impl Context {
         }
     }
 
-    /// Asks for a patch of what differs from the pod's status; of nothing when nothing does, or the pod is gone.
+    /// Requests a patch of the parts of the pod's status that differ. Nothing happens if no part differs or the pod is
+    /// gone.
     pub(crate) fn patch_status(&mut self, pod: &Pod, condition: Option<api::Condition>, nominated: Option<String>) {
         let Some(known) = self.pending_pods.get_mut(&pod.uid) else { return };
         let nominated = nominated.filter(|node| *node != known.nominated_node_name);
@@ -119,7 +120,7 @@ impl Context {
         self.request(pod, Request::PatchStatus(change));
     }
 
-    /// What was asked for was not written: the next attempt asks again, if the pod is still there.
+    /// Notes that a patch was not written. The next attempt requests it again, if the pod still exists.
     pub(crate) fn status_patch_failed(&mut self, uid: &str) {
         let Some(known) = self.pending_pods.get_mut(uid) else { return };
         known.asked = None;
@@ -127,8 +128,8 @@ impl Context {
         shown.clone_into(&mut known.nominated_node_name);
     }
 
-    /// Writes the node that the pod is going to into its `nominatedNodeName`, since getting there takes a while
-    /// (KEP-5278).
+    /// Writes the node that was chosen for the pod into its `nominatedNodeName`, because the pod reaches it only after
+    /// a while (KEP-5278).
     pub(crate) fn publish_expected_node(&mut self, pod: &Pod, node: Sym) {
         if !self.hides_expected_nodes {
             let node = self.text(node).to_owned();

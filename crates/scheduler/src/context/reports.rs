@@ -1,4 +1,4 @@
-//! What leaves: actions in order, and measurements.
+//! The output of the scheduler: actions in order, and measurements.
 
 use std::{borrow::Cow, collections::BTreeMap, sync::Arc, time::Duration, vec::Drain};
 
@@ -42,7 +42,7 @@ impl Context {
         self.outbox.set_now(now);
     }
 
-    /// The moment at which something begins that is to be timed; `None` without a clock.
+    /// The current time, for something that is to be timed; `None` without a clock.
     pub(crate) fn instant(&self) -> Option<Duration> {
         self.outbox.instant()
     }
@@ -56,7 +56,7 @@ impl Context {
         self.act(Action::Pod(request));
     }
 
-    /// A write about the pod, to be sent later.
+    /// A request about the pod, to be sent later.
     pub(crate) fn pod_request(&self, pod: &Pod, request: Request) -> PodRequest {
         PodRequest { pod: self.pod_ref(pod), profile: self.shared_text(pod.scheduler_name), request }
     }
@@ -65,13 +65,13 @@ impl Context {
         self.outbox.notice(notice);
     }
 
-    /// Writes a line for the log that is about no plugin.
+    /// Writes a line to the log that is about no plugin.
     #[track_caller]
     pub(crate) fn log(&mut self, level: Level, message: String) {
         self.outbox.log(level, message);
     }
 
-    /// Writes a line for the log that a plugin caused. Lines from one place in the code about one plugin are alike.
+    /// Writes a line to the log that a plugin caused. Lines from one place in the code about one plugin are alike.
     #[track_caller]
     pub(crate) fn log_of(&mut self, plugin: &str, level: Level, message: String) {
         self.outbox.log_of(plugin, level, message);
@@ -81,17 +81,17 @@ impl Context {
         self.outbox.observe(observation);
     }
 
-    /// Observes how long it took since `start`.
+    /// Observes the time since `start`.
     pub(crate) fn observe_since(&mut self, start: Option<Duration>, observation: impl FnOnce(Duration) -> Observation) {
         self.outbox.observe_since(start, observation);
     }
 
-    /// The event that is being handled has this label, whatever others it has.
+    /// Adds this label to the event that is being handled, even if it has others.
     pub(crate) fn also_handling(&mut self, label: &Arc<str>) {
         self.outbox.also_handling(label);
     }
 
-    /// The event has been handled since `start`.
+    /// Notes that the event, whose handling began at `start`, has been handled.
     pub(crate) fn event_handled(&mut self, start: Option<Duration>) {
         self.outbox.event_handled(start);
     }
@@ -101,7 +101,7 @@ impl Context {
         self.outbox.hold_bytes(plugin, bytes)
     }
 
-    /// Whether so many more bytes of the plugin's effects may wait to be carried out.
+    /// Whether `bytes` more bytes of the plugin's effects may wait to be carried out.
     pub(crate) fn has_room_for_bytes(&self, plugin: &str, bytes: usize) -> bool {
         self.outbox.has_room_for_bytes(plugin, bytes)
     }
@@ -118,7 +118,7 @@ impl Context {
         self.outbox.take_observations()
     }
 
-    /// Leaves a record of a decision about `pod`, if a profile still serves it.
+    /// Records a decision about `pod`, if a profile still serves it.
     pub(crate) fn record_decision(
         &mut self,
         pod: &Pod,
@@ -134,7 +134,7 @@ impl Context {
         self.outbox.drain_decisions()
     }
 
-    /// An attempt that began at `started` is over.
+    /// Notes that an attempt that began at `started` is over.
     pub(crate) fn count_attempt(&mut self, scheduler_name: Sym, result: AttemptResult, started: Option<Duration>) {
         let profile = self.cache.table().symbols.text(scheduler_name);
         self.outbox.count_attempt(profile, result);
@@ -145,7 +145,7 @@ impl Context {
         self.outbox.attempts()
     }
 
-    /// Logs that an event names an object that was already taken. Nothing else changes.
+    /// Logs that an event names an object that was taken before. Nothing else changes.
     pub(crate) fn object_is_gone(&mut self, what: &str) {
         self.log(Level::Error, format!("an event names {what} that was already taken"));
     }
@@ -164,7 +164,7 @@ impl Context {
         self.record_event(pod, None, event, note);
     }
 
-    /// Writes an event about what happened to `pod` for `preemptor`, whose profile reports it.
+    /// Writes an event about what happened to `pod` because of `preemptor`. The profile of `preemptor` reports it.
     pub(crate) fn preempted_event(&mut self, pod: &Pod, preemptor: &Pod, note: String) {
         self.record_event(pod, Some(preemptor), PodEvent::PREEMPTED, note);
     }

@@ -1,8 +1,8 @@
-//! Opportunistic batching (KEP-5598): pods of one signature that come one after the other share a ranking of nodes.
+//! Opportunistic batching (KEP-5598): consecutive pods with one signature share a ranking of nodes.
 //!
-//! A cycle that placed a signed pod leaves its ranking. If the next cycle has a pod of the same signature, and the node of
-//! the previous pod is full, only the best of the remaining nodes is tried. Anything else that may have changed the ranking
-//! ends the batch.
+//! A cycle that placed a signed pod keeps its ranking. If the next cycle has a pod with the same signature, and the
+//! node of the previous pod is full, only the best of the remaining nodes is tried. Anything else that may have changed
+//! the ranking ends the batch.
 
 use std::sync::Arc;
 
@@ -15,10 +15,10 @@ use rustc_hash::FxHashMap;
 
 use crate::metrics::{BatchMetrics, ByProfile};
 
-/// Rankings that are older than this are not used, in milliseconds.
+/// The age at which a ranking is no longer used, in milliseconds.
 const MAX_AGE: u64 = 500;
 
-/// The cycle that asks, when, and the nodes as it sees them.
+/// The cycle that asks, its time, and its view of the nodes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CycleView<'a> {
     pub(crate) cycle: CycleId,
@@ -32,23 +32,23 @@ pub(crate) struct Batching {
     open: Option<Batch>,
     /// The plugin that gave the previous pod no signature, by profile. It is asked first.
     last_unsigned: FxHashMap<Sym, PluginIdx>,
-    /// Pods that were placed, and whether the hint named their node.
+    /// The number of placed pods, by whether the hint named their node.
     attempts: ByProfile<&'static str>,
-    /// Batches that ended or did not begin, and why.
+    /// The number of batches that ended or did not begin, by reason.
     flushes: ByProfile<&'static str>,
 }
 
 #[derive(Debug)]
 struct Batch {
-    /// The class of the first pod: while it is held, the symbols in the signature stand for the same strings.
+    /// The class of the first pod. While it is held, the symbols in the signature keep their meaning.
     class: EquivalenceClass,
     signature: Signature,
     since: Time,
     /// The cycle that last placed a pod of the batch.
     cycle: u64,
-    /// Where that pod went.
+    /// The node of that pod.
     last: Sym,
-    /// The other nodes by name: rows may be given to other nodes meanwhile.
+    /// The other nodes, by name, because their rows may be reused for other nodes.
     rest: Ranking<Sym>,
 }
 
@@ -57,7 +57,7 @@ impl Batching {
         BatchMetrics { attempts: self.attempts.totals(), flushes: self.flushes.totals() }
     }
 
-    /// What the plugins sign the pod with. They are not asked again about a pod of the open batch's equivalence class.
+    /// The signature of the pod. The plugins are not asked again about a pod of the open batch's equivalence class.
     pub(crate) fn sign(&mut self, profile: &mut Profile, pod: &Pod, cycle: CycleId) -> Option<Signature> {
         if let Some(batch) = &self.open
             && batch.class.contains(pod)
@@ -72,7 +72,7 @@ impl Batching {
         signature
     }
 
-    /// Which node to try first for a pod of this signature.
+    /// The nodes to try first for a pod with this signature.
     pub(crate) fn hint(
         &mut self,
         profile: &Profile,
@@ -101,7 +101,7 @@ impl Batching {
         None
     }
 
-    /// A pod was placed: keeps what the cycle found for the next one.
+    /// Notes that a pod was placed, and keeps the ranking for the next pod.
     pub(crate) fn placed(
         &mut self,
         profile: &Profile,
@@ -133,26 +133,26 @@ impl Batching {
             return self.not_opened(&profile.scheduler_name, "pod_not_batchable");
         };
         let mut ranking = Ranking::new(findings);
-        // The node that was taken.
+        // The first node of the ranking is the one that was chosen.
         ranking.pop();
         let rest = ranking.map(|node| table.name(node));
         self.open = Some(Batch { class: EquivalenceClass::of(pod), signature, since: now, cycle, last, rest });
     }
 
-    /// No node was found for a pod.
+    /// Notes that no node was found for a pod, which ends the batch.
     pub(crate) fn failed(&mut self, profile: &Profile) {
         if self.open.is_some() {
             self.flush(&profile.scheduler_name, "pod_failed");
         }
     }
 
-    /// Other plugins than those that ranked the nodes will be asked.
+    /// Follows a change of the plugins: the ranking no longer holds, and each plugin may sign pods again.
     pub(crate) fn forget(&mut self) {
         self.open = None;
         self.last_unsigned.clear();
     }
 
-    /// What the attempt found is of no use for the next pod: kube-scheduler counts this as a flush, too
+    /// Counts that the attempt leaves nothing for the next pod. kube-scheduler counts this as a flush, too
     /// (`StoreScheduleResults` in `pkg/scheduler/framework/runtime/batch.go`).
     fn not_opened(&mut self, scheduler_name: &str, reason: &'static str) {
         self.flushes.count(scheduler_name, reason);

@@ -1,4 +1,4 @@
-//! Pods that are alike share what was found out for the first of them.
+//! Pods that are alike share the results of the first of them.
 
 use super::kit::{Bench, binds, node, pod};
 use crate::Event;
@@ -22,7 +22,7 @@ fn full_nodes_hand_the_next_pod_on_without_scores() {
         bench.apply(pod(name, 1));
         unsigned.apply(pod(name, 1));
     }
-    // Among equals the order is that of the heap.
+    // Equal nodes come in the order of the heap.
     let placed =
         [("a", "n0"), ("b", "n3"), ("c", "n2"), ("d", "n1")].map(|(pod, node)| (pod.to_owned(), node.to_owned()));
     assert_eq!(binds(&bench.settle()), placed);
@@ -53,7 +53,7 @@ fn a_hint_that_does_not_hold_costs_only_a_look() {
     let mut bench = signing(3, 1);
     bench.apply(pod("a", 1));
     assert_eq!(binds(&bench.settle()), [("a".to_owned(), "n0".to_owned())]);
-    // The best of the others shrinks.
+    // The best of the other nodes shrinks.
     bench.event(Event::NodeApplied(Box::new(node("n2", 0))));
     bench.apply(pod("b", 1));
     assert_eq!(binds(&bench.settle()), [("b".to_owned(), "n1".to_owned())]);

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{Action, Event, PodRequest, Request, RequestError, Scheduler, Settings};
 
-/// Two extenders: one lets nodes pass once it is told to, and may be passed over; both bind.
+/// Two extenders that bind. One lets nodes pass once its flag is set, and is ignorable.
 #[derive(Debug)]
 struct Licences {
     list: [ExtenderProfile; 2],

@@ -15,7 +15,7 @@ fn owned(name: &str, owner: &str) -> api::Pod {
     pod_maker(name, 1).metadata("ownerReferences", owner).build()
 }
 
-/// The plugin faulted over this pod: for how long pods of its owner are held.
+/// Reports a fault of the plugin over this pod. Returns for how long pods of its owner are held.
 fn fault(bench: &mut Bench, digest: u8, pod: Option<&str>) -> Option<u64> {
     let (plugin, reason) = ("Fake".to_owned(), "trapped in filter".to_owned());
     let (took, pod) = (Duration::from_millis(3), pod.map(|name| PodUid::from(format!("uid-{name}"))));
@@ -104,7 +104,7 @@ fn a_pod_waits_for_a_plugin_that_has_used_up_its_time() {
     let actions = bench.settle();
     assert!(binds(&actions).is_empty());
     assert_eq!(conditions(&actions), [("SchedulerError".to_owned(), "no time".to_owned())]);
-    // Its gate stays closed to a pod about which it was not asked.
+    // The plugin's gate stays closed for a pod about which the plugin was not asked.
     bench.apply(pod("late", 1));
     assert!(bench.settle().is_empty());
     bench.script(|script| script.has_no_time = false);

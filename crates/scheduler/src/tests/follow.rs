@@ -1,4 +1,4 @@
-//! A copy that takes in changes is as the scheduler.
+//! A copy that applies all changes equals the scheduler.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use berth_framework::DeltaSource as _;
 use super::kit::{Bench, assigned, node, pod, pod_maker};
 use crate::{BindingStage, ClusterView, Event, PodPlace, Scheduler};
 
-/// Takes in what changed, until there is nothing left.
+/// Applies the changes until none are left.
 pub(super) fn catch_up(view: &mut ClusterView, bench: &mut Bench) {
     loop {
         view.apply(bench.scheduler.changes(bench.now));
@@ -20,7 +20,7 @@ pub(super) fn catch_up(view: &mut ClusterView, bench: &mut Bench) {
     }
 }
 
-/// Pods by uid, with place and node.
+/// The pods by uid, with place and node.
 fn of_view(view: &ClusterView) -> BTreeMap<String, String> {
     let text = |sym: Sym| view.table().symbols.text(sym);
     let show = |pod: crate::PodView<'_>| {
@@ -137,7 +137,7 @@ fn a_pod_at_permit_names_the_plugin_that_holds_it() {
     assert_eq!(view.as_of(), bench.now);
 }
 
-/// A bound pod called `short`, of which a plugin at Reserve has not heard if it follows pods.
+/// A bound pod called `short`. A plugin at Reserve that follows pods does not know it yet.
 fn with_bound_pod(follows_pods: bool) -> Bench {
     let mut bench = Bench::with_nodes(1, 4);
     bench.script(|script| script.follows_pods = follows_pods);
@@ -156,7 +156,8 @@ fn delete_bound_pod(bench: &mut Bench) {
     bench.event(Event::PodDeleted { namespace, name, uid });
 }
 
-/// What a plugin reserved for a pod it gives back when it hears that the pod has left: it must have heard that it came.
+/// A plugin releases what it reserved for a pod when it learns that the pod left. It must have learned that the pod
+/// came.
 #[test]
 fn a_plugin_at_reserve_hears_of_a_pod_that_leaves_before_anything_else_is_asked() {
     for follows_pods in [true, false] {

@@ -1,4 +1,4 @@
-//! What a plugin was not granted is not done: effects by name, and changes of objects by rules.
+//! Effects that a plugin was not granted are not carried out: effects by name, and changes of objects by rules.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use serde_json::json;
 use super::kit::{Bench, Factory, Shared, binds, events, node, pod, pod_maker};
 use crate::{Action, Event, Notice, PluginEffects, PodRequest, Request, effect_bytes::MAX_BYTES};
 
-/// A bench whose plugin was granted only so much.
+/// A bench whose plugin has just these grants.
 fn granted(grants: Grants) -> Bench {
     let script = Shared::default();
     let mut bench = Bench::with_profiles(vec![Bench::profile("berth", &script, grants)], script);
@@ -74,12 +74,12 @@ fn owned(name: &str, uid: &str) -> serde_json::Value {
     json!({"metadata": {"name": name, "uid": format!("uid-{name}"), "ownerReferences": [owner]}})
 }
 
-/// What the pod is told if the effects are refused to a plugin with these rules; `None` if they are carried out.
+/// The message for the pod if the effects are refused to a plugin with these rules; `None` if they are carried out.
 fn refusal(rules: &[ObjectRule], effects: Vec<Effect>) -> Option<String> {
     sent(rules, effects).err()
 }
 
-/// The uids that the objects of the effects must have, as they go to the host; else what the pod is told.
+/// The uids that the objects of the effects must have, as they are sent to the host. `Err` is the message for the pod.
 fn sent(rules: &[ObjectRule], effects: Vec<Effect>) -> Result<Vec<Option<Box<str>>>, String> {
     let mut bench = granted(Grants::new([Permission::Bind], rules));
     for (name, controller) in [("made", "uid-web"), ("others", "uid-of-another")] {
@@ -138,7 +138,7 @@ fn a_plugin_that_may_not_bind_does_not() {
     assert_eq!(bench.scheduler.cache().sizes().assumed_pods, 0);
 }
 
-/// What is pasted takes the place of the entry that there is.
+/// A user pastes the entry in place of the present one.
 #[test]
 fn the_entry_that_would_allow_an_effect_repeats_what_is_granted() {
     let rule = ObjectRule {
@@ -203,7 +203,7 @@ fn changes_that_wait_for_the_api_server_are_bounded() {
     let actions = bench.settle();
     assert_eq!(refusals(&actions), [("Fake".to_owned(), EffectKind::Object(Verb::Patch))]);
     assert!(events(&actions).iter().any(|(_, note)| note.contains("with those in progress")), "{actions:?}");
-    // What was carried out makes room; the pod is tried again after its backoff.
+    // Effects that were carried out make room. The pod is tried again after its backoff.
     drop((first, actions));
     bench.actions.clear();
     bench.advance(20_000);
@@ -230,7 +230,7 @@ fn objects_that_pods_wait_for_are_bounded() {
     let n_refused = refusals(&bench.settle()).len();
     assert!((300..PODS).contains(&n_refused), "{n_refused} of {PODS} pods were refused");
     assert_eq!(bench.scheduler.metrics().bindings, PODS - n_refused);
-    // Those that leave make room.
+    // Pods that leave make room.
     for name in &names {
         let uid = format!("uid-{name}");
         bench.event(Event::PodDeleted { namespace: "default".to_owned(), name: name.clone(), uid });
@@ -318,7 +318,7 @@ fn a_rule_for_claims_covers_those_of_the_pod() {
     {
         assert_eq!(refusal(&rules, vec![patch(kind, None, "default", name)]), None, "{kind} {name}");
     }
-    // A claim that the answer itself creates for the pod.
+    // The answer itself creates this claim for the pod.
     let new = create(DEVICES, "default", &owned("new", "uid-web"));
     let after = patch(DEVICES, None, "default", "new");
     assert_eq!(refusal(&rules, vec![new.clone(), after.clone()]), None);
@@ -326,7 +326,7 @@ fn a_rule_for_claims_covers_those_of_the_pod() {
         vec![patch(VOLUME, None, "default", "gpu")],
         vec![patch(VOLUME, None, "default", "other")],
         vec![patch(DEVICES, None, "default", "other")],
-        // The cache holds this one, and another pod controls it.
+        // The cache holds this claim, and another pod controls it.
         vec![patch(DEVICES, None, "default", "others")],
         vec![patch(VOLUME, None, "other", "data")],
         vec![delete("v1/ConfigMap", "default", "data")],
@@ -334,12 +334,12 @@ fn a_rule_for_claims_covers_those_of_the_pod() {
         vec![create(DEVICES, "default", &owned("new", "uid-of-another"))],
         vec![create(DEVICES, "kube-system", &owned("new", "uid-web"))],
         vec![after.clone(), delete(DEVICES, "default", "made")],
-        // What comes before the creation concerns another pod's claim.
+        // Effects before the creation concern another pod's claim.
         vec![after.clone(), new.clone()],
         vec![delete(DEVICES, "default", "new"), new.clone()],
-        // What was created is gone, and another may have the name.
+        // The created claim is deleted, and another claim may have its name.
         vec![new.clone(), delete(DEVICES, "default", "new"), after.clone()],
-        // It is the last of that name that counts.
+        // The last claim of that name counts.
         vec![new.clone(), create(DEVICES, "default", &owned("new", "uid-of-another")), after.clone()],
     ] {
         assert!(refusal(&rules, others.clone()).is_some(), "{others:?}");
@@ -353,7 +353,7 @@ fn a_rule_for_claims_covers_those_of_the_pod() {
     assert!(refusal(&rules, vec![of_another, after]).is_some());
 }
 
-/// A claim or pod that was deleted since, and that another client created again, is another one.
+/// A claim or pod that was deleted and created again by another client is a different object.
 #[test]
 fn changes_of_the_pod_and_its_claims_go_by_uid() {
     const DEVICES: &str = "resource.k8s.io/v1/ResourceClaim";
@@ -370,9 +370,9 @@ fn changes_of_the_pod_and_its_claims_go_by_uid() {
     let map = patch("v1/ConfigMap", None, "default", "map");
     assert_eq!(uids(vec![of_pod, map, made(Some("status"))]).join(","), "uid-web,,uid-made");
     assert_eq!(uids(vec![delete(DEVICES, "default", "made")]).join(","), "uid-made");
-    // The host learns the uid of what the answer makes.
+    // The host learns the uid of a claim that the answer creates.
     let (remove, make) = (delete(DEVICES, "default", "made"), create(DEVICES, "default", &owned("made", "uid-web")));
     assert_eq!(uids(vec![made(None), remove, make, made(None)]).join(","), "uid-made,uid-made,,");
-    // A claim that the cache does not hold.
+    // The cache does not hold this claim.
     assert_eq!(uids(vec![patch(DEVICES, None, "default", "gpu")]).join(","), "");
 }

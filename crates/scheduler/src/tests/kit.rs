@@ -1,4 +1,4 @@
-//! Objects of these tests, a plugin that follows a script, and a scheduler with it on a bench.
+//! The kit of these tests: objects, a plugin that follows a script, and a bench with a scheduler.
 
 use std::{
     collections::BTreeMap,
@@ -37,12 +37,12 @@ pub(super) fn pod(name: &str, cpu: u32) -> api::Pod {
     pod_maker(name, cpu).build()
 }
 
-/// The pods that are to be bound, in order.
+/// The pods with a binding request, in order.
 pub(super) fn bound(actions: &[Action]) -> Vec<String> {
     binds(actions).into_iter().map(|(pod, _)| pod).collect()
 }
 
-/// What a test wants the fake plugin to do, and what it saw.
+/// The script of the fake plugin, and what the plugin saw.
 #[derive(Debug, Default)]
 pub(super) struct Script {
     pub(super) calls: Vec<String>,
@@ -53,37 +53,39 @@ pub(super) struct Script {
     pub(super) refuse_reserve: Option<Status>,
     pub(super) pre_bind: Vec<Effect>,
     pub(super) refuse_pre_bind: Option<Status>,
-    /// What is said before PreBind; by default whether it has something to do, and that it wants to be alone.
+    /// The answer of PreBindPreFlight. By default, it depends on whether PreBind has work, and does not allow parallel
+    /// work.
     pub(super) pre_flight: Option<Result<PreFlight, Status>>,
     pub(super) post_filter: Option<PostFilterOutcome>,
     pub(super) gate: bool,
-    /// Why replicas cannot be brought up to date.
+    /// The reason why replicas cannot be brought up to date.
     pub(super) broken_sync: Option<String>,
     pub(super) broken_filter: bool,
-    /// Whether pods that ask for as much are alike.
+    /// Whether pods with equal requests are alike.
     pub(super) signs: bool,
     pub(super) n_scored: usize,
-    /// What plugins of the next versions implement less than all.
+    /// The points that plugins of the next versions do not implement.
     pub(super) without: Vec<Point>,
-    /// Why plugins are out of service.
+    /// The reason why plugins are out of service.
     pub(super) out_of_service: Option<String>,
     /// Whether plugins have used up their time.
     pub(super) has_no_time: bool,
-    /// Whether what plugins take is charged to all of them.
+    /// Whether the time of plugins is charged to all plugins.
     pub(super) is_charged: bool,
-    /// Calls of Reserve after which they have; any number by default.
+    /// The number of calls of Reserve after which plugins have used up their time; unlimited by default.
     pub(super) time_for_reserve: Option<usize>,
-    /// What Bind asks for besides the binding.
+    /// The effects of Bind besides the binding.
     pub(super) bind: Vec<Effect>,
-    /// Whether plugins of the next versions read services, and say of each event that it is worth nothing.
+    /// Whether plugins of the next versions read services, and reject each event in their hints.
     pub(super) reads_services: bool,
     /// Whether plugins of the next versions follow the pods on nodes.
     pub(super) follows_pods: bool,
     pub(super) hints: bool,
-    /// What a plugin hands over to the next version, and whether that takes it.
+    /// The state that a plugin passes to the next version, and whether that version accepts it.
     pub(super) state: Option<Vec<u8>>,
     pub(super) refuse_state: bool,
-    /// The generation of the cluster that plugins were last brought up to, and that of the last answer at PreBind or Bind.
+    /// The generation of the cluster to which plugins were last updated, and the one at the last answer of PreBind or
+    /// Bind.
     pub(super) synced_to: u64,
     pub(super) bound_at: u64,
 }
@@ -206,7 +208,7 @@ impl Hosted for Fake {
     fn answered_badly(&mut self, _reason: &str) {}
 }
 
-/// The value of the pod's first label, or nothing.
+/// The value of the pod's first label; empty without labels.
 fn label(call: &Call<'_>) -> String {
     call.pod.labels.first().map(|(_, value)| call.table.symbols.text(*value).to_owned()).unwrap_or_default()
 }
@@ -359,13 +361,13 @@ impl PostBind for Fake {
     }
 }
 
-/// Makes fakes of one version; refuses to when `works` is false.
+/// A factory of fakes of one version. It fails if `works` is false.
 #[derive(Debug)]
 pub(super) struct Factory {
     pub(super) manifest: Manifest,
     pub(super) script: Shared,
     pub(super) works: bool,
-    /// How many instances can be built; any number when not set.
+    /// The number of instances that can still be built; unlimited if it is not set.
     pub(super) builds_left: OnceLock<usize>,
     /// Whether instances take long.
     pub(super) is_slow: OnceLock<()>,
@@ -425,7 +427,7 @@ impl Bench {
         Self::with_profiles(vec![Self::profile("berth", &script, Grants::ALL)], script)
     }
 
-    /// A profile of one fake, at every point that it implements or a later version does.
+    /// A profile of one fake, at every point that the fake or a later version implements.
     pub(super) fn profile(scheduler_name: &str, script: &Shared, grants: Grants) -> Profile {
         let mut profile = Profile::new(scheduler_name);
         let fake = profile.add(Box::new(Fake::new("Fake", "1", script)), "null", grants);
@@ -433,7 +435,7 @@ impl Bench {
         profile
     }
 
-    /// [`Self::with_nodes`], deciding as a release.
+    /// Like [`Self::with_nodes`], with the behaviour of a release.
     pub(super) fn of_release(release: Release, n_nodes: usize, cpu: u32) -> Self {
         let queue = berth_queue::Settings { features: Features::of(release), ..Default::default() };
         let script = Shared::default();
@@ -447,7 +449,7 @@ impl Bench {
         Self { scheduler, script, now: Time(1_000_000_000), actions: Vec::new() }
     }
 
-    /// With nodes `n0`, `n1`, ... of `cpu` each, and synced.
+    /// A bench with synced nodes `n0`, `n1`, ..., each with `cpu`.
     pub(super) fn with_nodes(n_nodes: usize, cpu: u32) -> Self {
         Self::new().and_nodes(n_nodes, cpu)
     }
@@ -460,14 +462,14 @@ impl Bench {
         self
     }
 
-    /// Every event is data: it can be written down and read again.
+    /// Handles an event after it was serialized and deserialized.
     pub(super) fn event(&mut self, event: Event) {
         let written = serde_json::to_string(&event).expect("it is data");
         assert_eq!(serde_json::from_str::<Event>(&written).expect(&written), event);
         self.scheduler.handle(event, self.now);
     }
 
-    /// Another version of the plugin is ready, in all profiles.
+    /// Reports that another version of the plugin is ready, in all profiles.
     pub(super) fn swap(&mut self, version: &str) {
         let (name, factory) = ("Fake".to_owned(), Factory::new(version, &self.script, true));
         let ready = Event::plugin_ready(self.scheduler.objects(), name, None, factory, None);
@@ -478,7 +480,7 @@ impl Bench {
         self.event(Event::PodApplied(Box::new(pod)));
     }
 
-    /// Runs until there is nothing to do; the actions since the last time.
+    /// Runs until nothing is left to do. Returns the actions since the last time.
     pub(super) fn settle(&mut self) -> Vec<Action> {
         let mut rounds = 0;
         while self.scheduler.run(self.now, false) {
@@ -503,7 +505,7 @@ impl Bench {
     }
 }
 
-/// Pod and node of every binding asked for.
+/// The pod and the node of every requested binding.
 pub(super) fn binds(actions: &[Action]) -> Vec<(String, String)> {
     let bind = |action: &Action| match action {
         Action::Pod(PodRequest { pod, request: Request::Bind { node, .. }, .. }) => {
@@ -514,7 +516,7 @@ pub(super) fn binds(actions: &[Action]) -> Vec<(String, String)> {
     actions.iter().filter_map(bind).collect()
 }
 
-/// Reason and note of every event.
+/// The reason and the note of every event.
 pub(super) fn events(actions: &[Action]) -> Vec<(String, String)> {
     let event = |action: &Action| match action {
         Action::Notice(Notice::Event(event)) => Some((event.reason.to_string(), event.note.clone())),
@@ -549,7 +551,7 @@ pub(super) fn effects_finished(actions: &[Action], result: Result<(), &str>) -> 
     Event::EffectsFinished { cycle, uid, plugin, result }
 }
 
-/// What another part must do and report.
+/// The effects that the host must carry out and report.
 pub(super) fn awaited(actions: &[Action]) -> Vec<Effect> {
     let effects = |action: &Action| match action {
         Action::Pod(PodRequest { request: Request::AwaitedEffects(PluginEffects { effects, .. }), .. }) => {
@@ -560,17 +562,17 @@ pub(super) fn awaited(actions: &[Action]) -> Vec<Effect> {
     actions.iter().flat_map(effects).collect()
 }
 
-/// The pod as the API server shows it once it has a node.
+/// The pod as the API server shows it after it was bound.
 pub(super) fn assigned(name: &str, cpu: u32, node: &str) -> api::Pod {
     pod_maker(name, cpu).on(node).resource_version("2").build()
 }
 
-/// The pod as the API server shows it once a client deleted it, before it is gone.
+/// The pod as the API server shows it after a client deleted it, before it is gone.
 pub(super) fn terminating(name: &str, cpu: u32) -> api::Pod {
     pod_maker(name, cpu).terminating().resource_version("2").build()
 }
 
-/// How many times each line was seen.
+/// The number of times that each line occurs.
 pub(super) fn tally(calls: &[String]) -> BTreeMap<&str, usize> {
     let mut tally = BTreeMap::new();
     for call in calls {

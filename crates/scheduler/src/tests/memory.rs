@@ -1,4 +1,4 @@
-//! What is kept follows what there is in the cluster, not what there has been.
+//! The memory that is held depends on the present cluster, not on its past.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! Whatever happens, in whatever order: every pod ends up bound exactly once, or pending with a reason.
+//! A model test: whatever happens in whatever order, every pod is bound exactly once, or pending with a reason.
 
 use std::collections::BTreeMap;
 
@@ -12,26 +12,26 @@ use super::{
 };
 use crate::{Action, ClusterView, Event, PluginEffects, PodRequest, Request, RequestError, StatusChange};
 
-/// How the fake API server answers a binding.
+/// The answer of the fake API server to a binding.
 #[derive(Clone, Copy, Debug)]
 enum Answer {
     Bound,
     Refused,
-    /// Bound, but the answer says otherwise.
+    /// The pod is bound, but the answer says otherwise.
     Lost,
-    /// Bound, and no answer comes.
+    /// The pod is bound, and no answer comes.
     Silent,
 }
 
 #[derive(Clone, Debug)]
 enum Op {
     CreatePod(u8, u8),
-    /// The same name, another uid.
+    /// A pod with the same name and another uid.
     RecreatePod(u8),
     DeletePod(u8),
-    /// A client deletes it, and a finalizer keeps it.
+    /// A client deletes the pod, and a finalizer keeps it.
     TerminatePod(u8),
-    /// The storage was restored from a backup: the pod has no node again.
+    /// The storage was restored from a backup, so the pod has no node again.
     RestorePod(u8),
     RelabelPod(u8),
     SetNode(u8, u8),
@@ -48,9 +48,9 @@ enum Op {
     /// The watch delivers what happened at the API server.
     Deliver,
     Run,
-    /// A copy is brought up to date.
+    /// The copy is brought up to date.
     Look,
-    /// There is no reader any more.
+    /// The copy is no longer read.
     EndFollowing,
 }
 
@@ -92,7 +92,7 @@ struct ApiPod {
     has_reason: bool,
 }
 
-/// An API server that remembers pods, binds them, and tells about it later.
+/// An API server that remembers pods, binds them, and reports this later.
 struct World {
     bench: Bench,
     pods: BTreeMap<String, ApiPod>,
@@ -154,7 +154,7 @@ impl World {
         }
     }
 
-    /// The binding subresource: a pod gets a node once.
+    /// Binds a pod. A pod gets a node only once.
     fn bind(&mut self, uid: &str, node: &str) -> Result<(), String> {
         let pod = self.pods.get_mut(uid).ok_or("not found")?;
         if pod.node.is_some() || pod.is_terminating {
@@ -217,7 +217,7 @@ impl World {
             }
             Op::RecreatePod(pod) => {
                 if let Some(uid) = self.uid_of(pod) {
-                    // The watch was interrupted: the deletion is not seen.
+                    // The watch was interrupted, so the deletion is not seen.
                     self.pods.remove(&uid);
                     self.create(pod, 1);
                 }
@@ -279,7 +279,7 @@ impl World {
         assert_same(&self.view, &self.bench.scheduler);
     }
 
-    /// Everything works again and an hour passes.
+    /// Makes everything work again and lets an hour pass.
     fn calm_down(&mut self) {
         self.answers = Answer::Bound;
         self.bench.script(|script| {
@@ -343,7 +343,7 @@ proptest! {
         let mut nodes: BTreeMap<String, u32> = BTreeMap::new();
         for op in &ops {
             match op {
-                // Others' deeds, and bindings that succeed although the answer denies it, may fill a node twice.
+                // Other clients, and bindings that succeed although the answer denies it, may overfill a node.
                 Op::BindElsewhere(..) | Op::DeleteNode(_) | Op::Answers(Answer::Lost) => continue,
                 Op::SetNode(node, _) if nodes.contains_key(&format!("n{node}")) => continue,
                 Op::SetNode(node, cpu) => {

@@ -48,13 +48,13 @@ fn another_pod_may_let_it_go() {
     assert!(bench.scheduler.drain_observations().contains(&waited));
 }
 
-/// A wait for updates of the pod itself.
+/// An effect that waits for updates of the pod itself.
 fn own_updates(timeout_ms: u64) -> Effect {
     let pod = ObjectRef { kind: "v1/Pod".to_owned(), namespace: "default".to_owned(), name: "a".to_owned() };
     Effect::Wait { objects: vec![pod], timeout_ms, timeout_message: "nobody approved".to_owned() }
 }
 
-/// A pod that Permit holds for ten seconds, and about which it wants to be asked again upon some change.
+/// A bench with a pod that Permit holds for ten seconds. Permit asks to be called again after some change.
 fn waiting_for(change: Effect) -> Bench {
     let mut bench = Bench::with_nodes(1, 4);
     bench.script(|script| {
@@ -70,7 +70,7 @@ fn waiting_for(change: Effect) -> Bench {
     bench
 }
 
-/// The pod is another one than at the beginning.
+/// Changes the pod, so that it differs from the pod at the beginning.
 fn approve(bench: &mut Bench, label: &str) {
     bench.apply(pod_maker("a", 1).resource_version(label).label("approved", label).build());
 }
@@ -146,7 +146,7 @@ fn a_plugin_that_lets_the_pod_go_waits_for_nothing() {
     assert!(format!("{actions:?}").contains(said), "{actions:?}");
 }
 
-/// Another binary comes for the plugin that holds the pod.
+/// Replaces the binary of the plugin that holds the pod.
 fn replace_plugin(bench: &mut Bench) {
     let factory = Factory::new("2", &bench.script, true);
     let ready = Event::plugin_ready(bench.scheduler.objects(), "Fake".to_owned(), None, factory, None);
@@ -191,7 +191,7 @@ fn plugins_are_up_to_date_when_it_goes_on() {
     });
     bench.apply(pod("b", 1));
     assert_eq!(binds(&bench.settle()), [("b", "n0"), ("a", "n0")].map(|(pod, node)| (pod.to_owned(), node.to_owned())));
-    // They know of b's place on the node as well.
+    // The plugins know b's place on the node as well.
     assert_eq!(bench.script(|script| script.bound_at), bench.scheduler.cache().generation());
 }
 
@@ -227,7 +227,7 @@ fn waiting_ends_when_time_is_up() {
     assert!(bench.script(|script| script.calls.contains(&"1 unreserve a 0".to_owned())));
 }
 
-/// `kubectl describe pod` shows it.
+/// The event appears in `kubectl describe pod`.
 #[test]
 fn a_pod_that_waits_is_told_for_what_and_until_when() {
     let mut bench = waiting();

@@ -1,4 +1,4 @@
-//! From a pending pod to a node, and what users are told when there is none.
+//! The way from a pending pod to a node, and the messages for users if no node is found.
 
 use berth_framework::Status;
 use berth_model::{Release, api};
@@ -105,13 +105,13 @@ fn a_reason_is_written_once_although_the_watch_is_late() {
     bench.advance(3000);
     let actions = bench.settle();
     assert_eq!((events(&actions).len(), n_patches(&actions)), (1, 0));
-    // The API server did not take it.
+    // The API server did not accept the patch.
     bench.event(Event::StatusPatchFailed { uid: "uid-a".into() });
     bench.advance(10_000);
     assert_eq!(n_patches(&bench.settle()), 1);
 }
 
-/// The reason before is what the watch shows, the one after it is on its way: what the pod says in the end is what counts.
+/// The watch shows the earlier reason, and a later one is being written. The last reason must remain.
 #[test]
 fn a_reason_that_comes_back_is_written_over_the_one_on_its_way() {
     let mut bench = Bench::with_nodes(1, 4);
@@ -134,7 +134,7 @@ fn a_reason_that_comes_back_is_written_over_the_one_on_its_way() {
     bench.advance(3000);
     let second = asked(&bench.settle()).and_then(|change| change.condition).expect("another condition");
     assert_ne!(second.reason, first.reason);
-    // Something else about the pod changed.
+    // Another part of the pod changed.
     bench.apply(shown("3"));
     bench.script(|script| script.broken_filter = true);
     bench.event(Event::NodeApplied(Box::new(node("large", 16))));
@@ -294,7 +294,7 @@ fn nominated_pods_hold_their_place_against_lower_priorities() {
     assert_eq!(binds(&bench.settle()), [("higher".to_owned(), "n0".to_owned())]);
 }
 
-/// The nomination of a gated pod does not count there until the pod changes or comes to activeQ.
+/// The nomination of a gated pod does not count in 1.36 until the pod changes or reaches activeQ.
 #[test]
 fn a_gated_pod_holds_no_place_in_1_36() {
     let mut bench = Bench::of_release(Release::V1_36, 1, 1);

@@ -1,4 +1,4 @@
-//! PreBind plugins that say what is ahead of them, and those that work side by side (KEP-5278).
+//! PreBind plugins that announce their work, and PreBind plugins that work in parallel (KEP-5278).
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use berth_model::ObjectKey;
 use super::kit::{Bench, Fake, Shared, binds, events, node, pod};
 use crate::{Action, Event, Observation, PluginEffects, PodRequest, Request, RequestError, StatusChange, WaitResult};
 
-/// A profile of these plugins at PreBind, the first of which does all the rest.
+/// A profile with these plugins at PreBind. The first one implements all other points.
 fn bench(names: &[&str]) -> (Bench, Vec<Shared>) {
     let scripts: Vec<Shared> = names.iter().map(|_| Shared::default()).collect();
     let mut profile = Bench::profile("berth", &scripts[0], Grants::ALL);
@@ -51,7 +51,7 @@ fn changed_to(name: &str, json: &str) -> Event {
     Event::ObjectApplied { resource: "configmaps.v1.".to_owned(), key, json: Arc::from(json.as_bytes()) }
 }
 
-/// The plugin wants this, and says so before.
+/// Makes the plugin ask for these effects, and announce that.
 fn wants(script: &Shared, effects: Vec<Effect>, allow_parallel: bool) {
     let mut script = script.lock().expect("one thread");
     script.pre_bind = effects;
@@ -69,7 +69,7 @@ fn published(actions: &[Action]) -> Vec<String> {
     actions.iter().filter_map(node).collect()
 }
 
-/// The plugins whose effects are asked for, with the answer that they were carried out or not.
+/// The plugins whose effects are requested, with the answer that they were carried out or not.
 fn asked(actions: &[Action], result: Result<(), &str>) -> Vec<(String, Event)> {
     let asked = |action: &Action| match action {
         Action::Pod(PodRequest {
@@ -227,7 +227,7 @@ fn an_object_wakes_only_the_plugin_that_waits_for_it() {
     assert_eq!(events(&bench.settle())[0].1, "running PreBind plugin \"Second\": y is not ready");
 }
 
-/// How long plugins waited for objects, and how that ended.
+/// The waits of plugins for objects, with their lengths and results.
 fn waited(bench: &mut Bench) -> Vec<(String, WaitResult, u64, usize)> {
     let observations = bench.scheduler.drain_observations().into_iter();
     let wait = |observation| match observation {

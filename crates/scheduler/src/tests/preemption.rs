@@ -1,4 +1,4 @@
-//! Pods that make others leave.
+//! Pods that evict other pods.
 
 use berth_framework::{Effect, PermitVerdict, PostFilterOutcome, Status};
 use berth_model::NodeIdx;
@@ -24,7 +24,7 @@ fn deleted(name: &str) -> Event {
     Event::PodDeleted { namespace: "default".to_owned(), name: name.to_owned(), uid: format!("uid-{name}") }
 }
 
-/// The nodes that were to be written into the pod's `nominatedNodeName`.
+/// The nodes that were requested for the pod's `nominatedNodeName`.
 fn nominations(actions: &[Action], name: &str) -> Vec<String> {
     let nomination = |action: &Action| match action {
         Action::Pod(PodRequest { pod, request: Request::PatchStatus(change), .. }) if *pod.name == *name => {

@@ -1,4 +1,4 @@
-//! The operator changes the configuration while pods wait and are on their way.
+//! The operator changes the configuration while pods wait or are being bound.
 
 use std::sync::Arc;
 
@@ -121,14 +121,14 @@ fn pods_in_the_middle_of_pre_bind_go_on_behind_the_plugin_that_is_done_with_them
     bench.apply(pod("a", 1));
     let sent = bench.settle();
     bench.script(|script| script.pre_bind.clear());
-    // A plugin stands in front of it now: it is not asked any more.
+    // Another plugin now comes before it. The plugin is not asked again.
     let profile = bench.of(&[("First", "1", "null"), ("Fake", "1", "null")]);
     bench.reconfigure(vec![profile]);
     bench.script(|script| script.pre_bind = vec![patch()]);
     bench.event(effects_finished(&sent, Ok(())));
     let sent = bench.settle();
     assert_eq!(binds(&sent).len(), 1, "no PreBind plugin is left: {sent:?}");
-    // The plugin that binds the pod stands elsewhere once more.
+    // The plugin that binds the pod changes its position once more.
     let profile = bench.of(&[("Fake", "1", "null"), ("First", "1", "null")]);
     bench.reconfigure(vec![profile]);
     bench.event(bind_finished(&sent, "a", Err("no")));

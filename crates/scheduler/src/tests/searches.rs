@@ -1,4 +1,4 @@
-//! Searches for nodes that take long, and who waits for them.
+//! Searches for nodes that take long, and the pods that wait for them.
 
 use std::{
     sync::{
@@ -18,7 +18,7 @@ use serde_json::json;
 use super::kit::{Bench, Shared, bound, node, pod, pod_maker};
 use crate::{Action, Event};
 
-/// A clock that plugins move on.
+/// A clock that plugins advance.
 #[derive(Clone, Debug, Default)]
 struct Hand(Arc<AtomicU64>);
 
@@ -28,11 +28,11 @@ impl Clock for Hand {
     }
 }
 
-/// Looks for a node for a second, or until it must end, if the pod is called `slow-…`.
+/// A plugin that searches for a second, or until it must end, if the pod is called `slow-…`.
 struct Searches {
     manifest: Manifest,
     hand: Hand,
-    /// How long each search took, in milliseconds.
+    /// The time that each search took, in milliseconds.
     took: Arc<Mutex<Vec<(String, u64)>>>,
 }
 
@@ -75,10 +75,11 @@ impl Filter for Searches {
     }
 }
 
-/// The names of pods with what their searches took.
+/// The names of pods with the time that their searches took.
 type Took = Arc<Mutex<Vec<(String, u64)>>>;
 
-/// A scheduler whose pods called `slow-…` search for a second if they may, and what their searches took.
+/// A scheduler whose pods called `slow-…` search for a second if they may, a clock, and the time that their searches
+/// took.
 fn searching() -> (Bench, Hand, Took) {
     let (hand, took) = (Hand::default(), Took::default());
     let manifest = Manifest { name: "Searches".to_owned(), ..Manifest::default() };

@@ -1,4 +1,4 @@
-//! Who goes first once a share of the scheduling thread is used up.
+//! The order of pods once a share of the scheduling thread is used up.
 
 use std::{sync::Arc, time::Duration};
 
@@ -8,7 +8,7 @@ use serde_json::json;
 use super::kit::{Bench, Shared, bind_finished, binds, bound, events, node, pod, pod_maker};
 use crate::{Action, Event, Supervision};
 
-/// Two profiles, the plugin of the first of which is charged, and accounts that a test moves on by hand.
+/// Two profiles, and accounts whose clock the test advances. The plugin of the first profile is charged.
 fn charged() -> (Bench, SchedulingTime) {
     let (script, free) = (Shared::default(), Shared::default());
     script.lock().expect("one thread").is_charged = true;

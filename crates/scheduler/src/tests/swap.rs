@@ -1,4 +1,4 @@
-//! Plugins are replaced while pods are on their way.
+//! Plugins are replaced while pods are being bound.
 
 use std::sync::Arc;
 
@@ -185,7 +185,7 @@ fn all_profiles_change_over_or_none() {
     assert_eq!(refused.count(), 2);
 }
 
-/// What is to be prepared for the next swap, if anything.
+/// The preparation of the next swap, if one was requested.
 pub(super) fn preparation(bench: &mut Bench) -> Option<crate::Preparation> {
     let handle = bench.scheduler.drain_actions().find_map(|action| match action {
         Action::PreparePlugin { preparation, .. } => Some(preparation),
@@ -280,7 +280,7 @@ fn what_the_old_binary_kept_out_is_let_in_by_the_new_one() {
     assert_eq!(binds(&bench.settle()).len(), 1);
 }
 
-/// A bench whose profile has the fake plugin and another one behind it, which both want something done in PreBind.
+/// A bench whose profile has the fake plugin and a second one after it. Both ask for effects in PreBind.
 fn two_pre_binds() -> (Bench, Shared) {
     let (script, other) = (Shared::default(), Shared::default());
     let patch = |name: &str| Effect::Patch {
@@ -301,7 +301,7 @@ fn two_pre_binds() -> (Bench, Shared) {
     (bench, other)
 }
 
-/// The plugin whose effects are being waited for, and the answer that they are done.
+/// The plugin whose effects are being carried out, and the answer that they succeeded.
 fn awaited(actions: &[Action]) -> (String, Event) {
     let awaited = actions.iter().find_map(|action| match action {
         Action::Pod(PodRequest {
@@ -326,7 +326,7 @@ fn a_swap_in_the_middle_of_pre_bind_skips_nobody() {
     bench.event(done);
     let (plugin, done) = awaited(&bench.settle());
     assert_eq!(plugin, "Second", "although it is the first one now");
-    // And back again: what was done is not done twice.
+    // The plugin returns. Its effects are not carried out twice.
     bench.script(|script| script.without.clear());
     ready(&mut bench, "3", true).expect("it works");
     bench.event(done);

@@ -1,4 +1,5 @@
-//! Plugins that have used up their time: no path enters them, whatever happens and whenever that begins.
+//! Plugins that have used up their time: they are not called on any path, whatever happens and whenever their time
+//! ends.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -23,28 +24,28 @@ use serde_json::json;
 use super::kit::{Bench, Shared, assigned, bind_finished, binds, events, node, pod, pod_maker, terminating};
 use crate::{Action, Event, PluginEffects, PodRequest, Request};
 
-/// What a [`Watched`] plugin saw.
+/// The calls that a [`Watched`] plugin got.
 #[derive(Debug, Default)]
 struct Seen {
     has_no_time: bool,
-    /// Calls that came although the plugin has no time.
+    /// Calls that came although the plugin had no time.
     breaches: Vec<String>,
     /// All calls, by name.
     calls: BTreeSet<&'static str>,
     /// How often PreBind was asked about each pod.
     n_pre_binds: BTreeMap<String, usize>,
-    /// Pods for which Reserve, and neither Unreserve nor PostBind was called.
+    /// The pods for which Reserve was called, and neither Unreserve nor PostBind.
     reserved: BTreeSet<String>,
     /// The pods for which Filter was called.
     filtered: Vec<String>,
-    /// Filter takes 600 ms for pods that are called `big…`, which are charged here.
+    /// The account that is charged. Filter takes 600 ms for pods that are called `big…`.
     account: Option<PluginAccount>,
 }
 
 const SHARE: Share = Share { per_second: Duration::from_millis(500), burst: Duration::from_millis(1000) };
 
-/// A plugin at every point and with every hook, which holds pods called `held-…` at Permit and lets them go when a pod called
-/// `releases` comes.
+/// A plugin at every point and with every hook. It holds pods called `held-…` at Permit, and releases them when a pod
+/// called `releases` comes.
 struct Watched {
     manifest: Manifest,
     seen: Arc<Mutex<Seen>>,
@@ -219,7 +220,7 @@ impl PreBindPreFlight for Watched {
 }
 
 impl PreBind for Watched {
-    /// Waits for an object, then wants it patched, then is done.
+    /// Waits for an object, then asks for a patch of it, then is done.
     fn pre_bind(&mut self, call: &Call<'_>, _node: NodeIdx) -> Result<Vec<Effect>, Status> {
         let mut seen = self.enter("pre-bind", &call.pod.name);
         let n_asked = seen.n_pre_binds.entry(call.pod.name.to_string()).or_default();
@@ -265,7 +266,7 @@ impl Sign for Watched {
     }
 }
 
-/// A scheduler with such a plugin, and the answers that it is owed.
+/// A scheduler with such a plugin, and the requests that are not answered yet.
 struct Watch {
     bench: Bench,
     seen: Arc<Mutex<Seen>>,
@@ -274,7 +275,7 @@ struct Watch {
 
 type Step = fn(&mut Watch);
 
-/// What happens, one after the other. Each has the plugin entered in some way.
+/// The steps of the test, in order. Each of them calls the plugin in some way.
 const STEPS: [(&str, Step); 12] = [
     ("pods are held", |watch| (0..6).for_each(|number| watch.bench.apply(pod(&format!("held-{number}"), 1)))),
     ("one pod lets two others go", |watch| watch.bench.apply(pod("releases", 1))),
@@ -392,7 +393,7 @@ fn a_plugin_without_time_is_entered_on_no_path() {
             ];
             assert_eq!(seen.calls, all.into(), "the steps lead to every call");
         }
-        // Once there is time everything is made up for.
+        // The plugin catches up once it has time.
         watch.has_time(true);
         for _ in 0..8 {
             watch.bench.advance(10_000);
@@ -406,7 +407,7 @@ fn a_plugin_without_time_is_entered_on_no_path() {
     }
 }
 
-/// A pod that a younger one overtakes each time would never be placed where a plugin uses up its time for good.
+/// A pod that younger pods always overtake would never be placed if a plugin uses up its time permanently.
 #[test]
 fn pods_that_wait_for_a_plugin_to_have_time_keep_their_turn() {
     let (profile, seen) = watched_profile(&[Point::Filter, Point::Bind]);
@@ -431,7 +432,7 @@ fn pods_that_wait_for_a_plugin_to_have_time_keep_their_turn() {
     assert_eq!(bench.scheduler.metrics().cycles, 2, "waiting is no attempt");
 }
 
-/// Milliseconds, moved on by hand.
+/// A clock that the test advances, in milliseconds.
 #[derive(Clone, Debug, Default)]
 struct Hand(Arc<AtomicU64>);
 
@@ -464,7 +465,7 @@ fn a_pod_for_which_a_plugin_takes_long_leaves_it_time_for_others() {
     bench.settle();
     assert_eq!(filtered(), ["big", "small"]);
     hand.0.store(300, Ordering::Relaxed);
-    // It is no plugin of the pod's profile.
+    // The other plugin is not in the pod's profile.
     other.take(Duration::from_millis(900), SHARE);
     bench.settle();
     assert_eq!(filtered()[..3], ["big", "small", "big"], "there is time for it again");
@@ -494,7 +495,7 @@ fn a_plugin_that_has_time_again_is_asked_at_its_gate_and_not_about_what_it_rejec
     assert_eq!(cycles(&bench), n_before + 3, "the rejected pod waits for its event");
 }
 
-/// Each look at it takes longer than a turn.
+/// A clock on which each reading takes longer than a turn.
 #[derive(Debug, Default)]
 struct Slow(AtomicU64);
 
@@ -508,7 +509,7 @@ impl Clock for Slow {
 fn a_plugin_is_asked_at_its_gate_although_others_use_up_every_turn() {
     let (profile, seen) = watched_profile(&[Point::PreEnqueue, Point::Filter, Point::Bind]);
     let script = Shared::default();
-    // Each turn ends a wait, and tries a pod.
+    // Each turn ends a wait and tries a pod.
     script.lock().expect("one thread").permit = Some(PermitVerdict::Wait(1));
     let free = Bench::profile("free", &script, Grants::ALL);
     let mut bench = Bench::with_profiles(vec![profile, free], script);

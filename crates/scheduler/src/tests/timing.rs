@@ -1,4 +1,4 @@
-//! What the scheduler measures when it has a clock.
+//! The measurements of a scheduler with a clock.
 
 use std::{
     collections::BTreeSet,
@@ -16,7 +16,7 @@ use serde_json::json;
 use super::kit::{Bench, bind_finished, node, pod, pod_maker};
 use crate::{Action, AttemptOutcome, Event, Notice, Observation, metrics::AttemptResult};
 
-/// Each look at the clock is so many milliseconds after the one before.
+/// A clock that advances by a fixed number of milliseconds at each reading.
 #[derive(Debug)]
 struct Ticks {
     now: AtomicU64,

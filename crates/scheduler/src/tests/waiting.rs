@@ -45,7 +45,7 @@ pub(super) fn patch() -> Effect {
     }
 }
 
-/// A pod whose plugin patched a claim and waits for it; the patch is on its way.
+/// A bench with a pod whose plugin patched a claim and waits for it. The patch is not answered yet.
 fn patching() -> (Bench, Vec<Action>) {
     let mut bench = Bench::with_nodes(1, 4);
     bench.script(|script| script.pre_bind = vec![patch(), wait(10_000)]);
@@ -124,7 +124,7 @@ fn waiting_ends_with_the_deadline_however_often_it_is_renewed() {
     assert!(unreserved);
 }
 
-/// `kubectl describe pod` shows it.
+/// The event appears in `kubectl describe pod`.
 #[test]
 fn a_pod_that_waits_for_an_object_is_told_so() {
     let mut bench = waiting();

@@ -42,24 +42,21 @@ impl ApiCallMetrics {
         Self {
             executed: add.counter(
                 Alpha,
-                ("scheduler_async_api_call_execution_total", "Status patches of pods and bindings that were sent."),
+                "scheduler_async_api_call_execution_total",
+                "Status patches of pods and bindings that were sent.",
                 &["call_type", "result"],
             ),
             duration: add.histogram(
                 Alpha,
-                (
-                    "scheduler_async_api_call_execution_duration_seconds",
-                    "How long the calls to the API server took: status patches and bindings.",
-                ),
+                "scheduler_async_api_call_execution_duration_seconds",
+                "How long the calls to the API server took: status patches and bindings.",
                 &["call_type", "result"],
                 exponential_buckets(0.001, 2.0, 15).unwrap_or_default(),
             ),
             pending: add.gauge(
                 Alpha,
-                (
-                    "scheduler_pending_async_api_calls",
-                    "Status patches and bindings that wait for another request about their pod.",
-                ),
+                "scheduler_pending_async_api_calls",
+                "Status patches and bindings that wait for another request about their pod.",
                 &["call_type"],
             ),
         }

@@ -30,18 +30,14 @@ impl BindingConditionMetrics {
             drivers: Mutex::default(),
             allocations: add.counter(
                 Alpha,
-                (
-                    "scheduler_dra_bindingconditions_allocations_total",
-                    "Attempts that waited for binding conditions of a driver's devices, by how the wait ended.",
-                ),
+                "scheduler_dra_bindingconditions_allocations_total",
+                "Attempts that waited for binding conditions of a driver's devices, by how the wait ended.",
                 &labels,
             ),
             wait: add.histogram(
                 Alpha,
-                (
-                    "scheduler_dra_bindingconditions_wait_duration_seconds",
-                    "How long attempts waited for binding conditions of a driver's devices.",
-                ),
+                "scheduler_dra_bindingconditions_wait_duration_seconds",
+                "How long attempts waited for binding conditions of a driver's devices.",
                 &labels,
                 exponential_buckets(0.1, 2.0, 14).unwrap_or_default(),
             ),

@@ -36,9 +36,9 @@ impl ProcessMetrics {
             "platform",
         ];
         let help = "1, labelled with the emulated Kubernetes release and with Berth's own version.";
-        let build_info = add.gauge(Beta, ("kubernetes_build_info", help), &labels);
+        let build_info = add.gauge(Beta, "kubernetes_build_info", help, &labels);
         let help = "This metric records the data about the stage and enablement of a k8s feature.";
-        let feature_enabled = add.gauge(Beta, ("kubernetes_feature_enabled", help), &["name", "stage"]);
+        let feature_enabled = add.gauge(Beta, "kubernetes_feature_enabled", help, &["name", "stage"]);
         if let Err(error) = add.registry.register(Box::new(ProcessCollector::for_self())) {
             tracing::warn!(%error, "process metrics are not exported");
         }

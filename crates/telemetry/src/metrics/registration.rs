@@ -25,6 +25,14 @@ pub(super) struct Registered {
     pub(super) buckets: String,
 }
 
+/// A metric that is to be registered.
+#[derive(Clone, Copy)]
+struct Described {
+    name: &'static str,
+    kind: &'static str,
+    stability: Stability,
+}
+
 /// Fills a registry.
 #[derive(Debug, Default)]
 pub(super) struct Registration {
@@ -41,19 +49,21 @@ impl Registration {
     pub(super) fn float_counter(
         &mut self,
         stability: Stability,
-        (name, help): (&'static str, &str),
+        name: &'static str,
+        help: &str,
         labels: &[&str],
     ) -> CounterVec {
         let counter = CounterVec::new(Opts::new(name, with_stability(stability, help)), labels)
             .expect("the name and the labels of a counter are valid");
-        self.add(&counter, (name, "counter", stability), labels, &[]);
+        self.add(&counter, Described { name, kind: "counter", stability }, labels, &[]);
         counter
     }
 
     pub(super) fn counter(
         &mut self,
         stability: Stability,
-        (name, help): (&'static str, &str),
+        name: &'static str,
+        help: &str,
         labels: &[&str],
     ) -> IntCounterVec {
         let counter = IntCounterVec::new(Opts::new(name, with_stability(stability, help)), labels)
@@ -62,26 +72,28 @@ impl Registration {
             // Shown from the start.
             counter.with_label_values::<&str>(&[]);
         }
-        self.add(&counter, (name, "counter", stability), labels, &[]);
+        self.add(&counter, Described { name, kind: "counter", stability }, labels, &[]);
         counter
     }
 
     pub(super) fn gauge(
         &mut self,
         stability: Stability,
-        (name, help): (&'static str, &str),
+        name: &'static str,
+        help: &str,
         labels: &[&str],
     ) -> IntGaugeVec {
         let gauge = IntGaugeVec::new(Opts::new(name, with_stability(stability, help)), labels)
             .expect("the name and the labels of a gauge are valid");
-        self.add(&gauge, (name, "gauge", stability), labels, &[]);
+        self.add(&gauge, Described { name, kind: "gauge", stability }, labels, &[]);
         gauge
     }
 
     pub(super) fn histogram(
         &mut self,
         stability: Stability,
-        (name, help): (&'static str, &str),
+        name: &'static str,
+        help: &str,
         labels: &[&str],
         buckets: Vec<f64>,
     ) -> HistogramVec {
@@ -91,17 +103,18 @@ impl Registration {
         if labels.is_empty() {
             histogram.with_label_values::<&str>(&[]);
         }
-        self.add(&histogram, (name, "histogram", stability), labels, &buckets);
+        self.add(&histogram, Described { name, kind: "histogram", stability }, labels, &buckets);
         histogram
     }
 
     fn add(
         &mut self,
         collector: &(impl Collector + Clone + 'static),
-        (name, kind, stability): (&'static str, &'static str, Stability),
+        described: Described,
         labels: &[&str],
         buckets: &[f64],
     ) {
+        let Described { name, kind, stability } = described;
         self.registry.register(Box::new(collector.clone())).expect("no other metric has the name");
         let mut labels = labels.to_vec();
         labels.sort_unstable();

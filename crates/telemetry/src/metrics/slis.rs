@@ -15,11 +15,11 @@ pub(super) struct Slis {
 impl Slis {
     pub(super) fn new() -> Self {
         let mut add = Registration::default();
-        let last = ("kubernetes_healthcheck", "This metric records the result of a single healthcheck.");
-        let total = ("kubernetes_healthchecks_total", "This metric records the results of all healthcheck.");
+        let last = "This metric records the result of a single healthcheck.";
+        let total = "This metric records the results of all healthcheck.";
         Self {
-            last: add.gauge(Stable, last, &["name", "type"]),
-            total: add.counter(Stable, total, &["name", "type", "status"]),
+            last: add.gauge(Stable, "kubernetes_healthcheck", last, &["name", "type"]),
+            total: add.counter(Stable, "kubernetes_healthchecks_total", total, &["name", "type", "status"]),
             registry: add.registry,
         }
     }

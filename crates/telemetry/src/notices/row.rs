@@ -20,10 +20,58 @@ pub enum Severity {
 pub struct PluginEvent {
     /// `None`: it is about no one plugin.
     pub plugin: Option<String>,
-    pub severity: Severity,
-    /// The reason in upper camel case, as in `kubectl get events`.
-    pub reason: &'static str,
+    pub reason: EventReason,
     pub note: String,
+}
+
+macro_rules! event_reasons {
+    ($($severity:ident $reason:ident,)*) => {
+        /// The reason of an event about plugins or settings. The guide has a table of them (`docs/src/running.md`).
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum EventReason {
+            $($reason,)*
+        }
+
+        impl EventReason {
+            /// Every reason.
+            pub const ALL: &[Self] = &[$(Self::$reason,)*];
+
+            /// The reason in upper camel case, as in `kubectl get events`.
+            #[must_use]
+            pub fn as_str(self) -> &'static str {
+                match self {
+                    $(Self::$reason => stringify!($reason),)*
+                }
+            }
+
+            /// The type of the events with this reason.
+            #[must_use]
+            pub fn severity(self) -> Severity {
+                match self {
+                    $(Self::$reason => Severity::$severity,)*
+                }
+            }
+        }
+    };
+}
+
+event_reasons! {
+    Warning PluginRefused,
+    Warning PluginRolledBack,
+    Warning PluginQuarantined,
+    Normal PluginReleased,
+    Warning PluginRestarting,
+    Warning PluginPodsHeld,
+    Warning PluginOutOfTime,
+    Warning PluginsOutOfTime,
+    Warning SearchesOutOfTime,
+    Warning NamespaceOutOfTime,
+    Normal PluginSwapped,
+    Warning PluginWithdrawn,
+    Normal PluginDisabled,
+    Normal PluginEnabled,
+    Warning PluginSettingsRefused,
+    Warning ConfigurationRefused,
 }
 
 /// What goes to each sink; `None` where that is nothing.
@@ -84,17 +132,16 @@ impl Metric {
 
 /// An event that is not about anything yet.
 pub(super) struct NewEvent {
-    severity: Severity,
-    reason: &'static str,
+    reason: EventReason,
     note: String,
 }
 
 impl NewEvent {
     /// About this plugin, or with an empty name about no one plugin.
     pub(super) fn of(self, plugin: &str) -> Option<PluginEvent> {
-        let Self { severity, reason, note } = self;
+        let Self { reason, note } = self;
         let plugin = (!plugin.is_empty()).then(|| plugin.to_owned());
-        Some(PluginEvent { plugin, severity, reason, note })
+        Some(PluginEvent { plugin, reason, note })
     }
 }
 
@@ -120,11 +167,36 @@ impl Row {
         Some(LogLine { level: Level::Debug, place: Location::caller().into(), fields, message: message.into() })
     }
 
-    pub(super) fn warning(reason: &'static str, note: String) -> NewEvent {
-        NewEvent { severity: Severity::Warning, reason, note }
+    pub(super) fn event(reason: EventReason, note: String) -> NewEvent {
+        NewEvent { reason, note }
     }
+}
 
-    pub(super) fn normal(reason: &'static str, note: String) -> NewEvent {
-        NewEvent { severity: Severity::Normal, reason, note }
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn the_guide_lists_the_reasons_with_their_types() {
+        let guide = include_str!("../../../../docs/src/running.md");
+        let table = guide.split("\n## Events\n").nth(1).and_then(|rest| rest.split("\n## ").next()).unwrap_or_default();
+        let about_plugins = table.split("\n### ").next().unwrap_or_default();
+        let rows = about_plugins.lines().filter_map(|line| line.strip_prefix("| `")?.split_once(" | "));
+        let listed: BTreeSet<(String, &str)> = rows
+            .flat_map(|(reasons, rest)| {
+                let severity = rest.split(" | ").next().unwrap_or_default();
+                reasons.split(", ").map(move |reason| (reason.trim_matches('`').to_owned(), severity))
+            })
+            .collect();
+        let known = EventReason::ALL.iter().map(|it| {
+            let severity = match it.severity() {
+                Severity::Normal => "Normal",
+                Severity::Warning => "Warning",
+            };
+            (it.as_str().to_owned(), severity)
+        });
+        assert_eq!(listed, known.collect());
     }
 }

@@ -1,6 +1,6 @@
-//! Binaries that took a compiler, or a call, to be refused: they are remembered over restarts, beside the artefacts.
+//! Refusals of binaries that cost a compiler or a call. They are kept over restarts, beside the artefacts.
 //!
-//! What is remembered is that these bytes, with this compiler and within these limits, are no plugin. They are tried
+//! A refusal says that these bytes, with this compiler and within these limits, are no plugin. The bytes are tried
 //! again with other limits, with another compiler, or when an operator orders it.
 
 use std::{
@@ -22,16 +22,17 @@ pub(super) const EXTENSION: &str = "refused";
 /// The most refusals that are kept. Each is a few hundred bytes.
 pub(super) const MAX: usize = 1000;
 
-/// A reason is some kilobytes at most.
+/// The most bytes of a refusal. Its reason has some kilobytes at most.
 const MAX_BYTES: u64 = 64 << 10;
 
-/// Sets the MACs of refusals apart from those of artefacts: a refusal by the name of an artefact must not be run.
+/// The text with which the MACs of refusals begin. It distinguishes them from artefacts: a refusal with the name of an
+/// artefact must not be run.
 pub(super) const PURPOSE: &[u8] = b"refusal";
 
 /// The limits within which a binary was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RefusalLimits {
-    /// The limits of compiling, as they hold on this machine.
+    /// The limits of compiling that hold on this machine.
     pub(crate) compile: CompileLimits,
     /// The limit of `describe`.
     pub(crate) lifecycle_timeout: Duration,
@@ -45,7 +46,7 @@ impl RefusalLimits {
 }
 
 impl Artefacts {
-    /// Why these bytes were refused within the same limits, if they were.
+    /// The reason for which these bytes were refused within the same limits, if they were.
     pub(crate) fn refusal(&self, digest: Digest, limits: RefusalLimits) -> Option<String> {
         let mut options = fs::OpenOptions::new();
         let path = self.path(digest, EXTENSION);
@@ -63,16 +64,16 @@ impl Artefacts {
         (line == limits.as_line()).then(|| reason.to_owned())
     }
 
-    /// Keeps in mind why these bytes are refused; a failure costs only the next start some time.
+    /// Stores the reason for which these bytes are refused. A failure only makes the next start slower.
     pub(crate) fn remember_refusal(&self, digest: Digest, limits: RefusalLimits, reason: &str) {
         if let Err(error) = self.write_refusal(digest, limits, reason).and_then(|()| self.prune()) {
             tracing::debug!(digest = digest.to_string(), "a refusal cannot be kept: {error}");
         }
     }
 
-    /// The next load of these bytes examines them again.
+    /// Deletes the refusal of these bytes, so that the next load examines them again.
     pub(crate) fn forget_refusal(&self, digest: Digest) {
-        // There is none as a rule.
+        // Usually no such file exists.
         let _ = fs::remove_file(self.path(digest, EXTENSION));
     }
 

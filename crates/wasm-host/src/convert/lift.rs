@@ -1,7 +1,8 @@
-//! What components say, checked.
+//! The answers of components, checked.
 //!
-//! Each function answers with the reason when an answer breaks the contract or the plugin's [`Limits`]; the caller turns
-//! that into a fault. Sets of nodes are checked against the question, statuses against what their place allows.
+//! Each function returns the reason if an answer breaks the contract or the plugin's [`Limits`], and the caller turns
+//! it into a fault. Sets of nodes are checked against the question, and statuses against what is allowed in their
+//! place.
 
 use berth_framework::{
     ClusterEvent, Code, Effect, Manifest, Needs, ObjectKind, ObjectRef, PermitVerdict, PostFilterOutcome, Preemption,
@@ -29,7 +30,7 @@ pub(crate) fn status(status: types::Status, limits: &Limits) -> Result<Status, R
     Ok(Status { code: code(status.code), reasons: reasons.collect::<Result<_, _>>()? })
 }
 
-/// A status in the error arm of an answer, where success has no meaning.
+/// A status in the error case of an answer, where success has no meaning.
 pub(crate) fn failure(failure: types::Status, limits: &Limits) -> Result<Status, Refused> {
     let status = status(failure, limits)?;
     match status.code {
@@ -40,7 +41,7 @@ pub(crate) fn failure(failure: types::Status, limits: &Limits) -> Result<Status,
     }
 }
 
-/// The inner result of an answer: what the plugin computed, or how it failed.
+/// The inner result of an answer: the computed value, or the status of a failure.
 pub(crate) fn outcome<T>(answer: Result<T, types::Status>, limits: &Limits) -> Result<Result<T, Status>, Refused> {
     match answer {
         Ok(value) => Ok(Ok(value)),
@@ -48,7 +49,7 @@ pub(crate) fn outcome<T>(answer: Result<T, types::Status>, limits: &Limits) -> R
     }
 }
 
-/// Nodes out of those that were asked about.
+/// A set of nodes, which must be members of `of`, the nodes in the question.
 pub(crate) fn subset(words: Vec<u64>, of: &NodeSet) -> Result<NodeSet, Refused> {
     let nodes = NodeSet::from_words(words);
     if nodes.is_subset(of) { Ok(nodes) } else { Err(Refused("nodes that it was not asked about".to_owned())) }
@@ -103,13 +104,13 @@ pub(crate) fn effects(effects: Vec<types::Effect>, limits: &Limits) -> Result<Ve
     effects.into_iter().map(|effect| self::effect(effect, limits)).collect()
 }
 
-/// That a manifest may name: each is watched.
+/// The most kinds that a manifest may name. Each is watched.
 const MAX_KINDS: usize = 64;
 
-/// That a manifest may name: each key is a column of every node.
+/// The most columns that a manifest may name. Each key is a column of every node.
 const MAX_COLUMNS: usize = 256;
 
-/// A label's key is a name of 63 characters behind a prefix of 253.
+/// The longest key of a label: a name of 63 characters after a prefix of 253.
 const MAX_KEY: usize = 317;
 
 pub(crate) fn manifest(manifest: lifecycle::Manifest, limits: &Limits) -> Result<Manifest, Refused> {
@@ -143,7 +144,7 @@ pub(crate) fn manifest(manifest: lifecycle::Manifest, limits: &Limits) -> Result
     let mut needs = column_needs(manifest.columns);
     (needs.pods, needs.pod_json) = (manifest.pods, manifest.pod_json);
     needs.objects = objects.map(|kind| ObjectKind { api_version: kind.api_version, kind: kind.kind }).collect();
-    // What a component may do is up to the operator alone.
+    // The operator alone decides what a component may do.
     let (effects, rules) = (Vec::new(), Vec::new());
     Ok(Manifest { name, version, needs, events_to_register, effects, rules })
 }
@@ -189,10 +190,10 @@ fn cluster_event(event: types::ClusterEvent) -> ClusterEvent {
     ClusterEvent { resource: event.resource, actions: bits.sum() }
 }
 
-/// How long a pod waits in PreBind at most, whatever a component says: an hour.
+/// The longest wait of a pod in PreBind, whatever a component asks for: an hour.
 const MAX_WAIT_MS: u64 = 3_600_000;
 
-/// kube-apiserver refuses larger requests (`MaxRequestBodyBytes`).
+/// The largest request that kube-apiserver accepts (`MaxRequestBodyBytes`).
 const MAX_BODY_BYTES: usize = 3 << 20;
 
 fn effect(effect: types::Effect, limits: &Limits) -> Result<Effect, Refused> {
@@ -265,7 +266,7 @@ fn body(body: Vec<u8>) -> Result<Vec<u8>, Refused> {
     Ok(body)
 }
 
-/// How many pods or objects an effect lists.
+/// The number of pods or objects that an effect lists.
 fn n_named(effect: &types::Effect) -> usize {
     match effect {
         types::Effect::Activate(uids) => uids.len(),
@@ -282,14 +283,14 @@ fn n_named(effect: &types::Effect) -> usize {
     }
 }
 
-/// What a component wants to know about nodes as they would be.
+/// The removals about which a component asks.
 pub(crate) fn removals(cases: Vec<host::Removal>) -> Vec<Removal> {
     let removal =
         |case: host::Removal| Removal { node: NodeIdx(case.node), pods: case.pods.into_iter().map(PodIdx).collect() };
     cases.into_iter().map(removal).collect()
 }
 
-/// What a component wants extenders to agree to.
+/// The preemptions about which a component asks extenders.
 pub(crate) fn preemptions(preemptions: Vec<host::Preemption>) -> Vec<Preemption> {
     let preemption = |it: host::Preemption| {
         let victims = it.victims.into_iter().map(PodIdx).collect();
@@ -310,7 +311,7 @@ fn code(code: types::Code) -> Code {
     }
 }
 
-/// What people will read, in conditions, events and lists.
+/// A text for people, in conditions, events and lists.
 fn text(what: &str, text: String, limits: &Limits) -> Result<String, Refused> {
     if text.len() > limits.text_bytes {
         return Err(Refused(format!("{what} of {} bytes (limit {})", text.len(), limits.text_bytes)));
@@ -345,7 +346,7 @@ mod tests {
         assert_eq!(refused.0, "1025 pods to activate and objects to wait for (limit 1024)");
     }
 
-    /// Each would be kept for every node, of every instance.
+    /// Each column would be kept for every node and in every instance.
     #[test]
     fn a_manifest_names_so_many_columns_and_no_more() {
         let label = |length: usize| lifecycle::Column::Label("k".repeat(length));
@@ -368,7 +369,7 @@ mod tests {
         assert_eq!(refused.0, "a nomination of row 0, which holds no node");
     }
 
-    /// `kubectl` and logs show them as they are.
+    /// `kubectl` and logs show texts unchanged.
     #[test]
     fn texts_for_people_steer_no_terminal() {
         assert_eq!(described(Vec::new()).unwrap().version, "1\\u{1b}[2J");

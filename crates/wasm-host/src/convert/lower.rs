@@ -1,6 +1,6 @@
-//! Pods, deltas and events as the contract spells them.
+//! Pods, deltas and events in the contract's form.
 //!
-//! A delta is taken by value: columns of numbers and strings move, symbols become integers in place.
+//! A delta is taken by value: columns of numbers and strings are moved, and symbols become integers in place.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ mod usage;
 
 pub(crate) use self::usage::only_usage;
 
-/// The pod's record; with the whole object only for plugins that asked for it.
+/// The pod's record. Only plugins that asked for it get the whole object.
 pub(crate) fn pod(pod: &Pod, with_json: bool) -> types::Pod {
     types::Pod {
         uid: pod.uid.to_string(),
@@ -126,7 +126,7 @@ pub(crate) fn cluster_event(event: &ClusterEvent) -> types::ClusterEvent {
     types::ClusterEvent { resource: event.resource.clone(), actions }
 }
 
-/// What an event happened to. `pod` lowers a pod as the plugin may see it.
+/// The object of an event. `pod` lowers a pod in the form that the plugin may see.
 pub(crate) fn event_subject(
     subject: &EventSubject<'_>,
     pod: impl Fn(&Pod) -> types::Pod,
@@ -165,7 +165,7 @@ fn node(node: &Node) -> types::Node {
     }
 }
 
-/// The case, without its pods where they make no difference.
+/// The case. Its pods are left out if they make no difference.
 pub(crate) fn dry_run_case(case: &DryRunCase, pods_matter: bool) -> filter::DryRunCase {
     let pods = |indices: &[u32]| if pods_matter { indices.to_vec() } else { Vec::new() };
     filter::DryRunCase { node: case.node.0, minus: pods(&case.minus), plus: pods(&case.plus) }

@@ -1,5 +1,5 @@
-//! Names of objects and kinds that a component gives: they become parts of paths of the API server's, of keys and of log
-//! lines, so they are checked for form before anything else is done with them.
+//! Names of objects and kinds that a component gives. They become parts of the API server's paths, of keys and of log
+//! lines, so their form is checked first.
 //!
 //! See <https://kubernetes.io/docs/concepts/overview/working-with-objects/names/>.
 
@@ -12,19 +12,21 @@ const MAX_LABEL: usize = 63;
 /// The API server's uids have 36 characters. Uids in tests and of mirror pods have other lengths.
 const MAX_UID: usize = 128;
 
-/// `apiVersion/kind`, such as `v1/Pod` or `apps/v1/Deployment`.
+const KIND: &str = "a kind (write apiVersion/kind, as in v1/Pod)";
+
+/// Checks `apiVersion/kind`, such as `v1/Pod` or `apps/v1/Deployment`.
 pub(super) fn kind_ref(text: &str) -> Result<(), Refused> {
     let is_right =
         text.rsplit_once('/').is_some_and(|(api_version, kind)| is_api_version(api_version) && is_word(kind));
-    check(is_right, "a kind", text)
+    check(is_right, KIND, text)
 }
 
 pub(super) fn api_version_and_kind(api_version: &str, kind: &str) -> Result<(), Refused> {
-    check(is_api_version(api_version) && is_word(kind), "a kind", &format!("{api_version}/{kind}"))
+    check(is_api_version(api_version) && is_word(kind), KIND, &format!("{api_version}/{kind}"))
 }
 
-/// What events are about: `Pod`, `storage.k8s.io/CSINode`, `herds.v1.example.com`, `secrets.v1.` (the core group's name is
-/// empty), or `*`.
+/// Checks the resource of an event: `Pod`, `storage.k8s.io/CSINode`, `herds.v1.example.com`, `secrets.v1.` (the core
+/// group's name is empty), or `*`.
 pub(super) fn resource(text: &str) -> Result<(), Refused> {
     let is_right = match (text.rsplit_once('/'), text.strip_suffix('.')) {
         (Some((group, kind)), _) => (group.is_empty() || is_subdomain(group)) && is_word(kind),
@@ -45,19 +47,19 @@ pub(super) fn resource(text: &str) -> Result<(), Refused> {
     )))
 }
 
-/// Whether somebody wrote a plural, another case, or left out the group.
+/// Whether `text` probably means `name`, but is a plural, has another case, or lacks the group.
 fn is_meant(text: &str, name: &str) -> bool {
     let kind = |name: &str| name.rsplit('/').next().unwrap_or_default().to_lowercase();
     let (text, name) = (kind(text), kind(name));
     text == name || text.strip_suffix('s') == Some(&name)
 }
 
-/// Empty for kinds without namespaces.
+/// Checks a namespace. It is empty for kinds without namespaces.
 pub(super) fn namespace(text: &str) -> Result<(), Refused> {
     check(text.is_empty() || is_label(text), "a namespace", text)
 }
 
-/// What may be one segment of a path. Some kinds, such as those of RBAC, allow more than a DNS name.
+/// Checks that a name can be one segment of a path. Some kinds, such as those of RBAC, allow more than a DNS name.
 pub(super) fn object_name(text: &str) -> Result<(), Refused> {
     let has_length = (1..=MAX_NAME).contains(&text.len());
     let is_plain = text.bytes().all(|byte| byte.is_ascii_graphic() && !b"/%?#\\".contains(&byte));
@@ -91,7 +93,7 @@ fn is_label(text: &str) -> bool {
         && !text.ends_with('-')
 }
 
-/// The name of a kind: `PersistentVolumeClaim`.
+/// Whether the text can be the name of a kind, such as `PersistentVolumeClaim`.
 fn is_word(text: &str) -> bool {
     (1..=MAX_LABEL).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_alphanumeric())
 }

@@ -1,4 +1,4 @@
-//! How many bytes a delta is for the component that gets it: what `berth plugin bench` shows.
+//! The size of a delta in bytes for the component that gets it. `berth plugin bench` shows it.
 
 use berth_model::Delta;
 use wasmtime::component::ComponentType;
@@ -8,7 +8,7 @@ use crate::{
     convert::lower,
 };
 
-/// Bytes that the host writes into a component's memory for a delta, in all its portions.
+/// The bytes that the host writes into a component's memory for a delta, in all its portions.
 #[must_use]
 pub fn delta_bytes(delta: Delta) -> u64 {
     let portions = delta.into_portions().into_iter().map(lower::delta);
@@ -16,14 +16,14 @@ pub fn delta_bytes(delta: Delta) -> u64 {
     u64::try_from(bytes).unwrap_or(u64::MAX)
 }
 
-/// Bytes of a value in a record or list.
+/// The bytes of a value in a record or list.
 const fn size_of_one<T: ComponentType>() -> usize {
     T::SIZE32
 }
 
-/// A value of the contract. Lists and strings are a pointer and a length in their record; what they point at lies outside.
+/// A value of the contract. In a record, a list or string is a pointer and a length, and its content lies outside.
 trait Outside {
-    /// Bytes outside of the value itself.
+    /// The bytes outside of the value itself.
     fn outside(&self) -> usize;
 }
 
@@ -175,7 +175,7 @@ mod tests {
         let empty = delta_bytes(Delta::default());
         let symbols = vec![(Sym(11), "disk".to_owned()), (Sym(12), "ssd".to_owned())];
         let delta = Delta { symbols, added: vec![NodeIdx(0), NodeIdx(1)], ..Delta::default() };
-        // A number, a pointer and a length each, and the texts; two rows.
+        // Each of the two entries has a number, a pointer and a length, and a text. Then come two rows.
         assert_eq!(delta_bytes(delta), empty + 2 * 12 + 7 + 2 * 4);
     }
 
@@ -192,7 +192,7 @@ mod tests {
             |n_objects| delta_bytes(Delta { objects: (0..n_objects).map(object).collect(), ..Delta::default() });
         let (one, two, three) = (bytes(1), bytes(2), bytes(3));
         assert_eq!(two - one, one - bytes(0));
-        // The third does not go with the first two.
+        // The third object does not fit into the portion of the first two.
         assert_eq!(three - two, one);
     }
 }

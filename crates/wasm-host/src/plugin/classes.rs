@@ -1,34 +1,35 @@
-//! What a component said about the pods of an equivalence class, and the cycles that these share.
+//! The answers of a component about the pods of an equivalence class, and the cycles that these pods share.
 //!
-//! A component that exports `reuse` says how far its answers about a pod reach. About pods with which it has nothing to do it is
-//! not called at all. Pods about which its answers follow from nodes' rows share one open cycle for each class. What a
-//! component that follows neither pods nor what they change said about a row holds as long as the cycle is shared.
+//! A component that exports `reuse` says how far its answers about a pod reach. It is not called about pods that it
+//! does not affect. If its answers about pods depend on nodes' rows, the pods of a class share one open cycle. If the
+//! component follows neither pods nor the columns that they change, its answers about a row hold as long as the cycle
+//! is shared.
 
 use berth_framework::{CycleId, Effect, EquivalenceCache, Reach, Status};
 use berth_model::{ColumnData, Delta, NodeSet, Pod};
 
-/// Classes whose pods share a cycle. Answers about rows are kept for each.
+/// The most classes whose pods share a cycle. Answers about rows are kept for each.
 const MAX_SHARED: usize = 16;
 
-/// The answer of PreFilter.
+/// An answer of PreFilter.
 type PreFilterAnswer = Result<Option<Vec<String>>, Status>;
 
-/// The answer of Bind.
+/// An answer of Bind.
 type BindAnswer = Result<Vec<Effect>, Status>;
 
-/// What is kept for one instance.
+/// The data that is kept for one instance.
 #[derive(Debug, Default)]
 pub(super) struct Classes {
     known: EquivalenceCache<Class>,
-    /// How calls in the cycle that was asked about last are made.
+    /// The participation in the cycle that was asked about last.
     current: Option<(CycleId, Participation)>,
 }
 
-/// What is kept for one class.
+/// The data that is kept for one class.
 #[derive(Debug)]
 struct Class {
     reach: Reach,
-    /// What Sign said.
+    /// The answer of Sign.
     signature: Option<Option<String>>,
     shared: Option<SharedCycle>,
 }
@@ -37,17 +38,17 @@ struct Class {
 #[derive(Debug)]
 struct SharedCycle {
     cycle: CycleId,
-    /// Its own pod has left the scheduler.
+    /// Whether the cycle's own pod has left the scheduler.
     is_over: bool,
     pre_filter: Option<PreFilterAnswer>,
     pre_score: Option<Result<(), Status>>,
     bind: Option<BindAnswer>,
-    /// What NormalizeScore makes of scores that are all the first of these numbers.
+    /// The result of NormalizeScore (second number) for scores that all equal the first number.
     normalized: Option<(i64, i64)>,
     rows: RowAnswers,
 }
 
-/// What a plugin that is blind to pods said about rows.
+/// The answers about rows of a plugin that is blind to pods.
 #[derive(Debug, Default)]
 pub(super) struct RowAnswers {
     checked: NodeSet,
@@ -58,7 +59,7 @@ pub(super) struct RowAnswers {
 }
 
 impl RowAnswers {
-    /// Leaves those of the candidates that pass, if the verdict on each is known. Tells whether it is.
+    /// Removes the candidates that do not pass, if the verdict on each is known. Returns whether it is.
     pub(super) fn filter(&self, candidates: &mut NodeSet) -> bool {
         let are_known = candidates.is_subset(&self.checked);
         if are_known {
@@ -72,7 +73,7 @@ impl RowAnswers {
         self.passing.union(survivors);
     }
 
-    /// Appends the scores of these nodes, if all are known. Tells whether they are.
+    /// Appends the scores of these nodes, if all are known. Returns whether they are.
     pub(super) fn score(&self, nodes: &NodeSet, scores: &mut Vec<i64>) -> bool {
         let are_known = nodes.is_subset(&self.scored);
         if are_known {
@@ -95,21 +96,21 @@ impl RowAnswers {
     }
 }
 
-/// Whether an instance takes part in the cycle of a pod.
+/// The participation of an instance in the cycle of a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Participation {
-    /// The plugin has nothing to do with the pod.
+    /// The plugin does not affect the pod.
     Skipped,
-    /// The instance takes part in this cycle, of which it knows.
+    /// The instance takes part in this cycle, which it knows.
     In(CycleId),
 }
 
-/// What is known about the class of a pod.
+/// The knowledge about the class of a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Standing {
-    /// This is the first for a long time.
+    /// This pod is the first of its class for a long time.
     New,
-    /// Others came before; the plugin has not been asked.
+    /// Other pods of the class came before, but the plugin has not been asked.
     Seen,
     Known(Reach),
 }
@@ -136,13 +137,13 @@ impl Classes {
         self.known.get(pod).map(|class| class.reach)
     }
 
-    /// Whether the plugin has said that pods of this class, on nodes, make no difference to it.
+    /// Whether the plugin has said that pods of this class make no difference to it when they are on nodes.
     pub(super) fn is_no_matter_anywhere(&self, placed: &Pod) -> bool {
         self.known.any_elsewhere(placed, |class| class.reach == Reach::NothingAnywhere)
     }
 
-    /// Keeps what the plugin said. Gives back the shared cycle of the class that makes room for this one, if its own pod has
-    /// left.
+    /// Keeps the plugin's answer. The new class may replace another one. Returns the shared cycle of that class, if the
+    /// cycle's own pod has left.
     #[must_use]
     pub(super) fn learn(&mut self, pod: &Pod, reach: Reach) -> Option<CycleId> {
         let evicted = self.known.insert(pod, Class { reach, signature: None, shared: None });
@@ -159,8 +160,8 @@ impl Classes {
         self.known.get(pod)?.shared.as_ref().map(|shared| shared.cycle)
     }
 
-    /// Later pods of a class whose reach is known are asked about in the cycle of `pod`. Gives back the cycle that was used
-    /// least lately, if it makes room for this one and its own pod has left.
+    /// Shares the cycle of `pod` with later pods of its class, whose reach is known. The cycle may replace the one that
+    /// was least recently used. Returns that one, if its own pod has left.
     #[must_use]
     pub(super) fn share(&mut self, cycle: CycleId, pod: &Pod) -> Option<CycleId> {
         let n_shared = self.known.values().filter(|class| class.shared.is_some()).count();
@@ -172,25 +173,26 @@ impl Classes {
         replaced.and_then(SharedCycle::unused)
     }
 
-    /// Notes that the pod of the cycle leaves it. Tells whether others may still use the cycle.
+    /// Notes that the pod of the cycle leaves it. Returns whether other pods may still use the cycle.
     pub(super) fn outlives(&mut self, cycle: CycleId) -> bool {
         self.shared_mut(cycle).map(|shared| shared.is_over = true).is_some()
     }
 
-    /// Forgets what the plugin said about pods. Gives back the shared cycles whose own pods have left.
+    /// Forgets the answers about pods. Returns the shared cycles whose own pods have left.
     #[must_use]
     pub(super) fn forget(&mut self) -> Vec<CycleId> {
         self.current = None;
         self.known.drain().filter_map(|class| class.shared.and_then(SharedCycle::unused)).collect()
     }
 
-    /// Whether the plugin has said that it has nothing to do with pods like this one, which is on a node or to be on one.
+    /// Whether the plugin has said that it does not affect pods like this one, which is on a node or will be on one.
     pub(super) fn is_no_matter(&self, placed: &Pod) -> bool {
         self.known.any_elsewhere(placed, |class| class.reach.is_nothing())
     }
 
-    /// Pods have come to nodes. If the plugin may have something to do with one of them, what it said as long as there was none
-    /// is forgotten. So is that it is to be asked about each pod of a class: it may have nothing to do with them by now.
+    /// Follows pods that came to nodes. If one of them may matter to the plugin, answers that hold only without such a
+    /// pod are forgotten. Classes about each of whose pods the plugin is asked are forgotten as well, because it may no
+    /// longer affect them.
     pub(super) fn pods_came<'a>(&mut self, mut placed: impl Iterator<Item = &'a Pod>) {
         let is_in_question = self.known.values().any(|class| class.reach == Reach::NothingYet);
         if is_in_question && placed.any(|pod| !self.is_no_matter(pod)) {
@@ -203,7 +205,7 @@ impl Classes {
         self.known.values_mut().filter_map(|class| class.shared.as_mut()).find(|shared| shared.cycle == cycle)
     }
 
-    /// The answers that were given in a cycle, if others share it.
+    /// The answer that was given in a cycle, if other pods share it.
     pub(super) fn pre_filter(&mut self, cycle: CycleId) -> Option<&mut Option<PreFilterAnswer>> {
         self.shared_mut(cycle).map(|shared| &mut shared.pre_filter)
     }
@@ -238,13 +240,13 @@ impl SharedCycle {
         }
     }
 
-    /// The cycle, if its own pod has left: then the caller must end it.
+    /// The cycle, if its own pod has left. The caller must then end it.
     fn unused(self) -> Option<CycleId> {
         self.is_over.then_some(self.cycle)
     }
 }
 
-/// Whether the delta brings nothing but pods and what pods on nodes change.
+/// Whether the delta contains only pods, and columns that pods change.
 pub(super) fn is_about_pods_only(delta: &Delta) -> bool {
     let is_changed_by_pods = |data: &ColumnData| match data {
         ColumnData::Requested(_)

@@ -1,18 +1,18 @@
-//! Changes of pods on nodes that an instance has not heard of yet.
+//! Changes of pods on nodes of which an instance has not been informed yet.
 //!
-//! A plugin that is not asked about each pod need not hear of each one at once: it hears of them in one delta, right before
-//! it is asked, or when there are many. What leaves while the plugin has no time is kept, so that the plugin hears later
-//! that it came.
+//! A plugin that is not asked about each pod need not be informed of each one at once. It gets the changes in one
+//! delta, right before it is asked, or when there are many. Changes by pods that leave while the plugin has no time are
+//! kept, so that the plugin still learns that they came.
 
 use std::collections::VecDeque;
 
 use berth_model::Delta;
 
-/// Items that may wait: a dozen pods, with what they change of their nodes. They share the time limit of one call, which each
-/// pod has to itself otherwise, and hold up the pod whose turn it is.
+/// The most items that may wait: a dozen pods, with the rows that they change. Together they have the time limit of one
+/// call, which otherwise each pod has for itself, and they hold up the pod that is asked about.
 const CAPACITY: usize = 64;
 
-/// Deltas about pods alone, in one.
+/// Several deltas about pods alone, joined to one.
 #[derive(Debug, Default)]
 pub(super) struct PendingChanges {
     delta: Delta,
@@ -25,12 +25,12 @@ impl PendingChanges {
         self.n_items + n_items(delta) <= CAPACITY
     }
 
-    /// Whether pods that are still to be delivered leave with `delta`, so that nothing would be heard of them together.
+    /// Whether pods that wait here leave with `delta`. The instance would not learn of such pods from the joined delta.
     pub(super) fn holds_pods_that_leave(&self, delta: &Delta) -> bool {
         self.delta.pods_placed.iter().any(|placed| delta.pods_removed.contains(&placed.idx))
     }
 
-    /// Adds a delta that brings nothing but pods and what pods change, and is not full.
+    /// Adds a delta that contains only pods and columns that pods change, and that is not full.
     pub(super) fn add(&mut self, later: Delta) {
         debug_assert!(!later.full && later.removed.is_empty() && later.added.is_empty());
         self.n_items += n_items(&later);
@@ -38,7 +38,7 @@ impl PendingChanges {
         (delta.generation, delta.symbols_position) = (later.generation, later.symbols_position);
         delta.symbols.extend(later.symbols);
         delta.columns.extend(later.columns);
-        // Within one delta, slots are emptied before pods are placed.
+        // A delta empties slots before it places pods.
         if !later.pods_removed.is_empty() {
             delta.pods_placed.retain(|placed| !later.pods_removed.contains(&placed.idx));
             delta.pods_removed.extend(later.pods_removed);
@@ -46,7 +46,7 @@ impl PendingChanges {
         delta.pods_placed.extend(later.pods_placed);
     }
 
-    /// Takes all of the delta, if there is anything in it.
+    /// Takes the whole delta, if it is not empty.
     pub(super) fn take(&mut self) -> Option<Delta> {
         let delta = (self.n_items > 0).then(|| std::mem::take(&mut self.delta));
         self.n_items = 0;
@@ -58,24 +58,24 @@ impl PendingChanges {
     }
 }
 
-/// What is kept for an instance without time: one delta for each pod that left, with [`Delta::n_bytes`] of all together. An instance
-/// hears of what changes beyond that in one delta, without the pods that came and went within it.
+/// The most deltas that are kept for an instance without time: one for each pod that left. Their [`Delta::n_bytes`] are
+/// limited as well. The instance gets later changes in one delta, without the pods that came and went within it.
 const MAX_KEPT: usize = 1024;
 const MAX_KEPT_BYTES: usize = 4 << 20;
 
-/// Deltas that must not become one, as pods leave with each which came with the one before.
+/// Deltas that must not be joined, because with each of them pods leave that came with the one before.
 #[derive(Debug, Default)]
 pub(super) struct KeptChanges {
-    /// The oldest first.
+    /// The deltas, the oldest first.
     deltas: VecDeque<Delta>,
     n_bytes: usize,
 }
 
 impl KeptChanges {
-    /// Whether there was something to keep, and room for it.
+    /// Keeps the delta. Returns whether it was not empty and there was room for it.
     pub(super) fn add(&mut self, delta: Delta) -> bool {
         let n_bytes = self.n_bytes + delta.n_bytes();
-        // A full delta means that the instance is to forget what it knows.
+        // A full delta makes the instance forget what it knows.
         let is_kept = !delta.is_empty() && !delta.full && self.deltas.len() < MAX_KEPT && n_bytes <= MAX_KEPT_BYTES;
         if is_kept {
             self.n_bytes = n_bytes;

@@ -1,7 +1,7 @@
-//! Pods on nodes that are sent to an instance as the difference from another pod that it knows.
+//! Pods on nodes that are sent to an instance as the difference from another pod that the instance has.
 //!
-//! Each list and each text of a pod costs a call of the component's allocator, even if it is empty. Of a pod that is like another one
-//! on a node two texts are left.
+//! Each list and each text of a pod costs a call of the component's allocator, even if it is empty. If a pod is like
+//! another one on a node, only two texts remain.
 
 use std::sync::Arc;
 
@@ -10,21 +10,21 @@ use rustc_hash::FxHashMap;
 
 use crate::bindings::points::sync_pods::AlikePod;
 
-/// Equivalence classes whose pods are told by their like.
+/// The most equivalence classes whose pods are sent as differences.
 const CAPACITY: usize = 1024;
 
 /// One placed pod of each equivalence class that the instance holds.
 #[derive(Debug, Default)]
 pub(super) struct PlacedClasses {
-    /// Slots by what [`Pod::equivalence_hash`] gives for the class. The slot may have been given to a pod of another
-    /// class since.
+    /// The slot of a pod of each class, by [`Pod::equivalence_hash`]. A pod of another class may have the slot by now.
     slots: FxHashMap<u64, PodIdx>,
-    /// What the instance holds in these slots.
+    /// The pods that the instance has in these slots.
     pods: FxHashMap<PodIdx, Arc<Pod>>,
 }
 
 impl PlacedClasses {
-    /// Takes those pods out of a delta that the instance gets next which are like a pod that it holds, or gets in this delta.
+    /// Removes pods from the delta that the instance gets next, if they are like a pod that it has or gets with this
+    /// delta. Returns their differences.
     pub(super) fn take_alike(&mut self, delta: &mut Delta) -> Vec<AlikePod> {
         if delta.full {
             self.forget();
@@ -46,7 +46,7 @@ impl PlacedClasses {
         alike
     }
 
-    /// The slot of a pod that is like this one. If there is none, this one becomes it.
+    /// The slot of a pod that is like this one. If there is none, this pod is kept for later ones.
     fn like(&mut self, placed: &PlacedPod) -> Option<PodIdx> {
         let hash = placed.pod.equivalence_hash();
         if let Some(&slot) = self.slots.get(&hash)
@@ -93,7 +93,7 @@ mod tests {
         PlacedPod { idx: PodIdx(slot), node: NodeIdx(0), pod }
     }
 
-    /// The slots of whole pods, and those of the others with the slot of the pod that they are like.
+    /// The slots of whole pods, and those of other pods with the slot of the pod that they are like.
     fn taken(classes: &mut PlacedClasses, mut delta: Delta) -> (Vec<u32>, Vec<(u32, u32)>) {
         let alike = classes.take_alike(&mut delta).into_iter().map(|pod| (pod.slot, pod.like)).collect();
         (delta.pods_placed.iter().map(|placed| placed.idx.0).collect(), alike)
@@ -110,7 +110,7 @@ mod tests {
         let first = delta(&[], &[placed(0, "a", 1), placed(1, "b", 2), placed(2, "c", 1)]);
         assert_eq!(taken(&mut classes, first), (vec![0, 1], vec![(2, 0)]));
         assert_eq!(taken(&mut classes, delta(&[5], &[placed(5, "d", 2)])), (vec![], vec![(5, 1)]));
-        // The first one of its class leaves, and its slot goes to a pod of the other.
+        // The first pod of its class leaves, and a pod of the other class gets its slot.
         let moved = delta(&[0, 6], &[placed(6, "e", 1), placed(0, "f", 2)]);
         assert_eq!(taken(&mut classes, moved), (vec![6], vec![(0, 1)]));
         assert_eq!(taken(&mut classes, delta(&[], &[placed(7, "g", 1)])), (vec![], vec![(7, 6)]));
@@ -123,7 +123,7 @@ mod tests {
         let mut classes = PlacedClasses::default();
         taken(&mut classes, delta(&[], &[placed(0, "a", 1)]));
         assert_eq!(taken(&mut classes, delta(&[0], &[placed(0, "a", 1)])), (vec![0], vec![]));
-        // Nor like a pod whose slot it takes without its having been named.
+        // A pod is not compared with one whose slot it takes, even if the delta does not name that slot as emptied.
         assert_eq!(taken(&mut classes, delta(&[], &[placed(1, "b", 1), placed(0, "c", 2)])), (vec![1, 0], vec![]));
     }
 

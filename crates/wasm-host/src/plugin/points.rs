@@ -1,7 +1,7 @@
-//! The extension points, each a call into the component and a check of its answer.
+//! The extension points. Each is a call into the component and a check of its answer.
 //!
-//! Where the framework leaves no room for an error, a failed call takes the harmless answer and is logged: a pod is
-//! sorted as PrioritySort would, a hint says that the pod is worth another attempt.
+//! Some methods of the framework cannot return an error. A failed call then gives a harmless answer and is logged: a
+//! pod is sorted as PrioritySort would, and a hint says that the pod is worth another attempt.
 
 use std::time::Duration;
 
@@ -24,12 +24,12 @@ use crate::{
     instance::{Instance, TimeLimit, guest},
 };
 
-/// Dry runs in one call, which may take only so long. Preemption tries a tenth of the nodes.
+/// The most dry runs in one call, whose time is limited. Preemption tries a tenth of the nodes.
 const CASES_AT_ONCE: usize = 512;
 
 impl ComponentPlugin {
-    /// PreFilter comes before PostFilter in every cycle that the instance knows of: it is asked now if it was not, as it has
-    /// nothing to do with the pod.
+    /// Begins the cycle for PostFilter. PreFilter comes before PostFilter in every cycle that the instance knows. If
+    /// the plugin did not affect the pod so far, PreFilter is called now.
     fn begin_for_post_filter(&mut self, call: &Call<'_>) -> Result<(), Status> {
         let is_late = self.classes.participation(call.cycle) == Some(Participation::Skipped);
         self.ensure_begun(call)?;
@@ -42,7 +42,7 @@ impl ComponentPlugin {
         Ok(())
     }
 
-    /// What a plugin is not asked about yet, it is asked about now if a case adds a pod to a node that may matter to it.
+    /// Begins the cycle if a case adds a pod to a node that may matter to a plugin that did not affect the pod so far.
     fn begin_for_added(&mut self, call: &Call<'_>, pods: &[&Pod], cases: &[DryRunCase]) -> Result<(), Status> {
         if self.enter(call)? != Participation::Skipped || self.classes.reach(call.pod) != Some(Reach::NothingYet) {
             return Ok(());
@@ -56,8 +56,8 @@ impl ComponentPlugin {
         Ok(())
     }
 
-    /// Dry runs of one cycle may take no longer than PostFilter, whichever plugin asks for them, and no longer than the plugin has
-    /// time. The program's own components are trusted.
+    /// Checks the time of dry runs. Those of one cycle may take no longer than PostFilter, whichever plugin asks for
+    /// them, and no longer than the plugin has time. The program's own components are not checked.
     fn check_dry_run_time(&mut self, call: &Call<'_>) -> Result<(), Status> {
         if self.dry_runs.cycle != call.cycle {
             self.dry_runs = DryRunTime { cycle: call.cycle, taken: Duration::ZERO };
@@ -74,7 +74,7 @@ impl ComponentPlugin {
         self.component.out_of_time().map_or(Ok(()), |(_, reason)| Err(Status::error(reason)))
     }
 
-    /// What is kept about rows for the pods that share the cycle, if what the plugin says about a row does not change with
+    /// The answers about rows for the pods that share the cycle, if the plugin's answers about a row do not depend on
     /// pods.
     fn row_answers(&mut self, call: &Call<'_>) -> Result<Option<&mut RowAnswers>, Status> {
         if !self.component.is_blind_to_pods() {
@@ -84,7 +84,7 @@ impl ComponentPlugin {
         Ok(self.classes.rows(cycle))
     }
 
-    /// Counts an answer with code `Error`, which the plugin gave on purpose.
+    /// Counts an answer with code `Error`, which the plugin gave deliberately.
     fn answered<R>(&self, point: Point, answer: Result<R, Status>) -> Result<R, Status> {
         answer.inspect_err(|status| self.count_error(point, status))
     }
@@ -95,7 +95,7 @@ impl ComponentPlugin {
         }
     }
 
-    /// Writes the failure to the log, for calls whose failure has nowhere else to go.
+    /// Logs the failure of a call that cannot return it.
     pub(super) fn note<R>(&self, answer: Result<R, Status>) -> Option<R> {
         answer.inspect_err(|status| tracing::warn!(plugin = &*self.component.name, "{}", status.message())).ok()
     }
@@ -173,7 +173,7 @@ impl Filter for ComponentPlugin {
 
     fn node_to_status(&mut self, call: &Call<'_>, rejected: &NodeSet) -> Result<Vec<RejectedNodes>, Status> {
         let rows = self.take_rows(rejected);
-        let answer = self.ask_in_cycle(call, "node_to_status", |context, cycle| {
+        let answer = self.ask_in_cycle(call, "node-to-status", |context, cycle| {
             let answer = guest(&context.exports.filter)?.call_node_to_status(context.store, cycle, &rows)?;
             match lift::outcome(answer, context.limits)? {
                 Ok(groups) => Ok(Ok(lift::groups(groups, rejected, context.limits)?)),
@@ -213,7 +213,7 @@ impl Filter for ComponentPlugin {
             self.dry_runs.taken += self.instance.as_ref().map_or(Duration::ZERO, Instance::last_call);
             let Some(answer) = answer? else { return Ok(vec![Status::success(); n_cases]) };
             statuses.extend(self.answered(Point::Filter, answer)?);
-            // The component knows all pods from here on.
+            // The component knows all pods from now on.
             keep = u32::try_from(pods.len()).map_err(|error| Status::error(error.to_string()))?;
             more.clear();
             self.shown_pods.remember(call, pods);
@@ -232,7 +232,7 @@ impl PostFilter for ComponentPlugin {
     ) -> Result<PostFilterOutcome, Status> {
         let failure = lower::failure(failure, self.component.manifest.needs.pod_json);
         self.begin_for_post_filter(call)?;
-        // The time of dry runs counts.
+        // The time of dry runs counts for the limit.
         let answer = self.ask("post-filter", TimeLimit::PostFilter, |context| {
             let guest = guest(&context.exports.post_filter)?;
             let answer = OTHERS.set(dry_run, || guest.call_post_filter(context.store, call.cycle.0, &failure))?;
@@ -470,12 +470,12 @@ impl State for ComponentPlugin {
     }
 }
 
-/// Whether an answer about one pod holds for those like it: an error may be gone when the next one comes.
+/// Whether an answer about one pod holds for pods like it. An error does not, because it may be gone for the next pod.
 fn is_kept<R>(answer: &Result<R, Status>) -> bool {
     answer.as_ref().err().is_none_or(|status| status.code != Code::Error)
 }
 
-/// An answer has one item for each that was asked about.
+/// Checks that an answer has one item for each item of the question.
 fn check_length(what: &str, n_given: usize, n_asked: usize) -> Result<(), Refused> {
     if n_given == n_asked { Ok(()) } else { Err(Refused(format!("{n_given} {what} for {n_asked} asked about"))) }
 }

@@ -1,20 +1,20 @@
-//! Which pods an instance has been shown in dry runs.
+//! The pods that an instance got for dry runs.
 
 use berth_framework::{Call, CycleId};
 use berth_model::{Pod, PodUid};
 
-/// The pods of the last dry run, which need not be sent again within its cycle. A pod is known by its uid, which stands
-/// for one content as long as the pods on nodes stay: see [`berth_framework::Filter::dry_run`].
+/// The pods of the last dry run, which need not be sent again within its cycle. The uid identifies a pod, and its
+/// content stays the same as long as the pods on nodes do: see [`berth_framework::Filter::dry_run`].
 #[derive(Debug, Default)]
 pub(super) struct ShownPods {
     cycle: CycleId,
-    /// Where the journal of pods on nodes ended.
+    /// The end of the journal of pods on nodes at that time.
     position: u64,
     uids: Vec<PodUid>,
 }
 
 impl ShownPods {
-    /// How many of these pods, from the first one on, the instance has from the last dry run.
+    /// The number of these pods, from the first one on, that the instance has from the last dry run.
     pub(super) fn n_kept(&self, call: &Call<'_>, pods: &[&Pod]) -> usize {
         if (self.cycle, self.position) != (call.cycle, call.table.pods().position()) {
             return 0;

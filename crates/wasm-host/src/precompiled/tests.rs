@@ -1,4 +1,4 @@
-//! What was packed is found again, and nothing else is.
+//! Packed artefacts are found again, and nothing else is.
 
 use std::io::Cursor;
 
@@ -8,7 +8,7 @@ fn guest() -> Binary {
     Binary::new("ByPriority", berth_test_guests::by_priority().expect("a component"))
 }
 
-/// A program with this behind it.
+/// A program followed by these artefacts.
 fn program(artefacts: &[u8]) -> Cursor<Vec<u8>> {
     let mut file = b"what the system loads".to_vec();
     append(artefacts, &mut file).expect("memory");
@@ -69,7 +69,7 @@ fn damage_is_told() {
     for at in 21..intact.len() - MAGIC.len() {
         let mut file = intact.clone();
         file[at] ^= 0x40;
-        // Not every bit matters.
+        // Some bits do not matter.
         if let Ok(Some(read)) = Precompiled::read(&mut Cursor::new(&file)) {
             assert_eq!(read.bytes, undamaged.bytes, "at {at}");
         }

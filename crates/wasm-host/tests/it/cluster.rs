@@ -1,4 +1,4 @@
-//! A few nodes and a pod, for plugins to be asked about.
+//! A few nodes and a pod about which plugins are asked.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use berth_test_guests::Behavior;
 use berth_testing::{TestCluster, node};
 use berth_wasm_host::{Binary, ComponentFactory, Engine, EngineOptions, Limits};
 
-/// Limits under which a test of them ends soon, and a busy machine passes.
+/// An engine whose limits end a test of them soon, and still suffice on a busy machine.
 pub(crate) fn engine() -> Engine {
     let call_timeout = Duration::from_millis(500);
     let limits = Limits { call_timeout, lifecycle_timeout: call_timeout, memory_bytes: 96 << 20, ..Limits::default() };
@@ -32,7 +32,7 @@ impl Cluster {
         Self(cluster)
     }
 
-    /// The same at a time.
+    /// The same cluster at another time.
     pub(crate) fn at(mut self, now: Time) -> Self {
         self.0.set_now(now);
         self
@@ -48,7 +48,7 @@ impl Cluster {
         self.0.settle();
     }
 
-    /// Places a pod on the first node and takes it away again.
+    /// Places a pod on the first node and removes it again.
     pub(crate) fn place_and_remove(&mut self, uid: &str, between: impl FnOnce(&Self)) {
         self.place(Pod { uid: uid.into(), ..Pod::default() });
         between(self);
@@ -86,7 +86,7 @@ impl Cluster {
         self.0.call(cycle, pod)
     }
 
-    /// What plugins are brought up to date from.
+    /// The source from which plugins are updated.
     pub(crate) fn cache(&self) -> &impl DeltaSource {
         self.0.cache()
     }

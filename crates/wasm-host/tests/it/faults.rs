@@ -9,8 +9,8 @@ use berth_wasm_host::{Binary, ComponentFactory, Engine, EngineOptions, FaultKind
 
 use crate::cluster::{Cluster, build, by_priority, engine};
 
-/// A behavior after a good cycle: an error in these words, a fault of this kind, and no instance serves any more. Another
-/// instance of the binary does.
+/// Checks a behavior after a good cycle: the error has these words, the fault has this kind, and the instance is gone.
+/// Another instance of the binary serves.
 fn check_fault(behavior: Behavior, kind: FaultKind, words: &str) {
     let factory = by_priority(&engine());
     let mut plugin = build(&factory);
@@ -61,7 +61,7 @@ fn an_error_that_is_answered_is_no_fault() {
 /// Each case has a status of its own.
 #[test]
 fn errors_that_a_dry_run_answers_are_counted_case_by_case() {
-    // The statuses lie behind the answer: success, and twice an error without reasons.
+    // The statuses follow the answer: success, and twice an error without reasons.
     let words = [[0, ANSWER_ADDRESS + 12, 3], [0; 3], [1, 0, 0], [1, 0, 0]];
     let bytes: Vec<u8> = words.into_iter().flatten().flat_map(u32::to_le_bytes).collect();
     let factory = engine().load(&Binary::new("Answers", answers("Answers", At::DryRun).unwrap())).unwrap();
@@ -231,7 +231,7 @@ fn faults_are_reported_with_the_binary_that_made_them() {
     assert!(reports.try_recv().is_err(), "one report a fault");
 }
 
-/// They belong to other pods than the one that the plugin is asked about.
+/// The changes belong to other pods than the one about which the plugin is asked.
 #[test]
 fn a_fault_in_changes_that_waited_names_no_pod() {
     let (sender, reports) = mpsc::channel();
@@ -253,7 +253,7 @@ fn a_fault_in_changes_that_waited_names_no_pod() {
     assert_eq!((report.kind, report.pod), (FaultKind::Trap, None));
 }
 
-/// A restart takes that time once more, so it counts as part of the fault.
+/// A restart takes that time again, so it counts as part of the fault.
 #[test]
 fn a_fault_is_charged_with_the_start_of_its_instance() {
     let (sender, reports) = mpsc::channel();

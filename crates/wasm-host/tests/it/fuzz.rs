@@ -1,5 +1,5 @@
-//! Made-up bytes in the place of components and of answers: what is wrong with them is told, and nothing else happens.
-//! `cargo xtask fuzz` makes up more.
+//! Random bytes in place of components and of answers. Errors in them are reported, and nothing else happens. `cargo
+//! xtask fuzz` runs more of them.
 
 use berth_framework::{DryRun, DryRunCase, Failure, Plugin, PluginFactory as _, Removal, Status};
 use berth_model::{NodeIdx, Pod};
@@ -67,12 +67,12 @@ fn answers_are_understood_or_a_fault() {
     rounds(400, |random| ask(random.one_of(&factories), &in_letters(&answer(random)), &cluster));
     for factory in &factories {
         let faults = |kind: FaultKind| factory.stats().faults(kind);
-        // What is read is an answer, right or wrong; nothing of it runs.
+        // The bytes are read as an answer, right or wrong; no code runs.
         assert_eq!([faults(FaultKind::Trap), faults(FaultKind::Timeout), faults(FaultKind::Memory)], [0; 3]);
     }
 }
 
-/// Words that an answer may have: small numbers, pointers into the answer, and anything.
+/// The words of an answer: small numbers, pointers into the answer, and arbitrary values.
 fn answer(random: &mut Random) -> Vec<u8> {
     let n_words = 8 + random.below(56);
     let mut bytes = Vec::new();
@@ -91,7 +91,7 @@ fn answer(random: &mut Random) -> Vec<u8> {
     bytes
 }
 
-/// Every node becomes free.
+/// A dry run in which every node passes.
 struct AllFits;
 
 impl DryRun for AllFits {
@@ -100,7 +100,7 @@ impl DryRun for AllFits {
     }
 }
 
-/// Asks a plugin at each point that it has. What it answers must be possible.
+/// Asks a plugin at each point that it has. Its answers must be possible.
 fn ask(factory: &ComponentFactory, args: &str, cluster: &Cluster) {
     let Ok(mut plugin) = factory.build(args) else { return };
     let pod = Pod::default();

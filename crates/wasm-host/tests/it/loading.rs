@@ -1,4 +1,4 @@
-//! Which binaries become plugins, and in which words the others are refused.
+//! The binaries that become plugins, and the messages for the others.
 
 use berth_framework::{PluginFactory, Point};
 use berth_model::{BinaryId, Column};
@@ -121,7 +121,7 @@ fn artefacts_are_kept_for_this_user_alone_and_used_again() {
     assert!(!load().is_from_artefact());
     assert!(load().is_from_artefact());
 
-    // What another directory's key vouches for does not count here.
+    // An artefact with a MAC of another directory's key is not accepted here.
     std::fs::write(artefacts.join("key"), [7; 64]).unwrap();
     assert!(!load().is_from_artefact());
 }

@@ -1,4 +1,4 @@
-//! Components seen through the framework's traits: what loads, what is refused, and what a fault costs.
+//! Components as the framework's traits show them: what loads, what is refused, and what a fault costs.
 
 #![expect(clippy::unwrap_used, reason = "a helper that fails is a test that fails")]
 

@@ -1,4 +1,4 @@
-//! Which refusals outlast the engine that found them, and that no compiler and no call is needed for them then.
+//! Refusals that outlast the engine that found them. They then need no compiler and no call.
 
 use std::{fs, path::Path, time::Duration};
 
@@ -10,7 +10,7 @@ use berth_wasm_host::{
 
 const COMPILE: CompileLimits = CompileLimits { cpu_time: Duration::from_secs(60), memory_bytes: 64 << 20 };
 
-/// An engine with artefacts in `dir`, and a compiler that counts how often it is started and ends as the script says.
+/// An engine with artefacts in `dir`, and a compiler that counts its starts and ends as the script says.
 struct Setup {
     dir: tempfile::TempDir,
     script: &'static str,
@@ -38,7 +38,7 @@ impl Setup {
         self.dir.path().join("count")
     }
 
-    /// How often the compiler was started.
+    /// The number of starts of the compiler.
     fn n_compiled(&self) -> usize {
         fs::read_to_string(self.count()).unwrap_or_default().lines().count()
     }
@@ -56,7 +56,7 @@ fn a_file_that_took_too_long_is_refused_after_a_restart_without_a_compiler() {
     assert!(matches!(again, LoadError::Remembered(_)), "{again:?}");
     assert!(again.to_string().starts_with(&format!("{reason}; this is the result of an earlier load")), "{again}");
     assert_eq!(setup.n_compiled(), 1);
-    // No effort is needed to know it.
+    // The refusal is known without effort.
     let found = setup.engine(COMPILE).try_load(&binary(), LoadEffort::Cached);
     assert!(matches!(found, Some(Err(LoadError::Remembered(_)))), "{found:?}");
 }
@@ -106,7 +106,7 @@ fn a_compiler_may_not_use_all_the_memory_that_there_is() {
     assert!(bytes.parse::<u64>().is_ok_and(|bytes| bytes < u64::MAX / 2), "{bytes}");
 }
 
-/// Compiles in this process, with so much time for `describe`.
+/// An engine that compiles in this process, with this limit for `describe`.
 fn engine(artefacts: &Path, lifecycle_timeout: Duration) -> Engine {
     let limits = Limits { lifecycle_timeout, ..Limits::default() };
     Engine::new(EngineOptions { artefacts: Some(artefacts.to_owned()), limits, ..EngineOptions::default() }).unwrap()

@@ -1,4 +1,4 @@
-//! A plugin that behaves.
+//! A plugin that behaves correctly.
 
 use berth_framework::Plugin;
 use berth_model::{Pod, Time};
@@ -18,7 +18,7 @@ fn the_replica_is_filled_once_and_the_pod_shown_once_a_cycle() {
     let stats = factory.stats();
     assert_eq!(stats.resyncs(), 1);
     assert_eq!(stats.custom(), [("begun".to_owned(), 10)].into());
-    // Described, configured and synced once; then begin, filter, score and end.
+    // The first calls are describe, configure and sync. Then come begin, filter, score and end for each cycle.
     assert_eq!(stats.calls(), 3 + 10 * 4);
     assert_eq!(stats.answers(), 10 * 3, "its begin, filter and score are about a pod");
     assert!(stats.memory_bytes() >= 65536);
@@ -39,7 +39,7 @@ fn time_is_what_the_host_says() {
     assert_eq!(Cluster::new(1).try_cycle(&mut *plugin, 1, Behavior::ScoreWithTime).unwrap(), [1_700_000_000_123]);
 }
 
-/// Callers that have no clock of their own, such as the runner of golden cases, tell the engine no time.
+/// Callers without a clock, such as the runner of golden cases, give the engine no time.
 #[test]
 fn the_time_of_the_cycle_is_seen_by_components_as_by_native_plugins() {
     let mut plugin = build(&by_priority(&engine()));
@@ -72,7 +72,8 @@ fn a_pod_as_json_is_shown_to_those_who_asked_for_it() {
     }
 }
 
-/// Pods that are alike, of which the first is always shown: a pod unlike all others is not worth the question.
+/// Pods that are alike. The first one is always passed to the plugin, because a pod unlike all others is not worth the
+/// question.
 #[test]
 fn a_plugin_that_has_nothing_to_do_with_pods_is_not_asked_to_let_them_in() {
     let binary = Binary::new("Unconcerned", berth_test_guests::unconcerned("Unconcerned").unwrap());
@@ -98,7 +99,7 @@ fn a_plugin_does_not_hear_of_pods_on_nodes_that_make_no_difference_to_it() {
     let binary = Binary::new("Unconcerned", berth_test_guests::unconcerned("Unconcerned").unwrap());
     let factory = engine().load(&binary).unwrap();
     let pod = |uid: &str, priority| Pod { uid: uid.into(), priority, ..Pod::default() };
-    // `reach-of` is asked for the second of two pods that are alike. The last one is shown, with what came before it.
+    // `reach-of` is called for the second of two pods that are alike. The last pod is passed on, with those before it.
     let told_of = |placed: Pod| {
         let (mut cluster, mut plugin) = (Cluster::new(1), build(&factory));
         let enters = |plugin: &mut dyn Plugin, cluster: &Cluster, pod: &Pod| {

@@ -1,4 +1,4 @@
-//! State that goes from one binary to the next.
+//! State that one binary passes to the next.
 
 use berth_framework::Plugin;
 use berth_model::{NodeSet, Pod};
@@ -11,7 +11,7 @@ fn carries_state() -> Box<dyn Plugin> {
     build(&engine().load(&Binary::new("CarriesState", guests::carries_state().unwrap())).unwrap())
 }
 
-/// How many pods the plugin knows of, this one included.
+/// The number of pods that the plugin knows, including this one.
 fn pods_seen(plugin: &mut dyn Plugin, cycle: u64) -> i64 {
     let cluster = Cluster::new(1);
     let pod = Pod::default();

@@ -1,4 +1,4 @@
-//! What becomes of a plugin that uses up its share of the scheduling thread.
+//! A plugin that uses up its share of the scheduling thread.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use berth_wasm_host::{Binary, ComponentFactory, Engine, EngineOptions, Limits, W
 
 use crate::cluster::{Cluster, build, engine};
 
-/// A plugin with a few milliseconds that never come back.
+/// A plugin with a few milliseconds, which are not refilled.
 fn with_little_time(when_not_asked: WhenNotAsked) -> ComponentFactory {
     let share = Some(Share { per_second: Duration::ZERO, burst: Duration::from_millis(2) });
     let call_timeout = Duration::from_secs(5);
@@ -57,7 +57,7 @@ fn a_plugin_when_not_asked_is_passed_over_if_pods_may_go_on_without_it() {
     assert_eq!(factory.stats().calls(), n_calls + 1, "what it reserved is undone");
 }
 
-/// Sync goes with being asked: a plugin that is passed over takes no time at all.
+/// Sync is a call as well: a plugin that is passed over takes no time at all.
 #[test]
 fn a_plugin_that_is_passed_over_is_not_fed() {
     let factory = with_little_time(WhenNotAsked::Pass);
@@ -70,7 +70,7 @@ fn a_plugin_that_is_passed_over_is_not_fed() {
     assert_eq!(factory.stats().calls(), n_calls);
 }
 
-/// Within one delta, a pod that came and went is not seen.
+/// A pod that came and went within one delta is not seen.
 #[test]
 fn a_plugin_hears_later_of_pods_that_came_and_went_while_it_had_no_time() {
     let guest = berth_test_guests::follows_pods("Follows").unwrap();
@@ -90,11 +90,11 @@ fn a_plugin_hears_later_of_pods_that_came_and_went_while_it_had_no_time() {
     plugin.has_time().unwrap();
     cluster.try_cycle(&mut *plugin, 1, Behavior::Normal).unwrap();
     let heard = factory.stats().custom();
-    // A slot may be emptied that holds no pod.
+    // A delta may name a slot as emptied that contained no pod.
     assert!(heard["placed"] == 2 && heard["removed"] >= 2, "{heard:?}");
 }
 
-/// Being passed over ends with the next question about time, which may come after the pod has left.
+/// A plugin is passed over until it is next asked for its time, which may happen after the pod has left.
 #[test]
 fn a_plugin_that_was_passed_over_and_has_time_again_hears_of_a_pod_before_it_leaves() {
     let limits = Limits { when_not_asked: WhenNotAsked::Pass, ..Limits::default() };

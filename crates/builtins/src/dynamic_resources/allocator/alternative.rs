@@ -6,7 +6,7 @@ use berth_model::{Feature, Features};
 
 use super::{AllocationError, SearchLimit};
 use crate::dynamic_resources::{
-    cel::{SelectionId, Selectors},
+    cel::{SelectionId, SelectorSubject, Selectors},
     objects::{DeviceClass, DeviceSelector, ResourceClaim, SubRequest},
     slices::SliceDevice,
 };
@@ -60,8 +60,8 @@ fn all_match(
         let Some(cel) = &selector.cel else {
             return Err(AllocationError::UnsupportedSelector { origin: origin(), position });
         };
-        let of_driver = (&*device.id.pool.driver, &device.device);
-        let result = selectors.matches(&cel.expression, of_driver, device.key, limit.deadline);
+        let subject = SelectorSubject { driver: &device.id.pool.driver, device: &device.device };
+        let result = selectors.matches(&cel.expression, subject, device.key, limit.deadline);
         match result.filter(|_| !limit.is_over()) {
             None => return Err(AllocationError::SelectorTimedOut { origin: origin(), position }),
             Some(Ok(true)) => {}

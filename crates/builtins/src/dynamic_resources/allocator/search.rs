@@ -32,6 +32,28 @@ struct Position {
     request_idx: usize,
 }
 
+/// What the claims ask for.
+#[derive(Clone, Copy)]
+pub(super) struct Demand<'p> {
+    pub(super) plan: &'p Plan,
+    /// Amounts by the ordinals of alternatives.
+    pub(super) amounts: &'p [Amount],
+}
+
+/// What the node has.
+pub(super) struct Supply<'s, 'p> {
+    pub(super) devices: &'p [NodeDevice],
+    pub(super) selection_results: &'s mut SelectionResults,
+}
+
+/// What remains to be chosen for a request.
+#[derive(Clone, Copy)]
+struct Remainder {
+    /// The first device that may be chosen: a location, or a position in the list of all devices.
+    start: usize,
+    n_missing: usize,
+}
+
 pub(super) struct Search<'s, 'p> {
     inventory: &'s Inventory<'s>,
     selectors: &'s mut Selectors,
@@ -53,10 +75,11 @@ impl<'s, 'p> Search<'s, 'p> {
     pub(super) fn new(
         inventory: &'s Inventory<'s>,
         selectors: &'s mut Selectors,
-        (plan, amounts): (&'p Plan, &'p [Amount]),
-        (devices, selection_results): (&'p [NodeDevice], &'s mut SelectionResults),
+        demand: Demand<'p>,
+        supply: Supply<'s, 'p>,
         limit: SearchLimit<'p>,
     ) -> Self {
+        let (Demand { plan, amounts }, Supply { devices, selection_results }) = (demand, supply);
         let claims = plan.claims.iter();
         let constraints = claims.map(|it| ClaimConstraints::new(&it.claim, inventory.features)).collect();
         let mut search = Self {
@@ -122,7 +145,7 @@ impl<'s, 'p> Search<'s, 'p> {
         for alternative in &request.alternatives {
             let Some(n_devices) = self.amount(alternative).n_devices() else { continue };
             if n_chosen.saturating_add(n_devices) <= MAX_DEVICES_OF_CLAIM
-                && self.devices(position, alternative, 0, n_devices)?
+                && self.devices(position, alternative, Remainder { start: 0, n_missing: n_devices })?
             {
                 return Ok(true);
             }
@@ -130,24 +153,25 @@ impl<'s, 'p> Search<'s, 'p> {
         Ok(false)
     }
 
-    /// Chooses `n_missing` more devices at or after `start`: a location, or a position in the list of all devices.
+    /// Chooses the rest of the devices.
     fn devices(
         &mut self,
         position: Position,
         alternative: &'p Alternative,
-        start: usize,
-        n_missing: usize,
+        Remainder { start, n_missing }: Remainder,
     ) -> Result<bool, SearchEnd> {
         if n_missing == 0 {
             return self.request(Position { request_idx: position.request_idx + 1, ..position });
         }
         if let Amount::All(locations) = self.amount(alternative) {
             let Some(location) = locations.get(start) else { return Ok(false) };
-            let trial = self.device(position, alternative, *location, (start + 1, n_missing - 1))?;
+            let rest = Remainder { start: start + 1, n_missing: n_missing - 1 };
+            let trial = self.device(position, alternative, *location, rest)?;
             return Ok(matches!(trial, DeviceTrial::Solved));
         }
         for location in start..self.devices.len() {
-            match self.device(position, alternative, location, (location + 1, n_missing - 1))? {
+            let rest = Remainder { start: location + 1, n_missing: n_missing - 1 };
+            match self.device(position, alternative, location, rest)? {
                 DeviceTrial::Solved => return Ok(true),
                 DeviceTrial::Ineligible => {}
                 DeviceTrial::NoSolution if self.could_serve(alternative, location + 1, n_missing)? => {}
@@ -157,20 +181,19 @@ impl<'s, 'p> Search<'s, 'p> {
         Ok(false)
     }
 
-    /// Takes the device and goes on with `next`, a start and a number of missing devices. Gives the device back if there
-    /// is no solution with it.
+    /// Takes the device and chooses the rest. Gives the device back if there is no solution with it.
     fn device(
         &mut self,
         position: Position,
         alternative: &'p Alternative,
         location: usize,
-        next: (usize, usize),
+        rest: Remainder,
     ) -> Result<DeviceTrial, SearchEnd> {
         self.limit.step()?;
         if !self.choose(position, alternative, location)? {
             return Ok(DeviceTrial::Ineligible);
         }
-        if self.devices(position, alternative, next.0, next.1)? {
+        if self.devices(position, alternative, rest)? {
             return Ok(DeviceTrial::Solved);
         }
         self.give_back();

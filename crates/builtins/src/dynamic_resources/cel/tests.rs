@@ -19,7 +19,8 @@ fn device() -> Device {
 }
 
 fn matches(selectors: &mut Selectors, expression: &str, driver: &str, key: u64) -> SelectorResult {
-    let result = selectors.matches(expression, (driver, &device()), DeviceKey(key), Deadline::NEVER);
+    let subject = SelectorSubject { driver, device: &device() };
+    let result = selectors.matches(expression, subject, DeviceKey(key), Deadline::NEVER);
     result.expect("there is no limit of time")
 }
 
@@ -266,7 +267,10 @@ fn compiling_ends_with_the_time_of_the_search() {
     assert!(compile(Deadline::after(&time, Duration::from_secs(1))).is_ok());
     let mut selectors = Selectors::default();
     let over = Deadline::after(&time, Duration::ZERO);
-    assert_eq!(selectors.matches(&patterns, ("x7", &device()), DeviceKey(0), over), None);
+    assert_eq!(
+        selectors.matches(&patterns, SelectorSubject { driver: "x7", device: &device() }, DeviceKey(0), over),
+        None
+    );
     assert_eq!(matches(&mut selectors, &patterns, "x7", 0), Ok(true), "it is no error that is kept");
 }
 

@@ -1,4 +1,4 @@
-//! Filter and Score with earlier answers: the same verdicts and sums as without, from fewer questions.
+//! Filter and Score with earlier answers. They give the same verdicts and sums as without them, with fewer questions.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use crate::{
     status::Status,
 };
 
-/// Verdicts that are made before it is known whether they are needed.
+/// The most verdicts that are renewed before it is known whether they are needed.
 const MAX_CHECKED_AHEAD: usize = 16;
 
 impl ClassAnswers {
@@ -86,8 +86,8 @@ impl ClassAnswers {
         Ok(())
     }
 
-    /// Makes the verdicts on rows known that were known before they changed, wherever they are, if they are few: then one
-    /// comparison tells that no verdict is missing.
+    /// Renews the verdicts on rows that had one before they changed, if these rows are few. One comparison then shows
+    /// that no verdict is missing.
     fn check_few(&mut self, profile: &mut Profile, call: &Call<'_>, n_changed: usize) -> Result<(), Status> {
         if n_changed == 0 || n_changed > MAX_CHECKED_AHEAD {
             return Ok(());
@@ -101,7 +101,7 @@ impl ClassAnswers {
         checked
     }
 
-    /// Makes the verdict on every node of the stretch known.
+    /// Makes sure that the verdict on every node of the stretch is known.
     fn check(&mut self, profile: &mut Profile, call: &Call<'_>, stretch: Stretch<'_>) -> Result<(), Status> {
         let mut batch = std::mem::take(&mut self.scratch.batch);
         stretch.collect_into(call.table, &mut batch);
@@ -111,7 +111,7 @@ impl ClassAnswers {
         checked
     }
 
-    /// Enters the verdicts on `batch`, of which those that pass are left.
+    /// Stores the verdicts on the nodes of `batch`, and leaves the nodes that pass in it.
     fn check_batch(&mut self, profile: &mut Profile, call: &Call<'_>, batch: &mut NodeSet) -> Result<(), Status> {
         if batch.is_empty() {
             return Ok(());
@@ -158,8 +158,8 @@ impl ClassAnswers {
         Ok(())
     }
 
-    /// Asks one plugin which nodes of the batch pass, and how many these are. If they are fewer than the `n_nodes` that the
-    /// batch had, the others are in `scratch.removed`.
+    /// Asks one plugin which nodes of the batch pass, leaves those in it, and returns their number. If it is lower than
+    /// `n_nodes`, the number before, then `scratch.removed` contains the other nodes.
     fn narrow(
         &mut self,
         profile: &mut Profile,
@@ -213,7 +213,7 @@ impl ClassAnswers {
         attempt: &mut Attempt,
     ) -> Result<(), Status> {
         attempt.findings.clear_scores();
-        // The answers must not be copied for this cycle's own sake.
+        // This cycle must not hold the answers itself, or they would be copied when one changes.
         attempt.findings.earlier.kept = None;
         let start = profile.meter().start(call.cycle);
         let prepared = pre_score(profile, call, nodes, attempt);
@@ -252,7 +252,7 @@ impl ClassAnswers {
         add_up(profile, call, nodes, attempt)
     }
 
-    /// Makes the scores of every node known.
+    /// Makes sure that the scores of every node are known.
     fn score_new(&mut self, profile: &mut Profile, call: &Call<'_>, nodes: &NodeSet) -> Result<(), Status> {
         let Self { scratch, scored, scores, sums, raw, kept, .. } = self;
         let batch = &mut scratch.batch;
@@ -293,14 +293,14 @@ impl ClassAnswers {
     }
 }
 
-/// Takes raw scores that are kept, to be normalised in this cycle. A plugin that gave all nodes the same adds the same
-/// to all.
+/// Copies raw scores that are kept into this cycle, which normalises them. A plugin that gave all nodes the same score
+/// adds the same to all.
 fn take_raw(reused: &Reused, column: &ScoreColumn<i64>, nodes: &NodeSet, attempt: &mut Attempt) {
     let n_nodes = attempt.findings.totals.len();
     let scores = next_scores(attempt, reused.plugin, n_nodes);
     scores.weight = reused.weight;
     match column {
-        // Every node that passed was scored.
+        // This cannot happen, because every node that passed was scored.
         ScoreColumn::Empty => {}
         ScoreColumn::Same(score) => {
             scores.is_common = true;

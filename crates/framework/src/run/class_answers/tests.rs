@@ -1,4 +1,4 @@
-//! What a plugin is asked again, and that nothing else follows from earlier answers.
+//! The questions that plugins are asked again, and that earlier answers do not change decisions.
 
 use std::sync::{Arc, Mutex};
 
@@ -18,7 +18,7 @@ use crate::{
     status::Status,
 };
 
-/// Fits the pod's CPU; its score is what is left, as a share of the node with most.
+/// A plugin that fits the pod's CPU. Its score is the remaining CPU, relative to the node with the most.
 struct Room {
     manifest: Manifest,
     asked: Arc<Mutex<Asked>>,
@@ -26,10 +26,10 @@ struct Room {
 
 #[derive(Debug, Default)]
 struct Asked {
-    /// How many nodes each call was about.
+    /// The number of nodes in each call.
     filter: Vec<usize>,
     score: Vec<usize>,
-    /// `None`: answers are not reused.
+    /// The version of the answers; `None` if answers are not reused.
     version: Option<u64>,
 }
 
@@ -86,7 +86,7 @@ impl Normalize for Room {
     }
 }
 
-/// Turns down the first node, and prefers those behind it.
+/// A plugin that rejects the first node, and prefers the later ones.
 struct Later {
     manifest: Manifest,
     asked: Arc<Mutex<Asked>>,
@@ -129,7 +129,7 @@ impl Score for Later {
     }
 }
 
-/// A cluster with one profile.
+/// A bench with a cluster and one profile.
 struct Bench {
     table: ClusterTable,
     profile: Profile,
@@ -154,7 +154,7 @@ impl Bench {
         Self { table, profile, cache: EquivalenceCache::default(), asked, attempt: Attempt::default(), last }
     }
 
-    /// The same with a second plugin, whose scores count three times and are not normalised.
+    /// Adds a second plugin. Its scores count three times and are not normalised.
     fn with_later(mut self) -> Self {
         let manifest = Manifest { name: "Later".to_owned(), ..Manifest::default() };
         self.profile.add_everywhere(Box::new(Later { manifest, asked: Arc::clone(&self.asked) }), "null");
@@ -162,7 +162,7 @@ impl Bench {
         self
     }
 
-    /// Places one more pod like the last ones; `None` if it fits nowhere.
+    /// Places one more pod like the last ones; `None` if it fits on no node.
     fn place(&mut self, milli_cpu: i64) -> Option<NodeIdx> {
         let uid = format!("pod-{}", self.cache.n_hits());
         let pod = Pod { uid: uid.as_str().into(), requests: cpu(milli_cpu), ..Pod::default() };
@@ -292,7 +292,7 @@ fn equivalent_pods_have_one_signature_where_every_plugin_promises_that() {
     assert!(!signs_by_class(&profile));
 }
 
-/// Decides about nodes, and promises nothing.
+/// A plugin that decides about nodes and promises nothing.
 struct NotReused(Manifest);
 
 impl Plugin for NotReused {

@@ -1,4 +1,4 @@
-//! What one Score plugin said about the nodes that passed.
+//! The scores of one Score plugin for the nodes that passed.
 
 use berth_model::NodeSet;
 
@@ -10,7 +10,7 @@ use crate::{
 /// One plugin's scores for the feasible nodes in ascending order.
 #[derive(Clone, Copy, Debug)]
 pub struct PluginScores<'a> {
-    /// Which plugin.
+    /// The plugin.
     pub plugin: PluginIdx,
     /// The factor by which the plugin's normalised scores are multiplied in the totals.
     pub weight: i64,
@@ -24,17 +24,17 @@ enum Source<'a> {
     Kept(&'a KeptScores),
 }
 
-/// The scores that a plugin gave in a cycle, or that the cycle normalised. One each for the nodes that passed, in ascending
-/// order.
+/// The scores that a plugin gave in a cycle, or that the cycle normalised. Each node that passed has one, in ascending
+/// order of the nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::run) struct CycleScores {
     pub(in crate::run) plugin: PluginIdx,
     pub(in crate::run) weight: i64,
     pub(in crate::run) n_nodes: usize,
-    /// Whether all nodes have one score: then the columns have one entry.
+    /// Whether all nodes have the same score. The columns then have one entry.
     pub(in crate::run) is_common: bool,
     pub(in crate::run) raw: Vec<i64>,
-    /// Empty if the plugin does not normalise.
+    /// The normalised scores; empty if the plugin does not normalise.
     pub(in crate::run) normalized: Vec<i64>,
 }
 
@@ -58,12 +58,12 @@ impl<'a> PluginScores<'a> {
         self.by_node(|scores| &scores.raw)
     }
 
-    /// What NormalizeScore made of them; equal to [`Self::raw`] for a plugin without it.
+    /// The scores after NormalizeScore; equal to [`Self::raw`] for a plugin without it.
     pub fn normalized(self) -> impl Iterator<Item = i64> {
         self.by_node(|scores| if scores.normalized.is_empty() { &scores.raw } else { &scores.normalized })
     }
 
-    /// What the plugin adds to the totals: the normalised scores times its weight.
+    /// The numbers that the plugin adds to the totals: the normalised scores times its weight.
     pub fn weighted(self) -> impl Iterator<Item = i64> {
         self.normalized().map(move |score| score * self.weight)
     }

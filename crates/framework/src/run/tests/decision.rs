@@ -1,4 +1,4 @@
-//! What stands in a decision when its cycle is over.
+//! The content of a decision after its cycle.
 
 use super::*;
 use crate::run::{EarlierAnswers, NodeVerdict, PluginScores};

@@ -1,4 +1,4 @@
-//! What a PostFilter plugin hears when it asks about nodes without some of their pods.
+//! The calls of plugins when a PostFilter plugin asks about nodes without some of their pods.
 
 use std::sync::Mutex;
 
@@ -7,15 +7,15 @@ use berth_model::{PodIdx, Time};
 use super::*;
 use crate::{DeltaSource, Hosted, Removal};
 
-/// Nodes hold two pods; remembers what it was asked.
+/// A plugin for nodes that hold two pods. It remembers its calls.
 #[derive(Default)]
 struct Room {
     manifest: Manifest,
     answer: Option<Result<Vec<Status>, Status>>,
     asked: Arc<Mutex<Vec<String>>>,
-    /// Calls for which it has time; any number by default.
+    /// The number of calls for which the plugin has time; unlimited by default.
     time: Option<usize>,
-    /// Whether pods may do without it.
+    /// Whether pods may do without the plugin.
     may_be_passed_over: bool,
     is_passed_over: bool,
 }
@@ -73,7 +73,7 @@ impl Filter for Room {
     }
 }
 
-/// Two nodes with two pods each; `rival` is nominated to the second.
+/// A cluster of two nodes with two pods each; `rival` is nominated to the second node.
 fn ask(plugins: Vec<Room>, skipped: Option<u32>, cases: &[Removal]) -> (Result<Vec<Status>, Status>, Vec<String>) {
     let asked = plugins.first().map(|plugin| Arc::clone(&plugin.asked)).unwrap_or_default();
     let mut profile = Profile::new("test");
@@ -132,14 +132,14 @@ fn a_broken_plugin_ends_the_dry_run() {
         let (statuses, _) = ask(vec![answering(answer)], None, &cases);
         assert_eq!(statuses, Err(Status::error(format!("running \"\" filter plugin: {text}"))));
     }
-    // What breaks about one node leaves the others.
+    // A failure about one node does not affect the others.
     let (statuses, _) = ask(vec![answering(Ok(vec![Status::error("boom"), Status::success()]))], None, &cases);
     assert_eq!(statuses, Ok(vec![Status::error("running \"\" filter plugin: boom"), Status::success()]));
 }
 
 #[test]
 fn a_plugin_is_asked_for_as_long_as_it_has_time() {
-    // Those with nominated pods come first.
+    // Cases with nominated pods come first.
     let cases = [removal(1, &[2, 3]), removal(0, &[0])];
     let hurried = || Room { time: Some(1), ..Room::default() };
     let (statuses, asked) = ask(vec![hurried()], None, &cases);

@@ -1,4 +1,4 @@
-//! Extenders beside plugins: what they filter, and what their scores count.
+//! Extenders besides plugins: how they filter, and how their scores count.
 
 use berth_model::PodIdx;
 
@@ -15,10 +15,10 @@ use crate::{
 struct Played {
     profile: ExtenderProfile,
     is_not_interested: bool,
-    /// `None`: it fails.
+    /// The verdict; `None` if the extender fails.
     verdict: Option<ExtenderVerdict>,
     scores: Vec<(String, i64)>,
-    /// `None`: it fails. Else the nodes that it agrees to, with the uids of victims.
+    /// The nodes that the extender agrees to, with the uids of victims; `None` if the extender fails.
     victims: Option<Vec<(&'static str, Vec<&'static str>)>>,
 }
 
@@ -157,7 +157,7 @@ fn preempting(victims: Vec<(&'static str, Vec<&'static str>)>) -> Played {
     Played { profile, victims: Some(victims), ..Played::default() }
 }
 
-/// What is left of preempting pod `p0` on n0 and `p1` on n1, by slots.
+/// The remaining preemptions of pod `p0` on n0 and `p1` on n1, by slots.
 fn preempt(extenders: Vec<Played>) -> Result<Vec<(u32, Vec<u32>)>, String> {
     let mut table = table(3);
     for slot in 0..2 {

@@ -1,4 +1,4 @@
-//! Plugins that read a kind which may not be listed: they judge no pod that they have to do with.
+//! Plugins that read a kind which may not be listed: they judge no pod that they affect.
 
 use super::*;
 use crate::{ObjectKind, UnlistedKind, UnlistedKinds};
@@ -9,7 +9,7 @@ fn reader(name: &str) -> Scripted {
     plugin
 }
 
-/// What becomes of a pod on one node while things are not listed, which `Spared` does without.
+/// The decision about a pod on one node while a kind is not listed. `Spared` works without that kind.
 fn placed(plugins: Vec<Scripted>) -> (Decision, Profile) {
     let mut profile = profile(plugins);
     let mut unlisted = UnlistedKinds::default();

@@ -1,4 +1,4 @@
-//! What faults lead to besides a quarantine: restarts, and what pods of one owner count.
+//! The consequences of faults besides a quarantine: restarts, and how faults over pods of one owner count.
 
 use super::*;
 
@@ -55,7 +55,7 @@ fn restarts_come_later_and_later() {
     assert_eq!(bench.serves("Mine"), "a", "it has done well since");
 }
 
-/// A component that faults at its first call: the time between its faults is that of its restarts.
+/// A component faults at its first call, so the time between its faults is the time between its restarts.
 #[test]
 fn restarts_do_not_make_faults_too_rare_to_be_too_many() {
     let mut policy = strict();
@@ -91,11 +91,11 @@ fn two_faults_a_minute_end_in_a_quarantine() {
     let mut policy = strict();
     policy.plugin.quarantine = Quarantine { faults: 5, window: Duration::from_secs(600), ..policy.plugin.quarantine };
     let mut bench = Bench::new(policy, &["Mine"]);
-    // On probation, fewer would be too many.
+    // Fewer faults would be too many on probation.
     bench.establish("Mine", "a");
     for _ in 0..20 {
         bench.fault_as("Mine", fault("a"));
-        // What a restart takes does not count.
+        // The time of a restart does not count.
         bench.advance(5);
         bench.taken("Mine", "a");
         bench.advance(25);
@@ -180,7 +180,8 @@ fn a_new_file_does_not_wipe_out_the_record_of_the_one_before() {
     assert_eq!(bench.serves("Mine"), "b");
 }
 
-/// Each file is tried at once: were the faults of the one before forgotten, its plugin would never be out of service.
+/// Each file is tried at once. If the faults of the file before were forgotten, the plugin would never be out of
+/// service.
 #[test]
 fn files_that_take_turns_are_charged_with_the_faults_of_all() {
     let mut policy = strict();
@@ -200,7 +201,7 @@ fn files_that_take_turns_are_charged_with_the_faults_of_all() {
     }
 }
 
-/// As when only the signature beside the file changes.
+/// The same file is found again, for example because only the signature beside it changed.
 #[test]
 fn the_same_file_found_again_is_charged_with_its_faults() {
     let mut bench = Bench::new(strict(), &["Mine"]);

@@ -1,8 +1,8 @@
-//! What a plugin is after a restart, by what was remembered before.
+//! The state of a plugin after a restart of the process, according to what was remembered before.
 
 use super::*;
 
-/// Another process, as far as the registry can tell: only what is remembered and the files in `installed` are there.
+/// Starts another process for the registry: only what is remembered and the files in `installed` are left.
 fn restarted(before: &Bench, installed: &[(&str, &str)], now: Time) -> Bench {
     let mut bench = Bench::new(strict(), &[]);
     bench.now = now;
@@ -47,10 +47,10 @@ fn a_quarantine_lasts_as_long_as_it_would_have() {
     assert_eq!(after.status("Mine").quarantine.map(|quarantine| quarantine.until), Some(until));
     after.advance(40);
     assert_eq!(after.serves("Mine"), "a");
-    // It was the second in a row.
+    // The quarantine was the second in a row.
     after.fault("Mine", "a", 3);
     assert_eq!(after.status("Mine").quarantine.map(|quarantine| quarantine.until), Some(after.now + 120_000));
-    // It is over by now, or about another binary.
+    // The quarantine is over by now, or is about another binary.
     assert_eq!(restarted(&before, &[("Mine", "a")], until).serves("Mine"), "a");
     assert_eq!(restarted(&before, &[("Mine", "b")], before.now).serves("Mine"), "b");
 }
@@ -103,7 +103,7 @@ fn what_is_found_out_anew_is_not_remembered() {
     assert_eq!(before.registry.remembered().count(), 0);
 }
 
-/// Another process to which the files come after the profiles are made, as when they are compiled again.
+/// Starts another process to which the files come after the profiles are made, as when they are compiled again.
 fn restarted_late(before: &Bench, installed: &[(&str, &str)], now: Time) -> Bench {
     let mut bench = Bench::new(strict(), &[]);
     bench.now = now;

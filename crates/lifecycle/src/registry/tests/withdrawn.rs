@@ -11,7 +11,7 @@ fn a_denied_binary_gives_way_to_the_one_before_at_once() {
     let mut bench = Bench::new(strict(), &["Mine", "NodeName"]);
     bench.put("Mine", "a");
     bench.put("Mine", "b");
-    // Long past its probation.
+    // The time is long past the probation.
     bench.advance(1000);
     bench.notices.clear();
     assert_eq!(bench.change("Mine", DENIED), ["Mine"]);

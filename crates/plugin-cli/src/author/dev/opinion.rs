@@ -65,6 +65,9 @@ fn opinion(report: &PluginReport, digest: &str) -> Option<String> {
     let name = &report.name;
     if report.refused_digest.as_deref() == Some(digest) {
         let reason = report.reason.as_deref().unwrap_or("no reason given");
+        if let Some(reason) = reason.strip_prefix("the file gave way: ") {
+            return Some(format!("the scheduler rolled {name} back to the binary before: {reason}"));
+        }
         return Some(format!("the scheduler refused {name}: {reason}"));
     }
     if let Some(QuarantinedBinary { until, .. }) = report.quarantined.as_ref().filter(|it| it.digest == digest) {
@@ -127,7 +130,9 @@ mod tests {
             reason: Some("the file gave way: 2 faults".to_owned()),
             ..serving()
         };
-        assert_eq!(say(&refused), "the scheduler refused Zone: the file gave way: 2 faults");
+        assert_eq!(say(&refused), "the scheduler rolled Zone back to the binary before: 2 faults");
+        let refused = PluginReport { reason: Some("the file is not a component".to_owned()), ..refused };
+        assert_eq!(say(&refused), "the scheduler refused Zone: the file is not a component");
         assert_eq!(say(&PluginReport { digest: "4567".to_owned(), ..serving() }), "");
     }
 }

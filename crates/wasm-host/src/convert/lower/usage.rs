@@ -1,15 +1,15 @@
-//! What pods on nodes use, without the columns around it.
+//! The usage of nodes by the pods on them, without the columns around it.
 
 use berth_model::{ColumnData, Delta, ResourceColumns, Sym};
 
 use crate::bindings::{points::sync_pods::Usage, types};
 
-/// Rows that are worth it: a pod changes one or two.
+/// The most rows for which the separate form is worthwhile. A pod changes one or two rows.
 const MAX_ROWS: usize = 8;
 
-/// What the delta brings, row by row, if it brings nothing but what the pods on some nodes use.
+/// The content of the delta, row by row, if it contains only the usage of some nodes.
 pub(crate) fn only_usage(delta: &Delta) -> Option<Vec<Usage>> {
-    // Every field is named, so that a new one finds its way here.
+    // Every field is named here, so that a new field is not forgotten.
     let Delta {
         generation: _,
         full,
