@@ -58,12 +58,14 @@ fn gates_are_switched_or_refused() {
 fn gates_page() -> String {
     let mut page = String::from(
         "# Feature gates\n\n\
-         A scheduler called as `kube-scheduler` decides as kube-scheduler of [its Kubernetes release](kubernetes-releases.md) does with the gates that\n\
-         `--feature-gates` sets. A locked gate is refused as upstream refuses it; gates of other components are accepted and have no effect. This page is\n\
-         made of the tables in `crates/model/src/features.rs` and `crates/config/src/feature_gates.rs`: a test fails when it differs.\n\n\
+         A *feature gate* switches one feature of Kubernetes on or off. If Berth is called as `kube-scheduler`, you set gates with `--feature-gates`. Berth then\n\
+         decides as kube-scheduler of [its Kubernetes release](kubernetes-releases.md) does with these gates. Berth refuses a locked gate, as kube-scheduler does. It\n\
+         accepts gates of other components, and they have no effect. The tables of this page are made from `crates/model/src/features.rs` and\n\
+         `crates/config/src/feature_gates.rs`. A test fails when the page differs.\n\n\
          ## Gates that can be switched\n\n\
-         A dash: the release does not have the gate, and refuses it.\n\n\
-         | gate | 1.36 | 1.37 | what is so while it is on |\n|---|---|---|---|\n",
+         A dash says that the release does not have the gate, and refuses it.\n\n\
+         | gate | 1.36 | 1.37 | what is so while it is on |\n\
+         |---|---|---|---|\n",
     );
     let is_switched =
         |name: &str| Release::ALL.iter().any(|release| find(*release, name).is_some_and(|gate| !gate.is_locked));
@@ -75,10 +77,12 @@ fn gates_page() -> String {
         page += &format!("| {name} | {} | {explanation} |\n", in_each(name));
     }
     page += &format!(
-        "\nWith `--min-compatibility-version=1.37` these are on in 1.37: {}.\n\n\
+        "\n\
+         With `--min-compatibility-version=1.37` these gates are on in 1.37: {}.\n\n\
          ## Gates that are not built\n\n\
-         The scheduler's gates that stand as they do by default, and are refused otherwise.\n\n\
-         | gate | 1.36 | 1.37 | reason |\n|---|---|---|---|\n",
+         Berth does not implement the other value of these gates of the scheduler. It accepts the default value, and refuses any other value.\n\n\
+         | gate | 1.36 | 1.37 | reason |\n\
+         |---|---|---|---|\n",
         ONCE_NONE_IS_OLDER.join(", ")
     );
     for (name, reason) in UNBUILT.iter().filter(|(name, _)| is_switched(name)) {
@@ -91,46 +95,50 @@ fn gates_page() -> String {
 fn releases_page() -> String {
     let mut page = String::from(
         "# Kubernetes releases\n\n\
-         Berth decides as kube-scheduler 1.36 or 1.37. By default it asks the API server which release that is, says so in its log, and keeps to it until the\n\
-         next start. An API server that is older than 1.36 gets 1.36, a newer one than 1.37 gets 1.37, each with a warning. While the API server does not\n\
-         answer, the start waits. `--emulated-version=1.37` (or `kube=1.37`) sets the release whatever the API server is; `berth sandbox\n\
-         --kubernetes-version=1.37` is an API server of 1.37. Called as kube-scheduler, Berth takes `--min-compatibility-version` too: see\n\
-         [feature gates](feature-gates.md). This page is made of the tables of the code: a test fails when it differs.\n\n\
+         Berth decides as kube-scheduler 1.36 or 1.37. By default Berth asks the API server for its release at the start, writes the release to the log, and uses this\n\
+         release until the next start. If the API server is older than 1.36, Berth uses 1.36. If it is newer than 1.37, Berth uses 1.37. In both cases the log has a\n\
+         warning. While the API server does not answer, the start waits. `--emulated-version=1.37` (or `kube=1.37`) sets the release for any API server. `berth sandbox\n\
+         --kubernetes-version=1.37` is an API server of 1.37. If Berth is called as kube-scheduler, it takes `--min-compatibility-version` too: see [feature\n\
+         gates](feature-gates.md). The tables of this page are made from the code. A test fails when the page differs.\n\n\
          ## What 1.37 decides differently\n\n\
-         | change | 1.36 | 1.37 | what is so while it is on |\n|---|---|---|---|\n",
+         | change | 1.36 | 1.37 | what is so while it is on |\n\
+         |---|---|---|---|\n",
     );
     let [old, new] = Release::ALL;
     for feature in Feature::ALL.iter().filter(|feature| feature.is_on_in(old) != feature.is_on_in(new)) {
         let [old, new] = [old, new].map(|release| if feature.is_on_in(release) { "on" } else { "off" });
         page += &format!("| {} | {old} | {new} | {} |\n", feature.name(), feature.explanation());
     }
-    page += "\nGates that stand differently by default are in [feature gates](feature-gates.md). `VolumeBindingArgs.shape` is allowed in 1.37, as its gate is on there.\n\n\
+    page += "\n\
+             [Feature gates](feature-gates.md) lists the gates with different defaults. `VolumeBindingArgs.shape` is allowed in 1.37, because its gate is on in that\n\
+             release.\n\n\
              ## Metrics\n\n\
-             1.37 adds `scheduler_queued_entities` and `scheduler_queue_incoming_entities_total`, which count pods here; calls\n\
-             `scheduler_resourceclaim_creates_total` `dynamic_resource_allocation_resourceclaim_creates_total`, with labels for the owner; and makes\n\
+             Release 1.37 adds `scheduler_queued_entities` and `scheduler_queue_incoming_entities_total`, which count pods in Berth. It renames\n\
+             `scheduler_resourceclaim_creates_total` to `dynamic_resource_allocation_resourceclaim_creates_total`, with labels for the owner. It makes\n\
              `scheduler_scheduling_algorithm_duration_seconds` and `scheduler_plugin_execution_duration_seconds` BETA. `kubernetes_build_info` and\n\
-             `kubernetes_feature_enabled` are those of the release.\n\n\
+             `kubernetes_feature_enabled` have the values of the release.\n\n\
              ## Not built\n\n\
-             At a start as 1.37 a warning says the same.\n\n";
+             As 1.37, Berth differs from kube-scheduler 1.37 in these points. When Berth starts as 1.37, a warning lists them too.\n\n";
     for difference in NOT_BUILT_OF_1_37 {
         page += &format!("- {difference}\n");
     }
-    page += "\n## The same in both\n\n\
-             Mistakes of kube-scheduler 1.36 that 1.37 corrects are in neither, where they are no rule: lost events, panics, counters of a metric that stay after a\n\
-             deletion. A binding that fails for a moment is sent again within the call of Bind, which kube-scheduler does from 1.37 on. Built-in plugins register\n\
-             for events of pods under the name `Pod` and tell them apart themselves; others may register for `AssignedPod` or `TargetPod` alone.\n\
-             `berth simulate` decides as 1.36 unless `--emulated-version` says otherwise; `--compare-emulated-version 1.37` shows which pods the next release places\n\
-             elsewhere, and by which plugin.\n\n\
+    page += "\n\
+             ## The same in both\n\n\
+             kube-scheduler 1.37 corrects some mistakes of 1.36, such as lost events, panics, and counters of a metric that stay after a deletion. Berth has none of\n\
+             these mistakes in either release, unless a mistake is part of a rule of placement. If a binding fails for a moment, Berth sends it again within the call of Bind;\n\
+             kube-scheduler does this from 1.37 on. Built-in plugins register for events of pods under the name `Pod` and distinguish the events themselves. Other plugins\n\
+             may register for `AssignedPod` alone or for `TargetPod` alone. `berth simulate` decides as 1.36 unless `--emulated-version` sets another release.\n\
+             `--compare-emulated-version 1.37` shows which pods the next release places elsewhere, and by which plugin.\n\n\
              ## Another release\n\n\
-             1. A variant of `Release` in `crates/model/src/features.rs`, and a column in the table there. The compiler names what else must know of it: the\n\
-                version that metrics and the sandbox tell, and what metrics are called (`crates/telemetry/src/metrics/releases.rs`).\n\
-             2. A file of the gates that changed in `crates/config/src`, beside that of 1.37.\n\
-             3. A line in the table for each decision that changed, named after the change. The code that decides holds both behaviours side by\n\
-                side, and asks `Features` which one applies. Built-in plugins get features in their arguments (`WITH_FEATURES` in `crates/config/src/build.rs`), natively and as\n\
-                components; what pods are counted as is decided when they are read (`crates/model/src/intern.rs`).\n\
-             4. A test for each in the release before and after. `cargo run -p oracle -- tests/oracle/cases --emulated-version 1.37` counts by cause what recorded\n\
-                cases answer differently, and fails for a difference without a cause.\n\
-             5. This page: the test `the_guide_has_the_tables` writes it.\n";
+             1. Add a variant of `Release` in `crates/model/src/features.rs`, and a column in the table there. The compiler names the other places to change: the version\n\
+             that metrics and the sandbox report, and the names of metrics (`crates/telemetry/src/metrics/releases.rs`).\n\
+             2. Add a file with the gates that changed in `crates/config/src`, beside the file of 1.37.\n\
+             3. Add a line in the table for each decision that changed, named after the change. The code that decides holds both behaviours side by side, and asks\n\
+             `Features` which one applies. Built-in plugins get features in their arguments (`WITH_FEATURES` in `crates/config/src/build.rs`), natively and as\n\
+             components. How much a pod counts is decided when the pod is read (`crates/model/src/intern.rs`).\n\
+             4. Add a test of each decision in the release before and after. `cargo run -p oracle -- tests/oracle/cases --emulated-version 1.37` counts by cause the\n\
+             recorded cases with other answers, and fails for a difference without a cause.\n\
+             5. Write this page again with the test `the_guide_has_the_tables`.\n";
     page
 }
 
