@@ -252,7 +252,7 @@ impl Bindings {
         context: &mut Context,
     ) -> Vec<(PluginIdx, Vec<Effect>)> {
         let mut peers = Peers { stepping: None, bindings: &self.waiting, inbox: &mut self.inbox };
-        let for_host = effects::carry_out_each(context, &mut peers, pod, cycle, effects);
+        let for_host = effects::carry_out_each(context, &mut peers, pod, cycle, effects).for_host;
         self.go_on(context);
         for_host
     }

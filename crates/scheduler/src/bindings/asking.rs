@@ -113,7 +113,7 @@ impl Binding {
                 None => drop(waits.allow(name)),
             }
         }
-        for (plugin, effects) in effects::carry_out_each(context, peers, &pod, self.cycle(), effects) {
+        for (plugin, effects) in effects::carry_out_each(context, peers, &pod, self.cycle(), effects).for_host {
             self.permit_effects(plugin, effects, earlier.as_ref(), context);
         }
         Ok(())

@@ -66,15 +66,22 @@ pub(crate) fn carry_out(
     Ok(for_host)
 }
 
-/// Carries out the effects of several plugins. Each effect is granted or refused by itself. Returns the effects that
-/// the host must carry out, by plugin.
+/// The outcome of the effects of several plugins.
+pub(crate) struct CarriedOut {
+    /// The effects that the host must carry out.
+    pub(crate) for_host: Vec<(PluginIdx, Vec<Effect>)>,
+    /// The refusals that were reported, in words.
+    pub(crate) refused: Vec<(PluginIdx, String)>,
+}
+
+/// Carries out the effects of several plugins. Each effect is granted or refused by itself.
 pub(crate) fn carry_out_each(
     context: &mut Context,
     peers: &mut Peers<'_>,
     pod: &Arc<Pod>,
     cycle: CycleId,
     effects: Vec<(PluginIdx, Effect)>,
-) -> Vec<(PluginIdx, Vec<Effect>)> {
+) -> CarriedOut {
     let mut for_host: Vec<(PluginIdx, Vec<Effect>)> = Vec::new();
     let mut refused = Refusals::default();
     let asked = CyclePod::new(pod, context.table());
@@ -101,8 +108,9 @@ pub(crate) fn carry_out_each(
             },
         }
     }
+    let messages = refused.messages();
     refused.report(context, pod);
-    for_host
+    CarriedOut { for_host, refused: messages }
 }
 
 /// An effect that was not carried out, because it was not granted or makes no sense.
@@ -120,6 +128,10 @@ struct Refusals(BTreeMap<(PluginIdx, EffectKind), (String, u32)>);
 impl Refusals {
     fn add(&mut self, plugin: PluginIdx, Refusal { effect, message }: Refusal) {
         self.0.entry((plugin, effect)).or_insert((message, 0)).1 += 1;
+    }
+
+    fn messages(&self) -> Vec<(PluginIdx, String)> {
+        self.0.iter().map(|((plugin, _), (message, _))| (*plugin, message.clone())).collect()
     }
 
     fn report(self, context: &mut Context, pod: &Pod) {

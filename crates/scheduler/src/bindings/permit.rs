@@ -21,6 +21,8 @@ pub(crate) struct PermitWait {
     deadline: Time,
     /// The objects after whose changes the plugin is asked again, if it asked for that.
     objects: Option<ObjectWait>,
+    /// The refusal of an effect that the plugin asked for together with its verdict, in words.
+    refused: Option<String>,
 }
 
 impl PermitWait {
@@ -28,6 +30,18 @@ impl PermitWait {
     fn ends(&self) -> Time {
         self.objects.as_ref().map_or(self.deadline, |objects| self.deadline.min(objects.deadline))
     }
+}
+
+/// A plugin that holds the pod.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PermitHolder<'a> {
+    pub(crate) plugin: &'a Arc<str>,
+    /// The end of its time.
+    pub(crate) until: Time,
+    /// The objects after whose changes it is asked again.
+    pub(crate) objects: Option<&'a ObjectWait>,
+    /// The refusal of one of its effects, in words.
+    pub(crate) refused: Option<&'a str>,
 }
 
 /// A plugin that held the pod longer than it may.
@@ -40,7 +54,8 @@ pub(crate) struct PermitTimeout {
 impl PermitWaits {
     /// The plugins that hold the pod, each with the milliseconds for which it may hold it.
     pub(crate) fn new(plugins: impl IntoIterator<Item = (Arc<str>, u64)>, now: Time) -> Self {
-        let wait = |(plugin, timeout)| PermitWait { plugin, timeout, deadline: now + timeout, objects: None };
+        let wait =
+            |(plugin, timeout)| PermitWait { plugin, timeout, deadline: now + timeout, objects: None, refused: None };
         Self { since: now, plugins: plugins.into_iter().map(wait).collect() }
     }
 
@@ -103,10 +118,21 @@ impl PermitWaits {
         }
     }
 
-    /// The plugins that hold the pod, each with the end of its time and the objects after whose changes it is asked
-    /// again.
-    pub(crate) fn holders(&self) -> impl Iterator<Item = (&Arc<str>, Time, Option<&ObjectWait>)> {
-        self.plugins.iter().map(|wait| (&wait.plugin, wait.ends(), wait.objects.as_ref()))
+    /// The plugins that hold the pod.
+    pub(crate) fn holders(&self) -> impl Iterator<Item = PermitHolder<'_>> {
+        self.plugins.iter().map(|wait| PermitHolder {
+            plugin: &wait.plugin,
+            until: wait.ends(),
+            objects: wait.objects.as_ref(),
+            refused: wait.refused.as_deref(),
+        })
+    }
+
+    /// Notes that an effect of the plugin was refused, which may be why the pod goes on waiting.
+    pub(crate) fn note_refused(&mut self, plugin: &str, message: String) {
+        if let Some(wait) = self.plugins.iter_mut().find(|wait| *wait.plugin == *plugin) {
+            wait.refused.get_or_insert(message);
+        }
     }
 
     /// Notes that the plugin releases the pod. Returns whether the plugin held it.

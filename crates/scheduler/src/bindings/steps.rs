@@ -77,9 +77,11 @@ impl Binding {
         let waits = PermitWaits::new(waits.into_iter().map(named), context.now());
         let is_held = !waits.is_empty();
         (self.stage, self.was_held) = (Stage::Permit(waits), is_held);
-        for (plugin, effects) in effects::carry_out_each(context, peers, &pod, cycle, effects) {
+        let carried_out = effects::carry_out_each(context, peers, &pod, cycle, effects);
+        for (plugin, effects) in carried_out.for_host {
             self.permit_effects(plugin, effects, None, context);
         }
+        self.note_refused(carried_out.refused, context);
         self.pre_flights = match self.call(context, run::pre_bind_pre_flight) {
             Some(Err(refusal)) => return Step::Failed(self, BindingFailure::Error(refusal.status)),
             Some(Ok(pre_flights)) => pre_flights,

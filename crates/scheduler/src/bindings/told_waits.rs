@@ -1,11 +1,13 @@
 //! The events that tell users what a pod waits for between Reserve and Bind. kube-scheduler writes no such events, so
 //! only waits for components are reported. With built-in plugins, pods have the same events as with kube-scheduler.
 
+use berth_framework::PluginIdx;
 use berth_model::{BinaryId, ObjectKey, Time};
 
 use super::{
     binding::{Binding, Stage},
     object_wait::ObjectWait,
+    permit::PermitHolder,
 };
 use crate::context::{Context, PodEvent};
 
@@ -19,6 +21,15 @@ impl Binding {
         self.tell_at = Some(context.now() + TELL_AFTER);
     }
 
+    /// Keeps the refusals of Permit's effects for the event, since a pod may go on waiting because of them.
+    pub(super) fn note_refused(&mut self, refused: Vec<(PluginIdx, String)>, context: &Context) {
+        let scheduler_name = self.pod().scheduler_name;
+        let Stage::Permit(waits) = &mut self.stage else { return };
+        for (plugin, message) in refused {
+            waits.note_refused(&context.plugin_name(scheduler_name, plugin), message);
+        }
+    }
+
     /// Writes an event with the plugins that the pod waits for, and until when.
     pub(super) fn tell_waits(&self, context: &mut Context) {
         let scheduler_name = self.pod().scheduler_name;
@@ -29,10 +40,11 @@ impl Binding {
         };
         let (event, waits): (PodEvent, Vec<String>) = match &self.stage {
             Stage::Permit(permit) => {
-                let holders = permit.holders().filter(|(name, ..)| is_component(name));
-                let told = holders.map(|(name, until, objects)| {
+                let holders = permit.holders().filter(|holder| is_component(holder.plugin));
+                let told = holders.map(|PermitHolder { plugin, until, objects, refused }| {
                     let (to_see, why) = objects.map(|wait| (to_see(wait), why(wait))).unwrap_or_default();
-                    format!("plugin {name:?} {to_see}{}{why}", ends(until))
+                    let refused = refused.map(|message| format!(" ({message})")).unwrap_or_default();
+                    format!("plugin {plugin:?} {to_see}{}{why}{refused}", ends(until))
                 });
                 (PodEvent::WAITING_ON_PERMIT, told.collect())
             }

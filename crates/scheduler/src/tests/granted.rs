@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use berth_framework::{
-    Effect, EffectKind, Grants, Namespaces, ObjectKind, ObjectRef, ObjectRule, Permission, PostFilterOutcome,
-    RuleObjects, Status, Verb,
+    Effect, EffectKind, Grants, Namespaces, ObjectKind, ObjectRef, ObjectRule, Permission, PermitVerdict,
+    PostFilterOutcome, RuleObjects, Status, Verb,
 };
 use berth_model::{ObjectKey, api};
 use serde_json::json;
@@ -375,4 +375,25 @@ fn changes_of_the_pod_and_its_claims_go_by_uid() {
     assert_eq!(uids(vec![made(None), remove, make, made(None)]).join(","), "uid-made,uid-made,,");
     // The cache does not hold this claim.
     assert_eq!(uids(vec![patch(DEVICES, None, "default", "gpu")]).join(","), "");
+}
+
+/// A pod that waits for a plugin without its grant would wait without a word.
+#[test]
+fn the_event_of_a_wait_at_permit_says_which_effect_was_refused() {
+    let mut bench = granted(Grants::new([], []));
+    let object = ObjectRef { kind: "v1/Pod".to_owned(), namespace: "default".to_owned(), name: "a".to_owned() };
+    let wait = Effect::Wait { objects: vec![object], timeout_ms: 10_000, timeout_message: String::new() };
+    bench.script(|script| {
+        script.permit = Some(PermitVerdict::Wait(10_000));
+        script.permit_effects = vec![wait];
+        script.is_component = true;
+    });
+    bench.apply(pod("a", 1));
+    assert_eq!(refusals(&bench.settle()).len(), 1);
+    bench.advance(1_000);
+    let told = &events(&bench.settle())[0];
+    assert_eq!(told.0, "WaitingOnPermit");
+    let words =
+        "(plugin \"Fake\" asked for wait, but is not granted it; to grant it, add to --plugin-config: plugins: ";
+    assert!(told.1.contains(words), "{}", told.1);
 }
