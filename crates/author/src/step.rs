@@ -133,7 +133,7 @@ pub enum CaseError {
     #[error("pod {pod} is on node {node}, which does not exist: add the node to `nodes`")]
     PodWithoutNode { pod: String, node: String },
     /// A pod is removed that the cluster does not have.
-    #[error("cannot remove pod {0}: it does not exist")]
+    #[error("gonePods: no pod has the uid {0:?}; a pod without metadata.uid has NAMESPACE/NAME as its uid")]
     NoSuchPod(String),
     /// An object is removed that the cluster does not have.
     #[error("cannot remove {0}: it does not exist")]

@@ -246,7 +246,10 @@ fn steps_that_make_no_sense_are_told() {
         one("{pods: [{metadata: {name: web}, spec: {nodeName: nowhere}}]}"),
         "pod web is on node nowhere, which does not exist: add the node to `nodes`"
     );
-    assert_eq!(one("{gonePods: [team/web]}"), "cannot remove pod team/web: it does not exist");
+    assert_eq!(
+        one("{gonePods: [team/web]}"),
+        "gonePods: no pod has the uid \"team/web\"; a pod without metadata.uid has NAMESPACE/NAME as its uid"
+    );
     assert!(
         one("{goneObjects: [{apiVersion: v1, kind: Service, metadata: {name: a}}]}").ends_with("it does not exist")
     );

@@ -111,7 +111,7 @@ impl Explanation {
             State::Binding { waits_for, .. } => writeln!(out, "Waits for: {}", waits_for.text())?,
             State::Queued { queue, since_milliseconds, backoff_ends_in_milliseconds, behind } => {
                 let since = duration(*since_milliseconds);
-                write!(out, "Queue: {queue}, for {since}, after {} attempts", subject.attempts)?;
+                write!(out, "Queue: {queue}, for {since}; attempts so far: {}", subject.attempts)?;
                 if let Some(ends) = backoff_ends_in_milliseconds {
                     write!(out, "; its backoff ends in {}", duration(*ends))?;
                 }
@@ -256,9 +256,9 @@ fn write_analysis(out: &mut String, analysis: &Analysis) -> fmt::Result {
     write_ranking(out, &analysis.best)?;
     let longest = analysis.took.iter().take(N_LONGEST).filter(|it| it.microseconds >= LONG_MICROSECONDS);
     let longest: Vec<_> =
-        longest.map(|it| format!("{} {} at {}", millis(it.microseconds), it.plugin, it.point)).collect();
+        longest.map(|it| format!("{} at {} {}", it.plugin, it.point, millis(it.microseconds))).collect();
     if !longest.is_empty() {
-        writeln!(out, "An attempt that looks at all nodes takes {}", longest.join(", "))?;
+        writeln!(out, "Longest calls of an attempt that looks at all nodes: {}", longest.join(", "))?;
     }
     if let Some(preemption) = &analysis.preemption {
         match &preemption.node {

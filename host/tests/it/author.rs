@@ -1,6 +1,11 @@
 //! What `berth plugin` tells an author about a component.
 
-use std::{fs, os::unix::fs::PermissionsExt as _, path::Path, time::Duration};
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt as _,
+    path::Path,
+    time::{Duration, SystemTime},
+};
 
 use berth_test_guests::{At, BadStart, Behavior, GuestFault, WantedEffect, asks_for, bad_start, faults_at};
 use serde_json::Value;
@@ -232,6 +237,21 @@ async fn a_bench_shows_the_sizes_before_the_one_that_fails() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_component_older_than_its_source_is_warned_about_and_compared_under_any_name() {
+    let project = Project::new("ByPriority", &by_priority(2));
+    let before = project.path().join("build-before");
+    fs::write(&before, by_priority(1)).expect("a file");
+    let against = ["bench", "--nodes", "10", "--against", before.to_str().expect("a path")];
+    let shown = project.berth(&against).await;
+    assert!(!shown.err.contains("is older than"), "{}", shown.err);
+    fs::write(project.path().join("plugin.py"), "").expect("a file");
+    let source = fs::File::options().write(true).open(project.path().join("plugin.py")).expect("a file");
+    source.set_modified(SystemTime::now() + Duration::from_secs(60)).expect("a time");
+    let shown = project.berth(&against).await;
+    assert!(shown.err.contains("plugin.py; run `berth plugin build`"), "{}", shown.err);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn dev_refuses_a_plugins_directory_inside_the_project() {
     let project = Project::new("ByPriority", &by_priority(1));
     for inside in [".", "build"] {
@@ -313,7 +333,7 @@ async fn dev_says_what_the_scheduler_makes_of_each_build() {
     let source = project.path().join("source");
     place(&source, &by_priority(1));
     let script = project.path().join("build.sh");
-    fs::write(&script, "#!/bin/sh\nset -eu\ncp source build/ByPriority.wasm\n").expect("a file");
+    fs::write(&script, "#!/bin/sh\nset -eu\ncp source build/ByPriority.wasm\necho >> build/builds\n").expect("a file");
     fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).expect("a file");
     let plugins = bench.file().parent().expect("a folder").display().to_string();
     let (here, socket) = (project.path().display().to_string(), bench.scheduler.socket());
@@ -324,9 +344,12 @@ async fn dev_says_what_the_scheduler_makes_of_each_build() {
     dev.line("not swapped: ").await;
     place(&source, &by_priority(2));
     dev.line(": on probation in ").await;
+    place(&project.path().join("dev.log"), b"no source");
     bench.create("trapping", Behavior::Trap).await;
     dev.line("the scheduler rolled ByPriority back to the binary before: ").await;
     bench.serves(&digest(1)).await;
+    let builds = fs::read_to_string(project.path().join("build/builds")).expect("a file");
+    assert_eq!(builds.len(), 3, "a log in the folder is no change of the sources");
     dev.kill();
 }
 

@@ -10,7 +10,7 @@ use anyhow::{Context as _, Result};
 use berth_author::{HarnessError, Measurement, Situation, Sizes, measure, sizes};
 use berth_config::Usage;
 use berth_framework::PluginFactory;
-use berth_wasm_host::{ComponentFactory, delta_bytes};
+use berth_wasm_host::{Binary, ComponentFactory, delta_bytes};
 use clap::Args;
 use comfy_table::{CellAlignment, Table};
 use serde::Serialize;
@@ -96,7 +96,10 @@ pub(crate) fn run(bench: &Bench) -> Result<()> {
     let (plugin, situation, source) = subject(bench, &loaded)?;
     let (other, other_title): (Option<Box<dyn PluginFactory>>, String) = match &bench.against {
         Some(file) => {
-            let other = project::load(file)?;
+            // Another version often has another file name.
+            let bytes = project::read(file)?.bytes().to_vec();
+            let name = project::name_in_manifest(&bytes).with_context(|| format!("--against {}", file.display()))?;
+            let other = project::load_binary(Binary::new(name, bytes), &file.display().to_string())?;
             let title = other.title();
             (Some(Box::new(other.factory)), title)
         }

@@ -30,6 +30,9 @@ const ASK: Duration = Duration::from_millis(500);
 /// Folders that builds write into.
 const BUILT: [&str; 5] = ["build", "target", "node_modules", "__pycache__", ".git"];
 
+/// Extensions of files that may lie in a project and that no build reads: logs, cases, configurations, texts.
+const NOT_BUILT_FROM: [&str; 5] = ["log", "yaml", "yml", "kubeconfig", "md"];
+
 #[derive(Args, Debug)]
 pub struct Dev {
     /// The plugin's folder
@@ -87,7 +90,9 @@ fn watch(dir: &Path, changed: mpsc::Sender<()>) -> Result<Debouncer<RecommendedW
     let mut debouncer = new_debouncer(QUIET, None, move |result: DebounceEventResult| {
         let is_source = |path: &Path| {
             let inside = path.strip_prefix(&watched).unwrap_or(path);
-            !inside.components().any(|part| BUILT.iter().any(|built| part.as_os_str() == *built))
+            let is_built = inside.components().any(|part| BUILT.iter().any(|built| part.as_os_str() == *built));
+            let is_read = inside.extension().is_none_or(|extension| !NOT_BUILT_FROM.iter().any(|it| extension == *it));
+            !is_built && is_read
         };
         // A build reads the sources, which does not change them.
         let changed_paths = |events: Vec<DebouncedEvent>| {

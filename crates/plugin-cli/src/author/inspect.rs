@@ -56,15 +56,7 @@ struct Needs {
 impl Report {
     /// Whether it has a point at which a pod can be turned down, to be tried again after an event.
     fn rejects_pods(&self) -> bool {
-        let rejecting = [
-            Point::PreEnqueue,
-            Point::PreFilter,
-            Point::Filter,
-            Point::Reserve,
-            Point::Permit,
-            Point::PreBind,
-            Point::Bind,
-        ];
+        let rejecting = [Point::PreEnqueue, Point::PreFilter, Point::Filter, Point::Reserve, Point::Permit];
         rejecting.into_iter().any(|point| self.points.contains(&point.as_str()))
     }
 }
@@ -239,9 +231,11 @@ mod tests {
 
     #[test]
     fn events_are_shown_where_pods_can_be_rejected() {
-        for (points, are_shown) in
-            [(&[Point::Score][..], false), (&[Point::PostFilter], false), (&[Point::Score, Point::Filter], true)]
-        {
+        for (points, are_shown) in [
+            (&[Point::Score][..], false),
+            (&[Point::PostFilter, Point::PreBind], false),
+            (&[Point::Score, Point::Filter], true),
+        ] {
             assert_eq!(shown(points, &[]).contains("Tries pods again on  any event\n"), are_shown, "{points:?}");
         }
     }

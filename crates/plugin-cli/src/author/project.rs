@@ -16,6 +16,9 @@ use clap::Args;
 /// What a build leaves beside the component, without `.wasm`: core modules.
 const INTERMEDIATE: [&str; 4] = ["module", "core", "embedded", "stripped"];
 
+/// The extensions of the files that a component is built from.
+const SOURCES: [&str; 8] = ["rs", "go", "c", "h", "py", "ts", "js", "wit"];
+
 /// Bytes of a component that brings an interpreter along.
 const LONG_TO_COMPILE: usize = 4 << 20;
 
@@ -87,8 +90,26 @@ impl Target {
 
     /// The component, loaded as the scheduler loads it.
     pub(super) fn load(&self) -> Result<Loaded> {
-        load(&self.file()?)
+        let file = self.file()?;
+        if self.plugin.is_dir()
+            && let Some(source) = newer_source(&self.plugin, &file)
+        {
+            eprintln!("warning: {} is older than {}; run `berth plugin build`", file.display(), source.display());
+        }
+        load(&file)
     }
+}
+
+/// A source of the project that was changed after the component was built.
+fn newer_source(project: &Path, component: &Path) -> Option<PathBuf> {
+    let changed = |path: &Path| fs::metadata(path).and_then(|metadata| metadata.modified()).ok();
+    let built = changed(component)?;
+    let files = [project.to_owned(), project.join("src")].into_iter().filter_map(|folder| fs::read_dir(folder).ok());
+    let mut paths = files.flatten().filter_map(|entry| entry.ok().map(|entry| entry.path()));
+    paths.find(|path| {
+        let extension = path.extension().unwrap_or_default().to_string_lossy();
+        SOURCES.contains(&&*extension) && changed(path).is_some_and(|time| time > built)
+    })
 }
 
 /// The folder that a path lies in.

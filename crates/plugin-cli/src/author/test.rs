@@ -82,7 +82,11 @@ fn update(file: &Path, cases: &Cases, loaded: &Loaded) -> Result<()> {
         }
     };
     fs::write(file, text).with_context(|| format!("writing {}", file.display()))?;
-    eprintln!("{}: {} cases written; {told}", file.display(), cases.file.cases.len());
+    let mut n_changed = 0;
+    for (old, new) in cases.file.cases.iter().zip(&updated.cases) {
+        n_changed += usize::from(serde_saphyr::to_string(old)? != serde_saphyr::to_string(new)?);
+    }
+    eprintln!("{}: {n_changed} of {} cases changed; {told}", file.display(), updated.cases.len());
     Ok(())
 }
 

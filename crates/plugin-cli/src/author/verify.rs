@@ -17,6 +17,7 @@ use serde::Serialize;
 use super::{
     arguments::{self, Source as ArgumentSource},
     cases::Cases,
+    inspect,
     project::{self, Loaded, Target},
     registry::{RegistryAccess, name_of},
     signing::{SigningTarget, signatures_of, signers},
@@ -93,9 +94,20 @@ pub(crate) fn run(verify: &Verify) -> Result<()> {
     }
     let n_failed = rows.iter().filter(|row| matches!(row.check.outcome, CheckOutcome::Failed(_))).count();
     if n_failed > 0 {
+        if verify.output == Output::Table && exports_reuse(&loaded.binary)? {
+            writeln!(
+                out,
+                "The plugin exports reuse: check that what it answers about `reach` is true for these pods."
+            )?;
+        }
         bail!("{n_failed} of {} properties do not hold", rows.len());
     }
     Ok(())
+}
+
+fn exports_reuse(binary: &Binary) -> Result<bool> {
+    let (_, exports) = inspect::interfaces(binary.bytes())?;
+    Ok(exports.iter().any(|export| export.starts_with("berth:scheduler/reuse@")))
 }
 
 fn checked(verify: &Verify, loaded: &Loaded) -> Result<Vec<Row>> {
