@@ -303,7 +303,10 @@ fn properties(schema: &serde_json::Value, names: &mut BTreeSet<String>) {
     match schema {
         serde_json::Value::Object(fields) => fields.values().for_each(|value| properties(value, names)),
         serde_json::Value::Array(items) => items.iter().for_each(|item| properties(item, names)),
-        _ => {}
+        serde_json::Value::Null
+        | serde_json::Value::Bool(_)
+        | serde_json::Value::Number(_)
+        | serde_json::Value::String(_) => {}
     }
 }
 
