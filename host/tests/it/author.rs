@@ -99,7 +99,7 @@ async fn cases_say_what_a_plugin_may_do_and_what_it_is_verified_with() {
     let sizes = &report["sizes"][0];
     assert!(sizes["memory"].as_u64() >= Some(1 << 20) && sizes["nNodes"] == 50, "{sizes}");
     assert!(sizes["fullDelta"].as_u64() > sizes["onePod"].as_u64() && sizes["onePod"].as_u64() > Some(0), "{sizes}");
-    assert!(report["calls"].as_array().is_some_and(|calls| calls.len() == 4), "{report}");
+    assert!(report["calls"].as_array().is_some_and(|calls| calls.len() == 5), "{report}");
     let table = project.berth(&["bench", "--cases", &path, "--nodes", "50"]).await.out;
     assert!(table.contains("FULL DELTA"), "{table}");
 
