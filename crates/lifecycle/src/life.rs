@@ -424,7 +424,7 @@ impl<B: CountCalls> Life<B> {
         let counted = |probation: ProbationSoFar, installed: &Installed<B>| {
             probation.fault(reason, &context.policy.probation, &installed.component.binary)
         };
-        // Only passing time ends a probation. Answers in the cycle of the fault prove nothing, so `counted` starts to count answers anew.
+        // The binary may have answered questions in the cycle of its fault. These answers do not end its probation.
         let life = match self {
             Life::Untried { installed, probation: Some(probation) } => match counted(probation, &installed) {
                 Ok(probation) => Life::Untried { installed, probation: Some(probation) },

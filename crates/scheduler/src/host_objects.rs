@@ -2,7 +2,7 @@
 //! profiles, extenders.
 //!
 //! The sender of an event stores the object here and puts the handle into the event. The receiver takes the object out.
-//! So events and actions can be serialized, and a replay puts objects of its own under the same handles.
+//! Events and actions with handles can be serialized. A replay stores objects of its own under the same handles.
 
 use std::{
     any::Any,

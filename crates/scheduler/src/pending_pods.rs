@@ -37,8 +37,8 @@ impl PendingPod {
         self.conditions.iter().find(|condition| condition.type_ == "PodScheduled")
     }
 
-    /// The conditions from which a patch starts. When the patch arrives, the requested condition may be written or not.
-    /// So its reason and message count as unknown, and the patch writes them in any case.
+    /// The conditions to compare with when a patch is made. The API server may or may not have the requested condition by
+    /// then. Its reason and message are therefore left empty here, and the patch always contains them.
     pub(crate) fn conditions_to_patch(&self) -> Vec<api::Condition> {
         let mut conditions = self.conditions.clone();
         if let Some(asked) = &self.asked {
