@@ -287,6 +287,10 @@ impl Points {
     /// No point at all.
     pub const NONE: Points = Points(0);
 
+    /// The points at which a plugin can reject a pod, so that an event brings the pod back.
+    pub const REJECTING: Points =
+        Points::of(&[Point::PreEnqueue, Point::PreFilter, Point::Filter, Point::Reserve, Point::Permit]);
+
     /// A set of exactly these points, for constants.
     #[must_use]
     pub const fn of(mut points: &[Point]) -> Self {

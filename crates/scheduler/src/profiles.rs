@@ -3,8 +3,8 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use berth_framework::{
-    Clock, Instance, Measured, Meter, ObjectKind, PluginIdx, PluginVersion, Point, Profile, Status, UnlistedKind,
-    UnlistedKinds,
+    Clock, Instance, Measured, Meter, ObjectKind, PluginIdx, PluginVersion, Point, Points, Profile, Status,
+    UnlistedKind, UnlistedKinds,
 };
 use berth_model::{ClusterTable, Sym, Symbols};
 use berth_queue::PluginEvents;
@@ -196,6 +196,5 @@ fn registrations(profile: &Profile) -> Vec<PluginEvents> {
 /// Whether the plugin itself can reject a pod. Pods may also be held back in the name of a PostFilter plugin that
 /// cannot, until its effects are carried out.
 pub(crate) fn rejects(profile: &Profile, plugin: PluginIdx) -> bool {
-    const REJECTING: [Point; 5] = [Point::PreEnqueue, Point::PreFilter, Point::Filter, Point::Reserve, Point::Permit];
-    REJECTING.iter().any(|&point| profile.plugins.at(point).contains(&plugin))
+    Points::REJECTING.iter().any(|point| profile.plugins.at(point).contains(&plugin))
 }

@@ -5,7 +5,7 @@ use std::io::{self, Write as _};
 use anyhow::{Context as _, Result};
 use berth_author::{CaseFile, CaseHost};
 use berth_config::Usage;
-use berth_framework::{ClusterEvent, Grants, Manifest, PluginFactory as _, Point};
+use berth_framework::{ClusterEvent, Grants, Manifest, PluginFactory as _, Point, Points};
 use berth_model::{BinaryId, Digest};
 use berth_plugin_host::{Granted, NotGranted, is_own};
 use berth_telemetry::chain;
@@ -54,10 +54,8 @@ struct Needs {
 }
 
 impl Report {
-    /// Whether it has a point at which a pod can be turned down, to be tried again after an event.
     fn rejects_pods(&self) -> bool {
-        let rejecting = [Point::PreEnqueue, Point::PreFilter, Point::Filter, Point::Reserve, Point::Permit];
-        rejecting.into_iter().any(|point| self.points.contains(&point.as_str()))
+        Points::REJECTING.iter().any(|point| self.points.contains(&point.as_str()))
     }
 }
 
