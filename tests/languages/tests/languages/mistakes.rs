@@ -68,6 +68,35 @@ fn an_action_that_there_is_not_is_told_in_python() {
     });
 }
 
+/// A world that misspells an interface and names another version of one.
+const UNKNOWN: [&str; 2] = [
+    "    export berth:scheduler/pre-filtre@0.2.0;\n    export berth:scheduler/score@0.1.0;\n",
+    "error: plugin.wit:LINE: there is no interface pre-filtre (did you mean pre-filter?)\n",
+];
+
+#[test]
+fn an_interface_that_there_is_not_is_told_before_tools_run() {
+    for (language, file) in [("python", "plugin.py"), ("go", "plugin.go"), ("c", "plugin.c")] {
+        let (is_taken, said) = crate::compared(language, file, "", UNKNOWN[0]);
+        assert!(!is_taken && said.starts_with(&UNKNOWN[1].replace("LINE", "2")), "{said}");
+        let version = "error: plugin.wit:3: this SDK has @0.2.0: write export berth:scheduler/score@0.2.0;\n";
+        assert!(said.ends_with(version) && said.lines().count() == 2, "{said}");
+    }
+}
+
+#[test]
+fn an_interface_that_there_is_not_is_told_in_javascript() {
+    run(LANGUAGES[2], |language| {
+        let score = "    export berth:scheduler/score@0.2.0;\n";
+        let said = crate::built_with_another_world(language, |world| world.replace(score, UNKNOWN[0]))?;
+        let said = said.err().context("it was built")?;
+        ensure!(said.starts_with(&UNKNOWN[1].replace("LINE", "10")), "{said}");
+        let version = "error: plugin.wit:11: this SDK has @0.2.0: write export berth:scheduler/score@0.2.0;\n";
+        ensure!(said.ends_with(version) && said.lines().count() == 2, "{said}");
+        Ok(())
+    });
+}
+
 /// A line that is one member, in a bundle where the line before ends with a comma.
 #[test]
 fn a_fault_in_a_member_of_one_line_names_that_line() {
