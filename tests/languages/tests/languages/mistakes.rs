@@ -6,7 +6,7 @@ use anyhow::{Context as _, Result, ensure};
 use berth_author::PluginHarness;
 use berth_model::Pod;
 use berth_test_languages::{LANGUAGES, Language, folder, load};
-use berth_testing::node;
+use berth_testing::{node, pod};
 use berth_wasm_host::ComponentFactory;
 
 use crate::run;
@@ -117,6 +117,28 @@ fn faults_as_it_scores(language: Language, score: &str, told: &str) -> Result<()
     let fault = asked.harness.ask(&Pod::default()).err().context("nothing failed")?;
     ensure!(fault.message().contains(told), "{fault:?}");
     Ok(())
+}
+
+/// The message has the method, the value and the node.
+#[test]
+fn a_score_that_is_no_int_is_a_fault_in_python() {
+    run(LANGUAGES[1], |language| {
+        let source = "import berth\n\n\n@berth.plugin\nclass Mistaken:\n    name = \"Mistaken\"\n    version = \"1\"\n    \
+                      columns = [berth.NAME]\n\n    def score_columns(self, pod, columns):\n        \
+                      return [\"9\" if pod.priority else 7 for _ in range(len(columns))]\n\n    \
+                      def normalize(self, pod, scores):\n        return [7, 1 << 64]\n";
+        let mut asked = Asked::new(language, "plugin.py", source, &["score", "normalize-score"], &[])?;
+        let fault = asked.harness.ask(&Pod::default()).err().context("nothing failed")?;
+        let told = "normalize gave 18446744073709551616 for node b, which does not fit into 64 bits";
+        ensure!(fault.message().contains(told), "{fault:?}");
+
+        let mut harness = PluginHarness::new(&asked.factory, "null")?;
+        harness.set_node(&node("a").build());
+        let pod = harness.intern(&pod("urgent").priority(1).build());
+        let fault = harness.ask(&pod).err().context("nothing failed")?;
+        ensure!(fault.message().contains("score_columns gave '9' for node a, which is no int"), "{fault:?}");
+        Ok(())
+    });
 }
 
 /// A plugin of one file that was built and sees two nodes.
