@@ -397,6 +397,24 @@ async fn an_error_in_the_source_is_three_lines() {
     assert!(fs::read_to_string(project.path().join("build/build.log")).expect("a file").contains("backtrace"));
 }
 
+/// What could be missing on the machine is said only if it is missing.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_failed_build_in_rust_says_what_the_machine_lacks() {
+    let home = tempfile::tempdir().expect("a folder");
+    let here = home.path().display().to_string();
+    fs::create_dir(home.path().join("src")).expect("a folder");
+    fs::write(home.path().join("src/lib.rs"), "pub fn zone() -> u8 { \"west\" }\n").expect("a file");
+    let manifest = "[package]\nname = \"zone\"\nversion = \"0.1.0\"\n\n[workspace]\n\n[dependencies]\n";
+    let fetch = "error: cargo build failed: a package is not on this machine; if its name is right, run `cargo fetch ";
+    for (dependency, told) in [("", "\nerror: cargo build failed\n"), ("berth-absent-package = \"9\"\n", fetch)] {
+        fs::write(home.path().join("Cargo.toml"), format!("{manifest}{dependency}")).expect("a file");
+        let variables = [("CARGO_NET_OFFLINE", "true"), ("CARGO_TARGET_DIR", &format!("{here}/target"))];
+        let ended = Process::berth_with(["plugin", "build", &here], &variables).ended(LIMIT).await;
+        assert_eq!(ended.status.code(), Some(1));
+        assert!(ended.err.contains(told) && !ended.err.contains("rustup target"), "{}", ended.err);
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn the_templates_are_listed_with_a_sentence_each() {
     let listed = Process::berth(["plugin", "new", "--list"]).ended(LIMIT).await;
