@@ -397,6 +397,16 @@ async fn an_error_in_the_source_is_three_lines() {
     assert!(fs::read_to_string(project.path().join("build/build.log")).expect("a file").contains("backtrace"));
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn two_names_of_a_plugin_are_told_with_their_places() {
+    let project = Project::new("Zone", &by_priority(1));
+    fs::write(project.path().join("build.sh"), "#!/bin/sh\nexec berth/build.sh . \"Zone\"\n").expect("a file");
+    fs::write(project.path().join("plugin.py"), "class Plugin:\n    name = 'ByPriority'\n").expect("a file");
+    let told = project.tries(&["inspect"]).await.err;
+    let places = "must be equal. The file name is at build.sh:2, the manifest name at plugin.py:2\n";
+    assert!(told.contains(places), "{told}");
+}
+
 /// What could be missing on the machine is said only if it is missing.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_failed_build_in_rust_says_what_the_machine_lacks() {
