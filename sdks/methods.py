@@ -2,11 +2,12 @@
 
 usage: methods.py LANGUAGE FOLDER   LANGUAGE is c, go or python
 
-An interface that no method answers is an error, and this exits with 1. A method that is never called, since plugin.wit does
-not export the interface that it belongs to, is worth a warning.
+An interface that the contract lacks, or that no method answers, is an error, and this exits with 1. A method that is never
+called, since plugin.wit does not export the interface that it belongs to, is worth a warning.
 """
 
 import ast
+import difflib
 import pathlib
 import re
 import sys
@@ -154,6 +155,32 @@ def spelled(language, name):
     return "".join(part.capitalize() for part in name.split("_")) if language == "go" else name
 
 
+def contract():
+    """The contract's version, the interfaces that a plugin may export, and those that it may import. It travels with the SDK; in
+    Berth's own repository it lies at the root."""
+    here = pathlib.Path(__file__).resolve().parent
+    text = next(file for file in (here / "wit/worlds.wit", here.parent / "wit/worlds.wit") if file.exists()).read_text()
+    everything = re.search(r"^world all \{(.*?)^\}", text, re.MULTILINE | re.DOTALL).group(1)
+    version = re.search(r"^package berth:scheduler@(.*);", text, re.MULTILINE).group(1)
+    return version, {word: re.findall(rf"^ *{word} ([a-z-]+);", everything, re.MULTILINE) for word in ("export", "import")}
+
+
+def unknown(lines):
+    """A sentence for each line of plugin.wit that names an interface or a version that the contract does not have."""
+    version, known = contract()
+    for number, line in enumerate(lines, 1):
+        found = re.match(r"\s*(export|import) berth:scheduler/([^@;\s]+)(?:@([^;\s]+))?\s*;", line)
+        if not found:
+            continue
+        word, name, written = found.groups()
+        if name not in known[word]:
+            alike = difflib.get_close_matches(name, known[word], 1)
+            hint = f" (did you mean {alike[0]}?)" if alike else f" to {word}; there are {', '.join(known[word])}"
+            yield f"plugin.wit:{number}: there is no interface {name}{hint}"
+        elif written != version:
+            yield f"plugin.wit:{number}: this SDK has @{version}: write {word} berth:scheduler/{name}@{version};"
+
+
 def missing(language, methods, exported):
     """A sentence for each exported interface that lacks a method."""
     where = {"c": "berth_plugin has no .", "go": "the plugin has no method ", "python": "plugin.py has no method "}[language]
@@ -166,7 +193,8 @@ def missing(language, methods, exported):
 
 def main():
     language, folder = sys.argv[1], pathlib.Path(sys.argv[2])
-    lines = (folder / "plugin.wit").read_text().splitlines()
+    lines = (folder / "plugin.wit").read_text(encoding="utf-8").splitlines()
+    refuse(list(unknown(lines)))
     found = ((re.match(r" *export berth:scheduler/([a-z-]+)@", line), number) for number, line in enumerate(lines, 1))
     exported = {match.group(1): number for match, number in found if match}
     methods = {"c": of_c, "go": of_go, "python": of_python}[language](folder)
@@ -181,10 +209,14 @@ def main():
         for path, number, field, column in undeclared_in_go(folder):
             lack = f"the member {column}" if column in GO_MEMBERS else f"berth.{column} among its Columns"
             print(f"warning: {path.name}:{number}: reads {field}, which is always empty: the manifest lacks {lack}", file=sys.stderr)
-    errors = [] if methods.may_have_more else list(missing(language, methods, exported))
+    refuse([] if methods.may_have_more else list(missing(language, methods, exported)))
+
+
+def refuse(errors):
     for error in errors:
         print(f"error: {error}", file=sys.stderr)
-    sys.exit(1 if errors else 0)
+    if errors:
+        sys.exit(1)
 
 
 main()

@@ -12,6 +12,7 @@ import { narrow, widen } from "./contract.mjs";
 import { engine } from "./engine.mjs";
 import { linesOf, placeOf } from "./lines.mjs";
 import { INTERFACES, manifestOf, missing } from "./src/manifest.js";
+import { CONTRACT, exportedInterfaces, unknownInterfaces } from "./world.mjs";
 
 const [toolchain, folder, name] = process.argv.slice(2);
 const require = createRequire(join(resolve(toolchain), "package.json"));
@@ -24,12 +25,10 @@ const build = join(plugin, "build");
 
 /** The contract as the build takes it, and the plugin's world. */
 function writeWit() {
-  // The contract travels with the SDK; in Berth's own repository it lies at the root.
-  const contract = [join(sdk, "wit"), join(sdk, "../../wit")].find(existsSync);
   const deps = join(build, "wit/deps/berth");
   mkdirSync(deps, { recursive: true });
-  for (const file of readdirSync(contract).filter((file) => file.endsWith(".wit"))) {
-    cpSync(join(contract, file), join(deps, file));
+  for (const file of readdirSync(CONTRACT).filter((file) => file.endsWith(".wit"))) {
+    cpSync(join(CONTRACT, file), join(deps, file));
   }
   narrow(deps);
   cpSync(join(plugin, "plugin.wit"), join(build, "wit/plugin.wit"));
@@ -51,7 +50,7 @@ async function bundle() {
     export const {
       lifecycle, sync, cycle, preEnqueue, queueSort, preFilter, filter, postFilter, preScore, score, normalizeScore,
       reserve, permit, preBindPreFlight, preBind, bind, postBind, queueingHint, sign, state, reuse, syncPods,
-    } = serve(plugin, ${JSON.stringify([...exportedInterfaces().keys()])});
+    } = serve(plugin, ${JSON.stringify([...exportedInterfaces(plugin).keys()])});
   `;
   const bundled = await esbuild.build({
     // Paths in the bundle are told from here, so that it is the same wherever the plugin lies.
@@ -91,13 +90,6 @@ function tell(error, sources) {
   process.exit(1);
 }
 
-/** The interfaces that plugin.wit exports, each with its line. */
-function exportedInterfaces() {
-  const lines = readFileSync(join(plugin, "plugin.wit"), "utf8").split("\n");
-  const found = lines.map((text, at) => [/^ *export berth:scheduler\/([a-z-]+)@/.exec(text)?.[1], at + 1]);
-  return new Map(found.filter(([name]) => name !== undefined));
-}
-
 /** The plugin itself, as node sees it; undefined if it cannot be loaded here. */
 async function members() {
   const bundled = await esbuild.build({
@@ -125,7 +117,7 @@ function lineWith(message) {
 /** Refuses a plugin whose manifest is none, or that exports what it does not answer; warns of members that are never called. */
 function checkMembers(found) {
   if (typeof found !== "object" || found === null) return;
-  const exported = exportedInterfaces();
+  const exported = exportedInterfaces(plugin);
   const file = basename(source());
   const errors = missing(found, [...exported.keys()]).map(
     ([name, member]) =>
@@ -192,6 +184,7 @@ function typeError([, file, line, column, code, message]) {
   return `error: ${file}:${line}:${column}: ${message} (${code})\n    ${text}`;
 }
 
+refuse(unknownInterfaces(plugin));
 rmSync(build, { recursive: true, force: true });
 writeWit();
 const { text, sources } = await bundle();

@@ -170,6 +170,15 @@ declare! {
     Sign sign "Sign";
 }
 
+impl Point {
+    /// The name for people, which is the name of the Go method and of the contract's interface. Metrics have another one for
+    /// Normalize.
+    #[must_use]
+    pub const fn shown(self) -> &'static str {
+        if matches!(self, Self::Normalize) { "NormalizeScore" } else { self.as_str() }
+    }
+}
+
 declare! {
     /// A hook: something that a plugin may do besides its extension points.
     enum Hook;

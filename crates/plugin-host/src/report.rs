@@ -295,7 +295,7 @@ impl PluginReport {
     fn describe(&mut self, factory: &dyn PluginFactory) {
         let manifest = factory.manifest();
         self.version = factory.version().version;
-        self.exports = factory.points().iter().map(|point| point.as_str().to_owned()).collect();
+        self.exports = factory.points().iter().map(|point| point.shown().to_owned()).collect();
         (self.needs.pods, self.needs.pod_json) = (manifest.needs.pods, manifest.needs.pod_json);
         self.needs.columns = manifest.needs.columns.iter().map(|column| format!("{column:?}")).collect();
         let objects = manifest.needs.objects.iter();

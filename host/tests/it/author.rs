@@ -398,6 +398,34 @@ async fn an_error_in_the_source_is_three_lines() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn two_names_of_a_plugin_are_told_with_their_places() {
+    let project = Project::new("Zone", &by_priority(1));
+    fs::write(project.path().join("build.sh"), "#!/bin/sh\nexec berth/build.sh . \"Zone\"\n").expect("a file");
+    fs::write(project.path().join("plugin.py"), "class Plugin:\n    name = 'ByPriority'\n").expect("a file");
+    let told = project.tries(&["inspect"]).await.err;
+    let places = "must be equal. The file name is at build.sh:2, the manifest name at plugin.py:2\n";
+    assert!(told.contains(places), "{told}");
+}
+
+/// What could be missing on the machine is said only if it is missing.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_failed_build_in_rust_says_what_the_machine_lacks() {
+    let home = tempfile::tempdir().expect("a folder");
+    let here = home.path().display().to_string();
+    fs::create_dir(home.path().join("src")).expect("a folder");
+    fs::write(home.path().join("src/lib.rs"), "pub fn zone() -> u8 { \"west\" }\n").expect("a file");
+    let manifest = "[package]\nname = \"zone\"\nversion = \"0.1.0\"\n\n[workspace]\n\n[dependencies]\n";
+    let fetch = "error: cargo build failed: a package is not on this machine; if its name is right, run `cargo fetch ";
+    for (dependency, told) in [("", "\nerror: cargo build failed\n"), ("berth-absent-package = \"9\"\n", fetch)] {
+        fs::write(home.path().join("Cargo.toml"), format!("{manifest}{dependency}")).expect("a file");
+        let variables = [("CARGO_NET_OFFLINE", "true"), ("CARGO_TARGET_DIR", &format!("{here}/target"))];
+        let ended = Process::berth_with(["plugin", "build", &here], &variables).ended(LIMIT).await;
+        assert_eq!(ended.status.code(), Some(1));
+        assert!(ended.err.contains(told) && !ended.err.contains("rustup target"), "{}", ended.err);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_templates_are_listed_with_a_sentence_each() {
     let listed = Process::berth(["plugin", "new", "--list"]).ended(LIMIT).await;
     assert!(listed.status.success(), "{}", listed.err);

@@ -61,7 +61,11 @@ fn make(shell: &mut Shell, language: &str, (template, name): (&str, &str)) -> Re
     let told = shell.run(&format!(
         "berth plugin new {name} --lang {language} --template {template} --dir {template}\ncd {template}"
     ));
-    assert!(told.contains("berth plugin build"), "{told}");
+    for part in ["berth plugin build", "--plugins-dir ../plugins --config config.yaml"] {
+        assert!(told.contains(part), "`{part}` is not in\n{told}");
+    }
+    let needs_a_grant = template == "approval";
+    assert_eq!(told.contains("plugin-host.yaml gives it: {effects: [wait]}"), needs_a_grant, "{told}");
     if language == "rust" && !shell.is_offline() {
         shell.fetch_and_go_offline()?;
     }
@@ -75,6 +79,11 @@ fn make(shell: &mut Shell, language: &str, (template, name): (&str, &str)) -> Re
         assert!(told.contains(part), "`{part}` is not in\n{told}");
     }
     assert!(!told.contains("warning"), "{told}");
+    let grants = if needs_a_grant { "--plugin-config plugin-host.yaml" } else { "" };
+    let told = shell.run(&format!(
+        "mkdir alone\ncp build/*.wasm alone/\nberth doctor --offline --plugins-dir alone --config config.yaml {grants}\nrm -r alone"
+    ));
+    assert!(!told.contains("PROBLEM"), "{told}");
     Ok(std::mem::replace(&mut shell.directory, home))
 }
 

@@ -304,7 +304,7 @@ declare module "berth" {
     sign?(pod: Pod): string | null;
     /**
      * What verdicts and scores follow from, so that the scheduler may keep them for pods that differ in their names alone. A
-     * number: from such a pod, from the node's own columns, and from what the number stands for; `preFilter` and `preScore` from
+     * number: from such a pod, from the node's own row, and from what the number stands for; `preFilter` and `preScore` from
      * the pod and the number alone. "nothing": every node passes and scores 0; "nothing-anywhere": such pods on nodes make no
      * difference either, and `pods()` may lack them; "nothing-yet": as "nothing" until a pod comes to a node about whose like
      * this did not answer one of these three. "cluster", as without this method: from anything.

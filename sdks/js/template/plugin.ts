@@ -1,6 +1,6 @@
 // {{name}}: rejects nodes of the zone that the argument `avoid` names, and prefers nodes that are not cordoned.
 
-import { type Plugin, Refusal, rejectUnresolvable } from "berth";
+import { type Plugin, Refusal, on, rejectUnresolvable } from "berth";
 
 const ZONE = "topology.kubernetes.io/zone";
 
@@ -10,6 +10,8 @@ const plugin: Plugin = {
   name: "{{name}}",
   version: "0.1.0",
   columns: ["unschedulable", { label: ZONE }],
+  // What may make room for a rejected pod; without this line it is tried again at every event.
+  eventsToRegister: [on("Node", "Add", "UpdateNodeLabel")],
 
   configure(args) {
     avoid = args?.avoid;

@@ -58,7 +58,7 @@ and at the other extension points, where `no` is None for yes or `reject(...)`, 
                                      `objects`. None where it does not exist, and for other kinds.
     sign(self, pod)                  a string that pods with the same answers share, or None.
     reach(self, pod)                 what verdicts and scores follow from, so that the scheduler may keep them for pods that differ
-                                     in their names alone. A number: from such a pod, from the node's own columns, and from
+                                     in their names alone. A number: from such a pod, from the node's own row, and from
                                      what the number stands for; `pre_filter` and `pre_score` from the pod and the number alone.
                                      "nothing": every node passes and scores 0; "nothing-anywhere": such pods on nodes make no
                                      difference either, and `pods()` may lack them; "nothing-yet": as "nothing" until a pod comes to a

@@ -4,11 +4,13 @@ import functools
 import json
 import operator
 from array import array
+from collections.abc import Iterable
 
 from componentize_py_types import Err
 from wit_world.exports import lifecycle
 from wit_world.imports.types import Code, RejectedNodes
 
+from . import declared
 from .answers import Event, Failure, Outcome, Rejection, Wait, rejection, status
 from .guest import guest, tell
 from .pod import Pod
@@ -294,10 +296,37 @@ class PreScore:
         _check(plugin.pre_score(pod, _nodes(nodes)))
 
 
-def _packed(scores) -> bytes:
-    """Scores as they lie in memory: see scores.py."""
-    is_packed = isinstance(scores, array | memoryview) and memoryview(scores).format == "q"
-    return (scores if is_packed else array("q", scores)).tobytes()
+def _packed(method: str, scores, rows: list[int]) -> bytes:
+    """Scores as they lie in memory: see scores.py. `method` gave one for each node of `rows`."""
+    if isinstance(scores, array | memoryview) and memoryview(scores).format == "q":
+        return scores.tobytes()
+    if not isinstance(scores, Iterable):
+        raise TypeError(f"{method} gave {scores!r}, which is no list of ints")
+    scores = list(scores)
+    try:
+        return array("q", scores).tobytes()
+    except (TypeError, OverflowError):
+        raise _unfit(method, scores, rows) from None
+
+
+def _unfit(method: str, scores: list, rows: list[int]) -> TypeError:
+    """What to say of the first of the scores that is no int of 64 bits."""
+    for number, score in enumerate(scores):
+        try:
+            array("q", [score])
+        except (TypeError, OverflowError) as error:
+            lack = "is no int" if isinstance(error, TypeError) else "does not fit into 64 bits"
+            return TypeError(f"{method} gave {score!r} for {_node_named(_nodes(rows)[number:])}, which {lack}")
+    return TypeError(f"{method} gave what is no list of ints")
+
+
+def _node_named(nodes: list) -> str:
+    """The first of these for a message."""
+    if not nodes:
+        return "a node more than there are"
+    if any(name == "name" for name, _ in declared.parts()):
+        return f"node {nodes[0].name}"
+    return f"the node in row {nodes[0].row} (with berth.NAME among the columns, its name stands here)"
 
 
 class Score:
@@ -305,11 +334,10 @@ class Score:
     def score(plugin, pod, nodes):
         if hasattr(plugin, "score_columns"):
             columns = guest.table.columns(nodes)
-            return _packed(columns.checked(plugin.score_columns(pod, columns)))
-        nodes = _nodes(nodes)
+            return _packed("score_columns", columns.checked(plugin.score_columns(pod, columns)), nodes)
         if hasattr(plugin, "score_nodes"):
-            return _packed(plugin.score_nodes(pod, nodes))
-        return _packed([plugin.score(pod, node) for node in nodes])
+            return _packed("score_nodes", plugin.score_nodes(pod, _nodes(nodes)), nodes)
+        return _packed("score", [plugin.score(pod, node) for node in _nodes(nodes)], nodes)
 
 
 class NormalizeScore:
@@ -317,8 +345,8 @@ class NormalizeScore:
     def normalize_score(plugin, pod, nodes, scores):
         scores = memoryview(scores).cast("q")
         if hasattr(plugin, "normalize_columns"):
-            return _packed(plugin.normalize_columns(pod, scores))
-        return _packed(plugin.normalize(pod, scores.tolist()))
+            return _packed("normalize_columns", plugin.normalize_columns(pod, scores), nodes)
+        return _packed("normalize", plugin.normalize(pod, scores.tolist()), nodes)
 
 
 class Reserve:

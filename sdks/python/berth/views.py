@@ -103,6 +103,8 @@ class Columns:
         return self._kept("q", ("scores", key), score)
 
     def checked(self, answers: "Sequence") -> "Sequence":
+        if not hasattr(answers, "__len__"):
+            raise TypeError(f"the answer is {answers!r}, which is no list")
         if len(answers) != len(self):
             raise ValueError(f"{len(answers)} answers about {len(self)} nodes")
         return answers

@@ -10,6 +10,8 @@ class Plugin:
     name = "{{name}}"
     version = "0.1.0"
     columns = [berth.UNSCHEDULABLE, berth.label(ZONE)]
+    # What may make room for a rejected pod; without this line it is tried again at every event.
+    events_to_register = [berth.on("Node", "Add", "UpdateNodeLabel")]
 
     def configure(self, args):
         self.avoid = (args or {}).get("avoid")

@@ -25,6 +25,30 @@ macro_rules! export_interfaces {
     };
 }
 
+/// Refuses an extension point that a [`NodePlugin`](crate::NodePlugin) has no method for.
+///
+/// ```
+/// berth_sdk::of_node_plugin!(Filter);
+/// ```
+///
+/// ```compile_fail
+/// berth_sdk::of_node_plugin!(Reserve);
+/// ```
+#[doc(hidden)]
+#[macro_export]
+macro_rules! of_node_plugin {
+    (Filter) => {};
+    (Score) => {};
+    (Normalize) => {};
+    ($other:ident) => {
+        ::std::compile_error!(::std::concat!(
+            "a NodePlugin can export only Filter, Score and Normalize; a plugin with ",
+            ::std::stringify!($other),
+            " implements the framework's traits, and names them in `berth_sdk::plugin!`"
+        ));
+    };
+}
+
 /// One interface, by the name of its module.
 #[doc(hidden)]
 #[macro_export]

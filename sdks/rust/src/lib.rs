@@ -49,8 +49,8 @@ pub use wit_bindgen::rt;
 /// berth_sdk::export!(QosSort);
 /// ```
 ///
-/// The plugin's type has said with [`plugin!`] what it implements. A type that has not, such as [`PerNode`] of a node
-/// plugin, names its extension points here:
+/// The plugin's type has said with [`plugin!`] what it implements. [`PerNode`] of a node plugin has not, and names its
+/// extension points here, which are Filter, Score and Normalize or some of these:
 ///
 /// ```text
 /// berth_sdk::export!(PerNode<AvoidZone>: Filter, Score);
@@ -65,6 +65,7 @@ macro_rules! export {
         $($part)::+! { $crate::export_interfaces, ($($part)::+), ($($sync)?) }
     };
     ($plugin:ty: $($point:ident),+ $(,)?) => {
+        $($crate::of_node_plugin!($point);)+
         $crate::export_interfaces! { ($plugin) () [$($point)+] }
     };
 }

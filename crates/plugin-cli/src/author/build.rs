@@ -124,13 +124,33 @@ fn rust(dir: &Path) -> Result<PathBuf> {
     build.env("CARGO_ENCODED_RUSTFLAGS", compiler_flags(&workspace_root, &target_directory));
     let status = build.status()?;
     if !status.success() {
-        bail!(
-            "cargo build failed: see its output above. If the target is missing, run `rustup target add {TARGET}`. If a \
-             package could not be downloaded, run `cargo fetch --target {TARGET}` once while the machine is online"
-        );
+        bail!("cargo build failed{}", advice(dir, run(&["fetch", "--offline", "--target", TARGET])));
     }
     let module = target_directory.join(TARGET).join("release").join(format!("{}.wasm", package.replace('-', "_")));
     write_named(dir, componentize(&module).with_context(|| module.display().to_string())?)
+}
+
+/// What the machine lacks, after a build that failed; cargo has shown what is wrong with the sources.
+fn advice(dir: &Path, mut fetch: Command) -> String {
+    if !has_target(dir) {
+        return format!(": the target is missing; run `rustup target add {TARGET}`");
+    }
+    let lacks_packages = fetch
+        .output()
+        .is_ok_and(|output| !output.status.success() && String::from_utf8_lossy(&output.stderr).contains("--offline"));
+    if lacks_packages {
+        let command = format!("`cargo fetch --target {TARGET}`");
+        return format!(": a package is not on this machine; if its name is right, run {command} once while online");
+    }
+    String::new()
+}
+
+/// Whether the compiler has libraries for the target; true if it does not say.
+fn has_target(dir: &Path) -> bool {
+    let rustc = env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
+    let asked = Command::new(rustc).current_dir(dir).args(["--print", "target-libdir", "--target", TARGET]).output();
+    let Ok(output) = asked else { return true };
+    !output.status.success() || Path::new(String::from_utf8_lossy(&output.stdout).trim_end()).is_dir()
 }
 
 /// Writes the component under the name that its manifest says.

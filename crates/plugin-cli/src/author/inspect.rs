@@ -55,7 +55,7 @@ struct Needs {
 
 impl Report {
     fn rejects_pods(&self) -> bool {
-        Points::REJECTING.iter().any(|point| self.points.contains(&point.as_str()))
+        Points::REJECTING.iter().any(|point| self.points.contains(&point.shown()))
     }
 }
 
@@ -73,7 +73,7 @@ pub(crate) fn run(inspect: &Inspect) -> Result<()> {
         exports,
         name: manifest.name.clone(),
         version: manifest.version.clone(),
-        points: points.iter().map(Point::as_str).collect(),
+        points: points.iter().map(Point::shown).collect(),
         needs: needs(manifest),
         events_to_register: manifest.events_to_register.as_ref().map(|events| events.iter().map(in_words).collect()),
         granted: granted(manifest, loaded.binary.digest(), asked_for(inspect, &loaded)?.as_ref()),
@@ -217,7 +217,7 @@ mod tests {
             exports: exports.iter().map(|export| (*export).to_owned()).collect(),
             name: "A".to_owned(),
             version: "1".to_owned(),
-            points: points.iter().copied().map(Point::as_str).collect(),
+            points: points.iter().copied().map(Point::shown).collect(),
             needs: needs(&Manifest::default()),
             events_to_register: None,
             granted: "nothing".to_owned(),
@@ -236,6 +236,13 @@ mod tests {
         ] {
             assert_eq!(shown(points, &[]).contains("Tries pods again on  any event\n"), are_shown, "{points:?}");
         }
+    }
+
+    /// As the contract and the bench call it.
+    #[test]
+    fn normalising_has_one_name() {
+        let text = shown(&[Point::Score, Point::Normalize], &[]);
+        assert!(text.contains("Score, NormalizeScore\n"), "{text}");
     }
 
     #[test]

@@ -42,10 +42,14 @@ pub(crate) fn run(new: &New) -> Result<()> {
     }
     let n_files = template::instantiate(new.lang, new.template, name, &kebab_case(name), &dir)?;
     eprintln!(
-        "{}: {n_files} files. Next:\n  cd {}\n  berth plugin build\n  berth plugin test\n  berth plugin verify",
+        "{}: {n_files} files. Next:\n  cd {}\n  berth plugin build\n  berth plugin test\n  berth plugin verify\n  {}",
         dir.display(),
-        dir.display()
+        dir.display(),
+        template::to_run(new.template, name).join("\n  ")
     );
+    if let Some(grants) = template::grants(new.template) {
+        eprintln!("The plugin needs a grant, which plugin-host.yaml gives it: {grants}");
+    }
     Ok(())
 }
 

@@ -155,17 +155,46 @@ fn engine() -> Result<Engine> {
 }
 
 pub(super) fn load(file: &Path) -> Result<Loaded> {
-    load_binary(read(file)?, &file.display().to_string())
+    load_from(read(file)?, &file.display().to_string(), Some(file))
 }
 
 /// `title` says for messages where the bytes are from.
 pub(super) fn load_binary(binary: Binary, title: &str) -> Result<Loaded> {
+    load_from(binary, title, None)
+}
+
+fn load_from(binary: Binary, title: &str, file: Option<&Path>) -> Result<Loaded> {
     let engine = engine()?;
     let is_compiled = engine.load_compiled(binary.name(), binary.digest()).is_some();
     if !is_compiled && binary.bytes().len() > LONG_TO_COMPILE {
         eprintln!("compiling {title}: 10 to 30 seconds, once for these bytes");
     }
-    let factory = engine.load(&binary);
-    let factory = factory.map_err(|error| anyhow::anyhow!("{title} {}", chain(&error)))?;
+    let factory = engine.load(&binary).map_err(|error| {
+        let places = match &error {
+            LoadError::Name { manifest } => file.and_then(|file| places_of_names(file, manifest)),
+            _ => None,
+        };
+        anyhow::anyhow!("{title} {}{}", chain(&error), places.unwrap_or_default())
+    })?;
     Ok(Loaded { binary, factory })
+}
+
+/// Where a project has the two names that must be equal, if its build.sh wrote the component.
+fn places_of_names(component: &Path, manifest: &str) -> Option<String> {
+    let project = folder_of(folder_of(component));
+    let script = place_of(&project.join("build.sh"), &component.file_stem()?.to_string_lossy())?;
+    let entries = fs::read_dir(project).ok()?.filter_map(|entry| entry.ok().map(|entry| entry.path()));
+    let is_source = |path: &PathBuf| SOURCES.contains(&&*path.extension().unwrap_or_default().to_string_lossy());
+    let mut sources: Vec<PathBuf> = entries.filter(is_source).collect();
+    sources.sort();
+    let source = sources.iter().find_map(|source| place_of(source, manifest))?;
+    Some(format!(". The file name is at {script}, the manifest name at {source}"))
+}
+
+/// The first line of a file that has the text in quotes: `plugin.py:9`.
+fn place_of(file: &Path, text: &str) -> Option<String> {
+    let lines = fs::read_to_string(file).ok()?;
+    let quoted = [format!("\"{text}\""), format!("'{text}'")];
+    let at = lines.lines().position(|line| quoted.iter().any(|it| line.contains(it)))?;
+    Some(format!("{}:{}", file.file_name()?.to_string_lossy(), at + 1))
 }

@@ -40,6 +40,9 @@ const SCHEMAS: &str = "berth/schemas";
 /// What of an SDK becomes the project itself, and does not travel with it.
 const TEMPLATES: [&str; 2] = ["template", "templates"];
 
+/// What the operator grants the plugin, in the templates that need it.
+const GRANTS: &str = "plugin-host.yaml";
+
 /// What builds leave behind in a working tree.
 const LEFT_BEHIND: [&str; 4] = ["build", "node_modules", "__pycache__", "target"];
 
@@ -90,6 +93,25 @@ impl Template {
     }
 }
 
+/// The commands that run the built plugin in a sandbox.
+pub(super) fn to_run(template: Template, name: &str) -> [String; 3] {
+    let option = grants(template).map(|_| format!(" --plugin-config {GRANTS}"));
+    let sandbox =
+        "berth sandbox --nodes 3 --kubeconfig sandbox.kubeconfig --plugins-dir ../plugins --config config.yaml";
+    [
+        "mkdir -p ../plugins".to_owned(),
+        format!("cp build/{name}.wasm ../plugins/"),
+        format!("{sandbox}{}", option.unwrap_or_default()),
+    ]
+}
+
+/// What the operator must grant the plugin: `{effects: [wait]}`.
+pub(super) fn grants(template: Template) -> Option<&'static str> {
+    let (folder, _) = template.shown();
+    let text = SDKS.get_file(Path::new("templates").join(folder).join(GRANTS))?.contents_utf8()?;
+    text.lines().find_map(|line| line.trim().strip_prefix("grants: "))
+}
+
 /// Writes a project into `dir`, which must not be there yet. How many files it has.
 pub(super) fn instantiate(
     language: Language,
@@ -103,21 +125,26 @@ pub(super) fn instantiate(
     let common = sdk.get_dir(sdk.path().join("template")).context("that SDK has no template")?;
     let dependencies = dependencies();
     let (file, about) = template.shown();
+    let run = to_run(template, name).join("\n");
+    let granted = grants(template).map(|it| format!(" `{GRANTS}` grants the plugin what it needs: `{it}`."));
     let edit = |text: &str| {
         let text = text.replace("{{name}}", name).replace("{{kebab}}", kebab).replace("{{about}}", &about);
+        let text = text.replace("{{run}}", &run).replace("{{granted}}", granted.as_deref().unwrap_or_default());
         text.replace("{{dependencies}}", &dependencies)
     };
     project.copy(common, common.path(), Path::new(""), &edit)?;
     if template != Template::AvoidZone {
-        // What the plugin exports and answers is the same in every language; its source is not.
-        let shared = SDKS.get_dir(Path::new("templates").join(&file)).context("template not found")?;
         let own = sdk.get_dir(sdk.path().join("templates").join(&file)).context("that SDK lacks the template")?;
         project.copy(own, own.path(), Path::new(""), &edit)?;
-        let is_used = |entry: &&DirEntry<'_>| language != Language::Rust || !entry.path().ends_with("plugin.wit");
-        for entry in shared.entries().iter().filter(is_used) {
-            project.copy_entry(entry, shared.path(), Path::new(""), &edit)?;
-        }
     }
+    // What the plugin exports and answers, and how it is run, is the same in every language; its source is not.
+    let shared = SDKS.get_dir(Path::new("templates").join(&file)).context("template not found")?;
+    let is_used = |entry: &&DirEntry<'_>| language != Language::Rust || !entry.path().ends_with("plugin.wit");
+    for entry in shared.entries().iter().filter(is_used) {
+        project.copy_entry(entry, shared.path(), Path::new(""), &edit)?;
+    }
+    let chapter = SDKS.get_file("templates/run.md").and_then(File::contents_utf8).context("the SDKs are incomplete")?;
+    project.append(Path::new("README.md"), &edit(chapter))?;
     let as_it_is = |text: &str| text.to_owned();
     project.copy(&CONTRACT, CONTRACT.path(), Path::new("berth/wit"), &as_it_is)?;
     for schema in SchemaName::value_variants() {
@@ -210,6 +237,13 @@ impl Project {
         }
     }
 
+    /// Adds to the end of a file that was written.
+    fn append(&self, path: &Path, text: &str) -> Result<()> {
+        let path = self.dir.join(path);
+        let before = fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))?;
+        fs::write(&path, before + text).with_context(|| format!("writing {}", path.display()))
+    }
+
     fn write(&mut self, path: &Path, text: &str) -> Result<()> {
         let path = self.dir.join(path);
         if let Some(parent) = path.parent() {
@@ -244,21 +278,39 @@ fn make_executable(_path: &Path) -> Result<()> {
 mod tests {
     use super::*;
 
+    /// Each template in each language.
+    fn projects() -> impl Iterator<Item = (Language, Template)> {
+        let all = Language::value_variants().iter();
+        all.flat_map(|language| Template::value_variants().iter().map(|template| (*language, *template)))
+    }
+
     /// An editor finds the schema without network.
     #[test]
     fn the_cases_of_a_new_project_name_their_schema() {
-        let all = Language::value_variants().iter();
-        for (language, template) in
-            all.flat_map(|language| Template::value_variants().iter().map(move |it| (language, it)))
-        {
+        for (language, template) in projects() {
             let home = tempfile::tempdir().expect("a folder");
             let dir = home.path().join("zone");
-            instantiate(*language, *template, "Zone", "zone", &dir).expect("a project");
+            instantiate(language, template, "Zone", "zone", &dir).expect("a project");
             let cases = fs::read_to_string(dir.join("cases.yaml")).expect("a file");
             let first = cases.lines().next().unwrap_or_default();
             let schema = first.strip_prefix("# yaml-language-server: $schema=").expect("a schema");
             let text = fs::read_to_string(dir.join(schema)).expect("a file");
             assert_eq!(text, SchemaName::Cases.text().expect("a schema"));
+        }
+    }
+
+    #[test]
+    fn a_new_project_says_how_it_is_run_and_what_it_needs() {
+        for (language, template) in projects() {
+            let home = tempfile::tempdir().expect("a folder");
+            instantiate(language, template, "Zone", "zone", &home.path().join("zone")).expect("a project");
+            let read = |file: &str| fs::read_to_string(home.path().join("zone").join(file));
+            let readme = read("README.md").expect("a file");
+            assert!(readme.contains(&to_run(template, "Zone").join("\n")) && !readme.contains("{{"), "{readme}");
+            assert!(read("config.yaml").expect("a file").contains("- name: Zone\n"));
+            let needs_a_grant = template == Template::Approval;
+            assert_eq!(readme.contains("grants the plugin what it needs: `{effects: [wait]}`"), needs_a_grant);
+            assert_eq!(read(GRANTS).is_ok_and(|text| text.contains("- name: Zone\n")), needs_a_grant);
         }
     }
 

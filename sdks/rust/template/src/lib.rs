@@ -2,7 +2,7 @@
 
 use berth_sdk::{
     NodePlugin, NodeView, PerNode, PodView,
-    framework::{ConfigureError, Needs, Status},
+    framework::{ClusterEvent, ConfigureError, Needs, Status},
     model::Column,
 };
 use serde::Deserialize;
@@ -31,6 +31,11 @@ impl NodePlugin for {{name}} {
     /// What the scheduler keeps in step for this plugin: a column that is not named here reads as empty.
     fn needs() -> Needs {
         Needs { columns: [Column::Labels, Column::Unschedulable].into_iter().collect(), ..Needs::default() }
+    }
+
+    /// What may make room for a rejected pod; without this method it is tried again at every event.
+    fn events_to_register() -> Option<Vec<ClusterEvent>> {
+        Some(vec![ClusterEvent::new("Node", ClusterEvent::ADD | ClusterEvent::UPDATE_NODE_LABEL)])
     }
 
     fn new(args: Args) -> Result<Self, ConfigureError> {

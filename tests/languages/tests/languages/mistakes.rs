@@ -6,7 +6,7 @@ use anyhow::{Context as _, Result, ensure};
 use berth_author::PluginHarness;
 use berth_model::Pod;
 use berth_test_languages::{LANGUAGES, Language, folder, load};
-use berth_testing::node;
+use berth_testing::{node, pod};
 use berth_wasm_host::ComponentFactory;
 
 use crate::run;
@@ -68,6 +68,35 @@ fn an_action_that_there_is_not_is_told_in_python() {
     });
 }
 
+/// A world that misspells an interface and names another version of one.
+const UNKNOWN: [&str; 2] = [
+    "    export berth:scheduler/pre-filtre@0.2.0;\n    export berth:scheduler/score@0.1.0;\n",
+    "error: plugin.wit:LINE: there is no interface pre-filtre (did you mean pre-filter?)\n",
+];
+
+#[test]
+fn an_interface_that_there_is_not_is_told_before_tools_run() {
+    for (language, file) in [("python", "plugin.py"), ("go", "plugin.go"), ("c", "plugin.c")] {
+        let (is_taken, said) = crate::compared(language, file, "", UNKNOWN[0]);
+        assert!(!is_taken && said.starts_with(&UNKNOWN[1].replace("LINE", "2")), "{said}");
+        let version = "error: plugin.wit:3: this SDK has @0.2.0: write export berth:scheduler/score@0.2.0;\n";
+        assert!(said.ends_with(version) && said.lines().count() == 2, "{said}");
+    }
+}
+
+#[test]
+fn an_interface_that_there_is_not_is_told_in_javascript() {
+    run(LANGUAGES[2], |language| {
+        let score = "    export berth:scheduler/score@0.2.0;\n";
+        let said = crate::built_with_another_world(language, |world| world.replace(score, UNKNOWN[0]))?;
+        let said = said.err().context("it was built")?;
+        ensure!(said.starts_with(&UNKNOWN[1].replace("LINE", "10")), "{said}");
+        let version = "error: plugin.wit:11: this SDK has @0.2.0: write export berth:scheduler/score@0.2.0;\n";
+        ensure!(said.ends_with(version) && said.lines().count() == 2, "{said}");
+        Ok(())
+    });
+}
+
 /// A line that is one member, in a bundle where the line before ends with a comma.
 #[test]
 fn a_fault_in_a_member_of_one_line_names_that_line() {
@@ -88,6 +117,28 @@ fn faults_as_it_scores(language: Language, score: &str, told: &str) -> Result<()
     let fault = asked.harness.ask(&Pod::default()).err().context("nothing failed")?;
     ensure!(fault.message().contains(told), "{fault:?}");
     Ok(())
+}
+
+/// The message has the method, the value and the node.
+#[test]
+fn a_score_that_is_no_int_is_a_fault_in_python() {
+    run(LANGUAGES[1], |language| {
+        let source = "import berth\n\n\n@berth.plugin\nclass Mistaken:\n    name = \"Mistaken\"\n    version = \"1\"\n    \
+                      columns = [berth.NAME]\n\n    def score_columns(self, pod, columns):\n        \
+                      return [\"9\" if pod.priority else 7 for _ in range(len(columns))]\n\n    \
+                      def normalize(self, pod, scores):\n        return [7, 1 << 64]\n";
+        let mut asked = Asked::new(language, "plugin.py", source, &["score", "normalize-score"], &[])?;
+        let fault = asked.harness.ask(&Pod::default()).err().context("nothing failed")?;
+        let told = "normalize gave 18446744073709551616 for node b, which does not fit into 64 bits";
+        ensure!(fault.message().contains(told), "{fault:?}");
+
+        let mut harness = PluginHarness::new(&asked.factory, "null")?;
+        harness.set_node(&node("a").build());
+        let pod = harness.intern(&pod("urgent").priority(1).build());
+        let fault = harness.ask(&pod).err().context("nothing failed")?;
+        ensure!(fault.message().contains("score_columns gave '9' for node a, which is no int"), "{fault:?}");
+        Ok(())
+    });
 }
 
 /// A plugin of one file that was built and sees two nodes.
