@@ -242,3 +242,34 @@ fn a_fault_in_c_names_the_function_or_with_checks_the_line() {
         Ok(())
     });
 }
+
+/// A plugin in Go that exports what the example does. Sixteen lines, so that what comes behind begins at line 17.
+const GO_SOURCE: &str = r#"package plugin
+
+import "berth"
+
+type plugin struct{}
+
+func init() { berth.Register(&plugin{}) }
+
+func (*plugin) Describe() berth.Manifest { return berth.Manifest{Name: "Mistaken", Version: "1"} }
+
+func (*plugin) Filter(*berth.Pod, *berth.Node) *berth.Rejection { return nil }
+
+func (*plugin) Score(*berth.Pod, *berth.Node) int64 { return 1 }
+
+func (*plugin) Normalize(*berth.Pod, []int64) {}
+
+"#;
+
+const GO_MODULE: &str = "module example.com/plugin\n\ngo 1.27\n\nrequire berth v0.0.0\n";
+
+#[test]
+fn an_error_of_the_compiler_names_the_file_as_the_author_does_in_go() {
+    run(LANGUAGES[3], |language| {
+        let source = format!("{GO_SOURCE}var zone int = \"west\"\n");
+        let said = refusal_of(language, &[("plugin.go", &source), ("go.mod", GO_MODULE)])?;
+        ensure!(said.starts_with("plugin.go:17:16: cannot use \"west\""), "{said}");
+        Ok(())
+    });
+}
