@@ -37,6 +37,8 @@ class Methods:
 
     def __init__(self):
         self.found = []
+        # Names of methods that may be no answers, by what they take and give.
+        self.others = set()
         # Whether more methods may come from elsewhere: a base class, an embedded value.
         self.may_have_more = False
 
@@ -45,7 +47,7 @@ class Methods:
 
     @property
     def names(self):
-        return {name for *_, name in self.found}
+        return {name for *_, name in self.found} | self.others
 
 
 def of_python(folder):
@@ -80,15 +82,20 @@ def of_python(folder):
 
 
 def of_go(folder):
-    """Methods of any type whose parameters are the SDK's, or bytes, or that gives bytes."""
+    """Methods of any type. Those whose parameters are the SDK's, or bytes, or that give bytes are meant as answers; compile.py has
+    the compiler look at the signatures."""
     methods = Methods()
     files = [path for path in sorted(folder.glob("*.go")) if not path.name.endswith("_test.go")]
     for path in files:
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
-            found = re.match(r"func \([^)]*\) (\w+)\(.*(\*berth\.|\[\]byte)", line)
+            found = re.match(r"func \([^)]*\) (\w+)\((.*)", line)
             if found:
-                written = found.group(1)
-                methods.add(path, number, written, re.sub(r"(?<!^)(?=[A-Z])", "_", written).lower())
+                written, signature = found.groups()
+                name = re.sub(r"(?<!^)(?=[A-Z])", "_", written).lower()
+                if re.search(r"\*berth\.|\[\]byte", signature):
+                    methods.add(path, number, written, name)
+                else:
+                    methods.others.add(name)
             # An embedded value: a type alone on a line of a struct.
             if re.match(r"\t\*?[\w.]+$", line):
                 methods.may_have_more = True

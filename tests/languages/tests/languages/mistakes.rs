@@ -273,3 +273,30 @@ fn an_error_of_the_compiler_names_the_file_as_the_author_does_in_go() {
         Ok(())
     });
 }
+
+/// For Go such a method is one of the plugin's own, and it would not be called.
+#[test]
+fn a_method_that_is_not_the_sdks_is_refused_in_go() {
+    run(LANGUAGES[3], |language| {
+        let source = GO_SOURCE.replace("Normalize(*berth.Pod, []int64)", "Normalize([]int64)")
+            + "func (*plugin) Configure(args string) error { return nil }\n\n\
+               func (*plugin) FilterNodes(\n\tpod berth.Pod, nodes []*berth.Node,\n) []*berth.Node {\n\treturn nodes\n}\n\n\
+               func (*plugin) PodPlaced(pod *berth.Pod, node *berth.Node) {}\n";
+        let said = refusal_of(language, &[("plugin.go", &source), ("go.mod", GO_MODULE)])?;
+        for error in [
+            "error: plugin.go:15: Normalize has another signature than the SDK's: Normalize(*berth.Pod, []int64)\n",
+            "error: plugin.go:17: Configure has another signature than the SDK's: Configure([]byte) error\n",
+            "error: plugin.go:19: FilterNodes has another signature than the SDK's: \
+             FilterNodes(*berth.Pod, []*berth.Node) []*berth.Node\n",
+            "error: plugin.go:25: PodPlaced is never called: the plugin has no PodRemoved\n",
+        ] {
+            ensure!(said.contains(error), "{said}");
+        }
+        let source = GO_SOURCE.replace("&plugin{}", "plugin{}").replace("(*plugin) Describe", "(plugin) Describe");
+        let said = refusal_of(language, &[("plugin.go", &source), ("go.mod", GO_MODULE)])?;
+        let error = "error: plugin.go:11: Filter is never called: write berth.Register(&plugin{..}), since Filter is a \
+                     method of *plugin\n";
+        ensure!(said.contains(error), "{said}");
+        Ok(())
+    });
+}
