@@ -131,9 +131,9 @@ GO_NODE_FIELDS = {"Name": ["Name"], "Labels": ["Labels", "Label"], "Images": ["I
 GO_MEMBERS = {"PodJSON": r"\bpod\.JSON\b", "Pods": r"\bnode\.Pods\b", "Objects": r"\bberth\.Objects\("}
 
 
-def undeclared_in_go(folder):
+def undeclared_in_go(folder, methods):
     """Fields of nodes that the plugin reads, with their places, though no column brings them. Nodes of events have some of them
-    whatever the manifest says: a plugin with a hint is not searched."""
+    whatever the manifest says: a plugin with a hint is not searched. One that follows pods has those of nodes without more."""
     files = [path for path in sorted(folder.glob("*.go")) if not path.name.endswith("_test.go")]
     texts = {path: path.read_text(encoding="utf-8") for path in files}
     everything = "\n".join(texts.values())
@@ -148,7 +148,8 @@ def undeclared_in_go(folder):
                     if re.search(pattern.format(field), line.partition("//")[0]):
                         yield path, number, f".{field}", columns[0]
     for member, read in GO_MEMBERS.items():
-        if re.search(rf"\b{member}\s*:", everything):
+        follows = member == "Pods" and {"pod_placed", "pod_removed"} <= methods.names
+        if follows or re.search(rf"\b{member}\s*:", everything):
             continue
         for path, text in texts.items():
             for number, line in enumerate(text.splitlines(), 1):
@@ -185,7 +186,7 @@ def main():
             print(f"warning: {path.name}:{number}: {written} is never called: plugin.wit lacks the line", file=sys.stderr)
             print(f"    export berth:scheduler/{interface}@0.2.0;", file=sys.stderr)
     if language == "go":
-        for path, number, field, column in undeclared_in_go(folder):
+        for path, number, field, column in undeclared_in_go(folder, methods):
             lack = f"the member {column}" if column in GO_MEMBERS else f"berth.{column} among its Columns"
             print(f"warning: {path.name}:{number}: reads {field}, which is always empty: the manifest lacks {lack}", file=sys.stderr)
     errors = [] if methods.may_have_more else list(missing(language, methods, exported))

@@ -80,6 +80,7 @@ fn of_one_language(language: &str) -> &'static [&'static str] {
             "mistakes::types_are_checked_in_typescript_and_names_in_javascript",
         ],
         "go" => &[
+            "methods_without_a_line::go_with_pods",
             "mistakes::a_method_that_is_not_the_sdks_is_refused_in_go",
             "mistakes::an_error_of_the_compiler_names_the_file_as_the_author_does_in_go",
             "the_example_in_go_finds_the_node_group_for_a_plugin_of_ones_own",

@@ -99,6 +99,19 @@ mod methods_without_a_line {
         refuse("go", "plugin.go", source, WITH_BOTH, "the plugin has no method Unreserve");
     }
 
+    /// A plugin that follows pods has the pods of nodes without asking for them.
+    #[test]
+    fn go_with_pods() {
+        let world = "    export berth:scheduler/sync@0.2.0;\n    export berth:scheduler/filter@0.2.0;\n";
+        let source = "package p\n\nfunc (*p) Filter(_ *berth.Pod, node *berth.Node) { len(node.Pods) }\n";
+        let warning =
+            "warning: plugin.go:3: reads node.Pods, which is always empty: the manifest lacks the member Pods\n";
+        assert_eq!(super::compared("go", "plugin.go", source, world), (true, warning.to_owned()));
+        let follows =
+            "func (*p) PodPlaced(*berth.Pod, *berth.Node) {}\nfunc (*p) PodRemoved(*berth.Pod, *berth.Node) {}\n";
+        assert_eq!(super::compared("go", "plugin.go", &format!("{source}{follows}"), world), (true, String::new()));
+    }
+
     #[test]
     fn c() {
         let source = "    .name = \"P\",\n    .filter = filter,\n    .pre_filter = pre_filter,\n";
