@@ -2,11 +2,12 @@
 
 usage: methods.py LANGUAGE FOLDER   LANGUAGE is c, go or python
 
-An interface that no method answers is an error, and this exits with 1. A method that is never called, since plugin.wit does
-not export the interface that it belongs to, is worth a warning.
+An interface that the contract lacks, or that no method answers, is an error, and this exits with 1. A method that is never called,
+since plugin.wit does not export the interface that it belongs to, is worth a warning.
 """
 
 import ast
+import difflib
 import pathlib
 import re
 import sys
@@ -172,11 +173,33 @@ def missing(language, methods, exported):
                 yield f"plugin.wit:{number}: exports {interface}, and {where}{' or '.join(known)}: write it, or take the line away"
 
 
+def unknown(exported):
+    """A sentence for each exported interface that the contract does not have."""
+    sdk = pathlib.Path(__file__).resolve().parent
+    # The contract travels with the SDK; in Berth's own repository it lies at the root.
+    contract = next(folder for folder in (sdk / "wit", sdk.parent / "wit") if folder.is_dir())
+    everything = (contract / "worlds.wit").read_text().partition("world all {")[2].partition("}")[0]
+    known = re.findall(r"^ *export ([a-z-]+);", everything, re.MULTILINE)
+    for interface, number in exported.items():
+        if interface not in known:
+            alike = difflib.get_close_matches(interface, known, 1)
+            hint = f" (did you mean {alike[0]}?)" if alike else f"; there are {', '.join(known)}"
+            yield f"plugin.wit:{number}: there is no interface {interface}{hint}"
+
+
+def refuse(errors):
+    for error in errors:
+        print(f"error: {error}", file=sys.stderr)
+    if errors:
+        sys.exit(1)
+
+
 def main():
     language, folder = sys.argv[1], pathlib.Path(sys.argv[2])
     lines = (folder / "plugin.wit").read_text().splitlines()
     found = ((re.match(r" *export berth:scheduler/([a-z-]+)@", line), number) for number, line in enumerate(lines, 1))
     exported = {match.group(1): number for match, number in found if match}
+    refuse(list(unknown(exported)))
     methods = {"c": of_c, "go": of_go, "python": of_python}[language](folder)
     if methods is None:
         return
@@ -189,10 +212,7 @@ def main():
         for path, number, field, column in undeclared_in_go(folder, methods):
             lack = f"the member {column}" if column in GO_MEMBERS else f"berth.{column} among its Columns"
             print(f"warning: {path.name}:{number}: reads {field}, which is always empty: the manifest lacks {lack}", file=sys.stderr)
-    errors = [] if methods.may_have_more else list(missing(language, methods, exported))
-    for error in errors:
-        print(f"error: {error}", file=sys.stderr)
-    sys.exit(1 if errors else 0)
+    refuse([] if methods.may_have_more else list(missing(language, methods, exported)))
 
 
 main()

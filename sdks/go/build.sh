@@ -28,6 +28,8 @@ contract=$sdk/wit
 [ -d "$contract" ] || contract=$sdk/../../wit
 cp "$contract"/*.wit "$build/wit/deps/berth/"
 cp "$folder/plugin.wit" "$build/wit/"
+# Reads the world before anything is compiled, and from where the copy is called plugin.wit as well.
+(cd "$build/wit" && "$wasm_tools" component embed --dummy . --world plugin -o /dev/null)
 
 # The main package is the bindings'; they call the SDK's glue, and that calls the plugin.
 module=$build/module

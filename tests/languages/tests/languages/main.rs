@@ -142,6 +142,15 @@ mod methods_without_a_line {
     }
 }
 
+#[test]
+fn an_interface_that_there_is_not_is_told_with_one_that_is_alike() {
+    let world = "    export berth:scheduler/prefilter@0.2.0;\n";
+    let error = "error: plugin.wit:2: there is no interface prefilter (did you mean pre-filter?)\n";
+    for (language, file) in [("c", "plugin.c"), ("go", "plugin.go"), ("python", "plugin.py")] {
+        assert_eq!(compared(language, file, "", world), (false, error.to_owned()));
+    }
+}
+
 /// What the build of the example says with another plugin.wit, if it succeeds or if it does not.
 fn built_with_another_world(
     language: Language,

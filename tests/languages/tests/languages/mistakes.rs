@@ -16,14 +16,14 @@ fn refusal(language: Language, file: &str, source: &str) -> Result<String> {
     refusal_of(language, &[(file, source)])
 }
 
-/// The same of several files.
+/// The same of several files. Without one of them, plugin.wit is the example's.
 fn refusal_of(language: Language, files: &[(&str, &str)]) -> Result<String> {
     let plugin = tempfile::tempdir()?;
+    let example = folder("plugins/examples").join(format!("node-metadata-{}", language.folder));
+    fs::copy(example.join("plugin.wit"), plugin.path().join("plugin.wit"))?;
     for (file, source) in files {
         fs::write(plugin.path().join(file), source)?;
     }
-    let example = folder("plugins/examples").join(format!("node-metadata-{}", language.folder));
-    fs::copy(example.join("plugin.wit"), plugin.path().join("plugin.wit"))?;
     let script = folder("sdks").join(language.folder).join("build.sh");
     let output = Command::new(script).arg(plugin.path()).arg("Mistaken").output()?;
     ensure!(!output.status.success(), "it was built");
@@ -299,4 +299,21 @@ fn a_method_that_is_not_the_sdks_is_refused_in_go() {
         ensure!(said.contains(error), "{said}");
         Ok(())
     });
+}
+
+#[test]
+fn a_mistake_in_plugin_wit_is_told_with_its_place_in_c() {
+    run(LANGUAGES[0], a_mistake_in_plugin_wit_is_told);
+}
+
+#[test]
+fn a_mistake_in_plugin_wit_is_told_with_its_place_in_go() {
+    run(LANGUAGES[3], a_mistake_in_plugin_wit_is_told);
+}
+
+fn a_mistake_in_plugin_wit_is_told(language: Language) -> Result<()> {
+    let world = "package local:plugin;\n\nworld plugin {\n    import berth:scheduler/host@0.2.0\n}\n";
+    let said = refusal_of(language, &[("plugin.wit", world)])?;
+    ensure!(said.contains("expected ';', found '}'\n     --> ./plugin.wit:5:1\n"), "{said}");
+    Ok(())
 }
