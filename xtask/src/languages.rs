@@ -82,6 +82,7 @@ fn of_one_language(language: &str) -> &'static [&'static str] {
             "mistakes::types_are_checked_in_typescript_and_names_in_javascript",
         ],
         "go" => &[
+            "the_unit_test_of_the_guide_passes_in_go",
             "mistakes::a_mistake_in_plugin_wit_is_told_with_its_place_in_go",
             "methods_without_a_line::go_with_pods",
             "mistakes::a_method_that_is_not_the_sdks_is_refused_in_go",

