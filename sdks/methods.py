@@ -38,6 +38,8 @@ class Methods:
 
     def __init__(self):
         self.found = []
+        # Names of methods that may be no answers, by what they take and give.
+        self.others = set()
         # Whether more methods may come from elsewhere: a base class, an embedded value.
         self.may_have_more = False
 
@@ -46,7 +48,7 @@ class Methods:
 
     @property
     def names(self):
-        return {name for *_, name in self.found}
+        return {name for *_, name in self.found} | self.others
 
 
 def of_python(folder):
@@ -81,15 +83,20 @@ def of_python(folder):
 
 
 def of_go(folder):
-    """Methods of any type whose parameters are the SDK's, or bytes, or that gives bytes."""
+    """Methods of any type. Those whose parameters are the SDK's, or bytes, or that give bytes are meant as answers; compile.py has
+    the compiler look at the signatures."""
     methods = Methods()
     files = [path for path in sorted(folder.glob("*.go")) if not path.name.endswith("_test.go")]
     for path in files:
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
-            found = re.match(r"func \([^)]*\) (\w+)\(.*(\*berth\.|\[\]byte)", line)
+            found = re.match(r"func \([^)]*\) (\w+)\((.*)", line)
             if found:
-                written = found.group(1)
-                methods.add(path, number, written, re.sub(r"(?<!^)(?=[A-Z])", "_", written).lower())
+                written, signature = found.groups()
+                name = re.sub(r"(?<!^)(?=[A-Z])", "_", written).lower()
+                if re.search(r"\*berth\.|\[\]byte", signature):
+                    methods.add(path, number, written, name)
+                else:
+                    methods.others.add(name)
             # An embedded value: a type alone on a line of a struct.
             if re.match(r"\t\*?[\w.]+$", line):
                 methods.may_have_more = True
@@ -125,9 +132,9 @@ GO_NODE_FIELDS = {"Name": ["Name"], "Labels": ["Labels", "Label"], "Images": ["I
 GO_MEMBERS = {"PodJSON": r"\bpod\.JSON\b", "Pods": r"\bnode\.Pods\b", "Objects": r"\bberth\.Objects\("}
 
 
-def undeclared_in_go(folder):
+def undeclared_in_go(folder, methods):
     """Fields of nodes that the plugin reads, with their places, though no column brings them. Nodes of events have some of them
-    whatever the manifest says: a plugin with a hint is not searched."""
+    whatever the manifest says: a plugin with a hint is not searched. One that follows pods has those of nodes without more."""
     files = [path for path in sorted(folder.glob("*.go")) if not path.name.endswith("_test.go")]
     texts = {path: path.read_text(encoding="utf-8") for path in files}
     everything = "\n".join(texts.values())
@@ -142,7 +149,8 @@ def undeclared_in_go(folder):
                     if re.search(pattern.format(field), line.partition("//")[0]):
                         yield path, number, f".{field}", columns[0]
     for member, read in GO_MEMBERS.items():
-        if re.search(rf"\b{member}\s*:", everything):
+        follows = member == "Pods" and {"pod_placed", "pod_removed"} <= methods.names
+        if follows or re.search(rf"\b{member}\s*:", everything):
             continue
         for path, text in texts.items():
             for number, line in enumerate(text.splitlines(), 1):
@@ -191,6 +199,13 @@ def missing(language, methods, exported):
                 yield f"plugin.wit:{number}: exports {interface}, and {where}{' or '.join(known)}: write it, or take the line away"
 
 
+def refuse(errors):
+    for error in errors:
+        print(f"error: {error}", file=sys.stderr)
+    if errors:
+        sys.exit(1)
+
+
 def main():
     language, folder = sys.argv[1], pathlib.Path(sys.argv[2])
     lines = (folder / "plugin.wit").read_text(encoding="utf-8").splitlines()
@@ -206,17 +221,10 @@ def main():
             print(f"warning: {path.name}:{number}: {written} is never called: plugin.wit lacks the line", file=sys.stderr)
             print(f"    export berth:scheduler/{interface}@0.2.0;", file=sys.stderr)
     if language == "go":
-        for path, number, field, column in undeclared_in_go(folder):
+        for path, number, field, column in undeclared_in_go(folder, methods):
             lack = f"the member {column}" if column in GO_MEMBERS else f"berth.{column} among its Columns"
             print(f"warning: {path.name}:{number}: reads {field}, which is always empty: the manifest lacks {lack}", file=sys.stderr)
     refuse([] if methods.may_have_more else list(missing(language, methods, exported)))
-
-
-def refuse(errors):
-    for error in errors:
-        print(f"error: {error}", file=sys.stderr)
-    if errors:
-        sys.exit(1)
 
 
 main()

@@ -22,6 +22,8 @@ contract=$sdk/wit
 [ -d "$contract" ] || contract=$sdk/../../wit
 cp "$contract"/*.wit "$build/wit/deps/berth/"
 cp "$folder/plugin.wit" "$build/wit/"
+# Reads the world before anything is compiled, and from where the copy is called plugin.wit as well.
+(cd "$build/wit" && "$wasm_tools" component embed --dummy . --world plugin -o /dev/null)
 
 # zig compiles its C library for WebAssembly when it is first asked for it.
 ZIG_GLOBAL_CACHE_DIR=${ziglang%/*}/zig-library-${ziglang##*-}

@@ -28,6 +28,8 @@ contract=$sdk/wit
 [ -d "$contract" ] || contract=$sdk/../../wit
 cp "$contract"/*.wit "$build/wit/deps/berth/"
 cp "$folder/plugin.wit" "$build/wit/"
+# Reads the world before anything is compiled, and from where the copy is called plugin.wit as well.
+(cd "$build/wit" && "$wasm_tools" component embed --dummy . --world plugin -o /dev/null)
 
 # The main package is the bindings'; they call the SDK's glue, and that calls the plugin.
 module=$build/module
@@ -76,7 +78,7 @@ if [ -f "$folder/go.sum" ]; then cp "$folder/go.sum" "$module/"; fi
 GOCACHE=${go_bin%/*}/go-library-${go_bin##*-}
 [ -d "$GOCACHE" ] || echo "compiling Go's library for WebAssembly, once (about 15 s) ..." >&2
 (cd "$module" && GOCACHE=$GOCACHE GOOS=wasip1 GOARCH=wasm GOTOOLCHAIN=local GOFLAGS=-mod=mod GOWORK=off \
-    "$go" build -buildmode=c-shared -trimpath -ldflags="-s -w" -o "$build/core.wasm" .)
+    python3 "$sdk/compile.py" "$go" "$folder" "$module" "$build/core.wasm")
 "$wasm_tools" component embed "$build/wit" --world plugin "$build/core.wasm" -o "$build/embedded.wasm"
 # Go's runtime asks WASI for the time and for random numbers; the adapter answers.
 "$wasm_tools" component new "$build/embedded.wasm" --adapt "wasi_snapshot_preview1=$sdk/adapter.wat" -o "$build/$name.wasm"

@@ -23,6 +23,7 @@ pub(crate) fn languages(named: &[String]) -> Result<()> {
         "the_quota_in_rust_holds",
         "the_guide_shows_the_quotas",
         "the_quota_template_is_that_of_the_guide",
+        "an_interface_that_there_is_not_is_told_with_one_that_is_alike",
         "tools::a_tool_is_fetched_once_whatever_an_interruption_left",
         "tools::a_tool_with_another_digest_is_refused",
         "tools::the_bindings_for_c_and_go_are_those_of_the_contract",
@@ -63,6 +64,7 @@ pub(crate) fn languages(named: &[String]) -> Result<()> {
 fn of_one_language(language: &str) -> &'static [&'static str] {
     match language {
         "c" => &[
+            "mistakes::a_mistake_in_plugin_wit_is_told_with_its_place_in_c",
             "mistakes::printing_is_no_mistake_in_c",
             "mistakes::a_fault_in_c_names_the_function_or_with_checks_the_line",
         ],
@@ -80,6 +82,11 @@ fn of_one_language(language: &str) -> &'static [&'static str] {
             "mistakes::types_are_checked_in_typescript_and_names_in_javascript",
         ],
         "go" => &[
+            "the_unit_test_of_the_guide_passes_in_go",
+            "mistakes::a_mistake_in_plugin_wit_is_told_with_its_place_in_go",
+            "methods_without_a_line::go_with_pods",
+            "mistakes::a_method_that_is_not_the_sdks_is_refused_in_go",
+            "mistakes::an_error_of_the_compiler_names_the_file_as_the_author_does_in_go",
             "the_example_in_go_finds_the_node_group_for_a_plugin_of_ones_own",
             "what_if::the_example_in_go_is_answered_by_a_running_scheduler",
         ],

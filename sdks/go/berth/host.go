@@ -71,5 +71,6 @@ func AskExtenders(preemptions []Preemption) []Preemption { return Host.AskExtend
 // Nodes are all nodes of the cluster, with the columns of the manifest.
 func Nodes() []*Node { return Host.Nodes() }
 
-// Pods are all pods on nodes, those that are being bound included, if the manifest asks for them.
+// Pods are all pods on nodes, those that are being bound included, if the manifest asks for them or the plugin is a
+// [PodFollower].
 func Pods() []*Pod { return Host.Pods() }

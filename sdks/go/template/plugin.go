@@ -3,6 +3,7 @@
 package plugin
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 
@@ -26,7 +27,9 @@ func (*plugin) Describe() berth.Manifest {
 }
 
 func (plugin *plugin) Configure(args []byte) error {
-	if json.Unmarshal(args, plugin) != nil {
+	decoder := json.NewDecoder(bytes.NewReader(args))
+	decoder.DisallowUnknownFields()
+	if decoder.Decode(plugin) != nil {
 		return errors.New("avoid: must be the name of a zone")
 	}
 	return nil

@@ -52,7 +52,7 @@ func describe() berth_scheduler_lifecycle.Manifest {
 	}
 	for _, name := range guest.Exported {
 		if lacks := guest.Missing(name); lacks != "" {
-			panic("plugin.wit exports " + name + ", and the plugin has no method " + lacks)
+			panic("plugin.wit exports " + name + ", and the plugin has no method " + lacks + " with the SDK's signature")
 		}
 	}
 	described := berth.Registered().Describe()

@@ -7,6 +7,7 @@
 package plugin
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 
@@ -31,7 +32,9 @@ func (*plugin) Describe() berth.Manifest {
 }
 
 func (plugin *plugin) Configure(args []byte) error {
-	if json.Unmarshal(args, plugin) != nil || plugin.Seconds < 1 || plugin.Seconds > 900 {
+	decoder := json.NewDecoder(bytes.NewReader(args))
+	decoder.DisallowUnknownFields()
+	if decoder.Decode(plugin) != nil || plugin.Seconds < 1 || plugin.Seconds > 900 {
 		return errors.New("seconds: must be a number from 1 to 900")
 	}
 	return nil

@@ -3,6 +3,7 @@
 package plugin
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 
@@ -26,7 +27,9 @@ func (*plugin) Describe() berth.Manifest {
 }
 
 func (plugin *plugin) Configure(args []byte) error {
-	if json.Unmarshal(args, plugin) != nil || plugin.Label == "" {
+	decoder := json.NewDecoder(bytes.NewReader(args))
+	decoder.DisallowUnknownFields()
+	if decoder.Decode(plugin) != nil || plugin.Label == "" {
 		return errors.New("label: must be the key of a label")
 	}
 	return nil

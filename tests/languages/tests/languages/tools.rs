@@ -10,15 +10,17 @@ use anyhow::Result;
 use berth_test_languages::folder;
 use berth_wasm_host::Binary;
 
-/// Writes a wheel that holds one file.
+/// Writes a wheel that holds a file, and a program in Python.
 const WHEEL: &str = r#"
 import sys, zipfile
 with zipfile.ZipFile(sys.argv[1], "w") as wheel:
     wheel.writestr("hammer/head", "iron")
+    wheel.writestr("hammer/__init__.py", "def main():\n    print('bang')\n")
     info = "hammer-1.0.dist-info/"
     wheel.writestr(info + "METADATA", "Metadata-Version: 2.1\nName: hammer\nVersion: 1.0\n")
     wheel.writestr(info + "WHEEL", "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
-    wheel.writestr(info + "RECORD", "hammer/head,,\nhammer-1.0.dist-info/RECORD,,\n")
+    wheel.writestr(info + "entry_points.txt", "[console_scripts]\nhammer = hammer:main\n")
+    wheel.writestr(info + "RECORD", "hammer/head,,\nhammer/__init__.py,,\nhammer-1.0.dist-info/RECORD,,\n")
 "#;
 
 /// A folder with a wheel, the digests that pins may name, and an empty cache.
@@ -66,6 +68,8 @@ fn a_tool_is_fetched_once_whatever_an_interruption_left() -> Result<()> {
     assert_eq!(String::from_utf8(first.stdout)?, format!("hammer={}\n", bench.home().display()));
     assert_eq!(fs::read_to_string(bench.home().join("hammer/head"))?, "iron");
     assert!(!bench.home().join("hammer/half").exists() && !left.exists());
+    let program = Command::new(bench.home().join("bin/hammer")).output()?;
+    assert_eq!(String::from_utf8(program.stdout)?, "bang\n");
 
     let second = bench.fetch(&bench.digest, "--paths")?;
     assert_eq!(String::from_utf8(second.stderr)?, "");
