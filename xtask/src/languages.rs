@@ -65,6 +65,8 @@ fn of_one_language(language: &str) -> &'static [&'static str] {
         "c" => &[
             "mistakes::printing_is_no_mistake_in_c",
             "mistakes::a_fault_in_c_names_the_function_or_with_checks_the_line",
+            "mistakes::c::a_list_without_its_end_is_refused",
+            "mistakes::c::a_list_with_an_entry_that_is_none_is_refused",
         ],
         "python" => &[
             "mistakes::an_action_that_there_is_not_is_told_in_python",

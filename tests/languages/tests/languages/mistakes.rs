@@ -1,5 +1,7 @@
 //! Mistakes in a plugin are told with the file and the line of the author's source.
 
+mod c;
+
 use std::{fs, process::Command};
 
 use anyhow::{Context as _, Result, ensure};

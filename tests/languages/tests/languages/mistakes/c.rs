@@ -1,0 +1,80 @@
+//! Mistakes in a plugin in C.
+
+use std::{fs, process::Command};
+
+use anyhow::{Context as _, Result, ensure};
+use berth_test_languages::{LANGUAGES, Language, folder};
+
+use super::{Asked, c_source};
+use crate::run;
+
+const C: Language = LANGUAGES[0];
+
+/// What lists.py says about a plugin with this list and this member, and whether it takes the plugin.
+fn looked_at(list: &str, member: &str) -> Result<(bool, String)> {
+    let plugin = tempfile::tempdir()?;
+    let source = format!("{list}\nconst struct berth_plugin berth_plugin = {{\n    {member},\n}};\n");
+    fs::write(plugin.path().join("plugin.c"), source)?;
+    let output = Command::new("python3").arg(folder("sdks/c/lists.py")).arg(plugin.path()).output()?;
+    Ok((output.status.success(), String::from_utf8(output.stderr)?))
+}
+
+#[test]
+fn a_list_without_its_end_is_refused() {
+    let keys = |entries: &str| {
+        looked_at(&format!("static const char *const keys[] = {{{entries}}};"), ".label_keys = keys").unwrap()
+    };
+    let events = |entries: &str| {
+        let list = format!("static const struct berth_cluster_event on[] = {{{entries}}};");
+        looked_at(&list, ".events_to_register = on").unwrap()
+    };
+    for ended in [
+        keys("\"zone\", NULL"),
+        keys("\n  \"zone\", /* east */\n  NULL, // the \"end\"\n"),
+        keys("ZONE_AND_END"),
+        events("{\"Pod\", ADD | DELETE}, {0}"),
+        events("{\"Pod\", ADD}, {NULL, 0},"),
+    ] {
+        assert_eq!(ended, (true, String::new()));
+    }
+    let no_keys = "the list label_keys has no end: write NULL as its last entry\n";
+    let no_events = "the list events_to_register has no end: write {0} as its last entry\n";
+    for (unended, error) in [
+        (keys("\n  \"zone\",\n  \"//rack\", // NULL\n"), format!("error: plugin.c:1: {no_keys}")),
+        (
+            looked_at("", ".label_keys = (const char *const[]){\"zone\"}").unwrap(),
+            format!("error: plugin.c:3: {no_keys}"),
+        ),
+        (events("{\"Pod\", ADD | DELETE}"), format!("error: plugin.c:1: {no_events}")),
+    ] {
+        assert_eq!(unended, (false, error));
+    }
+}
+
+/// What lists.py does not see in the source, the compiler sees in a call, and the SDK when the component is loaded.
+#[test]
+fn a_list_with_an_entry_that_is_none_is_refused() {
+    run(C, |language| {
+        let good = c_source("(void)pod, (void)node;\n  return berth_reject(berth_concat(\"no\", \"de\", NULL));");
+        let event = "static const struct berth_cluster_event on[] = {{\"Pod\", 0}, {0}};\n\nconst struct";
+        let kind = "static const struct berth_object_kind of[] = {{NULL, \"Kind\"}, {0}};\n\nconst struct";
+        let no_key = good.replace("zone\", NULL", "zone\", (const char *)0xfffffff0, NULL");
+        for (source, told) in [
+            (no_key.clone(), "label_keys is not ended by NULL"),
+            (no_key.replace(".label_", ".annotation_"), "annotation_keys is not ended by NULL"),
+            (
+                good.replace("const struct", event).replace(".filter", ".events_to_register = on, .filter"),
+                "events_to_register is not ended by {0}",
+            ),
+            (
+                good.replace("const struct", kind).replace(".filter", ".objects = of, .filter"),
+                "objects is not ended by {0}",
+            ),
+            (good.replace("\"de\", NULL", "\"de\""), "plugin.c:10:46: error: missing sentinel in function call"),
+        ] {
+            let refused = Asked::new(language, "plugin.c", &source, &["filter"], &[]).err().context("it was taken")?;
+            ensure!(format!("{refused:#}").contains(told), "{refused:#}");
+        }
+        Ok(())
+    });
+}
