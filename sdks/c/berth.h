@@ -300,6 +300,9 @@ bool berth_integer(const char *text, int64_t least, int64_t most, int64_t *value
 enum berth_json { BERTH_JSON_ABSENT, BERTH_JSON_FOUND, BERTH_JSON_OTHER_TYPE };
 /* Whether `json` is an object or `null`. */
 bool berth_json_is_object(const char *json);
+/* Whether `json` has no other keys than these, ended by NULL. If it has, `error` says so. With it `configure` refuses an
+ * argument that is misspelt. */
+__attribute__((sentinel)) bool berth_json_only(const char *json, char error[BERTH_ERROR_SIZE], const char *first, ...);
 /* The string is the plugin's: keep it, or `free` it. */
 enum berth_json berth_json_string(const char *json, const char *key, const char **value);
 enum berth_json berth_json_bool(const char *json, const char *key, bool *value);

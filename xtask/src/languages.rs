@@ -67,6 +67,7 @@ fn of_one_language(language: &str) -> &'static [&'static str] {
             "mistakes::a_fault_in_c_names_the_function_or_with_checks_the_line",
             "mistakes::c::a_list_without_its_end_is_refused",
             "mistakes::c::a_list_with_an_entry_that_is_none_is_refused",
+            "mistakes::c::arguments_that_a_template_does_not_know_are_refused",
         ],
         "python" => &[
             "mistakes::an_action_that_there_is_not_is_told_in_python",

@@ -3,9 +3,10 @@
 use std::{fs, process::Command};
 
 use anyhow::{Context as _, Result, ensure};
+use berth_author::PluginHarness;
 use berth_test_languages::{LANGUAGES, Language, folder};
 
-use super::{Asked, c_source};
+use super::{Asked, built, c_source};
 use crate::run;
 
 const C: Language = LANGUAGES[0];
@@ -74,6 +75,45 @@ fn a_list_with_an_entry_that_is_none_is_refused() {
         ] {
             let refused = Asked::new(language, "plugin.c", &source, &["filter"], &[]).err().context("it was taken")?;
             ensure!(format!("{refused:#}").contains(told), "{refused:#}");
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn arguments_that_a_template_does_not_know_are_refused() {
+    run(C, |language| {
+        let quota = "label and limit: must be the key of a label and a number of pods";
+        let cases: [(&str, &[&str], &[(&str, &str)]); 4] = [
+            ("template", &["filter", "score"], &[(r#"{"avoids": "west"}"#, "unknown key \"avoids\"; known: avoid")]),
+            (
+                "templates/filter-by-label",
+                &["filter"],
+                &[(r#"{"label": "a", "é": 1}"#, "unknown key \"é\"; known: label")],
+            ),
+            ("templates/approval", &["permit"], &[(r#"{"Seconds": 9}"#, "unknown key \"Seconds\"; known: seconds")]),
+            (
+                "templates/quota",
+                &["pre-filter", "reserve"],
+                &[
+                    (
+                        r#"{"label": "a", "limit": 1, "limits": {"b": 2}}"#,
+                        "unknown key \"limits\"; known: label, limit",
+                    ),
+                    (r#"["label", "limit"]"#, "must be a JSON object"),
+                    (r#"{"label": "a", "limit": 0}"#, quota),
+                    (r#"{"label": "a", "limit": -1}"#, quota),
+                    (r#"{"label": "", "limit": 1}"#, quota),
+                ],
+            ),
+        ];
+        for (template, interfaces, refusals) in cases {
+            let source = fs::read_to_string(folder("sdks/c").join(template).join("plugin.c"))?;
+            let factory = built(language, "plugin.c", &source.replace("{{name}}", "Mistaken"), interfaces, &[])?;
+            for (args, expected) in refusals {
+                let refused = PluginHarness::new(&factory, args).err().context("it took the arguments")?.to_string();
+                ensure!(refused == *expected, "{template}: {refused}");
+            }
         }
         Ok(())
     });
