@@ -10,8 +10,8 @@
  * A trap (an access beyond memory, a division by zero, berth_panic) is a fault: the scheduler counts it and starts a fresh
  * instance, and a plugin that keeps faulting is rolled back or quarantined. To fail one attempt and go on, answer berth_fail.
  *
- * What is printed to stdout or stderr goes to the scheduler's log, line by line: at level info, and at level error. Do not use
- * clocks, files or random numbers: a plugin that imports anything but the scheduler's own interface does not build. */
+ * What is printed to stdout or stderr goes to the scheduler's log, line by line: at level info, and at level error. A plugin that
+ * uses clocks, files or the environment does not build. `rand` builds, and gives the same numbers in every instance. */
 #ifndef BERTH_H
 #define BERTH_H
 

@@ -43,13 +43,15 @@ objects=$build/objects
 mkdir "$objects"
 for source in "$folder"/*.c; do
     # shellcheck disable=SC2086
-    "$ziglang/ziglang/zig" cc -target wasm32-wasi -std=c17 -g $own "-ffile-prefix-map=$folder/=" -Wall -Wextra -Werror=sentinel \
-        $exports -I "$sdk" -I "$sdk/bindings" -c "$source" -o "$objects/$(basename "$source" .c).o"
+    "$ziglang/ziglang/zig" cc -target wasm32-wasi -std=c17 -g $own "-ffile-prefix-map=$folder/=" -ffile-compilation-dir=. \
+        -Wall -Wextra -Werror=sentinel $exports -I "$sdk" -I "$sdk/bindings" -c "$source" -o "$objects/$(basename "$source" .c).o"
 done
 # The stack is set, since zig's default is 16 MiB.
 # shellcheck disable=SC2086
 "$ziglang/ziglang/zig" cc -target wasm32-wasi -mexec-model=reactor -std=c17 -g -Os -Wall -Wextra -Wl,-z,stack-size=65536 \
     $exports -I "$sdk" -I "$sdk/bindings" "$objects"/*.o "$sdk"/*.c "$sdk/bindings/plugin.c" -o "$build/module.wasm"
+# A plugin has no clock, no files and the like.
+python3 "$sdk/imports.py" "$wasm_tools" "$build/module.wasm"
 # The names of functions stay: the reason of a fault has them.
 "$wasm_tools" strip --delete '^[.]debug' "$build/module.wasm" -o "$build/stripped.wasm"
 "$wasm_tools" component embed "$build/wit" --world plugin "$build/stripped.wasm" -o "$build/embedded.wasm"

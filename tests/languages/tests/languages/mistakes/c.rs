@@ -118,3 +118,31 @@ fn arguments_that_a_template_does_not_know_are_refused() {
         Ok(())
     });
 }
+
+#[test]
+fn a_call_that_needs_a_clock_or_files_is_refused_with_its_line() {
+    run(C, |language| {
+        let body = "(void)pod, (void)node;\n  return is_old() || is_there() ? berth_pass() : berth_reject(\"no\");";
+        let source = |time: &str, other: &str| {
+            let old = format!("static bool is_old(void) {{ return {time} > 5; }}\n\n");
+            let there = format!("static bool is_there(void) {{\n  return {other};\n}}\n\n");
+            let source = c_source(body).replace("static berth_verdict", &(old + &there + "static berth_verdict"));
+            format!("#include <stdlib.h>\n#include <time.h>\n{source}")
+        };
+        let clock = "error: plugin.c:10: is_old calls time; a plugin has no clock: use berth_now()\n";
+        let no_files = "a plugin has no files: use its arguments, or objects of the cluster\n";
+        let no_environment = "a plugin has no environment: use its arguments\n";
+        for (other, told) in [
+            ("fopen(\"a\", \"r\")", format!("error: plugin.c:13: is_there calls fopen; {no_files}")),
+            ("getchar()", format!("error: something calls fopen, getchar or the like (fd_read); {no_files}")),
+            ("getenv(\"A\")", format!("error: plugin.c:13: is_there calls getenv; {no_environment}")),
+        ] {
+            let source = source("time(NULL)", other);
+            let refused = built(language, "plugin.c", &source, &["filter"], &[]).err().context("it was built")?;
+            let refused = refused.to_string();
+            ensure!(refused.contains(&told) && refused.contains(clock), "{refused}");
+        }
+        built(language, "plugin.c", &source("rand()", "rand()"), &["filter"], &[])?;
+        Ok(())
+    });
+}
