@@ -69,6 +69,7 @@ fn of_one_language(language: &str) -> &'static [&'static str] {
             "mistakes::c::a_list_with_an_entry_that_is_none_is_refused",
             "mistakes::c::arguments_that_a_template_does_not_know_are_refused",
             "mistakes::c::a_call_that_needs_a_clock_or_files_is_refused_with_its_line",
+            "mistakes::c::a_label_that_is_read_and_not_declared_is_told_once",
         ],
         "python" => &[
             "mistakes::an_action_that_there_is_not_is_told_in_python",

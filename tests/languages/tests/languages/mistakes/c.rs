@@ -4,10 +4,11 @@ use std::{fs, process::Command};
 
 use anyhow::{Context as _, Result, ensure};
 use berth_author::PluginHarness;
+use berth_model::Pod;
 use berth_test_languages::{LANGUAGES, Language, folder};
 
 use super::{Asked, built, c_source};
-use crate::run;
+use crate::{failed, run};
 
 const C: Language = LANGUAGES[0];
 
@@ -143,6 +144,19 @@ fn a_call_that_needs_a_clock_or_files_is_refused_with_its_line() {
             ensure!(refused.contains(&told) && refused.contains(clock), "{refused}");
         }
         built(language, "plugin.c", &source("rand()", "rand()"), &["filter"], &[])?;
+        Ok(())
+    });
+}
+
+#[test]
+fn a_label_that_is_read_and_not_declared_is_told_once() {
+    run(C, |language| {
+        let body = "return berth_node_label(node, \"topology.kubernetes.io/zone\") && pod ? berth_pass() : berth_reject(\"no\");";
+        let source = c_source(body).replace("    .label_keys = labels,\n", "");
+        let mut asked = Asked::new(language, "plugin.c", &source, &["filter"], &[])?;
+        asked.harness.ask(&Pod::default()).map_err(failed)?;
+        let reads: Vec<String> = asked.factory.stats().undeclared_reads().into_iter().collect();
+        ensure!(reads == ["label topology.kubernetes.io/zone"], "{reads:?}");
         Ok(())
     });
 }
