@@ -39,12 +39,14 @@ if [ "${BERTH_DEBUG:-0}" = 1 ]; then
     exports="$exports -DBERTH_DEBUG"
 fi
 # `assert` and the checks name files as they lie in the folder, so that a component is the same wherever that lies.
+# A function that has three quarters of the stack for itself is an error.
 objects=$build/objects
 mkdir "$objects"
 for source in "$folder"/*.c; do
     # shellcheck disable=SC2086
     "$ziglang/ziglang/zig" cc -target wasm32-wasi -std=c17 -g $own "-ffile-prefix-map=$folder/=" -ffile-compilation-dir=. \
-        -Wall -Wextra -Werror=sentinel $exports -I "$sdk" -I "$sdk/bindings" -c "$source" -o "$objects/$(basename "$source" .c).o"
+        -Wall -Wextra -Werror=sentinel -Wframe-larger-than=49152 -Werror=frame-larger-than \
+        $exports -I "$sdk" -I "$sdk/bindings" -c "$source" -o "$objects/$(basename "$source" .c).o"
 done
 # The stack is set, since zig's default is 16 MiB.
 # shellcheck disable=SC2086

@@ -160,3 +160,15 @@ fn a_label_that_is_read_and_not_declared_is_told_once() {
         Ok(())
     });
 }
+
+#[test]
+fn a_function_that_takes_most_of_the_stack_is_refused() {
+    run(C, |language| {
+        let body = "char name[100000];\n  snprintf(name, sizeof name, \"%d\", (int)node);\n  \
+                    return name[pod->priority] ? berth_pass() : berth_reject(name);";
+        let refused = built(language, "plugin.c", &c_source(body), &["filter"], &[]).err().context("it was built")?;
+        let told = "plugin.c:8:22: error: stack frame size (100016) exceeds limit (49152) in 'filter'";
+        ensure!(refused.to_string().contains(told), "{refused}");
+        Ok(())
+    });
+}
