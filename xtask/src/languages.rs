@@ -71,6 +71,7 @@ fn of_one_language(language: &str) -> &'static [&'static str] {
             "mistakes::c::a_call_that_needs_a_clock_or_files_is_refused_with_its_line",
             "mistakes::c::a_label_that_is_read_and_not_declared_is_told_once",
             "mistakes::c::a_function_that_takes_most_of_the_stack_is_refused",
+            "mistakes::c::a_stack_that_is_used_up_is_suspected",
         ],
         "python" => &[
             "mistakes::an_action_that_there_is_not_is_told_in_python",

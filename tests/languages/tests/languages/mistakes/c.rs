@@ -172,3 +172,23 @@ fn a_function_that_takes_most_of_the_stack_is_refused() {
         Ok(())
     });
 }
+
+#[test]
+fn a_stack_that_is_used_up_is_suspected() {
+    run(C, |language| {
+        let dig = "static int64_t dig(int64_t depth) {\n  volatile int64_t room[200];\n  room[depth] = depth;\n  \
+                   return depth ? dig(depth - 1) + room[depth] : 0;\n}\n\nstatic berth_verdict";
+        let suspicion = " (just below address 0: is its stack used up?)";
+        for (call, place, is_near) in
+            [("dig(100)", "dig", true), ("value_at((const int *)0x80000000)", "value_at", false)]
+        {
+            let body = format!("return {call} + node > pod->priority ? berth_pass() : berth_reject(\"no\");");
+            let source = c_source(&body).replace("static berth_verdict", dig);
+            let mut asked = Asked::new(language, "plugin.c", &source, &["filter"], &[])?;
+            let fault = asked.harness.ask(&Pod::default()).err().context("nothing failed")?;
+            ensure!(fault.message().contains(&format!("out of bounds memory access in {place}")), "{fault:?}");
+            ensure!(fault.message().contains(suspicion) == is_near, "{fault:?}");
+        }
+        Ok(())
+    });
+}
