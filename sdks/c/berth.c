@@ -137,17 +137,51 @@ void berth_count(const char *name, uint64_t amount) {
 
 bool berth_follows_pods(void) { return berth_plugin.pods || berth_plugin.pod_placed || berth_plugin.pod_removed; }
 
-static size_t n_keys(const char *const *keys) {
-  size_t n = 0;
-  while (keys && keys[n]) n++;
-  return n;
+static _Noreturn void refuse(const char *mistake) {
+  berth_log(BERTH_SCHEDULER_HOST_LEVEL_ERROR, mistake);
+  __builtin_trap();
 }
 
 static void require(bool is_there, const char *interface, const char *member) {
-  if (is_there) return;
-  berth_log(BERTH_SCHEDULER_HOST_LEVEL_ERROR,
-            berth_concat("plugin.wit exports ", interface, ", and berth_plugin has no .", member, NULL));
-  __builtin_trap();
+  if (!is_there) refuse(berth_concat("plugin.wit exports ", interface, ", and berth_plugin has no .", member, NULL));
+}
+
+/* Whether it points to text that can be a key, a resource or a kind. */
+static bool is_name(const char *text) {
+  const char *end_of_memory = (const char *)(__builtin_wasm_memory_size(0) << 16), *c = text;
+  while (c < end_of_memory && *c > ' ' && *c <= '~') c++;
+  return c > text && c < end_of_memory && !*c;
+}
+
+/* The most columns that the scheduler takes. It takes fewer events and kinds. */
+enum { MOST_ENTRIES = 256 };
+
+/* A list without its end goes on with what lies behind it. lists.py finds such lists where the source shows their entries. */
+static void check_entry(size_t n, bool is_entry, const char *member, const char *end) {
+  if (is_entry && n < MOST_ENTRIES) return;
+  refuse(berth_concat(member, " is not ended by ", end, ", or has an incomplete entry", NULL));
+}
+
+static size_t n_keys(const char *const *keys, const char *member) {
+  size_t n = 0;
+  for (; keys && keys[n]; n++) check_entry(n, is_name(keys[n]), member, "NULL");
+  return n;
+}
+
+static size_t n_kinds(const struct berth_object_kind *kinds) {
+  size_t n = 0;
+  for (; kinds && kinds[n].kind; n++) {
+    check_entry(n, is_name(kinds[n].kind) && is_name(kinds[n].api_version), "objects", "{0}");
+  }
+  return n;
+}
+
+static size_t n_events(const struct berth_cluster_event *events) {
+  size_t n = 0;
+  for (; events && events[n].resource; n++) {
+    check_entry(n, is_name(events[n].resource) && events[n].actions, "events_to_register", "{0}");
+  }
+  return n;
 }
 
 /* Each interface that plugin.wit exports has somebody to answer it. */
@@ -218,7 +252,7 @@ void exports_berth_scheduler_lifecycle_describe(exports_berth_scheduler_lifecycl
   set_string(&manifest->version, berth_plugin.version);
   manifest->pods = berth_follows_pods();
   manifest->pod_json = berth_plugin.pod_json;
-  for (const struct berth_object_kind *kind = berth_plugin.objects; kind && kind->kind; kind++) manifest->objects.len++;
+  manifest->objects.len = n_kinds(berth_plugin.objects);
   manifest->objects.ptr = berth_table_allocate(manifest->objects.len * sizeof *manifest->objects.ptr);
   for (size_t i = 0; i < manifest->objects.len; i++) {
     set_string(&manifest->objects.ptr[i].api_version, berth_plugin.objects[i].api_version);
@@ -227,15 +261,14 @@ void exports_berth_scheduler_lifecycle_describe(exports_berth_scheduler_lifecycl
   const struct berth_cluster_event *registered = berth_plugin.events_to_register;
   manifest->events_to_register.is_some = registered != NULL;
   exports_berth_scheduler_lifecycle_list_cluster_event_t *events = &manifest->events_to_register.val;
-  for (const struct berth_cluster_event *event = registered; event && event->resource; event++) {
-    events->len++;
-  }
+  events->len = n_events(registered);
   events->ptr = berth_table_allocate(events->len * sizeof *events->ptr);
   for (size_t i = 0; i < events->len; i++) {
     set_string(&events->ptr[i].resource, registered[i].resource);
     events->ptr[i].actions = registered[i].actions;
   }
-  size_t n_labels = n_keys(berth_plugin.label_keys), n_annotations = n_keys(berth_plugin.annotation_keys);
+  size_t n_labels = n_keys(berth_plugin.label_keys, "label_keys");
+  size_t n_annotations = n_keys(berth_plugin.annotation_keys, "annotation_keys");
   manifest->columns.ptr = berth_table_allocate((32 + n_labels + n_annotations) * sizeof *manifest->columns.ptr);
   for (uint8_t column = 0; column < 32; column++) {
     if (berth_plugin.columns >> column & 1) manifest->columns.ptr[manifest->columns.len++].tag = column;

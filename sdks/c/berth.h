@@ -10,8 +10,8 @@
  * A trap (an access beyond memory, a division by zero, berth_panic) is a fault: the scheduler counts it and starts a fresh
  * instance, and a plugin that keeps faulting is rolled back or quarantined. To fail one attempt and go on, answer berth_fail.
  *
- * What is printed to stdout or stderr goes to the scheduler's log, line by line: at level info, and at level error. Do not use
- * clocks, files or random numbers: a plugin that imports anything but the scheduler's own interface does not build. */
+ * What is printed to stdout or stderr goes to the scheduler's log, line by line: at level info, and at level error. A plugin that
+ * uses clocks, files or the environment does not build. `rand` builds, and gives the same numbers in every instance. */
 #ifndef BERTH_H
 #define BERTH_H
 
@@ -288,7 +288,7 @@ const berth_sym *berth_node_declared_features(berth_row node, size_t *n_features
 int64_t berth_image_size(berth_sym image);
 
 /* The strings end to end; ended by NULL. Freed when the plugin is called again. */
-const char *berth_concat(const char *first, ...);
+__attribute__((sentinel)) const char *berth_concat(const char *first, ...);
 /* A string of the contract, `pod->name` say. Freed when the plugin is called again. */
 const char *berth_string(const plugin_string_t *string);
 /* The number in decimal digits. Freed when the plugin is called again. */
@@ -300,6 +300,9 @@ bool berth_integer(const char *text, int64_t least, int64_t most, int64_t *value
 enum berth_json { BERTH_JSON_ABSENT, BERTH_JSON_FOUND, BERTH_JSON_OTHER_TYPE };
 /* Whether `json` is an object or `null`. */
 bool berth_json_is_object(const char *json);
+/* Whether `json` has no other keys than these, ended by NULL. If it has, `error` says so. With it `configure` refuses an
+ * argument that is misspelt. */
+__attribute__((sentinel)) bool berth_json_only(const char *json, char error[BERTH_ERROR_SIZE], const char *first, ...);
 /* The string is the plugin's: keep it, or `free` it. */
 enum berth_json berth_json_string(const char *json, const char *key, const char **value);
 enum berth_json berth_json_bool(const char *json, const char *key, bool *value);

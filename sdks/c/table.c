@@ -251,8 +251,7 @@ bool berth_node_unschedulable(berth_row node) {
   return row_at(node)->unschedulable;
 }
 
-bool berth_node_has_label(berth_row node, berth_sym key, berth_sym *value) {
-  if (!berth_plugin.label_keys) DECLARED(LABELS, berth_node_has_label);
+static bool find_label(berth_row node, berth_sym key, berth_sym *value) {
   const struct row *row = row_at(node);
   const struct label *labels = row->labels.items;
   for (size_t i = 0; i < row->labels.n; i++) {
@@ -264,9 +263,14 @@ bool berth_node_has_label(berth_row node, berth_sym key, berth_sym *value) {
   return false;
 }
 
+bool berth_node_has_label(berth_row node, berth_sym key, berth_sym *value) {
+  if (!berth_plugin.label_keys) DECLARED(LABELS, berth_node_has_label);
+  return find_label(node, key, value);
+}
+
 const char *berth_node_label(berth_row node, const char *key) {
   berth_sym value, symbol = berth_symbol(key);
-  if (symbol && berth_node_has_label(node, symbol, &value)) return berth_text(value);
+  if (symbol && find_label(node, symbol, &value)) return berth_text(value);
   bool is_declared = berth_plugin.columns & BERTH_COLUMN_LABELS || is_among(key, berth_plugin.label_keys);
   if (!is_declared) tell_undeclared(LABEL_KEY, "label ", key);
   return NULL;

@@ -67,6 +67,13 @@ fn of_one_language(language: &str) -> &'static [&'static str] {
             "mistakes::a_mistake_in_plugin_wit_is_told_with_its_place_in_c",
             "mistakes::printing_is_no_mistake_in_c",
             "mistakes::a_fault_in_c_names_the_function_or_with_checks_the_line",
+            "mistakes::c::a_list_without_its_end_is_refused",
+            "mistakes::c::a_list_with_an_entry_that_is_none_is_refused",
+            "mistakes::c::arguments_that_a_template_does_not_know_are_refused",
+            "mistakes::c::a_call_that_needs_a_clock_or_files_is_refused_with_its_line",
+            "mistakes::c::a_label_that_is_read_and_not_declared_is_told_once",
+            "mistakes::c::a_function_that_takes_most_of_the_stack_is_refused",
+            "mistakes::c::a_stack_that_is_used_up_is_suspected",
         ],
         "python" => &[
             "mistakes::an_action_that_there_is_not_is_told_in_python",

@@ -167,6 +167,9 @@ fn sort_out(error: CallError, function: &str, traces: CallTraces<'_>) -> (FaultK
     }
 }
 
+/// Addresses from this one on are less than 16 MiB below address 0, where compilers end the stack.
+const BELOW_ZERO: u64 = (1 << 32) - (16 << 20);
+
 /// A text with the trap, and with its function if the component has names of functions. A method that the author left
 /// out is a missing function, and WebAssembly does not tell which one it is.
 fn describe(trap: Trap, error: &wasmtime::Error, function: &str) -> String {
@@ -177,8 +180,21 @@ fn describe(trap: Trap, error: &wasmtime::Error, function: &str) -> String {
         );
     }
     let frames = error.downcast_ref::<WasmBacktrace>().map_or(&[][..], WasmBacktrace::frames);
-    match frames.iter().find_map(|frame| frame.func_name()) {
+    let place = match frames.iter().find_map(|frame| frame.func_name()) {
         Some(function) => format!("{trap} in {function}"),
         None => trap.to_string(),
+    };
+    match faulting_address(error) {
+        Some(BELOW_ZERO..) => format!("{place} (just below address 0: is its stack used up?)"),
+        _ => place,
     }
+}
+
+/// Which address of its memory the component used in vain. Only the text of an error in the chain says so.
+fn faulting_address(error: &wasmtime::Error) -> Option<u64> {
+    error.chain().find_map(|cause| {
+        let text = cause.to_string();
+        let (address, _) = text.strip_prefix("memory fault at wasm address 0x")?.split_once(' ')?;
+        u64::from_str_radix(address, 16).ok()
+    })
 }

@@ -19,6 +19,7 @@ static bool refuse(char error[BERTH_ERROR_SIZE], const char *reason) {
 
 static bool configure(const char *args, char error[BERTH_ERROR_SIZE]) {
   const char *order = "ascending";
+  if (!berth_json_only(args, error, "key", "order", "require", NULL)) return false;
   if (berth_json_string(args, "key", &key) != BERTH_JSON_FOUND || !*key) {
     return refuse(error, "key: the name of a node label is required");
   }

@@ -5,6 +5,7 @@
 static const char *avoid;
 
 static bool configure(const char *args, char error[BERTH_ERROR_SIZE]) {
+  if (!berth_json_only(args, error, "avoid", NULL)) return false;
   if (berth_json_string(args, "avoid", &avoid) != BERTH_JSON_OTHER_TYPE) return true;
   strncpy(error, "avoid: must be the name of a zone", BERTH_ERROR_SIZE - 1);
   return false;

@@ -14,6 +14,8 @@ pub enum GuestFault {
     ExhaustMemory,
     /// Recurses until the stack is used up.
     ExhaustStack,
+    /// Reads just below address 0, as a component does that has its stack there and used it up.
+    ReadBelow,
     /// Calls a function that is not there, as a component does whose author left out the method.
     NoMethod,
     /// Answers with a reason of 5,000 bytes. Where the answer is a `result` only.
@@ -29,6 +31,7 @@ impl GuestFault {
             GuestFault::Loop => "(loop $forever (br $forever))",
             GuestFault::ExhaustMemory => "(loop $more (drop (memory.grow (i32.const 16))) (br $more))",
             GuestFault::ExhaustStack => "(drop (call $deeper (i64.const 1)))",
+            GuestFault::ReadBelow => "(drop (i32.load (i32.mul (memory.size) (i32.const -16))))",
             GuestFault::NoMethod => "(call_indirect $methods (type $method) (i32.const 0))",
             // The second page is all zeros: valid text, and as a list of texts, empty ones.
             GuestFault::LongReason => {

@@ -87,6 +87,7 @@ mod tests {
                 GuestFault::Loop,
                 GuestFault::ExhaustMemory,
                 GuestFault::ExhaustStack,
+                GuestFault::ReadBelow,
                 GuestFault::NoMethod,
             ] {
                 super::faults_at("Bad", at, fault).unwrap();

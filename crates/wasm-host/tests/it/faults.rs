@@ -109,6 +109,20 @@ fn a_stack_that_is_used_up_is_a_trap() {
 }
 
 #[test]
+fn an_access_below_address_0_is_suspected_to_be_the_stacks() {
+    let guest = berth_test_guests::faults_at("Deep", At::Filter, GuestFault::ReadBelow).unwrap();
+    let factory = engine().load(&Binary::new("Deep", guest)).unwrap();
+    let cluster = Cluster::new(1);
+    let mut plugin = build(&factory);
+    plugin.sync(cluster.cache()).unwrap();
+    let pod = Pod::default();
+    let status = plugin.filter().unwrap().filter(&cluster.call(1, &pod), &mut cluster.nodes().clone()).unwrap_err();
+    let message = status.message();
+    assert!(message.contains("trapped in filter: wasm trap: out of bounds memory access"), "{message}");
+    assert!(message.contains("(just below address 0: is its stack used up?)"), "{message}");
+}
+
+#[test]
 fn a_method_that_is_left_out_is_asked_for_by_name() {
     let guest = berth_test_guests::faults_at("NoMethod", At::Permit, GuestFault::NoMethod).unwrap();
     let factory = engine().load(&Binary::new("NoMethod", guest)).unwrap();

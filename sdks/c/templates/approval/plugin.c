@@ -11,6 +11,7 @@
 static int64_t seconds = 300;
 
 static bool configure(const char *args, char error[BERTH_ERROR_SIZE]) {
+  if (!berth_json_only(args, error, "seconds", NULL)) return false;
   enum berth_json found = berth_json_integer(args, "seconds", &seconds);
   if (found != BERTH_JSON_OTHER_TYPE && seconds >= 1 && seconds <= 900) return true;
   strncpy(error, "seconds: must be a number from 1 to 900", BERTH_ERROR_SIZE - 1);

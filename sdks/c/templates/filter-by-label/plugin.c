@@ -6,6 +6,7 @@
 static const char *label;
 
 static bool configure(const char *args, char error[BERTH_ERROR_SIZE]) {
+  if (!berth_json_only(args, error, "label", NULL)) return false;
   if (berth_json_string(args, "label", &label) == BERTH_JSON_FOUND && *label) return true;
   strncpy(error, "label: must be the key of a label", BERTH_ERROR_SIZE - 1);
   return false;

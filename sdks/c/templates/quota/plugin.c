@@ -53,8 +53,9 @@ static int64_t count(const char *tenant) {
 }
 
 static bool configure(const char *args, char error[BERTH_ERROR_SIZE]) {
-  if (berth_json_string(args, "label", &label) == BERTH_JSON_FOUND &&
-      berth_json_integer(args, "limit", &limit) == BERTH_JSON_FOUND) {
+  if (!berth_json_only(args, error, "label", "limit", NULL)) return false;
+  if (berth_json_string(args, "label", &label) == BERTH_JSON_FOUND && *label &&
+      berth_json_integer(args, "limit", &limit) == BERTH_JSON_FOUND && limit >= 1) {
     return true;
   }
   strncpy(error, "label and limit: must be the key of a label and a number of pods", BERTH_ERROR_SIZE - 1);

@@ -1,5 +1,7 @@
 //! Mistakes in a plugin are told with the file and the line of the author's source.
 
+mod c;
+
 use std::{fs, process::Command};
 
 use anyhow::{Context as _, Result, ensure};
@@ -141,6 +143,27 @@ fn a_score_that_is_no_int_is_a_fault_in_python() {
     });
 }
 
+/// A plugin of one file, with `interfaces` beside those that every plugin exports.
+fn built(
+    language: Language,
+    file: &str,
+    source: &str,
+    interfaces: &[&str],
+    environment: &[(&str, &str)],
+) -> Result<ComponentFactory> {
+    let plugin = tempfile::tempdir()?;
+    fs::write(plugin.path().join(file), source)?;
+    let exports = ["lifecycle", "sync", "cycle"].iter().chain(interfaces);
+    let exports: String = exports.map(|name| format!("    export berth:scheduler/{name}@0.2.0;\n")).collect();
+    let imports = "    import berth:scheduler/host@0.2.0;\n";
+    let world = format!("package test:mistaken;\n\nworld plugin {{\n{imports}{exports}}}\n");
+    fs::write(plugin.path().join("plugin.wit"), world)?;
+    let mut script = Command::new(folder("sdks").join(language.folder).join("build.sh"));
+    let output = script.arg(plugin.path()).arg("Mistaken").envs(environment.iter().copied()).output()?;
+    ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    load("Mistaken", fs::read(plugin.path().join("build/Mistaken.wasm"))?)
+}
+
 /// A plugin of one file that was built and sees two nodes.
 struct Asked {
     factory: ComponentFactory,
@@ -148,7 +171,6 @@ struct Asked {
 }
 
 impl Asked {
-    /// `interfaces` beside those that every plugin exports.
     fn new(
         language: Language,
         file: &str,
@@ -156,17 +178,7 @@ impl Asked {
         interfaces: &[&str],
         environment: &[(&str, &str)],
     ) -> Result<Self> {
-        let plugin = tempfile::tempdir()?;
-        fs::write(plugin.path().join(file), source)?;
-        let exports = ["lifecycle", "sync", "cycle"].iter().chain(interfaces);
-        let exports: String = exports.map(|name| format!("    export berth:scheduler/{name}@0.2.0;\n")).collect();
-        let imports = "    import berth:scheduler/host@0.2.0;\n";
-        let world = format!("package test:mistaken;\n\nworld plugin {{\n{imports}{exports}}}\n");
-        fs::write(plugin.path().join("plugin.wit"), world)?;
-        let mut script = Command::new(folder("sdks").join(language.folder).join("build.sh"));
-        let output = script.arg(plugin.path()).arg("Mistaken").envs(environment.iter().copied()).output()?;
-        ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        let factory = load("Mistaken", fs::read(plugin.path().join("build/Mistaken.wasm"))?)?;
+        let factory = built(language, file, source, interfaces, environment)?;
         let mut harness = PluginHarness::new(&factory, "null")?;
         harness.set_node(&node("a").build());
         harness.set_node(&node("b").label("zone", "east").build());

@@ -1,0 +1,50 @@
+"""Refuses a list of a plugin in C that lacks its end, where the source shows what the list has. build.sh calls this.
+
+usage: lists.py FOLDER   exits with 1 if there are such lists
+
+Such a list goes on with what lies behind it in memory, which differs from build to build.
+"""
+
+import pathlib
+import re
+import sys
+
+# Members of berth_plugin that are lists, each with its last entry.
+ENDS = {"label_keys": "NULL", "annotation_keys": "NULL", "objects": "{0}", "events_to_register": "{0}"}
+
+ENTRIES = r"\{(?P<entries>(?:[^{}]|\{[^{}]*\})*)\}"
+# Text, or an entry that begins with it.
+NO_END = re.compile(r'("|\{\s*"[^{}]*\})\s*,?\s*$')
+
+
+def without_comments(text):
+    """The source with spaces in the place of comments, so that each line keeps its number."""
+
+    def without(found):
+        return found[0] if found[0].startswith('"') else re.sub(r"[^\n]", " ", found[0])
+
+    return re.sub(r'"(?:\\.|[^"\\\n])*"|//[^\n]*|/\*[\s\S]*?\*/', without, text)
+
+
+def unended(text):
+    """The member of each list without its end, with the line where the list begins."""
+    for member in ENDS:
+        found = re.search(rf"\.{member}\s*=\s*(?:(?P<name>\w+)|\([^()]*\)\s*{ENTRIES})", text)
+        if found and found["name"]:
+            found = re.search(rf"\b{found['name']}\s*\[\w*\]\s*=\s*{ENTRIES}", text)
+        if found and NO_END.search(found["entries"]):
+            yield member, text.count("\n", 0, found.start()) + 1
+
+
+def main():
+    folder = pathlib.Path(sys.argv[1])
+    errors = []
+    for path in sorted(folder.glob("*.c")):
+        for member, line in unended(without_comments(path.read_text(encoding="utf-8"))):
+            errors.append(f"error: {path.name}:{line}: the list {member} has no end: write {ENDS[member]} as its last entry")
+    for error in errors:
+        print(error, file=sys.stderr)
+    sys.exit(1 if errors else 0)
+
+
+main()
