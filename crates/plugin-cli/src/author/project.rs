@@ -1,4 +1,4 @@
-//! A plugin on disk: a component file, or the folder that one is built from.
+//! A plugin on disk: a component file, or the folder from which one is built.
 
 use std::{
     fs,
@@ -13,7 +13,7 @@ use berth_telemetry::chain;
 use berth_wasm_host::{Binary, ComponentFactory, Engine, EngineOptions, LoadError};
 use clap::Args;
 
-/// Bytes of a component that brings an interpreter along.
+/// The size in bytes from which a component probably contains an interpreter.
 const LONG_TO_COMPILE: usize = 4 << 20;
 
 /// Which plugin a command is about.
@@ -58,7 +58,7 @@ impl Target {
         }
     }
 
-    /// The folder that holds what belongs to the plugin besides its component.
+    /// The folder that contains the plugin's other files.
     pub(super) fn folder(&self) -> PathBuf {
         if self.plugin.is_dir() {
             return self.plugin.clone();
@@ -68,7 +68,7 @@ impl Target {
         if is_build { folder_of(parent).to_owned() } else { parent.to_owned() }
     }
 
-    /// The files of cases that lie beside the plugin: `cases.yaml` and `*.cases.yaml`.
+    /// The files of cases beside the plugin: `cases.yaml` and `*.cases.yaml`.
     pub(super) fn cases(&self) -> Result<Vec<PathBuf>> {
         let folder = self.folder();
         let entries = fs::read_dir(&folder).with_context(|| format!("reading {}", folder.display()))?;
@@ -82,13 +82,13 @@ impl Target {
         Ok(found)
     }
 
-    /// The component, loaded as the scheduler loads it.
+    /// Loads the component as the scheduler does.
     pub(super) fn load(&self) -> Result<Loaded> {
         load(&self.file()?)
     }
 }
 
-/// The folder that a path lies in.
+/// The folder that contains the path.
 fn folder_of(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
@@ -100,7 +100,7 @@ pub(super) struct Loaded {
 }
 
 impl Loaded {
-    /// `NAME 1.0.0 (sha256 0123456789ab)`.
+    /// Returns `NAME 1.0.0 (sha256 0123456789ab)`.
     pub(super) fn title(&self) -> String {
         let version = self.factory.version();
         let digest = self.factory.digest().short();
@@ -114,7 +114,7 @@ pub(super) fn read(file: &Path) -> Result<Binary> {
     Ok(Binary::new(name, bytes))
 }
 
-/// The name that a component gives itself.
+/// The name in the component's manifest.
 pub(super) fn name_in_manifest(component: &[u8]) -> Result<String> {
     match engine()?.load(&Binary::new("", component)) {
         Ok(factory) => Ok(factory.manifest().name.clone()),
@@ -123,7 +123,8 @@ pub(super) fn name_in_manifest(component: &[u8]) -> Result<String> {
     }
 }
 
-/// Takes what was compiled before, by a scheduler of this user as well, and keeps for it what is compiled here.
+/// An engine that uses compiled code from earlier runs, including those of this user's scheduler, and stores its own
+/// code for it.
 fn engine() -> Result<Engine> {
     let artefacts = PluginHostOptions::default().usable_artifact_cache();
     let engine = Engine::new(EngineOptions { artefacts, ..EngineOptions::default() });
@@ -134,7 +135,7 @@ pub(super) fn load(file: &Path) -> Result<Loaded> {
     load_binary(read(file)?, &file.display().to_string())
 }
 
-/// `title` says for messages where the bytes are from.
+/// Loads a binary. `title` is its source, for messages.
 pub(super) fn load_binary(binary: Binary, title: &str) -> Result<Loaded> {
     let engine = engine()?;
     let is_compiled = engine.load_compiled(binary.name(), binary.digest()).is_some();

@@ -1,4 +1,4 @@
-//! A row of the table: what each sink gets of one notice.
+//! A row of the table: the output of one notice for each sink.
 
 use std::panic::Location;
 
@@ -15,10 +15,10 @@ pub enum Severity {
     Warning,
 }
 
-/// An event about a plugin, or about all.
+/// An event about a plugin, or about all plugins.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PluginEvent {
-    /// `None`: it is about no one plugin.
+    /// The plugin; `None` if the event is not about a single plugin.
     pub plugin: Option<String>,
     pub severity: Severity,
     /// The reason in upper camel case, as in `kubectl get events`.
@@ -26,7 +26,7 @@ pub struct PluginEvent {
     pub note: String,
 }
 
-/// What goes to each sink; `None` where that is nothing.
+/// The output for each sink; `None` if there is none.
 #[derive(Debug)]
 pub(super) struct Row {
     pub(super) log: Option<LogLine>,
@@ -51,19 +51,19 @@ pub(super) enum Metric {
     ConfigReloaded(&'static str),
 }
 
-/// What follows for the log from the number so far.
+/// The consequence of the current count for the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Counted {
-    /// Nothing.
+    /// There is no consequence.
     Plainly,
-    /// The line says the number.
+    /// The line contains the number.
     Total(u64),
-    /// There were enough lines: this one is not written.
+    /// There were enough lines, so this line is not written.
     Often,
 }
 
 impl Metric {
-    /// Counts.
+    /// Counts the event.
     pub(super) fn count(self, metrics: &Metrics, plugin: &str) -> Counted {
         match self {
             Self::Swap(result) => metrics.swap(plugin, result),
@@ -73,7 +73,8 @@ impl Metric {
             Self::ConfigReloaded(result) => metrics.config_reloaded(result),
             Self::EffectsRefused { effect, count } => {
                 let total = metrics.effects_refused_now(plugin, effect, u64::from(count));
-                // A plugin may ask at every pod: after the first refusal, one line each time the number has doubled.
+                // A plugin may ask for every pod, so there is one line after the first refusal and one each time the
+                // number has doubled.
                 let has_doubled = (total - u64::from(count)).leading_zeros() != total.leading_zeros();
                 return if has_doubled { Counted::Total(total) } else { Counted::Often };
             }
@@ -82,7 +83,7 @@ impl Metric {
     }
 }
 
-/// An event that is not about anything yet.
+/// An event that has no subject yet.
 pub(super) struct NewEvent {
     severity: Severity,
     reason: &'static str,
@@ -90,7 +91,7 @@ pub(super) struct NewEvent {
 }
 
 impl NewEvent {
-    /// About this plugin, or with an empty name about no one plugin.
+    /// Makes this plugin the subject. An empty name stands for no single plugin.
     pub(super) fn of(self, plugin: &str) -> Option<PluginEvent> {
         let Self { severity, reason, note } = self;
         let plugin = (!plugin.is_empty()).then(|| plugin.to_owned());

@@ -1,4 +1,4 @@
-//! Mistakes in a plugin are told with the file and the line of the author's source.
+//! Tests that mistakes in a plugin are reported with the file and the line of the author's source.
 
 use std::{fs, process::Command};
 
@@ -11,12 +11,12 @@ use berth_wasm_host::ComponentFactory;
 
 use crate::run;
 
-/// What the build of one file says, which fails.
+/// The output of the build of one file, which must fail.
 fn refusal(language: Language, file: &str, source: &str) -> Result<String> {
     refusal_of(language, &[(file, source)])
 }
 
-/// The same of several files.
+/// The same for several files.
 fn refusal_of(language: Language, files: &[(&str, &str)]) -> Result<String> {
     let plugin = tempfile::tempdir()?;
     for (file, source) in files {
@@ -44,7 +44,7 @@ fn an_action_that_there_is_not_is_told_in_javascript() {
         let told =
             "error: plugin.js:5:33: Argument of type '\"moved\"' is not assignable to parameter of type 'Action'";
         ensure!(said.starts_with(told), "{said}");
-        // Where types say nothing, the SDK does.
+        // If types do not show the mistake, the SDK does.
         let said = refusal(language, "plugin.js", &source("...JSON.parse('[\"moved\"]')"))?;
         let shown = "      5 │ eventsToRegister: [on(\"Node\", ...JSON.parse('[\"moved\"]'))],";
         let place = "\nplugin.js:5: ERROR: Error: \"moved\" is no action; there are Update, Add, Delete, UpdateNode";
@@ -60,7 +60,7 @@ fn an_action_that_there_is_not_is_told_in_python() {
                       events_to_register = [berth.on(\"Node\", \"moved\")]\n\n    def filter(self, pod, node): ...\n    \
                       def score(self, pod, node): ...\n    def normalize(self, pod, scores): ...\n";
         let said = refusal(language, "plugin.py", source)?;
-        // `crates/plugin-cli/src/author/script.rs` makes a short message of it.
+        // `crates/plugin-cli/src/author/script.rs` makes a short message from this.
         let place = "  File \"/1/plugin.py\", line 8, in Mistaken\n";
         let message = "\nValueError: 'moved' is no action; there are Update, Add, Delete, UpdateNode";
         ensure!(said.contains(place) && said.contains(message), "{said}");
@@ -68,7 +68,7 @@ fn an_action_that_there_is_not_is_told_in_python() {
     });
 }
 
-/// A line that is one member, in a bundle where the line before ends with a comma.
+/// The line contains one member, in a bundle where the line before ends with a comma.
 #[test]
 fn a_fault_in_a_member_of_one_line_names_that_line() {
     run(LANGUAGES[2], |language| faults_as_it_scores(language, "node.absent.length", "at plugin.js:5 in score"));
@@ -90,14 +90,14 @@ fn faults_as_it_scores(language: Language, score: &str, told: &str) -> Result<()
     Ok(())
 }
 
-/// A plugin of one file that was built and sees two nodes.
+/// A plugin with one file that was built. It sees two nodes.
 struct Asked {
     factory: ComponentFactory,
     harness: PluginHarness,
 }
 
 impl Asked {
-    /// `interfaces` beside those that every plugin exports.
+    /// `interfaces` are those beside the ones that every plugin exports.
     fn new(
         language: Language,
         file: &str,
@@ -164,7 +164,7 @@ fn types_are_checked_in_typescript_and_names_in_javascript() {
     });
 }
 
-/// The log has what is written to the console, also while the module is loaded.
+/// The log contains the output of the console, even while the module is loaded.
 #[test]
 fn the_console_is_no_mistake_in_javascript() {
     run(LANGUAGES[2], |language| {
@@ -193,7 +193,7 @@ fn what_is_read_and_not_declared_is_told_in_python() {
     });
 }
 
-/// A plugin in C whose filter does this.
+/// A plugin in C with this body of its filter.
 fn c_source(body: &str) -> String {
     format!(
         "#include <assert.h>\n#include <berth.h>\n#include <stdio.h>\n#include <string.h>\n\n\
