@@ -19,7 +19,7 @@ import tempfile
 VERSION = "0.63.0"
 SDKS = pathlib.Path(__file__).resolve().parent
 CONTRACT = SDKS.parent / "wit"
-# The Go module that an SDK's build makes, and what stands in it for the generator's own runtime.
+# The Go module that an SDK's build makes, and the package that replaces the generator's own runtime in it.
 GO_MODULE = "wit_component"
 GO_RUNTIME = f"{GO_MODULE}/abi"
 

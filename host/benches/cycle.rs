@@ -1,9 +1,10 @@
 //! One scheduling cycle, from PreFilter to the choice of a node, at 100, 1,000 and 5,000 nodes, native and through
 //! components.
 //!
-//! `cargo bench -p berth-host --bench cycle`. Every node is looked at and scored (no sampling), so the figures say what a
-//! node costs. Between two cycles one pod is added to one node, as in a running cluster; catching the replicas up with
-//! it is part of the cycle. After divan's table the medians are set side by side, with their ratios.
+//! `cargo bench -p berth-host --bench cycle`. The cycle filters and scores every node (no sampling), so the figures
+//! show what a node costs. One pod comes to a node or leaves it before each cycle, as in a running cluster, and the
+//! cycle includes the time in which the replicas learn about it. After divan's table the benchmark prints the medians
+//! side by side, with their ratios.
 
 #![expect(clippy::expect_used, clippy::print_stdout, reason = "a benchmark stops where its set-up fails, and prints")]
 
@@ -69,7 +70,7 @@ fn profile(factories: Vec<Arc<dyn PluginFactory>>) -> Profile {
     profile
 }
 
-/// Nodes, a pod that is scheduled over and over, and one more pod that makes one node change.
+/// The nodes, a pod that is scheduled again and again, and one more pod that changes one node before each cycle.
 struct BenchCluster {
     cluster: TestCluster,
     profile: Profile,
@@ -138,7 +139,7 @@ fn bench_pod(name: &str, node_name: &str) -> api::Pod {
         .build()
 }
 
-/// Medians side by side.
+/// Prints the medians of both executions side by side.
 fn compare() {
     println!("{:>6}  {:>12}  {:>12}  {:>12}", "nodes", "native", "wasm", "wasm/native");
     for n_nodes in SIZES {

@@ -1,4 +1,4 @@
-//! The command line: the commands that there are. Their options stand in `options` and beside the commands.
+//! The command line: all commands. `options` and the modules of the commands define their options.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! The process that compiles the files of a plugins directory: this program once more, with a command of its own.
+//! The process that compiles the files of a plugins directory: this program, started with a command of its own.
 
 use std::{
     ffi::OsString,
@@ -17,7 +17,7 @@ const COMMAND: &str = "compile-component";
 /// How the scheduler starts this program to compile a file.
 pub(crate) fn compiler_process() -> CompilerProcess {
     CompilerProcess {
-        // Not the file's path: an upgrade may have put another version there.
+        // The file may already hold another version after an upgrade, so its path is not used.
         program: "/proc/self/exe".into(),
         arg0: OsString::from("berth"),
         arguments: vec![OsString::from(COMMAND)],
@@ -32,7 +32,8 @@ pub(crate) struct CompileComponent {
     bytes: u64,
 }
 
-/// What is wrong with the component goes to standard error as it stands: the scheduler that asked makes a message of it.
+/// Compiles the component on standard input. The reason for a failure goes to standard error without a prefix: the
+/// scheduler that started this process builds its message from it.
 pub(crate) fn run(arguments: &CompileComponent) -> ! {
     let CompileComponent { seconds, bytes } = *arguments;
     let limits = CompileLimits { cpu_time: Duration::from_secs(seconds), memory_bytes: bytes };

@@ -19,10 +19,10 @@ use tokio::sync::mpsc;
 
 use crate::{manifests, options::Demo, run::until_told_to_stop, sandbox_command};
 
-/// A pod that is not expected to be placed says so here.
+/// The annotation of a pod that is not expected to be placed.
 const EXPECT: &str = "demo.berth.dev/expect";
 
-/// Where the kubeconfig of a demo that is kept lies.
+/// The kubeconfig file of a demo that keeps running.
 const KUBECONFIG: &str = "berth.kubeconfig";
 
 pub(crate) fn run(arguments: Demo) -> Result<()> {
@@ -60,7 +60,7 @@ async fn demo(arguments: Demo) -> Result<()> {
         for object in others {
             sandbox_command::create(&client, vec![object], "objects", 1).await?;
         }
-        // One after the other, so that the queue sees them in the order of the manifests.
+        // The pods are created one after the other, so that the queue sees them in the order of the manifests.
         sandbox_command::create(&client, pods, "pods", 1).await?;
         let seen = watch_until_decided(&client, n_pods, arguments.timeout).await;
         let outcomes = outcomes(&seen, &mut reasons);
@@ -84,7 +84,7 @@ async fn demo(arguments: Demo) -> Result<()> {
     Ok(())
 }
 
-/// What became of each pod, with what the scheduler said of it.
+/// The outcome of each pod, with the scheduler's reason.
 fn outcomes(
     seen: &BTreeMap<(String, String), api::Pod>,
     reasons: &mut mpsc::UnboundedReceiver<PlacementReason>,
@@ -97,7 +97,7 @@ fn outcomes(
     pods.map(|(key @ (namespace, name), pod)| Outcome::new(namespace, name, pod, why.get(key))).collect()
 }
 
-/// The kubeconfig file of the demo; a temporary one goes with it.
+/// The kubeconfig file of the demo. The file is deleted when this value is dropped.
 struct Kubeconfig(PathBuf);
 
 impl Kubeconfig {
@@ -111,12 +111,12 @@ impl Kubeconfig {
 
 impl Drop for Kubeconfig {
     fn drop(&mut self) {
-        // At worst a file of a few lines stays in the temporary directory.
+        // If this fails, a file of a few lines stays in the temporary directory.
         let _ = std::fs::remove_file(&self.0);
     }
 }
 
-/// What the API server shows of each pod, once the scheduler has said something about all of them.
+/// Returns each pod as the API server shows it, once the scheduler has decided about all of them.
 async fn watch_until_decided(
     client: &Client,
     n_pods: usize,
@@ -135,7 +135,7 @@ async fn watch_until_decided(
             }
         }
     };
-    // What is undecided by then is shown as it stands.
+    // A pod that is undecided after the timeout is shown as it is.
     let _ = tokio::time::timeout(timeout, all_decided).await;
     watches.shutdown().await;
     pods
@@ -149,7 +149,7 @@ fn condition(pod: &api::Pod) -> Option<&api::Condition> {
     pod.status.conditions.iter().find(|it| it.type_ == "PodScheduled" && it.status == "False")
 }
 
-/// What became of one pod.
+/// The outcome of one pod.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Outcome {
@@ -157,7 +157,7 @@ struct Outcome {
     name: String,
     node: Option<String>,
     why: String,
-    /// The manifest says that it stays pending.
+    /// Whether the manifest says that the pod stays pending.
     expected_pending: bool,
     #[serde(rename = "decision")]
     reason: Option<PlacementReason>,

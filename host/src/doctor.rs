@@ -1,7 +1,8 @@
-//! `berth doctor`: looks at an operator's setup and says what to fix.
+//! `berth doctor`: checks an operator's setup and says what to fix.
 //!
-//! Takes the options of `berth run` and changes nothing that `berth run` would not. Every area is a module of `doctor/`
-//! that adds its findings; one that cannot be looked at is a finding too, and the others are looked at all the same.
+//! The command takes the options of `berth run` and changes only what `berth run` would change. Each area is a module
+//! of `doctor/` that adds its findings. An area that cannot be checked is a finding too, and the other areas are still
+//! checked.
 
 mod cluster;
 mod endpoints;
@@ -58,16 +59,16 @@ pub(crate) struct Doctor {
     scheduling: Scheduling,
 }
 
-/// What to do about a plugin that no profile uses.
+/// The advice about a plugin that no profile uses.
 const IN_NO_PROFILE: &str = "enable it in a profile of --config (`plugins.multiPoint.enabled`), or remove its file";
 
-/// What was looked at, and what came of it.
+/// The result of one check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Finding {
     area: Area,
     result: Verdict,
-    /// What was looked at and how it is.
+    /// The thing that was checked, and its condition.
     text: String,
     /// What to do about it.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -161,7 +162,7 @@ fn tell(findings: &Findings, output: Output) -> Result<()> {
                     Verdict::Warning => "warning",
                     Verdict::Problem => "PROBLEM",
                 };
-                // An error of YAML shows the place below itself.
+                // A YAML error spans several lines and shows the place in the file; each line is indented.
                 let text = text.replace('\n', &format!("\n{:24}", ""));
                 writeln!(out, "{verdict:8} {:14} {text}", area.as_str())?;
                 if let Some(fix) = fix {

@@ -1,4 +1,5 @@
-//! `berth explain`: why a pod of a running scheduler is where it is, or waits. Also as `kubectl-berth`, so `kubectl berth explain`.
+//! `berth explain`: why a pod of a running scheduler is on its node, or why it waits. The program is also a plugin of
+//! kubectl if it is called `kubectl-berth`: `kubectl berth explain`.
 
 use std::{
     io::{self, Read as _, Write as _},
@@ -71,7 +72,7 @@ enum Format {
     Yaml,
 }
 
-/// Explains it on standard output.
+/// Prints the explanation on standard output.
 pub(crate) fn run(command: Explain) -> Result<()> {
     let Explain { what, file, how } = command;
     let (how, explanation) = match (what, file) {
@@ -112,7 +113,7 @@ impl How {
     }
 }
 
-/// The one object of a manifest.
+/// Reads the pod of a manifest, which must hold exactly one object.
 fn pod_in(file: &Path) -> Result<Value, Usage> {
     let unusable = |problem: &dyn std::fmt::Display| Usage(format!("-f {}: {problem}", file.display()));
     let text = if file == Path::new("-") {
@@ -144,7 +145,8 @@ fn names(pod: &str) -> Result<(&str, &str), Usage> {
     }
 }
 
-/// Whether it has the characters of names of pods and nodes: none of them means anything in a query.
+/// Whether the text has only characters that names of pods and nodes may have. None of these characters has a meaning
+/// in a query.
 fn is_name(text: &str) -> bool {
     !text.is_empty() && text.chars().all(|it| it.is_ascii_alphanumeric() || "-.".contains(it))
 }

@@ -1,4 +1,5 @@
-//! How a command fails: with one message; exit code 2 for a wrong command line, 1 for everything else.
+//! How a command fails: it prints one message. The exit code is 2 for a wrong command line, and 1 for every other
+//! failure.
 
 use std::{
     io::{self, Write as _},
@@ -11,15 +12,15 @@ use berth_plugin_host::PluginHostError;
 /// Writes the message and picks the exit code.
 pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
     if error.chain().any(is_broken_pipe) {
-        // The reader of the output has seen enough.
+        // The reader of the output has closed it, so the rest is not needed.
         return ExitCode::SUCCESS;
     }
-    // Nothing can be written if standard error is closed.
+    // The message is lost if standard error is closed.
     let _ = writeln!(io::stderr(), "error: {error:#}");
     if is_usage(error) { ExitCode::from(2) } else { ExitCode::FAILURE }
 }
 
-/// Whether the operator can put it right on the command line or in a file that it names.
+/// Whether the operator can correct the mistake on the command line or in a file that the command line names.
 fn is_usage(error: &anyhow::Error) -> bool {
     error.is::<Usage>() || matches!(error.downcast_ref(), Some(PluginHostError::Usage(_)))
 }

@@ -1,7 +1,7 @@
 //! Berth in kube-scheduler's place: called as `kube-scheduler`, or as `berth kube-scheduler`, it takes the flags of
 //! kube-scheduler and serves `default-scheduler` under kube-scheduler's Lease.
 //!
-//! `crate::flags` lists the flags and reads them. Here they become what `berth run` works with.
+//! `crate::flags` lists the flags and reads them. This module turns them into the options of `berth run`.
 
 #[cfg(test)]
 mod manifests;
@@ -31,7 +31,7 @@ use crate::{
 
 const NAME: &str = "kube-scheduler";
 
-/// The arguments after the program's name, if it was called in kube-scheduler's place.
+/// The arguments after the program's name, or `None` if the program was not called in kube-scheduler's place.
 pub(crate) fn arguments(mut called: impl Iterator<Item = OsString>) -> Option<Vec<String>> {
     let program = called.next()?;
     let mut rest = called.map(|argument| argument.to_string_lossy().into_owned()).peekable();
@@ -42,14 +42,14 @@ pub(crate) fn arguments(mut called: impl Iterator<Item = OsString>) -> Option<Ve
     Some(rest.collect())
 }
 
-/// Runs until it is told to stop.
+/// Schedules until a signal stops the process.
 ///
 /// # Errors
-/// The flags make no sense, or as for `berth run`.
+/// A flag has an invalid value, or `berth run` fails.
 pub(crate) fn run(arguments: Vec<String>) -> Result<()> {
     let given = match Given::read(arguments) {
         Ok(given) => given,
-        // Also what `--help` asks for: written to standard output, with exit code 0.
+        // `--help` is such an error: clap writes the help to standard output and exits with code 0.
         Err(error) => error.exit(),
     };
     if given.text("version").is_some_and(|version| version != "false") {
@@ -81,7 +81,7 @@ fn log_format(given: &Given) -> Result<KlogFormat> {
     }
 }
 
-/// Refuses what is not built; gives a warning for each flag that changes nothing.
+/// Refuses flags that are not implemented, and returns a warning for each flag that has no effect.
 fn check(given: &Given) -> Result<Vec<String>> {
     let has_config = given.is_given("config");
     let mut warnings = Vec::new();
@@ -154,7 +154,7 @@ fn invocation(given: &Given) -> Result<Invocation> {
     })
 }
 
-/// What the flags say about fields of the configuration.
+/// The fields of the configuration that flags set.
 fn fields(given: &Given) -> Map<String, Value> {
     let mut fields = Map::new();
     let mut set = |section: &str, name: &str, value: Option<Value>| {

@@ -10,7 +10,8 @@ use tracing_subscriber::{
     EnvFilter, Layer as _, filter::FilterExt as _, fmt, layer::SubscriberExt as _, util::SubscriberInitExt as _,
 };
 
-/// kube warns with each connection that the server's certificate is not verified; `berth_cluster::connect` says it once.
+/// kube warns at each connection that it does not verify the server's certificate. `berth_cluster::connect` says so
+/// once, so these warnings are filtered out.
 const REPEATED: &str = "kube_client::client::tls=error";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -19,10 +20,10 @@ pub(crate) enum LogFormat {
     Json,
 }
 
-/// Logs what `filter` lets through, from here on.
+/// Logs what `filter` lets through from this call on.
 ///
 /// # Errors
-/// The filter makes no sense.
+/// The filter is invalid.
 pub(crate) fn start_logging(filter: &str, format: LogFormat) -> Result<()> {
     let mut filter = EnvFilter::try_new(filter)
         .map_err(|error| Usage(format!("--log {filter}: {error}; try `info` or `berth_cluster=debug,warn`")))?;

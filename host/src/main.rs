@@ -36,7 +36,7 @@ use crate::{
     logging::start_logging,
 };
 
-/// Some hundred small allocations a pod are made by one thread and freed by another.
+/// Each pod causes some hundred small allocations that one thread makes and another frees.
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 

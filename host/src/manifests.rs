@@ -8,13 +8,13 @@ use std::{
 use anyhow::{Context as _, Result, bail};
 use serde_json::Value;
 
-/// What `berth demo` creates when it is given nothing else.
+/// The manifests that `berth demo` creates by default.
 const DEMO: [(&str, &str); 2] = [
     ("examples/demo/cluster.yaml", include_str!("../../examples/demo/cluster.yaml")),
     ("examples/demo/pods.yaml", include_str!("../../examples/demo/pods.yaml")),
 ];
 
-/// The objects that come with Berth.
+/// The objects of the demo manifests, which are part of the program.
 pub(crate) fn demo() -> Result<Vec<Value>> {
     let mut objects = Vec::new();
     for (name, text) in DEMO {
@@ -23,10 +23,10 @@ pub(crate) fn demo() -> Result<Vec<Value>> {
     Ok(objects)
 }
 
-/// The objects of files and folders, files of a folder in the order of their names.
+/// The objects of files and folders. A folder's files are read in the order of their names.
 ///
 /// # Errors
-/// Names the file and what is wrong with it.
+/// The error names the file and the problem.
 pub(crate) fn read(paths: &[PathBuf]) -> Result<Vec<Value>> {
     let mut objects = Vec::new();
     for path in paths {
@@ -84,7 +84,7 @@ fn parse(file: &Path, text: &str) -> Result<Vec<Value>> {
     Ok(objects)
 }
 
-/// What every object needs so that it can be created at all.
+/// Checks the fields that every object needs before it can be created.
 fn check(file: &Path, index: usize, object: &Value) -> Result<()> {
     for (field, pointer) in [("apiVersion", "/apiVersion"), ("kind", "/kind"), ("metadata.name", "/metadata/name")] {
         let found = object.pointer(pointer);

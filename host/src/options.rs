@@ -75,22 +75,23 @@ impl From<Scheduling> for Options {
 }
 
 impl Scheduling {
-    /// Which release of Kubernetes decides.
+    /// The Kubernetes release that decides the rules.
     ///
     /// # Errors
-    /// The release makes no sense.
+    /// `--emulated-version` is invalid.
     pub(crate) fn emulation(&self) -> Result<Emulation> {
         let version = self.emulated_version.as_deref().unwrap_or_default();
         Ok(Emulation::new(&[version], &[], &[]).map_err(|error| Usage(error.to_string()))?)
     }
 
-    /// Those of `--emulated-version`, else of the oldest release: for commands that ask no API server.
+    /// The features of `--emulated-version`, or else of the oldest release. Commands that do not ask an API server use
+    /// them.
     fn features(&self) -> Features {
         let version = self.emulation().ok().and_then(|emulation| emulation.version());
         version.map_or_else(Features::default, |version| Features::of(version.nearest().0))
     }
 
-    /// What concerns plugins.
+    /// The options that concern plugins.
     pub(crate) fn plugin_host(&self) -> PluginHostOptions {
         PluginHostOptions {
             plugins_dir: self.plugins_dir.clone(),
@@ -203,7 +204,7 @@ pub(crate) struct Demo {
     pub scheduling: Scheduling,
 }
 
-/// An address that this machine alone reaches.
+/// Reads an address that only this machine can reach.
 fn loopback(text: &str) -> Result<SocketAddr> {
     let address: SocketAddr = text.parse().context("expected an address with a port, such as 127.0.0.1:8080")?;
     ensure!(
@@ -215,13 +216,13 @@ fn loopback(text: &str) -> Result<SocketAddr> {
     Ok(address)
 }
 
-/// `1.36` or `1.37`.
+/// Reads `1.36` or `1.37`.
 fn kubernetes_release(text: &str) -> Result<Release, String> {
     let known = Release::ALL.map(Release::as_str).join(" or ");
     Release::from_name(text).ok_or_else(|| format!("expected {known}"))
 }
 
-/// `500ms`, `10s`, `1m30s`.
+/// Reads a duration such as `500ms`, `10s` or `1m30s`.
 pub(crate) fn duration(text: &str) -> Result<Duration> {
     let nanos = parse_duration(text).and_then(|nanos| u64::try_from(nanos).ok());
     let nanos =

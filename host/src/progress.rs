@@ -1,4 +1,4 @@
-//! How far long work is: a bar on a terminal, a line now and then elsewhere.
+//! Progress of long work: a bar on a terminal, and a few log lines elsewhere.
 
 use std::{
     io::{self, IsTerminal as _},
@@ -8,10 +8,10 @@ use std::{
 use indicatif::{ProgressBar, ProgressStyle};
 use tracing::info;
 
-/// Shorter work shows no progress.
+/// Work with fewer parts shows no progress.
 const WORTH_SHOWING: usize = 200;
 
-/// Off a terminal, one line for so many parts of the whole.
+/// The number of log lines for the whole work where standard error is not a terminal.
 const LINES: usize = 4;
 
 #[derive(Debug)]

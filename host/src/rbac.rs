@@ -114,7 +114,8 @@ fn rights(rbac: &Rbac) -> Result<Rights> {
     })
 }
 
-/// The account, a ClusterRole, a Role in each namespace in which something is needed there alone, and a binding for each.
+/// The ServiceAccount, a ClusterRole, a Role in each namespace where a right is needed only there, and a binding for
+/// each role.
 pub(crate) fn manifests(rights: &Rights, account: Account<'_>) -> Vec<Value> {
     let mut by_namespace: BTreeMap<&str, Vec<&ResourceAccess>> = BTreeMap::from([("", Vec::new())]);
     for (access, _) in rights.iter() {
@@ -144,7 +145,7 @@ pub(crate) fn manifests(rights: &Rights, account: Account<'_>) -> Vec<Value> {
     manifests
 }
 
-/// The fewest rules that say just that: resources of a group for which the same is needed share one.
+/// The fewest rules that grant exactly these accesses: resources of one group that need the same verbs share a rule.
 fn policy_rules(accesses: &[&ResourceAccess]) -> Vec<Value> {
     let mut verbs: BTreeMap<(&str, String, &str), BTreeSet<&str>> = BTreeMap::new();
     for access in accesses {

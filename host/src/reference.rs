@@ -1,5 +1,5 @@
-//! `berth reference`: every command with its options, as a page of the guide and as man pages. Both are made from the command
-//! line's own definition.
+//! `berth reference`: every command with its options, as a page of the guide and as man pages. Both are made from the
+//! definition of the command line.
 
 use std::{
     fmt::{self, Write as _},
@@ -39,7 +39,7 @@ fn page() -> Result<String, fmt::Error> {
     Ok(page)
 }
 
-/// A section for a command, then one for each command below it.
+/// Writes a section for a command, and then one for each of its subcommands.
 fn describe(page: &mut String, command: &mut clap::Command, path: &str) -> fmt::Result {
     writeln!(page, "\n## {path}\n")?;
     if let Some(about) = command.get_long_about().or_else(|| command.get_about()) {
@@ -57,7 +57,7 @@ fn describe(page: &mut String, command: &mut clap::Command, path: &str) -> fmt::
     Ok(())
 }
 
-/// The table of a command's options. Those that every command has stand with the first alone.
+/// Writes the table of a command's options. Global options appear only in the table of the first command.
 fn options(page: &mut String, command: &clap::Command, is_root: bool) -> fmt::Result {
     let is_shown = |arg: &&Arg| {
         let is_help = matches!(arg.get_action(), ArgAction::Help | ArgAction::HelpShort | ArgAction::HelpLong);
@@ -74,7 +74,7 @@ fn options(page: &mut String, command: &clap::Command, is_root: bool) -> fmt::Re
     Ok(())
 }
 
-/// `-o, --output <OUTPUT>`.
+/// The option with its short form and its value, for example `-o, --output <OUTPUT>`.
 fn synopsis(arg: &Arg) -> String {
     let text = arg.to_string();
     match (arg.get_short(), arg.get_long()) {
@@ -83,7 +83,7 @@ fn synopsis(arg: &Arg) -> String {
     }
 }
 
-/// The help of an option, with the values that there are, its default, and its variable.
+/// The help of an option with its possible values, its default, and its environment variable.
 fn meaning(arg: &Arg) -> String {
     let mut text = arg.get_long_help().or_else(|| arg.get_help()).map(ToString::to_string).unwrap_or_default();
     let values: Vec<String> = arg
@@ -106,7 +106,7 @@ fn meaning(arg: &Arg) -> String {
     text
 }
 
-/// A text in one cell of a table. Between backticks an angle bracket stands for itself.
+/// Escapes a text for one cell of a table. Angle brackets between backticks stay as they are.
 fn cell(text: &str) -> String {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ").replace('|', "\\|");
     let parts = line.split('`').enumerate();

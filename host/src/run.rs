@@ -22,14 +22,14 @@ use tracing::info;
 
 use crate::{options::Run, serving, what_if};
 
-/// What the command line of a scheduler on a cluster says.
+/// The options of a scheduler on a cluster, as the command line gives them.
 pub(crate) struct Invocation {
     pub kubeconfig: Option<PathBuf>,
     pub context: Option<String>,
-    /// The API server's address, instead of the kubeconfig's.
+    /// The API server's address, which replaces the kubeconfig's.
     pub server: Option<String>,
     pub options: Options,
-    /// Which release of Kubernetes decides.
+    /// The Kubernetes release that decides the rules.
     pub emulation: Emulation,
     pub overrides: Overrides,
     pub output: ConfigOutput,
@@ -52,7 +52,8 @@ pub(crate) fn run(arguments: Run) -> Result<()> {
     schedule_blocking(Invocation { kubeconfig, context, server: None, options, emulation, overrides, output })
 }
 
-/// How HTTPS is served, if it is. The cluster that is scheduled is asked about callers, unless a flag names another.
+/// The settings of HTTPS, if it is served. Reviews of callers go to the cluster that is scheduled, unless a flag names
+/// another.
 fn secure_serving(arguments: &Run) -> Result<Option<SecureServing>, Usage> {
     let ServingFlags(given) = &arguments.serving;
     let kubeconfig = arguments.kubeconfig.clone().or_else(|| kubeconfig_in(arguments.scheduling.config.as_deref()?));
@@ -69,7 +70,8 @@ fn secure_serving(arguments: &Run) -> Result<Option<SecureServing>, Usage> {
     }
 }
 
-/// `clientConnection.kubeconfig` of a configuration file. What is wrong with the file is told when it is read as a whole.
+/// `clientConnection.kubeconfig` of a configuration file. This function ignores mistakes in the file: reading the whole
+/// file reports them.
 fn kubeconfig_in(file: &Path) -> Option<PathBuf> {
     let text = std::fs::read_to_string(file).ok()?;
     let configuration: Value = serde_saphyr::from_str(&text).ok()?;
@@ -77,7 +79,7 @@ fn kubeconfig_in(file: &Path) -> Option<PathBuf> {
     (!kubeconfig.is_empty()).then(|| kubeconfig.into())
 }
 
-/// Options with their values, by name, as `/flagz` shows them.
+/// The options with their values, sorted by name, as `/flagz` shows them.
 fn given_options(arguments: impl Iterator<Item = String>) -> Vec<(String, String)> {
     let mut options: Vec<(String, String)> = Vec::new();
     for argument in arguments {
@@ -94,18 +96,19 @@ fn given_options(arguments: impl Iterator<Item = String>) -> Vec<(String, String
     options
 }
 
-/// Schedules until the process is told to stop.
+/// Schedules until a signal stops the process.
 ///
 /// # Errors
-/// What is asked for makes no sense, or scheduling cannot go on.
+/// An option or the configuration is invalid, or scheduling cannot go on.
 pub(crate) fn schedule_blocking(invocation: Invocation) -> Result<()> {
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     runtime.worker_threads(n_workers(thread::available_parallelism().map_or(1, NonZero::get)));
     block_on_runtime(&mut runtime, schedule(invocation))
 }
 
-/// How many threads speak with the API server on a machine of so many processors. One keeps up with some thousand pods a second,
-/// and each further one costs changes between threads: on two processors a second one took a sixth more processor time a pod.
+/// The number of threads that speak with the API server on a machine with so many processors. One thread keeps up with
+/// some thousand pods a second, and each further one costs switches between threads: on two processors, a second thread
+/// used a sixth more processor time per pod.
 fn n_workers(n_processors: usize) -> usize {
     (n_processors / 4).clamp(1, 4)
 }
@@ -129,7 +132,8 @@ async fn schedule(invocation: Invocation) -> Result<()> {
     })?;
     info!(server = connection.server, origin = %connection.origin, "connecting");
     options.decide_as(release::of_cluster(&connection, &emulation).await?.gates);
-    // The process that answers reads the cluster by itself, and only a kubeconfig or the service account says where that is.
+    // The process that answers what-if questions reads the cluster itself, and takes its address only from a kubeconfig
+    // or the service account.
     if server.server.is_none() {
         options.more_routes =
             what_if::routes(kubeconfig.as_deref(), context.as_deref(), scheduler_name.as_deref(), &options);
@@ -140,7 +144,8 @@ async fn schedule(invocation: Invocation) -> Result<()> {
     session.run_until(until_told_to_stop()).await
 }
 
-/// Writes the complete configuration. No API server is asked: without `--emulated-version` it is that of the oldest release.
+/// Writes the complete configuration without asking an API server. It is that of `--emulated-version`, or else of the
+/// oldest release.
 async fn write_config(
     mut options: Options,
     emulation: &Emulation,
@@ -160,7 +165,7 @@ async fn write_config(
     }
 }
 
-/// What the options say beside the configuration file.
+/// The settings that options add to the configuration file.
 fn overrides(arguments: &Run) -> Overrides {
     let mut fields = Map::new();
     if let Some(leader_elect) = arguments.leader_elect {
@@ -169,7 +174,7 @@ fn overrides(arguments: &Run) -> Overrides {
     Overrides { program: Program::Berth, scheduler_name: arguments.scheduler_name.clone(), fields }
 }
 
-/// Waits for SIGTERM or SIGINT. A second one ends the process at once.
+/// Waits for SIGTERM or SIGINT. A second signal ends the process at once.
 pub(crate) async fn until_told_to_stop() -> Result<()> {
     let mut terminate = signal(SignalKind::terminate()).context("listening for SIGTERM")?;
     let mut interrupt = signal(SignalKind::interrupt()).context("listening for SIGINT")?;

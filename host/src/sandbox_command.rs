@@ -1,4 +1,4 @@
-//! `berth sandbox`: a Kubernetes API in memory, with nodes and, unless told otherwise, the scheduler.
+//! `berth sandbox`: a Kubernetes API in memory, with nodes and, by default, the scheduler.
 
 use std::{
     fmt::Display,
@@ -58,7 +58,7 @@ async fn serve(arguments: options::Sandbox) -> Result<()> {
         sandbox.url(),
         arguments.nodes
     );
-    // A server goes on serving when its output is not read.
+    // The sandbox keeps serving even if its output is closed.
     let _ = io::stdout().lock().write_all(text.as_bytes());
     match session {
         Some(session) => session.run_until(until_told_to_stop()).await?,
@@ -68,7 +68,7 @@ async fn serve(arguments: options::Sandbox) -> Result<()> {
     Ok(())
 }
 
-/// Says where the page is.
+/// The line that names the page's address.
 pub(crate) fn page_line(address: SocketAddr) -> String {
     format!("open http://{address}/ to see it at work\n")
 }
@@ -103,7 +103,7 @@ pub(crate) async fn connection(kubeconfig: &Path) -> Result<Connection> {
     connect(&options).await.map_err(|error| anyhow::anyhow!(chain(&error)))
 }
 
-/// Creates `objects`, so many at a time, and shows how far it is.
+/// Creates `objects`, `at_a_time` of them at the same time, and shows the progress.
 pub(crate) async fn create(client: &Client, objects: Vec<Value>, what: &str, at_a_time: usize) -> Result<()> {
     let progress = Progress::new(objects.len(), &format!("creating {what}"));
     let creator = Creator::new(client.clone());

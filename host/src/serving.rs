@@ -1,4 +1,4 @@
-//! What the flags about serving HTTPS say, for `berth kube-scheduler` and for `berth run`.
+//! The meaning of the flags about HTTPS, for `berth kube-scheduler` and for `berth run`.
 
 use std::{
     net::{IpAddr, Ipv4Addr},
@@ -14,11 +14,11 @@ use berth_kube_flags::Given;
 /// kube-scheduler's port.
 pub(crate) const DEFAULT_PORT: u16 = 10259;
 
-/// How to serve, on `default_port` if no flag says another one; `None` for port 0. `reviews` is the cluster that is asked about
-/// callers if no flag names another; `None`: it is not asked.
+/// Reads how to serve HTTPS. Flags may replace `default_port`, and port 0 yields `None`. `reviews` is the cluster that
+/// reviews callers if no flag names another; `None` means that no cluster reviews them.
 ///
 /// # Errors
-/// A flag makes no sense.
+/// A flag has an invalid value.
 pub(crate) fn read(
     given: &Given,
     default_port: u16,
@@ -86,14 +86,14 @@ pub(crate) fn cluster(kubeconfig: Option<PathBuf>, context: Option<String>) -> C
     ConnectOptions { kubeconfig, context, user_agent: USER_AGENT.to_owned(), ..ConnectOptions::default() }
 }
 
-/// The cluster whose pod this is, as its service account says: kube-scheduler asks it where no flag names another
-/// (`pkg/server/options/authentication.go` of the generic API server).
+/// The cluster in which this pod runs, according to its service account. kube-scheduler sends reviews to it where no
+/// flag names another cluster (`pkg/server/options/authentication.go` of the generic API server).
 pub(crate) fn own_cluster() -> Option<ConnectOptions> {
     let has = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
     (has("KUBERNETES_SERVICE_HOST") && !has("KUBECONFIG")).then(|| cluster(None, None))
 }
 
-/// No number of streams, or zero, means the default, as in kube-scheduler.
+/// The HTTP/2 settings. A missing number of streams, or zero, means the default, as in kube-scheduler.
 fn http2(given: &Given, default: ServeHttp2) -> Result<ServeHttp2, Usage> {
     const STREAMS: &str = "http2-max-streams-per-connection";
     if given.switch("disable-http2-serving").unwrap_or(false) {

@@ -1,4 +1,5 @@
-//! `berth top`: a running scheduler in a terminal. `screen` draws it; here are the questions to the scheduler, and the keys.
+//! `berth top`: a running scheduler in a terminal. `screen` draws it; this module asks the scheduler and handles the
+//! keys.
 
 mod screen;
 
@@ -65,11 +66,11 @@ pub(crate) fn run(top: &Top) -> Result<()> {
         return Err(Usage("--interval 0s: must be greater than zero".to_owned()).into());
     }
     block_on(async {
-        // Who may not, or has no scheduler, is told so in lines and not on a screen.
+        // Errors of connection and of permission are printed as lines, before the screen opens.
         let client = top.server.client().await?;
         let first = client.overview().await?;
         let screen = Screen::new(first);
-        // Restored also by a panic.
+        // A panic restores the terminal too.
         let mut terminal = ratatui::try_init().context("the terminal")?;
         let shown = show(&mut terminal, screen, &client, top.interval).await;
         ratatui::restore();
@@ -94,7 +95,7 @@ async fn show(terminal: &mut DefaultTerminal, mut screen: Screen, client: &Admin
                         return Ok(());
                     }
                 }
-                // The terminal has another size: it is drawn again.
+                // The terminal's size changed, and the next turn of the loop draws it again.
                 Some(_) => {}
                 None => return Ok(()),
             },
@@ -102,7 +103,7 @@ async fn show(terminal: &mut DefaultTerminal, mut screen: Screen, client: &Admin
     }
 }
 
-/// Does what a key asks for. Tells whether to go on.
+/// Does what a key asks for. Returns whether to go on.
 async fn press(screen: &mut Screen, key: KeyEvent, client: &AdminClient) -> bool {
     match key.code {
         KeyCode::Char('q') => return false,
@@ -125,7 +126,7 @@ async fn press(screen: &mut Screen, key: KeyEvent, client: &AdminClient) -> bool
     true
 }
 
-/// What is typed. The thread ends with the process: a terminal cannot be waited for otherwise.
+/// The events of the keyboard. Reading a terminal cannot be cancelled, so the thread ends with the process.
 fn keys() -> mpsc::Receiver<Event> {
     let (typed, keys) = mpsc::channel(16);
     thread::spawn(move || {

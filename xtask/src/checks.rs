@@ -1,4 +1,4 @@
-//! What the gate checks besides tests, a file for each check.
+//! The checks of the gate besides tests, one file for each check.
 
 mod circles;
 mod directions;
@@ -12,7 +12,7 @@ use anyhow::{Result, ensure};
 
 use crate::{cargo, setup};
 
-/// Formatting, what reads the sources alone, lints, and documentation.
+/// Runs all checks: formatting, the checks that read only the sources, lints, and documentation.
 pub(crate) fn all() -> Result<()> {
     setup()?;
     cargo(&["fmt", "--all", "--check"])?;
@@ -21,7 +21,7 @@ pub(crate) fn all() -> Result<()> {
     documentation::check()
 }
 
-/// The checks that read the sources and the manifests alone.
+/// Runs the checks that read only the sources and the manifests.
 pub(crate) fn tidy() -> Result<()> {
     let packages = packages::all()?;
     let complaints =

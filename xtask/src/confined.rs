@@ -1,4 +1,5 @@
-//! `cargo xtask hostile`: the hostile suite, and with `--confined` each of its schedulers as its container would hold it.
+//! `cargo xtask hostile`: the hostile suite. The option `--confined` limits each of its schedulers as its container
+//! would.
 
 use std::{env, fs, process::Command};
 
@@ -6,16 +7,16 @@ use anyhow::{Context as _, Result, bail, ensure};
 
 use crate::{cargo, cargo_with, harness_with, target_dir};
 
-/// The variable that has tests run their schedulers in cgroups.
+/// The variable that makes tests run their schedulers in cgroups.
 const VARIABLE: &str = "BERTH_CONFINED";
 
-/// What a scheduler gets in a soak with outsiders.
+/// The memory of a scheduler in a soak with outsiders.
 const SOAK_MEMORY: u64 = 512 << 20;
 
-/// Whose memory limit holds.
+/// The manifest with the memory limit that the hostile suite applies.
 const DEPLOYMENT: &str = "deploy/kustomize/base/second-scheduler.yaml";
 
-/// What `confined` exits with where no cgroup can be made.
+/// The exit code of `confined` where no cgroup can be made.
 const NOT_CONFINED: i32 = 77;
 
 pub(crate) fn hostile(arguments: &[String]) -> Result<()> {
@@ -27,7 +28,7 @@ pub(crate) fn hostile(arguments: &[String]) -> Result<()> {
     }
 }
 
-/// With `--outsiders` the scheduler is confined, where that can be done.
+/// Runs the soak. The scheduler is confined if `--outsiders` is given and a cgroup can be made.
 pub(crate) fn soak(arguments: &[String]) -> Result<()> {
     let release = ["--release"];
     if !arguments.iter().any(|argument| argument == "--outsiders") {
@@ -51,7 +52,7 @@ fn confined(suite: &[&str]) -> Result<()> {
     cargo_with(&[suite, &["--", "--test-threads=1"]].concat(), &[(VARIABLE, &value)])
 }
 
-/// What [`VARIABLE`] says for so many bytes; `None` where no cgroup can be made.
+/// The value of [`VARIABLE`] for this memory in bytes; `None` where no cgroup can be made.
 fn value(memory: u64) -> Result<Option<String>> {
     cargo(&["build", "--locked", "--bin", "confined"])?;
     let program = env::current_dir()?.join(target_dir()).join("debug/confined");
@@ -64,7 +65,7 @@ fn value(memory: u64) -> Result<Option<String>> {
     Ok(Some(format!("{}:{memory}", program.display())))
 }
 
-/// The bytes of `limits: {memory: …}`.
+/// The bytes of `limits: {memory: …}` in the manifest.
 fn memory_limit(manifest: &str) -> Result<u64> {
     let found = manifest.lines().find_map(|line| line.trim().strip_prefix("limits: {memory: ")?.strip_suffix("Gi}"));
     let gibibytes: u64 = found.with_context(|| format!("{DEPLOYMENT} has no line limits: {{memory: …Gi}}"))?.parse()?;

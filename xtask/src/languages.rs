@@ -1,4 +1,4 @@
-//! Plugins in every language: installing their tools, testing what they build, and going the author's way with them.
+//! Plugins in every language: installs their tools, tests the plugins, and runs the author's journey.
 
 use std::{path::Path, process::Command};
 
@@ -54,13 +54,13 @@ pub(crate) fn languages(named: &[String]) -> Result<()> {
             ensure!(status.success(), "{} failed", script.display());
         }
     }
-    // The usual selection of packages: another one builds wasmtime once more.
+    // The selection of packages is the usual one, since another would compile wasmtime again.
     let mut arguments = vec!["test", "--locked", "--test", "languages", "--test", "it", "--", "--exact"];
     arguments.extend(tests.iter().map(String::as_str));
     cargo_with(&arguments, &[("BERTH_LANGUAGES", &chosen.join(","))])
 }
 
-/// Tests that one language alone has.
+/// Tests that exist for only one language.
 fn of_one_language(language: &str) -> &'static [&'static str] {
     match language {
         "c" => &[

@@ -1,4 +1,4 @@
-//! `cargo xtask`: what a contributor runs, with nothing but rustup and a C compiler installed.
+//! `cargo xtask`: the commands of a contributor. They need only rustup and a C compiler.
 
 mod checks;
 mod confined;
@@ -141,7 +141,7 @@ fn demo(arguments: &[String]) -> Result<()> {
     cargo(&command)
 }
 
-/// Whether no program of ours is there yet, so that everything must be compiled.
+/// Whether `berth` was never built here, so that everything must be compiled.
 fn is_first_build() -> bool {
     !target_dir().join("debug/berth").exists()
 }
@@ -150,7 +150,7 @@ fn target_dir() -> PathBuf {
     env::var_os("CARGO_TARGET_DIR").map_or_else(|| PathBuf::from("target"), PathBuf::from)
 }
 
-/// Runs a program that drives the `berth` binary, both built alike.
+/// Runs a program that drives the `berth` binary. Both are built with the same profile.
 fn harness(program: &str, profile: &[&str], arguments: &[String]) -> Result<()> {
     harness_with(program, profile, arguments, &[])
 }
@@ -174,7 +174,7 @@ fn run(program: &str, arguments: &[&str]) -> Result<()> {
     run_with(program, arguments, &[])
 }
 
-/// What the program prints, without the end of its last line.
+/// The program's output, without the end of its last line.
 fn output_of(program: &str, arguments: &[&str]) -> Result<String> {
     let output = Command::new(program).args(arguments).stderr(Stdio::inherit()).output();
     let output = output.with_context(|| format!("starting {program}"))?;
@@ -195,8 +195,8 @@ fn run_with(program: &str, arguments: &[&str], environment: &[(&str, &str)]) -> 
     Ok(())
 }
 
-/// What cargo says about this crate is not meant for another cargo: build scripts that watch these variables would run,
-/// and everything above them be compiled, again at each change between `cargo xtask` and plain cargo.
+/// Removes the variables that cargo sets for this crate. Build scripts that watch these variables would otherwise run
+/// again after each change between `cargo xtask` and plain cargo, and cargo would compile everything above them again.
 fn without_own_variables(command: &mut Command) {
     for (variable, _) in env::vars_os() {
         let is_about_this_crate =

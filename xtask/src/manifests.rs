@@ -1,9 +1,10 @@
-//! `cargo xtask manifests`: what installs Berth on a cluster, rendered, checked and applied.
+//! `cargo xtask manifests`: renders, checks and applies the manifests that install Berth on a cluster.
 //!
-//! The overlays of `deploy/kustomize` are rendered by kubectl, the chart of `deploy/chart` by Helm's own library from PyPI, for each file of
-//! values in `chart/ci`. Every object is checked against the schema of its kind; then each rendering is applied to a sandbox and
-//! deleted again, and the sandbox must hold what it held before. The alerts of `deploy/monitoring` are tested with promtool. What is not
-//! installed here is not run, and this says so.
+//! kubectl renders the overlays of `deploy/kustomize`. Helm's own library from PyPI renders the chart of
+//! `deploy/chart`, for each file of values in `chart/ci`. Every object is checked against the schema of its kind. Each
+//! rendering is then applied to a sandbox and deleted again, and the sandbox must hold the same objects as before.
+//! promtool tests the alerts of `deploy/monitoring`. A check is not run if its tool is not installed, and the output
+//! says so.
 
 use std::{
     fs::{self, File},
@@ -16,7 +17,7 @@ use anyhow::{Context as _, Result, bail, ensure};
 
 use crate::{cargo, setup, target_dir};
 
-/// Prometheus' operator defines the kind elsewhere: a definition that takes any object is enough to store it.
+/// The operator of Prometheus defines this kind. A definition that accepts any object is enough to store it here.
 const SERVICE_MONITOR: &str = r#"{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition",
 "metadata":{"name":"servicemonitors.monitoring.coreos.com"},"spec":{"group":"monitoring.coreos.com","scope":"Namespaced",
 "names":{"plural":"servicemonitors","singular":"servicemonitor","kind":"ServiceMonitor","listKind":"ServiceMonitorList"},
@@ -70,7 +71,8 @@ fn kustomize(out: &Path) -> Result<()> {
     Ok(())
 }
 
-/// A virtual environment with the pinned packages; its Python. It is made once, and again when the packages change.
+/// Returns the Python of a virtual environment with the pinned packages. The environment is made once, and again when
+/// the packages change.
 fn virtual_environment() -> Result<PathBuf> {
     const REQUIREMENTS: &str = "deploy/check/requirements.txt";
     let folder = target_dir().join("manifests-python");
@@ -86,7 +88,7 @@ fn virtual_environment() -> Result<PathBuf> {
     Ok(python)
 }
 
-/// Has Prometheus' own tool make each alert fire.
+/// Runs the tests of the alerts with promtool, in which each alert fires.
 fn monitoring() -> Result<()> {
     const FOLDER: &str = "deploy/monitoring";
     if !is_there("promtool") {
@@ -99,7 +101,7 @@ fn monitoring() -> Result<()> {
     )
 }
 
-/// An API that takes the objects, without nodes or a scheduler.
+/// A sandbox that stores the objects, without nodes or a scheduler.
 struct Sandbox {
     process: Child,
     kubeconfig: PathBuf,
@@ -123,7 +125,7 @@ impl Sandbox {
         Ok(sandbox)
     }
 
-    /// Applies and deletes each file; how many there were.
+    /// Applies and deletes each file. Returns the number of files.
     fn apply_all(&self, out: &Path) -> Result<usize> {
         let mut files: Vec<PathBuf> = fs::read_dir(out)?.map(|entry| Ok(entry?.path())).collect::<Result<_>>()?;
         files.retain(|file| file.extension().is_some_and(|extension| extension == "yaml"));
@@ -142,7 +144,7 @@ impl Sandbox {
         Ok(files.len())
     }
 
-    /// The names of all objects of the kinds that a rendering has, and of pods and replica sets.
+    /// The names of all objects of the kinds in a rendering, and of pods and replica sets.
     fn names(&self) -> Result<String> {
         const KINDS: &str = "configmaps,serviceaccounts,services,deployments,replicasets,pods,poddisruptionbudgets,networkpolicies,\
                              roles,rolebindings,clusterroles,clusterrolebindings,servicemonitors";
@@ -168,7 +170,7 @@ impl Sandbox {
 
 impl Drop for Sandbox {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // The process may have ended already.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }

@@ -1,9 +1,9 @@
-//! `cargo xtask release`: everything that a release consists of, in one folder, from what is checked out.
+//! `cargo xtask release`: all files of a release in one folder, from the checked-out sources.
 //!
-//! The programs are static: they are linked with musl, by the linker of zig, for every architecture on the same machine. The
-//! program packs its own components, so that of another architecture is run by QEMU's emulator for that. Archives and layers hold
-//! the time of the commit, no owners, and names in their order: the same commit gives the same bytes. The commands used beside cargo
-//! are git, python3 with pip, GNU tar, gzip and sha256sum; openssl if something is to be signed.
+//! The programs are static: zig's linker links them with musl, for every architecture on the same machine. Each program
+//! packs its own components, so QEMU's emulator runs the programs of other architectures. Archives and layers contain
+//! the time of the commit, no owners, and names in a fixed order, so the same commit gives the same bytes. The release
+//! also uses git, python3 with pip, GNU tar, gzip and sha256sum, and openssl for a signature.
 
 mod check;
 mod files;
@@ -21,15 +21,15 @@ use anyhow::{Context, Result, ensure};
 
 use crate::{output_of, release::options::Options, run, run_with, setup, target_dir};
 
-/// What an image may take, packed.
+/// The maximum size of a packed image.
 const MAX_IMAGE_BYTES: u64 = 70_000_000;
 
 /// A processor architecture that programs are released for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Architecture {
-    /// As in container images and names of files.
+    /// The name in container images and file names.
     name: &'static str,
-    /// As in Rust's targets and in `uname`.
+    /// The name in Rust's targets and in `uname`.
     machine: &'static str,
 }
 
@@ -41,10 +41,10 @@ impl Architecture {
         format!("{}-unknown-linux-musl", self.machine)
     }
 
-    /// The emulator to run its programs with; `None` on a machine that runs them itself.
+    /// The emulator that runs programs of this architecture; `None` on a machine that runs them itself.
     ///
     /// # Errors
-    /// It is not installed.
+    /// The emulator is not installed.
     fn emulator(self) -> Result<Option<PathBuf>> {
         if self.machine == env::consts::ARCH {
             return Ok(None);
@@ -66,16 +66,16 @@ impl Architecture {
     }
 }
 
-/// What is released.
+/// A release in progress.
 struct Release {
     version: String,
     /// The commit, with `-dirty` if the tree differs from it.
     commit: String,
     /// Seconds since 1970 at which it was committed.
     epoch: String,
-    /// Where the finished files go.
+    /// The folder of the finished files.
     out: PathBuf,
-    /// Where they are made.
+    /// The folder in which files are made.
     scratch: PathBuf,
 }
 
@@ -86,7 +86,7 @@ pub(crate) fn release(arguments: &[String]) -> Result<()> {
     }
     let architectures: Vec<Architecture> =
         ARCHITECTURES.into_iter().filter(|it| options.architectures.is_empty() || options.is_named(it.name)).collect();
-    // What is missing is said before the compiler has worked for half an hour.
+    // Missing emulators are reported before the compiler has worked for half an hour.
     let emulators = architectures.iter().map(|it| it.emulator()).collect::<Result<Vec<_>>>()?;
     if let Some(key) = &options.key {
         run("openssl", &["pkey", "-noout", "-in", key]).with_context(|| format!("--key {key}"))?;
@@ -109,7 +109,7 @@ pub(crate) fn release(arguments: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// What programs are linked with.
+/// The tools that link the programs.
 struct Tools {
     /// The program zig.
     zig: String,
@@ -118,7 +118,7 @@ struct Tools {
 }
 
 impl Tools {
-    /// Fetches from PyPI what is missing.
+    /// Installs missing tools from PyPI.
     fn fetch() -> Result<Self> {
         let paths = output_of("python3", &["sdks/fetch.py", "xtask/src/release-tools.txt", "--paths"])?;
         let path = |name: &str| {
@@ -159,7 +159,7 @@ impl Release {
         Ok(Self { version, commit, epoch, out, scratch })
     }
 
-    /// The program with its components packed.
+    /// Builds the program with its components packed.
     fn program(&self, arch: Architecture, emulator: Option<&Path>, tools: &Tools) -> Result<PathBuf> {
         let target = arch.target();
         run("rustup", &["target", "add", &target])?;
@@ -187,7 +187,7 @@ impl Release {
         Ok(packed)
     }
 
-    /// Archives of the programs, and of what they are installed with.
+    /// Writes the archives of the programs, and of the files that install them.
     fn write_archives(&self, programs: &[(Architecture, PathBuf)]) -> Result<()> {
         let own = programs.iter().find(|(arch, _)| arch.machine == env::consts::ARCH);
         let (_, own) = own.context(
@@ -243,7 +243,7 @@ impl Release {
         compress(&tar, to)
     }
 
-    /// An archive whose bytes follow from the contents and from the commit.
+    /// Writes an archive with bytes that depend only on the contents and the commit.
     fn tar(&self, parent: &Path, name: &str, to: &Path) -> Result<()> {
         let mtime = format!("--mtime=@{}", self.epoch);
         let fixed = ["--format=gnu", "--sort=name", "--owner=0", "--group=0", "--numeric-owner", "--mode=u=rwX,go=rX"];
@@ -252,14 +252,14 @@ impl Release {
     }
 }
 
-/// Paths of this machine do not get into the program.
+/// The flags that keep paths of this machine out of the program.
 fn flags() -> Result<String> {
     let here = env::current_dir().context("the current folder")?;
     let home = env::var_os("CARGO_HOME").map(PathBuf::from);
     let home = home.or_else(|| Some(PathBuf::from(env::var_os("HOME")?).join(".cargo"))).context("HOME is not set")?;
     let target = fs::canonicalize(target_dir()).context("the target folder")?;
     let remap = |from: &Path, to: &str| format!("--remap-path-prefix={}={to}", from.display());
-    // The last prefix that fits counts.
+    // The compiler applies the last prefix that matches.
     Ok([remap(&here, "/berth"), remap(&target, "/target"), remap(&home, "/cargo")].join("\u{1f}"))
 }
 

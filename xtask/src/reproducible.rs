@@ -1,7 +1,7 @@
-//! `cargo xtask reproducible`: the same sources, lock file and toolchain make the same component, wherever they lie.
+//! `cargo xtask reproducible`: the same sources, lock file and toolchain make the same component in every directory.
 //!
-//! The tracked files are copied to two directories, the second with another home of cargo, and `berth plugin build` builds a
-//! built-in plugin in each. Built-ins that are embedded are compiled with the same flags.
+//! The tracked files are copied to two directories, the second with another cargo home, and `berth plugin build` builds
+//! a built-in plugin in each. Embedded built-ins are compiled with the same flags.
 
 use std::{
     env, fs,
@@ -29,7 +29,7 @@ pub(crate) fn reproducible() -> Result<()> {
     let home = cargo_home()?;
     let other_home = scratch.join("another-home-of-cargo");
     fs::create_dir_all(&other_home)?;
-    // The same crates under another path, and whatever says where they come from.
+    // The other home has the same crates under another path, and the same configuration of registries.
     for shared in ["registry", "config.toml"] {
         if home.join(shared).exists() {
             symlink(home.join(shared), other_home.join(shared))?;

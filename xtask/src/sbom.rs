@@ -1,8 +1,8 @@
-//! `cargo xtask sbom`: what `berth` and the components in it are made of, as a CycloneDX bill of materials
+//! `cargo xtask sbom`: the crates of `berth` and of its components, as a CycloneDX bill of materials
 //! (<https://cyclonedx.org/docs/1.6/json/>).
 //!
-//! Cargo says all of it: the host's crates as they are resolved for this machine, the plugins' as they are for wasm, and the
-//! checksums in `Cargo.lock`. The same sources give the same bytes.
+//! Cargo provides all the information: the host's crates as resolved for this machine, the plugins' crates as resolved
+//! for wasm, and the checksums in `Cargo.lock`. The same sources give the same bytes.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -19,16 +19,16 @@ use crate::target_dir;
 const HOST: &str = "berth-host";
 const WASM: &str = "wasm32-unknown-unknown";
 
-/// How a crate comes to be part of a program.
+/// The way in which a crate is part of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Scope {
-    /// It only helps to build it.
+    /// The crate is only used in the build.
     Build,
-    /// Its code is in it.
+    /// The crate's code is in the program.
     Code,
 }
 
-/// Crates and what each depends on, by the ids that cargo gives them.
+/// Crates with the dependencies of each, by cargo's ids.
 #[derive(Debug, Default)]
 struct Bill {
     packages: BTreeMap<String, Value>,
@@ -46,7 +46,7 @@ pub(crate) fn sbom() -> Result<()> {
     Ok(())
 }
 
-/// The bill of the workspace, as it stands in the file.
+/// The text of the bill for the workspace.
 pub(crate) fn text() -> Result<String> {
     Ok(format!("{:#}\n", document(Path::new("."))?))
 }
@@ -62,7 +62,7 @@ fn document(root: &Path) -> Result<Value> {
     Ok(bill.document(&host, &checksums))
 }
 
-/// Whether the crate is a built-in plugin: a folder of `plugins` other than that which embeds them.
+/// Whether the crate is a built-in plugin: a folder of `plugins`, except the one that embeds the plugins.
 fn is_embedded(package: &Value) -> bool {
     let manifest = Path::new(package["manifest_path"].as_str().unwrap_or_default());
     let folders: Vec<_> = manifest.components().rev().skip(1).take(2).map(|part| part.as_os_str()).collect();
@@ -86,7 +86,7 @@ fn host_triple() -> Result<String> {
     Ok(triple.context("rustc -vV names no host")?.to_owned())
 }
 
-/// By name and version; crates of the workspace have none.
+/// The checksums by name and version. Crates of the workspace have none.
 fn checksums(lock: &str) -> BTreeMap<(String, String), String> {
     let field = |package: &str, name: &str| {
         let line = package.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(" = \""));
@@ -101,7 +101,7 @@ fn checksums(lock: &str) -> BTreeMap<(String, String), String> {
 }
 
 impl Bill {
-    /// Adds the chosen packages and all that they are built from; gives their ids.
+    /// Adds the chosen packages and all their dependencies. Returns the ids of the chosen packages.
     fn add(&mut self, metadata: &Value, is_root: impl Fn(&Value) -> bool) -> Result<Vec<String>> {
         let id = |value: &Value| value["id"].as_str().unwrap_or_default().to_owned();
         let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
@@ -123,7 +123,7 @@ impl Bill {
                 let scope = match (of_kind(Value::Null), of_kind(json!("build"))) {
                     (true, _) => scope,
                     (false, true) => Scope::Build,
-                    // For tests.
+                    // The dependency is only for tests.
                     (false, false) => continue,
                 };
                 let to = dependency["pkg"].as_str().unwrap_or_default().to_owned();
@@ -168,7 +168,7 @@ impl Bill {
     }
 }
 
-/// Its package URL, which also names it within the bill.
+/// The package URL of the crate, which also identifies it within the bill.
 fn purl(package: &Value) -> String {
     let text = |field: &str| package[field].as_str().unwrap_or_default().to_owned();
     format!("pkg:cargo/{}@{}", text("name"), text("version"))

@@ -1,7 +1,7 @@
-//! `cargo xtask sdk-bench`: what `sync-pods` and `reuse` bring to a plugin in each language.
+//! `cargo xtask sdk-bench`: the gain from `sync-pods` and `reuse` for a plugin in each language.
 //!
-//! One plugin in each language is built three times, with lines of its `plugin.wit` left out. `berth bench` then runs with each of
-//! them, in turns, and without a plugin.
+//! One plugin in each language is built three times, with fewer lines of its `plugin.wit` each time. `berth bench` then
+//! runs with each of them in turn, and without a plugin.
 
 use std::{
     env, fs,
@@ -18,11 +18,11 @@ const PLUGIN: &str = "PodCount";
 const LANGUAGES: [&str; 4] = ["c", "go", "js", "python"];
 const ROUNDS: usize = 3;
 
-/// What is left out of `plugin.wit`, with the name of what remains.
+/// The interfaces that are left out of `plugin.wit`, with the name of the variant.
 const VARIANTS: [(&str, &[&str]); 3] =
     [("neither", &["sync-pods", "reuse"]), ("sync-pods", &["reuse"]), ("sync-pods, reuse", &[])];
 
-/// One measurement of a round: the plugins directory, with its figures.
+/// One measurement of a round: the plugins directory and its figures.
 struct Measured {
     name: String,
     plugins_dir: Option<PathBuf>,
@@ -62,7 +62,7 @@ pub(crate) fn sdk_bench(named: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// Builds the plugin of a language without some interfaces; the directory that holds it alone.
+/// Builds the plugin of a language without some interfaces. Returns a directory that holds only this plugin.
 fn built(root: &Path, work: &Path, language: &str, left_out: &[&str]) -> Result<PathBuf> {
     let sources = root.join("tests/languages/measured").join(language);
     let folder = work.join(format!("{language}-{}", left_out.len()));
@@ -71,7 +71,7 @@ fn built(root: &Path, work: &Path, language: &str, left_out: &[&str]) -> Result<
     for entry in fs::read_dir(&sources).with_context(|| sources.display().to_string())? {
         let path = entry?.path();
         let Some(name) = path.file_name().filter(|_| path.is_file()) else { continue };
-        // A Go module says where the SDK lies.
+        // The module file of a Go plugin has the path of the SDK.
         let text = fs::read_to_string(&path)?.replace("../../../../sdks", &sdks.display().to_string());
         let text = if name == "plugin.wit" { without(&text, left_out) } else { text };
         fs::write(folder.join(name), text)?;
@@ -88,13 +88,13 @@ fn built(root: &Path, work: &Path, language: &str, left_out: &[&str]) -> Result<
     Ok(plugins_dir)
 }
 
-/// The world without its exports of these interfaces.
+/// The world without the exports of these interfaces.
 fn without(world: &str, left_out: &[&str]) -> String {
     let is_left_out = |line: &str| left_out.iter().any(|interface| line.contains(&format!("scheduler/{interface}@")));
     world.lines().filter(|line| !is_left_out(line)).flat_map(|line| [line, "\n"]).collect()
 }
 
-/// Processor time of a pod, in microseconds.
+/// The processor time for a pod, in microseconds.
 fn bench(root: &Path, work: &Path, plugins_dir: Option<&Path>) -> Result<f64> {
     let berth = root.join(target_dir()).join("release/berth");
     let mut command = Command::new(&berth);

@@ -51,10 +51,10 @@ pub(crate) fn test() -> Result<()> {
     bail!("{}", failures.summary());
 }
 
-/// What failed, from the lines that cargo and the test programs print.
+/// The failures in the lines that cargo and the test programs print.
 #[derive(Debug, Default)]
 struct Failures {
-    /// The test program that runs, as cargo announces it.
+    /// The test program that runs, as cargo names it.
     program: String,
     tests: Vec<String>,
 }
@@ -63,7 +63,7 @@ impl Failures {
     fn read(&mut self, line: &str) {
         let line = line.trim();
         if let Some(program) = line.strip_prefix("Running ").or_else(|| line.strip_prefix("Doc-tests ")) {
-            // `Running tests/it/main.rs (target/debug/deps/it-0123456789abcdef)`: the file's name says which crate it is of.
+            // The file name in `Running tests/it/main.rs (target/debug/deps/it-0123456789abcdef)` tells the crate.
             let file = program.rsplit_once('/').map_or(program, |(_, file)| file).trim_end_matches(')');
             self.program = file.rsplit_once('-').map_or(file, |(name, _)| name).to_owned();
         } else if let Some(name) = line.strip_prefix("test ").and_then(|line| line.strip_suffix(" ... FAILED")) {

@@ -53,14 +53,14 @@ pub struct PluginAnswers {
     pub refused: Vec<NotGranted>,
 }
 
-/// An effect that the plugin asked for and was not granted.
+/// An effect that the plugin asked for and that is not granted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NotGranted {
     /// The extension point.
     pub(crate) point: &'static str,
-    /// In the words of the pod's condition.
+    /// The message in the pod's condition.
     pub(crate) message: String,
-    /// What was refused, and what would be enough.
+    /// The refused effect, and the grant that would be enough.
     pub(crate) effect: RefusedEffect,
 }
 
@@ -111,7 +111,7 @@ pub struct Rejection {
     pub reasons: Vec<String>,
 }
 
-/// The codes that there are: [`Code`] knows no schemas.
+/// The schema of the codes, since [`Code`] has no schema.
 #[cfg(feature = "schema")]
 fn code_schema(_generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
     const CODES: [Code; 7] = [
@@ -145,15 +145,15 @@ impl From<Answers> for PluginAnswers {
 }
 
 impl PluginAnswers {
-    /// Whether no point has anything against binding the pod. Waiting on Permit does not count as an objection.
+    /// Whether every point lets the pod be bound. Waiting on Permit is no objection.
     #[must_use]
     pub fn lets_the_pod_be_bound(&self) -> bool {
         let decisions = [&self.reserve, &self.permit, &self.pre_bind, &self.bind];
         decisions.into_iter().flatten().filter_map(|decision| decision.code).all(|code| code == Code::Skip)
     }
 
-    /// What differs, a line each: `b: scores 40, expected 50`. Whatever is expected, what the scheduler takes for a fault or does
-    /// not carry out is among them.
+    /// The differences, a line each: `b: scores 40, expected 50`. They always include answers that the scheduler treats
+    /// as faults or does not carry out, even if the case expects them.
     #[must_use]
     pub fn differences(&self, expected: &Self) -> Vec<String> {
         let mut lines = self.changes(expected);
@@ -165,7 +165,7 @@ impl PluginAnswers {
         lines
     }
 
-    /// Where the two are not the same, a line each.
+    /// The differences between the two answers, a line each.
     pub(crate) fn changes(&self, expected: &Self) -> Vec<String> {
         let mut lines = Vec::new();
         compare(&mut lines, "PreEnqueue", self.pre_enqueue.as_ref(), expected.pre_enqueue.as_ref());

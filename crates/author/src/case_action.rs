@@ -1,9 +1,9 @@
-//! What an event did to its object, by the names that kube-scheduler has for it.
+//! The actions of an event on its object, by kube-scheduler's names.
 
 use berth_framework::ClusterEvent;
 use serde::{Deserialize, Serialize};
 
-/// An action's bits: `Update` is every update, `All` every action.
+/// The bits of an action: `Update` stands for every update, and `All` for every action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct CaseAction(u32);
@@ -32,7 +32,7 @@ fn names() -> Vec<&'static str> {
     CaseAction::named().map(|(_, name)| name).collect()
 }
 
-/// ` (did you mean "Add"?)`, if a name is close: a third of the letters may differ.
+/// ` (did you mean "Add"?)` if a known name is close. A third of the letters may differ.
 fn meant(name: &str) -> String {
     let lower = name.to_lowercase();
     let distance = |known: &str| strsim::damerau_levenshtein(&lower, &known.to_lowercase());

@@ -1,7 +1,7 @@
-//! Effects as files of cases have them: the effect's name, and beside it what it says.
+//! Effects as files of cases write them: the effect's name, with its fields.
 //!
-//! A type of its own, not [`Effect`]: patches and bodies are YAML here, names are Kubernetes', and keys that there are not are
-//! refused with those that there are.
+//! This is a type of its own, not [`Effect`]: patches and bodies are YAML here, names are Kubernetes' names, and an
+//! unknown key is refused with a list of the known keys.
 
 use berth_framework::Effect;
 use serde::{Deserialize, Serialize};
@@ -142,7 +142,7 @@ impl From<&Effect> for CaseEffect {
     }
 }
 
-/// What is no JSON is shown as a text.
+/// The JSON value, or a text if the bytes are no JSON.
 fn json(bytes: &[u8]) -> Value {
     serde_json::from_slice(bytes).unwrap_or_else(|_| Value::from(String::from_utf8_lossy(bytes)))
 }

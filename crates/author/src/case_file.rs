@@ -54,7 +54,7 @@ pub struct PluginCase {
 pub struct CaseResult {
     /// The name of the case.
     pub name: String,
-    /// What differs, a line each. None: the case passes.
+    /// The differences, a line each. The case passes if there are none.
     pub differences: Vec<String>,
 }
 
@@ -68,15 +68,15 @@ impl CaseFile {
         schema
     }
 
-    /// Runs every case. `limits` and `grants` are for the caller to heed.
+    /// Runs every case. The caller must apply `limits` and `grants`.
     #[must_use]
     pub fn run(&self, factory: &dyn PluginFactory, host: &CaseHost) -> Vec<CaseResult> {
         let run = |case: &PluginCase| CaseResult { name: case.name.clone(), differences: case.run(factory, host) };
         self.cases.iter().map(run).collect()
     }
 
-    /// `granted` and what the plugin asks for besides in these cases, as far as it gives answers. `host` makes the surroundings
-    /// of the cases for what is granted.
+    /// `granted`, with the grants that the plugin also asks for in these cases, as far as it gives answers. `host`
+    /// makes the host of the cases for given grants.
     #[must_use]
     pub fn grants_asked_for(
         &self,
@@ -84,7 +84,7 @@ impl CaseFile {
         granted: Grants,
         host: impl Fn(Grants) -> CaseHost,
     ) -> Grants {
-        // An answer names one effect at a time. A plugin that asks for more on each question is not run for ever.
+        // An answer names one effect at a time. The limit stops a plugin that asks for more at each question.
         const MOST: usize = 64;
         let mut enough = granted;
         for _ in 0..MOST {
@@ -95,10 +95,10 @@ impl CaseFile {
         enough
     }
 
-    /// This file, its cases with the answers that the plugin gives.
+    /// This file with the answers that the plugin gives in its cases.
     ///
     /// # Errors
-    /// [`CaseError::Step`]: the first step in which it gives none.
+    /// [`CaseError::Step`] names the first step in which the plugin gives no answers.
     pub fn updated(&self, factory: &dyn PluginFactory, host: &CaseHost) -> Result<Self, CaseError> {
         let cases = self.cases.iter().map(|case| case.updated(factory, host)).collect::<Result<_, _>>()?;
         Ok(Self { cases, ..self.clone() })
@@ -125,7 +125,7 @@ impl PluginCase {
         differences
     }
 
-    /// What would be enough for the first effect that is refused.
+    /// A grant that would be enough for the first refused effect.
     fn first_not_granted(&self, factory: &dyn PluginFactory, host: &CaseHost) -> Option<Grants> {
         let mut harness = PluginHarness::new(factory, &self.args.to_string()).ok()?;
         self.steps.iter().find_map(|step| {

@@ -1,18 +1,18 @@
-//! The scheduler's part in a case: it tells the time, and carries out what was granted.
+//! The scheduler's part in a case: it sets the time, and carries out granted effects.
 
 use std::fmt;
 
 use berth_framework::Grants;
 
-/// What a plugin meets in a case besides the cluster.
+/// The surroundings of a plugin in a case, besides the cluster.
 pub struct CaseHost {
     grants: Grants,
     set_now: Box<dyn Fn(u64)>,
 }
 
 impl CaseHost {
-    /// An effect beyond `grants` is a difference. `set_now` gets the time of each step that names one, in milliseconds since
-    /// 1970.
+    /// An effect beyond `grants` is a difference. `set_now` gets the time of each step that sets one, in milliseconds
+    /// since 1970.
     #[must_use]
     pub fn new(grants: Grants, set_now: impl Fn(u64) + 'static) -> Self {
         Self { grants, set_now: Box::new(set_now) }
@@ -27,7 +27,7 @@ impl CaseHost {
     }
 }
 
-/// Everything is granted, and the plugin has a clock of its own.
+/// A host that grants everything and sets no time, since the plugin has its own clock.
 impl Default for CaseHost {
     fn default() -> Self {
         Self::new(Grants::ALL, |_| {})

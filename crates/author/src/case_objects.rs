@@ -1,16 +1,16 @@
-//! Keys of Kubernetes objects in files of cases: those of `metadata`, and at the top of pods and nodes.
+//! Keys of Kubernetes objects in files of cases: those of `metadata`, and the top-level keys of pods and nodes.
 //!
-//! A misspelt key there would silently be none at all. Deeper keys are not looked at: `spec` and `status` hold much that no
-//! plugin is shown, and more with each release of Kubernetes.
+//! A misspelt key would otherwise be ignored without a message. Deeper keys are not checked: `spec` and `status` hold
+//! much that no plugin sees, and more with each release of Kubernetes.
 
 use serde_json::Value;
 
 use crate::case_file::{CaseFile, PluginCase};
 
-/// What a pod and a node have.
+/// The top-level keys of a pod and a node.
 const OBJECT: [&str; 5] = ["apiVersion", "kind", "metadata", "spec", "status"];
 
-/// `ObjectMeta` in `k8s.io/apimachinery/pkg/apis/meta/v1/types.go`.
+/// The keys of `ObjectMeta` in `k8s.io/apimachinery/pkg/apis/meta/v1/types.go`.
 const METADATA: [&str; 15] = [
     "name",
     "generateName",
@@ -33,14 +33,14 @@ const METADATA: [&str; 15] = [
 #[derive(Debug, thiserror::Error)]
 #[error("{place}: unknown field `{key}`, expected one of {}", .known.join(", "))]
 pub struct UnknownKey {
-    /// Such as `cases[0].steps[1].nodes[0].metadata`.
+    /// The place of the key, such as `cases[0].steps[1].nodes[0].metadata`.
     place: String,
     key: String,
     known: &'static [&'static str],
 }
 
 /// # Errors
-/// The first key that is not known.
+/// The first unknown key is the error.
 pub(crate) fn check(file: &CaseFile) -> Result<(), UnknownKey> {
     file.cases.iter().enumerate().try_for_each(|(at, case)| check_case(case, &format!("cases[{at}]")))
 }
@@ -80,7 +80,7 @@ fn metadata(object: &Value, place: &str) -> Result<(), UnknownKey> {
     keys(&object["metadata"], &format!("{place}.metadata"), &METADATA)
 }
 
-/// What is no object is told when it is read as one.
+/// Checks the keys of an object. A value that is no object is reported when the object is read.
 fn keys(value: &Value, place: &str, known: &'static [&'static str]) -> Result<(), UnknownKey> {
     let unknown = value.as_object().and_then(|fields| fields.keys().find(|key| !known.contains(&key.as_str())));
     unknown.map_or(Ok(()), |key| Err(UnknownKey { place: place.to_owned(), key: key.clone(), known }))

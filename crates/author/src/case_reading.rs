@@ -1,4 +1,4 @@
-//! Reading a file of cases: what is wrong is told with the file, the field and, if the text has another form, the line.
+//! Reads a file of cases. An error names the file and the field, and the line if the text has the wrong form.
 
 use std::{
     fs, io,
@@ -10,16 +10,16 @@ use crate::{
     case_objects::{self, UnknownKey},
 };
 
-/// Why a file of cases cannot be read.
+/// The reason why a file of cases cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum CaseFileError {
-    /// There is no such file, or it cannot be read.
+    /// The file does not exist, or cannot be read.
     #[error("cannot read {path}", path = .0.display())]
     Read(PathBuf, #[source] io::Error),
-    /// The text is no YAML or JSON, or has another form. `field` is empty, or names the place: `cases[0].name: `.
+    /// The text is not YAML or JSON, or has another form. `field` is empty, or names the place: `cases[0].name: `.
     #[error("{path}: {field}{reason}", path = .path.display())]
     Parse { path: PathBuf, field: String, reason: Box<serde_saphyr::Error> },
-    /// An object in it has a key that there is not.
+    /// An object in the file has an unknown key.
     #[error("{path}: {1}", path = .0.display())]
     Object(PathBuf, UnknownKey),
 }
@@ -34,7 +34,7 @@ impl CaseFile {
         Self::from_text(path, &text)
     }
 
-    /// Reads YAML or JSON. `path` only serves error messages.
+    /// Reads YAML or JSON. `path` is only used in error messages.
     ///
     /// # Errors
     /// The text has another form.
@@ -47,7 +47,7 @@ impl CaseFile {
             })
         });
         let file = read.map_err(|reason| {
-            // The top of the document is a dot.
+            // The parser names the top of the document with a dot.
             let field = if field.is_empty() || field == "." { String::new() } else { format!("{field}: ") };
             CaseFileError::Parse { path: path.to_owned(), field, reason: Box::new(reason) }
         })?;

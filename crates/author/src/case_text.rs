@@ -1,7 +1,7 @@
-//! Puts other answers into the text of a file of cases, and leaves the rest as its author wrote it.
+//! Puts new answers into the text of a file of cases, and leaves the rest as its author wrote it.
 //!
-//! Answers stand in blocks, each a line that begins with `expect:` or `refused:` and the lines below it that are indented
-//! further. Whatever is laid out in another way is found out by reading the new text again.
+//! Answers are in blocks: a line that begins with `expect:` or `refused:`, and the lines below it that are indented
+//! further. Reading the new text again detects any other layout.
 
 use std::{collections::BTreeMap, iter, ops::Range};
 
@@ -17,13 +17,14 @@ type Entry = (&'static str, String);
 struct Block {
     key: &'static str,
     lines: Range<usize>,
-    /// What stands before the key: spaces, and the dash of an item.
+    /// The text before the key: spaces, and the dash of an item.
     lead: String,
 }
 
 impl CaseFile {
-    /// The file's text with the answers of `updated`, and all else as it is, comments too. None where that cannot be done: there
-    /// are answers where the text has no key for them, or keys do not stand in blocks of their own.
+    /// The file's text with the answers of `updated`. All other text stays the same, comments too. Returns `None` if
+    /// that is impossible: there are answers where the text has no key for them, or keys are not in blocks of their
+    /// own.
     #[must_use]
     pub fn text_with(&self, updated: &Self, text: &str) -> Option<String> {
         with_answers(text, self, updated)
@@ -61,8 +62,8 @@ fn with_answers(text: &str, old: &CaseFile, new: &CaseFile) -> Option<String> {
     (serde_saphyr::to_string(&read).ok()? == expected).then_some(text)
 }
 
-/// What the file expects, in its order. A step that `written` gives no `expect` has an entry only if there is an answer:
-/// `expect: {}` and none at all say the same.
+/// The expectations of the file, in order. A step without `expect` in `written` has an entry only if there is an
+/// answer, since `expect: {}` and no `expect` mean the same.
 fn entries(file: &CaseFile, written: &Value) -> Option<Vec<Entry>> {
     let nothing = PluginAnswers::default();
     let mut entries = Vec::new();
@@ -95,7 +96,7 @@ fn blocks(lines: &[&str]) -> Vec<Block> {
         let (lead, _) = line.split_at(line.len() - rest.len());
         let belongs = |line: &&str| line.trim().is_empty() || line.len() - line.trim_start().len() > lead.len();
         let below = lines.iter().skip(number + 1).take_while(|line| belongs(line));
-        // Empty lines at the end belong to what follows.
+        // Empty lines at the end belong to the following block.
         let n_below = below.enumerate().filter(|(_, line)| !line.trim().is_empty()).map(|(n, _)| n + 1).last();
         blocks.push(Block { key, lines: number..number + 1 + n_below.unwrap_or(0), lead: lead.to_owned() });
     }
@@ -156,7 +157,7 @@ cases:
         assert_eq!(with_answers(TEXT, &old, &new), Some(expected));
     }
 
-    /// `{}` says as much as no answer, so the layout of the file is kept beside it.
+    /// `{}` means the same as no answer, so the layout of the file stays beside it.
     #[test]
     fn an_empty_answer_of_another_step_keeps_the_layout() {
         let text = "# Top.

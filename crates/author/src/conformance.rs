@@ -1,7 +1,7 @@
-//! Whether a plugin does what the contract asks of every plugin: `berth plugin verify`.
+//! Checks whether a plugin fulfils the contract of every plugin: `berth plugin verify`.
 //!
-//! The caller of a component checks the length, range and subset of each answer, so mistakes in these show here as failed
-//! calls. The properties here are about several calls.
+//! The caller of a component checks the length, range and subset of each answer, so such mistakes appear here as failed
+//! calls. The properties here concern several calls.
 
 use berth_framework::{PluginFactory, Point, Status, run::MAX_SCORE};
 use berth_model::{NodeSet, Pod, api};
@@ -17,7 +17,7 @@ use crate::{
     situation::Situation,
 };
 
-/// One property that the contract asks for.
+/// One property that the contract requires.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ConformanceCheck {
     /// The property in words: `the same question gets the same answer`.
@@ -26,7 +26,7 @@ pub struct ConformanceCheck {
     pub outcome: CheckOutcome,
 }
 
-/// What became of a check.
+/// The outcome of a check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CheckOutcome {
@@ -34,13 +34,13 @@ pub enum CheckOutcome {
     Passed,
     /// The plugin does not implement what the property is about.
     NotApplicable,
-    /// A call failed on the way. That is reported once, under another property.
+    /// A call failed during the check. The failure is reported once, under another property.
     Unchecked,
-    /// What went wrong, and where.
+    /// The plugin lacks the property. The text says what went wrong, and where.
     Failed(String),
 }
 
-/// What a plugin does that the contract does not allow. Only its text is shown.
+/// A violation of the contract. Only its text is shown.
 #[derive(Debug, thiserror::Error)]
 enum Violation {
     /// The plugin could not be called, or a call failed.
@@ -65,7 +65,7 @@ fn verdict(passes: bool) -> &'static str {
     if passes { "passes" } else { "is rejected" }
 }
 
-/// The first few: one mistake may show at every node.
+/// The first differences, since one mistake may appear at every node.
 fn first(differences: &[String]) -> String {
     const SHOWN: usize = 5;
     let (shown, others) = differences.split_at(differences.len().min(SHOWN));
@@ -81,24 +81,24 @@ impl From<Status> for Violation {
 
 type Holds = fn(&dyn PluginFactory, &Situation, u64) -> Result<bool, Violation>;
 
-/// A property, and how it is checked.
+/// A property, with the function that checks it.
 struct Property {
     name: &'static str,
-    /// Whether it applies to the plugin.
+    /// Checks the property. Returns whether it applies to the plugin.
     holds: Holds,
     faults: FaultHeading,
 }
 
-/// The property under which a fault is reported that a check meets.
+/// The property under which a fault in a check is reported.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum FaultHeading {
-    /// [`NO_FAULTS`].
+    /// The property at [`NO_FAULTS`].
     NoFaults,
-    /// The one that is checked, if clusters of ordinary size bring no fault about.
+    /// The checked property itself, if clusters of ordinary size cause no fault.
     Own,
 }
 
-/// The first of the properties.
+/// The index of the first property.
 const NO_FAULTS: usize = 0;
 
 const PROPERTIES: [Property; 8] = [
@@ -122,12 +122,12 @@ impl Property {
     }
 }
 
-/// Checks every property in a situation, on random clusters that the seed decides. A fault is reported once: under the first
-/// property or, if only an empty or a huge cluster brings it about, under theirs.
+/// Checks every property in a situation, on random clusters that the seed determines. A fault is reported once: under
+/// the first property, or under the property of an empty or a huge cluster if only that cluster causes it.
 ///
 /// # Errors
-/// There is nothing to check: the plugin refuses its arguments or cannot be started, or the situation has an object of another
-/// form than its kind.
+/// There is nothing to check: the plugin refuses its arguments or cannot be started, or an object of the situation does
+/// not have the form of its kind.
 pub fn conformance(
     factory: &dyn PluginFactory,
     situation: &Situation,
@@ -158,7 +158,7 @@ pub fn conformance(
     Ok(checks.map(|(Property { name: property, .. }, outcome)| ConformanceCheck { property, outcome }).collect())
 }
 
-/// Pods differ in which points they come to.
+/// Calls the points with several pods, since pods differ in the points that they reach.
 fn answers_at_every_point(factory: &dyn PluginFactory, situation: &Situation, seed: u64) -> Result<bool, Violation> {
     let mut random_cluster = RandomCluster::new(factory, situation, seed, 3)?;
     for _ in 0..8 {
@@ -195,7 +195,8 @@ fn repeats_itself(factory: &dyn PluginFactory, situation: &Situation, seed: u64)
     Ok(true)
 }
 
-/// Compares now and then. Only once there is a difference is every round compared, to find the delta that brings it.
+/// Compares every fifth round. A difference makes it compare every round, which finds the delta that causes the
+/// difference.
 fn follows_deltas(factory: &dyn PluginFactory, situation: &Situation, seed: u64) -> Result<bool, Violation> {
     match follows_deltas_every(5, factory, situation, seed) {
         Err(late @ Violation::DifferentReplica { .. }) => {
@@ -265,7 +266,7 @@ fn scores_in_range(factory: &dyn PluginFactory, situation: &Situation, seed: u64
     Ok(true)
 }
 
-/// Pods wait for their binding while others are scheduled.
+/// Pods wait for their binding while other pods are scheduled.
 fn interleaved_cycles(factory: &dyn PluginFactory, situation: &Situation, seed: u64) -> Result<bool, Violation> {
     if !factory.points().contains(Point::Filter) {
         return Ok(false);
@@ -302,12 +303,13 @@ struct RandomCluster<'s> {
     random: Random,
     n_nodes: u64,
     n_pods: u64,
-    /// The pods on nodes: uids, and titles for messages.
+    /// The pods on nodes, each with its uid and its title in messages.
     placed: Vec<(String, String)>,
 }
 
 impl<'s> RandomCluster<'s> {
-    /// A cluster that stays empty without nodes: those of the situation do not come either.
+    /// A cluster with `n_nodes` random nodes. A cluster without nodes stays empty: the situation's objects are left out
+    /// too.
     fn new(
         factory: &dyn PluginFactory,
         situation: &'s Situation,
@@ -347,7 +349,7 @@ impl<'s> RandomCluster<'s> {
         Ok(told)
     }
 
-    /// Some random changes of the cluster: `Node node-3 removed`, each.
+    /// Makes some random changes of the cluster, and returns a text for each: `Node node-3 removed`.
     fn change(&mut self, n_changes: u64) -> Result<Vec<String>, HarnessError> {
         let mut changes = Vec::new();
         for _ in 0..n_changes {
@@ -356,7 +358,7 @@ impl<'s> RandomCluster<'s> {
         Ok(changes)
     }
 
-    /// One of them; `None` if it would change nothing.
+    /// Makes one random change. `None` means that it would change nothing.
     fn change_one(&mut self) -> Result<Option<String>, HarnessError> {
         let objects = self.situation.objects();
         let number = self.random.below(self.n_nodes);
@@ -371,7 +373,7 @@ impl<'s> RandomCluster<'s> {
                 let (uid, title) = self.placed.swap_remove(at);
                 self.harness.remove_pod(&uid).then(|| format!("{title} removed"))
             }
-            // An object goes, or comes again.
+            // An object is removed, or comes back.
             6 | 7 => {
                 let at = usize::try_from(self.random.below(objects.len() as u64)).unwrap_or(0);
                 objects.get(at).map(|object| {
@@ -386,7 +388,7 @@ impl<'s> RandomCluster<'s> {
         })
     }
 
-    /// Every other one is of the situation, if that has any.
+    /// A new pod to place. Every second pod is one of the situation, if it has any.
     fn new_pod(&mut self) -> Result<Pod, HarnessError> {
         self.n_pods += 1;
         let own = self.situation.pending(self.n_pods / 2).filter(|_| self.n_pods.is_multiple_of(2));
@@ -421,14 +423,14 @@ impl<'s> RandomCluster<'s> {
     }
 }
 
-/// Every second node, every third, and each alone for a few.
+/// Every second node, every third node, and each of the first three nodes alone.
 fn parts(all: &NodeSet) -> Vec<NodeSet> {
     let every = |step: usize| all.iter().step_by(step).collect::<NodeSet>();
     let single = all.iter().take(3).map(|node| NodeSet::from_iter([node]));
     [every(2), every(3)].into_iter().chain(single).collect()
 }
 
-/// A node that is in one of the sets alone, and whether that is `given`.
+/// A node that is in only one of the sets, and whether that set is `given`.
 fn first_difference(cluster: &TestCluster, given: &NodeSet, expected: &NodeSet) -> Option<(String, bool)> {
     let mut either = given.clone();
     either.union(expected);
@@ -436,7 +438,7 @@ fn first_difference(cluster: &TestCluster, given: &NodeSet, expected: &NodeSet) 
     Some((cluster.node_name(node).to_owned(), given.contains(node)))
 }
 
-/// `Pod default/web`.
+/// The title of an object, such as `Pod default/web`.
 fn title(object: &Value) -> String {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let (kind, metadata) = (text(&object["kind"]), &object["metadata"]);

@@ -1,14 +1,14 @@
-//! Calls every extension point that a plugin implements: a component may export one that it has no code for.
+//! Calls every extension point that a plugin implements, since a component may export a point without code for it.
 
 use berth_framework::{Call, ClusterEvent, EventSubject, Failure, HintCall, Plugin, RejectedNodes, Status};
 use berth_model::{NodeIdx, NodeSet, Pod};
 
 use crate::{harness::PluginHarness, placing::Fits};
 
-/// Takes a pod through all points, as far as the plugin lets it pass, and as far again as the binding fails.
+/// Takes a pod through all points as far as the plugin lets it pass. Reserve is also undone, as when a binding fails.
 ///
 /// # Errors
-/// Gives what the first call said that cost the plugin its instance. What it answers is not looked at.
+/// The plugin lost its instance. The error is the status of the first such call. Answers are not checked.
 pub(crate) fn call_every_point(harness: &mut PluginHarness, pod: &Pod) -> Result<(), Status> {
     harness.sync()?;
     let (plugin, cluster) = harness.parts();
@@ -38,7 +38,8 @@ pub(crate) fn call_every_point(harness: &mut PluginHarness, pod: &Pod) -> Result
     harness.in_cycle(pod, cycle)
 }
 
-/// The points of a cycle. PostFilter is asked besides: other plugins may reject what this one lets pass.
+/// Calls the points of a cycle. PostFilter is called in any case, since other plugins may reject the pods that this one
+/// accepts.
 fn cycle(plugin: &mut dyn Plugin, call: &Call<'_>) -> Result<(), Status> {
     let about_nodes = berth_testing::ask(plugin, call);
     lives(plugin, about_nodes.as_ref().err().cloned())?;
@@ -60,7 +61,7 @@ fn cycle(plugin: &mut dyn Plugin, call: &Call<'_>) -> Result<(), Status> {
     }
 }
 
-/// The points from Reserve on.
+/// Calls the points from Reserve on.
 fn to_node(plugin: &mut dyn Plugin, call: &Call<'_>, node: NodeIdx) -> Result<(), Status> {
     if let Some(point) = plugin.reserve() {
         let status = point.reserve(call, node);
@@ -99,7 +100,7 @@ fn to_node(plugin: &mut dyn Plugin, call: &Call<'_>, node: NodeIdx) -> Result<()
 }
 
 /// # Errors
-/// The plugin has no instance any more; `answer` is what the last call said, if it had a status.
+/// The plugin no longer has an instance. `answer` is the status of the last call, if it has one.
 fn lives(plugin: &mut dyn Plugin, answer: Option<Status>) -> Result<(), Status> {
     plugin.out_of_service().map_or(Ok(()), |status| Err(answer.unwrap_or(status)))
 }

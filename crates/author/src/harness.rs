@@ -1,4 +1,4 @@
-//! A configured plugin and a cluster in memory that it follows, called as the scheduler calls it.
+//! A configured plugin, and a cluster in memory that it follows. The plugin is called as the scheduler calls it.
 
 use berth_framework::{BuildError, Call, DryRunCase, Grants, Plugin, PluginFactory, Status};
 use berth_model::{Pod, api};
@@ -17,16 +17,16 @@ pub struct PluginHarness {
     cluster: TestCluster,
 }
 
-/// Why a plugin gives no answers about a cluster.
+/// The reason why a plugin gives no answers about a cluster.
 #[derive(Debug, thiserror::Error)]
 pub enum HarnessError {
-    /// There is no instance: the plugin refuses its arguments, or cannot be started.
+    /// The plugin has no instance: it refuses its arguments, or cannot be started.
     #[error(transparent)]
     Build(#[from] BuildError),
     /// A call failed.
     #[error("{}", .0.message())]
     Call(Status),
-    /// An object has another form than its kind.
+    /// An object does not have the form of its kind.
     #[error(transparent)]
     Object(#[from] serde_json::Error),
     /// A pod cannot be placed on its node.
@@ -44,12 +44,12 @@ impl PluginHarness {
     /// Builds an instance with these arguments (`pluginConfig` as JSON), beside an empty cluster.
     ///
     /// # Errors
-    /// [`HarnessError::Build`], when the plugin refuses the arguments or cannot be started.
+    /// [`HarnessError::Build`]: the plugin refuses the arguments or cannot be started.
     pub fn new(factory: &dyn PluginFactory, args: &str) -> Result<Self, HarnessError> {
         Ok(Self { plugin: factory.build(args)?, cluster: TestCluster::default() })
     }
 
-    /// What an instance answers that sees this cluster for the first time.
+    /// The answers of a new instance that sees this cluster for the first time.
     ///
     /// # Errors
     /// The plugin refuses its arguments, or fails.
@@ -65,12 +65,12 @@ impl PluginHarness {
         Ok(answers?)
     }
 
-    /// Adds a node, or replaces the one of its name.
+    /// Adds a node, or replaces the node of this name.
     pub fn set_node(&mut self, node: &api::Node) {
         self.cluster.set_node(node);
     }
 
-    /// Removes a node. Tells whether there was one of this name.
+    /// Removes a node. Returns whether the cluster had it.
     pub fn remove_node(&mut self, name: &str) -> bool {
         self.cluster.remove_node(name)
     }
@@ -87,17 +87,17 @@ impl PluginHarness {
         self.cluster.set_pod(&pod)
     }
 
-    /// Removes the pod with this uid. Tells whether there was one.
+    /// Removes the pod with this uid. Returns whether the cluster had it.
     pub fn remove_pod(&mut self, uid: &str) -> bool {
         self.cluster.remove_pod(uid)
     }
 
-    /// Adds an object of another kind than Node and Pod, or replaces it.
+    /// Adds or replaces an object of another kind than Node and Pod.
     pub fn set_object(&mut self, object: &Value) {
         self.cluster.set_object(object);
     }
 
-    /// The pod as plugins see it, its names in this cluster's symbols.
+    /// The pod as plugins see it, with its names in this cluster's symbols.
     pub fn intern(&mut self, pod: &api::Pod) -> Pod {
         self.cluster.intern(pod)
     }
@@ -118,10 +118,10 @@ impl PluginHarness {
         &mut *self.plugin
     }
 
-    /// What Filter says about one node with some of its pods taken away and others added.
+    /// The answer of Filter about one node without some of its pods and with others.
     ///
     /// # Errors
-    /// There is no such node, the plugin fails, or it does not filter.
+    /// The node does not exist, the plugin fails, or it does not filter.
     pub fn dry_run(&mut self, pod: &Pod, node: &str, minus: &[&Pod], plus: &[&Pod]) -> Result<Status, Status> {
         self.sync()?;
         let node = self.cluster.node(node).ok_or_else(|| Status::error(format!("unknown node {node}")))?;
@@ -135,7 +135,7 @@ impl PluginHarness {
         statuses.into_iter().next().ok_or_else(|| Status::error("the plugin returned no status for the node"))
     }
 
-    /// The plugin beside the cluster that it follows.
+    /// The plugin, and the cluster that it follows.
     pub(crate) fn parts(&mut self) -> (&mut dyn Plugin, &TestCluster) {
         (&mut *self.plugin, &self.cluster)
     }
@@ -148,7 +148,8 @@ impl PluginHarness {
         self.cluster.sync(&mut *self.plugin)
     }
 
-    /// Runs `work` with the plugin in a scheduling cycle of its own. Brings nothing up to date: call [`Self::sync`] before.
+    /// Runs `work` with the plugin in a scheduling cycle of its own. The replica is not updated: call [`Self::sync`]
+    /// before.
     pub fn in_cycle<R>(&mut self, pod: &Pod, work: impl FnOnce(&mut dyn Plugin, &Call<'_>) -> R) -> R {
         self.cluster.in_cycle(&mut *self.plugin, pod, work)
     }
@@ -165,9 +166,8 @@ impl PluginHarness {
         }
     }
 
-    /// Asks as [`Self::ask`] does, and in the same cycle for what comes after the nodes were looked at: PostFilter if
-    /// none passed or, if the pod goes to a node, the points from Reserve on. Effects beyond `grants` are noted in the
-    /// answers.
+    /// Asks as [`Self::ask`] does, and continues the cycle: PostFilter if no node passed, or the points from Reserve on
+    /// if the pod goes to a node. The answers record effects beyond `grants`.
     ///
     /// # Errors
     /// The plugin fails.
@@ -194,7 +194,7 @@ impl PluginHarness {
         })
     }
 
-    /// What PreEnqueue has against the pod.
+    /// The status with which PreEnqueue keeps the pod back.
     fn held_back(&mut self, pod: &Pod) -> Option<Status> {
         let status = self.plugin.pre_enqueue()?.pre_enqueue(pod, self.cluster.table());
         (!status.is_success()).then_some(status)

@@ -1,9 +1,9 @@
-//! What `berth plugin test`, `verify` and `bench` do with a plugin: they call it about clusters as the scheduler does.
+//! The work of `berth plugin test`, `verify` and `bench`: they call a plugin about clusters as the scheduler does.
 //!
-//! A plugin comes as a `PluginFactory`, so components and native plugins are treated alike, and nothing here knows wasm.
-//! [`PluginHarness`] holds one instance and a cluster in memory.
-//! [`CaseFile`] compares answers with those that an author wrote down, [`conformance`] checks what the contract asks of
-//! every plugin, [`measure`] times each extension point; the latter two in a [`Situation`], that of a case for one.
+//! A plugin comes as a `PluginFactory`, so components and native plugins are treated alike, and this crate does not
+//! depend on wasm. [`PluginHarness`] holds one instance and a cluster in memory. [`CaseFile`] compares answers with
+//! those that an author wrote down, [`conformance`] checks the contract of every plugin, and [`measure`] times each
+//! extension point. The last two work in a [`Situation`], for example that of a case.
 
 mod answers;
 mod case_action;

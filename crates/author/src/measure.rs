@@ -1,4 +1,4 @@
-//! How long each extension point takes: what `berth plugin bench` prints.
+//! The time of each extension point, as `berth plugin bench` prints it.
 
 use std::{
     cell::Cell,
@@ -16,7 +16,7 @@ use crate::{
     situation::Situation,
 };
 
-/// Pods that the plugin is called about; each figure is the median over them.
+/// The number of pods about which the plugin is called. Each figure is the median over them.
 const N_PODS: u64 = 50;
 /// Pods on each node.
 const PODS_PER_NODE: u64 = 10;
@@ -33,7 +33,7 @@ pub struct Measurement {
     pub microseconds: f64,
 }
 
-/// Times a plugin on a random cluster of so many nodes, about the pods of the situation or, if it has none, random ones.
+/// Times a plugin on a random cluster of this size. The pods are those of the situation, or random ones if it has none.
 ///
 /// # Errors
 /// The plugin refuses its arguments, or fails.
@@ -62,7 +62,7 @@ pub fn measure(
     Ok(times.medians(n_nodes))
 }
 
-/// What crosses the border between the scheduler and a replica, in bytes.
+/// The bytes that the scheduler sends to a replica.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Sizes {
@@ -74,8 +74,8 @@ pub struct Sizes {
     pub one_pod: u64,
 }
 
-/// Weighs the deltas of the same cluster as in [`measure`]. `weigh` says what one takes in the form in which the plugin gets
-/// it. A plugin without a replica gets none.
+/// Measures the deltas of the same cluster as in [`measure`]. `weigh` returns the bytes of a delta in the form in which
+/// the plugin gets it. A plugin without a replica gets none.
 ///
 /// # Errors
 /// The plugin refuses its arguments, or fails.
@@ -140,7 +140,7 @@ fn cycle(plugin: &mut dyn Plugin, call: &Call<'_>, times: &mut CallTimes) -> Res
     if let Some(point) = plugin.pre_filter() {
         match times.add("PreFilter", || point.pre_filter(call)) {
             Ok(_) => {}
-            // Its Filter has nothing to say about the pod; its Score may.
+            // Filter has nothing to do for this pod, but Score may have.
             Err(status) if status == Status::skip() => filters = false,
             Err(status) if status.code.is_rejected() => return Ok(()),
             Err(status) => return Err(status),

@@ -1,5 +1,5 @@
-//! The points after the choice of a node, and PostFilter, which is asked where there is none; their answers in the form in
-//! which files of cases have them.
+//! The points after the choice of a node, and PostFilter, which is called if no node fits. Their answers have the form
+//! of files of cases.
 
 use berth_framework::{
     Call, DryRun, Effect, Failure, Grants, PermitVerdict, Plugin, PostFilterOutcome, RejectedNodes, Removal, Status,
@@ -13,14 +13,14 @@ use crate::{
     case_effect::CaseEffect,
 };
 
-/// The answers of a step in the making.
+/// The answers of a step, while they are collected.
 pub(crate) struct Answering<'a> {
     pub(crate) answers: &'a mut PluginAnswers,
     pub(crate) grants: &'a Grants,
 }
 
 impl Answering<'_> {
-    /// What of this answer the scheduler would not carry out.
+    /// Records the effects of this answer that the scheduler would not carry out.
     fn check(&mut self, point: &'static str, plugin: &dyn Plugin, call: &Call<'_>, effects: &[Effect]) {
         if let Some(effect) = CyclePod::new(call.pod, call.table).first_refused(self.grants, effects) {
             let message = effect.message(&plugin.manifest().name);
@@ -29,7 +29,7 @@ impl Answering<'_> {
     }
 }
 
-/// Where the pod goes.
+/// The pod's destination.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Target {
     /// The pod is bound to this node unless the plugin refuses it.
@@ -38,9 +38,8 @@ pub(crate) enum Target {
     BindingFails(NodeIdx),
 }
 
-/// Calls Reserve, Permit, PreBindPreFlight, PreBind, Bind and PostBind, until one has something against the pod: then
-/// Unreserve. Where the binding fails that is after Permit. If the pod waits on Permit for a plugin, the plugin is
-/// taken to have been satisfied since.
+/// Calls Reserve, Permit, PreBindPreFlight, PreBind, Bind and PostBind until one of them rejects the pod, and then
+/// Unreserve. A binding that fails ends after Permit. A pod that waits on Permit for a plugin counts as allowed.
 pub(crate) fn place(plugin: &mut dyn Plugin, call: &Call<'_>, target: Target, answering: &mut Answering<'_>) {
     let (Target::Bind(node) | Target::BindingFails(node)) = target;
     reserve(plugin, call, node, answering);
@@ -58,7 +57,7 @@ pub(crate) fn place(plugin: &mut dyn Plugin, call: &Call<'_>, target: Target, an
     }
 }
 
-/// Reserve and Permit.
+/// Calls Reserve and Permit.
 fn reserve(plugin: &mut dyn Plugin, call: &Call<'_>, node: NodeIdx, answering: &mut Answering<'_>) {
     if let Some(point) = plugin.reserve() {
         answering.answers.reserve = PodAnswer::objection(point.reserve(call, node));
@@ -105,7 +104,7 @@ fn pre_bind(
     PodAnswer::of_effects(answer).unless_empty()
 }
 
-/// Calls PostFilter if no node passed. Its dry runs find that the pod fits wherever pods are taken away.
+/// Calls PostFilter if no node passed. Its dry runs answer that the pod fits wherever pods are removed.
 pub(crate) fn post_filter(
     plugin: &mut dyn Plugin,
     call: &Call<'_>,
@@ -130,7 +129,7 @@ pub(crate) fn post_filter(
     Ok(())
 }
 
-/// Every node will do.
+/// A dry run in which every node fits.
 pub(crate) struct Fits;
 
 impl DryRun for Fits {
@@ -144,7 +143,7 @@ impl PodAnswer {
         Self { code: Some(status.code), reasons: status.reasons, ..Self::default() }
     }
 
-    /// `None` for success.
+    /// The rejection of a status; `None` for success.
     fn objection(status: Status) -> Option<Self> {
         (!status.is_success()).then(|| Self::of_status(status))
     }

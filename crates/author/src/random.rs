@@ -1,8 +1,8 @@
-//! Clusters out of a seed: the same seed, the same cluster, on every machine.
+//! Clusters from a seed: the same seed gives the same cluster on every machine.
 
 use serde_json::{Value, json};
 
-/// A generator of numbers (SplitMix64): enough to vary clusters, and nothing else.
+/// A generator of numbers (SplitMix64), which is only good enough to vary clusters.
 #[derive(Clone, Debug)]
 pub(crate) struct Random(u64);
 
@@ -33,7 +33,7 @@ pub(crate) fn node_name(number: u64) -> String {
     format!("node-{number}")
 }
 
-/// A node of some size, zone, labels, taints, images and annotations.
+/// A node with random size, zone, labels, taints, images and annotations.
 pub(crate) fn node(random: &mut Random, number: u64) -> Value {
     let mut labels = json!({
         "kubernetes.io/hostname": node_name(number),
@@ -72,7 +72,7 @@ pub(crate) fn node(random: &mut Random, number: u64) -> Value {
     })
 }
 
-/// A pod, on a node or, with `None`, pending.
+/// A pod on a node, or a pending pod for `None`.
 pub(crate) fn pod(random: &mut Random, number: u64, node: Option<&str>) -> Value {
     let app = random.pick(&["web", "db", "cache"]);
     let mut spec = json!({

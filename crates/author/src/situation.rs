@@ -1,4 +1,4 @@
-//! What a plugin is checked and timed with, besides random nodes and pods.
+//! The situation in which a plugin is checked and timed, besides random nodes and pods.
 
 use berth_model::{Time, api};
 use serde::Deserialize as _;
@@ -9,7 +9,7 @@ use crate::{
     harness::{HarnessError, PluginHarness},
 };
 
-/// Arguments, and what is in the cluster: of a case all that its steps bring.
+/// Arguments, and the contents of the cluster. The situation of a case has the objects of all its steps.
 #[derive(Clone, Debug, Default)]
 pub struct Situation {
     name: Option<String>,
@@ -22,13 +22,13 @@ pub struct Situation {
 }
 
 impl Situation {
-    /// Nothing but arguments (`pluginConfig` as JSON).
+    /// A situation that has only arguments (`pluginConfig` as JSON).
     #[must_use]
     pub fn of_args(args: &str) -> Self {
         Self { args: args.to_owned(), ..Self::default() }
     }
 
-    /// Situations from the cases whose arguments the plugin takes.
+    /// Situations from the cases with arguments that the plugin accepts.
     pub fn of_cases(file: &CaseFile) -> impl Iterator<Item = Self> {
         file.cases.iter().filter(|case| case.refused.is_none()).map(Self::of_case)
     }
@@ -59,7 +59,7 @@ impl Situation {
         &self.args
     }
 
-    /// The time of the first step that names one, in milliseconds since 1970.
+    /// The time of the first step that sets one, in milliseconds since 1970.
     #[must_use]
     pub fn now(&self) -> Option<u64> {
         self.now.map(|now| now.0)
@@ -69,7 +69,7 @@ impl Situation {
         &self.objects
     }
 
-    /// The pod that the question of this number is about, with a uid of its own; `None` if a random one serves.
+    /// The pod of the question with this number, with a uid of its own. `None` means that a random pod serves.
     pub(crate) fn pending(&self, number: u64) -> Option<Value> {
         let at = usize::try_from(number).ok()?.checked_rem(self.pending.len())?;
         let mut pod = self.pending.get(at)?.clone();

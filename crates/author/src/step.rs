@@ -1,4 +1,4 @@
-//! One step of a case: how the cluster changes, and what the plugin is asked then.
+//! One step of a case: the changes of the cluster, and the questions to the plugin after them.
 
 use berth_framework::{ClusterEvent, EventSubject, HintCall, Status};
 use berth_model::{Node, ObjectKey, Pod, Time, api};
@@ -66,7 +66,7 @@ pub struct CaseStep {
 #[serde(try_from = "String", into = "String")]
 pub struct Moment(Time);
 
-/// A text that names no time since 1970.
+/// The text does not name a time since 1970.
 #[derive(Debug, thiserror::Error)]
 #[error("invalid time {0:?}: expected a time such as 2026-11-23T09:00:00Z")]
 pub struct NoMoment(String);
@@ -114,16 +114,16 @@ pub struct CaseEvent {
     pub new: Value,
 }
 
-/// Why a case has no answers.
+/// The reason why a case has no answers.
 #[derive(Debug, thiserror::Error)]
 pub enum CaseError {
     /// The plugin was called, and failed.
     #[error("the plugin fails: {}", .0.message())]
     Plugin(Status),
-    /// The cluster cannot hold what the step says.
+    /// The cluster cannot hold the objects of the step.
     #[error(transparent)]
     Cluster(#[from] HarnessError),
-    /// An object has another form than its kind.
+    /// An object does not have the form of its kind.
     #[error("a {kind}: {}: {}{}", .reason.path(), .reason.inner(), quoting(.reason.inner()))]
     Object { kind: &'static str, reason: serde_path_to_error::Error<serde_json::Error> },
     /// A node is removed that the cluster does not have.
@@ -138,10 +138,10 @@ pub enum CaseError {
     /// An object is removed that the cluster does not have.
     #[error("cannot remove {0}: it does not exist")]
     NoSuchObject(String),
-    /// The pod is to go to a node that is not there.
+    /// The node for the pod does not exist.
     #[error("cannot bind the pod to node {0}: it does not exist")]
     NoSuchTarget(String),
-    /// The pod is bound, and its binding fails.
+    /// The step both binds the pod and lets its binding fail.
     #[error("bindTo and bindingFailsOn cannot be used in the same step")]
     TwoTargets,
     /// The step in which the expected answers of a case cannot be updated.
@@ -157,16 +157,16 @@ impl CaseStep {
     /// Changes the cluster, and returns the step's own pod.
     ///
     /// # Errors
-    /// An object has another form, or a node leaves that is not there.
+    /// An object has another form, or the step removes a node that does not exist.
     pub fn enter(&self, harness: &mut PluginHarness) -> Result<Pod, CaseError> {
         self.apply(harness)?;
         pending(harness, &self.pod)
     }
 
-    /// Changes the cluster, and asks the plugin about `pod` and whatever else the step has.
+    /// Changes the cluster, and asks the plugin about `pod` and about the other questions of the step.
     ///
     /// # Errors
-    /// The step makes no sense, or the plugin fails.
+    /// The step is invalid, or the plugin fails.
     pub(crate) fn answers(
         &self,
         harness: &mut PluginHarness,
@@ -201,7 +201,7 @@ impl CaseStep {
         }
     }
 
-    /// The names of the pods that wait, by their sort keys.
+    /// The names of the waiting pods, in the order of their sort keys.
     fn order(&self, harness: &mut PluginHarness) -> Result<Vec<String>, CaseError> {
         let mut keyed = Vec::new();
         for QueuedPod { pod, queued_at } in &self.queue {
@@ -247,7 +247,7 @@ impl CaseStep {
 }
 
 impl CaseEvent {
-    /// What the plugin's hint says; `None` without one.
+    /// The answer of the plugin's hint; `None` if it has no hint.
     fn hint(&self, harness: &mut PluginHarness, pod: &Pod) -> Result<Option<Hint>, CaseError> {
         let actions = self.actions.iter().fold(0, |bits, action| bits | action.bits());
         let event = ClusterEvent::new(&self.resource, actions);
@@ -260,7 +260,7 @@ impl CaseEvent {
         let call =
             HintCall { table: cluster.table(), pod, event: &event, subject: subject(old.as_ref(), new.as_ref()) };
         let answer = plugin.queueing_hint().map(|point| point.queueing_hint(&call));
-        // A hint has no status: the scheduler takes a fault for Queue.
+        // A hint has no status. The scheduler treats a fault as Queue.
         if let Some(fault) = plugin.out_of_service() {
             return Err(CaseError::Plugin(fault));
         }
@@ -288,7 +288,7 @@ impl EventObject {
     }
 }
 
-/// Both sides are of one kind, as one resource made them.
+/// Both objects have the same kind, since they belong to the same resource.
 fn subject<'a>(old: Option<&'a EventObject>, new: Option<&'a EventObject>) -> EventSubject<'a> {
     let pod = |side: Option<&'a EventObject>| match side {
         Some(EventObject::Pod(pod)) => Some(&**pod),
@@ -321,7 +321,7 @@ fn object<T: serde::de::DeserializeOwned>(object: &Value, kind: &'static str) ->
     serde_path_to_error::deserialize(object).map_err(|reason| CaseError::Object { kind, reason })
 }
 
-/// What to do about a label that YAML does not read as a text.
+/// The advice about a label that YAML does not read as a text.
 fn quoting(reason: &serde_json::Error) -> &'static str {
     let is_read_as_boolean = reason.to_string().starts_with("invalid type: boolean");
     if is_read_as_boolean { " (YAML reads true, yes, on and y as booleans: quote the string)" } else { "" }

@@ -10,7 +10,7 @@ use berth_framework::{
 };
 use berth_model::{ClusterTable, NodeIdx, Pod, Sym};
 
-/// So many pods of a namespace may have been reserved; the argument says how many.
+/// Allows as many reserved pods per namespace as its argument says.
 #[derive(Debug)]
 struct Quota {
     limit: u64,
@@ -105,7 +105,7 @@ impl Bind for Quota {
 
 impl PostBind for Quota {
     fn post_bind(&mut self, call: &Call<'_>, _node: NodeIdx) {
-        // Seen in the next step.
+        // The next step shows this value.
         *self.used.entry(text(call, call.pod.namespace)).or_default() += 10;
     }
 }
@@ -279,7 +279,7 @@ fn the_grants_that_cases_need_are_worked_out() {
     assert_eq!(needed, Grants::new([Permission::Bind, Permission::Event, Permission::Activate], []));
 }
 
-/// The scheduler takes them for faults.
+/// The scheduler treats such scores as faults.
 #[test]
 fn scores_out_of_range_are_differences_although_they_are_expected() {
     let expect = PluginAnswers { scores: [("a".to_owned(), 150)].into(), ..PluginAnswers::default() };
@@ -309,13 +309,13 @@ fn a_case_is_a_situation_in_which_properties_are_checked() {
     assert_eq!(names.len(), 4);
     for situation in Situation::of_cases(&file) {
         for check in conformance(&Factory, &situation, 1).expect("accepted arguments") {
-            // PostBind and Reserve are not called, so that nothing is counted.
+            // The check calls neither PostBind nor Reserve, so the plugin counts nothing.
             assert!(!matches!(check.outcome, CheckOutcome::Failed(_)), "{check:?}");
         }
     }
 }
 
-/// What a file with this step says instead of being read.
+/// The error when a file with this step is read.
 fn refusal(step: &str) -> String {
     let text = format!("plugin: Quota\ncases:\n- name: a\n  steps:\n  - {step}\n");
     CaseFile::from_text(Path::new("cases.yaml"), &text).err().map(|error| error.to_string()).unwrap_or_default()
@@ -375,7 +375,7 @@ fn keys_that_no_pod_and_no_node_has_are_refused() {
     assert!(object.starts_with("objects[0].metadata: unknown field `nam`"), "{object}");
 }
 
-/// Each effect as the table of the guide has it.
+/// Each effect is written as the table of the guide shows.
 #[test]
 fn effects_are_written_as_the_guide_shows() {
     let guide = include_str!("../../../docs/src/testing.md");

@@ -11,11 +11,11 @@ use berth_framework::{
 };
 use berth_model::{NodeSet, Pod};
 
-/// Makes the mistake that its argument names.
+/// A plugin that makes the mistake that its argument names.
 #[derive(Debug)]
 struct Mistaken {
     mistake: String,
-    /// The most nodes that it saw at a time.
+    /// The largest number of nodes that it has seen at a time.
     most: usize,
 }
 
@@ -89,7 +89,7 @@ impl PluginFactory for Factory {
     }
 }
 
-/// The one property that fails, and why.
+/// The only property that fails, and the reason.
 fn failed(mistake: &str) -> (&'static str, String) {
     let checks = conformance(&Factory, &Situation::of_args(&format!("{mistake:?}")), 1).expect("accepted arguments");
     let failed = checks.into_iter().filter_map(|check| match check.outcome {

@@ -1,4 +1,5 @@
-//! How many allocations each thread makes. Counting costs a nanosecond each, so `berth` itself does without.
+//! The number of allocations of each thread. Counting costs a nanosecond for each allocation, so `berth` itself does
+//! not count.
 
 use std::{
     alloc::{GlobalAlloc, Layout},
@@ -17,7 +18,7 @@ struct Counting;
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// How many allocations, growing and shrinking ones included, this thread has made so far.
+/// The number of allocations that this thread has made so far, including those that grow or shrink.
 pub(crate) fn made_by_this_thread() -> u64 {
     MADE.get()
 }

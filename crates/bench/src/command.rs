@@ -1,4 +1,4 @@
-//! What `berth bench` and `berth-bench` have in common: options, rounds, comparisons, output.
+//! The common part of `berth bench` and `berth-bench`: options, rounds, comparisons and output.
 
 use std::{
     collections::BTreeMap,
@@ -86,13 +86,13 @@ pub enum Output {
     Json,
 }
 
-/// By workload and size, by pod.
+/// The nodes of pods, by workload with its size, and by pod.
 type Placements = BTreeMap<String, BTreeMap<String, String>>;
 
 /// Measures, and writes the figures to standard output.
 ///
 /// # Errors
-/// The options make no sense, a workload cannot be run, or pods went elsewhere than before.
+/// An option is invalid, a workload cannot be run, or pods went elsewhere than before.
 pub fn run(measure: &Measure, runner: &mut dyn Runner, allocations: Option<fn() -> u64>) -> Result<()> {
     if measure.workloads.iter().any(|name| name == "list") {
         return list();
@@ -233,7 +233,8 @@ fn rounds(
     Ok((subject, runs))
 }
 
-/// All runs of one place must agree, if pods come in one order: at a rate, and over HTTP, they don't.
+/// Keeps the placements of a place, and compares the runs with them. Only runs in which pods come in one order must
+/// agree: pods that are created at a rate, or over HTTP, have no such order.
 fn remember(placements: &mut Placements, place: String, runs: &[Run]) -> Result<()> {
     for run in runs.iter().filter(|run| run.engine.is_some() && run.latencies.is_empty()) {
         match placements.get(&place) {
@@ -319,7 +320,7 @@ fn write_or_compare(file: &Path, placements: &Placements) -> Result<()> {
     Ok(writeln!(io::stderr(), "every pod went where {} says", file.display())?)
 }
 
-/// How far a run is, on a terminal.
+/// The progress of a run, on a terminal.
 struct Progress {
     what: String,
     n_pods: usize,
@@ -327,7 +328,7 @@ struct Progress {
     is_terminal: bool,
 }
 
-/// Between two lines of progress.
+/// The time between two lines of progress.
 const SHOWN_EVERY: Duration = Duration::from_millis(200);
 
 impl Progress {
@@ -352,7 +353,7 @@ impl Progress {
 
     fn write(&self, text: &str) {
         if self.is_terminal {
-            // The output is complete without it.
+            // The output is complete without this line.
             let _ = write!(io::stderr(), "\r{text}\x1b[K");
         }
     }

@@ -1,4 +1,5 @@
-//! How the cost of a pod grows with the cluster: figures over the number of nodes, of placed pods and of unschedulable pods.
+//! The growth of a pod's cost with the cluster: figures over the number of nodes, of placed pods and of unschedulable
+//! pods.
 
 use std::{
     fs,
@@ -22,25 +23,26 @@ const N_MEASURED: usize = 2000;
 
 /// Nodes of the clusters in which the number of pods grows.
 const N_NODES: usize = 5000;
-/// A pod that fits nowhere is held against every node once, so these clusters are smaller.
+/// The nodes of the clusters with unschedulable pods. A pod that fits nowhere is checked against every node once, so
+/// these clusters are smaller.
 const N_NODES_FOR_UNSCHEDULABLE: usize = 1000;
 
 /// One figure.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Point {
-    /// What grows: `nodes`, `placedPods` or `unschedulablePods`.
+    /// The quantity that grows: `nodes`, `placedPods` or `unschedulablePods`.
     axis: &'static str,
     workload: &'static str,
     equivalence_cache: bool,
-    /// How many nodes or pods: the position on the axis.
+    /// The number of nodes or pods, which is the position on the axis.
     x: usize,
     cpu_micros_per_pod: f64,
     allocations_per_pod: Option<f64>,
     peak_megabytes: Option<f64>,
 }
 
-/// Something that grows.
+/// A quantity that grows.
 struct Axis {
     name: &'static str,
     title: &'static str,

@@ -1,13 +1,13 @@
-//! A scene through the scheduling core, with an API server that agrees to everything at once.
+//! A scene through the scheduling core, with an API server that accepts everything at once.
 //!
-//! Every pod costs what it costs a real scheduler between the decoded watch event and the request to bind, and the two
-//! events that follow: the answer, and the watch event that shows the pod on its node. Deliberately absent: what decoding an
-//! object costs, since pods are decoded before the clock starts.
+//! Every pod costs what it costs a real scheduler between the decoded watch event and the request to bind. The two
+//! events that follow are included: the answer, and the watch event that shows the pod on its node. The cost of
+//! decoding objects is deliberately absent: pods are decoded before the clock starts.
 //!
-//! The API server, and what drives both, is that of `berth simulate` ([`berth_what_if::Simulation`]).
+//! The API server, and the loop that drives both, is that of `berth simulate` ([`berth_what_if::Simulation`]).
 //!
-//! The scheduler is told a time that follows what happens, a millisecond for each pod that is bound, so that two runs do the
-//! same. Where pods come at a rate it is told the time that there is.
+//! The scheduler's time follows the work, a millisecond for each pod that is bound, so that two runs do the same. Its
+//! time is the real time if pods come at a rate.
 
 mod storms;
 
@@ -32,20 +32,20 @@ use crate::{
     workload::{Change, Changes, Cluster, SCHEDULER_NAME, Scene},
 };
 
-/// How many pods there are between two calls of the hearer of progress.
+/// The number of bound pods between two calls that report the progress.
 const TOLD_EVERY: usize = 256;
 
-/// Pods whose names begin like this come while others are measured, and do not count.
+/// The prefix of the names of pods that come while others are measured, and that do not count.
 const CHURN: &str = "churn-";
 
-/// What makes the profile for each run: it must be called [`SCHEDULER_NAME`].
+/// Makes the profile for each run, which must be called [`SCHEDULER_NAME`].
 pub type MakeProfile<'a> = Box<dyn FnMut() -> Result<Profile> + 'a>;
 
 /// Runs scenes through the scheduling core.
 pub struct Engine<'a> {
     name: String,
     profile: MakeProfile<'a>,
-    /// Told the scheduler's time, as components must be.
+    /// Gets the scheduler's time, which components must know.
     tell_time: Box<dyn Fn(Time) + 'a>,
 }
 
@@ -70,7 +70,7 @@ impl<'a> Engine<'a> {
         Self { name: name.to_owned(), profile, tell_time: Box::new(|_| ()) }
     }
 
-    /// `tell_time` is called before the scheduler works.
+    /// Sets `tell_time`, which is called before the scheduler works.
     #[must_use]
     pub fn telling_time(self, tell_time: impl Fn(Time) + 'a) -> Self {
         Self { tell_time: Box::new(tell_time), ..self }
@@ -100,7 +100,7 @@ pub fn plugins() -> Vec<String> {
     factories().iter().map(|factory| factory.manifest().name.to_string()).collect()
 }
 
-/// kube-scheduler's default profile, of these plugins.
+/// kube-scheduler's default profile, with these plugins.
 ///
 /// # Errors
 /// A plugin is missing, or refuses its arguments.
@@ -119,11 +119,11 @@ pub fn default_profile(factories: &[Arc<dyn PluginFactory>]) -> Result<Profile> 
 struct Stage<'a> {
     simulation: Simulation<'a>,
     figures: EngineFigures,
-    /// What happened to pods; empty between two turns.
+    /// The changes of pods. The list is empty between two turns.
     changes: Vec<berth_what_if::Change>,
 }
 
-/// Bindings of pods whose scheduling is measured.
+/// Bindings of the measured pods.
 struct Bound {
     start: Instant,
     /// Pods, each with its node.
@@ -153,7 +153,7 @@ impl<'a> Stage<'a> {
         self.simulation.handle(event);
     }
 
-    /// Creates what is there before the clock starts, and places the initial pods.
+    /// Creates the objects that exist before the clock starts, and places the initial pods.
     fn set_up(&mut self, scene: &Scene) -> Result<()> {
         self.simulation.tell_time();
         for object in scene.nodes.iter().chain(&scene.objects).chain(&scene.made_by_controllers) {
@@ -171,7 +171,7 @@ impl<'a> Stage<'a> {
         for pod in scene.pending.iter() {
             self.create(&pod)?;
         }
-        // Pods that fit nowhere are tried now, once.
+        // The scheduler tries the pods that fit nowhere once, before the clock starts.
         while self.turn(&mut bound)? {}
         self.figures = EngineFigures::default();
         Ok(())
@@ -247,7 +247,7 @@ impl<'a> Stage<'a> {
         Ok(())
     }
 
-    /// Works until all pods are bound, which come at their times.
+    /// Works until all pods are bound. Each pod is created at its due time.
     fn work_at_rate(
         &mut self,
         bound: &mut Bound,
@@ -278,7 +278,7 @@ impl<'a> Stage<'a> {
         Ok(())
     }
 
-    /// Runs one cycle and what follows from it. Tells whether anything happened.
+    /// Runs one cycle and its consequences. Returns whether anything happened.
     fn turn(&mut self, bound: &mut Bound) -> Result<bool> {
         let start = Instant::now();
         let did_something = self.simulation.decide();
@@ -314,7 +314,7 @@ impl<'a> Stage<'a> {
 }
 
 impl Arrivals {
-    /// The next pod, if it is to be there by now.
+    /// The next pod, if it is due by now.
     fn next_by(&mut self, elapsed: Duration) -> Option<Event> {
         let due = self.n_created as f64 / self.per_second;
         if due > elapsed.as_secs_f64() {
@@ -344,7 +344,7 @@ impl Bound {
         self.placements.iter().map(|(pod, node)| (pod.to_string(), node.to_string())).collect()
     }
 
-    /// The time from when each pod was to be created, whether the loop was late with it or not.
+    /// The time from the moment at which each pod was due, even if the loop created it late.
     fn latencies(&self, order: &[String], rate: f64) -> Vec<Duration> {
         let created: BTreeMap<&str, Duration> = order
             .iter()

@@ -6,16 +6,16 @@ use serde::{Deserialize, Serialize};
 
 use crate::run::Run;
 
-/// What was run.
+/// The subject of the figures.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RunSetup {
     /// The name that scheduler_perf has for the workload.
     pub workload: String,
-    /// What it was taken through, and how the plugins ran.
+    /// The way the workload was run, and the way the plugins ran.
     pub runner: String,
     pub nodes: usize,
-    /// Pods that were there before the clock started.
+    /// Pods that existed before the clock started.
     pub initial_pods: usize,
     /// Pods that were on nodes already, beside those of the workload.
     #[serde(default)]
@@ -27,7 +27,7 @@ pub struct RunSetup {
     pub percentage_of_nodes_to_score: i32,
     /// Whether answers were kept for pods that are alike.
     pub equivalence_cache: bool,
-    /// Pods that were created in a second; `None` if all were there before.
+    /// Pods that were created in a second; `None` if all existed before the clock started.
     pub rate: Option<u64>,
 }
 
@@ -43,15 +43,15 @@ impl RunSetup {
 pub struct Figures {
     #[serde(flatten)]
     pub subject: RunSetup,
-    /// How many runs.
+    /// The number of runs.
     pub rounds: usize,
     /// Pods divided by the time from the first pod to the last binding.
     pub pods_per_second: f64,
-    /// Pods that were bound in each second, of the run in the middle.
+    /// Pods that were bound in each second of the median run.
     pub bound_by_second: Vec<usize>,
     /// Milliseconds from the start of the scheduler's process to the first binding, if it started with the clock.
     pub first_binding_millis: Option<f64>,
-    /// Microseconds of processor time of the scheduler for one pod, and by thread.
+    /// Microseconds of the scheduler's processor time for one pod, in total and by thread.
     pub cpu_micros_per_pod: f64,
     pub cpu_micros_by_thread: BTreeMap<String, f64>,
     /// The time from creation to binding, in milliseconds.
@@ -72,7 +72,7 @@ pub struct Latency {
     pub max: f64,
 }
 
-/// What the engine spends a pod's time on, by the clock, in microseconds.
+/// The engine's time for a pod by the kind of work, by the clock, in microseconds.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct EngineDetails {
@@ -91,7 +91,7 @@ fn median<T>(items: &[T], figure: impl Fn(&T) -> f64) -> f64 {
     figures.get(figures.len() / 2).copied().unwrap_or(0.0)
 }
 
-/// The median where every item has the figure.
+/// The median, if every item has the figure.
 fn median_of_some<T>(items: &[T], figure: impl Fn(&T) -> Option<f64>) -> Option<f64> {
     let figures: Option<Vec<f64>> = items.iter().map(figure).collect();
     Some(median(&figures.filter(|figures| !figures.is_empty())?, |figure| *figure))
@@ -107,7 +107,7 @@ fn micros_per_pod(duration: Duration, n_pods: usize) -> f64 {
 }
 
 impl Figures {
-    /// The medians of `runs`, which place the same pods alike.
+    /// The medians of `runs`, which place the same pods in the same way.
     #[must_use]
     pub fn of(subject: RunSetup, runs: &[Run]) -> Self {
         let mut threads: BTreeMap<String, f64> = BTreeMap::new();
@@ -173,8 +173,8 @@ impl Figures {
         ]
     }
 
-    /// The new figures divided by those of the same subject in an earlier run. If that run had none, they are divided
-    /// by those of the same pods through something else.
+    /// The new figures divided by those of the same subject in an earlier run. If that run lacks them, the divisors are
+    /// the figures of the same pods with another runner.
     #[must_use]
     pub fn compared_with(&self, before: &[Figures]) -> Option<Ratios> {
         let same = before.iter().find(|before| before.subject == self.subject);
@@ -219,7 +219,7 @@ impl Ratios {
     }
 }
 
-/// The run whose throughput is the median.
+/// The run with the median throughput.
 fn middle(runs: &[Run]) -> Option<&Run> {
     let mut sorted: Vec<&Run> = runs.iter().collect();
     sorted.sort_by_key(|run| run.wall);

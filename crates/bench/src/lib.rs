@@ -1,9 +1,10 @@
-//! scheduler_perf's workloads, what takes them through a scheduler, and the figures.
+//! scheduler_perf's workloads, the engine that runs them through a scheduler, and the figures.
 //!
-//! [`workload`] has the workloads by their names, [`engine`] takes one through a [`Scheduler`](berth_scheduler::Scheduler)
-//! alone, [`command`] is what `berth bench` and `berth-bench` have in common, and [`figures`] compares runs. Who runs a
-//! workload some other way, with components or against an API server, implements [`Runner`]. There is no wasm and no HTTP
-//! here, so this crate builds in a minute and a profile of it shows the scheduling core alone.
+//! [`workload`] has the workloads by their names, [`engine`] runs one through a
+//! [`Scheduler`](berth_scheduler::Scheduler) alone, [`command`] is the common part of `berth bench` and `berth-bench`,
+//! and [`figures`] compares runs. A program that runs workloads in another way, with components or against an API
+//! server, implements [`Runner`]. This crate has no wasm and no HTTP, so it builds in a minute and a profile of it
+//! shows only the scheduling core.
 
 pub mod command;
 pub mod curves;

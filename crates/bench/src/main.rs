@@ -1,5 +1,5 @@
-//! `berth-bench`: `berth bench` through the engine with native plugins, and nothing else: it builds in a minute, counts
-//! allocations, and a profile of it shows the scheduling core alone.
+//! `berth-bench`: `berth bench` through the engine with native plugins. The program builds in a minute, counts
+//! allocations, and a profile of it shows only the scheduling core.
 
 mod allocations;
 

@@ -1,10 +1,11 @@
-//! Line charts as SVG, one beside the other: x on a scale that shows 0 and 500,000 alike (by the square root), y from 0.
+//! Line charts as SVG, one beside the other. The x axis shows the square root, so that 0 and 500,000 are both visible;
+//! the y axis begins at 0.
 
 use std::fmt::Write as _;
 
 /// A chart.
 pub(crate) struct Chart {
-    /// What x counts.
+    /// The quantity on the x axis.
     pub(crate) title: String,
     pub(crate) lines: Vec<Line>,
 }
@@ -23,7 +24,7 @@ const LEFT: f64 = 60.0;
 const TOP: f64 = 60.0;
 const GAP: f64 = 90.0;
 const LINE_OF_TEXT: f64 = 16.0;
-/// Told apart by those who see no red and green, too.
+/// Colours that remain distinct for people with red-green colour blindness.
 const COLORS: [&str; 3] = ["#0072b2", "#d55e00", "#009e73"];
 const N_TICKS: i32 = 5;
 
@@ -63,7 +64,7 @@ fn draw(svg: &mut String, chart: &Chart, left: f64) {
     let mut free_from = f64::NEG_INFINITY;
     for tick in ticks {
         let (x, _) = place((tick, 0.0));
-        // Where labels would overlap, the next is left out.
+        // A label that would overlap the previous one is left out.
         if x >= free_from {
             text(svg, x, bottom + LINE_OF_TEXT, "middle", &format!("{tick:.0}"));
             free_from = x + 46.0;
@@ -89,11 +90,11 @@ fn put(svg: &mut String, element: &str) {
 }
 
 fn text(svg: &mut String, x: f64, y: f64, anchor: &str, text: &str) {
-    // Titles are our own: nothing in them needs an escape.
+    // All titles are constants of this program, and none needs an escape.
     let _ = writeln!(svg, "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\">{text}</text>");
 }
 
-/// The next round number: 1, 2 or 5 and noughts.
+/// The next round number: 1, 2 or 5, with zeros.
 fn ceiling(value: f64) -> f64 {
     let magnitude = 10f64.powf(value.log10().floor());
     let round = [1.0, 2.0, 5.0, 10.0].into_iter().map(|factor| factor * magnitude).find(|round| *round >= value);
@@ -111,7 +112,7 @@ mod tests {
         let lines = vec![line("one", vec![(0.0, 10.0), (100.0, 42.0)]), line("two", vec![(0.0, 0.0), (100.0, 0.0)])];
         let svg = svg("time", &[Chart { title: "nodes".to_owned(), lines }]);
         assert_eq!(svg.matches("<polyline").count(), 2);
-        // 50 is the top of the axis, so 42 stands at 16 hundredths of the height below it.
+        // 50 is the top of the axis, so 42 lies 16 hundredths of the height below it.
         assert!(svg.contains(">50</text>") && svg.contains(&format!("480.0,{:.1}", TOP + HEIGHT * 0.16)), "{svg}");
     }
 

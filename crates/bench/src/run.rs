@@ -1,4 +1,4 @@
-//! What is asked of a run, and what one tells.
+//! The conditions of a run, and its results.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -9,10 +9,10 @@ use crate::workload::{Cluster, Scene, Size, Workload};
 
 /// Takes a scene through a scheduler.
 pub trait Runner {
-    /// What scenes are taken through, and how the plugins run: figures are compared with those of the same name.
+    /// The way of running scenes and plugins. Figures are compared with those of the same name.
     fn name(&self) -> String;
 
-    /// Runs the scene once. `progress` hears now and then how many of the measured pods are bound.
+    /// Runs the scene once. `progress` gets the number of bound measured pods from time to time.
     ///
     /// # Errors
     /// The scheduler cannot be started, or a pod was not placed.
@@ -21,35 +21,36 @@ pub trait Runner {
     /// Runs storms of events on the cluster, each on a fresh scheduler.
     ///
     /// # Errors
-    /// The scheduler cannot be made, or a pod was not placed. Only the engine sees single events.
+    /// The scheduler cannot be made, or a pod was not placed. Only the engine supports storms.
     fn storms(&mut self, _conditions: &Conditions, _cluster: &Cluster) -> Result<Vec<StormFigures>> {
         bail!("--storms measures the scheduling core: leave --through out")
     }
 }
 
-/// How a workload is run.
+/// The conditions of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Conditions {
     /// The setting of `KubeSchedulerConfiguration`; 0 adapts to the size of the cluster.
     pub percentage_of_nodes_to_score: i32,
     /// Whether answers are kept for pods that are alike.
     pub equivalence_cache: bool,
-    /// Pods that are created in a second, whether the scheduler keeps up or not. `None`: all are there before the clock starts.
+    /// Pods that are created in a second, even if the scheduler does not keep up. `None` means that all exist before
+    /// the clock starts.
     pub rate: Option<f64>,
-    /// How many allocations this thread has made so far, if they are counted.
+    /// The number of allocations that this thread has made so far, if they are counted.
     pub allocations: Option<fn() -> u64>,
 }
 
-/// What the measured pods cost.
+/// The cost of the measured pods.
 #[derive(Clone, Debug, Default)]
 pub struct Run {
-    /// How many were placed.
+    /// The number of placed pods.
     pub n_pods: usize,
     /// The time from the first pod's event to the last binding.
     pub wall: Duration,
-    /// Processor time of the scheduler by thread; empty where the kernel does not tell.
+    /// Processor time of the scheduler by thread; empty if the kernel does not report it.
     pub threads: BTreeMap<String, Duration>,
-    /// When each pod was bound, from the start, in order.
+    /// The times from the start to the binding of each pod, in order.
     pub bound_at: Vec<Duration>,
     /// The time of each pod from its creation to its binding; only if pods were created at a rate.
     pub latencies: Vec<Duration>,
@@ -57,43 +58,43 @@ pub struct Run {
     pub allocations: Option<u64>,
     /// The most memory that the scheduler's process had resident, in bytes.
     pub peak_memory: Option<u64>,
-    /// What only the engine tells.
+    /// Figures that only the engine has.
     pub engine: Option<EngineFigures>,
     /// The node of each measured pod, by name.
     pub placements: BTreeMap<String, String>,
 }
 
 impl Run {
-    /// Processor time of all threads; the clock's time where the kernel does not tell.
+    /// Processor time of all threads, or the clock's time if the kernel does not report it.
     #[must_use]
     pub fn cpu(&self) -> Duration {
         if self.threads.is_empty() { self.wall } else { self.threads.values().sum() }
     }
 }
 
-/// What a run of the engine tells beside the rest.
+/// Additional figures of a run of the engine.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct EngineFigures {
-    /// How many cycles the measured pods took, and how many of these had earlier answers.
+    /// The number of cycles for the measured pods, and how many of these reused earlier answers.
     pub n_cycles: u64,
     pub n_cycles_with_earlier_answers: u64,
-    /// Time by what it was spent on: pods enter the queue, cycles, and what follows bindings.
+    /// The time by the kind of work: pods entering the queue, cycles, and the consequences of bindings.
     pub queueing: Duration,
     pub cycles: Duration,
     pub confirming: Duration,
 }
 
-/// What a storm of events did.
+/// The effect of a storm of events.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct StormFigures {
-    /// What happened.
+    /// The name of the storm.
     pub storm: String,
-    /// How often.
+    /// The number of events.
     pub events: usize,
-    /// Milliseconds for all events, and for a pod in each turn of the scheduler.
+    /// Milliseconds for all events, and for the pods, one in each turn of the scheduler.
     pub all_millis: f64,
-    /// The longest turn in milliseconds: events, and the pod that comes next.
+    /// The longest turn in milliseconds, with its events and its pod.
     pub longest_millis: f64,
 }
 

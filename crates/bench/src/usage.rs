@@ -1,14 +1,14 @@
-//! What a process has used, from /proc; nothing where the kernel does not say.
+//! The resources that a process has used, from /proc. Figures that the kernel does not report are missing.
 
 use std::{collections::BTreeMap, fs, path::Path, time::Duration};
 
-/// Processor time of the thread that asks.
+/// Processor time of the calling thread.
 #[must_use]
 pub fn cpu_of_this_thread() -> Option<Duration> {
     schedstat(Path::new("/proc/thread-self/schedstat"))
 }
 
-/// Processor time of each thread of a process (`self`, or its id), those of one name together. Threads that have ended are
+/// Processor time of the threads of a process (`self`, or its id), added up by name. Threads that have ended are
 /// missing.
 #[must_use]
 pub fn cpu_by_thread(process: &str) -> BTreeMap<String, Duration> {
@@ -16,7 +16,7 @@ pub fn cpu_by_thread(process: &str) -> BTreeMap<String, Duration> {
     let Ok(tasks) = fs::read_dir(format!("/proc/{process}/task")) else { return threads };
     for task in tasks.flatten().map(|entry| entry.path()) {
         let name = fs::read_to_string(task.join("comm"));
-        // The thread may have ended since.
+        // The thread may have ended in the meantime.
         if let (Ok(name), Some(cpu)) = (name, schedstat(&task.join("schedstat"))) {
             let name = name.trim().trim_end_matches(|letter: char| letter.is_ascii_digit() || letter == '-');
             *threads.entry(name.to_owned()).or_default() += cpu;

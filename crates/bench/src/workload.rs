@@ -1,8 +1,8 @@
 //! scheduler_perf's workloads by its names, with its nodes, pods and sizes (`test/integration/scheduler_perf` in
 //! kubernetes/kubernetes).
 //!
-//! Where scheduler_perf changes something every so many milliseconds, here it happens every so many pods that are bound,
-//! so that two runs do the same: as many pods as scheduler_perf's thresholds let pass in that time.
+//! scheduler_perf changes something at an interval in milliseconds. Here, the change happens after a number of bound
+//! pods, so that two runs do the same. The number is what scheduler_perf's thresholds allow in that time.
 
 mod affinity;
 mod cluster;
@@ -40,17 +40,17 @@ impl fmt::Debug for Workload {
     }
 }
 
-/// How many there are of each.
+/// The number of nodes and pods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Size {
     pub nodes: usize,
     /// Pods that are placed before the clock starts.
     pub initial: usize,
-    /// Pods whose scheduling is measured.
+    /// The measured pods.
     pub measured: usize,
 }
 
-/// How large a workload is to be.
+/// The size at which a workload is run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Scale {
     /// This part of the full size.
@@ -59,7 +59,7 @@ pub enum Scale {
     Nodes(usize),
 }
 
-/// `full`, `medium` or `small`.
+/// The text is not `full`, `medium` or `small`.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
 #[error("not a size: full, medium or small")]
 pub struct NotASize;
@@ -78,7 +78,8 @@ impl FromStr for Scale {
 }
 
 impl Workload {
-    /// The workloads whose names hold this text, in any case; the one of this very name alone.
+    /// The workloads with this text in their names, in upper or lower case. A workload with exactly this name is the
+    /// only one.
     #[must_use]
     pub fn named(text: &str) -> Vec<&'static Self> {
         let text = text.to_lowercase();
@@ -89,7 +90,7 @@ impl Workload {
         WORKLOADS.iter().filter(|workload| workload.name.to_lowercase().contains(&text)).collect()
     }
 
-    /// Its size at this scale.
+    /// The numbers of nodes and pods at this scale.
     #[must_use]
     pub fn size(&self, scale: Scale) -> Size {
         let full = self.full;
@@ -101,7 +102,7 @@ impl Workload {
         Size { nodes, initial: scaled(full.initial, part), measured: scaled(full.measured, part).max(1) }
     }
 
-    /// What there is, and what happens.
+    /// The objects before the clock starts, and the changes after.
     #[must_use]
     pub fn scene(&self, size: Size) -> Scene {
         (self.scene)(size)

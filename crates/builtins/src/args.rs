@@ -8,8 +8,8 @@ use thiserror::Error;
 
 const API_VERSION: &str = "kubescheduler.config.k8s.io/v1";
 
-/// Why args are refused. Most variants are error types of Kubernetes' API validation, with the same texts
-/// (`k8s.io/apimachinery/pkg/util/validation/field`); a path is that of a field within the args.
+/// The reason why args are refused. Most variants are error types of Kubernetes' API validation, with the same texts
+/// (`k8s.io/apimachinery/pkg/util/validation/field`). A path is that of a field within the args.
 #[derive(Debug, Error)]
 pub(crate) enum ArgsError {
     #[error("{plugin}Args: {source}")]
@@ -40,7 +40,7 @@ impl From<ArgsError> for ConfigureError {
     }
 }
 
-/// The error as text, for plugins whose own checks report text.
+/// The error as text, for plugins with checks of their own that return text.
 impl From<ArgsError> for String {
     fn from(error: ArgsError) -> Self {
         error.to_string()
@@ -59,8 +59,8 @@ pub(crate) fn parse<T: Default + DeserializeOwned>(plugin: &str, args: &str) -> 
     decode(plugin, value)
 }
 
-/// [`parse`] for a plugin of which some rule depends on [`Features`]. The host adds those that differ from the default
-/// to the args, as `features`.
+/// Does the work of [`parse`] for a plugin with a rule that depends on [`Features`]. The host adds the features that
+/// differ from the default to the args, as `features`.
 pub(crate) fn parse_with_features<T: Default + DeserializeOwned>(
     plugin: &str,
     args: &str,

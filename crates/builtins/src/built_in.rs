@@ -1,4 +1,4 @@
-//! What all built-in plugins have in common: a [`Descriptor`] that describes them.
+//! The common part of all built-in plugins: a [`Descriptor`] that describes them.
 
 use berth_framework::{
     ClusterEvent, ConfigureError, Manifest, Namespaces, Needs, ObjectKind, ObjectRule, Permission, PluginType,
@@ -7,23 +7,25 @@ use berth_framework::{
 use berth_model::{Column, ObjectView};
 use serde::de::DeserializeOwned;
 
-/// What a plugin says about itself, as constants.
+/// The plugin's description of itself, as constants.
 #[derive(Clone, Copy, Debug)]
 pub struct Descriptor {
     /// The name by which profiles refer to the plugin.
     pub name: &'static str,
-    /// The columns that its rule reads, and no other.
+    /// The columns that the plugin's rule reads. It reads no other.
     pub columns: &'static [Column],
-    /// Whether it looks at pods on nodes.
+    /// Whether the plugin reads pods on nodes.
     pub pods: bool,
     /// The kinds of other objects that it reads.
     pub objects: &'static [StaticKind],
     /// Resources and action bits of the events that may make a pod schedulable which the plugin rejected. A plugin that
     /// rejects nothing has none.
     pub events_to_register: &'static [(&'static str, u32)],
-    /// The effects by name without which it cannot do its work. This program's own binaries of it are granted them.
+    /// The names of the effects that the plugin needs for its work. This program's own binaries of the plugin are
+    /// granted them.
     pub effects: &'static [Permission],
-    /// The changes of objects without which it cannot do its work. This program's own binaries of it are granted them.
+    /// The changes of objects that the plugin needs for its work. This program's own binaries of the plugin are granted
+    /// them.
     pub rules: &'static [Rule],
 }
 
@@ -39,11 +41,11 @@ pub struct StaticKind {
 pub struct Rule {
     /// Empty for the core group.
     pub api_group: &'static str,
-    /// The kind. If the rule is about a subresource, the kind with it: `ResourceClaim/status`.
+    /// The kind, or a kind with a subresource such as `ResourceClaim/status`.
     pub kind: &'static str,
-    /// How.
+    /// The verbs of the changes.
     pub verbs: &'static [Verb],
-    /// Which of the kind.
+    /// The objects of the kind that the rule covers.
     pub objects: Objects,
 }
 
@@ -60,9 +62,9 @@ pub enum Objects {
 
 /// A plugin of this crate.
 pub trait BuiltIn: PluginType {
-    /// What it says about itself.
+    /// The plugin's description.
     const DESCRIPTOR: Descriptor;
-    /// The name by which profiles refer to it.
+    /// The name by which profiles refer to the plugin.
     const NAME: &'static str = Self::DESCRIPTOR.name;
 
     /// A new instance configured with `args`, the plugin's args object of `KubeSchedulerConfiguration` as JSON. Absent
@@ -74,7 +76,7 @@ pub trait BuiltIn: PluginType {
 }
 
 impl Descriptor {
-    /// A plugin that looks at nothing and asks for nothing.
+    /// A plugin that reads nothing and asks for nothing.
     pub(crate) const BLANK: Descriptor = Descriptor {
         name: "",
         columns: &[],

@@ -4,8 +4,8 @@ use std::mem;
 
 use berth_framework::DryRunCase;
 
-/// Goes through the cases of a dry run in their order. Consecutive cases of one node mostly differ in a pod or two. So a rule
-/// keeps its sums and applies the differences, instead of adding up all pods again for each case.
+/// Goes through the cases of a dry run in order. Consecutive cases of one node mostly differ in a pod or two. A rule
+/// therefore keeps its sums and applies the differences, instead of adding up all pods again for each case.
 #[derive(Debug)]
 pub(crate) struct CaseWalk<'a, T> {
     pods: &'a [T],
@@ -14,13 +14,14 @@ pub(crate) struct CaseWalk<'a, T> {
 }
 
 impl<'a, T> CaseWalk<'a, T> {
-    /// Starts at a case without pods. The cases refer to `pods` by index; `T` is a pod, or what a rule has worked out about it.
+    /// Starts at a case without pods. The cases refer to `pods` by index. `T` is a pod, or a value that a rule has
+    /// derived from it.
     pub(crate) fn new(pods: &'a [T]) -> Self {
         Self { pods, minus: &[], plus: &[] }
     }
 
-    /// Goes on to `case` and calls `change` for each difference from the case before. Over all calls so far the signs of a pod
-    /// add up to -1 if `case` removes it, and to 1 if `case` adds it.
+    /// Goes on to `case` and calls `change` for each difference from the previous case. The signs of a pod over all
+    /// calls so far add up to -1 if `case` removes it, and to 1 if `case` adds it.
     pub(crate) fn step(&mut self, case: &'a DryRunCase, mut change: impl FnMut(&'a T, i64)) {
         let pods = self.pods;
         let mut change_at = |index: u32, sign| {
@@ -33,8 +34,8 @@ impl<'a, T> CaseWalk<'a, T> {
     }
 }
 
-/// Calls `change` with -1 for what is only in `from` and with 1 for what is only in `to`. What both lists have in between is
-/// reported twice: only a common beginning and a common end are left out.
+/// Calls `change` with -1 for entries that are only in `from`, and with 1 for entries that are only in `to`. Only a
+/// common beginning and a common end are left out: other common entries are reported twice.
 fn differences(from: &[u32], to: &[u32], mut change: impl FnMut(u32, i64)) {
     let n_equal = from.iter().zip(to).take_while(|(left, right)| left == right).count();
     let (from, to) = (from.get(n_equal..).unwrap_or_default(), to.get(n_equal..).unwrap_or_default());

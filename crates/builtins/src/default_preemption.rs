@@ -1,6 +1,6 @@
-//! DefaultPreemption: when a pod fits on no node, it finds pods of lower priority to evict, so that the pod fits.
+//! DefaultPreemption: if a pod fits on no node, it finds pods of lower priority to evict, so that the pod fits.
 //!
-//! While the victims terminate, the scheduler keeps the pod out of activeQ; this plugin only names the victims.
+//! The scheduler keeps the pod out of activeQ while the victims terminate; this plugin only names the victims.
 //!
 //! kube-scheduler: `pkg/scheduler/framework/preemption/preemption.go` and
 //! `pkg/scheduler/framework/plugins/defaultpreemption/default_preemption.go`. Documentation:
@@ -38,7 +38,8 @@ struct DefaultPreemptionArgs {
 /// Finds the node where evictions do the least harm.
 #[derive(Debug)]
 pub struct DefaultPreemption {
-    /// How many candidates are enough: the larger of a percentage of the nodes where evictions may help, and a number.
+    /// The number of candidates that is enough: a percentage of the nodes where evictions may help, or a minimum number
+    /// if that is larger.
     min_percentage: usize,
     min_absolute: usize,
     budgets: Budgets,
@@ -79,7 +80,7 @@ plugin!(DefaultPreemption: PostFilter, QueueingHint);
 struct CandidateSearch {
     /// Nodes on which preemption helps.
     candidates: Vec<Candidate>,
-    /// Why it does not help on the other nodes.
+    /// The reasons why preemption does not help on the other nodes.
     statuses: Vec<Status>,
 }
 
@@ -119,7 +120,7 @@ impl PostFilter for DefaultPreemption {
 }
 
 impl QueueingHint for DefaultPreemption {
-    /// This plugin rejects no pod by itself, so no event is a reason to try a pod again: the hints of the plugins that
+    /// This plugin never rejects a pod, so no event is a reason to try a pod again. The hints of the plugins that
     /// rejected the pod decide.
     fn queueing_hint(&mut self, _: &HintCall<'_>) -> bool {
         false
@@ -149,7 +150,7 @@ impl DefaultPreemption {
         Ok(search)
     }
 
-    /// The status of a preemption that helps, with what the pod's condition says of it.
+    /// The status of a preemption that helps, with the message for the pod's condition.
     fn found(&self, call: &Call<'_>, best: &Candidate) -> Status {
         if !self.features.has(Feature::PreemptionHasMessage) {
             return Status::success();
@@ -188,7 +189,7 @@ impl CandidateSearch {
     }
 }
 
-/// Neither a nomination nor effects.
+/// An outcome with neither a nomination nor effects.
 fn only_status(status: Status) -> PostFilterOutcome {
     PostFilterOutcome { status, nominate: None, effects: Vec::new() }
 }
@@ -200,7 +201,8 @@ fn error_status(errors: &[String]) -> Status {
     }
 }
 
-/// Why the pod may not preempt, if it may not. While victims of the pod terminate, it must not get more victims.
+/// The reason why the pod may not preempt, if there is one. While victims of the pod terminate, it must not get more
+/// victims.
 fn why_not_eligible(call: &Call<'_>, failure: &Failure<'_>) -> Option<&'static str> {
     if call.pod.never_preempts {
         return Some("not eligible due to preemptionPolicy=Never.");
@@ -255,8 +257,8 @@ fn start_offset(seed: u64, n_nodes: usize) -> usize {
     (bits ^ (bits >> 31)).checked_rem(n_nodes).and_then(|at| usize::try_from(at).ok()).unwrap_or(0)
 }
 
-/// Clears the nominations of pods with lower priority for the node, then evicts the victims. Victims that terminate already
-/// are not evicted again; if all do, there are no effects.
+/// Clears the nominations of pods with lower priority for the node, then evicts the victims. Victims that already
+/// terminate are not evicted again. If all of them do, there are no effects.
 fn make_room(call: &Call<'_>, failure: &Failure<'_>, best: &Candidate) -> Vec<Effect> {
     let symbols = &call.table.symbols;
     let message = format!("{}: preempting to accommodate a higher priority pod", symbols.text(call.pod.scheduler_name));

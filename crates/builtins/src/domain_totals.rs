@@ -1,8 +1,8 @@
-//! What the pods on nodes add up to in each topology domain, kept up to date while pods come and go.
+//! Totals of the pods on nodes by topology domain, kept up to date while pods come and go.
 //!
-//! A sum over all nodes costs a cycle microseconds for each thousand of them, and between two cycles one node changes. So
-//! a rule that counts pods by node keeps the totals of the topologies that were asked for last ([`KeptTotals`]), as long as
-//! they are worth their memory.
+//! A sum over all nodes costs a cycle microseconds for each thousand of them, and only one node changes between two
+//! cycles. A rule that counts pods by node therefore keeps the totals of the topologies that were used last
+//! ([`KeptTotals`]), as long as they are worth their memory.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use berth_model::{NodeIdx, NodeSet};
 
 use crate::topology::Topology;
 
-/// What the counted pods on one node add to the total of the node's domain.
+/// The amount that the counted pods on one node add to the total of the node's domain.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Contribution {
     pub(crate) node: NodeIdx,
@@ -19,13 +19,13 @@ pub(crate) struct Contribution {
 }
 
 impl Contribution {
-    /// Each pod adds 1.
+    /// A contribution in which each pod adds 1.
     pub(crate) fn of_pods(node: NodeIdx, n_pods: i64) -> Self {
         Self { node, n_pods, amount: n_pods }
     }
 }
 
-/// The nodes whose pods count, by domain.
+/// The nodes with pods that count, by domain.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CountedNodes<'a> {
     pub(crate) topology: &'a Arc<Topology>,
@@ -70,8 +70,8 @@ impl<'a> WeightedSums<'a> {
 /// Topologies whose totals are kept at a time: those of one query or one affinity term.
 const CAPACITY: usize = 4;
 
-/// Totals are kept of topologies that have at most so many domains for each pod. So totals over all hosts are not kept for
-/// each workload of a few pods.
+/// The maximum number of domains for each pod in a topology for which totals are kept. The limit avoids totals over all
+/// hosts for each workload of a few pods.
 const MAX_DOMAINS_PER_POD: i64 = 8;
 
 /// Totals by topology, of one kind of pods.
@@ -87,7 +87,7 @@ struct DomainTotals {
 }
 
 impl KeptTotals {
-    /// Takes over a change of what a node adds.
+    /// Applies a change of a node's contribution.
     pub(crate) fn change(&mut self, contribution: Contribution) {
         for totals in &mut self.0 {
             let DomainTotals { topology, counted, n_pods, by_domain } = totals;

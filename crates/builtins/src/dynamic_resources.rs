@@ -5,9 +5,10 @@
 //! PreBind writes the allocations into the claims ([`reservation`]). [`dra_cache`] holds claims, slices and classes,
 //! [`attempt`] the state of the current cycle.
 //!
-//! Differences from kube-scheduler: the search on a node is limited by steps, and that on all nodes by the time of the call. Unreserve cannot
-//! write, so a reservation that was written stays in the claim until the pod is scheduled or PostFilter removes it.
-//! Each profile has its own instance, which does not know the allocations in flight of other profiles.
+//! Differences from kube-scheduler: the number of steps limits the search on a node, and the time of the call limits
+//! the search on all nodes. Unreserve cannot write, so a reservation that was written stays in the claim until the pod
+//! is scheduled or PostFilter removes it. Each profile has its own instance, which does not know the allocations in
+//! flight of other profiles.
 
 mod allocator;
 mod args;
@@ -58,7 +59,7 @@ use crate::{
     normalize::normalize,
 };
 
-/// How many alternatives the API server allows in a request.
+/// The number of alternatives that the API server allows in a request.
 const MAX_ALTERNATIVES: i64 = 8;
 
 /// Finds devices for the claims of pods.
@@ -160,7 +161,7 @@ impl DynamicResources {
         attempt.rejection(cache, call, node)
     }
 
-    /// Rejects a claim that another pod is about to allocate. A doubtful allocation in flight is given up.
+    /// Rejects a claim that another pod is about to allocate. A doubtful allocation in flight is dropped.
     fn require_not_in_flight(&mut self, claim: &objects::ResourceClaim) -> Result<(), Status> {
         let holder = DeviceHolder::Claim(claim.metadata.uid.clone());
         match self.cache.claims.in_flight(&holder) {
@@ -179,7 +180,7 @@ impl DynamicResources {
 }
 
 impl PreEnqueue for DynamicResources {
-    /// All claims must be there, as in kube-scheduler's `PreEnqueue` of the plugin.
+    /// Requires that all claims exist, as `PreEnqueue` of kube-scheduler's plugin does.
     fn pre_enqueue(&mut self, pod: &Pod, table: &ClusterTable) -> Status {
         if pod.resource_claims.is_empty() {
             return Status::success();
@@ -235,14 +236,14 @@ impl Filter for DynamicResources {
         Ok(check_each(rejected, |node| self.check(call, node)))
     }
 
-    /// Other pods change nothing: devices are held by claims, not by pods.
+    /// The removed and added pods change nothing, because claims hold devices and pods do not.
     fn dry_run(&mut self, call: &Call<'_>, _pods: &[&Pod], cases: &[DryRunCase]) -> Result<Vec<Status>, Status> {
         Ok(dry_run_each(cases, |node| self.check(call, node)))
     }
 }
 
 impl PostFilter for DynamicResources {
-    /// Deallocates a claim that no other pod uses and that some node cannot use: other devices may suit this pod.
+    /// Deallocates a claim that no other pod uses and that some node cannot use, since other devices may suit this pod.
     fn post_filter(
         &mut self,
         call: &Call<'_>,
@@ -272,7 +273,7 @@ impl PostFilter for DynamicResources {
 }
 
 impl Score for DynamicResources {
-    /// A node scores higher the more preferred the alternatives are that it can serve.
+    /// Scores a node higher if it can serve more preferred alternatives.
     fn score(&mut self, call: &Call<'_>, nodes: &NodeSet, scores: &mut Vec<i64>) -> Result<(), Status> {
         let has_alternatives = self.args.features.has(Feature::DRAPrioritizedList);
         let Some((attempt, _)) = self.parts(call).filter(|_| has_alternatives) else {
@@ -304,7 +305,7 @@ impl Reserve for DynamicResources {
             return Status::success();
         }
         let Some((attempt, cache)) = self.parts(call) else {
-            // After a restored snapshot, Reserve may be called for a pod whose PreFilter ran in another instance.
+            // Reserve may be called for a pod after PreFilter ran in another instance, if a snapshot was restored.
             let is_unknown = !call.pod.resource_claims.is_empty();
             return if is_unknown { Status::error("claim allocation not found for node") } else { Status::success() };
         };
@@ -336,7 +337,7 @@ impl Reserve for DynamicResources {
 }
 
 impl PreBindPreFlight for DynamicResources {
-    /// Nothing is to be done for a pod without claims.
+    /// A pod without claims needs no PreBind.
     fn pre_bind_pre_flight(&mut self, call: &Call<'_>, _node: NodeIdx) -> Result<PreFlight, Status> {
         if !self.reservations.contains_key(&call.cycle) {
             return Err(Status::skip());
@@ -366,14 +367,14 @@ impl QueueingHint for DynamicResources {
 }
 
 impl Sign for DynamicResources {
-    /// A pod with claims has no signature: the next pod gets other devices. The same is assumed for extended resources,
-    /// whether or not devices back them.
+    /// A pod with claims has no signature, since the next pod gets other devices. A pod with extended resources has
+    /// none either, whether or not devices back them.
     fn sign(&mut self, pod: &Pod) -> Option<String> {
         (pod.resource_claims.is_empty() && pod.extended_requests.is_empty()).then(String::new)
     }
 }
 
-/// The state that another instance takes over: the API server does not show it yet.
+/// The state that another instance takes over, because the API server does not show it yet.
 #[derive(Debug, Deserialize, Serialize)]
 struct Snapshot {
     in_flight: Vec<(DeviceHolder, InFlight)>,

@@ -1,6 +1,6 @@
-//! What queueing hints of several plugins ask about an event.
+//! Questions about an event that queueing hints of several plugins share.
 //!
-//! A hint that cannot tell says yes: an attempt too many costs less than a pod that waits although it could run.
+//! A hint that cannot decide returns true: one attempt too many costs less than a pod that waits although it could run.
 
 use berth_framework::{EventSubject, HintCall};
 use berth_model::{ObjectKey, Pod, Symbols};
@@ -12,12 +12,12 @@ pub(crate) fn is_own_update(call: &HintCall<'_>) -> bool {
     matches!(call.subject, EventSubject::Pod { new: Some(new), .. } if new.uid == call.pod.uid)
 }
 
-/// Whether the pod has a node, or is nominated to one: only then does it use what others wait for.
+/// Whether the pod has a node, or is nominated to one. Only then does it use resources that others wait for.
 pub(crate) fn has_place(pod: &Pod) -> bool {
     !pod.node_name.is_none() || !pod.nominated_node_name.is_none()
 }
 
-/// Whether the claim is one that a volume of the pod names.
+/// Whether a volume of the pod names the claim.
 pub(crate) fn names_claim(pod: &Pod, claim: &ObjectKey, symbols: &Symbols) -> bool {
     symbols.text(pod.namespace) == claim.namespace && storage::named_claims(pod).any(|name| name == claim.name)
 }

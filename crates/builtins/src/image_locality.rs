@@ -11,8 +11,8 @@ use crate::{
     normalize::MAX_SCORE,
 };
 
-/// Scores a node by the size of the pod's images that it has. The size of an image is scaled by the share of nodes that have
-/// the image. Otherwise all pods with an image would go to the node that pulled it first.
+/// Scores a node by the size of the pod's images that it has. The size of an image is scaled by the share of nodes that
+/// have the image. Without this scale, all pods with an image would go to the node that pulled it first.
 #[derive(Debug, Default)]
 pub struct ImageLocality;
 
@@ -29,9 +29,9 @@ impl BuiltIn for ImageLocality {
 plugin!(ImageLocality: Score, Sign; Reuse);
 
 const MIB: i64 = 1024 * 1024;
-/// Images that add up to less score 0.
+/// Images with a smaller total size score 0.
 const MIN_BYTES: i64 = 23 * MIB;
-/// Per container of the pod: images that add up to this or more score 100.
+/// Images of this total size for each container of the pod, or more, score 100.
 const MAX_BYTES: i64 = 1000 * MIB;
 
 /// The image's size, scaled by the share of nodes that have it.
@@ -46,7 +46,7 @@ fn spread_bytes(image: &Image, n_nodes: usize) -> i64 {
 }
 
 impl ImageLocality {
-    /// What a node's copy of an image counts for; `None` if no node has it.
+    /// The weight of a node's copy of an image; `None` if no node has the image.
     pub(crate) fn bytes_of(table: &ClusterTable, image: Sym) -> Option<i64> {
         table.images().get(image).map(|image| spread_bytes(image, table.n_nodes()))
     }
@@ -108,7 +108,7 @@ mod tests {
         scores(&mut ImageLocality, &cluster, &pod).unwrap().0[0]
     }
 
-    /// One container and one image volume, whose image of 500 MiB is on every node.
+    /// The pod has one container and one image volume. The volume's image of 500 MiB is on every node.
     #[test]
     fn image_volumes_count_as_containers_from_1_37_on() {
         let spec = serde_json::json!({"spec": {

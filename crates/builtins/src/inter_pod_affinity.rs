@@ -1,10 +1,10 @@
 //! InterPodAffinity: required and preferred affinity and anti-affinity between pods. The terms of the incoming pod count,
 //! and those of existing pods that match the incoming pod.
 //!
-//! The work of a cycle does not grow with the number of existing pods. `pod_counts` keeps, per term of incoming pods, how
-//! many existing pods match on each node. [`existing_terms`] keeps each distinct term of existing pods once, with the nodes
-//! of the pods that have it, and compares it with the incoming pod once. Both are then added up by topology domain
-//! ([`domain_sums`]).
+//! The work of a cycle does not grow with the number of existing pods. `pod_counts` keeps, for each term of incoming
+//! pods, the number of matching existing pods on each node. [`existing_terms`] keeps each distinct term of existing
+//! pods once, with the nodes of the pods that have it, and compares it with the incoming pod once. Both are then added
+//! up by topology domain ([`domain_sums`]).
 //!
 //! kube-scheduler: `pkg/scheduler/framework/plugins/interpodaffinity`.
 
@@ -45,7 +45,7 @@ struct InterPodAffinityArgs {
 /// Rejects nodes that violate required terms, and scores nodes by preferred terms.
 #[derive(Debug)]
 pub struct InterPodAffinity {
-    /// The arg `ignorePreferredTermsOfExistingPods`: nodes are not scored for pods without preferred terms.
+    /// The arg `ignorePreferredTermsOfExistingPods`: nodes get no scores for pods without preferred terms.
     ignores_existing_preferences: bool,
     features: Features,
     view: ClusterView,
@@ -91,7 +91,7 @@ impl Follow for InterPodAffinity {
 }
 
 impl InterPodAffinity {
-    /// Prepares the required terms if PreFilter has not run in this cycle: a profile may enable Filter alone.
+    /// Prepares the required terms if PreFilter has not run in this cycle, since a profile may enable only Filter.
     fn ensure_prepared(&mut self, call: &Call<'_>) -> &mut Required {
         let Self { required, view, .. } = self;
         required.get_or_prepare(call.cycle, |required| required.prepare_late(call, view))
@@ -105,15 +105,15 @@ impl QueueingHint for InterPodAffinity {
 }
 
 impl Sign for InterPodAffinity {
-    /// A pod with terms has no signature: it changes the answers for the pods after it. For other pods only namespace and
-    /// labels count, which terms of existing pods may match.
+    /// A pod with terms has no signature, since it changes the answers for the pods after it. Only namespace and labels
+    /// of other pods count, which terms of existing pods may match.
     fn sign(&mut self, pod: &Pod) -> Option<String> {
         if pod.affinity.is_empty() { signatures::text(&(pod.namespace, &pod.labels)) } else { None }
     }
 }
 
 impl Reuse for InterPodAffinity {
-    /// Where neither the pod nor any pod on a node says anything about other pods, nothing is to be compared.
+    /// The plugin compares nothing if neither the pod nor any pod on a node has terms about other pods.
     fn reach(&mut self, call: &Call<'_>) -> Reach {
         if !call.pod.affinity.is_empty() {
             return Reach::Cluster;

@@ -166,7 +166,7 @@ impl Normalize for NodeAffinity {
 }
 
 impl NodeAffinity {
-    /// Whether the pod may run on a node of which only its own facts are known.
+    /// Whether the pod may run on a node that is in no table.
     fn admits(&self, pod: &Pod, node: &Node, symbols: &Symbols) -> bool {
         let is_added = self.added.required().is_none_or(|terms| terms.iter().any(|it| it.matches_node(node, symbols)));
         let required = pod.node_rules.required.as_deref();
@@ -177,7 +177,7 @@ impl NodeAffinity {
 }
 
 impl QueueingHint for NodeAffinity {
-    /// A node matches that did not match before.
+    /// Whether a node matches that did not match before.
     fn queueing_hint(&mut self, call: &HintCall<'_>) -> bool {
         let EventSubject::Node { old, new: Some(new) } = call.subject else { return true };
         let symbols = &call.table.symbols;

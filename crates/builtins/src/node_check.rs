@@ -3,7 +3,7 @@
 use berth_framework::{Call, DryRunCase, RejectedNodes, Status};
 use berth_model::{NodeIdx, NodeSet};
 
-/// A rule of Filter that looks at each node by itself and not at the pods there. [`filter_by_node`] makes it a Filter.
+/// A rule of Filter that checks each node on its own, without the pods there. [`filter_by_node`] makes it a Filter.
 pub(crate) trait NodeRule {
     /// Keeps the nodes that pass: those for which [`Self::check`] returns success.
     fn filter(&mut self, call: &Call<'_>, candidates: &mut NodeSet);
@@ -46,7 +46,7 @@ macro_rules! filter_by_node {
 }
 pub(crate) use filter_by_node;
 
-/// Groups the nodes of `rejected` by the status that `check` gives them; nodes that pass are left out.
+/// Groups the nodes of `rejected` by the status that `check` gives them. Nodes that pass are left out.
 pub(crate) fn check_each(rejected: &NodeSet, mut check: impl FnMut(NodeIdx) -> Status) -> Vec<RejectedNodes> {
     let mut groups: Vec<RejectedNodes> = Vec::new();
     for node in rejected.iter() {
@@ -62,7 +62,7 @@ pub(crate) fn check_each(rejected: &NodeSet, mut check: impl FnMut(NodeIdx) -> S
     groups
 }
 
-/// One status per case, for a rule that does not look at the pods on a node.
+/// Returns one status per case, for a rule that does not depend on the pods on a node.
 pub(crate) fn dry_run_each(cases: &[DryRunCase], mut check: impl FnMut(NodeIdx) -> Status) -> Vec<Status> {
     cases.iter().map(|case| check(case.node)).collect()
 }

@@ -59,7 +59,7 @@ impl NodeRule for NodeDeclaredFeatures {
 }
 
 impl QueueingHint for NodeDeclaredFeatures {
-    /// A node declares other features than before, or the pod itself requires others.
+    /// Whether a node declares other features than before, or the pod itself requires others.
     fn queueing_hint(&mut self, call: &HintCall<'_>) -> bool {
         match call.subject {
             EventSubject::Node { old: Some(old), new: Some(new) } => old.declared_features != new.declared_features,

@@ -16,7 +16,7 @@ use crate::{
 /// Compares the pod's host ports with those in use on a node.
 #[derive(Debug, Default)]
 pub struct NodePorts {
-    /// The ports in use in the current case of a dry run; a buffer.
+    /// The ports in use in the current case of a dry run. The buffer is reused.
     in_use: Vec<HostPort>,
 }
 
@@ -47,12 +47,12 @@ fn check(pod: &Pod, in_use: &[HostPort]) -> Status {
 }
 
 impl NodePorts {
-    /// The ports in use on the node of `case` that may conflict. As in kube-scheduler, the ports of a node are a set: a port of a
-    /// removed pod is free even if another pod on the node uses it too.
+    /// The ports in use on the node of `case` that may conflict. The ports of a node are a set, as in kube-scheduler: a
+    /// port of a removed pod is free even if another pod on the node uses it too.
     fn ports_of_case(&mut self, call: &Call<'_>, pods: &[&Pod], case: &DryRunCase) -> &[HostPort] {
         let ports = |index: &u32| pods.get(*index as usize).map_or(&[][..], |pod| &pod.host_ports);
         let is_removed = |port: &HostPort| case.minus.iter().any(|index| ports(index).contains(port));
-        // Few ports conflict, so few are searched for in the removed pods.
+        // The search in the removed pods covers only the few ports that conflict.
         let conflicts = |port: &HostPort| !is_free(&call.pod.host_ports, std::slice::from_ref(port));
         let now = call.table.host_ports(case.node).iter();
         self.in_use.clear();
@@ -84,7 +84,7 @@ impl Filter for NodePorts {
 }
 
 impl QueueingHint for NodePorts {
-    /// True if a pod is gone that held one of the host ports that this pod needs. True for every event that is not a
+    /// Returns true if a deleted pod held one of the host ports that this pod needs, and for every event other than a
     /// pod's deletion.
     fn queueing_hint(&mut self, call: &HintCall<'_>) -> bool {
         match call.subject {

@@ -1,4 +1,5 @@
-//! NodeResourcesBalancedAllocation: prefers nodes whose resources are used more evenly with the pod than without it.
+//! NodeResourcesBalancedAllocation: prefers nodes on which the resources are used more evenly with the pod than without
+//! it.
 //!
 //! Since Kubernetes 1.36 the score is a difference: 75 if the pod changes nothing, more if the use becomes more even.
 //!
@@ -95,7 +96,7 @@ impl Score for NodeResourcesBalancedAllocation {
     }
 }
 
-/// The scores of a block of rows by two resources, as there are by default.
+/// The scores of a block of rows by two resources, which is the default number.
 fn score_block(views: &[ResourceView<'_>], block: RowBlock, scores: &mut Block<i64>) -> Option<()> {
     let [one, other] = views else { return None };
     let (request, other_request) = (number(one.request), number(other.request));
@@ -107,15 +108,15 @@ fn score_block(views: &[ResourceView<'_>], block: RowBlock, scores: &mut Block<i
                 let (used, other_used) = (number(used), number(other_used));
                 let with = balance_of_two((used + request) / whole, (other_used + other_request) / other_whole);
                 let without = balance_of_two(used / whole, other_used / other_whole);
-                // The balance of two is at least 50, so that nothing here is negative.
+                // The balance of two resources is at least 50, so no value here is negative.
                 *score = MAX_SCORE / 2 + ((MAX_SCORE / 2 + with - without) >> 1);
             }
         })
     })?
 }
 
-/// What [`balance`] says of two fractions. It halves their difference, and this one doubles what it is subtracted from: no
-/// digit differs.
+/// The result of [`balance`] for two fractions. [`balance`] halves their difference; this function subtracts the
+/// difference from twice the amount, with exactly the same result.
 #[inline]
 fn balance_of_two(first: f64, second: f64) -> i64 {
     let at_most_1 = |fraction: f64| if fraction < 1.0 { fraction } else { 1.0 };
@@ -127,7 +128,7 @@ fn used_fraction(requested: i64, allocatable: i64) -> f64 {
     (requested as f64 / allocatable as f64).min(1.0)
 }
 
-/// 100 if all fractions are equal; the more they deviate, the less.
+/// 100 if all fractions are equal. A larger deviation gives a smaller number.
 #[expect(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,

@@ -40,7 +40,7 @@ struct NodeResourcesFitArgs {
     scoring_strategy: Option<StrategyArgs>,
 }
 
-/// Compares requests with what is allocatable and not yet requested.
+/// Compares requests with the allocatable amounts that are not yet requested.
 #[derive(Debug)]
 pub struct NodeResourcesFit {
     ignored_resources: Vec<String>,
@@ -68,7 +68,7 @@ impl ResourceRequest {
         is_short(self.amount, allocatable, requested) && !(self.is_served_by_devices && allocatable == 0)
     }
 
-    /// Keeps the nodes that are not short of it.
+    /// Keeps the nodes that are not short of the resource.
     fn narrow_to_room(&self, table: &ClusterTable, nodes: &mut NodeSet) {
         let allocatable = table.allocatable().column(self.name);
         let used = table.requested().column(self.name);
@@ -131,7 +131,7 @@ fn is_short(request: i64, allocatable: i64, requested: i64) -> bool {
     request > allocatable.saturating_sub(requested)
 }
 
-/// Keeps the nodes that have room for one pod more.
+/// Keeps the nodes that have room for one more pod.
 fn narrow_to_room_for_pods(table: &ClusterTable, nodes: &mut NodeSet) {
     Amounts { allocatable: table.allocatable().column(Sym::PODS), used: table.pod_counts() }
         .narrow_to_room(1, nodes, is_full);
@@ -174,7 +174,7 @@ impl NodeResourcesFit {
         }));
     }
 
-    /// Which of the pod's resources devices may serve: a bit for each, in their order.
+    /// The resources of the pod that devices may serve: a bit for each, in their order.
     pub(crate) fn resources_of_devices(&mut self, call: &Call<'_>) -> u64 {
         if call.pod.requests.scalars.is_empty() {
             return 0;
@@ -190,7 +190,7 @@ impl NodeResourcesFit {
             && depends_on_devices(&mut self.devices, resources, &call.pod.scoring_requests, call)
     }
 
-    /// The status of a node whose pods request `change` more than the table says.
+    /// The status of a node if its pods request `change` more than the table shows.
     fn check(&self, table: &ClusterTable, node: NodeIdx, change: &RequestChange) -> Status {
         let mut reasons = Vec::new();
         let mut code = Code::Unschedulable;
@@ -212,7 +212,7 @@ impl NodeResourcesFit {
     }
 }
 
-/// How the pods that a dry run removes and adds change the sums of a node.
+/// The changes of a node's sums by the pods that a dry run removes and adds.
 #[derive(Debug, Default)]
 struct RequestChange {
     n_pods: i64,
@@ -222,7 +222,7 @@ struct RequestChange {
 }
 
 impl RequestChange {
-    /// `sign` is 1 for a pod that is added, -1 for one that is removed.
+    /// Adds the requests of a pod. `sign` is 1 for a pod that is added, and -1 for one that is removed.
     fn add(&mut self, requests: &[ResourceRequest], pod: &Pod, sign: i64) {
         self.n_pods += sign;
         self.amounts.resize(requests.len(), 0);

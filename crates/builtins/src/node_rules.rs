@@ -1,14 +1,15 @@
 //! Node selectors and node selector terms, compared with the names and labels of nodes.
 //!
-//! A term narrows a set of nodes requirement by requirement: one look-up of the label column for each requirement, then one
-//! comparison of symbols for each remaining node. [`Rule::admits`] decides for sets of nodes and for single nodes.
+//! A term narrows a set of nodes requirement by requirement. Each requirement takes one look-up of the label column,
+//! and one comparison of symbols for each remaining node. [`Rule::admits`] decides for sets of nodes and for single
+//! nodes.
 
 use berth_model::{
     ClusterTable, Node, NodeIdx, NodeSet, Pod, Sym, Symbols,
     pod::{NodeTerm, Operator, Requirement},
 };
 
-/// What a requirement is about.
+/// The subject of a requirement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RuleKey {
     Label(Sym),
@@ -39,7 +40,7 @@ impl<'a> Rule<'a> {
         Self { subject: RuleKey::Label(*key), operator: Operator::In, values, bound: None }
     }
 
-    /// Whether a node on which the subject has this value passes; `None` is an absent label.
+    /// Whether a node passes if its subject has this value; `None` is an absent label.
     fn admits(&self, found: Option<Sym>, symbols: &Symbols) -> bool {
         let is_listed = || found.is_some_and(|value| self.values.contains(&value));
         let number = || found.and_then(|value| integer(value, symbols));
@@ -92,7 +93,7 @@ fn integer(sym: Sym, symbols: &Symbols) -> Option<i64> {
 
 /// A node selector term, of a pod or of a plugin's args.
 pub(crate) trait Term {
-    /// A term without requirements and one that does not parse match no node.
+    /// Whether the term can match a node. A term without requirements and one that does not parse match none.
     fn can_match(&self) -> bool;
 
     /// The requirements; a node must meet all of them.

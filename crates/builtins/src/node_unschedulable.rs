@@ -61,7 +61,7 @@ impl NodeRule for NodeUnschedulable {
 }
 
 impl QueueingHint for NodeUnschedulable {
-    /// A node became schedulable, or the pod itself tolerates the taint now.
+    /// Whether a node became schedulable, or the pod itself now tolerates the taint.
     fn queueing_hint(&mut self, call: &HintCall<'_>) -> bool {
         match call.subject {
             EventSubject::Node { old, new: Some(new) } => !new.unschedulable && old.is_none_or(|old| old.unschedulable),

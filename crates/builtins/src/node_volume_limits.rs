@@ -1,7 +1,8 @@
 //! NodeVolumeLimits: a CSI driver can attach only a limited number of volumes to a node.
 //!
-//! [`VolumeTracker`] keeps the number of volumes on each node while pods and storage objects change. For most nodes Filter
-//! compares that number with the limit; it looks at single volumes only where one of the pod's volumes is in use already.
+//! [`VolumeTracker`] keeps the number of volumes on each node while pods and storage objects change. Filter compares
+//! that number with the limit for most nodes. It checks single volumes only where one of the pod's volumes is already
+//! in use.
 
 mod attached_volumes;
 mod attachments;
@@ -42,16 +43,16 @@ pub struct NodeVolumeLimits {
     limits: Limits,
     /// The drivers that a node must have. `None` without the gate VolumeLimitScaling.
     required_drivers: Option<RequiredDrivers>,
-    /// The volumes that the cycle's pod needs, or why they are unknown.
+    /// The volumes that the cycle's pod needs, or the reason why they are unknown.
     wanted: Result<Vec<VolumeId>, Status>,
 }
 
-/// What a dry run with other pods changes on one node.
+/// The changes of a dry run with other pods on one node.
 #[derive(Debug, Default)]
 struct DryRunChanges {
-    /// How many more pods use the volume, without zeros.
+    /// The number of additional pods that use the volume, without zeros.
     held: FxHashMap<VolumeId, i64>,
-    /// Why a claim of an added pod cannot be counted.
+    /// The reason why a claim of an added pod cannot be counted.
     problem: Option<ClaimError>,
 }
 
@@ -202,8 +203,8 @@ impl NewVolumes<'_> {
 }
 
 impl NodeVolumeLimits {
-    /// The wanted volumes by driver; `None` if one of the drivers replaces an in-tree plugin on some nodes only: then the
-    /// volumes that count differ from node to node.
+    /// The wanted volumes by driver. `None` means that one of the drivers replaces an in-tree plugin only on some
+    /// nodes, so the volumes that count differ from node to node.
     fn new_volumes<'a>(&'a self, wanted: &'a [VolumeId]) -> Option<Vec<NewVolumes<'a>>> {
         let mut new_volumes: Vec<NewVolumes<'a>> = Vec::new();
         for VolumeId { driver, .. } in wanted {
@@ -220,7 +221,7 @@ impl NodeVolumeLimits {
         Some(new_volumes)
     }
 
-    /// Nodes where one of the volumes is in use already or counting fails: their volumes must be looked at one by one.
+    /// Nodes where one of the volumes is already in use or counting fails. Their volumes must be checked one by one.
     fn nodes_to_check_in_detail(&self, wanted: &[VolumeId]) -> NodeSet {
         let users = wanted.iter().flat_map(|volume| self.tracker.attached().nodes_of(volume));
         users.chain(self.tracker.problem_nodes()).collect()
@@ -259,14 +260,14 @@ impl NodeVolumeLimits {
         Status::success()
     }
 
-    /// A driver of the volumes without which a pod must not be on a node, and that the node lacks.
+    /// A driver that the node lacks although pods with its volumes need it.
     fn missing_driver<'a>(&self, wanted: &'a [VolumeId], node: NodeIdx) -> Option<&'a str> {
         let required = self.required_drivers.as_ref()?;
         let counted = wanted.iter().filter(|volume| self.limits.is_in_use(&volume.driver, node));
         counted.map(|volume| &*volume.driver.name).find(|driver| required.is_missing(driver, node))
     }
 
-    /// How many volumes of the driver are on the node, with those of the in-tree plugin that it replaced there.
+    /// The number of volumes of the driver on the node, including those of the in-tree plugin that it replaced there.
     fn n_attached(&self, driver: &Driver, node: NodeIdx, changes: &DryRunChanges, attached: &AttachedVolumes) -> i64 {
         let is_of_driver = |other: &Driver| other.name == driver.name && self.limits.is_in_use(other, node);
         let mut n_attached = attached.n_attached(driver, node);

@@ -1,8 +1,9 @@
-//! What a plugin works out at PreFilter or PreScore for the calls that follow in the same scheduling cycle.
+//! Results of PreFilter or PreScore for later calls in the same scheduling cycle.
 
 use berth_framework::CycleId;
 
-/// A value that holds for one scheduling cycle. The value itself stays from cycle to cycle, so its buffers are reused.
+/// A value that is valid for one scheduling cycle. The value itself stays from cycle to cycle, so its buffers are
+/// reused.
 #[derive(Debug, Default)]
 pub(crate) struct PerCycle<T> {
     value: T,
@@ -16,13 +17,13 @@ impl<T> PerCycle<T> {
         (self.cycle == Some(cycle)).then_some(&self.value)
     }
 
-    /// The value, to be prepared for `cycle`.
+    /// The value, which the caller must prepare for `cycle`.
     pub(crate) fn begin(&mut self, cycle: CycleId) -> &mut T {
         self.cycle = Some(cycle);
         &mut self.value
     }
 
-    /// The value, first prepared for `cycle` unless it is already.
+    /// The value. `prepare` prepares it for `cycle` unless it is prepared already.
     pub(crate) fn get_or_prepare(&mut self, cycle: CycleId, prepare: impl FnOnce(&mut T)) -> &mut T {
         if self.cycle != Some(cycle) {
             prepare(self.begin(cycle));
@@ -30,7 +31,7 @@ impl<T> PerCycle<T> {
         &mut self.value
     }
 
-    /// No cycle may use the value.
+    /// Makes the value invalid for every cycle.
     pub(crate) fn clear(&mut self) {
         self.cycle = None;
     }

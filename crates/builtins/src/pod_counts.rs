@@ -1,10 +1,10 @@
-//! How many pods match a query, node by node.
+//! The number of pods that match a query, by node.
 //!
-//! Pods are counted once for each query. From then on the counts follow the journal of the pod table, so the same query
-//! costs what changed since and not the number of pods.
+//! Pods are counted once for each query. The counts then follow the journal of the pod table, so the cost of the same
+//! query depends on the number of changes, not of pods.
 //!
-//! Pods that no query can tell apart, usually those of one workload, form a group. A new query looks only at groups with a
-//! label that it requires. A pod that comes or goes changes only the counts of the queries that its group matches.
+//! Pods that no query can distinguish, usually those of one workload, form a group. A new query checks only groups with
+//! a label that it requires. A pod that comes or goes changes only the counts of the queries that its group matches.
 
 mod groups;
 mod node_counts;
@@ -17,13 +17,14 @@ use self::groups::Groups;
 pub(crate) use self::node_counts::NodeCounts;
 use crate::domain_totals::{Contribution, CountedNodes, KeptTotals, WeightedSums};
 
-/// Queries kept at a time. Pods of one workload have the same queries; so many workloads may take turns.
+/// The number of queries that are kept at a time. Pods of one workload have the same queries, so this many workloads
+/// may alternate.
 const CAPACITY: usize = 4096;
 
-/// Which pods to count.
+/// The pods to count.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct PodQuery {
-    /// A pod counts if it matches all of these.
+    /// The conditions. A pod counts if it matches all of them.
     pub(crate) matches: Vec<PodMatch>,
     /// Whether pods that are being deleted do not count.
     pub(crate) skip_terminating: bool,
@@ -32,9 +33,9 @@ pub(crate) struct PodQuery {
 /// Pods of these namespaces with these labels.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct PodMatch {
-    /// Sorted.
+    /// The namespaces, sorted.
     pub(crate) namespaces: Vec<Sym>,
-    /// `None` matches nothing.
+    /// The selector; `None` matches nothing.
     pub(crate) selector: Option<LabelSelector>,
 }
 
@@ -47,7 +48,7 @@ pub(crate) struct PodCounts {
     ids: FxHashMap<PodQuery, QueryIdx>,
     /// Queries by [`QueryIdx`].
     queries: Slab<CountedQuery>,
-    /// Counts the calls of [`Self::count`], to find the queries that have not been used for longest.
+    /// The number of calls of [`Self::count`], which finds the queries that have not been used for longest.
     n_calls: u64,
 }
 
@@ -84,7 +85,7 @@ impl PodQuery {
 }
 
 impl PodCounts {
-    /// How many of `pods` match the query, by node.
+    /// The number of `pods` that match the query, by node.
     pub(crate) fn count(&mut self, pods: &PodTable, query: &PodQuery) -> &NodeCounts {
         match self.find(pods, query) {
             Some(counted) => &counted.counts,
@@ -119,7 +120,7 @@ impl PodCounts {
         Some(counted)
     }
 
-    /// Takes over what changed in `pods` since the last call.
+    /// Applies the changes in `pods` since the last call.
     fn follow(&mut self, pods: &PodTable) {
         if let Some(changes) = self.position.and_then(|position| pods.since(position)) {
             for change in changes {

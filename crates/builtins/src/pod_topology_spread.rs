@@ -1,8 +1,8 @@
 //! PodTopologySpread: spreads matching pods evenly over topology domains, such as zones or nodes.
 //!
-//! [`PodCounts`](crate::pod_counts::PodCounts) keeps the number of matching pods on each node up to date; a cycle adds
-//! them up by domain. So the work of a cycle grows with the number of nodes, not of pods. Hard constraints are counted at
-//! PreFilter, soft ones at PreScore.
+//! [`PodCounts`](crate::pod_counts::PodCounts) keeps the number of matching pods on each node up to date, and a cycle
+//! adds them up by domain. The work of a cycle therefore grows with the number of nodes, not of pods. PreFilter counts
+//! for hard constraints, PreScore for soft ones.
 //!
 //! kube-scheduler: `pkg/scheduler/framework/plugins/podtopologyspread`. Documentation:
 //! <https://kubernetes.io/docs/concepts/scheduling-eviction/topology-spread-constraints/>.
@@ -90,7 +90,8 @@ impl BuiltIn for PodTopologySpread {
 plugin!(PodTopologySpread: PreFilter, Filter, PreScore, Score, Normalize, QueueingHint, Sign; Follow, Reuse);
 
 impl Follow for PodTopologySpread {
-    /// Decoding as many Services and ReplicaSets as a large cluster has takes longer than a call about one pod may.
+    /// Decodes changed objects here, because decoding the Services and ReplicaSets of a large cluster takes longer than
+    /// a call about one pod may.
     fn follow(&mut self, table: &ClusterTable) {
         self.default_selector.refresh(table);
     }
@@ -141,31 +142,31 @@ impl PodTopologySpread {
         Ok(constraints)
     }
 
-    /// Fails if PreFilter has not run in this cycle.
+    /// The hard constraints. Fails if PreFilter has not run in this cycle.
     fn hard(&self, call: &Call<'_>) -> Result<&HardConstraints, Status> {
         self.hard.get(call.cycle).ok_or_else(|| not_prepared("PreFilter"))
     }
 
-    /// Fails if PreScore has not run in this cycle.
+    /// The soft constraints. Fails if PreScore has not run in this cycle.
     fn soft(&self, call: &Call<'_>) -> Result<&SoftConstraints, Status> {
         self.soft.get(call.cycle).ok_or_else(|| not_prepared("PreScore"))
     }
 }
 
-/// The words of kube-scheduler when the state that `point` writes is missing.
+/// kube-scheduler's message when the state that `point` writes is missing.
 fn not_prepared(point: &str) -> Status {
     Status::error(format!("error reading \"{point}{}\" from cycleState: not found", PodTopologySpread::NAME))
 }
 
 impl QueueingHint for PodTopologySpread {
     fn queueing_hint(&mut self, call: &HintCall<'_>) -> bool {
-        // A pod whose constraints do not parse may be another one by now.
+        // A pod with constraints that did not parse may have changed in the meantime.
         self.constraints(call.table, call.pod, true).map_or(true, |constraints| hints::may_help(call, &constraints))
     }
 }
 
 impl Sign for PodTopologySpread {
-    /// A pod with constraints has no signature: each placed pod changes the counts for the next one.
+    /// A pod with constraints has no signature, since each placed pod changes the counts for the next one.
     fn sign(&mut self, pod: &Pod) -> Option<String> {
         (pod.topology_spread.is_empty() && self.default_constraints.is_empty()).then(String::new)
     }

@@ -1,8 +1,8 @@
-//! Which plugins' answers about a node hold for later pods that are alike, until the node's row is written.
+//! The answers about a node that hold for later pods of the same kind, until the node's row is written.
 //!
-//! Plugins that look at volumes or at devices are asked about each pod that has such things, PodTopologySpread about each pod
-//! with constraints. InterPodAffinity (`inter_pod_affinity.rs`) is asked about every pod as soon as a pod on a node says something
-//! about others.
+//! Plugins for volumes and devices are called about each pod that has such things, and PodTopologySpread about each pod
+//! with constraints. InterPodAffinity (`inter_pod_affinity.rs`) is called about every pod once a pod on a node has
+//! terms about others.
 
 use std::hash::{Hash, Hasher};
 
@@ -21,7 +21,7 @@ use crate::{
 
 const ROW: Reach = Reach::Row { version: 0 };
 
-/// Implements Reuse for plugins that compare the pod with the node's row and look at nothing else.
+/// Implements Reuse for plugins that compare the pod only with the node's row.
 macro_rules! compare_with_row {
     ($($plugin:ident),* $(,)?) => {
         $(impl Reuse for $plugin {
@@ -34,7 +34,7 @@ macro_rules! compare_with_row {
 
 compare_with_row!(NodeUnschedulable, TaintToleration, DefaultBinder);
 
-/// Implements Reuse for plugins that look at one part of the pod, and reach so far with a pod that has it.
+/// Implements Reuse for plugins that read one part of the pod, with the given reach for pods that have it.
 macro_rules! with_part {
     ($($plugin:ident: $is_there:expr => $reach:expr, else $other:expr),* $(,)?) => {
         $(impl Reuse for $plugin {
@@ -85,7 +85,7 @@ impl Reuse for NodeResourcesBalancedAllocation {
 }
 
 impl Reuse for ImageLocality {
-    /// How many nodes have an image counts, and how many nodes there are.
+    /// The version depends on the number of nodes that have each image, and on the number of all nodes.
     fn reach(&mut self, call: &Call<'_>) -> Reach {
         let mut hasher = FxHasher::default();
         for name in &call.pod.images {

@@ -1,9 +1,9 @@
 //! Arithmetic on columns of amounts, 64 rows at a time.
 //!
-//! A loop over arrays of a fixed length becomes vector instructions, one over the members of a set does not. Amounts are
-//! divided as floating-point numbers, of which a processor divides several at once, and rounded down to what integers would
-//! give; that is exact for amounts below [`SMALL`]. Blocks with other amounts, and blocks with few members, are left to the
-//! rule that looks at one row: it says what is right.
+//! A loop over arrays of a fixed length becomes vector instructions; one over the members of a set does not. Amounts
+//! are divided as floating-point numbers, of which a processor divides several at once, and rounded down to the result
+//! of integer division; that is exact for amounts below [`SMALL`]. Blocks with other amounts, and blocks with few
+//! members, are left to the rule for one row, which defines the right result.
 
 use berth_model::{NodeIdx, NodeSet, cluster_table::at, node_set::RowBlock};
 
@@ -13,16 +13,16 @@ const N_ROWS: usize = 64;
 /// A number for each row of a block.
 pub(crate) type Block<T> = [T; N_ROWS];
 
-/// Amounts from 0 up to and without this one are small: a hundred times as much is an exact `f64`.
+/// The limit of small amounts, which range from 0 to below it. A hundred times such an amount is an exact `f64`.
 const SMALL: i64 = 1 << 46;
 
-/// Fewer rows are looked at one by one.
+/// The minimum number of members of a block. Fewer rows are processed one by one.
 const MIN_MEMBERS: u32 = 12;
 
-/// The number from which on neighbouring `f64` differ by 1.
+/// The number from which on neighbouring `f64` values differ by 1.
 const INTEGERS: f64 = (1_u64 << 52) as f64;
 
-/// An amount that every node can give, and what is taken of it; by row, and 0 behind the end.
+/// The allocatable and the used amounts of a resource, by row. Rows after the end are 0.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Amounts<'a> {
     pub(crate) allocatable: &'a [i64],
@@ -30,7 +30,8 @@ pub(crate) struct Amounts<'a> {
 }
 
 impl<'a> Amounts<'a> {
-    /// Keeps the nodes that have `request` left. `is_short` says so of a row: its allocatable amount, and what is used.
+    /// Keeps the nodes that have `request` left. `is_short` gives the answer for one row, from its allocatable and its
+    /// used amount.
     pub(crate) fn narrow_to_room(self, request: i64, nodes: &mut NodeSet, is_short: impl Fn(i64, i64) -> bool) {
         nodes.retain_in_blocks(|block| {
             let is_worth_it = block.n_members() >= MIN_MEMBERS && is_small(request);
@@ -57,7 +58,8 @@ impl<'a> Amounts<'a> {
         }
     }
 
-    /// Lets `run` see the rows of the block, if they are small and each of its members has some of the resource. The other rows show amounts that can be divided by.
+    /// Lets `run` see the rows of the block, if they are small and each member has some of the resource. The other rows
+    /// have amounts by which one can divide.
     #[inline]
     pub(crate) fn in_positive_block<T>(
         self,
@@ -82,7 +84,7 @@ impl<'a> Amounts<'a> {
         Some((rows(self.allocatable)?, rows(self.used)?))
     }
 
-    /// The block with zeroes behind the end of a column.
+    /// The block, with zeros after the end of a column.
     #[cold]
     fn copied_block(self, first: NodeIdx) -> (Block<i64>, Block<i64>) {
         let copied = |column: &[i64]| {
@@ -94,7 +96,7 @@ impl<'a> Amounts<'a> {
         (copied(self.allocatable), copied(self.used))
     }
 
-    /// Copies in which 1 is allocatable in rows that are no members and have none.
+    /// Copies in which 1 is allocatable in rows that are no members and have no amount.
     #[cold]
     fn positive_copies(self, block: RowBlock) -> Option<(Block<i64>, Block<i64>)> {
         let (mut allocatable, used) = self.copied_block(block.first);
@@ -107,7 +109,7 @@ impl<'a> Amounts<'a> {
     }
 }
 
-/// Whether an amount is small; or several, of which these are all bits.
+/// Whether an amount is small. The amount may also be the bits of several amounts, combined by OR.
 #[inline]
 pub(crate) fn is_small(amount: i64) -> bool {
     (0..SMALL).contains(&amount)
@@ -115,7 +117,7 @@ pub(crate) fn is_small(amount: i64) -> bool {
 
 #[inline]
 fn are_positive_and_small(allocatable: &Block<i64>, used: &Block<i64>) -> bool {
-    // Among small numbers, only 0 less 1 is negative.
+    // 0 - 1 is the only negative result among small numbers.
     let bits = |all: i64, used: i64| all | all.wrapping_sub(1) | used;
     is_small(allocatable.iter().zip(used).fold(0, |all_bits, (all, used)| all_bits | bits(*all, *used)))
 }
@@ -134,14 +136,14 @@ fn has_room(request: i64, allocatable: &Block<i64>, used: &Block<i64>) -> Option
     let (mut short, mut all_bits) = (0, 0);
     for ((allocatable, used), bit) in allocatable.iter().zip(used).zip(&BITS) {
         all_bits |= allocatable | used;
-        // The sign of what is left, on all bits.
+        // The sign of the remaining amount, on all bits.
         short |= (allocatable.wrapping_sub(*used).wrapping_sub(request) >> 63) & bit;
     }
     is_small(all_bits).then_some(!short.cast_unsigned())
 }
 
-/// Appends the score of each member of `nodes`, in ascending order. `of_block` scores all rows of a block, of which some are
-/// members, if it can; `of_row` one node.
+/// Appends the score of each member of `nodes`, in ascending order. `of_block` scores all rows of a block, of which
+/// some are members, if it can; `of_row` scores one node.
 pub(crate) fn score_in_blocks(
     nodes: &NodeSet,
     scores: &mut Vec<i64>,
@@ -161,14 +163,15 @@ pub(crate) fn score_in_blocks(
     }
 }
 
-/// An amount as a number to calculate with: exact from 0 up to 2^52. A cast says the same, but there are processors that
-/// cast one number at a time.
+/// An amount as a floating-point number, exact from 0 up to 2^52. A cast gives the same result, but some processors
+/// cast only one number at a time.
 #[inline]
 pub(crate) fn number(amount: i64) -> f64 {
     f64::from_bits(amount.cast_unsigned() | INTEGERS.to_bits()) - INTEGERS
 }
 
-/// Rounds a number from 0 up to 2^51 down. [`f64::floor`] is a call of a function on processors without an instruction for it.
+/// Rounds a number from 0 up to 2^51 down. [`f64::floor`] is a function call on processors without an instruction for
+/// it.
 #[inline]
 pub(crate) fn round_down(number: f64) -> f64 {
     let nearest = (number + INTEGERS) - INTEGERS;
@@ -201,7 +204,7 @@ mod tests {
         prop_oneof![0..200_i64, 0..SMALL, Just(SMALL - 1), Just(0)]
     }
 
-    /// Amounts of which some are 0, some beyond what is small, and some equal.
+    /// Amounts of which some are 0, some too large to be small, and some equal.
     fn odd_amounts() -> impl Strategy<Value = i64> {
         prop_oneof![8 => 1..9_i64, 8 => 1..1_i64 << 40, 1 => Just(0), 1 => SMALL - 1..SMALL + 1]
     }
@@ -259,7 +262,7 @@ mod tests {
             prop_assert_eq!(round_down(whole.next_down().max(0.0)), whole.next_down().max(0.0).floor());
         }
 
-        /// What the strategies of NodeResourcesFit rest on.
+        /// The strategies of NodeResourcesFit rely on this.
         #[test]
         fn a_hundredfold_is_divided_as_integers_are(part in amounts(), whole in amounts(), near in -2..3_i64, share in 0..101_i64) {
             let check = |part: i64, whole: i64| {

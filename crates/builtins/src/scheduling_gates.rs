@@ -9,7 +9,7 @@ use crate::{
     hints,
 };
 
-/// Rejects at PreEnqueue pods whose `spec.schedulingGates` is not empty.
+/// Rejects pods at PreEnqueue if their `spec.schedulingGates` is not empty.
 #[derive(Debug, Default)]
 pub struct SchedulingGates;
 

@@ -1,5 +1,5 @@
-//! The resources by which NodeResourcesFit and NodeResourcesBalancedAllocation score: `resources` in their args, and the
-//! columns of the node table.
+//! The resources by which NodeResourcesFit and NodeResourcesBalancedAllocation score, from `resources` in their args
+//! and from the columns of the node table.
 
 use berth_framework::Call;
 use berth_model::{ClusterTable, NodeIdx, NodeSet, Sym, cluster_table::at, node_set::RowBlock, pod::Resources};
@@ -27,7 +27,8 @@ pub(crate) struct ResourceArgs {
 pub(crate) struct ScoredResource {
     name: String,
     weight: i64,
-    /// Neither cpu, memory, ephemeral-storage nor pods. It is scored only for pods that request it.
+    /// Whether the resource is neither cpu, memory, ephemeral-storage nor pods. It is scored only for pods that request
+    /// it.
     is_scalar: bool,
 }
 
@@ -40,7 +41,7 @@ pub(crate) struct WeightError {
     max_weight: i64,
 }
 
-/// One scored resource on all nodes, and what one pod requests of it.
+/// One scored resource on all nodes, and one pod's request for it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ResourceView<'a> {
     pub(crate) weight: i64,
@@ -49,8 +50,8 @@ pub(crate) struct ResourceView<'a> {
 }
 
 impl ResourceView<'_> {
-    /// Lets `run` see a block of rows with some members: allocatable amounts, and sums of requests. `None` if they or the
-    /// pod's request are too large for it, or a member has none of the resource.
+    /// Lets `run` see a block of rows with some members: allocatable amounts, and sums of requests. Returns `None` if
+    /// these or the pod's request are too large, or if a member has none of the resource.
     #[inline]
     pub(crate) fn in_block<T>(&self, block: RowBlock, run: impl FnOnce(&Block<i64>, &Block<i64>) -> T) -> Option<T> {
         if is_small(self.request) { self.amounts.in_positive_block(block, run) } else { None }
@@ -84,7 +85,7 @@ pub(crate) fn scored_resources(
 }
 
 impl ScoredResource {
-    /// What a pod requests of this resource.
+    /// The pod's request for this resource.
     pub(crate) fn request(&self, requests: &Resources, table: &ClusterTable) -> i64 {
         table.symbols.lookup(&self.name).map_or(0, |name| requests.get(name))
     }

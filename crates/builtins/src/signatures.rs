@@ -1,7 +1,7 @@
-//! Signatures: what each plugin reads of a pod. Pods with equal signatures get equal answers, so the scheduler may reuse them
-//! (KEP-5598).
+//! Signatures: the parts of a pod that each plugin reads. Pods with equal signatures get equal answers, so the
+//! scheduler may reuse them (KEP-5598).
 //!
-//! Signatures name symbols, not strings: they are only compared within one scheduler.
+//! Signatures contain symbols, not strings, because they are compared only within one scheduler.
 
 use std::fmt::Debug;
 
@@ -48,8 +48,8 @@ pub(crate) fn text(part: &dyn Debug) -> Option<String> {
     Some(format!("{part:?}"))
 }
 
-/// `None` for pods with generic ephemeral volumes: each pod has its own claim for such a volume, and the claims may be bound
-/// to different volumes.
+/// The signature of volumes. Pods with generic ephemeral volumes have none: each pod has its own claim for such a
+/// volume, and the claims may be bound to different volumes.
 fn volumes(pod: &Pod) -> Option<String> {
     let mut sources: Vec<&VolumeSource> = pod.volumes.iter().map(|volume| &volume.source).collect();
     if sources.contains(&&VolumeSource::Ephemeral) {

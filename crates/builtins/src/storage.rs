@@ -1,8 +1,8 @@
-//! What the four volume plugins share: the storage objects of the API with the fields that scheduling reads, and what
-//! can be wrong with a claim.
+//! The common part of the four volume plugins: the storage objects of the API with the fields that scheduling reads,
+//! and the errors of claims.
 //!
-//! The types only decode: unknown fields are skipped and absent ones take their zero value. [`node_terms`] knows from
-//! which nodes a volume can be used, [`migration`] lists the CSI drivers that replaced in-tree volume plugins.
+//! The types only decode: unknown fields are skipped, and absent ones take their zero value. [`node_terms`] finds the
+//! nodes from which a volume can be used, and [`migration`] lists the CSI drivers that replaced in-tree volume plugins.
 
 pub(crate) mod migrated_affinity;
 pub(crate) mod migration;
@@ -175,7 +175,7 @@ pub(crate) struct CsiNodeDriver {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct DriverLimit {
-    /// How many volumes of the driver the node can hold; absent where it does not matter.
+    /// The number of the driver's volumes that the node can hold; absent if the number is not limited.
     pub(crate) count: Option<i64>,
 }
 
@@ -188,9 +188,9 @@ pub(crate) struct CsiDriver {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(crate) struct CsiDriverSpec {
-    /// Pods with its volumes must not be placed on nodes that lack the driver.
+    /// Whether pods with the driver's volumes must not be placed on nodes that lack the driver.
     pub(crate) prevent_pod_scheduling_if_missing: Option<bool>,
-    /// The driver publishes `CSIStorageCapacity` objects, and the scheduler must take them into account.
+    /// Whether the driver publishes `CSIStorageCapacity` objects, which the scheduler must then take into account.
     pub(crate) storage_capacity: Option<bool>,
 }
 
@@ -224,13 +224,13 @@ pub(crate) struct AttachmentSource {
 }
 
 impl PersistentVolumeClaim {
-    /// The name of its StorageClass; empty when the claim names none.
+    /// The name of the claim's StorageClass; empty if the claim names none.
     pub(crate) fn class(&self) -> &str {
         let class = self.metadata.annotations.get(CLASS_ANNOTATION).or(self.spec.storage_class_name.as_ref());
         class.map_or("", |class| class)
     }
 
-    /// Whether it has a volume and the PersistentVolume controller has finished binding it.
+    /// Whether the claim has a volume and the PersistentVolume controller has finished binding it.
     pub(crate) fn is_fully_bound(&self) -> bool {
         !self.spec.volume_name.is_empty() && self.metadata.annotations.contains_key(BIND_COMPLETED)
     }
@@ -240,7 +240,7 @@ impl PersistentVolumeClaim {
         self.spec.resources.requests.get("storage")
     }
 
-    /// The uid of its controller.
+    /// The uid of the claim's controller.
     pub(crate) fn owner(&self) -> Option<&str> {
         self.metadata.owner_references.iter().find(|owner| owner.controller).map(|owner| owner.uid.as_str())
     }
@@ -262,7 +262,7 @@ impl PersistentVolume {
 }
 
 impl ClaimRef {
-    /// Whether it refers to this claim. A reference without a uid was written before the claim existed.
+    /// Whether the reference is to this claim. A reference without a uid was written before the claim existed.
     pub(crate) fn is_to(&self, claim: &PersistentVolumeClaim) -> bool {
         self.name == claim.metadata.name
             && self.namespace == claim.metadata.namespace
@@ -271,7 +271,7 @@ impl ClaimRef {
 }
 
 impl StorageClass {
-    /// Whether claims of the class, whose name is `name`, are bound only when a pod needs them.
+    /// Whether claims of the class with this `name` are bound only when a pod needs them.
     pub(crate) fn waits_for_consumer(&self, name: &str) -> Result<bool, NoBindingMode> {
         let mode = self.volume_binding_mode.as_deref().ok_or_else(|| NoBindingMode(name.to_owned()))?;
         Ok(mode == "WaitForFirstConsumer")
@@ -285,7 +285,7 @@ pub(crate) struct ClaimName<'a> {
     pub(crate) is_ephemeral: bool,
 }
 
-/// `None` for a volume that is not from a claim.
+/// The claim of a volume; `None` if the volume has no claim.
 pub(crate) fn claim_name<'a>(pod: &Pod, volume: &'a Volume) -> Option<ClaimName<'a>> {
     match &volume.source {
         VolumeSource::Claim(name) => Some(ClaimName { name: (&**name).into(), is_ephemeral: false }),
@@ -315,7 +315,7 @@ pub(crate) fn named_claims(pod: &Pod) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Why a pod cannot use a claim, in kube-scheduler's words.
+/// The reason why a pod cannot use a claim, in kube-scheduler's words.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum ClaimError {
     #[error("PersistentVolumeClaim had no name")]

@@ -14,7 +14,7 @@ pub(crate) fn lookup(symbols: &Symbols, text: &str) -> Sym {
     symbols.lookup(text).unwrap_or(UNKNOWN)
 }
 
-/// Tells when strings must be looked up again. Every table has symbols, so the first look-up always happens.
+/// Shows when strings must be looked up again. Every table has symbols, so the first look-up always happens.
 #[derive(Debug, Default)]
 pub(crate) struct SymbolVersion(u64);
 
@@ -25,7 +25,7 @@ impl SymbolVersion {
     }
 }
 
-/// Tells when symbols were freed: one that was kept may stand for another string since.
+/// Shows when symbols were freed. A symbol that was kept may then stand for another string.
 #[derive(Debug, Default)]
 pub(crate) struct SymbolSweeps(u64);
 

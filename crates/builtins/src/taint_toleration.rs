@@ -1,8 +1,8 @@
-//! TaintToleration: keeps pods off nodes whose taints they do not tolerate, and prefers nodes without `PreferNoSchedule`
-//! taints.
+//! TaintToleration: keeps pods off nodes with taints that they do not tolerate, and prefers nodes without
+//! `PreferNoSchedule` taints.
 //!
-//! Nodes share few distinct sets of taints, so each set is compared with the pod's tolerations once in a call, and the
-//! result is looked up by the id of a node's set.
+//! Nodes share few distinct sets of taints. Each set is therefore compared with the pod's tolerations once in a call,
+//! and the result is looked up by the id of a node's set.
 
 use berth_framework::{
     Call, ClusterEvent, ConfigureError, EventSubject, HintCall, Normalize, PreScore, QueueingHint, Score, Status,
@@ -26,7 +26,7 @@ use crate::{
 pub struct TaintToleration {
     /// Whether the pod tolerates each taint set. Reused from call to call, as are the counts.
     verdicts: Vec<Option<bool>>,
-    /// How many `PreferNoSchedule` taints of each taint set the pod does not tolerate.
+    /// The number of `PreferNoSchedule` taints in each taint set that the pod does not tolerate.
     counts: Vec<Option<i64>>,
     features: Features,
 }
@@ -59,12 +59,12 @@ fn admits(pod: &Pod, taints: &[Taint], numbers: Option<&Symbols>) -> bool {
     taints.iter().all(|taint| taint.effect == TaintEffect::PreferNoSchedule || is_tolerated(pod, taint, numbers))
 }
 
-/// The texts of numbers, if tolerations may compare them.
+/// The texts of numbers, if tolerations may compare numbers.
 fn numbers(features: Features, table: &ClusterTable) -> Option<&Symbols> {
     features.has(Feature::TaintTolerationComparisonOperators).then_some(&table.symbols)
 }
 
-/// How many `PreferNoSchedule` taints the pod does not tolerate.
+/// The number of `PreferNoSchedule` taints that the pod does not tolerate.
 fn n_intolerable_prefer_no_schedule(pod: &Pod, taints: &[Taint], numbers: Option<&Symbols>) -> i64 {
     let prefer_no_schedule = taints.iter().filter(|taint| taint.effect == TaintEffect::PreferNoSchedule);
     prefer_no_schedule.map(|taint| i64::from(!is_tolerated(pod, taint, numbers))).sum()
@@ -92,7 +92,7 @@ fn once_per_set<T: Copy>(
     }
 }
 
-/// Keeps the nodes whose `NoSchedule` and `NoExecute` taints the pod tolerates.
+/// Keeps the nodes on which the pod tolerates all `NoSchedule` and `NoExecute` taints.
 pub(crate) fn narrow_to_tolerated(
     call: &Call<'_>,
     features: Features,
@@ -146,7 +146,7 @@ impl Normalize for TaintToleration {
 }
 
 impl QueueingHint for TaintToleration {
-    /// A node has only taints that the pod tolerates, which was not so before; or the pod's own tolerations changed.
+    /// Whether a node now has only taints that the pod tolerates, or the pod's own tolerations changed.
     fn queueing_hint(&mut self, call: &HintCall<'_>) -> bool {
         match call.subject {
             EventSubject::Node { old, new: Some(new) } => {

@@ -1,4 +1,4 @@
-//! What unit tests ask plugins about a [`TestCluster`].
+//! Questions of unit tests to plugins about a [`TestCluster`].
 
 use berth_framework::{Plugin, Status};
 use berth_model::{
@@ -8,13 +8,14 @@ use berth_model::{
 pub(crate) use berth_testing::TestCluster;
 use serde_json::{Value, json};
 
-/// A pod that takes `amounts` away from its node.
+/// A pod that takes `amounts` from its node.
 pub(crate) fn pod_of(amounts: Resources) -> Pod {
     let placed_non_zero = NonZero { milli_cpu: amounts.milli_cpu, memory: amounts.memory };
     Pod { placed_requests: amounts, placed_non_zero, ..Pod::default() }
 }
 
-/// Why each node is rejected, in the order of rows: empty for one that passes. If the plugin has a PreFilter, it runs first.
+/// The reason why each node is rejected, in the order of rows; empty for a node that passes. If the plugin has a
+/// PreFilter, it runs first.
 pub(crate) fn verdicts(plugin: &mut dyn Plugin, cluster: &TestCluster, pod: &Pod) -> Vec<String> {
     let call = cluster.call(1, pod);
     if let Some(point) = plugin.pre_filter() {

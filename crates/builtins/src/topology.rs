@@ -2,15 +2,15 @@
 //! `topology.kubernetes.io/zone`.
 //!
 //! Domains are numbered per key, so a sum over domains is an array. The numbers hold until a node's value under the key
-//! changes. [`Topologies`] notices that: while no label of any node changes it compares one version a call, otherwise it
-//! compares the key's label column and numbers the domains again only if the column differs.
+//! changes. [`Topologies`] detects that: it compares one version in a call while no label of any node changes.
+//! Otherwise it compares the key's label column, and numbers the domains again only if the column differs.
 
 use std::sync::Arc;
 
 use berth_model::{ClusterTable, NodeIdx, NodeSet, Sym, label_table::LabelColumn};
 use rustc_hash::FxHashMap;
 
-/// Topology keys kept at a time. Clusters use a handful.
+/// The number of topology keys that are kept. Clusters use a handful.
 const CAPACITY: usize = 64;
 
 /// The number of a domain among those of its topology key.
@@ -18,7 +18,7 @@ const CAPACITY: usize = 64;
 pub(crate) struct Domain(u32);
 
 impl Domain {
-    /// The domain of nodes whose label has an empty value. Every topology has this number, even if no node is in it.
+    /// The domain of nodes with an empty value of the label. Every topology has this number, even if no node is in it.
     pub(crate) const EMPTY_VALUE: Self = Self(0);
     /// Marks a node without the key.
     const NONE: Self = Self(u32::MAX);
@@ -39,7 +39,7 @@ pub(crate) struct Topology {
 }
 
 impl Default for Topology {
-    /// No node has the key.
+    /// A topology in which no node has the key.
     fn default() -> Self {
         Self { nodes: NodeSet::default(), domains: Vec::new(), n_domains: 1 }
     }
@@ -68,7 +68,7 @@ impl Topology {
         &self.nodes
     }
 
-    /// All domains have numbers below this one.
+    /// The number of domains. All domains have numbers below it.
     pub(crate) fn n_domains(&self) -> usize {
         self.n_domains
     }
@@ -77,18 +77,18 @@ impl Topology {
         (0..).map(Domain).take(self.n_domains)
     }
 
-    /// `None` if the node lacks the key.
+    /// The domain of the node; `None` if the node lacks the key.
     pub(crate) fn domain(&self, node: NodeIdx) -> Option<Domain> {
         self.domains.get(node.index()).copied().filter(|domain| *domain != Domain::NONE)
     }
 
-    /// The domain of the node; that of an empty value if the node lacks the key.
+    /// The domain of the node. A node that lacks the key belongs to the domain of an empty value.
     pub(crate) fn domain_or_empty(&self, node: NodeIdx) -> Domain {
         self.domain(node).unwrap_or(Domain::EMPTY_VALUE)
     }
 }
 
-/// The topologies of the keys that pods asked for lately.
+/// The topologies of the keys that pods used last.
 #[derive(Debug, Default)]
 pub(crate) struct Topologies {
     by_key: FxHashMap<Sym, CachedTopology>,
@@ -97,14 +97,14 @@ pub(crate) struct Topologies {
 #[derive(Debug)]
 struct CachedTopology {
     topology: Arc<Topology>,
-    /// What it was made from; `None` if no node ever had the key.
+    /// The column from which it was made; `None` if no node ever had the key.
     column: Option<LabelColumn>,
-    /// The version of the label table for which it is known to hold.
+    /// The newest version of the label table for which it holds.
     version: u64,
 }
 
 impl Topologies {
-    /// The topology of `key` as the labels in `table` are.
+    /// The topology of `key` for the labels in `table`.
     pub(crate) fn get(&mut self, table: &ClusterTable, key: Sym) -> Arc<Topology> {
         let version = table.labels().version();
         if self.by_key.len() >= CAPACITY && !self.by_key.contains_key(&key) {

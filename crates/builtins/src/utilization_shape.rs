@@ -1,4 +1,4 @@
-//! A score for each utilization: a broken line through points, as args describe it.
+//! A score for each utilization: a piecewise linear function through the points in the args.
 
 use serde::Deserialize;
 use thiserror::Error;
@@ -16,7 +16,7 @@ pub(crate) struct PointArgs {
     pub(crate) score: i64,
 }
 
-/// Why a shape is refused.
+/// The reason why a shape is refused.
 #[derive(Debug, PartialEq, Eq, Error)]
 pub(crate) enum ShapeError {
     #[error("shape needs at least one point")]

@@ -1,5 +1,5 @@
-//! VolumeBinding: bound volumes must be usable from the node, and for each unbound claim there must be a volume that is, or
-//! one must be provisioned.
+//! VolumeBinding: a bound volume must be usable from the node. Each unbound claim needs an available volume that is
+//! usable from the node, or one that can be provisioned.
 //!
 //! Filter decides for all nodes at once ([`matching`]). Reserve chooses the volumes for one node; [`volumes`] and
 //! [`claims`] assume the choice until the API server shows it. PreBind writes the choice and waits until the
@@ -61,7 +61,7 @@ pub struct VolumeBinding {
 struct CurrentPod {
     cycle: CycleId,
     claims: PodClaims,
-    /// Computed when the first node is asked about.
+    /// The rejections, which are computed with the first node.
     rejections: Option<NodeRejections>,
 }
 
@@ -69,7 +69,7 @@ struct CurrentPod {
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 struct VolumeBindingArgs {
     bind_timeout_seconds: Option<i64>,
-    /// Belongs to the gate StorageCapacityScoring.
+    /// The arg of the gate StorageCapacityScoring.
     shape: Option<Vec<PointArgs>>,
 }
 
@@ -172,7 +172,7 @@ impl EndCycle for VolumeBinding {
 }
 
 impl VolumeBinding {
-    /// Matches volumes for all nodes, unless that is done.
+    /// Matches volumes for all nodes, unless it has already done so.
     fn match_volumes(&mut self, call: &Call<'_>) {
         let Some(current) = self.current.as_mut().filter(|current| current.rejections.is_none()) else { return };
         let matching = Matching::new(&mut self.volumes, &mut self.provisioning, call.table, None);
@@ -295,7 +295,7 @@ impl Reserve for VolumeBinding {
 }
 
 impl PreBindPreFlight for VolumeBinding {
-    /// Nothing is to be done if all claims of the pod are bound.
+    /// A pod needs no PreBind if all its claims are bound.
     fn pre_bind_pre_flight(&mut self, call: &Call<'_>, _node: NodeIdx) -> Result<PreFlight, Status> {
         if !self.reservations.contains_key(&call.cycle) {
             return Err(Status::skip());

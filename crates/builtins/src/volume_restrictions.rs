@@ -28,7 +28,7 @@ pub struct VolumeRestrictions {
     usage: Usage,
     /// Claims of the cycle's pod that no other pod may use.
     exclusive: Vec<Arc<str>>,
-    /// How many of the exclusive claims a placed pod uses.
+    /// The number of exclusive claims that placed pods use.
     n_taken: i64,
     /// Nodes with a pod that uses one of the pod's disks.
     blocked: NodeSet,
@@ -89,8 +89,9 @@ impl VolumeRestrictions {
         self.exclusive.iter().any(|exclusive| **exclusive == *claim)
     }
 
-    /// How many of [`Self::exclusive`] the pod uses. Its namespace is not compared, as in kube-scheduler
-    /// (`pkg/scheduler/framework/plugins/volumerestrictions/volume_restrictions.go`, `conflictingPVCRefCountForPod`).
+    /// The number of claims in [`Self::exclusive`] that the pod uses. Its namespace is not compared, as in
+    /// kube-scheduler (`pkg/scheduler/framework/plugins/volumerestrictions/volume_restrictions.go`,
+    /// `conflictingPVCRefCountForPod`).
     fn n_taken_by(&self, pod: &Pod) -> i64 {
         storage::named_claims(pod).filter(|claim| self.is_exclusive(claim)).map(|_| 1).sum()
     }
@@ -166,7 +167,8 @@ impl Filter for VolumeRestrictions {
 }
 
 impl QueueingHint for VolumeRestrictions {
-    /// A pod of the same namespace is gone that used one of the pod's disks or claims, or one of its claims appeared.
+    /// Whether a removed pod of the same namespace used one of the pod's disks or claims, or one of the pod's claims
+    /// appeared.
     fn queueing_hint(&mut self, call: &HintCall<'_>) -> bool {
         match call.subject {
             EventSubject::Pod { old: Some(old), new: None } => {

@@ -16,7 +16,7 @@ use crate::{
     storage::{self, ClaimError, NoBindingMode, PersistentVolume, PersistentVolumeClaim, StorageClass},
 };
 
-/// Each label of a volume, with the newer label that a node may have instead.
+/// The labels of a volume. Each comes with the newer label that a node may have instead.
 const LABELS: [(&str, &str); 4] = [
     ("failure-domain.beta.kubernetes.io/zone", "topology.kubernetes.io/zone"),
     ("failure-domain.beta.kubernetes.io/region", "topology.kubernetes.io/region"),
@@ -24,7 +24,7 @@ const LABELS: [(&str, &str); 4] = [
     ("topology.kubernetes.io/region", "topology.kubernetes.io/region"),
 ];
 
-/// Stands between the zones in the label of a volume that is in several.
+/// The separator of zones in the label of a volume that is in several.
 const SEPARATOR: &str = "__";
 
 /// Compares labels of bound volumes with labels of nodes.
@@ -33,9 +33,9 @@ pub struct VolumeZone {
     claims: ObjectView<PersistentVolumeClaim>,
     volumes: ObjectView<PersistentVolume>,
     classes: ObjectView<StorageClass>,
-    /// What the volumes of the cycle's pod require.
+    /// The requirements of the volumes of the cycle's pod.
     required: Vec<VolumeTopology>,
-    /// The nodes that do not have it.
+    /// The nodes that do not meet the requirements.
     rejected: NodeSet,
     /// The requirements and the version of nodes and labels for which `rejected` was computed.
     computed_for: Option<(Vec<VolumeTopology>, u64)>,
@@ -80,7 +80,8 @@ impl BuiltIn for VolumeZone {
 plugin!(VolumeZone: PreFilter, Filter, QueueingHint, Sign; Follow, Reuse);
 
 impl Follow for VolumeZone {
-    /// Decoding as many claims and volumes as a large cluster has takes longer than a call about one pod may.
+    /// Decodes changed objects here, because decoding the claims and volumes of a large cluster takes longer than a
+    /// call about one pod may.
     fn follow(&mut self, table: &ClusterTable) {
         let objects = table.objects();
         self.claims.refresh(objects);
@@ -89,7 +90,7 @@ impl Follow for VolumeZone {
     }
 }
 
-/// Why the volume of a claim is unknown.
+/// The reason why the volume of a claim is unknown.
 #[derive(Debug, thiserror::Error)]
 enum VolumeError {
     #[error(transparent)]
@@ -102,7 +103,7 @@ enum VolumeError {
     ClassNotFound(String),
     #[error(transparent)]
     NoBindingMode(#[from] NoBindingMode),
-    /// The claim should be bound by now, and is not.
+    /// The claim is not bound, although it should be by now.
     #[error("PersistentVolume had no name")]
     Unbound,
 }
@@ -164,7 +165,7 @@ fn topologies(volume: &PersistentVolume) -> impl Iterator<Item = VolumeTopology>
     })
 }
 
-/// The zones in the value of a label; `None` if one of them is empty: such a label is ignored.
+/// The zones in the value of a label. `None` if one of them is empty, since such a label is ignored.
 fn values(text: &str) -> Option<BTreeSet<String>> {
     let values = text.split(SEPARATOR).map(|value| value.trim().to_owned());
     values.map(|value| (!value.is_empty()).then_some(value)).collect()
@@ -204,7 +205,8 @@ impl Filter for VolumeZone {
 }
 
 impl QueueingHint for VolumeZone {
-    /// A class that waits for the pod, one of the pod's claims, or a volume whose zones or regions changed.
+    /// Whether the event is about a class that waits for the pod, about one of the pod's claims, or about a change of a
+    /// volume's zones or regions.
     fn queueing_hint(&mut self, call: &HintCall<'_>) -> bool {
         let EventSubject::Object { key, old, new } = call.subject else { return true };
         match key.kind.as_str() {

@@ -1,4 +1,4 @@
-//! What went wrong with one request, sorted by what a caller can do about it.
+//! Failures of one request, sorted by the way in which a caller can react.
 
 use std::time::Duration;
 
@@ -7,10 +7,10 @@ use kube::core::Status;
 /// One failed attempt.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum RequestFailure {
-    /// The API server answered, and said no. Its message is kept as it is: it ends up in events and conditions.
+    /// The API server refused the request. Its message is kept unchanged, because it ends up in events and conditions.
     #[error("{}", text(.0))]
     Api(Box<Status>),
-    /// No usable answer: the request may or may not have been carried out.
+    /// The request has no usable answer. The server may or may not have carried it out.
     #[error("{}", deepest(.0))]
     Transport(#[source] kube::Error),
     /// A failure like [`RequestFailure::Transport`], because the time for one attempt ran out.
@@ -36,7 +36,7 @@ impl RequestFailure {
         self.is_ambiguous() || self.code() == Some(429)
     }
 
-    /// How long an overloaded server asked to wait before the same request is sent again.
+    /// The time for which an overloaded server asks the client to wait before it repeats the request.
     pub(crate) fn retry_after(&self) -> Option<Duration> {
         let Self::Api(status) = self else { return None };
         let seconds = status.details.as_ref()?.retry_after_seconds;
@@ -44,7 +44,7 @@ impl RequestFailure {
         (is_overloaded && seconds > 0).then(|| Duration::from_secs(seconds.into()))
     }
 
-    /// Whether nothing can be created any more because the namespace is being deleted.
+    /// Whether no object can be created because the namespace is being deleted.
     pub(crate) fn is_namespace_terminating(&self) -> bool {
         let Self::Api(status) = self else { return false };
         let mut causes = status.details.iter().flat_map(|details| &details.causes);
@@ -69,7 +69,7 @@ fn text(status: &Status) -> String {
     }
 }
 
-/// HTTP clients wrap the telling part ("connection refused") in layers that all say "error".
+/// The innermost cause. HTTP clients wrap the useful part ("connection refused") in layers that only say "error".
 fn deepest(error: &kube::Error) -> String {
     let mut cause: &dyn std::error::Error = error;
     while let Some(next) = cause.source() {

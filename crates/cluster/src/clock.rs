@@ -1,4 +1,4 @@
-//! The one place where this crate reads the wall clock, and how the API writes a time.
+//! The only place where this crate reads the wall clock, and the formats in which the API writes a time.
 
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 
@@ -7,17 +7,17 @@ pub(crate) type Time = Timestamp;
 /// A span between two [`Time`]s.
 pub(crate) type Span = SignedDuration;
 
-/// Now. Event times and transition times are facts about the outside world, not inputs of a decision.
+/// The present time. Event times and transition times are facts about the outside world, not inputs of a decision.
 pub(crate) fn now() -> Time {
     Timestamp::now()
 }
 
-/// `metav1.Time`: RFC 3339, whole seconds.
+/// A time as `metav1.Time`: RFC 3339, in whole seconds.
 pub(crate) fn seconds(time: Time) -> String {
     time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
-/// `metav1.MicroTime`: RFC 3339, always six digits of a second.
+/// A time as `metav1.MicroTime`: RFC 3339, with six digits after the second.
 pub(crate) fn micros(time: Time) -> String {
     time.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string()
 }

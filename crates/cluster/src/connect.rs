@@ -38,25 +38,26 @@ mod renewal;
 #[cfg(test)]
 mod tests;
 
-/// Where to look for a cluster, and the name of this client.
+/// The place where a cluster is found, and the name of this client.
 #[derive(Clone, Debug, Default)]
 pub struct ConnectOptions {
-    /// This file and no other.
+    /// The only file to use.
     pub kubeconfig: Option<PathBuf>,
-    /// A context of the kubeconfig, instead of its current one.
+    /// A context of the kubeconfig that replaces its current one.
     pub context: Option<String>,
-    /// The API server's address, instead of the kubeconfig's. Without a kubeconfig, an address that needs no credentials.
+    /// The API server's address, which replaces the kubeconfig's. If there is no kubeconfig, the address must need no
+    /// credentials.
     pub server: Option<String>,
-    /// The address of another server that knows the users of the cluster, such as a scheduler: the cluster is found as without it, and its
-    /// credentials are used there.
+    /// The address of another server that knows the users of the cluster, such as a scheduler. The cluster is found as
+    /// usual, and its credentials are used at the other server.
     pub other_server: Option<String>,
-    /// A file with the certificates that vouch for `server` or `other_server`, as PEM, instead of the kubeconfig's.
+    /// A PEM file with the certificates that vouch for `server` or `other_server`. It replaces the kubeconfig's.
     pub certificate_authority: Option<PathBuf>,
-    /// Sent with each request; the API server takes the name of the field manager from the part before the `/`.
+    /// The user agent of each request. The API server takes the name of the field manager from the part before the `/`.
     pub user_agent: String,
 }
 
-/// The way to an API server, and what names it.
+/// The way to an API server, and the source of its address.
 #[derive(Clone)]
 pub struct Connection {
     transport: Transport,
@@ -75,24 +76,24 @@ impl std::fmt::Debug for Connection {
 impl Connection {
     /// A new client.
     ///
-    /// Must be called inside a tokio runtime.
+    /// This must be called inside a tokio runtime.
     #[must_use]
     pub fn client(&self) -> Client {
         self.transport.clone().into_client()
     }
 
-    /// A new client; `observer` hears of its requests, watches included.
+    /// A new client. `observer` sees its requests, watches included.
     ///
-    /// Must be called inside a tokio runtime.
+    /// This must be called inside a tokio runtime.
     #[must_use]
     pub fn observed_client(&self, observer: Arc<dyn RequestObserver>) -> Client {
         observed(self.transport.clone(), observer).into_client()
     }
 
-    /// Sends one request; `body` is JSON or empty. Status and body of the answer, which may have `limit` bytes.
+    /// Sends one request. `body` is JSON or empty. Returns status and body of the answer, which may have `limit` bytes.
     ///
     /// # Errors
-    /// There is no answer, or it is too long.
+    /// The request has no answer, or the answer is too long.
     pub async fn exchange(
         &self,
         method: Method,
@@ -114,15 +115,15 @@ impl Connection {
 #[error("it does not answer")]
 pub struct ExchangeError(#[source] BoxError);
 
-/// Connects to the first of these that is there: the file named in the options, the files named by
-/// `KUBECONFIG`, the service account of the pod that this runs in (unless a context is named), `~/.kube/config`.
+/// Connects to the first of these that exists: the file in the options, the files in `KUBECONFIG`, the service account
+/// of the pod in which this process runs (unless a context is given), `~/.kube/config`.
 ///
-/// Reads files and may run the credential plugin that a kubeconfig names, but sends no request.
+/// This reads files and may run the credential plugin of a kubeconfig, but sends no request.
 pub async fn connect(options: &ConnectOptions) -> Result<Connection, ConnectError> {
     connect_in(options, Environment::of_process()).await
 }
 
-/// What the process finds in its environment.
+/// The facts that the process reads from its environment.
 #[derive(Debug, Default)]
 struct Environment {
     kubeconfig: Option<OsString>,
@@ -162,7 +163,7 @@ async fn connect_in(options: &ConnectOptions, environment: Environment) -> Resul
         config.cluster_url = server;
     }
     if let Some(file) = &options.certificate_authority {
-        // What the kubeconfig says about certificates is about its own server.
+        // The kubeconfig's settings about certificates only concern its own server.
         (config.root_cert, config.tls_server_name, config.accept_invalid_certs) =
             (Some(certificates(file)?), None, false);
     }
@@ -176,7 +177,7 @@ async fn connect_in(options: &ConnectOptions, environment: Environment) -> Resul
     }
     let server = config.cluster_url.to_string();
     let plugin = config.auth_info.exec.as_ref().and_then(|exec| exec.command.clone());
-    // A credential plugin may run here, for seconds: not on a thread that others need.
+    // A credential plugin may run here for seconds, so this must not block a thread that others need.
     let made = spawn_blocking(move || transport(&config, http2)).await;
     let made = made.unwrap_or_else(|ended| std::panic::resume_unwind(ended.into_panic()));
     let transport = made.map_err(|source| {
@@ -221,7 +222,7 @@ fn find(options: &ConnectOptions, environment: Environment) -> Result<Origin, Co
     path.filter(|path| path.exists()).map(Origin::Home).ok_or(ConnectError::NoCluster)
 }
 
-/// Reads and merges the files. Like kubectl, it skips those of several that don't exist.
+/// Reads and merges the files. If there are several, it skips those that don't exist, as kubectl does.
 fn read(origin: &Origin) -> Result<Kubeconfig, ConnectError> {
     let paths = origin.files();
     let mut merged: Option<Kubeconfig> = None;
@@ -238,7 +239,7 @@ fn read(origin: &Origin) -> Result<Kubeconfig, ConnectError> {
     merged.ok_or_else(|| ConnectError::NoFile { origin: origin.clone() })
 }
 
-/// Looks for the mistakes that people make, so that each is told with the file and the field at fault.
+/// Checks for common mistakes, so that the error names the file and the field.
 fn check(config: &Kubeconfig, context: Option<&str>, origin: &Origin) -> Result<(), ConnectError> {
     let missing = |field: &'static str, name: &str, known: Vec<String>| ConnectError::Unknown {
         origin: origin.clone(),

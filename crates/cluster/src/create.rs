@@ -1,4 +1,4 @@
-//! Creating any object that the server knows, from its manifest.
+//! Creates objects of any kind that the server has, from manifests.
 
 use std::collections::HashMap;
 
@@ -10,7 +10,7 @@ use kube::{
 };
 use serde_json::Value;
 
-/// Why an object was not created.
+/// The reason why an object was not created.
 #[derive(Debug, thiserror::Error)]
 pub enum CreateError {
     #[error("not an object with apiVersion, kind and metadata: {0}")]
@@ -24,7 +24,7 @@ pub enum CreateError {
     Unreachable(#[source] Box<kube::Error>),
 }
 
-/// Creates objects one by one and remembers what the server said about their kinds.
+/// Creates objects one by one, and keeps the server's answers about their kinds.
 #[derive(Clone)]
 pub struct Creator {
     client: Client,
@@ -43,11 +43,11 @@ impl Creator {
         Self { client, kinds: HashMap::new() }
     }
 
-    /// Creates `manifest`, in the namespace `default` if it names none and its kind has one, and returns it as the server
-    /// stored it.
+    /// Creates `manifest` and returns the object as the server stored it. The namespace is `default` if the manifest
+    /// names none and its kind needs one.
     ///
     /// # Errors
-    /// The manifest is no object, its kind is unknown, or the server refused it.
+    /// The manifest is not an object, its kind is unknown, or the server refused it.
     pub async fn create(&mut self, manifest: &Value) -> Result<Value, CreateError> {
         let object: DynamicObject = serde_json::from_value(manifest.clone()).map_err(CreateError::Malformed)?;
         let types = object.types.clone().unwrap_or_default();

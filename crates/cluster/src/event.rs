@@ -1,9 +1,10 @@
-//! Events: what the scheduler tells users about a pod, as `events.k8s.io/v1` objects.
+//! Events: the scheduler's messages to users about a pod, as `events.k8s.io/v1` objects.
 //!
-//! [`EventRecorder::record`] never waits: it queues the event for a background task, which folds repetitions into
-//! series (`event/series.rs`) and sends the rest. Profiles take turns, and within a profile namespaces, so that a flood of
-//! events from one plugin delays no other profile's. An event that the API server won't have is forgotten, and so is one that
-//! finds tens of thousands waiting, which is counted: events are a courtesy, and must not hold up scheduling.
+//! [`EventRecorder::record`] never waits. It queues the event for a background task, which folds repetitions into
+//! series (`event/series.rs`) and sends the other events. Profiles take turns, and so do namespaces within a profile,
+//! so a flood of events from one plugin delays no other profile's events. An event that the API server refuses is
+//! dropped. An event that finds tens of thousands waiting is dropped too, and counted: events are not essential, and
+//! must not hold up scheduling.
 
 use std::{
     borrow::Cow,
@@ -27,15 +28,15 @@ mod series;
 #[cfg(test)]
 mod tests;
 
-/// Events that may wait to be sent, some 600 bytes each. Bindings come faster than an API server takes their events beside
-/// them; kube-scheduler keeps a goroutine for each event, without a bound. As many may have come that the task has not looked
-/// at yet.
+/// The number of events that may wait to be sent, some 600 bytes each. Bindings can come faster than an API server
+/// takes their events; kube-scheduler keeps a goroutine for each event, without a bound. The channel to the task may
+/// hold as many again.
 const QUEUE_LEN: usize = 50_000;
 
-/// A profile of which fewer wait may have one more, although others fill the queue.
+/// A profile with fewer waiting events than this may queue one more, although the queue is full.
 const FEW: usize = 1000;
 
-/// What the event is about. Its resource version counts: the same event about a changed object starts a new series.
+/// The object of the event. Its resource version matters: the same event about a changed object starts a new series.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ObjectReference {
     pub kind: Cow<'static, str>,
@@ -53,7 +54,7 @@ pub enum EventType {
     Warning,
 }
 
-/// An event to tell.
+/// An event to send.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewEvent {
     pub type_: EventType,
@@ -63,22 +64,22 @@ pub struct NewEvent {
     pub action: Cow<'static, str>,
     /// The message. Cut off at 1024 bytes.
     pub note: String,
-    /// Whether events with other messages are other events. Else they are folded into one, which keeps the first message, as
-    /// kube-scheduler's are.
+    /// Whether a different message makes a different event. If not, events are folded into one, which keeps the first
+    /// message, as in kube-scheduler.
     pub note_counts: bool,
     pub regarding: ObjectReference,
     pub related: Option<ObjectReference>,
-    /// The `schedulerName` of the profile that speaks.
+    /// The `schedulerName` of the profile that sends the event.
     pub reporting_controller: Arc<str>,
 }
 
-/// Tells events in the background. Cheap to clone; the task behind it ends, once everything queued is sent, when the
-/// last clone is dropped.
+/// Sends events in the background. A recorder is cheap to clone. The task behind it ends when the last clone is dropped
+/// and everything queued is sent.
 #[derive(Clone, Debug)]
 pub struct EventRecorder {
     queue: mpsc::Sender<Command>,
     n_dropped: Arc<AtomicU64>,
-    /// Events that wait for their turn, requests under way, and those that wait between two tries.
+    /// The number of events that wait for their turn, that are being sent, or that wait between two tries.
     n_unwritten: Arc<AtomicUsize>,
     throttle: Arc<Throttle>,
 }
@@ -86,15 +87,15 @@ pub struct EventRecorder {
 #[derive(Debug)]
 enum Command {
     Record(Box<NewEvent>),
-    /// Answer when all that was queued before is sent or given up.
+    /// Answers once everything that was queued before is sent or given up.
     Flush(oneshot::Sender<()>),
 }
 
 impl EventRecorder {
-    /// Starts a recorder. Events say that they come from the instance `<schedulerName>-<hostname>`, and go out no faster than
-    /// `rate`: kube-scheduler's client for events has a rate of its own, too.
+    /// Starts a recorder. Events have the reporting instance `<schedulerName>-<hostname>`, and go out no faster than
+    /// `rate`. kube-scheduler's client for events also has a rate of its own.
     ///
-    /// Must be called inside a tokio runtime.
+    /// This must be called inside a tokio runtime.
     pub fn spawn(client: Client, hostname: impl Into<String>, rate: RequestRate) -> Self {
         let (queue, commands) = mpsc::channel(QUEUE_LEN);
         let (n_dropped, n_unwritten) = (Arc::default(), Arc::default());
@@ -104,34 +105,35 @@ impl EventRecorder {
         Self { queue, n_dropped, n_unwritten, throttle }
     }
 
-    /// Sends events no faster than this from here on.
+    /// Limits the rate of events from this call on.
     pub fn set_rate(&self, rate: RequestRate) {
         self.throttle.set(rate);
     }
 
-    /// Queues an event, or drops it if 50,000 are waiting already, unless its profile has few of them. Its texts are cut to what the API takes. Never waits.
+    /// Queues an event and cuts its texts to the API's limits. Drops the event if 50,000 are already waiting, unless
+    /// its profile has few of them. Never waits.
     pub fn record(&self, event: NewEvent) {
         if self.queue.try_send(Command::Record(Box::new(series::shorten(event)))).is_err() {
             self.n_dropped.fetch_add(1, Ordering::Relaxed);
         }
     }
 
-    /// Waits until the task behind it is gone, which happens before the last clone is dropped only if it panics.
+    /// Waits until the task behind the recorder has ended. While clones exist, it ends only by a panic.
     pub async fn closed(&self) {
         self.queue.closed().await;
     }
 
-    /// How many events found the queue full.
+    /// The number of events that found the queue full.
     pub fn n_dropped(&self) -> u64 {
         self.n_dropped.load(Ordering::Relaxed)
     }
 
-    /// How many events are neither written nor given up.
+    /// The number of events that are neither written nor given up.
     pub fn n_unwritten(&self) -> usize {
         self.queue.max_capacity() - self.queue.capacity() + self.n_unwritten.load(Ordering::Relaxed)
     }
 
-    /// Waits until all events recorded before are sent or given up. False if `timeout` came first.
+    /// Waits until all events recorded before are sent or given up. Returns false if `timeout` came first.
     pub async fn flush(&self, timeout: Duration) -> bool {
         let flushed = async {
             let (done, wait) = oneshot::channel();

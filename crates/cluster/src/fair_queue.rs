@@ -1,28 +1,28 @@
-//! What waits for something that all share, in an order that is fair: profiles take turns, and within a profile namespaces. Of
-//! one namespace what came first goes first.
+//! A queue for a shared resource, in a fair order: profiles take turns, and so do namespaces within a profile. The
+//! items of one namespace keep their order.
 
 use std::{
     collections::{HashMap, VecDeque},
     sync::Arc,
 };
 
-/// The profile and namespace on behalf of which something is asked for. What is on no profile's behalf has empty texts.
+/// The profile and namespace for which something is requested. Both are empty if it is for no profile.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Flow {
     /// The profile's `schedulerName`.
     pub profile: Arc<str>,
-    /// That of the pod.
+    /// The namespace of the pod.
     pub namespace: Arc<str>,
 }
 
-/// Such an order. Only what waits takes memory.
+/// A queue in this order. Only waiting items take memory.
 #[derive(Debug)]
 pub struct FairQueue<T> {
     profiles: Rotation<Rotation<VecDeque<T>>>,
     len: usize,
 }
 
-/// Queues by name. The one whose turn it is comes first; none is empty.
+/// Queues by name. The queue with the next turn comes first, and no queue is empty.
 #[derive(Debug)]
 struct Rotation<Q> {
     turns: VecDeque<Arc<str>>,
@@ -42,7 +42,7 @@ impl<Q> Default for Rotation<Q> {
 }
 
 impl<Q: Default> Rotation<Q> {
-    /// The queue of this name; a new one has the last turn.
+    /// The queue of this name. A new one has the last turn.
     fn queue(&mut self, name: &Arc<str>) -> &mut Q {
         if !self.queues.contains_key(name) {
             self.turns.push_back(Arc::clone(name));
@@ -68,17 +68,17 @@ impl<Q: Default> Rotation<Q> {
     }
 }
 
-/// Whether a queue has nothing more to give.
+/// Whether a queue is empty.
 struct IsEmpty(bool);
 
 impl<T> FairQueue<T> {
-    /// Puts it behind what waits on the same behalf.
+    /// Adds the item behind those of the same flow.
     pub fn push(&mut self, flow: &Flow, item: T) {
         self.profiles.queue(&flow.profile).queue(&flow.namespace).push_back(item);
         self.len += 1;
     }
 
-    /// What is next of the profiles for which `may` holds.
+    /// Takes the next item among the profiles for which `may` holds.
     pub fn pop(&mut self, may: impl Fn(&str) -> bool) -> Option<(Flow, T)> {
         let (profile, (namespace, item)) = self.profiles.take(may, |namespaces| {
             let taken = namespaces.take(
@@ -94,21 +94,20 @@ impl<T> FairQueue<T> {
         Some((Flow { profile, namespace }, item))
     }
 
-    /// The number of items that wait on behalf of this profile. Counting them takes time in proportion to the profile's
-    /// namespaces.
+    /// The number of items that wait for this profile. Counting takes time in proportion to the profile's namespaces.
     #[must_use]
     pub fn len_of_profile(&self, profile: &str) -> usize {
         let namespaces = self.profiles.queues.get(profile).map(|namespaces| namespaces.queues.values());
         namespaces.into_iter().flatten().map(VecDeque::len).sum()
     }
 
-    /// The number of items that wait.
+    /// The number of waiting items.
     #[must_use]
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether nothing waits.
+    /// Whether no item waits.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0

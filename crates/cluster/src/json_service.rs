@@ -1,7 +1,7 @@
-//! A service outside the API server that takes and gives JSON over HTTP or HTTPS, such as a scheduler extender.
+//! A service outside the API server that speaks JSON over HTTP or HTTPS, such as a scheduler extender.
 //!
-//! It is reached with the client that reaches the API server, without that one's credentials, retries and proxies of a
-//! kubeconfig. Every call is bounded in time, and its answer in size.
+//! The client is that of the API server, but without its credentials, retries and kubeconfig proxies. Every call is
+//! bounded in time, and its answer in size.
 
 use std::time::Duration;
 
@@ -18,16 +18,17 @@ use crate::{
     transport::{Http2, transport},
 };
 
-/// Where the service is and how it is to be trusted. Data is base64 and wins over files; what is empty is not given.
+/// The address of the service, and the way to trust it. Data is base64 and takes precedence over files. An empty field
+/// is not set.
 #[derive(Clone, Debug, Default)]
 pub struct JsonServiceOptions {
     /// The start of every address, such as `https://extender.example/scheduler`.
     pub url: String,
-    /// How long a call may take, its answer included.
+    /// The maximum time of a call, including its answer.
     pub timeout: Duration,
-    /// Don't verify the service's certificate.
+    /// Whether to skip verifying the service's certificate.
     pub insecure: bool,
-    /// The name to expect in the certificate, if not the host's.
+    /// The name to expect in the certificate, if it is not the host's.
     pub server_name: String,
     /// File of trusted authorities.
     pub ca_file: String,
@@ -51,22 +52,22 @@ pub struct JsonService {
     timeout: Duration,
 }
 
-/// Why a call has no answer. `url` is the address that was called.
+/// The reason why a call has no answer. `url` is the address that was called.
 #[derive(Debug, thiserror::Error)]
 pub enum JsonServiceError {
-    /// The service answered with another status than 200.
+    /// The service answered with a status other than 200.
     #[error("the service at {url} answered with status {code}")]
     Status { url: String, code: u16 },
-    /// There was no whole answer in time. The text is Go's.
+    /// The service did not answer completely in time. The text is Go's.
     #[error("Post {url:?}: context deadline exceeded (Client.Timeout exceeded while awaiting headers)")]
     TimedOut { url: String },
-    /// The answer is longer than it may be.
+    /// The answer exceeds the limit.
     #[error("Post {url:?}: the answer is longer than {limit} bytes")]
     TooLong { url: String, limit: usize },
-    /// The service was not reached, or broke off.
+    /// The service could not be reached, or the connection broke.
     #[error("Post {url:?}: {reason}")]
     Transport { url: String, reason: String },
-    /// The options do not make a client.
+    /// A client cannot be made from the options.
     #[error("{url}: {reason}")]
     Options { url: String, reason: String },
 }
@@ -79,7 +80,7 @@ impl std::fmt::Debug for JsonService {
 }
 
 impl JsonService {
-    /// Reads the files that the options name; sends nothing.
+    /// Reads the files in the options, and sends nothing.
     ///
     /// # Errors
     /// [`JsonServiceError::Options`].
@@ -104,7 +105,7 @@ impl JsonService {
     /// Posts `body` to the address that ends with `/verb`. An answer of more than `limit` bytes is an error.
     ///
     /// # Errors
-    /// There was no answer, or its status is not 200.
+    /// The call has no answer, or its status is not 200.
     pub async fn post(&self, verb: &str, body: Vec<u8>, limit: usize) -> Result<Vec<u8>, JsonServiceError> {
         let url = format!("{}/{verb}", self.url);
         let answer = tokio::time::timeout(self.timeout, self.exchange(verb, &url, body, limit)).await;
@@ -131,7 +132,7 @@ impl JsonService {
     }
 }
 
-/// The options in the only form from which kube reads certificates.
+/// The options in the form of a kubeconfig, the only form from which kube reads certificates.
 fn as_kubeconfig(url: &str, options: JsonServiceOptions) -> Kubeconfig {
     let given = |text: String| Some(text).filter(|text| !text.is_empty());
     let name = "service".to_owned();

@@ -1,4 +1,4 @@
-//! The API path of each kind whose names are not all known: the server's discovery tells it.
+//! The API paths of kinds. If some names of a kind are not known, the server's discovery supplies them.
 
 use std::{
     collections::HashMap,
@@ -13,10 +13,10 @@ use kube::Client;
 
 use crate::{api_error::RequestFailure, object::version_path, request, write::WriteError};
 
-/// The longest that a server may take to list the kinds of a group.
+/// The maximum time that a server may take to list the kinds of a group.
 const DISCOVERY_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Asks the server about kinds, and remembers what it said. Cheap to clone.
+/// Asks the server about kinds, and keeps its answers. The value is cheap to clone.
 #[derive(Clone)]
 pub struct Kinds {
     client: Client,
@@ -35,7 +35,7 @@ impl Kinds {
         Self { client, known: Arc::default() }
     }
 
-    /// Fills in what `wanted` lacks.
+    /// Fills in the fields that `wanted` lacks.
     ///
     /// # Errors
     /// The server does not serve the kind, or does not answer.

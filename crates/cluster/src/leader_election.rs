@@ -1,12 +1,12 @@
-//! Leader election: of several replicas the one that holds a Lease works, the others stand by.
+//! Leader election: the replica that holds a Lease works, and the others stand by.
 //!
 //! Candidates write the Lease as client-go's `tools/leaderelection` does, so replicas of kube-scheduler and of this one
-//! can compete for the same Lease. `candidate` decides what may be written; here it is read and written, every write on
-//! condition that no other candidate wrote in between.
+//! can compete for the same Lease. `candidate` decides what may be written. This module reads and writes the Lease,
+//! every write on condition that no other candidate wrote in between.
 //!
-//! A leader that could not renew for the renew deadline, or that sees another holder, has lost, and there is no way
-//! back: its work must stop before the Lease runs out. The deadline counts from the start of the last write
-//! that succeeded, which is before any other candidate can have seen it.
+//! A leader has lost for good if it could not renew for the renew deadline, or if it sees another holder: its work must
+//! stop before the Lease runs out. The deadline counts from the start of the last write that succeeded, which is before
+//! any other candidate can have seen it.
 
 use std::time::Duration;
 
@@ -33,10 +33,11 @@ mod candidate;
 #[cfg(test)]
 mod tests;
 
-/// Releasing the Lease, and telling of it, may hold up the end of the process for so long.
+/// The time for which releasing the Lease, and writing the event about it, may delay the end of the process.
 const FAREWELL: Duration = Duration::from_secs(1);
 
-/// Beyond its duration, a leader that does not renew counts as well for so long: kube-scheduler's tolerance.
+/// The time beyond the Lease's duration for which a leader that does not renew counts as healthy: kube-scheduler's
+/// tolerance.
 const TOLERANCE: Duration = Duration::from_secs(20);
 
 /// The candidate, and the Lease that it competes for.
@@ -44,23 +45,23 @@ const TOLERANCE: Duration = Duration::from_secs(20);
 pub struct ElectionSettings {
     pub namespace: String,
     pub name: String,
-    /// Identifies this process and no other, over restarts too.
+    /// A text that identifies only this process, over restarts too.
     pub identity: String,
-    /// The component that the events about the election come from: kube-scheduler names its first profile.
+    /// The component that sends the events about the election. kube-scheduler uses the name of its first profile.
     pub component: String,
-    /// Others take over when the Lease has not changed for this long. Written in whole seconds.
+    /// The time after which others take over if the Lease has not changed. It is written in whole seconds.
     pub lease_duration: Duration,
-    /// The leader gives up when it could not renew for this long; shorter than `lease_duration`.
+    /// The time after which the leader gives up if it could not renew; shorter than `lease_duration`.
     pub renew_deadline: Duration,
     /// The time between two attempts.
     pub retry_period: Duration,
 }
 
-/// How a candidate stands.
+/// The state of a candidate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Standing {
     Waiting,
-    /// Since when the Lease was last renewed.
+    /// This candidate leads. `renewed` is the time of the last renewal.
     Leading {
         renewed: Instant,
     },
@@ -68,7 +69,7 @@ enum Standing {
     Lost(LeadershipLost),
 }
 
-/// Why a leader is none any more.
+/// The reason why a leader lost its lead.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LeadershipLost {
     #[error("the lease {lease} was not renewed for {deadline:?}")]
@@ -77,7 +78,7 @@ pub enum LeadershipLost {
     Taken { lease: String, holder: String },
 }
 
-/// A candidate at work.
+/// A running candidate.
 #[derive(Debug)]
 pub struct Elector {
     standing: Leadership,
@@ -85,7 +86,7 @@ pub struct Elector {
     task: JoinHandle<()>,
 }
 
-/// How a candidate stands.
+/// The observable state of a candidate.
 #[derive(Clone, Debug)]
 pub struct Leadership {
     standing: watch::Receiver<Standing>,
@@ -93,10 +94,10 @@ pub struct Leadership {
 }
 
 impl Elector {
-    /// Begins to compete once `ready` is done. A candidate that is dropped competes no more; if it led, others have to
-    /// wait until the Lease runs out.
+    /// Starts to compete once `ready` is done. A candidate that is dropped stops competing. If it led, others must wait
+    /// until the Lease expires.
     ///
-    /// Must be called inside a tokio runtime.
+    /// This must be called inside a tokio runtime.
     #[must_use]
     pub fn spawn(client: Client, settings: ElectionSettings, ready: impl Future<Output = ()> + Send + 'static) -> Self {
         let (sender, standing) = watch::channel(Standing::Waiting);
@@ -113,9 +114,9 @@ impl Elector {
         self.standing.clone()
     }
 
-    /// Gives the Lease back, if it is held. Call it when the work is done: another may begin at once.
+    /// Releases the Lease, if it is held. Call this when the work is done, because another candidate may begin at once.
     pub async fn release(self) {
-        // The task is over if the lead was lost.
+        // The task has ended if the lead was lost.
         let _ = self.stop.send(());
         if timeout(2 * FAREWELL, self.task).await.is_err() {
             warn!("lease release timed out");
@@ -124,16 +125,16 @@ impl Elector {
 }
 
 impl Leadership {
-    /// Waits until this candidate leads. Never comes if it does not. Dropping the future loses nothing.
+    /// Waits until this candidate leads. Waits for ever if that never happens. Dropping the future loses nothing.
     pub async fn won(&mut self) {
         let won = self.standing.wait_for(|standing| matches!(standing, Standing::Leading { .. })).await.is_ok();
         if !won {
-            // The process ends: the election was stopped before it was decided.
+            // The election was stopped before it was decided, so the process is ending.
             std::future::pending::<()>().await;
         }
     }
 
-    /// Waits until the lead is lost, and says why. Never comes if it is given back.
+    /// Waits until the lead is lost, and returns the reason. Waits for ever if the Lease is released.
     pub async fn lost(&mut self) -> LeadershipLost {
         if let Ok(standing) = self.standing.wait_for(|standing| matches!(standing, Standing::Lost(_))).await
             && let Standing::Lost(reason) = &*standing
@@ -143,7 +144,7 @@ impl Leadership {
         std::future::pending().await
     }
 
-    /// Waits until the standing is another one than when it was last looked at; for ever once the election is over.
+    /// Waits until the state changes. Waits for ever once the election is over.
     pub async fn changed(&mut self) {
         if self.standing.changed().await.is_err() {
             std::future::pending::<()>().await;
@@ -155,8 +156,8 @@ impl Leadership {
         matches!(&*self.standing.borrow(), Standing::Leading { .. })
     }
 
-    /// Whether all is well: false for a leader that has not renewed for long and goes on all the same, as client-go's
-    /// `HealthzAdaptor` sees it.
+    /// Whether the candidate is healthy: false for a leader that has not renewed for long and still goes on, as
+    /// client-go's `HealthzAdaptor` sees it.
     #[must_use]
     pub fn is_healthy(&self) -> bool {
         match &*self.standing.borrow() {
@@ -167,10 +168,10 @@ impl Leadership {
     }
 }
 
-/// What became of one attempt.
+/// The result of one attempt.
 #[derive(Debug)]
 enum Attempt {
-    /// Written by a request that began at this time.
+    /// The Lease was written by a request that began at this time.
     Leading(Instant),
     Held {
         by: String,
@@ -200,10 +201,10 @@ struct Election {
     client: Client,
     settings: ElectionSettings,
     candidate: Candidate,
-    /// The Lease as last read or written.
+    /// The Lease in the version that was last read or written.
     lease: Option<Value>,
     standing: watch::Sender<Standing>,
-    /// The candidate's clock begins here.
+    /// The start of the candidate's clock.
     started: Instant,
 }
 
@@ -237,7 +238,7 @@ impl Election {
         drop(self.tell("stopped leading"));
     }
 
-    /// Tries until the Lease is won; gives the start of the attempt that won it.
+    /// Tries until the Lease is won. Returns the start of the attempt that won it.
     async fn acquire(&mut self) -> Instant {
         info!(lease = self.lease_name(), identity = self.settings.identity, "waiting to lead");
         loop {
@@ -251,7 +252,8 @@ impl Election {
         }
     }
 
-    /// Waits for its time, and renews. Fails when there is another holder; goes on trying if a request fails.
+    /// Waits until the next renewal is due, and renews. Fails if there is another holder; tries again if a request
+    /// fails.
     async fn renew(&mut self) -> Result<Instant, LeadershipLost> {
         loop {
             sleep(self.settings.retry_period).await;
@@ -281,7 +283,7 @@ impl Election {
         match self.candidate.look(record, self.started.elapsed(), &time) {
             Verdict::Held { by } => Ok(Attempt::Held { by }),
             Verdict::Write(record) => {
-                // Another candidate was faster: it is seen with the next attempt.
+                // Another candidate was faster. The next attempt sees its record.
                 self.write(found, record).await?;
                 Ok(Attempt::Leading(began))
             }
@@ -296,7 +298,7 @@ impl Election {
         }
     }
 
-    /// Writes the record into the Lease as it was read; what else stands there is kept.
+    /// Writes the record into the Lease that was read, and keeps the Lease's other fields.
     async fn write(&mut self, lease: Option<Value>, record: LeaseRecord) -> Result<(), AttemptError> {
         let written = match lease {
             Some(mut lease) => {
@@ -320,7 +322,7 @@ impl Election {
         Ok(())
     }
 
-    /// The work is done: says so, and gives the Lease back.
+    /// Ends the candidate after its work: writes an event, and releases the Lease.
     async fn leave(mut self, event: JoinHandle<()>) {
         let told = self.tell("stopped leading");
         match timeout(FAREWELL, self.release()).await {
@@ -328,12 +330,12 @@ impl Election {
             Ok(Err(error)) => warn!(lease = self.lease_name(), %error, "the lease was not released"),
             Err(_) => warn!(lease = self.lease_name(), "lease release timed out"),
         }
-        // Events are a courtesy: the process ends all the same.
+        // Events are not essential, so the process ends in any case.
         let _ = timeout(FAREWELL, async { tokio::join!(event, told) }).await;
     }
 
     async fn release(&mut self) -> Result<(), AttemptError> {
-        // A renewal may have been broken off, so what was written last is not known.
+        // A renewal may have been interrupted, so the last written record is not known.
         let Some(lease) = self.read().await? else { return Ok(()) };
         let found = record(&lease);
         if found.holder_identity != self.settings.identity {
@@ -354,7 +356,7 @@ impl Election {
         Ok(request::retried_json(&self.client, request, limit).await?)
     }
 
-    /// Half the deadline, so that a request that hangs leaves time for another one.
+    /// The maximum time of a request: half the deadline, so that a request that hangs leaves time for another one.
     fn request_limit(&self) -> Duration {
         (self.settings.renew_deadline / 2).max(Duration::from_secs(1))
     }
@@ -418,7 +420,7 @@ impl Election {
     }
 }
 
-/// A Lease without a readable record counts as free, as it does for client-go.
+/// The record of a Lease. A Lease without a readable record counts as free, as in client-go.
 fn record(lease: &Value) -> LeaseRecord {
     serde_json::from_value(lease["spec"].clone()).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! Who holds a Lease, for those who only look at it.
+//! The holder of a Lease, for programs that only read it.
 
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::{Api, Client};
@@ -10,14 +10,14 @@ use crate::{api_error::RequestFailure, clock};
 pub struct LeaseHolder {
     /// `spec.holderIdentity`.
     pub identity: String,
-    /// How many seconds ago it was renewed, by this machine's clock; `None` if it was never.
+    /// The seconds since the last renewal, by this machine's clock; `None` if the Lease was never renewed.
     pub renewed_seconds_ago: Option<i64>,
     /// `spec.leaseDurationSeconds`.
     pub duration_seconds: i64,
 }
 
 impl LeaseHolder {
-    /// Whether it was not renewed in time, so that another may take it.
+    /// Whether the Lease was not renewed in time, so that another candidate may take it.
     #[must_use]
     pub fn is_over(&self) -> bool {
         self.renewed_seconds_ago.is_none_or(|ago| ago > self.duration_seconds)
@@ -29,10 +29,10 @@ impl LeaseHolder {
 #[error("the Lease cannot be read: {0}")]
 pub struct LeaseError(String);
 
-/// Who holds the Lease; `None` if there is no such Lease, or it was given back.
+/// The holder of the Lease; `None` if the Lease does not exist, or was released.
 ///
 /// # Errors
-/// The API server does not say.
+/// The API server does not return the Lease.
 pub async fn lease_holder(client: &Client, namespace: &str, name: &str) -> Result<Option<LeaseHolder>, LeaseError> {
     let api: Api<Lease> = Api::namespaced(client.clone(), namespace);
     let lease = api.get_opt(name).await.map_err(|error| LeaseError(RequestFailure::from(error).to_string()))?;

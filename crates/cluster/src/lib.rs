@@ -1,11 +1,11 @@
-//! Kubernetes at the edge: what the API server says comes in as [`WatchEvent`]s, what the scheduler decided goes out
-//! through a [`Writer`] and an [`EventRecorder`].
+//! The connection to Kubernetes: changes in the API server come in as [`WatchEvent`]s, and the scheduler's decisions go
+//! out through a [`Writer`] and an [`EventRecorder`].
 //!
-//! This is the only crate that knows `kube`. It knows nothing of queues, plugins or configuration: the host hands it
-//! finished decisions and a channel. Every request has the shape that kube-scheduler 1.36 gives it.
+//! This is the only crate that depends on `kube`. It has no queues, plugins or configuration: the host passes in
+//! finished decisions and a channel. Every request has the shape of kube-scheduler 1.36.
 //!
-//! Deliberately absent: any cache of objects. Of what it has seen, a watch remembers names, uids
-//! and resource versions only, so that it can tell what vanished while it was not looking.
+//! A cache of objects is deliberately absent. A watch remembers only names, uids and resource versions of the objects
+//! that it has seen, so that it can detect objects that vanished while it was not connected.
 
 mod api_error;
 mod clock;
@@ -34,7 +34,7 @@ mod write;
 #[cfg(test)]
 mod test_server;
 
-/// The name under which requests are sent: what the API server's audit log and field managers show.
+/// The user agent of requests, which appears in the API server's audit log and field managers.
 pub const USER_AGENT: &str = concat!("berth/", env!("CARGO_PKG_VERSION"));
 
 pub use connect::{

@@ -10,29 +10,29 @@ use serde_json::{Value, json};
 
 use crate::{api_error::RequestFailure, object::version_path, request};
 
-/// Objects of a page: as many as client-go asks for (`pager.New` in `k8s.io/client-go/tools/pager`).
+/// The number of objects in a page, as in client-go (`pager.New` in `k8s.io/client-go/tools/pager`).
 const PAGE: usize = 500;
-/// The longest that a page may take.
+/// The maximum time for a page.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Why a kind could not be listed.
+/// The reason why a kind could not be listed.
 #[derive(Debug, thiserror::Error)]
 pub enum ListError {
-    /// This user may not list it.
+    /// This user may not list the kind.
     #[error("{plural}: {message}")]
     Forbidden {
         plural: String,
         /// The message in the server's words.
         message: String,
     },
-    /// The server does not serve it.
+    /// The server does not serve the kind.
     #[error("{plural}: the API server does not serve this resource")]
     NotServed { plural: String },
-    /// Anything else.
+    /// The request failed for another reason.
     #[error("{plural}: {message}")]
     Failed {
         plural: String,
-        /// What happened.
+        /// A description of the failure.
         message: String,
     },
 }
@@ -89,7 +89,7 @@ fn refused(plural: &str, error: RequestFailure) -> ListError {
     }
 }
 
-/// The token, with every character that has a meaning in a query written as its bytes.
+/// The token, with every character that has a meaning in a query percent-encoded.
 fn encoded(token: &str) -> String {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
     token

@@ -1,4 +1,4 @@
-//! Names of objects, and the request paths that they make.
+//! Names of objects, and the request paths made from them.
 
 use http::Uri;
 
@@ -38,7 +38,7 @@ pub struct ObjectRef {
 impl ObjectRef {
     /// The object's path, or that of one of its subresources.
     ///
-    /// Names may come from a plugin: one that would lead to some other path is an error that names the part.
+    /// Names may come from a plugin. A name that would lead to another path is an error, which names the part.
     pub(crate) fn path(&self, subresource: Option<&str>) -> Result<Uri, BadName> {
         let mut path = collection_path(&self.group, &self.version, self.namespace.as_deref(), &self.plural)?;
         for part in std::iter::once(self.name.as_str()).chain(subresource) {
@@ -61,7 +61,7 @@ impl ObjectRef {
 #[error("{0:?} is not the name of an API object")]
 pub(crate) struct BadName(String);
 
-/// The path of a collection; all namespaces when none is given.
+/// The path of a collection, in all namespaces if none is given.
 pub(crate) fn collection_path(
     group: &str,
     version: &str,
@@ -90,7 +90,8 @@ pub(crate) fn version_path(group: &str, version: &str) -> Result<String, BadName
     Ok(path)
 }
 
-/// Legal names need no escaping (the loosest, those of RBAC objects, also hold colons), so nothing here escapes.
+/// Adds a part to a path. Legal names need no escaping (the loosest, those of RBAC objects, also contain colons), so
+/// this escapes nothing.
 fn push_part(path: &mut String, part: &str) -> Result<(), BadName> {
     let legal = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b':');
     if part.is_empty() || part == "." || part == ".." || !part.bytes().all(legal) {

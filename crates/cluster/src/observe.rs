@@ -1,4 +1,4 @@
-//! Every request of a client, told to an observer: what client-go's `rest_client_*` metrics count.
+//! Reports every request of a client to an observer, as client-go's `rest_client_*` metrics need it.
 
 use std::{
     sync::Arc,
@@ -11,13 +11,13 @@ use tower::service_fn;
 
 use crate::transport::Transport;
 
-/// Hears of each request once its answer begins. Must not block.
+/// An observer of requests. It is called for each request once its answer begins, and must not block.
 pub trait RequestObserver: Send + Sync + 'static {
     /// `code` is the HTTP status; `None` if there was no answer.
     fn answered(&self, method: &str, code: Option<u16>, duration: Duration);
 }
 
-/// A transport whose requests `observer` hears of, watches included.
+/// A transport that reports its requests to `observer`, watches included.
 pub(crate) fn observed(transport: Transport, observer: Arc<dyn RequestObserver>) -> Transport {
     let beneath = transport.clone();
     transport.with_service(service_fn(move |request: Request<Body>| {

@@ -1,4 +1,5 @@
-//! A bound on requests per second, as `clientConnection.qps` and `burst` give it, and who goes first when it is reached.
+//! A bound on requests per second, from `clientConnection.qps` and `burst`, and the order of requests when it is
+//! reached.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -12,25 +13,25 @@ use tokio::{
 
 use crate::fair_queue::{FairQueue, Flow};
 
-/// How many requests may be sent.
+/// The number of requests that may be sent.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RequestRate {
-    /// How many requests a second there may be in the long run. Zero or less: as many as there are.
+    /// The number of requests per second in the long run. Zero or less means no bound.
     pub per_second: f64,
-    /// At once, after a quiet time.
+    /// The number of requests that may be sent at once, after a quiet time.
     pub burst: u32,
 }
 
 impl RequestRate {
-    /// Requests go as fast as the server takes them.
+    /// Requests without a bound.
     pub const UNLIMITED: Self = Self { per_second: 0.0, burst: 0 };
 }
 
-/// How much a request matters beside others that wait.
+/// The priority of a request among waiting ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Urgency {
     Urgent,
-    /// Lets urgent requests go first, but for one in [`Throttle::PATIENCE`].
+    /// Urgent requests go first, except for one in [`Throttle::PATIENCE`].
     Patient,
 }
 
@@ -41,7 +42,7 @@ pub(crate) struct Throttle(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     state: Mutex<State>,
-    /// Another rate holds.
+    /// Signals a change of the rate.
     changed: Notify,
 }
 
@@ -50,31 +51,31 @@ struct State {
     pace: Pace,
     urgent: FairQueue<oneshot::Sender<()>>,
     patient: FairQueue<oneshot::Sender<()>>,
-    /// Urgent requests that went since a patient one did.
+    /// The number of urgent requests since the last patient one.
     n_urgent: u32,
-    /// Whether a task lets requests go as they are due.
+    /// Whether a task releases requests when they are due.
     is_driven: bool,
 }
 
 #[derive(Debug)]
 struct Pace {
     interval: Duration,
-    /// How far ahead of an even pace requests may run.
+    /// The time by which requests may be ahead of an even pace.
     slack: Duration,
-    /// When the next request would be due if all came at an even pace.
+    /// The time at which the next request would be due at an even pace.
     due: Option<Instant>,
 }
 
-/// What the driver of a throttle does next.
+/// The next step of the task that drives a throttle.
 enum Next {
-    /// Waits until then.
+    /// Wait until this time.
     WaitUntil(Instant),
-    /// Nothing: no request waits.
+    /// Stop, because no request waits.
     Nothing,
 }
 
 impl Throttle {
-    /// While urgent requests wait, one in so many is a patient one.
+    /// While urgent requests wait, one request in this many is a patient one.
     const PATIENCE: u32 = 8;
 
     pub(crate) fn new(rate: RequestRate) -> Self {
@@ -88,13 +89,13 @@ impl Throttle {
         Self(Arc::new(Shared { state: Mutex::new(state), changed: Notify::new() }))
     }
 
-    /// Sets the rate that holds from here on, for those that wait as well.
+    /// Sets the rate from this call on, for waiting requests too.
     pub(crate) fn set(&self, rate: RequestRate) {
         self.0.state().pace = Pace::new(rate);
         self.0.changed.notify_one();
     }
 
-    /// Waits until one more request may be sent. Profiles take turns, and within a profile namespaces.
+    /// Waits until one more request may be sent. Profiles take turns, and so do namespaces within a profile.
     pub(crate) async fn wait(&self, urgency: Urgency, flow: &Flow) {
         let turn = {
             let mut state = self.0.state();
@@ -113,19 +114,19 @@ impl Throttle {
             }
             turn
         };
-        // The sender is gone only with the runtime.
+        // The sender is dropped only with the runtime.
         let _ = turn.await;
     }
 }
 
-/// Lets requests go as they are due, until none waits.
+/// Releases requests when they are due, until none waits.
 async fn drive(shared: Arc<Shared>) {
     loop {
-        // The guard must be gone before the wait.
+        // The guard must be dropped before the wait.
         let next = shared.state().let_go(Instant::now());
         match next {
             Next::Nothing => return,
-            // Timers have whole milliseconds.
+            // Timers work in whole milliseconds.
             Next::WaitUntil(due) => {
                 tokio::select! {
                     () = tokio::time::sleep_until(due) => {}
@@ -143,7 +144,7 @@ impl Shared {
 }
 
 impl State {
-    /// Lets those go that are due.
+    /// Releases the requests that are due.
     fn let_go(&mut self, now: Instant) -> Next {
         loop {
             let earliest = self.pace.earliest(now);
@@ -177,12 +178,12 @@ impl Pace {
         Self { interval, slack: interval.saturating_mul(rate.burst.saturating_sub(1)), due: None }
     }
 
-    /// The time from which on one more request may go.
+    /// The earliest time at which one more request may go.
     fn earliest(&self, now: Instant) -> Instant {
         self.due.and_then(|due| due.checked_sub(self.slack)).unwrap_or(now)
     }
 
-    /// A request goes.
+    /// Counts a request that goes.
     fn take(&mut self, now: Instant) {
         self.due = self.due.map_or(now, |due| due.max(now)).checked_add(self.interval);
     }
@@ -276,7 +277,7 @@ mod tests {
         }
     }
 
-    /// No timer: even one that is due at once fires with the next whole millisecond.
+    /// A request that is due at once must not use a timer, which fires only with the next whole millisecond.
     #[test]
     fn a_request_that_need_not_wait_goes_at_once() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();

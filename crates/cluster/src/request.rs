@@ -1,7 +1,7 @@
-//! One request and its answer: what is no success becomes a [`RequestFailure`] that says what the HTTP answer said.
+//! One request and its answer. A failure becomes a [`RequestFailure`] that contains what the HTTP answer said.
 //!
-//! `kube`'s own `request` methods are not used, since they drop what a caller needs: the header `Retry-After`, with which
-//! API Priority and Fairness answers in plain text, and the HTTP status of an answer that is JSON but no `Status`.
+//! `kube`'s own `request` methods are not used, since they drop what a caller needs: the header `Retry-After`, which
+//! API Priority and Fairness sends with plain text, and the HTTP status of an answer that is JSON but no `Status`.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ use crate::{
     retry::{Retries, RetryPolicy},
 };
 
-/// The most bytes shown of an answer that is no `Status`: a proxy's error page may be long.
+/// The maximum bytes that are shown of an answer that is no `Status`, since a proxy's error page may be long.
 const MAX_TEXT: usize = 1024;
 
 /// Sends the request and reads its JSON answer.
@@ -37,9 +37,9 @@ pub(crate) async fn json<T: DeserializeOwned>(
     serde_json::from_slice(&answer).map_err(|error| RequestFailure::Transport(kube::Error::SerdeError(error)))
 }
 
-/// Sends the request like [`json`], and again as often as an overloaded server asks for it with `Retry-After`, as
-/// client-go does. `limit` is for all tries together: if a server asks for more time than is left, its refusal is
-/// handed on at once.
+/// Sends the request like [`json`], and repeats it as often as an overloaded server asks for it with `Retry-After`, as
+/// client-go does. `limit` is for all tries together. If a server asks for more time than is left, its refusal is
+/// returned at once.
 ///
 /// # Errors
 /// Fails as [`json`] does.
@@ -73,12 +73,12 @@ pub(crate) async fn bytes(
     request: Request<Vec<u8>>,
     limit: Duration,
 ) -> Result<Vec<u8>, RequestFailure> {
-    // Boxed, so that the thousands of writes that wait for their turn hold no room for a request under way.
+    // The future is boxed, so that thousands of writes that wait for their turn keep no room for a request under way.
     let answer = Box::pin(async { Ok(send(client, request).await?.into_body().collect_bytes().await?.into()) });
     tokio::time::timeout(limit, answer).await.map_err(|_| RequestFailure::TimedOut(limit))?
 }
 
-/// Sends the request; the body of its answer is still to be read.
+/// Sends the request. The caller must still read the body of its answer.
 ///
 /// # Errors
 /// The server refused, or did not answer.
@@ -90,14 +90,14 @@ pub(crate) async fn send(client: &Client, request: Request<Vec<u8>>) -> Result<R
     if !code.is_client_error() && !code.is_server_error() {
         return Ok(answer);
     }
-    // An HTTP date, the other form of the header, is not sent by API servers; client-go ignores it too.
+    // API servers do not send an HTTP date, the other form of the header, and client-go ignores it too.
     let retry_after = answer.headers().get(header::RETRY_AFTER);
     let retry_after = retry_after.and_then(|value| value.to_str().ok()?.trim().parse().ok()).unwrap_or(0);
     let body = answer.into_body().collect_bytes().await?;
     Err(RequestFailure::Api(Box::new(refusal(code, &body, retry_after))))
 }
 
-/// What the server said, as a `Status` with the answer's code and the seconds of its `Retry-After`.
+/// The server's refusal as a `Status`, with the answer's code and the seconds of its `Retry-After`.
 fn refusal(code: http::StatusCode, body: &[u8], retry_after: u32) -> Status {
     let mut status = match serde_json::from_slice::<Value>(body) {
         Ok(object) if object["kind"] == "Status" => serde_json::from_value(object).unwrap_or_default(),

@@ -1,4 +1,4 @@
-//! Retries: how many, after how long, and after which failures.
+//! Retries: their number, their delays, and the failures that cause them.
 
 use std::{
     collections::hash_map::RandomState,
@@ -8,10 +8,11 @@ use std::{
 
 use crate::api_error::RequestFailure;
 
-/// The longest wait that a server's `Retry-After` can ask for.
+/// The maximum delay that a server's `Retry-After` can ask for.
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
 
-/// How often a request is sent again because the server asked for it with `Retry-After`, as client-go does (`rest/with_retry.go`).
+/// The number of times that a request is repeated because the server asked for it with `Retry-After`, as in client-go
+/// (`rest/with_retry.go`).
 const MAX_ASKED_RETRIES: u32 = 10;
 
 /// A bounded series of attempts.
@@ -19,20 +20,20 @@ const MAX_ASKED_RETRIES: u32 = 10;
 pub(crate) struct RetryPolicy {
     pub(crate) tries: u32,
     pub(crate) first_wait: Duration,
-    /// Each wait is this many times the one before.
+    /// The factor from each wait to the next.
     pub(crate) factor: u32,
-    /// The largest part of a wait that is added to it, in percent.
+    /// The maximum part of a wait that is added to it, in percent.
     pub(crate) jitter_percent: u32,
     pub(crate) retry_on: fn(&RequestFailure) -> bool,
 }
 
 impl RetryPolicy {
-    /// Only what the server asks for.
+    /// Retries only when the server asks for them.
     pub(crate) const AS_ASKED: Self =
         Self { tries: 1, first_wait: Duration::ZERO, factor: 1, jitter_percent: 0, retry_on: |_| false };
 }
 
-/// How often one request has failed.
+/// The number of failures of one request.
 #[derive(Debug)]
 pub(crate) struct Retries {
     policy: RetryPolicy,
@@ -45,9 +46,9 @@ impl Retries {
         Self { policy, n_failed: 0, n_asked: 0 }
     }
 
-    /// How long to wait after `failure` before the request is sent again; `None` when it is final.
+    /// The wait after `failure` before the request is sent again; `None` if the failure is final.
     ///
-    /// A server that is overloaded and says for how long does not use up the tries of the policy.
+    /// A failure of an overloaded server that names a wait does not use up the tries of the policy.
     pub(crate) fn wait_after(&mut self, failure: &RequestFailure) -> Option<Duration> {
         if let Some(asked) = failure.retry_after() {
             self.n_asked += 1;

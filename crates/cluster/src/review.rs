@@ -1,4 +1,4 @@
-//! Who is this, and may they? Asked of the API server, for endpoints that the scheduler itself serves.
+//! Authentication and authorization by the API server, for endpoints that the scheduler itself serves.
 
 use std::collections::BTreeMap;
 
@@ -9,8 +9,8 @@ use k8s_openapi::api::{
 };
 use kube::{Api, Client, api::PostParams};
 
-/// Asks with the scheduler's own rights: it must be allowed to create `tokenreviews` and `subjectaccessreviews`, as the
-/// role `system:auth-delegator` does.
+/// Sends reviews with the scheduler's own rights. The scheduler must be allowed to create `tokenreviews` and
+/// `subjectaccessreviews`, as the role `system:auth-delegator` does.
 #[derive(Clone)]
 pub struct AccessReviewer {
     client: Client,
@@ -20,15 +20,15 @@ pub struct AccessReviewer {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Caller(UserInfo);
 
-/// What a caller wants to do.
+/// The action that a caller wants to take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ResourceRequest<'a> {
     pub group: &'a str,
     pub resource: &'a str,
     pub verb: &'a str,
-    /// `None` for what is in no namespace, and for all namespaces.
+    /// The namespace; `None` for objects without a namespace, and for all namespaces.
     pub namespace: Option<&'a str>,
-    /// One object, or `None` for all of them.
+    /// The name of one object, or `None` for all objects.
     pub name: Option<&'a str>,
 }
 
@@ -58,14 +58,14 @@ const AUTHENTICATED: &str = "system:authenticated";
 const UNAUTHENTICATED: &str = "system:unauthenticated";
 
 impl Caller {
-    /// A user that another authenticator than the API server knows.
+    /// A user that an authenticator other than the API server has identified.
     #[must_use]
     pub fn named(name: String, mut groups: Vec<String>) -> Self {
         groups.push(AUTHENTICATED.to_owned());
         Self(UserInfo { username: Some(name), groups: Some(groups), ..UserInfo::default() })
     }
 
-    /// This user, with what else is known of the user, as a front proxy says it.
+    /// This user with additional details, as a front proxy sends them.
     #[must_use]
     pub fn with_details(mut self, uid: Option<String>, extra: BTreeMap<String, Vec<String>>) -> Self {
         self.0.uid = uid;
@@ -84,7 +84,7 @@ impl Caller {
         self.0.groups.iter().flatten().map(String::as_str)
     }
 
-    /// All that says who it is, as one text: equal for equal callers only.
+    /// All facts that identify the caller, as one text. Only equal callers have equal texts.
     #[must_use]
     pub fn key(&self) -> String {
         format!("{:?}", self.0)
@@ -102,11 +102,11 @@ impl AccessReviewer {
         Self { client }
     }
 
-    /// What the cluster tells its components about who vouches for callers: the data of the ConfigMap
-    /// `extension-apiserver-authentication`, which the API server writes.
+    /// The authorities that vouch for callers: the data of the ConfigMap `extension-apiserver-authentication`, which
+    /// the API server writes for the cluster's components.
     ///
     /// # Errors
-    /// The API server cannot be asked, or there is no such object.
+    /// The API server cannot be asked, or the object does not exist.
     pub async fn authorities(&self) -> Result<BTreeMap<String, String>, ReviewError> {
         const NAME: &str = "extension-apiserver-authentication";
         let api: Api<ConfigMap> = Api::namespaced(self.client.clone(), "kube-system");
@@ -117,7 +117,7 @@ impl AccessReviewer {
         Ok(object.data.unwrap_or_default())
     }
 
-    /// The user that the token belongs to; `None` when it is not valid.
+    /// The user of the token; `None` if the token is not valid.
     ///
     /// # Errors
     /// The API server cannot be asked.
@@ -133,7 +133,7 @@ impl AccessReviewer {
         Ok(status.user.map(Caller))
     }
 
-    /// Whether the caller may do this.
+    /// Whether the caller may do what the request says.
     ///
     /// # Errors
     /// The API server cannot be asked.
@@ -151,7 +151,8 @@ impl AccessReviewer {
         self.review(spec).await
     }
 
-    /// Whether the caller may use a path that is no resource's, such as `/metrics`. `verb` is the method in lower case.
+    /// Whether the caller may use a path that belongs to no resource, such as `/metrics`. `verb` is the method in lower
+    /// case.
     ///
     /// # Errors
     /// The API server cannot be asked.
@@ -172,7 +173,7 @@ impl AccessReviewer {
     }
 }
 
-/// The question's subject.
+/// The spec of a review with the caller as its subject.
 fn spec_of(caller: &Caller) -> SubjectAccessReviewSpec {
     let UserInfo { username, uid, groups, extra } = caller.0.clone();
     let extra = extra.filter(|extra: &BTreeMap<String, Vec<String>>| !extra.is_empty());

@@ -1,4 +1,5 @@
-//! What a client finds out about its API server: whether it answers, its version and clock, and what the client may do.
+//! The facts that a client learns about its API server: whether it answers, its version and clock, and the client's
+//! rights.
 
 use http::{Request, header};
 use k8s_openapi::{
@@ -17,9 +18,10 @@ use crate::{
 /// An API server that answers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ServerInfo {
-    /// `v1.36.0`, say.
+    /// The version, such as `v1.36.0`.
     pub version: String,
-    /// How many seconds the server's clock is ahead of this machine's, rounded towards zero; `None` if it does not say.
+    /// The seconds by which the server's clock is ahead of this machine's, rounded towards zero; `None` if the server
+    /// sends no time.
     pub seconds_ahead: Option<i64>,
 }
 
@@ -28,7 +30,7 @@ pub struct ServerInfo {
 #[error("the API server does not answer: {reason}")]
 pub struct ServerInfoError {
     reason: String,
-    /// The server answered, and did not say.
+    /// Whether the server answered, but without the information.
     is_refusal: bool,
 }
 
@@ -43,15 +45,15 @@ impl ServerInfoError {
 /// A verb on a kind of objects, or on one of them.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ResourceAccess {
-    /// Empty for all namespaces.
+    /// The namespace; empty for all namespaces.
     pub namespace: String,
-    /// `metadata.name`; empty for all objects.
+    /// The `metadata.name`; empty for all objects.
     pub name: String,
-    /// Empty for the core group.
+    /// The API group; empty for the core group.
     pub group: String,
     /// The resource in the plural.
     pub resource: String,
-    /// Empty for the object itself.
+    /// The subresource; empty for the object itself.
     pub subresource: String,
     pub verb: String,
 }
@@ -79,13 +81,13 @@ impl ResourceAccess {
         }
     }
 
-    /// This access in one namespace. If `name` is not empty, the access to this object alone.
+    /// This access in one namespace. If `name` is not empty, the access is to this object alone.
     #[must_use]
     pub fn to_object(self, namespace: &str, name: &str) -> Self {
         Self { namespace: namespace.to_owned(), name: name.to_owned(), ..self }
     }
 
-    /// What allows it, as a rule of a ClusterRole or Role.
+    /// The rule of a ClusterRole or Role that grants the access.
     #[must_use]
     pub fn rule(&self) -> String {
         let slash = if self.subresource.is_empty() { "" } else { "/" };
@@ -95,7 +97,7 @@ impl ResourceAccess {
 }
 
 impl std::fmt::Display for ResourceAccess {
-    /// `create pods/binding`, `list csinodes.storage.k8s.io`.
+    /// Writes the access as `create pods/binding` or `list csinodes.storage.k8s.io`.
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { namespace, name, group, resource, subresource, verb } = self;
         write!(formatter, "{verb} {resource}")?;
@@ -121,7 +123,7 @@ pub(crate) fn rule(group: &str, resource: &str, name: &str, verbs: &[&str]) -> S
 /// Asks for the server's version and time.
 ///
 /// # Errors
-/// There is no answer, or not one of an API server.
+/// The server does not answer, or the answer is not that of an API server.
 pub async fn server_info(client: &Client) -> Result<ServerInfo, ServerInfoError> {
     let failed = |failure: RequestFailure| {
         let is_refusal = failure.code().is_some_and(|code| (400..500).contains(&code) && code != 429);
@@ -141,12 +143,13 @@ pub async fn server_info(client: &Client) -> Result<ServerInfo, ServerInfoError>
     Ok(ServerInfo { version: version.git_version, seconds_ahead })
 }
 
-/// `Sun, 06 Nov 1994 08:49:37 GMT`.
+/// Reads a time such as `Sun, 06 Nov 1994 08:49:37 GMT`.
 fn http_date(text: &str) -> Option<Time> {
     rfc2822::parse(text).ok().map(|date| Timestamp::from(&date))
 }
 
-/// How far a clock that showed `date`, in whole seconds, somewhere between `before` and `after` is ahead at least.
+/// The time by which a clock is at least ahead, if it showed `date`, in whole seconds, somewhere between `before` and
+/// `after`.
 fn ahead(date: Time, before: Time, after: Time) -> Span {
     let earliest = date.duration_since(after);
     let latest = date.duration_since(before) + Span::from_secs(1);
@@ -159,10 +162,10 @@ fn ahead(date: Time, before: Time, after: Time) -> Span {
     }
 }
 
-/// Whether this client's user has the access, as a SelfSubjectAccessReview says.
+/// Whether this client's user has the access, according to a SelfSubjectAccessReview.
 ///
 /// # Errors
-/// The API server does not say.
+/// The API server does not answer the review.
 pub async fn has_access(client: &Client, access: &ResourceAccess) -> Result<bool, ReviewError> {
     let some = |text: &String| (!text.is_empty()).then(|| text.clone());
     let attributes = ResourceAttributes {

@@ -1,5 +1,5 @@
-//! How many requests may be open at a time. Whoever waits for a slot waits in a fair order, and no profile has all of them: one
-//! whose requests are slow, by an admission webhook say, leaves some to others.
+//! A bound on the number of open requests. Requests wait for a slot in a fair order. No profile can have all slots: a
+//! profile with slow requests, for example because of an admission webhook, leaves some to others.
 
 use std::{
     collections::HashMap,
@@ -10,10 +10,10 @@ use tokio::sync::oneshot;
 
 use crate::fair_queue::{FairQueue, Flow};
 
-/// One profile may have so many quarters of the slots.
+/// The quarters of the slots that one profile may have.
 const QUARTERS_OF_PROFILE: usize = 3;
 
-/// Cheap to clone.
+/// The slots. The value is cheap to clone.
 #[derive(Clone, Debug)]
 pub(crate) struct Slots(Arc<Mutex<State>>);
 
@@ -26,7 +26,7 @@ struct State {
     waiting: FairQueue<oneshot::Sender<Slot>>,
 }
 
-/// One request may be open as long as this is kept.
+/// A slot. One request may be open until the slot is dropped.
 #[derive(Debug)]
 pub(crate) struct Slot {
     slots: Slots,
@@ -49,17 +49,17 @@ impl Slots {
         let (sender, receiver) = oneshot::channel();
         self.state().waiting.push(flow, sender);
         self.hand_out();
-        // The sender lives in the queue until it gives a slot.
+        // The sender stays in the queue until it gives a slot.
         receiver.await.ok()
     }
 
-    /// Gives free slots to those that wait.
+    /// Gives free slots to the requests that wait.
     fn hand_out(&self) {
         loop {
-            // Slots that are dropped below lock the state.
+            // The state must be unlocked, because dropping a slot below locks it.
             let next = self.state().next();
             let Some((waiting, profile)) = next else { return };
-            // One that is not wanted any more is given back as it is dropped here.
+            // A slot for a request that was dropped is given back here.
             let _ = waiting.send(Slot { slots: self.clone(), profile });
         }
     }
@@ -70,11 +70,11 @@ impl Slots {
 }
 
 impl State {
-    /// Takes a slot for the one that is next.
+    /// Takes a slot for the next request.
     fn next(&mut self) -> Option<(oneshot::Sender<Slot>, Arc<str>)> {
         while self.n_free > 0 {
             let Self { open, of_profile, waiting, .. } = self;
-            // What is on no profile's behalf is the process's own.
+            // A request for no profile is one of the process itself.
             let has_room = |profile: &str| profile.is_empty() || open.get(profile).is_none_or(|open| open < of_profile);
             let (Flow { profile, .. }, waiting) = waiting.pop(has_room)?;
             if waiting.is_closed() {

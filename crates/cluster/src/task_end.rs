@@ -1,11 +1,11 @@
-//! What becomes of a task when one that it waits for ends early.
+//! The end of a task after another one that it waits for has ended early.
 
 use std::{any::Any, panic};
 
 use tokio::task::JoinError;
 
-/// Takes the panic of another task over. If that task was cancelled, the runtime is going down: this one ends with it, and
-/// nothing is printed.
+/// Continues the panic of another task. If that task was cancelled, the runtime is shutting down, and this task ends
+/// too, without printing anything.
 pub fn end_as(error: JoinError) -> ! {
     let cause: Box<dyn Any + Send> = error.try_into_panic().unwrap_or_else(|cancelled| Box::new(cancelled));
     panic::resume_unwind(cause)

@@ -1,4 +1,4 @@
-//! An API server for tests: each request waits until the test looks at it and answers.
+//! An API server for tests. Each request waits until the test takes it and answers.
 
 use bytes::Bytes;
 use http::{Method, Request, Response, Version};
@@ -12,7 +12,7 @@ use crate::transport::{Answer, Transport};
 
 type Reply = Result<Answer, BoxError>;
 
-/// The server's side of a client made by [`server`].
+/// The server side of a client that [`server`] made.
 pub(crate) struct Server {
     calls: mpsc::UnboundedReceiver<Call>,
 }
@@ -21,10 +21,10 @@ pub(crate) struct Server {
 pub(crate) struct Call {
     pub(crate) method: Method,
     pub(crate) path: String,
-    /// The query as on the wire.
+    /// The query in its encoded form.
     pub(crate) query: String,
     pub(crate) content_type: Option<String>,
-    /// Null without a body.
+    /// The body; null if there is none.
     pub(crate) body: Value,
     reply: oneshot::Sender<Reply>,
 }
@@ -56,7 +56,7 @@ impl Server {
         self.calls.recv().await.expect("the client is gone")
     }
 
-    /// For when no further request is allowed.
+    /// Whether no request waits, for tests in which no further request is allowed.
     pub(crate) fn is_idle(&mut self) -> bool {
         self.calls.try_recv().is_err()
     }
@@ -76,7 +76,7 @@ impl Call {
         }
     }
 
-    /// `"METHOD path"`, for comparing.
+    /// The request as `"METHOD path"`, for comparisons.
     pub(crate) fn line(&self) -> String {
         format!("{} {}", self.method, self.path)
     }
@@ -90,7 +90,7 @@ impl Call {
         let _ = self.reply.send(Ok(Response::builder().status(code).body(body).unwrap()));
     }
 
-    /// Answers as API Priority and Fairness does to what it has no room for.
+    /// Answers as API Priority and Fairness does when it has no room.
     pub(crate) fn turn_away(self, retry_after: u32) {
         let body = Full::from("Too many requests, please try again later.\n").map_err(BoxError::from).boxed_unsync();
         let answer = Response::builder().status(429).header("retry-after", retry_after).body(body).unwrap();
@@ -105,7 +105,7 @@ impl Call {
         self.answer(code, &status);
     }
 
-    /// The connection breaks before an answer arrives.
+    /// Breaks the connection before an answer arrives.
     pub(crate) fn lose(self) {
         drop(self.reply);
     }
@@ -114,7 +114,7 @@ impl Call {
         self.stream_over(Version::HTTP_11)
     }
 
-    /// Starts the stream as if it came over this version of HTTP.
+    /// Starts the stream with this version of HTTP.
     pub(crate) fn stream_over(self, version: Version) -> Stream {
         let (sender, body) = channel::Channel::new(64);
         let answer = Response::builder().version(version).body(body.boxed_unsync()).unwrap();
@@ -129,14 +129,14 @@ impl Stream {
         self.0.send_data(line.into()).await.expect("the client is gone");
     }
 
-    /// The bookmark after the last object of a streamed list.
+    /// Sends the bookmark after the last object of a streamed list.
     pub(crate) async fn end_list(&mut self, resource_version: &str) {
         let annotations = serde_json::json!({"k8s.io/initial-events-end": "true"});
         let metadata = serde_json::json!({"resourceVersion": resource_version, "annotations": annotations});
         self.send("BOOKMARK", &serde_json::json!({"metadata": metadata})).await;
     }
 
-    /// The connection breaks.
+    /// Breaks the connection.
     pub(crate) fn break_off(self) {
         self.0.abort("connection reset by peer".into());
     }

@@ -1,11 +1,12 @@
-//! The HTTP client beneath every request: sockets, TLS, HTTP/2, proxies, and what each request carries.
+//! The HTTP client below every request: sockets, TLS, HTTP/2, proxies, and the headers of each request.
 //!
-//! It is kube's own client but for the connections, of which kube's speak HTTP/1.1 alone and are not kept alive, so that a
-//! peer that is gone without a word is noticed late. These are client-go's (`k8s.io/client-go/transport/cache.go`,
-//! `k8s.io/apimachinery/pkg/util/net/http.go`): HTTP/2 over TLS where the server has it, pings over HTTP/2, TCP keep-alive
-//! beneath both. A peer that says nothing for 45 seconds is given up.
+//! It is kube's own client except for the connections. kube's connections speak only HTTP/1.1 and are not kept alive,
+//! so a peer that vanished without a message is noticed late. These connections are client-go's
+//! (`k8s.io/client-go/transport/cache.go`, `k8s.io/apimachinery/pkg/util/net/http.go`): HTTP/2 over TLS if the server
+//! has it, pings over HTTP/2, and TCP keep-alive below both. A connection is given up if its peer sends nothing for 45
+//! seconds.
 //!
-//! Nothing is sent twice here: only a writer knows which of its requests may be.
+//! This client sends nothing twice, since only a writer can decide which requests may be repeated.
 
 use std::{sync::Arc, time::Duration};
 
@@ -47,30 +48,31 @@ mod http2;
 #[cfg(test)]
 mod tests;
 
-/// After so much silence the peer's kernel is asked whether it still has the connection. As client-go's dialer.
+/// The time of silence after which the peer's kernel is asked whether it still has the connection, as in client-go's
+/// dialer.
 const KEEP_ALIVE_AFTER: Duration = Duration::from_secs(30);
-/// How long it has to answer, and how often it is asked.
+/// The time that the peer has to answer, and the interval between two questions.
 const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(5);
 const KEEP_ALIVE_RETRIES: u32 = 3;
 
-/// How long what was sent may stay unacknowledged. Meanwhile the connection is not probed.
+/// The time for which sent data may stay unacknowledged. The connection is not probed during this time.
 #[cfg(target_os = "linux")]
 const UNACKNOWLEDGED: Duration = Duration::from_secs(45);
 
-/// How long a connection is kept without requests. As client-go has it.
+/// The time for which a connection without requests is kept, as in client-go.
 const IDLE: Duration = Duration::from_secs(90);
 
-/// What a server may send of one answer over HTTP/2 before the caller reads it. An API server ends a watch that it cannot write
-/// to. As Go's client.
+/// The bytes of one answer over HTTP/2 that a server may send before the caller reads them, as in Go's client. An API
+/// server ends a watch that it cannot write to.
 const STREAM_WINDOW: u32 = 4 << 20;
-/// What a server may send of all answers together: so much that slow readers of some never hold up the others. As Go's
-/// client.
+/// The bytes of all answers together that a server may send, as in Go's client. The number is so large that slow
+/// readers of some answers never hold up the others.
 const CONNECTION_WINDOW: u32 = 1 << 30;
 
-/// Why there is no client.
+/// The reason why there is no client.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum TransportError {
-    /// Certificates that aren't, or a credential plugin that fails.
+    /// The certificates are invalid, or a credential plugin fails.
     #[error(transparent)]
     Kube(#[from] kube::Error),
     #[error("invalid tls-server-name {name:?}: expected a DNS name or an IP address")]
@@ -79,8 +81,8 @@ pub(crate) enum TransportError {
     Proxy { proxy: String, scheme: String },
 }
 
-/// An open connection of whatever kind. One type for all of them: the machinery of HTTP is compiled for each type that it runs
-/// over.
+/// An open connection of any kind. There is only one type, because the code of HTTP is compiled for each type of
+/// connection.
 trait Socket: Connection + Read + Write + Send + Unpin {}
 
 impl<T: Connection + Read + Write + Send + Unpin> Socket for T {}
@@ -94,12 +96,12 @@ impl Connection for Box<dyn Socket> {
 /// Opens sockets: to the server, or to a proxy that leads there.
 type Connector = BoxCloneSyncService<Uri, Box<dyn Socket>, BoxError>;
 
-/// An answer, whose body may go on for hours.
+/// An answer. Its body may take hours.
 pub(crate) type Answer = Response<UnsyncBoxBody<Bytes, BoxError>>;
 
-/// What takes a request and gives its answer. A [`Client`] hands requests to a background task of its own; with clients
-/// around clients each request would pass one such task for each. So services are stacked here, and one client is made
-/// from them.
+/// The service that turns a request into its answer. A [`Client`] passes requests to a background task of its own, so a
+/// client around another client would add such a task to each request. Services are therefore stacked here, and one
+/// client is made from them.
 #[derive(Clone)]
 pub(crate) struct Transport {
     service: BoxCloneSyncService<Request<Body>, Answer, BoxError>,
@@ -122,7 +124,7 @@ impl Transport {
         self.service.oneshot(request).await
     }
 
-    /// This server behind another service.
+    /// This transport with another service in front of it.
     pub(crate) fn with_service<S>(self, service: S) -> Self
     where
         S: Service<Request<Body>, Response = Answer, Error = BoxError> + Clone + Send + Sync + 'static,
@@ -135,16 +137,16 @@ impl Transport {
         self.valid_until
     }
 
-    /// Must be called inside a tokio runtime.
+    /// The client of this transport. This must be called inside a tokio runtime.
     pub(crate) fn into_client(self) -> Client {
         Client::new(self.service, self.default_namespace)
     }
 }
 
-/// The way to the server that `config` names. Its timeouts, proxy, certificates and headers count, its `default_retry` does
-/// not. May run a credential plugin.
+/// The way to the server that `config` names. It uses the timeouts, proxy, certificates and headers of `config`, but
+/// not its `default_retry`. This may run a credential plugin.
 ///
-/// Must be called inside a tokio runtime.
+/// This must be called inside a tokio runtime.
 pub(crate) fn transport(config: &Config, http2: Http2) -> Result<Transport, TransportError> {
     let mut connector = boxed(http_connector());
     if let Some(proxy) = &config.proxy_url {
@@ -188,7 +190,7 @@ fn http_connector() -> HttpConnector {
     connector
 }
 
-/// Leads through an HTTP proxy, with the user and password in its address.
+/// A tunnel through an HTTP proxy, with the user and password from its address.
 fn tunnel<C>(proxy: &Uri, connector: C) -> Tunnel<C> {
     let tunnel = Tunnel::new(proxy.clone(), connector);
     let intercepted = Matcher::builder().all(proxy.to_string()).build().intercept(&Uri::from_static("https://any"));
@@ -209,8 +211,8 @@ fn https_connector(
     Ok(HttpsConnector::new(connector, tls, false, Arc::new(resolver)))
 }
 
-/// What TLS to the server takes. A server without TLS needs no authority: a system that has none, as in an image from scratch, is no
-/// error then.
+/// The TLS settings for the server. A server without TLS needs no authority, so a system without authorities, such as
+/// an image from scratch, is then no error.
 fn tls(config: &Config) -> Result<ClientConfig, TransportError> {
     let is_plain = config.cluster_url.scheme_str() == Some("http");
     if is_plain && config.root_cert.is_none() {
@@ -223,7 +225,7 @@ fn tls(config: &Config) -> Result<ClientConfig, TransportError> {
 
 /// The whole transport, over sockets that `connector` opens.
 fn over(connector: Connector, config: &Config, http2: Http2) -> Result<Transport, TransportError> {
-    // The plugin that a kubeconfig names may run here.
+    // The credential plugin of a kubeconfig may run here.
     let auth_layer = config.auth_layer()?;
     let mut tls = tls(config)?;
     tls.alpn_protocols = http2.application_protocols();
@@ -238,7 +240,7 @@ fn over(connector: Connector, config: &Config, http2: Http2) -> Result<Transport
     builder.timer(TokioTimer::new()).pool_timer(TokioTimer::new()).pool_idle_timeout(IDLE);
     builder.http2_initial_stream_window_size(STREAM_WINDOW).http2_initial_connection_window_size(CONNECTION_WINDOW);
     http2.set_pings(&mut builder);
-    // API servers take 100 requests at a time on a connection.
+    // API servers take up to 100 requests at a time on a connection.
     let pods: legacy::Client<_, Body> = builder.build(connector.clone());
     let others: legacy::Client<_, Body> = builder.build(connector);
     let http = service_fn(move |request: Request<Body>| {
@@ -256,14 +258,14 @@ fn over(connector: Connector, config: &Config, http2: Http2) -> Result<Transport
     Ok(Transport { valid_until, ..Transport::new(service.map_err(Into::into), &config.default_namespace) })
 }
 
-/// Whether the request is one of those that every pod needs: its binding, its status, its events. They have a connection of
-/// their own, so that they wait neither for watches nor for what is slow for plugins.
+/// Whether the request is one that every pod needs: its binding, its status or its events. Such requests have a
+/// connection of their own, so that they wait neither for watches nor for slow requests of plugins.
 fn is_about_pod(path: &str) -> bool {
     let is_of_pod = path.contains("/pods/") && (path.ends_with("/binding") || path.ends_with("/status"));
     is_of_pod || path.ends_with("/events") || path.contains("/events/")
 }
 
-/// Until when the client's own certificate may be used, if it has one.
+/// The end of the client's own certificate, if it has one.
 fn expiry(tls: &ClientConfig) -> Option<Time> {
     let own = tls.client_auth_cert_resolver.resolve(&[], &[])?;
     let (_, certificate) = parse_x509_certificate(own.cert.first()?).ok()?;

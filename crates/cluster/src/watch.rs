@@ -1,18 +1,18 @@
-//! Watches: the cluster's pods, nodes and whatever else was asked for, as one stream of [`WatchEvent`]s.
+//! Watches: the cluster's pods, nodes and other requested kinds, as one stream of [`WatchEvent`]s.
 //!
-//! Each kind has a task of its own that lists, watches, reconnects and relists (`watch/session.rs`). All feed one
-//! bounded channel. When its reader is slow the tasks wait, and so, in the end, does the API server: nothing is
+//! Each kind has a task of its own that lists, watches, reconnects and relists (`watch/session.rs`). All tasks send to
+//! one bounded channel. If its reader is slow, the tasks wait, and in the end the API server waits too: nothing is
 //! dropped.
 //!
-//! Promises to the reader: an object is applied before it is deleted; one that vanished while no watch was open is
-//! still reported as deleted; one that was replaced under its name is first deleted, then applied; nothing is applied
-//! twice in the same resource version, unless [`WatchHandle::tell_pods_again`] asks for it; each kind says after its
-//! first complete list, and after each that [`WatchHandle::relist`] or [`WatchHandle::tell_pods_again`] asked for, that
-//! it is synced, or that it may not be listed.
+//! The watches promise this to the reader. An object is applied before it is deleted. An object that vanished while no
+//! watch was open is still reported as deleted. An object that was replaced under its name is first deleted, then
+//! applied. No object is applied twice in the same resource version, unless [`WatchHandle::tell_pods_again`] asks for
+//! it. Each kind reports after its first complete list that it is synced, or that it may not be listed; it does so
+//! again after each list that [`WatchHandle::relist`] or [`WatchHandle::tell_pods_again`] asked for.
 //!
-//! `kube::runtime::watcher` isn't used. It relists at resource version 0, which may go back in time after an API
-//! server failed over; it restarts at once and for ever when a server keeps hanging up; and one object that it can't
-//! decode loses the whole page.
+//! `kube::runtime::watcher` is not used. It relists at resource version 0, which may go back in time after an API
+//! server failed over. It restarts at once and for ever if a server keeps hanging up. One object that it cannot decode
+//! loses the whole page.
 
 use std::{fmt, sync::Arc};
 
@@ -36,7 +36,7 @@ mod session;
 mod tests;
 mod wire;
 
-/// Something changed in the cluster.
+/// A change in the cluster.
 ///
 /// A deleted object is its last state, as the API server sent it. If it vanished unseen, only `name`, `namespace` and
 /// `uid` of its metadata are set.
@@ -46,15 +46,15 @@ pub enum WatchEvent {
     PodDeleted(Box<api::Pod>),
     NodeApplied(Box<api::Node>),
     NodeDeleted(Box<api::Node>),
-    /// Every pod that existed when the list was made has been applied.
+    /// Every pod that existed at the time of the list has been applied.
     PodsSynced,
     NodesSynced,
     ObjectApplied {
         kind: Arc<KindRef>,
-        /// Empty for objects without a namespace.
+        /// The namespace; empty for objects without one.
         namespace: String,
         name: String,
-        /// The whole object but `metadata.managedFields`.
+        /// The whole object without `metadata.managedFields`.
         json: serde_json::Value,
     },
     ObjectDeleted {
@@ -62,25 +62,27 @@ pub enum WatchEvent {
         namespace: String,
         name: String,
     },
-    /// Every object of the kind that existed when the list was made has been applied, or the server does not serve the kind.
+    /// Every object of the kind that existed at the time of the list has been applied, or the server does not serve the
+    /// kind.
     Synced {
         kind: Arc<KindRef>,
     },
-    /// This user may not list and watch the kind, so nothing is known of its objects; `Synced` follows once it may. Told
-    /// again for each list that [`WatchHandle::relist`] asked for. Of pods and nodes only the log tells it.
+    /// This user may not list and watch the kind, so its objects are unknown. `Synced` follows once the user may. The
+    /// event is repeated for each list that [`WatchHandle::relist`] asked for. Pods and nodes have no such event: only
+    /// the log reports them.
     Forbidden {
         kind: Arc<KindRef>,
-        /// What its ClusterRole lacks.
+        /// The rule that the user's ClusterRole lacks.
         rule: String,
     },
 }
 
-/// What to watch, in all namespaces.
+/// The kinds to watch, in all namespaces.
 #[derive(Clone, Debug, Default)]
 pub struct Watches {
-    /// All pods that have not run to their end: a pod that succeeds or fails is reported as deleted.
+    /// Whether to watch all pods that have not ended. A pod that succeeds or fails is reported as deleted.
     pub pods: bool,
-    /// Pending pods come with the whole JSON in [`berth_model::api::Pod::json`].
+    /// Whether pending pods come with the whole JSON in [`berth_model::api::Pod::json`].
     pub pod_json: bool,
     pub nodes: bool,
     pub kinds: Vec<KindRef>,
@@ -95,29 +97,30 @@ pub struct WatchHandle {
     relists: watch::Sender<RelistRequests>,
 }
 
-/// Counts the requests for new lists.
+/// The numbers of requests for new lists.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct RelistRequests {
     lists: u64,
-    /// How many of these lists report every pod again.
+    /// The number of these lists that report every pod again.
     whole_lists_of_pods: u64,
 }
 
 impl WatchHandle {
     /// Starts a watch of one more kind.
     ///
-    /// Must be called inside a tokio runtime.
+    /// This must be called inside a tokio runtime.
     pub fn add(&mut self, kind: KindRef) {
         self.spawn(Kind::Other(Arc::new(kind)));
     }
 
-    /// Lists every kind again: what a watch has not told so far, for whatever reason, is told before the kind says once
-    /// more that it is synced. What has not changed is not told again.
+    /// Lists every kind again. A watch reports all changes that it has not reported so far before the kind is reported
+    /// as synced again. Unchanged objects are not reported again.
     pub fn relist(&self) {
         self.relists.send_modify(|requests| requests.lists += 1);
     }
 
-    /// Like [`Self::relist`], and every pod is told again, changed or not: for a reader that has not kept them all.
+    /// Does the same as [`Self::relist`], and reports every pod again, changed or not, for a reader that has not kept
+    /// them all.
     pub fn tell_pods_again(&self) {
         self.relists.send_modify(|requests| {
             requests.lists += 1;
@@ -130,12 +133,12 @@ impl WatchHandle {
         self.tasks.spawn(Session::new(client, kinds, kind, sink, self.relists.subscribe()).run());
     }
 
-    /// Waits until a watch ends that goes on for ever as long as its events have a receiver; passes its panic on. Dropping the
-    /// future loses nothing.
+    /// Waits until the receiver of the events is dropped, which ends the watches. Continues the panic of a watch if one
+    /// panics. Dropping the future loses nothing.
     pub async fn ended(&mut self) {
         while let Some(ended) = self.tasks.join_next().await {
             match ended {
-                // A kind whose name makes no path is not watched.
+                // A kind with a name that cannot be part of a path is not watched.
                 Ok(()) if !self.sink.is_closed() => {}
                 Ok(()) => return,
                 Err(error) => end_as(error),
@@ -144,7 +147,7 @@ impl WatchHandle {
         self.sink.closed().await;
     }
 
-    /// Ends all watches and waits until no more events can come.
+    /// Ends all watches, and waits until no more events can come.
     pub async fn shutdown(mut self) {
         self.tasks.shutdown().await;
     }
@@ -156,10 +159,10 @@ impl fmt::Debug for WatchHandle {
     }
 }
 
-/// Starts a watch for each kind asked for. They run until the handle or the channel's receiver is dropped; no failure
-/// of the API server ends them.
+/// Starts a watch for each requested kind. The watches run until the handle or the channel's receiver is dropped; no
+/// failure of the API server ends them.
 ///
-/// Must be called inside a tokio runtime.
+/// This must be called inside a tokio runtime.
 pub fn spawn_watches(client: &Client, watches: Watches, sink: &mpsc::Sender<WatchEvent>) -> WatchHandle {
     let pods = watches.pods.then_some(Kind::Pods { keep_json: watches.pod_json });
     let nodes = watches.nodes.then_some(Kind::Nodes);

@@ -1,10 +1,11 @@
-//! Writes: what the scheduler decided, carried out one request at a time.
+//! Writes: carries out the scheduler's decisions, one request at a time.
 //!
-//! A [`Writer`] retries what is worth retrying and reports what is left as one [`WriteError`]. All clones of a writer
-//! share bounds on open requests, so that a burst of decisions can't swamp the API server: one for bindings, one for
-//! status patches, one for the rest, since a slow admission webhook must not hold up bindings. A request that waits
-//! between two tries holds no slot. Profiles take turns for slots and for what the rate allows, and within a profile
-//! namespaces do ([`Flow`]), so that one that asks for much holds up no other. kube-scheduler has one order for all.
+//! A [`Writer`] retries failures that may be temporary and reports other failures as one [`WriteError`]. All clones of
+//! a writer share bounds on open requests, so that a burst of decisions cannot overload the API server: one for
+//! bindings, one for status patches, one for the rest, since a slow admission webhook must not hold up bindings. A
+//! request that waits between two tries holds no slot. Profiles take turns for slots and for the rate, and so do
+//! namespaces within a profile ([`Flow`]), so that one with many requests holds up no other. kube-scheduler has one
+//! order for all.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -34,20 +35,22 @@ mod status;
 #[cfg(test)]
 mod tests;
 
-/// Bindings that one writer and its clones keep open at a time. More than a scheduler needs to saturate an API server
-/// at a few milliseconds a request, and few enough to open a connection each, as HTTP/1.1 has to.
+/// The number of bindings that one writer and its clones keep open at a time. A scheduler needs fewer to saturate an
+/// API server at a few milliseconds per request. The number is also small enough to open a connection for each, which
+/// HTTP/1.1 requires.
 const MAX_OPEN_BINDINGS: usize = 64;
 
-/// Patches of pods' status that are open at a time: less urgent than bindings.
+/// The number of open patches of pods' status, which are less urgent than bindings.
 const MAX_OPEN_STATUSES: usize = 32;
 
-/// Other requests that are open at a time, those for plugins. An admission webhook may keep each for long.
+/// The number of other open requests, which plugins cause. An admission webhook may delay each of them for long.
 const MAX_OPEN_OBJECTS: usize = 64;
 
-/// The longest that one attempt may take: a little longer than a slow admission webhook is given.
+/// The maximum time of one attempt, a little longer than the time of a slow admission webhook.
 const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(35);
 
-/// A lost or overloaded answer: the pod stays assumed until it is clear whether it was bound.
+/// The options of bindings, which are retried after a lost or overloaded answer. The pod stays assumed until it is
+/// clear whether it was bound.
 const BINDING: RequestOptions = RequestOptions {
     lane: Lane::Bindings,
     retries: RetryPolicy {
@@ -59,7 +62,7 @@ const BINDING: RequestOptions = RequestOptions {
     },
 };
 
-/// Options of status patches, retried as kube-scheduler retries its own: these may also meet a conflict inside the
+/// The options of status patches, which are retried as in kube-scheduler: they may also meet a conflict inside the
 /// server.
 const STATUS: RequestOptions = RequestOptions {
     lane: Lane::Statuses,
@@ -72,23 +75,24 @@ const STATUS: RequestOptions = RequestOptions {
     },
 };
 
-/// The options of [`STATUS`], for what a caller wrote against a version that it had read: a conflict is the caller's.
+/// The options of [`STATUS`], for writes that a caller based on a version that it had read. The caller must handle a
+/// conflict.
 const OBJECT: RequestOptions = RequestOptions {
     lane: Lane::Objects,
     retries: RetryPolicy { retry_on: RequestFailure::is_temporary, ..STATUS.retries },
 };
 
-/// A look at a pod whose binding has no clear answer.
+/// The options for reading a pod after a binding without a clear answer.
 const BINDING_LOOK: RequestOptions = RequestOptions { lane: Lane::Bindings, ..OBJECT };
 
-/// How a request is sent.
+/// The options of a request.
 #[derive(Clone, Copy, Debug)]
 struct RequestOptions {
     lane: Lane,
     retries: RetryPolicy,
 }
 
-/// Requests that share a bound. Those of one lane never wait for those of another.
+/// Requests that share a bound. The requests of one lane never wait for those of another.
 #[derive(Clone, Copy, Debug)]
 enum Lane {
     Bindings,
@@ -96,7 +100,7 @@ enum Lane {
     Objects,
 }
 
-/// How many more requests of each lane may be open.
+/// The slots of each lane.
 #[derive(Debug)]
 struct Lanes {
     bindings: Slots,
@@ -119,32 +123,32 @@ impl Lanes {
     }
 }
 
-/// How the body of a patch is meant.
+/// The format of a patch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PatchType {
-    /// RFC 6902.
+    /// A JSON patch (RFC 6902).
     Json,
-    /// RFC 7386.
+    /// A JSON merge patch (RFC 7386).
     Merge,
-    /// Kubernetes' own; built-in kinds only.
+    /// Kubernetes' own format, only for built-in kinds.
     StrategicMerge,
 }
 
-/// What became of a victim.
+/// The fate of a victim.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Evicted {
-    /// The victim was asked to go.
+    /// The deletion of the victim has begun.
     Deleted {
-        /// The node that the victim was on.
+        /// The node of the victim.
         node: String,
-        /// The victim's resource version before that.
+        /// The victim's resource version before the deletion.
         resource_version: String,
     },
-    /// The victim is gone, or another client had deleted it already.
+    /// The victim no longer exists, or another client had already deleted it.
     AlreadyGone,
 }
 
-/// Carries out writes. Cheap to clone.
+/// Carries out writes. A writer is cheap to clone.
 #[derive(Clone)]
 pub struct Writer {
     client: Client,
@@ -159,28 +163,28 @@ impl Writer {
         Self { client, lanes: Arc::new(Lanes::new()), throttle: None, flow: Flow::default() }
     }
 
-    /// This writer, but no faster than `rate`. Tries count like first requests.
+    /// This writer with a limit of `rate`. Retries count like first requests.
     pub fn with_rate(self, rate: RequestRate) -> Self {
         Self { throttle: Some(Arc::new(Throttle::new(rate))), ..self }
     }
 
-    /// This writer, for requests on this behalf.
+    /// This writer for requests of this flow.
     #[must_use]
     pub fn on_behalf_of(self, flow: Flow) -> Self {
         Self { flow, ..self }
     }
 
-    /// Sets the rate that holds from here on, for all clones of a writer that has a rate.
+    /// Sets the rate from this call on, for all clones of a writer that has a rate.
     pub fn set_rate(&self, rate: RequestRate) {
         if let Some(throttle) = &self.throttle {
             throttle.set(rate);
         }
     }
 
-    /// Assigns the pod to the node.
+    /// Binds the pod to the node.
     ///
-    /// Binds the pod. If the answer to one try is lost and a later one finds the pod bound to this very node, it was
-    /// bound by us and this succeeds.
+    /// This succeeds if the answer to one try is lost and a later try finds the pod bound to exactly this node: an
+    /// earlier try then bound it.
     pub async fn bind(&self, pod: &PodRef, node: &str) -> Result<(), WriteError> {
         let path = pod.object().path(Some("binding"))?;
         let outcome = self.send::<()>(BINDING, &Method::POST, &path, JSON, Binding::new(pod, node).body()).await;
@@ -192,7 +196,7 @@ impl Writer {
         Err(failure.into())
     }
 
-    /// Writes what differs between `patch` and the status that it was made from. Nothing to write: no request.
+    /// Writes the differences between `patch` and the status that it was made from. Sends no request if there are none.
     pub async fn patch_status(&self, pod: &PodRef, patch: &StatusPatch) -> Result<(), WriteError> {
         let Some(body) = patch.body(clock::now()) else { return Ok(()) };
         let path = pod.object().path(Some("status"))?;
@@ -200,17 +204,18 @@ impl Writer {
         Ok(self.send::<()>(STATUS, &Method::PATCH, &path, content_type, bytes_of(&body)).await?)
     }
 
-    /// Asks for the deletion of this very pod with its own grace period. If another client deleted it, that is
-    /// [`WriteError::NotFound`], or [`WriteError::Conflict`] when another pod has its name.
+    /// Asks for the deletion of exactly this pod with its own grace period. If another client deleted it, the error is
+    /// [`WriteError::NotFound`], or [`WriteError::Conflict`] if another pod has its name.
     pub async fn delete_pod(&self, pod: &PodRef) -> Result<(), WriteError> {
         self.delete(&pod.object(), Some(&pod.uid), None).await
     }
 
-    /// Removes a victim of preemption: marks it with the condition `DisruptionTarget` and this message, then deletes it.
-    /// Budgets are not consulted; the scheduler has weighed them.
+    /// Removes a victim of preemption: marks it with the condition `DisruptionTarget` and this message, then deletes
+    /// it. Budgets are not checked here, because the scheduler has already done so.
     ///
-    /// The pod is read first: its present conditions shape the patch, and one that is leaving is left alone. After a
-    /// conflict it is read again: only if it is leaving then, or another pod has its name, is it counted as gone.
+    /// The pod is read first: its present conditions determine the patch, and a pod that is being deleted is left
+    /// alone. It is read again after a conflict. It counts as gone only if it is then being deleted, or another pod has
+    /// its name.
     pub async fn evict(&self, pod: &PodRef, message: &str) -> Result<Evicted, WriteError> {
         match self.mark_and_delete(pod, message).await {
             Err(WriteError::NotFound { .. } | WriteError::Leaving { .. }) => Ok(Evicted::AlreadyGone),
@@ -238,7 +243,7 @@ impl Writer {
         Ok(Evicted::Deleted { node: victim.spec.node_name, resource_version: victim.metadata.resource_version })
     }
 
-    /// The pod as it is; `None` if it is gone or leaving, or another pod has its name.
+    /// The pod in its present state; `None` if it is gone or being deleted, or another pod has its name.
     async fn find_victim(&self, pod: &PodRef) -> Result<Option<api::Pod>, WriteError> {
         let path = pod.object().path(None)?;
         let found =
@@ -252,21 +257,21 @@ impl Writer {
         Ok(is_here.then_some(victim))
     }
 
-    /// Creates an object and returns it as it then is. `object` says where; its name is not looked at.
+    /// Creates an object and returns it as the server stored it. `object` names the collection; its name is ignored.
     pub async fn create_object(&self, object: &ObjectRef, body: &Value) -> Result<Value, WriteError> {
         let path = object.collection_path()?;
         Ok(self.send(OBJECT, &Method::POST, &path, JSON, bytes_of(body)).await?)
     }
 
-    /// Deletes any object; with a `uid` only if it is that of the object.
+    /// Deletes any object. If a `uid` is given, the object must have it.
     ///
     /// # Errors
-    /// [`WriteError::Conflict`] if it is another's.
+    /// [`WriteError::Conflict`] if the object has another uid.
     pub async fn delete_object(&self, object: &ObjectRef, uid: Option<&str>) -> Result<(), WriteError> {
         self.delete(object, uid, None).await
     }
 
-    /// Deletes a pod that has no kubelet to wait for: its grace period is zero.
+    /// Deletes a pod with a grace period of zero, since no kubelet has to stop it.
     ///
     /// # Errors
     /// Fails as [`Self::delete_object`] does.
@@ -284,13 +289,13 @@ impl Writer {
             options["preconditions"] = json!({ "uid": uid });
         }
         match self.send::<()>(OBJECT, &Method::DELETE, &path, JSON, bytes_of(&options)).await {
-            // The object went with an earlier try.
+            // An earlier try deleted the object.
             Err(FinalFailure { failure, maybe_done: true }) if failure.code() == Some(404) => Ok(()),
             outcome => outcome.map_err(WriteError::from),
         }
     }
 
-    /// Patches any object, or one of its subresources, and returns it as it then is.
+    /// Patches any object, or one of its subresources, and returns the new object.
     pub async fn patch_object(
         &self,
         object: &ObjectRef,
@@ -302,8 +307,8 @@ impl Writer {
         Ok(self.send(OBJECT, &Method::PATCH, &path, patch_type.content_type(), bytes_of(body)).await?)
     }
 
-    /// Replaces any object, or one of its subresources, and returns it as it then is. With a resource version in the
-    /// body, a change that another client made since is a [`WriteError::Conflict`].
+    /// Replaces any object, or one of its subresources, and returns the new object. If the body has a resource version,
+    /// a later change by another client is a [`WriteError::Conflict`].
     pub async fn put_object(
         &self,
         object: &ObjectRef,
@@ -314,7 +319,7 @@ impl Writer {
         Ok(self.send(OBJECT, &Method::PUT, &path, JSON, bytes_of(body)).await?)
     }
 
-    /// Whether the pod, and not a later one of its name, is on the node. No answer counts as no.
+    /// Whether this pod, and not a later one of its name, is on the node. A missing answer counts as no.
     async fn is_bound(&self, pod: &PodRef, node: &str) -> bool {
         let Ok(path) = pod.object().path(None) else { return false };
         let look = self.send::<Value>(BINDING_LOOK, &Method::GET, &path, JSON, Vec::new());
@@ -322,7 +327,7 @@ impl Writer {
         found["metadata"]["uid"] == pod.uid.as_str() && found["spec"]["nodeName"] == node
     }
 
-    /// Sends one request, tried as often as `options` allows.
+    /// Sends one request, with as many tries as `options` allows.
     async fn send<T: Answer>(
         &self,
         options: RequestOptions,
@@ -379,26 +384,26 @@ impl fmt::Debug for Writer {
 
 const JSON: &str = "application/json";
 
-/// What the API server's answer to a request is good for.
+/// A value that is read from the API server's answer to a request.
 trait Answer: Sized {
     fn read(body: &[u8]) -> Result<Self, RequestFailure>;
 }
 
-/// The answer says that the request succeeded: the object that comes back is not looked at.
+/// No value: the answer only shows that the request succeeded, and the returned object is not read.
 impl Answer for () {
     fn read(_body: &[u8]) -> Result<Self, RequestFailure> {
         Ok(())
     }
 }
 
-/// The object as it then is.
+/// The new object.
 impl Answer for Value {
     fn read(body: &[u8]) -> Result<Self, RequestFailure> {
         serde_json::from_slice(body).map_err(|error| RequestFailure::Transport(kube::Error::SerdeError(error)))
     }
 }
 
-/// `v1.Binding`, as kube-scheduler sends it.
+/// `v1.Binding` in the form of kube-scheduler.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Binding<'a> {

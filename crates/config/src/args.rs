@@ -1,6 +1,6 @@
-//! Arguments of the built-in plugins: defaults filled in, values checked.
+//! Arguments of the built-in plugins: this module fills in the defaults and checks the values.
 //!
-//! The result is JSON without `apiVersion` and `kind`, complete enough that a plugin needs no defaults of its own.
+//! The result is JSON without `apiVersion` and `kind`. It is complete, so that a plugin needs no defaults of its own.
 //! Wording and limits are kube-scheduler's. A plugin with more than a few numbers to check has a file of its own.
 
 mod node_affinity;
@@ -22,8 +22,8 @@ pub(crate) fn has_args(plugin: &str) -> bool {
     reader_of(plugin).is_some()
 }
 
-/// Checked and complete arguments of a built-in plugin; `None` for any other plugin.
-/// Some arguments are allowed only, or have other defaults, with some of `features`.
+/// The checked and complete arguments of a built-in plugin; `None` for any other plugin. Some arguments are allowed
+/// only with some of `features`, and some defaults depend on them.
 pub(crate) fn complete_args(
     plugin: &str,
     features: Features,
@@ -53,7 +53,7 @@ fn reader_of(plugin: &str) -> Option<ReadArgs> {
     }
 }
 
-/// A tenth of the nodes, at least a hundred, are tried as places for a preemptor.
+/// Preemption tries a tenth of the nodes, but at least a hundred, as places for a preemptor.
 fn default_preemption(fields: &Fields<'_>, _: Features) -> Value {
     let (percentage_field, absolute_field) = ("minCandidateNodesPercentage", "minCandidateNodesAbsolute");
     let percentage = fields.whole32(percentage_field).unwrap_or(10);
@@ -88,8 +88,8 @@ fn dynamic_resources(fields: &Fields<'_>, _: Features) -> Value {
     })
 }
 
-/// The defaults: a required affinity of a running pod counts as a preference of weight 1 for an incoming pod that
-/// matches it.
+/// The default weight is 1: a required affinity of a running pod counts as a preference of weight 1 for an incoming pod
+/// that matches it.
 fn inter_pod_affinity(fields: &Fields<'_>, _: Features) -> Value {
     let weight = fields.whole32("hardPodAffinityWeight").unwrap_or(1);
     if !(0..=100).contains(&weight) {
@@ -108,7 +108,7 @@ fn volume_binding(fields: &Fields<'_>, features: Features) -> Value {
     let shape = fields.value("shape");
     if features.has(Feature::StorageCapacityScoring) {
         let has_points = shape.and_then(Value::as_array).is_some_and(|shape| !shape.is_empty());
-        // Nodes with much room score high.
+        // Nodes with much room get high scores.
         let default = || json!([{"utilization": 0, "score": 10}, {"utilization": 100, "score": 0}]);
         let shape = if has_points { resources::read_shape(fields).into() } else { default() };
         return json!({ "bindTimeoutSeconds": timeout, "shape": shape });

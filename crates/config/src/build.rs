@@ -1,7 +1,7 @@
-//! From a configured profile to the profile that a scheduler runs.
+//! Makes the profile that a scheduler runs from a configured profile.
 //!
-//! The caller provides the plugins, one by one; where each stands and what its scores weigh is decided by the
-//! configuration. This is the only way from the one to the other.
+//! The caller provides the plugins one by one. The configuration decides the place of each plugin and the weight of its
+//! scores. No other code makes the one from the other.
 
 use berth_framework::{Grants, Plugin};
 use berth_model::{Features, PluginName};
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::{point::configurable_points, profile::Profile};
 
-/// The built-in plugins whose rules depend on features.
+/// The built-in plugins with rules that depend on features.
 const WITH_FEATURES: [&str; 9] = [
     "DefaultPreemption",
     "DynamicResources",
@@ -25,19 +25,19 @@ const WITH_FEATURES: [&str; 9] = [
 /// A plugin that takes its place in a profile.
 #[derive(Debug)]
 pub struct ProvidedPlugin {
-    /// Built with the arguments that the profile gives it. Its manifest says the name that it was asked for.
+    /// The plugin, built with the arguments that the profile gives it. Its manifest has the name that was asked for.
     pub plugin: Box<dyn Plugin>,
-    /// What it may ask for.
+    /// The permissions of the plugin.
     pub grants: Grants,
 }
 
 impl Profile {
-    /// Builds the profile. `provide` is called once for each plugin that the profile enables, in order, with the
-    /// plugin's name and its arguments as JSON (`null` when there are none); a plugin for which it gives `None` is
-    /// left out.
+    /// Builds the profile. `provide` is called once for each plugin that the profile enables, in order. It gets the
+    /// plugin's name and its arguments as JSON (`null` if there are none). A plugin for which it returns `None` is left
+    /// out.
     ///
-    /// A plugin stands at every point at which the configuration wants it, and runs there for as long as its binary
-    /// implements the point.
+    /// The profile registers a plugin at every point at which the configuration wants it. The plugin runs there as long
+    /// as its binary implements the point.
     ///
     /// # Errors
     /// The first error of `provide`.
@@ -63,7 +63,8 @@ impl Profile {
         Ok(profile)
     }
 
-    /// A built-in plugin whose rules depend on features gets those that differ from the default, in a field of its args.
+    /// The plugin's arguments as text. A built-in plugin with rules that depend on features gets the features that
+    /// differ from the default in a field of its arguments.
     fn args_of(&self, plugin: &PluginName) -> String {
         let mut args = self.plugin_config.get(plugin).cloned().unwrap_or(Value::Null);
         if self.features != Features::default() && WITH_FEATURES.contains(&plugin.as_str()) {

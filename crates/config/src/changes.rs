@@ -1,4 +1,4 @@
-//! What differs between two configurations, field by field, and what of it a running scheduler can take over.
+//! Differences between two configurations, field by field, and the part of them that a running scheduler can take over.
 
 use std::{collections::BTreeSet, fmt};
 
@@ -12,9 +12,9 @@ pub struct Change {
     /// The path of the field, such as
     /// `profiles[default-scheduler].pluginConfig[NodeResourcesFit].args.scoringStrategy.type`.
     pub field: String,
-    /// `null` if it was not there.
+    /// `null` if the field did not exist.
     pub old: Value,
-    /// `null` if it is not there any more.
+    /// `null` if the field no longer exists.
     pub new: Value,
 }
 
@@ -25,7 +25,8 @@ impl fmt::Display for Change {
 }
 
 impl Settings {
-    /// The fields in which `new` differs. Profiles and arguments of plugins are compared by name, other lists as a whole.
+    /// The fields in which `new` differs. Profiles and arguments of plugins are compared by name, and other lists as a
+    /// whole.
     #[must_use]
     pub fn changes_to(&self, new: &Self) -> Vec<Change> {
         let mut changes = Vec::new();
@@ -33,8 +34,9 @@ impl Settings {
         changes
     }
 
-    /// What a scheduler that runs with these settings can make of `new`, and the fields that it cannot change while it runs:
-    /// its part in leader election, and the user that it is for the API server.
+    /// The settings that a scheduler with these settings can take over from `new`, and the fields that it cannot change
+    /// while it runs. Those fields are `leaderElection`, `delayCacheUntilActive`, and the fields of `clientConnection`
+    /// except `qps` and `burst`.
     #[must_use]
     pub fn take_over(&self, new: Self) -> (Self, Vec<Change>) {
         let ClientConnection { qps, burst, .. } = new.client_connection;
@@ -72,8 +74,8 @@ fn compare(field: String, old: &Value, new: &Value, changes: &mut Vec<Change>) {
     }
 }
 
-/// The parts of an object, or of a list whose elements have names and whose order means nothing, with what they add to the
-/// path of the field.
+/// The parts of an object, or of a list in which the elements have names and the order has no meaning. Each part comes
+/// with the text that it adds to the path of the field.
 fn entries(value: &Value) -> Option<Vec<(String, &Value)>> {
     match value {
         Value::Object(fields) => Some(fields.iter().map(|(name, value)| (format!(".{name}"), value)).collect()),

@@ -1,8 +1,8 @@
-//! Which release of Kubernetes the scheduler is, and how its gates stand: `--emulated-version`, `--min-compatibility-version` and
-//! `--feature-gates`.
+//! The release of Kubernetes that the scheduler emulates, and the state of its feature gates: `--emulated-version`,
+//! `--min-compatibility-version` and `--feature-gates`.
 //!
-//! By default the release is that of the API server, which is known once that has answered: [`Emulation`] is what was asked for,
-//! [`Emulated`] what holds. It holds until the process ends.
+//! By default the release is that of the API server, which is known only once the server has answered. [`Emulation`] is
+//! what the flags ask for, and [`Emulated`] is what holds. It holds until the process ends.
 
 use std::{fmt, str::FromStr};
 
@@ -10,7 +10,7 @@ use berth_model::Release;
 
 use crate::feature_gates::{Concern, GateError, Gates};
 
-/// What Kubernetes 1.37 does and this program does not, each in a sentence that begins with a small letter.
+/// Parts of Kubernetes 1.37 that this program does not have. Each is a sentence that begins with a small letter.
 pub const NOT_BUILT_OF_1_37: [&str; 4] = [
     "log lines of the queue speak of pods, not of entities",
     "the extension point `podGroupPostFilter` cannot be configured",
@@ -18,7 +18,7 @@ pub const NOT_BUILT_OF_1_37: [&str; 4] = [
     "NodeDeclaredFeatures does not ask for `VolumeBindMountOptions`",
 ];
 
-/// A version by its first two numbers.
+/// The first two numbers of a version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct KubernetesVersion {
     major: u32,
@@ -26,7 +26,7 @@ pub struct KubernetesVersion {
 }
 
 impl KubernetesVersion {
-    /// The release that comes nearest, and whether it is this very one.
+    /// The nearest supported release, and whether it is exactly this version.
     #[must_use]
     pub fn nearest(self) -> (Release, bool) {
         let numbered = Release::ALL.map(|release| (release, Self::from(release)));
@@ -53,7 +53,7 @@ impl fmt::Display for KubernetesVersion {
     }
 }
 
-/// `1.36`, and what a server says of itself, `v1.36.2+k3s1` say.
+/// Reads `1.36`, and the version that a server reports, such as `v1.36.2+k3s1`.
 impl FromStr for KubernetesVersion {
     type Err = EmulationError;
 
@@ -65,7 +65,7 @@ impl FromStr for KubernetesVersion {
     }
 }
 
-/// What cannot be asked for.
+/// The reason why flags cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EmulationError {
     #[error("invalid version {0:?}")]
@@ -82,26 +82,27 @@ pub enum EmulationError {
     Gate(#[from] GateError),
 }
 
-/// What was asked for.
+/// What the flags ask for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Emulation {
     version: Option<KubernetesVersion>,
     min_compatibility: Option<KubernetesVersion>,
-    /// Each as it was given, with its name and value.
+    /// Each gate: the text as it was given, the name and the value.
     gates: Vec<(String, String, bool)>,
 }
 
-/// How the scheduler decides.
+/// The release and the gates that hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Emulated {
     pub gates: Gates,
-    /// What an operator should know: another version than the one asked for, gates without effect, differences that are not built.
+    /// Facts that an operator should know: the version differs from the one that was asked for, gates have no effect,
+    /// or differences are not built.
     pub warnings: Vec<String>,
 }
 
 impl Emulation {
-    /// Reads the values of the three flags, each of which may be given several times. What no release accepts is
-    /// refused at once.
+    /// Reads the values of the three flags. Each flag may be given several times. A value that no release accepts is an
+    /// error here.
     ///
     /// # Errors
     /// A value makes no sense.
@@ -129,13 +130,13 @@ impl Emulation {
         Ok(emulation)
     }
 
-    /// Whether the API server need not be asked.
+    /// The version that the flags ask for. If there is one, the API server's version is not needed.
     #[must_use]
     pub fn version(&self) -> Option<KubernetesVersion> {
         self.version
     }
 
-    /// What holds on a cluster whose API server has this version.
+    /// Decides what holds on a cluster with this version of the API server.
     ///
     /// # Errors
     /// The release does not have what was asked for.
@@ -176,7 +177,7 @@ impl Emulation {
     }
 }
 
-/// `Name=true`, or with the component's name in front, `kube:Name=true`.
+/// Reads `Name=true`, or `kube:Name=true` with the name of the component.
 fn setting(given: &str) -> Result<(String, String, bool), EmulationError> {
     let malformed = || EmulationError::MalformedGate(given.to_owned());
     let (name, value) = given.split_once('=').ok_or_else(malformed)?;
@@ -184,7 +185,7 @@ fn setting(given: &str) -> Result<(String, String, bool), EmulationError> {
     Ok((given.to_owned(), name.strip_prefix("kube:").unwrap_or(name).to_owned(), value))
 }
 
-/// What Go's `strconv.ParseBool` takes.
+/// Reads the values that Go's `strconv.ParseBool` accepts.
 #[must_use]
 pub fn go_bool(text: &str) -> Option<bool> {
     match text {

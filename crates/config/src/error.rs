@@ -1,7 +1,7 @@
-//! What is wrong with a configuration, said so that an operator can put it right.
+//! Mistakes in a configuration, in words that help an operator to correct them.
 //!
-//! Reading does not stop at the first mistake: [`Problems`] gathers them, and [`ConfigError`] shows one a line, each
-//! with the file and the field. The wording of field errors follows Kubernetes' own.
+//! The reader does not stop at the first mistake. [`Problems`] collects the mistakes, and [`ConfigError`] shows one per
+//! line, with the file and the field. The wording of field errors follows Kubernetes' own.
 
 use std::{cell::RefCell, fmt};
 
@@ -10,21 +10,21 @@ use serde_json::Value;
 /// A configuration that cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
-    /// The text is not YAML or JSON, or holds a key twice.
+    /// The text is neither YAML nor JSON, or contains a key twice.
     #[error("{file}: not valid YAML or JSON, correct the syntax: {source}")]
     Syntax {
         /// The name that the caller gave to the text.
         file: String,
-        /// What the parser says, with line and column.
+        /// The message of the parser, with line and column.
         #[source]
         source: Box<serde_saphyr::Error>,
     },
-    /// The text reads well but what it asks for is not possible.
+    /// The text can be read, but its settings are not possible.
     #[error("{}", in_file(file, problems))]
     Invalid {
         /// The name that the caller gave to the text.
         file: String,
-        /// Everything that was found, in the order of reading. Never empty.
+        /// All problems, in the order in which they were found. Never empty.
         problems: Vec<Problem>,
     },
     /// The settings could not be written down as YAML.
@@ -32,7 +32,8 @@ pub enum ConfigError {
     Render(#[source] serde_saphyr::SerializeError),
 }
 
-/// The command line, or a file that it names, makes no sense: nothing was started. A command that fails with it exits with 2.
+/// The command line, or a file that it names, is wrong: nothing was started. A command that fails with this error exits
+/// with 2.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct Usage(pub String);
@@ -40,13 +41,13 @@ pub struct Usage(pub String);
 /// One mistake at one field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// The field, such as `profiles[0].plugins.score.enabled[2]`; empty for the document as a whole.
+    /// The field, such as `profiles[0].plugins.score.enabled[2]`. It is empty for the whole document.
     pub path: String,
-    /// What is wrong and, where it is not obvious, what to do.
+    /// The problem and, if it is not obvious, the remedy.
     pub message: String,
 }
 
-/// The mistakes found so far. Shared by reference while a document is read.
+/// The mistakes that were found so far. The list is shared by reference while a document is read.
 #[derive(Debug, Default)]
 pub(crate) struct Problems(RefCell<Vec<Problem>>);
 
@@ -55,7 +56,7 @@ impl Problems {
         self.0.borrow_mut().push(Problem { path: path.to_owned(), message: message.into() });
     }
 
-    /// The field has a value of the right type that is not acceptable.
+    /// Reports that the field has a value of the right type that is not acceptable.
     pub(crate) fn invalid(&self, path: &str, value: impl Into<Value>, why: impl fmt::Display) {
         self.add(path, format!("Invalid value: {}: {why}", value.into()));
     }
@@ -77,7 +78,7 @@ impl Problems {
         self.add(path, format!("Unsupported value: {}: supported values: {supported}", value.into()));
     }
 
-    /// Takes what was found so far, and fails with it if there is anything.
+    /// Takes the problems that were found so far, and fails with them if there are any.
     pub(crate) fn settle(&self, file: &str) -> Result<(), ConfigError> {
         let problems = self.0.take();
         if problems.is_empty() {

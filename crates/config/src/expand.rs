@@ -1,7 +1,8 @@
-//! From a merged plugin selection to the exact list of plugins at each extension point.
+//! Expands a merged plugin selection to the exact list of plugins at each extension point.
 //!
-//! A point's own list goes first for what it shares with `multiPoint`, then come the other `multiPoint` plugins that
-//! implement the point, then what only the point's list names. `*` in the point's `disabled` shuts `multiPoint` out.
+//! The plugins that the point's own list shares with `multiPoint` come first. Then come the other `multiPoint` plugins
+//! that implement the point, and then the plugins that only the point's list names. If the point's `disabled` list
+//! contains `*`, the plugins of `multiPoint` do not run at the point.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,9 +15,9 @@ use crate::{
     point::{PluginCatalogue, configurable_points, points_with_keys},
 };
 
-/// Which plugins run at each extension point of a profile, in order.
+/// The plugins that run at each extension point of a profile, in order.
 ///
-/// Names are as configured: whether the running program has the plugin is for the caller to check.
+/// Names are as configured. The caller must check whether the running program has the plugin.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PluginSets {
     by_point: BTreeMap<Point, Vec<PluginName>>,
@@ -37,14 +38,15 @@ impl PluginSets {
         self.by_point.get(&point).map_or(&[], Vec::as_slice)
     }
 
-    /// The plugins that would run at `point`, in order, if those of `multiPoint` implemented every point: one that is
-    /// replaced may come to implement it. Where one of them sorts the queue already, others do not come to.
+    /// The plugins that would run at `point`, in order, if those of `multiPoint` implemented every point: a plugin that
+    /// is replaced may implement more points later. At QueueSort, the list only has the plugins that implement the
+    /// point; a plugin that may be loaded later is added if no other plugin sorts the queue.
     #[must_use]
     pub fn wanted_at(&self, point: Point) -> &[PluginName] {
         self.wanted_by_point.get(&point).map_or(&[], Vec::as_slice)
     }
 
-    /// What the scores of `plugin` weigh, should it give any.
+    /// The weight of the plugin's scores, if it gives any.
     #[must_use]
     pub fn weight(&self, plugin: &str) -> i64 {
         self.score_weights.get(plugin).copied().unwrap_or(1)
@@ -62,7 +64,7 @@ impl PluginSets {
     }
 }
 
-/// Where the profile stands, for messages.
+/// The place of the profile in the document, for messages.
 #[derive(Clone, Copy)]
 pub(crate) struct Context<'a> {
     pub(crate) scheduler_name: &'a str,
@@ -72,7 +74,7 @@ pub(crate) struct Context<'a> {
     pub(crate) problems: &'a Problems,
 }
 
-/// Works out the plugins at each extension point from `selection`, and checks them.
+/// Determines the plugins at each extension point from `selection`, and checks them.
 pub(crate) fn expand(selection: &PluginSelection, context: Context<'_>) -> PluginSets {
     check_multi_point(&selection.multi_point, context);
     let no_plugins = PluginSet::default();
@@ -82,7 +84,7 @@ pub(crate) fn expand(selection: &PluginSelection, context: Context<'_>) -> Plugi
         check_point(point, key, own, context);
         let implements = |name: &str| context.catalogue.points(name).is_some_and(|points| points.contains(point));
         sets.by_point.insert(point, plugins_at(own, &selection.multi_point, implements));
-        // A plugin that is still to come sorts the queue if no other does.
+        // A plugin that may be loaded later sorts the queue if no other plugin does.
         let is_without = point == Point::QueueSort && sets.at(point).is_empty();
         let may_implement = |name: &str| {
             point != Point::QueueSort || implements(name) || is_without && context.catalogue.awaits_only(name)
@@ -114,7 +116,7 @@ fn plugins_at(own: &PluginSet, multi_point: &PluginSet, implements: impl Fn(&str
     names
 }
 
-/// The point's own entry decides before `multiPoint`'s; no weight means 1.
+/// The weight of a plugin. The point's own entry comes before `multiPoint`'s; no weight means 1.
 fn weight_of(name: &str, own: &PluginSet, multi_point: &PluginSet) -> i64 {
     let mut entries = own.enabled.iter().chain(&multi_point.enabled);
     let weight = entries.find(|plugin| plugin.name == name).map_or(0, |plugin| i64::from(plugin.weight));
@@ -132,7 +134,7 @@ fn check_multi_point(multi_point: &PluginSet, context: Context<'_>) {
                 }
                 continue;
             }
-            // PreFilter is the first point that kube-scheduler expands, hence the one it complains about.
+            // PreFilter is the first point that kube-scheduler expands, so its error is about PreFilter.
             context.problems.add(&path, format!("PreFilterPlugin {name:?} does not exist: {NOT_FOUND_ADVICE}"));
             continue;
         };

@@ -1,4 +1,4 @@
-//! HTTP extenders: schedulers' helpers outside the process, kept for compatibility with kube-scheduler.
+//! HTTP extenders: helpers of the scheduler outside its process. They exist for compatibility with kube-scheduler.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -7,10 +7,10 @@ use serde_json::{Map, Value, json};
 
 use crate::{fields::Fields, names::extended_resource_name_problem};
 
-/// How to reach one extender and what it is asked.
+/// The address of one extender, and the questions that it gets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Extender {
-    /// Verbs are appended to this; it also names the extender in logs.
+    /// The URL to which verbs are appended. It also names the extender in logs.
     pub url_prefix: String,
     /// Empty if the extender does not filter.
     pub filter_verb: String,
@@ -24,30 +24,30 @@ pub struct Extender {
     pub bind_verb: String,
     /// Whether to speak HTTPS.
     pub enable_https: bool,
-    /// `None`: HTTPS does not verify the extender's certificate.
+    /// The TLS settings. `None` means that HTTPS does not verify the extender's certificate.
     pub tls_config: Option<ExtenderTls>,
-    /// How long one call may take.
+    /// The time that one call may take.
     pub http_timeout: Duration,
-    /// The extender knows the nodes itself, names suffice.
+    /// Whether the extender knows the nodes itself, so that names are enough.
     pub node_cache_capable: bool,
-    /// The extender is asked only for pods that want one of these; empty: for every pod.
+    /// The extender is asked only about pods that request one of these resources; empty: about every pod.
     pub managed_resources: Vec<ManagedResource>,
-    /// Scheduling goes on when the extender fails.
+    /// Whether scheduling goes on when the extender fails.
     pub ignorable: bool,
 }
 
-/// TLS for talking to an extender. Data fields are base64, as in the file, and win over file names.
+/// TLS for the connection to an extender. Data fields are base64, as in the file, and take precedence over file names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ExtenderTls {
-    /// Don't verify the server's certificate.
+    /// Whether the server's certificate is not verified.
     pub insecure: bool,
     /// The name to expect in the certificate, if not the host's.
     pub server_name: String,
-    /// Client certificate.
+    /// The file with the client certificate.
     pub cert_file: String,
-    /// Key of the client certificate.
+    /// The file with the key of the client certificate.
     pub key_file: String,
-    /// Trusted authorities.
+    /// The file with the trusted authorities.
     pub ca_file: String,
     /// Client certificate, inline.
     pub cert_data: String,
@@ -57,16 +57,16 @@ pub struct ExtenderTls {
     pub ca_data: String,
 }
 
-/// An extended resource that an extender looks after.
+/// An extended resource that an extender manages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ManagedResource {
-    /// Such as `example.com/gpu`.
+    /// The name, such as `example.com/gpu`.
     pub name: String,
-    /// NodeResourcesFit does not check this resource: the extender does.
+    /// Whether NodeResourcesFit skips this resource, because the extender checks it.
     pub ignored_by_scheduler: bool,
 }
 
-/// What kube-scheduler gives an extender that sets no timeout.
+/// The timeout that kube-scheduler uses for an extender that sets none.
 const DEFAULT_HTTP_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Reads and checks `extenders`.
@@ -129,7 +129,8 @@ fn read_tls(fields: Fields<'_>) -> ExtenderTls {
     tls
 }
 
-/// `seen` spans all extenders: a resource has one manager.
+/// Reads the resources that an extender manages. `seen` covers all extenders, because only one extender may manage a
+/// resource.
 fn read_managed_resources(fields: &Fields<'_>, seen: &mut BTreeSet<String>) -> Vec<ManagedResource> {
     let mut managed = Vec::new();
     for resource in fields.objects("managedResources") {

@@ -1,14 +1,15 @@
-//! The feature gates of kube-scheduler, and how each stands by default in a release: so Berth decides.
+//! The feature gates of kube-scheduler, and their defaults in each release. They decide how Berth behaves.
 //!
-//! A gate that is a [`berth_model::Feature`] switches rules of plugins; what the others do is up to the code that reads them.
+//! A gate that is a [`berth_model::Feature`] switches rules of plugins. The effect of the other gates is up to the code
+//! that reads them.
 
 use std::collections::BTreeMap;
 
 use berth_model::{Feature, Features, Release, features::FeatureKind};
 
-/// A gate, its stage and its default a line, and `locked` if it cannot be switched, as 1.36.2 has them.
+/// The gates of 1.36.2, one per line: the name, the stage, the default, and `locked` if the gate cannot be switched.
 const IN_1_36: &str = include_str!("feature_gates_1.36.txt");
-/// What 1.37 changes of them, in the same form; `removed` takes a gate away. Only gates that the scheduler reads.
+/// The changes in 1.37, in the same form; `removed` removes a gate. Only gates that the scheduler reads are listed.
 const CHANGES_OF_1_37: &str = include_str!("feature_gates_1.37_changes.txt");
 
 /// A feature gate.
@@ -18,7 +19,7 @@ pub struct FeatureGate {
     /// `ALPHA`, `BETA`, `GA` or `DEPRECATED`.
     pub stage: &'static str,
     pub is_on: bool,
-    /// Whether it cannot be set to anything else. Known of the gates that the scheduler reads.
+    /// Whether the gate cannot be switched. This is known only for the gates that the scheduler reads.
     pub is_locked: bool,
 }
 
@@ -48,7 +49,8 @@ pub fn find(release: Release, name: &str) -> Option<FeatureGate> {
     of_release(release).find(|gate| gate.name == name)
 }
 
-/// Gates that switch what is no rule of a plugin: the scheduler and the endpoints read them. With what is so while one is on.
+/// Gates that switch something other than rules of plugins: the scheduler and the endpoints read them. The text says
+/// what holds while the gate is on.
 const OF_THE_PROGRAM: [(&str, &str); 7] = [
     ("ComponentFlagz", "`/flagz` is served."),
     ("ComponentStatusz", "`/statusz` is served."),
@@ -68,7 +70,7 @@ const OF_THE_PROGRAM: [(&str, &str); 7] = [
     ("SchedulerPopFromBackoffQ", "Rejected pods are tried before their backoff is over when nothing else waits."),
 ];
 
-/// Gates that change what the scheduler does and can only stand as they do by default, each with the reason.
+/// Gates that would change what the scheduler does, and that can only keep their default. Each comes with the reason.
 const UNBUILT: [(&str, &str); 32] = [
     ("AllAlpha", "it turns on gates that are not built"),
     ("AllBeta", "it switches gates that are not built"),
@@ -109,57 +111,57 @@ const GROUPS: &str = "groups of pods are not scheduled together";
 const KEYS: &str = "label keys of terms and constraints always count as they do by default";
 const RESIZES: &str = "resources of a resize always count as they do by default";
 
-/// Why a gate cannot be switched.
+/// The reason why a gate cannot be switched.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum GateError {
-    /// kube-scheduler has none of this name.
+    /// kube-scheduler has no gate of this name.
     #[error(
         "unrecognized feature gate: {name}: kube-scheduler {release} has none of this name; correct it, or leave it out"
     )]
     Unknown { name: String, release: &'static str },
-    /// kube-scheduler cannot switch it either.
+    /// kube-scheduler cannot switch the gate either.
     #[error("cannot set feature gate {name} to {}, feature is locked to {default}", !default)]
     Locked { name: String, default: bool },
-    /// kube-scheduler can.
+    /// kube-scheduler can switch the gate.
     #[error("{name}={value}: not built, since {reason}; leave it out, which means {name}={}", !value)]
     NotBuilt { name: String, value: bool, reason: &'static str },
 }
 
-/// Whom a gate concerns.
+/// The component that a gate affects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Concern {
     /// The scheduler.
     Scheduler,
-    /// Other components, with which the scheduler shares the list of gates: it has no effect here.
+    /// Other components, which share the list of gates with the scheduler. The gate has no effect here.
     Others,
 }
 
-/// Gates that are on by default only if `--min-compatibility-version` says that no older component takes part.
+/// Gates that are on by default only if `--min-compatibility-version` says that no component is older.
 const ONCE_NONE_IS_OLDER: [&str; 1] = ["DRAFractionalCapacityRange"];
 
-/// How all gates of a release stand.
+/// The state of all gates of a release.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Gates {
     release: Release,
-    /// `--min-compatibility-version` is the release itself; by default it is the one before.
+    /// Whether `--min-compatibility-version` is the release itself. By default it is the release before.
     none_is_older: bool,
     switched: BTreeMap<&'static str, bool>,
 }
 
 impl Gates {
-    /// The gates as they are by default.
+    /// The gates with their defaults.
     #[must_use]
     pub fn of_release(release: Release) -> Self {
         Self { release, ..Self::default() }
     }
 
-    /// The gates as they are by default where no component is older than the release.
+    /// The gates with their defaults where no component is older than the release.
     #[must_use]
     pub fn of_release_alone(release: Release) -> Self {
         Self { release, none_is_older: true, ..Self::default() }
     }
 
-    /// The release whose gates these are.
+    /// The release that the gates belong to.
     #[must_use]
     pub fn release(&self) -> Release {
         self.release
@@ -175,7 +177,7 @@ impl Gates {
         FeatureGate { is_on, ..gate }
     }
 
-    /// Switches a gate; to its default is always possible.
+    /// Switches a gate. A gate can always be switched to its default.
     ///
     /// # Errors
     /// There is no such gate, or it cannot be switched.
@@ -200,19 +202,19 @@ impl Gates {
         Ok(if is_known { Concern::Scheduler } else { Concern::Others })
     }
 
-    /// Whether the gate is on; one that the release does not have is off.
+    /// Whether the gate is on. A gate that the release does not have is off.
     #[must_use]
     pub fn is_on(&self, name: &str) -> bool {
         let switched = self.switched.get(name).copied();
         switched.or_else(|| self.find(name).map(|gate| gate.is_on)).unwrap_or_default()
     }
 
-    /// All gates as they stand, by name.
+    /// All gates with their current state, by name.
     pub fn all(&self) -> impl Iterator<Item = FeatureGate> {
         of_release(self.release).map(|gate| FeatureGate { is_on: self.is_on(gate.name), ..gate })
     }
 
-    /// What the rules of plugins ask for.
+    /// The features that the rules of plugins need.
     #[must_use]
     pub fn features(&self) -> Features {
         let gates = Feature::ALL.iter().filter(|feature| feature.kind() == FeatureKind::Gate);
@@ -229,7 +231,7 @@ fn lines(text: &'static str) -> impl Iterator<Item = (&'static str, &'static str
     text.lines().filter_map(|line| line.split_once(' '))
 }
 
-/// `None` for one that is taken away.
+/// `None` for a gate that is removed.
 fn gate(name: &'static str, words: &'static str) -> Option<FeatureGate> {
     let (stage, standing) = words.split_once(' ')?;
     let (default, lock) = standing.split_once(' ').unwrap_or((standing, ""));

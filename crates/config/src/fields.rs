@@ -1,8 +1,8 @@
-//! Reading one JSON object field by field, strictly.
+//! Strict reading of a JSON object, field by field.
 //!
-//! [`Fields`] remembers which names were asked for, so that [`Fields::finish`] can report the others as unknown; a field
-//! of the wrong type is reported and read as absent. `null` counts as absent, as it does in Kubernetes. Nothing here
-//! fails: mistakes go to [`Problems`], which lets one pass report them all with their full paths.
+//! [`Fields`] remembers the names that were read, so that [`Fields::finish`] can report the others as unknown. A field
+//! of the wrong type is reported and read as absent. `null` counts as absent, as it does in Kubernetes. These functions
+//! do not fail: mistakes go to [`Problems`], so that one pass reports them all with their full paths.
 
 use std::cell::RefCell;
 
@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 
 use crate::error::Problems;
 
-/// A JSON object being read, and where it stands in the document.
+/// A JSON object that is being read, and its place in the document.
 #[derive(Debug)]
 pub(crate) struct Fields<'a> {
     pub(crate) path: String,
@@ -21,7 +21,7 @@ pub(crate) struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
-    /// Starts on `value`, which should be an object; absent reads as `{}`.
+    /// Starts to read `value`, which should be an object. An absent value is read as `{}`.
     pub(crate) fn new(path: impl Into<String>, value: Option<&'a Value>, problems: &'a Problems) -> Self {
         let path = path.into();
         let object = match value {
@@ -61,22 +61,22 @@ impl<'a> Fields<'a> {
         self.typed(name, "must be a whole number", Value::as_i64)
     }
 
-    /// A whole number that fits the 32 bits Kubernetes gives to most counts.
+    /// A whole number of 32 bits, which is the type that Kubernetes uses for most counts.
     pub(crate) fn whole32(&self, name: &'static str) -> Option<i32> {
         self.typed(name, "must be a whole number of at most 32 bits", |value| i32::try_from(value.as_i64()?).ok())
     }
 
-    /// A duration such as `1m30s`; may be negative.
+    /// A duration such as `1m30s`, which may be negative.
     pub(crate) fn duration_nanos(&self, name: &'static str) -> Option<i64> {
         self.typed(name, "must be a duration such as \"15s\" or \"1m30s\"", |value| parse_duration(value.as_str()?))
     }
 
-    /// The object under `name`; absent reads as empty.
+    /// The object under `name`; empty if it is absent.
     pub(crate) fn object(&self, name: &'static str) -> Self {
         Self::new(self.at(name), self.value(name), self.problems)
     }
 
-    /// The elements of the list under `name` with their paths; absent reads as empty.
+    /// The elements of the list under `name` with their paths; empty if it is absent.
     pub(crate) fn list(&self, name: &'static str) -> Vec<(String, &'a Value)> {
         let Some(list) = self.typed(name, "must be a list", Value::as_array) else { return Vec::new() };
         let path = self.at(name);
@@ -109,7 +109,7 @@ impl<'a> Fields<'a> {
         self.problems.required(&self.at(name), why);
     }
 
-    /// Accepts `apiVersion` and `kind`, which may be absent but not differ.
+    /// Accepts `apiVersion` and `kind`, which may be absent but must not differ from the expected values.
     pub(crate) fn envelope(&self, kind: &str) {
         let api_version = self.text("apiVersion");
         if let Some(other) = api_version.filter(|found| *found != API_VERSION) {
@@ -120,7 +120,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// Reports every field that was never asked for.
+    /// Reports every field that was never read.
     pub(crate) fn finish(self) {
         let known = self.known.borrow();
         for name in self.object.into_iter().flat_map(Map::keys) {

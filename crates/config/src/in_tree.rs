@@ -1,7 +1,7 @@
-//! Kubernetes 1.36's own plugins: the set that a profile starts from, and what this build lacks of them.
+//! Kubernetes' own plugins: the set from which a profile starts, and the plugins that this build lacks.
 //!
-//! What a built-in plugin implements is said in its own description; [`InTree`] takes it from there. Here stand only
-//! the plugins and points of kube-scheduler that no built-in answers for.
+//! The description of a built-in plugin says which points it implements, and [`InTree`] takes them from there. This
+//! file lists only the plugins and points of kube-scheduler that no built-in plugin covers.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -23,8 +23,8 @@ pub struct InTree {
 /// Plugins of earlier releases that a configuration may no longer name.
 pub(crate) const REMOVED: [&str; 4] = ["AzureDiskLimits", "CinderLimits", "EBSLimits", "GCEPDLimits"];
 
-/// The plugins of the default profile with the weights that it writes down; zero means none, which counts as 1. The order
-/// decides which filter speaks first. Both are those of `pkg/scheduler/apis/config/v1/default_plugins.go`.
+/// The plugins of the default profile with the weights in its file; zero means that there is none, which counts as 1.
+/// The order decides which filter runs first. Both are those of `pkg/scheduler/apis/config/v1/default_plugins.go`.
 const DEFAULT_PROFILE: [(&str, i32); 20] = [
     ("SchedulingGates", 0),
     ("PrioritySort", 0),
@@ -48,20 +48,20 @@ const DEFAULT_PROFILE: [(&str, i32); 20] = [
     ("NodeDeclaredFeatures", 0),
 ];
 
-/// Plugins that this build lacks. They serve the scheduling of pod groups, an alpha feature that is off by default; a
-/// file that names them is valid all the same. Two of them implement only points of pod groups, which never run.
+/// Plugins that this build lacks. They serve the scheduling of pod groups, an alpha feature that is off by default. A
+/// file that names them is valid nevertheless. Two of them implement only points of pod groups, which never run.
 const MISSING_PLUGINS: [(&str, &[Point]); 3] = [
     ("GangScheduling", &[Point::PreEnqueue, Point::Permit]),
     ("TopologyPlacementGenerator", &[]),
     ("PodGroupPodsCount", &[]),
 ];
 
-/// Points at which kube-scheduler asks a plugin and this scheduler acts by itself: it holds back a pod whose preemption is
-/// still under way without asking DefaultPreemption.
+/// Points at which kube-scheduler asks a plugin, while this scheduler acts on its own: it holds back a pod while its
+/// preemption is in progress, and does not ask DefaultPreemption.
 const DONE_BY_THE_SCHEDULER: [(&str, Point); 1] = [("DefaultPreemption", Point::PreEnqueue)];
 
 impl InTree {
-    /// kube-scheduler's plugins, of which `built_ins` are part of this program.
+    /// The catalogue of kube-scheduler's plugins. `built_ins` are the ones that are part of this program.
     #[must_use]
     pub fn new(built_ins: &[Arc<dyn PluginFactory>]) -> Self {
         let points = built_ins.iter().map(|factory| (factory.manifest().name.as_str().into(), factory.points()));
@@ -92,7 +92,7 @@ impl PluginCatalogue for InTree {
 }
 
 /// The points of a plugin that kube-scheduler has and this build lacks; `None` for any other name. A profile may enable
-/// such a plugin, but its rules do not apply.
+/// such a plugin, but its rules have no effect.
 #[must_use]
 pub fn points_of_missing_plugin(plugin: &str) -> Option<Points> {
     let (_, points) = MISSING_PLUGINS.iter().find(|(name, _)| *name == plugin)?;
@@ -104,7 +104,7 @@ pub fn missing_plugins() -> impl Iterator<Item = PluginName> {
     MISSING_PLUGINS.iter().map(|(name, _)| PluginName::from(*name))
 }
 
-/// What `plugins.multiPoint` holds before the operator says anything.
+/// The plugins of `plugins.multiPoint` before the operator's changes.
 pub(crate) fn default_multi_point(features: Features) -> PluginSet {
     let is_there = |name: &str| name != "NodeDeclaredFeatures" || features.has(Feature::NodeDeclaredFeatures);
     let plugins = DEFAULT_PROFILE.into_iter().filter(|(name, _)| is_there(name));
@@ -116,7 +116,7 @@ pub(crate) fn default_multi_point(features: Features) -> PluginSet {
 pub(crate) mod testing {
     use super::InTree;
 
-    /// kube-scheduler's plugins with all built-ins of this project.
+    /// The catalogue of kube-scheduler's plugins with all built-in plugins of this project.
     pub(crate) fn in_tree() -> InTree {
         InTree::new(&berth_builtins::factories())
     }

@@ -1,4 +1,4 @@
-//! Leader election: which lease the schedulers of a cluster compete for, and its durations.
+//! Leader election: the lease for which the schedulers of a cluster compete, and its durations.
 
 use std::time::Duration;
 
@@ -7,16 +7,16 @@ use serde_json::{Value, json};
 
 use crate::fields::Fields;
 
-/// How one of several schedulers becomes the one that schedules.
+/// The settings by which one of several schedulers becomes the active one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeaderElection {
-    /// Off: this scheduler works without asking.
+    /// Whether schedulers elect a leader. If not, this scheduler works without a lease.
     pub leader_elect: bool,
-    /// Others take over when a lease is this old.
+    /// Other schedulers take over when the lease was not renewed for this long.
     pub lease_duration: Duration,
-    /// The leader gives up when it could not renew for this long.
+    /// The leader gives up if it could not renew the lease for this long.
     pub renew_deadline: Duration,
-    /// The time between two attempts to acquire or renew.
+    /// The time between two attempts to acquire or renew the lease.
     pub retry_period: Duration,
     /// Name of the Lease object.
     pub resource_name: String,
@@ -27,8 +27,8 @@ pub struct LeaderElection {
 /// The only kind of lock that Kubernetes still has.
 const RESOURCE_LOCK: &str = "leases";
 
-/// Reads and checks `leaderElection`. Like kube-scheduler, nothing but types is checked when election is off.
-/// `resource_name` serves when the document gives none.
+/// Reads and checks `leaderElection`. If election is off, only types are checked, as in kube-scheduler. `resource_name`
+/// is the default for a document without one.
 pub(crate) fn read_leader_election(fields: Fields<'_>, resource_name: &'static str) -> LeaderElection {
     let leader_elect = fields.flag("leaderElect").unwrap_or(true);
     // Zero and the empty string count as unset, as in Kubernetes' own defaulting.

@@ -1,13 +1,13 @@
-//! What did the operator ask for? Reads `KubeSchedulerConfiguration` documents into complete, validated [`Settings`], and
-//! `PluginHostConfiguration` documents into [`PluginHostSettings`].
+//! What did the operator ask for? This crate reads `KubeSchedulerConfiguration` documents into complete, validated
+//! [`Settings`], and `PluginHostConfiguration` documents into [`PluginHostSettings`].
 //!
-//! A `KubeSchedulerConfiguration` goes through one strict pass: `settings` reads the top level, `profile` one scheduling profile, whose
-//! plugin lists are laid over the defaults in `merge` and spread over the extension points in `expand`. Whatever is
-//! wrong is gathered with its field path and returned as one [`ConfigError`].
+//! A `KubeSchedulerConfiguration` is read in one strict pass. `settings` reads the top level, and `profile` reads one
+//! scheduling profile. The plugin lists of a profile are merged with the defaults in `merge` and expanded to the
+//! extension points in `expand`. All mistakes are collected with their field paths and returned as one [`ConfigError`].
 //!
-//! This crate knows no plugin code and, beside the framework's types, no other crate: a [`PluginCatalogue`] tells it
-//! which plugin implements which extension point, and [`Profile::build`] is given the plugins. It neither reads files nor
-//! watches them.
+//! This crate knows no plugin code and, apart from the framework's types, no other crate. A [`PluginCatalogue`] says
+//! which plugin implements which extension point, and [`Profile::build`] gets the plugins from its caller. The crate
+//! does not read or watch files.
 
 #![warn(clippy::wildcard_enum_match_arm)]
 

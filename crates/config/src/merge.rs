@@ -1,17 +1,17 @@
-//! The operator's plugin lists merged into the default ones, before anything is known about extension points.
+//! Merges the operator's plugin lists into the default lists, before extension points play a part.
 //!
-//! Replacing happens in place, so giving a default plugin another weight does not move it; naming it in both `disabled`
-//! and `enabled` does move it, to the end.
+//! An entry that names a default plugin replaces it in place, so another weight does not move the plugin. An entry for
+//! a plugin that is named in both `disabled` and `enabled` moves it to the end.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use berth_framework::Point;
 use berth_model::PluginName;
 
-/// Stands in a `disabled` list for everything that is enabled by default.
+/// The entry of a `disabled` list that means everything that is enabled by default.
 pub(crate) const ALL_PLUGINS: &str = "*";
 
-/// A plugin to run, with the weight as written; zero means that none was written.
+/// A plugin to run, with the weight from the document. Zero means that there is none.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct EnabledPlugin {
     pub(crate) name: PluginName,
@@ -50,7 +50,8 @@ impl PluginSet {
                 if merged.disables(&default.name) {
                     continue;
                 }
-                // The last mention wins; an earlier one stays behind and is later refused as a second registration.
+                // The last mention counts. An earlier mention stays in the list and is later refused as a second
+                // registration.
                 let replacement = custom.enabled.iter().enumerate().rfind(|(_, plugin)| plugin.name == default.name);
                 if let Some((idx, plugin)) = replacement {
                     taken.insert(idx);
@@ -70,9 +71,10 @@ impl PluginSet {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct PluginSelection {
     pub(crate) multi_point: PluginSet,
-    /// Only points that were mentioned.
+    /// Only the points that the document mentions.
     pub(crate) points: BTreeMap<Point, PluginSet>,
-    /// The points of pod-group scheduling, which is an alpha feature that is off: kept for display, never run.
+    /// The points of pod-group scheduling, which is an alpha feature that is off. They are kept for display and never
+    /// run.
     pub(crate) placement: BTreeMap<&'static str, PluginSet>,
 }
 

@@ -1,7 +1,7 @@
-//! Configuration files of earlier releases, made into today's: `v1alpha1` to `v1beta3` of KubeSchedulerConfiguration, Policy files,
-//! and the names of plugins that are gone.
+//! Migration of configuration files of earlier releases: `v1alpha1` to `v1beta3` of KubeSchedulerConfiguration, Policy
+//! files, and the names of plugins that no longer exist.
 //!
-//! What is made is a document that [`Settings`](crate::Settings) takes; what could not be kept is said in notes.
+//! The result is a document that [`Settings`](crate::Settings) accepts. Notes say what could not be kept.
 
 mod plugins;
 mod policy;
@@ -17,7 +17,7 @@ use crate::{
     profile::DEFAULT_SCHEDULER_NAME,
 };
 
-/// A document of today, and what its reader should know.
+/// A document of the current version, and notes for its reader.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Migration {
     /// A KubeSchedulerConfiguration of `v1`.
@@ -26,10 +26,10 @@ pub struct Migration {
     pub notes: Vec<String>,
 }
 
-/// Makes a document of today of one of an earlier release, YAML or JSON.
+/// Makes a document of the current version from one of an earlier release, in YAML or JSON.
 ///
 /// # Errors
-/// The text is no such document.
+/// The text is not such a document.
 pub fn migrate(text: &str) -> Result<Migration, Usage> {
     let document: Value = serde_saphyr::from_str(text).map_err(|error| Usage(error.to_string()))?;
     let Value::Object(document) = document else { return Err(Usage("not a KubeSchedulerConfiguration".to_owned())) };
@@ -90,7 +90,7 @@ fn configuration(mut document: Map<String, Value>, notes: &mut Vec<String>) -> R
     Ok(document.into())
 }
 
-/// Fields of the document that profiles took over.
+/// Fields of the document that are now part of profiles.
 const OF_PROFILES: [&str; 5] =
     ["schedulerName", "plugins", "pluginConfig", "hardPodAffinitySymmetricWeight", "bindTimeoutSeconds"];
 
@@ -111,7 +111,7 @@ fn move_into_profile(document: &mut Map<String, Value>, profile: &mut Map<String
     }
 }
 
-/// Lists and objects must be such where they are looked into, so that nothing of the file is lost.
+/// Checks that the values which the migration reads are lists and objects, so that nothing in the file is lost.
 fn check_shape(path: &str, profile: &Map<String, Value>) -> Result<(), Usage> {
     let wrong = |field: String, what: &str| Err(Usage(format!("{path}{field}: expected a valid {what}")));
     match profile.get("plugins") {

@@ -1,6 +1,6 @@
 //! The syntax of Kubernetes names that occur in a configuration: label keys and values, resource names.
 //!
-//! Each check answers `None` for a good name and otherwise says what a good one looks like.
+//! Each check returns `None` for a good name. Otherwise it returns a description of a good name.
 
 const MAX_NAME_LEN: usize = 63;
 const MAX_PREFIX_LEN: usize = 253;
@@ -21,7 +21,7 @@ pub(crate) fn qualified_name_problem(text: &str) -> Option<String> {
     (!good_prefix).then(|| "prefix part must be a lower case DNS subdomain such as example.com".to_owned())
 }
 
-/// A label value; may be empty.
+/// A label value, which may be empty.
 pub(crate) fn label_value_problem(text: &str) -> Option<String> {
     let good = text.is_empty() || is_name(text);
     (!good).then(|| {

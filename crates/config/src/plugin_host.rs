@@ -1,8 +1,9 @@
 //! What the operator allows plugins: reads `PluginHostConfiguration` documents into complete [`PluginHostSettings`].
 //!
-//! `file` holds what a document says; every field of it may be absent. Here is what the program uses: an entry of
-//! `plugins` laid over `defaults`, laid over the constants below. Nothing in it is unset but [`PluginSettings::grants`]
-//! and [`PluginSettings::execution`], for which the answer depends on what kind of plugin it is.
+//! `file` holds the content of a document; every field of it may be absent. This module has the settings that the
+//! program uses: an entry of `plugins` replaces values of `defaults`, and these replace the constants below. Only
+//! [`PluginSettings::grants`] and [`PluginSettings::execution`] may be unset, because their values depend on the kind
+//! of plugin.
 
 mod file;
 mod grants;
@@ -33,50 +34,52 @@ pub const PLUGIN_HOST_API_VERSION: &str = "berth.dev/v1alpha1";
 /// The scheduling thread waits for every call. A good plugin answers in microseconds, an interpreter's in a few
 /// milliseconds.
 const CALL_TIME: Duration = Duration::from_millis(50);
-/// An interpreter takes a second to start, a replica of the largest cluster as long to be filled, and no pod waits for it
-/// but those of the plugin.
+/// An interpreter takes a second to start, and a replica of the largest cluster takes as long to be filled. Only the
+/// pods of the plugin wait for it.
 const LIFECYCLE_TIME: Duration = Duration::from_secs(10);
-/// Every pod waits meanwhile. A replica of the largest cluster is filled in less, by languages that are compiled.
+/// Every pod waits during this time. Compiled languages fill a replica of the largest cluster in less.
 const SCHEDULING_THREAD_TIME: Duration = Duration::from_secs(1);
 /// Preemption asks each Filter plugin about every node.
 const POST_FILTER_TIME: Duration = Duration::from_secs(1);
-/// Half of the thread: the pods of other profiles get as much.
+/// Half of the thread's time. The pods of other profiles get the other half.
 const TIME_PER_SECOND: Duration = Duration::from_millis(500);
-/// A burst of events may hold up everything else for so long.
+/// A burst of events may delay everything else for this long.
 const BURST: Duration = Duration::from_secs(1);
 /// A replica of 15,000 nodes takes 2 MiB as columns and 22 MiB as strings.
 const MEMORY_BYTES: u64 = 256 << 20;
 /// Scores of 100,000 nodes take 800 kB.
 const OUTPUT_BYTES: u64 = 16 << 20;
-/// Reasons of one status, effects of one answer: more than any person reads.
+/// The reasons of one status, or the effects of one answer: more than any person reads.
 const OUTPUT_ELEMENTS: u32 = 1024;
-/// Enough to follow a plugin by eye; more would drown the scheduler's own lines.
+/// Enough to follow a plugin by eye. More lines would hide the scheduler's own.
 const LOG_LINES_PER_SECOND: u32 = 20;
-/// A plugin that fails at every pod reaches it within a few pods, one that fails less than once in two minutes does not.
+/// A plugin that fails for every pod reaches this number within a few pods. A plugin that fails less than once in two
+/// minutes does not.
 const QUARANTINE_FAULTS: u32 = 5;
 const QUARANTINE_WINDOW: Duration = Duration::from_secs(600);
-/// A hundred calls that were cut short.
+/// The time of a hundred calls that were cut short.
 const QUARANTINE_LOST: Duration = Duration::from_secs(5);
-/// Long enough for an operator to read what happened, short enough that pods do not wait long once the cause has passed.
+/// Long enough for an operator to read what happened, and short enough that pods do not wait long after the cause has
+/// passed.
 const QUARANTINE_BACKOFF: Duration = Duration::from_secs(30);
 /// A busy cluster calls a plugin thousands of times in a minute.
 const PROBATION_PERIOD: Duration = Duration::from_secs(60);
 /// One timeout on a loaded machine is not reason enough to go back to the old version.
 const PROBATION_FAULTS: u32 = 2;
 
-/// Several times what a plugin takes that brings an interpreter of Python or JavaScript.
+/// Several times the size of a plugin that contains an interpreter of Python or JavaScript.
 const FILE_BYTES: u64 = 128 << 20;
 const COMPILE_CPU_TIME: Duration = Duration::from_secs(120);
 const COMPILE_MEMORY_BYTES: u64 = 4 << 30;
 
-/// Plugins that take more hold up the pods of other profiles for longer than users would put up with.
+/// Plugins that take more would delay the pods of other profiles for longer than users would accept.
 const PLUGINS_PER_SECOND: Duration = Duration::from_millis(300);
-/// One namespace holds up the others by half at worst.
+/// One namespace takes at most half of the time from the others.
 const NAMESPACE_PER_SECOND: Duration = Duration::from_millis(500);
-/// All other pods wait for as long.
+/// All other pods wait for this long.
 const SEARCH: Duration = Duration::from_millis(250);
 
-/// What the operator decided about plugins, complete and validated.
+/// The operator's settings for plugins, complete and validated.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PluginHostSettings {
     files: FileSettings,
@@ -88,81 +91,81 @@ pub struct PluginHostSettings {
     execution_of_profiles: BTreeMap<String, Execution>,
 }
 
-/// What one plugin may do and use, and what happens when it fails.
+/// The permissions and limits of one plugin, and the action when it fails.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PluginSettings {
-    /// What each of its instances may use.
+    /// The limits of each of its instances.
     pub limits: PluginLimits,
-    /// The grants as the plugin's own entry has them; `None` when it says nothing.
+    /// The grants in the plugin's own entry; `None` if it has none.
     pub grants: Option<PluginGrants>,
-    /// What becomes of pods while the plugin is out of service.
+    /// What happens to pods while the plugin is out of service.
     pub failure_policy: FailurePolicy,
-    /// The way to run it as the plugin's own entry has it; `None` when it says nothing.
+    /// The way to run the plugin in its own entry; `None` if it has none.
     pub execution: Option<Execution>,
-    /// When a failing plugin is taken out of service.
+    /// The conditions under which a failing plugin is taken out of service.
     pub quarantine: Quarantine,
-    /// How long a new binary must do well.
+    /// The time or number of calls for which a new binary must work without too many faults.
     pub probation: Probation,
-    /// Where its binary comes from, as the plugin's own entry says; `None` for the plugins directory.
+    /// The source of the plugin's binary in its own entry; `None` for the plugins directory.
     pub source: Option<PluginSource>,
 }
 
-/// What an instance may use. Exceeding any but the log rate is a fault.
+/// The limits of an instance. An instance that exceeds any of them except the log rate commits a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PluginLimits {
-    /// Processor time of one call.
+    /// The processor time of one call.
     pub call_time: Duration,
-    /// Processor time of `describe`, `configure`, `snapshot`, `restore` or a full delta.
+    /// The processor time of `describe`, `configure`, `snapshot`, `restore` or a full delta.
     pub lifecycle_time: Duration,
-    /// Processor time of one of these calls where the scheduling thread waits for it.
+    /// The processor time of one of these calls if the scheduling thread waits for it.
     pub scheduling_thread_time: Duration,
-    /// Processor time of `post-filter` with its dry runs.
+    /// The processor time of `post-filter` with its dry runs.
     pub post_filter_time: Duration,
-    /// All calls on the scheduling thread together, of each second.
+    /// The time of all calls on the scheduling thread together in each second.
     pub time_per_second: Duration,
-    /// How much of the latter may be saved up.
+    /// The amount of `time_per_second` that may be saved up.
     pub burst: Duration,
-    /// Linear memory, all of an instance's memories together.
+    /// The linear memory of all memories of an instance together.
     pub memory_bytes: u64,
-    /// The most bytes of one answer.
+    /// The maximum number of bytes in one answer.
     pub output_bytes: u64,
-    /// Reasons of one status, effects of one answer.
+    /// The maximum number of reasons in one status, or of effects in one answer.
     pub output_elements: u32,
-    /// Further lines are dropped and counted.
+    /// The maximum number of log lines per second. Further lines are dropped and counted.
     pub log_lines_per_second: u32,
 }
 
-/// What a file of the plugins directory may take before it runs.
+/// The limits for a file of the plugins directory before it runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileSettings {
     pub max_bytes: u64,
-    /// The processor time on all processors together.
+    /// The processor time for compilation, on all processors together.
     pub compile_cpu_time: Duration,
-    /// Memory that the process that compiles the file can write to, in bytes.
+    /// The memory in bytes to which the process that compiles the file can write.
     pub compile_memory_bytes: u64,
 }
 
-/// How much of each second of the scheduling thread may be used while other pods wait. A whole second is no bound.
+/// The part of each second of the scheduling thread that may be used while other pods wait. A whole second is no limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SchedulingThreadSettings {
-    /// The time that all plugins together may use, the program's own not counted.
+    /// The time that all plugins together may use. The program's own time does not count.
     pub plugins_per_second: Duration,
     /// The time that long searches for nodes for the pods of one namespace may use.
     pub namespace_per_second: Duration,
-    /// The time that one search for a node may use, whether other pods wait or not.
+    /// The time that one search for a node may use, even if no other pods wait.
     pub search: Duration,
 }
 
-/// What a plugin may ask for.
+/// The grants of a plugin.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PluginGrants {
-    /// Kinds of objects that it may see whole.
+    /// The kinds of objects that the plugin may see completely.
     pub reads: Vec<ObjectKind>,
-    /// Kinds of effects on pods and on the scheduler that are carried out for it.
+    /// The kinds of effects on pods and on the scheduler that are carried out for the plugin.
     pub effects: Vec<Permission>,
-    /// The objects that it may change, and how.
+    /// The objects that the plugin may change, and the allowed changes.
     pub rules: Vec<ObjectRule>,
-    /// Whether it may see pending pods whole, environment variables included.
+    /// Whether the plugin may see pending pods completely, including environment variables.
     pub pod_json: bool,
 }
 
@@ -172,7 +175,7 @@ pub struct PluginGrants {
 pub struct PluginHostConfigError {
     /// The name that the caller gave to the text.
     pub file: String,
-    /// What is wrong, with the field, line and column.
+    /// The problem, with the field, line and column.
     #[source]
     pub source: Box<serde_saphyr::Error>,
 }
@@ -196,7 +199,7 @@ impl Default for PluginSettings {
     }
 }
 
-/// Limits or grants that a file names for one plugin, and that cannot be used.
+/// Limits or grants of one plugin in a file that cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum PluginTermsError {
     /// The JSON of `limits` cannot be read.
@@ -205,13 +208,13 @@ pub enum PluginTermsError {
     /// The JSON of `grants` cannot be read.
     #[error("grants")]
     Grants(#[source] serde_json::Error),
-    /// The text cannot be read. The reason has the line.
+    /// The text cannot be read. The reason contains the line.
     #[error("{field}: {reason}")]
     Text { field: String, reason: Box<serde_saphyr::Error> },
 }
 
 impl PluginSettings {
-    /// The defaults with `limits` and `grants` as an entry of `plugins` has them; null where it says nothing.
+    /// The defaults, changed by `limits` and `grants` as in an entry of `plugins`. `null` leaves the defaults.
     ///
     /// # Errors
     /// `limits` or `grants` has a field or a value that an entry cannot have.
@@ -220,8 +223,8 @@ impl PluginSettings {
         Ok(fields.over(&Self::default()))
     }
 
-    /// The defaults with the terms of a document that has `limits` and `grants` at its top. Its other fields are not
-    /// looked at.
+    /// The defaults, changed by the terms of a document that has `limits` and `grants` at its top. Its other fields are
+    /// ignored.
     ///
     /// # Errors
     /// [`PluginTermsError::Text`], with the field and the line.
@@ -261,10 +264,10 @@ impl Default for PluginLimits {
 }
 
 impl PluginHostSettings {
-    /// Reads a document, YAML or JSON. `file_name` only serves error messages.
+    /// Reads a document in YAML or JSON. `file_name` is only used in error messages.
     ///
     /// # Errors
-    /// The first thing that is wrong, with its place.
+    /// The first mistake, with its place.
     pub fn from_text(file_name: &str, text: &str) -> Result<Self, PluginHostConfigError> {
         let invalid = |source| PluginHostConfigError { file: file_name.to_owned(), source: Box::new(source) };
         let document: Document = serde_saphyr::from_str(text).map_err(invalid)?;
@@ -273,7 +276,8 @@ impl PluginHostSettings {
             .map_err(|error| invalid(serde_saphyr::Error::custom(error)))?;
         let defaults = document.defaults.over(&PluginSettings::default());
         let over_defaults = |entry: PluginEntry| {
-            // Grants and execution of `defaults` do not become the plugin's own: other sources come before them.
+            // Grants and execution of `defaults` do not become the plugin's own, because other sources take precedence
+            // over them.
             let base = PluginSettings { grants: None, execution: None, ..defaults.clone() };
             let source = entry.source.map(|source| source.0);
             (PluginName::from(entry.name.0), PluginSettings { source, ..entry.settings.over(&base) })
@@ -288,32 +292,32 @@ impl PluginHostSettings {
         Ok(Self { files, scheduling_thread, denied_digests, provenance, plugins, execution_of_profiles, defaults })
     }
 
-    /// What holds for the plugin of this name.
+    /// The settings of the plugin of this name.
     #[must_use]
     pub fn plugin(&self, name: &str) -> PluginSettings {
         let own = self.plugins.get(name).cloned();
         own.unwrap_or_else(|| PluginSettings { grants: None, execution: None, ..self.defaults.clone() })
     }
 
-    /// What holds for the files of the plugins directory.
+    /// The limits for the files of the plugins directory.
     #[must_use]
     pub fn files(&self) -> FileSettings {
         self.files
     }
 
-    /// How much of the scheduling thread plugins and namespaces may use.
+    /// The parts of the scheduling thread's time that plugins and namespaces may use.
     #[must_use]
     pub fn scheduling_thread(&self) -> SchedulingThreadSettings {
         self.scheduling_thread
     }
 
-    /// The digests of binaries that never serve, whatever their name, wherever they come from.
+    /// The digests of binaries that never serve, whatever their name and their source.
     #[must_use]
     pub fn denied_digests(&self) -> &BTreeSet<Digest> {
         &self.denied_digests
     }
 
-    /// Where plugins come from, and who must have signed them.
+    /// The sources of plugins, and the signers that must have signed them.
     #[must_use]
     pub fn provenance(&self) -> &ProvenanceSettings {
         &self.provenance
@@ -324,14 +328,14 @@ impl PluginHostSettings {
         self.plugins.iter().filter_map(|(name, settings)| Some((name, settings.source.as_ref()?)))
     }
 
-    /// What `defaults` grants to plugins that have no grants of their own.
+    /// The grants in `defaults` for plugins that have no grants of their own.
     #[must_use]
     pub fn default_grants(&self) -> PluginGrants {
         self.defaults.grants.clone().unwrap_or_default()
     }
 
-    /// How a plugin runs in a profile: as its own entry says, else the profile's, else `on_command_line`, else
-    /// `defaults`.
+    /// The way in which a plugin runs in a profile. The plugin's own entry comes first, then the profile's entry, then
+    /// `on_command_line`, then `defaults`.
     #[must_use]
     pub fn execution(&self, plugin: &str, scheduler_name: &str, on_command_line: Option<Execution>) -> Execution {
         let own = self.plugins.get(plugin).and_then(|settings| settings.execution);
@@ -346,7 +350,7 @@ impl PluginHostSettings {
         self.plugins.keys()
     }
 
-    /// Whether any plugin may see pending pods whole by what is said here.
+    /// Whether these settings allow any plugin to see pending pods completely.
     #[must_use]
     pub fn grants_pod_json(&self) -> bool {
         let grants = self.plugins.values().chain([&self.defaults]).filter_map(|plugin| plugin.grants.as_ref());

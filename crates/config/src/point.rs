@@ -1,33 +1,35 @@
 //! The extension points that a configuration file can name, and which plugins implement each.
 //!
-//! The framework has more points than a file: a plugin cannot be enabled at Normalize, PreBindPreFlight, QueueingHint or Sign, it simply
-//! implements them. A [`PluginCatalogue`] is the only thing that expansion needs to know about plugins. Out-of-tree
-//! plugins are found at run time, so the program brings its own catalogue; [`crate::InTree`] is the one of kube-scheduler.
+//! The framework has more points than a file. A plugin cannot be enabled at Normalize, PreBindPreFlight, QueueingHint
+//! or Sign; it simply implements them. A [`PluginCatalogue`] has everything that the expansion needs to know about
+//! plugins. Out-of-tree plugins are found at run time, so the program has its own catalogue; [`crate::InTree`] is
+//! kube-scheduler's.
 
 use berth_framework::{Point, Points};
 use berth_model::{Features, PluginName};
 
-/// Answers which extension points a plugin implements.
+/// Says which extension points a plugin implements.
 pub trait PluginCatalogue {
-    /// The points that `plugin` implements, or `None` when nothing of that name exists.
+    /// The points that `plugin` implements, or `None` if no plugin of that name exists.
     fn points(&self, plugin: &str) -> Option<Points>;
 
-    /// The names of all plugins that exist, those that this build lacks included.
+    /// The names of all plugins that exist, including those that this build lacks.
     fn names(&self) -> Vec<PluginName>;
 
-    /// What differs from the oldest release that this program knows; decides defaults and which args are allowed.
+    /// The features that differ from the oldest release that this program knows. They decide defaults and the allowed
+    /// arguments.
     fn features(&self) -> Features {
         Features::default()
     }
 
-    /// Whether a plugin that does not exist may come later, and implement anything. It may then be named wherever a
-    /// plugin can be named; `multiPoint` makes it sort the queue if no plugin that exists does.
+    /// Whether a plugin that does not exist may be loaded later and may implement any point. A configuration may name
+    /// such a plugin wherever a plugin can be named; `multiPoint` lets it sort the queue if no plugin that exists does.
     fn awaits(&self, plugin: &str) -> bool {
         let _ = plugin;
         false
     }
 
-    /// Whether the plugin does not exist, and may come later.
+    /// Whether the plugin does not exist, but may be loaded later.
     fn awaits_only(&self, plugin: &str) -> bool {
         self.points(plugin).is_none() && self.awaits(plugin)
     }

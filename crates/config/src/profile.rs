@@ -1,8 +1,8 @@
-//! One scheduling profile: a scheduler name, the plugins that serve its pods and their arguments.
+//! One scheduling profile: the scheduler name, the plugins for its pods, and their arguments.
 //!
-//! A profile is read from one entry of `profiles`, laid over the default plugin set, expanded, and given complete
-//! arguments. Arguments of built-in plugins are checked here and filled with defaults; those of other plugins pass
-//! through untouched, because only the plugin can judge them.
+//! A profile is read from one entry of `profiles`. The entry is merged with the default plugin set and expanded, and
+//! gets complete arguments. Arguments of built-in plugins are checked here and filled with defaults. Those of other
+//! plugins are passed on unchanged, because only the plugin can check them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,30 +19,30 @@ use crate::{
     point::{PluginCatalogue, points_with_keys},
 };
 
-/// Pods whose `spec.schedulerName` is unset ask for this scheduler.
+/// Pods without a `spec.schedulerName` ask for this scheduler.
 pub(crate) const DEFAULT_SCHEDULER_NAME: &str = "default-scheduler";
 
 /// A complete, validated scheduling profile.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Profile {
-    /// Matches `spec.schedulerName` of the pods that this profile places; unique among profiles.
+    /// The value of `spec.schedulerName` in the pods that this profile places. It is unique among profiles.
     pub scheduler_name: String,
     /// Overrides the setting of the same name for this profile; 0 means adaptive.
     pub percentage_of_nodes_to_score: Option<u8>,
-    /// Which plugins run where.
+    /// The plugins that run at each point.
     pub plugins: PluginSets,
     /// Arguments by plugin name: complete for built-in plugins, without `apiVersion` and `kind`; as written for others.
     pub plugin_config: BTreeMap<PluginName, Value>,
-    /// Handed to the built-in plugins with their arguments.
+    /// The features that the built-in plugins get with their arguments.
     pub(crate) features: Features,
     selection: PluginSelection,
 }
 
 impl Profile {
-    /// Reads one `profiles` entry; `None` is the default profile. A missing `schedulerName` is `default-scheduler`.
+    /// Reads one entry of `profiles`; `None` is the default profile. A missing `schedulerName` is `default-scheduler`.
     ///
     /// # Errors
-    /// Everything that is wrong with the entry, with paths relative to it.
+    /// All mistakes in the entry, with paths relative to it.
     pub fn from_json(entry: Option<&Value>, catalogue: &dyn PluginCatalogue) -> Result<Self, ConfigError> {
         let problems = Problems::default();
         let profile = Self::read(Fields::new("", entry, &problems), Some(DEFAULT_SCHEDULER_NAME), catalogue);
@@ -50,7 +50,7 @@ impl Profile {
         Ok(profile)
     }
 
-    /// `fallback_name` serves when the file gives none; without it the name is required.
+    /// `fallback_name` is used if the file has no name. If it is `None`, the name is required.
     pub(crate) fn read(fields: Fields<'_>, fallback_name: Option<&str>, catalogue: &dyn PluginCatalogue) -> Self {
         let given_name = fields.text("schedulerName").filter(|name| !name.is_empty());
         if given_name.or(fallback_name).is_none() {
@@ -137,7 +137,7 @@ fn read_set(fields: Fields<'_>) -> PluginSet {
     }
     for plugin in fields.objects("disabled") {
         set.disabled.extend(read_name(&plugin));
-        // Kubernetes uses one type for both lists, so a weight is allowed here and means nothing.
+        // Kubernetes uses one type for both lists, so a weight is allowed here and has no meaning.
         plugin.whole32("weight");
         plugin.finish();
     }
@@ -188,7 +188,7 @@ fn read_plugin_config(fields: &Fields<'_>, features: Features) -> BTreeMap<Plugi
 }
 
 fn add_default_args(plugin_config: &mut BTreeMap<PluginName, Value>, plugins: &[PluginName], features: Features) {
-    // Defaults have nothing to complain about.
+    // The defaults have no problems.
     let no_problems = Problems::default();
     for name in plugins {
         if !plugin_config.contains_key(name) {

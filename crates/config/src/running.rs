@@ -1,27 +1,27 @@
-//! The configuration that holds while a scheduler runs, which may change at any time.
+//! The configuration that is in force while a scheduler runs. It may change at any time.
 
 use std::sync::{Arc, PoisonError, RwLock};
 
 use crate::Settings;
 
-/// The configuration that holds at the moment. Clones share it.
+/// The configuration that is currently in force. Clones share it.
 #[derive(Clone, Debug)]
 pub struct RunningConfiguration(Arc<RwLock<Settings>>);
 
 impl RunningConfiguration {
-    /// These settings hold.
+    /// Starts with these settings.
     #[must_use]
     pub fn new(settings: Settings) -> Self {
         Self(Arc::new(RwLock::new(settings)))
     }
 
-    /// A copy of what holds.
+    /// A copy of the current settings.
     #[must_use]
     pub fn settings(&self) -> Settings {
         self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// These hold from here on.
+    /// Replaces the settings.
     pub fn set(&self, settings: Settings) {
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = settings;
     }

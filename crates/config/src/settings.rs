@@ -1,7 +1,7 @@
-//! The whole of a `KubeSchedulerConfiguration`, as the program uses it.
+//! The whole `KubeSchedulerConfiguration`, in the form that the program uses.
 //!
-//! [`Settings`] is complete: nothing in it is unset, and it only comes out of a document that passed every check. Fields
-//! are read and defaulted in one pass over the JSON tree; mistakes are gathered and returned together.
+//! [`Settings`] is complete: no field is unset, and it is only made from a document that passed every check. One pass
+//! over the JSON tree reads the fields and fills in defaults. Mistakes are collected and returned together.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -19,72 +19,74 @@ use crate::{
     profile::{DEFAULT_SCHEDULER_NAME, Profile, read_percentage},
 };
 
-/// What the operator asked for, complete and validated.
+/// The operator's settings, complete and validated.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
-    /// How many workers look at nodes at once; at least 1.
+    /// The number of workers that examine nodes at the same time; at least 1.
     pub parallelism: u32,
-    /// Stop filtering when this share of the nodes was found feasible; 0 adapts to the size of the cluster.
+    /// Filtering stops when this share of the nodes was found feasible; 0 adapts to the size of the cluster.
     pub percentage_of_nodes_to_score: u8,
-    /// A pod's first wait after a failed attempt.
+    /// The time for which a pod waits after its first failed attempt.
     pub pod_initial_backoff: Duration,
-    /// A pod's longest wait after failed attempts.
+    /// The longest time for which a pod waits after failed attempts.
     pub pod_max_backoff: Duration,
     /// Whether and how this scheduler competes with others.
     pub leader_election: LeaderElection,
-    /// How to talk to the API server.
+    /// The connection to the API server.
     pub client_connection: ClientConnection,
-    /// Serve `/debug/pprof`.
+    /// Whether `/debug/pprof` is served.
     pub enable_profiling: bool,
-    /// Include contention in profiles.
+    /// Whether profiles include contention.
     pub enable_contention_profiling: bool,
-    /// Start watching only once this scheduler leads.
+    /// Whether the watches start only once this scheduler leads.
     pub delay_cache_until_active: bool,
-    /// At least one; scheduler names are unique, the queue sort plugin is the same in all.
+    /// The profiles; at least one. Scheduler names are unique, and the queue sort plugin is the same in all.
     pub profiles: Vec<Profile>,
-    /// Consulted in order.
+    /// The extenders, in the order in which they are asked.
     pub extenders: Vec<Extender>,
 }
 
-/// How to talk to the API server.
+/// The connection to the API server.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ClientConnection {
-    /// Path of a kubeconfig file; empty uses the cluster that the program runs in.
+    /// The path of a kubeconfig file. If it is empty, the cluster is the one in which the program runs.
     pub kubeconfig: String,
-    /// Sent as `Accept`; empty asks for the content type.
+    /// The value of the header `Accept`. If it is empty, `content_type` is used.
     pub accept_content_types: String,
-    /// How objects are sent.
+    /// The format in which objects are sent.
     pub content_type: String,
-    /// Requests a second, on average; negative means no limit.
+    /// The average number of requests per second; a negative number means no limit.
     pub qps: f64,
-    /// Requests that may go out at once above the average.
+    /// The number of requests that may be sent at once above the average.
     pub burst: u32,
 }
 
-/// What the command that reads a document says beside it.
+/// Settings that the command which reads a document adds to it.
 #[derive(Clone, Debug, Default)]
 pub struct Overrides {
-    /// The program whose defaults hold.
+    /// The program that determines the defaults.
     pub program: Program,
-    /// Renames the only profile.
+    /// The new name of the only profile.
     pub scheduler_name: Option<String>,
-    /// Laid over the document's fields, as in `{"leaderElection": {"leaderElect": false}}`; lists are replaced.
+    /// Values that replace the document's fields, as in `{"leaderElection": {"leaderElect": false}}`. Lists are
+    /// replaced as a whole.
     pub fields: Map<String, Value>,
 }
 
-/// The program as which the scheduler was called. The two differ in their defaults.
+/// The name under which the scheduler was called. The two differ in their defaults.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Program {
-    /// Takes kube-scheduler's place: serves `default-scheduler`, under kube-scheduler's Lease.
+    /// Takes kube-scheduler's place: it serves `default-scheduler` under kube-scheduler's Lease.
     #[default]
     KubeScheduler,
-    /// Works beside it: without a document it serves the pods of the scheduler `berth`. Its Lease is `berth`, but that
-    /// of kube-scheduler if a profile serves `default-scheduler`: two that serve the same pods must not both be active.
+    /// Works beside kube-scheduler. It serves the pods of the scheduler `berth` if there is no document. Its Lease is
+    /// `berth`. If a profile serves `default-scheduler`, its Lease is kube-scheduler's, because two schedulers that
+    /// serve the same pods must not both be active.
     Berth,
 }
 
 const KIND: &str = "KubeSchedulerConfiguration";
-/// The scheduler, and the Lease, of a Berth that runs beside the cluster's own scheduler.
+/// The scheduler name and the Lease of a Berth that runs beside the cluster's own scheduler.
 const BERTH: &str = "berth";
 const KUBE_SCHEDULER_LEASE: &str = "kube-scheduler";
 
@@ -100,15 +102,16 @@ impl Settings {
         settings
     }
 
-    /// Reads a configuration document, YAML or JSON, as kube-scheduler does. `file_name` only serves error messages.
+    /// Reads a configuration document in YAML or JSON, as kube-scheduler does. `file_name` is only used in error
+    /// messages.
     ///
     /// # Errors
-    /// [`ConfigError::Syntax`] if the text does not parse, else [`ConfigError::Invalid`] with all that is wrong.
+    /// [`ConfigError::Syntax`] if the text cannot be parsed, otherwise [`ConfigError::Invalid`] with all mistakes.
     pub fn from_text(file_name: &str, text: &str, catalogue: &dyn PluginCatalogue) -> Result<Self, ConfigError> {
         Self::from_text_and(file_name, text, &Overrides::default(), catalogue)
     }
 
-    /// Reads a document as [`Settings::from_text`] does, with what a command line says laid over the document.
+    /// Reads a document as [`Settings::from_text`] does, and then applies the settings of the command line.
     ///
     /// # Errors
     /// Fails as [`Settings::from_text`] does.
@@ -131,7 +134,7 @@ impl Settings {
     /// The settings of a command without a document.
     ///
     /// # Errors
-    /// [`ConfigError::Invalid`] with all that is wrong with the overrides.
+    /// [`ConfigError::Invalid`] with all mistakes in the overrides.
     pub fn without_text(overrides: &Overrides, catalogue: &dyn PluginCatalogue) -> Result<Self, ConfigError> {
         let mut document = json!({ "apiVersion": API_VERSION, "kind": KIND });
         if overrides.program == Program::Berth
@@ -161,7 +164,7 @@ impl Settings {
     /// The effective configuration as a document that reads back as the same settings.
     ///
     /// # Errors
-    /// Fails if the YAML writer refuses, which no settings read by this crate provoke.
+    /// Fails if the YAML writer fails, which does not happen with settings that this crate has read.
     pub fn to_yaml(&self) -> Result<String, ConfigError> {
         serde_saphyr::to_string(&self.to_json()).map_err(ConfigError::Render)
     }
@@ -186,8 +189,8 @@ impl Settings {
         })
     }
 
-    /// Lets NodeResourcesFit pass over the resources that extenders manage with `ignoredByScheduler`. If there are any, they
-    /// take the place of its `ignoredResources` in every profile (`buildExtenders` in `pkg/scheduler/scheduler.go`).
+    /// Lets NodeResourcesFit skip the resources that extenders manage with `ignoredByScheduler`. If there are any, they
+    /// replace its `ignoredResources` in every profile (`buildExtenders` in `pkg/scheduler/scheduler.go`).
     pub fn ignore_managed_resources(&mut self) {
         let managed = self.extenders.iter().flat_map(|extender| &extender.managed_resources);
         let ignored: Vec<&str> =
@@ -244,7 +247,7 @@ fn lease_name(program: Program, profiles: &[Profile]) -> &'static str {
     }
 }
 
-/// Objects are merged, everything else is replaced.
+/// Merges objects, and replaces everything else.
 fn lay_over(document: &mut Value, fields: &Map<String, Value>) {
     for (name, value) in fields {
         match (&mut document[name], value) {
@@ -265,7 +268,7 @@ fn read_identity(fields: &Fields<'_>) {
 }
 
 fn read_parallelism(fields: &Fields<'_>) -> u32 {
-    // Enough to keep a few cores busy; kube-scheduler's number.
+    // Enough to use a few cores. The number is kube-scheduler's.
     let parallelism = fields.whole32("parallelism").unwrap_or(16);
     if parallelism <= 0 {
         fields.invalid("parallelism", parallelism, "should be an integer value greater than zero");

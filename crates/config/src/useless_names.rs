@@ -1,5 +1,5 @@
-//! Names in a configuration that mean no plugin or no profile. kube-scheduler takes them without a word; here they are told,
-//! as most are slips of the pen.
+//! Names in a configuration that match no plugin or no profile. kube-scheduler accepts them without a message. Berth
+//! reports them, because most are typing errors.
 
 use std::fmt;
 
@@ -8,31 +8,31 @@ use serde_json::Value;
 
 use crate::{PluginCatalogue, PluginHostSettings, Profile, Settings, merge::ALL_PLUGINS};
 
-/// A name that does nothing.
+/// A name that has no effect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UselessName {
-    /// Where it stands, such as `profiles[0].pluginConfig[2].name`.
+    /// The field, such as `profiles[0].pluginConfig[2].name`.
     pub field: String,
     /// The name.
     pub name: String,
     reason: Reason,
-    /// A name that there is, and that this one may be meant to be.
+    /// An existing name that the operator may have meant.
     nearest: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Reason {
-    /// `pluginConfig` of no plugin.
+    /// An entry of `pluginConfig` for a plugin that does not exist.
     UnknownArgs,
-    /// `pluginConfig` of a plugin that this profile does not enable.
+    /// An entry of `pluginConfig` for a plugin that this profile does not enable.
     IdleArgs { scheduler_name: String },
-    /// No such plugin is there to be disabled.
+    /// An entry that disables a plugin which does not exist.
     NothingDisabled,
-    /// No such plugin is there so far.
+    /// A plugin that does not exist yet.
     Awaited,
-    /// An entry of a `PluginHostConfiguration` for no plugin.
+    /// An entry of a `PluginHostConfiguration` for a plugin that does not exist.
     UnknownPlugin,
-    /// An entry of a `PluginHostConfiguration` for no profile.
+    /// An entry of a `PluginHostConfiguration` for a profile that does not exist.
     UnknownProfile,
 }
 
@@ -69,8 +69,8 @@ impl UselessName {
 }
 
 impl Settings {
-    /// Names of plugins in the document of these settings that do nothing. A plugin that is enabled and not there yet is among
-    /// them only if its name is close to one that is.
+    /// Names of plugins in the document of these settings that have no effect. A plugin that is enabled and does not
+    /// exist yet is only listed if its name is close to that of an existing plugin.
     #[must_use]
     pub fn useless_names(&self, document: &Value, catalogue: &dyn PluginCatalogue) -> Vec<UselessName> {
         let there = catalogue.names();
@@ -86,8 +86,8 @@ impl Settings {
 }
 
 impl PluginHostSettings {
-    /// Names of plugins and profiles that have an entry and are not there. `plugins` are all names of plugins that are there or
-    /// that a profile enables, `profiles` all `schedulerName`s.
+    /// Names of plugins and profiles that have an entry and do not exist. `plugins` are the names of all plugins that
+    /// exist or that a profile enables. `profiles` are all `schedulerName`s.
     #[must_use]
     pub fn useless_names(&self, plugins: &[&str], profiles: &[&str]) -> Vec<UselessName> {
         let is_unknown = |name: &&PluginName| !plugins.contains(&name.as_str());
@@ -101,10 +101,10 @@ impl PluginHostSettings {
     }
 }
 
-/// What the names of one profile are compared with.
+/// The names with which the names of one profile are compared.
 struct ProfileNames<'a> {
     path: String,
-    /// The plugins that are there.
+    /// The plugins that exist.
     there: &'a [PluginName],
     profile: &'a Profile,
 }
@@ -118,7 +118,7 @@ impl ProfileNames<'_> {
         self.profile.plugins.named().iter().any(|enabled| *enabled == name)
     }
 
-    /// `known` are the plugins that are there and those that the profile enables.
+    /// A name without effect. It is compared with the plugins that exist and those that the profile enables.
     fn useless(&self, field: String, name: &str, reason: Reason) -> UselessName {
         let known = self.there.iter().chain(self.profile.plugins.named());
         UselessName::new(field, name, reason, &known.map(PluginName::as_str).collect::<Vec<_>>())

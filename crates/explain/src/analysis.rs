@@ -1,4 +1,4 @@
-//! What every plugin says about every node, worked out on a copy of the cluster when somebody asks.
+//! The answers of every plugin about every node. They are determined on a copy of the cluster when a user asks.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -15,16 +15,16 @@ use crate::{
     resources::{Lack, ResourceSum, lacks, sums},
 };
 
-/// How many nodes are named beside each count.
+/// The number of nodes that are named beside each count.
 const N_EXAMPLES: usize = 3;
 
-/// How many nodes are shown with all their scores.
+/// The number of nodes that are shown with all their scores.
 const N_BEST: usize = 10;
 
-/// The plugin whose refusals are about amounts.
+/// The plugin that refuses nodes because of amounts.
 pub(crate) const NODE_RESOURCES_FIT: &str = "NodeResourcesFit";
 
-/// What is asked about a pod, beside the pod.
+/// The parts of a question about a pod, apart from the pod itself.
 #[derive(Clone, Copy, Debug)]
 pub struct Question<'a> {
     /// All nodes in the order of the cluster.
@@ -35,48 +35,49 @@ pub struct Question<'a> {
     pub node: Option<NodeIdx>,
 }
 
-/// The answer. What was not come to is empty.
+/// The answer. Fields that the analysis did not reach are empty.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Analysis {
-    /// How many nodes there are.
+    /// The number of all nodes.
     pub nodes: usize,
-    /// How many nodes fit at the moment.
+    /// The number of nodes that fit at the moment.
     pub feasible: usize,
-    /// Nodes that fit, but for the room that other pods have there by nomination.
+    /// The number of nodes that no plugin refuses, but with room that is reserved for nominated pods.
     pub reserved_for_nominated: usize,
-    /// Why the pod fits on no node, whatever the nodes are like.
+    /// The reason why the pod fits on no node, whatever the nodes are like.
     pub pod_rejected: Option<PodRejected>,
-    /// A plugin broke, and this is what it said: the rest is not known.
+    /// The message of a plugin that broke. The rest of the answer is then unknown.
     pub error: Option<String>,
-    /// Each plugin by itself, in the order of the profile.
+    /// The report of each plugin on its own, in the order of the profile.
     pub plugins: Vec<PluginReport>,
-    /// Each set of plugins that refuse nodes together, the most frequent first.
+    /// Each set of plugins that refuse the same nodes. The smallest sets come first, and among sets of the same size
+    /// the most frequent.
     pub combinations: Vec<Combination>,
     /// The nodes that come closest to fitting.
     pub nearest: Vec<NearNode>,
     /// The best of the nodes that fit.
     pub best: Vec<RankedNode>,
-    /// What there is of what the pod requests.
+    /// The amounts that nodes have of the resources which the pod requests.
     pub resources: Vec<ResourceSum>,
-    /// What evicting pods would do; `None` if it was not tried.
+    /// The result of evicting pods; `None` if that was not tried.
     pub preemption: Option<Preemption>,
-    /// How long plugins took when an attempt was made on the copy that looks at every node, the longest first. Empty if the profile's
-    /// meter has no clock.
+    /// The time that each plugin took for an attempt on the copy that covers every node, the longest first. Empty if
+    /// the profile's meter has no clock.
     pub took: Vec<PluginTook>,
-    /// The node that was asked about.
+    /// The report on the node that the caller asked about.
     pub node: Option<NodeReport>,
 }
 
-/// How long a plugin took.
+/// The time that a plugin took.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PluginTook {
-    /// Which plugin.
+    /// The name of the plugin.
     pub plugin: String,
-    /// At which extension point, such as `Filter`.
+    /// The extension point, such as `Filter`.
     pub point: String,
-    /// The time of all calls there. One call is about many nodes.
+    /// The time of all calls at this point. One call is about many nodes.
     pub microseconds: u64,
 }
 
@@ -84,7 +85,7 @@ pub struct PluginTook {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PodRejected {
-    /// The plugins that did.
+    /// The plugins that rejected the pod.
     pub plugins: Vec<String>,
     /// The status code, such as `UnschedulableAndUnresolvable`.
     pub code: String,
@@ -92,29 +93,29 @@ pub struct PodRejected {
     pub message: String,
 }
 
-/// What a plugin says about all nodes, as if it were the only one.
+/// The answers of one plugin about all nodes, as if it were the only one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PluginReport {
-    /// Which plugin.
+    /// The name of the plugin.
     pub plugin: String,
-    /// How many nodes it refuses.
+    /// The number of nodes that the plugin refuses.
     pub rejected: usize,
-    /// How many of these nodes no other plugin refuses.
+    /// The number of these nodes that no other plugin refuses.
     pub alone: usize,
-    /// Why, the most frequent reason first. A node counts for each of its reasons.
+    /// The reasons, the most frequent first. A node counts for each of its reasons.
     pub reasons: Vec<ReasonCount>,
 }
 
-/// A reason, and how many nodes it stands for.
+/// A reason, and the number of nodes that have it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ReasonCount {
     /// The reason in the plugin's words.
     pub reason: String,
-    /// How many nodes.
+    /// The number of nodes.
     pub nodes: usize,
-    /// Some of them.
+    /// Some of the nodes.
     pub examples: Vec<String>,
 }
 
@@ -122,25 +123,25 @@ pub struct ReasonCount {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Combination {
-    /// Their names; each of them refuses all of these nodes, and no other plugin does.
+    /// The names of the plugins. Each of them refuses all of these nodes, and no other plugin does.
     pub plugins: Vec<String>,
-    /// How many nodes.
+    /// The number of nodes.
     pub nodes: usize,
-    /// Some of them.
+    /// Some of the nodes.
     pub examples: Vec<String>,
 }
 
-/// What PostFilter answers. Nothing of it is done.
+/// The answer of PostFilter. Its effects are not carried out.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Preemption {
-    /// The node on which it would make room; `None` if that helps nowhere.
+    /// The node on which evictions would make room; `None` if they help on no node.
     pub node: Option<String>,
-    /// How many pods would have to leave.
+    /// The number of pods that would have to leave.
     pub victims: usize,
-    /// Namespace and name of some of them.
+    /// Namespace and name of some of these pods.
     pub examples: Vec<String>,
-    /// How many more would be named here, if the caller were allowed to see them.
+    /// The number of further pods that would be named here if the caller were allowed to see them.
     #[serde(default)]
     pub unnamed: usize,
     /// The message in the plugins' words; empty if there is a node.
@@ -153,20 +154,20 @@ pub struct Preemption {
 pub struct NodeReport {
     /// `metadata.name`.
     pub node: String,
-    /// Whether there is such a node.
+    /// Whether the node exists.
     pub exists: bool,
-    /// All plugins that refuse it, each by itself.
+    /// The reasons of all plugins that refuse the node, each on its own.
     pub reasons: Vec<NodeReason>,
-    /// What it has too little of.
+    /// The resources of which the node has too little.
     pub lacks: Vec<Lack>,
-    /// Its scores, if it fits and nodes were scored.
+    /// The scores of the node, if it fits and nodes were scored.
     pub scores: Option<RankedNode>,
-    /// Its place among the nodes that fit, from 1.
+    /// The position among the nodes that fit, from 1.
     pub rank: Option<usize>,
 }
 
-/// Asks the plugins about the pod of `call` on all nodes. They must have been synced with the table of the call, and be no
-/// instances that schedule: the cycle of the call begins and ends here.
+/// Asks the plugins about the pod of `call` on all nodes. The plugins must have been synced with the table of the call.
+/// They must not be instances that schedule, because the cycle of the call begins and ends here.
 pub fn analyze(profile: &mut Profile, call: &Call<'_>, question: &Question<'_>) -> Analysis {
     let mut analysis = Analysis { nodes: question.order.len(), ..Analysis::default() };
     if let Err(status) = ask(profile, call, question, &mut analysis) {
@@ -177,7 +178,7 @@ pub fn analyze(profile: &mut Profile, call: &Call<'_>, question: &Question<'_>) 
     analysis
 }
 
-/// What the meter has of this attempt.
+/// The times of this attempt that the meter has measured.
 fn took(profile: &mut Profile) -> Vec<PluginTook> {
     let mut sums: BTreeMap<(PluginIdx, &'static str), Duration> = BTreeMap::new();
     for time in profile.meter().measured_mut().plugins.drain(..) {
@@ -193,21 +194,22 @@ fn took(profile: &mut Profile) -> Vec<PluginTook> {
     took
 }
 
-/// Which plugins refuse which node, each plugin by itself.
+/// The plugins that refuse each node, each plugin on its own.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Refusals {
     /// Plugins that refuse a node, in the order of the profile.
     pub plugins: Vec<String>,
-    /// The name of each node that is refused, and positions among [`Self::plugins`].
+    /// The name of each node that is refused, and the positions of its plugins in [`Self::plugins`].
     pub nodes: Vec<(String, Vec<usize>)>,
-    /// Why the pod fits on no node, whatever the nodes are like.
+    /// The reason why the pod fits on no node, whatever the nodes are like.
     pub pod_rejected: Option<String>,
 }
 
-/// Asks the Filter plugins about the pod of `call` on all nodes, as [`analyze`] does, and says of each node what they answer.
+/// Asks the Filter plugins about the pod of `call` on all nodes, as [`analyze`] does, and returns their answers for
+/// each node.
 ///
 /// # Errors
-/// A plugin broke, and this is what it said.
+/// The message of a plugin that broke.
 pub fn refusals(profile: &mut Profile, call: &Call<'_>, order: &[NodeIdx]) -> Result<Refusals, Status> {
     let asked = refusals_of(profile, call, order);
     profile.end_cycle(call.cycle);
@@ -236,7 +238,7 @@ fn refusals_of(profile: &mut Profile, call: &Call<'_>, order: &[NodeIdx]) -> Res
     Ok(Refusals { plugins, nodes, pod_rejected: None })
 }
 
-/// What every Filter plugin by itself says about every node, after PreFilter.
+/// The answers of each Filter plugin on its own about every node, after PreFilter.
 fn all_rejections(profile: &mut Profile, call: &Call<'_>, order: &[NodeIdx], attempt: &mut Attempt) -> Vec<Rejection> {
     run::list_candidates(call, order, attempt);
     let candidates: NodeSet = attempt.candidates().iter().copied().collect();
@@ -276,7 +278,7 @@ fn ask(profile: &mut Profile, call: &Call<'_>, question: &Question<'_>, analysis
     Ok(())
 }
 
-/// The nodes that PreFilter left out, as if its plugins had refused each of them.
+/// The nodes that PreFilter left out, as refusals by its plugins.
 fn left_out(profile: &Profile, call: &Call<'_>, candidates: &NodeSet, attempt: &Attempt) -> Vec<Rejection> {
     let Some(restriction) = attempt.findings().restriction() else { return Vec::new() };
     let mut nodes = call.table.nodes().clone();
@@ -294,7 +296,7 @@ fn union(rejections: &[Rejection]) -> NodeSet {
     nodes
 }
 
-/// The nodes that fit but for amounts, those that fit among them.
+/// The nodes that only amounts may prevent from fitting, including the nodes that fit.
 fn only_resources(profile: &Profile, call: &Call<'_>, rejections: &[Rejection]) -> NodeSet {
     let mut nodes = call.table.nodes().clone();
     let is_other = |rejection: &&Rejection| **profile.name(rejection.plugin) != *NODE_RESOURCES_FIT;
@@ -302,7 +304,7 @@ fn only_resources(profile: &Profile, call: &Call<'_>, rejections: &[Rejection]) 
     nodes
 }
 
-/// Plugins by themselves, and in combination.
+/// Counts the refusals of each plugin, and of each combination of plugins.
 fn count(profile: &Profile, call: &Call<'_>, rejections: &[Rejection], refused: &NodeSet, analysis: &mut Analysis) {
     let mut sets: BTreeMap<Vec<PluginIdx>, Vec<NodeIdx>> = BTreeMap::new();
     for node in refused.iter() {
@@ -360,7 +362,7 @@ fn name(call: &Call<'_>, node: NodeIdx) -> String {
     call.table.symbols.text(call.table.name(node)).to_owned()
 }
 
-/// Asks PostFilter what it would do.
+/// Asks PostFilter for its answer.
 fn preempt(
     profile: &mut Profile,
     call: &Call<'_>,

@@ -1,4 +1,4 @@
-//! Why a pod is where it is, in one word for programs.
+//! The state of a pod in one word, for programs.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,37 +7,38 @@ use crate::{
     subject::{State, Subject},
 };
 
-/// The word. If several hold, it is the first in this order.
+/// The word. If several apply, it is the first in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Cause {
     /// The pod is on its node.
     Bound,
-    /// The pod has a node, and is on its way there.
+    /// The pod has a node, and is about to be bound to it.
     Binding,
-    /// The pod fits on no node, whatever nodes come: it names something that is not there, or asks for what cannot be.
+    /// The pod fits on no node, whatever nodes are added: it names something that does not exist, or asks for something
+    /// impossible.
     Misconfigured,
-    /// The pod requests more of a resource than any node has, used or not.
+    /// The pod requests more of a resource than any node has, even when empty.
     LargerThanAnyNode,
-    /// Somebody holds the pod back: a scheduling gate, a plugin, or a plugin's absence.
+    /// Something holds the pod back: a scheduling gate, a plugin, or the absence of a plugin.
     Held,
     /// Pods are leaving to make room for the pod.
     WaitingForVictims,
-    /// There is enough of what it requests in sum, but on no single node.
+    /// All nodes together have enough of what the pod requests, but no single node has.
     Fragmented,
-    /// The nodes that would take it have too little left of what it requests.
+    /// The nodes that would accept the pod have too little left of what it requests.
     OutOfCapacity,
-    /// Each node is refused for another reason than what is left there.
+    /// Each node is refused for a reason other than its remaining resources.
     Constrained,
     /// The pod was not tried yet.
     NotYetTried,
-    /// A node fits at the moment: the next attempt will show it.
+    /// A node fits at the moment, so the next attempt will succeed there.
     Fits,
-    /// What is known does not say.
+    /// The known facts do not show the cause.
     Unknown,
 }
 
 impl Cause {
-    /// The first that holds.
+    /// The first cause that applies.
     pub(crate) fn of(subject: &Subject, analysis: Option<&Analysis>) -> Self {
         match subject.state {
             State::Bound { .. } => return Self::Bound,
@@ -68,7 +69,7 @@ fn is_larger_than_any_node(analysis: &Analysis) -> bool {
     analysis.nodes > 0 && analysis.resources.iter().any(|resource| resource.requested > resource.largest_node)
 }
 
-/// There are nodes that only amounts keep it from.
+/// Whether there are nodes that only lack resources for the pod.
 fn is_short_of_resources(analysis: &Analysis) -> bool {
     let mut of_resources = analysis.plugins.iter().filter(|report| report.plugin == NODE_RESOURCES_FIT);
     analysis.feasible == 0 && of_resources.any(|report| report.alone > 0)

@@ -4,33 +4,35 @@ use serde::{Deserialize, Serialize};
 
 use crate::{analysis::Analysis, cause::Cause, record::DecisionRecord, subject::Subject};
 
-/// Why one pod is where it is, or waits. Fields are only ever added.
+/// The reason why one pod is on its node, or waits. Later versions only add fields.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Explanation {
-    /// Why, in one word.
+    /// The reason in one word.
     pub reason: Cause,
-    /// Why, in a sentence.
+    /// The reason in a sentence.
     pub message: String,
-    /// The moment that this is about, as in RFC 3339.
+    /// The time that the explanation is about, as in RFC 3339.
     pub as_of: String,
-    /// How old this was when it was sent, in milliseconds.
+    /// The age of the explanation when it was sent, in milliseconds.
     pub age_milliseconds: u64,
-    /// The pod, and where it is.
+    /// The pod and its state.
     #[serde(flatten)]
     pub subject: Subject,
     /// The last decision about the pod, if it is still kept.
     pub decision: Option<DecisionRecord>,
-    /// How long ago that was made, in milliseconds.
+    /// The age of that decision, in milliseconds.
     pub decided_milliseconds_ago: Option<u64>,
-    /// What plugins say now, on a copy of the cluster. For a pod with a node it leaves out what the pod itself takes.
+    /// The current answers of the plugins, on a copy of the cluster. If the pod has a node, the pod's own requests are
+    /// left out of the copy.
     pub analysis: Option<Analysis>,
-    /// What cannot be said, and why.
+    /// The parts that cannot be explained, with the reasons.
     pub notes: Vec<String>,
 }
 
 impl Explanation {
-    /// Explains the subject. `decision` is the last one that is kept, with its age; `analysis` what plugins say now.
+    /// Explains the subject. `decision` is the last decision that is kept, with its age. `analysis` has the current
+    /// answers of the plugins.
     #[must_use]
     pub fn new(subject: Subject, decision: Option<(DecisionRecord, u64)>, analysis: Option<Analysis>) -> Self {
         let reason = Cause::of(&subject, analysis.as_ref());

@@ -1,12 +1,13 @@
-//! Why a pod is where it is, or why it waits.
+//! This crate explains why a pod is on its node, or why it waits.
 //!
-//! Two things are explained. A [`DecisionRecord`] is what is kept of a cycle: made from a
-//! [`Decision`](berth_framework::run::Decision) while the cycle's buffers are there, and small enough to keep many
-//! ([`DecisionRing`]). An [`Analysis`] is worked out when somebody asks: every Filter plugin is asked about every node
-//! by itself, on a copy of the cluster. Both go into an [`Explanation`], which is data; [`text`](Explanation::text)
+//! Two things are explained. A [`DecisionRecord`] is the part of a cycle that is kept: it is made from a
+//! [`Decision`](berth_framework::run::Decision) while the cycle's buffers exist, and it is small enough to keep many
+//! ([`DecisionRing`]). An [`Analysis`] is made when a user asks: every Filter plugin is asked about every node on its
+//! own, on a copy of the cluster. Both become part of an [`Explanation`], which is data; [`text`](Explanation::text)
 //! shows it to people.
 //!
-//! Nothing here knows the scheduler, a clock or the API server: what is asked about, and the plugins to ask, come in.
+//! This crate knows neither the scheduler, nor a clock, nor the API server: the caller provides the subject and the
+//! plugins to ask.
 
 #![warn(clippy::wildcard_enum_match_arm)]
 

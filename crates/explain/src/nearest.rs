@@ -9,44 +9,44 @@ use serde::{Deserialize, Serialize};
 
 use crate::resources::{Lack, lacks};
 
-/// How many nodes are named.
+/// The number of nodes that are named.
 const N_NEAREST: usize = 5;
 
-/// A node that does not fit, and what would have to change there.
+/// A node that does not fit, and the changes that would be necessary there.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NearNode {
     /// `metadata.name`.
     pub node: String,
-    /// Every plugin that refuses the node, each by itself.
+    /// The reasons of all plugins that refuse the node, each on its own.
     pub reasons: Vec<NodeReason>,
-    /// What the node has too little of.
+    /// The resources of which the node has too little.
     pub lacks: Vec<Lack>,
 }
 
-/// Why one plugin refuses a node.
+/// The reason why one plugin refuses a node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeReason {
-    /// Which plugin.
+    /// The name of the plugin.
     pub plugin: String,
-    /// Its status code, such as `Unschedulable`.
+    /// The plugin's status code, such as `Unschedulable`.
     pub code: String,
     /// The message in the plugin's own words.
     pub message: String,
 }
 
-/// How far a node is from fitting.
+/// The distance of a node from fitting.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Distance {
     n_plugins: usize,
-    /// Refusals that evicting pods cannot lift.
+    /// The number of refusals that evictions cannot lift.
     n_unresolvable: usize,
-    /// Sum of what is missing, each as a share of what the pod requests.
+    /// The sum of the missing amounts, each as a share of the pod's request.
     missing: f64,
 }
 
-/// All that refuses a node, in the order of the profile.
+/// All reasons why a node is refused, in the order of the profile.
 pub(crate) fn reasons(profile: &Profile, rejections: &[Rejection], node: NodeIdx) -> Vec<NodeReason> {
     let of_node = rejections.iter().filter(|rejection| rejection.nodes.contains(node));
     let reason = |rejection: &Rejection| NodeReason {
@@ -57,7 +57,7 @@ pub(crate) fn reasons(profile: &Profile, rejections: &[Rejection], node: NodeIdx
     of_node.map(reason).collect()
 }
 
-/// The nodes of `refused` that come closest, the closest first.
+/// The nodes of `refused` that come closest to fitting, the closest first.
 pub(crate) fn nearest(
     profile: &Profile,
     call: &Call<'_>,

@@ -1,4 +1,4 @@
-//! What is kept of a decision.
+//! The part of a decision that is kept.
 
 use std::sync::Arc;
 
@@ -9,10 +9,10 @@ use berth_framework::{
 use berth_model::{ClusterTable, NodeIdx, NodeSet, Pod, PodUid, Time, serde_with::shared_text};
 use serde::{Deserialize, Serialize};
 
-/// How many nodes are kept with all their scores.
+/// The number of nodes that are kept with all their scores.
 const N_BEST: usize = 10;
 
-/// How many nodes are named beside each count.
+/// The number of nodes that are named beside each count.
 const N_EXAMPLES: usize = 3;
 
 /// A decision about one pod.
@@ -21,22 +21,22 @@ const N_EXAMPLES: usize = 3;
 pub struct DecisionRecord {
     /// `metadata.uid` of the pod.
     pub uid: PodUid,
-    /// When the record was made, in milliseconds by the scheduler's clock.
+    /// The time when the record was made, in milliseconds by the scheduler's clock.
     pub at: Time,
-    /// Which attempt it was, from 1.
+    /// The number of the attempt, from 1.
     pub attempt: u32,
-    /// What was decided.
+    /// The result of the decision.
     pub outcome: Outcome,
-    /// How far the cycle looked.
+    /// The part of the cluster that the cycle examined.
     pub sampled: Sampled,
-    /// The best nodes with their scores, the best first. Empty if they were not kept: when many pods come at once, this is kept of
-    /// some of them.
+    /// The best nodes with their scores, the best first. Empty if they were not kept: when many pods arrive at once,
+    /// they are kept for only some of the pods.
     pub best: Vec<RankedNode>,
-    /// The nodes that plugins rejected. As for [`Self::best`].
+    /// The nodes that plugins rejected. They are kept under the same condition as [`Self::best`], or if no node fits.
     pub rejected: Vec<Rejected>,
 }
 
-/// What was decided.
+/// The result of a decision.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", tag = "result")]
 pub enum Outcome {
@@ -53,50 +53,51 @@ pub enum Outcome {
     },
     /// A plugin broke.
     Failed {
-        /// What it said.
+        /// The message of the plugin.
         message: String,
     },
 }
 
-/// How far a cycle looked for nodes.
+/// The part of the cluster that a cycle examined.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Sampled {
-    /// Nodes of the cluster.
+    /// The number of nodes in the cluster.
     pub nodes: usize,
-    /// Nodes that were looked at: enough of them had passed then.
+    /// The number of nodes that were examined. The search stopped there because enough nodes had passed.
     pub visited: usize,
-    /// Nodes that passed.
+    /// The number of nodes that passed.
     pub feasible: usize,
-    /// Answers were those given for pods of the same equivalence class.
+    /// Whether the answers were those for earlier pods of the same equivalence class.
     pub has_earlier_answers: bool,
-    /// The node was the next best for the pod before, which has the same signature: no other was looked at.
+    /// Whether the node was the next best for the previous pod, which has the same signature. No other node was then
+    /// examined.
     pub is_hinted: bool,
 }
 
-/// A node that fits, with what led to its place.
+/// A node that fits, with the scores that led to its rank.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RankedNode {
     /// `metadata.name`.
     #[serde(with = "shared_text")]
     pub node: Arc<str>,
-    /// The sum of the weighted scores; `None` if nothing was scored, since there was no choice.
+    /// The sum of the weighted scores; `None` if nothing was scored because there was no choice.
     pub total: Option<i64>,
-    /// What each plugin gave it.
+    /// The scores from each plugin.
     pub scores: Vec<PluginScore>,
 }
 
-/// What a plugin gave a node.
+/// The scores of a node from one plugin.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PluginScore {
-    /// Which plugin.
+    /// The name of the plugin.
     #[serde(with = "shared_text")]
     pub plugin: Arc<str>,
-    /// What Score gave.
+    /// The result of Score.
     pub raw: i64,
-    /// What NormalizeScore made of it.
+    /// The result of NormalizeScore.
     pub normalized: i64,
     /// The normalised score times the plugin's weight.
     pub weighted: i64,
@@ -106,36 +107,36 @@ pub struct PluginScore {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Rejected {
-    /// Which plugin; empty for an extender.
+    /// The name of the plugin; empty for an extender.
     #[serde(with = "shared_text")]
     pub plugin: Arc<str>,
-    /// How many nodes. A plugin is not asked about nodes that one before it rejected.
+    /// The number of nodes. A plugin is not asked about nodes that an earlier plugin rejected.
     pub nodes: usize,
-    /// Why; empty if the cycle did not ask, as other nodes passed.
+    /// The reason; empty if the cycle did not ask for it because other nodes passed.
     pub message: String,
     /// Some of the nodes.
     pub examples: Vec<String>,
 }
 
-/// A decision's attempt.
+/// The attempt that a decision belongs to.
 #[derive(Clone, Copy, Debug)]
 pub struct Made<'a> {
     /// The pod.
     pub pod: &'a Pod,
-    /// The profile whose plugins were asked.
+    /// The profile with the plugins that were asked.
     pub profile: &'a Profile,
-    /// The nodes at that time.
+    /// The nodes at the time of the attempt.
     pub table: &'a ClusterTable,
-    /// When.
+    /// The time of the attempt.
     pub at: Time,
-    /// Which attempt, from 1.
+    /// The number of the attempt, from 1.
     pub attempt: u32,
-    /// Whether nodes and scores are kept if the pod has a node. If it has none, all is kept.
+    /// Whether nodes and scores are kept if the pod has a node. If it has none, everything is kept.
     pub is_whole: bool,
 }
 
 impl DecisionRecord {
-    /// What is kept of a decision.
+    /// Makes the record of a decision.
     #[must_use]
     pub fn of(decision: &Decision, made: &Made<'_>) -> Self {
         let Made { pod, profile, table, at, attempt, is_whole } = *made;
@@ -172,7 +173,7 @@ impl DecisionRecord {
         record
     }
 
-    /// Bytes that it takes, roughly.
+    /// The approximate size of the record in bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
         let text = match &self.outcome {
@@ -213,7 +214,7 @@ fn rejected(plugin: Arc<str>, message: String, nodes: &NodeSet, table: &ClusterT
     Rejected { plugin, nodes: nodes.len(), message, examples: nodes.iter().take(N_EXAMPLES).map(name).collect() }
 }
 
-/// The best nodes, the best first; among equals the one that was found first, as the cycle chooses.
+/// The best nodes, the best first. Among equal nodes the one that was found first comes first, as in the cycle.
 pub(crate) fn ranked(profile: &Profile, table: &ClusterTable, findings: &Findings, limit: usize) -> Vec<RankedNode> {
     let rows: Vec<NodeIdx> = findings.feasible().iter().collect();
     let totals = findings.totals();

@@ -1,39 +1,40 @@
-//! What a pod requests beside what nodes have.
+//! The requests of a pod compared with the resources of nodes.
 
 use berth_model::{ClusterTable, NodeIdx, NodeSet, Pod, Sym, pod::Resources};
 use serde::{Deserialize, Serialize};
 
-/// A resource of which a node has less left than the pod requests. CPU is counted in thousandths, memory in bytes.
+/// A resource of which a node has less left than the pod requests. CPU is counted in thousandths, and memory in bytes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Lack {
-    /// Its name, such as `cpu`; `pods` is the number of pods that the node takes.
+    /// The name, such as `cpu`; `pods` is the number of pods that the node accepts.
     pub resource: String,
-    /// What the pod requests.
+    /// The amount that the pod requests.
     pub requested: i64,
-    /// What is left on the node; below zero if more is requested there than it has.
+    /// The amount that is left on the node; negative if the requests there exceed what the node has.
     pub free: i64,
-    /// What is missing.
+    /// The amount that is missing.
     pub missing: i64,
 }
 
-/// What the pod requests of a resource, and what all nodes together have of it. CPU is counted in thousandths, memory in bytes.
+/// The pod's request for a resource, and the amounts that nodes have of it. CPU is counted in thousandths, and memory
+/// in bytes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ResourceSum {
     /// Its name.
     pub resource: String,
-    /// What the pod requests.
+    /// The amount that the pod requests.
     pub requested: i64,
-    /// The most that a node has, used or not.
+    /// The largest amount that a node has, used or not.
     pub largest_node: i64,
-    /// The most that is left on a node.
+    /// The largest amount that is left on a node.
     pub largest_free: i64,
-    /// What is left on all nodes that no other rule refuses.
+    /// The amount that is left on all nodes which no other rule refuses.
     pub total_free: i64,
 }
 
-/// What the pod requests, by resource; one of `pods`.
+/// The pod's requests by resource, including 1 of `pods`.
 fn requests(pod: &Pod) -> impl Iterator<Item = (Sym, i64)> + '_ {
     let Resources { milli_cpu, memory, ephemeral_storage, scalars } = &pod.requests;
     let usual =
@@ -50,7 +51,7 @@ fn free(table: &ClusterTable, resource: Sym, node: NodeIdx) -> i64 {
     table.allocatable().get(resource, node).saturating_sub(used)
 }
 
-/// What the node lacks.
+/// The resources that the node lacks.
 pub(crate) fn lacks(table: &ClusterTable, pod: &Pod, node: NodeIdx) -> Vec<Lack> {
     let lack = |(resource, requested): (Sym, i64)| {
         let free = free(table, resource, node);
@@ -64,7 +65,8 @@ pub(crate) fn lacks(table: &ClusterTable, pod: &Pod, node: NodeIdx) -> Vec<Lack>
     requests(pod).filter_map(lack).collect()
 }
 
-/// What there is of each resource that the pod requests. `candidates` are the nodes whose rest counts in the totals.
+/// The sums for each resource that the pod requests. `candidates` are the nodes with remaining amounts that count in
+/// the totals.
 pub(crate) fn sums(table: &ClusterTable, pod: &Pod, candidates: &NodeSet) -> Vec<ResourceSum> {
     let sum = |(resource, requested): (Sym, i64)| {
         let of_nodes = || table.nodes().iter();
@@ -91,7 +93,7 @@ pub fn amount(resource: &str, value: i64) -> String {
     }
 }
 
-/// The amount in the largest unit that leaves a number of at least one, cut to one digit behind the point.
+/// The amount in the largest unit in which it is at least one, cut to one digit after the point.
 fn bytes(value: i64) -> String {
     const UNITS: [(&str, i64); 4] = [("Ti", 1 << 40), ("Gi", 1 << 30), ("Mi", 1 << 20), ("Ki", 1 << 10)];
     let Some((unit, size)) = UNITS.into_iter().find(|(_, size)| value.abs() >= *size) else { return value.to_string() };

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use crate::record::DecisionRecord;
 
-/// The newest decisions, as many as fit in so many bytes.
+/// The newest decisions, up to a maximum number of bytes.
 #[derive(Debug, Default)]
 pub struct DecisionRing {
     records: VecDeque<DecisionRecord>,
@@ -13,19 +13,19 @@ pub struct DecisionRing {
 }
 
 impl DecisionRing {
-    /// A ring of so many bytes; with 0 nothing is kept.
+    /// A ring with a maximum number of bytes. If it is 0, nothing is kept.
     #[must_use]
     pub fn new(max_bytes: usize) -> Self {
         Self { max_bytes, ..Self::default() }
     }
 
-    /// Another bound, which holds at once.
+    /// Changes the maximum number of bytes, with immediate effect.
     pub fn set_max_bytes(&mut self, max_bytes: usize) {
         self.max_bytes = max_bytes;
         self.shrink();
     }
 
-    /// Keeps a decision, in the place of the oldest ones.
+    /// Keeps a decision. It replaces the oldest ones if there is no room.
     pub fn push(&mut self, record: DecisionRecord) {
         self.bytes += record.bytes();
         self.records.push_back(record);
@@ -38,19 +38,19 @@ impl DecisionRing {
         self.records.iter().rev().find(|record| *record.uid == *uid)
     }
 
-    /// How many bytes the decisions take, roughly.
+    /// The approximate size of the decisions in bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// How many decisions are kept.
+    /// The number of decisions that are kept.
     #[must_use]
     pub fn len(&self) -> usize {
         self.records.len()
     }
 
-    /// Whether none is kept.
+    /// Whether no decision is kept.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.records.is_empty()

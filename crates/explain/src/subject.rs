@@ -1,4 +1,4 @@
-//! The pod that is explained, as the scheduler has it.
+//! The pod that is explained, as the scheduler knows it.
 
 use std::fmt;
 
@@ -8,23 +8,23 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Subject {
-    /// Which pod.
+    /// The names of the pod.
     pub pod: PodName,
     /// `spec.schedulerName`.
     pub scheduler_name: String,
     /// `spec.priority`.
     pub priority: i32,
-    /// Where the pod is.
+    /// The state of the pod.
     pub state: State,
-    /// How often it was tried.
+    /// The number of attempts.
     pub attempts: u32,
-    /// The plugins that rejected it in the last attempt, or keep it out of activeQ.
+    /// The plugins that rejected the pod in the last attempt, or that keep it out of activeQ.
     pub rejected_by: Vec<String>,
-    /// The node that it is nominated to.
+    /// The node to which the pod is nominated.
     pub nominated_node: Option<String>,
-    /// What holds it back.
+    /// The plugins that hold the pod back.
     pub holders: Vec<Holder>,
-    /// What will make the scheduler try the pod again.
+    /// The events that will make the scheduler try the pod again.
     pub retries: Vec<Retry>,
 }
 
@@ -39,7 +39,7 @@ pub struct PodName {
     pub uid: String,
 }
 
-/// Where a pod is.
+/// The state of a pod.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", rename_all_fields = "camelCase", tag = "phase")]
 pub enum State {
@@ -48,31 +48,31 @@ pub enum State {
         /// `metadata.name`.
         node: String,
     },
-    /// A node is chosen, and the pod is not bound there yet.
+    /// A node was chosen, but the pod is not bound to it yet.
     Binding {
         /// `metadata.name`.
         node: String,
-        /// What has to happen.
+        /// The next step.
         waits_for: WaitsFor,
     },
     /// The pod is in the scheduling queue.
     Queued {
         /// `active`, `backoff`, `unschedulable` or `gated`, as in the metric `scheduler_pending_pods`.
         queue: String,
-        /// Since it was added, or its last attempt failed.
+        /// The time since the pod was added, or since its last attempt failed.
         since_milliseconds: u64,
-        /// Until its backoff ends.
+        /// The time until its backoff ends.
         backoff_ends_in_milliseconds: Option<u64>,
-        /// How many pods of activeQ are tried before it.
+        /// The number of pods in activeQ that are tried before it.
         behind: Option<usize>,
     },
-    /// The pod has no node, and is not to be scheduled: it is being deleted.
+    /// The pod has no node and is not to be scheduled, because it is being deleted.
     Unscheduled,
-    /// The pod is not there: this says what would be.
+    /// The pod does not exist: the explanation says what would happen to it.
     NotCreated,
 }
 
-/// What a pod with a node waits for.
+/// The step that a pod with a node waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum WaitsFor {
@@ -88,20 +88,20 @@ pub enum WaitsFor {
     Shutdown,
 }
 
-/// What holds a pod back.
+/// A plugin that holds a pod back.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Holder {
-    /// `PreEnqueue` or `Permit`; `None` if no attempt begins before the plugin is there and works.
+    /// `PreEnqueue` or `Permit`; `None` if no attempt begins before the plugin is loaded and works.
     pub point: Option<String>,
-    /// Which plugin.
+    /// The name of the plugin.
     pub plugin: String,
-    /// For how long.
+    /// The time for which the plugin has held the pod.
     pub since_milliseconds: u64,
-    /// When the plugin will have held it for too long; `None` if that never ends by itself.
+    /// The time until the plugin has held the pod for too long; `None` if there is no such limit.
     pub ends_in_milliseconds: Option<u64>,
-    /// Why, in the plugin's words of now, or the scheduler's for a plugin that is not in service; `None` if the plugin was not asked, or
-    /// says that it no longer holds the pod.
+    /// The reason in the plugin's current words, or in the scheduler's words if the plugin is not in service. `None` if
+    /// the plugin was not asked, or if it answers that it no longer holds the pod.
     #[serde(default)]
     pub message: Option<String>,
 }
@@ -115,11 +115,11 @@ impl fmt::Display for Holder {
     }
 }
 
-/// What makes the scheduler try a pod again that this plugin rejected.
+/// The events that make the scheduler try a pod again after this plugin rejected it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Retry {
-    /// Which plugin.
+    /// The name of the plugin.
     pub plugin: String,
-    /// The events that it registered for, such as `Node/Add`. Its queueing hint may say of one that it changes nothing.
+    /// The events for which the plugin registered, such as `Node/Add`. Its queueing hint may ignore some of them.
     pub events: Vec<String>,
 }

@@ -12,15 +12,15 @@ use crate::{
     subject::{State, WaitsFor},
 };
 
-/// How many reasons and combinations are shown; JSON has all of them.
+/// The number of reasons and combinations that are shown; JSON has all of them.
 const N_SHOWN: usize = 8;
 
-/// How many plugins are shown with the time that they take, and from which time on.
+/// The number of plugins that are shown with their time, and the time from which a plugin is shown.
 const N_LONGEST: usize = 3;
 const LONG_MICROSECONDS: u64 = 100;
 
 impl Explanation {
-    /// Why, in a sentence.
+    /// The reason in a sentence.
     pub(crate) fn sentence(&self) -> String {
         let analysis = self.analysis.as_ref();
         match self.reason {
@@ -188,7 +188,7 @@ fn write_decision(out: &mut String, decision: &DecisionRecord, ago: u64) -> fmt:
     Ok(())
 }
 
-/// Names, and whether there are more than these.
+/// The names. Dots follow if there are more than these.
 fn some_of(names: &[String], n_all: usize) -> String {
     names.join(", ") + if names.len() < n_all { ", ..." } else { "" }
 }
@@ -313,7 +313,7 @@ fn too_large(analysis: &Analysis) -> String {
     format!("it requests {}", texts.join("; it requests "))
 }
 
-/// `lacks 300m cpu`.
+/// Writes `lacks 300m cpu`.
 fn lack(lack: &Lack) -> String {
     let Lack { resource, missing, free, .. } = lack;
     format!("lacks {} {resource} ({} left)", amount(resource, *missing), amount(resource, *free))
@@ -327,12 +327,12 @@ fn nodes_fit(n_nodes: usize) -> String {
     }
 }
 
-/// `1.2 ms`.
+/// Writes `1.2 ms`.
 fn millis(microseconds: u64) -> String {
     format!("{}.{} ms", microseconds / 1000, microseconds % 1000 / 100)
 }
 
-/// `1m5s`, with milliseconds below ten seconds.
+/// Writes `1m5s`, with milliseconds below ten seconds.
 fn duration(milliseconds: u64) -> String {
     let mut text = String::new();
     let seconds = milliseconds / 1000;

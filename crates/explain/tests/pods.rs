@@ -1,4 +1,4 @@
-//! Pods of small clusters, explained with the built-in plugins.
+//! Tests with pods of small clusters that are explained with the built-in plugins.
 
 #![expect(clippy::expect_used, reason = "a test ends where its footing is gone")]
 
@@ -25,7 +25,7 @@ fn profile() -> Profile {
     profile
 }
 
-/// What the plugins say about the pod.
+/// The plugins' answers about the pod.
 fn analysis(cluster: &mut TestCluster, api: &api::Pod, about: Option<&str>) -> Analysis {
     let pod: Arc<Pod> = Arc::new(cluster.intern(api));
     cluster.settle();

@@ -11,10 +11,10 @@ use crate::{
     rule::{RuleError, read_rules},
 };
 
-/// The largest body that is read.
+/// The size of the largest body that is accepted, in bytes.
 const BODY_LIMIT: usize = 1024 * 1024;
 
-/// What follows the endpoint's path, if it is asked: nothing, or the name of a rule.
+/// The text after the endpoint's path, if the request is for the endpoint: nothing, or the name of a rule.
 pub(crate) fn rule_name(path: &str) -> Option<&str> {
     let rest = path.strip_prefix("/faults")?;
     if rest.is_empty() { Some("") } else { rest.strip_prefix('/') }

@@ -1,7 +1,7 @@
-//! The rules in force, and what they decide about a request.
+//! The rules in force, and their decisions about a request.
 //!
-//! Rules are asked in the order in which they were added. An outage counts before everything else; of several statuses
-//! the first that hits counts; delays add up.
+//! Rules are applied in the order in which they were added. An outage has precedence over everything else. The first
+//! status that hits counts. Delays are added up.
 
 use std::{
     sync::{Mutex, MutexGuard, PoisonError},
@@ -20,7 +20,7 @@ use crate::{
 #[derive(Debug)]
 pub struct Faults {
     rules: Mutex<Rules>,
-    /// Counts the additions and removals, so that open watches look again.
+    /// Counts the additions of rules, so that open watches check the rules again.
     changed: watch::Sender<u64>,
 }
 
@@ -33,14 +33,14 @@ struct Rules {
 #[derive(Debug)]
 struct ActiveRule {
     rule: Rule,
-    /// Position among all rules that were ever added, from 1.
+    /// The position among all rules that were ever added, from 1.
     number: u64,
     ends: Option<Instant>,
     n_matched: u64,
     n_hits: u64,
 }
 
-/// What happens to a request.
+/// The decision about a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     /// Carry it out after a delay.
@@ -51,7 +51,7 @@ pub(crate) enum Verdict {
     HangUp,
 }
 
-/// What happens to a watch, counted from now.
+/// The decision about a watch. Times are counted from now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct WatchVerdict {
     pub(crate) cut_after: Option<Duration>,
@@ -65,10 +65,10 @@ impl Default for Faults {
 }
 
 impl Faults {
-    /// Puts rules into force, all or none, and returns their names.
+    /// Adds all rules or none, and returns their names.
     ///
     /// # Errors
-    /// A rule has a value that it can't have, or a name that is taken.
+    /// A rule has a value that is not allowed, or a name that is taken.
     pub fn add(&self, rules: Vec<Rule>) -> Result<Vec<String>, RuleError> {
         let now = Instant::now();
         let mut table = self.lock();
@@ -93,7 +93,7 @@ impl Faults {
         Ok(names)
     }
 
-    /// Removes the rule. Tells whether there was one. What the rule did to open watches stays done.
+    /// Removes the rule. Returns whether it existed. Its effect on open watches remains.
     pub fn remove(&self, name: &str) -> bool {
         let mut table = self.lock();
         let before = table.active.len();
@@ -106,8 +106,8 @@ impl Faults {
         self.lock().active.clear();
     }
 
-    /// The rules, each with how many requests it was about (`matched`), how many it hit (`hits`), and whether it is still
-    /// in force (`active`). Rules that are over stay until they are removed.
+    /// The rules, each with the number of requests that it matched (`matched`), the number that it hit (`hits`), and
+    /// whether it is still in force (`active`). Rules that are over stay in the list until they are removed.
     pub fn to_json(&self) -> Value {
         let now = Instant::now();
         let describe = |rule: &ActiveRule| {
@@ -120,7 +120,7 @@ impl Faults {
         json!({"faults": self.lock().active.iter().map(describe).collect::<Vec<_>>()})
     }
 
-    /// What happens to a request that has just come.
+    /// Decides about a request that has just arrived.
     pub(crate) fn judge(&self, request: &RequestInfo) -> Verdict {
         let now = Instant::now();
         let mut table = self.lock();
@@ -158,7 +158,7 @@ impl Faults {
         }
     }
 
-    /// What the rules after the `since`-th do to this open watch, and the number of the newest rule.
+    /// Decides what the rules after the `since`-th do to this open watch, and returns the number of the newest rule.
     pub(crate) fn judge_watch(&self, request: &RequestInfo, since: u64) -> (WatchVerdict, u64) {
         let now = Instant::now();
         let mut table = self.lock();
@@ -197,7 +197,7 @@ impl Faults {
         self.lock().active.iter().any(|rule| rule.repeats(request, now))
     }
 
-    /// Whether the next event of this watch comes twice.
+    /// Whether the next event of this watch is sent twice.
     pub(crate) fn repeats_event(&self, request: &RequestInfo) -> bool {
         let now = Instant::now();
         let mut table = self.lock();
@@ -205,7 +205,7 @@ impl Faults {
         rules.fold(false, |repeats, rule| rule.hits() | repeats)
     }
 
-    /// Tells of every addition of rules.
+    /// A channel that changes with every addition of rules.
     pub(crate) fn subscribe(&self) -> watch::Receiver<u64> {
         self.changed.subscribe()
     }
@@ -226,7 +226,7 @@ impl ActiveRule {
             && self.rule.matches.covers(request)
     }
 
-    /// Decides about the next matching request.
+    /// Whether the rule hits the next matching request.
     fn hits(&mut self) -> bool {
         let drawn = draw(self.rule.seed, &self.rule.name, self.n_matched);
         self.n_matched += 1;
@@ -236,8 +236,8 @@ impl ActiveRule {
     }
 }
 
-/// A number from 0 to below 1 that follows from its arguments alone: SplitMix64
-/// (<https://prng.di.unimi.it/splitmix64.c>) over them.
+/// A number from 0 to below 1 that depends on the arguments alone: SplitMix64 (<https://prng.di.unimi.it/splitmix64.c>)
+/// over them.
 fn draw(seed: u64, name: &str, n: u64) -> f64 {
     let mixed = name.bytes().fold(seed, |state, byte| scramble(state ^ u64::from(byte)));
     let bits = u32::try_from(scramble(mixed.wrapping_add(n)) >> 32).unwrap_or_default();

@@ -1,11 +1,11 @@
-//! Faults of an API server on demand, to test controllers with.
+//! Faults of an API server on demand, for tests of controllers.
 //!
-//! [`serve`] is an HTTP server in front of any handler of Kubernetes requests. Rules ([`Rule`]) say which requests it
-//! refuses, delays or leaves without an answer, and which watches it breaks off, silences or has repeat themselves. Rules
-//! come from the program ([`Faults::add`]) or through the endpoint `/faults` of the server itself.
+//! [`serve`] is an HTTP server in front of any handler of Kubernetes requests. Rules ([`Rule`]) decide which requests
+//! it refuses, delays or leaves without an answer. They also decide which watches it cuts or silences, and which repeat
+//! their events. Rules come from the program ([`Faults::add`]) or through the endpoint `/faults` of the server itself.
 //!
-//! What a rule does to its n-th matching request follows from its seed, its name and n alone, so a client that sends the
-//! same requests in the same order meets the same faults.
+//! The effect of a rule on its n-th matching request depends only on its seed, its name and n. A client that sends the
+//! same requests in the same order therefore meets the same faults.
 
 mod endpoint;
 mod engine;

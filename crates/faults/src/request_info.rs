@@ -1,4 +1,4 @@
-//! What a request is about, from its method, path and query: the API server's `RequestInfo`
+//! The subject of a request, derived from its method, path and query: the API server's `RequestInfo`
 //! (`staging/src/k8s.io/apiserver/pkg/endpoints/request/requestinfo.go`).
 
 use http::{HeaderMap, Method, Uri, header};
@@ -6,18 +6,19 @@ use http::{HeaderMap, Method, Uri, header};
 /// The verbs that a rule may name.
 pub(crate) const VERBS: [&str; 8] = ["get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"];
 
-/// What a request is about.
+/// The subject of a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RequestInfo {
-    /// The API's verb; of paths outside the API the method in small letters.
+    /// The API's verb. For paths outside the API, it is the method in small letters.
     pub verb: &'static str,
-    /// The plural name with its subresource: `pods`, `pods/binding`. Empty outside the API's resources.
+    /// The plural name with its subresource: `pods`, `pods/binding`. Empty for requests that are not about the API's
+    /// resources.
     pub resource: String,
     /// Empty for requests that are in no namespace.
     pub namespace: String,
-    /// The header.
+    /// The value of the header `User-Agent`.
     pub user_agent: String,
-    /// Whether the request names a resource version to begin at, which may be too old.
+    /// Whether the request names a resource version at which it begins. That version may be too old.
     pub has_resource_version: bool,
 }
 

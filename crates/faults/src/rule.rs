@@ -1,4 +1,4 @@
-//! What a rule says, and how it is read from JSON or YAML.
+//! The content of a rule, and its reading from JSON or YAML.
 
 use std::time::Duration;
 
@@ -7,14 +7,14 @@ use serde_json::Value;
 
 use crate::request_info::{RequestInfo, VERBS};
 
-/// Which requests meet which fault, how often, and for how long.
+/// The fault, the requests that meet it, how often they meet it, and for how long.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Rule {
-    /// The name under which the rule is listed and removed; empty: `fault-1`, `fault-2` and so on.
+    /// The name under which the rule is listed and removed. If it is empty, the name is `fault-1`, `fault-2` and so on.
     #[serde(default)]
     pub name: String,
-    /// The requests that the rule is about; without it, all of them.
+    /// The requests that the rule is about. If this is missing, the rule is about all requests.
     #[serde(default, rename = "match")]
     pub matches: Match,
     /// What happens to them.
@@ -22,13 +22,13 @@ pub struct Rule {
     /// The share of these requests, or of the events for [`InjectedFault::DuplicateEvents`], that the fault hits.
     #[serde(default = "always")]
     pub probability: f64,
-    /// The rule is over once it has hit so often.
+    /// The rule ends after this number of hits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub count: Option<u64>,
-    /// The rule is over so many seconds after it was added.
+    /// The rule ends this many seconds after it was added.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duration_seconds: Option<f64>,
-    /// Decides which of the matching requests are hit.
+    /// The seed that decides which of the matching requests are hit.
     #[serde(default)]
     pub seed: u64,
 }
@@ -37,7 +37,7 @@ fn always() -> f64 {
     1.0
 }
 
-/// Which requests a rule is about. An empty field leaves it open.
+/// The requests that a rule is about. An empty field matches everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Match {
@@ -50,7 +50,7 @@ pub struct Match {
     /// Requests in one of these namespaces.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub namespaces: Vec<String>,
-    /// How the header `User-Agent` begins: `kubectl/`, `berth/`.
+    /// The beginning of the header `User-Agent`: `kubectl/`, `berth/`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub user_agent: String,
 }
@@ -59,55 +59,57 @@ pub struct Match {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all_fields = "camelCase", deny_unknown_fields)]
 pub enum InjectedFault {
-    /// The request is refused with this HTTP status and not carried out. 429 comes in plain text, as from API Priority and
-    /// Fairness; 410 is for lists and watches that name a `resourceVersion` and, on a watch, comes as its first event.
+    /// The request is refused with this HTTP status and not carried out. The status 429 comes in plain text, as from
+    /// API Priority and Fairness. The status 410 only applies to lists and watches that name a `resourceVersion`; on a
+    /// watch, it comes as the first event.
     Status {
-        /// 400 to 599.
+        /// The status, from 400 to 599.
         code: u16,
-        /// The header `Retry-After`; of 429 it is 1 unless said otherwise.
+        /// The header `Retry-After`. Its default for the status 429 is 1.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         retry_after_seconds: Option<u32>,
     },
     /// The request is carried out this much later.
     Latency {
-        /// How much.
+        /// The delay.
         milliseconds: u64,
     },
     /// The request is carried out; its connection is closed without an answer.
     LostAnswer {},
     /// The connection of a watch breaks in the middle of the answer.
     CutWatch {
-        /// How long after the beginning of the watch, or after the rule was added to a watch that was open.
+        /// The delay from the beginning of the watch. For a watch that was already open, it counts from the addition of
+        /// the rule.
         #[serde(default)]
         after_milliseconds: u64,
     },
-    /// The connection of a watch stays open and nothing comes any more, not even its end.
+    /// The connection of a watch stays open, but nothing more arrives, not even its end.
     SilentWatch {
-        /// How long after the moment that [`InjectedFault::CutWatch`] names.
+        /// The delay, counted from the same time as in [`InjectedFault::CutWatch`].
         #[serde(default)]
         after_milliseconds: u64,
     },
-    /// Events of a watch come twice.
+    /// Events of a watch are sent twice.
     DuplicateEvents {},
-    /// The server is away: connections are closed without an answer, open watches are cut.
+    /// The server is away: it closes connections without an answer and cuts open watches.
     Outage {},
 }
 
-/// Why rules are not taken.
+/// The reason why rules are not accepted.
 #[derive(Debug, thiserror::Error)]
 pub enum RuleError {
-    /// Neither JSON nor YAML.
+    /// The text is neither JSON nor YAML.
     #[error("not YAML or JSON: {0}")]
     Syntax(Box<serde_saphyr::Error>),
-    /// A field has a value that it can't have.
+    /// A field has a value that is not allowed.
     #[error("{field}: {problem}")]
     Field {
-        /// Where, such as `faults[0].match.verbs[1]`.
+        /// The field, such as `faults[0].match.verbs[1]`.
         field: String,
-        /// What is wrong and what to write.
+        /// The problem, and what to write instead.
         problem: String,
     },
-    /// A rule of this name is there already.
+    /// A rule of this name already exists.
     #[error("fault rule `{0}` already exists: remove it first (DELETE /faults/{0}), or choose another name")]
     NameTaken(String),
 }
@@ -115,7 +117,7 @@ pub enum RuleError {
 /// Reads one rule, a list of them, or an object with the list under `faults`; JSON or YAML.
 ///
 /// # Errors
-/// Says which field is wrong and what to write there.
+/// The error says which field is wrong and what to write there.
 pub fn read_rules(text: &str) -> Result<Vec<Rule>, RuleError> {
     let document: Value = serde_saphyr::from_str(text).map_err(|error| RuleError::Syntax(Box::new(error)))?;
     let rules = match document {
@@ -146,12 +148,12 @@ fn field(field: &str, problem: &str) -> RuleError {
 }
 
 impl Rule {
-    /// How long the rule lasts; `None`: until it is removed.
+    /// The time for which the rule lasts. `None` means that it lasts until it is removed.
     pub(crate) fn duration(&self) -> Option<Duration> {
         self.duration_seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
     }
 
-    /// Checks what the types leave open; `path` is where the rule stands, for the error.
+    /// Checks the values that the types cannot check. `path` is the place of the rule, for the error.
     pub(crate) fn check(&self, path: &str) -> Result<(), RuleError> {
         let at = |name: &str| format!("{path}.{name}");
         let is_name = |letter: char| letter.is_ascii_lowercase() || letter.is_ascii_digit() || "-.".contains(letter);

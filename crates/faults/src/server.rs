@@ -21,13 +21,14 @@ use crate::{
     watch_stream::{self, Broken},
 };
 
-/// How long to wait when the system has no room for one more connection.
+/// The pause when the system has no room for one more connection.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// Serves HTTP/1.1 on `listener` until `stopping` turns true or its sender is gone; then requests under way are finished.
+/// Serves HTTP/1.1 on `listener` until `stopping` turns true or its sender is dropped. It then finishes the requests in
+/// progress.
 ///
-/// `handler` answers all requests but those to `/faults`. It is given them after their delay; its answer to a watch ends when
-/// `stopping` turns true, whatever the handler does.
+/// `handler` answers all requests except those to `/faults`. It gets them after their delay. Its answer to a watch ends
+/// when `stopping` turns true, whatever the handler does.
 pub async fn serve<H, F>(listener: TcpListener, faults: Arc<Faults>, mut stopping: watch::Receiver<bool>, handler: H)
 where
     H: Fn(Request<Body>) -> F + Clone + Send + Sync + 'static,

@@ -1,7 +1,7 @@
-//! The answer to a watch as it passes the rules: cut, silenced, or with events that come twice.
+//! The answer to a watch as the rules change it: it may be cut or silenced, or events may be sent twice.
 //!
-//! Rules that are added while the watch is open concern it, too. Events are lines of JSON; a watch in another format can be
-//! cut and silenced only.
+//! Rules that are added while the watch is open apply to it, too. Events are lines of JSON. A watch in another format
+//! can only be cut and silenced.
 
 use std::{sync::Arc, time::Duration};
 
@@ -15,7 +15,7 @@ use tokio::{
 
 use crate::{engine::Faults, request_info::RequestInfo, stopping::stopped};
 
-/// Ends a connection in the middle of its answer.
+/// The error that ends a connection in the middle of its answer.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Broken {
     #[error("a fault rule breaks this connection")]
@@ -38,12 +38,12 @@ struct WatchStream {
     is_over: bool,
 }
 
-/// Where the stream stands in its lines.
+/// The position of the stream within its lines.
 #[derive(Debug, Default)]
 struct Lines {
-    /// The beginning of a line whose end has not come.
+    /// The beginning of an incomplete line.
     begun: BytesMut,
-    /// The beginning of the current line is sent already.
+    /// Whether the beginning of the current line was already sent.
     is_passing: bool,
 }
 
@@ -114,7 +114,7 @@ impl WatchStream {
         if self.answer.is_some() {
             self.silent_at = sooner(self.silent_at, verdict.silent_after);
         }
-        // A timer may be a millisecond late, and an event slip through.
+        // A timer may be a millisecond late, so that an event would be sent too much.
         if self.silent_at.is_some_and(|at| at <= now) {
             self.silent_at = None;
             self.answer = None;
@@ -131,7 +131,7 @@ impl WatchStream {
 }
 
 impl Lines {
-    /// The whole lines that there are, those twice that are to be.
+    /// Returns the whole lines that have arrived. Lines for which `comes_twice` is true are repeated.
     fn split(&mut self, chunk: &[u8], mut comes_twice: impl FnMut(&[u8]) -> bool) -> Bytes {
         let mut out = BytesMut::with_capacity(chunk.len() * 2);
         let mut rest = chunk;

@@ -1,7 +1,8 @@
-//! Files that are looked at again whenever they change.
+//! Files that are read again whenever they change.
 //!
-//! What is watched are the files' directories: a file may be replaced, and in a mounted ConfigMap or Secret it is a link into
-//! a directory that is itself swapped. Only what the files hold counts, so that a touch is no change.
+//! The files' directories are watched, because a file may be replaced. In a mounted ConfigMap or Secret, a file is a
+//! link into a directory that is itself replaced. Only the content of the files counts, so that a new time stamp is not
+//! a change.
 
 use std::{
     collections::BTreeSet,
@@ -16,10 +17,10 @@ use notify_debouncer_full::{
     notify::{self, RecommendedWatcher, RecursiveMode},
 };
 
-/// Longer than any pause of a program that writes a file.
+/// The time is longer than any pause of a program that writes a file.
 const SETTLE: Duration = Duration::from_millis(250);
 
-/// Watches until it is dropped.
+/// A watch that lasts until it is dropped.
 pub struct FileWatch {
     _debouncer: Debouncer<RecommendedWatcher, RecommendedCache>,
 }
@@ -30,7 +31,7 @@ impl std::fmt::Debug for FileWatch {
     }
 }
 
-/// Calls `changed`, on a thread of its own, when these files hold something else than before.
+/// Calls `changed` on its own thread when the content of these files has changed.
 ///
 /// # Errors
 /// A directory cannot be watched.
@@ -62,7 +63,7 @@ fn directory(file: &Path) -> PathBuf {
     }
 }
 
-/// What the files hold, in a form that keeps no secrets.
+/// The content of the files, in a form that contains no secrets.
 fn contents(files: &[PathBuf]) -> Vec<Option<u64>> {
     let hash = |file: &PathBuf| {
         let mut hasher = DefaultHasher::new();

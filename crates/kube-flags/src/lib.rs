@@ -1,8 +1,8 @@
-//! kube-scheduler 1.36's flags, and what each means here. `kube-scheduler --help` of 1.36.2 lists them; the test compares. Those
-//! about serving HTTPS are flags of `berth run` as well ([`ServingFlags`]).
+//! The flags of kube-scheduler 1.36, and their meaning here. `kube-scheduler --help` of 1.36.2 lists them; a test
+//! compares the lists. The flags about serving HTTPS are also flags of `berth run` ([`ServingFlags`]).
 //!
-//! Values are read as Go reads them: `--flag=value` and `--flag value`, switches also bare, `_` like `-`, and the last of
-//! several counts.
+//! Values are read as Go reads them: `--flag=value` and `--flag value`, switches also without a value, and `_` like
+//! `-`. If a flag is given several times, the last value counts.
 
 use berth_config::emulation::go_bool;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, builder::ValueParser, error::ErrorKind};
@@ -13,7 +13,7 @@ pub struct Flag {
     /// The name without dashes.
     pub name: &'static str,
     kind: Kind,
-    /// What is done with it.
+    /// The effect of the flag.
     pub role: Role,
 }
 
@@ -24,24 +24,24 @@ enum Kind {
     Number,
     Fraction,
     Duration,
-    /// Repeatable, and several with commas.
+    /// The flag may be repeated, and a value may have several parts with commas.
     List,
-    /// Repeatable, commas are part of the value.
+    /// The flag may be repeated. Commas are part of the value.
     Repeated,
 }
 
-/// What is done with a flag.
+/// The effect of a flag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// The flag means what it means in kube-scheduler.
+    /// The flag has the same meaning as in kube-scheduler.
     Used,
-    /// How HTTPS is served, in these words: used, by `berth run` as well.
+    /// The flag is about serving HTTPS, and `berth run` has it as well. The text is its help.
     Serving(&'static str),
-    /// Not with `--config`: the file says it.
+    /// The flag has an effect only without `--config`, because the file has the same setting.
     WithoutConfig,
-    /// Accepted, with one warning that says this.
+    /// The flag is accepted, with one warning of this text.
     WithoutEffect(&'static str),
-    /// Refused, for it would change what the scheduler does. This value is the default, and accepted.
+    /// The flag is refused because it would change what the scheduler does. Only its default value is accepted.
     Refused {
         /// The only value that is accepted.
         default: &'static str,
@@ -59,7 +59,7 @@ const fn flag(name: &'static str, kind: Kind, role: Role) -> Flag {
     Flag { name, kind, role }
 }
 
-/// All of them, in the order of `--help`, then Berth's own.
+/// All flags, in the order of `--help`, followed by Berth's own.
 pub const FLAGS: &[Flag] = &[
     flag("config", Text, Used),
     flag("master", Text, Used),
@@ -308,25 +308,25 @@ impl Given {
         all
     }
 
-    /// A switch. Values were checked when they were read.
+    /// The value of a switch. Values were checked when they were read.
     #[must_use]
     pub fn switch(&self, name: &str) -> Option<bool> {
         go_bool(self.text(name)?)
     }
 
-    /// A whole number.
+    /// The value as a whole number.
     #[must_use]
     pub fn number(&self, name: &str) -> Option<i64> {
         self.text(name)?.parse().ok()
     }
 
-    /// A number.
+    /// The value as a number.
     #[must_use]
     pub fn fraction(&self, name: &str) -> Option<f64> {
         self.text(name)?.parse().ok()
     }
 
-    /// A duration, as Go writes it.
+    /// The value as a duration, in the form of Go.
     #[must_use]
     pub fn duration(&self, name: &str) -> Option<std::time::Duration> {
         let nanos = berth_model::duration::parse_duration(self.text(name)?)?;
@@ -334,7 +334,7 @@ impl Given {
     }
 }
 
-/// `--leader_elect` is `--leader-elect`.
+/// Changes `--leader_elect` to `--leader-elect`.
 fn normalized(argument: &str) -> String {
     if !argument.starts_with("--") {
         return argument.to_owned();
@@ -406,7 +406,7 @@ mod tests {
         Given::read(arguments.iter().map(|argument| (*argument).to_owned()))
     }
 
-    /// The flags of kube-scheduler 1.36.2, one a line, as its `--help` lists them.
+    /// The flags of kube-scheduler 1.36.2, one per line, as its `--help` lists them.
     const THEIRS: &str = include_str!("flags_1.36.txt");
 
     #[test]

@@ -22,23 +22,23 @@ use berth_telemetry::chain;
 use berth_what_if::{Arrival, Cluster, ClusterReader, Report, WhatIfRequest};
 use serde::Deserialize;
 
-/// How long a question may take if the caller does not say.
+/// The time that a question may take if the caller sets no limit.
 const DEFAULT_TIMEOUT: Duration = Duration::from_mins(1);
 
-/// Mistakes in manifests that an error names; the rest is counted.
+/// The number of mistakes in manifests that an error names. The rest is counted.
 const NAMED_MISTAKES: usize = 20;
 
 /// A scheduler with its plugins, and the cluster that it is asked about.
 #[derive(Debug)]
 pub struct BerthSimulator {
-    /// Taken when the simulator is closed, which ends its thread.
+    /// The channel to the simulator's thread. It is dropped when the simulator is closed, which ends the thread.
     work: Option<mpsc::Sender<Work>>,
     thread: Option<thread::JoinHandle<()>>,
 }
 
 type Work = Box<dyn FnOnce(&mut State) + Send>;
 
-/// What lives on the simulator's thread.
+/// The data on the simulator's thread.
 struct State {
     simulator: Simulator,
     cluster: Cluster,
@@ -91,12 +91,12 @@ impl BerthSimulator {
         Ok(Self { work: Some(work), thread: Some(thread) })
     }
 
-    /// Asks the question on the simulator's thread.
+    /// Runs the question on the simulator's thread.
     fn ask<T: Send + 'static>(&self, question: impl FnOnce(&mut State) -> Result<T> + Send + 'static) -> Result<T> {
         let (answer, answered) = mpsc::channel();
         let work: Work = Box::new(move |state| {
             let answered = guarded(|| question(state));
-            // The caller waits for it.
+            // The caller waits for the answer, so the channel is open.
             let _ = answer.send(answered);
         });
         let gone = || anyhow!("the simulator has ended");
@@ -140,13 +140,13 @@ impl Drop for BerthSimulator {
     fn drop(&mut self) {
         drop(self.work.take());
         if let Some(thread) = self.thread.take() {
-            // Panics were caught where they happened.
+            // A panic was already caught where it happened.
             let _ = thread.join();
         }
     }
 }
 
-/// A panic as an error.
+/// Turns a panic into an error.
 fn guarded<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| Err(anyhow!("panicked: {}", text_of(&*panic))))
 }
@@ -160,7 +160,7 @@ fn timeout(milliseconds: u32) -> Duration {
     if milliseconds == 0 { DEFAULT_TIMEOUT } else { Duration::from_millis(milliseconds.into()) }
 }
 
-/// A text that the caller frees. Zero bytes within it would end it early: JSON and messages have none.
+/// A text that the caller frees. A zero byte within it would end it early, but JSON and messages contain none.
 fn owned(text: String) -> *mut c_char {
     CString::new(text.replace('\0', "\u{fffd}")).map_or(ptr::null_mut(), CString::into_raw)
 }
@@ -180,7 +180,7 @@ fn handle<'a>(simulator: *const BerthSimulator) -> Result<&'a BerthSimulator> {
     unsafe { simulator.as_ref() }.context("simulator: a null pointer")
 }
 
-/// The value, or `none` with the reason at `error`.
+/// Returns the value. If there is none, returns `none` and stores the reason at `error`.
 #[expect(unsafe_code, reason = "the header says what the caller promises")]
 fn told<T>(work: impl FnOnce() -> Result<T>, none: T, error: *mut *mut c_char) -> T {
     let answer = guarded(work);

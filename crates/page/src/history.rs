@@ -1,4 +1,4 @@
-//! The last hour in a few numbers, and the last minute in all of them: what rates are worked out of.
+//! A few numbers of the last hour, and all numbers of the last minute. Rates are computed from them.
 
 use std::{
     collections::VecDeque,
@@ -9,22 +9,22 @@ use std::{
 use berth_telemetry::metrics::{Figures, Metrics};
 use tokio::time::{Instant, interval};
 
-/// How often it is looked at the metrics.
+/// The time between two readings of the metrics.
 const EVERY: Duration = Duration::from_secs(5);
 
-/// An hour.
+/// The number of readings in an hour.
 const POINTS: usize = 720;
 
-/// A minute, and the look before it.
+/// The number of readings in a minute, and the one before it.
 const MINUTE: usize = 13;
 
-/// What the metrics said lately. Cheap to clone.
+/// Recent values of the metrics. Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub struct History(Arc<Mutex<Kept>>);
 
 #[derive(Debug, Default)]
 struct Kept {
-    /// The newest last.
+    /// The newest is last.
     minute: VecDeque<(Instant, Figures)>,
     hour: VecDeque<Point>,
 }
@@ -32,9 +32,9 @@ struct Kept {
 /// A moment of the last hour.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Point {
-    /// Pods bound a second since the moment before.
+    /// The number of pods bound per second since the previous reading.
     pub bound_per_second: f64,
-    /// Pods that wait.
+    /// The number of pods that wait.
     pub pending: u64,
 }
 
@@ -46,7 +46,7 @@ pub(crate) struct LastMinute {
 }
 
 impl History {
-    /// Looks at the metrics for as long as the process runs.
+    /// Reads the metrics at intervals, as long as the process runs.
     pub async fn follow(self, metrics: Arc<Metrics>) {
         let mut every = interval(EVERY);
         loop {

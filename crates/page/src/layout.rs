@@ -1,4 +1,4 @@
-//! What all views have in common: the frame around them, tables, amounts of time.
+//! The common parts of all views: the frame around them, tables, and amounts of time.
 
 use std::{fmt::Write as _, time::Duration};
 
@@ -8,27 +8,27 @@ use maud::{DOCTYPE, Markup, html};
 
 use crate::viewer::Viewer;
 
-/// Rows that a table shows at a time; the address says from which one on.
+/// The number of rows that a table shows at a time. The address says which row is the first.
 pub(crate) const ROWS: usize = 200;
 
 /// A view.
 #[derive(Debug)]
 pub(crate) struct View {
     pub title: String,
-    /// Forms, which stay when the rest is replaced by what is newer.
+    /// Forms, which remain when the rest is replaced by a newer rendering.
     pub filters: Markup,
     pub content: Markup,
     pub age: Age,
-    /// How often it is rendered for a browser that follows it.
+    /// The time between two renderings for a browser that follows the view.
     pub every: Duration,
 }
 
-/// When what is shown was so.
+/// The time to which the shown data belongs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Age {
-    /// Since 1970, by the wall clock.
+    /// Milliseconds since 1970, by the wall clock.
     milliseconds: u64,
-    /// Whether all is there as of then. If not, some of it is older, or has not come yet.
+    /// Whether all data is from that time. If not, some of it is older or missing.
     is_whole: bool,
 }
 
@@ -41,7 +41,7 @@ impl Age {
         Self { milliseconds, is_whole }
     }
 
-    /// The age of a whole state that was so some milliseconds ago.
+    /// The age of complete data from some milliseconds ago.
     pub(crate) fn ago(milliseconds: u64) -> Self {
         Self { milliseconds: clock::wall(clock::now()).saturating_sub(milliseconds), is_whole: true }
     }
@@ -51,7 +51,7 @@ impl Age {
 const MENU: [(&str, &str); 4] =
     [("/page", "Now"), ("/page/pods", "Pending pods"), ("/page/nodes", "Nodes"), ("/page/plugins", "Plugins")];
 
-/// What the head of each document holds.
+/// The content of the head of each document.
 pub(crate) fn metadata(title: &str) -> Markup {
     html! {
         meta charset="utf-8";
@@ -108,7 +108,7 @@ pub(crate) fn document(view: &View, path: &str, viewer: &Viewer) -> Markup {
     }
 }
 
-/// The part that newer renderings replace.
+/// The part that is replaced by newer renderings.
 pub(crate) fn live(view: &View) -> Markup {
     html! {
         div #view tabindex="-1" data-every=(view.every.as_millis()) {
@@ -127,12 +127,12 @@ fn age(Age { milliseconds, is_whole }: Age) -> Markup {
     }
 }
 
-/// A line that stands where there is nothing to list.
+/// The line that is shown if there is nothing to list.
 pub(crate) fn nothing(text: &str) -> Markup {
     html! { p.nothing { (text) } }
 }
 
-/// Says which rows are shown, and leads to the others. `address` gets the first row.
+/// Says which rows are shown, and has links to the others. `address` gets the number of the first row.
 pub(crate) fn pager(first: usize, shown: usize, total: usize, address: impl Fn(usize) -> String) -> Markup {
     html! {
         @if total > 0 {
@@ -145,7 +145,7 @@ pub(crate) fn pager(first: usize, shown: usize, total: usize, address: impl Fn(u
     }
 }
 
-/// An address with a query; parts without a value are left out.
+/// An address with a query. Parameters without a value are left out.
 pub(crate) fn address<'a>(path: &str, query: impl IntoIterator<Item = (&'a str, &'a str)>) -> String {
     let mut address = path.to_owned();
     let mut separator = '?';
@@ -194,7 +194,7 @@ pub(crate) fn duration(milliseconds: u64) -> String {
     }
 }
 
-/// Seconds in the unit in which they have a few digits.
+/// Seconds in the unit that needs only a few digits.
 pub(crate) fn short_time(seconds: f64) -> String {
     match seconds {
         _ if seconds >= 10.0 => format!("{seconds:.0} s"),

@@ -1,11 +1,12 @@
-//! The page: a running scheduler in a browser.
+//! The page: a view of a running scheduler in a browser.
 //!
-//! Everything is rendered here ([`views`]) out of the scheduler's copy, its metrics and its explanations, which come through one trait,
-//! [`Source`]. A view has an address with its filters in it. Without its script a browser shows what was so when it asked; the script,
-//! which is one small file, takes newer renderings from the same address as Server-Sent Events ([`server`]).
+//! [`views`] renders everything from the scheduler's copy, its metrics and its explanations. They all come through one
+//! trait, [`Source`]. The address of a view contains its filters. Without its script, a browser shows the state at the
+//! time of its request. The script is one small file. It receives newer renderings from the same address as Server-Sent
+//! Events ([`server`]).
 //!
-//! What comes from the cluster is text, and never markup: the templates escape it, and the Content-Security-Policy lets no script run but
-//! the page's own. Who may see what, the API server says ([`viewer`]).
+//! Data from the cluster is always text and never markup: the templates escape it, and the Content-Security-Policy
+//! allows only the page's own script to run. The API server decides which user may see which data ([`viewer`]).
 
 mod history;
 mod layout;
@@ -30,10 +31,10 @@ pub use self::{
     views::{Overview, OverviewComplaint, Pending, PendingGroup, PendingPod, TimeShare},
 };
 
-/// Where the page gets from what it shows.
+/// The source of the data that the page shows.
 pub trait Source: ReadModel {
-    /// Why a pod is where it is, or waits, and about a node of the caller's choice. `user` is who asks: what that user may not see is left
-    /// out. `None` may see everything.
+    /// The reason why a pod is on its node or waits, with a report on a node of the caller's choice. `user` is the
+    /// caller; data that this user may not see is left out. `None` may see everything.
     fn explain(
         &self,
         namespace: &str,
@@ -42,22 +43,22 @@ pub trait Source: ReadModel {
         user: Option<&RequestUser>,
     ) -> impl Future<Output = Result<Explanation, SourceError>> + Send;
 
-    /// Which plugins refuse which nodes for a pod.
+    /// The plugins that refuse each node for a pod.
     fn refusals(&self, namespace: &str, name: &str) -> impl Future<Output = Result<Refusals, SourceError>> + Send;
 
-    /// What plugins do.
+    /// The state of the plugins.
     fn plugins(&self) -> impl Future<Output = Result<Vec<PluginReport>, SourceError>> + Send;
 
-    /// Whether the PluginHostConfiguration holds.
+    /// Whether the PluginHostConfiguration is in force.
     fn plugin_settings(&self) -> impl Future<Output = Result<HostSettings, SourceError>> + Send;
 }
 
-/// There is nothing to show.
+/// The reason why there is nothing to show.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SourceError {
     #[error("{0}")]
     NotFound(String),
-    /// The scheduler is busy or stops, or the API server does not say who may see it.
+    /// The scheduler is busy or stops, or the API server did not say whether the user may see the data.
     #[error("{0}")]
     Unavailable(String),
 }

@@ -1,4 +1,4 @@
-//! The parts of which views consist.
+//! The parts that the views use.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use berth_telemetry::metrics::Metrics;
 
 use crate::{Source, SourceError, history::History, shared::SharedViews, viewer::Refusal};
 
-/// What the views need. Cheap to clone.
+/// The data and services that the views need. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Page<S> {
     pub(crate) source: S,
@@ -19,7 +19,7 @@ pub struct Page<S> {
 }
 
 impl<S: Source> Page<S> {
-    /// Shows `source`; `history` follows the metrics.
+    /// A page that shows `source`. `history` follows the metrics.
     pub fn new(source: S, health: Health, metrics: Arc<Metrics>, history: History) -> Self {
         Self { source, health, metrics, history, shared: SharedViews::default() }
     }

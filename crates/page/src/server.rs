@@ -1,5 +1,5 @@
-//! The routes: views, what they are made up with, and signing in. Every answer has the same headers, which let nothing run and nothing be
-//! fetched but the page's own script and style.
+//! The routes: the views, their style and script, and the sign-in. Every answer has the same headers. They allow the
+//! browser to run and fetch only the page's own script and style.
 
 use std::{convert::Infallible, sync::Arc, time::Duration};
 
@@ -29,11 +29,12 @@ const STYLE: &str = include_str!("style.css");
 const SCRIPT: &str = include_str!("script.js");
 const ICON: &str = include_str!("icon.svg");
 
-/// A browser asks again after so long for what it follows: no answer lasts longer than the server lets one be sent.
+/// The duration of one stream. The browser then asks again, because the server limits the time that an answer may take
+/// to be sent.
 const STREAM: Duration = Duration::from_secs(25);
 const AGAIN_AFTER: Duration = Duration::from_millis(500);
 
-/// A browser keeps no larger cookie.
+/// The maximum length of a token. Browsers store no larger cookies.
 const MAX_TOKEN: usize = 3_800;
 
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; form-action 'self'; \
@@ -47,7 +48,7 @@ const HEADERS: [(HeaderName, &str); 5] = [
     (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
 ];
 
-/// The routes for callers that are known by a [`RequestUser`] in each request.
+/// The routes for callers that each request identifies with a [`RequestUser`].
 pub fn routes<S: Source>(page: Page<S>) -> Router {
     let with_user = |page, kind| {
         get(async move |state, Extension(user), query, headers| {
@@ -66,8 +67,8 @@ pub fn routes<S: Source>(page: Page<S>) -> Router {
         .layer(middleware::from_fn(with_headers))
 }
 
-/// The routes for an address on loopback, without authentication. A request must name the address as loopback, so that no page of
-/// another site reaches this one by a name of its own.
+/// The routes for a loopback address, without authentication. A request must use a loopback name for the host, so that
+/// no page of another site can reach this one under its own name.
 pub fn loopback_routes<S: Source>(page: Page<S>) -> Router {
     let for_all = |page, kind| {
         get(async move |state, query, headers| answer(state, Viewer::Local, query, headers, kind).await)
@@ -80,8 +81,8 @@ pub fn loopback_routes<S: Source>(page: Page<S>) -> Router {
     router.merge(assets()).layer(middleware::from_fn(with_headers)).layer(middleware::from_fn(only_by_local_names))
 }
 
-/// `/overview`, what the first view shows as JSON: for callers with a [`RequestUser`], who see pods and plugins as the API server lets
-/// them, and without one, on the socket, for those who may see everything.
+/// `/overview`, the content of the first view as JSON. Callers with a [`RequestUser`] see pods and plugins if the API
+/// server allows it. Callers without one use the socket, and may see everything.
 pub fn overview_routes<S: Source>(page: Page<S>) -> Router {
     let answer = async |State(page): State<Page<S>>, user: Option<Extension<RequestUser>>| {
         let viewer = user.map_or(Viewer::Local, |Extension(user)| Viewer::User(user));
@@ -158,18 +159,18 @@ fn status(refusal: &Refusal) -> StatusCode {
     }
 }
 
-/// Where a stream of renderings stands.
+/// The state of a stream of renderings.
 struct Following<S> {
     page: Page<S>,
     viewer: Viewer,
     parameters: Parameters,
     kind: Kind,
     until: Instant,
-    /// Until the next rendering.
+    /// The time until the next rendering.
     pause: Duration,
 }
 
-/// The view again and again. Rights are looked at each time.
+/// Renders the view again and again. Rights are checked each time.
 fn renderings<S: Source>(
     page: Page<S>,
     viewer: Viewer,
@@ -190,7 +191,7 @@ fn renderings<S: Source>(
     })
 }
 
-/// Whether the token before was refused.
+/// The form for the sign-in. The query `refused` means that the previous token was refused.
 async fn sign_in_form(request: Request) -> Response {
     let was_refused = request.uri().query() == Some("refused");
     let document = html! {
@@ -224,7 +225,7 @@ struct SignIn {
     token: String,
 }
 
-/// Whether the token is valid shows with the next request.
+/// Stores the token in a cookie. The next request shows whether it is valid.
 async fn sign_in(Form(SignIn { token }): Form<SignIn>) -> Response {
     let token = token.trim();
     let is_token = !token.is_empty()

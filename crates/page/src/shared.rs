@@ -1,6 +1,6 @@
-//! Views that were made a moment ago: browsers that look at one address share what is made for one of them.
+//! Views that were made a moment ago. Browsers that show the same address share one view.
 //!
-//! Who may see a view is looked at before it is taken from here, for each browser.
+//! Each browser's right to see a view is checked before it gets the view from here.
 
 use std::{
     collections::HashMap,
@@ -13,14 +13,14 @@ use tokio::{sync::Mutex, time::Instant};
 
 use crate::{layout::View, viewer::Refusal};
 
-/// Addresses are chosen by clients: no more of them are kept at a time.
+/// The maximum number of addresses that are kept, because clients choose them.
 const MAX_KEPT: usize = 64;
 
-/// Made views by address. Cheap to clone.
+/// The views that were made, by address. Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SharedViews(Arc<std::sync::Mutex<HashMap<String, Slot>>>);
 
-/// Locked while the view is made, so that it is made once.
+/// The lock is held while the view is made, so that it is made only once.
 type Slot = Arc<Mutex<Option<Made>>>;
 
 #[derive(Debug)]
@@ -30,7 +30,7 @@ struct Made {
 }
 
 impl SharedViews {
-    /// The view of the address, if it was made within `every`; else it is made.
+    /// The view of the address. It is made if there is none from within the last `every`.
     ///
     /// # Errors
     /// Fails as `make` does.
@@ -55,7 +55,7 @@ impl SharedViews {
     fn slot(&self, address: String) -> Slot {
         let mut slots = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if slots.len() >= MAX_KEPT && !slots.contains_key(&address) {
-            // What somebody waits for stays.
+            // Views that a request waits for are kept.
             slots.retain(|_, slot| Arc::strong_count(slot) > 1);
         }
         if slots.len() >= MAX_KEPT && !slots.contains_key(&address) {

@@ -1,4 +1,4 @@
-//! Every view over HTTP, with a scheduler whose every text is hostile.
+//! Tests of every view over HTTP, with a scheduler in which every text is hostile.
 
 use std::sync::Arc;
 
@@ -22,10 +22,10 @@ use tower::ServiceExt as _;
 
 use crate::{History, Page, Source, SourceError, loopback_routes};
 
-/// What must never stand on a page as it is.
+/// The text that must never appear unescaped on a page.
 const EVIL: &str = "<script>alert('x')</script>";
 
-/// A scheduler with so many nodes and pods, all of them with hostile names.
+/// A scheduler with a number of nodes and pods, all of which have hostile names.
 #[derive(Clone, Debug)]
 struct Hostile {
     nodes: usize,
@@ -199,7 +199,7 @@ async fn no_text_becomes_markup_in_any_view() {
         let path = view.replace('<', "%3C").replace('>', "%3E").replace('\'', "%27");
         let (status, text) = get(&page, &path).await;
         assert_eq!(status, StatusCode::OK, "{view}: {text}");
-        // The page's own script is a file; nothing else is one, and no attribute runs anything.
+        // The page's own script is a file. Nothing else is a script, and no attribute runs anything.
         assert_eq!(text.matches("<script").count(), 1, "{view}: {text}");
         assert!(text.contains("<script src=\"/page/script.js\" defer></script>"), "{view}");
         for inline in [" style=", " onclick=", " onload=", " onerror=", "javascript:"] {

@@ -1,19 +1,19 @@
-//! Who looks at the page, and what that user may see.
+//! The user of the page, and the data that this user may see.
 
 use berth_cluster::ResourceRequest;
 use berth_serving::secure_serving::RequestUser;
 
 use crate::SourceError;
 
-/// Who looks.
+/// The user of the page.
 #[derive(Clone, Debug)]
 pub(crate) enum Viewer {
-    /// Whoever is on this machine: the scheduler is one of a sandbox.
+    /// Any user of this machine, because the scheduler is that of a sandbox.
     Local,
     User(RequestUser),
 }
 
-/// Why a view is not shown.
+/// The reason why a view is not shown.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Refusal {
     #[error("{user} may not {verb} {what}")]
@@ -24,12 +24,12 @@ pub(crate) enum Refusal {
     Address(String),
 }
 
-/// What has to be allowed for a view.
+/// The permission that a view needs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Right<'a> {
-    /// The figures that `/metrics` shows.
+    /// The figures of `/metrics`.
     Metrics,
-    /// `None`: in all namespaces.
+    /// `None` stands for all namespaces.
     ListPods(Option<&'a str>),
     GetPod {
         namespace: &'a str,
@@ -47,7 +47,7 @@ impl Viewer {
         }
     }
 
-    /// Whether the API server allows it.
+    /// Whether the API server allows this.
     pub(crate) async fn may(&self, right: Right<'_>) -> Result<bool, Refusal> {
         let Self::User(user) = self else { return Ok(true) };
         let verdict = match right.resource() {
@@ -57,7 +57,7 @@ impl Viewer {
         verdict.map_err(|verdict| SourceError::Unavailable(verdict.to_string()).into())
     }
 
-    /// Refuses what the API server does not allow.
+    /// Returns an error if the API server does not allow this.
     pub(crate) async fn must(&self, right: Right<'_>) -> Result<(), Refusal> {
         if self.may(right).await? {
             return Ok(());

@@ -1,4 +1,4 @@
-//! The views. Each makes a [`View`] of its parameters, which stand in the address, or says why it does not.
+//! The views. Each makes a [`View`] from its parameters, which are part of the address, or says why it cannot.
 
 mod nodes;
 mod now;
@@ -24,17 +24,18 @@ use crate::{
     viewer::{Refusal, Viewer},
 };
 
-/// How often a view that is not shown is tried again.
+/// The time after which a view that is not shown is tried again.
 const TRY_AGAIN: Duration = Duration::from_secs(5);
 
-/// What needs little work is rendered so often, and what asks plugins about every node.
+/// The intervals of renderings: `SECOND` for views that need little work, and `SELDOM` for views that ask plugins about
+/// every node.
 const SECOND: Duration = Duration::from_secs(1);
 const SELDOM: Duration = Duration::from_secs(10);
 
 /// The query of an address.
 pub(crate) type Parameters = BTreeMap<String, String>;
 
-/// Which view.
+/// The kind of a view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Now,
@@ -45,7 +46,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// The path of its addresses.
+    /// The path of the view's addresses.
     pub(crate) fn path(self) -> &'static str {
         match self {
             Self::Now => "/page",
@@ -72,7 +73,7 @@ impl Kind {
     }
 }
 
-/// What stands where a view is not shown.
+/// The content that is shown instead of a view.
 pub(crate) fn refused(refusal: &Refusal) -> View {
     let (title, help) = match refusal {
         Refusal::Forbidden { .. } => ("Not allowed", "a role that allows it makes this view appear"),
@@ -88,7 +89,7 @@ fn text<'a>(parameters: &'a Parameters, name: &str) -> &'a str {
     parameters.get(name).map_or("", |value| value.trim())
 }
 
-/// The first row that is shown.
+/// The position of the first row that is shown.
 fn first_row(parameters: &Parameters) -> Result<usize, Refusal> {
     match text(parameters, "from") {
         "" => Ok(0),
@@ -98,7 +99,7 @@ fn first_row(parameters: &Parameters) -> Result<usize, Refusal> {
     }
 }
 
-/// `NAMESPACE/NAME`, or a name in `default`.
+/// Reads `NAMESPACE/NAME`, or a name in the namespace `default`.
 fn pod_name(text: &str) -> Result<(&str, &str), Refusal> {
     let (namespace, name) = text.split_once('/').unwrap_or(("default", text));
     let is_name = |part: &str| !part.is_empty() && part.len() <= 253 && !part.contains(['/', ' ']);

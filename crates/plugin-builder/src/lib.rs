@@ -1,9 +1,9 @@
-//! For build scripts that embed components, and for `berth plugin build`: compiles plugin crates of this workspace for wasm and wraps each module into
-//! a component.
+//! A library for build scripts that embed components, and for `berth plugin build`. It compiles plugin crates of this
+//! workspace for wasm and wraps each module into a component.
 //!
-//! All build scripts share one target directory, so what plugins have in common is compiled for wasm once. A component holds no
-//! path of the machine that built it: the same sources, lock file and toolchain give the same bytes anywhere
-//! (`cargo xtask reproducible`).
+//! All build scripts share one target directory, so that the common parts of plugins are compiled for wasm only once. A
+//! component contains no path of the machine that built it: the same sources, lock file and toolchain give the same
+//! bytes on any machine (`cargo xtask reproducible`).
 
 use std::{
     env,
@@ -19,14 +19,15 @@ use flate2::{Compression, write::DeflateEncoder};
 use wit_component::ComponentEncoder;
 
 const TARGET: &str = "wasm32-unknown-unknown";
-/// What all plugins are made from, seen from the root of the workspace. Its `Cargo.toml` has the profile.
+/// The sources that all plugins are built from, relative to the root of the workspace. Its `Cargo.toml` contains the
+/// profile.
 const SHARED_SOURCES: [&str; 6] =
     ["Cargo.toml", "wit", "crates/model/src", "crates/framework/src", "crates/builtins/src", "sdks/rust/src"];
 
 /// A plugin crate and the component that is made from it.
 #[derive(Clone, Debug)]
 pub struct Plugin {
-    /// The folder of the crate, for cargo to watch.
+    /// The folder of the crate, which cargo watches.
     pub folder: PathBuf,
     /// The crate's name.
     pub package: String,
@@ -34,11 +35,11 @@ pub struct Plugin {
     pub name: String,
 }
 
-/// Builds the plugins and writes `OUT_DIR/components.rs`, which holds a static of this name and doc comment: an array
-/// of `EmbeddedComponent::new(name, deflated)`.
+/// Builds the plugins and writes `OUT_DIR/components.rs`. The file contains a static with this name and doc comment: an
+/// array of `EmbeddedComponent::new(name, deflated)`.
 ///
 /// # Errors
-/// A crate that doesn't compile, or a module that is no component. Also when called outside a build script.
+/// A crate doesn't compile, a module is not a component, or the function is called outside a build script.
 #[expect(clippy::print_stdout, reason = "that is how a build script speaks to cargo")]
 pub fn embed(workspace: &Path, constant: &str, doc: &str, plugins: &[Plugin]) -> Result<()> {
     for folder in plugins.iter().map(|plugin| plugin.folder.clone()).chain(SHARED_SOURCES.map(|it| workspace.join(it)))
@@ -46,7 +47,7 @@ pub fn embed(workspace: &Path, constant: &str, doc: &str, plugins: &[Plugin]) ->
         println!("cargo::rerun-if-changed={}", folder.display());
     }
     let out = PathBuf::from(env::var("OUT_DIR")?);
-    // Both in the workspace's `Cargo.toml`.
+    // The workspace's `Cargo.toml` contains both profiles.
     let profile = if env::var("PROFILE")? == "release" { "component" } else { "component-dev" };
     let target_dir = out.ancestors().nth(4).context("OUT_DIR is not inside a target directory")?.join("components");
     compile(workspace, plugins, profile, &target_dir)?;
@@ -64,7 +65,7 @@ pub fn embed(workspace: &Path, constant: &str, doc: &str, plugins: &[Plugin]) ->
     Ok(())
 }
 
-/// The built-in components are a fifth of the program without it.
+/// Compresses a component. Uncompressed, the built-in components would be a fifth of the program.
 fn deflated(bytes: &[u8]) -> Result<Vec<u8>> {
     let mut encoder = DeflateEncoder::new(Vec::new(), Compression::best());
     encoder.write_all(bytes)?;
@@ -78,7 +79,7 @@ fn compile(workspace: &Path, plugins: &[Plugin], profile: &str, target_dir: &Pat
     for plugin in plugins {
         cargo.args(["--package", &plugin.package]);
     }
-    // What the outer build was given is meant for the host, not for wasm.
+    // These variables are meant for the build of the host, not for wasm.
     for inherited in ["RUSTFLAGS", "CARGO_TARGET_DIR", "RUSTC_WRAPPER", "RUSTC_WORKSPACE_WRAPPER", "CARGO_BUILD_TARGET"]
     {
         cargo.env_remove(inherited);
@@ -97,13 +98,13 @@ fn compile(workspace: &Path, plugins: &[Plugin], profile: &str, target_dir: &Pat
     Ok(())
 }
 
-/// The compiler's flags for plugins, as `CARGO_ENCODED_RUSTFLAGS` has them: with SIMD, which makes loops over nodes smaller and
-/// faster, and without a path of this machine. Messages of panics name source files: those of
-/// `workspace`, of `target_dir`, where build scripts write, and of cargo's registries get paths that are the same everywhere.
+/// The compiler's flags for plugins, in the form of `CARGO_ENCODED_RUSTFLAGS`. SIMD makes loops over nodes smaller and
+/// faster. The flags also remove paths of this machine. Messages of panics name source files: those of `workspace`, of
+/// `target_dir`, where build scripts write, and of cargo's registries get paths that are the same everywhere.
 #[must_use]
 pub fn compiler_flags(workspace: &Path, target_dir: &Path) -> String {
     let mut flags = vec!["-Ctarget-feature=+simd128".to_owned()];
-    // The last that fits counts: the others may lie below the first.
+    // The last flag that matches a path counts, because the other folders may be inside the first.
     let mut remap = |from: &Path, to: &str| flags.push(format!("--remap-path-prefix={}={to}", from.display()));
     remap(workspace, "/workspace");
     remap(target_dir, "/target");
@@ -113,7 +114,7 @@ pub fn compiler_flags(workspace: &Path, target_dir: &Path) -> String {
     flags.join("\u{1f}")
 }
 
-/// Where cargo unpacks crates: a directory for each registry, with a hash in its name.
+/// The folders into which cargo unpacks crates: one for each registry, with a hash in its name.
 fn registries() -> Vec<PathBuf> {
     let home = env::var_os("CARGO_HOME").map(PathBuf::from);
     let home = home.or_else(|| env::var_os("HOME").map(|home| PathBuf::from(home).join(".cargo")));
@@ -123,10 +124,10 @@ fn registries() -> Vec<PathBuf> {
     registries
 }
 
-/// A core module as a component.
+/// Makes a component from a core module.
 ///
 /// # Errors
-/// The file cannot be read, or is no core module.
+/// The file cannot be read, or is not a core module.
 pub fn componentize(module: &Path) -> Result<Vec<u8>> {
     let module = fs::read(module)?;
     ComponentEncoder::default().module(&module)?.validate(true).encode()

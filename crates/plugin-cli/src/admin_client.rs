@@ -1,5 +1,5 @@
-//! The other side of `/admin/plugins` and `/explain`: over the scheduler's Unix socket, or over its HTTPS port, with a token or as
-//! the user of a kubeconfig.
+//! The client of `/admin/plugins` and `/explain`. It uses the scheduler's Unix socket, or the HTTPS port with a token
+//! or as the user of a kubeconfig.
 
 use std::path::{Path, PathBuf};
 
@@ -24,10 +24,10 @@ use tokio::{
     net::{TcpStream, UnixStream},
 };
 
-/// Longer than any answer; a scheduler with thousands of plugins is not one.
+/// The size is larger than that of any answer from a scheduler, unless it has thousands of plugins.
 const MAX_ANSWER: usize = 16 << 20;
 
-/// Where a scheduler answers.
+/// The place where a scheduler answers.
 pub struct AdminClient {
     place: Place,
     token: Option<String>,
@@ -36,11 +36,11 @@ pub struct AdminClient {
 #[derive(Debug)]
 enum Place {
     Socket(PathBuf),
-    /// Its address, and the file with the certificates that vouch for it.
+    /// The address, and the file with the certificates that vouch for it.
     Https(Uri, PathBuf),
-    /// A way to it that has the credentials of a kubeconfig.
+    /// A connection with the credentials of a kubeconfig.
     AsUser(Connection),
-    /// Without orders: health alone.
+    /// A server that only reports its health and accepts no orders.
     Http(String),
 }
 
@@ -49,7 +49,7 @@ struct ErrorBody {
     error: String,
 }
 
-/// What the components of Kubernetes refuse with.
+/// The body with which the components of Kubernetes refuse a request.
 #[derive(Deserialize)]
 struct Denial {
     message: String,
@@ -63,12 +63,12 @@ impl std::fmt::Debug for AdminClient {
 }
 
 impl AdminClient {
-    /// Speaks to the scheduler that listens on this socket.
+    /// A client of the scheduler that listens on this socket.
     pub fn on_socket(path: PathBuf) -> Self {
         Self { place: Place::Socket(path), token: None }
     }
 
-    /// Speaks to a scheduler's HTTPS port, as the user of the token.
+    /// A client of a scheduler's HTTPS port, as the user of the token.
     pub fn over_https(address: &str, token_file: &Path, authority: &Path) -> Result<Self> {
         let uri = https(address)?;
         let token = std::fs::read_to_string(token_file)
@@ -76,7 +76,8 @@ impl AdminClient {
         Ok(Self { place: Place::Https(uri, authority.to_owned()), token: Some(token.trim().to_owned()) })
     }
 
-    /// Speaks to a scheduler's HTTPS port, as the user of a kubeconfig. The certificates of `user` vouch for the scheduler.
+    /// A client of a scheduler's HTTPS port, as the user of a kubeconfig. The certificates of `user` vouch for the
+    /// scheduler.
     pub async fn as_user(address: &str, user: ConnectOptions) -> Result<Self> {
         let options = ConnectOptions { other_server: Some(https(address)?.to_string()), ..user };
         let connection = connect(&options).await.map_err(|error| {
@@ -90,7 +91,7 @@ impl AdminClient {
         Ok(Self { place: Place::AsUser(connection), token: None })
     }
 
-    /// Asks for the health of the server of plain HTTP there.
+    /// A client that asks for the health at this address over plain HTTP.
     pub fn over_http(address: &str) -> Self {
         Self { place: Place::Http(address.to_owned()), token: None }
     }
@@ -110,21 +111,21 @@ impl AdminClient {
         serde_json::from_slice(&answer).context("the scheduler's answer is not about its settings")
     }
 
-    /// Why a pod is where it is, or waits; names have no characters that a query would need escaped.
+    /// The reason why a pod is on its node or waits. The names contain no characters that must be escaped in a query.
     pub async fn explain(&self, namespace: &str, name: &str, node: Option<&str>) -> Result<Explanation> {
         let node = node.map(|node| format!("&node={node}")).unwrap_or_default();
         let answer = self.ask(Method::GET, &format!("/explain?namespace={namespace}&name={name}{node}")).await?;
         serde_json::from_slice(&answer).context("the scheduler's answer is not an explanation")
     }
 
-    /// How the scheduler is at the moment.
+    /// The current state of the scheduler.
     pub async fn overview(&self) -> Result<Overview> {
         let answer = self.ask(Method::GET, "/overview").await?;
         serde_json::from_slice(&answer)
             .context("the scheduler's answer is not an overview; is it another version of berth?")
     }
 
-    /// What plugins say about a pod that is not there; `manifest` is JSON.
+    /// The plugins' answers about a pod that does not exist. `manifest` is JSON.
     pub async fn explain_manifest(&self, manifest: Vec<u8>, node: Option<&str>) -> Result<Explanation> {
         let node = node.map(|node| format!("?node={node}")).unwrap_or_default();
         let answer = self.send(Method::POST, &format!("/explain{node}"), manifest).await?;
@@ -202,7 +203,7 @@ impl Place {
         match self {
             Self::Socket(_) => "localhost",
             Self::Https(uri, _) => uri.authority().map_or("", |authority| authority.as_str()),
-            // The connection says it.
+            // The connection already says it.
             Self::AsUser(_) => "",
             Self::Http(address) => address,
         }

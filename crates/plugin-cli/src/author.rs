@@ -1,6 +1,6 @@
-//! `berth plugin`, the author's half: from an empty folder to a component that the scheduler takes.
+//! `berth plugin`, the commands for authors: from an empty folder to a component that the scheduler accepts.
 //!
-//! What is done to a plugin lies in `berth_author`; here are the command lines, the projects on disk and the output.
+//! `berth_author` works on plugins. This module has the command lines, the projects on disk and the output.
 
 mod arguments;
 mod bench;

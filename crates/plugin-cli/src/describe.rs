@@ -72,7 +72,7 @@ fn out_of_service(binary: &QuarantinedBinary) -> String {
     format!("{digest} (version {version}) until {until}")
 }
 
-/// What a manifest asks to see.
+/// The data that a manifest asks to read.
 fn list_of_needs(needs: &Needs) -> String {
     let pods = [(needs.pods, "pods on nodes"), (needs.pod_json, "pending pods as JSON")];
     let pods = pods.into_iter().filter(|(wanted, _)| *wanted).map(|(_, what)| what);
@@ -80,7 +80,7 @@ fn list_of_needs(needs: &Needs) -> String {
     all.collect::<Vec<_>>().join(", ")
 }
 
-/// What each binary may do that serves or, where none does, what one that comes may.
+/// The grants of each serving binary. If no binary serves, they are the grants that a new one would get.
 fn granted(plugin: &PluginReport) -> Vec<(String, String)> {
     if let [] | [_] = plugin.binaries.as_slice() {
         return grant_rows(&plugin.grants, "");

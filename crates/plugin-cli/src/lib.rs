@@ -1,7 +1,8 @@
-//! `berth plugin`: see and steer the plugins of a running scheduler, and make new ones.
+//! `berth plugin`: commands to see and control the plugins of a running scheduler, and to make new ones.
 //!
-//! `list`, `describe` and `order` speak to `/admin/plugins` through [`AdminClient`]; the commands of authors are below `author`. What is done
-//! to a plugin lies in `berth_author`; here are the command lines, the projects on disk and the output.
+//! `list`, `describe` and `order` send requests to `/admin/plugins` through [`AdminClient`]. The commands for authors
+//! are in `author`. `berth_author` works on plugins; this crate has the command lines, the projects on disk and the
+//! output.
 
 mod admin_client;
 mod author;
@@ -51,10 +52,10 @@ pub enum Command {
     Author(author::Command),
 }
 
-/// Runs one of them.
+/// Runs one of the commands.
 ///
 /// # Errors
-/// Says, for people, what kept the command from its work.
+/// The error says in plain words why the command failed.
 pub fn run(command: Command) -> Result<()> {
     if let Command::Author(command) = &command {
         return author::run(command);

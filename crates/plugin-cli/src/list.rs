@@ -21,7 +21,7 @@ pub(super) async fn run(server: &Server, output: Output) -> Result<()> {
         Output::Table => writeln!(out, "{}", table::text(&rows(&plugins)))?,
     }
     if let Some(error) = settings.error {
-        // Standard output belongs to the list.
+        // Standard output is for the list.
         writeln!(
             io::stderr(),
             "warning: the plugin configuration was rejected, the previous settings stay in effect: {error}"
@@ -65,20 +65,20 @@ fn rows(plugins: &[PluginReport]) -> Table {
     table
 }
 
-/// Why the plugin does not serve; for one that serves, what was last wrong if it has had faults.
+/// The reason why the plugin does not serve. For a plugin that serves, it is the last fault, if there was one.
 fn reason(plugin: &PluginReport) -> String {
     let has_faulted = plugin.faults.values().any(|count| *count > 0);
     let last = plugin.last_reason.as_ref().filter(|_| has_faulted).map(|last| format!("last: {last}"));
     plugin.reason.clone().or(last).unwrap_or_default()
 }
 
-/// A moment, or `120 more calls`. `describe` says more.
+/// A time, or `120 more calls`. `describe` shows more.
 fn probation_end(ProbationReport { until, calls_left, awaits_answer: _ }: &ProbationReport) -> String {
     let calls = calls_left.map(|calls| format!("{calls} more calls"));
     until.clone().or(calls).unwrap_or_default()
 }
 
-/// Enough of a digest to tell two apart.
+/// Enough digits of a digest to distinguish two.
 pub(super) fn short(digest: &str) -> &str {
     digest.get(..12).unwrap_or(digest)
 }

@@ -1,4 +1,4 @@
-//! Which scheduler, and which of its plugins.
+//! The options that choose a scheduler and one of its plugins.
 
 use std::path::PathBuf;
 
@@ -46,7 +46,7 @@ pub struct One {
 }
 
 impl Server {
-    /// Speaks to it.
+    /// Makes the client for the chosen scheduler.
     ///
     /// # Errors
     /// The address, the file of the token or the kubeconfig cannot be used.

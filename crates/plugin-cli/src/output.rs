@@ -1,4 +1,4 @@
-//! The readers that a command writes for: people or programs.
+//! The kinds of readers for the output of a command: people or programs.
 
 use clap::ValueEnum;
 

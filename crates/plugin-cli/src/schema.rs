@@ -1,7 +1,7 @@
 //! `berth schema`: JSON schemas of the files that users write, for editors that complete and check YAML.
 //!
-//! They are made from the types that read the files. `docs/schemas` has them as they are printed, and each new project its own
-//! copy, so that an editor needs no network.
+//! The schemas are made from the types that read the files. `docs/schemas` contains them as they are printed. Each new
+//! project has its own copy, so that an editor needs no network.
 
 use std::{
     collections::BTreeSet,
@@ -24,7 +24,7 @@ pub enum SchemaName {
 }
 
 impl SchemaName {
-    /// The file that holds the schema, in `docs/schemas` and in `berth/schemas` of a project.
+    /// The file with the schema, in `docs/schemas` and in `berth/schemas` of a project.
     pub(crate) fn file(self) -> &'static str {
         match self {
             Self::Cases => "cases.json",
@@ -32,7 +32,7 @@ impl SchemaName {
         }
     }
 
-    /// The schema of a project's file of this name, if there is one.
+    /// The schema for a project's file of this name, if there is one.
     pub(crate) fn of_file(name: &str) -> Option<Self> {
         match name {
             "cases.yaml" => Some(Self::Cases),
@@ -41,7 +41,7 @@ impl SchemaName {
         }
     }
 
-    /// The schema as its file holds it.
+    /// The text of the schema, as in its file.
     pub(crate) fn text(self) -> Result<String> {
         let schema = match self {
             Self::Cases => cases(),
@@ -54,13 +54,13 @@ impl SchemaName {
 /// Prints a schema.
 ///
 /// # Errors
-/// Nobody takes it.
+/// Standard output cannot be written, or the schema cannot be serialized.
 pub fn print(name: SchemaName) -> Result<()> {
     io::stdout().lock().write_all(name.text()?.as_bytes())?;
     Ok(())
 }
 
-/// `limits` and `grants` of a file of cases stand as in a PluginHostConfiguration.
+/// The schema of cases. `limits` and `grants` have the same form as in a PluginHostConfiguration.
 fn cases() -> Value {
     let mut cases = CaseFile::schema().to_value();
     let host = PluginHostSettings::schema().to_value();
@@ -78,7 +78,7 @@ fn cases() -> Value {
     cases
 }
 
-/// The definition, and all that it refers to.
+/// Adds the definition, and all definitions that it refers to.
 fn add_with_references<'a>(name: &'a str, definitions: &'a Map<String, Value>, needed: &mut BTreeSet<&'a str>) {
     if !needed.insert(name) {
         return;

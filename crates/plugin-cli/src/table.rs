@@ -1,5 +1,5 @@
-//! Tables for people. In a terminal they are as wide as it is, and cells wrap; elsewhere a row is one line, and nothing is
-//! padded at its end.
+//! Tables for people. In a terminal, a table has the width of the terminal, and cells wrap. Elsewhere, a row is one
+//! line, and no line is padded at its end.
 
 use std::io;
 
@@ -8,7 +8,7 @@ use rustix::termios::tcgetwinsize;
 
 /// An empty table for standard output.
 pub fn new() -> Table {
-    // Only a terminal has a size; some say that they have no columns.
+    // Only a terminal has a size, and some terminals report no columns.
     let columns = tcgetwinsize(io::stdout()).ok().map(|size| size.ws_col);
     with_columns(columns.filter(|columns| *columns > 0))
 }

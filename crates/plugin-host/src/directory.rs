@@ -1,13 +1,14 @@
 //! The plugins directory: each `NAME.wasm` in it is a plugin, and changes are noticed.
 //!
-//! A file counts once it has stopped changing: it looks the same in two passes that are [`SETTLE`] apart. What is
-//! watched are the directory's entries, so files that are written, renamed, replaced, deleted or linked there are
-//! noticed, also when all are links into a directory that is itself swapped. A change *behind* a link, in another
-//! directory, is not. Bytes with the digest of the version before are no event, unless what lies beside the file changed:
-//! an [`Admission`] may want to see signatures before a file is compiled.
+//! A file counts once it has stopped changing: it is the same in two passes that are [`SETTLE`] apart. The watch covers
+//! the directory's entries. It notices files that are written, renamed, replaced, deleted or linked there, even if all
+//! are links into a directory that is itself replaced. It does not notice a change of a link's target in another
+//! directory. Bytes with the same digest as before cause no event, unless the files beside the plugin's file have
+//! changed: an [`Admission`] may need signatures before a file is compiled.
 //!
-//! The watch's own thread looks at the directory. Files are read and compiled by others, several at a time, each file no more
-//! often than `load_rate` allows: with little effort at first (`attempts`), so that no file waits for one that compiles slowly.
+//! The watch's own thread examines the directory. Other threads read and compile files, several at a time. Each file is
+//! loaded no more often than `load_rate` allows. Files are first tried with little effort (`attempts`), so that no file
+//! waits for one that compiles slowly.
 
 mod admission;
 mod attempts;
@@ -43,36 +44,36 @@ use self::{
 };
 use berth_wasm_host::{ComponentFactory, Engine, LoadEffort, on_one_line};
 
-/// How long a file must stay the same: longer than any pause of a program that writes it.
+/// The time for which a file must not change: longer than any pause of a program that writes it.
 const SETTLE: Duration = Duration::from_millis(250);
 
-/// How often it is looked whether the directory is still the one that is watched.
+/// The time between two checks that the directory is still the one that is watched.
 const RECHECK: Duration = Duration::from_secs(2);
 
-/// Files that are larger, in bytes, are read one at a time: they are in memory as a whole.
+/// The size in bytes above which files are read one at a time, because each file is in memory as a whole.
 const LARGE: u64 = 8 << 20;
 
-/// A directory of plugins, and what was last seen in it.
+/// A directory of plugins, and its content at the last pass.
 #[derive(Debug)]
 pub struct PluginsDirectory {
     loader: Loader,
     known: BTreeMap<String, Known>,
-    /// What the last pass saw of files that differ from what is known; `None` is a file that is gone.
+    /// The files that differed from the known files in the last pass; `None` is a deleted file.
     unsettled: BTreeMap<String, Option<Fingerprint>>,
-    /// What is being loaded, as it looked then.
+    /// The files that are being loaded, as they were when the load began.
     loading: BTreeMap<String, Loading>,
     rates: LoadRates,
 }
 
-/// Hears of changes, on the thread that found out about them.
+/// The function that is called for each change, on the thread that has found it.
 type Sink = Arc<Mutex<dyn FnMut(DirectoryEvent) + Send>>;
 
-/// The threads that load files, and what they have loaded since the last pass.
+/// The threads that load files, and the files that they have loaded since the last pass.
 struct Loads {
     attempts: Attempts,
     sink: Sink,
     loaded: Arc<Mutex<BTreeMap<String, Content>>>,
-    /// Wakes the thread that looks at the directory. Gone once the watch is dropped.
+    /// Wakes the thread that examines the directory. The other end no longer exists once the watch is dropped.
     wake: Weak<SyncSender<()>>,
 }
 
@@ -81,11 +82,11 @@ struct Loading {
     fingerprint: Fingerprint,
     began: Instant,
     spent: Spent,
-    /// Whether it is to be loaded once more.
+    /// Whether the file must be loaded once more.
     again: bool,
 }
 
-/// Something changed in the directory.
+/// A change in the directory.
 #[derive(Debug)]
 pub struct DirectoryEvent {
     /// The file's name without `.wasm`; control characters in it are escaped.
@@ -100,9 +101,9 @@ pub enum DirectoryChange {
         factory: Arc<ComponentFactory>,
         approval: Approval,
     },
-    /// A new file that is no plugin; what served before should go on.
+    /// A new file that is not a plugin. The previous version should continue to serve.
     Refused {
-        /// The digest of the file's bytes; `None` when they could not be read.
+        /// The digest of the file's bytes; `None` if they could not be read.
         digest: Option<Digest>,
         error: FileError,
     },
@@ -117,34 +118,34 @@ pub enum DirectoryError {
     Thread(#[source] io::Error),
 }
 
-/// Watches until it is dropped.
+/// A watch that lasts until it is dropped.
 #[derive(Debug)]
 pub struct DirectoryWatch {
     wake: Arc<SyncSender<()>>,
     forgotten: Arc<Mutex<BTreeSet<String>>>,
-    /// The thread ends when this does; the thread holds it weakly.
+    /// The thread ends when this is dropped, because the thread has only a weak reference.
     _watcher: Arc<Mutex<notify::RecommendedWatcher>>,
 }
 
 impl DirectoryWatch {
-    /// Reads and loads a file again although it did not change. A file that is not there is no event.
+    /// Reads and loads a file again although it did not change. A file that does not exist causes no event.
     pub fn reload(&self, name: &str) {
         self.forgotten.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned());
-        // A wake-up that waits already comes after this.
+        // If a wake-up is already waiting, the thread has not started its pass yet.
         let _ = self.wake.try_send(());
     }
 }
 
 #[derive(Debug)]
 struct Known {
-    /// `None` if the file is to be read again whatever it looks like.
+    /// `None` if the file must be read again, whatever its metadata is.
     fingerprint: Option<Fingerprint>,
-    /// `None` if the file is to be loaded whatever it holds.
+    /// `None` if the file must be loaded, whatever its content is.
     content: Option<Content>,
 }
 
 impl Known {
-    /// A file that is to be loaded whatever is known of it.
+    /// A file that must be loaded, whatever is known about it.
     const FORGOTTEN: Self = Self { fingerprint: None, content: None };
 }
 
@@ -162,13 +163,14 @@ impl PluginsDirectory {
         Self { loader: Loader { admission: Some(admission), ..self.loader }, ..self }
     }
 
-    /// Where the directory is.
+    /// The path of the directory.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.loader.dir
     }
 
-    /// The names of all that lies in the directory, which [`Self::watch`] loads without waiting for the files to settle.
+    /// The names of all plugins in the directory. [`Self::watch`] then loads them without waiting for the files to
+    /// settle.
     ///
     /// # Errors
     /// The directory cannot be listed.
@@ -179,7 +181,7 @@ impl PluginsDirectory {
         Ok(names)
     }
 
-    /// Loads all that lies in the directory; what was found, by name. For those who can wait.
+    /// Loads all plugins in the directory, and returns the results by name. This is for callers that can wait.
     ///
     /// # Errors
     /// The directory cannot be listed, or there are no threads to load files.
@@ -198,18 +200,18 @@ impl PluginsDirectory {
         Ok(found)
     }
 
-    /// Watches on threads of its own, which call `sink` for every change since [`Self::scan`], one at a time. `sink` must not
-    /// block for long: changes wait for it.
+    /// Watches the directory on threads of its own. They call `sink` for every change since [`Self::scan`], one at a
+    /// time. `sink` must not block for long, because further changes wait for it.
     ///
     /// # Errors
     /// The directory does not exist, or the system offers no more watches.
     pub fn watch(self, sink: impl FnMut(DirectoryEvent) + Send + 'static) -> Result<DirectoryWatch, DirectoryError> {
-        // One wake-up in waiting is enough, as a pass looks at everything.
+        // One waiting wake-up is enough, because a pass covers the whole directory.
         let (wake, woken) = mpsc::sync_channel(1);
         let wake = Arc::new(wake);
         let watch_wake = Arc::clone(&wake);
-        // Any event is a reason to look. What exactly happened is not asked: a file that is replaced and deleted at once
-        // would cancel out.
+        // Any event causes a pass. The kind of event does not matter, because a file that is replaced and deleted at
+        // once would cancel out.
         let on_event = move |result: notify::Result<notify::Event>| {
             // The passes open files themselves, which must not wake the next pass.
             if !result.is_ok_and(|event| event.kind.is_access()) {
@@ -245,7 +247,7 @@ impl PluginsDirectory {
         }
     }
 
-    /// Marks a file that is known, or will be, to be loaded again.
+    /// Marks a file to be loaded again, whether it is known or still being loaded.
     fn forget(&mut self, name: &str) {
         if let Some(loading) = self.loading.get_mut(name) {
             loading.again = true;
@@ -272,7 +274,7 @@ impl PluginsDirectory {
         }
     }
 
-    /// Takes note of what has been loaded.
+    /// Records the files that have been loaded.
     fn take_loaded(&mut self, loads: &Loads) {
         for (name, content) in loads.take() {
             let Some(Loading { fingerprint, began, spent, again }) = self.loading.remove(&name) else { continue };
@@ -283,7 +285,7 @@ impl PluginsDirectory {
         }
     }
 
-    /// Does what is to be done about a file that now looks like `file`.
+    /// Handles a file with the current state `file`.
     fn look_at(&mut self, name: String, file: Option<Fingerprint>, now: Instant, loads: &Loads) {
         let before = self.unsettled.remove(&name);
         let is_known = match (file, self.loading.get(&name), self.known.get(&name)) {
@@ -295,7 +297,7 @@ impl PluginsDirectory {
             return;
         }
         let must_wait = file.is_some() && !self.rates.may_load(&name, now);
-        // While a thread works at the file as it was, the file waits.
+        // The file waits while a thread works on an earlier version of it.
         if before != Some(file) || must_wait || !loads.attempts.withdraw(&name) || loads.has_loaded(&name) {
             self.unsettled.insert(name, file);
             return;
@@ -367,17 +369,17 @@ fn tell(sink: &Sink, event: DirectoryEvent) {
     sink.lock().unwrap_or_else(PoisonError::into_inner)(event);
 }
 
-/// What wakes the thread that looks at the directory.
+/// Wakes the thread that examines the directory.
 struct Post {
     woken: Receiver<()>,
     watcher: Weak<Mutex<notify::RecommendedWatcher>>,
-    /// The directory that the watcher is at; none while there is none of its name.
+    /// The directory that the watcher watches; `None` while no directory has the name.
     watched: Option<(u64, u64)>,
 }
 
 impl Post {
     /// Waits until something may have changed; false once the watch is dropped. A watch does not follow the directory's
-    /// name: when another one is there, it is watched again.
+    /// name: if another directory has the name, it is watched instead.
     fn wait(&mut self, dir: &Path) -> bool {
         loop {
             match self.woken.recv_timeout(RECHECK) {
@@ -391,7 +393,7 @@ impl Post {
             }
             let Some(watcher) = self.watcher.upgrade() else { return false };
             let mut watcher = watcher.lock().unwrap_or_else(PoisonError::into_inner);
-            // The old one may be gone, and the watch with it.
+            // The old directory may no longer exist, nor its watch.
             let _ = watcher.unwatch(dir);
             self.watched = found.filter(|_| watcher.watch(dir, notify::RecursiveMode::NonRecursive).is_ok());
             return true;
@@ -399,7 +401,7 @@ impl Post {
     }
 }
 
-/// Lets `duration` pass whatever happens; false once the watch is dropped.
+/// Waits for the whole `duration`; false once the watch is dropped.
 fn wait_out(woken: &Receiver<()>, duration: Duration) -> bool {
     let end = Instant::now() + duration;
     loop {

@@ -1,4 +1,4 @@
-//! Why plugins cannot be hosted at all. What is wrong with one plugin is no error of the host.
+//! The reasons why plugins cannot be hosted at all. A mistake in one plugin is not an error of the host.
 
 use std::{io, path::PathBuf};
 
@@ -10,7 +10,7 @@ use crate::directory::DirectoryError;
 
 pub(crate) type Result<T, E = PluginHostError> = std::result::Result<T, E>;
 
-/// Why there are no plugins.
+/// The reason why there are no plugins.
 #[derive(Debug, thiserror::Error)]
 pub enum PluginHostError {
     #[error(transparent)]

@@ -1,47 +1,49 @@
-//! What is told of a fault: one line in the log and one Kubernetes event, whatever follows from it.
+//! The report of a fault: one line in the log and one Kubernetes event, whatever follows from it.
 
 use std::{collections::BTreeMap, fmt};
 
 use berth_lifecycle::{PluginNotice, PluginNoticeKind};
 use berth_model::{Digest, PluginName};
 
-/// Instances that are made again after a fault, by plugin and profile: that the next one serves is no news.
+/// Instances that are made again after a fault, by plugin and profile. The log does not report that such a new instance
+/// serves.
 #[derive(Debug, Default)]
 pub(crate) struct Restarts(BTreeMap<(PluginName, String), Digest>);
 
-/// What follows from a fault; of several things the gravest.
+/// The consequence of a fault. If there are several, it is the most serious one.
 #[derive(Debug)]
 pub(crate) enum Aftermath<'a> {
-    /// The binary gave way, or is out of service for a while.
+    /// The binary was replaced, or is out of service for a while.
     OutOfService(&'a PluginNotice),
-    /// Pods of one owner wait.
+    /// The pods of one owner are held back.
     PodsHeld { owner: String, milliseconds: u64 },
-    /// The next instance is made.
+    /// A new instance is made.
     Restarting(&'a PluginNotice),
-    /// A binary faulted that serves nowhere any more.
+    /// A binary faulted that no longer serves anywhere.
     Nothing,
 }
 
 impl Restarts {
-    /// Profiles lost their instances of this component.
+    /// Records that profiles lost their instances of this component.
     pub(crate) fn begin(&mut self, plugin: &PluginName, scheduler_names: &[String], digest: Digest) {
         let keys = scheduler_names.iter().map(|scheduler_name| (plugin.clone(), scheduler_name.clone()));
         self.0.extend(keys.map(|key| (key, digest)));
     }
 
-    /// Whether the profile waits for another instance.
+    /// Whether the profile waits for a new instance.
     pub(crate) fn is_under_way(&self, plugin: &PluginName, scheduler_name: &str) -> bool {
         self.0.contains_key(&(plugin.clone(), scheduler_name.to_owned()))
     }
 
-    /// The profile has an instance again. The component whose instance it had lost, if it had.
+    /// Records that the profile has an instance again. Returns the component of the instance that it had lost, if there
+    /// was one.
     pub(crate) fn end(&mut self, plugin: &PluginName, scheduler_name: &str) -> Option<Digest> {
         self.0.remove(&(plugin.clone(), scheduler_name.to_owned()))
     }
 }
 
 impl<'a> Aftermath<'a> {
-    /// `held` says whose pods are held for how many milliseconds, if any are.
+    /// If pods are held, `held` contains their owner and the number of milliseconds.
     pub(crate) fn of(notices: &'a [PluginNotice], held: Option<(String, u64)>) -> Self {
         let find = |is_it: fn(&PluginNoticeKind) -> bool| notices.iter().find(|notice| is_it(&notice.kind));
         let out_of_service = find(|kind| {

@@ -1,5 +1,5 @@
-//! What is found out about a plugin's binary, whether it came from the plugins directory or from a registry, at the start or
-//! later. There is one way in for all of it: `PluginInventory::take_in`.
+//! Results about a plugin's binary from the plugins directory or from a registry, at the start or later.
+//! `PluginInventory::take_in` takes all of them.
 
 use berth_lifecycle::Component;
 use berth_model::{Digest, PluginName};
@@ -10,7 +10,7 @@ use crate::{
     ready_binary::{Origin, ReadyBinary, component},
 };
 
-/// Something was found out about a plugin's binary.
+/// A result about a plugin's binary.
 #[derive(Debug)]
 pub struct Finding {
     pub(crate) plugin: PluginName,
@@ -18,7 +18,7 @@ pub struct Finding {
     pub(crate) found: Found,
 }
 
-/// Where a binary was found. A plugin comes from one of these.
+/// The place where a binary was found. Each plugin comes from one of these.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FoundIn {
     Directory,
@@ -27,20 +27,21 @@ pub(crate) enum FoundIn {
 
 #[derive(Debug)]
 pub(crate) enum Found {
-    /// A plugin, ready to be built. It may serve if it is granted what it wants.
+    /// A plugin that is ready to be built. It may serve if its needs are granted.
     Binary(Component<ReadyBinary>),
-    /// These bytes are no plugin; `digest` is `None` if they could not be read. `reason` reads on from the file's name.
+    /// These bytes are not a plugin. `digest` is `None` if they could not be read. `reason` continues the file's name.
     NoPlugin { digest: Option<Digest>, reason: String },
-    /// No trusted signer has signed these bytes: they may not serve, and are taken out of service. Reads on as well.
+    /// No trusted signer has signed these bytes: they may not serve, and are taken out of service. `reason` continues
+    /// the file's name.
     NotAdmitted { digest: Option<Digest>, reason: String },
-    /// The registry gave nothing: what serves goes on. Reads on from the reference.
+    /// The registry returned nothing, so the present binary continues to serve. The text continues the reference.
     Unreachable(String),
-    /// There is no file any more.
+    /// The file no longer exists.
     Gone,
 }
 
 impl FoundIn {
-    /// Who causes what follows, for the audit log.
+    /// The cause of the consequences, for the audit log.
     pub(crate) fn by(self) -> By {
         match self {
             FoundIn::Directory => By::PluginsDirectory,

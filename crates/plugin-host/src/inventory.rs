@@ -1,7 +1,7 @@
-//! The plugins of a process: the registry of their lives beside the operator's rules.
+//! The plugins of a process: the registry of their states, and the operator's rules.
 //!
-//! The registry decides which binary serves; here it is fed. Whether a binary may serve at all depends on what it wants to see
-//! and on what it was granted, and what it is given to work with on its limits: both are settled here.
+//! The registry decides which binary serves, and this module gives it the facts. The module also decides whether a
+//! binary may serve at all, which depends on the data that it needs and on its grants, and it applies the limits.
 
 mod profiles;
 
@@ -32,7 +32,7 @@ use crate::{
     totals::{PluginTotals, Totals},
 };
 
-/// All plugins, and what the operator allows them.
+/// All plugins, and the operator's rules for them.
 #[derive(Debug, Default)]
 pub struct PluginInventory {
     rules: Rules,
@@ -40,25 +40,25 @@ pub struct PluginInventory {
     totals: PluginTotals,
 }
 
-/// What follows from a finding.
+/// The consequences of a finding.
 #[derive(Debug, Default)]
 pub(crate) struct TakenIn {
     pub(crate) consequences: Consequences<ReadyBinary>,
-    /// Why what was found may not serve.
+    /// The reason why the binary may not serve.
     pub(crate) unusable: Option<UnusableFile>,
 }
 
-/// Why a file of the plugins directory is not used: it is no plugin, or may not serve.
+/// The reason why a file of the plugins directory is not used: it is not a plugin, or it may not serve.
 #[derive(Debug, thiserror::Error)]
 pub enum UnusableFile {
     #[error(transparent)]
     NotGranted(#[from] NotGranted),
-    /// The file is no plugin; the text says what is wrong with it.
+    /// The file is not a plugin. The text says what is wrong with it.
     #[error("{0}")]
     NoPlugin(String),
 }
 
-/// A plugin of the plugins directory, in words.
+/// A description of a plugin of the plugins directory.
 #[derive(Debug)]
 pub struct InstalledPlugin {
     pub name: PluginName,
@@ -71,18 +71,19 @@ impl PluginInventory {
         Self { rules, registry: PluginRegistry::default(), totals: PluginTotals::default() }
     }
 
-    /// Profiles that are read and built from here on follow these features.
+    /// Sets the features for profiles that are read and built from now on.
     pub fn decide_as(&mut self, features: Features) {
         self.rules.features = features;
     }
 
-    /// What the operator allows.
+    /// The operator's rules.
     #[must_use]
     pub fn rules(&self) -> &Rules {
         &self.rules
     }
 
-    /// This program has the plugin as native code and, where it may have to run as one, as a component.
+    /// Registers a plugin that this program has as native code and, if it may have to run as a component, as a
+    /// component too.
     pub(crate) fn add_built_in(
         &mut self,
         name: &PluginName,
@@ -95,7 +96,7 @@ impl PluginInventory {
         self.registry.add_built_in(name, native, embedded);
     }
 
-    /// A file of this name is there, and is loaded later.
+    /// Registers a file of this name that exists and is loaded later.
     pub(crate) fn await_binary(&mut self, name: &PluginName) {
         self.registry.await_binary(name);
     }
@@ -105,13 +106,13 @@ impl PluginInventory {
         !self.rules.provenance.sources.is_empty()
     }
 
-    /// What comes from registries is loaded later.
+    /// Registers the plugins from registries, which are loaded later.
     pub(crate) fn await_sources(&mut self) {
         self.rules.provenance.sources.keys().for_each(|name| self.registry.await_binary(name));
     }
 
-    /// A plugin stands where it stood when the process before this one ended. `serving` is the binary that had taken the place
-    /// of one that failed, if it is still there.
+    /// Restores a plugin's state from the end of the previous process. `serving` is the binary that had replaced a
+    /// failed one, if it still exists.
     pub(crate) fn restore(
         &mut self,
         name: &PluginName,
@@ -130,17 +131,17 @@ impl PluginInventory {
         }
     }
 
-    /// Whether a binary may serve whose file is gone, and its signatures with it.
+    /// Checks whether a binary may serve although its file and its signatures no longer exist.
     ///
     /// # Errors
-    /// Says why the binary may not serve.
+    /// The error says why the binary may not serve.
     pub(crate) fn check_without_file(&self, digest: Digest) -> Result<(), NotGranted> {
         self.rules.check_digest(digest)?;
         let decided = self.rules.provenance.policy.decide(&Source::Directory, &Evidence::default());
         decided.map(drop).map_err(|refusal| NotGranted::Signature(refusal.to_string()))
     }
 
-    /// Takes in what was found out about a binary, wherever it came from and whenever it comes.
+    /// Handles a result about a binary, whatever its source and time.
     pub(crate) fn take_in(&mut self, finding: Finding, now: Time) -> TakenIn {
         let file = self.file(&finding);
         let Finding { plugin, found_in, found } = finding;
@@ -150,14 +151,14 @@ impl PluginInventory {
                 warn!(plugin = name, %file, reference, "not used: the plugin comes from a registry");
                 return TakenIn::default();
             }
-            // The settings changed while it came.
+            // The settings changed while the binary was on its way.
             (None, FoundIn::Registry) => return TakenIn::default(),
             (Some(_), FoundIn::Registry) | (None, FoundIn::Directory) => {}
         }
         match found {
             Found::Binary(mut component) => {
                 self.count(&plugin, &component);
-                // The component was compiled for the limits of a while ago.
+                // The component was compiled with the limits of an earlier time.
                 component.binary.set_limits(&limits(&self.rules.plugin(&plugin)));
                 if found_in == FoundIn::Directory {
                     let digest = component.digest.to_string();
@@ -188,7 +189,7 @@ impl PluginInventory {
         TakenIn { consequences, unusable: Some(UnusableFile::NoPlugin(reason)) }
     }
 
-    /// What a finding is about, for people: a file, or a reference in its place.
+    /// The subject of a finding, for people: a file, or a reference instead of one.
     pub(crate) fn file(&self, finding: &Finding) -> PathBuf {
         let (plugin, source) = (&finding.plugin, self.rules.provenance.sources.get(&finding.plugin));
         match (finding.found_in, source) {
@@ -197,34 +198,34 @@ impl PluginInventory {
         }
     }
 
-    /// The plugin's file, whether there is one or not.
+    /// The path of the plugin's file, whether it exists or not.
     pub(crate) fn file_of(&self, plugin: &str) -> PathBuf {
         self.rules.directory.clone().unwrap_or_default().join(format!("{plugin}.wasm"))
     }
 
-    /// Counts what the binary counts among the plugin's figures from here on.
+    /// Adds the binary's counters to the plugin's figures from now on.
     fn count(&mut self, plugin: &PluginName, component: &Component<ReadyBinary>) {
         if let Some(stats) = component.binary.stats() {
             self.totals.add(plugin, stats);
         }
     }
 
-    /// What all binaries of each plugin have counted.
+    /// The sums of the counters of all binaries of each plugin.
     pub(crate) fn figures(&mut self) -> BTreeMap<String, Totals> {
         self.totals.by_plugin()
     }
 
-    /// What follows from time alone.
+    /// Handles the consequences of time alone.
     pub(crate) fn tick(&mut self, now: Time) -> Consequences<ReadyBinary> {
         self.registry.tick(now, &self.rules)
     }
 
-    /// Whether binaries that were there at the start are on their way to profiles.
+    /// Whether binaries that existed at the start are still on their way to profiles.
     pub(crate) fn is_starting(&self) -> bool {
         self.registry.is_starting()
     }
 
-    /// What is to outlast the process.
+    /// The state that must survive the process.
     pub(crate) fn remembered(&self) -> Vec<(PluginName, Remembered)> {
         self.registry.remembered().map(|(name, remembered)| (name.clone(), remembered)).collect()
     }
@@ -233,7 +234,7 @@ impl PluginInventory {
         self.registry.faulted(plugin, fault, now, &self.rules)
     }
 
-    /// An operator switches the plugin on or off.
+    /// Switches the plugin on or off, by an operator's order.
     ///
     /// # Errors
     /// There is no such plugin.
@@ -246,10 +247,10 @@ impl PluginInventory {
         self.registry.set_disabled(plugin, is_disabled, now, &self.rules)
     }
 
-    /// An operator wants the binary before.
+    /// Returns to the previous binary, by an operator's order.
     ///
     /// # Errors
-    /// There is none.
+    /// There is no previous binary.
     pub(crate) fn roll_back(
         &mut self,
         plugin: &PluginName,
@@ -258,7 +259,7 @@ impl PluginInventory {
         self.registry.roll_back(plugin, now, &self.rules)
     }
 
-    /// A profile took a binary over; with `None`, a stand-in without one.
+    /// Records that a profile took a binary; `None` stands for a stand-in without one.
     pub(crate) fn taken(
         &mut self,
         plugin: &PluginName,
@@ -269,7 +270,7 @@ impl PluginInventory {
         self.registry.taken(plugin, scheduler_name, binary, now, &self.rules)
     }
 
-    /// No profile could take what it was given.
+    /// Records that no profile could take its binary.
     pub(crate) fn not_taken(
         &mut self,
         plugin: &PluginName,
@@ -285,12 +286,12 @@ impl PluginInventory {
         self.registry.taken_by(plugin, scheduler_name)
     }
 
-    /// Who is to serve in a profile.
+    /// The binary or stand-in that must serve in a profile.
     pub(crate) fn service(&self, plugin: &str, scheduler_name: &str) -> Option<Service<ReadyBinary>> {
         self.registry.service(plugin, scheduler_name, &self.rules)
     }
 
-    /// Where a plugin stands, if it is known.
+    /// The state of a plugin, if it is known.
     pub(crate) fn status(&self, plugin: &str) -> Option<PluginStatus<'_, ReadyBinary>> {
         self.registry.status(plugin, &self.rules)
     }
@@ -305,40 +306,40 @@ impl PluginInventory {
         self.registry.contains(plugin)
     }
 
-    /// The plugins whose binaries no profile could take with its arguments.
+    /// The plugins with binaries that no profile could take with its arguments.
     pub(crate) fn refused_by_profiles(&self) -> Vec<PluginName> {
         self.registry.names().filter(|name| self.registry.is_refused_by_profiles(name)).cloned().collect()
     }
 
-    /// Whether a file of its name was refused, and is not tried again until it changes.
+    /// Whether a file of this name was refused, and is not tried again until it changes.
     pub fn has_refused_file(&self, plugin: &str) -> bool {
         self.registry.has_refused_file(plugin)
     }
 
-    /// Whether it comes from a registry.
+    /// Whether the plugin comes from a registry.
     pub(crate) fn is_pulled(&self, plugin: &PluginName) -> bool {
         self.rules.provenance.sources.contains_key(plugin)
     }
 
-    /// What this binary is granted under this name; with `None`, what any other than this program's own is.
+    /// The grants of this binary under this name. `None` stands for any binary except this program's own.
     pub fn granted(&self, name: &str, binary: Option<BinaryId>) -> Granted {
         let built_in = self.registry.built_in(name).map(ReadyBinary::factory).filter(|_| is_own(name, binary));
         self.rules.granted(name, built_in.as_ref().map(|factory| factory.manifest()))
     }
 
-    /// What the serving binary may ask for.
+    /// The effects that the serving binary may ask for.
     pub(crate) fn grants(&self, name: &str, service: &Service<ReadyBinary>) -> Grants {
         self.granted(name, service.id()).grants()
     }
 
-    /// What the binary is granted that serves where nothing is said about a profile.
+    /// The grants of the binary that serves in profiles without an entry of their own.
     pub fn serving_granted(&self, name: &str) -> Granted {
         let service = self.registry.service(name, "", &self.rules);
         service.map(|service| self.granted(name, service.id())).unwrap_or_default()
     }
 
     /// # Errors
-    /// Names what the component wants to see and may not.
+    /// The error names the data that the component needs and may not read.
     fn check_reads(&self, name: &str, component: &Component<ReadyBinary>) -> Result<(), NotGranted> {
         let built_in = self.registry.built_in(name).map(ReadyBinary::factory);
         let built_in = built_in.as_ref().map(|factory| factory.manifest());
@@ -346,7 +347,8 @@ impl PluginInventory {
         granted.check_reads(name, component.binary.factory().manifest(), built_in)
     }
 
-    /// A file that takes a built-in's name gets none of its grants, which its author may not expect.
+    /// Warns if a file has the name of a built-in. It gets none of the built-in's grants, which its author may not
+    /// expect.
     fn warn_of_name(&self, name: &str, component: &Component<ReadyBinary>) {
         let Some(built_in) = self.registry.built_in(name).map(ReadyBinary::factory) else { return };
         let needs = Granted::of_built_in(built_in.manifest());
@@ -360,12 +362,12 @@ impl PluginInventory {
         );
     }
 
-    /// The points of the binary that serves where nothing is said about a profile.
+    /// The points of the binary that serves in profiles without an entry of their own.
     pub fn points(&self, name: &str) -> Option<Points> {
         Some(self.serving(name)?.points())
     }
 
-    /// What the binary says about itself that serves where nothing is said about a profile.
+    /// The manifest of the binary that serves in profiles without an entry of their own.
     pub fn manifest(&self, name: &str) -> Option<Manifest> {
         Some(self.serving(name)?.manifest().clone())
     }
@@ -374,7 +376,7 @@ impl PluginInventory {
         Some(self.registry.service(name, "", &self.rules)?.binary()?.factory())
     }
 
-    /// The plugins of the plugins directory, with what each is, may see and may do.
+    /// The plugins of the plugins directory, with descriptions of their binaries, grants and limits.
     pub fn installed(&self) -> impl Iterator<Item = InstalledPlugin> {
         self.registry.names().filter_map(|name| {
             let text = self.describe(name, self.registry.installed(name)?);
@@ -397,7 +399,7 @@ impl PluginInventory {
         )
     }
 
-    /// A component is there that was not, is a new version, or is to be tried once more.
+    /// Handles a component that is new, is a new version, or must be tried once more.
     fn found(&mut self, name: &PluginName, component: Component<ReadyBinary>, now: Time) -> TakenIn {
         match self.check(name, &component) {
             Ok(()) => {
@@ -420,7 +422,8 @@ impl PluginInventory {
         self.rules.check_pod_json(component.binary.factory().manifest())
     }
 
-    /// The operator's settings are others from here on. Plugins whose limits or grants differ get new instances; The names are those of refused files that may do under the new settings.
+    /// Applies other settings of the operator. Plugins with other limits or grants get new instances. The names are
+    /// those of files that must be read again, such as refused files that may serve under the new settings.
     pub(crate) fn settings_changed(
         &mut self,
         file: HostFile,
@@ -431,11 +434,11 @@ impl PluginInventory {
         let (mut consequences, mut to_retry) = (Consequences::default(), Vec::new());
         let names: Vec<PluginName> = self.registry.names().cloned().collect();
         for name in names {
-            // A built-in's own needs are the same before and after.
+            // A built-in's own needs are the same before and after the change.
             let has_other_grants = old.granted(&name, None) != self.rules.granted(&name, None)
                 || old.plugin(&name).grants.is_some() != self.rules.plugin(&name).grants.is_some();
             let (before, after) = (old.plugin(&name), self.rules.plugin(&name));
-            // What a plugin without time does is a part of its limits there.
+            // The behaviour of a plugin without remaining time is a part of its limits in the engine.
             let has_other_limits = (before.limits, before.failure_policy) != (after.limits, after.failure_policy);
             if has_other_limits {
                 let limits = limits(&self.rules.plugin(&name));
@@ -446,7 +449,7 @@ impl PluginInventory {
             };
             let is_allowed_again = is_denied(&old) && !is_denied(&self.rules);
             let may_do = has_other_grants || has_other_limits || is_allowed_again;
-            // Its signatures are checked again, whatever its state.
+            // The plugin's signatures are checked again, whatever its state is.
             let has_other_policy = old.provenance.policy != self.rules.provenance.policy;
             let is_back_in_directory =
                 old.provenance.sources.contains_key(&name) && !self.rules.provenance.sources.contains_key(&name);
@@ -462,7 +465,7 @@ impl PluginInventory {
                 (false, false) => Rebuild::Nothing,
             };
             let mut change = self.change(&name, rebuild);
-            // The signatures of a file that is gone cannot be checked.
+            // The signatures of a deleted file cannot be checked.
             change.is_fallback_forbidden |=
                 has_other_policy && matches!(self.registry.fallback(&name), Some(Fallback::Component(_)));
             consequences.add(self.registry.settings_changed(&name, change, now, &self.rules));
@@ -470,7 +473,8 @@ impl PluginInventory {
         (consequences, to_retry)
     }
 
-    /// A binary may not run. What served before goes on, unless this is it: the operator no longer trusts it.
+    /// Handles a binary that may not run. The present binary continues to serve, unless it is this one: the operator no
+    /// longer trusts it.
     fn not_admitted(
         &mut self,
         name: &PluginName,
@@ -487,7 +491,7 @@ impl PluginInventory {
         self.registry.settings_changed(name, change, now, &self.rules)
     }
 
-    /// What the operator's settings mean for the plugin's binaries.
+    /// The effects of the operator's settings on the plugin's binaries.
     fn change(&self, name: &str, rebuild: Rebuild) -> SettingsChange {
         let is_denied = |component: &Component<ReadyBinary>| self.rules.check_digest(component.digest).is_err();
         let check = |component: &Component<ReadyBinary>| self.check_reads(name, component);
@@ -503,8 +507,8 @@ impl PluginInventory {
         SettingsChange { forbidden, is_fallback_forbidden, rebuild }
     }
 
-    /// Whether some plugin looks at more of pending pods than their record has, or one may that comes later. From here on,
-    /// that is all there is.
+    /// Whether a plugin needs more of pending pods than their record has, or a later plugin may. The answer is stored
+    /// and does not change any more.
     pub fn settle_pod_json(&mut self) -> bool {
         let names: Vec<PluginName> = self.registry.names().cloned().collect();
         let is_wanted = names.iter().any(|name| {
@@ -516,7 +520,7 @@ impl PluginInventory {
     }
 }
 
-/// Whether the binary is this program's own of the built-in of this name.
+/// Whether the binary is this program's own binary of the built-in of this name.
 pub fn is_own(name: &str, binary: Option<BinaryId>) -> bool {
     static EMBEDDED: LazyLock<BTreeMap<&str, Digest>> = LazyLock::new(|| {
         let digest = |it: &'static EmbeddedComponent| (it.name, Binary::embedded(it.name, it.bytes()).digest());
@@ -529,7 +533,7 @@ pub fn is_own(name: &str, binary: Option<BinaryId>) -> bool {
     }
 }
 
-/// Makes instances of the serving binary.
+/// The factory for instances of the serving binary.
 pub(crate) fn factory(plugin: &PluginName, service: &Service<ReadyBinary>) -> Arc<dyn PluginFactory> {
     match service {
         Service::Native(binary) => binary.factory(),

@@ -1,11 +1,12 @@
-//! The plugins of a process: loaded at the start, watched over while the scheduler runs.
+//! The plugins of a process: they are loaded at the start and supervised while the scheduler runs.
 //!
-//! Which binary serves where is decided in `berth-lifecycle`, without I/O. Here is what surrounds it: `load` makes the built-ins
-//! ready, `directory` and `pulls` find what comes from elsewhere, `rules` says what the operator allows, `inventory` takes every
-//! [`Finding`] in and makes profiles of all plugins, and `supervisor` is the task that tells it what happens and carries out what
-//! is decided.
+//! `berth-lifecycle` decides, without I/O, which binary serves where. This crate does the work around it. `load`
+//! prepares the built-ins, and `directory` and `pulls` find the other binaries. `rules` contains the operator's
+//! settings. `inventory` takes every [`Finding`] and makes profiles of all plugins. `supervisor` is the task that
+//! informs the registry and carries out its decisions.
 //!
-//! Deliberately absent: the API server. What happens to plugins is told through [`berth_telemetry::notices`].
+//! The API server is deliberately absent from this crate. Events of plugins are reported through
+//! [`berth_telemetry::notices`].
 
 mod directory;
 mod error;

@@ -1,4 +1,4 @@
-//! The operator's limits, as the engine and the scheduling thread know them.
+//! The operator's limits in the form of the engine and the scheduling thread.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -13,7 +13,7 @@ pub(crate) fn plugin_limits(rules: &Rules) -> BTreeMap<String, Limits> {
     rules.settings.named().map(|name| (name.to_string(), limits(&rules.plugin(name)))).collect()
 }
 
-/// What the binaries of a plugin may use.
+/// The limits of a plugin's binaries.
 pub fn limits(settings: &PluginSettings) -> Limits {
     let PluginSettings { limits, failure_policy, .. } = settings;
     let size = |bytes| usize::try_from(bytes).unwrap_or(usize::MAX);
@@ -40,7 +40,8 @@ pub(crate) fn file_limits(files: FileSettings) -> FileLimits {
     FileLimits { max_bytes: files.max_bytes, compile }
 }
 
-/// How much of the scheduling thread plugins and namespaces may use: no more is saved up than what a second gives.
+/// The parts of the scheduling thread's time for plugins and namespaces. The time that may be saved up is at most that
+/// of one second.
 pub(crate) fn time_bounds(settings: SchedulingThreadSettings) -> TimeBounds {
     let share =
         |per_second: Duration| (per_second < Duration::from_secs(1)).then_some(Share { per_second, burst: per_second });

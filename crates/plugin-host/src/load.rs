@@ -1,8 +1,8 @@
-//! The plugins of a process as it starts.
+//! The plugins of a process when it starts.
 //!
-//! Built-ins are there at once. A scheduler starts before it has loaded the files of the plugins directory and the
-//! artifacts of registries. It loads them as it loads later ones, so that none of them can keep it from starting.
-//! Commands that look at all plugins wait for all.
+//! Built-ins are available immediately. A scheduler starts before it has loaded the files of the plugins directory and
+//! the artifacts of registries. It loads them in the same way as later ones, so that none of them can prevent the
+//! start. Commands that show all plugins wait for all of them.
 
 use std::{
     io,
@@ -39,25 +39,25 @@ use crate::{
     state_file::{self, StateDocument},
 };
 
-/// All plugins before anything is scheduled.
+/// All plugins before the first pod is scheduled.
 #[derive(Debug)]
 pub struct Plugins {
     pub engine: Engine,
     pub inventory: PluginInventory,
-    /// The plugins directory, to be watched from here on.
+    /// The plugins directory, which the supervisor watches later.
     pub(crate) directory: Option<PluginsDirectory>,
-    /// What pulls plugins from registries.
+    /// The parts that pull plugins from registries.
     pub(crate) pulls: PullKit,
     /// Both ends of the supervisor's channel.
     pub inbox: (mpsc::Sender<Message>, mpsc::Receiver<Message>),
 }
 
 impl Plugins {
-    /// Starts the engine and, where built-ins run as components, compiles them; `faults` hears of those of components in
-    /// service. What lies in the plugins directory, and what registries have, is loaded once the supervisor runs.
+    /// Starts the engine and compiles the built-ins that run as components. `faults` receives the faults of components
+    /// in service. Files in the plugins directory and artifacts of registries are loaded once the supervisor runs.
     ///
     /// # Errors
-    /// The plugin configuration makes no sense, or the directory cannot be listed.
+    /// The plugin configuration is invalid, or the directory cannot be listed.
     pub fn load(options: &PluginHostOptions, faults: FaultSink) -> Result<Self> {
         let mut plugins = Self::awaiting(rules(options)?, &options.sources(), faults)?;
         if let Some(file) = &options.plugin_state {
@@ -66,8 +66,8 @@ impl Plugins {
         Ok(plugins)
     }
 
-    /// Loads as [`Self::load`] does, and all files and artifacts too. Takes seconds the first time, and as long as the
-    /// slowest may take.
+    /// Loads as [`Self::load`] does, and also loads all files and artifacts. The first time, this takes seconds, or as
+    /// long as the slowest one takes.
     ///
     /// # Errors
     /// Fails as [`Self::load`] does.
@@ -79,7 +79,7 @@ impl Plugins {
         Ok(plugins)
     }
 
-    /// All plugins loaded, with the files that were refused and what is wrong with each.
+    /// Loads all plugins. The result includes the files that were refused, each with the reason.
     ///
     /// # Errors
     /// The engine cannot be started, or the directory cannot be read.
@@ -95,7 +95,7 @@ impl Plugins {
         Ok((plugins, unusable))
     }
 
-    /// The built-ins, while all others are awaited.
+    /// The built-ins, while all other plugins are expected.
     fn awaiting(rules: Rules, sources: &Sources, faults: FaultSink) -> Result<Self> {
         let mut plugins = Self::new(rules, sources, faults)?;
         plugins.inventory.await_sources();
@@ -110,7 +110,7 @@ impl Plugins {
         Ok(plugins)
     }
 
-    /// Pulls what comes from registries, then loads the files of the directory, and waits for all.
+    /// Pulls the plugins from registries, then loads the files of the directory, and waits for all of them.
     fn find_all(&mut self) -> Result<Vec<Finding>> {
         let mut findings = self.pull()?;
         if let Some(directory) = &mut self.directory {
@@ -124,7 +124,7 @@ impl Plugins {
         if !self.inventory.has_sources() {
             return Ok(Vec::new());
         }
-        // The caller may be on a thread of a runtime, and must not wait for that one.
+        // The caller may be on a thread of a runtime, and must not block on that runtime.
         let pulls = self.pulls.clone();
         let pulling = thread::spawn(move || Ok::<_, io::Error>(Runtime::new()?.block_on(pulls.pull_all())));
         pulling.join().map_err(|_| PluginHostError::PullPanicked)?.map_err(PluginHostError::Runtime)
@@ -145,7 +145,7 @@ impl Plugins {
         })?;
         engine.time().set_bounds(time_bounds(rules.settings.scheduling_thread()));
         let provenance = CurrentProvenance::new(rules.provenance.clone());
-        // Nothing is to be kept without a plugin from a registry.
+        // Nothing needs to be kept if no plugin comes from a registry.
         let cached = sources.artifacts.as_deref().filter(|_| !rules.provenance.sources.is_empty());
         let cache = pull_cache(cached).unwrap_or_else(|error| {
             warn!("pulled plugins are not cached across restarts: {}", chain(&error));
@@ -162,7 +162,7 @@ impl Plugins {
         Ok(plugins)
     }
 
-    /// Plugins stand where they stood when the process before this one ended.
+    /// Restores the plugins' states from the end of the previous process.
     fn restore(&mut self, state: StateDocument) {
         for (name, remembered) in state.remembered() {
             let serving = remembered.failed.as_ref().and_then(|failed| failed.serving);
@@ -171,7 +171,7 @@ impl Plugins {
         }
     }
 
-    /// A binary whose file is gone, if it was compiled before and may serve.
+    /// A binary that no longer has a file, if it was compiled before and may serve.
     fn compiled_before(&self, name: &PluginName, digest: Digest) -> Option<Component<ReadyBinary>> {
         self.inventory.check_without_file(digest).ok()?;
         Some(component(Arc::new(self.engine.load_compiled(name, digest)?), Origin::default()))
@@ -187,8 +187,8 @@ impl Plugins {
         Ok(())
     }
 
-    /// The precompiled components of the built-ins, which come with this program. `None` if no built-in can be asked to
-    /// run as a component, or if they cannot be used.
+    /// The precompiled components of the built-ins, which are part of this program. `None` if no built-in can be
+    /// configured to run as a component, or if they cannot be used.
     fn precompiled(&self) -> Option<Precompiled> {
         let mut built_ins = berth_components::COMPONENTS.iter();
         built_ins.find(|component| self.inventory.rules().may_run_as_component(component.name))?;
@@ -198,8 +198,8 @@ impl Plugins {
         })
     }
 
-    /// The embedded component of the built-in `name`. `None` if the built-in cannot be asked to run as a component, or
-    /// if the component is denied.
+    /// The embedded component of the built-in `name`. `None` if the built-in cannot be configured to run as a
+    /// component, or if the component is denied.
     fn embedded(&self, name: &PluginName, precompiled: Option<&Precompiled>) -> Result<Option<Component<ReadyBinary>>> {
         let found = berth_components::COMPONENTS.iter().find(|component| *name == component.name);
         let Some(embedded) = found.filter(|_| self.inventory.rules().may_run_as_component(name)) else {
@@ -219,7 +219,7 @@ fn unreadable(dir: &Path, error: &io::Error) -> Usage {
     Usage(format!("--plugins-dir {}: cannot be read: {error}", dir.display()))
 }
 
-/// What the operator allows.
+/// The operator's rules.
 fn rules(options: &PluginHostOptions) -> Result<Rules> {
     let HostFile { settings, provenance } = plugin_host_settings(options.plugin_config.as_deref())?;
     Ok(Rules { settings, provenance, ..Rules::of_options(options) })

@@ -1,4 +1,4 @@
-//! What the supervisor is told and asked, by the parts of the process around it.
+//! Messages and questions to the supervisor from the other parts of the process.
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -15,43 +15,43 @@ use crate::{
     settings_file::{HostFile, SettingsFileError},
 };
 
-/// Messages come one at a time; a sender with another one waits.
+/// The capacity of the channel. Messages are handled one at a time, and a sender waits if the channel is full.
 pub(crate) const INBOX_BOUND: usize = 256;
 
-/// What the supervisor is told or asked.
+/// A message or a question to the supervisor.
 #[derive(Debug)]
 pub enum Message {
-    /// A plugin came from the plugins directory or a registry, or did not.
+    /// The result of looking for a plugin in the plugins directory or a registry.
     Found(Finding),
-    /// What the scheduling thread tells.
+    /// A message from the scheduling thread.
     Supervise(Supervision),
-    /// What the operator's file says from here on, or what is wrong with it.
+    /// The new content of the operator's file, or the reason why it cannot be used.
     Settings(Result<Box<HostFile>, SettingsFileError>),
     List(oneshot::Sender<Vec<PluginReport>>),
     HostSettings(oneshot::Sender<HostSettings>),
     Order {
         plugin: String,
         order: Order,
-        /// Who gives it.
+        /// The user that gives the order.
         user: String,
         answer: oneshot::Sender<Result<PluginReport, OrderRefusal>>,
     },
-    /// A caller asks which plugins there are.
+    /// A question about the existing plugins.
     Consult(Consultation),
-    /// New instances of the plugins that serve in a profile of these settings, for questions beside the scheduler.
+    /// A request for new instances of the plugins in a profile of these settings, for questions beside the scheduler.
     CopyProfile {
         settings: Box<Settings>,
         scheduler_name: String,
         answer: oneshot::Sender<Result<Profile, Usage>>,
     },
-    /// Another configuration is to hold: nothing changes if one of its plugins cannot be built.
+    /// A request to use another configuration. Nothing changes if one of its plugins cannot be built.
     Reconfigure {
         proposal: Box<Proposal>,
         answer: oneshot::Sender<Result<(), Usage>>,
     },
 }
 
-/// Looks at the plugins that there are at the moment.
+/// A function that examines the current plugins.
 pub struct Consultation(Look);
 
 type Look = Box<dyn FnOnce(&dyn PluginCatalogue) + Send>;
@@ -63,12 +63,12 @@ impl std::fmt::Debug for Consultation {
 }
 
 impl Consultation {
-    /// A consultation, and where what `look` makes of the plugins comes out.
+    /// A consultation, and the channel for the result of `look`.
     pub fn new<T: Send + 'static>(
         look: impl FnOnce(&dyn PluginCatalogue) -> T + Send + 'static,
     ) -> (Self, oneshot::Receiver<T>) {
         let (answer, answered) = oneshot::channel();
-        // The caller may have left.
+        // The caller may no longer wait.
         let consult = move |plugins: &dyn PluginCatalogue| drop(answer.send(look(plugins)));
         (Self(Box::new(consult)), answered)
     }
@@ -78,25 +78,25 @@ impl Consultation {
     }
 }
 
-/// A configuration that was read and can be taken over, as far as is known without building its plugins.
+/// A configuration that was read. Nothing known before its plugins are built prevents its use.
 #[derive(Debug)]
 pub struct Proposal {
     pub settings: Settings,
-    /// What the scheduler makes of them, profiles aside.
+    /// The scheduler's settings that follow from the configuration, apart from profiles.
     pub scheduler_settings: berth_scheduler::Settings,
-    /// Whether the profiles differ from those that run.
+    /// Whether the profiles differ from the running ones.
     pub has_other_profiles: bool,
     pub extenders: Option<Arc<dyn Extenders>>,
 }
 
-/// What an operator wants done with a plugin.
+/// An operator's order about a plugin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
     /// Read the file again and try it, even if it was refused.
     Reload,
     Enable,
     Disable,
-    /// Go back to the binary before.
+    /// Returns to the previous binary.
     Rollback,
 }
 
@@ -112,17 +112,17 @@ impl Order {
     }
 }
 
-/// The operator's settings, as operators are shown them.
+/// The operator's settings, as they are shown to operators.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct HostSettings {
-    /// The file; none when the defaults hold.
+    /// The file; `None` if the defaults hold.
     pub file: Option<PathBuf>,
-    /// Why what the file says at the moment does not hold.
+    /// The reason why the current content of the file is not in force.
     pub error: Option<String>,
 }
 
-/// Why an order is not carried out.
+/// The reason why an order is not carried out.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OrderRefusal {
     #[error(transparent)]
@@ -134,7 +134,7 @@ pub enum OrderRefusal {
 }
 
 impl OrderRefusal {
-    /// Whether the order is about a plugin that does not exist, and not about one with which it cannot be done.
+    /// Whether the order is about a plugin that does not exist. If not, the plugin exists, but the order is impossible.
     pub fn is_unknown_plugin(&self) -> bool {
         match self {
             OrderRefusal::Lifecycle(OrderError::UnknownPlugin(_)) => true,

@@ -1,4 +1,4 @@
-//! What the command line says about plugins.
+//! The options about plugins on the command line.
 
 use std::path::PathBuf;
 
@@ -8,7 +8,7 @@ use berth_telemetry::chain;
 use berth_wasm_host::{CompilerProcess, check_artefacts};
 use tracing::warn;
 
-/// What an operator says about plugins beside their configuration.
+/// The operator's options about plugins, apart from their configuration.
 #[derive(Clone, Debug, Default)]
 pub struct PluginHostOptions {
     /// `--plugins-dir`
@@ -21,31 +21,31 @@ pub struct PluginHostOptions {
     pub plugin_config: Option<PathBuf>,
     /// `--execution`
     pub execution: Option<Execution>,
-    /// What the release and the feature gates have rules of built-in plugins do.
+    /// The features by which the release and the feature gates change the rules of built-in plugins.
     pub features: Features,
-    /// What compiles binaries that are no part of this program; `None` compiles them in this process.
+    /// The process that compiles binaries that are not part of this program. `None` compiles them in this process.
     pub compiler: Option<CompilerProcess>,
 }
 
-/// Where binaries are taken from, and what with.
+/// The places that binaries come from, and the tools that load them.
 #[derive(Clone, Debug, Default)]
 pub struct Sources {
     pub plugins_dir: Option<PathBuf>,
-    /// Where compiled plugins are kept; `None` compiles at each start.
+    /// The directory for compiled plugins. `None` compiles at each start.
     pub artifacts: Option<PathBuf>,
     pub compiler: Option<CompilerProcess>,
 }
 
 impl PluginHostOptions {
-    /// With a directory for compiled plugins that can be used, if there is one.
+    /// The sources, with a usable directory for compiled plugins if there is one.
     #[must_use]
     pub fn sources(&self) -> Sources {
         let (plugins_dir, compiler) = (self.plugins_dir.clone(), self.compiler.clone());
         Sources { plugins_dir, artifacts: self.usable_artifact_cache(), compiler }
     }
 
-    /// Where compiled plugins are kept, or `None` where no option names a directory and the usual one cannot be used, as on a
-    /// root file system that is read-only.
+    /// The directory for compiled plugins. `None` if no option names one and the default cannot be used, as on a
+    /// read-only root file system.
     #[must_use]
     pub fn usable_artifact_cache(&self) -> Option<PathBuf> {
         let dir = self.artifact_cache()?;
@@ -57,12 +57,12 @@ impl PluginHostOptions {
                 );
                 None
             }
-            // What is wrong with one that was named is an error of the engine.
+            // A problem with a directory that was named is an error of the engine.
             Ok(()) | Err(_) => Some(dir),
         }
     }
 
-    /// Where compiled plugins are kept; `None` without the option and without a home directory.
+    /// The directory for compiled plugins. `None` without the option and without a home directory.
     #[must_use]
     pub fn artifact_cache(&self) -> Option<PathBuf> {
         self.artifact_cache.clone().or_else(default_artifact_cache)

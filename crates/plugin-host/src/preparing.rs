@@ -1,4 +1,4 @@
-//! Instances are built and filled on a thread of their own, which hands them to the scheduling thread by itself.
+//! Instances are built and filled on a separate thread, which then passes them to the scheduling thread.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -8,16 +8,17 @@ use std::{
 use berth_scheduler::{Event, HostObjects, Preparation, Prepared};
 use tokio::sync::mpsc;
 
-/// Runs a preparation elsewhere. Its answer goes to `events`; without a thread it comes back.
+/// Runs a preparation on another thread. Its answer goes to `events`. If no thread can be started, the answer is
+/// returned.
 ///
 /// # Errors
-/// The answer for a preparation that no thread could be had for.
+/// The answer of a preparation for which no thread could be started.
 pub fn prepare(
     preparation: Preparation,
     objects: &HostObjects,
     events: &mpsc::WeakSender<Event>,
 ) -> Result<(), Box<Prepared>> {
-    // Copying it takes time, which the caller may not have.
+    // A copy would take time that the caller may not have.
     let shared = Arc::new(Mutex::new(Some(preparation)));
     let (own, objects, events) = (Arc::clone(&shared), objects.clone(), events.clone());
     let work = move || {
@@ -25,7 +26,7 @@ pub fn prepare(
         let spare = preparation.clone();
         let prepared = catch_unwind(AssertUnwindSafe(|| preparation.run()));
         let prepared = prepared.unwrap_or_else(|_| spare.failed("preparing an instance panicked"));
-        // The scheduling thread ends before its channel does only when the process ends.
+        // The scheduling thread ends before its channel only if the process ends.
         if let Some(events) = events.upgrade() {
             let _ = events.blocking_send(Event::plugin_prepared(&objects, prepared));
         }

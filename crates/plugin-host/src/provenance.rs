@@ -1,7 +1,8 @@
-//! Where plugins come from and whose signatures count, as the operator's settings say, with the files that these name.
+//! The sources of plugins and the signatures that count, according to the operator's settings and the files that these
+//! name.
 //!
-//! The settings name keys, certificates and references; here they are read. Files are read when the settings are, so a
-//! key that changes counts once --plugin-config is read again. Pull secrets are read at each pull.
+//! The settings name keys, certificates and references; this module reads them. Files are read together with the
+//! settings, so a changed key counts once --plugin-config is read again. Pull secrets are read at each pull.
 
 use std::{
     collections::BTreeMap,
@@ -26,7 +27,7 @@ use tracing::warn;
 
 use crate::directory::{Admission, Approval, Candidate, NotAdmitted};
 
-/// What the settings say, with the files read.
+/// The content of the settings and of their files.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Provenance {
     pub policy: Policy,
@@ -34,15 +35,15 @@ pub struct Provenance {
     pub sources: BTreeMap<PluginName, PullSource>,
 }
 
-/// Where one plugin is pulled from.
+/// The source from which one plugin is pulled.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PullSource {
     pub reference: Reference,
-    /// How often the registry is asked about a tag.
+    /// The time between two requests for a tag.
     pub interval: Duration,
 }
 
-/// Why the settings cannot be used. Reads on from the name of their file.
+/// The reason why the settings cannot be used. The text continues the name of their file.
 #[derive(Debug, thiserror::Error)]
 pub enum ProvenanceError {
     #[error("plugin {plugin}: source.oci: {source}")]
@@ -59,7 +60,7 @@ impl Provenance {
     /// Reads the files that the settings name.
     ///
     /// # Errors
-    /// Names the field or file that cannot be used.
+    /// The error names the field or file that cannot be used.
     pub fn read(settings: &PluginHostSettings) -> Result<Self, ProvenanceError> {
         let ProvenanceSettings { registries, signers, signatures } = settings.provenance();
         let signers: Result<Vec<Signer>, _> = signers.iter().map(signer).collect();
@@ -79,18 +80,18 @@ impl Provenance {
         Ok(Self { policy: Policy::new(rules), registries, sources })
     }
 
-    /// Pulls by these settings.
+    /// A puller with these settings.
     ///
     /// # Errors
-    /// A file with certificates cannot be used any more.
+    /// A file with certificates can no longer be used.
     pub fn puller(&self, cache: Option<Cache>) -> Result<Puller, SetupError> {
         Ok(Puller::new(Registries::new(self.registries.clone(), None)?, cache))
     }
 
-    /// Whether a binary may run, and who signed it. `file` holds the bytes of a file.
+    /// Checks whether a binary may run, and returns its signers. `file` contains the bytes of a file.
     ///
     /// # Errors
-    /// Says why the binary may not run.
+    /// The error says why the binary may not run.
     pub fn admit(
         &self,
         plugin: &str,
@@ -110,7 +111,7 @@ impl Provenance {
     }
 }
 
-/// The settings that hold at the moment, for the threads that load binaries.
+/// The current settings, for the threads that load binaries.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CurrentProvenance(Arc<RwLock<Arc<Provenance>>>);
 
@@ -138,7 +139,7 @@ impl Admission for CurrentProvenance {
         let signatures = Signatures::beside_file(companion(0), companion(1));
         let name = file.binary.name();
         let provenance = self.get();
-        // What lies beside the file makes no difference without a policy.
+        // The files beside the plugin's file do not matter without a policy.
         if !provenance.policy.asks_about(&Source::Directory) {
             let signed_by = provenance.admit(name, &Source::Directory, None, &Signatures::default());
             return Ok(Approval { signed_by: signed_by.map_err(|refusal| NotAdmitted(refusal.to_string()))? });
@@ -150,7 +151,7 @@ impl Admission for CurrentProvenance {
     }
 }
 
-/// Keeps what was pulled beside the compiled plugins.
+/// A cache for pulled artifacts, beside the compiled plugins.
 ///
 /// # Errors
 /// The directory cannot be used.

@@ -1,8 +1,8 @@
-//! The task that pulls plugins from registries, and what one pull comes to.
+//! The task that pulls plugins from registries, and the result of one pull.
 //!
-//! Every plugin with a `source` is pulled when the scheduler starts, then when its tag is due, when an operator asks, and when the
-//! settings have changed. What comes is judged and compiled here, and goes to the supervisor as what comes from the plugins
-//! directory does.
+//! Every plugin with a `source` is pulled when the scheduler starts, when its tag is due, when an operator asks for it,
+//! and when the settings have changed. Pulled artifacts are checked and compiled here. They go to the supervisor in the
+//! same way as files of the plugins directory.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -24,23 +24,23 @@ use crate::{
     ready_binary::{Origin, component},
 };
 
-/// How long a plugin without a binary waits for its registry at most, if the cache has what was pulled before.
+/// The maximum time for which a plugin without a binary waits for its registry if the cache has an earlier artifact.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// How long such a plugin waits at most if the cache has nothing. The plugin is then told that nothing came, and the
-/// registry is asked again.
+/// The maximum time for which such a plugin waits if the cache has nothing. The plugin's state then says that nothing
+/// was pulled, and the registry is asked again.
 const LONG_PATIENCE: Duration = Duration::from_secs(30);
 
-/// What tells the task that there is something to do.
+/// A message that gives the task something to do.
 #[derive(Debug)]
 pub(crate) enum PullOrder {
-    /// The settings may be others.
+    /// The settings may have changed.
     Settings,
-    /// Pull this one, whatever is known of it.
+    /// Pull this plugin, whatever is known about it.
     Now(PluginName),
 }
 
-/// What pulls need.
+/// The parts that pulls need.
 #[derive(Clone, Debug)]
 pub(crate) struct PullKit {
     pub engine: Engine,
@@ -48,22 +48,22 @@ pub(crate) struct PullKit {
     pub cache: Option<Cache>,
 }
 
-/// One plugin's pulls so far.
+/// The state of one plugin's pulls.
 #[derive(Debug)]
 struct Tracked {
     source: PullSource,
     schedule: PullSchedule,
-    /// When to pull next; `None` if there is no reason to, or a pull is under way.
+    /// The time of the next pull; `None` if there is no reason for one, or if a pull is in progress.
     due: Option<Instant>,
-    /// The manifest whose component was taken.
+    /// The manifest of the component that was taken.
     taken: Option<Digest>,
-    /// Whether anything ever came, be it from the cache.
+    /// Whether anything was ever received, even from the cache.
     is_served: bool,
     /// The failure that was last reported, so that each is reported once.
     told: Option<String>,
 }
 
-/// A pull has ended.
+/// The result of a pull that has ended.
 struct Done {
     plugin: PluginName,
     source: PullSource,
@@ -71,7 +71,7 @@ struct Done {
 }
 
 impl PullKit {
-    /// Pulls all plugins at once; what does not come in time is taken from the cache.
+    /// Pulls all plugins at the same time. Artifacts that do not arrive in time are taken from the cache.
     pub(crate) async fn pull_all(&self) -> Vec<Finding> {
         let provenance = self.provenance.get();
         let mut pulls = JoinSet::new();
@@ -88,7 +88,7 @@ impl PullKit {
         arrivals
     }
 
-    /// A digest is looked for in the cache first, a tag in the registry.
+    /// The first pull. A digest is looked up in the cache first, and a tag in the registry.
     async fn first_pull(
         &self,
         provenance: &Provenance,
@@ -131,11 +131,11 @@ impl PullKit {
         };
         warn!(plugin = plugin.as_str(), reference = %source.reference, reason, "taken from the cache");
         let (outcome, _) = self.take(provenance, plugin, source, cached).await;
-        // The registry is asked soon.
+        // The registry is asked again soon.
         (outcome, None)
     }
 
-    /// Judges what came and compiles it. The digest is that of the manifest, if the component was taken.
+    /// Checks the pulled artifact and compiles it. The digest is that of the manifest, if the component was accepted.
     async fn take(
         &self,
         provenance: &Provenance,
@@ -216,7 +216,7 @@ impl Pulls {
         pulls
     }
 
-    /// Works until it is aborted, or there can be no more orders.
+    /// Runs until it is aborted, or until no more orders can arrive.
     pub(crate) async fn run(mut self) {
         loop {
             let next = self.tracked.values().filter_map(|tracked| tracked.due).min();
@@ -239,7 +239,7 @@ impl Pulls {
         }
     }
 
-    /// Every plugin is looked at again: keys and signers may be others.
+    /// Examines every plugin again, because keys and signers may have changed.
     fn follow_settings(&mut self) {
         let provenance = self.kit.provenance.get();
         self.tracked.retain(|plugin, _| provenance.sources.contains_key(plugin));
@@ -282,7 +282,7 @@ impl Pulls {
 
     async fn finished(&mut self, done: Done) {
         let Done { plugin, source, outcome } = done;
-        // The settings may have changed meanwhile, and the pull is being repeated.
+        // The settings may have changed meanwhile, and the pull is then repeated.
         let Some(tracked) = self.tracked.get_mut(&plugin).filter(|tracked| tracked.source == source) else { return };
         let (outcome, manifest) = match outcome {
             None => (None, tracked.taken),
@@ -302,7 +302,7 @@ impl Pulls {
         let is_known = told.is_some() && told == tracked.told;
         tracked.told = told;
         if let Some(outcome) = outcome.filter(|_| !is_known) {
-            // The supervisor ends before this task only when the process does.
+            // The supervisor ends before this task only if the process ends.
             let _ = self.supervisor.send(Message::Found(found(plugin, outcome))).await;
         }
     }

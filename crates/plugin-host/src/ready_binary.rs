@@ -1,4 +1,4 @@
-//! A binary that is ready to make instances, as the registry of plugins holds it.
+//! A binary that is ready to make instances, in the form that the registry of plugins holds.
 
 use std::sync::Arc;
 
@@ -6,20 +6,20 @@ use berth_framework::PluginFactory;
 use berth_lifecycle::{Component, CountCalls};
 use berth_wasm_host::{ComponentFactory, Limits, PluginStats};
 
-/// Compiled and checked.
+/// A binary that was compiled and checked.
 #[derive(Clone, Debug)]
 pub(crate) enum ReadyBinary {
-    /// Linked into this program; its calls are not counted.
+    /// A plugin that is linked into this program. Its calls are not counted.
     Native(Arc<dyn PluginFactory>),
     Component(Arc<ComponentFactory>, Origin),
 }
 
-/// Where a component came from, for operators to see.
+/// The source of a component, for operators.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Origin {
     /// The artifact in a registry, by digest; `None` for a file and for this program's own.
     pub reference: Option<String>,
-    /// Signers whose signature counted.
+    /// The signers that counted.
     pub signed_by: Vec<String>,
 }
 
@@ -31,7 +31,7 @@ impl ReadyBinary {
         }
     }
 
-    /// Where a component came from.
+    /// The source of a component.
     pub(crate) fn origin(&self) -> Option<&Origin> {
         match self {
             ReadyBinary::Native(_) => None,
@@ -39,7 +39,7 @@ impl ReadyBinary {
         }
     }
 
-    /// What is counted about a component.
+    /// The counters of a component.
     pub(crate) fn stats(&self) -> Option<&Arc<PluginStats>> {
         match self {
             ReadyBinary::Native(_) => None,
@@ -47,7 +47,7 @@ impl ReadyBinary {
         }
     }
 
-    /// Gives instances other limits from here on. Native code has none.
+    /// Sets other limits for instances from now on. Native code has none.
     pub(crate) fn set_limits(&mut self, limits: &Limits) {
         match self {
             ReadyBinary::Native(_) => {}

@@ -1,4 +1,4 @@
-//! What an operator is shown of a plugin, as JSON and as the source of tables.
+//! The data about a plugin that operators see, as JSON and as the source of tables.
 
 use std::{collections::BTreeMap, fmt, time::Duration};
 
@@ -16,22 +16,22 @@ use crate::{
     rules::{Granted, Rules},
 };
 
-/// One plugin. Fields are only ever added.
+/// One plugin. Later versions only add fields.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PluginReport {
     pub name: String,
     pub version: String,
-    /// SHA-256 in hex, `native`, or empty when nothing serves.
+    /// SHA-256 in hex, `native`, or empty if nothing serves.
     pub digest: String,
     /// `native`, `embedded`, `directory`, `registry`, or `none`.
     pub source: String,
-    /// The artifact in a registry that serves, by digest.
+    /// The artifact in a registry that serves, with its digest.
     pub reference: Option<String>,
-    /// The signers whose signature lets it serve, by their names in the settings; none where no signature is asked for.
+    /// The signers that let the binary serve, by their names in the settings; empty if no signature is required.
     pub signed_by: Vec<String>,
     pub state: PluginState,
-    /// The digest of what serves in each profile; empty when nothing does.
+    /// The digest of the binary that serves in each profile; empty if none does.
     pub profiles: BTreeMap<String, String>,
     /// Extension points.
     pub exports: Vec<String>,
@@ -40,48 +40,48 @@ pub struct PluginReport {
     pub limits: Limits,
     pub failure_policy: String,
     pub calls: u64,
-    /// How often the plugin faulted, by kind of fault.
+    /// The number of the plugin's faults, by kind of fault.
     pub faults: BTreeMap<String, u64>,
     pub dropped_log_lines: u64,
-    /// How often the plugin asked for what it was not granted, by kind of effect.
+    /// The number of effects that the plugin asked for without a grant, by kind of effect.
     pub effects_refused: BTreeMap<String, u64>,
-    /// Why it stands where it stands; none if it serves and its file is what serves.
+    /// The reason for the state. It is absent if the plugin serves and its file is the serving binary.
     pub reason: Option<String>,
-    /// Why something last went wrong, or was changed by an operator, however long ago.
+    /// The reason of the last failure or of an operator's last change, however long ago it was.
     pub last_reason: Option<String>,
-    /// What a rollback would bring back: a digest, or `built-in`.
+    /// The result of a rollback: a digest, or `built-in`.
     pub previous_digest: Option<String>,
-    /// The file's bytes that are not tried again until the file changes.
+    /// The digest of the file's bytes that are not tried again until the file changes.
     pub refused_digest: Option<String>,
-    /// When the quarantine ends, in milliseconds since 1970.
+    /// The end of the quarantine, in milliseconds since 1970.
     pub quarantined_until: Option<u64>,
     /// The component that is out of service.
     pub quarantined: Option<QuarantinedBinary>,
     /// The component that gets another instance after a fault.
     pub restarting: Option<QuarantinedBinary>,
-    /// How long the binary that serves is on probation.
+    /// The rest of the probation of the serving binary.
     pub probation: Option<ProbationReport>,
-    /// What serves, each binary once: profiles may differ.
+    /// The serving binaries, each once, because profiles may differ.
     pub binaries: Vec<ServingBinary>,
 }
 
-/// Something about a plugin that is not as it should be, and what to do.
+/// A problem of a plugin, and the remedy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Complaint {
-    /// Pods are not scheduled as they were to be; if not, it is worth to know.
+    /// Whether pods are not scheduled as intended. If not, it is useful information.
     pub is_problem: bool,
     pub text: String,
     pub fix: String,
 }
 
 impl PluginReport {
-    /// What is not as it should be.
+    /// The problems of the plugin.
     pub fn complaints(&self) -> Vec<Complaint> {
         let reason = self.reason.as_deref().unwrap_or("unknown reason");
         let (name, state) = (&self.name, self.state.as_str());
         let complaint = |is_problem, text, fix: &str| Complaint { is_problem, text, fix: fix.to_owned() };
         let by_state = match self.state {
-            // No profile uses a plugin that is unused.
+            // No profile uses a plugin in the state `Unused`.
             PluginState::Serving | PluginState::Probation | PluginState::Unused => None,
             PluginState::Quarantined | PluginState::Restarting | PluginState::Refused => {
                 let fix = "replace its file; `berth plugin describe` says more";
@@ -123,19 +123,20 @@ pub struct QuarantinedBinary {
     pub until: String,
 }
 
-/// What ends a probation: a moment or a number of calls, as the settings say.
+/// The end of a probation: a time or a number of calls, depending on the settings.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ProbationReport {
     /// The time in RFC 3339.
     pub until: Option<String>,
-    /// The binary has answered no question about a pod since it came or last faulted. The probation lasts until it does.
+    /// Whether the binary has answered no question about a pod since it arrived or last faulted. The probation lasts
+    /// until it does.
     pub awaits_answer: bool,
-    /// How many more calls the probation takes.
+    /// The number of calls that are left in the probation.
     pub calls_left: Option<u64>,
 }
 
-/// Reads on from `on probation until`.
+/// The text continues `on probation until`.
 impl fmt::Display for ProbationReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { until, awaits_answer, calls_left } = self;
@@ -148,7 +149,7 @@ impl fmt::Display for ProbationReport {
     }
 }
 
-/// A binary, where it serves, and what it may do there.
+/// A binary, the places where it serves, and its grants there.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ServingBinary {
@@ -165,9 +166,9 @@ pub struct ServingBinary {
 #[serde(rename_all = "camelCase", default)]
 pub struct Needs {
     pub columns: Vec<String>,
-    /// Pods on nodes.
+    /// Whether the plugin needs pods on nodes.
     pub pods: bool,
-    /// The JSON of pending pods.
+    /// Whether the plugin needs the JSON of pending pods.
     pub pod_json: bool,
     /// `apiVersion/kind`.
     pub objects: Vec<String>,
@@ -179,9 +180,9 @@ pub struct Grants {
     /// `apiVersion/kind`.
     pub reads: Vec<String>,
     pub effects: Vec<String>,
-    /// The objects that it may change, each rule as it stands in a configuration.
+    /// The objects that the plugin may change, each as a rule in the form of a configuration.
     pub rules: Vec<String>,
-    /// The JSON of pending pods.
+    /// Whether the plugin may read the JSON of pending pods.
     pub pod_json: bool,
 }
 
@@ -192,7 +193,7 @@ pub struct Limits {
     pub post_filter_milliseconds: u64,
     pub lifecycle_milliseconds: u64,
     pub scheduling_thread_milliseconds: u64,
-    /// The share of the scheduling thread that all calls together may take.
+    /// The milliseconds of each second on the scheduling thread that all calls together may take.
     pub milliseconds_per_second: u64,
     pub burst_milliseconds: u64,
     pub memory_bytes: u64,

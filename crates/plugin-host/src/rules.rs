@@ -1,9 +1,9 @@
-//! What the operator allows: which binary may serve, what it may see and ask for.
+//! The operator's rules: which binary may serve, which data it may read, and which effects it may ask for.
 //!
-//! This program's own binaries of a built-in, native and embedded, are granted what the built-in needs. A component from the
-//! plugins directory is granted nothing but what the operator's configuration says, under whatever name: it may look at nodes
-//! and pods, filter and score, and that is all. Only the embedded component itself, told by its digest, is the built-in in
-//! the plugins directory as well.
+//! This program's own binaries of a built-in, native and embedded, have the grants that the built-in needs. A component
+//! from the plugins directory has only the grants in the operator's configuration, whatever its name is. Without
+//! grants, it may read nodes and pods, filter and score. Only the embedded component itself, recognised by its digest,
+//! is the built-in even in the plugins directory.
 
 use std::{collections::BTreeSet, path::PathBuf};
 
@@ -14,34 +14,34 @@ use berth_model::{Digest, Features, KindRef};
 
 use crate::{options::PluginHostOptions, provenance::Provenance, watched_kinds};
 
-/// The operator's word on plugins.
+/// The operator's rules for plugins.
 #[derive(Clone, Debug, Default)]
 pub struct Rules {
     pub settings: PluginHostSettings,
-    /// What the files say that `settings` name.
+    /// The content of the files that `settings` name.
     pub provenance: Provenance,
     /// `--execution`.
     pub on_command_line: Option<Execution>,
     /// The plugins directory, for messages.
     pub directory: Option<PathBuf>,
-    /// Whether the watches keep the JSON of pending pods, which is decided when they start.
+    /// Whether the watches keep the JSON of pending pods. This is decided when they start.
     pub has_pod_json: bool,
-    /// What the release and the feature gates have rules of built-in plugins do.
+    /// The features by which the release and the feature gates change the rules of built-in plugins.
     pub features: Features,
 }
 
-/// What one plugin may see and ask for.
+/// The grants of one plugin.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Granted {
     pub effects: Vec<Permission>,
-    /// The objects that it may change, and how.
+    /// The objects that the plugin may change, and the allowed changes.
     pub rules: Vec<ObjectRule>,
     pub reads: Vec<ObjectKind>,
-    /// Pending pods whole.
+    /// Whether the plugin may read pending pods completely.
     pub pod_json: bool,
 }
 
-/// Why a binary may not serve, as it wants to see more than it may. Reads on from the file's name.
+/// The reason why a binary may not serve: it needs more than it may read. The text continues the file's name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotGranted {
     #[error(
@@ -53,7 +53,8 @@ pub enum NotGranted {
         "wants to read {kinds}, but its grants.reads in --plugin-config do not include it; to grant it, add: {lines}"
     )]
     Reads { kinds: String, lines: String },
-    /// The plugin registers for events of `kinds`, which are not watched. A kind of `versions` must be granted.
+    /// The plugin registers for events of `kinds`, which are not watched. One of the kinds in `versions` must be
+    /// granted.
     #[error(
         "registers for events of {kinds} (`events-to-register` in its manifest), which the built-in plugins do not \
          watch: add a kind of {versions} to its grants.reads in --plugin-config"
@@ -63,7 +64,7 @@ pub enum NotGranted {
     Denied(Digest),
     #[error("{0}")]
     Signature(String),
-    /// The watches drop what no plugin may see, and cannot get it back while they run.
+    /// The watches drop the data that no plugin may read, and cannot get it back while they run.
     #[error(
         "wants pending pods as JSON, but no plugin had this grant when the scheduler started: restart the scheduler"
     )]
@@ -71,7 +72,7 @@ pub enum NotGranted {
 }
 
 impl Rules {
-    /// What the command line says, without the settings that it names.
+    /// The rules of the command line, without the settings that it names.
     pub fn of_options(options: &PluginHostOptions) -> Self {
         Self {
             settings: PluginHostSettings::default(),
@@ -91,15 +92,15 @@ impl Rules {
         self.settings.execution(name, scheduler_name, self.on_command_line)
     }
 
-    /// Whether a built-in may have to run as a component somewhere.
+    /// Whether a built-in may have to run as a component in some profile.
     pub fn may_run_as_component(&self, name: &str) -> bool {
-        // No profile has an empty name: it stands for all that have no entry.
+        // No profile has an empty name. It stands for all profiles without an entry.
         let mut profiles = self.settings.profiles().chain([""]);
         profiles.any(|profile| self.execution(name, profile) == Execution::Wasm)
     }
 
     /// # Errors
-    /// The plugin wants what the watches do not keep.
+    /// The plugin needs data that the watches do not keep.
     pub fn check_pod_json(&self, manifest: &Manifest) -> Result<(), NotGranted> {
         if self.has_pod_json || !manifest.needs.pod_json { Ok(()) } else { Err(NotGranted::PodJsonNotKept) }
     }
@@ -110,8 +111,8 @@ impl Rules {
         if self.is_denied(digest) { Err(NotGranted::Denied(digest)) } else { Ok(()) }
     }
 
-    /// What a binary is granted under this name. `built_in` is the manifest of the native built-in if the binary is one of
-    /// this program's own; never what a component says about itself.
+    /// The grants of a binary under this name. `built_in` is the manifest of the native built-in if the binary is one
+    /// of this program's own. It is never the manifest of a component.
     pub fn granted(&self, name: &str, built_in: Option<&Manifest>) -> Granted {
         if let Some(own) = self.plugin(name).grants {
             return Granted::from(&own);
@@ -145,7 +146,7 @@ impl OperatorPolicy for Rules {
 }
 
 impl Granted {
-    /// What a built-in needs.
+    /// The grants that a built-in needs.
     pub fn of_built_in(manifest: &Manifest) -> Self {
         Self {
             effects: manifest.effects.clone(),
@@ -155,7 +156,7 @@ impl Granted {
         }
     }
 
-    /// This and that.
+    /// The grants of both.
     pub fn with(mut self, other: &Self) -> Self {
         fn add<T: Clone + PartialEq>(items: &mut Vec<T>, others: &[T]) {
             for item in others {
@@ -175,22 +176,22 @@ impl Granted {
         Grants::new(self.effects.iter().copied(), self.rules.as_slice()).with_reads(self.reads.clone(), self.pod_json)
     }
 
-    /// The kinds that may be read, as `apiVersion/kind`.
+    /// The kinds that the plugin may read, as `apiVersion/kind`.
     pub fn read_names(&self) -> impl Iterator<Item = String> {
         self.reads.iter().map(ToString::to_string)
     }
 
-    /// The kinds of effects that may be asked for.
+    /// The kinds of effects that the plugin may ask for.
     pub fn effect_names(&self) -> impl Iterator<Item = String> {
         self.effects.iter().map(|effect| effect.as_str().to_owned())
     }
 
-    /// The objects that may be changed, each as a rule on one line.
+    /// The objects that the plugin may change, each as a rule on one line.
     pub fn rule_names(&self) -> impl Iterator<Item = String> {
         self.rules.iter().map(ToString::to_string)
     }
 
-    /// Whether there is anything in it.
+    /// Whether there is no grant.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
@@ -200,10 +201,11 @@ impl Granted {
         self.grants().entry(plugin)
     }
 
-    /// `built_in` is what the built-in of the plugin's name needs, if there is one.
+    /// Checks the reads that a manifest needs. `built_in` is the manifest of the built-in of the plugin's name, if
+    /// there is one.
     ///
     /// # Errors
-    /// Names what a plugin asks to see without having been granted it.
+    /// The error names the data that a plugin needs without a grant.
     pub fn check_reads(
         &self,
         plugin: &str,
@@ -226,7 +228,8 @@ impl Granted {
         self.check_events(manifest)
     }
 
-    /// Every kind that is watched costs the API server and this program, so only what is watched in any case is free.
+    /// Checks the kinds of events. Each watched kind has a cost for the API server and this program, so only kinds that
+    /// are watched anyway need no grant.
     fn check_events(&self, manifest: &Manifest) -> Result<(), NotGranted> {
         let is_granted = |kind: &KindRef| {
             let api_version = kind.api_version();

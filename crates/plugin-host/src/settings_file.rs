@@ -10,28 +10,28 @@ use tracing::warn;
 
 use crate::provenance::Provenance;
 
-/// Why the file cannot be used, with the file's name.
+/// The reason why the file cannot be used, with the file's name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SettingsFileError {
-    /// The file cannot be read, for the system's reason.
+    /// The file cannot be read. The reason is the system's.
     #[error("--plugin-config {}: cannot be read: {reason}", file.display())]
     Unreadable { file: PathBuf, reason: String },
-    /// What the document gets wrong.
+    /// The document is invalid.
     #[error("{0}")]
     Invalid(String),
 }
 
-/// What the file says, with the files that it names.
+/// The content of the file, and of the files that it names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HostFile {
     pub settings: PluginHostSettings,
     pub provenance: Provenance,
 }
 
-/// What the file says.
+/// Reads the file.
 ///
 /// # Errors
-/// The file cannot be read, or makes no sense.
+/// The file cannot be read, or is invalid.
 pub fn read(file: &Path) -> Result<HostFile, SettingsFileError> {
     let text = fs::read_to_string(file)
         .map_err(|error| SettingsFileError::Unreadable { file: file.to_owned(), reason: error.to_string() })?;
@@ -42,7 +42,7 @@ pub fn read(file: &Path) -> Result<HostFile, SettingsFileError> {
     Ok(HostFile { settings, provenance })
 }
 
-/// Says in the log what the `"*"` of each rule does not cover.
+/// Logs the kinds that the `"*"` of each rule does not cover.
 pub(crate) fn tell_what_stars_leave_out(settings: &PluginHostSettings) {
     let tell = |of: &str, grants: &PluginGrants| {
         for (rule, left_out) in grants.rules.iter().filter_map(|rule| Some((rule, rule.left_out()?))) {

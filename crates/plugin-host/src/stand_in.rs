@@ -1,8 +1,8 @@
-//! What answers for a plugin that has no binary in service.
+//! A stand-in answers for a plugin that has no binary in service.
 //!
-//! A stand-in implements no extension point. One that passes is as good as absent. One that holds turns down every pod of
-//! its profile when the cycle begins, in words that name the plugin and the remedy; those pods wait, without being
-//! tried again and again, until another binary takes the stand-in's place.
+//! A stand-in implements no extension point. If it lets pods pass, the plugin has no effect. If it holds pods, it
+//! rejects every pod of its profile at the beginning of the cycle. The message names the plugin and the remedy. Those
+//! pods wait, and are not tried again until another binary takes the stand-in's place.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use berth_framework::{
 #[derive(Debug)]
 pub(crate) struct StandIn {
     manifest: Manifest,
-    /// What pods are told; `None` lets them pass.
+    /// The message for pods; `None` lets them pass.
     hold: Option<String>,
 }
 
@@ -75,11 +75,11 @@ impl Hosted for Placeholder {
     }
 
     fn out_of_service(&self) -> Option<Status> {
-        // Unresolvable: no other node and no eviction would help.
+        // The status is unresolvable, because no other node and no eviction would help.
         self.hold.as_ref().map(|reason| Status::unresolvable(reason.as_str()))
     }
 
-    /// Does nothing: a placeholder is never asked.
+    /// This does nothing, because a stand-in is never asked.
     fn answered_badly(&mut self, _reason: &str) {}
 }
 

@@ -1,10 +1,10 @@
-//! Which binary serves under a plugin's name at this moment, in words for the ends of log lines and events.
+//! Describes which binary currently serves under a plugin's name, for the ends of log lines and events.
 
 use berth_lifecycle::Service;
 
 use crate::inventory::PluginInventory;
 
-/// A sentence without its full stop. Profiles may differ; the first one stands for all, as in the list of plugins.
+/// A sentence without its full stop. If profiles differ, it is about the first one, as in the list of plugins.
 pub(crate) fn standing(inventory: &PluginInventory, plugin: &str) -> String {
     let status = inventory.status(plugin);
     let Some(status) = status.filter(|status| !status.profiles.is_empty()) else {

@@ -1,8 +1,8 @@
-//! The file of `--plugin-state`: what of plugins outlasts the process, as JSON.
+//! The file of `--plugin-state`: the plugins' states that survive the process, as JSON.
 //!
-//! Times in it are the wall clock's. The file is written beside itself, synced and renamed, so that there is always a whole
-//! one. One that cannot be read is set aside, and the scheduler starts as if there were none: what it holds is a courtesy to
-//! operators, and no reason to schedule nothing.
+//! Times in the file are those of the wall clock. The file is written to a temporary name, synced and renamed, so that
+//! there is always a complete one. A file that cannot be read is set aside, and the scheduler starts as if there were
+//! none: its content helps operators, and must not prevent scheduling.
 
 use std::{
     collections::BTreeMap,
@@ -20,16 +20,16 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use tokio::{sync::watch, task::spawn_blocking};
 use tracing::{info, warn};
 
-/// The form of the file. Another one is not understood.
+/// The version of the format. Other versions cannot be read.
 const VERSION: u32 = 1;
 
-/// What is larger was not written here: a plugin takes some hundred bytes.
+/// The maximum size of the file. A plugin takes some hundred bytes, so a larger file was not written by this program.
 const MAX_BYTES: u64 = 16 << 20;
 
-/// A file that could not be written is tried again after this long.
+/// The time after which a failed write is repeated.
 const RETRY: Duration = Duration::from_secs(10);
 
-/// What the file says.
+/// The content of the file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct StateDocument {
@@ -62,7 +62,7 @@ struct QuarantineEntry {
 struct FailedEntry {
     digest: HexDigest,
     reason: String,
-    /// The binary before, if it serves.
+    /// The previous binary, if it serves.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     serving: Option<HexDigest>,
 }
@@ -70,7 +70,7 @@ struct FailedEntry {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct HexDigest(Digest);
 
-/// Why a file is of no use.
+/// The reason why a file cannot be used.
 #[derive(Debug, thiserror::Error)]
 enum UnusableState {
     #[error("cannot be read: {0}")]
@@ -91,13 +91,13 @@ impl StateDocument {
         Self { version: VERSION, plugins: remembered.into_iter().map(entry).collect() }
     }
 
-    /// What was remembered of each plugin.
+    /// The remembered state of each plugin.
     pub(crate) fn remembered(self) -> impl Iterator<Item = (PluginName, Remembered)> {
         self.plugins.into_iter().map(|(name, entry)| (PluginName::from(name), Remembered::from(entry)))
     }
 }
 
-/// What the file says; nothing if there is none. One that is of no use is set aside.
+/// The content of the file; empty if there is none. A file that cannot be used is set aside.
 pub(crate) fn read(file: &Path) -> StateDocument {
     let nothing = StateDocument::of([]);
     match try_read(file) {
@@ -118,12 +118,12 @@ pub(crate) fn read(file: &Path) -> StateDocument {
 }
 
 fn try_read(file: &Path) -> Result<Option<StateDocument>, UnusableState> {
-    /// Read before the rest, which another version may have changed.
+    /// The version is read before the rest, because another version may have a different form.
     #[derive(Deserialize)]
     struct Version {
         version: u32,
     }
-    // A pipe would wait for somebody to write into it.
+    // A read from a pipe would wait for a writer.
     let text = match fs::metadata(file) {
         Ok(metadata) if !metadata.is_file() => return Err(UnusableState::NotAFile),
         Ok(metadata) if metadata.len() > MAX_BYTES => return Err(UnusableState::TooLarge(metadata.len())),
@@ -138,7 +138,7 @@ fn try_read(file: &Path) -> Result<Option<StateDocument>, UnusableState> {
     Ok(Some(serde_json::from_slice(&text)?))
 }
 
-/// Writes the file in one step: after a crash there is the old file or the new one.
+/// Writes the file in one step: after a crash, either the old file or the new one exists.
 fn write(file: &Path, document: &StateDocument) -> io::Result<()> {
     let text = serde_json::to_vec_pretty(document)?;
     let unfinished = beside(file, ".tmp");
@@ -156,18 +156,18 @@ fn beside(file: &Path, ending: &str) -> PathBuf {
     name.into()
 }
 
-/// What is remembered of each plugin. Compared instead of documents, as a time is another one of the wall clock's
-/// whenever that is set.
+/// The remembered state of each plugin. These values are compared instead of documents, because the times in a document
+/// change whenever the wall clock is set.
 pub(crate) type AllRemembered = Vec<(PluginName, Remembered)>;
 
-/// Writes the file whenever something else is to be remembered.
+/// Writes the file whenever the state to remember changes.
 #[derive(Debug)]
 pub(crate) struct StateKeeper {
     latest: watch::Sender<(u64, AllRemembered)>,
     saved: watch::Receiver<u64>,
 }
 
-/// What is written once this number is reached.
+/// A number of a state. The state is on disk once the writer has reached the number.
 #[derive(Debug)]
 pub(crate) struct Saving {
     number: u64,
@@ -175,8 +175,8 @@ pub(crate) struct Saving {
 }
 
 impl StateKeeper {
-    /// Starts the task that writes; it ends with the keeper. Must be called inside a tokio runtime. The file is written once at
-    /// once, which shows whether it can be.
+    /// Starts the task that writes. It ends with the keeper. This must be called inside a tokio runtime. The file is
+    /// written immediately, which shows whether it can be written.
     pub(crate) fn spawn(file: PathBuf, remembered: AllRemembered) -> Self {
         let (latest, to_write) = watch::channel((1, remembered));
         let (done, saved) = watch::channel(0);
@@ -184,7 +184,7 @@ impl StateKeeper {
         Self { latest, saved }
     }
 
-    /// Remembers this from here on.
+    /// Remembers this state from now on.
     pub(crate) fn remember(&self, remembered: AllRemembered) {
         self.latest.send_if_modified(|(number, latest)| {
             let is_other = *latest != remembered;
@@ -195,16 +195,16 @@ impl StateKeeper {
         });
     }
 
-    /// Completes once all that was handed over so far is written.
+    /// A handle that completes once every state that was handed over so far is written.
     pub(crate) fn saving(&self) -> Saving {
         Saving { number: self.latest.borrow().0, saved: self.saved.clone() }
     }
 }
 
 impl Saving {
-    /// Waits until it is on disk, for at most `limit`.
+    /// Waits until the state is on disk, for at most `limit`.
     pub(crate) async fn done(mut self, limit: Duration) {
-        // A file that cannot be written is reported elsewhere; the operator does not wait for it.
+        // A write that fails is reported elsewhere. The operator does not wait for it.
         let _ = tokio::time::timeout(limit, self.saved.wait_for(|saved| *saved >= self.number)).await;
     }
 }

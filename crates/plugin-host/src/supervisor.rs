@@ -1,7 +1,7 @@
-//! The task that keeps the plugins while the scheduler runs: facts and orders come in over one channel, swaps go to the
-//! scheduler.
+//! The task that manages the plugins while the scheduler runs. Facts and orders arrive over one channel, and swaps go
+//! to the scheduler.
 //!
-//! The registry decides; here the consequences are carried out; [`Notice`] says where each of them is told.
+//! The registry decides, and this module carries out the consequences. [`Notice`] says where each of them is reported.
 
 use std::{
     collections::BTreeMap,
@@ -44,46 +44,47 @@ use crate::{
     state_file::StateKeeper,
 };
 
-/// How often quarantines and probations are looked at, and figures published.
+/// The time between two checks of quarantines and probations, and between two publications of figures.
 const TICK: Duration = Duration::from_secs(1);
 
-/// How long an operator waits at most for an order to be on disk.
+/// The maximum time for which an operator waits until an order is on disk.
 const LONGEST_SAVING: Duration = Duration::from_secs(5);
 
-/// What the supervisor speaks to.
+/// The parts of the process that the supervisor uses.
 #[derive(Debug)]
 pub struct Surroundings {
-    /// Where events find binaries and profiles.
+    /// The objects of binaries and profiles that events are about.
     pub objects: HostObjects,
     pub events: mpsc::Sender<Event>,
-    /// Where what happens to plugins is told.
+    /// The outputs for notices about plugins.
     pub sinks: Sinks,
 }
 
 struct Supervisor {
     inventory: PluginInventory,
     surroundings: Surroundings,
-    /// Loads what comes later.
+    /// Loads binaries that arrive later.
     engine: Engine,
     settings: HostSettings,
     _settings_watch: Option<FileWatch>,
     /// Watches the plugins directory.
     directory: Option<DirectoryWatch>,
-    /// What holds for the threads that load binaries.
+    /// The current settings, for the threads that load binaries.
     provenance: CurrentProvenance,
-    /// Not bounded: there are as many orders as operators give. With a bound, two tasks would wait for each other.
+    /// The channel for orders to pull. It has no limit, because orders come only from operators and settings. With a
+    /// limit, two tasks could wait for each other.
     pulls: mpsc::UnboundedSender<PullOrder>,
     /// Writes the file of `--plugin-state`.
     state: Option<StateKeeper>,
-    /// Who caused the last swap of each plugin: how it went is heard of later.
+    /// The cause of the last swap of each plugin. The result of a swap arrives later.
     causes: BTreeMap<PluginName, By>,
     restarts: Restarts,
-    /// Hears that all plugins of the start are there or refused; `None` once it has.
+    /// The channel for the message that all plugins of the start serve or are refused; `None` once it was sent.
     starting: Option<oneshot::Sender<()>>,
 }
 
-/// Starts the watches of the plugins directory and of the operator's settings. The future is the supervisor; it never ends.
-/// `started` hears that every plugin that was there at the start serves or is refused.
+/// Starts the watches of the plugins directory and of the operator's settings. The future is the supervisor; it never
+/// ends. `started` gets a message when every plugin that existed at the start serves or is refused.
 ///
 /// # Errors
 /// The plugins directory or the settings cannot be watched.
@@ -100,7 +101,7 @@ pub fn start(
     let pulls = Pulls::new(pulls, to_supervisor.clone(), pull_orders);
     let file = options.plugin_config.clone();
     let settings_watch = file.as_deref().map(|file| watch_settings(file, &inventory, &to_supervisor)).transpose()?;
-    // The supervisor ends before the watch's threads do only when the process ends.
+    // The supervisor ends before the watch's threads only if the process ends.
     let sink = move |event: DirectoryEvent| drop(to_supervisor.blocking_send(Message::Found(event.into())));
     let directory = directory.map(|directory| directory.watch(sink)).transpose()?;
     let supervisor = Supervisor {
@@ -121,11 +122,11 @@ pub fn start(
     Ok(async { tokio::join!(supervisor.run(inbox, state_file), pulls.run()).0 })
 }
 
-/// Tells the supervisor of every change of the operator's settings, the first look included: the file may have changed
-/// since it was read.
+/// Sends every change of the operator's settings to the supervisor, including the first reading, because the file may
+/// have changed since it was read.
 fn watch_settings(file: &Path, inventory: &PluginInventory, supervisor: &mpsc::Sender<Message>) -> Result<FileWatch> {
     let (inbox, name) = (supervisor.clone(), file.to_owned());
-    // The supervisor ends before the watch's thread does only when the process ends.
+    // The supervisor ends before the watch's thread only if the process ends.
     let changed = move || drop(inbox.blocking_send(Message::Settings(settings_file::read(&name).map(Box::new))));
     let watch = berth_file_watch::watch(vec![file.to_owned()], changed)
         .map_err(|source| PluginHostError::Settings { file: file.to_owned(), source })?;
@@ -133,14 +134,14 @@ fn watch_settings(file: &Path, inventory: &PluginInventory, supervisor: &mpsc::S
     let rules = inventory.rules();
     let known = HostFile { settings: rules.settings.clone(), provenance: rules.provenance.clone() };
     if again.as_ref() != Ok(&known) {
-        // Nothing else waits in the channel yet.
+        // The channel contains no other message yet.
         let _ = supervisor.try_send(Message::Settings(again.map(Box::new)));
     }
     Ok(watch)
 }
 
 impl Supervisor {
-    /// Works until it is aborted.
+    /// Runs until it is aborted.
     async fn run(mut self, mut inbox: mpsc::Receiver<Message>, state: Option<PathBuf>) {
         self.state = state.map(|file| StateKeeper::spawn(file, self.inventory.remembered()));
         let mut every = tokio::time::interval(TICK);
@@ -188,18 +189,18 @@ impl Supervisor {
             }
             Message::Settings(settings) => {
                 let consequences = self.settings_changed(settings);
-                // The task ends only with this one.
+                // That task ends only together with this one.
                 let _ = self.pulls.send(PullOrder::Settings);
                 (consequences, By::PluginConfig)
             }
             Message::HostSettings(answer) => {
-                // The caller may have left.
+                // The caller may no longer wait.
                 let _ = answer.send(self.settings.clone());
                 return;
             }
             Message::List(answer) => {
                 let reports = report::all(&self.inventory).into_iter().map(|it| self.with_refused_effects(it));
-                // The caller may have left.
+                // The caller may no longer wait.
                 let _ = answer.send(reports.collect());
                 return;
             }
@@ -210,13 +211,13 @@ impl Supervisor {
             Message::CopyProfile { settings, scheduler_name, answer } => {
                 // Components may take seconds to start.
                 let copy = || self.inventory.copy_of_profile(&settings, &scheduler_name);
-                // The caller may have left.
+                // The caller may no longer wait.
                 let _ = answer.send(tokio::task::block_in_place(copy));
                 return;
             }
             Message::Reconfigure { proposal, answer } => {
                 let outcome = self.reconfigure(*proposal).await;
-                // The caller may have left.
+                // The caller may no longer wait.
                 let _ = answer.send(outcome);
                 return;
             }
@@ -224,8 +225,9 @@ impl Supervisor {
         self.carry_out(consequences, by).await;
     }
 
-    /// A component faulted over a pod, which may have none. `held`: pods of its owner are held for so many milliseconds. The log has
-    /// one line of it all, and there is one event, about the gravest thing that follows.
+    /// Handles a fault of a component over a pod; `pod` is empty if there is none. `held` is the number of milliseconds
+    /// for which the pods of its owner are held. The log has one line about the fault and its consequences, and there
+    /// is one event about the most serious consequence.
     async fn take_fault(&mut self, plugin: &PluginName, fault: Fault, pod: String, held: Option<u64>) {
         let Fault { digest, reason, milliseconds, owner, scheduler_names } = fault.clone();
         let Consequences { swaps, notices } = self.inventory.faulted(plugin, fault, now());
@@ -255,7 +257,7 @@ impl Supervisor {
         self.hand_over(swaps, By::Scheduler).await;
     }
 
-    /// A binary that no profile wants is no fault of anybody, and does nothing.
+    /// Reports a binary that no profile uses. It has no effect, but that is not a fault.
     fn tell_if_unused(&self, plugin: &PluginName) {
         let Some(status) = self.inventory.status(plugin) else { return };
         if let (PluginState::Unused, Service::Directory(_)) = (status.state, &status.service) {
@@ -297,7 +299,7 @@ impl Supervisor {
         consequences
     }
 
-    /// What a file under the name of each plugin may do.
+    /// The grants of a file under the name of each plugin.
     fn grants(&self) -> BTreeMap<PluginName, Value> {
         let inventory = &self.inventory;
         let names = inventory.names().chain(inventory.rules().settings.named());
@@ -327,10 +329,10 @@ impl Supervisor {
         let profile = scheduler_name.to_owned();
         match (result, version.binary) {
             (Ok(()), None) => {
-                // Another reason why nothing serves is no change.
+                // If nothing served before, another reason why nothing serves is not a change.
                 if inventory.taken_by(plugin, scheduler_name).is_some() {
-                    // Where something is on its way already, that nothing serves is not true any more; where the next instance
-                    // is to come, that was told with the fault.
+                    // If a binary is already on its way, the report that nothing serves would be wrong. If a new
+                    // instance is being made, the report of the fault already said so.
                     let is_restarting = self.restarts.is_under_way(plugin, scheduler_name);
                     let reason = match inventory.service(plugin, scheduler_name).filter(|_| !is_restarting) {
                         Some(Service::Hold(reason) | Service::Pass(reason)) => Some(reason),
@@ -387,23 +389,23 @@ impl Supervisor {
             }
         };
         let saving = self.state.as_ref().map(StateKeeper::saving);
-        // Nothing else waits for the disk.
+        // Other work does not wait for the disk.
         tokio::spawn(async move {
             if let Some(saving) = saving {
                 saving.done(LONGEST_SAVING).await;
             }
-            // The caller may have left.
+            // The caller may no longer wait.
             let _ = answer.send(outcome);
         });
     }
 
-    /// Effects are refused on the scheduling thread, which counts them.
+    /// Adds the refused effects to the report. The scheduling thread refuses and counts them.
     fn with_refused_effects(&self, mut report: PluginReport) -> PluginReport {
         report.effects_refused = self.surroundings.sinks.metrics.effects_refused(&report.name);
         report
     }
 
-    /// Gives the scheduler another configuration, if all its plugins can be built.
+    /// Gives the scheduler another configuration, if all of its plugins can be built.
     async fn reconfigure(&mut self, proposal: Proposal) -> Result<(), Usage> {
         let Proposal { settings, scheduler_settings, has_other_profiles, extenders } = proposal;
         let profiles = if has_other_profiles {
@@ -422,22 +424,22 @@ impl Supervisor {
             None
         };
         let event = Event::reconfigured(&self.surroundings.objects, scheduler_settings, profiles, extenders);
-        // The scheduling thread ends before this task only when the process does.
+        // The scheduling thread ends before this task only if the process ends.
         let _ = self.surroundings.events.send(event).await;
         if has_other_profiles {
             for plugin in self.inventory.refused_by_profiles() {
-                // A file that is gone since is not tried.
+                // A file that no longer exists is not tried.
                 let _ = self.reload(&plugin);
             }
         }
         Ok(())
     }
 
-    /// Orders that the plugin's file is read again, or its artifact pulled again: what comes of it is decided when it
-    /// has been.
+    /// Orders that the plugin's file is read again, or that its artifact is pulled again. The consequences follow when
+    /// that is done.
     fn reload(&self, plugin: &PluginName) -> Result<Consequences<ReadyBinary>, OrderRefusal> {
         if self.inventory.is_pulled(plugin) {
-            // The task ends only with this one.
+            // That task ends only together with this one.
             let _ = self.pulls.send(PullOrder::Now(plugin.clone()));
             return Ok(Consequences::default());
         }
@@ -461,7 +463,7 @@ impl Supervisor {
         self.hand_over(consequences.swaps, by).await;
     }
 
-    /// Asks the scheduler to make the swaps, and keeps what is to outlast the process.
+    /// Asks the scheduler to make the swaps, and saves the state that must survive the process.
     async fn hand_over(&mut self, swaps: Vec<Swap<ReadyBinary>>, by: By) {
         for swap in swaps {
             self.causes.insert(swap.plugin.clone(), by.clone());
@@ -469,7 +471,7 @@ impl Supervisor {
             let (name, factory) = (swap.plugin.to_string(), factory(&swap.plugin, &swap.service));
             let objects = &self.surroundings.objects;
             let event = Event::plugin_ready(objects, name, Some(swap.scheduler_names), factory, Some(grants));
-            // The scheduling thread ends before this task only when the process does.
+            // The scheduling thread ends before this task only if the process ends.
             let _ = self.surroundings.events.send(event).await;
         }
         if let Some(state) = &self.state {
@@ -481,7 +483,7 @@ impl Supervisor {
         self.surroundings.sinks.tell(plugin, by, notice);
     }
 
-    /// What the registry noticed, with what serves now.
+    /// A notice about the registry's decision, with the binary that serves now.
     fn notice(&self, plugin: &PluginName, kind: PluginNoticeKind) -> Notice {
         let standing = standing(&self.inventory, plugin);
         match kind {
@@ -502,7 +504,7 @@ impl Supervisor {
         }
     }
 
-    /// Keeps figures up to date that have no notice.
+    /// Updates the figures that no notice updates.
     fn publish(&mut self) {
         let metrics = &self.surroundings.sinks.metrics;
         for (plugin, totals) in self.inventory.figures() {

@@ -1,14 +1,14 @@
-//! What all binaries of each plugin counted, from the start of the process on.
+//! The sums of the counters of all binaries of each plugin since the start of the process.
 //!
-//! A binary without a holder counts nothing more: its figures are added up and it is forgotten, so that a
-//! scheduler which swaps for months does not grow.
+//! A binary that nothing refers to counts nothing more. Its figures are added to the sums and the binary is forgotten,
+//! so that the memory of a scheduler does not grow over months of swaps.
 
 use std::{collections::BTreeMap, sync::Arc};
 
 use berth_framework::Point;
 use berth_wasm_host::{FaultKind, PluginStats};
 
-/// Names of its own that one plugin can count, over all its binaries; each binary has at most 64.
+/// The maximum number of own counters of one plugin over all of its binaries. Each binary has at most 64.
 const MAX_CUSTOM: usize = 256;
 
 /// The figures of every component that was ever loaded.
@@ -18,16 +18,16 @@ pub(crate) struct PluginTotals {
     past: BTreeMap<String, Totals>,
 }
 
-/// Totals over binaries of one plugin.
+/// The sums over the binaries of one plugin.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Totals {
     pub faults: BTreeMap<&'static str, u64>,
-    /// Errors by extension point, where there were any.
+    /// The errors by extension point, if there were any.
     pub errors: BTreeMap<&'static str, u64>,
     pub dropped_log_lines: u64,
-    /// How often it was not asked, as its time was used up.
+    /// The number of times that the plugin was not asked because its time was used up.
     pub out_of_time: u64,
-    /// The plugin's own counters by the names that it gave them.
+    /// The plugin's own counters, by their names.
     pub custom: BTreeMap<String, u64>,
 }
 

@@ -1,17 +1,18 @@
-//! The kinds whose watches a plugin's manifest asks for, and how much is lost when one may not be listed.
+//! The kinds that must be watched for a plugin's manifest, and the loss if a kind may not be listed.
 
 use std::{collections::BTreeSet, sync::LazyLock};
 
 use berth_framework::{Manifest, ObjectKind};
 use berth_model::{Feature, Features, KindRef};
 
-/// The kinds that a plugin reads, and those of which it only wants to hear.
+/// The kinds that a plugin reads, and the kinds from which it only needs events.
 pub fn wanted(manifest: &Manifest, features: Features) -> BTreeSet<KindRef> {
     let read = read(manifest, features).map(|ObjectKind { api_version, kind }| KindRef::of_kind(api_version, kind));
     read.chain(heard(manifest)).collect()
 }
 
-/// The kinds that a plugin reads. What a feature gate keeps out is not watched: an API server need not serve it.
+/// The kinds that a plugin reads. Kinds that a feature gate disables are not watched, because an API server may not
+/// serve them.
 pub fn read(manifest: &Manifest, features: Features) -> impl Iterator<Item = &ObjectKind> {
     manifest.needs.objects.iter().filter(move |kind| {
         let with_v1 = match (kind.api_version.as_str(), kind.kind.as_str()) {
@@ -23,8 +24,8 @@ pub fn read(manifest: &Manifest, features: Features) -> impl Iterator<Item = &Ob
     })
 }
 
-/// The kinds of whose events a plugin wants to hear; pods and nodes, which are watched in any case in a form of their own,
-/// are left out.
+/// The kinds from which a plugin needs events. Pods and nodes are left out, because they are always watched in a form
+/// of their own.
 pub fn heard(manifest: &Manifest) -> impl Iterator<Item = KindRef> {
     manifest.events_to_register.iter().flatten().filter_map(|event| {
         let is_own = matches!(event.resource.as_str(), "Pod" | "Node");
@@ -32,7 +33,7 @@ pub fn heard(manifest: &Manifest) -> impl Iterator<Item = KindRef> {
     })
 }
 
-/// Whether the kind is one of those that are watched for built-in plugins, by whichever of its names it is known.
+/// Whether the kind is watched for built-in plugins. The kind may be given by its plural or by its name.
 pub fn is_of_built_ins(kind: &KindRef) -> bool {
     static KINDS: LazyLock<BTreeSet<KindRef>> = LazyLock::new(|| {
         let (factories, features) = (berth_builtins::factories(), Features::default());
@@ -45,14 +46,17 @@ pub fn is_of_built_ins(kind: &KindRef) -> bool {
     KINDS.iter().any(is_it)
 }
 
-/// Plugins, and the kinds that they read and can do without: no pod comes to a node where it must not run.
+/// Plugins, and the kinds that they read but can do without. Even then, no pod is placed on a node where it must not
+/// run.
 const DISPENSABLE: [(&str, &str, &str); 10] = [
-    // The pods that default constraints count together. Pods with constraints of their own do not need them.
+    // Default constraints count the pods of these objects together. Pods with constraints of their own do not need
+    // them.
     ("PodTopologySpread", "v1", "Service"),
     ("PodTopologySpread", "v1", "ReplicationController"),
     ("PodTopologySpread", "apps/v1", "ReplicaSet"),
     ("PodTopologySpread", "apps/v1", "StatefulSet"),
-    // Classes offer extended resources, which devices serve. Without any of these only a node's own count.
+    // Classes offer extended resources, which devices serve. If one of these kinds is missing, only a node's own
+    // resources count.
     ("NodeResourcesFit", "resource.k8s.io/v1", "DeviceClass"),
     ("NodeResourcesFit", "resource.k8s.io/v1", "ResourceSlice"),
     ("NodeResourcesFit", "resource.k8s.io/v1", "ResourceClaim"),
@@ -61,7 +65,7 @@ const DISPENSABLE: [(&str, &str, &str); 10] = [
     ("NodeResourcesBalancedAllocation", "resource.k8s.io/v1", "ResourceClaim"),
 ];
 
-/// The plugins that read the kind and can do without.
+/// The plugins that read the kind but can do without it.
 pub fn dispensable_for(kind: &ObjectKind) -> Vec<String> {
     let of_kind =
         DISPENSABLE.iter().filter(|(_, api_version, name)| kind.api_version == *api_version && kind.kind == *name);

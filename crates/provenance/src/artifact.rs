@@ -1,4 +1,4 @@
-//! The component in a manifest: which layer holds it, and how one is described for a registry.
+//! The component in a manifest: the layer that contains it, and the description of a component for a registry.
 
 use berth_model::Digest;
 use serde_json::json;
@@ -6,7 +6,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::manifest::{DOCKER_LIST, Descriptor, INDEX, MANIFEST, Manifest, OLD_WASM_LAYER, WASM_CONFIG, WASM_LAYER};
 
-/// Why a manifest brings no component. Reads on from the reference.
+/// The reason why a manifest contains no usable component. The text continues the reference.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ArtifactError {
     #[error("has a manifest that cannot be read: {0}")]
@@ -22,14 +22,14 @@ pub enum ArtifactError {
     TooLarge { size: u64, limit: u64 },
 }
 
-/// Where the component of an artifact is.
+/// The place of an artifact's component.
 #[derive(Clone, Debug)]
 pub(crate) struct ComponentLayer {
     pub digest: Digest,
     pub size: u64,
 }
 
-/// Reads a manifest; `limit` bounds the component.
+/// Reads a manifest. `limit` is the maximum size of the component.
 pub(crate) fn component_layer(manifest: &[u8], limit: u64) -> Result<ComponentLayer, ArtifactError> {
     let unreadable = |error: serde_json::Error| ArtifactError::Unreadable(error.to_string());
     let document: serde_json::Value = serde_json::from_slice(manifest).map_err(unreadable)?;
@@ -52,17 +52,17 @@ pub(crate) fn component_layer(manifest: &[u8], limit: u64) -> Result<ComponentLa
     Ok(ComponentLayer { digest, size: layer.size })
 }
 
-/// What a registry is told about a component.
+/// The description of a component that a registry gets.
 #[derive(Clone, Debug, Default)]
 pub struct ComponentDescription {
     /// A time as in RFC 3339.
     pub created: String,
-    /// Interfaces, by name.
+    /// The names of the interfaces.
     pub imports: Vec<String>,
     pub exports: Vec<String>,
 }
 
-/// A description and a manifest for a component, as a registry takes them.
+/// A description and a manifest for a component, in the form of registries.
 pub(crate) struct Artifact {
     pub config: Vec<u8>,
     pub manifest: Vec<u8>,

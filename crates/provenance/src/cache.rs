@@ -1,8 +1,8 @@
-//! What was pulled, on disk: blobs by their digest, and what each reference named when it was last asked for.
+//! The cache of pulled artifacts on disk: blobs by their digest, and the last known target of each reference.
 //!
-//! Nothing in it is believed: a blob is hashed each time it is read, and one that is not what its name says is deleted.
-//! Signatures are judged again. What a tag named is the one thing that cannot be checked, so the directory is closed to
-//! other users.
+//! The content is not trusted. A blob is hashed each time it is read, and it is deleted if the hash differs from its
+//! name. Signatures are checked again. The target of a tag is the only part that cannot be checked, so other users have
+//! no access to the directory.
 
 use std::{
     collections::BTreeSet,
@@ -18,10 +18,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::{artifact::digest_of, reference::Reference, signature::Signatures};
 
-/// What was not used for so long is deleted.
+/// Files that were not used for this long are deleted.
 const UNUSED: Duration = Duration::from_secs(7 * 24 * 3600);
 
-/// A directory of its own.
+/// A cache in a directory of its own.
 #[derive(Clone, Debug)]
 pub struct Cache {
     dir: PathBuf,
@@ -33,7 +33,7 @@ pub enum CacheError {
     Io { dir: PathBuf, source: io::Error },
 }
 
-/// What a reference named.
+/// The target of a reference.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Known {
     pub reference: String,
@@ -45,7 +45,7 @@ pub(crate) struct Known {
 }
 
 impl Cache {
-    /// Makes the directory if it is not there, and closes it to other users.
+    /// Creates the directory if it does not exist, and closes it to other users.
     ///
     /// # Errors
     /// The directory cannot be made, or belongs to another user.
@@ -74,7 +74,7 @@ impl Cache {
         self.references().join(format!("{}.json", digest_of(reference.to_string().as_bytes())))
     }
 
-    /// The bytes of this digest, if they are there, whole, and not more than `limit`.
+    /// The bytes with this digest, if the cache has them, they are complete, and there are at most `limit`.
     pub(crate) fn blob(&self, digest: Digest, limit: u64) -> Option<Vec<u8>> {
         let file = self.blobs().join(digest.to_string());
         let bytes = read(&file, limit)?;
@@ -90,7 +90,7 @@ impl Cache {
         self.write(&self.blobs().join(digest.to_string()), bytes)
     }
 
-    /// What the reference named when it was last pulled.
+    /// The target of the reference when it was last pulled.
     pub(crate) fn known(&self, reference: &Reference) -> Option<Known> {
         let bytes = read(&self.reference_file(reference), 64 << 20)?;
         let known: Known = serde_json::from_slice(&bytes).ok()?;
@@ -102,7 +102,8 @@ impl Cache {
         self.write(&self.reference_file(reference), &text)
     }
 
-    /// Deletes what none of these references needs and what was not used for a week: other processes may share the cache.
+    /// Deletes files that none of these references needs and that were not used for a week. Other processes may share
+    /// the cache.
     ///
     /// # Errors
     /// The directory cannot be read.
@@ -125,7 +126,7 @@ impl Cache {
         Ok(())
     }
 
-    /// Whole or not at all, even if other processes write the same file.
+    /// Writes the whole file or nothing, even if other processes write the same file.
     fn write(&self, file: &Path, bytes: &[u8]) -> Result<(), CacheError> {
         let temporary = file.with_extension(format!("{:016x}.part", fastrand::u64(..)));
         let write = || {
@@ -148,7 +149,7 @@ impl Cache {
 fn read(file: &Path, limit: u64) -> Option<Vec<u8>> {
     let mut bytes = Vec::new();
     let opened = fs::File::open(file).ok()?;
-    // Used now; where that cannot be noted, the file is taken for unused.
+    // The file is used now. If the time cannot be stored, the file counts as unused.
     let _ = opened.set_modified(SystemTime::now());
     opened.take(limit + 1).read_to_end(&mut bytes).ok()?;
     (bytes.len() as u64 <= limit).then_some(bytes)

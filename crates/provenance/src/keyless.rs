@@ -1,9 +1,9 @@
-//! Keyless signatures: a short-lived certificate says who signed, a transparency log says when.
+//! Keyless signatures: a short-lived certificate names the signer, and a transparency log records the time.
 //!
-//! Fulcio issues the certificate for an identity of an OpenID Connect issuer; Rekor signs that it saw the signature at a time
-//! at which the certificate held. Both are checked without a network, with roots that the operator names as files. What
-//! is asked for: the log's signed entry timestamp, so logs that give none (Rekor 2) are refused; the certificate's own
-//! entry in a certificate transparency log is not looked at.
+//! Fulcio issues the certificate for an identity of an OpenID Connect issuer. Rekor signs that it saw the signature at
+//! a time when the certificate was valid. Both are checked without a network, with roots in files that the operator
+//! names. A signature must have the log's signed entry timestamp, so logs that give none (Rekor 2) are refused. The
+//! certificate's own entry in a certificate transparency log is not checked.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -22,11 +22,12 @@ use crate::{
     keys::{KeyError, PublicKey},
 };
 
-/// The extended key usage "code signing" (RFC 5280), which Fulcio gives its certificates.
+/// The extended key usage "code signing" (RFC 5280), which Fulcio puts into its certificates.
 const CODE_SIGNING: &[u8] = &[0x2b, 0x06, 0x01, 0x05, 0x05, 0x07, 0x03, 0x03];
-/// Where Fulcio writes the OpenID Connect issuer (<https://github.com/sigstore/fulcio>, `docs/oid-info.md`).
+/// The extension in which Fulcio writes the OpenID Connect issuer (<https://github.com/sigstore/fulcio>,
+/// `docs/oid-info.md`).
 const ISSUER: &str = "1.3.6.1.4.1.57264.1.8";
-/// Where Fulcio wrote the issuer before, without DER around it.
+/// The extension that Fulcio used before, without DER around the issuer.
 const OLD_ISSUER: &str = "1.3.6.1.4.1.57264.1.1";
 
 const ALGORITHMS: &[&dyn SignatureVerificationAlgorithm] = &[
@@ -44,7 +45,7 @@ pub struct KeylessRoots {
     log: PublicKey,
 }
 
-/// Who must have signed.
+/// The identity that must have signed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeylessIdentity {
     pub roots: Arc<KeylessRoots>,
@@ -52,11 +53,11 @@ pub struct KeylessIdentity {
     pub issuer: String,
     /// The mail address or URI in the certificate.
     pub subject: String,
-    /// Whether `subject` may be followed by anything.
+    /// Whether any text may follow `subject`.
     pub is_prefix: bool,
 }
 
-/// Why files give no roots.
+/// The reason why files contain no usable roots.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RootsError {
     #[error("holds no CERTIFICATE in PEM")]
@@ -67,10 +68,10 @@ pub enum RootsError {
     LogKey(#[from] KeyError),
 }
 
-/// What a transparency log says of a signature.
+/// A transparency log's entry for a signature.
 #[derive(Clone, Debug)]
 pub(crate) struct LogEntry {
-    /// The body in base64, as the log signed it.
+    /// The body in base64, in the form that the log signed.
     body: String,
     /// Seconds since 1970.
     integrated_time: u64,
@@ -80,10 +81,10 @@ pub(crate) struct LogEntry {
     timestamp: Vec<u8>,
 }
 
-/// How the log describes what was signed.
+/// The form in which the log describes the signed content.
 #[derive(Debug)]
 pub(crate) enum Body {
-    /// The log has the hash of what was signed.
+    /// The log has the hash of the signed content.
     HashedRekord,
     /// The log has the hash of the payload in the envelope.
     Dsse { payload: Vec<u8> },
@@ -94,7 +95,7 @@ pub(crate) enum Body {
 #[error("its entry in the transparency log cannot be read: {0}")]
 pub(crate) struct LogEntryError(String);
 
-/// Why a keyless signature is not one of the identity.
+/// The reason why a keyless signature is not by the identity.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum KeylessError {
     #[error("it has no certificate")]
@@ -113,22 +114,22 @@ pub(crate) enum KeylessError {
     Signature,
 }
 
-/// What is to be checked.
+/// The parts of a signature that are checked.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct KeylessSignature<'a> {
     pub message: &'a [u8],
     pub signature: &'a [u8],
-    /// The signer's first.
+    /// The signer's certificate comes first.
     pub certificates: &'a [Vec<u8>],
     pub log_entry: Option<&'a LogEntry>,
     pub body: &'a Body,
 }
 
 impl KeylessRoots {
-    /// Reads Fulcio's certificates, several in one text, and Rekor's public key.
+    /// Reads Fulcio's certificates, which may be several in one text, and Rekor's public key.
     ///
     /// # Errors
-    /// Says what is wrong with a certificate or the key.
+    /// The error says what is wrong with a certificate or the key.
     pub fn from_pem(fulcio: &str, rekor: &str) -> Result<Self, RootsError> {
         let certificates: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(fulcio.as_bytes()).collect();
         let certificates = certificates.map_err(|error| RootsError::Certificate(error.to_string()))?;
@@ -160,7 +161,7 @@ impl KeylessIdentity {
         if key.verifies(signature.message, signature.signature) { Ok(()) } else { Err(KeylessError::Signature) }
     }
 
-    /// Whether the roots vouch for the certificate at the time at which the log saw the signature.
+    /// Checks that the roots vouch for the certificate at the time when the log saw the signature.
     fn check_chain(&self, leaf: &[u8], intermediates: &[Vec<u8>], seconds: u64) -> Result<(), KeylessError> {
         let refused = |error: webpki::Error| KeylessError::Chain(error.to_string());
         let leaf = CertificateDer::from(leaf);
@@ -187,7 +188,7 @@ impl KeylessIdentity {
     }
 }
 
-/// The one mail address or URI; empty if there is none, or are several.
+/// The only mail address or URI; empty if there is none or more than one.
 fn subject(certificate: &X509Certificate<'_>) -> String {
     let names = certificate.subject_alternative_name().ok().flatten();
     match names.map(|names| names.value.general_names.as_slice()) {
@@ -257,7 +258,8 @@ impl LogEntry {
 
     fn check_timestamp(&self, log: &PublicKey) -> Result<(), KeylessError> {
         let Self { body, integrated_time, log_index, log_id, timestamp } = self;
-        // Canonical JSON (RFC 8785); base64 and hexadecimal digits need no escapes, and anything else verifies nothing.
+        // Canonical JSON (RFC 8785). Base64 and hexadecimal digits need no escapes, and with any other text the
+        // verification fails.
         let signed = format!(
             r#"{{"body":"{body}","integratedTime":{integrated_time},"logID":"{log_id}","logIndex":{log_index}}}"#
         );
@@ -267,7 +269,7 @@ impl LogEntry {
         Err(KeylessError::Log)
     }
 
-    /// Whether the entry is about this signature by this certificate.
+    /// Checks that the entry is about this signature by this certificate.
     fn check_body(&self, leaf: &[u8], signature: KeylessSignature<'_>) -> Result<(), KeylessError> {
         let other = KeylessError::OtherEntry;
         let body = BASE64_STANDARD.decode(&self.body).map_err(|_| other("it is not base64"))?;

@@ -1,6 +1,6 @@
-//! Keys that sign and keys that check: Ed25519, and ECDSA on P-256 with SHA-256, which `cosign` makes.
+//! Keys that sign and keys that verify: Ed25519, and ECDSA on P-256 with SHA-256, which `cosign` creates.
 //!
-//! The arithmetic is ring's. Here keys are read from the PEM that `openssl` and `cosign` write, and written the same way.
+//! The arithmetic is ring's. This module reads keys from the PEM of `openssl` and `cosign`, and writes the same form.
 
 use std::fmt;
 
@@ -18,28 +18,28 @@ use x509_parser::{oid_registry, prelude::FromDer as _, x509::SubjectPublicKeyInf
 
 use crate::artifact::digest_of;
 
-/// What comes before the 32 bytes of a public Ed25519 key (RFC 8410).
+/// The bytes before the 32 bytes of a public Ed25519 key (RFC 8410).
 const ED25519_SPKI: [u8; 12] = [0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00];
-/// What comes before the 32 bytes of a private one.
+/// The bytes before the 32 bytes of a private Ed25519 key.
 const ED25519_PKCS8: [u8; 16] =
     [0x30, 0x2e, 0x02, 0x01, 0x00, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x04, 0x22, 0x04, 0x20];
-/// What comes before the 65 bytes of a point on P-256 (RFC 5480).
+/// The bytes before the 65 bytes of a point on P-256 (RFC 5480).
 const P256_SPKI: [u8; 26] = [
     0x30, 0x59, 0x30, 0x13, 0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01, 0x06, 0x08, 0x2a, 0x86, 0x48, 0xce,
     0x3d, 0x03, 0x01, 0x07, 0x03, 0x42, 0x00,
 ];
 
-/// Checks signatures.
+/// A key that verifies signatures.
 #[derive(Clone, PartialEq, Eq)]
 pub struct PublicKey {
     algorithm: Algorithm,
-    /// The bare key.
+    /// The key itself.
     bytes: Vec<u8>,
     /// The key with its algorithm, as DER.
     info: Vec<u8>,
 }
 
-/// Makes signatures.
+/// A key that makes signatures.
 pub struct PrivateKey {
     pair: Pair,
 }
@@ -55,7 +55,7 @@ enum Pair {
     P256(EcdsaKeyPair, SystemRandom),
 }
 
-/// Why a text is no key. Reads on from the file's name.
+/// The reason why a text is not a usable key. It continues the file's name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KeyError {
     #[error("holds no PUBLIC KEY in PEM; `openssl pkey -in KEY -pubout` writes one")]
@@ -71,10 +71,10 @@ pub enum KeyError {
 }
 
 impl PublicKey {
-    /// Reads the one key of a PEM file.
+    /// Reads the only key of a PEM file.
     ///
     /// # Errors
-    /// The file holds no key, or one of another kind.
+    /// The file contains no key, or a key of another kind.
     pub fn from_pem(text: &str) -> Result<Self, KeyError> {
         let der = SubjectPublicKeyInfoDer::from_pem_slice(text.as_bytes()).map_err(|_| KeyError::NoPublicKey)?;
         Self::from_der(&der)
@@ -105,7 +105,7 @@ impl PublicKey {
         Self { algorithm, bytes: bytes.to_vec(), info: [prefix, bytes].concat() }
     }
 
-    /// Whether the holder of the private key signed this message.
+    /// Whether the signature of this message was made with the private key.
     #[must_use]
     pub fn verifies(&self, message: &[u8], signature: &[u8]) -> bool {
         let algorithm: &dyn VerificationAlgorithm = match self.algorithm {
@@ -115,7 +115,7 @@ impl PublicKey {
         UnparsedPublicKey::new(algorithm, &self.bytes).verify(message, signature).is_ok()
     }
 
-    /// SHA-256 of the key with its algorithm; what transparency logs call a log's id.
+    /// The SHA-256 of the key with its algorithm. Transparency logs use it as a log's id.
     #[must_use]
     pub fn id(&self) -> Digest {
         digest_of(&self.info)
@@ -134,10 +134,10 @@ impl fmt::Debug for PublicKey {
 }
 
 impl PrivateKey {
-    /// Reads the one key of a PEM file (PKCS #8).
+    /// Reads the only key of a PEM file (PKCS #8).
     ///
     /// # Errors
-    /// The file holds no key, an encrypted one, or one of another kind.
+    /// The file contains no key, an encrypted key, or a key of another kind.
     pub fn from_pem(text: &str) -> Result<Self, KeyError> {
         if text.contains("-----BEGIN ENCRYPTED") {
             return Err(KeyError::Encrypted);
@@ -154,10 +154,10 @@ impl PrivateKey {
         }
     }
 
-    /// A new Ed25519 key, as PEM.
+    /// Creates an Ed25519 key, as PEM.
     ///
     /// # Errors
-    /// The system gives no random numbers.
+    /// The system provides no random numbers.
     pub fn generate_pem() -> Result<String, KeyError> {
         let mut seed = [0; 32];
         SystemRandom::new().fill(&mut seed).map_err(|_| KeyError::NoRandomness)?;
@@ -165,7 +165,7 @@ impl PrivateKey {
     }
 
     /// # Errors
-    /// The system gives no random numbers, which ECDSA needs.
+    /// The system provides no random numbers, which ECDSA needs.
     pub fn sign(&self, message: &[u8]) -> Result<Vec<u8>, KeyError> {
         match &self.pair {
             Pair::Ed25519(pair) => Ok(pair.sign(message).as_ref().to_vec()),

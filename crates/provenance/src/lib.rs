@@ -1,12 +1,13 @@
-//! Where plugins come from, and who vouches for them.
+//! The sources of plugins, and the signers that vouch for them.
 //!
-//! A component lies in the plugins directory or in an OCI registry. [`Registries`] speaks to registries, [`Puller`] brings
-//! a component from one, or from the [`Cache`] while the registry is away, and [`push`] takes one there. [`Policy`] says
-//! whose signatures each source needs, and [`Policy::decide`] is the one place where a binary is let in or refused.
+//! A component is in the plugins directory or in an OCI registry. [`Registries`] sends requests to registries.
+//! [`Puller`] gets a component from one, or from the [`Cache`] while the registry is unreachable, and [`push`] uploads
+//! one. [`Policy`] contains the signers that each source needs. [`Policy::decide`] is the only place where a binary is
+//! admitted or refused.
 //!
-//! Deliberately absent: what a component is and how it runs, and when it is pulled again but for the arithmetic of
-//! [`PullSchedule`]. Registries, mirrors and the cache are not trusted: what they send is bounded in
-//! size and time, and compared with digests and signatures.
+//! This crate does not know what a component is or how it runs. It also does not decide when a component is pulled
+//! again, except for the arithmetic of [`PullSchedule`]. It does not trust registries, mirrors and the cache: the size
+//! and time of their answers are limited, and digests and signatures are checked.
 
 mod artifact;
 mod cache;

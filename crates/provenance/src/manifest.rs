@@ -1,4 +1,4 @@
-//! Documents of the OCI image format, as far as a WebAssembly artifact needs them.
+//! The parts of the documents of the OCI image format that a WebAssembly artifact needs.
 //!
 //! The layout of an artifact that holds a component is that of the CNCF's TAG Runtime
 //! (<https://tag-runtime.cncf.io/wgs/wasm/deliverables/wasm-oci-artifact/>).
@@ -14,14 +14,14 @@ use crate::reference::parse_digest;
 pub(crate) const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 /// The media type of a list of manifests.
 pub(crate) const INDEX: &str = "application/vnd.oci.image.index.v1+json";
-/// What Docker's tools write in the place of these two.
+/// The media types that Docker's tools write instead of these two.
 pub(crate) const DOCKER_MANIFEST: &str = "application/vnd.docker.distribution.manifest.v2+json";
 pub(crate) const DOCKER_LIST: &str = "application/vnd.docker.distribution.manifest.list.v2+json";
 /// The media type of the description of a WebAssembly artifact.
 pub(crate) const WASM_CONFIG: &str = "application/vnd.wasm.config.v0+json";
 /// The media type of the layer that holds the component.
 pub(crate) const WASM_LAYER: &str = "application/wasm";
-/// What tools wrote in its place before the layout was agreed on.
+/// The media type that tools wrote for this layer before the layout was agreed on.
 pub(crate) const OLD_WASM_LAYER: &str = "application/vnd.wasm.content.layer.v1+wasm";
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -48,7 +48,7 @@ pub(crate) struct Index {
     pub manifests: Vec<Descriptor>,
 }
 
-/// What a document says of another one.
+/// A reference from one document to another.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Descriptor {
@@ -72,7 +72,7 @@ impl Descriptor {
         }
     }
 
-    /// `None` for an algorithm other than SHA-256, or what is no digest at all.
+    /// The digest; `None` for an algorithm other than SHA-256, or for an invalid digest.
     pub(crate) fn digest(&self) -> Option<Digest> {
         parse_digest(&self.digest)
     }

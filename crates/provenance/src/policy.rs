@@ -1,7 +1,7 @@
-//! Which signer must have signed what comes from which source, and what follows without such a signature.
+//! The signers that must have signed the binaries of each source, and the consequence of a missing signature.
 //!
-//! Two steps, so that a change of the policy can be judged without the bytes: [`Policy::examine`] finds out which of the
-//! signers that a source asks for signed a binary, [`Policy::decide`] lets it in or refuses it.
+//! There are two steps, so that a change of the policy can be applied without the bytes. [`Policy::examine`] determines
+//! which of the source's signers signed a binary. [`Policy::decide`] admits the binary or refuses it.
 
 use std::fmt;
 
@@ -14,13 +14,14 @@ use crate::{
     signature::{Claim, ClaimError, Signature, Signatures, SignedSubject},
 };
 
-/// The operator's decisions. Without a rule everything may run; with one, what no rule is about may not.
+/// The operator's decisions. Without rules, everything may run. With rules, only binaries from a source with a rule may
+/// run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Policy {
     rules: Vec<SourceRule>,
 }
 
-/// What holds for binaries from one place.
+/// The rule for binaries from one source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SourceRule {
     pub from: SourcePattern,
@@ -29,16 +30,17 @@ pub struct SourceRule {
     pub unsigned: Unsigned,
 }
 
-/// Where binaries come from.
+/// The source of binaries.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SourcePattern {
     /// The plugins directory.
     Directory,
-    /// Repositories whose name, registry included, is this or begins with this and a slash; empty for all.
+    /// Repositories with this name, including the registry, or with a name that begins with this text and a slash. An
+    /// empty text stands for all.
     Registry(String),
 }
 
-/// What becomes of binaries that none of the signers signed.
+/// The consequence if none of the signers signed a binary.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Unsigned {
     #[default]
@@ -48,7 +50,7 @@ pub enum Unsigned {
     Allow,
 }
 
-/// A signer whose signature counts.
+/// A signer that counts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Signer {
     /// The name that the operator gives the signer.
@@ -62,7 +64,7 @@ pub enum SignerIdentity {
     Keyless(KeylessIdentity),
 }
 
-/// Where a binary came from.
+/// The source of a binary.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
     Directory,
@@ -73,27 +75,27 @@ pub enum Source {
     },
 }
 
-/// What the signatures of a binary are worth.
+/// The result of checking a binary's signatures.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Evidence {
     signed_by: Vec<Signer>,
     n_signatures: usize,
-    /// Why one of the signatures is not by one of the signers.
+    /// The reason why one of the signatures is not by one of the signers.
     fault: Option<SignatureDefect>,
 }
 
-/// Why a binary may run.
+/// The reason why a binary may run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Trust {
     /// There is no policy.
     NotAsked,
-    /// These signed.
+    /// These signers signed.
     Signed(Vec<String>),
-    /// No such signer did, and `unsigned` lets it run.
+    /// None of the signers signed, but `unsigned` lets the binary run.
     Tolerated { unsigned: Unsigned, reason: String },
 }
 
-/// Why a binary may not run. Reads on from the name of the file or the artifact.
+/// The reason why a binary may not run. The text continues the name of the file or the artifact.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     #[error(
@@ -106,7 +108,7 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    /// The reason without what the operator of a scheduler might do about it.
+    /// The reason without the advice to the operator of a scheduler.
     #[must_use]
     pub fn reason(&self) -> &str {
         match self {
@@ -121,14 +123,14 @@ impl Policy {
         Self { rules }
     }
 
-    /// Whether binaries from here need a look at their signatures.
+    /// Whether the signatures of binaries from this source must be checked.
     #[must_use]
     pub fn asks_about(&self, source: &Source) -> bool {
         self.rule(source).is_some_and(|rule| !rule.signers.is_empty())
     }
 
-    /// Who of those that the source asks for signed the binary. `file` holds the bytes of a file, whose signatures are
-    /// about these.
+    /// Determines which of the source's signers signed the binary. `file` contains the bytes of a file; the signatures
+    /// beside a file are about these bytes.
     #[must_use]
     pub fn examine(&self, source: &Source, file: Option<&[u8]>, signatures: &Signatures) -> Evidence {
         let subject = match source {
@@ -148,16 +150,16 @@ impl Policy {
         evidence
     }
 
-    /// Whether a binary may run.
+    /// Decides whether a binary may run.
     ///
     /// # Errors
-    /// Says why the binary may not run.
+    /// The error says why the binary may not run.
     pub fn decide(&self, source: &Source, evidence: &Evidence) -> Result<Trust, Refusal> {
         if self.rules.is_empty() {
             return Ok(Trust::NotAsked);
         }
         let rule = self.rule(source).ok_or_else(|| Refusal::NoRule(source.to_string()))?;
-        // A signer may have another key than when the evidence was gathered.
+        // A signer may have had another key when the evidence was gathered.
         let signed = rule.signers.iter().filter(|signer| evidence.signed_by.contains(signer));
         let names: Vec<String> = signed.map(|signer| signer.name.clone()).collect();
         if !names.is_empty() {
@@ -176,7 +178,7 @@ impl Policy {
         }
     }
 
-    /// The rule for a source: of those about registries, the one with the longest name.
+    /// The rule for a source. If several rules are about a registry, it is the one with the longest name.
     fn rule(&self, source: &Source) -> Option<&SourceRule> {
         let fitting = self.rules.iter().filter(|rule| rule.from.is_about(source));
         fitting.max_by_key(|rule| match &rule.from {
@@ -211,7 +213,7 @@ impl fmt::Display for Source {
     }
 }
 
-/// Why a signature does not count.
+/// The reason why a signature does not count.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 enum SignatureDefect {
     #[error(transparent)]
@@ -222,7 +224,7 @@ enum SignatureDefect {
     Keyless(#[from] KeylessError),
 }
 
-/// The signer whose signature it is.
+/// The signer that made the signature.
 fn who_signed<'a>(
     signature: &Signature,
     subject: SignedSubject<'_>,
@@ -245,7 +247,7 @@ impl SignerIdentity {
         match self {
             SignerIdentity::Key(key) if key.verifies(&claim.message, &claim.signature) => Ok(()),
             SignerIdentity::Key(_) => Err(SignatureDefect::OtherKey),
-            // A signature by a key alone is not one that a keyless signer would make.
+            // A keyless signer never signs with a key alone.
             SignerIdentity::Keyless(_) if claim.certificates.is_empty() => Err(SignatureDefect::OtherKey),
             SignerIdentity::Keyless(identity) => {
                 let signature = KeylessSignature {

@@ -1,4 +1,4 @@
-//! Bringing a component here: from a mirror, the registry, or the cache while neither answers.
+//! Gets a component: from a mirror, from the registry, or from the cache if neither answers.
 
 use std::{fmt, time::Duration};
 
@@ -19,7 +19,7 @@ use crate::{
     },
 };
 
-/// The time for one attempt at one host with all that belongs to it: 128 MiB on a slow line.
+/// The time limit for one attempt at one host, including all parts of the artifact: enough for 128 MiB on a slow line.
 const PULL_TIME: Duration = Duration::from_secs(10 * 60);
 
 /// Pulls components. Cheap to clone.
@@ -29,7 +29,7 @@ pub struct Puller {
     cache: Option<Cache>,
 }
 
-/// A component that was pulled, and what came with it.
+/// A component that was pulled, with its signatures and digests.
 #[derive(Clone, Debug)]
 pub struct Pulled {
     pub component: Vec<u8>,
@@ -42,7 +42,7 @@ pub struct Pulled {
     pub host: Option<String>,
 }
 
-/// Why there is no component. Reads on from the reference.
+/// The reason why there is no component. The text continues the reference.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PullError {
     #[error("cannot be pulled: {0}")]
@@ -51,7 +51,7 @@ pub enum PullError {
     Artifact(#[from] ArtifactError),
 }
 
-/// What each host that was asked said.
+/// The error of each host that was asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FailedHosts(Vec<(String, RegistryError)>);
 
@@ -65,7 +65,7 @@ impl fmt::Display for FailedHosts {
     }
 }
 
-/// Why one host gave none.
+/// The reason why one host returned no component.
 enum HostError {
     Registry(RegistryError),
     Artifact(ArtifactError),
@@ -88,12 +88,12 @@ impl Puller {
         &self.registries
     }
 
-    /// Asks the mirrors and the registry, in this order, and keeps what came in the cache. A component of more than `limit`
-    /// bytes is not fetched. `known` is the manifest of which nothing is to be fetched again: `None` comes back when the
-    /// reference still names it.
+    /// Asks the mirrors and then the registry, and stores the result in the cache. A component of more than `limit`
+    /// bytes is not downloaded. `known` is a manifest that need not be downloaded again: if the reference still names
+    /// it, the result is `None`.
     ///
     /// # Errors
-    /// Says what each host answered, or why the artifact holds no component.
+    /// The error says what each host answered, or why the artifact contains no component.
     pub async fn pull(
         &self,
         reference: &Reference,
@@ -108,7 +108,7 @@ impl Puller {
             match outcome.unwrap_or_else(|_| timed_out()) {
                 Ok(pulled) => {
                     if let (Some(pulled), Some(cache)) = (&pulled, &self.cache) {
-                        // The plugin is here; that it could not be kept is no reason not to run it.
+                        // The plugin was received. It can run even if the cache could not store it.
                         if let Err(error) = store(cache, reference, pulled) {
                             tracing::warn!(reference = %reference, "pulled, but not cached: {error}");
                         }
@@ -122,7 +122,7 @@ impl Puller {
         Err(PullError::Registry(FailedHosts(failed)))
     }
 
-    /// What the reference named when it was last pulled, as far as the cache has it.
+    /// The target of the reference when it was last pulled, if the cache has it.
     #[must_use]
     pub fn cached(&self, reference: &Reference, limit: u64) -> Option<Pulled> {
         let cache = self.cache.as_ref()?;
@@ -131,7 +131,7 @@ impl Puller {
         if matches!(reference.version(), Version::Digest(pinned) if pinned != manifest) {
             return None;
         }
-        // The manifest says which component is meant; what the cache says of that counts for nothing.
+        // The manifest decides which component is meant, not the cache.
         let layer = component_layer(&cache.blob(manifest, crate::registry::MAX_MANIFEST)?, limit).ok()?;
         if layer.digest != digest {
             return None;
@@ -159,7 +159,7 @@ impl Puller {
         let cached = self.cache.as_ref().and_then(|cache| cache.blob(layer.digest, limit));
         let component = match cached {
             Some(component) => component,
-            // The size that the manifest names is one more bound.
+            // The size in the manifest is a further limit.
             None => self.registries.blob(at, layer.digest, layer.size.min(limit)).await?,
         };
         if let Some(cache) = &self.cache
@@ -171,7 +171,7 @@ impl Puller {
         Ok(Some(Pulled { component, digest: layer.digest, manifest, signatures, host: Some(at.host.clone()) }))
     }
 
-    /// All signatures of a manifest. A registry that has none is no error; one that fails is.
+    /// All signatures of a manifest. A registry without signatures is not an error, but a registry that fails is.
     async fn signatures(&self, at: &Endpoint, manifest: Digest) -> Result<Signatures, RegistryError> {
         let mut found = Vec::new();
         if let Some(document) = found_or_none(self.registries.manifest(at, &format!("sha256-{manifest}.sig")).await)? {
@@ -202,13 +202,13 @@ impl Puller {
         Ok(Some(Signature::Simple { payload, signature, keyless }))
     }
 
-    /// Manifests of bundles that refer to this one. A registry without the referrers API has them under a tag.
+    /// The manifests of bundles that refer to this manifest. A registry without the referrers API has them under a tag.
     async fn bundles(&self, at: &Endpoint, manifest: Digest) -> Result<Vec<Digest>, RegistryError> {
         let index = match found_or_none(self.registries.referrers(at, manifest).await) {
             Ok(Some(index)) => Some(index),
             Ok(None) => found_or_none(self.registries.manifest(at, &format!("sha256-{manifest}")).await)?
                 .map(|(index, _)| index),
-            // Registries that know no such path answer in several ways.
+            // Registries without this path answer in several ways.
             Err(error @ RegistryError::Status { .. }) => {
                 debug!(host = at.host, "no referrers: {error}");
                 None
@@ -230,7 +230,7 @@ impl Puller {
     }
 }
 
-/// The layers of a manifest; none if it is none.
+/// The layers of a manifest; empty if the document is not a manifest.
 fn layers(document: &[u8]) -> Vec<Descriptor> {
     serde_json::from_slice::<Manifest>(document).map(|manifest| manifest.layers).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! Taking a component, and signatures of it, to a registry.
+//! Uploads a component, and signatures of it, to a registry.
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use berth_model::Digest;
@@ -15,7 +15,7 @@ use crate::{
 /// The configuration of the empty image in which cosign keeps signatures.
 const IMAGE_CONFIG: &str = "application/vnd.oci.image.config.v1+json";
 
-/// Why something did not get there. Reads on from the reference.
+/// The reason why an upload failed. The text continues the reference.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PushError {
     #[error("cannot be pushed: {host} {source}")]
@@ -26,10 +26,10 @@ pub enum PushError {
     Signatures(String),
 }
 
-/// Pushes a component under a tag; the digest is that of the manifest.
+/// Pushes a component under a tag. Returns the digest of the manifest.
 ///
 /// # Errors
-/// The reference is no tag, or the registry refuses.
+/// The reference is not a tag, or the registry refuses.
 pub async fn push(
     registries: &Registries,
     reference: &Reference,
@@ -47,10 +47,11 @@ pub async fn push(
     Ok(digest_of(&manifest))
 }
 
-/// Adds a signature of `payload`, which names `manifest`, to those that the registry has, where `cosign verify` looks for it.
+/// Adds a signature of `payload`, which names `manifest`, to the registry's signatures, in the place where `cosign
+/// verify` looks for them.
 ///
 /// # Errors
-/// The registry refuses, or has something else there.
+/// The registry refuses, or has something else in that place.
 pub async fn attach_signature(
     registries: &Registries,
     reference: &Reference,

@@ -1,7 +1,7 @@
 //! Names of components in registries: `registry.example/team/zone:1.2`, with a tag, a digest, or both.
 //!
-//! The registry must be named: there is no default one, since a plugin that comes from elsewhere than its operator thinks
-//! is an attack.
+//! The registry must be named, and there is no default. A plugin from another registry than its operator expects would
+//! be an attack.
 
 use std::{fmt, str::FromStr};
 
@@ -16,19 +16,19 @@ pub struct Reference {
     digest: Option<Hex>,
 }
 
-/// A digest that can be ordered, as text.
+/// A digest as text, which can be ordered.
 type Hex = String;
 
-/// Which version of a repository a reference names.
+/// The version of a repository that a reference names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Version {
-    /// May name something else later.
+    /// A tag, which may name something else later.
     Tag(String),
     /// The digest of the manifest; it always names the same bytes.
     Digest(Digest),
 }
 
-/// A text that names no component in a registry.
+/// The reason why a text does not name a component in a registry.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReferenceError {
     #[error("invalid reference {0:?}: the registry is missing; write it in full, as in registry.example/team/zone:1.2")]
@@ -49,7 +49,7 @@ pub enum ReferenceError {
 }
 
 impl Reference {
-    /// Host and, if there is one, port.
+    /// The host and, if there is one, the port.
     #[must_use]
     pub fn registry(&self) -> &str {
         &self.registry
@@ -61,7 +61,7 @@ impl Reference {
         &self.repository
     }
 
-    /// The digest if there is one, else the tag.
+    /// The digest if there is one, otherwise the tag.
     #[must_use]
     pub fn version(&self) -> Version {
         let digest = self.digest.as_deref().and_then(|digest| digest.parse().ok());
@@ -71,19 +71,19 @@ impl Reference {
         }
     }
 
-    /// Whether it can never name anything else.
+    /// Whether the reference always names the same bytes.
     #[must_use]
     pub fn is_pinned(&self) -> bool {
         self.digest.is_some()
     }
 
-    /// This repository at a digest.
+    /// The same repository, with this digest.
     #[must_use]
     pub fn at(&self, digest: Digest) -> Self {
         Self { tag: None, digest: Some(digest.to_string()), ..self.clone() }
     }
 
-    /// `registry.example/team/zone`.
+    /// The name without the version: `registry.example/team/zone`.
     #[must_use]
     pub fn name(&self) -> String {
         format!("{}/{}", self.registry, self.repository)
@@ -135,12 +135,13 @@ impl FromStr for Reference {
     }
 }
 
-/// A digest as registries write it, `sha256:` and the digits.
+/// Reads a digest in the form of registries: `sha256:` and the digits.
 pub(crate) fn parse_digest(text: &str) -> Option<Digest> {
     text.strip_prefix("sha256:")?.parse().ok()
 }
 
-/// Docker's clients take a first part without a dot or a port for a user's name on their default registry.
+/// Whether the text names a registry. Docker's clients treat a first part without a dot or a port as a user's name on
+/// their default registry.
 pub(crate) fn is_registry(text: &str) -> bool {
     let is_allowed = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '.' | '-' | ':' | '[' | ']');
     let names_host = text.contains(['.', ':']) || text == "localhost";

@@ -1,7 +1,7 @@
 //! OCI registries over HTTP (<https://github.com/opencontainers/distribution-spec>): manifests, blobs, referrers.
 //!
-//! A registry may have mirrors, which are asked first. The server that answers is believed as far as digests go: a blob is hashed,
-//! and so is a manifest that was asked for by digest.
+//! A registry may have mirrors, which are asked first. The digests of an answer are checked: a blob is hashed, and so
+//! is a manifest that was requested by its digest.
 
 mod challenge;
 mod credentials;
@@ -33,33 +33,36 @@ use crate::{
     reference::Reference,
 };
 
-/// What the distribution specification has registries accept at least, and more than any manifest of a component.
+/// The size that the distribution specification requires registries to accept. It is larger than any manifest of a
+/// component.
 pub(crate) const MAX_MANIFEST: u64 = 4 << 20;
-/// The most bytes of a token, or of a registry's error message.
+/// The maximum number of bytes in a token, or in a registry's error message.
 const MAX_MESSAGE: u64 = 64 << 10;
 
-/// Docker's registry, and the host that gives tokens for it (<https://docs.docker.com/docker-hub/>).
+/// Docker's registry, and the host that issues tokens for it (<https://docs.docker.com/docker-hub/>).
 const DOCKER_HUB: &str = "docker.io";
 const DOCKER_HUB_TOKENS: &str = "auth.docker.io";
 
-/// What an operator says of a registry.
+/// The operator's settings for a registry.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RegistryOptions {
     /// The host, with the port if it is not that of HTTPS.
     pub host: String,
-    /// Hosts, with a path if the mirror keeps the registry's repositories below one. Asked first, in this order.
+    /// The hosts of mirrors, with a path if a mirror keeps the registry's repositories below one. They are asked first,
+    /// in this order.
     pub mirrors: Vec<String>,
-    /// Speak HTTP without TLS.
+    /// Whether to use HTTP without TLS.
     pub plain_http: bool,
     /// Certificates that are trusted besides the system's.
     pub ca_file: Option<PathBuf>,
-    /// Credentials, as `docker login` writes them.
+    /// The file with the credentials, in the form that `docker login` writes.
     pub pull_secret_file: Option<PathBuf>,
-    /// The host that gives tokens for these credentials, with its port if that is not 443. `None`: the registry itself.
+    /// The host that issues tokens for these credentials, with its port if that is not 443. `None` stands for the
+    /// registry itself.
     pub token_service: Option<String>,
 }
 
-/// Speaks to registries. Cheap to clone.
+/// A client for registries. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Registries {
     shared: Arc<Shared>,
@@ -67,34 +70,34 @@ pub struct Registries {
 
 #[derive(Debug)]
 struct Shared {
-    /// Options by host.
+    /// The options by host.
     options: BTreeMap<String, RegistryOptions>,
     transports: BTreeMap<String, Transport>,
     /// The transport for hosts without settings of their own.
     default: Transport,
-    /// Credentials for hosts that have no file of their own.
+    /// The file with credentials for hosts without a file of their own.
     secret_file: Option<PathBuf>,
-    /// What was accepted last, by host, repository and action.
+    /// The headers that were last accepted, by host, repository and action.
     authorizations: Mutex<BTreeMap<String, HeaderValue>>,
 }
 
-/// Where a repository is asked for: the registry itself, or a mirror.
+/// The place to ask for a repository: the registry itself, or a mirror.
 #[derive(Clone, Debug)]
 pub(crate) struct Endpoint {
-    /// The host as operators write it.
+    /// The host in the form that operators write.
     pub host: String,
-    /// The path of the repository there.
+    /// The path of the repository on the host.
     repository: String,
 }
 
-/// What is done with a repository, as scopes of tokens say it.
+/// The access to a repository, as in the scopes of tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
     Pull,
     Push,
 }
 
-/// Why a registry gave no answer that can be used. Reads on from its host.
+/// The reason why a registry gave no usable answer. The text continues the registry's host.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RegistryError {
     #[error("cannot be queried: {0}")]
@@ -121,7 +124,8 @@ pub enum RegistryError {
 }
 
 impl Registries {
-    /// Reads the files with certificates. `secret_file` has credentials for registries that name none.
+    /// Reads the files with certificates. `secret_file` contains credentials for registries without a file of their
+    /// own.
     ///
     /// # Errors
     /// A file cannot be used.
@@ -137,7 +141,7 @@ impl Registries {
         Ok(Self { shared: Arc::new(Shared { options, transports, default, secret_file, authorizations }) })
     }
 
-    /// Where to ask for a repository, mirrors first.
+    /// The places to ask for a repository, mirrors first.
     pub(crate) fn endpoints(&self, reference: &Reference) -> Vec<Endpoint> {
         let mirrors = self.shared.options.get(reference.registry()).into_iter().flat_map(|registry| &registry.mirrors);
         let mirrors = mirrors.map(|mirror| {
@@ -150,7 +154,7 @@ impl Registries {
         mirrors.chain([self.origin(reference)]).collect()
     }
 
-    /// The registry itself, where things are pushed to.
+    /// The registry itself, which receives pushes.
     #[expect(clippy::unused_self, reason = "it belongs beside `endpoints`")]
     pub(crate) fn origin(&self, reference: &Reference) -> Endpoint {
         Endpoint { host: reference.registry().to_owned(), repository: reference.repository().to_owned() }
@@ -175,13 +179,13 @@ impl Registries {
         if actual == digest { Ok(bytes) } else { Err(RegistryError::Digest { what, actual }) }
     }
 
-    /// The index of what refers to a manifest.
+    /// The index of the manifests that refer to a manifest.
     pub(crate) async fn referrers(&self, at: &Endpoint, manifest: Digest) -> Result<Vec<u8>, RegistryError> {
         let what = format!("referrers of sha256:{manifest} of {}", at.repository);
         self.get(at, &format!("referrers/sha256:{manifest}"), INDEX, &what, MAX_MANIFEST).await
     }
 
-    /// Uploads a blob, unless it is there.
+    /// Uploads a blob, unless the registry has it.
     pub(crate) async fn push_blob(&self, at: &Endpoint, bytes: &[u8]) -> Result<Digest, RegistryError> {
         let digest = digest_of(bytes);
         let what = format!("the blob sha256:{digest} of {}", at.repository);
@@ -241,14 +245,14 @@ impl Registries {
 
     fn request(&self, at: &Endpoint, method: Method, path: &str) -> Result<http::request::Builder, RegistryError> {
         let scheme = &self.transport(&at.host).scheme;
-        // The name of Docker's registry is not that of its API.
+        // The host of Docker's API differs from the name of the registry.
         let host = if at.host == DOCKER_HUB { "registry-1.docker.io" } else { &at.host };
         let uri: Result<Uri, _> = format!("{scheme}://{host}/v2/{}/{path}", at.repository).parse();
         let uri = uri.map_err(|error| RegistryError::Unreachable(error.to_string()))?;
         Ok(Request::builder().method(method).uri(uri))
     }
 
-    /// Sends a request, and once more with a right to it if the registry asks for that.
+    /// Sends a request. If the registry requires authorization, sends the request again with it.
     async fn exchange(
         &self,
         at: &Endpoint,
@@ -278,7 +282,7 @@ impl Registries {
         authorization: Option<HeaderValue>,
     ) -> Result<Response<Incoming>, RegistryError> {
         let transport = self.transport(&at.host);
-        // A place for an upload may be on another host, which is not told who we are.
+        // An upload may go to another host, which must not get our credentials.
         let is_own = self
             .request(at, Method::GET, "")?
             .body(())
@@ -293,7 +297,7 @@ impl Registries {
         Ok(transport.send(request.map(Full::new)).await?)
     }
 
-    /// What answers a challenge; `None` if we have nothing to say.
+    /// The answer to a challenge; `None` if there are no credentials for it.
     async fn authorize(
         &self,
         at: &Endpoint,
@@ -336,8 +340,8 @@ impl Registries {
         Ok(Some(value))
     }
 
-    /// The registry, or a server in its place, chooses where tokens come from. Credentials go to the registry itself, or
-    /// where the operator says.
+    /// The registry, or a server that poses as it, chooses the host that issues tokens. Credentials are only sent to
+    /// the registry itself, or to the host that the operator names.
     fn check_token_service(&self, at: &Endpoint, realm: &Uri) -> Result<(), RegistryError> {
         let configured = self.shared.options.get(&at.host).and_then(|registry| registry.token_service.as_deref());
         let expected = configured.or((at.host == DOCKER_HUB).then_some(DOCKER_HUB_TOKENS)).unwrap_or(&at.host);
@@ -361,7 +365,7 @@ impl Registries {
         self.shared.transports.get(host).unwrap_or(&self.shared.default)
     }
 
-    /// What an answer other than the hoped for one means.
+    /// The error for an answer with an unexpected status.
     async fn refusal(&self, at: &Endpoint, what: &str, answer: Response<Incoming>) -> RegistryError {
         let (what, status) = (what.to_owned(), answer.status());
         let body = read_body(answer, MAX_MESSAGE).await.unwrap_or_default();
@@ -404,7 +408,7 @@ struct ErrorEntry {
     message: String,
 }
 
-/// What a registry says of an error, short and on one line.
+/// A registry's error message, shortened and on one line.
 fn message(body: &[u8]) -> String {
     let text = match serde_json::from_slice::<ErrorResponse>(body) {
         Ok(failure) => {

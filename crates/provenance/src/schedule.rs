@@ -1,39 +1,39 @@
-//! When a component is pulled again.
+//! The times at which a component is pulled again.
 //!
-//! A tag is asked for at an interval, a digest never once it was pulled. After a failure the next attempt comes soon, then
-//! later and later; never later than the interval where there is one. Times are jittered, so that replicas which start
-//! together do not ask together.
+//! A tag is requested at an interval. A digest is never requested again once it was pulled. The first attempt after a
+//! failure comes soon, and the waits then grow. They never exceed the interval if there is one. Times are jittered, so
+//! that replicas which start together do not send requests together.
 
 use std::time::Duration;
 
-/// The first attempt after a failure.
+/// The wait after the first failure.
 const FIRST_RETRY: Duration = Duration::from_secs(5);
 /// The longest wait after failures for a digest.
 const LONGEST_RETRY: Duration = Duration::from_secs(5 * 60);
 
-/// How the pulls of one component have gone so far.
+/// The history of one component's pulls.
 #[derive(Clone, Debug)]
 pub struct PullSchedule {
-    /// `None` for a digest.
+    /// The interval for a tag; `None` for a digest.
     interval: Option<Duration>,
     n_failures: u32,
 }
 
 impl PullSchedule {
-    /// `interval` is for tags; `None` for a digest.
+    /// A new schedule. `interval` is for tags; it is `None` for a digest.
     #[must_use]
     pub fn new(interval: Option<Duration>) -> Self {
         Self { interval, n_failures: 0 }
     }
 
-    /// How long to wait after a pull that worked; `None` if there is no reason for another one. `chance` is a random number
-    /// from 0 to 1.
+    /// The wait after a successful pull; `None` if there is no reason for another one. `chance` is a random number from
+    /// 0 to 1.
     pub fn succeeded(&mut self, chance: f64) -> Option<Duration> {
         self.n_failures = 0;
         self.interval.map(|interval| jittered(interval, chance))
     }
 
-    /// How long to wait after one that did not.
+    /// The wait after a pull that failed.
     pub fn failed(&mut self, chance: f64) -> Duration {
         let wait = FIRST_RETRY.saturating_mul(1 << self.n_failures.min(16));
         self.n_failures = self.n_failures.saturating_add(1);
@@ -41,7 +41,7 @@ impl PullSchedule {
     }
 }
 
-/// The wait, up to a tenth less or more.
+/// The wait, changed by up to a tenth in either direction.
 fn jittered(wait: Duration, chance: f64) -> Duration {
     wait.mul_f64(0.9 + 0.2 * chance.clamp(0.0, 1.0))
 }

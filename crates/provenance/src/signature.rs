@@ -1,7 +1,7 @@
-//! Signatures as they come: beside a file, or in a registry, in the formats that `cosign` and `berth plugin sign` write.
+//! Signatures beside a file or in a registry, in the formats that `cosign` and `berth plugin sign` write.
 //!
-//! A signature is worth something only together with what it is about. [`Signature::claim`] compares that with the binary at
-//! hand and yields the message that must have been signed; whose key that was is for `policy` to say.
+//! A signature only has a meaning together with its subject. [`Signature::claim`] compares the subject with the binary
+//! and returns the message that must have been signed. `policy` then determines the signer.
 //!
 //! | where | what |
 //! |---|---|
@@ -21,29 +21,30 @@ use crate::{
     reference::parse_digest,
 };
 
-/// The media type of a layer that holds what was signed, and the annotation with the signature.
+/// The media type of a layer with the signed content, and the annotation with the signature.
 pub(crate) const SIMPLE_SIGNING: &str = "application/vnd.dev.cosign.simplesigning.v1+json";
 pub(crate) const SIMPLE_SIGNATURE: &str = "dev.cosignproject.cosign/signature";
-/// For keyless signatures: the certificate, its chain, and the entry in the transparency log.
+/// The annotations for keyless signatures: the certificate, its chain, and the entry in the transparency log.
 pub(crate) const SIMPLE_CERTIFICATE: &str = "dev.sigstore.cosign/certificate";
 pub(crate) const SIMPLE_CHAIN: &str = "dev.sigstore.cosign/chain";
 pub(crate) const SIMPLE_LOG_ENTRY: &str = "dev.sigstore.cosign/bundle";
-/// How the type of a sigstore bundle begins, whatever its version.
+/// The beginning of the type of a sigstore bundle, whatever its version is.
 pub(crate) const BUNDLE: &str = "application/vnd.dev.sigstore.bundle";
-/// What an in-toto statement must say for the binary to be meant to run: others are bills of materials, or scans.
+/// The type that an in-toto statement must have to mean that the binary may run. Other types are bills of materials, or
+/// scans.
 const COSIGN_SIGN: &str = "https://sigstore.dev/cosign/sign/v1";
 const IN_TOTO: &str = "application/vnd.in-toto+json";
 
-/// A component has a handful of signatures; a registry that sends more wastes time.
+/// A component has only a few signatures. A registry that sends more would waste time.
 pub(crate) const MAX_SIGNATURES: usize = 16;
-/// The most bytes of one signature with its certificate and log entry.
+/// The maximum number of bytes in one signature with its certificate and log entry.
 pub(crate) const MAX_SIGNATURE_BYTES: u64 = 1 << 20;
 
 /// The signatures that came with a binary, unchecked.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Signatures(Vec<Signature>);
 
-/// A signature of one kind or another.
+/// A signature of one of several kinds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Signature {
     /// A signature of the component's bytes.
@@ -54,7 +55,7 @@ pub enum Signature {
     Bundle(String),
 }
 
-/// What comes with a keyless signature, in PEM and JSON as cosign annotates it.
+/// The additional parts of a keyless signature, in PEM and JSON as in cosign's annotations.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Keyless {
     pub(crate) certificate: String,
@@ -62,7 +63,7 @@ pub struct Keyless {
     pub(crate) log_entry: String,
 }
 
-/// Why a file beside a component holds no signature. Reads on from the file's name.
+/// The reason why a file beside a component contains no signature. The text continues the file's name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SignatureFileError {
     #[error("contains no signature: a line is not base64; `berth plugin sign` and `cosign sign-blob` write such files")]
@@ -73,16 +74,16 @@ pub enum SignatureFileError {
     TooMany,
 }
 
-/// What a binary is, for signatures to be compared with.
+/// The properties of a binary that signatures are compared with.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SignedSubject<'a> {
-    /// The bytes that a detached signature is about; `None` where only manifests are signed.
+    /// The bytes that a detached signature is about; `None` if only manifests are signed.
     pub file: Option<&'a [u8]>,
-    /// The digest of the manifest that led to the component.
+    /// The digest of the manifest that names the component.
     pub manifest: Option<Digest>,
 }
 
-/// What must have been signed, by which signer and when.
+/// The message that must have been signed, with the signer's certificates and the log entry.
 #[derive(Debug)]
 pub(crate) struct Claim<'a> {
     pub message: std::borrow::Cow<'a, [u8]>,
@@ -92,7 +93,7 @@ pub(crate) struct Claim<'a> {
     pub body: Body,
 }
 
-/// Why a signature says nothing about the binary.
+/// The reason why a signature is not about the binary.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum ClaimError {
     #[error("it signs another binary")]
@@ -120,10 +121,10 @@ impl Signatures {
         self.0.iter().take(MAX_SIGNATURES)
     }
 
-    /// Reads what lies beside a file: `NAME.wasm.sig` and `NAME.wasm.sigstore.json`, each if it is there.
+    /// Reads the signatures beside a file: `NAME.wasm.sig` and `NAME.wasm.sigstore.json`, each if it exists.
     ///
     /// # Errors
-    /// Names the file that holds something else, and says what is wrong with it.
+    /// The error names the file that contains something else, and says what is wrong with it.
     pub fn beside_file(
         detached: Option<&[u8]>,
         bundle: Option<&[u8]>,
@@ -155,7 +156,7 @@ pub fn detached_text(signature: &[u8]) -> String {
     format!("{}\n", BASE64_STANDARD.encode(signature))
 }
 
-/// What is signed to say that a manifest may run.
+/// The payload that is signed to say that a manifest may run.
 #[must_use]
 pub fn simple_signing_payload(repository: &str, manifest: Digest) -> Vec<u8> {
     let payload = json!({
@@ -170,7 +171,7 @@ pub fn simple_signing_payload(repository: &str, manifest: Digest) -> Vec<u8> {
 }
 
 impl Keyless {
-    /// The signer's first.
+    /// The certificates; the signer's comes first.
     fn certificates(&self) -> Result<Vec<Vec<u8>>, ClaimError> {
         let all = [self.certificate.as_str(), "\n", self.chain.as_str()].concat();
         let certificates: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(all.as_bytes()).collect();
@@ -180,7 +181,7 @@ impl Keyless {
 }
 
 impl Signature {
-    /// What must have been signed for this to be a signature of `subject`.
+    /// The claim that must hold for this to be a signature of `subject`.
     pub(crate) fn claim<'a>(&'a self, subject: SignedSubject<'a>) -> Result<Claim<'a>, ClaimError> {
         match self {
             Signature::Detached(signature) => {
@@ -248,7 +249,7 @@ fn claim_of_bundle<'a>(text: &str, subject: SignedSubject<'a>) -> Result<Claim<'
     Ok(Claim { message, signature, certificates, log_entry, body: Body::Dsse { payload } })
 }
 
-/// The signer's certificate first.
+/// The certificates; the signer's comes first.
 fn certificates_of_bundle(bundle: &Value) -> Result<Vec<Vec<u8>>, ClaimError> {
     let Some(material) = bundle.get("verificationMaterial") else { return Ok(Vec::new()) };
     let chain = material.pointer("/x509CertificateChain/certificates").and_then(Value::as_array);
@@ -258,7 +259,7 @@ fn certificates_of_bundle(bundle: &Value) -> Result<Vec<Vec<u8>>, ClaimError> {
     certificates.into_iter().take(MAX_SIGNATURES).map(|it| decoded(it.get("rawBytes"), "rawBytes")).collect()
 }
 
-/// An in-toto statement that says the manifest, or the file, is meant to run.
+/// Checks that an in-toto statement says that the manifest, or the file, may run.
 fn check_statement(payload: &[u8], subject: SignedSubject<'_>) -> Result<(), ClaimError> {
     let statement: Value = serde_json::from_slice(payload).map_err(|error| unreadable(&error.to_string()))?;
     let predicate = statement.get("predicateType").and_then(Value::as_str).unwrap_or_default();
@@ -271,7 +272,7 @@ fn check_statement(payload: &[u8], subject: SignedSubject<'_>) -> Result<(), Cla
     if digests.any(|digest| Some(digest) == wanted) { Ok(()) } else { Err(ClaimError::OtherSubject) }
 }
 
-/// What DSSE signs (<https://github.com/secure-systems-lab/dsse>, `protocol.md`).
+/// The message that DSSE signs (<https://github.com/secure-systems-lab/dsse>, `protocol.md`).
 fn pre_authentication_encoding(payload_type: &str, payload: &[u8]) -> Vec<u8> {
     let header = format!("DSSEv1 {} {payload_type} {} ", payload_type.len(), payload.len());
     [header.as_bytes(), payload].concat()

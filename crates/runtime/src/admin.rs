@@ -1,9 +1,9 @@
-//! `/admin/plugins`: what plugins do, and how an operator gives orders about them. `/admin/settings`: whether the operator's
-//! PluginHostConfiguration holds.
+//! `/admin/plugins`: the state of plugins, and an operator's orders about them. `/admin/settings`: whether the
+//! operator's PluginHostConfiguration is in force.
 //!
-//! They are served on the Unix socket (`admin/socket.rs`), where the file system says who may, and over HTTPS, where
-//! `secure_serving` asks the API server. Over plain HTTP they are refused: whoever shares the network would read a token, and
-//! on loopback that is every pod with `hostNetwork`.
+//! Both are served on the Unix socket (`admin/socket.rs`), where the file system controls access, and over HTTPS, where
+//! `secure_serving` asks the API server. They are refused over plain HTTP: other users of the same network could read a
+//! token there, and on loopback these include every pod with `hostNetwork`.
 
 use axum::{
     Extension, Json, Router,
@@ -17,10 +17,10 @@ use berth_serving::secure_serving::RequestUser;
 use serde_json::json;
 use tokio::sync::{mpsc, oneshot};
 
-/// The user of an order over the socket that names none.
+/// The user of an order over the socket that names no user.
 const LOCAL: &str = "local";
 
-/// The routes. A client that reaches them may give orders.
+/// The routes. Any client that reaches them may give orders.
 pub(crate) fn routes(supervisor: mpsc::Sender<Message>) -> Router {
     Router::new()
         .route("/admin/plugins", get(list))
@@ -29,7 +29,7 @@ pub(crate) fn routes(supervisor: mpsc::Sender<Message>) -> Router {
         .with_state(supervisor)
 }
 
-/// The routes without orders.
+/// The routes that refuse all orders.
 pub(crate) fn refusing_routes() -> Router {
     Router::new().route("/admin/{*rest}", any(elsewhere))
 }

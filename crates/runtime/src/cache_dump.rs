@@ -1,7 +1,8 @@
-//! What SIGUSR2 asks for, as kube-scheduler's (`pkg/scheduler/backend/cache/debugger`): cache and queue go to the log, and how
-//! they differ from what the API server lists.
+//! The reaction to SIGUSR2, as in kube-scheduler (`pkg/scheduler/backend/cache/debugger`): the log gets the cache, the
+//! queue, and their differences from the API server's lists.
 //!
-//! The copy that follows the scheduler is read. What changes between the copy and the list shows up as a difference.
+//! The data is read from the copy that follows the scheduler. Changes between the copy and the list appear as
+//! differences.
 
 mod compare;
 mod node;
@@ -23,14 +24,14 @@ use self::{
 /// Cache and queue at one moment.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Dump {
-    /// Nodes by name: those of the cache, and those that only pods refer to.
+    /// The nodes by name: those of the cache, and those that only pods refer to.
     nodes: BTreeMap<String, NodeDump>,
     queue: Vec<QueuedPodDump>,
-    /// `schedulerName`s of the profiles.
+    /// The `schedulerName`s of the profiles.
     scheduler_names: Vec<String>,
 }
 
-/// A pod, as people and the API server name it.
+/// A pod, by the names that people and the API server use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct PodName {
     namespace: String,
@@ -49,7 +50,7 @@ struct QueuedPodDump {
 }
 
 impl Dump {
-    /// What the scheduler knows, by its copy.
+    /// The data of the scheduler's copy.
     pub(crate) fn of(view: &ClusterView) -> Self {
         let table = view.table();
         let mut queue: Vec<QueuedPodDump> = Vec::new();
@@ -108,8 +109,8 @@ impl std::fmt::Display for PodName {
     }
 }
 
-/// Waits for SIGUSR2 from here on; the future answers it, and never ends. `dump` asks for what
-/// the scheduler knows; `None` if there is no answer in time.
+/// Waits for SIGUSR2 from now on. The future handles the signal and never ends. `dump` asks for the scheduler's data;
+/// `None` means that there was no answer in time.
 ///
 /// # Errors
 /// The signal cannot be listened for.

@@ -1,4 +1,4 @@
-//! What client-go counts of its requests (`rest_client_*`), counted of ours.
+//! The counters that client-go has for its requests (`rest_client_*`), for our requests.
 
 use std::{sync::Arc, time::Duration};
 

@@ -1,4 +1,4 @@
-//! The scheduler's configuration: where it comes from, and what holds at the moment.
+//! The scheduler's configuration: its source, and its current content.
 
 use std::{
     path::{Path, PathBuf},
@@ -13,19 +13,19 @@ use tracing::warn;
 
 use crate::options::Options;
 
-/// kube-scheduler's: a file that repeats it asks for nothing.
+/// The default of kube-scheduler. A file that repeats it does not ask for a change.
 const DEFAULT_PARALLELISM: u64 = 16;
 
-/// Where the configuration comes from.
+/// The source of the configuration.
 #[derive(Clone, Debug, Default)]
 pub struct ConfigurationSource {
     pub file: Option<PathBuf>,
-    /// What the command line says beside it.
+    /// The settings of the command line that are added to it.
     pub overrides: Overrides,
 }
 
 impl ConfigurationSource {
-    /// What it says at the moment.
+    /// The current settings.
     ///
     /// # Errors
     /// Fails as [`read`] does.
@@ -34,7 +34,7 @@ impl ConfigurationSource {
     }
 }
 
-/// What the scheduler makes of the settings and of what the command line says, profiles aside.
+/// The settings of the scheduler without profiles, made from the configuration and the command line.
 pub fn scheduler_settings(settings: &Settings, command_line: &Options) -> berth_scheduler::Settings {
     let milliseconds = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
     let backoff =
@@ -57,10 +57,11 @@ pub fn scheduler_settings(settings: &Settings, command_line: &Options) -> berth_
     }
 }
 
-/// Reads the configuration file, or gives what holds without one. What has no effect is told in the log.
+/// Reads the configuration file, or returns the defaults if there is none. The log names the settings that have no
+/// effect.
 ///
 /// # Errors
-/// The file cannot be read, or what it and the command line say cannot be used.
+/// The file cannot be read, or its settings or those of the command line cannot be used.
 pub fn read(file: Option<&Path>, overrides: &Overrides, plugins: &dyn PluginCatalogue) -> Result<Settings> {
     let Reading { settings, without_effect } =
         read_all(file, overrides, plugins).map_err(|error| Usage(error.to_string()))?;
@@ -71,15 +72,15 @@ pub fn read(file: Option<&Path>, overrides: &Overrides, plugins: &dyn PluginCata
     Ok(settings)
 }
 
-/// What a configuration says.
+/// The content of a configuration.
 #[derive(Debug)]
 pub struct Reading {
     pub settings: Settings,
-    /// Fields and names that were given and change nothing, each in a sentence that begins with the field.
+    /// Fields and names that were given but have no effect. Each is a sentence that begins with the field.
     pub without_effect: Vec<String>,
 }
 
-/// Why a configuration cannot be used.
+/// The reason why a configuration cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadingError {
     #[error("--config {}: cannot be read: {source}", file.display())]
@@ -88,7 +89,7 @@ pub enum ReadingError {
     Invalid(#[from] ConfigError),
 }
 
-/// Reads the configuration as [`read`] does, and gives what has no effect too.
+/// Reads the configuration as [`read`] does, and also returns the settings that have no effect.
 ///
 /// # Errors
 /// Fails as [`read`] does.
@@ -111,7 +112,7 @@ pub fn read_all(
     Ok(Reading { settings, without_effect })
 }
 
-/// Fields that were given and change nothing, and why.
+/// The fields that were given but have no effect, with the reasons.
 fn without_effect(document: &Value) -> Vec<String> {
     const NO_PROFILES: &str = "/debug/pprof is not served";
     const JSON: &str = "objects travel as JSON";
@@ -133,8 +134,8 @@ fn without_effect(document: &Value) -> Vec<String> {
     .collect()
 }
 
-/// What a scheduler that is alone on its API server says beside the configuration file: no other replica leads, and nobody is
-/// slowed down by its requests.
+/// The overrides for a scheduler that is alone on its API server: no other replica exists, and the rate of requests
+/// need not be limited.
 pub fn alone() -> Overrides {
     let mut overrides = Overrides::default();
     overrides.fields.insert("leaderElection".to_owned(), json!({ "leaderElect": false }));

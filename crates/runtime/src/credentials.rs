@@ -1,4 +1,4 @@
-//! Credentials for the API server, renewed when their files change, when they are refused, and upon SIGHUP.
+//! Credentials for the API server. They are renewed when their files change, when they are refused, and upon SIGHUP.
 
 use std::{sync::Arc, time::Duration};
 
@@ -13,10 +13,11 @@ use tokio::{
 };
 use tracing::{info, warn};
 
-/// An API server that refuses for another reason is not answered with a new client, or a run of a credential plugin, each time.
+/// The time between two renewals after refusals. If an API server refuses for another reason, a new client, or a run of
+/// a credential plugin, after each refusal would not help.
 const REFUSED_EVERY: Duration = Duration::from_secs(30);
 
-/// Renews from here on. The future never ends.
+/// Renews the credentials from now on. The future never ends.
 ///
 /// # Errors
 /// The signal cannot be watched.
@@ -40,7 +41,7 @@ pub(crate) fn follow(renewal: Renewal, metrics: Arc<Metrics>) -> Result<impl Fut
                 Ok(()) => {
                     info!(why, "using the new credentials");
                     metrics.credentials_renewed("renewed");
-                    // The kubeconfig may name other files.
+                    // The kubeconfig may now name other files.
                     _watch = watch(&renewal, &changed);
                 }
                 Err(error) => {
@@ -53,14 +54,14 @@ pub(crate) fn follow(renewal: Renewal, metrics: Arc<Metrics>) -> Result<impl Fut
     })
 }
 
-/// `None` if there is nothing to watch, or no way to.
+/// Watches the files. `None` if there is nothing to watch, or if the watch fails.
 fn watch(renewal: &Renewal, changed: &mpsc::Sender<()>) -> Option<FileWatch> {
     let files = renewal.files();
     if files.is_empty() {
         return None;
     }
     let changed = changed.clone();
-    // One that waits already stands for this change too.
+    // A message that is still waiting covers this change, too.
     let watch = berth_file_watch::watch(files, move || {
         let _ = changed.try_send(());
     });

@@ -1,8 +1,9 @@
-//! Which of several replicas schedules: what the configuration's `leaderElection` means for this process.
+//! Decides which of several replicas schedules: the meaning of the configuration's `leaderElection` for this process.
 //!
-//! A replica competes once its own lists are complete, so that it can schedule at once when it wins; until then it follows
-//! the cluster and starts no cycle. With `delayCacheUntilActive` it competes from the start and lists when it has won. What it
-//! has followed may be late: once it has won, it lists again before its first cycle, so that no room is given away twice.
+//! A replica competes once its own lists are complete, so that it can schedule immediately when it wins. Until then it
+//! follows the cluster and starts no cycle. With `delayCacheUntilActive`, it competes from the start and lists once it
+//! has won. The replica's view of the cluster may be late. A replica that has won therefore lists again before its
+//! first cycle, so that no room is assigned twice.
 
 use std::sync::Arc;
 
@@ -15,23 +16,23 @@ use uuid::Uuid;
 
 use crate::tasks::Tasks;
 
-/// This process's part in the election, if there is one.
+/// The process's elector, if there is an election.
 #[derive(Debug, Default)]
 pub(crate) struct Election(Option<Elector>);
 
-/// When watching and scheduling may begin.
+/// The time when watching and scheduling may begin.
 #[derive(Debug)]
 pub(crate) enum Turn {
-    /// At once: there is no other scheduler.
+    /// Both may begin immediately, because there is no other scheduler.
     Now,
-    /// Watching at once; the election waits for the lists, and scheduling for the election.
+    /// Watching may begin immediately. The election waits for the lists, and scheduling waits for the election.
     Elected { leadership: Leadership, listed: Option<oneshot::Sender<()>> },
     /// Everything waits for the election.
     WatchingElected { leadership: Leadership },
 }
 
 impl Election {
-    /// Prepares to compete, if the settings ask for an election.
+    /// Prepares for the election, if the settings ask for one.
     ///
     /// Must be called inside a tokio runtime.
     pub(crate) fn start(client: &Client, settings: &Settings, hostname: &str) -> (Self, Turn) {
@@ -56,7 +57,7 @@ impl Election {
         }
         let ready = async move {
             if is_listed.await.is_err() {
-                // The watches are gone: the process ends.
+                // The watches have ended, so the process ends.
                 std::future::pending::<()>().await;
             }
         };
@@ -65,7 +66,7 @@ impl Election {
         (Self(Some(elector)), Turn::Elected { leadership, listed: Some(listed) })
     }
 
-    /// Shows in health and metrics how the election stands.
+    /// Shows the state of the election in health and metrics.
     pub(crate) fn report(&self, lease: &str, health: &Health, metrics: &Arc<Metrics>, tasks: &mut Tasks) {
         if let Some(leadership) = self.leadership() {
             health.follow(leadership.clone());
@@ -77,7 +78,7 @@ impl Election {
         self.0.as_ref().map(Elector::leadership)
     }
 
-    /// Waits until the lead is lost; for ever if there is no election.
+    /// Waits until the lead is lost, or forever if there is no election.
     pub(crate) fn lost(&self) -> impl Future<Output = LeadershipLost> + use<> {
         let leadership = self.leadership();
         async {
@@ -88,7 +89,7 @@ impl Election {
         }
     }
 
-    /// Lets another replica begin.
+    /// Releases the lease, so that another replica can begin.
     pub(crate) async fn release(self) {
         if let Some(elector) = self.0 {
             elector.release().await;
@@ -105,17 +106,18 @@ impl Turn {
         }
     }
 
-    /// All lists are complete.
+    /// Records that all lists are complete.
     pub(crate) fn listed(&mut self) {
         if let Self::Elected { listed, .. } = self
             && let Some(listed) = listed.take()
         {
-            // The elector is gone only when the process ends.
+            // The elector only ends when the process ends.
             let _ = listed.send(());
         }
     }
 
-    /// Whether others may have scheduled since the lists were made: a watch may be late, and the lists are wanted again.
+    /// Whether other replicas may have scheduled since the lists were made. A watch may be late then, and new lists are
+    /// needed.
     pub(crate) fn follows_others(&self) -> bool {
         match self {
             Self::Now | Self::WatchingElected { .. } => false,
@@ -123,7 +125,7 @@ impl Turn {
         }
     }
 
-    /// Waits until scheduling may begin, as far as other replicas go. Dropping the future loses nothing.
+    /// Waits until other replicas no longer prevent scheduling. The future can be dropped without loss.
     pub(crate) async fn until_scheduling(&mut self) {
         match self {
             Self::Now => {}
@@ -132,7 +134,7 @@ impl Turn {
     }
 }
 
-/// Keeps the metric of the election true.
+/// Keeps the metric of the election up to date.
 async fn follow(mut leadership: Leadership, lease: String, metrics: Arc<Metrics>) {
     loop {
         metrics.set_leader(&lease, leadership.is_leading());

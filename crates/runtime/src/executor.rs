@@ -1,4 +1,4 @@
-//! Carries out what the scheduler wants done, in order for each pod, and reports back.
+//! Carries out the scheduler's requests, in order for each pod, and reports the results.
 
 mod attempts;
 mod effects;
@@ -35,34 +35,34 @@ use tracing::{debug, error, info, warn};
 use self::{effects::Cause, pod_requests::PodRequests};
 use crate::extenders::HttpExtenders;
 
-/// The plugin whose awaited effects bind volumes.
+/// The plugin with awaited effects that bind volumes.
 const VOLUME_BINDING: &str = "VolumeBinding";
 
-/// What the executor does: the other actions of the scheduler go elsewhere.
+/// A task of the executor. The scheduler's other actions go elsewhere.
 #[derive(Debug)]
 pub(crate) enum Task {
     Pod(PodRequest),
     Notice(Notice),
 }
 
-/// What the tasks share.
+/// The parts that the tasks share.
 #[derive(Clone)]
 pub(crate) struct Executor {
     pub writer: Writer,
-    /// Where objects of each kind live.
+    /// The resources of each kind of objects.
     pub kinds: Kinds,
     pub recorder: EventRecorder,
     pub events: mpsc::Sender<Event>,
-    /// Metrics, the audit log, and where notices are told.
+    /// The metrics, the audit log, and the outputs for notices.
     pub sinks: Sinks,
-    /// The extenders of the configuration that holds at the moment.
+    /// The extenders of the current configuration.
     pub extenders: watch::Receiver<Option<Arc<HttpExtenders>>>,
-    /// Where status patches and bindings are counted, if they are.
+    /// The counters for status patches and bindings, if they are counted.
     pub api_calls: Option<ApiCallMetrics>,
 }
 
 impl Executor {
-    /// Works until the sender of actions is gone.
+    /// Works until the sender of actions is dropped.
     pub(crate) async fn run(self, mut actions: mpsc::Receiver<Task>) {
         let mut requests = PodRequests::default();
         loop {
@@ -80,8 +80,8 @@ impl Executor {
         }
     }
 
-    /// Carries out the request. If a binding that fails came in the place of patches of the pod's status, these have
-    /// failed with it.
+    /// Carries out the request. `dropped_patches` says that a binding replaced patches of the pod's status. If such a
+    /// binding fails, the patches have failed, too.
     async fn carry_out(&self, PodRequest { pod, request, .. }: PodRequest, dropped_patches: bool) {
         match request {
             Request::Bind { cycle, node } => {
@@ -102,7 +102,8 @@ impl Executor {
                 }
                 self.report(Event::BindFinished { cycle, uid: pod.uid, result }).await;
             }
-            // The rarer ones are boxed: each request that waits would hold room for the largest.
+            // The rarer requests are boxed, because each waiting request would otherwise take as much memory as the
+            // largest.
             Request::BindByExtender { cycle, node, extender } => {
                 Box::pin(self.bind_by_extender(pod, cycle, &node, extender)).await;
             }
@@ -161,7 +162,7 @@ impl Executor {
     }
 
     async fn plugin_effects(&self, pod: &PodRef, effects: PluginEffects) -> Result<(), RequestError> {
-        // Counted until all is done.
+        // The effects are counted until all are carried out.
         let PluginEffects { cycle, scheduler_name, plugin, binary, effects, held: _held } = effects;
         let cause = Cause { pod, scheduler_name: &scheduler_name, plugin: &plugin, binary, cycle };
         let result = self.effects(&cause, effects).await;
@@ -171,12 +172,12 @@ impl Executor {
         result.map_err(|error| RequestError::new(error.to_string()))
     }
 
-    /// The scheduling thread ends before its channel does only when the process ends.
+    /// Sends an event to the scheduling thread. That thread ends before its channel only if the process ends.
     async fn report(&self, event: Event) {
         let _ = self.events.send(event).await;
     }
 
-    /// What is not written about one pod in its turn.
+    /// Handles a notice, which need not wait for other requests about a pod.
     fn publish(&self, notice: Notice) {
         match notice {
             Notice::Event(record) => self.recorder.record(new_event(record)),
@@ -221,7 +222,7 @@ fn status_patch(change: StatusChange) -> StatusPatch {
     }
 }
 
-/// Whether there is nothing to be done about it, as for every pod that is deleted while it waits.
+/// Whether the pod no longer exists, as happens for every pod that is deleted while it waits.
 fn is_gone(error: &WriteError) -> bool {
     match error {
         WriteError::NotFound { .. } | WriteError::Leaving { .. } => true,
@@ -229,7 +230,7 @@ fn is_gone(error: &WriteError) -> bool {
     }
 }
 
-/// A task that panicked takes the executor with it: without it no answer for its pod would come.
+/// Passes a task's panic on to the executor. Otherwise, its pod would never get an answer.
 fn pass_on_panic<T>(ended: Result<T, JoinError>) -> T {
     match ended {
         Ok(value) => value,

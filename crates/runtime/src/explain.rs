@@ -1,7 +1,8 @@
-//! `/explain`: why a pod is where it is, or waits.
+//! `/explain`: the reason why a pod is on its node, or waits.
 //!
-//! Where the pod is comes from the copy that follows the scheduler, the last decision from the ring. What plugins say about each node
-//! is worked out on the copy, by instances of their own, which are made for the question and dropped after it.
+//! The pod's state comes from the copy that follows the scheduler, and the last decision comes from the ring. The
+//! answers of plugins about each node are determined on the copy. Separate instances of the plugins are made for the
+//! question and dropped after it.
 
 mod subject;
 
@@ -43,14 +44,15 @@ use tokio::{
 use self::subject::subject;
 use crate::follower::Follower;
 
-/// The cycle in which plugins are asked: their instances see no other.
+/// The cycle in which plugins are asked. Their instances see only this one.
 pub(crate) const CYCLE: CycleId = CycleId(1);
 
-/// A manifest, and how long it may take to come. The API server takes 3 MiB; a pod has a few KiB.
+/// The maximum size of a manifest, and the maximum time for its arrival. The API server accepts 3 MiB; a pod has a few
+/// KiB.
 const MAX_BODY: usize = 256 << 10;
 const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The last decisions, which the scheduling thread enters.
+/// The last decisions, which the scheduling thread adds.
 pub(crate) type Decisions = Arc<Mutex<DecisionRing>>;
 
 /// Answers questions about pods. Cheap to clone.
@@ -62,16 +64,16 @@ pub(crate) struct Explainer {
     pub running: RunningConfiguration,
 }
 
-/// What is asked.
+/// The pod and the node of a question.
 #[derive(Debug, Deserialize)]
 struct About {
     namespace: String,
     name: String,
-    /// A node on which the pod is or is not.
+    /// The node that the caller asks about.
     node: Option<String>,
 }
 
-/// Why there is no answer.
+/// The reason why there is no answer.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ExplainError {
     #[error(
@@ -89,7 +91,7 @@ pub(crate) enum ExplainError {
     Stopping,
 }
 
-/// What is known without asking plugins.
+/// The facts that are known without asking plugins.
 struct Known {
     uid: PodUid,
     subject: Subject,
@@ -97,7 +99,7 @@ struct Known {
     is_complete: bool,
 }
 
-/// The routes. Without a [`RequestUser`] in the request, as on the socket, the caller may see every pod.
+/// The routes. If a request has no [`RequestUser`], as on the socket, the caller may see every pod.
 pub(crate) fn routes(explainer: Explainer) -> Router {
     Router::new().route("/explain", get(answer).post(answer_about_manifest)).with_state(explainer)
 }
@@ -119,7 +121,7 @@ async fn answer(
     show(explainer.explain(&about.namespace, &about.name, about.node).await, user).await
 }
 
-/// What would happen to a pod that is not there. The caller must be allowed to create it.
+/// Explains what would happen to a pod that does not exist. The caller must be allowed to create it.
 async fn answer_about_manifest(
     State(explainer): State<Explainer>,
     user: Option<Extension<RequestUser>>,
@@ -146,7 +148,7 @@ async fn answer_about_manifest(
     show(explainer.explain_manifest(manifest, about.node).await, user).await
 }
 
-/// The answer to a caller who may not do this.
+/// The answer to a caller that may not do this.
 async fn refusal(user: Option<&RequestUser>, request: &ResourceRequest<'_>) -> Option<Response> {
     let user = user?;
     match user.may(request).await {
@@ -175,7 +177,7 @@ fn refuse(error: &ExplainError) -> Response {
     (status, Json(json!({ "error": error.to_string() }))).into_response()
 }
 
-/// Takes out the names of other pods that the user may not see: they are counted.
+/// Removes the names of other pods that the user may not see. They are only counted.
 pub(crate) async fn hide(explanation: &mut Explanation, user: Option<&RequestUser>) -> Result<(), NoVerdict> {
     let preemption = explanation.analysis.as_mut().and_then(|analysis| analysis.preemption.as_mut());
     let (Some(user), Some(preemption)) = (user, preemption) else { return Ok(()) };
@@ -192,20 +194,20 @@ pub(crate) async fn hide(explanation: &mut Explanation, user: Option<&RequestUse
     Ok(())
 }
 
-/// A node on which the pod would be or not.
+/// A node on which the pod would or would not be placed.
 #[derive(Debug, Deserialize)]
 struct AboutManifest {
     node: Option<String>,
 }
 
-/// A pod that is not there.
+/// A pod that does not exist.
 struct Manifest {
     pod: Box<api::Pod>,
     notes: Vec<String>,
 }
 
 impl Manifest {
-    /// Reads a pod as JSON, and fills in what the API server would.
+    /// Reads a pod as JSON, and fills in the values that the API server would set.
     fn read(json: &[u8]) -> Result<Self, ExplainError> {
         let no_pod = |error: &dyn std::fmt::Display| ExplainError::NoPod(error.to_string());
         let mut value: Value = serde_json::from_slice(json).map_err(|error| no_pod(&error))?;
@@ -230,7 +232,7 @@ impl Manifest {
                 fields.insert(field.to_owned(), default.into());
             }
         }
-        // Plugins that see pending pods whole need the JSON.
+        // Plugins that read complete pending pods need the JSON.
         let json = value.to_string();
         let mut pod: Box<api::Pod> = serde_path_to_error::deserialize(value).map_err(|error| no_pod(&error))?;
         pod.json = Some(json.into_bytes().into());
@@ -257,7 +259,7 @@ impl Manifest {
 }
 
 impl Explainer {
-    /// Explains a pod, and if one is named, why it is on a node or is not.
+    /// Explains a pod. If a node is named, explains also why the pod is or is not on it.
     pub(crate) async fn explain(
         &self,
         namespace: &str,
@@ -307,7 +309,7 @@ impl Explainer {
         Ok(dated(explanation, notes, as_of))
     }
 
-    /// Explains what plugins say about a pod that is not there.
+    /// Explains the plugins' answers about a pod that does not exist.
     async fn explain_manifest(&self, manifest: Manifest, node: Option<String>) -> Result<Explanation, ExplainError> {
         let profile = self.profile(manifest.pod.spec.scheduler_name.clone()).await?;
         let mut profile = profile.map_err(|reason| ExplainError::NotServed(reason.to_string()))?;
@@ -334,7 +336,7 @@ impl Explainer {
         Some((record, age))
     }
 
-    /// New instances of the plugins that serve in a profile.
+    /// New instances of the plugins in a profile.
     pub(crate) async fn profile(&self, scheduler_name: String) -> Result<Result<Profile, Usage>, ExplainError> {
         let (answer, profile) = oneshot::channel();
         let settings = Box::new(self.running.settings());
@@ -344,7 +346,7 @@ impl Explainer {
     }
 }
 
-/// What an explanation says of a copy that is not whole.
+/// The note in an explanation if the copy is not complete.
 const BUSY: &str = "the scheduler is busy: some of this is older than the rest";
 
 /// The explanation with its age.
@@ -365,25 +367,25 @@ fn known(view: &mut ClusterView, namespace: &str, name: &str) -> Option<Known> {
     })
 }
 
-/// What new instances of the plugins say about a pod.
+/// The answers of new plugin instances about a pod.
 struct PluginsSay {
-    /// What plugins say about each node.
+    /// The answers about each node.
     analysis: Analysis,
-    /// What makes the scheduler try the pod again.
+    /// The events that make the scheduler try the pod again.
     retries: Vec<berth_explain::Retry>,
-    /// Plugins that lack the pod's JSON.
+    /// The plugins that need the pod's JSON but do not have it.
     blind: Vec<String>,
-    /// What no attempt begins without.
+    /// The plugin without which no attempt begins.
     out_of_service: Option<Holder>,
-    /// Why it may not enter activeQ, by the plugin that keeps it out.
+    /// The reason why the pod may not enter activeQ, from the plugin that keeps it out.
     at_the_gate: Option<String>,
 }
 
 impl PluginsSay {
-    /// `None` if the pod is gone meanwhile.
+    /// Asks the plugins about the pod. `None` if the pod no longer exists.
     fn about(view: &mut ClusterView, mut profile: Profile, uid: &PodUid, node: Option<&str>) -> Option<Self> {
         let followed = view.pod(uid)?;
-        // A pod that has a node is asked about as it was before: its node is no wish of its own.
+        // A pod that has a node is examined as it was before, because its node is not a request of its own.
         let pod = Arc::new(Pod { node_name: Sym::NONE, ..Pod::clone(followed.pod()) });
         let out_of_service = match followed.place() {
             PodPlace::Queued(waiting) => subject::out_of_service(view.as_of(), &mut profile, waiting),

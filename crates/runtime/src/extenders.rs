@@ -1,7 +1,8 @@
-//! HTTP extenders: asked about nodes by the scheduling thread, which waits for them, and told to bind by the executor.
+//! HTTP extenders. The scheduling thread asks them about nodes and waits for the answers. The executor asks them to
+//! bind pods.
 //!
-//! One that hangs costs each attempt its `httpTimeout`, as it does in kube-scheduler. What an answer means is decided in
-//! `berth_framework`; here it is fetched and read.
+//! An extender that hangs costs each attempt its `httpTimeout`, as in kube-scheduler. `berth_framework` decides the
+//! meaning of an answer; this module sends the requests and reads the answers.
 
 mod wire;
 
@@ -22,17 +23,18 @@ use serde_json::Value;
 use tokio::runtime::Handle;
 use tracing::{debug, error, info};
 
-/// An answer holds at most what was sent, and a reason for each node. This many bytes are enough for the reasons.
+/// The number of bytes that is enough for the reasons. An answer contains at most the data that was sent, and a reason
+/// for each node.
 const MAX_REASONS: usize = 16 << 20;
 
-/// The extenders of the configuration, ready to be called.
+/// The extenders of the configuration, ready for calls.
 #[derive(Debug)]
 pub(crate) struct HttpExtenders {
     profiles: Vec<ExtenderProfile>,
-    /// Extenders in the order of `profiles`.
+    /// The extenders, in the order of `profiles`.
     extenders: Vec<HttpExtender>,
     runtime: Handle,
-    /// Is told that the scheduling loop waits here.
+    /// Knows when the scheduling loop waits for an extender.
     health: Health,
 }
 
@@ -43,10 +45,10 @@ struct HttpExtender {
 }
 
 impl HttpExtenders {
-    /// `None` if none is configured. Must be called inside a tokio runtime.
+    /// Connects the extenders; `None` if none is configured. This must be called inside a tokio runtime.
     ///
     /// # Errors
-    /// The address or the certificates of one cannot be used.
+    /// The address or the certificates of an extender cannot be used.
     pub(crate) async fn connect(configured: &[berth_config::Extender], health: &Health) -> Result<Option<Arc<Self>>> {
         if configured.is_empty() {
             return Ok(None);
@@ -62,8 +64,8 @@ impl HttpExtenders {
         Ok(Some(Arc::new(Self { profiles, extenders, runtime: Handle::current(), health: health.clone() })))
     }
 
-    /// What they must be sent, as if they were a plugin: some of them whole nodes, or whole pods that may be
-    /// evicted.
+    /// The data that must be sent to them, in the form of a plugin's manifest. Some need complete nodes, or complete
+    /// pods that may be evicted.
     pub(crate) fn manifest(&self) -> Manifest {
         let mut manifest =
             Manifest { name: "extenders".to_owned(), events_to_register: Some(Vec::new()), ..Manifest::default() };
@@ -79,7 +81,7 @@ impl HttpExtenders {
         manifest
     }
 
-    /// Asks an extender to bind the pod: this one, or the one that binds if the configuration has changed since.
+    /// Asks an extender to bind the pod: this one, or the extender that binds if the configuration has changed since.
     ///
     /// # Errors
     /// The extender refused, or gave no usable answer.
@@ -168,7 +170,7 @@ impl HttpExtender {
         !self.settings.preempt_verb.is_empty() && !self.settings.node_cache_capable
     }
 
-    /// The answer as it came. A failure that changes nothing is logged.
+    /// Returns the answer unchanged. A failure that is ignored is logged.
     fn noted<T>(&self, answer: Result<T, ExtenderError>) -> Result<T, ExtenderError> {
         if let Err(error) = &answer
             && self.settings.ignorable
@@ -179,13 +181,14 @@ impl HttpExtender {
         answer
     }
 
-    /// Whether a container or init container requests or limits a resource that the extender manages.
+    /// Whether a container or init container has a request or limit for a resource that the extender manages.
     fn is_interested(&self, pod: &Pod) -> bool {
         if self.settings.managed_resources.is_empty() {
             return true;
         }
         let Some(pod) = pod.json.as_deref().and_then(|json| serde_json::from_slice::<Value>(json).ok()) else {
-            // Being asked, the extender says that there is no pod to send: the attempt fails, and that is seen.
+            // The extender is asked without the pod, so it answers with an error. The attempt fails, which makes the
+            // problem visible.
             error!(pod = %pod.name, "a pending pod is not kept as JSON, but extenders need it");
             return true;
         };
@@ -225,7 +228,7 @@ impl HttpExtender {
         }
         let mut objects: Vec<&[u8]> = Vec::with_capacity(names.len());
         for name in names {
-            // Nodes come over two watches; the next attempt finds what one of them has not brought yet.
+            // Nodes arrive over two watches. If one of them has not brought a node yet, the next attempt finds it.
             let node = call.table.objects().get("v1", "Node", "", name);
             objects.push(node.ok_or_else(|| ExtenderError::new(format!("node {name:?} is not listed yet")))?);
         }
@@ -250,8 +253,8 @@ fn names<'a>(call: &Call<'a>, nodes: &[NodeIdx]) -> Vec<&'a str> {
     nodes.iter().map(|&node| call.table.symbols.text(call.table.name(node))).collect()
 }
 
-/// The options of the extender's client. kube-scheduler does not verify the certificate if there is HTTPS and no
-/// authorities (`makeTransport` in `pkg/scheduler/extender.go`).
+/// The options of the extender's client. If there is HTTPS but no authorities, kube-scheduler does not verify the
+/// certificate (`makeTransport` in `pkg/scheduler/extender.go`).
 fn options(settings: &berth_config::Extender) -> JsonServiceOptions {
     let tls = settings.tls_config.clone().unwrap_or_default();
     let has_authorities = !tls.ca_file.is_empty() || !tls.ca_data.is_empty();

@@ -1,8 +1,8 @@
-//! A copy of what the scheduler knows, on a thread of its own: what is shown to people is read there.
+//! A copy of the scheduler's data on a separate thread. Everything that is shown to people is read from it.
 //!
-//! While somebody reads, the thread asks the scheduling thread for its changes ([`Scheduler::changes`]): one batch a turn, and
-//! a new copy comes in portions of the same size, so reading stops no cycle. When there was no reader for a while the copy is
-//! dropped, and the scheduling thread notes nothing any more.
+//! While there are readers, the thread asks the scheduling thread for its changes ([`Scheduler::changes`]), one batch
+//! per turn. A new copy arrives in portions of the same size, so that readers never stop a cycle. If there was no
+//! reader for a while, the copy is dropped, and the scheduling thread no longer records changes.
 
 use std::{
     io,
@@ -18,36 +18,36 @@ use tokio::{
     time::timeout,
 };
 
-/// Readers that wait for their turn; others are turned away.
+/// The maximum number of readers that wait. Further readers are turned away.
 const MAX_WAITING: usize = 64;
 
-/// A reader waits for so long at most.
+/// The maximum time for which a reader waits.
 const READ_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long the copy is brought up to date before it is read as it is.
+/// The time for which the copy is updated before it is read in its current state.
 const CATCH_UP: Duration = Duration::from_secs(5);
 
-/// How often the copy is brought up to date between two readers: few changes wait on the scheduling thread, and each
-/// pod that changed several times is handed over once.
+/// The time between two updates of the copy while no reader waits. Only few changes then wait on the scheduling thread,
+/// and a pod that changed several times is sent only once.
 const EVERY: Duration = Duration::from_millis(200);
 
-/// When there was no reader for so long, the copy is dropped.
+/// The copy is dropped if there was no reader for this long.
 const KEPT_FOR: Duration = Duration::from_secs(60);
 
-/// What the scheduling thread is asked for.
+/// A request to the scheduling thread.
 #[derive(Debug)]
 pub(crate) enum FollowRequest {
-    /// What changed since the last batch.
+    /// Sends the changes since the last batch.
     Changes(SyncSender<ChangeBatch>),
-    /// Nothing any more.
+    /// Stops recording changes.
     End,
 }
 
 impl FollowRequest {
-    /// Does what is asked for.
+    /// Answers the request.
     pub(crate) fn answer(self, scheduler: &mut Scheduler, now: Time) {
         match self {
-            // The channel has room for the one answer, unless the follower is gone.
+            // The channel has room for this one answer, unless the follower has ended.
             Self::Changes(answer) => drop(answer.try_send(scheduler.changes(now))),
             Self::End => scheduler.end_following(),
         }
@@ -56,34 +56,34 @@ impl FollowRequest {
 
 type Read = Box<dyn FnOnce(&mut ClusterView) + Send>;
 
-/// Shows the copy. Cheap to clone; with the last clone the thread ends.
+/// Provides the copy. Cheap to clone. The thread ends with the last clone.
 #[derive(Clone, Debug)]
 pub(crate) struct Follower(SyncSender<Read>);
 
-/// What the thread works with.
+/// The data of the thread.
 struct Following {
     reads: Receiver<Read>,
     requests: mpsc::Sender<FollowRequest>,
     copy: Copy,
 }
 
-/// The copy, as long as there is one.
+/// The copy, if there is one.
 #[expect(clippy::large_enum_variant, reason = "there is one of it, on its own thread")]
 enum Copy {
     None,
     Kept {
         view: ClusterView,
-        /// An answer that had not come when it was last looked for.
+        /// An answer that had not arrived at the last check.
         awaited: Option<Receiver<ChangeBatch>>,
         read_at: Instant,
     },
 }
 
 impl Follower {
-    /// Starts the thread. With the scheduling thread's end.
+    /// Starts the thread, and returns the scheduling thread's end of the channel for requests.
     ///
     /// # Errors
-    /// The system offers no more threads.
+    /// The system cannot start more threads.
     pub(crate) fn start() -> io::Result<(Self, mpsc::Receiver<FollowRequest>)> {
         let (read, reads) = channel::sync_channel(MAX_WAITING);
         let (requests, asked) = mpsc::channel(1);
@@ -94,14 +94,14 @@ impl Follower {
 }
 
 impl Follower {
-    /// Reads as [`ReadModel::read`] does, for a reader that changes the copy for a while and leaves it as it was.
+    /// Reads as [`ReadModel::read`] does, for a reader that changes the copy temporarily and then restores it.
     pub(crate) async fn ask<R: Send + 'static>(
         &self,
         ask: impl FnOnce(&mut ClusterView) -> R + Send + 'static,
     ) -> Option<R> {
         let (answer, answered) = oneshot::channel();
         let asking = Box::new(move |view: &mut ClusterView| {
-            // The reader may have left.
+            // The reader may no longer wait.
             if !answer.is_closed() {
                 drop(answer.send(ask(view)));
             }
@@ -124,7 +124,7 @@ impl Following {
         }
     }
 
-    /// Waits for a reader, and keeps the copy up to date meanwhile. `None`: there will be no more.
+    /// Waits for a reader, and keeps the copy up to date meanwhile. `None` means that there will be no more readers.
     fn next_reader(&mut self) -> Option<Read> {
         loop {
             let Copy::Kept { view, awaited, read_at } = &mut self.copy else { return self.reads.recv().ok() };
@@ -154,7 +154,7 @@ impl Following {
     }
 }
 
-/// Takes in what changed, until the copy is as the scheduler, or `limit` is over.
+/// Applies changes until the copy equals the scheduler's data, or until `limit` is over.
 fn catch_up(
     view: &mut ClusterView,
     awaited: &mut Option<Receiver<ChangeBatch>>,
@@ -167,7 +167,7 @@ fn catch_up(
             Some(receiver) => receiver,
             None => {
                 let (answer, receiver) = channel::sync_channel(1);
-                // The scheduling thread has ended: the copy stays as it is.
+                // If the scheduling thread has ended, the copy stays unchanged.
                 if requests.blocking_send(FollowRequest::Changes(answer)).is_err() {
                     return;
                 }
@@ -220,7 +220,7 @@ mod tests {
     async fn a_reader_sees_what_the_scheduler_knows_when_it_asks() {
         let (follower, mut requests) = Follower::start().expect("a thread");
         let (events, incoming) = channel::channel::<Event>();
-        // A scheduling thread that takes in what came before each request.
+        // A scheduling thread that handles earlier events before each request.
         let scheduling = thread::spawn(move || {
             let mut scheduler = Scheduler::new(Settings::default(), Vec::new());
             let mut n_ended = 0;

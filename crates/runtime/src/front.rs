@@ -1,7 +1,7 @@
-//! The endpoints of a process from its first moment on.
+//! The endpoints of a process, from its start on.
 //!
-//! A kubelet asks for `/livez` long before plugins are loaded and the API server has answered, so the addresses are listened on
-//! first. Requests for other endpoints of HTTPS wait until the scheduler has what these show.
+//! A kubelet asks for `/livez` long before plugins are loaded and the API server has answered, so the process listens
+//! on its addresses first. Requests for other endpoints of HTTPS wait until the scheduler can answer them.
 
 use std::{
     sync::Arc,
@@ -31,7 +31,7 @@ use tower::ServiceExt as _;
 
 use crate::{admin, options::Options, tasks::Tasks};
 
-/// What is there before anything else.
+/// The parts that exist before anything else.
 #[derive(Debug)]
 pub(crate) struct Front {
     pub metrics: Arc<Metrics>,
@@ -41,15 +41,15 @@ pub(crate) struct Front {
     pub door: Door,
 }
 
-/// How long a request waits for its endpoint.
+/// The time for which a request waits for its endpoint.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What is served over HTTPS besides the probes and `/metrics`; `None` while the process starts.
+/// The routes over HTTPS besides the probes and `/metrics`; `None` while the process starts.
 #[derive(Clone, Debug)]
 pub(crate) struct Door(watch::Sender<Option<Router>>);
 
 impl Front {
-    /// Listens on the addresses that the options name, and serves the probes there.
+    /// Listens on the addresses in the options, and serves the probes there.
     ///
     /// # Errors
     /// An address, a certificate or a kubeconfig for serving cannot be used.
@@ -73,7 +73,7 @@ impl Door {
         Self(watch::Sender::new(None))
     }
 
-    /// Serves everything from here on: the metrics of the process, and `more`.
+    /// Serves everything from now on: the metrics of the process, and `more`.
     pub(crate) fn open(&self, secure: &SecureServing, gates: &Gates, running: &RunningConfiguration, more: Router) {
         let about = About {
             configuration: running.clone(),
@@ -85,7 +85,7 @@ impl Door {
         self.0.send_replace(Some(about::routes(about).merge(debug).merge(more)));
     }
 
-    /// Leads each request to its endpoint once there is one.
+    /// Passes each request to its endpoint once the endpoint exists.
     fn routes(&self) -> Router {
         let door = self.0.subscribe();
         Router::new().fallback(async move |request: Request| {

@@ -1,7 +1,8 @@
-//! A scheduler at work on one API server: its thread, what that is fed with, and what is done for it.
+//! A running scheduler on one API server: its thread, the inputs of the thread, and the requests that it makes.
 //!
-//! A [`Session`] owns all tasks and the thread. `watching` feeds the thread with events, `executor` carries out its actions, `election`
-//! says when it may schedule, `reload` and `credentials` follow files. Endpoints and the plugin host are crates below.
+//! A [`Session`] owns all tasks and the thread. `watching` sends events to the thread, `executor` carries out its
+//! actions, and `election` decides when it may schedule. `reload` and `credentials` follow files. The endpoints and the
+//! plugin host are in lower crates.
 
 mod admin;
 mod cache_dump;

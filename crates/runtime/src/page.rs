@@ -1,4 +1,4 @@
-//! What the page shows of this scheduler.
+//! The data of this scheduler that the page shows.
 
 use std::{net::SocketAddr, sync::Arc};
 
@@ -81,7 +81,7 @@ impl From<ExplainError> for SourceError {
     }
 }
 
-/// `None` if the pod is gone meanwhile.
+/// The refusals for the pod; `None` if the pod no longer exists.
 fn refusals_now(view: &mut ClusterView, mut profile: Profile, uid: &PodUid) -> Option<Result<Refusals, SourceError>> {
     let pod = Arc::new(Pod { node_name: Sym::NONE, ..Pod::clone(view.pod(uid)?.pod()) });
     Some(view.without_pod(uid, |view| {
@@ -94,7 +94,7 @@ fn refusals_now(view: &mut ClusterView, mut profile: Profile, uid: &PodUid) -> O
     }))
 }
 
-/// Serves the page on loopback, to all users of this machine. Returns the address that it listens on.
+/// Serves the page on loopback to all users of this machine. Returns the address on which it listens.
 ///
 /// # Errors
 /// The address cannot be used.

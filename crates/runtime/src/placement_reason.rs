@@ -1,20 +1,20 @@
-//! Why a pod went where it went, for people.
+//! The reason why a pod was placed on its node, for people.
 
 use berth_framework::run::Decision;
 use berth_scheduler::{Action, PodRequest, Request, Scheduler};
 use serde::Serialize;
 
-/// Where one pod went, with the scores that decided.
+/// The place of one pod, with the scores that decided.
 #[derive(Clone, Debug, Serialize)]
 pub struct PlacementReason {
     pub namespace: String,
     pub name: String,
     pub node: String,
-    /// Nodes in the cluster.
+    /// The number of nodes in the cluster.
     pub nodes: usize,
-    /// Nodes that passed every filter.
+    /// The number of nodes that passed every filter.
     pub feasible: usize,
-    /// The weighted sum of the chosen node; absent when it was the only one.
+    /// The weighted sum of the chosen node; absent if it was the only one.
     pub score: Option<i64>,
     /// The best sum among the other nodes.
     pub runner_up: Option<i64>,
@@ -35,7 +35,7 @@ impl PlacementReason {
     }
 }
 
-/// Why the cycle that just ended placed pods where it did.
+/// The reasons for the placements of the cycle that has just ended.
 pub(crate) fn placement_reasons(scheduler: &Scheduler, sink: &mut dyn FnMut(PlacementReason)) {
     let Some(Decision { findings, .. }) = scheduler.last_decision() else { return };
     for action in scheduler.pending_actions() {

@@ -1,7 +1,8 @@
-//! What there is before a scheduler connects: the probes, the plugins and the configuration.
+//! The parts that exist before a scheduler connects: the probes, the plugins and the configuration.
 //!
-//! Probes and plugins do not depend on the release of Kubernetes that decides, which may have to be asked of the API server; the
-//! settings do. So a [`Draft`] comes first, and becomes a [`Plan`] once the release is known.
+//! The probes and the plugins do not depend on the release of Kubernetes that decides, but the settings do. The release
+//! may have to be requested from the API server. A [`Draft`] therefore comes first, and becomes a [`Plan`] once the
+//! release is known.
 
 use anyhow::{Context as _, Result};
 use berth_config::{Overrides, Settings, Usage};
@@ -17,7 +18,7 @@ use crate::{
     options::Options,
 };
 
-/// The plugins of a session and the place of its configuration.
+/// The plugins of a session and the source of its configuration.
 #[derive(Debug)]
 pub struct Draft {
     source: ConfigurationSource,
@@ -33,21 +34,22 @@ pub struct Plan {
     pub(crate) source: ConfigurationSource,
     pub(crate) plugins: Plugins,
     pub(crate) front: Front,
-    /// One report for each instance that a fault cost.
+    /// One report for each instance that was lost to a fault.
     pub(crate) faults: mpsc::UnboundedReceiver<FaultReport>,
 }
 
 impl Draft {
-    /// Serves the probes and loads the built-ins. Over the configuration `overrides` are to be laid.
+    /// Serves the probes and loads the built-ins. `overrides` are later applied to the configuration.
     ///
     /// # Errors
-    /// Says what is wrong with an address or the plugins directory; never what lies in that directory.
+    /// The error says what is wrong with an address or the plugins directory. The files in that directory cause no
+    /// error.
     pub async fn new(scheduling: &Options, overrides: Overrides) -> Result<Self> {
         let front = Front::listen(scheduling).await?;
         let scheduling = scheduling.clone();
         let loading = move || {
             let (fault, faults) = mpsc::unbounded_channel();
-            // No receiver is left once the scheduling thread has ended.
+            // No receiver exists once the scheduling thread has ended.
             let sink = FaultSink::new(move |report| drop(fault.send(report)));
             let plugins = Plugins::load(&scheduling.plugins, sink)?;
             let source = ConfigurationSource { file: scheduling.config, overrides };
@@ -56,7 +58,8 @@ impl Draft {
         spawn_blocking(loading).await.context("loading the plugins")?
     }
 
-    /// The settings as the oldest release has them that can read them: what they say of the connection is the same in all.
+    /// The settings according to the oldest release that can read them. The settings of the connection are the same in
+    /// all releases.
     ///
     /// # Errors
     /// No release can read the configuration.
@@ -74,7 +77,7 @@ impl Draft {
     /// Reads the configuration for a scheduler with these gates.
     ///
     /// # Errors
-    /// Says what is wrong with the configuration.
+    /// The error says what is wrong with the configuration.
     pub fn plan(self, scheduling: &Options) -> Result<Plan> {
         let Self { source, mut plugins, front, faults } = self;
         front.metrics.decides_as(&scheduling.gates);
@@ -91,7 +94,7 @@ impl Draft {
 }
 
 impl Plan {
-    /// A plan for a scheduler whose gates are known from the start.
+    /// A plan for a scheduler with gates that are known from the start.
     ///
     /// # Errors
     /// Fails as [`Draft::new`] and [`Draft::plan`] do.

@@ -1,18 +1,18 @@
-//! Kubernetes events about plugins and configuration, for users who look with kubectl.
+//! Kubernetes events about plugins and configuration, for users of kubectl.
 //!
-//! An event is about an object. Where the scheduler runs as a pod and was told so (`POD_NAME`, `POD_NAMESPACE`, `POD_UID`,
-//! from the downward API), that is its pod; elsewhere the namespace `kube-system`, or the one named by `POD_NAMESPACE`, which
-//! is there in any case. The plugin stands in `related`, so that repetitions are folded plugin by plugin.
+//! An event is about an object. If the scheduler runs as a pod and the downward API sets `POD_NAME`, `POD_NAMESPACE`
+//! and `POD_UID`, the object is that pod. Otherwise, it is the namespace in `POD_NAMESPACE`, or `kube-system`, which
+//! always exists. The field `related` contains the plugin, so that repetitions are combined for each plugin.
 
 use std::{env, sync::Arc};
 
 use berth_cluster::{EventRecorder, EventType, NewEvent, ObjectReference};
 use berth_telemetry::notices::{EventSink, PluginEvent, Severity};
 
-/// Where control planes live.
+/// The namespace of control planes.
 const DEFAULT_NAMESPACE: &str = "kube-system";
 
-/// Writes events about plugins. Never waits.
+/// Writes events about plugins, and never waits.
 #[derive(Clone, Debug)]
 pub(crate) struct PluginEvents {
     recorder: EventRecorder,
@@ -20,7 +20,7 @@ pub(crate) struct PluginEvents {
 }
 
 impl PluginEvents {
-    /// Writes about the object that the environment names.
+    /// Writes events about the object that the environment names.
     pub(crate) fn new(recorder: EventRecorder) -> Self {
         let variable = |name: &str| env::var(name).ok().filter(|value| !value.is_empty());
         let regarding = regarding(variable("POD_NAMESPACE"), variable("POD_NAME"), variable("POD_UID"));
@@ -60,7 +60,7 @@ fn regarding(namespace: Option<String>, pod: Option<String>, uid: Option<String>
             let (namespace, name, uid) = (namespace.into(), name.into(), uid.unwrap_or_default().into());
             ObjectReference { kind: "Pod".into(), api_version, namespace, name, uid, ..ObjectReference::default() }
         }
-        // Events about an object without a namespace would land in `default`.
+        // Events about an object without a namespace would be created in `default`.
         (_, namespace) => {
             let name: Arc<str> = namespace.map_or_else(|| DEFAULT_NAMESPACE.into(), Arc::from);
             let (kind, namespace) = ("Namespace".into(), Arc::clone(&name));

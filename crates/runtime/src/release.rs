@@ -1,4 +1,4 @@
-//! Which release of Kubernetes decides: what was asked for, else that of the API server.
+//! The release of Kubernetes that decides: the one that was asked for, or that of the API server.
 
 use std::time::Duration;
 
@@ -14,8 +14,8 @@ use tracing::{info, warn};
 /// The first wait for an API server that does not answer, and the longest.
 const WAITS: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(10));
 
-/// How to decide on this cluster. Waits for the API server if it has to say which release it is; without it nothing could be
-/// scheduled anyway. What is decided is told in the log, and holds until the process ends.
+/// Decides how to schedule on this cluster. If the release depends on the API server, this function waits for it,
+/// because nothing could be scheduled without it. The log shows the decision, which holds until the process ends.
 ///
 /// # Errors
 /// The release does not have a gate that was asked for.

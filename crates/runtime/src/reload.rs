@@ -1,7 +1,8 @@
-//! The KubeSchedulerConfiguration is read again when its file changes, and upon SIGHUP.
+//! Reads the KubeSchedulerConfiguration again when its file changes, and upon SIGHUP.
 //!
-//! It is taken over between two cycles, as a whole or not at all: with a mistake in it, the configuration before holds. Fields
-//! that cannot change while the scheduler runs keep their values; the log names them.
+//! A new configuration takes effect between two cycles, as a whole or not at all. If it contains a mistake, the
+//! previous configuration stays in force. Fields that cannot change while the scheduler runs keep their values, and the
+//! log names them.
 
 use std::sync::Arc;
 
@@ -28,18 +29,18 @@ use crate::{
     watching::WatchRequest,
 };
 
-/// Takes other configurations over.
+/// Puts other configurations into force.
 pub(crate) struct Reload {
     pub source: ConfigurationSource,
     pub running: RunningConfiguration,
-    /// What the command line says beside the configuration.
+    /// The settings of the command line.
     pub command_line: Options,
     pub supervisor: mpsc::Sender<Message>,
-    /// The extenders that bind, for the executor.
+    /// The channel to the executor for the extenders that bind.
     pub extenders: watch::Sender<Option<Arc<HttpExtenders>>>,
-    /// Whether pods are kept whole, as extenders need them: that is settled at the start.
+    /// Whether complete pods are kept, as extenders need them. This is decided at the start.
     pub keeps_pods_whole: bool,
-    /// Hears of what else must be watched.
+    /// The channel for further kinds that must be watched.
     pub watch_requests: mpsc::UnboundedSender<WatchRequest>,
     pub writer: Writer,
     pub recorder: EventRecorder,
@@ -47,18 +48,18 @@ pub(crate) struct Reload {
     pub sinks: Sinks,
 }
 
-/// A configuration that can be taken over.
+/// A configuration that can be put into force.
 struct Candidate {
     settings: Settings,
     extenders: Option<Arc<HttpExtenders>>,
-    /// The fields that differ from what runs.
+    /// The fields that differ from the running configuration.
     changes: Vec<Change>,
-    /// The fields that differ, and keep their values until a restart.
+    /// The fields that differ but keep their values until a restart.
     left: Vec<Change>,
 }
 
 impl Reload {
-    /// Starts watching. The future takes over what is seen; it never ends.
+    /// Starts to watch the file. The future puts changes into force, and never ends.
     ///
     /// # Errors
     /// The file or the signal cannot be watched.
@@ -66,7 +67,7 @@ impl Reload {
         let (changed, changes) = mpsc::channel(1);
         let watch = self.source.file.clone().map(|file| {
             let shown = file.display().to_string();
-            // One that waits already stands for this change too.
+            // A message that is still waiting covers this change, too.
             let watch = berth_file_watch::watch(vec![file], move || {
                 let _ = changed.try_send(());
             });
@@ -90,7 +91,7 @@ impl Reload {
         }
     }
 
-    /// Whether anything has changed.
+    /// Reads the file, and returns whether anything has changed.
     async fn reload(&self) -> Result<bool> {
         let Candidate { settings, extenders, changes, left } = self.candidate().await?;
         for Change { field, old, new } in &left {
@@ -140,7 +141,7 @@ impl Reload {
             if settings.extenders.is_empty() || self.keeps_pods_whole {
                 extenders = HttpExtenders::connect(&settings.extenders, &self.health).await?;
                 if let Some(extenders) = &extenders {
-                    // The watch of the cluster ends before this task only when the process ends.
+                    // The watch of the cluster ends before this task only if the process ends.
                     let _ = self.watch_requests.send(WatchRequest::Kinds(Box::new(extenders.manifest())));
                 }
             } else {
@@ -154,7 +155,7 @@ impl Reload {
         Ok(Candidate { settings, extenders, changes, left })
     }
 
-    /// Asks the supervisor, which ends before this task only when the process ends.
+    /// Asks the supervisor, which ends before this task only if the process ends.
     async fn ask<T>(&self, question: Message, answer: oneshot::Receiver<T>) -> Result<T> {
         self.supervisor.send(question).await.map_err(|_| anyhow!("the scheduler is stopping"))?;
         answer.await.context("the scheduler is stopping")

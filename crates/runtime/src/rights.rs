@@ -1,8 +1,8 @@
-//! What a setup asks of the API server: each right, and who needs it. `berth doctor` asks whether they are there, `berth rbac`
-//! prints the roles that give them.
+//! The rights that a setup needs at the API server, and the parts that need each. `berth doctor` asks the API server
+//! for them, and `berth rbac` prints the roles that grant them.
 //!
-//! What every scheduler does stands here; the rest follows from the plugins that profiles enable: what they read, and what
-//! they were granted. A right that no plugin needs is not among them.
+//! This module lists the rights of every scheduler. The other rights follow from the plugins that profiles enable: from
+//! the kinds that they read, and from their grants. Rights that no plugin needs are not included.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,10 +12,10 @@ use berth_framework::{Namespaces, ObjectRule, Permission, RuleObjects, grants::k
 use berth_model::{Features, KindRef, PluginName, Release};
 use berth_plugin_host::{Granted, PluginInventory, watched_kinds};
 
-/// Group, resource and verbs.
+/// A group, a resource and verbs.
 type Row = (&'static str, &'static str, &'static [&'static str]);
 
-/// What every scheduler does, whatever its plugins.
+/// The rights of every scheduler, whatever its plugins.
 const ALWAYS: [Row; 4] = [
     ("", "nodes", &["list", "watch"]),
     ("", "pods", &["list", "watch"]),
@@ -23,36 +23,37 @@ const ALWAYS: [Row; 4] = [
     ("events.k8s.io", "events", &["create", "patch"]),
 ];
 
-/// The pod is looked at when the answer to its binding was lost.
+/// The rights for bindings. The pod is read if the answer to its binding was lost.
 const BIND: [Row; 2] = [("", "pods", &["get"]), ("", "pods/binding", &["create"])];
 
 const EVICT: [Row; 1] = [("", "pods", &["get", "delete"])];
 
-/// Changes that the API server allows only to those who may do something else as well.
+/// Changes that the API server allows only together with another right.
 const IMPLIED: [((&str, &str, &str), Row); 2] = [
-    // The fields of a claim's status that allocate and reserve are guarded apart (KEP-4381, feature gate
+    // The fields of a claim's status that allocate and reserve have a separate right (KEP-4381, feature gate
     // DRAResourceClaimGranularStatusAuthorization).
     (("resource.k8s.io", "resourceclaims/status", "patch"), ("resource.k8s.io", "resourceclaims/binding", &["patch"])),
-    // A claim that is made for a pod blocks the pod's deletion (admission plugin OwnerReferencesPermissionEnforcement).
+    // A claim that is created for a pod blocks the pod's deletion (admission plugin
+    // OwnerReferencesPermissionEnforcement).
     (("resource.k8s.io", "resourceclaims", "create"), ("", "pods/finalizers", &["update"])),
 ];
 
-/// Who asks, and may they?
+/// The rights to identify callers and to check what they may do.
 const REVIEWS: [Row; 2] = [
     ("authentication.k8s.io", "tokenreviews", &["create"]),
     ("authorization.k8s.io", "subjectaccessreviews", &["create"]),
 ];
 
-/// How the endpoints are served.
+/// The way in which the endpoints are served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Serving {
-    /// Over plain HTTP, without authentication, or not at all.
+    /// Plain HTTP without authentication, or no endpoints.
     Http,
-    /// Over HTTPS: the cluster says who calls, and whose certificates count.
+    /// HTTPS. The cluster identifies callers, and decides which certificates count.
     Https,
 }
 
-/// Rights, and who needs each.
+/// Rights, and the parts that need each.
 #[derive(Clone, Debug, Default)]
 pub struct Rights {
     needed: BTreeMap<ResourceAccess, BTreeSet<String>>,
@@ -61,7 +62,7 @@ pub struct Rights {
 }
 
 impl Rights {
-    /// What the scheduler needs without its plugins.
+    /// The rights that the scheduler needs without its plugins.
     #[must_use]
     pub fn of_scheduler(serving: Serving) -> Self {
         let mut rights = Self::default();
@@ -75,7 +76,7 @@ impl Rights {
         rights
     }
 
-    /// What it needs with these settings and plugins.
+    /// The rights that the scheduler needs with these settings and plugins.
     #[must_use]
     pub fn of_setup(settings: &Settings, inventory: &PluginInventory, serving: Serving) -> Self {
         let mut rights = Self::of_scheduler(serving);
@@ -95,7 +96,7 @@ impl Rights {
         rights
     }
 
-    /// What it needs with these settings and plugins, whichever Kubernetes release decides.
+    /// The rights that the scheduler needs with these settings and plugins in any Kubernetes release.
     #[must_use]
     pub fn of_any_release(settings: &Settings, inventory: &mut PluginInventory, serving: Serving) -> Self {
         let mut rights = Self::default();
@@ -111,17 +112,17 @@ impl Rights {
         rights
     }
 
-    /// Each right, and who needs it.
+    /// Each right, with the parts that need it.
     pub fn iter(&self) -> impl Iterator<Item = (&ResourceAccess, &BTreeSet<String>)> {
         self.needed.iter()
     }
 
-    /// Kinds whose resources go by names that only the server knows: what stands here is a guess.
+    /// The kinds with resource names that only the server knows. The names in these rights are guesses.
     pub fn guessed(&self) -> impl Iterator<Item = &KindRef> {
         self.guessed.iter()
     }
 
-    /// Rules with `*`, which are about more kinds than can be told. The rights for these are not here.
+    /// The rules with `*`, which cover kinds that are not known. The rights for these are not included.
     #[must_use]
     pub fn unbounded(&self) -> &[(PluginName, ObjectRule)] {
         &self.unbounded
@@ -139,7 +140,7 @@ impl Rights {
         }
     }
 
-    /// How paths and roles name the kind.
+    /// The name of the kind's resource in paths and roles.
     fn resource(&mut self, kind: &KindRef) -> String {
         if !kind.has_known_plural() {
             self.guessed.insert(kind.clone());
@@ -147,13 +148,13 @@ impl Rights {
         kind.likely_plural()
     }
 
-    /// What a plugin may have carried out.
+    /// Adds the rights for the effects of a plugin.
     fn grant(&mut self, plugin: &PluginName, granted: &Granted) {
         for effect in &granted.effects {
             match effect {
                 Permission::Bind => self.want_all(&BIND, plugin),
                 Permission::Evict => self.want_all(&EVICT, plugin),
-                // The scheduler does these itself, or with what it may do in any case.
+                // The scheduler handles these itself, or with rights that it has anyway.
                 Permission::WaitingPods
                 | Permission::Activate
                 | Permission::Nominate
@@ -174,7 +175,7 @@ impl Rights {
     fn grant_rule(&mut self, plugin: &PluginName, rule: &ObjectRule) {
         let namespaces = match &rule.objects {
             RuleObjects::Any(Namespaces::Named(names)) => names.clone(),
-            // Any namespace may be that of a pod.
+            // A pod may be in any namespace.
             RuleObjects::Pod | RuleObjects::Claims | RuleObjects::Any(Namespaces::OfPod | Namespaces::All) => {
                 vec![String::new()]
             }
@@ -198,7 +199,7 @@ impl Rights {
     }
 }
 
-/// What the election writes: the Lease, and events about it. RBAC cannot limit by name who may create.
+/// The rights for the election: the Lease, and events about it. RBAC cannot limit creation to a name.
 fn of_the_election(election: &LeaderElection) -> Vec<ResourceAccess> {
     if !election.leader_elect {
         return Vec::new();

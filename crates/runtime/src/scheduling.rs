@@ -1,7 +1,8 @@
 //! The thread that owns queue, cache and plugins, and its channels.
 //!
-//! Events come in over one bounded channel, actions leave over others ([`Outlets`]). When actions back up, no cycle starts, but
-//! events are still taken: the executor's and the supervisor's answers are among them, so that none waits for the other for ever.
+//! Events arrive over one bounded channel, and actions leave over others ([`Outlets`]). If actions back up, no cycle
+//! starts, but events are still received. They include the answers of the executor and the supervisor, so the threads
+//! cannot wait for each other forever.
 
 mod outlets;
 mod sources;
@@ -31,37 +32,37 @@ use crate::{
     score_lines::ScoreLines, tasks::EndedEarly, tasks::panic_if_asked, watching::WatchRequest,
 };
 
-/// Bindings, patches and events of some hundred pods.
+/// The capacity for actions: the bindings, patches and events of some hundred pods.
 pub(crate) const ACTIONS_BOUND: usize = 1024;
 
-/// Gauges are cheap, but need not follow each pod.
+/// The time between two updates of the gauges. Gauges are cheap, but need not follow each pod.
 const GAUGES_EVERY: Duration = Duration::from_secs(1);
 
-/// Measurements are entered after so many turns: what the scheduler keeps of them is bounded.
+/// The number of turns after which measurements are recorded. The scheduler keeps only a limited number of them.
 const OBSERVED_TURNS: u32 = 16;
 
-/// What the thread is called when it ends before its time.
+/// The name of the thread in the message that it ended too early.
 const PART: &str = "the scheduling thread";
 
-/// What the thread works with.
+/// The data of the thread.
 pub(crate) struct Parts {
     pub scheduler: Scheduler,
     pub sources: Sources,
     pub outlets: Outlets,
     pub metrics: Arc<Metrics>,
-    /// Hears of each turn of the loop.
+    /// Receives a beat at each turn of the loop.
     pub health: Health,
-    /// Tells plugins what time it is.
+    /// The engine, which gets the current time for plugins.
     pub plugins: berth_wasm_host::Engine,
-    /// Where to say why each pod went where it went; `None` without such a request.
+    /// The channel for the reasons of placements; `None` if they are not requested.
     pub reasons: Option<mpsc::UnboundedSender<PlacementReason>>,
-    /// Where decisions are kept.
+    /// The ring for decisions.
     pub decisions: Decisions,
-    /// What the log shows of scores.
+    /// The log lines about scores.
     pub score_lines: ScoreLines,
-    /// What swaps took since the last cycle: the next one was late by that.
+    /// The time that swaps took since the last cycle. The next cycle was delayed by this time.
     pub pause: Duration,
-    /// Hears of plugins that come later, which may want other kinds of objects watched, and of other profiles.
+    /// The channel for requests to watch further kinds, because of later plugins or other profiles.
     pub watch_requests: mpsc::UnboundedSender<WatchRequest>,
 }
 
@@ -71,11 +72,11 @@ pub(crate) struct SchedulingThread {
     finished: oneshot::Receiver<Finished>,
 }
 
-/// The bindings that were not answered, or what the thread panicked with.
+/// The number of bindings without an answer, or the content of the thread's panic.
 type Finished = thread::Result<usize>;
 
 impl SchedulingThread {
-    /// Starts it. Must be called inside a tokio runtime.
+    /// Starts the thread. This must be called inside a tokio runtime.
     pub(crate) fn spawn(parts: Parts) -> Result<Self> {
         let runtime = Handle::current();
         Self::start(move || {
@@ -91,16 +92,16 @@ impl SchedulingThread {
             .stack_size(8 * berth_wasm_host::MAX_STACK)
             .spawn(move || {
                 berth_threads::begin_scheduling();
-                // The process ends after a panic: nothing that it left behind is looked at.
+                // The process ends after a panic, so the data that it left behind is not used again.
                 let outcome = panic::catch_unwind(AssertUnwindSafe(work));
-                // The receiver is gone when the process did not care to wait.
+                // The receiver no longer exists if the process does not wait.
                 let _ = done.send(outcome);
             })
             .context("starting the scheduling thread")?;
         Ok(Self { finished })
     }
 
-    /// Waits for an end that was not requested. Dropping the future loses nothing.
+    /// Waits for an unexpected end of the thread. The future can be dropped without loss.
     pub(crate) async fn ended_early(&mut self) -> EndedEarly {
         match (&mut self.finished).await {
             Ok(Err(panic)) => EndedEarly::panicked(PART, panic.as_ref()),
@@ -108,7 +109,8 @@ impl SchedulingThread {
         }
     }
 
-    /// Waits until it has ended after [`Event::Shutdown`], for at most `limit`. The bindings that were not answered.
+    /// Waits for the end of the thread after [`Event::Shutdown`], for at most `limit`. Returns the number of bindings
+    /// without an answer.
     pub(crate) async fn finished(&mut self, limit: Duration) -> Option<usize> {
         tokio::time::timeout(limit, &mut self.finished).await.ok()?.ok()?.ok()
     }
@@ -161,7 +163,7 @@ fn run(mut parts: Parts, runtime: &Handle) -> usize {
     }
 }
 
-/// How long nothing is due. While actions back up, nothing but room for them matters.
+/// The time until something is due. While actions back up, only room for them matters.
 fn idle(parts: &Parts) -> Duration {
     let is_blocked = !parts.outlets.is_empty();
     match parts.scheduler.next_wakeup() {
@@ -184,14 +186,14 @@ fn take(parts: &mut Parts, input: Input, stopping: &mut bool) {
 fn take_event(parts: &mut Parts, event: Event, stopping: &mut bool) {
     *stopping |= matches!(event, Event::Shutdown);
     for request in WatchRequest::of_event(&event, parts.scheduler.objects()) {
-        // The receiver is gone when the process ends.
+        // The receiver no longer exists when the process ends.
         let _ = parts.watch_requests.send(request);
     }
     let now = tell_time(parts);
     if !matches!(event, Event::PluginReady { .. } | Event::PluginPrepared { .. } | Event::Reconfigured(_)) {
         return parts.scheduler.handle(event, now);
     }
-    // What was measured of plugins goes with them.
+    // The measurements of plugins are lost together with the plugins.
     observe(parts);
     let start = Instant::now();
     parts.scheduler.handle(event, now);
@@ -200,14 +202,14 @@ fn take_event(parts: &mut Parts, event: Event, stopping: &mut bool) {
     parts.pause += pause;
 }
 
-/// The present moment, told to components as well.
+/// The current time, which components get, too.
 fn tell_time(parts: &Parts) -> Time {
     let now = clock::now();
     parts.plugins.set_now(now.0);
     now
 }
 
-/// Runs one turn of the scheduler. Tells whether there was a pod to try.
+/// Runs one turn of the scheduler. Returns whether there was a pod to try.
 fn cycle(parts: &mut Parts) -> bool {
     let now = tell_time(parts);
     let start = Instant::now();
@@ -218,14 +220,14 @@ fn cycle(parts: &mut Parts) -> bool {
         parts.score_lines.write(&parts.scheduler);
         parts.metrics.cycle(start.elapsed(), pause);
         if let Some(sink) = &parts.reasons {
-            // The caller may have left.
+            // The caller may no longer wait.
             placement_reasons(&parts.scheduler, &mut |reason| drop(sink.send(reason)));
         }
     }
     worked
 }
 
-/// Enters what was decided in the ring.
+/// Adds the decisions to the ring.
 fn keep_decisions(parts: &mut Parts) {
     let mut decisions = parts.scheduler.drain_decisions().peekable();
     if decisions.peek().is_some() {
@@ -234,7 +236,7 @@ fn keep_decisions(parts: &mut Parts) {
     }
 }
 
-/// Counters and gauges.
+/// Publishes counters and gauges.
 fn publish(parts: &Parts) {
     let figures = parts.scheduler.metrics();
     parts.metrics.set_held_owners(&figures.held_owners);
@@ -243,7 +245,7 @@ fn publish(parts: &Parts) {
     parts.metrics.set_symbols(symbols.len());
 }
 
-/// What was measured since the last call.
+/// Records the measurements since the last call.
 fn observe(parts: &mut Parts) {
     let metrics = &parts.metrics.scheduler;
     for observation in parts.scheduler.drain_observations() {

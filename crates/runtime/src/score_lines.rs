@@ -1,5 +1,5 @@
-//! What plugins scored, in kube-scheduler's log lines at verbosity 10 (`schedule_one.go`, `prioritizeNodes`): a line for each node and
-//! plugin, and one for each node's sum. None is left out, however many nodes there are.
+//! The scores of plugins as kube-scheduler's log lines at verbosity 10 (`schedule_one.go`, `prioritizeNodes`). There is
+//! one line for each node and plugin, and one for each node's sum. No line is left out, however many nodes there are.
 
 use berth_scheduler::Scheduler;
 use berth_telemetry::klog::V10;
@@ -8,12 +8,12 @@ use tracing::{Level, enabled, trace};
 /// Writes the lines of attempts.
 #[derive(Debug, Default)]
 pub(crate) struct ScoreLines {
-    /// The attempt whose lines were written last.
+    /// The attempt with the lines that were written last.
     written: u64,
 }
 
 impl ScoreLines {
-    /// Writes the lines of the last attempt once, if the verbosity asks for them.
+    /// Writes the lines of the last attempt once, if the verbosity includes them.
     pub(crate) fn write(&mut self, scheduler: &Scheduler) {
         if !enabled!(target: V10, Level::TRACE) {
             return;

@@ -1,4 +1,5 @@
-//! A scheduler at work on one API server: everything that `berth run`, `berth sandbox` and `berth demo` start and stop.
+//! A running scheduler on one API server, with all parts that `berth run`, `berth sandbox` and `berth demo` start and
+//! stop.
 
 use std::{
     net::SocketAddr,
@@ -52,20 +53,21 @@ use crate::{
     watching::{Begin, EVENTS_BOUND, WatchPlan},
 };
 
-/// Bindings under way get this long when the process is told to stop.
+/// The time for bindings in progress when the process is asked to stop.
 const DRAIN: Duration = Duration::from_secs(3);
 
-/// Events that are not written then get this long, as long as some are written: less than a pod's usual grace of 30 seconds.
+/// The time for unwritten events after that, as long as some are written. It is less than a pod's usual grace period of
+/// 30 seconds.
 const FLUSH: Duration = Duration::from_secs(15);
 const FLUSH_STEP: Duration = Duration::from_secs(2);
 
-/// How often it is published how many events were dropped.
+/// The time between two publications of the number of dropped events.
 const COUNTED_EVERY: Duration = Duration::from_secs(1);
 
-/// How long the scheduling thread gets to say why it ended, when a task ends that works for it.
+/// The time for the scheduling thread to report why it ended, after a task that works for it has ended.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
-/// A running scheduler. It owns all its tasks: the first that ends before it was told to ends the whole.
+/// A running scheduler. It owns all its tasks. If one ends unexpectedly, the whole session ends.
 #[derive(Debug)]
 pub struct Session {
     events: mpsc::Sender<Event>,
@@ -76,22 +78,22 @@ pub struct Session {
     metrics: Arc<Metrics>,
     audit: AuditLog,
     tasks: Tasks,
-    /// Where the page is on loopback.
+    /// The address of the page on loopback.
     page: Option<SocketAddr>,
 }
 
-/// What speaks to the API server, and what is counted of it.
+/// The clients of the API server, and their counters.
 struct Outside {
     client: Client,
     hostname: String,
     writer: Writer,
     recorder: EventRecorder,
     sinks: Sinks,
-    /// What events and actions name.
+    /// The objects that events and actions name.
     objects: HostObjects,
 }
 
-/// The configuration alone, checked against all plugins that there are.
+/// The configuration alone, checked against all existing plugins.
 ///
 /// # Errors
 /// Fails as [`Plan::new`](crate::Plan::new) does.
@@ -164,7 +166,7 @@ impl Outside {
 }
 
 impl Session {
-    /// Starts scheduling the pods of the API server that `connection` leads to.
+    /// Starts to schedule the pods of the API server of `connection`.
     #[expect(clippy::too_many_lines, reason = "a list: what a session consists of, in the order in which it starts")]
     pub async fn start(
         connection: Connection,
@@ -263,29 +265,30 @@ impl Session {
         self.page
     }
 
-    /// Sends requests with other credentials when these change.
+    /// Uses new credentials for requests when they change.
     ///
     /// # Errors
-    /// The signal for it cannot be watched.
+    /// The signal for this cannot be watched.
     pub fn renew_credentials(&mut self, renewal: Renewal) -> Result<()> {
         let following = credentials::follow(renewal, Arc::clone(&self.metrics))?;
         self.tasks.spawn("the renewal of credentials", following);
         Ok(())
     }
 
-    /// Schedules until `work` is done, then finishes the bindings under way, or gives them up after a while: those pods
-    /// stay pending, or turn out bound.
+    /// Schedules until `work` is done. It then finishes the bindings in progress, or gives them up after a while. Those
+    /// pods stay pending, or turn out to be bound.
     ///
     /// # Errors
-    /// Another replica may lead; or a part of the scheduler has ended, and nothing can be scheduled any more; or what
-    /// `work` fails with.
+    /// Another replica may lead, a part of the scheduler has ended so that nothing can be scheduled any more, or `work`
+    /// fails.
     pub async fn run_until<T>(mut self, work: impl Future<Output = Result<T>>) -> Result<T> {
         let lost = self.election.lost();
         let outcome = tokio::select! {
             outcome = work => outcome,
             lost = lost => {
                 self.health.stopping();
-                // Another replica may schedule from here on: nothing is finished, the process ends with all its requests.
+                // Another replica may schedule from now on, so nothing is finished. The process ends with all its
+                // requests.
                 return Err(anyhow::Error::new(lost).context("leader election lost"));
             }
             ended = self.ended_early() => {
@@ -306,7 +309,7 @@ impl Session {
         };
         match first {
             EndedEarly::Panicked { .. } => first,
-            // The thread that it works for has ended, and a panic there says more.
+            // The thread that the task works for may have ended. A panic of the thread explains more.
             EndedEarly::Returned { .. } => {
                 let thread = tokio::time::timeout(LAST_WORDS, self.thread.ended_early()).await;
                 thread.unwrap_or(first)
@@ -344,14 +347,14 @@ async fn write_events(recorder: &EventRecorder) {
     }
 }
 
-/// What is served beside the probes and the metrics of the process.
+/// The routes besides the probes and the metrics of the process.
 struct Served {
-    /// Routes for callers of HTTPS.
+    /// The routes for callers of HTTPS.
     resources: Router,
     admin: Router,
 }
 
-/// Serves more than the probes: `admin` on the Unix socket, and over HTTPS with `resources` and the metrics of the process.
+/// Serves `admin` on the Unix socket. It serves `admin` over HTTPS with `resources` and the metrics of the process.
 fn serve(
     scheduling: &Options,
     running: &RunningConfiguration,
@@ -365,7 +368,7 @@ fn serve(
             tasks.spawn("the server of the admin socket", endpoints::serve_on(socket, admin.clone()));
         }
         Err(error) if scheduling.admin_socket.is_some() => return Err(error).context("--admin-socket"),
-        // No caller asked for it.
+        // The socket was not requested on the command line.
         Err(error) => info!(reason = chain(&error), "the admin socket is not served"),
     }
     if let Some(secure) = &scheduling.secure_serving {
@@ -388,7 +391,7 @@ fn new_scheduler(
     }
 }
 
-/// Writes cache and queue to the log upon SIGUSR2.
+/// Writes the cache and the queue to the log upon SIGUSR2.
 fn dump_on_signal(client: &Client, follower: Follower) -> Result<impl Future<Output = ()> + Send + use<>> {
     cache_dump::on_signal(client.clone(), move || {
         let follower = follower.clone();
@@ -396,7 +399,7 @@ fn dump_on_signal(client: &Client, follower: Follower) -> Result<impl Future<Out
     })
 }
 
-/// Bytes for decisions.
+/// The number of bytes for decisions.
 fn kept_bytes(scheduling: &Options) -> usize {
     usize::try_from(scheduling.kept_decisions_mib).unwrap_or(usize::MAX).saturating_mul(1 << 20)
 }

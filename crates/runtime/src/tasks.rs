@@ -1,31 +1,33 @@
-//! The tasks that a running scheduler consists of.
+//! The tasks of a running scheduler.
 //!
-//! None of them ends while the scheduler runs. One that does, by a panic or because what it works on is gone, leaves a process
-//! that looks alive and schedules nothing, so its owner waits for the first end and ends the process.
+//! No task ends while the scheduler runs. If one ends, because of a panic or because its subject no longer exists, the
+//! process would look alive but schedule nothing. The owner therefore waits for the first end, and then ends the
+//! process.
 
 use std::{any::Any, collections::HashMap};
 
 use tokio::task::{Id, JoinError, JoinSet};
 
-/// Running tasks, by name. Dropping it aborts them.
+/// Running tasks, by name. They are aborted when this is dropped.
 #[derive(Debug, Default)]
 pub(crate) struct Tasks {
     running: JoinSet<()>,
     names: HashMap<Id, &'static str>,
 }
 
-/// A part of the scheduler ended before it was told to.
+/// A part of the scheduler that ended unexpectedly.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum EndedEarly {
     #[error("{part} panicked: {message}; exiting so that the process is restarted")]
     Panicked { part: &'static str, message: String },
-    /// The part returned although nothing stopped it. What it serves is gone, usually because another part panicked.
+    /// The part returned although nothing stopped it. Its subject no longer exists, usually because another part
+    /// panicked.
     #[error("{part} ended; exiting so that the process is restarted")]
     Returned { part: &'static str },
 }
 
 impl Tasks {
-    /// Must be called inside a tokio runtime.
+    /// Starts a task. This must be called inside a tokio runtime.
     pub(crate) fn spawn(&mut self, name: &'static str, task: impl Future<Output = ()> + Send + 'static) {
         let task = async move {
             panic_if_asked(name);
@@ -35,7 +37,7 @@ impl Tasks {
         self.names.insert(id, name);
     }
 
-    /// Waits for the first task to end; for ever if there is none. Dropping the future loses nothing.
+    /// Waits for the first task to end, or forever if there is none. The future can be dropped without loss.
     pub(crate) async fn first_end(&mut self) -> EndedEarly {
         let Some(ended) = self.running.join_next_with_id().await else { return std::future::pending().await };
         let id = ended.as_ref().map_or_else(JoinError::id, |(id, ())| *id);
@@ -55,8 +57,8 @@ impl EndedEarly {
     }
 }
 
-/// Panics in the part that `BERTH_PANIC_IN` names: nothing from outside makes a part panic, and tests must see what the process
-/// makes of it. Builds without debug assertions do not look.
+/// Panics in the part that `BERTH_PANIC_IN` names. Nothing from outside can make a part panic, and tests must see how
+/// the process reacts. Builds without debug assertions ignore the variable.
 pub(crate) fn panic_if_asked(part: &str) {
     let is_asked = cfg!(debug_assertions) && std::env::var("BERTH_PANIC_IN").is_ok_and(|asked| asked == part);
     assert!(!is_asked, "BERTH_PANIC_IN asks for it");

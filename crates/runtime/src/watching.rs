@@ -1,8 +1,8 @@
-//! What the session watches: pods and nodes, and every kind that a plugin reads or registers events for.
+//! The watches of the session: pods and nodes, and every kind that a plugin reads or registers events for.
 //!
-//! Scheduling begins when all of them are listed. It does not wait for a kind that may not be listed: whom this concerns is
-//! the scheduler's business (`berth_framework::UnlistedKinds`). Pods, nodes and namespaces concern every pod, so for these it
-//! waits.
+//! Scheduling begins when all of them are listed. It does not wait for a kind that may not be listed: the scheduler
+//! decides which pods this concerns (`berth_framework::UnlistedKinds`). Pods, nodes and namespaces concern every pod,
+//! so scheduling waits for these.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -20,50 +20,51 @@ use tracing::{info, warn};
 
 use crate::{election::Turn, extenders::HttpExtenders};
 
-/// Watch events arrive in bursts of a whole list; this many wait in the channel before the watches do.
+/// The capacity of the channel. Watch events arrive in bursts of a whole list, and the watches wait if the channel is
+/// full.
 pub(crate) const EVENTS_BOUND: usize = 512;
 
-/// How long scheduling waits for the plugins that were there at the start: compiled ones take milliseconds, and a file that takes long
-/// must not hold up the pods of others.
+/// The time for which scheduling waits for the plugins that existed at the start. Compiled ones take milliseconds, and
+/// a file that takes long must not delay other pods.
 const PLUGINS_FIRST: Duration = Duration::from_secs(3);
 
-/// What is to be watched.
+/// The kinds to watch.
 pub(crate) struct WatchPlan {
     pod_json: bool,
     features: Features,
     kinds: BTreeSet<KindRef>,
-    /// Kinds that are read: their first lists must be complete.
+    /// The kinds that plugins read. Their first lists must be complete.
     read: BTreeSet<ObjectKind>,
 }
 
-/// What the watches wait for before they begin.
+/// The conditions for the watches to begin.
 pub(crate) struct Begin {
-    /// Says that every plugin that was there at the start serves or is refused.
+    /// Completes when every plugin that existed at the start serves or is refused.
     pub plugins: oneshot::Receiver<()>,
     pub turn: Turn,
 }
 
-/// A request to watch more than before.
+/// A request for further watches.
 pub(crate) enum WatchRequest {
-    /// What this plugin reads and registers events for.
+    /// The kinds that this plugin reads and registers events for.
     Kinds(Box<Manifest>),
     /// Every pod, once more: other profiles serve pods of which nothing was kept before.
     PodsAgain,
 }
 
-/// Turns what the watches see into the scheduler's events, and watches more when plugins want more.
+/// Converts watch events to the scheduler's events, and adds watches when plugins need more.
 struct Watching {
     watched: mpsc::Receiver<WatchEvent>,
     watches: WatchHandle,
     features: Features,
     kinds: BTreeSet<KindRef>,
-    /// Kinds that are read. A plugin that only hears of a kind does not wait for it.
+    /// The kinds that plugins read. A plugin that only needs events of a kind does not wait for it.
     read: BTreeSet<ObjectKind>,
     /// The kinds among these that were neither listed nor refused yet.
     unlisted: BTreeSet<ObjectKind>,
-    /// Kinds whose list was complete, since new lists were last requested.
+    /// The kinds with lists that were completed since new lists were last requested.
     listed: BTreeSet<ObjectKind>,
-    /// Kinds that may not be listed.
+    /// The kinds that may not be listed.
     forbidden: BTreeSet<ObjectKind>,
     pods_synced: bool,
     nodes_synced: bool,
@@ -73,15 +74,15 @@ struct Watching {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Progress {
     Listing,
-    /// Everything is listed; it is not this replica's turn.
+    /// Everything is listed, but another replica schedules.
     StandingBy,
-    /// This replica's turn has come, and everything is listed again.
+    /// This replica may schedule, and everything is being listed again.
     CatchingUp,
     Scheduling,
 }
 
 impl WatchRequest {
-    /// What is to be watched once the event is taken in.
+    /// The watches that are needed after the event.
     pub(crate) fn of_event(event: &Event, objects: &HostObjects) -> Vec<Self> {
         let kinds = |manifest: &Manifest| Self::Kinds(Box::new(manifest.clone()));
         match event {
@@ -102,8 +103,8 @@ impl WatchRequest {
 }
 
 impl WatchPlan {
-    /// What the plugins of `profiles` want, and the extenders: these are sent whole pods, and some of them whole nodes,
-    /// or whole pods that may be evicted.
+    /// The kinds that the plugins of `profiles` need, and those of the extenders. Extenders get complete pods, and some
+    /// of them get complete nodes, or complete pods that may be evicted.
     pub(crate) fn new(
         pod_json: bool,
         features: Features,
@@ -124,18 +125,18 @@ impl WatchPlan {
                 self.kinds.extend(wanted(manifest, self.features));
                 self.read.extend(watched_kinds::read(manifest, self.features).cloned());
             }
-            // Nothing is watched yet.
+            // No watch has begun yet.
             WatchRequest::PodsAgain => {}
         }
     }
 
-    /// Whether pending pods are kept whole.
+    /// Whether complete pending pods are kept.
     pub(crate) fn keeps_pods_whole(&self) -> bool {
         self.pod_json
     }
 
-    /// Watches when its turn comes, until it is aborted, the receiver of events is gone, or a watch panics. What the first plugins
-    /// request is a part of the plan, other `requests` come later.
+    /// Watches once it may begin. It ends when it is aborted, the receiver of events is dropped, or a watch panics. The
+    /// needs of the first plugins are a part of the plan; other `requests` arrive later.
     pub(crate) async fn run(
         mut self,
         client: Client,
@@ -204,7 +205,7 @@ impl Watching {
                     if turn.follows_others() { self.list_again() } else { Some(self.begin()) }
                 }
             };
-            // What was listed comes before what follows from it.
+            // The listed objects come before the events that follow from them.
             let mut next = vec![event];
             if self.is_listed() {
                 match self.progress {
@@ -291,8 +292,8 @@ impl Watching {
         Some(Event::KindListed(object_kind))
     }
 
-    /// Pods that the kind concerns wait from here on, the others do not. A kind that was listed stays as it is known, as in
-    /// kube-scheduler.
+    /// Handles a kind that may not be listed. Pods that need the kind wait from now on, and others do not. A kind that
+    /// was listed before keeps its known objects, as in kube-scheduler.
     fn go_without(&mut self, kind: &KindRef, rule: &str) -> Option<Event> {
         let object_kind = object_kind(kind);
         if is_indispensable(&object_kind) || self.listed.contains(&object_kind) {
@@ -325,7 +326,8 @@ fn key(kind: &KindRef, namespace: String, name: String) -> ObjectKey {
     ObjectKey { api_version: kind.api_version(), kind: kind.kind.clone(), namespace, name }
 }
 
-/// Pods and nodes as whole objects are no events of their own: those who registered hear of them already.
+/// The name of the resource in events. Pods and nodes as complete objects cause no events of their own, because plugins
+/// that registered for pods and nodes already get events.
 fn resource(kind: &KindRef) -> String {
     match kind.resource() {
         resource if resource == "Pod" || resource == "Node" => format!("{}.v1.", kind.plural),

@@ -1,7 +1,7 @@
 //! The HTTP side of the Kubernetes API: from a request to a response.
 //!
-//! A request enters in `router`, which finds the kind behind the path and the handler for the method. A handler reads
-//! the request, calls an operation of `objects` or reads the store, and writes the response in the format asked for.
+//! `router` receives a request and finds the kind for the path and the handler for the method. A handler reads the
+//! request, calls an operation of `objects` or reads the store, and writes the response in the requested format.
 
 mod binding;
 pub(crate) mod context;

@@ -1,10 +1,10 @@
-//! Simulated controllers: what the kubelets and the controller manager of a cluster do.
+//! Simulated controllers: they do the work of a cluster's kubelets and controller manager.
 //!
-//! `kubelet` and `namespaces` are tasks of their own. All others share the task in `manager`: each change of an object
-//! is shown to each controller, which names the objects that it must look at; those are then reconciled one after the
-//! other. A controller derives everything from the stored objects and keeps nothing, so one reconciliation too many does
-//! no harm. Workloads are as simple as examples of scheduling need them; jobs, daemon sets and the general garbage
-//! collector are deliberately absent.
+//! `kubelet` and `namespaces` are separate tasks. All other controllers share the task in `manager`: each controller
+//! gets each change of an object, and names the objects that it must check. These are then reconciled one after the
+//! other. A controller derives everything from the stored objects and keeps no state, so an additional reconciliation
+//! does no harm. Workloads are only as complex as examples of scheduling need. Jobs, daemon sets and the general
+//! garbage collector are deliberately absent.
 
 mod collections;
 mod controller;

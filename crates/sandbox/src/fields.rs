@@ -1,4 +1,4 @@
-//! The fields of objects: read, written and checked one at a time, without knowledge of kinds.
+//! The fields of objects. They are read, written and checked one at a time, without knowledge of kinds.
 
 pub(crate) mod clock;
 pub(crate) mod conditions;

@@ -1,4 +1,4 @@
-//! The kinds of objects that the sandbox serves: built-in ones from a table, custom ones from definitions.
+//! The kinds of objects that the sandbox serves: built-in kinds from a table, and custom kinds from definitions.
 
 mod built_in;
 pub(crate) mod custom;

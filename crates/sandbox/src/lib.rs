@@ -1,14 +1,14 @@
-//! A Kubernetes API in memory, over real HTTP, with nodes that run nothing.
+//! A Kubernetes API in memory, over real HTTP, with nodes on which nothing runs.
 //!
-//! [`Sandbox::start`] gives a server that `kubectl` and client libraries take for a cluster's API server: the kinds
-//! that a scheduler reads and writes, custom resources, watches, patches, selectors, admission of pods, eviction. Bound
-//! pods become `Running` and deleted ones are removed, after delays that the caller chooses. The controllers that a scheduler
-//! works with are simulated: volumes, device claims, disruption budgets, and workloads as far as examples need them. By rules
-//! given at `/faults`, requests and watches fail as they do in clusters (`berth-faults`).
+//! [`Sandbox::start`] starts a server that `kubectl` and client libraries accept as a cluster's API server. It has the
+//! kinds that a scheduler reads and writes, custom resources, watches, patches, selectors, admission of pods, and
+//! eviction. Bound pods become `Running` and deleted ones are removed, after delays that the caller chooses. The
+//! controllers that a scheduler works with are simulated: volumes, device claims, disruption budgets, and workloads as
+//! far as examples need them. Rules at `/faults` let requests and watches fail as they do in clusters (`berth-faults`).
 //!
-//! Reading order, from the top: `server` wires everything; a request enters in `api`, which calls the operations in
-//! `objects`; these follow the `rules` and write the `storage` behind `state`; `controllers` use the same operations and
-//! act on their own. A module knows only those that stand above it in the list below.
+//! The modules from the top: `server` connects everything. A request arrives in `api`, which calls the operations in
+//! `objects`. These follow the `rules` and write the `storage` behind `state`. `controllers` use the same operations
+//! and act on their own. A module only uses modules above it in the list below.
 
 mod fields;
 mod release;

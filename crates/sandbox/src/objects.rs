@@ -1,4 +1,4 @@
-//! What can be done to stored objects: decode, create, update, delete.
+//! The operations on stored objects: decode, create, update, delete.
 //!
 //! Requests and controllers use the same operations, so both follow the same rules.
 

@@ -1,12 +1,12 @@
-//! The Kubernetes release that the sandbox is.
+//! The Kubernetes release that the sandbox emulates.
 
-/// A release. What the API serves by default and the version that it tells differ.
+/// A release. It determines the kinds that are served by default, and the version that the API reports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum KubernetesRelease {
     /// 1.36.
     #[default]
     V1_36,
-    /// 1.37: DeviceTaintRules are served.
+    /// 1.37, which also serves DeviceTaintRules.
     V1_37,
 }
 

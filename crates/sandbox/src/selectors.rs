@@ -1,4 +1,4 @@
-//! Selecting objects: by the selectors of a request, and by those that stand in specs.
+//! Selects objects: by the selectors of a request, and by the selectors in specs.
 
 mod field_selector;
 mod label_selector;
@@ -19,7 +19,7 @@ pub(crate) struct Selector {
 }
 
 impl Selector {
-    /// Whether everything matches.
+    /// Whether the selector matches everything.
     pub(crate) fn is_empty(&self) -> bool {
         self.labels.is_empty() && self.fields.is_empty()
     }

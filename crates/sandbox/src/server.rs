@@ -1,4 +1,4 @@
-//! The running server: started with options, reached by URL or kubeconfig, stopped.
+//! The running server: it is started with options, reached by URL or kubeconfig, and stopped.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -17,22 +17,22 @@ use crate::objects::initial;
 use crate::release::KubernetesRelease;
 use crate::state::ClusterState;
 
-/// How a sandbox behaves.
+/// The behaviour of a sandbox.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Where to listen; port 0 takes a free one.
+    /// The address to listen on. Port 0 stands for any free port.
     pub listen: SocketAddr,
-    /// How long after its binding a pod becomes running and ready.
+    /// The time from the binding of a pod until it is running and ready.
     pub pod_start_delay: Duration,
-    /// How long after its deletion a bound pod is gone, and a namespace is emptied. The pod's own grace period is
-    /// shown but not waited for.
+    /// The time from the deletion of a bound pod until it is removed, and from the deletion of a namespace until it is
+    /// emptied. The pod's own grace period is shown but does not matter.
     pub pod_stop_delay: Duration,
-    /// Whether the controllers for volumes, device claims and disruption budgets run. Without them these objects keep what
-    /// clients write, so a client can act as these controllers itself.
+    /// Whether the controllers for volumes, device claims and disruption budgets run. If they do not run, these objects
+    /// keep the values that clients write, so that a client can act as these controllers itself.
     pub controllers: bool,
-    /// Whether deployments, replica sets and stateful sets get pods. Has no effect without `controllers`.
+    /// Whether deployments, replica sets and stateful sets get pods. This has no effect without `controllers`.
     pub workloads: bool,
-    /// Which release of Kubernetes the API server is.
+    /// The release of Kubernetes that the API server emulates.
     pub release: KubernetesRelease,
 }
 
@@ -49,15 +49,15 @@ impl Default for Options {
     }
 }
 
-/// Why a sandbox didn't start.
+/// The reason why a sandbox did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The address can't be listened on.
+    /// The server cannot listen on the address.
     #[error("cannot listen on {address}")]
     Listen {
-        /// The wanted address.
+        /// The requested address.
         address: SocketAddr,
-        /// What the system says.
+        /// The system's error.
         #[source]
         source: std::io::Error,
     },
@@ -66,7 +66,7 @@ pub enum Error {
     Initial(String),
 }
 
-/// A running Kubernetes API. Dropping it ends the server too, but without waiting; see [`Sandbox::stop`].
+/// A running Kubernetes API. If it is dropped, the server ends as well, but without waiting; see [`Sandbox::stop`].
 #[derive(Debug)]
 pub struct Sandbox {
     address: SocketAddr,
@@ -107,7 +107,7 @@ impl Sandbox {
         Ok(Self { address, faults, stopping, tasks })
     }
 
-    /// The address that the server listens on, with the port it has taken.
+    /// The address on which the server listens, with its actual port.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -117,7 +117,7 @@ impl Sandbox {
         format!("http://{}", self.address)
     }
 
-    /// The rules by which requests fail, which clients reach at `/faults`. There are none at first.
+    /// The rules by which requests fail. Clients can change them at `/faults`. There are none at first.
     pub fn faults(&self) -> &Faults {
         &self.faults
     }
@@ -134,7 +134,7 @@ impl Sandbox {
     pub async fn stop(self) {
         self.stopping.send_replace(true);
         for task in self.tasks {
-            // A task that panicked has nothing left to wait for.
+            // A task that panicked has already ended.
             let _ = task.await;
         }
     }

@@ -1,6 +1,6 @@
-//! What the simulated cluster consists of: the stored objects and the kinds that they are of.
+//! The parts of the simulated cluster: the stored objects and their kinds.
 //!
-//! Requests and controllers alike reach the objects through here. Nothing here knows HTTP.
+//! Requests and controllers access the objects through this module. It does not know HTTP.
 
 use std::sync::Arc;
 
@@ -23,12 +23,12 @@ impl ClusterState {
         Self { store: Store::default(), registry: Registry::new(release), release }
     }
 
-    /// The release that the API server is.
+    /// The release that the API server emulates.
     pub(crate) fn release(&self) -> KubernetesRelease {
         self.release
     }
 
-    /// The collection of that name, such as `pods` or `deployments.apps`.
+    /// The collection of this name, such as `pods` or `deployments.apps`.
     pub(crate) fn collection(&self, name: &str) -> Arc<Collection> {
         self.store.collection(name)
     }
@@ -38,12 +38,12 @@ impl ClusterState {
         self.store.collection(&kind.collection())
     }
 
-    /// The kinds that are served at the moment.
+    /// The kinds that are currently served.
     pub(crate) fn registry(&self) -> &Registry {
         &self.registry
     }
 
-    /// A built-in kind; fails like a request for a resource that is not served.
+    /// A built-in kind. Fails like a request for a resource that is not served.
     pub(crate) fn built_in_kind(&self, group: &str, plural: &str) -> ApiResult<Arc<Kind>> {
         self.registry.built_in(group, plural).ok_or_else(StatusError::no_such_resource)
     }
@@ -53,7 +53,7 @@ impl ClusterState {
         self.store.version()
     }
 
-    /// Forgets all changes so far, so that a watch from before is refused like one from before a compaction.
+    /// Forgets all changes so far. An earlier watch is then refused like one from before a compaction.
     pub(crate) fn compact(&self) {
         self.store.compact();
     }

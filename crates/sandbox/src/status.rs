@@ -1,6 +1,6 @@
-//! Failures as the Kubernetes API words them: a `Status` object with a code, a reason and details.
+//! Failures in the form of the Kubernetes API: a `Status` object with a code, a reason and details.
 //!
-//! Clients branch on `reason` and people read `message`, so both follow what a real API server answers.
+//! Clients depend on `reason` and people read `message`, so both follow the answers of a real API server.
 
 use http::StatusCode;
 use serde_json::{Map, Value, json};
@@ -46,12 +46,12 @@ impl StatusError {
         Self::new(StatusCode::BAD_REQUEST, "BadRequest", message)
     }
 
-    /// 500 without a reason, for what the API server doesn't classify.
+    /// 500 without a reason, for errors that the API server doesn't classify.
     pub(crate) fn internal(message: impl Into<String>) -> Self {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "", message)
     }
 
-    /// 404 for a path that leads nowhere inside a known group version.
+    /// 404 for a path that does not exist inside a known group version.
     pub(crate) fn no_such_resource() -> Self {
         Self::new(StatusCode::NOT_FOUND, "NotFound", "the server could not find the requested resource")
     }
@@ -62,14 +62,14 @@ impl StatusError {
         Self::new(StatusCode::METHOD_NOT_ALLOWED, "MethodNotAllowed", message)
     }
 
-    /// 415 listing the accepted media types.
+    /// 415 with the accepted media types.
     pub(crate) fn unknown_format(accepted: &str) -> Self {
         let message =
             format!("the body of the request was in an unknown format - accepted media types include: {accepted}");
         Self::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "UnsupportedMediaType", message)
     }
 
-    /// 406 listing what can be answered.
+    /// 406 with the media types that can be answered.
     pub(crate) fn not_acceptable(message: impl Into<String>) -> Self {
         Self::new(StatusCode::NOT_ACCEPTABLE, "NotAcceptable", message)
     }
@@ -86,12 +86,12 @@ impl StatusError {
         Self::new(StatusCode::CONFLICT, "AlreadyExists", message).about(kind, name, &kind.plural)
     }
 
-    /// 409 `Conflict` on an object, saying why.
+    /// 409 `Conflict` for an object, with the reason.
     pub(crate) fn conflict(kind: &Kind, name: &str, why: &str) -> Self {
         Self::conflict_on(kind, &kind.plural, name, why)
     }
 
-    /// 409 `Conflict` on a subresource such as `pods/binding`.
+    /// 409 `Conflict` for a subresource such as `pods/binding`.
     pub(crate) fn conflict_on(kind: &Kind, resource: &str, name: &str, why: &str) -> Self {
         let qualified = kind.qualify(resource);
         let message = format!("Operation cannot be fulfilled on {qualified} \"{name}\": {why}");
@@ -104,20 +104,20 @@ impl StatusError {
         Self::conflict(kind, name, why)
     }
 
-    /// 403 by an admission rule.
+    /// 403 because of an admission rule.
     pub(crate) fn forbidden(kind: &Kind, name: &str, why: &str) -> Self {
         let message = format!("{} \"{name}\" is forbidden: {why}", kind.qualified_resource());
         Self::new(StatusCode::FORBIDDEN, "Forbidden", message).about(kind, name, &kind.plural)
     }
 
-    /// 422 with one cause per field.
+    /// 422 with one cause for each field.
     pub(crate) fn invalid(kind: &Kind, name: &str, errors: &[FieldError]) -> Self {
         // Events of both groups are checked as one type, which belongs to core.
         let group = if kind.plural == "events" { "" } else { &kind.group };
         Self::invalid_named(&kind.kind, group, name, errors)
     }
 
-    /// 422 for something that isn't one of the kinds, such as the options of a request.
+    /// 422 for something other than one of the kinds, such as the options of a request.
     pub(crate) fn invalid_named(kind: &str, group: &str, name: &str, errors: &[FieldError]) -> Self {
         let mut texts: Vec<String> = Vec::new();
         for error in errors {
@@ -140,12 +140,12 @@ impl StatusError {
         error
     }
 
-    /// 422 of the options of a request, such as `ListOptions`.
+    /// 422 for the options of a request, such as `ListOptions`.
     pub(crate) fn invalid_options(options: &str, errors: &[FieldError]) -> Self {
         Self::invalid_named(options, "meta.k8s.io", "", errors)
     }
 
-    /// 410 for a revision that the history doesn't reach any more.
+    /// 410 for a revision that the history no longer contains.
     pub(crate) fn expired(message: impl Into<String>) -> Self {
         Self::new(StatusCode::GONE, "Expired", message)
     }
@@ -159,7 +159,7 @@ impl StatusError {
         error.retry_after(1)
     }
 
-    /// Adds a cause; admission and eviction explain themselves that way.
+    /// Adds a cause. Admission and eviction explain their refusals in this way.
     pub(crate) fn cause(mut self, reason: &str, message: &str, field: Option<&str>) -> Self {
         let mut cause = json!({"reason": reason, "message": message});
         if let Some(field) = field {
@@ -172,20 +172,20 @@ impl StatusError {
         self
     }
 
-    /// Tells the client when to try again, in the header and the details.
+    /// Says when the client should try again, in the header and the details.
     pub(crate) fn retry_after(mut self, seconds: u64) -> Self {
         self.0.details.insert("retryAfterSeconds".to_owned(), seconds.into());
         self.0.retry_after = Some(seconds);
         self
     }
 
-    /// Attaches list metadata; an expired `continue` token hands out a fresh one there.
+    /// Adds list metadata. An expired `continue` token gets a new one there.
     pub(crate) fn with_metadata(mut self, metadata: Value) -> Self {
         self.0.metadata = metadata;
         self
     }
 
-    /// Attaches `Warning` headers that were collected before the failure.
+    /// Adds `Warning` headers that were collected before the failure.
     pub(crate) fn with_warnings(mut self, warnings: &[String]) -> Self {
         self.0.warnings.extend_from_slice(warnings);
         self
@@ -196,7 +196,7 @@ impl StatusError {
         self.0.code
     }
 
-    /// After how many seconds the client may try again, if it may.
+    /// The seconds after which the client may try again, if it may.
     pub(crate) fn seconds_to_retry(&self) -> Option<u64> {
         self.0.retry_after
     }
@@ -206,7 +206,7 @@ impl StatusError {
         &self.0.warnings
     }
 
-    /// The `Status` object, as it also appears in an `ERROR` event of a watch.
+    /// The `Status` object, which also appears in an `ERROR` event of a watch.
     pub(crate) fn to_status(&self) -> Value {
         let failure = &self.0;
         let mut status = json!({

@@ -1,4 +1,5 @@
-//! The objects in memory, their history, and readers that follow it. Knows JSON objects, but neither kinds nor HTTP.
+//! The objects in memory, their history, and readers that follow it. The module knows JSON objects, but neither kinds
+//! nor HTTP.
 
 mod follower;
 mod key;

@@ -1,4 +1,4 @@
-//! Works with the real `kubectl`, when there is one on the path.
+//! Tests with the real `kubectl`, if one is on the path.
 
 #![expect(clippy::expect_used, reason = "a test ends where its footing is gone")]
 
@@ -78,14 +78,14 @@ spec:
   resources: {requests: {storage: 1Gi}}
 ";
 
-/// A sandbox, and `kubectl` pointed at it.
+/// A sandbox, and a `kubectl` that uses it.
 struct Cluster {
     sandbox: Sandbox,
     kubeconfig: NamedTempFile,
 }
 
 impl Cluster {
-    /// Starts a sandbox, or nothing where there is no `kubectl`.
+    /// Starts a sandbox; `None` if there is no `kubectl`.
     async fn start() -> Option<Self> {
         Command::new("kubectl").arg("version").arg("--client").output().await.ok()?;
         let options = Options { pod_start_delay: Duration::ZERO, ..Options::default() };
@@ -106,7 +106,7 @@ impl Cluster {
         command.output().await.expect("kubectl runs")
     }
 
-    /// Runs a command that must succeed and returns what it prints.
+    /// Runs a command that must succeed, and returns its output.
     async fn kubectl(&self, arguments: &str) -> String {
         self.succeeds(arguments, None).await
     }
@@ -200,7 +200,7 @@ async fn kubectl_manages_other_kinds() {
     cluster.sandbox.stop().await;
 }
 
-/// What the generators send is protobuf.
+/// The generators of `kubectl` send protobuf.
 #[tokio::test]
 async fn kubectl_creates_without_files() {
     let Some(cluster) = Cluster::start().await else { return };
@@ -248,7 +248,7 @@ async fn kubectl_creates_without_files() {
     cluster.sandbox.stop().await;
 }
 
-/// Runs what the documentation of volumes and of draining shows.
+/// Runs the commands from the documentation of volumes and of draining.
 #[tokio::test]
 async fn kubectl_shows_volumes_and_drains_nodes() {
     let Some(cluster) = Cluster::start().await else { return };

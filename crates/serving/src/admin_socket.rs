@@ -1,7 +1,8 @@
-//! The Unix socket through which the operator on the machine steers plugins.
+//! The Unix socket through which an operator on the machine controls plugins.
 //!
-//! Who may is what the file system says: the socket, and the folder that Berth makes for it, are for the user that the
-//! scheduler runs as. Root may too. An address on loopback would let in every process in the network namespace of the machine.
+//! The file system controls access: only the user that runs the scheduler can use the socket and the folder that Berth
+//! creates for it. Root can use them, too. A loopback address would admit every process in the machine's network
+//! namespace.
 
 use std::{
     fs, io,
@@ -17,7 +18,7 @@ use tracing::warn;
 
 use crate::connections::Listener;
 
-/// Only the owner connects.
+/// Only the owner can connect.
 const SOCKET_MODE: u32 = 0o600;
 const FOLDER_MODE: u32 = 0o700;
 
@@ -31,7 +32,7 @@ pub enum SocketError {
     Unusable { path: PathBuf, source: io::Error },
 }
 
-/// A socket that serves its owner and root. Its file goes with it.
+/// A socket for its owner and root. Its file is removed when this is dropped.
 #[derive(Debug)]
 pub struct OwnersSocket {
     listener: UnixListener,
@@ -39,7 +40,7 @@ pub struct OwnersSocket {
     owner: u32,
 }
 
-/// Where the socket is by default: the same for a scheduler and for `berth plugin` of one user.
+/// The default path of the socket. It is the same for a scheduler and for `berth plugin` of one user.
 pub fn default_path() -> PathBuf {
     let runtime = std::env::var_os("XDG_RUNTIME_DIR").filter(|dir| !dir.is_empty()).map(PathBuf::from);
     let folder = match (runtime, own_uid()) {
@@ -50,16 +51,16 @@ pub fn default_path() -> PathBuf {
     folder.join("admin.sock")
 }
 
-/// The user that this process runs as.
+/// The user that runs this process.
 fn own_uid() -> Option<u32> {
     fs::metadata("/proc/self").ok().map(|it| it.uid())
 }
 
 impl OwnersSocket {
-    /// Listens at `path`, in the place of a socket without a listener. Folders that are missing are made.
+    /// Listens at `path`. Replaces a socket without a listener, and creates missing folders.
     ///
     /// # Errors
-    /// Another process listens there, other users could put a socket in its place, or the file system refuses.
+    /// Another process listens there, other users could replace the socket, or the file system refuses.
     pub fn bind(path: &Path) -> Result<Self, SocketError> {
         let unusable = |source| SocketError::Unusable { path: path.to_owned(), source };
         if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
@@ -75,7 +76,7 @@ impl OwnersSocket {
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
                 fs::remove_file(path).map_err(unusable)?
             }
-            // Nothing is there, or nothing that `bind` would replace.
+            // The file does not exist, or it is not one that `bind` would replace.
             Err(_) => {}
         }
         let listener = UnixListener::bind(path).map_err(unusable)?;
@@ -84,13 +85,13 @@ impl OwnersSocket {
         Ok(Self { listener, path: path.to_owned(), owner })
     }
 
-    /// Where the socket is.
+    /// The path of the socket.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
     fn is_welcome(&self, stream: &UnixStream) -> bool {
-        // The mode says it already. It is set a moment after the socket is there.
+        // The mode has the same effect. It is set a moment after the socket is created.
         stream.peer_cred().is_ok_and(|peer| peer.uid() == self.owner || peer.uid() == 0)
     }
 }
@@ -111,7 +112,7 @@ impl Listener for OwnersSocket {
 
 impl Drop for OwnersSocket {
     fn drop(&mut self) {
-        // The next scheduler also takes the place of a socket that was left.
+        // If this fails, the next scheduler replaces the socket.
         let _ = fs::remove_file(&self.path);
     }
 }
@@ -144,7 +145,8 @@ mod tests {
         fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o777)).expect("ours");
         let error = OwnersSocket::bind(&dir.path().join("admin.sock")).expect_err("refused");
         assert!(matches!(error, SocketError::SharedFolder(_)), "{error}");
-        // One that is another user's alone. Root gives one away, if it may; to everybody else the root folder is such a one.
+        // This folder belongs to another user only. Root gives the folder away, if it may; for other users, the root
+        // folder is such a folder.
         fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o700)).expect("ours");
         let folder = match own_uid() {
             Some(0) if chown(dir.path(), Some(1), None).is_err() => return,

@@ -1,8 +1,9 @@
-//! The connections of one server, and their requests: bounded in number, in time and in size, since every client that reaches the
-//! endpoints may open some.
+//! The connections of one server, and their requests. Their number, time and size are limited, because every client
+//! that reaches the endpoints may open connections.
 //!
-//! When there are as many as may be, the one that has waited longest for its client gives way to the next. So a probe gets
-//! through while one client holds on to all connections that there are. One whose request is being answered stays.
+//! If the maximum number of connections is open, the one that has waited longest for its client is closed for the next
+//! one. A probe therefore succeeds even while one client holds all connections. A connection stays open while its
+//! request is being answered.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -37,26 +38,29 @@ use tokio::{
 };
 use tracing::{debug, warn};
 
-/// Scrapers, probes and operators need a dozen. Each is a file descriptor, of which a process often has 1024.
+/// The maximum number of connections. Scrapers, probes and operators need about a dozen. Each connection is a file
+/// descriptor, and a process often has only 1024 of them.
 const MAX_CONNECTIONS: usize = 256;
 
-/// Requests of all connections together whose answers are made or sent. An answer may be as large as the cluster.
+/// The maximum number of requests with answers that are being made or sent, over all connections. An answer may be as
+/// large as the cluster.
 const MAX_REQUESTS: usize = 512;
 
-/// A client takes an answer within this time.
+/// The time within which a client must receive an answer.
 const SEND_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A client sends the whole header of its next request within this time, also when it has asked before: longer than
-/// scrapers usually take from one request to the next.
+/// The time within which a client must send the whole header of its next request, even if it has sent requests before.
+/// It is longer than the usual time between two requests of a scraper.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(32);
 
-/// The header of a request, with room for large tokens.
+/// The maximum size of a request's header, with room for large tokens.
 const MAX_HEADER: u32 = 64 << 10;
 
-/// What one connection may send at a time over HTTP/2: no request has a body of more than a few bytes.
+/// The number of bytes that one connection may send at a time over HTTP/2. No request has a body of more than a few
+/// bytes.
 const WINDOW: u32 = 64 << 10;
 
-/// Where connections come from.
+/// A source of connections.
 pub trait Listener: Send {
     type Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static;
 
@@ -71,7 +75,7 @@ impl Listener for TcpListener {
     }
 }
 
-/// Serves each connection of `listener` in a task of its own, which `serve` makes.
+/// Serves each connection of `listener` in a separate task, which `serve` creates.
 pub async fn accept<L: Listener, F>(listener: L, serve: impl Fn(L::Stream, Activity) -> F)
 where
     F: Future<Output = ()> + Send + 'static,
@@ -81,7 +85,7 @@ where
         match listener.accept().await {
             Ok(stream) => connections.spawn(|activity| serve(stream, activity)),
             Err(error) => {
-                // The process usually has no file descriptor left then.
+                // The process usually has no file descriptors left in this case.
                 warn!(%error, "failed to accept a connection");
                 connections.open().make_room();
                 tokio::time::sleep(Duration::from_secs(1)).await;
@@ -107,8 +111,8 @@ where
     }
 }
 
-/// Answers the requests of one connection over HTTP/2, up to `max_streams` at a time. One that has no request for
-/// [`HEADER_TIMEOUT`] is ended: HTTP/2 knows no bound on the time that a header takes.
+/// Answers the requests of one connection over HTTP/2, up to `max_streams` at a time. A connection without a request
+/// for [`HEADER_TIMEOUT`] is closed, because HTTP/2 does not limit the time that a header takes.
 pub async fn serve_http2<S>(stream: S, routes: Router, activity: Activity, max_streams: u32)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -126,7 +130,7 @@ where
         () = activity.stalled() => return debug!("a client did not take an answer in time"),
         () = activity.idle_for(HEADER_TIMEOUT) => {
             connection.as_mut().graceful_shutdown();
-            // Answers may still be on their way, to a client that takes them or does not.
+            // Answers may still be on their way to the client, which may or may not receive them.
             tokio::time::timeout(HEADER_TIMEOUT, connection).await.unwrap_or(Ok(()))
         }
     };
@@ -168,38 +172,39 @@ struct Connections(Arc<Mutex<Open>>);
 
 #[derive(Debug, Default)]
 struct Open {
-    /// Counts connections and answers.
+    /// The last number that was used for a connection or an answer.
     last_id: u64,
     by_id: HashMap<u64, Connection>,
 }
 
 #[derive(Debug)]
 struct Connection {
-    /// Requests that are being answered.
+    /// The number of requests that are being answered.
     n_requests: usize,
-    /// Answers that its client has not taken yet, by id, with the time since when it may.
+    /// The answers that the client has not received yet, by id. Each has the time since which the client may receive
+    /// it.
     sending: BTreeMap<u64, Instant>,
-    /// Since when its client has the word, if no requests are being answered.
+    /// The time since which the client must act, if no requests are being answered.
     idle_since: Instant,
-    /// `None` until its task runs.
+    /// `None` until the task runs.
     task: Option<AbortHandle>,
 }
 
-/// What one connection is at. Dropped when it ends.
+/// The activity of one connection. It is dropped when the connection ends.
 #[derive(Debug)]
 pub struct Activity {
     id: u64,
     connections: Connections,
 }
 
-/// A request is being answered.
+/// A request that is being answered.
 #[derive(Debug)]
 struct Busy {
     id: u64,
     connections: Connections,
 }
 
-/// An answer is being sent.
+/// An answer that is being sent.
 #[derive(Debug)]
 struct Sending {
     connection: u64,
@@ -207,7 +212,7 @@ struct Sending {
     connections: Connections,
 }
 
-/// A part of an answer: it lives until it is handed to the system.
+/// A part of an answer. It exists until it is passed to the system.
 #[derive(Debug)]
 struct Untaken {
     data: Bytes,
@@ -229,7 +234,7 @@ impl Connections {
         let task = tokio::spawn(serve(Activity { id, connections: self.clone() }));
         match self.open().by_id.get_mut(&id) {
             Some(connection) => connection.task = Some(task.abort_handle()),
-            // The connection has ended, or had to make room.
+            // The connection has already ended, or was closed to make room.
             None => task.abort(),
         }
     }
@@ -246,7 +251,7 @@ impl Connections {
 }
 
 impl Open {
-    /// `None` if there is no room.
+    /// Registers a connection; `None` if there is no room.
     fn enter(&mut self) -> Option<u64> {
         if self.by_id.len() >= MAX_CONNECTIONS && !self.make_room() {
             return None;
@@ -262,7 +267,7 @@ impl Open {
         self.last_id
     }
 
-    /// Whether the connection may have one more request answered.
+    /// Whether one more request of the connection may be answered.
     fn begin(&mut self, id: u64) -> bool {
         while self.by_id.values().map(Connection::n_open).sum::<usize>() >= MAX_REQUESTS {
             if !self.make_room_for_request() {
@@ -273,7 +278,7 @@ impl Open {
         connection.map(|connection| connection.n_requests += 1).is_some()
     }
 
-    /// Ends the connection that has waited longest for its client. Tells whether there was one.
+    /// Closes the connection that has waited longest for its client. Returns whether there was one.
     fn make_room(&mut self) -> bool {
         let idle = self.by_id.iter().filter_map(|(id, connection)| Some((connection.idle_since()?, *id)));
         let Some((_, id)) = idle.min() else { return false };
@@ -281,7 +286,8 @@ impl Open {
         true
     }
 
-    /// Ends the connection whose client has left an answer lying for longest. Tells whether there was one.
+    /// Closes the connection of the client that has not received an answer for the longest time. Returns whether there
+    /// was one.
     fn make_room_for_request(&mut self) -> bool {
         let waiting = self.by_id.iter().filter(|(_, connection)| connection.n_requests == 0);
         let waiting = waiting.filter_map(|(id, connection)| Some((connection.sending_since()?, *id)));
@@ -302,25 +308,25 @@ impl Connection {
         (self.n_requests == 0).then_some(self.idle_since)
     }
 
-    /// Since when the answer may be taken that has lain there for longest.
+    /// The time since which the oldest waiting answer may be received.
     fn sending_since(&self) -> Option<Instant> {
         self.sending.values().next().copied()
     }
 
-    /// Requests whose answers are made or sent.
+    /// The number of requests with answers that are being made or sent.
     fn n_open(&self) -> usize {
         self.n_requests + self.sending.len()
     }
 }
 
 impl Activity {
-    /// `None` if too many requests are being answered.
+    /// Registers a request; `None` if too many requests are being answered.
     fn begin(&self) -> Option<Busy> {
         let is_admitted = self.connections.open().begin(self.id);
         is_admitted.then(|| Busy { id: self.id, connections: self.connections.clone() })
     }
 
-    /// Waits until the client has not taken an answer for [`SEND_TIMEOUT`].
+    /// Waits until the client has failed to receive an answer for [`SEND_TIMEOUT`].
     async fn stalled(&self) {
         loop {
             let since = self.connections.open().by_id.get(&self.id).and_then(Connection::sending_since);
@@ -332,7 +338,7 @@ impl Activity {
         }
     }
 
-    /// Waits until no request has been answered for so long.
+    /// Waits until no request has been answered for this time.
     async fn idle_for(&self, limit: Duration) {
         loop {
             let since = self
@@ -357,7 +363,7 @@ impl Drop for Activity {
 }
 
 impl Busy {
-    /// The answer is made: the client has the word.
+    /// The answer was made, and the client must now receive it.
     fn sends(self) -> Sending {
         let id = self.connections.open().next_id();
         self.connections.change(self.id, |connection| {
@@ -409,7 +415,7 @@ mod tests {
         assert!(began.elapsed().abs_diff(HEADER_TIMEOUT) < Duration::from_secs(2), "{:?}", began.elapsed());
     }
 
-    /// A server of an answer of a megabyte.
+    /// A server with an answer of a megabyte.
     fn large_answers() -> Router {
         Router::new().route("/large", get(|| async { vec![b'x'; 1 << 20] }))
     }

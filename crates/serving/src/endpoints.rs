@@ -26,7 +26,7 @@ mod pprof;
 mod probes;
 pub mod resources;
 
-/// What is served whichever way.
+/// The routes that are served over any protocol.
 pub fn routes(metrics: &Arc<Metrics>, health: &Health) -> Router {
     Router::new()
         .route("/metrics", get(render))
@@ -35,7 +35,7 @@ pub fn routes(metrics: &Arc<Metrics>, health: &Health) -> Router {
         .merge(probes::routes(health, metrics))
 }
 
-/// Listens; the future serves. It ends only when it cannot go on.
+/// Listens on the address. The returned future serves requests, and ends only if it cannot continue.
 ///
 /// # Errors
 /// The address cannot be bound.

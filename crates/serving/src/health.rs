@@ -1,7 +1,7 @@
-//! What `/healthz`, `/livez` and `/readyz` say, and what keeps it true.
+//! The state behind `/healthz`, `/livez` and `/readyz`, and the reports that keep it up to date.
 //!
-//! The scheduling thread beats with each turn of its loop, at least once a second. A loop that has not turned for a while hangs,
-//! and only a new process helps. Before its first turn the process starts: it is alive, and not ready.
+//! The scheduling thread reports each turn of its loop, at least once a second. A loop without a turn for a while
+//! hangs, and only a new process helps. The process is starting until the first turn: it is alive, but not ready.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -10,27 +10,27 @@ use std::{
 
 use berth_cluster::Leadership;
 
-/// A turn takes microseconds; one that fills new instances of all plugins takes seconds. The kubelet asks three times before it
-/// acts: a pod whose loop hangs is replaced within a minute.
+/// The longest time between two turns. A turn takes microseconds; one that fills new instances of all plugins takes
+/// seconds. The kubelet asks three times before it acts, so a pod with a loop that hangs is replaced within a minute.
 const LONGEST_TURN: Duration = Duration::from_secs(30);
 
-/// How often a wait is reported.
+/// The time between two reports of a wait.
 const BEAT_EVERY: Duration = Duration::from_secs(1);
 
-/// Shared by the parts that report and the endpoints that ask. Cheap to clone.
+/// The state. The parts that report and the endpoints that ask share it. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Health(Arc<Mutex<State>>);
 
 #[derive(Debug)]
 struct State {
     readiness: Readiness,
-    /// `None`: the loop has not begun.
+    /// `None` means that the loop has not begun.
     last_turn: Option<Instant>,
-    /// `None`: there is no election.
+    /// `None` means that there is no election.
     leadership: Option<Leadership>,
 }
 
-/// An endpoint that answers with checks.
+/// An endpoint that runs checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Probe {
     Healthz,
@@ -38,7 +38,7 @@ pub enum Probe {
     Readyz,
 }
 
-/// One thing that was looked at. The names are kube-scheduler's, but for `scheduling-loop`.
+/// The result of one check. The names are kube-scheduler's, except `scheduling-loop`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Check {
     pub name: &'static str,
@@ -57,18 +57,18 @@ pub enum Unhealthy {
     Stopping,
 }
 
-/// Whether the scheduler does its work.
+/// Whether the scheduler can do its work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Readiness {
     /// The first lists are not complete.
     Listing,
     Ready,
-    /// The process was told to stop, or a part of it ended.
+    /// The process was asked to stop, or a part of it ended.
     Stopping,
 }
 
 impl Default for Health {
-    /// The process starts.
+    /// The state of a process that is starting.
     fn default() -> Self {
         let state = State { readiness: Readiness::Listing, last_turn: None, leadership: None };
         Self(Arc::new(Mutex::new(state)))
@@ -76,7 +76,7 @@ impl Default for Health {
 }
 
 impl Health {
-    /// Every object that existed at the start is known.
+    /// Records that every object that existed at the start is known.
     pub fn synced(&self) {
         let mut state = self.state();
         if state.readiness == Readiness::Listing {
@@ -84,27 +84,28 @@ impl Health {
         }
     }
 
-    /// The process is not ready any more from here on.
+    /// Records that the process is no longer ready.
     pub fn stopping(&self) {
         self.state().readiness = Readiness::Stopping;
     }
 
-    /// There is an election, and this is how it stands.
+    /// Records that there is an election, and follows its state.
     pub fn follow(&self, leadership: Leadership) {
         self.state().leadership = Some(leadership);
     }
 
-    /// Whether this replica schedules, as far as the election goes.
+    /// Whether this replica schedules, according to the election.
     pub fn is_leading(&self) -> bool {
         self.state().leadership.as_ref().is_none_or(Leadership::is_leading)
     }
 
-    /// The scheduling loop has turned.
+    /// Records a turn of the scheduling loop.
     pub fn beat(&self, now: Instant) {
         self.state().last_turn = Some(now);
     }
 
-    /// Waits for an answer that is bounded otherwise: the scheduling loop, which waits for it, does not hang.
+    /// Waits for an answer that has a time limit of its own. The scheduling loop waits for it meanwhile, and does not
+    /// count as hanging.
     pub async fn while_waiting<T>(&self, answer: impl Future<Output = T>) -> T {
         let mut answer = std::pin::pin!(answer);
         let mut every = tokio::time::interval(BEAT_EVERY);
@@ -117,7 +118,7 @@ impl Health {
         }
     }
 
-    /// What the endpoint looks at. A missing leader is no fault of a replica that stands by.
+    /// The checks of the endpoint. The absence of a leader is not a failure of a replica that stands by.
     pub fn checks(&self, probe: Probe, now: Instant) -> Vec<Check> {
         let state = self.state();
         let mut checks = vec![Check { name: "ping", result: Ok(()) }];
@@ -153,7 +154,7 @@ impl State {
 }
 
 impl Probe {
-    /// Its path, without the slash.
+    /// The path of the endpoint, without the slash.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Healthz => "healthz",
@@ -181,7 +182,7 @@ mod tests {
         assert!(health.while_waiting(answer).await);
     }
 
-    /// The check's result, if the endpoint makes it.
+    /// The result of the check, if the endpoint makes it.
     fn result(health: &Health, probe: Probe, name: &str, now: Instant) -> Option<Result<(), Unhealthy>> {
         health.checks(probe, now).into_iter().find(|check| check.name == name).map(|check| check.result)
     }

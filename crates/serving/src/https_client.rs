@@ -1,4 +1,4 @@
-//! The client's side of HTTPS: a connection to a scheduler's port.
+//! The client side of HTTPS: a connection to a scheduler's port.
 
 use std::{path::Path, sync::Arc};
 
@@ -13,10 +13,11 @@ use rustls::{
 use tokio::net::TcpStream;
 use tokio_rustls::{TlsConnector, client::TlsStream};
 
-/// Connects to the host and port of `uri`, whose certificate must come from an authority in the file, or be in it itself.
+/// Connects to the host and port of `uri`. The server's certificate must come from an authority in the file, or be in
+/// the file itself.
 ///
 /// # Errors
-/// The file cannot be used, there is no answer, or another server answers.
+/// The file cannot be used, the server does not answer, or another server answers.
 pub async fn connect(uri: &Uri, authority: &Path) -> Result<TlsStream<TcpStream>> {
     let unusable =
         |error: &dyn std::fmt::Display| Usage(format!("--certificate-authority {}: {error}", authority.display()));

@@ -1,7 +1,7 @@
-//! What a scheduler serves: probes, metrics and what there is to see, over plain HTTP, over HTTPS and on a Unix socket.
+//! The endpoints of a scheduler: probes, metrics and other data, over plain HTTP, over HTTPS and on a Unix socket.
 //!
-//! [`connections`] bounds what clients can hold, [`secure_serving`] says who may ask for what, [`endpoints`] has the paths. What they
-//! show of the scheduler comes through one trait, [`ReadModel`]; [`Health`] is what probes answer from.
+//! [`connections`] limits the resources that clients can hold, [`secure_serving`] controls access, and [`endpoints`]
+//! has the paths. Data about the scheduler comes through one trait, [`ReadModel`]. [`Health`] has the data for probes.
 
 pub mod admin_socket;
 pub mod connections;

@@ -1,11 +1,12 @@
-//! The scheduler as readers see it, which change nothing.
+//! The scheduler from the view of readers, which change nothing.
 
 use berth_scheduler::ClusterView;
 
-/// Shows the scheduler to endpoints, without a way to change it. Cheap to clone.
+/// Gives endpoints access to the scheduler's data, without a way to change it. Cheap to clone.
 pub trait ReadModel: Clone + Send + Sync + 'static {
-    /// Runs `read` on a copy of what the scheduler knows, where it may take its time. The copy says of when it is
-    /// ([`ClusterView::as_of`]), and whether it is whole. `None` if there is no answer in time, or too many readers wait.
+    /// Runs `read` on a copy of the scheduler's data, where it does not delay the scheduler. The copy contains its time
+    /// ([`ClusterView::as_of`]), and says whether it is complete. `None` if there is no answer in time, or if too many
+    /// readers wait.
     fn read<R: Send + 'static>(
         &self,
         read: impl FnOnce(&ClusterView) -> R + Send + 'static,

@@ -1,5 +1,6 @@
-//! The endpoints over HTTPS, as kube-scheduler serves them: `certificates` has the server's certificate and the
-//! authorities of clients, `lookup` those that the cluster names, `access` says who may ask for what. The paths are those of `endpoints`.
+//! The endpoints over HTTPS, as in kube-scheduler. `certificates` has the server's certificate and the authorities of
+//! clients, `lookup` finds the authorities that the cluster names, and `access` controls access. The paths are those of
+//! `endpoints`.
 
 mod access;
 mod answers;
@@ -31,64 +32,64 @@ use berth_cluster::ConnectOptions;
 use berth_file_watch::FileWatch;
 use berth_telemetry::{chain, klog::Verbosity};
 
-/// A client that does not get through the handshake in this time is given up.
+/// The time limit for a client's handshake.
 const HANDSHAKE: Duration = Duration::from_secs(10);
 
-/// Requests that a connection may have open at a time, as in kube-scheduler.
+/// The maximum number of open requests of a connection, as in kube-scheduler.
 const MAX_STREAMS: u32 = 100;
 
-/// What kube-scheduler's flags say about serving.
+/// The settings of kube-scheduler's flags about serving.
 #[derive(Clone, Debug)]
 pub struct SecureServing {
     pub address: SocketAddr,
-    /// Both or none.
+    /// The files of the certificate and of its key. Both are given or none.
     pub certificate: Option<(PathBuf, PathBuf)>,
-    /// Where a self-signed certificate is kept; `None`: in memory.
+    /// The folder for a self-signed certificate; `None` keeps it in memory.
     pub certificate_dir: Option<PathBuf>,
     pub only_tls13: bool,
     pub http2: ServeHttp2,
-    /// Certificates for clients that ask for certain names.
+    /// Certificates for clients that ask for particular names.
     pub sni_certificates: Vec<SniCertificate>,
-    /// The authorities whose client certificates are trusted.
+    /// The authorities of trusted client certificates.
     pub client_ca: Option<Authorities>,
-    /// The proxies that may name the user that they ask for.
+    /// The proxies that may name the user for whom they send a request.
     pub front_proxy: Option<FrontProxy>,
-    /// The API server that is asked about tokens; with `None`, every token is invalid.
+    /// The API server that checks tokens. If it is `None`, every token is invalid.
     pub authentication: Option<ConnectOptions>,
-    /// Whether the cluster is asked who vouches for callers, where no file says it.
+    /// Whether the cluster is asked for the authorities that vouch for callers, if no file contains them.
     pub lookup: Lookup,
     pub token_ttl: Duration,
-    /// The API server that is asked about rights; with `None`, only the open paths are served.
+    /// The API server that checks rights. If it is `None`, only the open paths are served.
     pub authorization: Option<ConnectOptions>,
     pub authorized_ttl: Duration,
     pub unauthorized_ttl: Duration,
-    /// Paths that everybody may ask for; `*` at the end stands for anything.
+    /// The paths that are open to every caller. `*` at the end stands for any text.
     pub open_paths: Vec<String>,
-    /// What `/flagz` shows: the flags that were given.
+    /// The flags that were given, which `/flagz` shows.
     pub flags: Vec<(String, String)>,
-    /// What `/debug/flags/v` changes; `None` without it.
+    /// The verbosity that `/debug/flags/v` changes; `None` if that path is not served.
     pub verbosity: Option<Verbosity>,
 }
 
-/// Certificates of the authorities.
+/// The certificates of authorities.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Authorities {
     File(PathBuf),
-    /// Certificates as the cluster gave them.
+    /// The certificates from the cluster.
     Pem(String),
 }
 
-/// Whether, and how earnestly, the cluster is asked for authorities.
+/// Whether the cluster is asked for authorities, and whether its answer is required.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lookup {
     None,
-    /// No authority vouches for callers if the cluster does not answer.
+    /// If the cluster does not answer, no authority vouches for callers.
     Tolerant,
-    /// Nothing starts if the cluster does not answer.
+    /// If the cluster does not answer, the program does not start.
     Strict,
 }
 
-/// Whether HTTP/2 is served beside HTTP/1.1, and how many requests a connection may have open at a time.
+/// Whether HTTP/2 is served besides HTTP/1.1, and the maximum number of open requests of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ServeHttp2 {
     No,
@@ -100,16 +101,17 @@ pub enum ServeHttp2 {
 pub struct SniCertificate {
     pub certificate: PathBuf,
     pub key: PathBuf,
-    /// `*.example.com` stands for any host of the domain; empty: those that the certificate names.
+    /// The names. `*.example.com` stands for any host of the domain. If there are none, the names are those of the
+    /// certificate.
     pub names: Vec<String>,
 }
 
-/// `--requestheader-*`: a proxy that has authenticated a user and says so in headers.
+/// `--requestheader-*`: a proxy that has authenticated a user and names it in headers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FrontProxy {
-    /// The authority that vouches for its certificate.
+    /// The authority that vouches for the proxy's certificate.
     pub authority: Authorities,
-    /// The common names that it may have; empty: any.
+    /// The common names that the certificate may have. If there are none, any name is allowed.
     pub allowed_names: Vec<String>,
     pub username_headers: Vec<String>,
     pub uid_headers: Vec<String>,
@@ -118,7 +120,7 @@ pub struct FrontProxy {
 }
 
 impl SecureServing {
-    /// kube-scheduler's defaults, on this address.
+    /// The defaults of kube-scheduler, for this address.
     pub fn on(address: IpAddr, port: u16) -> Self {
         Self {
             address: SocketAddr::new(address, port),
@@ -141,7 +143,7 @@ impl SecureServing {
         }
     }
 
-    /// Listens; the future serves. It ends only when it cannot go on.
+    /// Listens on the address. The returned future serves requests, and ends only if it cannot continue.
     ///
     /// # Errors
     /// The address, a certificate or a kubeconfig cannot be used.
@@ -165,7 +167,7 @@ impl SecureServing {
         })
     }
 
-    /// Takes other certificates and authorities from their files, for connections from then on.
+    /// Reads changed certificates and authorities from their files, for later connections.
     fn follow_files(&self, tls: &Arc<RwLock<Tls>>) -> Option<FileWatch> {
         let pairs = self.certificate.iter().flat_map(|(certificate, key)| [certificate, key]);
         let named = self.sni_certificates.iter().flat_map(|sni| [&sni.certificate, &sni.key]);

@@ -1,7 +1,9 @@
-//! A scheduler to be asked: a configuration with its plugins, loaded once, on clusters that stand in manifests.
+//! A scheduler that answers questions. It is a configuration with its plugins, which are loaded once, and it works on
+//! clusters from manifests.
 //!
-//! `berth simulate` and the C library (`crates/libberth`) ask it. [`berth_what_if`] knows neither files nor WebAssembly; this
-//! crate loads both, and hands plugins and settings over as [`Conditions`]. Nothing is created anywhere.
+//! `berth simulate` and the C library (`crates/libberth`) use it. [`berth_what_if`] knows neither files nor
+//! WebAssembly. This crate loads both, and passes plugins and settings on as [`Conditions`]. It creates no objects in a
+//! cluster.
 
 use std::{collections::BTreeSet, path::PathBuf};
 
@@ -17,43 +19,46 @@ use berth_what_if::{
 };
 use tracing::warn;
 
-/// Which scheduler is asked. By default it is kube-scheduler of the oldest release with its default profile.
+/// The scheduler to simulate. By default, it is kube-scheduler of the oldest release with its default profile.
 #[derive(Clone, Debug, Default)]
 pub struct SimulatorOptions {
-    /// A KubeSchedulerConfiguration; without one, the default profile places every pod, whichever scheduler it names.
+    /// A KubeSchedulerConfiguration. If it is `None`, the default profile places every pod, whatever scheduler the pod
+    /// names.
     pub config: Option<PathBuf>,
-    /// Serve pods with this `schedulerName`; for a configuration with one profile.
+    /// The `schedulerName` of the pods to serve, for a configuration with one profile.
     pub scheduler_name: Option<String>,
     /// A folder of plugin components.
     pub plugins_dir: Option<PathBuf>,
     /// A PluginHostConfiguration.
     pub plugin_config: Option<PathBuf>,
-    /// How built-in plugins run; natively unless the folder holds another binary, if it is `None`.
+    /// The way in which built-in plugins run. If it is `None`, they run natively, unless the folder contains another
+    /// binary.
     pub execution: Option<Execution>,
-    /// Where compiled plugins are kept; a folder in the user's cache directory, if it is `None`.
+    /// The folder for compiled plugins. If it is `None`, it is a folder in the user's cache directory.
     pub artifact_cache: Option<PathBuf>,
-    /// Kubernetes' release, `1.36` or `1.37`.
+    /// The release of Kubernetes: `1.36` or `1.37`.
     pub emulated_version: Option<String>,
-    /// What compiles plugins; this process, if it is `None`.
+    /// The process that compiles plugins. If it is `None`, this process compiles them.
     pub compiler: Option<CompilerProcess>,
 }
 
-/// A configuration with its plugins, loaded: any number of schedulers are made from it. It stays on the thread that
+/// A configuration with its loaded plugins. Any number of schedulers can be made from it. It stays on the thread that
 /// opened it.
 #[derive(Debug)]
 pub struct Simulator {
     plugins: Plugins,
     settings: Settings,
     scheduler_settings: berth_scheduler::Settings,
-    /// Neither a configuration nor a name is given: the only profile serves every pod.
+    /// Whether neither a configuration nor a name is given, so that the only profile serves every pod.
     is_default: bool,
 }
 
 impl Simulator {
-    /// Loads configuration and plugins.
+    /// Loads the configuration and the plugins.
     ///
     /// # Errors
-    /// Configuration or plugins cannot be used, or the configuration has extenders, which a simulation does not ask.
+    /// The configuration or the plugins cannot be used, or the configuration has extenders, which a simulation cannot
+    /// ask.
     pub fn open(options: SimulatorOptions) -> Result<Self> {
         let SimulatorOptions { config, scheduler_name, emulated_version, .. } = &options;
         let version = emulated_version.as_deref().unwrap_or_default();
@@ -90,14 +95,14 @@ impl Simulator {
         Ok(Self { plugins, settings, scheduler_settings, is_default })
     }
 
-    /// The name of the only profile, if that serves every pod.
+    /// The name of the only profile, if it serves every pod.
     #[must_use]
     pub fn serves_all(&self) -> Option<String> {
         let [profile] = self.settings.profiles.as_slice() else { return None };
         self.is_default.then(|| profile.scheduler_name.clone())
     }
 
-    /// Makes every pod of the cluster one of the only profile, if that serves every pod.
+    /// Assigns every pod of the cluster to the only profile, if that profile serves every pod.
     pub fn adopt(&self, cluster: &mut Cluster) {
         if let Some(scheduler_name) = self.serves_all() {
             cluster.serve_by(&scheduler_name);
@@ -127,7 +132,7 @@ impl Simulator {
         Ok(Conditions {
             settings: self.scheduler_settings,
             profiles,
-            // Components see the time of the wall, by which they are also given time.
+            // Components use the time of the wall clock, which also measures the time that they are given.
             tell_time: Box::new(|_| engine.set_now(clock::now().0)),
             whole_pods,
             arrival,
@@ -138,7 +143,7 @@ impl Simulator {
     /// Places the pods that wait.
     ///
     /// # Errors
-    /// A plugin refuses its arguments, or the time is over.
+    /// A plugin refuses its arguments, or the time is used up.
     pub fn place(&mut self, cluster: &Cluster, arrival: Arrival, is_over: &dyn Fn() -> bool) -> Result<Placed> {
         Ok(place(cluster, self.conditions(arrival, is_over)?)?)
     }
@@ -146,8 +151,8 @@ impl Simulator {
     /// Answers a batch of what-if questions.
     ///
     /// # Errors
-    /// [`Usage`] for a request that makes no sense or goes beyond its bounds; a plugin refuses its arguments, or the time is
-    /// over.
+    /// [`Usage`] for a request that is invalid or exceeds its limits. Otherwise, a plugin refuses its arguments, or the
+    /// time is used up.
     pub fn what_if(
         &mut self,
         cluster: &Cluster,

@@ -1,8 +1,8 @@
-//! The audit log (`--audit-log`): what was done to plugins and by which user, and what plugins had done to the cluster, a line of JSON
-//! each. `docs/src/audit.md` describes the fields.
+//! The audit log (`--audit-log`): changes to plugins with the users that made them, and changes to the cluster for
+//! plugins. Each entry is a line of JSON. `docs/src/audit.md` describes the fields.
 //!
-//! Entries go to a thread of their own over a bounded channel. No thread waits for it: an entry that finds the channel full is
-//! dropped and counted, so that neither a slow disk nor a plugin that asks for much holds up scheduling.
+//! Entries go over a bounded channel to a separate thread. No other thread waits for it: an entry is dropped and
+//! counted if the channel is full. Neither a slow disk nor a plugin with many effects can therefore delay scheduling.
 
 mod rotating_file;
 
@@ -25,30 +25,31 @@ use tracing::error;
 use self::rotating_file::RotatingFile;
 use crate::clock;
 
-/// Some kilobytes each at most: a few seconds of a busy scheduler on a disk that hangs.
+/// The capacity of the channel: enough for a few seconds of a busy scheduler on a disk that hangs. An entry has at most
+/// some kilobytes.
 const BOUND: usize = 8192;
 
-/// What the log takes on disk: the file and its backups.
+/// The maximum size of the log on disk: the file and its backups.
 const MAX_BYTES: u64 = 100 << 20;
 const N_BACKUPS: u32 = 5;
 
-/// Why there is no audit log.
+/// The reason why there is no audit log.
 #[derive(Debug, thiserror::Error)]
 pub enum AuditLogError {
     /// The file cannot be opened for appending.
     #[error("--audit-log {}: cannot be written: {source}", file.display())]
     Unwritable {
-        /// The file as the command line names it.
+        /// The file, as it is on the command line.
         file: PathBuf,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
-    /// The system offers no more threads.
+    /// The system cannot start more threads.
     #[error("cannot start a thread for the audit log: {0}")]
     NoThread(#[source] io::Error),
 }
 
-/// Where entries go; nowhere by default. Cheap to clone.
+/// The target of entries. The default drops them. Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub struct AuditLog(Option<Writer>);
 
@@ -79,25 +80,25 @@ struct Entry {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "by", rename_all = "camelCase")]
 pub enum By {
-    /// A command, by the user whose token it had, or `local` for one of this machine.
+    /// An operator's order. The user is the owner of its token, or `local` for a user of this machine.
     Operator { user: String },
     /// A file of the plugins directory changed.
     PluginsDirectory,
-    /// A registry was asked for the plugin.
+    /// The registry of the plugin was asked.
     Registry,
     /// The operator's settings changed.
     PluginConfig,
-    /// Faults, or time that passed.
+    /// A fault, or time that passed.
     Scheduler,
-    /// The plugin itself asked for it.
+    /// The plugin itself asked for the change.
     Plugin,
 }
 
-/// What happened.
+/// The event that an entry is about.
 #[derive(Debug, Serialize)]
 #[serde(tag = "event", rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum AuditEvent {
-    /// An operator's command, and why it was not followed.
+    /// An operator's order, and the reason if it was refused.
     Ordered {
         order: &'static str,
         refused: Option<String>,
@@ -108,7 +109,7 @@ pub enum AuditEvent {
         version: String,
         digest: String,
     },
-    /// Nothing serves in a profile any more.
+    /// Nothing serves in a profile any longer.
     Withdrawn {
         profile: String,
     },
@@ -136,14 +137,14 @@ pub enum AuditEvent {
     Released {
         digest: String,
     },
-    /// What a file under the plugin's name may do.
+    /// The grants of a file under the plugin's name changed.
     GrantsChanged {
         old: serde_json::Value,
         new: serde_json::Value,
     },
-    /// A request to the API server that the plugin asked for.
+    /// A request to the API server for the plugin.
     Effect(EffectEntry),
-    /// The plugin asked for what it was not granted.
+    /// The plugin asked for an effect without a grant.
     EffectRefused {
         effect: &'static str,
         pod: PodEntry,
@@ -152,24 +153,24 @@ pub enum AuditEvent {
     },
 }
 
-/// A change of the cluster in the name of a plugin.
+/// A change of the cluster for a plugin.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct EffectEntry {
-    /// The profile in whose cycle the plugin asked for it.
+    /// The profile of the cycle in which the plugin asked for the change.
     pub profile: String,
-    /// The digest of the binary that asked for it; `native` for a built-in that runs natively.
+    /// The digest of the binary that asked for the change; `native` for a built-in that runs natively.
     pub digest: String,
     /// The pod of the cycle.
     pub pod: PodEntry,
     pub cycle: u64,
     #[serde(flatten)]
     pub target: EffectTarget,
-    /// `ok`, or what went wrong.
+    /// `ok`, or the error.
     pub result: String,
 }
 
-/// What an effect changes.
+/// The object that an effect changes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct EffectTarget {
@@ -196,18 +197,19 @@ impl From<&PodRef> for PodEntry {
     }
 }
 
-/// The digest as the log shows binaries; `built-in` for none of the plugins directory.
+/// The digest in the form of the log; `built-in` if there is no binary from the plugins directory.
 pub fn digest_or_built_in(digest: Option<Digest>) -> String {
     digest.map_or_else(|| "built-in".to_owned(), |digest| digest.to_string())
 }
 
-/// The binary as entries of effects show binaries; empty for a built-in that runs natively.
+/// The binary in the form of entries about effects; empty for a built-in that runs natively.
 pub fn binary(binary: Option<BinaryId>) -> String {
     binary.map_or_else(String::new, |binary| binary.to_string())
 }
 
 impl AuditLog {
-    /// Opens the log, `-` for standard output, and starts the thread that writes. It ends with the last clone.
+    /// Opens the log and starts the thread that writes. `-` stands for standard output. The thread ends with the last
+    /// clone.
     ///
     /// # Errors
     /// The file cannot be opened for appending.
@@ -232,7 +234,7 @@ impl AuditLog {
                 let entry = match command {
                     Command::Write(entry) => entry,
                     Command::Flush(done) => {
-                        // The caller may have left.
+                        // The caller may no longer wait.
                         let _ = done.send(());
                         continue;
                     }
@@ -251,12 +253,12 @@ impl AuditLog {
         Ok(Self(Some(Writer { queue, n_dropped })))
     }
 
-    /// Whether what is recorded has a reader.
+    /// Whether entries are written.
     pub fn is_on(&self) -> bool {
         self.0.is_some()
     }
 
-    /// Never waits.
+    /// Records an entry. It never waits.
     pub fn record(&self, plugin: &str, by: By, event: AuditEvent) {
         let Some(writer) = &self.0 else { return };
         let time = clock::rfc3339(clock::wall(clock::now()));
@@ -266,22 +268,22 @@ impl AuditLog {
         }
     }
 
-    /// How many entries were not written.
+    /// The number of entries that were not written.
     pub fn n_dropped(&self) -> u64 {
         self.0.as_ref().map_or(0, |writer| writer.n_dropped.load(Ordering::Relaxed))
     }
 
-    /// Waits until everything that was recorded is written, for at most `limit`.
+    /// Waits until all recorded entries are written, for at most `limit`.
     pub async fn flush(&self, limit: Duration) {
         let Some(writer) = &self.0 else { return };
         let (done, written) = oneshot::channel();
         let flushing = async {
             if writer.queue.send(Command::Flush(done)).await.is_ok() {
-                // The thread answers, or has ended with all its entries.
+                // The thread answers, or it has ended after all its entries.
                 let _ = written.await;
             }
         };
-        // What is left then is lost with the process.
+        // Entries that are still left are lost with the process.
         let _ = tokio::time::timeout(limit, flushing).await;
     }
 }
@@ -299,7 +301,7 @@ mod tests {
 
     use super::*;
 
-    /// Takes a line whenever it is let.
+    /// A writer that accepts a line whenever the test allows it.
     struct HeldWriter(Receiver<()>, Sender<String>);
 
     impl io::Write for HeldWriter {
@@ -321,7 +323,7 @@ mod tests {
             let released = AuditEvent::Released { digest: number.to_string() };
             log.record("Mine", By::Operator { user: "ann".to_owned() }, released);
         }
-        // One may have left the channel for the disk already.
+        // One entry may already have left the channel for the disk.
         assert!((95..=96).contains(&log.n_dropped()), "{}", log.n_dropped());
         (0..5).for_each(|_| open.send(()).expect("the thread waits"));
         let line: serde_json::Value = serde_json::from_str(&lines.recv().expect("a line")).expect("JSON");

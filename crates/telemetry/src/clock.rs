@@ -1,7 +1,7 @@
-//! The time that the scheduler and the plugin registry are told.
+//! The time that the scheduler and the plugin registry get.
 //!
-//! It is the wall clock's at the start of the process, and runs on steadily from there: a step of the wall clock neither
-//! stalls backoffs and deadlines nor ends them all. [`wall`] says what such a time is called outside.
+//! It equals the wall clock at the start of the process, and then runs steadily. A step of the wall clock therefore
+//! neither delays backoffs and deadlines nor ends them all. [`wall`] converts such a time to the wall clock.
 
 use std::{
     sync::LazyLock,
@@ -13,33 +13,33 @@ use jiff::Timestamp;
 
 static CLOCK: LazyLock<Clock<System>> = LazyLock::new(|| Clock::start(System));
 
-/// The present moment.
+/// The current time.
 pub fn now() -> Time {
     CLOCK.now()
 }
 
-/// What the wall clock shows at `time`, if it is not set before, in milliseconds since 1970.
+/// The wall clock's value at `time`, in milliseconds since 1970, if the clock is not changed before.
 pub fn wall(time: Time) -> u64 {
     CLOCK.wall(time)
 }
 
-/// The time at which the wall clock shows this, if it is not set before.
+/// The time at which the wall clock will show this value, if the clock is not changed before.
 pub fn at_wall(wall: Timestamp) -> Time {
     CLOCK.at_wall(u64::try_from(wall.as_millisecond()).unwrap_or_default())
 }
 
-/// Milliseconds since 1970 as a time of day; the last one that there is for those beyond.
+/// Milliseconds since 1970 as a timestamp. Values beyond the last possible timestamp become that one.
 pub fn timestamp(milliseconds: u64) -> Timestamp {
     let time = i64::try_from(milliseconds).ok().and_then(|it| Timestamp::from_millisecond(it).ok());
     time.unwrap_or(Timestamp::MAX)
 }
 
-/// Milliseconds since 1970 as people and logs write them: `2026-01-02T03:04:05.678Z`.
+/// Milliseconds since 1970 in the form for people and logs: `2026-01-02T03:04:05.678Z`.
 pub fn rfc3339(milliseconds: u64) -> String {
     format!("{:.3}", timestamp(milliseconds))
 }
 
-/// Times the scheduler's steps.
+/// Measures the time of the scheduler's steps.
 #[derive(Debug)]
 pub struct Stopwatch;
 
@@ -51,9 +51,9 @@ impl berth_framework::Clock for Stopwatch {
 
 /// The clocks of a machine.
 trait Clocks {
-    /// Steps when it is set.
+    /// The wall clock, which jumps when it is set.
     fn wall(&self) -> SystemTime;
-    /// Never steps.
+    /// The monotonic clock, which never jumps.
     fn monotonic(&self) -> Instant;
 }
 

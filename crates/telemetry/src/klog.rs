@@ -1,8 +1,8 @@
-//! Log lines as Kubernetes' components write them: klog's text, or component-base's JSON.
+//! Log lines in the form of Kubernetes' components: klog's text, or component-base's JSON.
 //!
-//! klog knows verbosities instead of levels. Lines that kube-scheduler writes have its words, keys and verbosity; their targets
-//! are [`V2`], [`V3`] and [`V10`]. For all others, the level says the verbosity: 0 for INFO and above, 4 for DEBUG, 6 for TRACE, and for
-//! libraries, requests to the API server among them, 8 and 10.
+//! klog has verbosities instead of levels. Lines that kube-scheduler also writes have its words, keys and verbosity;
+//! their targets are [`V2`], [`V3`] and [`V10`]. For all other lines, the level determines the verbosity: 0 for INFO
+//! and above, 4 for DEBUG, and 6 for TRACE. Libraries, which include requests to the API server, have 8 and 10.
 
 mod format;
 mod levels;
@@ -19,11 +19,11 @@ pub use self::levels::Verbosity;
 use crate::log_rate::{LogRate, SCORES};
 use berth_config::Usage;
 
-/// The target of lines that are written from verbosity 2 on, such as one for each bound pod.
+/// The target of lines that are written at verbosity 2 and above, such as one for each bound pod.
 pub const V2: &str = "berth::v2";
-/// The target of lines that are written from verbosity 3 on.
+/// The target of lines that are written at verbosity 3 and above.
 pub const V3: &str = "berth::v3";
-/// The target of lines that are written from verbosity 10 on.
+/// The target of lines that are written at verbosity 10 and above.
 pub const V10: &str = SCORES;
 
 /// `--logging-format`.
@@ -33,10 +33,10 @@ pub enum KlogFormat {
     Json,
 }
 
-/// Logs to standard error from here on. `BERTH_LOG` goes before the verbosity.
+/// Logs to standard error from now on. `BERTH_LOG` takes precedence over the verbosity.
 ///
 /// # Errors
-/// `BERTH_LOG` makes no sense.
+/// `BERTH_LOG` is invalid.
 pub fn start(verbosity: &Verbosity, format: KlogFormat) -> Result<(), Usage> {
     let filter: Box<dyn tracing_subscriber::layer::Filter<Registry> + Send + Sync> = match std::env::var("BERTH_LOG") {
         Ok(text) => {

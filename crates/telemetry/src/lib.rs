@@ -1,7 +1,7 @@
-//! What the process says of itself: metrics, the audit log, log lines as Kubernetes' components write them, and the bound on
-//! how many of these an outsider can cause.
+//! The output of the process about itself: metrics, the audit log, log lines in the form of Kubernetes' components, and
+//! the limit on the log lines that an outsider can cause.
 //!
-//! Every part writes here and none reads, so nothing here knows of connections, plugins' binaries or HTTP.
+//! Every part writes here and none reads, so this crate knows nothing about connections, plugins' binaries or HTTP.
 
 pub mod audit;
 pub mod clock;
@@ -12,7 +12,7 @@ pub mod notices;
 
 use std::error::Error;
 
-/// The error and what it came from, in one line.
+/// The error and its causes in one line.
 #[must_use]
 pub fn chain(error: &dyn Error) -> String {
     let mut text = error.to_string();

@@ -1,9 +1,10 @@
-//! How many log lines alike are written: one bound for every line of the program, whatever it is that causes them.
+//! Limits the number of similar log lines. Every line of the program has the same limit, whatever causes it.
 //!
-//! Lines are alike if they come from one place in the code and name one plugin. A place writes [`BURST`] lines at once and
-//! [`PER_SECOND`] after that; what comes beyond is counted, and told in one line when the flood is over or [`SUMMARY_EVERY`]
-//! has passed. Lines below INFO are for those who asked for one a pod: they have more room. Some lines have no bound
-//! here ([`UNBOUNDED`]): an operator's dump, scores at verbosity 10, and what plugins write themselves, which `logLinesPerSecond` bounds.
+//! Lines are similar if they come from one place in the code and name the same plugin. A place may write [`BURST`]
+//! lines at once, and then [`PER_SECOND`]. Further lines are counted, and every [`SUMMARY_EVERY`] one line reports
+//! them. Lines below INFO may be as frequent as one per pod, so their limit is higher. Some lines have no limit here
+//! ([`UNBOUNDED`]): an operator's dump, scores at verbosity 10, and the lines of plugins, which `logLinesPerSecond`
+//! limits.
 
 use std::{
     cell::RefCell,
@@ -27,57 +28,58 @@ use tracing::{
 };
 use tracing_subscriber::layer::{Context, Filter};
 
-/// Lines at once from one place about one plugin.
+/// The number of lines at once from one place about one plugin.
 const BURST: f64 = 100.0;
 
-/// After that.
+/// The number of lines per second after that.
 const PER_SECOND: f64 = 10.0;
 
-/// How much more of each there may be below INFO.
+/// The factor by which both are higher below INFO.
 const BELOW_INFO: f64 = 100.0;
 
-/// How often it is told what was not written.
+/// The time between two summaries of the lines that were not written.
 const SUMMARY_EVERY: Duration = Duration::from_secs(10);
 
-/// Places and plugins that are told apart. Beyond that, all plugins of a place share one bound.
+/// The maximum number of places and plugins that are distinguished. Beyond that, all plugins of a place share one
+/// limit.
 const MAX_KEYS: usize = 4096;
 
-/// Characters of a plugin's name and of a line that are kept.
+/// The maximum number of bytes that are kept of a plugin's name and of a line.
 const MAX_TEXT: usize = 256;
 
-/// Targets whose lines are bounded elsewhere, and the summaries themselves.
+/// Targets with other limits for their lines, and the target of the summaries.
 const UNBOUNDED: [&str; 4] = ["berth::cache_dump", SUMMARY, "berth_wasm_host::host_state", SCORES];
 
-/// The target of lines that are written from verbosity 10 on: scores, some for each node.
+/// The target of lines that are written at verbosity 10 and above: scores, some of them for each node.
 pub const SCORES: &str = "berth::v10";
 
-/// The target of lines that tell what was not written.
+/// The target of lines that report the lines which were not written.
 const SUMMARY: &str = "berth::suppressed";
 
-/// Lines that were not written since the process began.
+/// The number of lines that were not written since the process began.
 static SUPPRESSED: AtomicU64 = AtomicU64::new(0);
 
-/// How many lines were not written since the process began.
+/// The number of lines that were not written since the process began.
 pub fn n_suppressed() -> u64 {
     SUPPRESSED.load(Ordering::Relaxed)
 }
 
-/// Lets as many lines through as may be written. Cheap to clone.
+/// A filter that lets as many lines through as the limits allow. Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub struct LogRate(Arc<Shared>);
 
 #[derive(Debug, Default)]
 struct Shared {
     places: Mutex<HashMap<Key, Bucket>>,
-    /// The thread that tells what was not written; it begins with the first such line.
+    /// The thread that reports the lines which were not written. It starts with the first such line.
     teller: OnceLock<()>,
 }
 
-/// What lines that are alike have in common.
+/// The properties that similar lines have in common.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Key {
     place: Identifier,
-    /// Where the scheduler wrote the line, if it comes from there.
+    /// The place in the scheduler that wrote the line, if it comes from there.
     origin: Option<CodePlace>,
     plugin: String,
 }
@@ -86,12 +88,13 @@ thread_local! {
     static ORIGIN: RefCell<Option<CodePlace>> = const { RefCell::new(None) };
 }
 
-/// While it lives, lines of this thread are those of another place in the code.
+/// While this value exists, the thread's lines count as those of another place in the code.
 #[derive(Debug)]
 #[must_use]
 pub struct LinesOf(());
 
-/// The lines of this thread come from `origin` until the answer is dropped: one place here passes on the lines of many.
+/// Makes the lines of this thread count as those of `origin` until the result is dropped. One place in the code passes
+/// on the lines of many places.
 pub fn lines_of(origin: CodePlace) -> LinesOf {
     ORIGIN.set(Some(origin));
     LinesOf(())
@@ -105,7 +108,7 @@ impl Drop for LinesOf {
 
 #[derive(Debug)]
 struct Bucket {
-    /// Lines that may be written, as of then.
+    /// The number of lines that could be written at that time.
     left: f64,
     then: Instant,
     n_suppressed: u64,
@@ -113,7 +116,7 @@ struct Bucket {
     last: String,
 }
 
-/// Lines alike that were not written.
+/// Similar lines that were not written.
 #[derive(Debug, PartialEq, Eq)]
 struct Summary {
     n_suppressed: u64,
@@ -121,7 +124,7 @@ struct Summary {
     last: String,
 }
 
-/// What a line says, as far as the bound looks at it.
+/// The parts of a line that matter for the limit.
 #[derive(Debug, Default)]
 struct Line {
     plugin: String,
@@ -175,7 +178,7 @@ impl LogRate {
         false
     }
 
-    /// What was not written since the last call. Places that were quiet for long are forgotten.
+    /// The lines that were not written since the last call. Places without lines for a while are forgotten.
     fn take_summaries(&self, now: Instant) -> Vec<Summary> {
         let mut places = self.0.places.lock().unwrap_or_else(PoisonError::into_inner);
         let mut summaries = Vec::new();
@@ -188,7 +191,7 @@ impl LogRate {
         summaries
     }
 
-    /// A filter must not log, so another thread does.
+    /// Starts the thread that reports, because a filter must not log.
     fn tell_later(&self) {
         self.0.teller.get_or_init(|| {
             let rate = self.clone();
@@ -198,7 +201,7 @@ impl LogRate {
                     warn!(target: SUMMARY, plugin, last, "{n_suppressed} similar messages suppressed");
                 }
             };
-            // The metric alone tells it if there is no thread.
+            // If the thread cannot be started, only the metric shows these lines.
             drop(thread::Builder::new().name("log-summaries".to_owned()).spawn(tell));
         });
     }
@@ -245,7 +248,7 @@ mod tests {
         }
     }
 
-    /// The lines that `work` gets written, and the summaries of the others.
+    /// The lines that `work` writes, and the summaries of the others.
     fn written(work: impl FnOnce()) -> (Vec<String>, Vec<Summary>) {
         let (written, rate) = (Written::default(), LogRate::default());
         let sink = written.clone();

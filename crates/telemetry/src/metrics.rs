@@ -1,6 +1,6 @@
-//! What `/metrics` shows: kube-scheduler's names where it has them, `berth_*` for what it has not, and the process.
+//! The content of `/metrics`: kube-scheduler's names where it has them, `berth_*` for other metrics, and the process.
 //!
-//! The scheduling thread writes its figures between cycles; the endpoint only renders.
+//! The scheduling thread writes its figures between cycles. The endpoint only renders them.
 
 mod api_calls;
 mod binding_conditions;
@@ -40,10 +40,10 @@ use berth_model::Release;
 /// The buckets of client-go's histogram of requests (`component-base/metrics/prometheus/restclient`).
 const CLIENT_BUCKETS: [f64; 12] = [0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0];
 
-/// How many namespaces have a label of their own: pods can be created in any number of namespaces.
+/// The maximum number of namespaces with a label of their own. Pods can be created in any number of namespaces.
 const NAMESPACES: usize = 100;
 
-/// The label of all others. No namespace can have this name.
+/// The label of all other namespaces. No namespace can have this name.
 const OTHER_NAMESPACES: &str = "(others)";
 
 /// All metrics of the process.
@@ -82,21 +82,22 @@ pub struct Metrics {
     volume_stage_errors: IntCounterVec,
     client_requests: IntCounterVec,
     client_latency: HistogramVec,
-    /// What probes found: these have an endpoint of their own.
+    /// The results of probes, which have an endpoint of their own.
     slis: Slis,
     process: ProcessMetrics,
-    /// The release whose names and stabilities are shown.
+    /// The release that determines the shown names and stabilities.
     release: Mutex<Release>,
-    /// What was refused, by plugin and kind of effect: a metric cannot be asked which labels it has.
+    /// The refused effects by plugin and kind. A metric cannot list its labels.
     refused: Mutex<BTreeMap<String, BTreeMap<String, u64>>>,
-    /// Namespaces that have a label of their own.
+    /// The namespaces with a label of their own.
     spent_namespaces: Mutex<BTreeSet<Arc<str>>>,
-    /// The labels of what serves, by profile and plugin: the one before goes when the next one comes.
+    /// The labels of the serving binaries, by profile and plugin. The previous labels are removed when new ones are
+    /// set.
     serving: Mutex<BTreeMap<(String, String), [String; 4]>>,
 }
 
 impl Default for Metrics {
-    /// Registers all of them.
+    /// Registers all metrics.
     fn default() -> Self {
         Self::register().0
     }
@@ -294,7 +295,8 @@ impl Metrics {
         (metrics, add)
     }
 
-    /// The registry in Prometheus' text format 0.0.4, the one that kube-scheduler answers with whatever is asked for.
+    /// The registry in Prometheus' text format 0.0.4. kube-scheduler also answers in this format, whatever the request
+    /// asks for.
     pub fn render(&self) -> String {
         raise(&self.log_lines_suppressed, &[], log_rate::n_suppressed());
         let _serving = self.serving.lock().unwrap_or_else(PoisonError::into_inner);
@@ -302,32 +304,32 @@ impl Metrics {
         render(releases::shown_in(release, self.registry.gather()))
     }
 
-    /// What `/metrics/slis` shows (KEP-3466).
+    /// The content of `/metrics/slis` (KEP-3466).
     pub fn render_slis(&self) -> String {
         self.slis.render()
     }
 
-    /// A probe (`livez`) looked at something, and whether that was well.
+    /// Records the result of one check of a probe such as `livez`.
     pub fn probed(&self, probe: &str, check: &str, is_well: bool) {
         self.slis.probed(probe, check, is_well);
     }
 
-    /// A cycle took so long, after a swap of plugins had held it up for so long.
+    /// Records the duration of a cycle, and the time for which a swap of plugins had delayed it.
     pub fn cycle(&self, duration: Duration, pause: Duration) {
         self.cycle_duration.with_label_values::<&str>(&[]).observe((pause + duration).as_secs_f64());
     }
 
-    /// The scheduling thread was busy with a swap for so long.
+    /// Records the time that a swap took on the scheduling thread.
     pub fn swap_pause(&self, duration: Duration) {
         self.swap_pause.with_label_values::<&str>(&[]).observe(duration.as_secs_f64());
     }
 
-    /// Whether this replica holds the lease.
+    /// Records whether this replica holds the lease.
     pub fn set_leader(&self, lease: &str, is_leading: bool) {
         self.leader.with_label_values(&[lease]).set(is_leading.into());
     }
 
-    /// Notes that `version` answers under its name in `profile` from here on.
+    /// Records that `version` serves under its name in `profile` from now on.
     pub fn set_plugin(&self, profile: &str, version: PluginVersion) {
         let PluginVersion { name: plugin, version, binary } = version;
         let digest = binary.map_or_else(String::new, |binary| binary.to_string());
@@ -340,34 +342,34 @@ impl Metrics {
         self.plugin_info.with_label_values(&info).set(1);
     }
 
-    /// Notes that these plugins answer in the profile from here on.
+    /// Records that these plugins serve in the profile from now on.
     pub fn set_plugins(&self, profile: &Profile) {
         for version in profile.versions().filter(|version| version.binary.is_some()) {
             self.set_plugin(&profile.scheduler_name, version);
         }
     }
 
-    /// A ResourceClaim was to be created in the name of a plugin.
+    /// Records an attempt to create a ResourceClaim for a plugin, and whether it succeeded.
     pub fn claim_created(&self, is_created: bool) {
         self.claim_creates.with_label_values(&[if is_created { "success" } else { "failure" }]).inc();
     }
 
-    /// The volumes of a pod could not be bound.
+    /// Records that the volumes of a pod could not be bound.
     pub fn volumes_not_bound(&self) {
         self.volume_stage_errors.with_label_values(&["bind"]).inc();
     }
 
-    /// The configuration was looked at again: `applied`, `unchanged` or `refused`.
+    /// Records that the configuration was read again: `applied`, `unchanged` or `refused`.
     pub fn config_reloaded(&self, result: &str) {
         self.config_reloads.with_label_values(&[result]).inc();
     }
 
-    /// A client was made from other credentials: `renewed`, or `failed`.
+    /// Records that a client was made with other credentials: `renewed`, or `failed`.
     pub fn credentials_renewed(&self, result: &str) {
         self.credential_renewals.with_label_values(&[result]).inc();
     }
 
-    /// Notes that nothing answers for the plugin in `profile` from here on.
+    /// Records that nothing serves for the plugin in `profile` from now on.
     pub fn remove_plugin(&self, profile: &str, plugin: &str) {
         let mut serving = self.serving.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(old) = serving.remove(&(profile.to_owned(), plugin.to_owned())) {
@@ -380,22 +382,22 @@ impl Metrics {
         debug_assert!(removed.is_ok(), "what served was shown");
     }
 
-    /// How many strings the scheduler holds.
+    /// Sets the number of strings that the scheduler holds.
     pub fn set_symbols(&self, n_symbols: usize) {
         self.symbols.with_label_values::<&str>(&[]).set(to_gauge(n_symbols));
     }
 
-    /// The plugin was taken out of service.
+    /// Records that the plugin was taken out of service.
     pub fn quarantined(&self, plugin: &str) {
         self.plugin_quarantines.with_label_values(&[plugin]).inc();
     }
 
-    /// A plugin got a new instance after a fault.
+    /// Records that a plugin got a new instance after a fault.
     pub fn restarted(&self, plugin: &str) {
         self.plugin_restarts.with_label_values(&[plugin]).inc();
     }
 
-    /// Shows how many owners' pods are held for each plugin's faults.
+    /// Sets, for each plugin, the number of owners with pods that are held because of the plugin's faults.
     pub fn set_held_owners(&self, by_plugin: &BTreeMap<String, usize>) {
         self.plugin_held_owners.reset();
         for (plugin, n_owners) in by_plugin {
@@ -413,13 +415,14 @@ impl Metrics {
         raise(&self.plugin_out_of_time, &[plugin], total);
     }
 
-    /// `total` is what the plugin took since the start of the process.
+    /// `total` is the time that the plugin has taken since the start of the process.
     pub fn set_scheduling_thread_time(&self, plugin: &str, total: Duration) {
         let counter = self.plugin_scheduling_thread.with_label_values(&[plugin]);
         counter.inc_by((total.as_secs_f64() - counter.get()).max(0.0));
     }
 
-    /// A share of the scheduling thread is used up. Only the first hundred namespaces have a label of their own.
+    /// Records that a share of the scheduling thread's time is used up. Only the first hundred namespaces have a label
+    /// of their own.
     pub fn share_spent(&self, report: &TimeReport) {
         match report {
             TimeReport::Plugin { .. } => {}
@@ -445,12 +448,12 @@ impl Metrics {
         raise(&self.plugin_errors, &[plugin, point], total);
     }
 
-    /// A binary was swapped, or was not: `result`.
+    /// Records the `result` of a swap.
     pub fn swap(&self, plugin: &str, result: &str) {
         self.plugin_swaps.with_label_values(&[plugin, result]).inc();
     }
 
-    /// Counts effects of a kind that were refused to the plugin. Gives how many it is now.
+    /// Counts effects of a kind that were refused to the plugin. Returns the new total.
     pub fn effects_refused_now(&self, plugin: &str, effect: &str, count: u64) -> u64 {
         self.plugin_effects_refused.with_label_values(&[plugin, effect]).inc_by(count);
         let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
@@ -464,25 +467,25 @@ impl Metrics {
         raise(&self.plugin_custom, &[plugin, name], total);
     }
 
-    /// How often each kind of effect was refused to the plugin.
+    /// The number of refused effects of the plugin, by kind.
     pub fn effects_refused(&self, plugin: &str) -> BTreeMap<String, u64> {
         let refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
         refused.get(plugin).cloned().unwrap_or_default()
     }
 
-    /// A request to the API server at `host` was answered, or not.
+    /// Records a request to the API server at `host`, whether it was answered or not.
     pub fn client_request(&self, host: &str, method: &str, code: Option<u16>, duration: Duration) {
         self.client_latency.with_label_values(&[method, host]).observe(duration.as_secs_f64());
         let code = code.map_or_else(|| "<error>".to_owned(), |code| code.to_string());
         self.client_requests.with_label_values(&[&*code, method, host]).inc();
     }
 
-    /// The gate SchedulerAsyncAPICalls is on: what its metrics count from here on.
+    /// Starts the metrics of the gate SchedulerAsyncAPICalls.
     pub fn count_api_calls(&self) -> ApiCallMetrics {
         self.api_calls.clone()
     }
 
-    /// Which release of Kubernetes decides, and how its feature gates stand.
+    /// Records the release of Kubernetes that decides, and the state of its feature gates.
     pub fn decides_as(&self, gates: &Gates) {
         *self.release.lock().unwrap_or_else(PoisonError::into_inner) = gates.release();
         self.process.show(gates);
@@ -493,7 +496,7 @@ impl Metrics {
         raise(&self.audit_entries_dropped, &[], total);
     }
 
-    /// An update of a pod's status is not sent: too many others wait.
+    /// Records that an update of a pod's status is not sent, because too many others wait.
     pub fn status_patch_dropped(&self) {
         self.status_patches_dropped.with_label_values::<&str>(&[]).inc();
     }
@@ -512,13 +515,14 @@ fn render(families: Vec<MetricFamily>) -> String {
     text
 }
 
-/// Sets a counter whose `total` is counted elsewhere.
+/// Sets a counter to a `total` that is counted elsewhere.
 fn raise(counter: &IntCounterVec, labels: &[&str], total: u64) {
     let counter = counter.with_label_values(labels);
     counter.inc_by(total.saturating_sub(counter.get()));
 }
 
-/// Buckets from 5 µs to 9 s in steps of an eighth: fine enough to say whether one cycle took twice as long as another.
+/// Buckets from 5 µs to 9 s in steps of an eighth. They are fine enough to show whether one cycle took twice as long as
+/// another.
 fn fine_buckets() -> Vec<f64> {
     scheduler::buckets(0.000_005, 1.125, 123)
 }

@@ -1,7 +1,8 @@
-//! What happens to plugins and configuration, and where each of it is told: the log, metrics, the audit log, Kubernetes events.
+//! Events of plugins and configuration, and the outputs that get each of them: the log, metrics, the audit log,
+//! Kubernetes events.
 //!
-//! [`Notice::row`] is the table. A [`Row`] names all four sinks, and the match over the notices is complete, so a notice that is
-//! told nowhere does not compile.
+//! [`Notice::row`] is the table. A [`Row`] names all four outputs. The match over the notices is complete, so a new
+//! notice without outputs does not compile.
 
 mod log_line;
 mod row;
@@ -23,23 +24,23 @@ use crate::{
     metrics::Metrics,
 };
 
-/// Writes events to the API server. Must not wait.
+/// Writes events to the API server. It must not wait.
 pub trait EventSink: std::fmt::Debug + Send + Sync {
     fn record(&self, event: PluginEvent);
 }
 
-/// Something that happened to a plugin, or to the settings of all.
+/// An event of a plugin, or of the settings of all plugins.
 #[derive(Debug)]
 pub enum Notice {
-    /// A binary may not serve. `file` names where it comes from, and `reason` reads on from there. `standing` says what serves
-    /// now, as everywhere here.
+    /// A binary may not serve. `file` names its source, and the text of `reason` continues it. `standing` says what
+    /// serves now, here and in the other notices.
     Refused {
         digest: Option<Digest>,
         file: String,
         reason: String,
         standing: String,
     },
-    /// A new binary gave way to the one before, or with `None` to the built-in.
+    /// A new binary was replaced by the previous one, or by the built-in if there is none.
     RolledBack {
         digest: Digest,
         to: Option<Digest>,
@@ -51,23 +52,23 @@ pub enum Notice {
         reason: String,
         standing: String,
     },
-    /// Profiles lost their instances by a fault and get new ones after so many milliseconds.
+    /// Profiles lost their instances through a fault, and get new ones after this number of milliseconds.
     Restarting {
         digest: Digest,
         milliseconds: u64,
         reason: String,
     },
-    /// A quarantine is over.
+    /// A quarantine has ended.
     Released {
         digest: Digest,
         standing: String,
     },
     ProbationOver,
-    /// No binary serves any more, or not yet. `reason` names the plugin.
+    /// No binary serves any longer, or none serves yet. `reason` names the plugin.
     NotServed {
         reason: String,
     },
-    /// An instance is gone. `aftermath` reads on from the sentence that it faulted.
+    /// An instance was lost. The text of `aftermath` continues the sentence about the fault.
     Faulted {
         digest: Digest,
         pod: String,
@@ -80,25 +81,25 @@ pub enum Notice {
     Unused {
         file: String,
     },
-    /// The pods of one owner are held back for a plugin's faults.
+    /// The pods of one owner are held back because of a plugin's faults.
     PodsHeld {
         owner: String,
         milliseconds: u64,
         reason: String,
     },
-    /// A binary serves in a profile. `is_restart` if it did before its fault, too.
+    /// A binary serves in a profile. `is_restart` says that it also served there before its fault.
     Swapped {
         profile: String,
         version: String,
         binary: BinaryId,
         is_restart: bool,
     },
-    /// Nothing serves in a profile any more. `reason` names the plugin; `None` if something is on its way.
+    /// Nothing serves in a profile any longer. `reason` names the plugin; `None` means that a binary is on its way.
     Withdrawn {
         profile: String,
         reason: Option<String>,
     },
-    /// A profile could not take a binary. `is_told` if another notice tells users why.
+    /// A profile could not take a binary. `is_told` says that another notice gives users the reason.
     NotSwapped {
         profile: String,
         binary: Option<BinaryId>,
@@ -106,32 +107,32 @@ pub enum Notice {
         standing: String,
         is_told: bool,
     },
-    /// An operator's order, and why it was refused.
+    /// An operator's order, and the reason if it was refused.
     Ordered {
         order: &'static str,
         by: By,
         refused: Option<String>,
         standing: String,
     },
-    /// What a file under the plugin's name may do.
+    /// The grants of a file under the plugin's name changed.
     GrantsChanged {
         old: serde_json::Value,
         new: serde_json::Value,
     },
-    /// The plugin asked for what it was not granted.
+    /// The plugin asked for an effect without a grant.
     EffectRefused {
         effect: &'static str,
         pod: PodRef,
         count: u32,
         message: String,
     },
-    /// A share of the scheduling thread is used up.
+    /// A share of the scheduling thread's time is used up.
     OutOfTime(TimeReport),
     /// The operator's settings of plugins are in force.
     SettingsApplied {
         file: String,
     },
-    /// The settings name a plugin that there is not.
+    /// The settings name a plugin that does not exist.
     UselessName {
         file: String,
         problem: String,
@@ -150,7 +151,7 @@ pub enum Notice {
     },
 }
 
-/// Where notices are told. Cheap to clone.
+/// The outputs for notices. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Sinks {
     pub metrics: Arc<Metrics>,
@@ -159,12 +160,13 @@ pub struct Sinks {
 }
 
 impl Sinks {
-    /// Tells a notice about this plugin, or with an empty name about all. Never waits.
+    /// Sends a notice about this plugin to all outputs. An empty name stands for all plugins. It never waits.
     pub fn tell(&self, plugin: &str, by: By, notice: Notice) {
         self.tell_row(plugin, by, notice.row(plugin));
     }
 
-    /// Tells a notice that follows from another one, which has the log's line for both. `is_announced`: it has the event for both.
+    /// Sends a notice that follows from another one. The log line of the other notice covers both. `is_announced` says
+    /// that this notice has the event for both.
     pub fn tell_as_part(&self, plugin: &str, by: By, notice: Notice, is_announced: bool) {
         let row = notice.row(plugin);
         let event = row.event.filter(|_| is_announced);
@@ -189,7 +191,7 @@ impl Sinks {
 }
 
 impl Notice {
-    /// What each sink is told.
+    /// The output of a notice for each sink.
     #[expect(clippy::too_many_lines, reason = "it is a table")]
     fn row(self, plugin: &str) -> Row {
         let about = |note: String| format!("plugin {plugin}: {note}");
@@ -340,7 +342,7 @@ impl Notice {
                 }
             }
             Self::Ordered { order, by, refused, standing } => {
-                // What follows from other orders is told when it happens.
+                // The consequences of other orders are reported when they happen.
                 let event = match order {
                     "enable" => Some((EventReason::PluginEnabled, "switched on")),
                     "disable" => Some((EventReason::PluginDisabled, "switched off")),

@@ -1,4 +1,4 @@
-//! What a plugin answers about every node in one cycle, and whether its calls agree with one another.
+//! A plugin's answers about every node in one cycle, and checks that its calls agree with one another.
 
 use std::collections::BTreeMap;
 
@@ -8,27 +8,27 @@ use berth_model::{NodeIdx, NodeSet};
 /// The answers of one cycle, by the names of nodes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Answers {
-    /// Why PreFilter rejects the pod; no node is looked at then.
+    /// The reason why PreFilter rejects the pod. No node is examined then.
     pub pre_filter: Option<Status>,
-    /// Why a node does not pass Filter.
+    /// The reasons why nodes do not pass Filter.
     pub rejected: BTreeMap<String, Status>,
-    /// Scores of the nodes that pass; normalised if the plugin normalises.
+    /// The scores of the nodes that pass, normalised if the plugin normalises.
     pub scores: BTreeMap<String, i64>,
 }
 
-/// Scores of some nodes, in ascending order of their rows.
+/// The scores of some nodes, in ascending order of their rows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Scores {
-    /// As Score gave them.
+    /// The results of Score.
     pub raw: Vec<i64>,
-    /// After Normalize; the same as `raw` if the plugin does not normalise.
+    /// The results of Normalize; the same as `raw` if the plugin does not normalise.
     pub normalized: Vec<i64>,
 }
 
-/// Calls PreFilter, Filter, PreScore, Score and Normalize, in a cycle that goes on afterwards.
+/// Calls PreFilter, Filter, PreScore, Score and Normalize. It does not end the cycle.
 ///
 /// # Errors
-/// The plugin fails, or what `filter`, `node_to_status` and `dry_run` say of a node differs.
+/// The plugin fails, or the answers of `filter`, `node_to_status` and `dry_run` about a node differ.
 pub fn ask(plugin: &mut dyn Plugin, call: &Call<'_>) -> Result<Answers, Status> {
     let mut answers = Answers::default();
     let mut passed = call.table.nodes().clone();
@@ -56,11 +56,11 @@ pub fn ask(plugin: &mut dyn Plugin, call: &Call<'_>) -> Result<Answers, Status> 
     Ok(answers)
 }
 
-/// Calls Filter for `nodes`, which keeps those that pass. The others with their reasons, by name.
+/// Calls Filter for `nodes`, which keeps the nodes that pass. Returns the others by name, with the reasons.
 ///
 /// # Errors
-/// The plugin fails, `node_to_status` does not cover the nodes that do not pass, or `dry_run` without any change of pods says
-/// something else than Filter.
+/// The plugin fails, `node_to_status` does not cover the nodes that do not pass, or `dry_run` without any change of
+/// pods gives another answer than Filter.
 pub fn filter(
     plugin: &mut dyn Plugin,
     call: &Call<'_>,
@@ -83,7 +83,7 @@ pub fn filter(
     Ok(by_node.collect())
 }
 
-/// `node_to_status` gives a reason for every node that did not pass, and for no other.
+/// Checks that `node_to_status` gives a reason for every node that did not pass, and for no other.
 fn covers(call: &Call<'_>, groups: &[RejectedNodes], rejected: &NodeSet) -> Result<(), Status> {
     let with_status: NodeSet = groups.iter().flat_map(|group| group.nodes.iter()).collect();
     let missing = rejected.iter().find(|node| !with_status.contains(*node));
@@ -97,7 +97,7 @@ fn covers(call: &Call<'_>, groups: &[RejectedNodes], rejected: &NodeSet) -> Resu
     }
 }
 
-/// With no pods taken away or added, a dry run is Filter once more.
+/// Checks that a dry run without any change of pods gives the same answers as Filter.
 fn agrees_with_dry_run(
     plugin: &mut dyn Plugin,
     call: &Call<'_>,
@@ -147,7 +147,7 @@ pub fn score(plugin: &mut dyn Plugin, call: &Call<'_>, nodes: &NodeSet) -> Resul
     Ok(Some(scores))
 }
 
-/// A score that all nodes have in common is what Score gives them, and Normalize makes the same of it for one node.
+/// Checks that Score gives all nodes the common score, and that Normalize gives the same result for a single node.
 fn agrees_with_common_score(
     plugin: &mut dyn Plugin,
     call: &Call<'_>,

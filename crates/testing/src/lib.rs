@@ -1,8 +1,8 @@
 //! A cluster in memory, for the tests of all crates and of plugin authors: no wasm, no scheduler, no API server.
 //!
-//! [`TestCluster`] keeps nodes, pods and other objects in the scheduler's own cache, so that a test sees the table that
-//! plugins see. [`node`] and [`pod`] write the usual objects in a line; any other JSON will do as well.
-//! [`TestCluster::ask`] calls a plugin as the scheduler does.
+//! [`TestCluster`] keeps nodes, pods and other objects in the scheduler's own cache, so that a test sees the same table
+//! as plugins. [`node`] and [`pod`] make the usual objects in one line; any other JSON is possible, too.
+//! [`TestCluster::ask`] calls a plugin in the same way as the scheduler.
 //!
 //! ```
 //! use berth_testing::{TestCluster, node, pod};
@@ -19,7 +19,7 @@ mod makers;
 mod test_cluster;
 
 pub use answers::{Answers, Scores, ask, filter, score};
-// What `TestCluster::set_pod` fails with: its callers need not know the cache.
+// The error of `TestCluster::set_pod`. It is exported so that callers need not know the cache.
 pub use berth_cache::Inconsistency;
 pub use makers::{NodeMaker, PodMaker, node, pod};
 pub use test_cluster::TestCluster;

@@ -1,13 +1,13 @@
-//! Nodes and pods as JSON, a call for each field that a test cares about.
+//! Nodes and pods as JSON, with one call for each field that matters to a test.
 
 use berth_model::api;
 use serde_json::{Value, json};
 
-/// A node, as the API server has it.
+/// A node in the form of the API server.
 #[derive(Clone, Debug)]
 pub struct NodeMaker(Value);
 
-/// A pod, as the API server has it.
+/// A pod in the form of the API server.
 #[derive(Clone, Debug)]
 pub struct PodMaker(Value);
 
@@ -18,7 +18,7 @@ pub fn node(name: &str) -> NodeMaker {
     NodeMaker(json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}, "status": status}))
 }
 
-/// A pod in namespace `default` whose uid is its name, with one container that requests nothing.
+/// A pod in the namespace `default` with its name as its uid. Its only container requests nothing.
 #[must_use]
 pub fn pod(name: &str) -> PodMaker {
     let metadata = json!({"name": name, "namespace": "default", "uid": name});
@@ -33,7 +33,7 @@ impl NodeMaker {
         self
     }
 
-    /// An amount of `status.allocatable`.
+    /// Sets an amount of `status.allocatable`.
     #[must_use]
     pub fn allocatable(mut self, resource: &str, amount: &str) -> Self {
         self.0["status"]["allocatable"][resource] = json!(amount);
@@ -47,14 +47,14 @@ impl NodeMaker {
         self
     }
 
-    /// One more taint.
+    /// Adds a taint.
     #[must_use]
     pub fn taint(mut self, key: &str, value: &str, effect: &str) -> Self {
         push(&mut self.0["spec"]["taints"], json!({"key": key, "value": value, "effect": effect}));
         self
     }
 
-    /// One more image that the node has pulled.
+    /// Adds an image that the node has pulled.
     #[must_use]
     pub fn image(mut self, name: &str, bytes: u64) -> Self {
         push(&mut self.0["status"]["images"], json!({"names": [name], "sizeBytes": bytes}));
@@ -94,26 +94,26 @@ impl PodMaker {
         self.spec("priority", json!(priority))
     }
 
-    /// The node that the pod is bound to; empty for a pending pod.
+    /// Sets the node to which the pod is bound; empty for a pending pod.
     #[must_use]
     pub fn on(self, node: &str) -> Self {
         self.spec("nodeName", json!(node))
     }
 
-    /// The node that the pod is nominated to.
+    /// Sets the node to which the pod is nominated.
     #[must_use]
     pub fn nominated_to(self, node: &str) -> Self {
         self.status("nominatedNodeName", json!(node))
     }
 
-    /// What the pod's container requests.
+    /// Sets a request of the pod's container.
     #[must_use]
     pub fn request(mut self, resource: &str, amount: &str) -> Self {
         self.0["spec"]["containers"][0]["resources"]["requests"][resource] = json!(amount);
         self
     }
 
-    /// Any field of `spec`.
+    /// Sets a field of `spec`.
     #[must_use]
     pub fn spec(mut self, field: &str, value: Value) -> Self {
         self.0["spec"][field] = value;
@@ -125,20 +125,20 @@ impl PodMaker {
         self.metadata("resourceVersion", json!(version))
     }
 
-    /// Deleted, and not gone yet.
+    /// Marks the pod as deleted, but still present.
     #[must_use]
     pub fn terminating(self) -> Self {
         self.metadata("deletionTimestamp", json!("2026-11-21T03:12:04Z"))
     }
 
-    /// Any field of `metadata`.
+    /// Sets a field of `metadata`.
     #[must_use]
     pub fn metadata(mut self, field: &str, value: Value) -> Self {
         self.0["metadata"][field] = value;
         self
     }
 
-    /// Any field of `status`.
+    /// Sets a field of `status`.
     #[must_use]
     pub fn status(mut self, field: &str, value: Value) -> Self {
         self.0["status"][field] = value;
@@ -155,7 +155,7 @@ impl PodMaker {
         decode(self.0)
     }
 
-    /// With its own JSON, which the scheduler keeps for plugins that read pods whole.
+    /// Builds the pod with its own JSON, which the scheduler keeps for plugins that read complete pods.
     #[must_use]
     pub fn build_with_json(self) -> api::Pod {
         let json = self.0.to_string().into_bytes();
@@ -163,7 +163,7 @@ impl PodMaker {
     }
 }
 
-/// `list` is an array or not there yet.
+/// Appends to `list`, which is an array or does not exist yet.
 fn push(list: &mut Value, element: Value) {
     match list.as_array_mut() {
         Some(elements) => elements.push(element),

@@ -1,4 +1,4 @@
-//! The cluster: objects go in as the API server has them, and come out as the table that plugins see.
+//! The test cluster. It takes objects in the form of the API server, and provides the table that plugins see.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -13,31 +13,32 @@ use crate::answers::{self, Answers};
 #[derive(Debug, Default)]
 pub struct TestCluster {
     cache: Cache,
-    /// Pods without a node, by uid.
+    /// The pods without a node, by uid.
     pending: BTreeMap<PodUid, Arc<Pod>>,
     n_cycles: u64,
-    /// As of which calls are made.
+    /// The time at which calls are made.
     now: Time,
     features: Features,
-    /// Pods that [`Self::place`] gave a uid.
+    /// The number of pods that got their uid from [`Self::place`].
     n_anonymous: u32,
 }
 
 impl TestCluster {
-    /// A replica of this cluster that missed more than `log_capacity` changes is sent everything.
+    /// A cluster that sends everything to a replica which missed more than `log_capacity` changes.
     #[must_use]
     pub fn with_log_capacity(log_capacity: usize) -> Self {
         Self { cache: Cache::with_log_capacity(log_capacity), ..Self::default() }
     }
 
-    /// Enters a node, or changes the one of its name. Its row: new nodes get rows from 0 on, in the order in which they
-    /// come, until one is removed.
+    /// Adds a node, or changes the node of the same name. Returns its row. New nodes get rows from 0 on in the order in
+    /// which they are added, until a node is removed.
     pub fn set_node(&mut self, node: &api::Node) -> NodeIdx {
         let node = self.intern_node(node);
         self.set_interned_node(node)
     }
 
-    /// [`Self::set_node`] with a node in the form in which plugins see it: nothing but a name and what `edit` sets.
+    /// Does the same as [`Self::set_node`] with a node in the form that plugins see. It only has a name and the values
+    /// that `edit` sets.
     pub fn edit_node(&mut self, name: &str, edit: impl FnOnce(&mut Node)) -> NodeIdx {
         let mut node = Node { name: self.sym(name), ..Node::default() };
         edit(&mut node);
@@ -51,22 +52,22 @@ impl TestCluster {
         self.table().find(name).expect("the node was entered the line before")
     }
 
-    /// Whether there was such a node. Pods on it stay, and count again if it comes back.
+    /// Removes a node, and returns whether it existed. Its pods stay, and count again if the node comes back.
     pub fn remove_node(&mut self, name: &str) -> bool {
         let name = self.table().symbols.lookup(name);
         name.is_some_and(|name| self.cache.remove_node(name).is_some())
     }
 
-    /// From here on symbols are freed as soon as nothing uses them, not when there are many.
+    /// Makes the cluster free symbols as soon as they are unused, and not only when there are many.
     pub fn free_symbols_eagerly(&mut self) {
         self.cache.symbols_mut().free_eagerly();
     }
 
-    /// Enters a pod, or changes the one of its uid. A pod without `spec.nodeName` is pending; it matters to others if it is
-    /// nominated to a node.
+    /// Adds a pod, or changes the pod of the same uid. A pod without `spec.nodeName` is pending. It matters to other
+    /// pods only if it is nominated to a node.
     ///
     /// # Errors
-    /// What the cache has against a pod on a node, a missing uid say.
+    /// The cache refuses a pod on a node, for example because its uid is missing.
     pub fn set_pod(&mut self, pod: &api::Pod) -> Result<(), Inconsistency> {
         let pod = Arc::new(self.intern(pod));
         if pod.node_name.is_none() {
@@ -77,8 +78,8 @@ impl TestCluster {
         self.cache.add_pod(pod).map(drop)
     }
 
-    /// Puts a pod in the form in which plugins see it on a node, in place of the one of its uid. A pod without a uid gets
-    /// one. Its uid.
+    /// Places a pod in the form that plugins see on a node. It replaces the pod of the same uid. A pod without a uid
+    /// gets one. Returns its uid.
     pub fn place(&mut self, node: NodeIdx, mut pod: Pod) -> PodUid {
         if pod.uid.is_empty() {
             self.n_anonymous += 1;
@@ -92,45 +93,46 @@ impl TestCluster {
         uid
     }
 
-    /// Whether there was a pod with this uid, on a node or pending.
+    /// Removes a pod, and returns whether a pod with this uid was on a node or pending.
     pub fn remove_pod(&mut self, uid: &str) -> bool {
         let was_pending = self.pending.remove(uid).is_some();
         self.cache.remove_pod(uid).is_some() || was_pending
     }
 
-    /// Enters an object of another kind, or changes it.
+    /// Adds an object of another kind, or changes it.
     pub fn set_object(&mut self, object: &Value) {
         self.cache.set_object(ObjectKey::of(object), Some(object.to_string().into_bytes().into()));
     }
 
-    /// Pods that are entered from here on are counted as these features say; without it, as those of the oldest release.
+    /// Sets the features by which the requests of pods that are added later are counted. The default is those of the
+    /// oldest release.
     pub fn set_features(&mut self, features: Features) {
         self.features = features;
     }
 
-    /// Calls from here on are made at this time; without it, in 1970.
+    /// Sets the time of later calls. The default is in 1970.
     pub fn set_now(&mut self, now: Time) {
         self.now = now;
     }
 
-    /// Takes out the object with the same kind, namespace and name. Whether it was there.
+    /// Removes the object with the same kind, namespace and name. Returns whether it existed.
     pub fn remove_object(&mut self, object: &Value) -> bool {
         self.cache.set_object(ObjectKey::of(object), None).is_some()
     }
 
-    /// The pod as plugins see it; it does not enter the cluster.
+    /// Converts the pod to the form that plugins see. It is not added to the cluster.
     pub fn intern(&mut self, pod: &api::Pod) -> Pod {
         self.cache.free_symbols(|_| false);
         intern::pod(pod, self.features, self.cache.symbols_mut())
     }
 
-    /// The node as plugins see it; it does not enter the cluster.
+    /// Converts the node to the form that plugins see. It is not added to the cluster.
     pub fn intern_node(&mut self, node: &api::Node) -> Node {
         self.cache.free_symbols(|_| false);
         intern::node(node, self.cache.symbols_mut())
     }
 
-    /// The symbol of a string, for what is built in the form in which plugins see it.
+    /// The symbol of a string, for objects that are built in the form that plugins see.
     pub fn sym(&mut self, text: &str) -> Sym {
         self.cache.symbols_mut().intern(text)
     }
@@ -142,7 +144,7 @@ impl TestCluster {
         labels
     }
 
-    /// Must come after the last node came or went and before the order of nodes is read.
+    /// Settles the order of nodes. This must be called after the last change of nodes and before the order is read.
     pub fn settle(&mut self) {
         self.cache.settle();
     }
@@ -152,7 +154,7 @@ impl TestCluster {
         &self.cache
     }
 
-    /// For changes that the methods here do not know.
+    /// The cache, for changes for which there are no methods here.
     pub fn cache_mut(&mut self) -> &mut Cache {
         &mut self.cache
     }
@@ -181,19 +183,19 @@ impl TestCluster {
         self.pending.values()
     }
 
-    /// The nominations of pending pods, as they are for `pod`.
+    /// The nominations of pending pods that matter to `pod`.
     #[must_use]
     pub fn nominated_pods(&self, pod: &Pod) -> NominatedPods<'_> {
         NominatedPods::new(self.table(), pod, self.pending.values().map(|other| (other.nominated_node_name, other)))
     }
 
-    /// What every plugin hears in cycle number `cycle` of `pod`.
+    /// The data that every plugin gets in cycle number `cycle`, which is about `pod`.
     #[must_use]
     pub fn call<'a>(&'a self, cycle: u64, pod: &'a Pod) -> Call<'a> {
         Call::new(CycleId(cycle), self.now, pod, self.table())
     }
 
-    /// Brings a plugin's replica of the cluster up to date. Native plugins have none.
+    /// Updates a plugin's replica of the cluster. Native plugins have none.
     ///
     /// # Errors
     /// The plugin fails.
@@ -202,7 +204,7 @@ impl TestCluster {
         plugin.sync(self.cache())
     }
 
-    /// Runs `work` in a cycle of its own, and ends the cycle. Brings nothing up to date: call [`Self::sync`] before.
+    /// Runs `work` in a cycle of its own, and ends the cycle. It does not update replicas: call [`Self::sync`] before.
     pub fn in_cycle<R>(
         &mut self,
         plugin: &mut dyn Plugin,
@@ -219,7 +221,7 @@ impl TestCluster {
     /// Calls PreFilter, Filter, PreScore, Score and Normalize over all nodes, in a cycle of its own.
     ///
     /// # Errors
-    /// The plugin fails, or what `filter`, `node_to_status` and `dry_run` say of a node differs.
+    /// The plugin fails, or the answers of `filter`, `node_to_status` and `dry_run` about a node differ.
     pub fn ask(&mut self, plugin: &mut dyn Plugin, pod: &Pod) -> Result<Answers, Status> {
         self.sync(plugin)?;
         self.in_cycle(plugin, pod, answers::ask)

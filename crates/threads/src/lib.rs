@@ -1,12 +1,13 @@
-//! How much threads want a processor: the scheduling thread at once, compiling components and filling instances when
-//! there is time.
+//! The priorities of threads for the processor. The scheduling thread runs promptly. Threads that compile components or
+//! fill instances run when there is time.
 //!
-//! On a machine with few processors, a compiler that is as important as the scheduling thread makes cycles many times as
-//! long. Elsewhere than on Linux all threads are alike: there, such wishes concern the whole process.
+//! On a machine with few processors, a compiler with the same priority as the scheduling thread makes cycles many times
+//! as long. Only Linux has priorities for single threads. On other systems, they would apply to the whole process.
 
 use std::{cell::Cell, io, thread};
 
-/// Steps of niceness: the scheduling thread gets ten times the time of such a thread where both want one processor.
+/// The niceness of background threads. If both want one processor, the scheduling thread gets ten times the time of
+/// such a thread.
 #[cfg(target_os = "linux")]
 const NICE: libc::c_int = 10;
 
@@ -18,8 +19,8 @@ thread_local! {
     static IS_SCHEDULING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Makes the calling thread the scheduling thread: it is woken promptly, and since every pod waits for what it does, what
-/// components do there is bounded more tightly.
+/// Makes the calling thread the scheduling thread. It is woken promptly. Every pod waits for it, so the limits for
+/// components are tighter on this thread.
 pub fn begin_scheduling() {
     IS_SCHEDULING.set(true);
     wake_promptly();
@@ -31,10 +32,10 @@ pub fn is_scheduling() -> bool {
     IS_SCHEDULING.get()
 }
 
-/// Runs `work` on a thread of its own that gives way to others.
+/// Runs `work` on a new thread with low priority.
 ///
 /// # Errors
-/// The system offers no more threads.
+/// The system cannot start more threads.
 pub fn spawn_background(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
     let start = move || {
         give_way();
@@ -55,11 +56,12 @@ fn give_way() {
 #[cfg(not(target_os = "linux"))]
 fn give_way() {}
 
-/// Asks that the calling thread, once woken, need not wait until a thread that works on has used up its time slice.
+/// Asks the system to run the calling thread promptly once it is woken, even if another thread has not used up its time
+/// slice.
 ///
 /// From Linux 6.12 on, a thread that asks for short slices is preferred over those with longer ones whenever its share
-/// of the time allows; it gets no larger share. Older ones ignore it. See `sched_setattr(2)` and the documentation of
-/// the EEVDF scheduler.
+/// of the time allows it. Its share does not grow. Older versions ignore the request. See `sched_setattr(2)` and the
+/// documentation of the EEVDF scheduler.
 #[cfg(target_os = "linux")]
 fn wake_promptly() {
     let attributes = libc::sched_attr {

@@ -1,5 +1,6 @@
-//! `berth simulate` without components, which builds in a minute: places the pods of manifests by kube-scheduler's default profile, and
-//! says how long reading and placing took; or answers a batch of so many variants with so many pods each.
+//! `berth simulate` without components, which builds in a minute. It places the pods of manifests with kube-scheduler's
+//! default profile, and prints the time for reading and placing. It can also answer a batch with a number of variants
+//! and pods.
 //!
 //! ```console
 //! cargo run --release -p berth-what-if --example place -- --make 5000 10000 /tmp/cluster
@@ -98,7 +99,7 @@ fn place_pods_of(files: &[&str]) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// kube-scheduler's default profile.
+/// The default profile of kube-scheduler.
 fn profile() -> Result<Profile, Box<dyn Error>> {
     let factories = factories();
     let config = berth_config::Profile::from_json(None, &InTree::new(&factories))?;
@@ -110,7 +111,7 @@ fn profile() -> Result<Profile, Box<dyn Error>> {
     Ok(profile)
 }
 
-/// Writes a cluster of three zones, as YAML and as JSON, and pods of ten kinds as YAML.
+/// Writes a cluster of three zones as YAML and as JSON, and pods of ten kinds as YAML.
 fn make(n_nodes: usize, n_pods: usize, folder: &Path) -> Result<(), Box<dyn Error>> {
     fs::create_dir_all(folder)?;
     let mut yaml = String::new();

@@ -1,7 +1,7 @@
-//! What the API server does to a new pod before the scheduler sees it: defaults, and the admission plugins `Priority` and
-//! `RuntimeClass` (<https://kubernetes.io/docs/reference/access-authn-authz/admission-controllers/>).
+//! Applies the API server's changes of a new pod before the scheduler sees it: defaults, and the admission plugins
+//! `Priority` and `RuntimeClass` (<https://kubernetes.io/docs/reference/access-authn-authz/admission-controllers/>).
 //!
-//! A pod that comes from an API server has been through that, and is left as it is: it has a uid.
+//! A pod that has a uid comes from an API server. It already has these changes, and is not changed again.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 use crate::fields::{child, fields, items, items_mut, letters, text};
 
-/// Classes that are there in every cluster (`pkg/apis/scheduling/v1/helpers.go`).
+/// The classes that exist in every cluster (`pkg/apis/scheduling/v1/helpers.go`).
 const SYSTEM_CLASSES: [(&str, i64); 2] =
     [("system-cluster-critical", 2_000_000_000), ("system-node-critical", 2_000_001_000)];
 
@@ -18,11 +18,11 @@ const SYSTEM_CLASSES: [(&str, i64); 2] =
 pub(crate) struct Admission {
     priority_classes: BTreeMap<String, Value>,
     runtime_classes: BTreeMap<String, Value>,
-    /// How the uids of new pods begin.
+    /// The beginning of the uids of new pods.
     uid_prefix: &'static str,
 }
 
-/// What is wrong with a pod.
+/// A mistake in a pod.
 #[derive(Debug)]
 pub(crate) struct Refusal {
     /// A JSON pointer.
@@ -31,12 +31,12 @@ pub(crate) struct Refusal {
 }
 
 impl Admission {
-    /// New pods get uids that begin like this.
+    /// An admission that gives new pods uids with this prefix.
     pub(crate) fn with_uids_below(uid_prefix: &'static str) -> Self {
         Self { uid_prefix, ..Self::default() }
     }
 
-    /// Takes a class in; other objects are none of its business.
+    /// Records a class, and ignores other objects.
     pub(crate) fn see(&mut self, object: &Value) {
         let classes = match text(object, "/kind") {
             "PriorityClass" => &mut self.priority_classes,
@@ -46,7 +46,7 @@ impl Admission {
         classes.insert(text(object, "/metadata/name").to_owned(), object.clone());
     }
 
-    /// Makes of a new pod what the API server would. `number` tells pods with generated names apart.
+    /// Changes a new pod as the API server would. `number` distinguishes pods with generated names.
     pub(crate) fn admit(&self, pod: &mut Value, number: usize) -> Result<(), Refusal> {
         if !text(pod, "/metadata/uid").is_empty() {
             return Ok(());
@@ -124,7 +124,7 @@ impl Admission {
     }
 }
 
-/// Ports and requests (`SetDefaults_Pod` in `pkg/apis/core/v1/defaults.go`).
+/// Sets the defaults of ports and requests (`SetDefaults_Pod` in `pkg/apis/core/v1/defaults.go`).
 fn fill_containers(spec: &mut Map<String, Value>) {
     let has_host_network = spec.get("hostNetwork") == Some(&Value::Bool(true));
     for list in ["containers", "initContainers"] {
@@ -141,7 +141,7 @@ fn fill_containers(spec: &mut Map<String, Value>) {
     }
 }
 
-/// Requests as much as the limit where there is a limit and no request.
+/// Sets requests to the limits where there is a limit but no request.
 fn request_limits(container: &mut Value) {
     let Some(limits) = container.pointer("/resources/limits").and_then(Value::as_object).cloned() else { return };
     let resources = child(container, "resources");
@@ -151,7 +151,8 @@ fn request_limits(container: &mut Value) {
     }
 }
 
-/// `matchLabelKeys` and `mismatchLabelKeys` of affinity terms go into the terms' selectors when a pod is created (KEP-3633).
+/// Adds `matchLabelKeys` and `mismatchLabelKeys` of affinity terms to the selectors of the terms, as happens when a pod
+/// is created (KEP-3633).
 fn merge_label_keys(pod: &mut Value) {
     let labels = pod.pointer("/metadata/labels").cloned().unwrap_or_default();
     for affinity in ["podAffinity", "podAntiAffinity"] {

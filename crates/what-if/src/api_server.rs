@@ -1,7 +1,7 @@
-//! An API server in memory that agrees to everything at once, and the controllers without which no pod with volumes would run.
+//! An API server in memory that accepts every request immediately, and the controllers that pods with volumes need.
 //!
-//! It holds pods that wait for a node and the objects that plugins write to. What a watch would show of each change comes back
-//! as the scheduler's [`Event`]s.
+//! It contains pods that wait for a node, and the objects that plugins write to. It returns each change as the
+//! [`Event`] of the scheduler that a watch would produce.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -13,31 +13,31 @@ use serde_json::{Value, json};
 
 use crate::volumes;
 
-/// Pods that wait for a node, and the objects that plugins write to.
+/// The pods that wait for a node, and the objects that plugins write to.
 #[derive(Debug, Default)]
 pub struct ApiServer {
-    /// Pods without a node, by uid.
+    /// The pods without a node, by uid.
     pending: FxHashMap<String, Box<api::Pod>>,
     objects: BTreeMap<ObjectKey, Value>,
     n_versions: u64,
-    /// Objects as they were before each change, since [`Self::begin_journal`].
+    /// The objects as they were before each change since [`Self::begin_journal`].
     journal: Option<Journal>,
 }
 
-/// Objects as they were before each change: none for one that was not there.
+/// The objects as they were before each change; `None` for an object that did not exist.
 pub(crate) type Journal = Vec<(ObjectKey, Option<Value>)>;
 
 /// A change of a pod that the scheduler caused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// The pod is on its node from here on.
+    /// The pod is on its node from now on.
     Bound {
-        /// Which pod.
+        /// The pod.
         pod: PodRef,
         /// `metadata.name` of the node.
         node: Arc<str>,
     },
-    /// The pod made room for another pod, and is gone.
+    /// The pod made room for another pod, and no longer exists.
     Evicted {
         /// `metadata.namespace`.
         namespace: String,
@@ -48,7 +48,7 @@ pub enum Change {
     },
 }
 
-/// Why the API server did not do what it was asked.
+/// The reason why the API server did not do what it was asked.
 #[derive(Debug, thiserror::Error)]
 pub enum ApiServerError {
     /// An object cannot be read.
@@ -56,22 +56,22 @@ pub enum ApiServerError {
     Object {
         /// The object as JSON.
         object: String,
-        /// What is wrong with it.
+        /// The error in the object.
         #[source]
         error: serde_json::Error,
     },
     /// An object has no kind.
     #[error("the object has no kind: {0}")]
     NoKind(String),
-    /// A plugin asks for an object that is none.
+    /// A plugin asks for an object that is invalid.
     #[error("a plugin asked for an invalid change of {kind}: {reason}")]
     Effect {
         /// `apiVersion/kind`.
         kind: String,
-        /// What is wrong with it.
+        /// The mistake in the object.
         reason: String,
     },
-    /// What a plugin was to be prepared with is gone.
+    /// The data that a plugin must be prepared with no longer exists.
     #[error("the preparation of a plugin was taken before")]
     Preparation,
 }
@@ -79,7 +79,7 @@ pub enum ApiServerError {
 type Result<T, E = ApiServerError> = std::result::Result<T, E>;
 
 impl ApiServer {
-    /// Takes the object in; what the watch then shows.
+    /// Adds the object, and returns the event of the watch.
     ///
     /// # Errors
     /// The object has no kind, or is a pod or node that cannot be read.
@@ -101,7 +101,7 @@ impl ApiServer {
         T::deserialize(&object).map_err(|error| ApiServerError::Object { object: object.to_string(), error })
     }
 
-    /// Takes in a pod that was read before; its resource version stays.
+    /// Adds a pod that was read before. Its resource version stays unchanged.
     pub fn create_pod(&mut self, pod: Box<api::Pod>) -> Event {
         if pod.spec.node_name.is_empty() {
             self.pending.insert(pod.metadata.uid.clone(), pod.clone());
@@ -109,7 +109,7 @@ impl ApiServer {
         Event::PodApplied(pod)
     }
 
-    /// Takes the object out; what the watch then shows.
+    /// Removes the object, and returns the event of the watch.
     ///
     /// # Errors
     /// The object has no kind.
@@ -123,7 +123,7 @@ impl ApiServer {
         }
     }
 
-    /// Takes out a pod by its names.
+    /// Removes a pod by its names.
     pub fn delete_pod(&mut self, namespace: String, name: String, uid: String) -> Event {
         self.pending.remove(&uid);
         Event::PodDeleted { namespace, name, uid }
@@ -135,7 +135,8 @@ impl ApiServer {
         self.objects.get(key)
     }
 
-    /// Does what the scheduler asks for. What it is then told goes into `events`, and what happened to pods into `changes`.
+    /// Carries out the scheduler's request. Events for the scheduler are added to `events`, and changes of pods to
+    /// `changes`.
     ///
     /// # Errors
     /// A plugin asks for something that cannot be read.
@@ -177,14 +178,14 @@ impl ApiServer {
         Ok(())
     }
 
-    /// The pod on its node; `None` if it was deleted meanwhile.
+    /// Sets the pod's node; `None` if the pod was deleted meanwhile.
     fn bind(&mut self, uid: &str, node: &str) -> Option<Event> {
         let mut pod = self.pending.remove(uid)?;
         node.clone_into(&mut pod.spec.node_name);
         Some(Event::PodApplied(pod))
     }
 
-    /// The pod with another status; `None` if it is not pending.
+    /// Changes the pod's status; `None` if the pod is not pending.
     fn patch_status(&mut self, uid: &str, change: &StatusChange) -> Option<Event> {
         let version = self.next_version();
         let pod = self.pending.get_mut(uid)?;
@@ -218,7 +219,7 @@ impl ApiServer {
                     events.push(self.create_of_plugin(&kind, &namespace, read(&kind, &body)?)?);
                 }
                 Effect::Delete { kind, namespace, name } => events.push(self.remove(key(&kind, namespace, name)?)),
-                // The scheduler does these itself, or nothing in the cluster changes by them.
+                // The scheduler carries these out itself, or they change nothing in the cluster.
                 Effect::Bind
                 | Effect::Allow { .. }
                 | Effect::Reject { .. }
@@ -254,7 +255,7 @@ impl ApiServer {
         events.extend(followers.into_iter().map(|object| self.apply(object)));
     }
 
-    /// Takes in an object that is neither a pod nor a node.
+    /// Adds or changes an object that is neither a pod nor a node.
     pub(crate) fn apply(&mut self, mut object: Value) -> Event {
         object["metadata"]["resourceVersion"] = json!(self.next_version());
         let key = ObjectKey::of(&object);
@@ -266,17 +267,17 @@ impl ApiServer {
         Event::ObjectApplied { resource: resource(&key), key, json }
     }
 
-    /// Writes down from here on how objects were before they changed.
+    /// Records the state of objects before they change, from now on.
     pub(crate) fn begin_journal(&mut self) {
         self.journal = Some(Journal::new());
     }
 
-    /// What was written down, the first change first.
+    /// The recorded states. The first change comes first.
     pub(crate) fn end_journal(&mut self) -> Journal {
         self.journal.take().unwrap_or_default()
     }
 
-    /// Takes a change back; what the watch then shows.
+    /// Reverts a change, and returns the event of the watch.
     pub(crate) fn restore(&mut self, key: ObjectKey, before: Option<Value>) -> Event {
         match before {
             Some(object) => self.apply(object),
@@ -305,7 +306,7 @@ fn resource(key: &ObjectKey) -> String {
     kind.resource()
 }
 
-/// `apiVersion/kind`, as effects name kinds.
+/// The key of an object. `kind` is an `apiVersion/kind`, as in effects.
 fn key(kind: &str, namespace: String, name: String) -> Result<ObjectKey> {
     let (api_version, short) = kind
         .rsplit_once('/')

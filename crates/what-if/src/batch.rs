@@ -1,6 +1,6 @@
-//! What-if questions in batches: these pods, on the cluster with these nodes added or taken away, in each of these variants.
+//! What-if questions in batches: some pods are placed in several variants of the cluster, with nodes added or removed.
 //!
-//! Requests and answers are JSON with a version. Nothing is reserved by an answer.
+//! Requests and answers are JSON with a version. An answer reserves nothing.
 
 use std::collections::BTreeMap;
 
@@ -23,51 +23,53 @@ pub struct WhatIfRequest {
     pub api_version: String,
     /// `WhatIf`.
     pub kind: String,
-    /// Pods, or workloads of which pods are made: they are placed in each variant.
+    /// The pods, or workloads from which pods are made. They are placed in each variant.
     #[serde(default)]
     pub pods: Vec<Value>,
-    /// The cluster with changes; none asks about the cluster as it is.
+    /// The variants of the cluster. If there are none, the question is about the cluster without changes.
     #[serde(default)]
     pub variants: Vec<Variant>,
-    /// Groups of nodes that could be made larger: of each, how many nodes would take how many of the pods.
+    /// The groups of nodes that could grow. For each group, the answer contains the number of nodes that are needed and
+    /// the number of pods that are then placed.
     #[serde(default)]
     pub node_groups: Vec<NodeGroup>,
 }
 
-/// The cluster with changes.
+/// A variant of the cluster.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Variant {
-    /// Stands in the answer.
+    /// The name of the variant in the answer.
     #[serde(default)]
     pub name: String,
-    /// Nodes that come.
+    /// The nodes that are added.
     #[serde(default)]
     pub add_nodes: Vec<AddedNodes>,
-    /// Names of nodes that go. Their pods are made again and placed after those of the question.
+    /// The names of the nodes that are removed. Their pods are created again, and are placed after those of the
+    /// question.
     #[serde(default)]
     pub remove_nodes: Vec<String>,
 }
 
-/// Nodes that come.
+/// Nodes that are added.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct AddedNodes {
-    /// How many.
+    /// The number of nodes.
     pub count: usize,
-    /// A Node as the template of all.
+    /// A Node, which is the template of all.
     pub node: Value,
 }
 
-/// Nodes that are alike and of which there may be more.
+/// A group of similar nodes that may grow.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct NodeGroup {
-    /// Stands in the answer.
+    /// The name of the group in the answer.
     pub name: String,
-    /// A Node as the template of all.
+    /// A Node, which is the template of all.
     pub node: Value,
-    /// How many more there may be.
+    /// The maximum number of additional nodes.
     pub max_nodes: usize,
 }
 
@@ -79,112 +81,113 @@ pub struct WhatIfAnswer {
     pub api_version: &'static str,
     /// `WhatIfAnswer`.
     pub kind: &'static str,
-    /// The state of the cluster that was asked about: [`Cluster::state_token`]. An answer reserves nothing, so compare the token before you
-    /// act on the answer.
+    /// The state of the cluster that the answer is about: [`Cluster::state_token`]. An answer reserves nothing, so
+    /// compare the token before you act on the answer.
     pub cluster_state: String,
-    /// Answers in the order of the request.
+    /// The answers, in the order of the request.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub variants: Vec<VariantAnswer>,
-    /// Answers in the order of the request.
+    /// The answers, in the order of the request.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub node_groups: Vec<NodeGroupAnswer>,
-    /// What was given and does not count, in sentences.
+    /// The parts of the input that have no effect, in sentences.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
 }
 
-/// What happens in one variant.
+/// The result in one variant.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct VariantAnswer {
     /// The name in the request.
     pub name: String,
-    /// How many pods get a node.
+    /// The number of pods that get a node.
     pub placed: usize,
-    /// How many get none.
+    /// The number of pods that get no node.
     pub pending: usize,
-    /// How many pods each node gets that gets any.
+    /// The number of pods that each node gets, for nodes that get any.
     pub nodes_used: BTreeMap<String, usize>,
-    /// The pods of the question, then those of nodes that go.
+    /// The pods of the question, followed by those of removed nodes.
     pub pods: Vec<PodOutcome>,
-    /// Pods that make room.
+    /// The pods that are evicted to make room.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub evictions: Vec<Eviction>,
 }
 
-/// What one group of nodes could do.
+/// The result for one group of nodes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeGroupAnswer {
     /// The name in the request.
     pub name: String,
-    /// The fewest more nodes with which as many pods are placed as with all that there may be.
+    /// The smallest number of additional nodes with which as many pods are placed as with the maximum.
     pub nodes: usize,
-    /// How many pods are placed then, on nodes of the group and on others.
+    /// The number of pods that are then placed, on nodes of the group and on others.
     pub placed: usize,
-    /// Pods that get no node then.
+    /// The pods that then get no node.
     pub pending: Vec<PodOutcome>,
 }
 
-/// How large a batch may be. It is checked before anything is placed, and `is_over` of the [`Conditions`] while it is.
+/// The maximum size of a batch. It is checked before anything is placed. `is_over` of the [`Conditions`] is checked
+/// meanwhile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BatchBounds {
-    /// Variants, one for each step of the search for the size of a node group included.
+    /// The number of variants. Each step of the search for the size of a node group counts as one.
     pub variants: usize,
-    /// Pods of one variant.
+    /// The number of pods in one variant.
     pub pods: usize,
-    /// Nodes that one variant adds.
+    /// The number of nodes that one variant adds.
     pub nodes: usize,
 }
 
-/// Why a batch has no answer.
+/// The reason why a batch has no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum BatchError {
     /// The request is larger than allowed.
     #[error("{what}: {given} exceeds the limit of {most}")]
     TooLarge {
-        /// Which field.
+        /// The field.
         what: &'static str,
-        /// How many were given.
+        /// The number that was given.
         given: usize,
-        /// The largest number that is allowed.
+        /// The maximum number.
         most: usize,
     },
     /// The request cannot be read.
     #[error("{reason}")]
     Unreadable {
-        /// What is wrong, with line and column.
+        /// The mistake, with line and column.
         reason: String,
     },
-    /// Another version or kind.
+    /// The version or kind is not known.
     #[error("{field}: unsupported value `{given}`: use `{known}`")]
     Unknown {
-        /// Which field.
+        /// The field.
         field: &'static str,
-        /// What was given.
+        /// The value that was given.
         given: String,
-        /// What would be right.
+        /// The value that is expected.
         known: &'static str,
     },
-    /// Pods that cannot be read.
+    /// The pods cannot be read.
     #[error("{0}")]
     Pods(Box<ReadError>),
-    /// A pod in question is on a node of the cluster.
+    /// A pod of the question is on a node of the cluster.
     #[error("pods: {pod} is already on a node")]
     OnNode {
-        /// Its namespace and name.
+        /// The pod's namespace and name.
         pod: String,
     },
-    /// Nodes that cannot be added.
+    /// The nodes cannot be added.
     #[error("{variant}: {error}")]
     Nodes {
         /// The name of the variant or group.
         variant: String,
-        /// What is wrong.
+        /// The mistake.
         #[source]
         error: Box<AddNodesError>,
     },
-    /// A node is not there.
+    /// A node does not exist.
     #[error("{variant}: removeNodes: node {node} not found")]
     NoSuchNode {
         /// The name of the variant.
@@ -192,29 +195,31 @@ pub enum BatchError {
         /// The node.
         node: String,
     },
-    /// Placing took too long, or broke.
+    /// Placing took too long, or failed.
     #[error(transparent)]
     Place(#[from] PlaceError),
 }
 
-/// How a batch is answered.
+/// The settings for the answer to a batch.
 #[derive(Clone, Copy, Debug)]
 pub struct Batch<'a> {
-    /// How large it may be.
+    /// The maximum size of the batch.
     pub bounds: BatchBounds,
-    /// The profile that serves the pods in question, whichever scheduler they name; `None`: the one that they name.
+    /// The profile that serves the pods of the question, whichever scheduler they name. `None` stands for the one that
+    /// they name.
     pub scheduler_name: Option<&'a str>,
 }
 
 impl BatchBounds {
-    /// What a person or an autoscaler may ask in one request.
+    /// The maximum size of a request from a person or an autoscaler.
     pub const DEFAULT: Self = Self { variants: 1000, pods: 10_000, nodes: 10_000 };
 }
 
-/// Answers a batch about a cluster. Its pods that wait are left out: what is to be placed stands in the request.
+/// Answers a batch about a cluster. The pending pods of the cluster are left out, because the request contains the pods
+/// to place.
 ///
 /// # Errors
-/// The request is larger than the bounds or makes no sense, or it takes too long.
+/// The request exceeds the bounds or is invalid, or it takes too long.
 pub fn what_if(
     cluster: &Cluster,
     request: &WhatIfRequest,
@@ -251,7 +256,7 @@ pub fn what_if(
 /// A batch that is being answered.
 struct Asking<'a, 'p> {
     cluster: &'a Cluster,
-    /// The pods in question and their claims, without nodes.
+    /// The pods of the question and their claims, without nodes.
     question: Cluster,
     placing: Placing<'p>,
 }
@@ -260,7 +265,7 @@ impl WhatIfRequest {
     /// Reads a request in JSON or YAML.
     ///
     /// # Errors
-    /// The text is neither JSON nor YAML, or has fields that are not known.
+    /// The text is neither JSON nor YAML, or has unknown fields.
     pub fn read(text: &str) -> Result<Self, BatchError> {
         let read = if text.trim_start().starts_with('{') {
             serde_json::from_str(text).map_err(|error| error.to_string())
@@ -275,7 +280,7 @@ impl WhatIfRequest {
         if let Some((field, given, known)) = known.into_iter().find(|(_, given, known)| given != known) {
             return Err(BatchError::Unknown { field, given: given.clone(), known });
         }
-        // The search for the size of a group halves what is left.
+        // The search for the size of a group halves the range in each step.
         let steps = self.node_groups.iter().map(|group| 2 + group.max_nodes.checked_ilog2().unwrap_or(0) as usize);
         check_size("variants", self.variants.len() + steps.sum::<usize>(), bounds.variants)?;
         for variant in &self.variants {
@@ -305,7 +310,7 @@ fn template(variant: &str, node: &Value) -> Result<ClusterNode, BatchError> {
 }
 
 impl Asking<'_, '_> {
-    /// Places the pods in one variant, and takes everything back.
+    /// Places the pods in one variant, and reverts all changes.
     fn place(
         &mut self,
         variant: &str,
@@ -348,7 +353,7 @@ impl Asking<'_, '_> {
         Ok(self.placing.outcomes())
     }
 
-    /// The fewest nodes of the group with which as many pods are placed as with all of them.
+    /// The smallest number of nodes of the group with which as many pods are placed as with all of them.
     fn size(&mut self, group: &NodeGroup) -> Result<NodeGroupAnswer, BatchError> {
         let template = template(&group.name, &group.node)?;
         let mut place = |n: usize| self.place(&group.name, &[], &[(n, template.clone())]);

@@ -1,7 +1,8 @@
-//! PodDisruptionBudgets: which evictions they allow.
+//! PodDisruptionBudgets, and the evictions that they allow.
 //!
-//! Rules: <https://kubernetes.io/docs/tasks/run-application/configure-pdb/> and `pkg/controller/disruption/disruption.go`. A pod counts
-//! as healthy while it has a node. Of a budget with a status, the number of healthy pods that it wants is taken from there.
+//! The rules are <https://kubernetes.io/docs/tasks/run-application/configure-pdb/> and
+//! `pkg/controller/disruption/disruption.go`. A pod counts as healthy while it has a node. If a budget has a status,
+//! the wanted number of healthy pods comes from the status.
 
 use berth_model::{api, selector::LabelMatcher};
 use serde_json::Value;
@@ -31,7 +32,7 @@ impl Budgets {
         Self(budgets.filter_map(|object| Budget::new(object, cluster)).collect())
     }
 
-    /// Why the pod may not be evicted now; `None` if it may.
+    /// The reason why the pod may not be evicted now; `None` if it may.
     pub(crate) fn refusal(&self, pod: &ClusterPod) -> Option<String> {
         let concerned: Vec<&Budget> = self.0.iter().filter(|budget| budget.concerns(&pod.pod)).collect();
         match concerned.as_slice() {
@@ -49,12 +50,12 @@ impl Budgets {
         }
     }
 
-    /// The pod lost its node.
+    /// Records that the pod lost its node.
     pub(crate) fn lose(&mut self, pod: &ClusterPod) {
         self.change(pod, -1);
     }
 
-    /// The pod got a node.
+    /// Records that the pod got a node.
     pub(crate) fn gain(&mut self, pod: &ClusterPod) {
         self.change(pod, 1);
     }
@@ -93,7 +94,7 @@ impl Budget {
     }
 }
 
-/// A number, or a share of the pods that is rounded up.
+/// A number, or a percentage of the pods, rounded up.
 fn amount(value: &Value, n_expected: i64) -> i64 {
     let percent = value.as_str().and_then(|text| text.trim_end_matches('%').parse::<i64>().ok());
     match percent {

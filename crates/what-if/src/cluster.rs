@@ -1,4 +1,4 @@
-//! A cluster as values: its nodes, its pods, and the other objects that plugins read.
+//! A cluster as data: its nodes, its pods, and the other objects that plugins read.
 
 mod build;
 mod change;
@@ -13,7 +13,7 @@ use sha2::{Digest as _, Sha256};
 pub use self::{change::AddNodesError, reader::ClusterReader};
 use crate::{simulation::Simulation, workloads::daemon_sets::DaemonSet};
 
-/// A cluster. Cloning it copies no object.
+/// A cluster. A clone copies no objects.
 #[derive(Clone, Debug, Default)]
 pub struct Cluster {
     nodes: Vec<ClusterNode>,
@@ -27,18 +27,18 @@ pub struct Cluster {
 /// A node of a [`Cluster`].
 #[derive(Clone, Debug)]
 pub struct ClusterNode {
-    /// The node as the scheduler reads it.
+    /// The node in the scheduler's form.
     pub node: Arc<api::Node>,
-    /// The whole node.
+    /// The complete node.
     pub object: Arc<Value>,
 }
 
 /// A pod of a [`Cluster`].
 #[derive(Clone, Debug)]
 pub struct ClusterPod {
-    /// The pod as the scheduler reads it.
+    /// The pod in the scheduler's form.
     pub pod: Arc<api::Pod>,
-    /// The whole pod.
+    /// The complete pod.
     pub object: Arc<Value>,
 }
 
@@ -49,7 +49,7 @@ impl Cluster {
         &self.nodes
     }
 
-    /// The pods in their order, those on nodes included. None of them is finished.
+    /// The pods in their order, including those on nodes. None of them is finished.
     #[must_use]
     pub fn pods(&self) -> &[ClusterPod] {
         &self.pods
@@ -61,7 +61,7 @@ impl Cluster {
         &self.objects
     }
 
-    /// Pods that wait for a node.
+    /// The pods that wait for a node.
     pub fn pending(&self) -> impl Iterator<Item = &ClusterPod> {
         self.pods.iter().filter(|pod| pod.is_pending())
     }
@@ -77,7 +77,7 @@ impl Cluster {
         self.warnings.push(warning);
     }
 
-    /// The schedulers that pending pods name, each with how many do.
+    /// The schedulers that pending pods name.
     #[must_use]
     pub fn scheduler_names(&self) -> BTreeSet<&str> {
         self.pending().map(|pod| pod.pod.spec.scheduler_name.as_str()).collect()
@@ -91,8 +91,8 @@ impl Cluster {
         }
     }
 
-    /// Differs when an object came, changed or went: a digest of kinds, names and `resourceVersion`s, or of an object's text where it
-    /// has none.
+    /// A token that changes when an object is added, changed or removed. It is a digest of kinds, names and
+    /// `resourceVersion`s. For an object without a `resourceVersion`, it covers the object's text.
     #[must_use]
     pub fn state_token(&self) -> String {
         let nodes = self.nodes.iter().map(|node| &node.object);
@@ -104,8 +104,8 @@ impl Cluster {
         digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect()
     }
 
-    /// Shows all of it to the scheduler of a simulation, the pods that wait for a node included, which it has not tried yet.
-    /// `whole_pods` keeps their JSON for plugins that read it.
+    /// Shows the whole cluster to the scheduler of a simulation. This includes the pods that wait for a node, which it
+    /// has not tried yet. `whole_pods` keeps the JSON of pods for plugins that read it.
     pub fn show(&self, simulation: &mut Simulation<'_>, whole_pods: bool) {
         self.show_without_pending(simulation, whole_pods);
         for pod in self.pending() {
@@ -130,7 +130,7 @@ impl Cluster {
     }
 }
 
-/// Kind, namespace, name and version of an object.
+/// The kind, namespace, name and version of an object.
 fn identity(object: &Value) -> String {
     let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
     let version = match text("/metadata/resourceVersion") {
@@ -142,13 +142,13 @@ fn identity(object: &Value) -> String {
 }
 
 impl ClusterPod {
-    /// Whether it waits for a node.
+    /// Whether the pod waits for a node.
     #[must_use]
     pub fn is_pending(&self) -> bool {
         self.pod.spec.node_name.is_empty()
     }
 
-    /// Shows it to the scheduler of a simulation.
+    /// Shows the pod to the scheduler of a simulation.
     pub fn arrive(&self, simulation: &mut Simulation<'_>, whole: bool) {
         let mut pod = Box::new((*self.pod).clone());
         if whole {

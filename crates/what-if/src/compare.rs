@@ -1,4 +1,5 @@
-//! Two configurations on one cluster: which pods they place apart, and which plugin makes the difference.
+//! Compares two configurations on one cluster: the pods that they place differently, and the plugins that cause the
+//! differences.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,7 +16,7 @@ use crate::{
     report::API_VERSION,
 };
 
-/// What two configurations make of one cluster.
+/// The results of two configurations on one cluster.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Comparison {
@@ -23,15 +24,15 @@ pub struct Comparison {
     pub api_version: &'static str,
     /// `Comparison`.
     pub kind: &'static str,
-    /// Pods that both place alike, or refuse alike.
+    /// The number of pods that both configurations place on the same node or refuse.
     pub alike: usize,
-    /// Pods that get another node, or a node from one of the two alone.
+    /// The pods that get different nodes, or get a node from only one of the two.
     pub moved: Vec<MovedPod>,
-    /// How many of the pods that move each plugin moves.
+    /// The number of these pods for each plugin that causes the difference.
     pub by_plugin: BTreeMap<String, usize>,
 }
 
-/// A pod that two configurations place apart.
+/// A pod that two configurations place differently.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MovedPod {
@@ -39,33 +40,34 @@ pub struct MovedPod {
     pub namespace: String,
     /// `metadata.name`.
     pub name: String,
-    /// What becomes of the pod with the first configuration.
+    /// The result for the pod with the first configuration.
     pub first: Side,
-    /// What becomes of the pod with the second configuration.
+    /// The result for the pod with the second configuration.
     pub second: Side,
-    /// The plugin whose answers about the two nodes differ most; none if no plugin's do, as where earlier pods took other nodes.
+    /// The plugin with the largest difference between its answers about the two nodes. It is absent if no plugin's
+    /// answers differ, for example because earlier pods took other nodes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub plugin: Option<String>,
 }
 
-/// A pod with one of the two configurations.
+/// The result for a pod with one of the two configurations.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Side {
-    /// The node that it gets; none if it stays pending.
+    /// The node that the pod gets; absent if it stays pending.
     pub node: Option<String>,
-    /// What the plugins say of its own node and of the other one's.
+    /// The answers of the plugins about its own node and about the other one's.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub answers: Vec<NodeAnswer>,
 }
 
-/// What the plugins say of one node.
+/// The answers of the plugins about one node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeAnswer {
-    /// Its name.
+    /// The name of the node.
     pub node: String,
-    /// The plugin that rejects it.
+    /// The plugin that rejects the node.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rejected_by: Option<String>,
     /// The weighted score of each plugin, if the node passed and there was a choice.
@@ -73,19 +75,19 @@ pub struct NodeAnswer {
     pub scores: BTreeMap<String, i64>,
 }
 
-/// Namespace and name of a pod.
+/// The namespace and name of a pod.
 type PodKey = (String, String);
 
-/// The nodes about which a run is to say what plugins say, by pod.
+/// The nodes for which a run must record the plugins' answers, by pod.
 #[derive(Clone, Debug, Default)]
 pub struct Questions(FxHashMap<PodKey, BTreeSet<String>>);
 
-/// What plugins said, by pod.
+/// The answers of the plugins, by pod.
 #[derive(Clone, Debug, Default)]
 pub struct Answers(FxHashMap<PodKey, Vec<NodeAnswer>>);
 
 impl Questions {
-    /// About the pods that the two runs place apart: both of their nodes.
+    /// The questions about the pods that the two runs place differently. They cover both of their nodes.
     #[must_use]
     pub fn between(first: &Placed, second: &Placed) -> Self {
         let pairs = pairs(first, second).filter(|(first, second)| first.node != second.node);
@@ -100,7 +102,7 @@ impl Questions {
         self.0.is_empty()
     }
 
-    /// What a decision about the pod says of the nodes in question.
+    /// Records the answers in a decision about the nodes of the questions.
     pub(crate) fn answer(
         &self,
         pod: &PodOutcome,
@@ -142,7 +144,7 @@ impl NodeAnswer {
 }
 
 impl Comparison {
-    /// Compares two runs, with what plugins said in each about the nodes in question.
+    /// Compares two runs. `answers` are those of the plugins in each run about the nodes of the questions.
     #[must_use]
     pub fn new(first: &Placed, second: &Placed, answers: [Answers; 2]) -> Self {
         let [mut of_first, mut of_second] = answers;
@@ -170,14 +172,15 @@ impl Comparison {
     }
 }
 
-/// What becomes of each pod with the first configuration and with the second.
+/// The results for each pod with the first configuration and with the second.
 fn pairs<'a>(first: &'a Placed, second: &'a Placed) -> impl Iterator<Item = (&'a PodOutcome, &'a PodOutcome)> {
     let others: FxHashMap<(&str, &str), &PodOutcome> =
         second.pods.iter().map(|pod| ((pod.namespace.as_str(), pod.name.as_str()), pod)).collect();
     first.pods.iter().filter_map(move |pod| Some((pod, *others.get(&(pod.namespace.as_str(), pod.name.as_str()))?)))
 }
 
-/// A plugin that rejects the node which one of the two takes; else the one that prefers its node to the other's most unlike.
+/// The plugin that causes the difference. It is the one that rejects the other configuration's node. If there is none,
+/// it is the one with the largest difference in its preference between the two nodes.
 fn plugin_that_differs(first: &Side, second: &Side) -> Option<String> {
     let rejects = |by: &Side, node: &Option<String>| {
         let node = node.as_ref()?;

@@ -1,11 +1,11 @@
-//! Fields of objects that are kept as JSON, and texts made from them.
+//! Functions for fields of objects that are kept as JSON, and for texts that are made from them.
 
 use std::hash::{Hash, Hasher};
 
 use rustc_hash::FxHasher;
 use serde_json::{Map, Value};
 
-/// The letters of names that Kubernetes makes: without vowels, so that no words come out of them
+/// The letters of names that Kubernetes generates. There are no vowels, so that the names contain no words
 /// (`k8s.io/apimachinery/pkg/util/rand`).
 const LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
 
@@ -14,12 +14,12 @@ pub(crate) fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
     object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// The members of a list at a JSON pointer; none if there is no list.
+/// The members of a list at a JSON pointer; empty if there is no list.
 pub(crate) fn items<'a>(object: &'a Value, pointer: &str) -> &'a [Value] {
     object.pointer(pointer).and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
-/// The fields of an object; what is no object becomes one.
+/// The fields of an object. A value that is not an object becomes one.
 pub(crate) fn fields(value: &mut Value) -> &mut Map<String, Value> {
     if !value.is_object() {
         *value = Value::Object(Map::new());
@@ -30,7 +30,7 @@ pub(crate) fn fields(value: &mut Value) -> &mut Map<String, Value> {
     }
 }
 
-/// The object in a field of an object, which is made if it is not there.
+/// The object in a field of an object. It is created if it does not exist.
 pub(crate) fn child<'a>(object: &'a mut Value, field: &str) -> &'a mut Map<String, Value> {
     fields(fields(object).entry(field).or_insert(Value::Null))
 }
@@ -43,14 +43,14 @@ pub(crate) fn items_mut<'a>(
     object.get_mut(field).and_then(Value::as_array_mut).into_iter().flatten()
 }
 
-/// `length` letters that follow from `seed`: the same in each run.
+/// `length` letters that depend on `seed`. They are the same in each run.
 pub(crate) fn letters(seed: impl Hash, length: usize) -> String {
     let mut hasher = FxHasher::default();
     seed.hash(&mut hasher);
     let mut rest = hasher.finish();
     let mut text = String::with_capacity(length);
     for _ in 0..length {
-        // A step of SplitMix64: the bits of the hash alone are too few, and its lowest hardly differ.
+        // This is a step of SplitMix64. The bits of the hash alone are too few, and its lowest bits hardly differ.
         rest = rest.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (rest ^ rest >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let at = (mixed ^ mixed >> 27) >> 33;

@@ -1,4 +1,4 @@
-//! How many more pods like one fit into a cluster, and what is scarce then.
+//! Determines how many more pods of one kind fit into a cluster, and which resource is then scarce.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::{
     report::API_VERSION,
 };
 
-/// How many more pods like one fit, after those that wait.
+/// The number of further pods of one kind that fit after the pending pods are placed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct HowMany {
@@ -19,18 +19,18 @@ pub struct HowMany {
     pub api_version: &'static str,
     /// `HowMany`.
     pub kind: &'static str,
-    /// How many pods fit. None of them evicts another pod.
+    /// The number of pods that fit. None of them evicts another pod.
     pub fit: usize,
     /// The number of these pods on each node that has any.
     pub nodes: BTreeMap<String, usize>,
-    /// Why the next one does not fit; none if as many fit as were tried at most.
+    /// The reason why the next pod does not fit; absent if the maximum number fits.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refusal: Option<Refusal>,
-    /// Pods that waited before, and have no node.
+    /// The number of pods that were pending before, and have no node.
     pub pending: usize,
 }
 
-/// Places the pods that wait, and then one pod like `pod` after the other, until one fits nowhere or there are `n_most`.
+/// Places the pending pods, and then one copy of `pod` after the other, until one does not fit or there are `n_most`.
 ///
 /// # Errors
 /// Fails as [`crate::place`] does.

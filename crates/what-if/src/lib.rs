@@ -1,11 +1,12 @@
-//! What the scheduler would do: a cluster as values, and the scheduling core on it, with an API server that agrees to everything
-//! at once.
+//! Simulates the scheduler: the scheduling core works on a cluster that is given as data. The API server of the
+//! simulation accepts every request immediately.
 //!
-//! [`ClusterReader`] makes a [`Cluster`] of manifests, as the API server and the controllers would: pods of Deployments and the
-//! like, priorities, claims. [`place`] gives its pods to a [`Simulation`], which is the scheduler that `berth run` runs, told the
-//! same events: where it places a pod, and what it says of one that fits nowhere, is what the scheduler does by construction.
+//! [`ClusterReader`] makes a [`Cluster`] from manifests, as the API server and the controllers would: it adds the pods
+//! of Deployments and similar workloads, priorities, and claims. [`place`] passes its pods to a [`Simulation`]. The
+//! simulation uses the same scheduler as `berth run`, and gives it the same events. The placement of each pod, and the
+//! message for a pod that does not fit, are therefore the real scheduler's.
 //!
-//! The crate knows no clock, no files and no threads.
+//! The crate uses no clock, no files and no threads.
 
 mod admission;
 mod api_server;

@@ -1,6 +1,7 @@
-//! Manifests: texts of YAML or JSON with one or several documents, `List`s included, cut into objects.
+//! Manifests: texts of YAML or JSON with one or several documents, including `List`s, which are split into objects.
 //!
-//! Every document is read by itself, so a broken one costs no other, and an error names file, line, object and field.
+//! Each document is read separately, so that an invalid one does not affect the others, and an error names the file,
+//! line, object and field.
 
 mod lines;
 
@@ -12,36 +13,37 @@ use serde_json::Value;
 
 use self::lines::Step;
 
-/// An object, and where it stands.
+/// An object, and its place.
 #[derive(Clone, Debug)]
 pub(crate) struct Manifest {
     pub(crate) object: Value,
     pub(crate) place: Place,
 }
 
-/// Where an object stands in a text.
+/// The place of an object in a text.
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
     file: Arc<str>,
-    /// The document, which begins in this line; the first line of a file is 1. It is empty for an object that never was a text.
+    /// The document, and the number of its first line in the file, where the first line is 1. The document is empty for
+    /// an object that is not from a text.
     document: Arc<str>,
     first_line: u64,
-    /// Which of the items of the document's list it is.
+    /// The index of the object in the document's list.
     item: Option<usize>,
 }
 
-/// What is wrong with an object in a file.
+/// A mistake in an object of a file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct ReadError {
-    /// The file, as the caller called it.
+    /// The file, by the caller's name for it.
     pub file: String,
-    /// The line, the first being 1; `None` if it is not known.
+    /// The line, where the first is 1; `None` if it is not known.
     pub line: Option<u64>,
-    /// Such as `Pod default/web`; `None` if the document is no object.
+    /// The object, such as `Pod default/web`; `None` if the document is not an object.
     pub object: Option<String>,
-    /// Such as `spec.containers[0].resources`; `None` if it is about all of the object.
+    /// The field, such as `spec.containers[0].resources`; `None` if the mistake is in the whole object.
     pub field: Option<String>,
-    /// What is wrong, and what would be right.
+    /// The mistake, and the remedy.
     pub reason: String,
 }
 
@@ -58,7 +60,7 @@ impl fmt::Display for ReadError {
     }
 }
 
-/// The objects of a text in their order; `file` is its name in errors.
+/// The objects of a text in their order. `file` is its name in errors.
 pub(crate) fn read(file: &str, text: &str) -> Vec<Result<Manifest, ReadError>> {
     let file: Arc<str> = file.into();
     let is_json = text.trim_start().starts_with(['{', '[']);
@@ -76,13 +78,13 @@ pub(crate) fn read(file: &str, text: &str) -> Vec<Result<Manifest, ReadError>> {
     documents.collect()
 }
 
-/// An object that stands in no text; `origin` says in errors where it comes from.
+/// Makes a manifest of an object that is not from a text. `origin` is its source, for errors.
 pub(crate) fn of_object(origin: &str, object: Value) -> Result<Manifest, ReadError> {
     check(object, Place { file: origin.into(), document: "".into(), first_line: 1, item: None })
 }
 
-/// The documents of a YAML text, each with the number of its first line. A line that begins with `---` ends a document wherever
-/// it stands (<https://yaml.org/spec/1.2.2/#912-document-markers>).
+/// The documents of a YAML text, each with the number of its first line. Any line that begins with `---` ends a
+/// document (<https://yaml.org/spec/1.2.2/#912-document-markers>).
 fn documents(text: &str) -> Vec<(u64, &str)> {
     let mut documents = Vec::new();
     let (mut start, mut first_line) = (0, 1);
@@ -91,7 +93,7 @@ fn documents(text: &str) -> Vec<(u64, &str)> {
         let after_marker = line.strip_prefix("---").or_else(|| line.strip_prefix("..."));
         if after_marker.is_some_and(|rest| rest.is_empty() || rest.starts_with([' ', '\t', '\r', '\n'])) {
             documents.push((first_line, &text[start..offset]));
-            // What follows the marker in its line belongs to the next document.
+            // The rest of the line after the marker belongs to the next document.
             (start, first_line) = (offset + 3, number);
         }
         offset += line.len();
@@ -118,7 +120,7 @@ fn objects(document: Value, place: &Place) -> Vec<Result<Manifest, ReadError>> {
     }
 }
 
-/// `List`, `PodList` and the like.
+/// Whether the kind is `List`, `PodList` or similar.
 fn is_list(fields: &serde_json::Map<String, Value>) -> bool {
     let kind = fields.get("kind").and_then(Value::as_str).unwrap_or_default();
     kind == "List" || (kind.ends_with("List") && fields.contains_key("items"))
@@ -129,7 +131,7 @@ fn list(items: Vec<Value>, place: &Place) -> Vec<Result<Manifest, ReadError>> {
     items.into_iter().enumerate().map(item).collect()
 }
 
-/// What every object needs.
+/// Checks the fields that every object needs.
 fn check(object: Value, place: Place) -> Result<Manifest, ReadError> {
     let needed =
         [("/apiVersion", &["apiVersion"][..]), ("/kind", &["kind"]), ("/metadata/name", &["metadata", "name"])];
@@ -145,24 +147,24 @@ fn check(object: Value, place: Place) -> Result<Manifest, ReadError> {
 }
 
 impl Manifest {
-    /// What is wrong with a field at a pointer such as `/spec/replicas`.
+    /// A mistake in a field at a pointer such as `/spec/replicas`.
     pub(crate) fn error(&self, pointer: &str, reason: impl Into<String>) -> ReadError {
         self.place.error_at(&self.object, pointer, reason)
     }
 }
 
 impl Place {
-    /// `object`, which stands here, as the scheduler reads it.
+    /// Decodes `object`, which is at this place, into the scheduler's form.
     pub(crate) fn decode<T: DeserializeOwned>(&self, object: &Value) -> Result<T, ReadError> {
         self.decode_below(object, "")
     }
 
-    /// Decodes an object that was derived from what stands here at the pointer `prefix`.
+    /// Decodes an object that was derived from the part of this manifest at the pointer `prefix`.
     pub(crate) fn decode_below<T: DeserializeOwned>(&self, object: &Value, prefix: &str) -> Result<T, ReadError> {
         self.decode_at(object, object, prefix)
     }
 
-    /// A part of `object`, which stands at the pointer `prefix`.
+    /// Decodes a part of `object` at the pointer `prefix`.
     pub(crate) fn decode_at<T: DeserializeOwned>(
         &self,
         object: &Value,
@@ -176,13 +178,13 @@ impl Place {
         })
     }
 
-    /// What is wrong with a field at a pointer such as `/spec/replicas`.
+    /// A mistake in a field at a pointer such as `/spec/replicas`.
     pub(crate) fn error_at(&self, object: &Value, pointer: &str, reason: impl Into<String>) -> ReadError {
         let path: Vec<Step> = steps(pointer).collect();
         self.error(object, &path, reason)
     }
 
-    /// `file:line`, for people.
+    /// Returns `file:line`, for people.
     pub(crate) fn describe(&self) -> String {
         match self.line(&[]) {
             Some(line) => format!("{}:{line}", self.file),
@@ -208,7 +210,7 @@ impl Place {
         ReadError { file: self.file.to_string(), line, object: None, field: None, reason }
     }
 
-    /// The line of a field of the object, or of what is nearest above it.
+    /// The line of a field of the object, or of the nearest field above it.
     fn line(&self, path: &[Step]) -> Option<u64> {
         if self.document.is_empty() {
             return None;
@@ -225,7 +227,7 @@ fn steps(pointer: &str) -> impl Iterator<Item = Step> {
     parts.map(|part| part.parse().map_or_else(|_| Step::Key(part.to_owned()), Step::Index))
 }
 
-/// `Pod default/web`; `None` for what has no kind.
+/// Returns `Pod default/web`; `None` for an object without a kind.
 pub(crate) fn describe(object: &Value) -> Option<String> {
     let ObjectKey { kind, namespace, name, .. } = ObjectKey::of(object);
     let name = if name.is_empty() { object.pointer("/metadata/generateName")?.as_str()?.to_owned() } else { name };

@@ -1,7 +1,7 @@
-//! Pods that leave their nodes: drains, and plans that empty nodes.
+//! Simulates pods that leave their nodes: drains, and plans that empty nodes.
 //!
-//! A pod leaves as `kubectl drain` has it leave: it is evicted if the PodDisruptionBudgets allow it, its controller makes it again, and
-//! the scheduler finds a node. It counts for its budget again once it has one.
+//! Pods leave as with `kubectl drain`. A pod is evicted if the PodDisruptionBudgets allow it. Its controller creates it
+//! again, and the scheduler finds a node. The pod counts for its budget again once it has a node.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,7 +16,7 @@ use crate::{
     report::API_VERSION,
 };
 
-/// What draining nodes does.
+/// The result of draining nodes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Drain {
@@ -24,11 +24,11 @@ pub struct Drain {
     pub api_version: &'static str,
     /// `Drain`.
     pub kind: &'static str,
-    /// Nodes on which no pod is left but those that belong to them.
+    /// The nodes on which only the pods that belong to them are left.
     pub drained: Vec<String>,
-    /// Evictions in their order.
+    /// The evictions in their order.
     pub moves: Vec<Move>,
-    /// Pods that may not be evicted.
+    /// The pods that may not be evicted.
     pub blocked: Vec<Blocked>,
 }
 
@@ -40,13 +40,13 @@ pub struct Consolidation {
     pub api_version: &'static str,
     /// `Consolidation`.
     pub kind: &'static str,
-    /// Nodes that are empty already.
+    /// The nodes that are already empty.
     pub empty: Vec<String>,
-    /// Nodes to be emptied, in this order.
+    /// The nodes to empty, in this order.
     pub steps: Vec<EmptiedNode>,
-    /// How many pods move.
+    /// The number of pods that move.
     pub moves: usize,
-    /// How many nodes could not be emptied.
+    /// The number of nodes that cannot be emptied.
     pub kept: usize,
 }
 
@@ -54,9 +54,9 @@ pub struct Consolidation {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct EmptiedNode {
-    /// Its name.
+    /// The name of the node.
     pub node: String,
-    /// Evictions in their order.
+    /// The evictions in their order.
     pub moves: Vec<Move>,
 }
 
@@ -68,11 +68,11 @@ pub struct Move {
     pub namespace: String,
     /// `metadata.name`.
     pub name: String,
-    /// The node that it leaves.
+    /// The node that the pod leaves.
     pub from: String,
-    /// The node that the pod gets which is made in its place; none if it stays pending.
+    /// The node that its replacement gets; absent if it stays pending.
     pub to: Option<String>,
-    /// Why it stays pending.
+    /// The reason why the replacement stays pending.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refusal: Option<Refusal>,
 }
@@ -85,9 +85,9 @@ pub struct Blocked {
     pub namespace: String,
     /// `metadata.name`.
     pub name: String,
-    /// Its node.
+    /// The pod's node.
     pub node: String,
-    /// Why.
+    /// The reason.
     pub reason: String,
 }
 
@@ -96,18 +96,18 @@ struct Moving<'a> {
     placing: Placing<'a>,
     budgets: Budgets,
     nodes: FxHashMap<String, ClusterNode>,
-    /// Pods that can leave, by node.
+    /// The pods that can leave, by node.
     pods: BTreeMap<String, Vec<ClusterPod>>,
 }
 
-/// A pod that left, and what came in its place.
+/// A pod that left, and its replacement.
 struct Moved {
     original: ClusterPod,
     replacement: ClusterPod,
     to: Option<String>,
 }
 
-/// Drains nodes one after the other, once the pods that wait are placed.
+/// Drains nodes one after the other, after the pending pods are placed.
 ///
 /// # Errors
 /// Fails as [`crate::place`] does.
@@ -125,8 +125,9 @@ pub fn drain(cluster: &Cluster, nodes: &[String], conditions: Conditions<'_>) ->
     Ok(report)
 }
 
-/// Looks for nodes that can be emptied: those first whose pods are the fewest. A node is emptied if every pod of it may leave and finds
-/// another node; no pod is evicted for that by another, and none goes to a node that is empty.
+/// Searches for nodes that can be emptied, beginning with the nodes that have the fewest pods. A node is emptied if
+/// each of its pods may leave and finds another node. No pod is evicted for another pod, and no pod goes to an empty
+/// node.
 ///
 /// # Errors
 /// Fails as [`crate::place`] does.
@@ -144,7 +145,7 @@ pub fn consolidate(cluster: &Cluster, conditions: Conditions<'_>) -> Result<Cons
     candidates.sort();
     let mut report =
         Consolidation { api_version: API_VERSION, kind: "Consolidation", empty, steps: Vec::new(), moves: 0, kept: 0 };
-    // A node that took pods of others is left as it is: these would move twice.
+    // A node that received pods of other nodes is not emptied, because these pods would move twice.
     let mut receivers = BTreeSet::new();
     for (_, node) in candidates {
         let moves = if receivers.contains(&node) { None } else { moving.try_to_empty(&node)? };
@@ -160,7 +161,7 @@ pub fn consolidate(cluster: &Cluster, conditions: Conditions<'_>) -> Result<Cons
 }
 
 impl<'a> Moving<'a> {
-    /// The pods that wait are placed first.
+    /// Begins with placing the pending pods.
     fn new(cluster: &Cluster, conditions: Conditions<'a>) -> Result<Self, PlaceError> {
         let mut placing = Placing::new(cluster, conditions);
         let mut budgets = Budgets::of(cluster);
@@ -199,7 +200,7 @@ impl<'a> Moving<'a> {
         }
     }
 
-    /// Evicts the pods of a node, those that a budget holds after the others.
+    /// Evicts the pods of a node. Pods that a budget holds come after the others.
     fn drain(&mut self, node: &str, report: &mut Drain) -> Result<(), PlaceError> {
         let mut waiting = self.pods.remove(node).unwrap_or_default();
         loop {
@@ -233,7 +234,7 @@ impl<'a> Moving<'a> {
         }
     }
 
-    /// The pod is gone, and another one is placed for it.
+    /// Evicts the pod, and places its replacement.
     fn evict(&mut self, original: ClusterPod, evicts_none: bool) -> Result<Moved, PlaceError> {
         let mut replacement = original.made_again();
         if evicts_none {
@@ -264,7 +265,8 @@ impl<'a> Moving<'a> {
         }
     }
 
-    /// The moves that empty the node, made; `None`, and nothing is changed, if one of them cannot be made.
+    /// Makes the moves that empty the node. If one of them is impossible, all changes are reverted and the result is
+    /// `None`.
     fn try_to_empty(&mut self, node: &str) -> Result<Option<Vec<Move>>, PlaceError> {
         let pods = self.pods.remove(node).unwrap_or_default();
         self.cordon(node);

@@ -1,4 +1,4 @@
-//! What a simulation found out about each pod, as data: `berth simulate -o json` and the answers of what-if questions.
+//! The results of a simulation for each pod, as data for `berth simulate -o json` and for answers to what-if questions.
 
 use berth_framework::{
     PluginIdx,
@@ -7,19 +7,19 @@ use berth_framework::{
 use berth_model::{ClusterTable, NodeIdx};
 use serde::Serialize;
 
-/// Nodes that are named for each reason; the others are counted.
+/// The number of nodes that are named for each reason. The others are counted.
 const EXAMPLES: usize = 3;
 
-/// What happened to the pods of a cluster.
+/// The results for the pods of a cluster.
 #[derive(Clone, Debug, Default)]
 pub struct Placed {
-    /// Pods that waited for a node, in their order.
+    /// The pods that waited for a node, in their order.
     pub pods: Vec<PodOutcome>,
-    /// Pods that made room for others, in the order in which they did.
+    /// The pods that were evicted for others, in the order of their evictions.
     pub evictions: Vec<Eviction>,
 }
 
-/// What happens to one pod.
+/// The result for one pod.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PodOutcome {
@@ -27,25 +27,25 @@ pub struct PodOutcome {
     pub namespace: String,
     /// `metadata.name`.
     pub name: String,
-    /// The node that it goes to; none for a pod that stays pending.
+    /// The node of the pod; absent for a pod that stays pending.
     pub node: Option<String>,
-    /// What the node was chosen from, for a pod with a node.
+    /// The alternatives to the node, for a pod with a node.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub choice: Option<Choice>,
-    /// Why the pod has no node, for a pod without one.
+    /// The reason why the pod has no node, for a pod without one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refusal: Option<Refusal>,
 }
 
-/// What a node was chosen from.
+/// The nodes from which one was chosen.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Choice {
-    /// Nodes in the cluster.
+    /// The number of nodes in the cluster.
     pub nodes: usize,
-    /// Nodes that passed every filter, among those that were looked at.
+    /// The number of nodes that passed every filter, among those that were examined.
     pub feasible: usize,
-    /// The weighted sum of the node's scores; none if it was the only one.
+    /// The weighted sum of the node's scores; absent if it was the only one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub score: Option<i64>,
     /// The best sum among the other nodes.
@@ -53,7 +53,7 @@ pub struct Choice {
     pub runner_up: Option<i64>,
 }
 
-/// Why a pod has no node.
+/// The reason why a pod has no node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Refusal {
@@ -61,28 +61,28 @@ pub struct Refusal {
     pub reason: RefusalReason,
     /// The message that the pod's condition would have.
     pub message: String,
-    /// What each plugin said, the most nodes first.
+    /// The answers of each plugin. The plugin that rejected the most nodes comes first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub rejections: Vec<NodesRejected>,
-    /// The node that a preemption made room on, if the pod waits for that.
+    /// The node on which a preemption made room, if the pod waits for that.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nominated_node: Option<String>,
 }
 
-/// Why a pod has no node, in one word.
+/// The reason why a pod has no node, in one word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub enum RefusalReason {
     /// No profile of the configuration has the pod's `schedulerName`.
     NotServed,
-    /// A PreEnqueue plugin holds it, as its scheduling gates do.
+    /// A PreEnqueue plugin holds the pod, for example because of its scheduling gates.
     Gated,
     /// No node passes.
     Unschedulable,
-    /// Something broke.
+    /// A plugin or the scheduler failed.
     SchedulerError,
     /// The pod has a node, and waits at Permit for other pods.
     WaitsAtPermit,
-    /// The simulation ended before it was tried.
+    /// The simulation ended before the pod was tried.
     NotTried,
 }
 
@@ -90,18 +90,18 @@ pub enum RefusalReason {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NodesRejected {
-    /// The plugin; none for an extender, or where no plugin is known.
+    /// The plugin; absent for an extender, or if the plugin is not known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub plugin: Option<String>,
-    /// Reasons in the order in which users read them.
+    /// The reasons, in the order in which users read them.
     pub reasons: Vec<String>,
-    /// How many nodes.
+    /// The number of nodes.
     pub nodes: usize,
-    /// Some of them.
+    /// Some of the nodes.
     pub examples: Vec<String>,
 }
 
-/// A pod that made room for another one.
+/// A pod that was evicted for another one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Eviction {
@@ -109,12 +109,12 @@ pub struct Eviction {
     pub namespace: String,
     /// `metadata.name`.
     pub name: String,
-    /// The node that it was on.
+    /// The pod's node.
     pub node: String,
 }
 
 impl RefusalReason {
-    /// The word.
+    /// The reason as a word.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -129,14 +129,14 @@ impl RefusalReason {
 }
 
 impl Refusal {
-    /// A refusal in which no node has a part.
+    /// A refusal that no node has caused.
     pub(crate) fn new(reason: RefusalReason, message: impl Into<String>) -> Self {
         Self { reason, message: message.into(), rejections: Vec::new(), nominated_node: None }
     }
 }
 
 impl Choice {
-    /// What the last decision chose this node from; `None` if it chose another.
+    /// The alternatives of the last decision to this node; `None` if the decision chose another node.
     pub(crate) fn of(decision: &Decision, node: &str, table: &ClusterTable) -> Option<Self> {
         let chosen = table.symbols.lookup(node).and_then(|name| table.find(name));
         let Decision { outcome: Ok(decided), findings } = decision else { return None };
@@ -167,7 +167,7 @@ impl Choice {
     }
 }
 
-/// What the plugins said of nodes in a decision whose text is `message`; nothing if that was another decision.
+/// The plugins' answers about nodes in the decision with the text `message`; empty if that was another decision.
 pub(crate) fn rejections(
     decision: &Decision,
     message: &str,
@@ -198,7 +198,7 @@ pub(crate) fn rejections(
     rejections
 }
 
-/// Nodes that PreFilter left out, or all of them.
+/// The nodes that PreFilter left out, or all nodes.
 fn rejected_by_pre_filter(diagnosis: &Diagnosis) -> Option<NodesRejected> {
     let n_explicit: usize = diagnosis.rejections.iter().map(|rejection| rejection.nodes.len()).sum();
     let status = diagnosis.pre_filter.as_ref().or(diagnosis.absent.as_ref())?;

@@ -1,4 +1,4 @@
-//! Has a scheduler place the pods of a cluster until nothing changes any more.
+//! Lets a scheduler place the pods of a cluster until nothing changes any more.
 
 use std::sync::Arc;
 
@@ -17,68 +17,70 @@ use crate::{
     simulation::Simulation,
 };
 
-/// Attempts of each pod that waits, after which the rest is given up if no pod got a node meanwhile.
+/// The number of attempts for each waiting pod. If no pod got a node after these attempts, the rest is given up.
 const ATTEMPTS_WITHOUT_PROGRESS: u64 = 3;
 
-/// How many turns pass between two looks at whether the time is over.
+/// The number of turns between two checks of the time.
 const CHECKED_EVERY: u32 = 64;
 
-/// How the pods that wait for a node come.
+/// The way in which the pods that wait for a node arrive.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Arrival {
-    /// All wait in the queue together, as after a start of the scheduler: its QueueSort plugin says which is next.
+    /// All pods are in the queue together, as after a start of the scheduler. Its QueueSort plugin decides which is
+    /// next.
     #[default]
     Together,
-    /// Pods come one after the other: each is tried, and no backoff lasts any more, before the next one comes.
+    /// The pods arrive one after the other. Each pod is tried, and all backoffs have ended, before the next one
+    /// arrives.
     OneByOne,
 }
 
-/// A scheduler to be simulated, and within which bounds.
+/// The scheduler to simulate, and the limits of the simulation.
 pub struct Conditions<'a> {
-    /// The settings as in the configuration.
+    /// The settings from the configuration.
     pub settings: Settings,
-    /// The profiles as in the configuration.
+    /// The profiles from the configuration.
     pub profiles: Vec<Profile>,
-    /// Told the scheduler's time, as components must be.
+    /// Receives the scheduler's time, which components need.
     pub tell_time: Box<dyn Fn(Time) + 'a>,
     /// Whether a plugin reads pods as JSON.
     pub whole_pods: bool,
-    /// How pods come.
+    /// The way in which pods arrive.
     pub arrival: Arrival,
-    /// Says that it takes too long.
+    /// Whether the time of the simulation is used up.
     pub is_over: &'a dyn Fn() -> bool,
 }
 
-/// Why a simulation has no result.
+/// The reason why a simulation has no result.
 #[derive(Debug, thiserror::Error)]
 pub enum PlaceError {
     /// The API server could not do what it was asked.
     #[error(transparent)]
     ApiServer(#[from] ApiServerError),
-    /// Its time is over.
+    /// The time of the simulation is used up.
     #[error("the simulation took too long: {n_tried} of {n_pods} pods were tried")]
     TooLong {
-        /// Pods that were tried.
+        /// The number of pods that were tried.
         n_tried: usize,
-        /// Pods to be tried.
+        /// The number of all pods to try.
         n_pods: usize,
     },
 }
 
-/// A scheduler that places the pods of a cluster, and what it did so far.
+/// A scheduler that places the pods of a cluster, and its results so far.
 pub struct Placing<'a> {
     simulation: Simulation<'a>,
     conditions: PlacingConditions<'a>,
-    /// Pods by uid.
+    /// The pods by uid.
     pods: IndexMap<PodUid, Entry, FxBuildHasher>,
-    /// The pods on nodes, and on which, by uid.
+    /// The pods on nodes, with their nodes, by uid.
     on_nodes: FxHashMap<String, (ClusterPod, Arc<str>)>,
     nodes: FxHashMap<String, ClusterNode>,
-    /// What is to be taken back, since [`Self::fork`].
+    /// The changes since [`Self::fork`] that must be reverted.
     journal: Option<Vec<Step>>,
     evictions: Vec<Eviction>,
     n_failed_since_change: u64,
-    /// When a pod was last evicted, if no [`Self::flush`] came since.
+    /// The time when a pod was last evicted, if there was no [`Self::flush`] since.
     evicted_at: Option<Time>,
     changes: Vec<Change>,
     questions: Questions,
@@ -88,9 +90,9 @@ pub struct Placing<'a> {
 struct PlacingConditions<'a> {
     whole_pods: bool,
     is_over: &'a dyn Fn() -> bool,
-    /// Milliseconds after which no backoff lasts any more. They end with the second.
+    /// The number of milliseconds after which no backoff lasts any longer. Backoffs end with the second.
     backoffs_over_after: u64,
-    /// Milliseconds after which every pod that is in the unschedulable pool has been tried again.
+    /// The number of milliseconds after which every pod of the unschedulable pool has been tried again.
     flushed_after: u64,
     /// The names of each profile's plugins, by `schedulerName`.
     plugins: FxHashMap<String, Vec<Arc<str>>>,
@@ -109,20 +111,20 @@ struct Entry {
     outcome: PodOutcome,
 }
 
-/// A change that can be taken back.
+/// A change that can be reverted.
 #[derive(Clone, Debug)]
 pub(crate) enum Step {
-    /// The pod was not there before.
+    /// The pod did not exist before.
     PodCame(ClusterPod),
     /// The pod was on this node.
     PodWent(ClusterPod, Arc<str>),
-    /// The node was not there before.
+    /// The node did not exist before.
     NodeCame(String),
-    /// The node was there.
+    /// The node existed before.
     NodeWent(ClusterNode),
 }
 
-/// The point to which [`Placing::revert`] goes back.
+/// The point to which [`Placing::revert`] returns.
 #[must_use]
 #[derive(Debug)]
 pub struct Fork {
@@ -144,12 +146,12 @@ impl std::fmt::Debug for Placing<'_> {
 /// Places the pods of a cluster.
 ///
 /// # Errors
-/// Placing takes too long, or a plugin asks for something that cannot be done.
+/// Placing takes too long, or a plugin asks for something impossible.
 pub fn place(cluster: &Cluster, conditions: Conditions<'_>) -> Result<Placed, PlaceError> {
     place_and_ask(cluster, conditions, Questions::default()).map(|(placed, _)| placed)
 }
 
-/// Places the pods of a cluster, and gives what plugins said of the nodes in question.
+/// Places the pods of a cluster, and returns the plugins' answers about the nodes of the questions.
 ///
 /// # Errors
 /// Fails as [`place`] does.
@@ -174,7 +176,7 @@ pub fn place_and_ask(
 }
 
 impl<'a> Placing<'a> {
-    /// The cluster without its pending pods.
+    /// Starts with the cluster without its pending pods.
     #[must_use]
     pub fn new(cluster: &Cluster, conditions: Conditions<'a>) -> Self {
         let Conditions { settings, profiles, tell_time, whole_pods, arrival: _, is_over } = conditions;
@@ -203,7 +205,7 @@ impl<'a> Placing<'a> {
         }
     }
 
-    /// A pod comes that waits for a node.
+    /// Adds a pod that waits for a node.
     pub fn arrive(&mut self, pod: &ClusterPod) {
         let metadata = &pod.pod.metadata;
         let (namespace, name) = (metadata.namespace.clone(), metadata.name.clone());
@@ -214,7 +216,7 @@ impl<'a> Placing<'a> {
         self.n_failed_since_change = 0;
     }
 
-    /// A pod is gone.
+    /// Deletes a pod.
     pub fn delete(&mut self, pod: &ClusterPod) {
         let metadata = &pod.pod.metadata;
         let (namespace, name, uid) = (metadata.namespace.clone(), metadata.name.clone(), metadata.uid.clone());
@@ -227,20 +229,20 @@ impl<'a> Placing<'a> {
         self.n_failed_since_change = 0;
     }
 
-    /// A pod is on a node, which was there before.
+    /// Puts a pod back on the node on which it was before.
     pub fn put_back(&mut self, pod: &ClusterPod, node: &str) {
         self.on_nodes.insert(pod.pod.metadata.uid.clone(), (pod.clone(), node.into()));
         self.write_down(|| Step::PodCame(pod.clone()));
         pod.on(node).arrive(&mut self.simulation, self.conditions.whole_pods);
     }
 
-    /// A node that was there is another one.
+    /// Replaces an existing node.
     pub fn change_node(&mut self, node: &ClusterNode) {
         self.simulation.handle(Event::NodeApplied(Box::new((*node.node).clone())));
         self.n_failed_since_change = 0;
     }
 
-    /// A node comes.
+    /// Adds a node.
     pub fn add_node(&mut self, node: &ClusterNode) {
         let name = &node.node.metadata.name;
         self.nodes.insert(name.clone(), node.clone());
@@ -248,7 +250,7 @@ impl<'a> Placing<'a> {
         self.change_node(node);
     }
 
-    /// A node goes, and its pods before it, which are returned; `None` if there is no such node.
+    /// Removes a node after its pods. Returns these pods, or `None` if there is no such node.
     pub fn remove_node(&mut self, name: &str) -> Option<Vec<ClusterPod>> {
         let node = self.nodes.remove(name)?;
         let mut pods: Vec<ClusterPod> =
@@ -267,7 +269,7 @@ impl<'a> Placing<'a> {
         }
     }
 
-    /// Writes down changes from here on. No pod waits, and no other fork is open.
+    /// Records changes from now on. No pod may wait, and no other fork may be open.
     pub fn fork(&mut self) -> Fork {
         debug_assert!(self.journal.is_none(), "a fork is reverted before the next one");
         self.journal = Some(Vec::new());
@@ -275,10 +277,11 @@ impl<'a> Placing<'a> {
         Fork { state: self.simulation.scheduler().search_state() }
     }
 
-    /// Takes back all that has happened since the fork: it costs what that did, whatever the size of the cluster.
+    /// Reverts everything that has happened since the fork. The time depends only on the number of changes, not on the
+    /// size of the cluster.
     ///
     /// # Errors
-    /// A plugin asks for something that cannot be done. The cluster is not what it was then.
+    /// A plugin asks for something impossible. The cluster is then not in its former state.
     pub fn revert(&mut self, fork: Fork) -> Result<(), PlaceError> {
         let steps = self.journal.take().unwrap_or_default();
         for step in steps.into_iter().rev() {
@@ -292,7 +295,7 @@ impl<'a> Placing<'a> {
                 Step::NodeWent(node) => self.add_node(&node),
             }
         }
-        // What is asked for because pods are gone.
+        // These are requests that follow from the removal of pods.
         while self.simulation.decide() {
             self.simulation.confirm(&mut self.changes)?;
         }
@@ -307,7 +310,7 @@ impl<'a> Placing<'a> {
         Ok(())
     }
 
-    /// An object that is neither a pod nor a node comes.
+    /// Adds an object that is neither a pod nor a node.
     pub(crate) fn add_object(&mut self, object: &Value) {
         let event = self.simulation.server_mut().apply(object.clone());
         self.simulation.handle(event);
@@ -318,20 +321,20 @@ impl<'a> Placing<'a> {
         self.on_nodes.contains_key(uid)
     }
 
-    /// What became of all pods that came, and the pods that made room.
+    /// The results for all pods that arrived, and the pods that were evicted.
     pub fn outcomes(&mut self) -> (Vec<PodOutcome>, Vec<Eviction>) {
         self.explain_the_rest();
         (self.pods.values().map(|entry| entry.outcome.clone()).collect(), self.evictions.clone())
     }
 
-    /// What became of pods so far is of no interest any more.
+    /// Forgets the results for pods so far.
     pub fn forget_outcomes(&mut self) {
         self.pods.clear();
         self.evictions.clear();
         self.n_failed_since_change = 0;
     }
 
-    /// Lets the scheduler work until every pod has its node or waits for something that does not come.
+    /// Lets the scheduler work until every pod has its node or waits for something that does not happen.
     ///
     /// # Errors
     /// Fails as [`place`] does.
@@ -364,7 +367,7 @@ impl<'a> Placing<'a> {
         Err(PlaceError::TooLong { n_tried: self.pods.values().filter(is_tried).count(), n_pods: self.pods.len() })
     }
 
-    /// Whether no pod is to be tried again by itself, or all of that was to no purpose.
+    /// Whether no pod will be tried again without an event, or all recent attempts were in vain.
     fn is_settled(&self) -> bool {
         let metrics = self.simulation.scheduler().metrics();
         let pending = metrics.pending_pods;
@@ -377,8 +380,9 @@ impl<'a> Placing<'a> {
         self.simulation.set_now(self.simulation.now() + self.conditions.backoffs_over_after);
     }
 
-    /// Lets so much time pass that the scheduler tries the pods of the unschedulable pool again. Tells whether any may
-    /// fit now: some hints of kube-scheduler leave pods there that fit after an eviction, the preemptor among them.
+    /// Lets so much time pass that the scheduler tries the pods of the unschedulable pool again. Returns whether any
+    /// pod may fit now. Some hints of kube-scheduler leave pods in the pool that fit after an eviction, including the
+    /// preemptor.
     fn flush(&mut self) -> bool {
         let n_unschedulable = self.simulation.scheduler().metrics().pending_pods.unschedulable;
         let Some(evicted_at) = self.evicted_at.take().filter(|_| n_unschedulable > 0) else { return false };
@@ -454,7 +458,7 @@ impl<'a> Placing<'a> {
         }
     }
 
-    /// What became of a pod so far.
+    /// The result for a pod so far.
     #[must_use]
     pub fn outcome(&self, uid: &str) -> Option<&PodOutcome> {
         self.pods.get(uid).map(|entry| &entry.outcome)
@@ -465,7 +469,7 @@ impl<'a> Placing<'a> {
         &mut self.simulation
     }
 
-    /// What became of all pods that came.
+    /// The results for all pods that arrived.
     #[must_use]
     pub fn finish(mut self) -> Placed {
         self.explain_the_rest();
@@ -473,7 +477,7 @@ impl<'a> Placing<'a> {
         Placed { pods, evictions: self.evictions }
     }
 
-    /// Pods that no attempt says anything about, and nominations.
+    /// Adds reasons for the pods that no attempt is about, and nominations.
     fn explain_the_rest(&mut self) {
         let scheduler = self.simulation.scheduler();
         let table = scheduler.cache().table();

@@ -1,4 +1,4 @@
-//! The result of a simulation as programs read it.
+//! The result of a simulation in the form for programs.
 
 use std::collections::BTreeMap;
 
@@ -11,10 +11,10 @@ use crate::{
     utilization::{NodeUse, Utilization, node_uses},
 };
 
-/// The version of what is written.
+/// The version of the output.
 pub const API_VERSION: &str = "berth.dev/v1alpha1";
 
-/// Where the pods of a cluster go, and what that makes of the cluster.
+/// The placement of a cluster's pods, and its effect on the cluster.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Report {
@@ -24,14 +24,14 @@ pub struct Report {
     pub kind: &'static str,
     /// The numbers.
     pub summary: Summary,
-    /// Pods that waited for a node, in their order.
+    /// The pods that waited for a node, in their order.
     pub pods: Vec<PodOutcome>,
-    /// Pods that made room for others.
+    /// The pods that were evicted for others.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub evictions: Vec<Eviction>,
-    /// What is requested, before and after.
+    /// The requests, before and after.
     pub utilization: BeforeAndAfter,
-    /// What was given and does not count, in sentences.
+    /// The parts of the input that have no effect, in sentences.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
 }
@@ -40,32 +40,32 @@ pub struct Report {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Summary {
-    /// Nodes of the cluster.
+    /// The number of nodes in the cluster.
     pub nodes: usize,
-    /// Pods that had a node before.
+    /// The number of pods that had a node before.
     pub pods_on_nodes: usize,
-    /// Pods that got one.
+    /// The number of pods that got a node.
     pub placed: usize,
-    /// Pods that stay pending.
+    /// The number of pods that stay pending.
     pub pending: usize,
-    /// Pods that made room for others.
+    /// The number of pods that were evicted for others.
     pub evicted: usize,
-    /// Nodes that got pods.
+    /// The number of nodes that got pods.
     pub nodes_used: usize,
 }
 
-/// What is requested of a cluster's nodes.
+/// The requests on a cluster's nodes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BeforeAndAfter {
     /// Utilization by the pods that had a node before.
     pub before: Utilization,
-    /// Utilization with the pods that got a node, without those that made room.
+    /// Utilization with the pods that got a node, and without those that were evicted.
     pub after: Utilization,
 }
 
 impl Report {
-    /// What became of the pods of this cluster.
+    /// The report about the pods of this cluster.
     #[must_use]
     pub fn new(cluster: &Cluster, placed: Placed) -> Self {
         let before = Utilization::of(&uses_before(cluster));
@@ -95,14 +95,14 @@ impl Report {
     }
 }
 
-/// What the pods request that had a node before.
+/// The requests of the pods that had a node before.
 #[must_use]
 pub fn uses_before(cluster: &Cluster) -> Vec<NodeUse<'_>> {
     let pods = cluster.pods().iter().map(|pod| (&*pod.pod, pod.pod.spec.node_name.as_str()));
     node_uses(nodes(cluster), pods)
 }
 
-/// What the pods request that have a node afterwards.
+/// The requests of the pods that have a node afterwards.
 #[must_use]
 pub fn uses_after<'a>(cluster: &'a Cluster, placed: &Placed) -> Vec<NodeUse<'a>> {
     let key = |namespace: &str, name: &str| (namespace.to_owned(), name.to_owned());

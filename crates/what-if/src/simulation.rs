@@ -1,4 +1,4 @@
-//! The scheduling core and an API server, driven as a process drives them, in a time of their own.
+//! The scheduling core and an API server, which are driven as in a real process, but with a time of their own.
 
 use berth_framework::Profile;
 use berth_model::Time;
@@ -7,14 +7,14 @@ use serde_json::Value;
 
 use crate::api_server::{ApiServer, ApiServerError, Change};
 
-/// A scheduler and its API server. Time stands still unless the caller has it pass.
+/// A scheduler and its API server. The time only changes if the caller changes it.
 pub struct Simulation<'a> {
     scheduler: Scheduler,
     server: ApiServer,
-    /// Told the scheduler's time, as components must be.
+    /// Receives the scheduler's time, which components need.
     tell_time: Box<dyn Fn(Time) + 'a>,
     now: Time,
-    /// What the scheduler asked for and the API server did not do yet.
+    /// The scheduler's requests that the API server has not carried out yet.
     actions: Vec<Action>,
     /// Empty between two calls.
     events: Vec<Event>,
@@ -30,7 +30,7 @@ impl<'a> Simulation<'a> {
     /// The time of the scheduler's clock at the start.
     pub const START: Time = Time(1_000_000_000);
 
-    /// A simulation with a cluster that holds nothing. Cycles begin after [`Event::Synced`].
+    /// A simulation with an empty cluster. Cycles begin after [`Event::Synced`].
     #[must_use]
     pub fn new(settings: Settings, profiles: Vec<Profile>) -> Self {
         Self {
@@ -55,12 +55,13 @@ impl<'a> Simulation<'a> {
         &self.scheduler
     }
 
-    /// Decisions are those of then: all that has happened since was taken back by events in the opposite order.
+    /// Restores an earlier search state. All changes since then must have been reverted by events in the opposite
+    /// order.
     pub fn restore_search_state(&mut self, state: SearchState) {
         self.scheduler.restore_search_state(state);
     }
 
-    /// The API server. What it returns is for [`Self::handle`].
+    /// The API server. The events that it returns must be passed to [`Self::handle`].
     pub fn server_mut(&mut self) -> &mut ApiServer {
         &mut self.server
     }
@@ -76,7 +77,7 @@ impl<'a> Simulation<'a> {
         self.now = self.now.max(now);
     }
 
-    /// Tells the scheduler something.
+    /// Passes an event to the scheduler.
     pub fn handle(&mut self, event: Event) {
         self.scheduler.handle(event, self.now);
     }
@@ -91,12 +92,12 @@ impl<'a> Simulation<'a> {
         Ok(())
     }
 
-    /// Tells components the time, as before they are shown anything.
+    /// Gives the time to components. This is done before they get any data.
     pub fn tell_time(&self) {
         (self.tell_time)(self.now);
     }
 
-    /// Lets the scheduler do what is due and try the next pod. Tells whether anything happened: then call
+    /// Lets the scheduler do the work that is due and try the next pod. Returns whether anything happened. If so, call
     /// [`Self::confirm`].
     pub fn decide(&mut self) -> bool {
         self.tell_time();
@@ -106,14 +107,14 @@ impl<'a> Simulation<'a> {
         is_busy || self.actions.len() > n_before
     }
 
-    /// What the scheduler asked for since the last [`Self::confirm`].
+    /// The scheduler's requests since the last [`Self::confirm`].
     #[must_use]
     pub fn actions(&self) -> &[Action] {
         &self.actions
     }
 
-    /// Carries out in the API server what the scheduler asked for, and shows the scheduler what came of it. What
-    /// happened to pods is added to `changes`.
+    /// Carries out the scheduler's requests in the API server, and shows the results to the scheduler. Changes of pods
+    /// are added to `changes`.
     ///
     /// # Errors
     /// Fails as [`ApiServer::perform`] does.
@@ -128,12 +129,12 @@ impl<'a> Simulation<'a> {
         Ok(())
     }
 
-    /// Drops measurements of the scheduler: it keeps them until they are taken.
+    /// Drops the scheduler's measurements, which it keeps until they are taken.
     pub fn drop_observations(&mut self) {
         self.scheduler.drain_observations();
     }
 
-    /// Lets time pass until the scheduler has something to do by itself. `false` if it waits for an event.
+    /// Lets time pass until the scheduler has work without an event. `false` if it waits for an event.
     pub fn sleep(&mut self) -> bool {
         let due = self.scheduler.next_wakeup().filter(|due| *due > self.now);
         self.now = due.unwrap_or(self.now);

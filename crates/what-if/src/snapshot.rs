@@ -1,18 +1,20 @@
-//! A cluster as a file: what scheduling reads of each object, with names replaced by digests where that is asked for.
+//! A cluster as a file. It contains the parts of each object that scheduling reads. On request, names are replaced by
+//! digests.
 //!
-//! Texts that nothing here knows are taken for names: what is new in the API is hidden until it is listed below.
+//! Unknown texts are treated as names, so that new parts of the API are hidden until they are listed below.
 
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 
 use crate::fields::{fields, items_mut};
 
-/// What is kept of a container. The rest, such as its environment, may hold secrets, and no scheduler reads it.
+/// The parts of a container that are kept. Other parts, such as its environment, may contain secrets, and no scheduler
+/// reads them.
 const CONTAINER: [&str; 6] = ["name", "image", "resources", "ports", "restartPolicy", "restartPolicyRules"];
 /// Annotations that repeat the whole object.
 const COPIES: [&str; 1] = ["kubectl.kubernetes.io/last-applied-configuration"];
 
-/// Fields whose texts are words of the API and no names.
+/// Fields with texts that are words of the API and not names.
 const WORDS: &[&str] = &[
     "accessModes",
     "allocatable",
@@ -49,21 +51,21 @@ const WORDS: &[&str] = &[
     "whenUnsatisfiable",
 ];
 
-/// Maps whose keys are keys of labels.
+/// Maps with keys of labels as keys.
 const BY_LABEL: [&str; 3] = ["labels", "matchLabels", "nodeSelector"];
-/// Fields that hold keys of labels.
+/// Fields that contain keys of labels.
 const LABEL_KEYS: [&str; 4] = ["key", "topologyKey", "matchLabelKeys", "mismatchLabelKeys"];
-/// Maps of texts that plugins of yours may read and that name anything.
+/// Maps of texts that plugins may read. Such texts may contain any name.
 const DROPPED: [&str; 4] = ["annotations", "managedFields", "images", "message"];
 
-/// Replaces names by digests. The same name has the same digest in one snapshot, so references stay what they are.
+/// Replaces names by digests. The same name has the same digest within one snapshot, so that references still match.
 #[derive(Clone, Debug)]
 pub struct Redaction {
     salt: Vec<u8>,
 }
 
 impl Redaction {
-    /// The digests follow from `salt`: who does not know it cannot find out names by trying them.
+    /// The digests depend on `salt`. Names cannot be found by trial without the salt.
     #[must_use]
     pub fn new(salt: &[u8]) -> Self {
         Self { salt: salt.to_owned() }
@@ -93,20 +95,20 @@ impl Redaction {
             return;
         }
         for (key, value) in map.iter_mut() {
-            // Below requests and the like, keys are resources and texts are quantities.
+            // The keys in `requests` and similar maps are resources, and their texts are quantities.
             let field = if WORDS.contains(&field) && value.is_string() { field } else { key };
             self.value(value, field);
         }
     }
 
-    /// Keys of Kubernetes' own labels mean something to schedulers.
+    /// Keeps the keys of Kubernetes' own labels, because they have a meaning for schedulers.
     fn label_key(&self, key: &str) -> String {
         let prefix = key.split_once('/').map_or("", |(prefix, _)| prefix);
         let is_known = prefix == "kubernetes.io" || prefix.ends_with(".kubernetes.io") || prefix.ends_with("k8s.io");
         if is_known || key == "metadata.name" { key.to_owned() } else { self.name(key) }
     }
 
-    /// Numbers and truth values are compared by what they are.
+    /// Replaces a name. Numbers and truth values are kept, because their values are compared.
     fn name(&self, name: &str) -> String {
         let is_plain = name.is_empty() || name.parse::<i64>().is_ok() || matches!(name, "true" | "false");
         if is_plain {
@@ -120,7 +122,7 @@ impl Redaction {
     }
 }
 
-/// The objects as one `List`, cut down to what scheduling reads.
+/// The objects as one `List`, reduced to the parts that scheduling reads.
 #[must_use]
 pub fn snapshot<'a>(objects: impl Iterator<Item = &'a Value>, redaction: Option<&Redaction>) -> Value {
     let items = objects.map(|object| {

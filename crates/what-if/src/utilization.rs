@@ -1,4 +1,4 @@
-//! How much of a cluster is requested, by resource and zone, and how much of what is free can be used.
+//! The requested share of a cluster, by resource and zone, and the usable share of the free amounts.
 
 use std::collections::BTreeMap;
 
@@ -16,20 +16,20 @@ const MEMORY: &str = "memory";
 const EPHEMERAL_STORAGE: &str = "ephemeral-storage";
 const PODS: &str = "pods";
 
-/// How much of a cluster is requested.
+/// The requested share of a cluster.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Utilization {
-    /// How many nodes there are.
+    /// The number of nodes.
     pub nodes: usize,
-    /// Nodes on which no pod is, but for those of DaemonSets.
+    /// The number of nodes without pods, apart from those of DaemonSets.
     pub empty_nodes: usize,
     /// The use of each resource, CPU and memory first.
     pub resources: Vec<ResourceUse>,
     /// Zones by `topology.kubernetes.io/zone`; empty if no node has one.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub zones: Vec<ZoneUse>,
-    /// How much of what is free a usual pod cannot use; none if no pod is placed.
+    /// The share of the free amounts that a usual pod cannot use; absent if no pod is placed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fragmentation: Option<Fragmentation>,
 }
@@ -38,15 +38,15 @@ pub struct Utilization {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ResourceUse {
-    /// Such as `cpu`.
+    /// The name, such as `cpu`.
     pub resource: String,
-    /// What pods may use in sum, as a quantity.
+    /// The sum that pods may use, as a quantity.
     pub allocatable: String,
-    /// What pods on nodes request in sum, as a quantity.
+    /// The sum that pods on nodes request, as a quantity.
     pub requested: String,
-    /// The second as a share of the first, in per cent.
+    /// The requested sum as a percentage of the allocatable sum.
     pub percent: f64,
-    /// The most that is free on one node, as a quantity.
+    /// The largest free amount on one node, as a quantity.
     pub largest_free: String,
 }
 
@@ -54,15 +54,15 @@ pub struct ResourceUse {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ZoneUse {
-    /// Its name; empty for nodes without one.
+    /// The name of the zone; empty for nodes without one.
     pub zone: String,
-    /// How many nodes are in it.
+    /// The number of nodes in the zone.
     pub nodes: usize,
     /// The use of each resource.
     pub resources: Vec<ResourceUse>,
 }
 
-/// How much of what is free cannot be used, as seen by a pod of the mean request of all pods on nodes.
+/// The share of the free amounts that cannot be used by a pod with the mean request of all pods on nodes.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Fragmentation {
@@ -70,15 +70,15 @@ pub struct Fragmentation {
     pub cpu: String,
     /// The memory of that pod, as a quantity.
     pub memory: String,
-    /// Such pods that would fit if all that is free were on one node.
+    /// The number of such pods that would fit if all free amounts were on one node.
     pub fit_in_sum: u64,
-    /// Such pods that fit on the nodes as they are.
+    /// The number of such pods that fit on the actual nodes.
     pub fit_on_nodes: u64,
-    /// The share of the first that does not fit, in per cent.
+    /// The share of `fit_in_sum` that does not fit, in per cent.
     pub percent: f64,
 }
 
-/// A node, and what is requested of it.
+/// A node, and the requests on it.
 #[derive(Clone, Debug)]
 pub struct NodeUse<'a> {
     /// The node.
@@ -90,15 +90,15 @@ pub struct NodeUse<'a> {
     has_pods: bool,
 }
 
-/// Sums of amounts; a cluster may have more bytes than fit into 64 bits.
+/// Sums of amounts. A cluster may have more bytes than fit into 64 bits.
 #[derive(Default)]
 struct Sums {
     n_nodes: usize,
-    /// Allocatable, requested, and the most that is free on one node.
+    /// The allocatable amount, the requested amount, and the largest free amount on one node.
     resources: BTreeMap<String, (i128, i128, i64)>,
 }
 
-/// What is requested of each node by these pods; pods on nodes that are not there do not count.
+/// The requests of these pods on each node. Pods on unknown nodes do not count.
 pub fn node_uses<'a, 'p>(
     nodes: impl Iterator<Item = &'a api::Node>,
     pods: impl Iterator<Item = (&'p api::Pod, &'p str)>,
@@ -140,7 +140,7 @@ impl<'a> NodeUse<'a> {
         self.has_pods |= !is_of_daemon_set(pod);
     }
 
-    /// The amounts of one resource: allocatable and requested. CPU is in thousandths.
+    /// The allocatable and the requested amount of one resource. CPU is in thousandths.
     #[must_use]
     pub fn amounts(&self, resource: &str) -> (i64, i64) {
         match resource {
@@ -149,7 +149,8 @@ impl<'a> NodeUse<'a> {
         }
     }
 
-    /// What is requested as a share of what may be, the largest of CPU and memory; 0 for a node without either.
+    /// The requested share of the allocatable amount, for CPU or memory, whichever is larger; 0 for a node without
+    /// either.
     #[must_use]
     pub fn share(&self) -> f64 {
         let share = |resource| {
@@ -159,13 +160,13 @@ impl<'a> NodeUse<'a> {
         share(CPU).max(share(MEMORY))
     }
 
-    /// `topology.kubernetes.io/zone`; empty without one.
+    /// `topology.kubernetes.io/zone`; empty if there is none.
     #[must_use]
     pub fn zone(&self) -> &'a str {
         self.node.metadata.labels.get(ZONE).map_or("", String::as_str)
     }
 
-    /// Whether no pod is on it but those of DaemonSets.
+    /// Whether the node has no pods, apart from those of DaemonSets.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         !self.has_pods
@@ -181,7 +182,7 @@ impl<'a> NodeUse<'a> {
         allocatable.saturating_sub(requested).max(0)
     }
 
-    /// How many more pods of these requests fit, by CPU, memory and number alone.
+    /// The number of further pods with these requests that fit, by CPU, memory and the number of pods alone.
     fn n_fitting(&self, milli_cpu: i64, memory: i64) -> i64 {
         n_times(self.free(CPU), milli_cpu).min(n_times(self.free(MEMORY), memory)).min(self.free(PODS))
     }
@@ -270,17 +271,17 @@ fn fragmentation(nodes: &[NodeUse<'_>]) -> Option<Fragmentation> {
     })
 }
 
-/// How often an amount fits; for nothing, always.
+/// The number of times that an amount fits. The number for an amount of zero has no limit.
 fn n_times(free: i64, amount: i64) -> i64 {
     free.checked_div(amount).unwrap_or(i64::MAX)
 }
 
-/// The part in per cent of the whole, with one digit behind the point.
+/// The part as a percentage of the whole, with one digit after the point.
 fn percent(part: f64, whole: f64) -> f64 {
     if whole > 0.0 { (part / whole * 1000.0).round() / 10.0 } else { 0.0 }
 }
 
-/// An amount as Kubernetes writes it. CPU is given in thousandths.
+/// An amount in the form of Kubernetes. CPU is given in thousandths.
 fn quantity(resource: &str, amount: i128) -> String {
     let amount = i64::try_from(amount).unwrap_or(i64::MAX);
     let quantity = match resource {
@@ -322,7 +323,7 @@ mod tests {
             utilization.zones.iter().map(|zone| (zone.zone.as_str(), zone.resources[0].percent)).collect();
         assert_eq!(zones, [("east", 0.0), ("west", 37.5)]);
         let fragmentation = utilization.fragmentation.unwrap();
-        // 4.5 CPU are free in sum, for three such pods; on the nodes there is room for one each.
+        // The sum of free CPU is 4.5, which is enough for three such pods. The nodes only have room for one each.
         assert_eq!((fragmentation.fit_in_sum, fragmentation.fit_on_nodes, fragmentation.percent), (3, 2, 33.3));
     }
 }

@@ -1,8 +1,9 @@
-//! What the volume controllers do once the scheduler has chosen a node: bind a claim to its volume, or make the volume.
+//! Does the work of the volume controllers after the scheduler has chosen a node: binds a claim to its volume, or
+//! creates the volume.
 //!
-//! The rules are those of Kubernetes' persistent volume controller and of an external provisioner that always succeeds: a
-//! volume whose `claimRef` was set binds that claim, and a claim with the annotation of a selected node gets a volume of
-//! its own (`pkg/controller/volume/persistentvolume`).
+//! The rules are those of Kubernetes' persistent volume controller, and of an external provisioner that always
+//! succeeds. A volume with a `claimRef` binds that claim. A claim with the annotation of a selected node gets a volume
+//! of its own (`pkg/controller/volume/persistentvolume`).
 
 use std::collections::BTreeMap;
 
@@ -11,7 +12,7 @@ use serde_json::{Value, json};
 
 const SELECTED_NODE: &str = "/metadata/annotations/volume.kubernetes.io~1selected-node";
 
-/// The objects that change because `changed` did, which is brought up to date itself.
+/// Updates `changed`, and returns the objects that change because of it.
 pub(crate) fn followers(changed: &mut Value, objects: &BTreeMap<ObjectKey, Value>) -> Vec<Value> {
     match changed["kind"].as_str() {
         Some("PersistentVolume") => volume_bound(changed, objects).into_iter().collect(),

@@ -1,8 +1,8 @@
-//! The pods that controllers would make: those of Deployments, ReplicaSets, StatefulSets, Jobs and ReplicationControllers, as far as
-//! they are not there yet. DaemonSets, which have a pod for each node, are in [`daemon_sets`].
+//! The pods that controllers would create, if they do not exist yet: those of Deployments, ReplicaSets, StatefulSets,
+//! Jobs and ReplicationControllers. DaemonSets, which have a pod for each node, are in [`daemon_sets`].
 //!
-//! Rules: the documentation of each kind, and `pkg/controller` for names and labels. Names that Kubernetes draws at random follow
-//! from the owner here, so that two runs are alike.
+//! The rules are the documentation of each kind, and `pkg/controller` for names and labels. Kubernetes generates some
+//! names at random. Here, they depend on the owner, so that two runs give the same result.
 
 pub(crate) mod daemon_sets;
 
@@ -14,22 +14,22 @@ use crate::fields::{child, fields, items, letters, text};
 /// Label of the pods of one revision of a Deployment.
 const TEMPLATE_HASH: &str = "pod-template-hash";
 
-/// What a workload's controllers would make.
+/// The objects that a workload's controllers would create.
 #[derive(Debug, Default)]
 pub(crate) struct Made {
-    /// Such as the claims of a StatefulSet's pods.
+    /// Further objects, such as the claims of a StatefulSet's pods.
     pub(crate) objects: Vec<Value>,
     pub(crate) pods: Vec<Value>,
 }
 
-/// Who controls the pods that are there: pods that are finished or on their way out do not count.
+/// The controllers of the existing pods. Pods that are finished or being deleted do not count.
 #[derive(Debug, Default)]
 pub(crate) struct Controlled {
-    /// Pods by kind, namespace and name of their controller.
+    /// The number of pods, by kind, namespace and name of their controller.
     n_pods: FxHashMap<(String, String, String), u64>,
-    /// Objects other than pods, by the same of their controller.
+    /// The number of other objects, by kind, namespace and name of their controller.
     n_objects: FxHashMap<(String, String, String), u64>,
-    /// Kind, namespace and name of every object.
+    /// The kind, namespace and name of every object.
     names: rustc_hash::FxHashSet<(String, String, String)>,
 }
 
@@ -69,7 +69,7 @@ impl Controlled {
     }
 }
 
-/// Whether the object is a workload of which pods are made: its kind.
+/// Whether the object is a workload from which pods are made, by its kind.
 pub(crate) fn is_workload(object: &Value) -> bool {
     let group = text(object, "/apiVersion").split_once('/').map_or("", |(group, _)| group);
     matches!(
@@ -78,7 +78,7 @@ pub(crate) fn is_workload(object: &Value) -> bool {
     )
 }
 
-/// What the controllers of a workload would make, at most `n_most` pods.
+/// The objects that the controllers of a workload would create, with at most `n_most` pods.
 pub(crate) fn expand(workload: &Value, controlled: &Controlled, n_most: u64) -> Result<Made, BadField> {
     if !text(workload, "/metadata/deletionTimestamp").is_empty() {
         return Ok(Made::default());
@@ -91,7 +91,7 @@ pub(crate) fn expand(workload: &Value, controlled: &Controlled, n_most: u64) -> 
     }
 }
 
-/// A whole number of pods; `default` where the field is absent.
+/// A whole number of pods; `default` if the field is absent.
 fn count(workload: &Value, field: &'static str, default: u64, n_most: u64) -> Result<u64, BadField> {
     let number = match workload.pointer(field) {
         None | Some(Value::Null) => default,
@@ -106,7 +106,8 @@ fn count(workload: &Value, field: &'static str, default: u64, n_most: u64) -> Re
     Ok(number)
 }
 
-/// The Deployment's ReplicaSet, and its pods. A Deployment whose ReplicaSets are there makes nothing: they do.
+/// The Deployment's ReplicaSet, and its pods. A Deployment with existing ReplicaSets creates nothing, because the
+/// ReplicaSets create the pods.
 fn deployment(workload: &Value, controlled: &Controlled, n_most: u64) -> Result<Made, BadField> {
     let (namespace, name) = (namespace_of(workload), text(workload, "/metadata/name"));
     if controlled.owns_objects("Deployment", namespace, name) {
@@ -130,7 +131,7 @@ fn deployment(workload: &Value, controlled: &Controlled, n_most: u64) -> Result<
     Ok(made)
 }
 
-/// ReplicaSets and ReplicationControllers.
+/// The pods of ReplicaSets and ReplicationControllers.
 fn replicas(kind: &str, workload: &Value, controlled: &Controlled, n_most: u64) -> Result<Made, BadField> {
     let (namespace, name) = (namespace_of(workload), text(workload, "/metadata/name"));
     let n_wanted = count(workload, "/spec/replicas", 1, n_most)?;
@@ -172,7 +173,8 @@ fn stateful_set(workload: &Value, controlled: &Controlled, n_most: u64) -> Resul
     Ok(made)
 }
 
-/// The pods of a Job that run at once: as many as `parallelism` says, and no more than have not succeeded yet.
+/// The pods of a Job that run at the same time. Their number is `parallelism`, but at most the number that has not
+/// succeeded yet.
 fn job(workload: &Value, controlled: &Controlled, n_most: u64) -> Result<Made, BadField> {
     let (namespace, name) = (namespace_of(workload), text(workload, "/metadata/name"));
     let is_finished = items(workload, "/status/conditions")
@@ -210,7 +212,7 @@ fn job(workload: &Value, controlled: &Controlled, n_most: u64) -> Result<Made, B
     Ok(Made { pods: (first..first + n_missing).map(pod).collect(), ..Made::default() })
 }
 
-/// A pod of a workload, as its template describes it.
+/// A pod of a workload, according to its template.
 pub(crate) fn pod(workload: &Value, template: &str, name: String) -> Value {
     let template = workload.pointer(template).unwrap_or(&Value::Null);
     let given = &template["metadata"];
@@ -226,7 +228,7 @@ pub(crate) fn pod(workload: &Value, template: &str, name: String) -> Value {
     json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
 }
 
-/// A claim for a volume, as `template` describes it.
+/// A claim for a volume, according to `template`.
 pub(crate) fn claim(namespace: &str, name: &str, template: &Value, owner: Option<Value>) -> Value {
     let mut claim = json!({
         "apiVersion": "v1", "kind": "PersistentVolumeClaim",
@@ -241,14 +243,14 @@ pub(crate) fn claim(namespace: &str, name: &str, template: &Value, owner: Option
     claim
 }
 
-/// `metadata.ownerReferences` of what a workload controls.
+/// The `metadata.ownerReferences` of an object that a workload controls.
 pub(crate) fn reference(owner: &Value) -> Value {
     let (namespace, name) = (namespace_of(owner), text(owner, "/metadata/name"));
     let uid = owner.pointer("/metadata/uid").cloned().unwrap_or_else(|| json!(format!("{namespace}/{name}")));
     json!([{"apiVersion": owner["apiVersion"], "kind": owner["kind"], "name": name, "uid": uid, "controller": true}])
 }
 
-/// `metadata.namespace`, which is `default` where it is left out.
+/// `metadata.namespace`; `default` if it is left out.
 pub(crate) fn namespace_of(object: &Value) -> &str {
     let namespace = text(object, "/metadata/namespace");
     if namespace.is_empty() { "default" } else { namespace }

@@ -21,7 +21,7 @@ pub(crate) struct ScenarioCluster {
     cluster: TestCluster,
     profile: Profile,
     pod: Pod,
-    /// Comes to a node and leaves it, by turns.
+    /// A pod that comes to a node in one cycle and leaves it in the next.
     visitor: api::Pod,
     attempt: Attempt,
     cycle: u64,
@@ -46,7 +46,7 @@ impl ScenarioCluster {
         Self { scenario, cluster, profile, pod, visitor, attempt, cycle: 0 }
     }
 
-    /// The plugin that answers from now on.
+    /// Replaces the plugins of the profile with those that the factory makes.
     pub(crate) fn serve_with(&mut self, factory: impl Fn(&str) -> Arc<dyn PluginFactory>) {
         self.profile = Profile::new("default-scheduler");
         for name in self.scenario.helpers.iter().chain([&self.scenario.plugin]) {
@@ -54,7 +54,7 @@ impl ScenarioCluster {
         }
     }
 
-    /// How long it took; `None` when a pod that should fit nowhere fits.
+    /// Runs one cycle and returns its time. Returns `None` when a pod that should fit nowhere fits.
     pub(crate) fn cycle(&mut self) -> Option<Duration> {
         self.cycle += 1;
         if self.cycle.is_multiple_of(2) {

@@ -3,11 +3,12 @@
 //! `cargo bench -p berth-host --bench plugins`; options after `--`: `--quick` (100 nodes, 0, 100 and 1,000 pods, few
 //! cycles: for trying it in any profile), `--native`, `-o json`, and names of plugins to measure only those.
 //!
-//! A cycle is the sync of one pod that came to a node or left it, then all that the plugin has of PreEnqueue, the sort
-//! key, PreFilter, Filter over all nodes (no sampling), PreScore, Score and its normalisation, and Bind. The pod and the
-//! pods on nodes are such that the plugin has to do with them: [`scenario`] says how. For DefaultPreemption, the cycle of
-//! a pod that fits nowhere, up to PostFilter. Prints medians in microseconds, wasm as a multiple of native, and the
-//! medians at 50,000 pods as multiples of those at 5,000: what grows with the pods on nodes is a mistake.
+//! A cycle begins with the sync of one pod that came to a node or left it. The plugin then answers at each of these
+//! points that it has: PreEnqueue, the sort key, PreFilter, Filter over all nodes (no sampling), PreScore, Score with
+//! its normalisation, and Bind. [`scenario`] describes the pod and the pods on nodes, which are chosen so that the
+//! plugin has work to do. DefaultPreemption gets a pod that fits nowhere, and its cycle ends with PostFilter. The
+//! output shows medians in microseconds, wasm as a multiple of native, and the medians at 50,000 pods as multiples of
+//! those at 5,000: a time that grows with the pods on nodes is a mistake.
 
 #![expect(clippy::expect_used, clippy::print_stdout, reason = "a benchmark stops where its set-up fails, and prints")]
 
@@ -29,13 +30,13 @@ use self::{
     scenario::{SCENARIOS, Scenario},
 };
 
-/// For one row of the table, by the number of pods.
+/// The medians of one row of the table, by the number of pods.
 type Times = BTreeMap<u32, Duration>;
 
 struct Options {
     n_nodes: u32,
     n_pods: [u32; 3],
-    /// Whichever comes first ends a measurement.
+    /// A measurement ends after `n_cycles` or after `patience`, whichever comes first.
     n_cycles: usize,
     patience: Duration,
     with_wasm: bool,
@@ -88,7 +89,7 @@ fn options() -> Options {
     let mut arguments = std::env::args().skip(1);
     while let Some(argument) = arguments.next() {
         match argument.as_str() {
-            // What cargo adds.
+            // `cargo bench` adds this argument.
             "--bench" => {}
             "--quick" => {
                 (options.n_nodes, options.n_pods) = (100, [0, 100, 1_000]);
@@ -108,9 +109,9 @@ fn component(engine: &Engine, name: &str) -> Arc<dyn PluginFactory> {
     Arc::new(engine.load(&Binary::new(name, component.bytes())).expect("a built-in component"))
 }
 
-/// `None` where there is nothing to measure.
+/// The median time of a cycle. `None` means that a pod that should fit nowhere fits.
 fn median(cluster: &mut ScenarioCluster, options: &Options) -> Option<Duration> {
-    // The first cycles count everything.
+    // The first cycles are not measured: they process all pods and nodes.
     cluster.cycle();
     cluster.cycle();
     let begin = Instant::now();

@@ -1,4 +1,4 @@
-//! For each plugin, a pod that it has to think about, and pods on nodes that it has to know.
+//! The scenarios: a pod that a plugin must examine, and pods on nodes that the plugin must know.
 
 use serde_json::{Value, json};
 
@@ -9,16 +9,16 @@ const DEVICES: &str = "resource.k8s.io/v1";
 /// What one row of the table measures.
 pub(crate) struct Scenario {
     pub(crate) plugin: &'static str,
-    /// Plugins that run with it.
+    /// Plugins that run beside the measured one.
     pub(crate) helpers: &'static [&'static str],
-    /// The pod in a few words.
+    /// A few words that describe the pod.
     pub(crate) pod: &'static str,
     pub(crate) fits_nowhere: bool,
     /// `metadata.labels` and `spec` of the pod to place.
     pub(crate) incoming: fn() -> Value,
-    /// The same of a pod on a node, by its number.
+    /// `metadata.labels` and `spec` of a pod on a node, by the pod's number.
     pub(crate) placed: fn(u32) -> Value,
-    /// Other objects that come with a pod on a node, by the numbers of both.
+    /// Other objects that come with a pod on a node, by the numbers of the pod and of the node.
     pub(crate) of_pod: fn(u32, u32) -> Vec<Value>,
     pub(crate) of_node: fn(u32) -> Vec<Value>,
     pub(crate) objects: fn() -> Vec<Value>,
@@ -128,7 +128,7 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     },
 ];
 
-/// Pods with a bound claim each, and a pod that has one too.
+/// Pods that each have a bound claim, and a pod to place that has one too.
 const VOLUMES: Scenario = Scenario {
     incoming: || with_claim("bound"),
     placed: |index| with_claim(&format!("claim-{index}")),
@@ -222,7 +222,7 @@ fn preferred(key: &str, app: &str) -> Value {
     json!({"weight": 10, "podAffinityTerm": term(key, app)})
 }
 
-/// Keeps other pods of its app off its host, and likes the zone of the next app.
+/// A pod that keeps other pods of its app off its host, and prefers the zone of the next app.
 fn app_alone(index: u32) -> Value {
     let mut pod = app(index % 1_000);
     pod["spec"]["affinity"] = json!({

@@ -1,7 +1,7 @@
 //! A scene through a scheduler process and an API server, over HTTP.
 //!
-//! The scheduler is a process of its own, and so are its processor time and memory. What creates pods and watches them is
-//! this process; the sandbox is a third one.
+//! The scheduler is a process of its own, so its processor time and memory are its own as well. This process creates
+//! the pods and watches them; the sandbox is a third process.
 
 mod scheduler;
 mod server;
@@ -26,14 +26,14 @@ use self::{
     server::{Objects, RunningServer},
 };
 
-/// How long there may be no news of a pod until the rest is lost.
+/// The time without an event about a pod after which the remaining pods count as lost.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Events of the watch that wait until they are looked at.
+/// Events of the watch that may wait to be processed.
 const EVENTS_BOUND: usize = 4096;
 
-/// How the names of pods begin: those that are there before, those that are measured, and the one by which a scheduler shows
-/// that it is ready.
+/// Prefixes of pod names: pods that exist before the measurement, pods that are measured, and the pod that shows that
+/// the scheduler is ready.
 const INITIAL: &str = "init-";
 const MEASURED: &str = "pod-";
 const READY: &str = "ready-";
@@ -52,12 +52,12 @@ struct Follower {
     _watches: WatchHandle,
     prefix: &'static str,
     is_listed: bool,
-    /// The nodes of pods whose names begin with the prefix, by name.
+    /// The nodes of pods with names that begin with the prefix, by name.
     nodes: BTreeMap<String, (String, Instant)>,
 }
 
 impl Processes {
-    /// `name` is for people.
+    /// `name` is shown to people.
     pub(super) fn new(server: Server, program: Program, name: &str) -> Result<Self> {
         let through = match &server {
             Server::Sandbox => "http",
@@ -128,7 +128,7 @@ async fn play(
     Ok(run)
 }
 
-/// The time from when each pod was to be created, whether that was late or not.
+/// The time from the moment at which each pod was due to its binding, even if the pod was created late.
 fn latencies(pods: &[Value], follower: &Follower, started: Instant, rate: f64) -> Vec<Duration> {
     let latency = |(at, pod): (usize, &Value)| {
         let (_, bound) = follower.nodes.get(pod["metadata"]["name"].as_str()?)?;
@@ -138,14 +138,15 @@ fn latencies(pods: &[Value], follower: &Follower, started: Instant, rate: f64) -
     pods.iter().enumerate().filter_map(latency).collect()
 }
 
-/// Requests nothing, so it fits wherever a pod fits.
+/// A pod that requests nothing, so it fits wherever a pod fits.
 fn ready_pod() -> Value {
     json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": format!("{READY}1"), "namespace": "default"},
         "spec": {"schedulerName": SCHEDULER_NAME, "containers": [{"name": "pause", "image": "registry.k8s.io/pause:3.10"}]}})
 }
 
 impl Follower {
-    /// Returns when it has seen what there is, so that the list is not read while the scheduler reads it.
+    /// Returns once the watch has listed the pods, so that this process and the scheduler do not read the list at the
+    /// same time.
     async fn start(objects: &Objects<'_>, prefix: &'static str) -> Result<Self> {
         let (sink, events) = mpsc::channel(EVENTS_BOUND);
         let watches = spawn_watches(objects.client(), Watches { pods: true, ..Watches::default() }, &sink);
@@ -156,7 +157,7 @@ impl Follower {
         Ok(follower)
     }
 
-    /// Follows pods until so many have a node, and changes what is to be changed meanwhile.
+    /// Follows pods until `n_pods` of them have a node, and makes the scene's changes meanwhile.
     async fn until_bound(
         &mut self,
         n_pods: usize,
@@ -183,7 +184,7 @@ impl Follower {
         Ok(())
     }
 
-    /// Takes the next event; how many pods are bound. `None` if nothing came for long.
+    /// Takes the next event and returns how many pods are bound. `None` means that no event came within [`PATIENCE`].
     async fn next(&mut self) -> Result<Option<usize>> {
         let event = tokio::time::timeout(PATIENCE, self.events.recv()).await;
         let Ok(event) = event else { return Ok(None) };

@@ -1,4 +1,5 @@
-//! The API server: does it answer, which version and what time does it have, who schedules there, and may this scheduler do what it does?
+//! The API server. These checks ask whether it answers, which version and time it has, which schedulers hold a Lease,
+//! and whether this user may do what the scheduler does.
 
 use std::{
     fmt,
@@ -15,13 +16,13 @@ use berth_telemetry::chain;
 
 use super::{Area, Doctor, Findings, files::Setup};
 
-/// Leases and tokens of Kubernetes bear this much.
+/// The clock difference that Leases and tokens of Kubernetes tolerate.
 const MAX_SECONDS_AHEAD: i64 = 5;
 
-/// How many answers are timed; the one in the middle counts.
+/// The number of answers that are timed. The median counts.
 const N_ANSWERS: usize = 5;
 
-/// A binding takes as long as a request at least.
+/// A slow answer. Each binding takes at least one request.
 const SLOW_ANSWER: Duration = Duration::from_millis(100);
 
 /// A Lease by its name.
@@ -82,13 +83,13 @@ pub(super) async fn look(doctor: &Doctor, setup: Option<&Setup>, findings: &mut 
 
 /// What the server says, and how long it takes to answer.
 async fn timed_info(client: &Client) -> Result<(ServerInfo, Duration), ServerInfoError> {
-    // The first answer takes the time of a new connection as well.
+    // The first answer is not timed, since it includes the time of a new connection.
     let mut facts = server_info(client).await?;
     let mut times = Vec::new();
     for _ in 0..N_ANSWERS {
         let start = Instant::now();
         facts = server_info(client).await?;
-        // `server_info` asks twice.
+        // `server_info` sends two requests.
         times.push(start.elapsed() / 2);
     }
     times.sort_unstable();
@@ -105,7 +106,7 @@ fn latency(took: Duration, findings: &mut Findings) {
     }
 }
 
-/// Whether decisions are those of the API server's release.
+/// Checks whether decisions follow the rules of the API server's release.
 fn release(version: &str, findings: &mut Findings) {
     let Ok(known) = version.parse::<KubernetesVersion>() else {
         let fix = "set --emulated-version";
@@ -126,7 +127,8 @@ fn release(version: &str, findings: &mut Findings) {
     }
 }
 
-/// Who schedules there: whose pods would be scheduled twice, and whether this scheduler's replicas have a leader.
+/// Checks the Leases: whether another scheduler serves the same pods, and whether this scheduler's replicas have a
+/// leader.
 async fn leaders(
     client: &Client,
     election: &LeaderElection,
@@ -241,7 +243,7 @@ async fn rights(client: &Client, needed: &Rights, findings: &mut Findings) {
     }
 }
 
-/// What must be allowed, and to which user.
+/// The rights that the scheduler needs, each with the parts of the scheduler that need it.
 fn needed(setup: Option<&Setup>) -> Rights {
     match setup {
         Some(Setup { settings, plugins }) => Rights::of_setup(settings, &plugins.inventory, Serving::Http),

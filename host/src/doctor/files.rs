@@ -1,4 +1,5 @@
-//! Files: configuration, the plugins directory, the directory for compiled plugins, what the scheduler writes.
+//! Files: the configuration, the plugins directory, the directory for compiled plugins, and the files that the
+//! scheduler writes.
 
 use std::{
     fs,
@@ -17,13 +18,13 @@ use rustix::fs::{Access, access};
 use super::{Area, Findings, IN_NO_PROFILE};
 use crate::options::Scheduling;
 
-/// What would run.
+/// The settings and plugins that the scheduler would run with.
 pub(super) struct Setup {
     pub(super) settings: Settings,
     pub(super) plugins: Plugins,
 }
 
-/// Looks at all files. `None` when too little of them can be used to go on.
+/// Checks all files. `None` means that the files do not yield a setup for the other checks.
 pub(super) fn look(scheduling: &Scheduling, findings: &mut Findings) -> Option<Setup> {
     let rules = rules(scheduling, findings);
     let artifacts = cache(scheduling, findings);
@@ -61,7 +62,7 @@ pub(super) fn look(scheduling: &Scheduling, findings: &mut Findings) -> Option<S
     Some(Setup { settings, plugins })
 }
 
-/// Each mistake of a configuration is one problem, whatever the number of its lines.
+/// Adds one problem for each mistake in a configuration, even if the message of a mistake has several lines.
 fn unreadable(error: &ReadingError, findings: &mut Findings) {
     let mut problem = |text: String| findings.problem(Area::Configuration, text, "correct what is named");
     match error {
@@ -78,7 +79,8 @@ fn users<'a>(settings: &'a Settings, plugin: &str) -> Vec<&'a str> {
     settings.profiles.iter().filter(enables).map(|profile| profile.scheduler_name.as_str()).collect()
 }
 
-/// Files that the scheduler would not use, each with what follows for the profiles that enable its plugin.
+/// Adds a problem for each file that the scheduler would not use, with the consequence for the profiles that enable its
+/// plugin.
 fn refused(
     unusable: Vec<(PathBuf, UnusableFile)>,
     settings: Option<&Settings>,
@@ -110,7 +112,7 @@ fn refused(
     }
 }
 
-/// Names that mean nothing, and plugins that no profile means.
+/// Warns of names in the plugin configuration that match nothing, and of plugins that no profile enables.
 fn names(scheduling: &Scheduling, settings: &Settings, plugins: &Plugins, findings: &mut Findings) {
     let file = scheduling.plugin_config.as_deref().unwrap_or(Path::new("")).display();
     for useless in plugins.inventory.useless_names(settings) {
@@ -135,7 +137,7 @@ fn rules(scheduling: &Scheduling, findings: &mut Findings) -> Rules {
     rules
 }
 
-/// The plugins directory, if there is one that can be read.
+/// The plugins directory, if it is configured and readable.
 fn plugins_dir<'a>(scheduling: &'a Scheduling, findings: &mut Findings) -> Option<&'a Path> {
     let dir = scheduling.plugins_dir.as_deref()?;
     let error = fs::read_dir(dir).err();
@@ -146,7 +148,7 @@ fn plugins_dir<'a>(scheduling: &'a Scheduling, findings: &mut Findings) -> Optio
     error.is_none().then_some(dir)
 }
 
-/// The scheduler makes files, but no folders for them.
+/// Checks that the folders of the files that the scheduler writes exist: the scheduler creates files, but no folders.
 fn written_files(scheduling: &Scheduling, findings: &mut Findings) {
     let audit_log = scheduling.audit_log.as_deref().filter(|file| *file != Path::new("-"));
     for (option, file) in [("--plugin-state", scheduling.plugin_state.as_deref()), ("--audit-log", audit_log)] {
@@ -162,7 +164,7 @@ fn written_files(scheduling: &Scheduling, findings: &mut Findings) {
     }
 }
 
-/// Gives the directory to use, if it can be.
+/// Checks the directory for compiled plugins, and returns it if it can be used.
 fn cache(scheduling: &Scheduling, findings: &mut Findings) -> Option<PathBuf> {
     let Some(dir) = scheduling.plugin_host().artifact_cache() else {
         let fix = "set HOME, XDG_CACHE_HOME or --artifact-cache";
@@ -224,7 +226,7 @@ fn profiles(settings: &Settings, plugins: &mut Plugins, findings: &mut Findings)
     }
 }
 
-/// Whether something answers for the plugin; if not, that is a finding.
+/// Whether a plugin of this name is available. Otherwise, this function adds a finding.
 fn is_there(name: &str, profile: &str, plugins: &Plugins, findings: &mut Findings) -> bool {
     if plugins.inventory.points(name).is_some() {
         return true;
@@ -235,7 +237,7 @@ fn is_there(name: &str, profile: &str, plugins: &Plugins, findings: &mut Finding
         return false;
     }
     if plugins.inventory.has_refused_file(name) {
-        // The operator was told that with the file.
+        // The refused file is already a finding.
         return false;
     }
     let rules = plugins.inventory.rules();

@@ -1,5 +1,5 @@
-//! The manifests in `deploy` do what they say: their command lines are read by the parsers that would read
-//! them, their roles are those that `berth rbac` prints, and their containers may do little on their nodes.
+//! Tests of the manifests in `deploy`: the programs' own parsers read their command lines, their roles are those that
+//! `berth rbac` prints, and their containers have few rights on their nodes.
 
 use std::{fs, path::Path};
 
@@ -18,7 +18,7 @@ use crate::{
     serving,
 };
 
-/// Objects of one file.
+/// The objects of one file.
 fn objects(file: &str) -> Vec<Value> {
     let path = format!("{}/../deploy/{file}", env!("CARGO_MANIFEST_DIR"));
     let text = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
@@ -96,7 +96,7 @@ fn the_roles_are_those_that_the_deployment_needs() {
     assert_eq!(written, printed, "berth rbac --https --config scheduler.yaml");
 }
 
-/// What a container may not do, whatever runs in it.
+/// Asserts that the container has few rights, whichever program runs in it.
 #[track_caller]
 fn is_confined(pod: &Value) {
     let container = &pod["containers"][0];
@@ -118,7 +118,7 @@ fn containers_may_do_little_on_their_nodes() {
     assert_eq!(pod["securityContext"]["runAsNonRoot"], true);
     let container = &pod["containers"][0];
     assert!(container["resources"]["limits"]["memory"].is_string());
-    // What is written goes to a volume of its own.
+    // The container writes only to volumes of its own.
     let cache = container["env"].as_array().expect("variables").iter().find(|it| it["name"] == "XDG_CACHE_HOME");
     let cache = &cache.expect("a place for the cache")["value"];
     let mounts = container["volumeMounts"].as_array().expect("mounts");
@@ -144,7 +144,7 @@ fn the_network_policy_lets_through_what_the_scheduler_needs() {
     };
     assert_eq!(ports("ingress"), [template["spec"]["containers"][0]["ports"][0]["name"].clone()]);
     assert_eq!(ports("egress"), [json!(443), json!(6443), json!(53), json!(53)]);
-    // Only Prometheus may scrape, and only the cluster's DNS is asked for names.
+    // Only Prometheus may scrape, and the scheduler may send name queries only to the cluster's DNS.
     let namespace = |name: &str| json!({"matchLabels": {"kubernetes.io/metadata.name": name}});
     assert_eq!(policy["ingress"][0]["from"], json!([{"namespaceSelector": namespace("monitoring")}]));
     let servers =

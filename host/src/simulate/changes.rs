@@ -1,4 +1,4 @@
-//! What is changed in the cluster before its pods are placed.
+//! Changes to the cluster before its pods are placed.
 
 use std::{collections::BTreeSet, fs, path::PathBuf};
 
@@ -79,7 +79,7 @@ fn selector(text: &str) -> Result<Selector> {
 }
 
 impl Changes {
-    /// Makes them, in the order in which the options are described.
+    /// Makes the changes, in the order in which the options are described.
     pub(super) fn apply(&self, cluster: &mut Cluster) -> Result<()> {
         for removed in &self.without {
             self.remove(removed, cluster)?;
@@ -115,7 +115,7 @@ impl Changes {
     }
 }
 
-/// Some names, for errors.
+/// The names of up to five nodes or zones, for error messages.
 fn names<'a>(cluster: &'a Cluster, name: impl Fn(&'a ClusterNode) -> Option<&'a String>) -> String {
     let names: BTreeSet<&str> = cluster.nodes().iter().filter_map(|node| Some(name(node)?.as_str())).collect();
     let shown: Vec<&str> = names.iter().copied().take(5).collect();

@@ -1,4 +1,5 @@
-//! The cluster that is simulated: files, folders, standard input, and a live cluster, which is only read.
+//! The cluster that is simulated. It comes from files, folders and standard input, and from a live cluster, which is
+//! only read.
 
 use std::{
     fs,
@@ -18,10 +19,11 @@ use tracing::info;
 
 use crate::manifests;
 
-/// Broken objects that are listed; the others are counted.
+/// The number of broken objects that a message lists. The message counts the others.
 const LISTED: usize = 20;
 
-/// What is read of a live cluster: what the built-in plugins and disruption budgets need. Without the first two nothing can be said.
+/// The kinds that are read from a live cluster: those that the built-in plugins and disruption budgets need. The first
+/// two are required.
 const KINDS: [(&str, &str); 21] = [
     ("v1", "Node"),
     ("v1", "Pod"),
@@ -66,15 +68,16 @@ pub(crate) struct Input {
     skip_broken: bool,
 }
 
-/// All objects, before a cluster is made from them.
+/// All objects that were read, before a cluster is made from them.
 pub(crate) struct Objects {
     pub(crate) reader: ClusterReader,
-    /// Kinds that could not be read, in sentences.
+    /// Kinds that could not be read, each in a sentence.
     pub(crate) warnings: Vec<String>,
 }
 
 impl Input {
-    /// The cluster of all files, and of the live cluster if it is to be read; of that, also the objects of these kinds.
+    /// The cluster of all files and, with `--from-cluster`, of the live cluster. `kinds` are read from the live cluster
+    /// as well.
     pub(super) fn read(&self, kinds: Vec<KindRef>) -> Result<Cluster> {
         let Objects { reader, warnings } = self.objects(kinds)?;
         let (mut cluster, errors) = reader.finish();
@@ -86,7 +89,7 @@ impl Input {
         Ok(cluster)
     }
 
-    /// All objects.
+    /// All objects of the files and of the live cluster.
     pub(crate) fn objects(&self, kinds: Vec<KindRef>) -> Result<Objects> {
         let mut objects = Objects { reader: ClusterReader::default(), warnings: Vec::new() };
         if self.from_cluster {
@@ -106,7 +109,7 @@ impl Input {
         Ok(objects)
     }
 
-    /// Fails, or goes on without the broken objects, as the command line says.
+    /// Reports broken objects. The command fails unless `--skip-broken` leaves them out.
     pub(crate) fn tell_broken(&self, errors: &[ReadError]) -> Result<()> {
         if errors.is_empty() {
             return Ok(());
@@ -143,9 +146,9 @@ impl Input {
         for (at, kind) in kinds.iter().enumerate() {
             match list(&client, kind).await {
                 Ok(found) => found.into_iter().for_each(|object| objects.reader.take(&connection.server, object)),
-                // There is no answer without nodes and pods.
+                // No question can be answered without nodes and pods.
                 Err(error) if at < 2 => bail!("--from-cluster: {error}"),
-                // An older server, or one without the feature.
+                // The server is older, or a feature gate is off.
                 Err(ListError::NotServed { .. }) => {}
                 Err(error @ ListError::Forbidden { .. }) => {
                     objects

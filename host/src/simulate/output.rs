@@ -1,4 +1,4 @@
-//! The result for people and for programs.
+//! Output of the result, for people and for programs.
 
 use std::io::{self, Write};
 

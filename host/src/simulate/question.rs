@@ -46,7 +46,7 @@ pub(super) struct Question {
     compare_emulated_version: Option<String>,
 }
 
-/// A question, with what it is about.
+/// A question, with the options that describe it.
 pub(super) enum Asked<'a> {
     HowMany(&'a Path),
     Drain(&'a [String]),
@@ -55,7 +55,7 @@ pub(super) enum Asked<'a> {
     Compare(Simulated),
 }
 
-/// A scheduler, a cluster, and when to give up.
+/// A simulator, the cluster, and the condition on which to give up.
 pub(super) struct Setup<'a> {
     pub(super) simulator: Simulator,
     pub(super) cluster: Cluster,
@@ -66,7 +66,7 @@ pub(super) struct Setup<'a> {
 }
 
 impl Question {
-    /// The question that was asked, if any. `scheduler` is the scheduler that another is compared with.
+    /// The question of the command line, if any. A comparison is made with `scheduler`.
     pub(super) fn asked(&self, scheduler: &Simulated) -> Option<Asked<'_>> {
         if let Some(file) = &self.how_many {
             return Some(Asked::HowMany(file));

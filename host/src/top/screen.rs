@@ -1,4 +1,4 @@
-//! What `berth top` shows, and how it looks.
+//! The content of `berth top`, and its layout.
 
 use std::time::{Duration, Instant};
 
@@ -16,9 +16,9 @@ use ratatui::{
 pub(super) struct Screen {
     overview: Overview,
     took_at: Instant,
-    /// Why the newest question was not answered.
+    /// The reason why the newest question has no answer.
     lost: Option<String>,
-    /// The reason whose pods are shown; `None`: all.
+    /// The reason of the shown pods; `None` shows all pods.
     reason: Option<String>,
     pods: TableState,
     explained: Option<Explained>,
@@ -39,7 +39,7 @@ impl Explained {
     }
 }
 
-/// The text without what would steer the terminal.
+/// The text without control characters, which could change the terminal.
 fn plain(text: &str) -> String {
     text.chars().map(|it| if it.is_control() { '\u{fffd}' } else { it }).collect()
 }
@@ -56,7 +56,7 @@ impl Screen {
         }
     }
 
-    /// An answer came.
+    /// Shows a new answer.
     pub(super) fn took(&mut self, overview: Overview, now: Instant) {
         (self.overview, self.took_at, self.lost) = (overview, now, None);
         let is_known = |reason: &String| self.reasons().any(|known| known == reason);
@@ -66,7 +66,7 @@ impl Screen {
         self.step(0);
     }
 
-    /// No answer came: what is known stays, and looks old.
+    /// Records that no answer came. The last answer stays on the screen, marked as old.
     pub(super) fn lost(&mut self, error: &anyhow::Error) {
         self.lost = Some(plain(&format!("{error:#}")));
     }
@@ -81,7 +81,7 @@ impl Screen {
         }
     }
 
-    /// Moves the choice, or the explanation.
+    /// Moves the selection, or scrolls the explanation.
     pub(super) fn step(&mut self, lines: isize) {
         let moved = |at: usize, last: usize| at.saturating_add_signed(lines).min(last);
         match &mut self.explained {
@@ -93,7 +93,7 @@ impl Screen {
         }
     }
 
-    /// The pods of the next reason, after the last one those of all.
+    /// Shows the pods of the next reason, and all pods after the last reason.
     pub(super) fn next_reason(&mut self) {
         let next = match &self.reason {
             None => self.reasons().next(),
@@ -103,7 +103,7 @@ impl Screen {
         self.pods.select(Some(0));
     }
 
-    /// The pod that is chosen.
+    /// The namespace and name of the selected pod.
     pub(super) fn chosen(&self) -> Option<(String, String)> {
         let pod = self.shown().nth(self.pods.selected()?)?;
         Some((pod.namespace.clone(), pod.name.clone()))
@@ -341,7 +341,7 @@ mod tests {
         assert!(text.contains("Reason: Held") && !text.contains("pending pods"), "{text}");
         screen.back();
         assert!(drawn(&mut screen).contains("3 pending pods"));
-        // The pods are gone.
+        // The pods no longer exist.
         screen.took(Overview::default(), Instant::now());
         assert_eq!(screen.chosen(), None);
         assert!(drawn(&mut screen).contains("you may not list the pods"));

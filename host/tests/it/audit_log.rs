@@ -1,4 +1,4 @@
-//! The audit log says who did what to plugins, and what plugins did to the cluster.
+//! The audit log contains the changes to plugins with their users, and the changes by plugins to the cluster.
 
 use berth_test_guests::Behavior;
 use serde_json::{Value, json};

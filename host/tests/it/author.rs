@@ -57,7 +57,7 @@ async fn events_that_bring_pods_back_are_shown_in_words() {
     assert_eq!(report["eventsToRegister"][0], "Node: Add, UpdateNodeLabel");
 }
 
-/// A built-in that binds, and looks at no names.
+/// The component is a built-in that binds and reads no names.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_build_warns_of_a_component_that_cannot_know_names() {
     for (name, warns) in [("DefaultBinder", true), ("NodeAffinity", false)] {
@@ -71,7 +71,7 @@ async fn a_build_warns_of_a_component_that_cannot_know_names() {
     }
 }
 
-/// With the example that reads a kind, and in whose cases time passes.
+/// The component is the example that reads a kind, and time passes in its cases.
 #[tokio::test(flavor = "multi_thread")]
 async fn cases_say_what_a_plugin_may_do_and_what_it_is_verified_with() {
     let project = Project::new("LoadAware", berth_test_components::component("LoadAware"));
@@ -121,7 +121,7 @@ async fn cases_say_what_a_plugin_may_do_and_what_it_is_verified_with() {
     }
 }
 
-/// The scheduler takes a hint that traps for `queue`, and the instance is gone.
+/// The scheduler treats a hint that traps as `queue`, and the instance is lost.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_case_fails_whose_hint_traps() {
     let guest = berth_test_guests::trapping_hint("Hinted").expect("a component");
@@ -134,7 +134,7 @@ async fn a_case_fails_whose_hint_traps() {
     assert!(tested.out.contains("the plugin fails: "), "{}{}", tested.out, tested.err);
 }
 
-/// Such a component builds and serves until it is asked.
+/// Such a component builds and serves until it gets a question.
 #[tokio::test(flavor = "multi_thread")]
 async fn verify_finds_a_line_of_plugin_wit_that_has_no_method() {
     let project =
@@ -149,7 +149,7 @@ async fn verify_finds_a_line_of_plugin_wit_that_has_no_method() {
     Project::new("Harmless", &harmless).berth(&["verify"]).await;
 }
 
-/// `PLUGIN` with one case of this priority.
+/// Writes a case for the plugin `ByPriority`, with a pod of this priority.
 fn case_of(project: &Project, priority: i32, expect: &str) {
     let text = format!(
         "plugin: ByPriority\ncases:\n- name: one\n  pod: {{metadata: {{name: p}}, spec: {{priority: {priority}}}}}\n  \
@@ -218,7 +218,7 @@ async fn arguments_that_are_refused_or_no_json_are_one_error() {
     assert!(other.status.code() == Some(2) && other.err.contains(place), "{}", other.err);
 }
 
-/// It copies much per node, and the file grants it little time and memory.
+/// The plugin copies many columns for each node, and the file grants it little memory.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_bench_shows_the_sizes_before_the_one_that_fails() {
     let component = berth_components::COMPONENTS.iter().find(|component| component.name == "NodeAffinity");
@@ -289,7 +289,7 @@ async fn a_test_warns_of_a_read_that_was_not_declared() {
 async fn inspect_names_all_grants_that_a_plugin_needs_and_no_other() {
     let text = str::to_owned;
     let patch = WantedEffect::Patch([text("v1/ConfigMap"), text("default"), text("map"), text("{}")]);
-    // Its name is that of a built-in, whose needs are others.
+    // The component has the name of a built-in, but other needs.
     let component = asks_for("DefaultPreemption", At::Bind, &[WantedEffect::Bind, patch]).expect("a component");
     let project = Project::new("DefaultPreemption", &component);
     let shown = project.berth(&["inspect"]).await.out;
@@ -325,7 +325,7 @@ async fn what_was_compiled_once_is_not_compiled_again() {
     assert_eq!(inode(&compiled().1), before, "it was written anew");
 }
 
-/// A project whose build takes a file that is there: what comes of it is seen without any toolchain.
+/// The project's build copies an existing file, so the test needs no toolchain.
 #[tokio::test(flavor = "multi_thread")]
 async fn dev_says_what_the_scheduler_makes_of_each_build() {
     let bench = Bench::start(PLUGIN_CONFIG).await;
@@ -375,7 +375,7 @@ async fn a_new_project_says_the_commands_of_the_guide() {
     }
 }
 
-/// The script says what componentize-py does.
+/// The script prints what componentize-py prints.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_error_in_the_source_is_three_lines() {
     let project = Project::new("Zone", b"");

@@ -1,5 +1,5 @@
-//! Whatever the operator gets wrong is answered with one message that names the file and what to do, and an exit code:
-//! 2 when the command line or a file that it names makes no sense, 1 for other failures.
+//! Each mistake of an operator yields one message that names the file and the remedy, and an exit code: 2 when the
+//! command line or a file that it names is invalid, 1 for other failures.
 
 use std::{fs, path::Path, time::Duration};
 
@@ -149,7 +149,7 @@ async fn plugin_file_that_is_no_plugin() {
     ]);
     let (kubeconfig, dir) = (dir.path().join("kubeconfig").display().to_string(), dir.path().display().to_string());
     let mut sandbox = Process::berth(["sandbox", "--kubeconfig", &kubeconfig, "--plugins-dir", &dir]);
-    // It starts, whatever lies there.
+    // The sandbox starts in spite of these files.
     sandbox.line("serving http").await;
     let said = [
         ("Script.wasm", "WebAssembly"),
@@ -201,7 +201,7 @@ async fn steering_the_plugins_of_nobody() {
     let credentials = ["--token-file", "{dir}/token", "--certificate-authority", "{dir}/ca.crt"];
     let remote = [&["plugin", "list", "--server", "http://a"][..], &credentials].concat();
     check(&[("token", b"t")], &remote, 2, &["--server http://a", "only over HTTPS"]).await;
-    // A home without a kubeconfig.
+    // The home directory has no kubeconfig.
     let home = folder(&[]);
     let variables = [("HOME", home.path().to_str().expect("a path"))];
     let ended = Process::berth_with(["plugin", "list", "--server", "a:1"], &variables).ended(LIMIT).await;

@@ -1,4 +1,5 @@
-//! `berth bench`: the same workload through the engine and through processes, and figures that a second run is held against.
+//! `berth bench`: the same workload through the engine and through processes, and a comparison with the figures of an
+//! earlier run.
 
 use std::time::Duration;
 

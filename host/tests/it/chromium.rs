@@ -1,4 +1,4 @@
-//! The page in a real Chromium (Debian's package `chromium`). Where there is none, this says that it was not run.
+//! The page in a real Chromium (Debian's package `chromium`). A machine without it prints that this test was not run.
 
 use std::{
     path::Path,
@@ -18,26 +18,26 @@ use crate::{
     process::DEADLINE,
 };
 
-/// A browser that is steered over two pipes, by messages of its DevTools protocol that end with a zero byte.
+/// A browser that is controlled over two pipes. Each message of its DevTools protocol ends with a zero byte.
 struct Chromium {
     _process: Child,
     to: ChildStdin,
     from: BufReader<ChildStdout>,
     n_sent: u64,
-    /// What it told by itself.
+    /// Messages that are no answers.
     events: Vec<Value>,
     session: Option<String>,
 }
 
 impl Chromium {
-    /// `None` if there is none on the path.
+    /// Starts Chromium. Returns `None` if it is not on the path.
     async fn start(profile: &Path) -> Option<Self> {
         let there = Command::new("chromium").arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
         if there.is_err() {
             eprintln!("the page in a browser was NOT RUN: chromium is not on the PATH (Debian's package chromium)");
             return None;
         }
-        // As root it runs without its sandbox alone. The pipes are its file descriptors 3 and 4.
+        // Chromium runs as root only without its sandbox. It reads and writes messages on file descriptors 3 and 4.
         let line = "exec chromium --headless --no-sandbox --disable-gpu --remote-debugging-pipe --user-data-dir=\"$0\" \
                     about:blank 3<&0 4>&1 >/dev/null 2>/dev/null";
         let mut command = tokio::process::Command::new("sh");
@@ -56,7 +56,7 @@ impl Chromium {
         Some(chromium)
     }
 
-    /// The answer to a command.
+    /// Sends a command and returns the answer.
     async fn send(&mut self, method: &str, parameters: Value) -> Value {
         self.n_sent += 1;
         let mut message = json!({"id": self.n_sent, "method": method, "params": parameters});
@@ -95,7 +95,7 @@ impl Chromium {
         }
     }
 
-    /// What a JavaScript expression comes to; of a promise what it is kept with.
+    /// The value of a JavaScript expression. A promise is awaited.
     async fn evaluate(&mut self, expression: &str) -> Value {
         let parameters = json!({"expression": expression, "awaitPromise": true, "returnByValue": true});
         let answer = self.send("Runtime.evaluate", parameters).await;
@@ -103,7 +103,7 @@ impl Chromium {
         answer["result"]["value"].clone()
     }
 
-    /// Waits until the line about the connection begins so.
+    /// Waits until the line about the connection begins with `part`.
     async fn until_link_says(&mut self, part: &str) {
         let expression = format!(
             "new Promise(resolve => {{ const look = () => document.getElementById('link').textContent.startsWith('{part}') \
@@ -112,7 +112,7 @@ impl Chromium {
         assert_eq!(self.evaluate(&expression).await, true);
     }
 
-    /// What stands in the console.
+    /// The messages of the console.
     fn complaints(&self) -> Vec<&Value> {
         let is_complaint = |event: &&Value| {
             let method = event["method"].as_str().unwrap_or_default();
@@ -151,12 +151,12 @@ async fn each_view_keeps_itself_up_to_date_without_a_word_in_the_console() {
             assert_eq!(chromium.complaints(), [&json!(null); 0], "{path}");
             let text = chromium.evaluate("document.getElementById('view').textContent").await;
             assert!(text.as_str().is_some_and(|text| text.contains(part)), "{path}: {text}");
-            // Tables scroll by themselves; the page as a whole does not, on a phone either.
+            // Tables scroll on their own; the page as a whole does not scroll sideways, not even on a phone.
             let overflow = chromium.evaluate("document.documentElement.scrollWidth - innerWidth").await;
             assert!(overflow.as_i64().is_some_and(|overflow| overflow <= 0), "{path} at {width}: {overflow}");
         }
     }
-    // What changes comes by itself, and what is lost looks lost.
+    // Changes appear without a reload, and the page shows that it has lost the connection.
     chromium.open(&format!("{address}/page/pods")).await;
     chromium.until_link_says("up to date").await;
     cluster.create(&pod("late", "1000", "64Mi")).await;

@@ -1,4 +1,4 @@
-//! A sandbox in a process of its own, schedulers for it, and a watch that remembers every node a pod was ever seen on.
+//! A sandbox in a process of its own, schedulers for it, and a watch that records every node on which a pod was seen.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -27,10 +27,10 @@ use tokio::{
 
 use crate::process::{DEADLINE, Process};
 
-/// Requests that are under way at the same time when pods are created.
+/// Requests that may be under way at the same time when pods are created.
 const CREATES: usize = 8;
 
-/// Ends with the test, its processes too.
+/// A sandbox. It ends with the test, and so does its process.
 #[derive(Debug)]
 pub(crate) struct Cluster {
     pub pods: Api<Pod>,
@@ -41,27 +41,27 @@ pub(crate) struct Cluster {
     n_schedulers: AtomicU32,
 }
 
-/// What the watch saw of all pods since before the first was created.
+/// What the watch has seen of all pods since before the first one was created.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Seen {
-    /// By pod, all nodes that it was ever seen on.
+    /// All nodes on which the pod was seen, by pod.
     pub nodes: BTreeMap<String, BTreeSet<String>>,
     /// Pods in the order of their bindings.
     pub bound: Vec<String>,
     pub deleted: BTreeSet<String>,
-    /// By pod, why it was last said to be pending.
+    /// The newest message about why the pod is pending, by pod.
     pub messages: BTreeMap<String, String>,
-    /// By pod, all nodes that it was ever nominated to.
+    /// All nodes to which the pod was nominated, by pod.
     pub nominations: BTreeMap<String, BTreeSet<String>>,
-    /// By pod, why it was disrupted.
+    /// The reason for the pod's disruption, by pod.
     pub disruptions: BTreeMap<String, String>,
 }
 
-/// `berth run` on a cluster, its endpoints on.
+/// `berth run` on a cluster, with its endpoints.
 #[derive(Debug)]
 pub(crate) struct Scheduler {
     pub process: Process,
-    /// How long it took from the start of the process until `/livez` answered.
+    /// The time from the start of the process until `/livez` answered.
     pub live_after: Duration,
     address: SocketAddr,
     socket: PathBuf,
@@ -93,8 +93,8 @@ impl Cluster {
         self.sandbox.line(part).await
     }
 
-    /// Starts the only scheduler, for the pods that name none, unless a configuration says otherwise, and waits until it
-    /// has seen all pods and nodes.
+    /// Starts a single scheduler without leader election, and waits until it has seen all pods and nodes. The scheduler
+    /// serves `default-scheduler` unless a configuration is given.
     pub(crate) async fn scheduler(&self, arguments: &[&str]) -> Scheduler {
         let named: &[&str] =
             if arguments.contains(&"--config") { &[] } else { &["--scheduler-name", "default-scheduler"] };
@@ -141,7 +141,8 @@ impl Cluster {
         panic!("not {what}, but {} pods of which {} bound\n{}", now.nodes.len(), now.bound.len(), self.sandbox.text());
     }
 
-    /// Waits until `n` pods are bound and not deleted, and makes sure that none was lost or moved.
+    /// Waits until `n` pods are bound and not deleted, and checks that no pod is lost and that each was bound only
+    /// once.
     pub(crate) async fn all_bound(&self, n: usize) -> Seen {
         let remaining = |seen: &Seen| seen.bound.iter().filter(|name| !seen.deleted.contains(*name)).count();
         let seen = self.until(&format!("{n} bound pods"), |seen| remaining(seen) >= n).await;
@@ -197,17 +198,17 @@ impl Seen {
 }
 
 impl Scheduler {
-    /// Where its endpoints are.
+    /// The address of the endpoints.
     pub(crate) fn server(&self) -> String {
         self.address.to_string()
     }
 
-    /// Where it takes orders.
+    /// The path of the admin socket.
     pub(crate) fn socket(&self) -> String {
         self.socket.display().to_string()
     }
 
-    /// Asks an endpoint again and again until its answer is right, and returns that.
+    /// Asks an endpoint repeatedly until its answer is right, and returns the answer.
     pub(crate) async fn until(&self, path: &str, is_right: impl Fn(&str) -> bool) -> String {
         let (address, socket) = (self.address, self.socket.clone());
         let asking = async {
@@ -230,7 +231,7 @@ impl Scheduler {
     }
 }
 
-/// A pod that wants this much; both must be given for scores to differ.
+/// A pod with these requests. Scores differ only if a pod requests both.
 pub(crate) fn pod(name: &str, cpu: &str, memory: &str) -> Value {
     json!({
         "apiVersion": "v1",
@@ -249,7 +250,7 @@ async fn create(pods: &Api<Pod>, pod: &Value) {
     pods.create(&PostParams::default(), &pod).await.expect("the sandbox takes the pod");
 }
 
-/// Ends with the server.
+/// Follows the watch until the server ends it.
 async fn follow(pods: Api<Pod>, version: String, seen: watch::Sender<Seen>) {
     let events = pods.watch(&WatchParams::default(), &version).await.expect("a watch");
     let mut events = std::pin::pin!(events);
@@ -265,7 +266,7 @@ async fn follow(pods: Api<Pod>, version: String, seen: watch::Sender<Seen>) {
     }
 }
 
-/// Status line, headers and body.
+/// Returns the status line, headers and body.
 fn get(address: SocketAddr, socket: &Path, path: &str) -> std::io::Result<String> {
     if path.starts_with("/admin/") {
         let stream = UnixStream::connect(socket)?;

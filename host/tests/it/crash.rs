@@ -1,4 +1,4 @@
-//! A scheduler ends in the middle of its work, and the next one goes on: every pod is bound, and to one node only.
+//! A scheduler ends in the middle of its work, and the next one goes on. Every pod is bound, and only to one node.
 
 use std::time::Duration;
 
@@ -9,22 +9,22 @@ use crate::{
     process::{DEADLINE, Process},
 };
 
-/// Pods while the first scheduler lives.
+/// Pods that are created while the first scheduler runs.
 const BEFORE: usize = 200;
-/// With this many pods bound, the scheduler is in the middle of its work.
+/// The number of bound pods at which the first scheduler is in the middle of its work.
 const AT_WORK: usize = 100;
-/// Pods that come while no scheduler runs.
+/// Pods that are created while no scheduler runs.
 const AFTER: usize = 100;
 const ALL: usize = BEFORE + AFTER;
 
-/// From SIGTERM to the end of the process.
+/// The maximum time from SIGTERM to the end of the process.
 const GRACE: Duration = Duration::from_secs(5);
 
 fn pods(numbers: std::ops::Range<usize>) -> impl Iterator<Item = Value> {
     numbers.map(|number| pod(&format!("pod-{number:04}"), "100m", "128Mi"))
 }
 
-/// Lets `stop` end the scheduler while pods come in, and a new one do the rest.
+/// Lets `stop` end the scheduler while pods are created. A new scheduler binds the rest.
 async fn check(stop: impl AsyncFnOnce(crate::process::Process)) {
     let cluster = Cluster::start(&["--no-scheduler", "--nodes", "30"]).await;
     let first = cluster.scheduler(&[]).await.process;
@@ -66,8 +66,8 @@ async fn idle_scheduler_ends_when_told_to() {
     assert_eq!(ended.status.code(), Some(0), "{}", ended.err);
 }
 
-/// Each part of the scheduler that panics ends the process, with a message and exit code 1. The program looks for
-/// `BERTH_PANIC_IN` in builds with debug assertions alone.
+/// Each part of the scheduler that panics ends the process with a message and exit code 1. The program reads
+/// `BERTH_PANIC_IN` only in builds with debug assertions.
 #[cfg(debug_assertions)]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_part_that_panics_ends_the_process() {

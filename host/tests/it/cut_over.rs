@@ -1,5 +1,6 @@
-//! Berth goes into the place of the cluster's scheduler and out of it again while pods keep coming, step by step as the guide's
-//! page on installing says it. `berth kube-scheduler` stands in for kube-scheduler: it has its command line and its Lease.
+//! Berth takes the place of the cluster's scheduler and gives it back while pods are created. The steps are those of
+//! the guide's page on installing. `berth kube-scheduler` stands in for kube-scheduler: it has kube-scheduler's command
+//! line and Lease.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -12,7 +13,7 @@ use crate::{
     process::Process,
 };
 
-/// What the Lease lasts if no configuration says otherwise.
+/// The default duration of the Lease.
 const LEASE: Duration = Duration::from_secs(15);
 
 struct Bench {
@@ -48,13 +49,13 @@ impl Bench {
         check.ended(Duration::from_secs(60)).await.out
     }
 
-    /// Creates pods until it is told how many are enough.
+    /// Creates pods until `enough` is set, and returns their number.
     async fn load(&self, mut enough: watch::Receiver<bool>) -> usize {
         let mut n_pods = 0;
         while !*enough.borrow_and_update() {
             self.cluster.create(&pod(&format!("pod-{n_pods:05}"), "10m", "8Mi")).await;
             n_pods += 1;
-            // Some twenty a second: pods are always on their way.
+            // The pause allows some twenty pods a second, so pods are always under way.
             let _ = tokio::time::timeout(Duration::from_millis(50), enough.changed()).await;
         }
         n_pods
@@ -65,7 +66,7 @@ impl Bench {
         self.cluster.until("more bound pods", |seen| seen.bound.len() > now + 20).await;
     }
 
-    /// The longest time within which no pod was bound. The API server writes the condition in the moment of the binding.
+    /// The longest time in which no pod was bound. The API server sets the condition at the moment of the binding.
     async fn longest_pause(&self) -> Duration {
         let pods: Api<Pod> = self.cluster.pods.clone();
         let times: BTreeSet<Timestamp> =
@@ -102,7 +103,7 @@ async fn berth_takes_kube_schedulers_place_and_gives_it_back_under_load() {
         let leading: Vec<bool> = replicas.iter().map(|replica| replica.process.text().contains(": leading ")).collect();
         assert_eq!(leading.iter().filter(|leads| **leads).count(), 1, "{leading:?}");
 
-        // Back again.
+        // The cluster goes back to kube-scheduler.
         let mut kube_scheduler = bench.kube_scheduler().await;
         for replica in replicas {
             replica.process.terminate();

@@ -1,4 +1,4 @@
-//! `berth demo` places the pods of `examples/demo` where an operator would, and says of the others why not.
+//! `berth demo` places the pods of `examples/demo` where an operator would expect them, and says why the others wait.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -77,7 +77,7 @@ async fn a_pod_left_pending_is_a_failure() {
     assert!(ended.err.contains("not every pod was placed: lost"), "{}", ended.err);
 }
 
-/// As in an image that holds the program alone.
+/// The environment is that of an image that holds only the program.
 #[tokio::test]
 async fn a_system_without_certificates_of_authorities_runs_it() {
     let nothing = [("SSL_CERT_FILE", "/dev/null"), ("SSL_CERT_DIR", "/dev/null")];

@@ -1,5 +1,5 @@
-//! Devices through claims (Kubernetes documentation: Dynamic Resource Allocation; KEP-4381): pods with a claim from a
-//! template get the node with the device, and the claim's status says which device and for whom.
+//! Devices through claims (Kubernetes documentation: Dynamic Resource Allocation; KEP-4381). A pod with a claim from a
+//! template gets the node with the device, and the claim's status names the device and the pod.
 
 use k8s_openapi::api::resource::v1::{DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice};
 use kube::{
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::cluster::{Cluster, pod};
 
-/// Enters an object of the kind that `api` is about.
+/// Creates an object of the API's kind.
 async fn create<K>(api: &Api<K>, object: Value)
 where
     K: Clone + std::fmt::Debug + DeserializeOwned + Serialize,
@@ -74,7 +74,7 @@ async fn a_pod_gets_the_node_with_its_device() {
     assert_eq!([&result["device"], &result["pool"]], ["large", "node-00001"]);
     assert_eq!(status["reservedFor"][0]["name"], "first");
 
-    // The device is taken: the next pod waits, and gets it when the first one is gone.
+    // The device is taken. The next pod waits, and gets the device when the first pod is gone.
     cluster.create(&consumer("second")).await;
     cluster.pods.delete("first", &DeleteParams::default()).await.expect("the first goes");
     assert_eq!(cluster.node_of("second").await, "node-00001");

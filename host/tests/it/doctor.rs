@@ -1,4 +1,4 @@
-//! `berth doctor` finds what is wrong with a setup, says what to fix, and finds nothing in one that works.
+//! `berth doctor` finds the mistakes of a setup, says what to fix, and finds nothing in a setup that works.
 
 use std::{fs, path::Path, time::Duration};
 
@@ -51,7 +51,7 @@ impl Setup {
         Process::berth(arguments.iter().chain(&cache).chain(more)).ended(LIMIT).await
     }
 
-    /// The findings that are no `ok`, as `result area text`.
+    /// The findings other than `ok`, as `result area text`.
     async fn complaints(&self, more: &[&str]) -> (Option<i32>, Vec<String>) {
         complaints(&self.doctor(&[more, &["-o", "json"]].concat()).await)
     }

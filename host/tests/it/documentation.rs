@@ -9,12 +9,12 @@ use crate::{
     kubectl::{Kubectl, has_kubectl},
 };
 
-/// Where a file of `examples/documentation` is.
+/// The path of a file of `examples/documentation`.
 fn example(name: &str) -> String {
     format!("{}/../examples/documentation/{name}.yaml", env!("CARGO_MANIFEST_DIR"))
 }
 
-/// Names the pods that `kubectl` shows for these arguments, each with its node, empty while it is pending.
+/// The pods that `kubectl` shows for these arguments, each with its node. The node is empty while the pod is pending.
 fn nodes_of(kubectl: &Kubectl<'_>, arguments: &str) -> BTreeMap<String, String> {
     let list: Value = serde_json::from_str(&kubectl.run(&format!("get pods {arguments} -o json"))).expect("JSON");
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -22,7 +22,7 @@ fn nodes_of(kubectl: &Kubectl<'_>, arguments: &str) -> BTreeMap<String, String> 
     pods.map(|pod| (text(&pod["metadata"]["name"]), text(&pod["spec"]["nodeName"]))).collect()
 }
 
-/// Waits until the pod is said to be unschedulable, and makes sure that `kubectl describe` shows why.
+/// Waits until the pod is unschedulable for this reason, and checks that `kubectl describe` shows the reason.
 async fn pends(cluster: &Cluster, kubectl: &Kubectl<'_>, pod: &str, reason: &str) {
     kubectl.run(&format!("wait --for=condition=PodScheduled=False pod/{pod} --timeout=30s"));
     let says = |message: &String| message.contains(reason);
@@ -35,7 +35,8 @@ async fn pends(cluster: &Cluster, kubectl: &Kubectl<'_>, pod: &str, reason: &str
     assert!(described.contains("FailedScheduling") && described.contains(reason), "{described}");
 }
 
-/// Labels nodes as the pages on spreading do, and puts pods with the label `foo=bar` on some.
+/// Labels nodes as the documentation's pages on spreading do, and creates pods with the label `foo=bar` on some of
+/// them.
 fn spread(kubectl: &Kubectl<'_>, zones: &[&str], pods: &[(&str, usize)]) {
     for (position, zone) in zones.iter().enumerate() {
         kubectl.run(&format!("label node node-0000{position} zone={zone} node=node{}", position + 1));
@@ -77,7 +78,7 @@ async fn constraints_that_conflict_keep_the_pod_pending() {
     kubectl.run(&format!("apply -f {}", example("spread-by-zone-and-node")));
     let reason = "0/3 nodes are available: 3 node(s) didn't match pod topology spread constraints.";
     pends(&cluster, &kubectl, "mypod", reason).await;
-    // One of the ways out that the page names.
+    // The page names this way out, among others.
     kubectl.run("delete pod p4");
     assert_eq!(cluster.node_of("mypod").await, "node-00002");
 }
@@ -202,7 +203,7 @@ async fn preemption_spares_what_a_budget_protects_while_it_can() {
     let preempted =
         kubectl.run("get events --field-selector=reason=Preempted -o jsonpath={.items[*].involvedObject.name}");
     assert_eq!(preempted, victim);
-    // Its deployment asks for another, which has no place.
+    // The deployment creates a new pod, which fits nowhere.
     kubectl.run("wait --for=jsonpath={.status.unavailableReplicas}=1 deployment/batch --timeout=30s");
     pends(&cluster, &kubectl, &first("batch").0, "0/2 nodes are available: 2 Insufficient cpu.").await;
 

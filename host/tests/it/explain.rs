@@ -17,7 +17,7 @@ use crate::{
     reviewer::{Reviewer, kubeconfig},
 };
 
-/// A scheduler that serves HTTPS, and an API server that says who may ask it.
+/// A scheduler that serves HTTPS, and an API server that reviews its callers.
 pub(crate) struct Bench {
     pub cluster: Cluster,
     scheduler: Scheduler,
@@ -25,8 +25,8 @@ pub(crate) struct Bench {
     _reviewer: Reviewer,
 }
 
-/// ada sees and creates pods in `default`; ida and ola may ask what-if questions, ida sees nodes and ola pods; root does everything;
-/// others do nothing.
+/// ada sees and creates pods in `default`. ida and ola may ask what-if questions; ida sees nodes, and ola sees pods.
+/// root may do everything, and other users nothing.
 fn may(user: &str, spec: &Value) -> bool {
     let attributes = &spec["resourceAttributes"];
     match user {
@@ -44,7 +44,7 @@ impl Bench {
         let cluster = Cluster::start(&["--no-scheduler", "--nodes", "1"]).await;
         let path = |name: &str| cluster.dir.path().join(name);
         reviewer.write_kubeconfig(&path("reviewer.kubeconfig"));
-        // Free a moment ago.
+        // The port was free a moment ago.
         let port = TcpListener::bind("127.0.0.1:0").expect("a free port").local_addr().expect("an address").port();
         let flag = |name: &str, file: &str| format!("--{name}={}", path(file).display());
         let flags = [
@@ -63,13 +63,13 @@ impl Bench {
         self.cluster.dir.path().join(name)
     }
 
-    /// A pod that is not there, in a file.
+    /// Writes a pod that does not exist in the cluster to a file.
     fn write_pod(&self, file: &str, pod: &Value) -> String {
         fs::write(self.path(file), pod.to_string()).expect("a file");
         self.path(file).display().to_string()
     }
 
-    /// Has a pod explained over HTTPS to this user, whose credentials are in a kubeconfig.
+    /// Explains a pod over HTTPS to this user. The credentials are in a kubeconfig.
     async fn ask_as(&self, user: &str, arguments: &[&str]) -> Ended {
         self.run_as(user, &[&["explain"], arguments].concat()).await
     }
@@ -84,7 +84,7 @@ impl Bench {
         Process::berth(arguments.iter().chain(&remote)).ended(DEADLINE).await
     }
 
-    /// Has a pod explained over the socket.
+    /// Explains a pod over the socket.
     async fn ask(&self, arguments: &[&str]) -> Ended {
         self.run(&[&["explain"], arguments].concat()).await
     }
@@ -130,7 +130,7 @@ async fn a_pod_is_explained_to_who_may_see_it() {
     assert!(!refused.status.success());
     let forbidden = "pods \"web\" is forbidden: User \"eve\" cannot get resource \"pods\" in API group \"\" in the namespace \"default\"";
     assert!(refused.err.contains(forbidden), "{}", refused.err);
-    // Whether a pod is there is said to those alone who may see it.
+    // Only users that may see a pod learn whether it exists.
     let refused = bench.ask_as("ada", &["pod", "infra/web"]).await;
     assert!(refused.err.contains("in the namespace \"infra\""), "{}", refused.err);
     let unknown = bench.ask_as("root", &["pod", "infra/web"]).await;
@@ -161,7 +161,7 @@ async fn a_pod_that_is_not_there_is_explained_and_what_may_not_be_seen_is_counte
     bench.create_in("infra", &pod("low", "10", "64Mi")).await;
     let is_known = |answer: &Ended| answer.status.success() && answer.out.contains("\"bound\"");
     while !is_known(&bench.ask(&["pod", "infra/low", "-o", "json"]).await) {}
-    // What is left beside it is too little.
+    // The node has too little left beside this pod.
     let mut high = pod("high", "10", "64Mi");
     (high["metadata"]["namespace"], high["spec"]["priority"]) = (json!("default"), json!(1000));
     let file = bench.write_pod("high.json", &high);
@@ -184,7 +184,7 @@ async fn a_pod_that_is_not_there_is_explained_and_what_may_not_be_seen_is_counte
     let small = bench.write_pod("small.json", &pod("small", "100m", "64Mi"));
     let fits = bench.ask(&["-f", &small]).await;
     assert!(fits.out.contains("one node fits at the moment, and node-00000 is the best"), "{}{}", fits.out, fits.err);
-    // Nothing of it was done.
+    // The explanations changed nothing in the cluster.
     let pods = bench.cluster.pods.list(&ListParams::default()).await.expect("a list");
     assert!(pods.items.is_empty(), "{pods:?}");
 }
@@ -234,7 +234,7 @@ async fn demo(cluster: &Cluster) -> Vec<String> {
     pending
 }
 
-/// Does what the explanation says is in the way: at the queue, or on the node that comes closest.
+/// Removes the obstacle that the explanation names: in the queue, or on the nearest node.
 async fn follow(cluster: &Cluster, name: &str, explained: &Value) {
     if explained["reason"] == "Held" {
         assert_eq!(explained["holders"][0]["plugin"], "SchedulingGates", "{explained}");

@@ -13,14 +13,14 @@ use serde_json::{Value, json};
 
 use crate::cluster::{Cluster, Scheduler, pod};
 
-/// What the extender keeps.
+/// The state of the test's extender.
 #[derive(Default)]
 struct Memory {
-    /// The verbs that were called, with what was sent.
+    /// The verbs that were called, with the arguments.
     calls: Mutex<Vec<(&'static str, Value)>>,
-    /// Where it binds.
+    /// The API through which the extender binds.
     pods: OnceLock<Api<Pod>>,
-    /// The node on which it lets pods be preempted.
+    /// The node on which the extender allows preemption.
     preempts_on: OnceLock<String>,
 }
 
@@ -32,7 +32,7 @@ struct Fixture {
     _scheduler: Scheduler,
 }
 
-/// Names of the nodes that were sent, whole or by name.
+/// Names of the nodes in the arguments, which hold whole nodes or names.
 fn names(arguments: &Value) -> Vec<String> {
     let whole = arguments["Nodes"]["items"].as_array().into_iter().flatten().map(|node| &node["metadata"]["name"]);
     let named = arguments["NodeNames"].as_array().into_iter().flatten();
@@ -81,7 +81,7 @@ async fn bind(State(calls): State<Calls>, Json(arguments): Json<Value>) -> Json<
     Json(json!({"Error": bound.err().map(|error| error.to_string()).unwrap_or_default()}))
 }
 
-/// The victims on one node, whole or by uid, as an extender answers.
+/// Answers with the victims on one node. The arguments hold whole pods or uids.
 async fn preempt(State(calls): State<Calls>, Json(arguments): Json<Value>) -> Json<Value> {
     note(&calls, "preempt", &arguments);
     let node = calls.preempts_on.get().expect("a node");
@@ -101,7 +101,7 @@ async fn preempt_a_stranger(State(calls): State<Calls>) -> Json<Value> {
     Json(json!({"NodeNameToMetaVictims": {node: {"Pods": [{"UID": "stranger"}]}}}))
 }
 
-/// Spaces before an answer that never comes.
+/// An endless body of spaces.
 async fn endless() -> Body {
     Body::from_stream(stream::repeat(Ok::<_, Infallible>(vec![b' '; 1 << 20])))
 }
@@ -127,12 +127,12 @@ async fn serve(calls: Calls) -> String {
     format!("http://{address}/x/")
 }
 
-/// A cluster of three nodes, and a scheduler with these extenders, each without its address.
+/// Starts a cluster of three nodes, and a scheduler with these extenders. The addresses are filled in.
 async fn start(extenders: Value) -> Fixture {
     start_with(extenders, &[]).await
 }
 
-/// With these built-in plugins as components.
+/// Runs these built-in plugins as components.
 async fn start_with(extenders: Value, components: &[&str]) -> Fixture {
     let calls = Calls::default();
     let url = serve(Arc::clone(&calls)).await;
@@ -262,7 +262,7 @@ async fn users_read_why_an_extender_holds_a_pod() {
     }
 }
 
-/// Most of a node, in the priority class of this name.
+/// A pod of this priority class that takes most of a node.
 fn large(name: &str, class: &str) -> Value {
     let mut pod = pod(name, "12", "1Gi");
     pod["spec"]["terminationGracePeriodSeconds"] = json!(0);
@@ -270,8 +270,8 @@ fn large(name: &str, class: &str) -> Value {
     pod
 }
 
-/// Three nodes, each with a large pod of another priority: `low`, `middle` and `upper`. The extender lets pods be preempted
-/// where `upper` is.
+/// Starts three nodes, each with a large pod of another priority: `low`, `middle` and `upper`. The extender allows
+/// preemption on the node of `upper`.
 async fn full(extender: Value, components: &[&str]) -> Fixture {
     let fixture = start_with(json!([extender]), components).await;
     let classes: Api<PriorityClass> = Api::all(fixture.cluster.pods.clone().into_client());

@@ -47,7 +47,7 @@ struct Certificates {
     server_key: PrivateKeyDer<'static>,
 }
 
-/// An authority, the extender's certificate, and in `dir` what a client needs.
+/// Makes an authority and the extender's certificate, and writes the files of a client to `dir`.
 fn make_certificates(dir: &Path) -> Certificates {
     let mut authority = CertificateParams::new(Vec::new()).expect("parameters");
     authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -75,7 +75,7 @@ fn make_certificates(dir: &Path) -> Certificates {
     }
 }
 
-/// An extender that lets every node pass, for clients with a certificate of the authority. Gives its address.
+/// Serves an extender that lets every node pass, to clients with a certificate of the authority. Returns its address.
 async fn serve(certificates: Certificates) -> String {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let mut roots = RootCertStore::empty();
@@ -93,7 +93,8 @@ async fn serve(certificates: Certificates) -> String {
     format!("https://{address}")
 }
 
-/// What becomes of a pod, if the extender has these TLS settings, in which `{dir}` is filled in: why it waits, or `None`.
+/// Schedules a pod with an extender that has these TLS settings, in which `{dir}` is filled in. Returns the reason why
+/// the pod waits, or `None`.
 async fn outcome(tls: Value) -> Option<String> {
     let cluster = Cluster::start(&["--no-scheduler", "--nodes", "1"]).await;
     let dir = cluster.dir.path();
@@ -124,7 +125,7 @@ async fn both_sides_show_certificates() {
         Value::Object(fields.map(|(name, value)| (name.clone(), value.clone())).collect())
     };
     assert_eq!(outcome(with(&[&client, &verified])).await, None);
-    // kube-scheduler verifies nothing without authorities.
+    // kube-scheduler verifies nothing if no authorities are configured.
     assert_eq!(outcome(client.clone()).await, None);
     let by_address = outcome(with(&[&client, &json!({"caFile": "{dir}/ca.crt"})])).await.expect("it is not trusted");
     assert!(by_address.contains("certificate"), "{by_address}");

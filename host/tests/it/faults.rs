@@ -1,4 +1,4 @@
-//! What the sandbox refuses by rules of `--faults` is tried again.
+//! Requests that the sandbox refuses by the rules of `--faults` are tried again.
 
 use std::fs;
 

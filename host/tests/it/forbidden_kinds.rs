@@ -1,5 +1,5 @@
-//! Kinds that the scheduler may not list: pods that they concern wait and say why, all others are scheduled, and nothing needs
-//! a restart once the right is there.
+//! Kinds that the scheduler may not list. Pods that need them wait and say why, all other pods are scheduled, and the
+//! scheduler needs no restart once it has the right.
 
 use std::fs;
 
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::cluster::{Cluster, pod};
 
-/// Refuses Berth lists and watches of these kinds.
+/// Starts a cluster that refuses Berth lists and watches of these kinds.
 async fn cluster_without(resources: &[&str]) -> Cluster {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let file = dir.path().join("rules.json");
@@ -42,7 +42,7 @@ async fn pods_with_volumes_wait_while_their_kinds_may_not_be_listed() {
     let claim = serde_json::from_value(claim).expect("a claim");
     claims.create(&PostParams::default(), &claim).await.expect("the sandbox takes it");
     cluster.create(&with_claim("stateful")).await;
-    // It would not be ready if it waited for the kinds.
+    // The scheduler becomes ready without waiting for the kinds.
     let mut scheduler = cluster.scheduler(&[]).await;
     cluster.create(&pod("plain", "100m", "16Mi")).await;
     cluster.node_of("plain").await;
@@ -52,13 +52,13 @@ async fn pods_with_volumes_wait_while_their_kinds_may_not_be_listed() {
         |seen: &crate::cluster::Seen, part: &str| seen.messages.get("stateful").is_some_and(|it| it.contains(part));
     cluster.until("the reason in the condition", |seen| says(seen, why)).await;
     scheduler.process.line("scheduling without this kind").await;
-    // Without budgets nothing is evicted.
+    // The scheduler evicts nothing while it cannot read the budgets.
     cluster.create(&pod("big", "1000", "16Mi")).await;
     let blind = "plugin \"DefaultPreemption\" cannot judge this pod: the scheduler may not list poddisruptionbudgets";
     cluster.until("big refused", |seen| seen.messages.get("big").is_some_and(|it| it.contains(blind))).await;
     grant(&client).await;
     scheduler.process.line("this kind can be listed again").await;
-    // The claim has no class: that is what it waits for from here on.
+    // The claim has no class, which becomes the reason for waiting.
     cluster.until("another reason", |seen| says(seen, "unbound immediate PersistentVolumeClaims")).await;
     cluster.until("preemption", |seen| seen.messages["big"].contains("preemption: 0/2 nodes are available")).await;
 }

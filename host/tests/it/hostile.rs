@@ -1,6 +1,6 @@
-//! Plugins that fault or ask for what they were not granted, each in a profile of its own beside a healthy one: what happens
-//! to the pods of both and to the objects in the API server, and what the operator is shown. `connections` has clients of the
-//! endpoints instead.
+//! Plugins that fault or ask for what they were not granted, each in a profile of its own beside a healthy one. The
+//! tests check the pods of both profiles, the objects in the API server, and what the operator sees. `connections`
+//! tests clients of the endpoints instead.
 
 mod bench;
 mod connections;

@@ -1,5 +1,5 @@
-//! A plugin's binary changes while pods are created: a component in the plugins directory replaces a built-in, a file that
-//! is no component is refused, and when the file is removed, the built-in serves again.
+//! A plugin's binary changes while pods are created. A component in the plugins directory replaces a built-in, a file
+//! that is no component is refused, and the built-in serves again when the file is removed.
 
 use std::{collections::BTreeMap, fs, path::Path, time::Duration};
 
@@ -8,7 +8,7 @@ use tokio::{sync::watch, time::interval};
 
 use crate::cluster::{Cluster, Scheduler, pod};
 
-/// Scores by NodeResourcesFit alone, so that its choice decides alone.
+/// Only NodeResourcesFit scores, so its score alone chooses the node.
 const CONFIG: &str = "
 apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
@@ -19,7 +19,7 @@ profiles:
       enabled: [{name: NodeResourcesFit}]
 ";
 
-/// The component has a built-in's name and reads what that reads.
+/// The component has a built-in's name and reads the same kinds.
 const PLUGIN_CONFIG: &str = "
 apiVersion: berth.dev/v1alpha1
 kind: PluginHostConfiguration
@@ -28,32 +28,32 @@ plugins: [{name: NodeResourcesFit, grants: {reads: [resource.k8s.io/v1/DeviceCla
 
 const NODES: usize = 40;
 
-/// Two hundredths of a node of 16 cores and 64 GiB, so that each pod moves the score of its node.
+/// Requests of two hundredths of a node with 16 cores and 64 GiB, so that each pod changes the score of its node.
 const CPU: &str = "320m";
 const MEMORY: &str = "1342177280";
-/// How many of these pods fit on a node.
+/// The number of these pods that fit on a node.
 const CAPACITY: usize = 50;
 
-/// How many pods must be placed as expected before and after each change.
+/// The number of pods that must be placed as expected before and after each change.
 const PODS_EACH: usize = 15;
 
 /// The pause between pods.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// What the pod that is created next must show.
+/// The node on which the next pod is expected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Expected {
     /// The least loaded node.
     Spread,
     /// The most loaded node that has room.
     Pack,
-    /// Either node: the plugin is being replaced.
+    /// Any node, because the plugin is being replaced.
     Either,
 }
 
-/// Creates one pod after the other and compares its node with what is expected at that time, until nothing is expected.
-/// A pod that may go anywhere is deleted as soon as it is bound: a machine that compiles slowly would fill the cluster.
-/// Returns how many pods remain.
+/// Creates one pod after the other and compares its node with the expectation at that time, until there is no
+/// expectation. A pod that may go anywhere is deleted as soon as it is bound, because a machine that compiles slowly
+/// would fill the cluster. Returns how many pods remain.
 async fn create_pods(
     cluster: &Cluster,
     expectations: watch::Receiver<Option<Expected>>,
@@ -85,14 +85,14 @@ async fn create_pods(
     loads.values().sum()
 }
 
-/// Tells the task that creates pods what to expect of them.
+/// Sends expectations to the task that creates pods.
 struct Stream {
     expected: watch::Sender<Option<Expected>>,
     count: watch::Receiver<usize>,
 }
 
 impl Stream {
-    /// From here on, pods must go where this says; returns once enough did.
+    /// Sets the expectation for the next pods, and returns once enough of them met it.
     async fn expect(&mut self, expected: Expected) {
         self.expected.send_replace(Some(expected));
         let from = *self.count.borrow();
@@ -110,7 +110,7 @@ async fn serves(scheduler: &Scheduler, digest: &str) {
     scheduler.until("/metrics", |metrics| metrics.lines().any(is_there)).await;
 }
 
-/// Puts a file in its place in one step.
+/// Puts a file into its place by an atomic rename.
 fn place(folder: &Path, bytes: &[u8]) {
     fs::write(folder.join("incoming"), bytes).expect("a file");
     fs::rename(folder.join("incoming"), folder.join("NodeResourcesFit.wasm")).expect("a new name");

@@ -1,4 +1,4 @@
-//! The endpoints over HTTPS, in kube-scheduler's place: who gets in, and what they are told.
+//! The endpoints over HTTPS, in kube-scheduler's place: which callers get in, and what they see.
 
 use std::{
     fs,
@@ -41,10 +41,10 @@ impl Bench {
         Self::start_in(cluster, flags).await
     }
 
-    /// The same in a cluster whose folder has certificates for clients.
+    /// Does the same in a cluster with client certificates in its folder.
     async fn start_in(cluster: Cluster, flags: &[&str]) -> Self {
         let (kubeconfig, dir) = (cluster.kubeconfig().display().to_string(), cluster.dir.path().to_owned());
-        // Free a moment ago.
+        // The port was free a moment ago.
         let port = TcpListener::bind("127.0.0.1:0").expect("a free port").local_addr().expect("an address").port();
         let fixed = ["kube-scheduler", "--kubeconfig={kubeconfig}", "--bind-address=127.0.0.1"].map(str::to_owned);
         let flags = flags.iter().map(|flag| (*flag).to_owned());
@@ -56,7 +56,7 @@ impl Bench {
         Self { cluster, process, port, dir }
     }
 
-    /// One that asks the reviewer who may do what, and not the sandbox, which lets everybody do everything.
+    /// Starts a scheduler that sends its reviews to the reviewer. The sandbox would allow everything.
     async fn start_asking(reviewer: &Reviewer) -> Self {
         let cluster = Cluster::start(&["--no-scheduler", "--nodes", "1"]).await;
         reviewer.write_kubeconfig(&cluster.dir.path().join("reviewer.kubeconfig"));
@@ -70,13 +70,13 @@ impl Bench {
     pub(crate) fn client(&self, credentials: AuthInfo) -> Client {
         let mut config = Config::new(format!("https://127.0.0.1:{}", self.port).parse().expect("an address"));
         config.accept_invalid_certs = true;
-        // A refusal is what some tests wait for.
+        // Some tests wait for a refusal, which the client must not retry.
         config.default_retry = false;
         config.auth_info = credentials;
         Client::try_from(config).expect("a client")
     }
 
-    /// The answer's text, or its code and message.
+    /// The text of the answer, or its code and message.
     pub(crate) async fn get(&self, credentials: AuthInfo, path: &str) -> Result<String, (u16, String)> {
         self.ask(credentials, http::Request::get(path).body(Vec::new()).expect("a request")).await
     }
@@ -96,7 +96,7 @@ impl Bench {
     }
 }
 
-/// An authority, and a client that it calls `ada` of `system:masters`.
+/// Writes an authority and a client certificate for `ada` of the group `system:masters`.
 fn write_client_certificates(dir: &Path) {
     let mut authority = CertificateParams::new(Vec::new()).expect("parameters");
     authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -121,7 +121,7 @@ fn token(token: &str) -> AuthInfo {
     serde_json::from_value(serde_json::json!({ "token": token })).expect("credentials")
 }
 
-/// ada sees the configuration; ida lists plugins, and gives orders about one of them; nobody does anything else.
+/// ada sees the configuration. ida lists plugins, and changes one of them. Other users may do nothing.
 fn may(user: &str, spec: &Value) -> bool {
     let (path, object) = (&spec["nonResourceAttributes"], &spec["resourceAttributes"]);
     let plugins = json!({"group": "berth.dev", "resource": "plugins", "verb": "get"});
@@ -140,7 +140,7 @@ async fn without_credentials_only_the_probes_answer() {
     let forbidden = (403, "forbidden: User \"system:anonymous\" cannot get path \"/metrics\"".to_owned());
     assert_eq!(bench.get(AuthInfo::default(), "/metrics").await, Err(forbidden.clone()));
     assert_eq!(bench.get(AuthInfo::default(), "/readyz/shutdown").await.map_err(|error| error.0), Err(403));
-    // No server is asked about tokens.
+    // The scheduler asks no server about tokens.
     assert_eq!(bench.get(token("any"), "/metrics").await, Err(forbidden));
     let metrics = bench.get(bench.certificate(), "/metrics").await.expect("ada may");
     assert!(metrics.contains("scheduler_scheduling_algorithm_duration_seconds"), "{metrics}");
@@ -157,7 +157,7 @@ async fn the_api_server_says_who_may() {
         "--kube-api-qps=33",
     ];
     let bench = Bench::start(&flags).await;
-    // The sandbox knows every token, and lets everybody do everything.
+    // The sandbox accepts every token, and allows everything.
     let configuration = bench.get(token("any"), "/configz").await.expect("anybody may");
     let configuration: Value = serde_json::from_str(&configuration).expect("JSON");
     assert_eq!(configuration["componentconfig"]["clientConnection"]["qps"], 33.0);
@@ -179,7 +179,7 @@ async fn the_api_server_says_who_may() {
     assert_eq!(bench.get(token("any"), "/configz").await, Err((401, "Unauthorized".to_owned())));
 }
 
-/// A request for `/metrics` that names the user that a proxy asks for.
+/// A request for `/metrics` in which a proxy names its user.
 fn on_behalf_of(name: &str, group: &str) -> http::Request<Vec<u8>> {
     let request = http::Request::get("/metrics").header("X-Remote-User", name).header("X-Remote-Group", group);
     request.body(Vec::new()).expect("a request")
@@ -195,7 +195,7 @@ async fn a_front_proxy_says_who_asks() {
     assert_eq!(bench.ask(AuthInfo::default(), on_behalf_of("eve", "system:masters")).await, denied("system:anonymous"));
     // A proxy that names no user is not authenticated: its authority does not vouch for clients.
     assert_eq!(bench.get(bench.certificate(), "/metrics").await, denied("system:anonymous"));
-    // Nor is a client a proxy, whose name is one of a proxy: what it says of others counts for nothing.
+    // A client is not a proxy, even if it has the name of one: the headers that it sends about other users are ignored.
     let cluster = Cluster::start(&["--no-scheduler", "--nodes", "1"]).await;
     let proxies = cluster.dir.path().join("proxies");
     fs::create_dir(&proxies).expect("a folder");
@@ -225,7 +225,7 @@ async fn a_client_gets_the_certificate_of_the_name_that_it_asks_for() {
     };
     assert_eq!(healthz("scheduler.example").await.expect("its certificate"), "ok");
     healthz("other.example").await.expect_err("the server's own certificate, which nobody trusts");
-    // Another certificate takes the place of this one while the scheduler runs.
+    // Another certificate replaces this one while the scheduler runs.
     let other = rcgen::generate_simple_self_signed(["scheduler.example".to_owned()]).expect("a certificate");
     fs::write(&key, other.signing_key.serialize_pem()).expect("a file");
     fs::write(&certificate, other.cert.pem()).expect("a file");
@@ -233,7 +233,7 @@ async fn a_client_gets_the_certificate_of_the_name_that_it_asks_for() {
     healthz("scheduler.example").await.expect_err("the certificate before, which is not served any more");
 }
 
-/// HTTP/2 as prometheus and client-go speak it: as many requests at a time as there are, on one connection.
+/// HTTP/2 as Prometheus and client-go speak it: many requests at the same time on one connection.
 #[tokio::test(flavor = "multi_thread")]
 async fn http2_is_served_beside_http1() {
     let own = rcgen::generate_simple_self_signed(["scheduler.example".to_owned()]).expect("a certificate");
@@ -309,7 +309,7 @@ async fn pods_are_logged_in_kube_schedulers_words_once_that_is_asked_for() {
     bench.process.line(waits).await;
 }
 
-/// kube-scheduler's lines for each node and plugin. There are more of them than of any other line that comes so often.
+/// kube-scheduler logs a line for each node and plugin. No other line comes as often.
 #[tokio::test(flavor = "multi_thread")]
 async fn at_verbosity_10_every_score_of_every_node_is_logged() {
     const N_NODES: usize = 2_000;
@@ -358,7 +358,7 @@ async fn a_profile_is_what_pprof_reads() {
     assert!(missing.0 == 404 && missing.1.contains("not written in Go"), "{missing:?}");
     let arguments = bench.get(bench.certificate(), "/debug/pprof/cmdline").await.expect("ada may");
     assert!(arguments.contains("\0kube-scheduler\0--kubeconfig="), "{arguments:?}");
-    // A scheduler that has little to do may not be seen doing it in one second.
+    // A profile of one second may miss a scheduler that has little to do.
     let mut n_profiles = 0;
     let profile = loop {
         n_profiles += 1;
@@ -403,7 +403,7 @@ async fn plugins_are_steered_over_https_by_whom_the_api_server_lets() {
     assert!(berth(&["list"]).await.contains("DefaultBinder"));
     let report: Value = serde_json::from_str(&berth(&["disable", "NodePorts", "-o", "json"]).await).expect("JSON");
     assert_eq!(report["state"], "disabled", "{report}");
-    // Without an authorizer that says yes, every request is refused.
+    // Every request is refused if no authorizer allows it.
     let closed = Bench::start(&["--client-ca-file={dir}/ca.crt", "--authorization-always-allow-paths=/*"]).await;
     assert_eq!(closed.get(AuthInfo::default(), "/admin/plugins").await, Err((403, denied.to_owned())));
     orders_are_for_those_who_may_give_them().await;

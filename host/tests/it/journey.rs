@@ -1,9 +1,9 @@
-//! The author's journey, by the commands that the guide shows: from an empty folder to a plugin that decides in a running
-//! sandbox and is replaced there, once by hand and once by `berth plugin dev`.
+//! An author's journey, by the commands of the guide: from an empty folder to a plugin that decides in a running
+//! sandbox. The plugin is replaced there once by hand and once by `berth plugin dev`.
 //!
-//! The console blocks of docs/src are run as they stand, so a guide that is wrong fails here. A language whose tools are
-//! not installed is not run, and the output says so; `cargo xtask languages` installs them. Plugins in Rust are built from
-//! an empty home of cargo, offline after one `cargo fetch`.
+//! The test runs the console blocks of docs/src as they are, so a wrong guide fails here. A language without installed
+//! tools is not run, and the output says so; `cargo xtask languages` installs the tools. Plugins in Rust are built with
+//! an empty cargo home, offline after one `cargo fetch`.
 
 use std::{
     collections::BTreeMap,
@@ -21,17 +21,17 @@ use tokio::time::{interval, timeout};
 
 use crate::process::Process;
 
-/// Compiling a plugin's dependencies is among the steps.
+/// The steps include compiling a plugin's dependencies.
 const DEADLINE: Duration = Duration::from_secs(600);
 
-/// A page's fenced blocks of one language, in order.
+/// The fenced blocks of one language on a page, in order.
 pub(crate) fn blocks(page: &str, language: &str) -> Vec<String> {
     let text = fs::read_to_string(folder("docs/src").join(page)).expect("a page of the guide");
     let fenced = text.split("```").skip(1).step_by(2).filter_map(|block| block.split_once('\n'));
     fenced.filter(|(head, _)| *head == language).map(|(_, body)| body.to_owned()).collect()
 }
 
-/// A shell as an author has it, in an empty folder.
+/// An author's shell in an empty folder.
 pub(crate) struct Shell {
     home: TempDir,
     pub(crate) directory: PathBuf,
@@ -41,7 +41,7 @@ pub(crate) struct Shell {
 impl Shell {
     pub(crate) fn new() -> Self {
         let home = tempfile::tempdir().expect("a temporary folder");
-        // Builds must bear a space in a path.
+        // A space in a path must not break a build.
         let directory = home.path().join("my plugins");
         fs::create_dir(&directory).expect("a folder");
         let berth = PathBuf::from(env!("CARGO_BIN_EXE_berth"));
@@ -55,7 +55,7 @@ impl Shell {
             ("BERTH_TOOLCHAINS", toolchains),
             ("XDG_RUNTIME_DIR", home.path().display().to_string()),
             ("XDG_CACHE_HOME", concat!(env!("CARGO_TARGET_TMPDIR"), "/cache").to_owned()),
-            // What plugins in Rust depend on is compiled once for all runs.
+            // The dependencies of plugins in Rust are compiled once for all runs.
             ("CARGO_TARGET_DIR", concat!(env!("CARGO_TARGET_TMPDIR"), "/journey").to_owned()),
         ]);
         Self { home, directory, environment }
@@ -64,7 +64,7 @@ impl Shell {
     fn command(&self, script: &str) -> Command {
         let mut shell = Command::new("sh");
         shell.args(["-euc", script]).current_dir(&self.directory).stdin(Stdio::null());
-        // What the outer cargo was given is meant for this test.
+        // The outer cargo set these variables for this test, and the shell must not see them.
         for (variable, _) in env::vars_os() {
             let name = variable.to_string_lossy();
             let is_outer = (name.starts_with("CARGO") && name != "CARGO_HOME")
@@ -78,16 +78,16 @@ impl Shell {
         shell
     }
 
-    /// Gives the shell an empty home of cargo, fetches what the project in this folder needs for this machine and for wasm,
-    /// and goes offline. The error holds cargo's words.
+    /// Gives the shell an empty cargo home, fetches the project's dependencies for this machine and for wasm, and goes
+    /// offline. The error holds cargo's message.
     pub(crate) fn fetch_and_go_offline(&mut self) -> Result<(), String> {
-        // The flags that compile plugins hold its path, so it stays the same from run to run.
+        // The flags that compile plugins contain the path of the home, so the path is the same in each run.
         let home = Path::new(env!("CARGO_TARGET_TMPDIR")).join("journey-cargo-home");
         let _ = fs::remove_dir_all(&home);
         fs::create_dir_all(&home).expect("a folder");
         let own = env::var_os("CARGO_HOME").map(PathBuf::from);
         let own = own.or_else(|| env::home_dir().map(|home| home.join(".cargo"))).expect("a home of cargo");
-        // It may name a mirror.
+        // The configuration may name a mirror.
         if own.join("config.toml").exists() {
             fs::copy(own.join("config.toml"), home.join("config.toml")).expect("a file");
         }
@@ -106,7 +106,7 @@ impl Shell {
         self.environment.contains_key("CARGO_NET_OFFLINE")
     }
 
-    /// Runs a block, in which every line must succeed, and stays in the folder that it ends in.
+    /// Runs a block and stays in the folder that it ends in. Every line must succeed.
     pub(crate) fn run(&mut self, script: &str) -> String {
         let place = self.home.path().join("pwd");
         let whole = format!("{script}\npwd > '{}'", place.display());
@@ -117,14 +117,14 @@ impl Shell {
         text
     }
 
-    /// Starts the last command of a block, which does not end by itself, after running those before it.
+    /// Runs all commands of a block but the last, and then starts the last one, which does not end on its own.
     pub(crate) fn start(&mut self, block: &str) -> Process {
         let at = block.rfind("\nberth ").map_or(0, |at| at + 1);
         self.run(&block[..at]);
         Process::start(self.command(&format!("exec {}", &block[at..])))
     }
 
-    /// Changes the plugin's source as an editor does.
+    /// Changes the plugin's source file.
     pub(crate) fn edit(&self, source: &str, from: &str, to: &str) {
         let path = self.directory.join(source);
         let text = fs::read_to_string(&path).expect("the source");
@@ -145,7 +145,7 @@ impl Shell {
     }
 }
 
-/// Asks again and again.
+/// Repeats the check until it succeeds.
 pub(crate) async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let mut every = interval(Duration::from_millis(200));
     let asking = async {
@@ -159,7 +159,8 @@ pub(crate) async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
 const UNSCHEDULED: &str = "wait --for=condition=PodScheduled=False --timeout=60s pod/";
 const MESSAGE: &str = "get -o 'jsonpath={.status.conditions[?(@.type==\"PodScheduled\")].message}' pod/";
 
-/// The guide's commands that make a project, and those that build, test, verify, inspect and time it.
+/// Two scripts of the guide: the one that makes a project, and the one that builds, tests, verifies, inspects and times
+/// it.
 fn steps(language: &str) -> [String; 2] {
     let page = match language {
         "rust" => return blocks("first-plugin.md", "console")[..2].to_vec().try_into().expect("two blocks"),
@@ -171,8 +172,8 @@ fn steps(language: &str) -> [String; 2] {
     [block[..after].to_owned(), block[after..].to_owned()]
 }
 
-/// From an empty folder to a component that was tested, verified, inspected and timed. The error says why the project
-/// cannot be built here.
+/// Makes a component from an empty folder, and tests, verifies, inspects and times it. The error says why the project
+/// cannot be built on this machine.
 fn make(shell: &mut Shell, language: &str, source: &str) -> Result<(), String> {
     let [new, build] = steps(language);
     let mut told = shell.run(&new);
@@ -232,27 +233,27 @@ async fn journey(language: &str, source: &str, is_required: bool) {
     let dev = shell.start(dev);
     until("in place", || dev.text().contains("is in place")).await;
     shell.edit(source, "topology.kubernetes.io/zone", "example.com/rack");
-    // It may build twice, when the editor's changes come in two parts.
+    // `dev` may build twice if it notices the edit in two parts.
     until("in place again", || dev.text().matches("is in place").count() > 1).await;
     until("swapped again", || {
         let third = shell.digest("../plugins/AvoidZone.wasm");
         third != second && shell.entry()["digest"] == third.as_str()
     })
     .await;
-    // No node has such a label, and one is cordoned.
+    // No node has the new label, and one node is cordoned.
     shell.run("kubectl run last --image=example.com/web:1");
     assert!(["node-00000", "node-00002"].contains(&node_of(&mut shell, "last").as_str()));
     dev.kill();
     berth.kill();
 }
 
-/// Waits until the pod runs.
+/// Waits until the pod runs, and returns its node.
 pub(crate) fn node_of(shell: &mut Shell, pod: &str) -> String {
     shell.run(&format!("kubectl wait --for=condition=Ready --timeout=60s pod/{pod}"));
     shell.run(&format!("kubectl get pod {pod} -o jsonpath={{.spec.nodeName}}"))
 }
 
-/// Whether what the language takes is here, and if so whether it must be.
+/// `None` if the tools of the language are missing. Otherwise, whether the language is required.
 pub(crate) fn is_runnable(language: &str) -> Option<bool> {
     let named = env::var("BERTH_LANGUAGES").unwrap_or_default();
     let is_required = named.split(',').any(|name| name == "all" || name == language);

@@ -1,4 +1,4 @@
-//! The real `kubectl` at `berth sandbox` with the scheduler inside.
+//! The real `kubectl` with `berth sandbox` and its scheduler.
 
 use std::process::{Command, Output};
 
@@ -31,7 +31,7 @@ spec:
 pub(crate) struct Kubectl<'a>(pub(crate) &'a Cluster);
 
 impl Kubectl<'_> {
-    /// Must succeed; what it prints.
+    /// Runs `kubectl`, which must succeed, and returns its output.
     pub(crate) fn run(&self, arguments: &str) -> String {
         let Output { status, stdout, stderr } = self.output(arguments);
         let (out, err) = (String::from_utf8_lossy(&stdout), String::from_utf8_lossy(&stderr));

@@ -1,4 +1,4 @@
-//! Several replicas on one API server: one schedules, the others stand by and go on when it ends, however it ends.
+//! Several replicas on one API server. One schedules, and the others stand by and go on when it ends or crashes.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::cluster::{Cluster, Scheduler, Seen, pod};
 
-/// A crash costs three seconds, not fifteen.
+/// A crash costs three seconds here, not fifteen as by default.
 const CONFIG: &str = "
 apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
@@ -43,7 +43,7 @@ impl Bench {
         Self { cluster, config: path.display().to_string() }
     }
 
-    /// Starts a replica that leads, as it is alone.
+    /// Starts the first replica, which leads.
     async fn leader(&self) -> Scheduler {
         let replica = self.cluster.run(&["--config", &self.config]).await;
         replica.until("/metrics", |text| text.contains(LEADING)).await;
@@ -68,7 +68,7 @@ impl Bench {
         Api::namespaced(self.cluster.pods.clone().into_client(), "kube-system")
     }
 
-    /// Asks the sandbox itself.
+    /// Sends a request to the sandbox.
     async fn ask(&self, method: &str, path: &str, body: &Value) -> Value {
         let request = http::Request::builder().method(method).uri(path).body(body.to_string().into_bytes());
         let client = self.cluster.pods.clone().into_client();

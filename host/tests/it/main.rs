@@ -1,8 +1,8 @@
-//! The `berth` binary from outside: processes, their output, and what the API server shows.
+//! Tests of the `berth` binary from outside: processes, their output, and the objects in the API server.
 //!
-//! `process` starts and ends processes, `cluster` a sandbox with a scheduler, and remembers where each pod was seen. The
-//! other modules are the tests. Nothing waits for a fixed time: tests wait for lines, watches and endpoints, each with
-//! a deadline that only a fault reaches.
+//! `process` starts and ends processes. `cluster` has a sandbox with a scheduler, and records where each pod was seen.
+//! The other modules are the tests. No test waits for a fixed time: tests wait for lines, watches and endpoints, each
+//! with a deadline that only a fault reaches.
 
 #![expect(clippy::expect_used, clippy::panic, clippy::print_stderr, reason = "a test ends where its footing is gone")]
 

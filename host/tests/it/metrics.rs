@@ -1,4 +1,4 @@
-//! What the scheduler does shows in its metrics: a small story that moves each of them.
+//! The scheduler's metrics count what it does: one scenario changes each of them.
 
 use k8s_openapi::api::scheduling::v1::PriorityClass;
 use kube::{Api, api::PostParams};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::cluster::{Cluster, Scheduler, pod};
 
-/// Samples that are above zero at the end of the story, by the beginning of their lines.
+/// The beginnings of the lines that are above zero at the end of the scenario.
 const MOVED: [&str; 33] = [
     "scheduler_schedule_attempts_total{profile=\"default-scheduler\",result=\"scheduled\"}",
     "scheduler_schedule_attempts_total{profile=\"default-scheduler\",result=\"unschedulable\"}",
@@ -48,7 +48,7 @@ fn with(mut pod: Value, field: &str, value: Value) -> Value {
     pod
 }
 
-/// Those of `MOVED` that no line above zero begins with.
+/// The entries of `MOVED` that begin no line above zero.
 fn unmoved(text: &str) -> Vec<&'static str> {
     let is_above_zero = |line: &&str| {
         let value = line.rsplit(' ').next().and_then(|value| value.parse::<f64>().ok());
@@ -60,7 +60,7 @@ fn unmoved(text: &str) -> Vec<&'static str> {
 
 async fn all_moved(scheduler: &Scheduler) {
     let text = scheduler.until("/metrics", |text| unmoved(text).is_empty()).await;
-    // Registered, and shown from the first of their kind on.
+    // These metrics have no line before their first event.
     for absent in ["scheduler_resourceclaim_creates_total{", "scheduler_volume_scheduling_stage_error_total{"] {
         assert!(!text.contains(absent), "nothing has happened that {absent} counts");
     }
@@ -74,7 +74,7 @@ async fn a_story_moves_each_metric() {
     let class = serde_json::from_value(class).expect("a class");
     classes.create(&PostParams::default(), &class).await.expect("the sandbox takes it");
     let scheduler = cluster.run(&["--scheduler-name", "default-scheduler"]).await;
-    // One attempt in ten has its plugins timed.
+    // The plugins of one attempt in ten are timed.
     cluster.create_all((0..40).map(|index| pod(&format!("small-{index}"), "10m", "1Mi"))).await;
     cluster.all_bound(40).await;
     cluster.create(&with(pod("gated", "1", "1Gi"), "schedulingGates", json!([{"name": "example.com/wait"}]))).await;

@@ -1,4 +1,4 @@
-//! The page over HTTPS, with the rights of the user whose token the browser has, and over HTTP on loopback.
+//! The page over HTTPS, with the rights of the user of the browser's token, and over HTTP on loopback.
 
 use http::{Request, StatusCode, header};
 use http_body_util::BodyExt as _;
@@ -9,7 +9,7 @@ use crate::{
     explain::{Bench, json_of},
 };
 
-/// A browser that keeps no cookie by itself.
+/// A browser that does not store cookies.
 struct Browser(Client);
 
 impl Browser {
@@ -98,7 +98,8 @@ async fn a_browser_signs_in_with_a_token_and_sees_what_its_user_may() {
     assert!(status == StatusCode::FORBIDDEN && !text.contains("LargerThanAnyNode"), "{text}");
 }
 
-/// Who may list the pods of one namespace may not list those of another, and who may see nodes may not ask which fit a pod.
+/// A user with the right to list the pods of one namespace may not list those of another, and a user with the right to
+/// see nodes may not ask which of them fit a pod.
 #[tokio::test(flavor = "multi_thread")]
 async fn views_of_some_pods_are_for_those_who_may_see_these() {
     let bench = Bench::start().await;
@@ -147,7 +148,7 @@ async fn a_sandbox_has_the_page_on_loopback() {
     let browser = Browser(Client::try_from(config).expect("a client"));
     cluster.create(&pod("web", "100m", "64Mi")).await;
     let node = cluster.node_of("web").await;
-    // The API server knows of the binding before the scheduler has heard of it.
+    // The API server has the binding before the scheduler learns about it.
     browser.until("/page/pod?pod=default/web", &format!("it is on node {node}")).await;
     let (_, text) = browser.get("/page/nodes", "").await;
     assert!((0..3).all(|number| text.contains(&format!("node-0000{number}"))), "{text}");

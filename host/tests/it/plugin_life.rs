@@ -1,5 +1,5 @@
-//! A plugin is added late, fails, is quarantined, is replaced and rolled back while the scheduler runs. Pods are told why
-//! they wait, and `berth plugin` shows and changes where a plugin stands.
+//! A plugin is added late, fails, is quarantined, is replaced and is rolled back while the scheduler runs. The messages
+//! of pods say why they wait, and `berth plugin` shows and changes the state of a plugin.
 
 use std::{
     fs,
@@ -42,16 +42,16 @@ plugins:
   probation: {seconds: 3600, faults: 0}
 ";
 
-/// Three are what [`PLUGIN_CONFIG`] does not forgive.
+/// Pods that make the plugin fault as often as [`PLUGIN_CONFIG`] takes for a quarantine.
 pub(crate) const TRAPPING: [&str; 3] = ["trapping-0", "trapping-1", "trapping-2"];
 
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// A cluster, a scheduler that wants the plugin `ByPriority`, and the directory in which it looks for it.
+/// A cluster, and a scheduler that enables the plugin `ByPriority`.
 pub(crate) struct Bench {
     pub(crate) cluster: Cluster,
     pub(crate) scheduler: Scheduler,
-    /// The scheduler's.
+    /// The arguments of the scheduler.
     arguments: Vec<String>,
 }
 
@@ -60,7 +60,7 @@ impl Bench {
         Self::start_with(|dir| fs::write(dir.join("plugins.yaml"), plugin_config).expect("a file")).await
     }
 
-    /// The same with the first version there from the start: it is on no probation.
+    /// Starts with the first version in its place, so the plugin is not on probation.
     pub(crate) async fn start_serving(plugin_config: &str) -> Self {
         let write = |dir: &Path| {
             fs::write(dir.join("plugins.yaml"), plugin_config).expect("a file");
@@ -71,7 +71,7 @@ impl Bench {
         bench
     }
 
-    /// `write` puts `plugins.yaml` into the folder.
+    /// Starts after `write` has put `plugins.yaml` into the folder.
     pub(crate) async fn start_with(write: impl FnOnce(&Path)) -> Self {
         let cluster = Cluster::start(&["--no-scheduler", "--nodes", "2"]).await;
         let path = |name: &str| cluster.dir.path().join(name).display().to_string();
@@ -93,7 +93,7 @@ impl Bench {
         Self { cluster, scheduler, arguments }
     }
 
-    /// The scheduler is killed, and another one takes over its files.
+    /// Kills the scheduler, and starts another one with the same files.
     pub(crate) async fn crash_and_start(&mut self) {
         self.scheduler.process.signal("-KILL");
         self.scheduler = start(&self.cluster, &self.arguments).await;
@@ -103,12 +103,12 @@ impl Bench {
         self.cluster.dir.path().join("state.json")
     }
 
-    /// Waits until the state that is kept says this.
+    /// Waits until the state file contains this text.
     pub(crate) async fn state_says(&self, part: &str) {
         self.file_that(&self.state_file(), |text| text.contains(part), part).await;
     }
 
-    /// Waits until a file is as it should be, and returns what it holds.
+    /// Waits until the content of a file is right, and returns it.
     pub(crate) async fn file_that(&self, file: &Path, is_right: impl Fn(&str) -> bool, what: &str) -> String {
         let looking = async {
             let mut every = tokio::time::interval(Duration::from_millis(50));
@@ -128,7 +128,7 @@ impl Bench {
         self.cluster.dir.path().join("plugins/ByPriority.wasm")
     }
 
-    /// Puts a version of the plugin in its place, in one step.
+    /// Puts a version of the plugin into its place by an atomic rename.
     pub(crate) fn put(&self, version: u8) {
         place(&self.file(), &by_priority(version));
     }
@@ -146,7 +146,7 @@ impl Bench {
         self.cluster.until("deleted", |seen| seen.deleted.contains(name)).await;
     }
 
-    /// Waits until the pod's condition says this.
+    /// Waits until the pod's condition contains this text.
     pub(crate) async fn pends_with(&self, name: &str, part: &str) {
         let says = |message: &String| message.contains(part);
         self.cluster.until(part, |seen| seen.messages.get(name).is_some_and(says)).await;
@@ -157,7 +157,7 @@ impl Bench {
         Process::berth(["plugin"].iter().chain(arguments).chain(&["--socket", &socket])).ended(LIMIT).await
     }
 
-    /// What `berth plugin` answers as JSON.
+    /// The answer of `berth plugin` as JSON.
     pub(crate) async fn ask(&self, arguments: &[&str]) -> Value {
         let ended = self.berth(&[arguments, &["-o", "json"]].concat()).await;
         assert!(ended.status.success(), "{}", ended.err);
@@ -169,7 +169,7 @@ impl Bench {
         self.plugin("ByPriority", what, is_right).await
     }
 
-    /// The same of the plugin of this name.
+    /// Does the same for the plugin of this name.
     async fn plugin(&self, name: &str, what: &str, is_right: impl Fn(&Value) -> bool) -> Value {
         let found = |answer: &str| {
             let body = answer.split_once("\r\n\r\n").map_or("", |(_, body)| body);
@@ -212,7 +212,7 @@ async fn start(cluster: &Cluster, arguments: &[String]) -> Scheduler {
     cluster.scheduler(&arguments).await
 }
 
-/// The same component in several binaries.
+/// The component in several binaries that differ only in their version.
 pub(crate) fn by_priority(version: u8) -> Vec<u8> {
     let mut bytes = berth_test_guests::by_priority().expect("a component");
     bytes.extend_from_slice(&[0, 2, 1, version]);
@@ -334,7 +334,7 @@ async fn a_plugin_that_may_be_ignored_holds_nobody_up() {
     bench.until("a fault", |plugin| plugin["faults"]["trap"].as_u64() >= Some(1)).await;
 }
 
-/// One pod makes the plugin trap, whenever it is asked about it: that pod waits, and no other.
+/// One pod makes the plugin trap at each question about it. That pod waits, and no other.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_pod_over_which_a_plugin_faults_waits_alone() {
     let mut bench = Bench::start_serving(PLUGIN_CONFIG).await;
@@ -356,11 +356,11 @@ async fn a_pod_over_which_a_plugin_faults_waits_alone() {
     assert!(held.contains("a plugin faulted; the pods of default/"), "{held}");
 }
 
-/// However many parts of the scheduler hear of it.
+/// A fault is one line and one event, although several parts of the scheduler learn about it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_fault_is_one_line_and_one_event() {
     let mut bench = Bench::start_serving(PLUGIN_CONFIG).await;
-    // What the start itself told.
+    // These lines and events come from the start.
     let before = bench.scheduler.process.text().lines().count();
     let told = bench.plugin_events().await.len();
     bench.create("first", Behavior::Trap).await;
@@ -380,7 +380,7 @@ async fn a_fault_is_one_line_and_one_event() {
     assert_eq!(of_pod.len(), 1, "{of_pod:#?}");
 }
 
-/// The list says what it is, and what to do.
+/// The list shows that the plugin is unused, and what to do.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_plugin_that_no_profile_enables_is_not_called_serving() {
     let mut bench = Bench::start(PLUGIN_CONFIG).await;
@@ -392,13 +392,13 @@ async fn a_plugin_that_no_profile_enables_is_not_called_serving() {
     let list = bench.berth(&["list"]).await.out;
     let line = list.lines().find(|line| line.contains("Idle")).expect("a line");
     assert!(line.contains("unused") && line.contains("not used: no profile") && !line.contains("serving"), "{line}");
-    // Profiles can be changed while the scheduler runs.
+    // A change of the profiles takes effect while the scheduler runs.
     let enabled = CONFIG.replace("{name: ByPriority}", "{name: Idle}");
     place(&bench.cluster.dir.path().join("config.yaml"), enabled.as_bytes());
     bench.plugin("Idle", "serves", |plugin| plugin["state"] == "probation" || plugin["state"] == "serving").await;
 }
 
-/// Whether a word of the line is this time, or one within a second of it: the clock of the scheduler is set against the wall
+/// Whether a word of the line is this time, or is within a second of it. The scheduler compares its clock with the wall
 /// clock at each question.
 fn says_about(line: &str, time: &str) -> bool {
     let time: Timestamp = time.parse().expect("a time");
@@ -406,7 +406,7 @@ fn says_about(line: &str, time: &str) -> bool {
     times.any(|word| word.duration_since(time).abs() < SignedDuration::from_secs(1))
 }
 
-/// A plugin that cannot be restarted at once has its pods told so.
+/// The messages of pods say that the plugin cannot be restarted at once.
 #[tokio::test(flavor = "multi_thread")]
 async fn pods_wait_while_a_plugin_is_restarted() {
     let patient = PLUGIN_CONFIG.replace("faults: 3,", "faults: 1000,");
@@ -414,7 +414,7 @@ async fn pods_wait_while_a_plugin_is_restarted() {
     for number in 0..12 {
         bench.create(&format!("trapping-{number}"), Behavior::Trap).await;
     }
-    // The waits have grown.
+    // The delays between restarts have grown.
     bench.scheduler.process.line("a plugin faulted; it is restarted in 16 s").await;
     let entry = bench.until("restarting", |plugin| plugin["state"] == "restarting").await;
     let until = entry["restarting"]["until"].as_str().expect("a time");
@@ -450,7 +450,6 @@ async fn a_new_binary_that_faults_is_rolled_back() {
     bench.cluster.node_of("next").await;
 }
 
-/// What a plugin's own code does not catch, here a panic in Rust, is a fault as any other.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_probation_does_not_end_before_a_pod_is_tried() {
     let bench = Bench::start(&PLUGIN_CONFIG.replace("seconds: 3600", "seconds: 1")).await;
@@ -462,6 +461,7 @@ async fn a_probation_does_not_end_before_a_pod_is_tried() {
     bench.plugin("ByPriority", "is off probation", |plugin| plugin["state"] == "serving").await;
 }
 
+/// A panic that the plugin does not catch, here in Rust, is a fault like any other.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_uncaught_panic_on_probation_rolls_back_and_names_the_line() {
     let mut bench = Bench::start_with(|dir| {
@@ -569,7 +569,7 @@ async fn orders_are_not_taken_over_plain_http() {
     assert!(refused.err.contains("another scheduler listens on"), "{}", refused.err);
 }
 
-/// The plugin is asked nothing between the moment in which it reserved and the pod's end.
+/// The plugin gets no question between the reservation and the end of the pod.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_guides_quota_is_given_back_by_a_pod_that_was_bound_and_is_gone() {
     const QUOTA: &str = "

@@ -1,4 +1,4 @@
-//! What the operator allows changes while the scheduler runs; what happens to plugins is told in events and metrics.
+//! Settings of the operator change while the scheduler runs. Events and metrics show what happens to plugins.
 
 use std::{fs, os::unix::fs::symlink, path::Path, time::Duration};
 
@@ -14,7 +14,7 @@ use crate::{
 };
 
 impl Bench {
-    /// Writes other settings, in one step.
+    /// Replaces the plugin configuration by an atomic rename.
     pub(crate) fn configure(&self, text: &str) {
         place(&self.cluster.dir.path().join("plugins.yaml"), text.as_bytes());
     }
@@ -104,7 +104,8 @@ async fn settings_that_make_no_sense_change_nothing() {
     assert!(!listed.err.contains("Perhaps"), "{}", listed.err);
 }
 
-/// As the kubelet changes a mounted ConfigMap: the file is a link into a directory that is itself a link.
+/// Changes the file as the kubelet changes a mounted ConfigMap: the file is a link into a directory that is itself a
+/// link.
 fn publish(dir: &Path, version: &str, text: &str) {
     fs::create_dir_all(dir.join(version)).expect("a folder");
     fs::write(dir.join(version).join("plugins.yaml"), text).expect("a file");
@@ -154,7 +155,7 @@ async fn events_tell_what_happens_to_plugins() {
     bench.create("trapping-too", Behavior::Trap).await;
     let note = format!("rolled back from {} to {}", &digest(2)[..12], &digest(1)[..12]);
     bench.event("PluginRolledBack", &note).await;
-    // Each has a message of its own.
+    // Each refused file has its own message.
     place(&bench.file(), b"\0asm\x01\0\0\0");
     bench.event("PluginRefused", &format!("`wasm-tools component new`{serves}")).await;
     bench.ask(&["disable", "ByPriority"]).await;

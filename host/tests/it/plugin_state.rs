@@ -1,4 +1,4 @@
-//! What operators decided and what went wrong with plugins is known after a crash, by the file of `--plugin-state`.
+//! The file of `--plugin-state` keeps the operators' decisions and the faults of plugins over a crash.
 
 use std::fs;
 
@@ -65,7 +65,7 @@ async fn a_state_that_nobody_can_read_is_set_aside() {
     bench.serves(&digest(1)).await;
     bench.ask(&["disable", "ByPriority"]).await;
     bench.state_says("\"disabled\": true").await;
-    // What another version of the program wrote may look the same and mean something else.
+    // A state that another version of the program wrote may look the same and mean something else.
     let mut state: serde_json::Value =
         serde_json::from_str(&fs::read_to_string(bench.state_file()).expect("a file")).expect("JSON");
     state["version"] = json!(99);

@@ -1,4 +1,4 @@
-//! A pod of high priority preempts one of lower priority, and none that a budget protects.
+//! A pod of high priority preempts a pod of lower priority, but none that a budget protects.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -15,7 +15,7 @@ use crate::{
     process::DEADLINE,
 };
 
-/// Most of a node, in the priority class of this name.
+/// A pod of this priority class that takes most of a node.
 fn large(name: &str, class: Option<&str>) -> Value {
     let mut pod = pod(name, "12", "1Gi");
     pod["metadata"]["labels"] = json!({"app": name});

@@ -1,4 +1,4 @@
-//! One `berth` process of a test. What would be an error of [`berth_test_processes::Process`] fails the test.
+//! One `berth` process of a test. An error of [`berth_test_processes::Process`] fails the test.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -11,17 +11,17 @@ use berth_test_processes::scheduler_command;
 
 pub(crate) use berth_test_processes::{DEADLINE, Ended};
 
-/// Killed when dropped.
+/// A process that is killed when this value is dropped.
 #[derive(Debug)]
 pub(crate) struct Process(berth_test_processes::Process);
 
 impl Process {
-    /// Starts `berth` with an environment in which it finds neither a cluster nor options.
+    /// Starts `berth` in an environment that names neither a cluster nor options.
     pub(crate) fn berth<A: AsRef<OsStr>>(arguments: impl IntoIterator<Item = A>) -> Self {
         Self::berth_with(arguments, &[])
     }
 
-    /// The same with these variables besides.
+    /// Does the same with additional variables.
     pub(crate) fn berth_with<A: AsRef<OsStr>>(
         arguments: impl IntoIterator<Item = A>,
         variables: &[(&str, &str)],
@@ -34,46 +34,47 @@ impl Process {
         for variable in ["KUBECONFIG", "KUBERNETES_SERVICE_HOST", "BERTH_LOG", "BERTH_SERVER", "BERTH_ADMIN_SOCKET"] {
             command.env_remove(variable);
         }
-        // Compiled plugins are kept from one test to the next, and away from the user's.
+        // The tests share a cache of compiled plugins, which is not the user's.
         command.env("XDG_CACHE_HOME", concat!(env!("CARGO_TARGET_TMPDIR"), "/cache"));
         command.env("HOME", env!("CARGO_TARGET_TMPDIR"));
-        // Schedulers that are told of no other socket share this one: all but the first go without.
+        // Schedulers without an option for the socket share this one. Only the first can listen on it, and the others
+        // run without a socket.
         command.env("XDG_RUNTIME_DIR", env!("CARGO_TARGET_TMPDIR"));
         command.envs(variables.iter().copied());
         Self::start(command)
     }
 
-    /// Starts anything else.
+    /// Starts any command.
     pub(crate) fn start(command: Command) -> Self {
         Self(berth_test_processes::Process::start(command).expect("the process starts"))
     }
 
-    /// Waits for a line that contains `part`, past or future.
+    /// Waits for a line that contains `part`. Lines that have already come count too.
     pub(crate) async fn line(&mut self, part: &str) -> String {
         self.0.line(part).await.unwrap_or_else(|error| panic!("{error:#}"))
     }
 
-    /// Waits for its end. Kills it and fails after `limit`.
+    /// Waits for the end of the process. Kills it and fails after `limit`.
     pub(crate) async fn ended(self, limit: Duration) -> Ended {
         self.0.ended(limit).await.unwrap_or_else(|error| panic!("{error:#}"))
     }
 
-    /// Asks it to end, as Kubernetes does.
+    /// Sends SIGTERM, as Kubernetes does.
     pub(crate) fn terminate(&self) {
         self.signal("-TERM");
     }
 
-    /// Sends it a signal, as `kill` names it.
+    /// Sends a signal, which has a name as in `kill`.
     pub(crate) fn signal(&self, signal: &str) {
         self.0.signal(signal).unwrap_or_else(|error| panic!("{error:#}"));
     }
 
-    /// Ends it as a crash does, and returns once it is gone.
+    /// Kills the process, as a crash does, and returns once it is gone.
     pub(crate) fn kill(self) {
         self.0.kill();
     }
 
-    /// Everything it wrote so far.
+    /// All that the process has written so far.
     pub(crate) fn text(&self) -> String {
         self.0.text()
     }

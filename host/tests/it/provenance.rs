@@ -1,4 +1,4 @@
-//! Plugins from a registry, and plugins that must be signed: pushed, signed, pulled and swapped by the `berth` binary.
+//! Plugins from a registry, and plugins that must be signed. The `berth` binary pushes, signs, pulls and swaps them.
 
 use std::{fs, path::Path, time::Duration};
 
@@ -13,7 +13,7 @@ use crate::{
 
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// A folder with keys, and a registry.
+/// A folder with keys and a registry.
 struct Release {
     dir: tempfile::TempDir,
     registry: TestRegistry,
@@ -57,7 +57,7 @@ impl Release {
         assert!(signed.status.success(), "{}", signed.err);
     }
 
-    /// The scheduler's settings: the plugin comes from the registry, and must be signed by `signer`.
+    /// The scheduler's settings. The plugin comes from the registry, and `signer` must have signed it.
     fn settings(&self, signer: &str) -> String {
         format!(
             "{}
@@ -103,14 +103,14 @@ async fn a_plugin_is_pulled_when_it_is_signed_and_swapped_when_the_tag_moves() {
     assert_eq!((&entry["source"], &entry["signedBy"]), (&json!("registry"), &json!(["release"])));
     assert!(entry["reference"].as_str().is_some_and(|it| it.contains("/team/by-priority@sha256:")), "{entry}");
 
-    // The tag moves to an unsigned version: the one before goes on.
+    // The tag moves to an unsigned version, and the previous version goes on.
     release.push(2).await;
     bench.until("refused", |plugin| plugin["refusedDigest"] == digest(2)).await;
     assert_eq!(bench.serves(&digest(1)).await["state"], "probation", "it was refused at first");
     release.sign(&release.reference(), "release").await;
     bench.serves(&digest(2)).await;
 
-    // The signer is no longer trusted: what serves is withdrawn.
+    // The signer is no longer trusted, so the plugin that serves is withdrawn.
     configure(&bench, &release.settings("other"));
     bench.until("withdrawn", |plugin| plugin["state"] == "refused").await;
     bench.create("late", Behavior::Normal).await;
@@ -140,7 +140,7 @@ async fn a_file_needs_a_signature_that_counts() {
     bench.cluster.node_of("early").await;
     assert_eq!(bench.serves(&digest(1)).await["signedBy"], json!(["release"]));
     let verified = release.berth(&["verify", &file, "--key", &release.path("release.pub")]).await;
-    // Whether the guest keeps the contract is another question.
+    // `verify` also checks the contract, which is not the subject of this test.
     assert!(verified.out.contains("signed with"), "{}{}", verified.out, verified.err);
 
     bench.put(2);

@@ -1,4 +1,4 @@
-//! `berth rbac` prints what a setup needs, and says on the side what it leaves out.
+//! `berth rbac` prints the roles that a setup needs, and says on standard error what it leaves out.
 
 use std::{fs, process::Command, time::Duration};
 
@@ -8,7 +8,7 @@ use crate::process::Process;
 
 const LIMIT: Duration = Duration::from_secs(90);
 
-/// QOSSort alone sorts; Missing is nowhere.
+/// QOSSort is the only plugin that sorts. Missing does not exist.
 const CONFIG: &str = "
 apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
@@ -74,7 +74,7 @@ async fn roles_follow_from_configuration_plugins_and_grants() {
     }
 }
 
-/// A container with a root file system that is read-only has no such directory.
+/// A container with a read-only root file system cannot create this directory.
 #[tokio::test]
 async fn a_default_cache_that_cannot_be_made_is_done_without() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_berth"));

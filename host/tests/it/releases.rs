@@ -1,4 +1,4 @@
-//! Which release of Kubernetes decides: the API server's unless the command line says another.
+//! The Kubernetes release that decides: the API server's, unless the command line names another.
 
 use k8s_openapi::api::scheduling::v1::PriorityClass;
 use kube::{Api, api::PostParams};

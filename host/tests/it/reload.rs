@@ -13,7 +13,7 @@ use crate::{
     plugin_life::place,
 };
 
-/// Lets pods of the profile go to this node alone.
+/// A configuration in which the pods of the profile fit only this node.
 fn configuration(node: &str, rest: &str) -> String {
     format!(
         "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\npodMaxBackoffSeconds: 1\n{rest}\n\
@@ -23,7 +23,8 @@ fn configuration(node: &str, rest: &str) -> String {
     )
 }
 
-/// As the kubelet changes a mounted ConfigMap: the file is a link into a directory that is itself a link.
+/// Changes the file as the kubelet changes a mounted ConfigMap: the file is a link into a directory that is itself a
+/// link.
 fn publish(dir: &Path, version: &str, text: &str) {
     fs::create_dir_all(dir.join(version)).expect("a folder");
     fs::write(dir.join(version).join("config.yaml"), text).expect("a file");
@@ -106,7 +107,7 @@ async fn arguments_that_a_plugin_refuses_are_named_with_file_and_field() {
     assert!(line.contains(&place), "{line}");
 }
 
-/// A scheduler that has NodeMetadata with this key, and its configuration's file.
+/// Starts a scheduler that has NodeMetadata with this key, and returns the file of its configuration too.
 async fn with_node_metadata(cluster: &Cluster, key: &str) -> (PathBuf, Scheduler) {
     let [config, plugins] = ["config.yaml", "plugins"].map(|name| cluster.dir.path().join(name));
     fs::create_dir(&plugins).expect("a folder");

@@ -1,4 +1,4 @@
-//! An API server that says who may do what: it knows tokens and rights, and nothing else.
+//! An API server that only reviews tokens and rights.
 
 use std::{fs, net::SocketAddr, path::Path};
 
@@ -6,18 +6,19 @@ use axum::{Json, Router, routing::post};
 use serde_json::{Value, json};
 use tokio::{net::TcpListener, task::JoinHandle};
 
-/// Listens until it is dropped.
+/// A server that listens until this value is dropped.
 #[derive(Debug)]
 pub(crate) struct Reviewer {
     address: SocketAddr,
     serving: JoinHandle<()>,
 }
 
-/// Whether a user may do something; it gets the spec of the SubjectAccessReview.
+/// Whether a user may do something. The rule gets the spec of the SubjectAccessReview.
 pub(crate) type Rule = fn(user: &str, spec: &Value) -> bool;
 
 impl Reviewer {
-    /// The token `token-of-ada` is ada's, and so on; `rule` says what she may.
+    /// Starts the server. The token `token-of-ada` belongs to the user ada, and so on; `rule` says what each user may
+    /// do.
     pub(crate) async fn start(rule: Rule) -> Self {
         let tokens = async |Json(review): Json<Value>| {
             let user = review["spec"]["token"].as_str().and_then(|token| token.strip_prefix("token-of-"));

@@ -1,4 +1,5 @@
-//! `berth simulate` places pods where `berth demo`, a whole scheduler, does, answers questions, and names what it cannot use.
+//! `berth simulate` places pods where `berth demo`, a whole scheduler, places them. It also answers questions, and
+//! names objects that it cannot use.
 
 use std::{collections::BTreeMap, fs, path::Path, time::Duration};
 
@@ -14,7 +15,7 @@ async fn simulate(arguments: &[&str]) -> Ended {
     Process::berth(["simulate"].iter().chain(arguments)).ended(LIMIT).await
 }
 
-/// What is written as JSON.
+/// The output as JSON.
 async fn answer(arguments: &[&str]) -> Value {
     let ended = simulate(&[arguments, &["-o", "json"]].concat()).await;
     assert!(ended.status.success(), "{arguments:?}: {}", ended.err);
@@ -43,7 +44,7 @@ fn node(name: &str, zone: &str) -> String {
     )
 }
 
-/// A ReplicaSet whose pods ask for one CPU each.
+/// A ReplicaSet with pods that ask for one CPU each.
 fn replicas(n: usize) -> String {
     format!(
         "apiVersion: apps/v1\nkind: ReplicaSet\nmetadata: {{name: web}}\nspec:\n  replicas: {n}\n  template:\n    metadata: {{labels: {{app: web}}}}\n    \
@@ -173,7 +174,7 @@ async fn two_configurations_are_compared() {
     assert!(!moved.is_empty() && answer["byPlugin"]["NodeResourcesFit"].as_u64() > Some(0), "{answer}");
 }
 
-/// A node with room for some pods, and perhaps with the image of a volume.
+/// A node with room for some pods. It may already have the image of a volume.
 fn node_with(name: &str, cpu: u32, images: &str) -> String {
     format!(
         "---\napiVersion: v1\nkind: Node\nmetadata: {{name: {name}}}\nstatus: {{allocatable: {{cpu: {cpu}, memory: 32Gi, \
@@ -189,7 +190,7 @@ async fn two_releases_are_compared() {
                image: 'app:1', resources: {requests: {cpu: 1, memory: 1Gi}}}]\n  volumes: [{name: v, image: {reference: \
                'model:1'}}]\n";
     let cluster = write(&dir, "cluster.yaml", &[nodes, pod.to_owned()].concat());
-    // From 1.37 on, ImageLocality divides by the number of image volumes too, and so the larger node is better.
+    // ImageLocality also divides by the number of image volumes from 1.37 on, so the larger node scores higher there.
     for (arguments, node) in [(&[][..], "n2"), (&["--emulated-version", "1.37"], "n1")] {
         let answer = answer(&[&["-f", &cluster], arguments].concat()).await;
         assert_eq!(answer["pods"][0]["node"], node, "{answer}");

@@ -1,7 +1,7 @@
-//! Every template of `berth plugin new`, in every language: built, tested, verified and timed as it is made, then all of a
-//! language in one sandbox, where each decides, and is replaced by a build of its own.
+//! Every template of `berth plugin new`, in every language. Each is built, tested, verified and timed without changes.
+//! All plugins of a language then run in one sandbox, where each decides, and is replaced by a build of its own.
 //!
-//! A language whose tools are not installed is not run, as in the author's journey.
+//! A language without installed tools is not run, as in the author's journey.
 
 use std::{fs, path::PathBuf};
 
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::journey::{Shell, is_runnable, node_of, until};
 
-/// A template, and the name that its plugin gets here.
+/// A template, and the name of the plugin that the test makes from it.
 const TEMPLATES: [(&str, &str); 4] = [
     ("filter-by-label", "MatchPool"),
     ("score-by-metric", "PreferIdle"),
@@ -17,7 +17,7 @@ const TEMPLATES: [(&str, &str); 4] = [
     ("approval", "AskFirst"),
 ];
 
-/// All of them together, each with its arguments.
+/// A profile with all of them, each with its arguments.
 const CONFIG: &str = r#"
 apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
@@ -42,7 +42,7 @@ plugins:
   grants: {effects: [wait]}
 ";
 
-/// Waits for what the scheduler says of a pod that it found no node for.
+/// Waits for the scheduler's message about a pod that fits no node.
 fn reason(shell: &mut Shell, pod: &str, part: &str) {
     let wait = format!("kubectl wait --for=condition=PodScheduled=False --timeout=60s pod/{pod}");
     shell.run(&wait);
@@ -55,7 +55,7 @@ fn run(shell: &mut Shell, name: &str, labels: &str) {
     shell.run(&format!("kubectl run {name} --image=example.com/web:1 --labels={labels}"));
 }
 
-/// Makes, builds and tries one plugin. The error says why it cannot be built here.
+/// Makes, builds and tests one plugin. The error says why it cannot be built on this machine.
 fn make(shell: &mut Shell, language: &str, (template, name): (&str, &str)) -> Result<PathBuf, String> {
     let home = shell.directory.clone();
     let told = shell.run(&format!(
@@ -118,7 +118,7 @@ async fn tour(language: &str, source: &str, is_required: bool) {
     shell.environment.insert("KUBECONFIG", shell.directory.join("sandbox.kubeconfig").display().to_string());
     decide(&mut shell);
 
-    // Another version of each takes the place of the first.
+    // Another version of each plugin replaces the first.
     let before = entries(&mut shell);
     for folder in &folders {
         let home = std::mem::replace(&mut shell.directory, folder.clone());
@@ -139,7 +139,7 @@ async fn tour(language: &str, source: &str, is_required: bool) {
     berth.kill();
 }
 
-/// Each plugin says yes and no.
+/// Checks that each plugin accepts a pod and rejects one.
 fn decide(shell: &mut Shell) {
     shell.run("kubectl label node node-00001 example.com/pool=fast");
     run(shell, "fast", "example.com/pool=fast");
@@ -158,7 +158,7 @@ fn decide(shell: &mut Shell) {
     shell.run("kubectl delete pod red-1");
     node_of(shell, "red-2");
 
-    // It waits for ten minutes; the answer lets it go at once.
+    // The pod would wait for ten minutes. The answer releases it at once.
     run(shell, "careful", "example.com/approval=wanted");
     shell.run("kubectl wait --for=jsonpath='{.status.nominatedNodeName}' --timeout=60s pod/careful");
     let node = shell.run("kubectl get pod careful -o jsonpath='{.spec.nodeName}'");

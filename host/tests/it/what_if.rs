@@ -1,4 +1,4 @@
-//! `POST /what-if` of a running scheduler: an answer about its cluster, for callers who may see that.
+//! `POST /what-if` of a running scheduler: an answer about its cluster, for callers that may see the cluster.
 
 use std::{fs, process::Command};
 
@@ -11,7 +11,7 @@ use crate::{
     explain::Bench,
 };
 
-/// The answer, or its code and what it says.
+/// The answer, or the code and text of a refusal.
 async fn ask(bench: &Bench, user: &str, question: &str) -> Result<Value, (u16, String)> {
     let mut config = Config::new(format!("https://127.0.0.1:{}", bench.port).parse().expect("an address"));
     config.accept_invalid_certs = true;
@@ -70,7 +70,7 @@ async fn an_answer_is_bounded() {
     let question = json!({"apiVersion": "berth.dev/v1alpha1", "kind": "WhatIf", "variants": variants}).to_string();
     let refused = ask(&bench, "root", &question).await.expect_err("too many variants");
     assert!(refused.0 == 400 && refused.1.contains("1000"), "{refused:?}");
-    // There is nothing wrong with it but its length.
+    // The question is right except for its length.
     let question = json!({"apiVersion": "berth.dev/v1alpha1", "kind": "WhatIf"}).to_string();
     ask(&bench, "root", &question).await.expect("an answer");
     let refused = ask(&bench, "root", &format!("{question}{}", " ".repeat(3 << 20))).await.expect_err("too large");
@@ -90,7 +90,7 @@ async fn an_answer_is_bounded() {
     assert!(!answer(2).status.success(), "two megabytes are too few");
 }
 
-/// The program in Go asks a running scheduler what its sibling asks the library.
+/// The program in Go gets the same answer from a running scheduler as the other example program gets from the library.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_example_in_go_is_answered_by_a_running_scheduler() {
     let toolchain = concat!(env!("CARGO_MANIFEST_DIR"), "/../sdks/go/toolchain.sh");

@@ -1,12 +1,12 @@
-//! A plugin's arguments: JSON that is decoded with errors an operator can act on.
+//! A plugin's arguments. They are decoded from JSON with errors that help an operator.
 
 use berth_framework::ConfigureError;
 use serde::de::DeserializeOwned;
 
-/// Decodes what `configure` is given. A profile without `pluginConfig`, for which that is `null`, means `{}`.
+/// Decodes the arguments of `configure`. A profile without `pluginConfig` gives `null`, which means `{}`.
 ///
 /// # Errors
-/// Which field is refused, and why.
+/// The error says which field is refused, and why.
 pub fn decode_args<T: DeserializeOwned>(args: &str) -> Result<T, ConfigureError> {
     let args = if matches!(args.trim(), "" | "null") { "{}" } else { args };
     let mut decoder = serde_json::Deserializer::from_str(args);

@@ -1,8 +1,8 @@
-//! What wit-bindgen writes for the contract, one module an interface, so that a component exports just what its plugin
-//! implements.
+//! The output of wit-bindgen for the contract. There is one module for each interface, so that a component exports only
+//! the interfaces that its plugin implements.
 //!
-//! Each module holds a world with a single export, and with it an `export!` macro that also leaves that world's
-//! description in the component. Where several are used, componentizing merges them.
+//! Each module contains a world with a single export. Its `export!` macro also stores the description of that world in
+//! the component. If several are used, the componentization merges them.
 
 #![allow(
     unsafe_code,

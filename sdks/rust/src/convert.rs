@@ -1,4 +1,4 @@
-//! Between the contract's types and the model's.
+//! Conversions between the contract's types and the model's.
 
 use std::sync::Arc;
 
@@ -148,7 +148,7 @@ pub(crate) fn delta(delta: wit_sync::Delta) -> Delta {
         generation: delta.generation,
         full: delta.full,
         symbols: delta.symbols.into_iter().map(|(sym, text)| (Sym(sym), text)).collect(),
-        // The host keeps it.
+        // The host keeps the position.
         symbols_position: 0,
         taint_sets: delta.taint_sets.into_iter().map(|(id, set)| (id, set.into_iter().map(taint).collect())).collect(),
         image_sizes: delta.image_sizes.into_iter().map(|(name, size)| (Sym(name), size)).collect(),
@@ -169,7 +169,7 @@ fn placed_pod(placed: wit_sync::PlacedPod) -> PlacedPod {
     PlacedPod { idx: PodIdx(placed.slot), node: NodeIdx(placed.node), pod: Arc::new(pod(placed.pod)) }
 }
 
-/// A pod that is like one that the replica holds.
+/// A pod that equals a pod of the replica, apart from the fields in `alike`.
 pub(crate) fn alike_pod(like: &Pod, alike: sync_pods::AlikePod) -> PlacedPod {
     let pod = Pod {
         uid: PodUid::from(alike.uid),
@@ -259,7 +259,7 @@ pub(crate) fn status_to_wit(status: Status) -> wit::Status {
     wit::Status { code, reasons: status.reasons }
 }
 
-/// Success becomes `ok`, any other status `err`.
+/// Success becomes `ok`, and any other status becomes `err`.
 pub(crate) fn status_to_result(status: Status) -> Result<(), wit::Status> {
     if status.is_success() { Ok(()) } else { Err(status_to_wit(status)) }
 }
@@ -275,7 +275,7 @@ pub(crate) fn groups_to_wit(groups: Vec<RejectedNodes>) -> Vec<wit::RejectedNode
         .collect()
 }
 
-/// What was answered, by someone else, in the contract's words.
+/// Converts a status from another plugin or an extender.
 pub(crate) fn status(status: wit::Status) -> Status {
     let code = match status.code {
         wit::Code::Success => Code::Success,
@@ -395,7 +395,7 @@ fn cluster_event_to_wit(event: ClusterEvent) -> wit::ClusterEvent {
     wit::ClusterEvent { resource: event.resource, actions: wit::Actions::from_bits_truncate(bits) }
 }
 
-/// `None` for a column that is asked for by key.
+/// `None` for a column that is requested by key.
 fn column_to_wit(column: Column) -> Option<lifecycle::Column> {
     Some(match column {
         Column::Name => lifecycle::Column::Name,

@@ -1,4 +1,4 @@
-//! Each interface of the contract, answered by the plugin's framework traits.
+//! The interfaces of the contract. The plugin's framework traits answer them.
 
 use std::sync::Arc;
 
@@ -158,7 +158,7 @@ impl<T: HasGuest> post_filter::Guest for T {
     }
 }
 
-/// The other plugins of the profile and the extenders, behind the host.
+/// The other plugins of the profile and the extenders, which are called through the host.
 struct HostDryRun;
 
 impl DryRun for HostDryRun {

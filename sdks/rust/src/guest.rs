@@ -9,7 +9,7 @@ use berth_model::{ClusterTable, Delta, Pod, PodIdx, Time, Usage};
 
 use crate::{bindings::sync_pods::exports::berth::scheduler::sync_pods::AlikePod, convert};
 
-/// What a component holds between calls.
+/// The data of a component between calls.
 #[derive(Debug)]
 pub struct Guest {
     describe: fn() -> Manifest,
@@ -22,7 +22,7 @@ pub struct Guest {
 #[derive(Debug)]
 struct OpenCycle {
     pod: Pod,
-    /// Those that its dry runs have named.
+    /// The pods that the dry runs of the cycle have named.
     tried: Vec<Pod>,
 }
 
@@ -55,7 +55,7 @@ impl Guest {
         }
     }
 
-    /// Places pods that are like others on nodes.
+    /// Places pods on nodes that equal other pods.
     pub(crate) fn place_alike(&mut self, pods: Vec<AlikePod>) {
         #[expect(clippy::expect_used, reason = "the contract says that it is there")]
         let like = |alike: &AlikePod| self.table.pods().get(PodIdx(alike.like)).expect("a pod in the slot").0;
@@ -69,7 +69,7 @@ impl Guest {
         self.apply(&delta);
     }
 
-    /// New values of what pods on nodes use.
+    /// Sets new values of the usage of pods on nodes.
     pub(crate) fn set_usage(&mut self, generation: u64, usage: impl Iterator<Item = Usage>) {
         usage.for_each(|usage| self.table.set_usage(&usage));
         self.table.set_generation(generation);
@@ -97,7 +97,7 @@ impl Guest {
         }
     }
 
-    /// The plugin and what a call in `cycle` can see.
+    /// Calls the plugin with the data that is visible in `cycle`.
     pub(crate) fn call<R>(
         &mut self,
         cycle: u64,
@@ -107,7 +107,8 @@ impl Guest {
         self.call_with_tried(cycle, |plugin, call, _| answer(plugin, call))
     }
 
-    /// The same for a dry run, with the pods that it may name: the first `keep` of the previous one, then `more`.
+    /// The same for a dry run, with the pods that it may name: the first `keep` pods of the previous dry run, then
+    /// `more`.
     pub(crate) fn dry_run<R>(
         &mut self,
         cycle: u64,
@@ -131,7 +132,8 @@ impl Guest {
         }
     }
 
-    /// Asks whether an event is worth another attempt. A plugin that is not there yet, or has no hint, says yes.
+    /// Asks whether an event is worth another attempt. The answer is yes if the plugin is not configured yet or has no
+    /// hint.
     pub(crate) fn hint(&mut self, pod: &Pod, event: &ClusterEvent, subject: EventSubject<'_>) -> bool {
         let Some(point) = self.plugin.as_deref_mut().and_then(<dyn Plugin>::queueing_hint) else { return true };
         point.queueing_hint(&HintCall { table: &self.table, pod, event, subject })
@@ -152,12 +154,12 @@ impl Guest {
     }
 }
 
-/// An interface was exported by a plugin whose traits lack it.
+/// The error for an exported interface that the plugin's traits lack.
 pub(crate) fn absent() -> Status {
     Status::error("the plugin does not implement the interface that it exports")
 }
 
-/// Where [`export!`](crate::export) keeps the component's [`Guest`].
+/// The place where [`export!`](crate::export) keeps the component's [`Guest`].
 pub trait HasGuest {
     /// Runs `run` on the component's only guest. A call into the component from within `run` panics.
     fn with<R>(run: impl FnOnce(&mut Guest) -> R) -> R;

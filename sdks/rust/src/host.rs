@@ -1,14 +1,14 @@
-//! What a plugin may ask the scheduler besides logging.
+//! Questions of a plugin to the scheduler, apart from logging.
 
 use crate::bindings::shared::berth::scheduler::host;
 
-/// Milliseconds since 1970, as of the start of this cycle: a recorded run replays with the same answers.
+/// Milliseconds since 1970 at the start of this cycle. If a recorded run is replayed, the answers are the same.
 #[must_use]
 pub fn now() -> u64 {
     host::now()
 }
 
-/// Adds to a counter of the plugin's own.
+/// Increases one of the plugin's own counters.
 pub fn count(name: &str, amount: u64) {
     host::count(name, amount);
 }

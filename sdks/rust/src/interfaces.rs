@@ -1,6 +1,6 @@
-//! Which interfaces of the contract belong to the traits of a plugin.
+//! The interfaces of the contract that belong to the traits of a plugin.
 
-/// Exports `$plugin` with the interfaces of the listed extension points and hooks. For [`export!`](crate::export).
+/// Exports `$plugin` with the interfaces of the listed extension points and hooks. [`export!`](crate::export) uses it.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! export_interfaces {
@@ -72,7 +72,7 @@ macro_rules! export_cycle {
     ($($in_cycle:ident)+) => { $crate::export_interface!(cycle); };
 }
 
-/// `sync`, if it was asked for or one of the traits looks at nodes.
+/// `sync`, if it was requested or one of the traits reads nodes.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! export_sync {
@@ -87,7 +87,7 @@ macro_rules! export_sync {
     (() $other:ident $($rest:ident)*) => { $crate::export_sync!(() $($rest)*); };
 }
 
-/// `sync`, with what comes after its deltas.
+/// `sync`, and the interface for the calls that follow its deltas.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! export_both_syncs {

@@ -1,18 +1,18 @@
 //! The guest side of the plugin contract, for plugins written in Rust.
 //!
 //! A plugin implements [`Configure`](framework::Configure) and the traits of its extension points, from
-//! [`berth_framework`] (re-exported as [`framework`]), says which those are, and is exported:
+//! [`berth_framework`] (re-exported as [`framework`]). It lists these traits, and is exported:
 //!
 //! ```text
 //! berth_sdk::plugin!(MyPlugin: Filter, Score);
 //! berth_sdk::export!(MyPlugin);
 //! ```
 //!
-//! The simplest plugins implement [`NodePlugin`], one node at a time, and export [`PerNode`] of it. The feature `testing`
-//! has a cluster in memory for a plugin's own tests.
+//! The simplest plugins implement [`NodePlugin`], which handles one node at a time, and export a [`PerNode`] of it. The
+//! feature `testing` has a cluster in memory for a plugin's own tests.
 //!
-//! The SDK keeps the replica of the node table and the pods of open cycles, and answers the interfaces named there
-//! through the plugin's traits. Build with `--target wasm32-unknown-unknown` and turn the module into a component with
+//! The SDK keeps the replica of the node table and the pods of open cycles, and answers the exported interfaces through
+//! the plugin's traits. Build with `--target wasm32-unknown-unknown` and turn the module into a component with
 //! `wasm-tools component new`.
 
 extern crate self as berth_sdk;
@@ -56,9 +56,9 @@ pub use wit_bindgen::rt;
 /// berth_sdk::export!(PerNode<AvoidZone>: Filter, Score);
 /// ```
 ///
-/// `cycle` is exported with the points that are called within a cycle, and `sync` with those that look at nodes,
-/// PreFilter to Normalize. A plugin that has none of these, and still reads columns, pods, objects or labels, asks for
-/// its replica: `berth_sdk::export!(MyPermit, sync);`.
+/// `cycle` is exported with the points that are called within a cycle, and `sync` with those that read nodes, from
+/// PreFilter to Normalize. A plugin may have none of these and still read columns, pods, objects or labels. It then
+/// requests its replica: `berth_sdk::export!(MyPermit, sync);`.
 #[macro_export]
 macro_rules! export {
     ($($part:ident)::+ $(, $sync:ident)?) => {

@@ -1,4 +1,4 @@
-//! Logging through the host, and panics that say what went wrong before the trap.
+//! Logging through the host, and a panic hook that logs the reason before the trap.
 
 use std::{panic::PanicHookInfo, sync::Once};
 
@@ -9,13 +9,13 @@ use crate::bindings::shared::berth::scheduler::host;
 /// Severity of a log line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Level {
-    /// For debugging the plugin.
+    /// Information for debugging the plugin.
     Debug,
-    /// What an operator may want to know.
+    /// Information for operators.
     Info,
-    /// Something is wrong, and the plugin goes on.
+    /// A problem after which the plugin continues.
     Warn,
-    /// Something failed. The last such line of a call that traps is part of the fault's reason.
+    /// A failure. The last such line of a call that traps is part of the fault's reason.
     Error,
 }
 
@@ -30,13 +30,13 @@ pub fn log(level: Level, message: &str) {
     host::log(level, message);
 }
 
-/// A trap by itself reads `unreachable`; the line logged before it tells why.
+/// Installs the hook. A trap itself only says `unreachable`; the line that was logged before it gives the reason.
 pub(crate) fn install_panic_hook() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| std::panic::set_hook(Box::new(|panic| log(Level::Error, &last_words(panic)))));
 }
 
-/// The message and the line, as the SDKs of the other languages write them.
+/// The message and the line, in the same form as in the SDKs of the other languages.
 fn last_words(panic: &PanicHookInfo<'_>) -> String {
     let message = panic.payload_as_str().unwrap_or("panicked");
     match panic.location() {
@@ -45,7 +45,7 @@ fn last_words(panic: &PanicHookInfo<'_>) -> String {
     }
 }
 
-/// Logs what went wrong in a call that has no answer to carry it.
+/// Logs the error of a call that cannot return it in its answer.
 pub(crate) fn failure(call: &str, outcome: Result<(), Status>) {
     if let Err(status) = outcome {
         log(Level::Error, &format!("{call}: {}", status.message()));

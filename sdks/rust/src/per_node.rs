@@ -1,9 +1,9 @@
-//! The simple way to write a plugin: this pod, this node, yes or no, and a score.
+//! The simple way to write a plugin: it gets a pod and a node, and answers yes or no, or a score.
 //!
-//! A [`NodePlugin`] sees one node at a time and never a bitmap; [`PerNode`] turns it into a plugin of the contract, which
-//! asks it about every candidate, answers `node_to_status` by asking again, and `dry-run` by showing it the node as it would be.
-//! That costs a call a node, so a rule over thousands of nodes that matters to throughput is better written against the
-//! traits of [`crate::framework`], over columns.
+//! A [`NodePlugin`] sees one node at a time and never a bitmap. [`PerNode`] turns it into a plugin of the contract: it
+//! asks the plugin about every candidate, answers `node_to_status` by asking again, and `dry-run` by showing the node
+//! as it would be. This needs one call for each node. A rule for thousands of nodes that matters for the throughput is
+//! better written with the traits of [`crate::framework`], over columns.
 
 mod declared;
 mod view;
@@ -19,26 +19,26 @@ use crate::args::decode_args;
 
 pub use self::view::{NodeView, PodView};
 
-/// A plugin that looks at one node at a time.
+/// A plugin that handles one node at a time.
 pub trait NodePlugin: Sized + Send + 'static {
-    /// The name by which profiles refer to it; the file is called the same, with `.wasm`.
+    /// The name by which profiles refer to the plugin. Its file has the same name, with `.wasm`.
     const NAME: &'static str;
-    /// For people.
+    /// The version, for people.
     const VERSION: &'static str;
-    /// The plugin's `pluginConfig`. Say `#[serde(deny_unknown_fields)]`, so that a misspelt field is refused, and
-    /// `#[serde(default)]` for what may be left out.
+    /// The plugin's `pluginConfig`. Use `#[serde(deny_unknown_fields)]`, so that a misspelt field is refused, and
+    /// `#[serde(default)]` for fields that may be left out.
     type Args: DeserializeOwned;
 
-    /// What [`NodeView`] is to know. A column that is not named here reads as empty.
+    /// The data that [`NodeView`] needs. A column that is not named here is always empty.
     fn needs() -> Needs;
 
     /// A plugin configured with the profile's arguments.
     ///
     /// # Errors
-    /// Why these arguments are refused.
+    /// The error says why these arguments are refused.
     fn new(args: Self::Args) -> Result<Self, ConfigureError>;
 
-    /// The events that may make a pod schedulable which [`Self::filter`] rejected; `None` means that any may.
+    /// The events after which a pod that [`Self::filter`] rejected may become schedulable; `None` means any event.
     fn events_to_register() -> Option<Vec<ClusterEvent>> {
         None
     }
@@ -46,19 +46,21 @@ pub trait NodePlugin: Sized + Send + 'static {
     /// Whether the node may run the pod.
     ///
     /// # Errors
-    /// Why not: [`Status::unschedulable`] if evicting pods from the node could help, [`Status::unresolvable`] if not.
+    /// The reason why the node may not run the pod: [`Status::unschedulable`] if evicting pods from the node could
+    /// help, and [`Status::unresolvable`] if not.
     fn filter(&self, pod: PodView<'_>, node: NodeView<'_>) -> Result<(), Status> {
         let _ = (pod, node);
         Ok(())
     }
 
-    /// How well the node suits the pod: 0 to 100, or anything if the plugin exports `Normalize`.
+    /// The score of the node for the pod: 0 to 100, or any number if the plugin exports `Normalize`.
     fn score(&self, pod: PodView<'_>, node: NodeView<'_>) -> i64 {
         let _ = (pod, node);
         0
     }
 
-    /// Brings the scores of all candidates into 0 to 100. As it stands, the lowest becomes 0 and the highest 100.
+    /// Brings the scores of all candidates into the range 0 to 100. By default, the lowest becomes 0 and the highest
+    /// 100.
     fn normalize(&self, scores: &mut [i64]) {
         spread(scores);
     }
@@ -74,7 +76,7 @@ pub fn spread(scores: &mut [i64]) {
     }
 }
 
-/// A [`NodePlugin`] as the contract wants it: `berth_sdk::export!(PerNode<MyPlugin>: Filter, Score);`.
+/// A [`NodePlugin`] in the form of the contract: `berth_sdk::export!(PerNode<MyPlugin>: Filter, Score);`.
 #[derive(Debug)]
 pub struct PerNode<P> {
     plugin: P,

@@ -9,6 +9,6 @@
 //! assert_eq!(answers.scores["a"], 100);
 //! ```
 //!
-//! [`node`] and [`pod`] write the usual objects. [`TestCluster::set_object`] adds one of another kind, as JSON.
+//! [`node`] and [`pod`] make the usual objects. [`TestCluster::set_object`] adds an object of another kind, as JSON.
 
 pub use berth_testing::{Answers, Inconsistency, NodeMaker, PodMaker, TestCluster, node, pod};

@@ -1,7 +1,8 @@
-//! What became of every pod, in the order in which the API server tells it, and whether that is right.
+//! The history of every pod, in the order of the API server's watch, and the check that it is correct.
 //!
-//! A pod on a node counts with the least CPU that it has asked for so far: the scheduler may have seen a resize late, or
-//! have used the room of one before the next. [`Account::settle`] ends this leniency for all resizes so far.
+//! A pod on a node counts with the smallest amount of CPU that it has requested so far: the scheduler may have seen a
+//! resize late, or may have used the room of one resize before the next. [`Account::settle`] ends this tolerance for
+//! all resizes so far.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +11,7 @@ use k8s_openapi::api::core::v1::Pod;
 
 use crate::plan::{NODE_MILLI_CPU, NODE_PODS};
 
-/// Everything that the watch has told.
+/// Everything that the watch has reported.
 #[derive(Debug, Default)]
 pub(crate) struct Account {
     pods: BTreeMap<String, PodAccount>,
@@ -22,7 +23,7 @@ pub(crate) struct Account {
 #[derive(Debug, Default)]
 struct PodAccount {
     milli_cpu: u32,
-    /// What counts on its node.
+    /// The amount that counts on the pod's node.
     least_milli_cpu: u32,
     node: Option<String>,
     is_gone: bool,
@@ -32,12 +33,12 @@ struct PodAccount {
 #[derive(Debug, Default)]
 struct NodeAccount {
     milli_cpu: u32,
-    /// By what pods ask for now; users may resize them beyond the node's.
+    /// The amount that pods request now. Users may resize pods beyond the node's capacity.
     milli_cpu_now: u32,
     pods: u32,
 }
 
-/// What a watch says of a pod.
+/// The watch's message about a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum News {
     Applied,
@@ -45,10 +46,10 @@ pub(crate) enum News {
 }
 
 impl Account {
-    /// Takes in what the watch says. `seconds` is the time in the run, for the history.
+    /// Records a message of the watch. `seconds` is the time in the run, for the history.
     ///
     /// # Errors
-    /// A pod changed its node, or was bound to one without room for it.
+    /// A pod changed its node, or was bound to a node without room for it.
     pub(crate) fn note(&mut self, news: News, pod: &Pod, seconds: f64) -> Result<()> {
         let name = pod.metadata.name.clone().unwrap_or_default();
         let node = pod.spec.as_ref().and_then(|spec| spec.node_name.clone()).filter(|node| !node.is_empty());
@@ -135,7 +136,8 @@ impl Account {
         }
     }
 
-    /// From here on every pod counts with what it asks for now. A node whose pods were resized beyond what it has gets no more.
+    /// Makes every pod count with its current request from now on. A node with pods that were resized beyond its
+    /// capacity gets no further pods.
     pub(crate) fn settle(&mut self) {
         for pod in self.pods.values_mut() {
             pod.least_milli_cpu = pod.milli_cpu;
@@ -149,12 +151,12 @@ impl Account {
         self.pods.len()
     }
 
-    /// Pods that are there and have no node.
+    /// The pods that exist and have no node.
     pub(crate) fn pending(&self) -> impl Iterator<Item = &str> {
         self.pods.iter().filter(|(_, pod)| !pod.is_gone && pod.node.is_none()).map(|(name, _)| name.as_str())
     }
 
-    /// The pods of [`Self::pending`] that one of the `nodes` has room for.
+    /// The pods of [`Self::pending`] that fit on one of the `nodes`.
     pub(crate) fn stuck(&self, nodes: &[String]) -> Vec<&str> {
         let room = |node: &String| {
             let Some(node) = self.nodes.get(node) else { return NODE_MILLI_CPU };
@@ -171,7 +173,7 @@ impl Account {
     }
 }
 
-/// What all its containers ask for.
+/// The sum of the requests of all its containers.
 fn milli_cpu(pod: &Pod) -> u32 {
     let containers = pod.spec.as_ref().map(|spec| spec.containers.as_slice()).unwrap_or_default();
     let cpu = |container: &k8s_openapi::api::core::v1::Container| {

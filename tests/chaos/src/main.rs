@@ -1,10 +1,11 @@
-//! `chaos`: replicas of the scheduler are killed, cut off and lied to while pods are created, deleted and resized.
+//! `chaos`: replicas of the scheduler are killed, disconnected and misled while pods are created, deleted and resized.
 //!
-//! API server and schedulers are processes of their own. What users do, which faults the schedulers meet and who is killed
-//! follows from the seed; what comes of it depends on the machine as well. The harness watches all pods undisturbed and in
-//! the order in which the API server tells of them. Throughout, no pod may change its node, and none may be bound to a node
-//! without room for it. When the faults have ended, every pod that fits somewhere must be bound, no replica may hold a pod
-//! for assumed, and each one's cache must be what the API server lists. Exit code 1 otherwise, with the history of the pod.
+//! The API server and the schedulers are separate processes. The seed determines the actions of users, the faults of
+//! the schedulers and the replicas that are killed. The consequences also depend on the machine. The harness has a
+//! watch of all pods without faults, in the order of the API server. During the whole run, no pod may change its node,
+//! and none may be bound to a node without room for it. After the last fault, every pod that fits on a node must be
+//! bound, no replica may have an assumed pod, and the cache of each replica must equal the API server's lists.
+//! Otherwise the exit code is 1, and the history of the pod is printed.
 
 #![expect(clippy::print_stdout, reason = "the result")]
 #![expect(clippy::print_stderr, reason = "what happens to the files beside it")]
@@ -60,14 +61,14 @@ struct Arguments {
     logs: Option<PathBuf>,
 }
 
-/// For the first leader.
+/// The time until the first replica leads.
 const START: Duration = Duration::from_secs(120);
-/// After the last fault. A watch that was silenced is given up after three quarters of a minute, the longest backoff is ten
-/// seconds; the five minutes after which unschedulable pods are tried anyway must not be needed.
+/// The time after the last fault. A silenced watch is given up after three quarters of a minute, and the longest
+/// backoff is ten seconds. The five minutes after which unschedulable pods are always tried again must not be needed.
 const CALM: Duration = Duration::from_secs(110);
-/// Between two lines about how it goes.
+/// The time between two lines about the progress.
 const PROGRESS: Duration = Duration::from_secs(10);
-/// How often replicas are looked after.
+/// The time between two checks of the replicas.
 const TICK: Duration = Duration::from_millis(250);
 
 fn main() -> ExitCode {
@@ -102,7 +103,7 @@ fn seed_of_the_day() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map(|time| time.as_secs()).unwrap_or_default()
 }
 
-/// A run under way.
+/// A run that is in progress.
 struct Run {
     site: Site,
     pods: Api<Pod>,
@@ -172,7 +173,7 @@ impl Run {
         }
     }
 
-    /// Some more pods, undisturbed: from here on resizes count in full.
+    /// Creates some more pods without faults. Resizes count completely from now on.
     async fn afterwards(&mut self, n_pods: u32) -> Result<()> {
         self.observer.account().settle();
         let pods = n_pods..n_pods + n_pods / 50 + 1;
@@ -182,7 +183,7 @@ impl Run {
         self.calm_down("of the pods that came after the faults").await
     }
 
-    /// Waits until everything that fits is bound and nothing is assumed any more.
+    /// Waits until every pod that fits is bound and no pod is assumed.
     async fn calm_down(&mut self, when: &str) -> Result<()> {
         let nodes = self.site.nodes().await?;
         let since = Instant::now();
@@ -211,7 +212,7 @@ impl Run {
         }
     }
 
-    /// Waits until what every replica knows is what the API server lists.
+    /// Waits until the data of every replica equals the API server's lists.
     async fn agree(&mut self, since: Instant) -> Result<()> {
         loop {
             let differences = self.replicas.differences().await?;

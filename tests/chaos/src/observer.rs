@@ -1,4 +1,4 @@
-//! The harness's own watch of all pods, undisturbed and complete: what it tells goes into the account.
+//! The harness's own watch of all pods. It has no faults and is complete, and its messages go into the account.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -26,7 +26,7 @@ pub(crate) struct Observer {
 }
 
 impl Observer {
-    /// Begins with the cluster as it is. Without kubelets, pods that are to leave are let go.
+    /// Begins with the current state of the cluster. If there are no kubelets, it removes pods that are being deleted.
     pub(crate) async fn start(pods: Api<Pod>, began: Instant, has_kubelets: bool) -> Result<Self> {
         let version = pods.list_metadata(&kube::api::ListParams::default()).await?.metadata.resource_version;
         let version = version.context("the version of a list")?;
@@ -39,7 +39,7 @@ impl Observer {
         lock(&self.account)
     }
 
-    /// What the watch has found wrong. It ends for nothing else.
+    /// The mistake that the watch has found. The watch ends for no other reason.
     pub(crate) async fn fault(&mut self) -> Result<()> {
         (&mut self.following).await?
     }
@@ -73,7 +73,7 @@ async fn follow(
             lock(&account).note(news, &pod, began.elapsed().as_secs_f64())?;
             if !has_kubelets && news == News::Applied && pod.metadata.deletion_timestamp.is_some() {
                 let (pods, name) = (pods.clone(), pod.metadata.name.clone().unwrap_or_default());
-                // A pod that is gone already has left all the same.
+                // A pod that no longer exists has been removed, too.
                 tokio::spawn(async move { drop(pods.delete(&name, &DeleteParams::default().grace_period(0)).await) });
             }
             version = pod.metadata.resource_version.unwrap_or_default();

@@ -1,10 +1,10 @@
-//! What happens in a run, and when: everything follows from the seed.
+//! The events of a run, and their times. Everything depends on the seed.
 
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
-/// What the run is asked to be.
+/// The requested size of the run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Size {
     pub(crate) nodes: u32,
@@ -12,14 +12,14 @@ pub(crate) struct Size {
     pub(crate) time: Duration,
 }
 
-/// What users do.
+/// An action of users.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Operation {
     Create {
         pod: u32,
         milli_cpu: u32,
     },
-    /// `gracefully`: the pod stays on its node until its kubelet lets it go.
+    /// `gracefully` means that the pod stays on its node until its kubelet removes it.
     Delete {
         pod: u32,
         gracefully: bool,
@@ -30,10 +30,10 @@ pub(crate) enum Operation {
     },
 }
 
-/// What befalls the schedulers.
+/// A disturbance of the schedulers.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Trouble {
-    /// Rules for the engine of faults.
+    /// Rules for the engine that makes faults.
     Faults(Value),
     /// SIGKILL, and a new process after a pause.
     Kill { whom: Victim, pause: Duration },
@@ -45,7 +45,7 @@ pub(crate) enum Victim {
     Replica(usize),
 }
 
-/// Both in the order of their times, which count from the beginning of the run.
+/// The plan. Both lists are in the order of their times, which count from the beginning of the run.
 #[derive(Debug)]
 pub(crate) struct Plan {
     pub(crate) operations: Vec<(Duration, Operation)>,
@@ -54,10 +54,10 @@ pub(crate) struct Plan {
 
 /// CPU of a node, in thousandths.
 pub(crate) const NODE_MILLI_CPU: u32 = 16_000;
-/// Pods that a node takes.
+/// The number of pods that fit on a node.
 pub(crate) const NODE_PODS: u32 = 110;
 
-/// Requests of the schedulers alone.
+/// The user agent of the schedulers, so that only their requests meet faults.
 const SCHEDULERS: &str = "berth/";
 
 impl Plan {
@@ -71,8 +71,9 @@ impl Plan {
     }
 }
 
-/// Pods come during the first three fifths of the time, and six tenths of them go again. So in the middle of the run they want
-/// half as much again as there is, and wait for others to go; at its end there is room for all, if only just.
+/// Pods are created during the first three fifths of the time, and six tenths of them are deleted again. In the middle
+/// of the run, they request half as much again as there is, and wait for others to be deleted. At the end there is just
+/// enough room for all.
 fn operations(random: &mut fastrand::Rng, size: Size) -> Vec<(Duration, Operation)> {
     let at_once = f64::from(size.pods) * 0.45;
     let mean = f64::from(size.nodes) * f64::from(NODE_MILLI_CPU) / at_once.max(1.0);
@@ -103,7 +104,7 @@ fn milli_cpu(wanted: f64) -> u32 {
     (wanted.clamp(10.0, f64::from(NODE_MILLI_CPU)) / 10.0).round() as u32 * 10
 }
 
-/// One or two at a time with pauses between, of every kind again and again, until nine tenths of the time have gone by.
+/// One or two faults at a time with pauses between them. All kinds are repeated until nine tenths of the time are over.
 fn faults(random: &mut fastrand::Rng, seed: u64, time: Duration) -> Vec<(Duration, Trouble)> {
     let end = time.mul_f64(0.9);
     let mut at = time.mul_f64(0.05);
@@ -151,7 +152,7 @@ fn rule(kind: usize, random: &mut fastrand::Rng, seconds: f64, seed: u64) -> Val
     json!({"match": matches, "fault": fault, "probability": probability, "durationSeconds": seconds, "seed": seed})
 }
 
-/// Three in the run, and one more for every minute.
+/// Three kills in the run, and one more for every minute.
 fn kills(random: &mut fastrand::Rng, time: Duration, replicas: usize) -> Vec<(Duration, Trouble)> {
     let n_kills = 3 + time.as_secs() / 60;
     let mut kills = Vec::new();

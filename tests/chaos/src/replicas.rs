@@ -1,4 +1,4 @@
-//! The scheduler processes: several that elect a leader, killed by the plan, and started again whenever they are gone.
+//! The scheduler processes: several elect a leader. The plan kills them, and they are always started again.
 
 use std::{
     fs,
@@ -11,7 +11,7 @@ use berth_test_processes::{Endpoints, Process, free_addresses, until};
 
 use crate::{plan::Victim, site::Site};
 
-/// A leader that is gone costs six seconds, not fifteen. Requests are as fast as the API server takes them.
+/// The loss of a leader costs six seconds, not fifteen. Requests are sent as fast as the API server accepts them.
 const CONFIG: &str = "\
 apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
@@ -22,27 +22,27 @@ leaderElection: {leaseDuration: 6s, renewDeadline: 4s, retryPeriod: 1s}
 const LEADING: &str = "leader_election_master_status{name=\"kube-scheduler\"} 1";
 const ASSUMED: &str = "scheduler_cache_size{type=\"assumed_pods\"} ";
 
-/// What a process says when it ends because another may schedule.
+/// The message of a process that ends because another one may schedule.
 const LOST: &str = "leader election lost";
 
-/// What SIGUSR2 has them log, whether they agree with it or differ from it.
+/// The text in the log lines of SIGUSR2, whether the lists agree or differ.
 const COMPARED: &str = "what the API server lists";
 
-/// The most characters shown of a report, which may name thousands of pods.
+/// The maximum number of characters that are shown of a report, which may name thousands of pods.
 const REPORT_CHARACTERS: usize = 600;
 
-/// For the output of a process that has ended.
+/// The time limit for the output of a process that has ended.
 const LAST_WORDS: Duration = Duration::from_secs(10);
 
-/// All replicas; they end with this value.
+/// All replicas. They end when this value is dropped.
 pub(crate) struct Replicas {
     replicas: Vec<Replica>,
     config: PathBuf,
-    /// Where the output of each process goes once it is gone.
+    /// The folder for the output of processes that have ended.
     logs: Option<PathBuf>,
     n_started: u32,
     pub(crate) n_killed: u32,
-    /// Those that ended by themselves, as one that loses the Lease must.
+    /// The number of replicas that ended by themselves, as a replica must that loses the Lease.
     pub(crate) n_ended: u32,
 }
 
@@ -54,7 +54,7 @@ enum Replica {
 struct Scheduler {
     process: Process,
     endpoints: Endpoints,
-    /// Counts all processes of the run, from 1.
+    /// The number of the process among all processes of the run, from 1.
     number: u32,
 }
 
@@ -84,7 +84,7 @@ impl Replicas {
         Ok(Scheduler { process, endpoints: Endpoints::new(address), number: self.n_started })
     }
 
-    /// Kills one. Nothing happens if it is down already, or no replica leads.
+    /// Kills a replica. Nothing happens if it is already down, or if no replica leads.
     pub(crate) fn kill(&mut self, whom: Victim, pause: Duration) {
         let index = match whom {
             Victim::Leader => self.leader(),
@@ -98,10 +98,10 @@ impl Replicas {
         self.n_killed += 1;
     }
 
-    /// Starts what is to be started again, and looks at what has ended by itself.
+    /// Starts replicas after their pauses, and checks those that ended by themselves.
     ///
     /// # Errors
-    /// A replica ended for another reason than a lost Lease.
+    /// A replica ended for a reason other than a lost Lease.
     pub(crate) async fn tend(&mut self, site: &Site) -> Result<()> {
         for index in 0..self.replicas.len() {
             let is_due = match &mut self.replicas[index] {
@@ -127,16 +127,16 @@ impl Replicas {
         Ok(())
     }
 
-    /// The replica that says that it leads.
+    /// The replica that reports to be the leader.
     pub(crate) fn leader(&self) -> Option<usize> {
         let leads = |it: &Scheduler| it.endpoints.get("/metrics").is_ok_and(|text| text.contains(LEADING));
         self.running().find(|(_, scheduler)| leads(scheduler)).map(|(index, _)| index)
     }
 
-    /// How many pods each replica has assumed on nodes.
+    /// The number of pods that each replica has assumed on nodes.
     ///
     /// # Errors
-    /// One does not answer.
+    /// A replica does not answer.
     pub(crate) fn assumed(&self) -> Result<Vec<u64>> {
         let mut assumed = Vec::new();
         for (index, scheduler) in self.running() {
@@ -147,7 +147,8 @@ impl Replicas {
         Ok(assumed)
     }
 
-    /// Has each replica compare its cache and queue with the API server, and says who differs, and how.
+    /// Lets each replica compare its cache and queue with the API server. Returns the differences, with the replicas
+    /// that have them.
     pub(crate) async fn differences(&self) -> Result<Vec<String>> {
         let mut differences = Vec::new();
         for (index, scheduler) in self.running() {
@@ -166,7 +167,7 @@ impl Replicas {
         Ok(differences)
     }
 
-    /// Keeps what those wrote that still run.
+    /// Keeps the output of the replicas that still run.
     pub(crate) fn keep_logs(&self) {
         for (_, scheduler) in self.running() {
             keep_log(self.logs.as_ref(), scheduler);
@@ -181,7 +182,7 @@ impl Replicas {
     }
 }
 
-/// A log that can't be written is missing, and the run goes on.
+/// If a log can't be written, it is missing, and the run continues.
 fn keep_log(logs: Option<&PathBuf>, scheduler: &Scheduler) {
     let Some(logs) = logs else { return };
     let file = logs.join(format!("scheduler-{:03}.log", scheduler.number));

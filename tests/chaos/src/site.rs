@@ -1,6 +1,6 @@
-//! Where a run takes place: a sandbox, or a real control plane behind a proxy with faults.
+//! The place of a run: a sandbox, or a real control plane behind a proxy with faults.
 //!
-//! The harness speaks to the API server undisturbed; only the schedulers meet faults.
+//! The harness uses the API server without faults. Only the schedulers meet faults.
 
 use std::{path::PathBuf, process::Command, sync::Arc};
 
@@ -21,31 +21,31 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::{net::TcpListener, sync::watch};
 
-/// Requests that are under way at the same time when nodes are created.
+/// The number of concurrent requests when nodes are created.
 const CREATES: usize = 16;
 
-/// The API server, and the way to it for schedulers. Ends with this value.
+/// The API server, and the schedulers' way to it. Both end when this value is dropped.
 pub(crate) struct Site {
     /// The harness's own client.
     pub(crate) client: Client,
-    /// Whether pods that are deleted gracefully go by themselves.
+    /// Whether pods that are deleted gracefully are removed without the harness.
     pub(crate) has_kubelets: bool,
     /// The kubeconfig of the schedulers.
     kubeconfig: PathBuf,
-    /// Where rules are given.
+    /// The client for the rules.
     faults: Client,
     dir: TempDir,
     _server: Server,
 }
 
-/// Held until the end.
+/// The server, which must exist until the end.
 enum Server {
     Sandbox { _process: Process },
     Real { _control_plane: Box<ControlPlane>, _proxy: watch::Sender<bool> },
 }
 
 impl Site {
-    /// A sandbox with so many nodes, in a process of its own.
+    /// A sandbox with this number of nodes, in a separate process.
     pub(crate) async fn sandbox(n_nodes: u32) -> Result<Self> {
         let dir = tempfile::tempdir()?;
         let kubeconfig = dir.path().join("kubeconfig");
@@ -63,7 +63,8 @@ impl Site {
     pub(crate) async fn real(n_nodes: u32) -> Result<Self> {
         let assets = Assets::from_environment()?
             .context("KUBEBUILDER_ASSETS is not set: name the folder of etcd and kube-apiserver there")?;
-        // As fast as the machine is: this is no test of API Priority and Fairness.
+        // The flags make requests as fast as the machine allows, because this is not a test of API Priority and
+        // Fairness.
         let flags = ["--max-requests-inflight=2000", "--max-mutating-requests-inflight=1000"].map(str::to_owned);
         let control_plane =
             ControlPlane::start(&assets, Options { api_server_flags: flags.into(), audit: false }).await?;
@@ -84,7 +85,7 @@ impl Site {
         Ok(Self { faults, client, has_kubelets: false, kubeconfig, dir, _server: server })
     }
 
-    /// `berth run`'s command line up to what a replica adds.
+    /// The command line of `berth run`, without the part that a replica adds.
     pub(crate) fn scheduler(&self) -> Result<(Command, PathBuf)> {
         Ok((berth(&beside("berth")?, self.dir.path()), self.kubeconfig.clone()))
     }
@@ -96,12 +97,12 @@ impl Site {
         Ok(path)
     }
 
-    /// Puts rules into force.
+    /// Adds rules.
     pub(crate) async fn add_faults(&self, rules: &Value) -> Result<()> {
         self.ask("POST", rules.to_string()).await.map(drop)
     }
 
-    /// Takes all rules back, and returns what they were and how often they hit.
+    /// Removes all rules, and returns them with the number of their hits.
     pub(crate) async fn end_faults(&self) -> Result<Value> {
         let rules = self.ask("GET", String::new()).await?;
         self.ask("DELETE", String::new()).await?;
@@ -120,7 +121,7 @@ impl Site {
     }
 }
 
-/// Sends a request on. The answer is passed while it comes.
+/// Passes a request on. Its answer is passed back while it arrives.
 async fn forward(behind: Client, request: Request<Body>) -> Response {
     let (mut parts, body) = request.into_parts();
     parts.headers.remove(header::HOST);

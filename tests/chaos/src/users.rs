@@ -1,4 +1,4 @@
-//! What users do: pods are created, deleted and resized, when the plan says so.
+//! The actions of users: they create, delete and resize pods at the times of the plan.
 
 use std::{
     sync::Arc,
@@ -20,16 +20,16 @@ use tokio::{
 
 use crate::plan::Operation;
 
-/// Requests that are under way at the same time.
+/// The number of concurrent requests.
 const AT_ONCE: usize = 32;
 
-/// How often what the API server refuses for the moment is tried again.
+/// The number of attempts for a request that the API server refuses temporarily.
 const TRIES: u32 = 5;
 
-/// Does everything that the plan says, each in its time or as soon after as the API server lets it.
+/// Carries out all actions of the plan, each at its time or as soon afterwards as the API server accepts it.
 ///
 /// # Errors
-/// The API server refused something that it must take.
+/// The API server refused a request that it must accept.
 pub(crate) async fn act(pods: Api<Pod>, began: Instant, operations: Vec<(Duration, Operation)>) -> Result<()> {
     let permits = Arc::new(Semaphore::new(AT_ONCE));
     let mut under_way: JoinSet<Result<()>> = JoinSet::new();
@@ -65,11 +65,11 @@ async fn perform(pods: &Api<Pod>, operation: Operation) -> Result<()> {
         };
         let code = if let kube::Error::Api(status) = &refused { status.code } else { 0 };
         match (code, operation) {
-            // Gone already, or there from the first try.
+            // The pod no longer exists, or already exists because of the first attempt.
             (404, Operation::Delete { .. } | Operation::Resize { .. }) | (409, Operation::Create { .. }) => {
                 return Ok(());
             }
-            // A pod that leaves is not resized.
+            // A pod that is being deleted is not resized.
             (409 | 422, Operation::Resize { .. }) => return Ok(()),
             _ => {}
         }

@@ -1,4 +1,4 @@
-//! Components that only tests use: the example plugins written in Rust, and plugins made for a test.
+//! Components that only tests use: the example plugins in Rust, and plugins that were written for a test.
 
 use berth_components::EmbeddedComponent;
 
@@ -7,7 +7,7 @@ include!(concat!(env!("OUT_DIR"), "/components.rs"));
 /// The binary of a component.
 ///
 /// # Panics
-/// There is none of that name.
+/// There is no component of that name.
 #[must_use]
 #[expect(clippy::expect_used, reason = "only tests call this")]
 pub fn component(name: &str) -> &'static [u8] {

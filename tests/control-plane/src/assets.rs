@@ -1,4 +1,4 @@
-//! Where the binaries are.
+//! The place of the binaries.
 
 use std::{
     env,
@@ -16,7 +16,8 @@ pub struct Assets {
 }
 
 impl Assets {
-    /// The folder that `KUBEBUILDER_ASSETS` names; `None` if it names none. Fails if a binary is missing there.
+    /// The folder in `KUBEBUILDER_ASSETS`; `None` if the variable is not set. Fails if a binary is missing in the
+    /// folder.
     pub fn from_environment() -> Result<Option<Self>> {
         let Some(folder) = env::var_os(VARIABLE).filter(|value| !value.is_empty()) else { return Ok(None) };
         let assets = Self { folder: folder.into() };
@@ -26,13 +27,13 @@ impl Assets {
         Ok(Some(assets))
     }
 
-    /// The peer, which envtest does not bring; `None` if it is not there.
+    /// The path of kube-scheduler, which envtest does not contain; `None` if the file does not exist.
     #[must_use]
     pub fn kube_scheduler(&self) -> Option<PathBuf> {
         Some(self.folder.join("kube-scheduler")).filter(|program| program.is_file())
     }
 
-    /// The folder itself.
+    /// The path of the folder.
     #[must_use]
     pub fn folder(&self) -> &Path {
         &self.folder

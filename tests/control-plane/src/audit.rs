@@ -1,9 +1,10 @@
-//! The audit log of the API server: each finished request of the users of schedulers, its writes with their bodies.
+//! The API server's audit log. It contains each finished request of the schedulers' users, and the bodies of their
+//! writes.
 
 use anyhow::{Context as _, Result};
 use serde_json::Value;
 
-/// Bodies of writes, and of everything else the bare fact.
+/// The policy: the bodies of writes, and only the metadata of other requests.
 pub(crate) const POLICY: &str = r#"{
     "apiVersion": "audit.k8s.io/v1",
     "kind": "Policy",
@@ -19,16 +20,16 @@ pub(crate) const POLICY: &str = r#"{
 /// A request that was answered.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AuditEntry {
-    /// `list`, `watch`, `create`, `patch`.
+    /// The verb: `list`, `watch`, `create`, `patch`.
     pub verb: String,
-    /// With the subresource, as in `pods/binding`; empty for a path such as `/version`.
+    /// The resource with its subresource, as in `pods/binding`; empty for a path such as `/version`.
     pub resource: String,
     pub namespace: String,
     pub name: String,
     pub uri: String,
     /// The answer's status code.
     pub code: u64,
-    /// `null` for what is not a write, and for protobuf.
+    /// The body; `null` for requests other than writes, and for protobuf.
     pub body: Value,
 }
 

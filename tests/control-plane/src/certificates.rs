@@ -1,4 +1,5 @@
-//! The authority of a control plane: the API server's certificate, those of its users, and the keys of service accounts.
+//! The authority of a control plane. It makes the API server's certificate, the certificates of its users, and the keys
+//! of service accounts.
 
 use std::{fs, path::Path};
 
@@ -7,7 +8,7 @@ use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose,
 };
 
-/// Signs certificates; lives as long as the control plane is set up.
+/// Signs certificates. It exists while the control plane is set up.
 pub(crate) struct Authority {
     issuer: Issuer<'static, KeyPair>,
     pem: String,
@@ -43,7 +44,7 @@ impl Authority {
         self.sign(params)
     }
 
-    /// A certificate that lets its owner be this user of this group.
+    /// A certificate for this user in this group.
     pub(crate) fn user(&self, name: &str, group: Option<&str>) -> Result<Signed> {
         let mut params = CertificateParams::new(Vec::new())?;
         params.distinguished_name.push(DnType::CommonName, name);

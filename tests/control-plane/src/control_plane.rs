@@ -24,35 +24,36 @@ use crate::{
     certificates::{Authority, Signed, write_service_account_keys},
 };
 
-/// Without service accounts, whose tokens no controller would make; nodes are ready as soon as they are created.
+/// There are no service accounts, because no controller would create their tokens. Nodes are ready as soon as they are
+/// created.
 const DISABLED_ADMISSION: &str = "ServiceAccount,TaintNodesByCondition";
 
-/// How a control plane differs from the usual one.
+/// The differences of a control plane from the usual one.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// More flags for kube-apiserver.
+    /// Additional flags for kube-apiserver.
     pub api_server_flags: Vec<String>,
-    /// Keep a log of what the users of schedulers ask for.
+    /// Whether a log of the requests of the schedulers' users is kept.
     pub audit: bool,
 }
 
-/// Who a kubeconfig is for.
+/// The user of a kubeconfig.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum User {
     /// A member of the group `system:masters`, which may do anything.
     Admin,
-    /// `system:kube-scheduler`: may do what Kubernetes lets its scheduler do.
+    /// `system:kube-scheduler`, with the rights that Kubernetes gives its scheduler.
     Scheduler,
-    /// The service account `kube-system/berth`: may do what a test lets it do.
+    /// The service account `kube-system/berth`, with the rights that a test gives it.
     ServiceAccount,
 }
 
-/// Both processes and their folder; they end with this value.
+/// Both processes and their folder. They end when this value is dropped.
 #[derive(Debug)]
 pub struct ControlPlane {
     assets: Assets,
     options: Options,
-    /// Where the API server listens.
+    /// The address of the API server.
     address: SocketAddr,
     etcd_address: SocketAddr,
     /// `None` between [`Self::kill_api_server`] and [`Self::start_api_server`].
@@ -99,19 +100,19 @@ impl ControlPlane {
         Ok(started)
     }
 
-    /// The folder of its files, for more of the caller's; gone with this value.
+    /// The folder of its files. The caller may add files. It is removed when this value is dropped.
     #[must_use]
     pub fn dir(&self) -> &Path {
         self.dir.path()
     }
 
-    /// The API server's address, as in `https://127.0.0.1:6443`.
+    /// The API server's URL, as in `https://127.0.0.1:6443`.
     #[must_use]
     pub fn server(&self) -> String {
         format!("https://{}", self.address)
     }
 
-    /// Where the API server listens.
+    /// The address on which the API server listens.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
@@ -122,14 +123,14 @@ impl ControlPlane {
         self.dir.path().join(user.file())
     }
 
-    /// A client that is this user.
+    /// A client for this user.
     pub async fn client(&self, user: User) -> Result<Client> {
         let kubeconfig = Kubeconfig::read_from(self.kubeconfig(user))?;
         let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
         Ok(Client::try_from(config)?)
     }
 
-    /// Starts the API server, on the same port and the same data as before if it ran, and waits until it is ready.
+    /// Starts the API server and waits until it is ready. If it ran before, it has the same port and the same data.
     pub async fn start_api_server(&mut self) -> Result<()> {
         let mut process = Process::start(self.api_server_command())?;
         let client = self.client(User::Admin).await?;
@@ -152,29 +153,29 @@ impl ControlPlane {
         Ok(())
     }
 
-    /// Ends the API server as a crash does. etcd goes on.
+    /// Ends the API server as in a crash. etcd continues to run.
     pub fn kill_api_server(&mut self) {
         if let Some(process) = self.api_server.take() {
             process.kill();
         }
     }
 
-    /// The API server's process, to be stopped and continued; `None` while it is killed.
+    /// The API server's process, which can be stopped and continued; `None` while it is killed.
     #[must_use]
     pub fn api_server(&self) -> Option<&Process> {
         self.api_server.as_ref()
     }
 
-    /// etcd's process, to be stopped and continued.
+    /// The process of etcd, which can be stopped and continued.
     #[must_use]
     pub fn etcd(&self) -> &Process {
         &self.etcd
     }
 
-    /// All that the users of schedulers have asked for, if [`Options::audit`] is set. Watches are there once they have ended.
+    /// All requests of the schedulers' users, if [`Options::audit`] is set. Watches are included once they have ended.
     pub fn audit(&self) -> Result<Vec<AuditEntry>> {
         let log = fs::read_to_string(self.dir.path().join("audit.log")).context("the audit log")?;
-        // The API server may be writing the last line.
+        // The API server may still be writing the last line.
         let whole_lines = log.rsplit_once('\n').map_or("", |(lines, _)| lines);
         whole_lines.lines().map(AuditEntry::read).collect()
     }
@@ -223,7 +224,7 @@ fn write_files(dir: &Path, address: SocketAddr) -> Result<()> {
     Ok(())
 }
 
-/// As kubeadm writes it: the certificates are in it.
+/// A kubeconfig in the form of kubeadm, which contains the certificates.
 fn kubeconfig(address: SocketAddr, authority: &str, user: &Signed) -> String {
     let cluster = json!({
         "server": format!("https://{address}"),

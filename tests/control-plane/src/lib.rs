@@ -1,8 +1,9 @@
 //! A real etcd and kube-apiserver on loopback, for tests that a sandbox cannot decide.
 //!
-//! The binaries are those of envtest: [`Assets`] finds them in the folder that `KUBEBUILDER_ASSETS` names. There are no
-//! controllers and no kubelet: nothing binds volumes, makes claims from templates or runs pods. Authorization is RBAC with
-//! the roles that Kubernetes ships; a scheduler is `system:kube-scheduler`, with a client certificate as kubeadm makes it.
+//! The binaries are those of envtest: [`Assets`] finds them in the folder in `KUBEBUILDER_ASSETS`. There are no
+//! controllers and no kubelet, so volumes are not bound, claims are not made from templates, and pods do not run.
+//! Authorization is RBAC with the roles that Kubernetes ships. A scheduler is `system:kube-scheduler`, with a client
+//! certificate like those of kubeadm.
 
 mod assets;
 mod audit;

@@ -1,4 +1,4 @@
-//! Objects of any kind as JSON, under their paths in the API: what a test enters and looks at.
+//! Objects of any kind as JSON, under their paths in the API, which a test creates and reads.
 
 use anyhow::{Context as _, Result};
 use http::{Method, Request, header::CONTENT_TYPE};
@@ -6,7 +6,7 @@ use kube::Client;
 use serde_json::{Value, json};
 
 /// Requests as one user. A path is that of a collection, `/api/v1/nodes`, or of an object,
-/// `/api/v1/namespaces/default/pods/a/status`. Errors hold the server's words.
+/// `/api/v1/namespaces/default/pods/a/status`. Errors contain the server's words.
 #[derive(Clone)]
 pub struct Objects {
     client: Client,
@@ -24,12 +24,12 @@ impl Objects {
         Self { client }
     }
 
-    /// Enters an object into a collection, and returns it as the server stored it.
+    /// Creates an object in a collection, and returns it as the server stored it.
     pub async fn create(&self, collection: &str, object: &Value) -> Result<Value> {
         self.ask(Method::POST, collection, Some(("application/json", object))).await
     }
 
-    /// `None` if it is not there.
+    /// Reads an object; `None` if it does not exist.
     pub async fn get(&self, path: &str) -> Result<Option<Value>> {
         match self.ask(Method::GET, path, None).await {
             Ok(object) => Ok(Some(object)),
@@ -50,7 +50,7 @@ impl Objects {
         self.ask(Method::PATCH, path, Some(("application/merge-patch+json", patch))).await
     }
 
-    /// Deletes an object, a pod without letting it end in its own time. That it is gone already is no error.
+    /// Deletes an object. A pod gets no grace period. It is not an error if the object no longer exists.
     pub async fn delete(&self, path: &str) -> Result<()> {
         let options = json!({"kind": "DeleteOptions", "apiVersion": "v1", "gracePeriodSeconds": 0});
         match self.ask(Method::DELETE, path, Some(("application/json", &options))).await {
@@ -70,7 +70,7 @@ impl Objects {
     }
 }
 
-/// Whether the server refused a request, and did not merely fail to answer it.
+/// Whether the server refused a request. If not, it did not answer the request.
 #[must_use]
 pub fn is_refused(error: &anyhow::Error) -> bool {
     code(error).is_some_and(|code| (400..500).contains(&code))

@@ -1,4 +1,5 @@
-//! Devices and claims for them (KEP-4381): what drivers offer, what pods claim, and the part of the claims' controller.
+//! Devices and claims for them (KEP-4381): the drivers' offers, the pods' claims, and the work of the claims'
+//! controller.
 
 use std::collections::BTreeMap;
 
@@ -13,12 +14,12 @@ use crate::{
 const GROUP: &str = "/apis/resource.k8s.io/v1";
 pub(crate) const CLAIMS: &str = "/apis/resource.k8s.io/v1/resourceclaims";
 const DRIVER: &str = "gpu.example.com";
-/// What claims ask for, mostly.
+/// The classes of claims; some are more frequent.
 const CLASSES: [&str; 3] = ["gpu", "gpu", "large-gpu"];
-/// Claims that several pods may name, in each namespace.
+/// The number of claims in each namespace that several pods may name.
 const N_SHARED: u64 = 3;
 
-/// Classes, and slices of nodes and of the network.
+/// The classes, and the slices of nodes and of the network.
 pub(crate) fn offers(random: &mut Random, n_nodes: u8) -> Vec<(String, Value)> {
     let any = format!("device.driver == '{DRIVER}'");
     let large = format!("device.driver == '{DRIVER}' && device.attributes['{DRIVER}'].model == 'large'");
@@ -44,7 +45,7 @@ pub(crate) fn offers(random: &mut Random, n_nodes: u8) -> Vec<(String, Value)> {
     objects
 }
 
-/// The devices of a node change, if it has any.
+/// A change of the devices of a node, if it has any.
 pub(crate) fn change(random: &mut Random, n_nodes: u8) -> Step {
     let number = u8::try_from(random.below(u64::from(n_nodes))).unwrap_or_default();
     let pool = nodes::name(number);
@@ -52,15 +53,15 @@ pub(crate) fn change(random: &mut Random, n_nodes: u8) -> Step {
     Step::Change { path: format!("{GROUP}/resourceslices/{pool}"), patch }
 }
 
-/// Has the pod name claims, and returns the steps that create those that are its own. Shared ones are created too: from the
-/// second time on the API server refuses that.
+/// Adds claims to the pod, and returns the steps that create the pod's own claims. There are also steps for shared
+/// claims, which the API server refuses from the second time on.
 pub(crate) fn claim_some(random: &mut Random, pod: &mut Value) -> Vec<Step> {
     let collection = format!("{GROUP}/namespaces/{}/resourceclaims", namespace(pod));
     let mut steps = Vec::new();
     let mut named = Vec::new();
     for number in 0..=random.below(2) {
         let shared = random.chance(25).then(|| format!("shared-{}", random.below(N_SHARED)));
-        // A claim that a pod names twice is reserved twice by kube-scheduler, which the API server refuses.
+        // If a pod names a claim twice, kube-scheduler reserves it twice, which the API server refuses.
         let is_new = |name: &String| named.iter().all(|it: &Value| it["resourceClaimName"] != json!(name));
         let name = shared.filter(is_new).unwrap_or_else(|| format!("{}-{number}", name(pod)));
         let local = format!("devices-{number}");
@@ -74,8 +75,8 @@ pub(crate) fn claim_some(random: &mut Random, pod: &mut Value) -> Vec<Step> {
     steps
 }
 
-/// What the claims' controller changes once pods are gone: a pod that is gone has nothing reserved, and what no pod has reserved is
-/// not allocated. Patches with their paths.
+/// The changes of the claims' controller after pods are deleted: it removes the reservations of such pods, and
+/// deallocates a claim without reservations. Returns patches with their paths.
 pub(crate) fn release(claim: &Value, pods: &[Value]) -> Vec<(String, Value)> {
     let reserved = claim["status"]["reservedFor"].as_array().cloned().unwrap_or_default();
     // The same pod has another uid on the other side. Names are unique.
@@ -94,7 +95,7 @@ pub(crate) fn release(claim: &Value, pods: &[Value]) -> Vec<(String, Value)> {
     vec![(status, free), (path, json!({"metadata": {"finalizers": null}}))]
 }
 
-/// By claim: what is allocated, and for which pods it is reserved.
+/// The devices allocated to each claim, and the pods for which it is reserved.
 pub(crate) fn outcomes(claims: &[Value]) -> BTreeMap<String, String> {
     let outcome = |claim: &Value| {
         let mut status = claim["status"].clone();
@@ -143,8 +144,8 @@ fn requests(random: &mut Random) -> Value {
         let expression = format!("device.capacity['{DRIVER}'].memory.compareTo(quantity('{least}')) >= 0");
         json!([{"cel": {"expression": expression}}])
     };
-    // Without the question, devices without the attribute would make this an error, and the next search would begin at a
-    // node that depends on how many nodes were visited before.
+    // Without this condition, devices without the attribute would cause an error. The next search would then begin at a
+    // node that depends on the number of nodes visited before.
     let attributes = format!("device.attributes['{DRIVER}']");
     let rack = json!([{"cel": {"expression": format!("has({attributes}.rack) && {attributes}.rack == 'r0'")}}]);
     let class = if random.chance(5) { "no-such-class" } else { *random.pick(&CLASSES) };

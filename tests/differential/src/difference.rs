@@ -2,28 +2,28 @@
 
 use std::collections::BTreeMap;
 
-/// What differs.
+/// The kind of a difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Aspect {
     /// A pod after a step: its node, nomination, conditions.
     Pod,
-    /// A claim for devices after a step: what is allocated, and for which pods it is reserved.
+    /// A claim for devices after a step: the allocation, and the pods for which it is reserved.
     Claim,
-    /// A volume or a claim for one after a step: its phase, and what belongs to what.
+    /// A volume or a claim for one after a step: its phase, and its counterpart.
     Volume,
     Event,
     Request,
     Metric,
 }
 
-/// `subject` is the pod, the event's pod or the metric. What one side lacks is empty there.
+/// A difference. `subject` is the pod, the event's pod or the metric. A text is empty if one side lacks it.
 #[derive(Clone, Debug)]
 pub(crate) struct Difference {
     pub(crate) aspect: Aspect,
     pub(crate) subject: String,
     pub(crate) kube_scheduler: String,
     pub(crate) berth: String,
-    /// When it was seen, and what may help to understand it.
+    /// The step at which it was seen, and further facts that help to understand it.
     pub(crate) context: String,
 }
 

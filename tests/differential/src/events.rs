@@ -1,4 +1,4 @@
-//! Events about pods: reason, note and so on, without times and counts.
+//! Events about pods: the reason, the note and other fields, without times and counts.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::outcomes::without_uids;
 
-/// By pod, all that was said about it, each once.
+/// All events about each pod, each once.
 pub(crate) async fn events(objects: &Objects) -> Result<BTreeMap<String, String>> {
     let mut by_pod: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for event in objects.list("/apis/events.k8s.io/v1/events").await? {

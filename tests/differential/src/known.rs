@@ -1,8 +1,8 @@
-//! Differences that are there for a reason. Everything else is a fault of one of the two.
+//! Differences with a known reason. Any other difference is a fault of one of the two schedulers.
 
 use crate::difference::{Aspect, Difference};
 
-/// Series that only one of the two has, by the beginning of their names, and why.
+/// Series that only one of the two has, by the beginning of their names, with the reasons.
 const METRICS: &[(&str, &str)] = &[
     ("rest_client_", "Berth counts requests and their duration; the rest is about client-go itself"),
     (
@@ -23,10 +23,10 @@ const METRICS: &[(&str, &str)] = &[
     ),
 ];
 
-/// Kinds of objects of which Berth writes what it changes.
+/// The kinds of objects that Berth patches instead of updating them as a whole.
 const PATCHED: [&str; 3] = [" resourceclaims", " persistentvolumeclaims", " persistentvolumes"];
 
-/// Why Berth differs there, if that is known.
+/// The reason why Berth differs, if it is known.
 pub(crate) fn reason(difference: &Difference) -> Option<&'static str> {
     match difference.aspect {
         Aspect::Metric => {
@@ -54,7 +54,7 @@ pub(crate) fn reason(difference: &Difference) -> Option<&'static str> {
     }
 }
 
-/// Whether both sides say the same once these texts are taken out.
+/// Whether both sides are equal after these texts are removed.
 fn is_same_but_for(difference: &Difference, texts: &[&str]) -> bool {
     let without = |said: &str| texts.iter().fold(said.to_owned(), |said, text| said.replace(text, ""));
     without(&difference.kube_scheduler) == without(&difference.berth)

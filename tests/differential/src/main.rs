@@ -1,13 +1,14 @@
-//! `differential`: the same cluster and the same pods for kube-scheduler and for Berth, each on an API server of its own.
+//! `differential`: kube-scheduler and Berth get the same cluster and the same pods, each on a separate API server.
 //!
 //! Both programs get the same command line: Berth runs in kube-scheduler's place. `steps` rounds change one thing at a
-//! time (a pod comes or goes, a node changes), and wait until both schedulers have nothing left to do. `backlog` rounds
-//! create all pods before the schedulers start. `devices` and `volumes` rounds are steps in which pods claim such. In all the order of attempts is forced. With `parallelism: 1`
-//! kube-scheduler visits nodes in one order and breaks ties by it, so nodes of pods are forced as well.
+//! time (a pod is created or deleted, a node changes), and wait until both schedulers have nothing left to do.
+//! `backlog` rounds create all pods before the schedulers start. `devices` and `volumes` rounds are steps in which pods
+//! have claims for these. The order of attempts is forced in all rounds. With `parallelism: 1`, kube-scheduler visits
+//! nodes in one order and uses it to break ties, so the nodes of pods are forced as well.
 //!
-//! Compared are the pods after each step (node, nomination, conditions word for word), events, what was written to the
-//! API server, and which metrics moved. Exit code 1 if a difference has no reason in `known.rs`. The same seed gives the
-//! same round.
+//! The comparison covers the pods after each step (node, nomination, conditions word for word), events, writes to the
+//! API server, and the metrics that changed. The exit code is 1 if a difference has no reason in `known.rs`. The same
+//! seed gives the same round.
 
 #![expect(clippy::print_stdout, reason = "the result")]
 

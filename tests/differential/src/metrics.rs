@@ -1,9 +1,9 @@
-//! Which metrics moved: name and labels of each sample that is not zero, and the values of those that a fixed order of
-//! attempts fixes too.
+//! The metrics that changed: the name and labels of each sample that is not zero, and the values of those that a fixed
+//! order of attempts determines.
 
 use std::collections::BTreeMap;
 
-/// Metrics of kube-scheduler whose values follow from what was scheduled.
+/// Metrics of kube-scheduler with values that depend only on the scheduled pods.
 const VALUES: [&str; 7] = [
     "scheduler_schedule_attempts_total",
     "scheduler_preemption_attempts_total",
@@ -14,10 +14,10 @@ const VALUES: [&str; 7] = [
     "scheduler_cache_size",
 ];
 
-/// Families that schedulers serve about themselves; the rest is about processes and their runtimes.
+/// The families of metrics about schedulers. Other families are about processes and their runtimes.
 const FAMILIES: [&str; 3] = ["scheduler_", "rest_client_", "leader_election_"];
 
-/// Every sample of a page, with its labels in order.
+/// All samples of a page, with their labels in order.
 pub(crate) fn samples(page: &str) -> BTreeMap<String, f64> {
     let lines = page.lines().filter(|line| !line.starts_with('#'));
     let samples = lines.filter_map(|line| {
@@ -27,12 +27,12 @@ pub(crate) fn samples(page: &str) -> BTreeMap<String, f64> {
     samples.collect()
 }
 
-/// By series: `moved`, or the value.
+/// The value of each series, or `moved`.
 pub(crate) fn moved(page: &str) -> BTreeMap<String, String> {
     let counts = samples(page).into_iter().filter(|(series, value)| *value != 0.0 && is_ours(series));
     let shown = counts.map(|(series, value)| {
         let name = series.split('{').next().unwrap_or_default();
-        // How often an attempt failed is a matter of time.
+        // The number of failed attempts depends on the time.
         let is_fixed = VALUES.contains(&name) && !series.contains("\"error");
         let text = if is_fixed { value.to_string() } else { "moved".to_owned() };
         (without_host(&series), text)
@@ -40,7 +40,7 @@ pub(crate) fn moved(page: &str) -> BTreeMap<String, String> {
     shown.collect()
 }
 
-/// Buckets and sums move with their counts; how long something took decides which buckets.
+/// Buckets and sums change with their counts, and the duration determines the buckets.
 fn is_ours(series: &str) -> bool {
     let name = series.split('{').next().unwrap_or_default();
     let is_part = name.ends_with("_bucket") || name.ends_with("_sum") && !VALUES.contains(&name);
@@ -54,7 +54,7 @@ fn in_order(series: &str) -> String {
     format!("{name}{{{}}}", labels.join("\","))
 }
 
-/// Each side has an API server of its own.
+/// Each side has its own API server.
 fn without_host(series: &str) -> String {
     let Some((before, rest)) = series.split_once("host=\"127.0.0.1:") else { return series.to_owned() };
     let port = rest.trim_start_matches(|letter: char| letter.is_ascii_digit());

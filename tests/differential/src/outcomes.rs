@@ -1,10 +1,10 @@
-//! What has become of each pod, as far as a scheduler has a say in it.
+//! The state of each pod, as far as a scheduler determines it.
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-/// By pod: node, nomination, and the conditions that schedulers write.
+/// The node of each pod, its nomination, and the conditions that schedulers write.
 pub(crate) type Outcomes = BTreeMap<String, String>;
 
 pub(crate) fn outcomes(pods: &[Value]) -> Outcomes {
@@ -25,17 +25,17 @@ pub(crate) fn condition<'a>(pod: &'a Value, kind: &str) -> &'a Value {
     conditions.iter().find(|condition| condition["type"] == kind).unwrap_or(&Value::Null)
 }
 
-/// Whether a scheduler has tried it and found no place.
+/// Whether a scheduler has tried the pod and found no node.
 pub(crate) fn is_unschedulable(pod: &Value) -> bool {
     node(pod).is_none() && condition(pod, "PodScheduled")["reason"] == "Unschedulable"
 }
 
-/// Whether it has scheduling gates.
+/// Whether the pod has scheduling gates.
 pub(crate) fn is_gated(pod: &Value) -> bool {
     condition(pod, "PodScheduled")["reason"] == "SchedulingGated"
 }
 
-/// Whether an attempt ended in an error: it is made again after a while, whatever happens.
+/// Whether an attempt ended in an error. It is then repeated after a while, even without an event.
 pub(crate) fn is_failing(pod: &Value) -> bool {
     node(pod).is_none() && condition(pod, "PodScheduled")["reason"] == "SchedulerError"
 }
@@ -60,7 +60,7 @@ fn outcome(pod: &Value) -> String {
     parts.join("; ")
 }
 
-/// A text in which `UID` stands for each uid.
+/// The text with `UID` in place of each uid.
 pub(crate) fn without_uids(text: &str) -> String {
     const LENGTH: usize = 36;
     let is_uid = |part: &str| {

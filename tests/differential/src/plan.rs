@@ -1,4 +1,5 @@
-//! What happens in a round, from its seed: nodes and pods of `properties::generate`, as an API server takes them.
+//! The events of a round, which depend on its seed. They use nodes and pods of `properties::generate`, in a form that
+//! an API server accepts.
 
 use std::collections::VecDeque;
 
@@ -17,31 +18,31 @@ use crate::{
     volumes,
 };
 
-/// Draws steps.
+/// Draws steps at random.
 pub(crate) struct Plan {
     random: Random,
     n_pods: u32,
     n_nodes: u8,
     kind: RoundKind,
-    /// What belongs to the step before.
+    /// The steps that belong to the step before.
     next: VecDeque<Step>,
 }
 
-/// What a pod may have, of the features of [`pods::pod`]: no volumes and devices, whose objects are not there, nothing
-/// that only a kubelet or a controller writes.
+/// The features of [`pods::pod`] that a pod may have. Volumes and devices are left out, because their objects do not
+/// exist, and so are fields that only a kubelet or a controller writes.
 const POD_FEATURES: [u32; 30] =
     [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 26, 32, 35, 36, 37, 38];
-/// What a node may have, of the features of [`nodes::node`]: no images. How many nodes have an image is something that
-/// kube-scheduler learns for a node only when the node itself changes, and Berth at once.
+/// The features of [`nodes::node`] that a node may have. Images are left out: kube-scheduler only learns the number of
+/// nodes with an image when the node itself changes, while Berth learns it at once.
 const NODE_FEATURES: [u32; 18] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 16, 18, 19];
-/// The features of pods that bring a pod back when another is bound, which in a backlog depends on how fast that is; and what makes
-/// all taints equal.
+/// The features of pods that let another binding bring a pod back, which depends on the time in a backlog; and the
+/// feature that makes all taints equal.
 const NOT_IN_BACKLOGS: [u32; 4] = [17, 18, 19, 22];
-/// So many of 100 steps create a pod while there are not too many.
+/// The percentage of steps that create a pod, while there are not too many.
 const CREATES: u64 = 62;
-/// And so many of 100 others change the devices of a node or the storage, where there are such.
+/// The percentage of the other steps that change the devices of a node or the storage, if there are any.
 const CHANGES_OF_RESOURCES: u64 = 25;
-/// With more pods, steps delete some.
+/// If there are more pods than this, steps delete some.
 const MANY_PODS: usize = 60;
 
 impl Plan {
@@ -49,8 +50,8 @@ impl Plan {
         Self { random: Random::new(seed), n_pods: 0, n_nodes, kind, next: VecDeque::new() }
     }
 
-    /// What is there before nodes and pods, with the collections that it belongs to: namespaces, and in one of them a service,
-    /// over whose pods the default constraints spread.
+    /// The objects that exist before nodes and pods, with their collections: namespaces, and in one of them a service.
+    /// The default constraints spread over its pods.
     pub(crate) fn surroundings(&mut self) -> Vec<(String, Value)> {
         let namespace = |(name, team)| {
             let labels = json!({"team": team});
@@ -68,12 +69,12 @@ impl Plan {
         objects
     }
 
-    /// The nodes that there are at the beginning.
+    /// The nodes at the beginning.
     pub(crate) fn nodes(&mut self) -> Vec<Value> {
         (0..self.n_nodes).map(|number| self.node(number)).collect()
     }
 
-    /// Larger ones, for many pods, each with another number of taints that pods would rather avoid.
+    /// Larger nodes for many pods. Each has another number of taints that pods try to avoid.
     pub(crate) fn ranked_nodes(&mut self) -> Vec<Value> {
         let mut nodes = self.nodes();
         for (rank, node) in nodes.iter_mut().enumerate() {
@@ -91,7 +92,7 @@ impl Plan {
         nodes
     }
 
-    /// A pod for a backlog: it preempts no pod, waits for no other pod, and no other has its priority.
+    /// A pod for a backlog. It preempts no pod and waits for no other pod, and its priority is unique.
     pub(crate) fn patient_pod(&mut self) -> Value {
         let features: Vec<u32> =
             POD_FEATURES.into_iter().filter(|feature| !NOT_IN_BACKLOGS.contains(feature)).collect();
@@ -101,7 +102,7 @@ impl Plan {
         pod
     }
 
-    /// The next change, given the pods and nodes that there are.
+    /// The next change, which depends on the existing pods and nodes.
     pub(crate) fn step(&mut self, pods: &[Value], nodes: &[Value]) -> Step {
         if let Some(step) = self.next.pop_front() {
             return step;
@@ -129,8 +130,8 @@ impl Plan {
         }
     }
 
-    /// Pods that wait, but for the last one: which of several is tried first when something happens is not forced. And pods
-    /// whose attempts fail.
+    /// All waiting pods except the last one, because it is not forced which of several is tried first after an event.
+    /// Pods with failing attempts are included.
     pub(crate) fn superfluous(pods: &[Value]) -> Vec<Step> {
         let mut waiting: Vec<&Value> = pods.iter().filter(|pod| is_unschedulable(pod)).collect();
         waiting.sort_by_key(|pod| name(pod));
@@ -139,7 +140,7 @@ impl Plan {
         waiting.into_iter().map(delete).collect()
     }
 
-    /// A pod, and before or after it the claims that it names.
+    /// Creates a pod, and the claims that it names before or after it.
     fn create_pod(&mut self) -> Step {
         let mut pod = self.pod(&POD_FEATURES);
         let claim_some = match self.kind {
@@ -192,7 +193,7 @@ impl Plan {
         Step::Change { path, patch }
     }
 
-    /// Images whose sizes are the same wherever they are: the size that counts is that of the node which came first.
+    /// Images with the same size on all nodes, because the size on the first node counts.
     fn images(&mut self) -> Value {
         let sizes = [("app:v1", 900_000_000_u64), ("cache:latest", 5_000_000_000), ("app:v2", 300_000_000)];
         let there = sizes.into_iter().filter(|_| self.random.chance(30)).collect::<Vec<_>>();
@@ -225,8 +226,8 @@ impl Plan {
     }
 }
 
-/// Amounts that 64 bits hold also in thousandths, in sums and times a hundred. Of larger ones kube-scheduler goes on with 0 or
-/// with what is left of the number, Berth with the largest number that there is.
+/// Limits amounts to those that fit into 64 bits even as thousandths, in sums and times a hundred. kube-scheduler
+/// continues with 0 or with a truncated number for larger amounts, and Berth with the largest possible number.
 fn countable(amounts: &mut Value) {
     const LARGEST: &str = "9223372036854775807";
     if amounts["cpu"] == LARGEST {
@@ -241,7 +242,7 @@ fn delete(pod: &Value) -> Step {
     Step::Delete { path: path_of(pod) }
 }
 
-/// Without what the API server gives an object.
+/// The object without the fields that the API server sets.
 fn as_new(mut object: Value) -> Value {
     if let Some(metadata) = object["metadata"].as_object_mut() {
         for field in ["uid", "resourceVersion"] {

@@ -1,4 +1,4 @@
-//! How differences are shown.
+//! Shows differences.
 
 use std::collections::BTreeMap;
 
@@ -7,10 +7,10 @@ use crate::{
     known,
 };
 
-/// How many differences of one aspect are shown in full.
+/// The number of differences of one aspect that are shown completely.
 const N_SHOWN: usize = 20;
 
-/// Prints differences under a title, those of one aspect with the same reason together.
+/// Prints differences under a title. Those of one aspect with the same reason are shown together.
 pub(crate) fn print(title: &str, differences: &[Difference]) {
     let mut by_reason: BTreeMap<(Aspect, Option<&str>), Vec<&Difference>> = BTreeMap::new();
     for difference in differences {

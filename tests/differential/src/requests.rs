@@ -1,4 +1,4 @@
-//! What a scheduler wrote, pod by pod, as the API server's audit log has it; and which other requests it made.
+//! The writes of a scheduler for each pod, from the API server's audit log, and its other requests.
 
 use std::collections::BTreeMap;
 
@@ -7,10 +7,11 @@ use serde_json::Value;
 
 use crate::outcomes::without_uids;
 
-/// Fields that hold a time, or what the recorder of events makes of one.
+/// Fields that contain a time, or a value that the recorder of events derives from one.
 const TIMES: [&str; 3] = ["lastTransitionTime", "lastProbeTime", "creationTimestamp"];
 
-/// By pod, its writes one after the other; under `*` each other kind of request, once. Events are compared as objects.
+/// The writes for each pod, one after the other. The key `*` has each other kind of request once. Events are compared
+/// as objects.
 pub(crate) fn requests(audit: &[AuditEntry]) -> BTreeMap<String, String> {
     let mut by_pod: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for entry in audit {

@@ -1,4 +1,4 @@
-//! One round: both sides, the steps, and what was found.
+//! One round: both sides, the steps, and the results.
 
 use std::{
     cmp::Reverse,
@@ -28,7 +28,7 @@ use crate::{
     step::{Step, create_node},
 };
 
-/// What is asked for.
+/// The request for a round.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Round<'a> {
     pub(crate) kind: RoundKind,
@@ -36,11 +36,11 @@ pub(crate) struct Round<'a> {
     pub(crate) n_pods: u32,
     pub(crate) n_nodes: u8,
     pub(crate) is_verbose: bool,
-    /// Where the schedulers' logs are kept.
+    /// The folder for the schedulers' logs.
     pub(crate) logs: Option<&'a Path>,
 }
 
-/// What was found.
+/// The result of a round.
 #[derive(Debug)]
 pub(crate) struct Outcome {
     pub(crate) summary: String,
@@ -52,7 +52,7 @@ struct Sides {
     berth: Side,
 }
 
-/// A difference that is gone after so many looks was one of time.
+/// The number of checks after which a difference must be gone if it was only one of time.
 const LOOKS: u32 = 40;
 
 impl fmt::Display for Round<'_> {
@@ -94,7 +94,7 @@ impl Round<'_> {
     }
 
     async fn steps(&self, sides: &mut Sides, plan: &mut Plan) -> Result<(String, Vec<Difference>)> {
-        // Nodes that are there before the schedulers start come to them in no certain order.
+        // Nodes that exist before the schedulers start arrive in no particular order.
         sides.start_schedulers().await?;
         for node in plan.nodes() {
             sides.apply(&create_node(node)).await?;
@@ -144,7 +144,7 @@ impl Round<'_> {
         sides.start_schedulers().await?;
         let mut differences = Vec::new();
         sides.compare("", &mut differences).await?;
-        // The first that was tried is the one whose difference may explain the others.
+        // The difference of the pod that was tried first may explain the others.
         let priority = |it: &Difference| pods.get(&it.subject).and_then(|pod| pod["spec"]["priority"].as_u64());
         differences.sort_by_key(|it| Reverse(priority(it)));
         for difference in &mut differences {
@@ -199,16 +199,16 @@ impl Sides {
         Ok(Default::default())
     }
 
-    /// What both left behind beside the pods: events, requests and metrics.
+    /// The remaining results of both sides: events, requests and metrics.
     async fn traces(&self) -> Result<Vec<Difference>> {
-        // Events are written after the fact, and slowly.
+        // Events are written later, and slowly.
         let mut said = Vec::new();
         let agreed = until("the same events", async || {
             let (theirs, ours) = try_join!(events(&self.kube_scheduler.objects), events(&self.berth.objects))?;
             said = Difference::between(Aspect::Event, &theirs, &ours);
             Ok(said.is_empty().then_some(()))
         });
-        // That they differ to the end is what `said` shows.
+        // If the events still differ at the end, `said` shows it.
         let _ = tokio::time::timeout(Duration::from_secs(10), agreed).await;
         let mut differences = said;
         let (theirs, ours) = (self.kube_scheduler.control_plane.audit()?, self.berth.control_plane.audit()?);
@@ -218,7 +218,7 @@ impl Sides {
         Ok(differences)
     }
 
-    /// Gauges are brought up to date now and then: what differs only for a moment does not count.
+    /// Gauges are only updated at times, so short differences do not count.
     async fn metrics(&self) -> Result<Vec<Difference>> {
         const LOOKS: u32 = 20;
         let mut differences = Vec::new();

@@ -1,4 +1,4 @@
-//! One of the two: an API server with the scheduler that works on it.
+//! One of the two sides: an API server with the scheduler that works on it.
 
 use std::{collections::BTreeMap, path::Path, process::Command, time::Duration};
 
@@ -20,14 +20,14 @@ use crate::{
 
 pub(crate) const PODS: &str = "/api/v1/pods";
 
-/// A scheduler has nothing to do if two looks, so long apart, show the same.
+/// A scheduler has nothing to do if two checks with this interval have the same result.
 const LOOK: Duration = Duration::from_millis(40);
 
 /// The programs that are compared.
 #[derive(Clone, Debug)]
 pub(crate) struct Program {
     pub(crate) path: std::path::PathBuf,
-    /// What comes before kube-scheduler's flags.
+    /// The part of the command line before kube-scheduler's flags.
     pub(crate) command: Option<&'static str>,
     /// Whether it logs each score.
     pub(crate) is_detailed: bool,
@@ -47,17 +47,18 @@ struct Running {
     client: Client,
 }
 
-/// What has come of a step.
+/// The result of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Applied {
     Done,
-    /// By the API server, whose rules the step breaks.
+    /// The API server refused it, because the step breaks its rules.
     Refused,
 }
 
 impl Side {
     pub(crate) async fn start(assets: &Assets, program: Program, kind: RoundKind) -> Result<Self> {
-        // Priorities stand in the pods; there are no classes. And no controller takes finalizers off claims and volumes.
+        // Pods contain their priorities; there are no classes. There is also no controller that removes finalizers from
+        // claims and volumes.
         let plugins = "ServiceAccount,TaintNodesByCondition,Priority,StorageObjectInUseProtection";
         let flags = vec![format!("--disable-admission-plugins={plugins}")];
         let control_plane = ControlPlane::start(assets, Options { api_server_flags: flags, audit: true }).await?;
@@ -108,7 +109,7 @@ impl Side {
         answer.with_context(|| scheduler.process.last_lines(10))
     }
 
-    /// Does what a step says.
+    /// Carries out a step.
     pub(crate) async fn apply(&self, step: &Step) -> Result<Applied> {
         let done = match step {
             Step::CreatePod(pod) => self.objects.create(&pods_of(pod), pod).await.map(drop),
@@ -146,10 +147,10 @@ impl Side {
             let mut attempts = of("scheduler_schedule_attempts_total");
             attempts.retain(|(series, _)| !series.contains("\"error"));
             let state = (outcomes(&pods), format!("{attempts:?}"));
-            // They are tried again and again.
+            // These pods are tried again and again.
             let n_failing = count(&pods, is_failing)?;
             let undecided: Vec<&str> = pods.iter().filter(|pod| !is_decided(pod)).map(name).collect();
-            // A pod that names a claim which is not there is gated, and nothing is written about it.
+            // A pod that names a missing claim is gated, and its status does not show it.
             let n_gated: f64 = of("scheduler_pending_pods{queue=\"gated").iter().map(|(_, n)| **n).sum::<f64>()
                 - count(&pods, is_gated)?;
             let all_decided = f64::from(u32::try_from(undecided.len())?) <= n_gated;
@@ -162,7 +163,7 @@ impl Side {
         .with_context(|| format!("{busy}\n{}", self.last_lines()))
     }
 
-    /// Does the kubelet's part: pods with a node run, and have begun to at this second.
+    /// Does the kubelet's work: pods with a node run, and their start time is this second.
     pub(crate) async fn run_pods(&self, pods: &[Value], second: u32) -> Result<()> {
         for pod in pods.iter().filter(|pod| node(pod).is_some() && pod["status"]["startTime"].is_null()) {
             let started = format!("2026-01-01T{:02}:{:02}:{:02}Z", second / 3600 % 24, second / 60 % 60, second % 60);
@@ -172,8 +173,9 @@ impl Side {
         Ok(())
     }
 
-    /// Does the part of the claims' controller: what a pod that is gone had reserved is free again. One claim each time, since how
-    /// many of several changes a scheduler sees before its next attempt is not forced. Returns whether there was one.
+    /// Does the work of the claims' controller: reservations of deleted pods are removed. It changes one claim at a
+    /// time, because it is not forced how many of several changes a scheduler sees before its next attempt. Returns
+    /// whether there was one.
     pub(crate) async fn release_claim(&self, pods: &[Value]) -> Result<bool> {
         let claims = self.objects.list(CLAIMS).await?;
         let release = claims.iter().map(|claim| devices::release(claim, pods)).find(|patches| !patches.is_empty());
@@ -184,7 +186,7 @@ impl Side {
         Ok(true)
     }
 
-    /// What has become of volumes and of claims for them, in rounds that have some.
+    /// The state of volumes and of claims for them, in rounds that have some.
     pub(crate) async fn volumes(&self) -> Result<BTreeMap<String, String>> {
         if self.kind != RoundKind::Volumes {
             return Ok(BTreeMap::new());
@@ -192,7 +194,7 @@ impl Side {
         Ok(volumes::outcomes(&self.objects.list(VOLUMES).await?, &self.objects.list(volumes::CLAIMS).await?))
     }
 
-    /// All that the scheduler wrote.
+    /// The whole output of the scheduler.
     pub(crate) fn log(&self) -> String {
         self.scheduler.as_ref().map(|scheduler| scheduler.process.text()).unwrap_or_default()
     }
@@ -206,7 +208,7 @@ fn count(pods: &[Value], is_such: fn(&Value) -> bool) -> Result<f64> {
     Ok(f64::from(u32::try_from(pods.iter().filter(|pod| is_such(pod)).count())?))
 }
 
-/// The defaults, but for speed: requests without a limit, and no long waits after a failed attempt.
+/// The defaults, except for speed: the rate of requests has no limit, and waits after a failed attempt are short.
 fn configuration(kubeconfig: &Path) -> Value {
     json!({
         "apiVersion": "kubescheduler.config.k8s.io/v1",
@@ -221,8 +223,8 @@ fn configuration(kubeconfig: &Path) -> Value {
     })
 }
 
-/// Weights with which TaintToleration, whose scores tell nodes of different ranks apart, decides where the sum of all
-/// others is the same, and only there: the order of nodes, by which ties are broken, is not forced at the start.
+/// The weights. The scores of TaintToleration distinguish nodes of different ranks. They decide only if the sum of all
+/// other scores is the same, because the order of nodes, which breaks ties, is not forced at the start.
 fn decisive_weights() -> Value {
     let others = [
         ("NodeAffinity", 2000),

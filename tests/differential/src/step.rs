@@ -1,4 +1,4 @@
-//! One change of the cluster, and where its objects lie in the API.
+//! One change of the cluster, and the places of its objects in the API.
 
 use serde_json::Value;
 
@@ -16,7 +16,7 @@ pub(crate) enum Step {
 }
 
 impl Step {
-    /// In a line.
+    /// The step in one line.
     pub(crate) fn describe(&self) -> String {
         match self {
             Self::CreatePod(pod) => format!("create pod {}/{} {}", namespace(pod), name(pod), pod["spec"]),
@@ -27,7 +27,7 @@ impl Step {
     }
 }
 
-/// Has a node come.
+/// A step that creates a node.
 pub(crate) fn create_node(node: Value) -> Step {
     Step::Create { collection: NODES.to_owned(), object: node }
 }
@@ -36,7 +36,7 @@ pub(crate) fn namespace(object: &Value) -> &str {
     object["metadata"]["namespace"].as_str().unwrap_or("default")
 }
 
-/// The collection that a pod is created in.
+/// The collection in which a pod is created.
 pub(crate) fn pods_of(pod: &Value) -> String {
     format!("/api/v1/namespaces/{}/pods", namespace(pod))
 }

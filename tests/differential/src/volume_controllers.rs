@@ -1,5 +1,5 @@
-//! The part of the volumes' controllers and of the drivers: volumes become available, claims and volumes that belong together
-//! are bound, and a volume is made where the scheduler chose.
+//! Does the work of the volumes' controllers and of the drivers. Volumes become available, claims and volumes that
+//! belong together are bound, and a volume is created where the scheduler chose.
 
 use anyhow::Result;
 use berth_test_control_plane::Objects;
@@ -13,7 +13,7 @@ use crate::{
 
 const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
 
-/// Looks once at all volumes and claims. Returns whether it changed any.
+/// Checks all volumes and claims once. Returns whether it changed any.
 pub(crate) async fn reconcile(objects: &Objects) -> Result<bool> {
     let (volumes, claims) = (objects.list(VOLUMES).await?, objects.list(CLAIMS).await?);
     let mut has_changed = false;
@@ -39,7 +39,7 @@ fn is_for(volume: &Value, claim: &Value) -> bool {
     wanted["name"] == name(claim) && wanted["namespace"] == namespace(claim)
 }
 
-/// Makes the volume that the claim asks for, within reach of the node.
+/// Creates the volume that the claim asks for, for use on the node.
 async fn provision(objects: &Objects, claim: &Value, node: &str) -> Result<bool> {
     let class = claim["spec"]["storageClassName"].as_str().unwrap_or_default();
     let (Some(driver), Some(node)) = (provisioner(class), objects.get(&format!("{NODES}/{node}")).await?) else {
@@ -67,7 +67,7 @@ fn reference(claim: &Value) -> Value {
     json!({"kind": "PersistentVolumeClaim", "apiVersion": "v1", "namespace": namespace(claim), "name": name(claim), "uid": metadata["uid"]})
 }
 
-/// Claim and volume name each other.
+/// Makes the claim and the volume name each other.
 async fn bind(objects: &Objects, volume: &Value, claim: &Value) -> Result<bool> {
     if claim["status"]["phase"] == "Bound" {
         return Ok(false);

@@ -1,4 +1,4 @@
-//! Volumes and claims for them: what storage there is, what pods claim, and what has become of both.
+//! Volumes and claims for them: the storage, the pods' claims, and the state of both.
 
 use std::collections::BTreeMap;
 
@@ -13,20 +13,21 @@ use crate::{
 pub(crate) const VOLUMES: &str = "/api/v1/persistentvolumes";
 pub(crate) const CLAIMS: &str = "/api/v1/persistentvolumeclaims";
 const STORAGE: &str = "/apis/storage.k8s.io/v1";
-/// A node takes only some volumes of this driver.
+/// A driver that limits the number of its volumes on a node.
 const DRIVER: &str = "disk.csi.example.com";
-/// It says how much room there is in each zone.
+/// A driver that reports the free capacity in each zone.
 const TRACKED_DRIVER: &str = "tracked.csi.example.com";
 const NAMESPACES: [&str; 3] = ["red", "green", "blue"];
-/// What claims ask for. Volumes of the last one are bound when the claim is made, and nobody does that here.
+/// The classes of claims. Volumes of the last class would be bound when the claim is created, but no controller does
+/// that here.
 const CLASSES: [&str; 8] = ["local", "local", "local", "dynamic", "dynamic", "zonal", "tracked", "immediate"];
 const SIZES: [&str; 4] = ["1Gi", "5Gi", "5Gi", "20Gi"];
 const ZONES: [&str; 3] = ["z0", "z1", "z2"];
 const ZONE: &str = "topology.kubernetes.io/zone";
-/// Claims with a volume that several pods may name, in each namespace.
+/// The number of claims with a volume in each namespace that several pods may name.
 const N_SHARED: u64 = 4;
 
-/// The driver that makes volumes for the class, if one does.
+/// The driver that creates volumes for the class, if there is one.
 pub(crate) fn provisioner(class: &str) -> Option<&'static str> {
     match class {
         "dynamic" | "zonal" => Some(DRIVER),
@@ -35,7 +36,7 @@ pub(crate) fn provisioner(class: &str) -> Option<&'static str> {
     }
 }
 
-/// Classes, drivers, what nodes can attach, and volumes.
+/// Classes, drivers, the limits of nodes, and volumes.
 pub(crate) fn offers(random: &mut Random, n_nodes: u8) -> Vec<(String, Value)> {
     let class = |name: &str, mode: &str| {
         let provisioner = provisioner(name).unwrap_or("kubernetes.io/no-provisioner");
@@ -73,7 +74,7 @@ pub(crate) fn offers(random: &mut Random, n_nodes: u8) -> Vec<(String, Value)> {
     objects
 }
 
-/// Storage changes.
+/// A change of the storage.
 pub(crate) fn change(random: &mut Random, n_nodes: u8) -> Step {
     let number = u8::try_from(random.below(u64::from(n_nodes))).unwrap_or_default();
     match random.below(6) {
@@ -90,7 +91,7 @@ pub(crate) fn change(random: &mut Random, n_nodes: u8) -> Step {
     }
 }
 
-/// Gives the pod volumes, and returns the steps that create the claims that are its own.
+/// Gives volumes to the pod, and returns the steps that create the pod's own claims.
 pub(crate) fn claim_some(random: &mut Random, pod: &mut Value) -> Vec<Step> {
     let collection = format!("/api/v1/namespaces/{}/persistentvolumeclaims", namespace(pod));
     let mut steps = Vec::new();
@@ -116,7 +117,7 @@ pub(crate) fn claim_some(random: &mut Random, pod: &mut Value) -> Vec<Step> {
     steps
 }
 
-/// By volume and by claim: its phase, and what belongs to what.
+/// The phase of each volume and claim, and its counterpart.
 pub(crate) fn outcomes(volumes: &[Value], claims: &[Value]) -> BTreeMap<String, String> {
     let of_volume = |volume: &Value| {
         let claim = &volume["spec"]["claimRef"];
@@ -145,7 +146,7 @@ fn attachments(random: &mut Random, number: u8) -> Value {
 fn local(random: &mut Random, number: u8, generation: u64) -> Value {
     let node = nodes::name(number);
     let mut volume = volume(&format!("local-{node}-{generation}"), "local", "kubernetes.io/hostname", &node);
-    // kube-scheduler takes any of several volumes of one size.
+    // kube-scheduler takes any of several volumes of the same size.
     let mebibytes = 1024 * random.pick(&[1, 5, 5, 20]) + 32 * u64::from(number) + generation;
     volume["spec"]["capacity"] = json!({"storage": format!("{mebibytes}Mi")});
     volume["spec"]["local"] = json!({"path": "/mnt/disk"});
@@ -153,7 +154,7 @@ fn local(random: &mut Random, number: u8, generation: u64) -> Value {
     volume
 }
 
-/// A volume that only nodes with this label reach.
+/// A volume that can only be used on nodes with this label.
 pub(crate) fn volume(name: &str, class: &str, label: &str, value: &str) -> Value {
     let term = json!({"matchExpressions": [{"key": label, "operator": "In", "values": [value]}]});
     json!({"metadata": {"name": name}, "spec": {
@@ -217,7 +218,7 @@ fn mode(random: &mut Random) -> &'static str {
     if random.chance(20) { "ReadWriteOncePod" } else { "ReadWriteOnce" }
 }
 
-/// A disk that the pod names itself, and perhaps another pod too.
+/// A disk that the pod names itself. Another pod may name it, too.
 fn disk(random: &mut Random) -> Value {
     let (disk, read_only) = (format!("disk-{}", random.below(3)), random.chance(50));
     match random.below(4) {

@@ -1,4 +1,4 @@
-//! The control plane that all scenarios share, and what they do with it.
+//! The control plane that all scenarios share, and the operations that they need.
 
 use std::{
     collections::BTreeMap,
@@ -20,12 +20,12 @@ const NODES: &str = "/api/v1/nodes";
 const EVENTS: &str = "/apis/events.k8s.io/v1/namespaces/default/events";
 const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
 
-/// Requests that are under way at the same time when many pods are created.
+/// The number of concurrent requests when many pods are created.
 const CREATES: usize = 8;
 
 pub(crate) struct Bench {
     pub(crate) control_plane: ControlPlane,
-    /// What an administrator does.
+    /// The requests of an administrator.
     pub(crate) objects: Objects,
     berth: PathBuf,
 }
@@ -39,7 +39,7 @@ impl Bench {
         Ok(bench)
     }
 
-    /// Gives the scheduler's account what `berth rbac` prints, and waits until the API server knows of it.
+    /// Gives the rights that `berth rbac` prints to the scheduler's account, and waits until the API server knows them.
     async fn give_rights(&self) -> Result<()> {
         let config = self.configuration(json!({"profiles": [{"schedulerName": "default-scheduler"}]}))?;
         let told = self.ended(&["rbac", "--config", &config, "-o", "json"]).await?;
@@ -63,7 +63,7 @@ impl Bench {
         .await
     }
 
-    /// Takes away all nodes, pods and events.
+    /// Deletes all nodes, pods and events.
     pub(crate) async fn clean(&self) -> Result<()> {
         for collection in [PODS, NODES, EVENTS] {
             self.objects.delete(collection).await?;
@@ -71,7 +71,7 @@ impl Bench {
         until("no pods", async || Ok(self.objects.list(PODS).await?.is_empty().then_some(()))).await
     }
 
-    /// Fails if the API server has refused the scheduler a right, or taken a request of it for malformed.
+    /// Fails if the API server has refused a right to the scheduler, or has rejected a request as malformed.
     pub(crate) fn check_requests(&self) -> Result<()> {
         let wrong =
             self.control_plane.audit()?.into_iter().find(|entry| [400, 401, 403, 415, 422].contains(&entry.code));
@@ -79,7 +79,7 @@ impl Bench {
         Ok(())
     }
 
-    /// `berth` as a command of its own.
+    /// A command that runs `berth`.
     pub(crate) fn berth(&self) -> Command {
         berth(&self.berth, self.control_plane.dir())
     }
@@ -95,12 +95,12 @@ impl Bench {
         self.control_plane.kubeconfig(user).display().to_string()
     }
 
-    /// The only scheduler, for `default-scheduler`, that has seen everything.
+    /// A scheduler that has seen all objects. It is the only scheduler, for `default-scheduler`.
     pub(crate) async fn scheduler(&self) -> Result<Scheduler> {
         self.scheduler_with(&["--leader-elect=false", "--scheduler-name=default-scheduler"]).await
     }
 
-    /// A scheduler that has seen everything.
+    /// A scheduler that has seen all objects.
     pub(crate) async fn scheduler_with(&self, arguments: &[&str]) -> Result<Scheduler> {
         let kubeconfig = self.kubeconfig(User::ServiceAccount);
         let scheduler = Scheduler::start(self.berth(), [&["--kubeconfig", &kubeconfig], arguments].concat()).await?;
@@ -108,7 +108,7 @@ impl Bench {
         Ok(scheduler)
     }
 
-    /// Writes a `KubeSchedulerConfiguration` with these fields; the path of the file.
+    /// Writes a `KubeSchedulerConfiguration` with these fields, and returns the path of the file.
     pub(crate) fn configuration(&self, fields: Value) -> Result<String> {
         let mut document = fields;
         document["apiVersion"] = json!("kubescheduler.config.k8s.io/v1");
@@ -150,7 +150,7 @@ impl Bench {
         self.objects.get(&format!("{PODS}/{name}")).await
     }
 
-    /// Waits until a pod is as it should be.
+    /// Waits until a pod is in the expected state.
     pub(crate) async fn until_pod(&self, name: &str, what: &str, is_so: impl Fn(&Value) -> bool) -> Result<Value> {
         let mut last = Value::Null;
         let what = format!("{name}: {what}");
@@ -162,13 +162,13 @@ impl Bench {
         waited.await.with_context(|| last.to_string())
     }
 
-    /// Waits until a pod is bound; its node.
+    /// Waits until a pod is bound, and returns its node.
     pub(crate) async fn node_of(&self, name: &str) -> Result<String> {
         let pod = self.until_pod(name, "bound", |pod| node_of(pod).is_some()).await?;
         Ok(node_of(&pod).unwrap_or_default().to_owned())
     }
 
-    /// Waits until a pod could not be scheduled; the text of its condition.
+    /// Waits until a pod could not be scheduled, and returns the text of its condition.
     pub(crate) async fn message_of(&self, name: &str) -> Result<String> {
         let is_told = |pod: &Value| condition(pod, "PodScheduled")["reason"] == "Unschedulable";
         let pod = self.until_pod(name, "unschedulable", is_told).await?;
@@ -184,8 +184,8 @@ impl Bench {
         .await
     }
 
-    /// Waits until so many pods are bound, and makes sure that the API server took no two bindings of one. The answer to a
-    /// scheduler that was killed meanwhile is not on record.
+    /// Waits until this number of pods is bound, and checks that the API server accepted no two bindings of one pod.
+    /// The answer to a scheduler that was killed meanwhile is not recorded.
     pub(crate) async fn all_bound_once(&self, n_pods: usize) -> Result<()> {
         until(&format!("{n_pods} bound pods"), async || {
             let pods = self.objects.list(PODS).await?;

@@ -1,9 +1,9 @@
 //! `e2e`: the `berth` binary against a real etcd and kube-apiserver, through its own flags and files.
 //!
-//! All scenarios share one control plane; each begins without nodes and pods. The scheduler is a service account with the
-//! rights that `berth rbac` prints, and no more: a request that the API server refuses for lack of one fails the scenario.
-//! There are no controllers and no kubelet: a scenario does the little that it needs of their work. Exit code 1 if a
-//! scenario fails.
+//! All scenarios share one control plane, and each begins without nodes and pods. The scheduler is a service account
+//! with only the rights that `berth rbac` prints. A scenario fails if the API server refuses a request because a right
+//! is missing. There are no controllers and no kubelet: a scenario does the small part of their work that it needs. The
+//! exit code is 1 if a scenario fails.
 
 #![expect(clippy::print_stdout, reason = "the result")]
 

@@ -1,8 +1,8 @@
-//! Nodes and pods, written shortly.
+//! Nodes and pods in a short form.
 
 use serde_json::{Value, json};
 
-/// A node with 4 CPUs, 8 GiB and room for 20 pods, named by its host name label too.
+/// A node with 4 CPUs, 8 GiB and room for 20 pods. Its host name label has its name, too.
 pub(crate) fn node(name: &str, labels: Value) -> Value {
     let mut labels = labels;
     labels["kubernetes.io/hostname"] = json!(name);
@@ -20,7 +20,7 @@ pub(crate) fn node(name: &str, labels: Value) -> Value {
     })
 }
 
-/// A pod that wants so much CPU, and fields of its spec.
+/// A pod with a request for this amount of CPU, and with fields of its spec.
 pub(crate) fn pod(name: &str, cpu: &str, spec: Value) -> Value {
     let container = json!({
         "name": "main",

@@ -23,7 +23,7 @@ pub(crate) struct Scenario {
 
 macro_rules! scenarios {
     ($($module:ident::$name:ident),* $(,)?) => {
-        /// All of them, in the order in which they run.
+        /// All scenarios, in the order in which they run.
         pub(crate) const SCENARIOS: &[Scenario] =
             &[$(Scenario { name: stringify!($name), run: |bench| Box::pin($module::$name(bench)) }),*];
     };

@@ -1,25 +1,25 @@
-//! From a JSON document to a cluster and the pod at hand.
+//! Makes a cluster and the pending pod from a JSON document.
 //!
-//! The document is that of the golden cases: `objects` with a list of objects a kind, `pod`, and `profile`. What does not
-//! decode is left out, as the watches leave it out.
+//! The document has the form of the golden cases: `objects` with a list of objects for each kind, `pod`, and `profile`.
+//! Objects that cannot be decoded are left out, as in the watches.
 
 use berth_model::{Pod, api};
 use berth_testing::{TestCluster, node, pod};
 use serde_json::{Value, json};
 
-/// More of each kind only costs time.
+/// The maximum number of objects of each kind. More would only cost time.
 const MAX_OBJECTS: usize = 64;
 
 /// A cluster, and the objects in it that are changed later.
 pub(crate) struct FuzzCluster {
     pub(crate) cluster: TestCluster,
     pub(crate) nodes: Vec<api::Node>,
-    /// Neither nodes nor pods.
+    /// The objects other than nodes and pods.
     pub(crate) others: Vec<Value>,
 }
 
 impl FuzzCluster {
-    /// `None` when there is no pod.
+    /// `None` if there is no pod.
     pub(crate) fn build(document: &Value) -> Option<(Self, Pod)> {
         let pod: api::Pod = serde_json::from_value(document.get("pod")?.clone()).ok()?;
         let mut built = Self { cluster: TestCluster::default(), nodes: Vec::new(), others: Vec::new() };
@@ -39,7 +39,7 @@ impl FuzzCluster {
     }
 
     fn add_node(&mut self, object: &Value) {
-        // The API server has no object without a name.
+        // The API server never has an object without a name.
         if let Ok(node) = serde_json::from_value::<api::Node>(object.clone())
             && !node.metadata.name.is_empty()
         {
@@ -61,7 +61,7 @@ impl FuzzCluster {
     }
 }
 
-/// Two nodes, one with a pod, and a pod that has a bit of everything.
+/// Two nodes, one of which has a pod, and a pod with many features.
 pub(crate) fn small() -> (FuzzCluster, Pod) {
     let small_node = |name: &str| {
         let labelled = node(name).label("kubernetes.io/hostname", name).label("zone", "a");

@@ -1,4 +1,4 @@
-//! Configuration documents, and plugins' args.
+//! Configuration documents, and the arguments of plugins.
 
 use std::str;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::{cluster, single};
 
-/// A document that is accepted reads back as the same settings.
+/// A document that is accepted is written and read back as the same settings.
 pub(crate) fn scheduler(bytes: &[u8]) {
     let Ok(text) = str::from_utf8(bytes) else { return };
     let in_tree = InTree::new(&berth_builtins::factories());
@@ -32,7 +32,7 @@ pub(crate) fn plugin_host(bytes: &[u8]) {
     }
 }
 
-/// The args, handed to every plugin; those that take them must be able to work with them.
+/// Passes the arguments to every plugin. The plugins that accept them must work with them.
 pub(crate) fn plugin_args(bytes: &[u8]) {
     let Ok(text) = str::from_utf8(bytes) else { return };
     let (cluster, pod) = cluster::small();
@@ -44,7 +44,7 @@ pub(crate) fn plugin_args(bytes: &[u8]) {
             Err(error) => assert!(!error.to_string().is_empty()),
         }
     }
-    // The same args as they come through a configuration.
+    // The same arguments, after they have passed through a configuration.
     let Ok(args) = serde_json::from_str::<Value>(text) else { return };
     let Some(plugin) = args.get("kind").and_then(Value::as_str).and_then(|kind| kind.strip_suffix("Args")) else {
         return;

@@ -1,4 +1,5 @@
-//! An arbitrary cluster and pod through the whole cycle with all default plugins, twice, the cluster changed between.
+//! An arbitrary cluster and pod go through the whole cycle with all default plugins, twice. The cluster changes in
+//! between.
 
 use std::{convert::Infallible, sync::Arc};
 
@@ -30,7 +31,7 @@ pub(crate) fn run(bytes: &[u8]) {
     alone(&mut profile, &cluster, &pod);
 }
 
-/// The document's profile, or the default one where that is refused.
+/// The document's profile, or the default profile if that one is refused.
 fn profile(document: Option<&Value>) -> Profile {
     let in_tree = InTree::new(&berth_builtins::factories());
     let config = berth_config::Profile::from_json(document, &in_tree)
@@ -46,7 +47,7 @@ fn profile(document: Option<&Value>) -> Profile {
     profile
 }
 
-/// One attempt as the scheduler makes it, up to the binding and back. The node that was found.
+/// One attempt as in the scheduler, up to the binding and back. Returns the node that was found.
 fn cycle(profile: &mut Profile, cluster: &FuzzCluster, pod: &Pod, id: CycleId) -> Option<NodeIdx> {
     let call = cluster.cluster.call(id.0, pod);
     let nominated = &cluster.cluster.nominated_pods(pod);
@@ -111,7 +112,7 @@ fn bind(profile: &mut Profile, call: &Call<'_>, node: NodeIdx) {
     run::unreserve(profile, call, node);
 }
 
-/// Every plugin on its own.
+/// Asks every plugin on its own.
 fn alone(profile: &mut Profile, cluster: &FuzzCluster, pod: &Pod) {
     for index in (0u32..).take(profile.instances().len()) {
         if let Some(plugin) = profile.get(PluginIdx(index)) {
@@ -120,7 +121,7 @@ fn alone(profile: &mut Profile, cluster: &FuzzCluster, pod: &Pod) {
     }
 }
 
-/// Pods and objects go, nodes change, and the pod is assumed where it was to go.
+/// Removes pods and objects, changes nodes, and assumes the pod on the chosen node.
 fn change(cluster: &mut FuzzCluster, pod: &Pod, chosen: Option<NodeIdx>) {
     let nodes = std::mem::take(&mut cluster.nodes);
     let (others, cluster) = (&cluster.others, &mut cluster.cluster);
@@ -149,7 +150,7 @@ fn change(cluster: &mut FuzzCluster, pod: &Pod, chosen: Option<NodeIdx>) {
     cluster.settle();
 }
 
-/// A table as a component keeps it.
+/// A table as in a component.
 #[derive(Default)]
 struct Replica {
     table: ClusterTable,

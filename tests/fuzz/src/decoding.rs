@@ -1,4 +1,4 @@
-//! Objects, quantities and selectors, each from its text.
+//! Objects, quantities and selectors, each decoded from its text.
 
 use std::str;
 
@@ -34,7 +34,7 @@ pub(crate) fn objects(bytes: &[u8]) {
     }
 }
 
-/// Two quantities, a line each.
+/// Two quantities, one per line.
 pub(crate) fn quantity(bytes: &[u8]) {
     let Ok(text) = str::from_utf8(bytes) else { return };
     let mut read = text.splitn(2, '\n').map(str::parse::<Quantity>);
@@ -48,7 +48,7 @@ pub(crate) fn quantity(bytes: &[u8]) {
     assert_eq!(first == second, first.cmp(&second).is_eq());
 }
 
-/// Values out of range wrap as Kubernetes' do; text and comparison must not mind.
+/// Values out of range wrap as in Kubernetes. Texts and comparisons must work with them.
 fn look_at(quantity: &Quantity) {
     let _ = (quantity.value(), quantity.milli_value(), quantity.format());
     assert_eq!(quantity.is_zero(), quantity.signum() == 0, "{quantity}");

@@ -1,4 +1,4 @@
-//! CEL selectors over arbitrary devices, through the plugin that evaluates them.
+//! CEL selectors on arbitrary devices, through the plugin that evaluates them.
 
 use serde::Deserialize;
 use serde_json::{Value, json};

@@ -1,10 +1,11 @@
-//! What Berth must bear: any bytes in its decoders, any objects in its plugins.
+//! Inputs that Berth must handle: any bytes in its decoders, and any objects in its plugins.
 //!
-//! A target takes bytes and panics where Berth is wrong: it panicked itself, overflowed, or contradicts itself. `cargo
-//! xtask fuzz` makes up the bytes; this crate's test replays the seeds in `fuzz/seeds`, a folder a target, without any
-//! tools. A crash that was found stays as a seed.
+//! A target takes bytes and panics if Berth is wrong: if it panicked itself, overflowed, or contradicts itself. `cargo
+//! xtask fuzz` generates the bytes. This crate's test replays the seeds in `fuzz/seeds`, which has a folder for each
+//! target, without further tools. The input of each crash that was found is kept as a seed.
 //!
-//! What needs an engine, a socket or a directory has tests of made-up input in its own crate: they take [`rounds`] from here.
+//! Parts that need an engine, a socket or a directory have such tests in their own crates. They use [`rounds`] from
+//! here.
 
 mod cluster;
 mod configuration;
@@ -18,7 +19,7 @@ mod single;
 pub use mutation::{mutate, mutate_in_place};
 pub use random::{Random, rounds};
 
-/// What is done to the bytes.
+/// A target, which takes bytes.
 pub type Target = fn(&[u8]);
 
 /// Every target by its name.
@@ -39,7 +40,7 @@ pub fn target(name: &str) -> Option<Target> {
     TARGETS.iter().find(|(known, _)| *known == name).map(|(_, target)| *target)
 }
 
-/// Does to `bytes` what the target of this name does.
+/// Runs the target of this name with `bytes`.
 ///
 /// # Panics
 /// There is no such target, or Berth is wrong.

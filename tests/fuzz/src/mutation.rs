@@ -1,4 +1,4 @@
-//! Changes JSON documents where it hurts: values of fields, not bytes of text.
+//! Changes JSON documents: it changes the values of fields instead of the bytes of the text.
 
 use serde_json::{Map, Number, Value, json};
 
@@ -7,8 +7,8 @@ use crate::random::Random;
 
 mod words;
 
-/// Changes a document a little, decided by `seed` alone. `None` when it is no JSON, or when bytes are to be changed
-/// instead, which finds the holes in decoders.
+/// Changes a document a little. The change depends only on `seed`. `None` if the document is not JSON, or if bytes
+/// should be changed instead, which finds mistakes in decoders.
 #[must_use]
 pub fn mutate(document: &[u8], seed: u64, max_len: usize) -> Option<Vec<u8>> {
     let mut random = Random::of_state(seed);
@@ -23,9 +23,9 @@ pub fn mutate(document: &[u8], seed: u64, max_len: usize) -> Option<Vec<u8>> {
     (text.len() <= max_len).then_some(text)
 }
 
-/// [`mutate`] for the first `size` bytes of a buffer; their new number.
+/// [`mutate`] for the first `size` bytes of a buffer. Returns their new number.
 pub fn mutate_in_place(buffer: &mut [u8], size: usize, max_size: usize, seed: u32) -> Option<usize> {
-    // The generator needs more than a few low bits to start from.
+    // The generator needs more than a few low bits at the start.
     let seed = u64::from(seed).wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     let text = mutate(buffer.get(..size)?, seed, max_size)?;
     buffer.get_mut(..text.len())?.copy_from_slice(&text);
@@ -147,7 +147,7 @@ fn count(value: &Value) -> usize {
     }
 }
 
-/// The value at a place, counted from the root down.
+/// The value at a place, counted from the root.
 fn nth<'a>(value: &'a mut Value, left: &mut usize) -> Option<&'a mut Value> {
     if *left == 0 {
         return Some(value);

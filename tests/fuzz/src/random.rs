@@ -1,25 +1,25 @@
-//! What all made-up input comes from, and how long tests make it up.
+//! The source of all random input, and the duration of random tests.
 
 use std::{
     env, thread,
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
-/// `cargo xtask fuzz` sets it: tests of made-up input go on for so many seconds.
+/// The variable that `cargo xtask fuzz` sets: random tests run for this number of seconds.
 const SECONDS: &str = "BERTH_FUZZ_SECONDS";
 
-/// Repeats the one round with this seed.
+/// The variable with the seed of the only round to repeat.
 const SEED: &str = "BERTH_FUZZ_SEED";
 
-/// xorshift64*.
+/// The generator xorshift64*.
 #[derive(Clone, Debug)]
 pub struct Random(u64);
 
 impl Random {
-    /// The same numbers for the same seed.
+    /// A generator that gives the same numbers for the same seed.
     #[must_use]
     pub fn new(seed: u64) -> Self {
-        // The generator needs more than a few low bits to start from.
+        // The generator needs more than a few low bits at the start.
         Self(seed.wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1)
     }
 
@@ -35,7 +35,7 @@ impl Random {
         self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 16
     }
 
-    /// Less than `bound`; 0 for 0.
+    /// A number less than `bound`; 0 for 0.
     pub fn below(&mut self, bound: usize) -> usize {
         usize::try_from(self.bits()).unwrap_or(usize::MAX).checked_rem(bound).unwrap_or(0)
     }
@@ -45,10 +45,10 @@ impl Random {
         self.bits().to_le_bytes()[0]
     }
 
-    /// One of them.
+    /// One of the items.
     ///
     /// # Panics
-    /// There are none.
+    /// There are no items.
     pub fn one_of<'a, T>(&mut self, items: &'a [T]) -> &'a T {
         &items[self.below(items.len())]
     }
@@ -58,11 +58,12 @@ impl Random {
     }
 }
 
-/// Calls `round` `n` times, always with the same numbers; or with new ones for as long as `BERTH_FUZZ_SECONDS` says, or once
-/// with those of `BERTH_FUZZ_SEED`. The seed of a round that panics is printed.
+/// Calls `round` `n` times, always with the same numbers. If `BERTH_FUZZ_SECONDS` is set, it calls `round` with new
+/// numbers for this time. If `BERTH_FUZZ_SEED` is set, it calls `round` once with the numbers of that seed. The seed of
+/// a round that panics is printed.
 ///
 /// # Panics
-/// A round does, or the variables are no numbers.
+/// A round panics, or the variables are not numbers.
 #[expect(clippy::expect_used, reason = "whoever sets the variables should know")]
 pub fn rounds(n: u64, mut round: impl FnMut(&mut Random)) {
     let number = |name: &str| env::var(name).ok().map(|text| text.parse::<u64>().expect("a number"));

@@ -1,4 +1,4 @@
-//! One plugin alone, at every point that it has, whatever others would have said before.
+//! One plugin alone, at every point that it has, whatever other plugins would have answered before.
 
 use berth_framework::{Call, CycleId, DryRun, DryRunCase, EventSubject, Failure, HintCall, Plugin, Removal, Status};
 use berth_model::{Node, NodeIdx, NodeSet, ObjectKey, Pod, PodIdx};
@@ -16,7 +16,7 @@ impl DryRun for AllFits {
     }
 }
 
-/// Asks `plugin` everything; its answers must agree with each other.
+/// Asks `plugin` at all points. Its answers must agree with each other.
 pub(crate) fn ask(plugin: &mut dyn Plugin, cluster: &FuzzCluster, pod: &Pod) {
     let call = cluster.cluster.call(CYCLE.0, pod);
     if let Some(point) = plugin.pre_enqueue() {
@@ -50,7 +50,7 @@ pub(crate) fn ask(plugin: &mut dyn Plugin, cluster: &FuzzCluster, pod: &Pod) {
     plugin.end_cycle(CYCLE);
 }
 
-/// The nodes that pass. Filter, node-to-status and a dry run of no change must say the same.
+/// The nodes that pass. Filter, node-to-status and a dry run without changes must give the same answers.
 fn filter(plugin: &mut dyn Plugin, call: &Call<'_>, cluster: &FuzzCluster) -> NodeSet {
     let name = plugin.manifest().name.clone();
     let all = call.table.nodes().clone();
@@ -79,7 +79,7 @@ fn filter(plugin: &mut dyn Plugin, call: &Call<'_>, cluster: &FuzzCluster) -> No
     if answer.is_ok() { passed } else { all }
 }
 
-/// Nodes without each of their pods, and with each nominated pod and the pod itself in addition.
+/// Asks about nodes without each of their pods, and with each nominated pod and the pod itself in addition.
 fn changed_nodes(plugin: &mut dyn Plugin, call: &Call<'_>, cluster: &FuzzCluster) {
     let Some(point) = plugin.filter() else { return };
     let placed: Vec<(NodeIdx, &Pod)> = call.table.pods().iter().map(|(_, pod, node)| (node, &**pod)).take(16).collect();

@@ -1,8 +1,8 @@
-//! Replays every seed, crashes of the past among them.
+//! Replays every seed, including earlier crashes.
 
 use std::{fs, io, path::Path, thread};
 
-/// Deeply nested CEL expressions fit into the usual 2 MiB only where the parser is compiled with optimisation.
+/// Deeply nested CEL expressions only fit into the usual 2 MiB if the parser is compiled with optimisation.
 const STACK_BYTES: usize = 32 << 20;
 
 #[test]
@@ -26,7 +26,7 @@ fn replay_seeds() -> io::Result<()> {
     Ok(())
 }
 
-/// A seed in a folder that no target has would never run.
+/// A seed in a folder without a target would never run.
 #[test]
 fn every_folder_of_seeds_has_a_target() -> io::Result<()> {
     for entry in fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds"))? {

@@ -1,13 +1,15 @@
-//! A plugin that answers with the bytes that its arguments hold: whatever may lie in a plugin's memory where its answer should.
+//! A plugin that answers with the bytes in its arguments. This simulates any content of a plugin's memory in the place
+//! of its answer.
 
 use anyhow::Result;
 
 use crate::points::{self, At};
 
-/// Where the answer of [`answers`] lies: what its pointers may point to.
+/// The address of the answer of [`answers`], so that its pointers can point to it.
 pub const ANSWER_ADDRESS: u32 = 65_536;
 
-/// The plugin of this name whose answer at an extension point is what its arguments say, in letters. For points that answer.
+/// The plugin of this name with an answer at an extension point that its arguments give as letters. This is for points
+/// with an answer.
 ///
 /// # Errors
 /// The text does not assemble.
@@ -15,7 +17,7 @@ pub fn answers(name: &str, at: At) -> Result<Vec<u8>> {
     points::plugin(name, at, "(return (call $decoded))", (0, 0), DECODED)
 }
 
-/// Bytes as the plugin's arguments: a letter from `a` to `p` for each half of a byte.
+/// Bytes in the form of the plugin's arguments: a letter from `a` to `p` for each half of a byte.
 #[must_use]
 pub fn in_letters(bytes: &[u8]) -> String {
     let letter = |half: u8| char::from(b'a' + half);
@@ -41,7 +43,7 @@ const DECODED: &str = r"
     (i32.const 65536))";
 
 impl At {
-    /// The points at which [`answers`] has something to say.
+    /// The points at which [`answers`] gives an answer.
     pub fn answering() -> impl Iterator<Item = Self> {
         Self::ALL.into_iter().filter(|at| !matches!(at, Self::Sync | Self::Begin | Self::PostBind))
     }

@@ -1,10 +1,10 @@
-//! A plugin whose behaviour in a cycle is chosen by the priority of the pod.
+//! A plugin that behaves in a cycle according to the priority of the pod.
 
 use anyhow::Result;
 
 use crate::encode;
 
-/// What [`by_priority`] does in a cycle, chosen by the pod's priority.
+/// The behaviour of [`by_priority`] in a cycle, which depends on the pod's priority.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(i32)]
 pub enum Behavior {
@@ -16,15 +16,15 @@ pub enum Behavior {
     Loop = 2,
     /// Grows its memory in filter up to the limit.
     ExhaustMemory = 3,
-    /// Passes a node in filter that is no candidate, and gives one score too few.
+    /// Passes a node in filter that is not a candidate, and gives one score too few.
     WrongAnswers = 4,
     /// Answers filter with 64 MiB.
     HugeAnswer = 5,
-    /// Scores with what `host.now` returns.
+    /// Scores with the result of `host.now`.
     ScoreWithTime = 6,
     /// Answers filter with an error of code success.
     ErrorOfSuccess = 7,
-    /// Answers filter with a list that lies outside of its memory.
+    /// Answers filter with a list outside its memory.
     PointerOutside = 8,
     /// Logs a thousand lines.
     LogMuch = 9,
@@ -38,7 +38,7 @@ pub enum Behavior {
     ShortDryRun = 13,
     /// Answers filter with an error.
     Error = 14,
-    /// Says in filter that it read what its manifest does not name.
+    /// Reports in filter that it read data which its manifest does not name.
     ReadUndeclared = 15,
 }
 
@@ -58,7 +58,7 @@ pub fn by_priority() -> Result<Vec<u8>> {
     by_priority_named("ByPriority")
 }
 
-/// The same under another name, of at most 128 bytes: another binary to swap in.
+/// The same plugin under another name of at most 128 bytes. It is another binary for a swap.
 ///
 /// # Errors
 /// The text does not assemble.
@@ -66,16 +66,17 @@ pub fn by_priority_named(name: &str) -> Result<Vec<u8>> {
     assemble(name, FUNCTIONS)
 }
 
-/// The same under another name, which asks for pods as JSON.
+/// The same plugin under another name. It asks for pods as JSON.
 ///
 /// # Errors
 /// The text does not assemble.
 pub fn wants_pod_json(name: &str) -> Result<Vec<u8>> {
-    // In the manifest, behind three lists and `pods`.
+    // The offset is in the manifest, after three lists and `pods`.
     assemble(name, &format!("{FUNCTIONS}\n  (data (i32.const 281) \"\\01\")"))
 }
 
-/// The same under another name, which follows pods and counts those that it hears placed and removed as `placed` and `removed`.
+/// The same plugin under another name. It follows pods, and counts the pods that are placed and removed as `placed` and
+/// `removed`.
 ///
 /// # Errors
 /// The text does not assemble.

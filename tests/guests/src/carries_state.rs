@@ -1,11 +1,11 @@
-//! Plugins that carry state over a swap, or should.
+//! Plugins that carry state over a swap, and plugins that fail to do so.
 
 use anyhow::Result;
 
 use crate::encode;
 
-/// The plugin `CarriesState`: scores every node with the number of pods that it was shown, or a binary before it. Restores
-/// states of four bytes only.
+/// The plugin `CarriesState`. It scores every node with the number of pods that it or an earlier binary was shown. It
+/// only restores states of four bytes.
 ///
 /// # Errors
 /// The text does not assemble.
@@ -13,7 +13,7 @@ pub fn carries_state() -> Result<Vec<u8>> {
     encode::component(&ITEMS, &[], &encode::module("CarriesState", "", &functions("")))
 }
 
-/// The plugin of this name that looks for its state for ever.
+/// The plugin of this name that searches for its state forever.
 ///
 /// # Errors
 /// The text does not assemble.
@@ -29,7 +29,7 @@ const ITEMS: [&str; 5] = [
     "export berth:scheduler/state@0.2.0",
 ];
 
-/// `search` is what comes before the state is handed over.
+/// `search` is the part before the state is handed over.
 fn functions(search: &str) -> String {
     FUNCTIONS.replace("(SEARCH)", search)
 }

@@ -14,7 +14,7 @@ pub enum WantedEffect {
     Create([String; 3]),
     /// An object: kind, namespace and name.
     Delete([String; 3]),
-    /// A pod: namespace, name and uid; and what it is told.
+    /// A pod: namespace, name and uid; and the message for it.
     Evict([String; 4]),
     /// A pod's uid.
     Allow(String),
@@ -26,17 +26,17 @@ pub enum WantedEffect {
     Nominate([String; 2]),
     /// Reason, action and note.
     Event([String; 3]),
-    /// An object: kind, namespace and name. For a minute.
+    /// An object: kind, namespace and name. The wait lasts a minute.
     Wait([String; 3]),
 }
 
-/// The size of an effect in memory; what it carries begins at its eighth byte.
+/// The size of an effect in memory. Its content begins at its eighth byte.
 const SIZE: usize = 56;
 
-/// Where the effects lie: in the second page, which is for answers.
+/// The address of the effects: the second page, which is for answers.
 const BASE: usize = 65_536;
 
-/// The plugin of this name that asks for these effects whenever it is called, at PostFilter, Permit, PreBind or Bind.
+/// The plugin of this name that asks for these effects at each call. The point is PostFilter, Permit, PreBind or Bind.
 ///
 /// # Errors
 /// The text does not assemble.
@@ -68,7 +68,7 @@ impl WantedEffect {
         }
     }
 
-    /// The effect as it lies in memory; the texts that it points to go to the end of `bytes`.
+    /// The effect as it is in memory. The texts that it points to are appended to `bytes`.
     fn encode(&self, bytes: &mut Vec<u8>) -> Vec<u8> {
         let mut words = vec![self.case(), 0];
         let mut text = |text: &String| place(bytes, text.as_bytes());
@@ -76,7 +76,7 @@ impl WantedEffect {
             WantedEffect::Bind => {}
             WantedEffect::Patch([kind, namespace, name, body]) => {
                 words.extend([kind, namespace, name].into_iter().flat_map(&mut text));
-                // No subresource.
+                // There is no subresource.
                 words.extend([0, 0, 0]);
                 words.extend(text(body));
             }
@@ -94,7 +94,7 @@ impl WantedEffect {
                 words.extend(text(node));
             }
             WantedEffect::Event(texts) => {
-                // A warning.
+                // The event is a warning.
                 words.push(1);
                 words.extend(texts.iter().flat_map(text));
             }
@@ -111,7 +111,7 @@ impl WantedEffect {
     }
 }
 
-/// A list of one element, made of these words.
+/// A list with one element of these words.
 fn list(bytes: &mut Vec<u8>, element: &[u32]) -> [u32; 2] {
     while !bytes.len().is_multiple_of(8) {
         bytes.push(0);
@@ -121,7 +121,7 @@ fn list(bytes: &mut Vec<u8>, element: &[u32]) -> [u32; 2] {
     [at, 1]
 }
 
-/// Where the bytes lie once they are at the end, and how many they are.
+/// The address of the bytes after they are appended, and their number.
 fn place(bytes: &mut Vec<u8>, new: &[u8]) -> [u32; 2] {
     let word = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
     let at = word(BASE + bytes.len());

@@ -1,4 +1,4 @@
-//! From module text and a list of interfaces to a component.
+//! Makes a component from a module's text and a list of interfaces.
 
 use std::path::Path;
 
@@ -14,7 +14,7 @@ pub(crate) fn component(items: &[&str], packages: &[&str], module: &str) -> Resu
     encode(resolve, items, packages, module)
 }
 
-/// The same without the contract in `wit/`: for what is written against something else.
+/// The same without the contract in `wit/`, for components that were written for another contract.
 pub(crate) fn foreign_component(items: &[&str], packages: &[&str], module: &str) -> Result<Vec<u8>> {
     encode(Resolve::default(), items, packages, module)
 }
@@ -31,22 +31,22 @@ fn encode(mut resolve: Resolve, items: &[&str], packages: &[&str], module: &str)
     ComponentEncoder::default().module(&module)?.validate(true).encode()
 }
 
-/// A module with a memory, an allocator that never frees, and `describe` and `configure`: the start of every guest.
+/// A module with a memory, an allocator that never frees, and `describe` and `configure`: the beginning of every guest.
 ///
-/// The manifest names the column `name`. `configure` refuses arguments of eight bytes, `"refuse"` say. Bytes below 1024
-/// belong to this text, 2048 to 2303 and the second page are for answers.
+/// The manifest names the column `name`. `configure` refuses arguments of eight bytes, such as `"refuse"`. The bytes
+/// below 1024 belong to this text. The bytes from 2048 to 2303 and the second page are for answers.
 pub(crate) fn module(name: &str, imports: &str, rest: &str) -> String {
     module_that_starts(name, imports, rest, Start::default())
 }
 
-/// What a guest does before it answers `describe` and `configure`, in the text form of WebAssembly.
+/// The actions of a guest before it answers `describe` and `configure`, in the text form of WebAssembly.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Start {
     pub(crate) describe: &'static str,
     pub(crate) configure: &'static str,
 }
 
-/// The same with something to do in its first calls.
+/// The same with actions in its first calls.
 pub(crate) fn module_that_starts(name: &str, imports: &str, rest: &str, start: Start) -> String {
     let Start { describe, configure } = start;
     let name_length = name.len();

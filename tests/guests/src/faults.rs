@@ -1,10 +1,10 @@
-//! Plugins that make one fault at one extension point, whatever the pod.
+//! Plugins with one fault at one extension point, whatever the pod is.
 
 use anyhow::Result;
 
 use crate::points::{self, At};
 
-/// What [`faults_at`] does.
+/// The fault of [`faults_at`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GuestFault {
     Trap,
@@ -18,9 +18,9 @@ pub enum GuestFault {
     ReadBelow,
     /// Calls a function that is not there, as a component does whose author left out the method.
     NoMethod,
-    /// Answers with a reason of 5,000 bytes. Where the answer is a `result` only.
+    /// Answers with a reason of 5,000 bytes, where the answer is a `result`.
     LongReason,
-    /// Answers with 2,000 reasons. Where the answer is a `result` only.
+    /// Answers with 2,000 reasons, where the answer is a `result`.
     ManyReasons,
 }
 
@@ -33,7 +33,8 @@ impl GuestFault {
             GuestFault::ExhaustStack => "(drop (call $deeper (i64.const 1)))",
             GuestFault::ReadBelow => "(drop (i32.load (i32.mul (memory.size) (i32.const -16))))",
             GuestFault::NoMethod => "(call_indirect $methods (type $method) (i32.const 0))",
-            // The second page is all zeros: valid text, and as a list of texts, empty ones.
+            // The second page contains only zeros. They are valid text, and empty texts if they are read as a list of
+            // texts.
             GuestFault::LongReason => {
                 "(i32.store (i32.const 2112) (i32.const 65536)) (i32.store (i32.const 2116) (i32.const 5000))
                 (return (call $refuse (i32.const 2112) (i32.const 1)))"
@@ -56,7 +57,7 @@ const FUNCTIONS: &str = r"
     (i32.store (i32.const 2060) (local.get $n))
     (i32.const 2048))";
 
-/// The plugin of this name that makes this fault at an extension point, and does nothing else.
+/// The plugin of this name with this fault at an extension point. It does nothing else.
 ///
 /// # Errors
 /// The text does not assemble.

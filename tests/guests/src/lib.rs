@@ -1,7 +1,7 @@
-//! Small plugins that fail in a given way, for tests of the plugin host.
+//! Small plugins that fail in a particular way, for tests of the plugin host.
 //!
-//! Each is a core module in text, wrapped into a component against the real `wit/` when asked for: no toolchain for wasm
-//! is needed, and the text shows what a guest does wrong.
+//! Each is a core module in text form, which is wrapped into a component with the real `wit/` on request. No toolchain
+//! for wasm is needed, and the text shows the mistake of a guest.
 
 mod answers;
 mod by_priority;

@@ -73,7 +73,7 @@ pub fn sorts_without_lifecycle() -> Result<Vec<u8>> {
     encode::component(&["export berth:scheduler/queue-sort@0.2.0"], &[], &encode::module("Sorter", "", sort_key))
 }
 
-/// A plugin with `score` and without `cycle`, so that it never sees the pod that it scores nodes for.
+/// A plugin with `score` and without `cycle`. It never sees the pod for which it scores nodes.
 ///
 /// # Errors
 /// The text does not assemble.
@@ -86,7 +86,7 @@ pub fn without_cycle() -> Result<Vec<u8>> {
     )
 }
 
-/// A component whose `configure` takes a number, which differs from the contract.
+/// A component with a `configure` that takes a number, which differs from the contract.
 ///
 /// # Errors
 /// The text does not assemble.
@@ -99,7 +99,7 @@ pub fn wrong_signature() -> Result<Vec<u8>> {
     encode::foreign_component(&[LIFECYCLE], &[package], module)
 }
 
-/// A plugin whose `describe` never returns.
+/// A plugin with a `describe` that never returns.
 ///
 /// # Errors
 /// The text does not assemble.

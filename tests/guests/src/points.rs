@@ -1,20 +1,20 @@
-//! Plugins that implement one extension point, and what they answer there if nothing else is asked of them.
+//! Plugins that implement one extension point, and their default answers.
 
 use anyhow::Result;
 
 use crate::encode::{self, Start};
 
-/// Where a plugin of one extension point is called.
+/// The function in which a plugin of one extension point is called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum At {
-    /// In a Filter plugin, as its replica is brought into step.
+    /// The update of a Filter plugin's replica.
     Sync,
-    /// In a Filter plugin, as a cycle begins.
+    /// The beginning of a Filter plugin's cycle.
     Begin,
     PreEnqueue,
     PreFilter,
     Filter,
-    /// In a Filter plugin, asked about a change of a node.
+    /// The question to a Filter plugin about a change of a node.
     DryRun,
     PostFilter,
     Score,
@@ -44,7 +44,7 @@ impl At {
         At::PostBind,
     ];
 
-    /// The function, as faults name it.
+    /// The name of the function in faults.
     #[must_use]
     pub fn function(self) -> &'static str {
         match self {
@@ -73,8 +73,8 @@ impl At {
         }
     }
 
-    /// The functions of that interface. `body` comes before the answer, of which `effects` are a part where an answer has
-    /// such: where they lie, and how many they are.
+    /// The functions of that interface. `body` comes before the answer. If an answer has effects, `effects` are their
+    /// address and their number.
     fn functions(self, body: &str, effects: (u32, u32)) -> String {
         let (at, n) = effects;
         let (parameters, answer, others) = match self {
@@ -117,13 +117,13 @@ impl At {
     }
 }
 
-/// A plugin of this name at one extension point: `body` is what it does before it answers, in the text form of
-/// WebAssembly, `rest` what else is in its module.
+/// A plugin of this name at one extension point. `body` is its action before it answers, in the text form of
+/// WebAssembly, and `rest` is the rest of its module.
 pub(crate) fn plugin(name: &str, at: At, body: &str, effects: (u32, u32), rest: &str) -> Result<Vec<u8>> {
     plugin_that_starts(name, at, body, effects, rest, Start::default())
 }
 
-/// The same with something to do in its first calls.
+/// The same with actions in its first calls.
 pub(crate) fn plugin_that_starts(
     name: &str,
     at: At,
@@ -139,7 +139,7 @@ pub(crate) fn plugin_that_starts(
         "export berth:scheduler/cycle@0.2.0",
         &interface,
     ];
-    // It is asked only of plugins that have both.
+    // This point is only called for plugins that have both.
     if at == At::PreBindPreFlight {
         items.push("export berth:scheduler/pre-bind@0.2.0");
     }
@@ -162,7 +162,7 @@ pub fn harmless(name: &str, at: At) -> Result<Vec<u8>> {
     plugin(name, at, "", (0, 0), "")
 }
 
-/// A plugin of this name for Filter that does nothing, with as much code as a small plugin in C has: some 20 KB.
+/// A plugin of this name for Filter that does nothing. It has as much code as a small plugin in C: about 20 KB.
 ///
 /// # Errors
 /// The text does not assemble.
@@ -185,8 +185,8 @@ pub fn as_large_as_in_c(name: &str) -> Result<Vec<u8>> {
     plugin(name, At::Filter, "", (0, 0), &(0..50).map(function).collect::<String>())
 }
 
-/// A plugin of this name for Filter that does nothing and takes a compiler many seconds: a function of many loops within
-/// each other, each of which hands on all of many values.
+/// A plugin of this name for Filter that does nothing but takes a compiler many seconds: a function with many nested
+/// loops, each of which passes on many values.
 ///
 /// # Errors
 /// The text does not assemble.
@@ -225,7 +225,7 @@ const EXPLAIN: &str = r#"
   (func (export "berth:scheduler/filter@0.2.0#node-to-status") (param i64 i32 i32) (result i32)
     (call $ok (i32.const 0) (i32.const 0)))"#;
 
-/// Success for each case, which is all zeros, as is memory that was never used.
+/// Success for each case. It consists of zeros, like memory that was never used.
 const DRY_RUN: &str = r#"
   (func (export "berth:scheduler/filter@0.2.0#dry-run")
     (param $cycle i64) (param $keep i32) (param $pods i32) (param $n_pods i32) (param $cases i32) (param $n i32) (result i32)
@@ -234,7 +234,7 @@ const DRY_RUN: &str = r#"
       (call $allocate (i32.const 0) (i32.const 0) (i32.const 4) (i32.mul (local.get $n) (i32.const 12)))
       (local.get $n)))"#;
 
-/// 50 for each node, in the second page, which has room for 8,192 scores.
+/// A score of 50 for each node, in the second page, which has room for 8,192 scores.
 const SCORE: &str = r"
     (loop $count
       (local.set $bits (i32.add (local.get $bits)
@@ -254,7 +254,7 @@ const PRE_BIND: &str = r#"
 const UNRESERVE: &str =
     r#"(func (export "berth:scheduler/reserve@0.2.0#unreserve") (param $cycle i64) (param $node i32))"#;
 
-/// The verdict with room for a wait or a status, then the effects.
+/// The verdict with room for a wait or a status, followed by the effects.
 const ALLOW: &str = r"
   (func $allow (param $effects i32) (param $n i32) (result i32)
     (i64.store (i32.const 2048) (i64.const 0))
@@ -262,7 +262,7 @@ const ALLOW: &str = r"
     (i32.store (i32.const 2076) (local.get $n))
     (i32.const 2048))";
 
-/// `ok` of a status with code unschedulable and no reason, no change of the nomination, and the effects.
+/// `ok` of a status with the code unschedulable and no reason, no change of the nomination, and the effects.
 const OUTCOME: &str = r"
   (func $outcome (param $effects i32) (param $n i32) (result i32)
     (i32.store (i32.const 2048) (i32.const 0))

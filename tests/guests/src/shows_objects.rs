@@ -1,4 +1,4 @@
-//! Plugins that want to see or to hear of objects; one tells everybody what it has been shown.
+//! Plugins that read objects or need events of them. One of them shows the last object that it has seen.
 
 use anyhow::Result;
 
@@ -7,7 +7,8 @@ use crate::{
     points::{self, At},
 };
 
-/// The plugin of this name that asks for objects of one kind, and rejects every pod with the JSON of the last that it saw.
+/// The plugin of this name that asks for objects of one kind, and rejects every pod with the JSON of the last object
+/// that it saw.
 ///
 /// # Errors
 /// The text does not assemble.
@@ -31,8 +32,8 @@ pub fn shows_objects(name: &str, api_version: &str, kind: &str) -> Result<Vec<u8
     encode::component(&items, &[], &encode::module(name, "", &functions))
 }
 
-/// The plugin of this name for Filter that lets everything pass, and wants to hear of new objects of a resource, in the form
-/// in which plugins register for events.
+/// The plugin of this name for Filter that lets everything pass, and registers for new objects of a resource. The
+/// resource has the form that plugins use when they register for events.
 ///
 /// # Errors
 /// The text does not assemble.

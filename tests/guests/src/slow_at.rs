@@ -1,15 +1,15 @@
-//! Plugins that let everything pass, and take their time over it.
+//! Plugins that let everything pass, but slowly.
 
 use anyhow::Result;
 
 use crate::points::{self, At};
 
-/// The plugin of this name that takes some `milliseconds` whenever it is called at an extension point.
+/// The plugin of this name that takes about `milliseconds` for each call at an extension point.
 ///
 /// # Errors
 /// The text does not assemble.
 pub fn slow_at(name: &str, at: At, milliseconds: u32) -> Result<Vec<u8>> {
-    // About so many turns a millisecond, on a machine of today.
+    // The number of loops per millisecond on a current machine.
     let turns = milliseconds.saturating_mul(2_500_000);
     points::plugin(name, at, &format!("(call $dawdle (i32.const {turns}))"), (0, 0), FUNCTIONS)
 }

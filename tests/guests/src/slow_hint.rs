@@ -1,11 +1,11 @@
-//! A plugin that turns every pod down and takes long over each event that may change its mind.
+//! A plugin that rejects every pod, and needs a long time for each event.
 
 use anyhow::Result;
 
 use crate::encode;
 
-/// The plugin of this name: PreFilter rejects all pods, each queueing hint takes some ten milliseconds and says that the
-/// event is worth nothing.
+/// The plugin of this name. PreFilter rejects all pods, and each queueing hint takes about ten milliseconds and answers
+/// that the event changes nothing.
 ///
 /// # Errors
 /// The text does not assemble.
@@ -13,7 +13,7 @@ pub fn slow_hint(name: &str) -> Result<Vec<u8>> {
     hinting(name, DAWDLES)
 }
 
-/// The same, but the hint traps.
+/// The same plugin, but the hint traps.
 ///
 /// # Errors
 /// The text does not assemble.

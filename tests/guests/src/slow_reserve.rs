@@ -1,11 +1,11 @@
-//! A plugin that takes long to hear of a pod that was placed, and holds it.
+//! A plugin that needs a long time for each placed pod, and then holds the pod.
 
 use anyhow::Result;
 
 use crate::encode;
 
-/// The plugin of this name, which spends some hundred milliseconds on each Reserve and has every pod wait at Permit for ten
-/// minutes.
+/// The plugin of this name, which takes some hundred milliseconds for each Reserve and lets every pod wait at Permit
+/// for ten minutes.
 ///
 /// # Errors
 /// The text does not assemble.

@@ -1,11 +1,11 @@
-//! A plugin that has all its pods rejected at one moment, and takes long to give up each of them.
+//! A plugin that lets all its pods be rejected at the same time, and needs a long time for each Unreserve.
 
 use anyhow::Result;
 
 use crate::encode;
 
-/// The plugin of this name: Permit holds each pod until the clock shows a multiple of eight seconds, and no shorter than a
-/// second; Unreserve takes some ten milliseconds.
+/// The plugin of this name. Permit holds each pod until the clock shows a multiple of eight seconds, and at least for a
+/// second. Unreserve takes about ten milliseconds.
 ///
 /// # Errors
 /// The text does not assemble.

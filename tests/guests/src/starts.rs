@@ -1,4 +1,5 @@
-//! Filter plugins whose first calls do harm: `describe`, when their file is loaded, or `configure`, when an instance is made.
+//! Filter plugins with first calls that fail: `describe`, when their file is loaded, or `configure`, when an instance
+//! is made.
 
 use anyhow::Result;
 
@@ -7,14 +8,14 @@ use crate::{
     points::{self, At},
 };
 
-/// What [`bad_start`] does.
+/// The failure of [`bad_start`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BadStart {
     TrapInDescribe,
     LoopInDescribe,
     TrapInConfigure,
     LoopInConfigure,
-    /// Refuses whatever arguments it is given.
+    /// Refuses all arguments.
     RefuseArguments,
 }
 
@@ -27,7 +28,7 @@ impl BadStart {
         BadStart::RefuseArguments,
     ];
 
-    /// Why it is refused, as far as messages have it in common.
+    /// The reason of the refusal, as far as messages have it in common.
     #[must_use]
     pub fn reason(self) -> &'static str {
         match self {
@@ -52,7 +53,7 @@ impl BadStart {
     }
 }
 
-/// The plugin of this name that does harm before it serves.
+/// The plugin of this name that fails before it serves.
 ///
 /// # Errors
 /// The text does not assemble.

@@ -1,11 +1,11 @@
-//! A plugin that bears the cluster as it was, and no change of it.
+//! A plugin that accepts the initial cluster, but traps at its first change.
 
 use anyhow::Result;
 
 use crate::encode;
 
-/// The plugin of this name for PreEnqueue, which follows pods and lets everything pass. It traps when it is brought into step
-/// for the second time.
+/// The plugin of this name for PreEnqueue, which follows pods and lets everything pass. It traps when its replica is
+/// updated for the second time.
 ///
 /// # Errors
 /// The text does not assemble.

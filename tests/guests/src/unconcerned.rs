@@ -1,11 +1,11 @@
-//! A plugin that no pod concerns, wherever it is.
+//! A plugin that no pod affects, on whatever node it is.
 
 use anyhow::Result;
 
 use crate::encode;
 
-/// The plugin of this name for PreEnqueue, which lets in the first pod that it is asked about and traps at the second. It follows
-/// pods, says that none makes a difference to it, and traps if it hears of one on a node afterwards.
+/// The plugin of this name for PreEnqueue, which admits the first pod and traps at the second one. It follows pods, and
+/// answers that none affects it. It traps if it then gets a pod on a node.
 ///
 /// # Errors
 /// The text does not assemble.

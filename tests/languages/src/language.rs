@@ -1,4 +1,4 @@
-//! The languages, and how a plugin in one of them is built and loaded.
+//! The languages, and the way to build and load a plugin in each of them.
 
 use std::{
     env, fs,
@@ -12,13 +12,13 @@ use berth_wasm_host::{Binary, ComponentFactory, Engine, EngineOptions};
 /// A language with an SDK.
 #[derive(Clone, Copy, Debug)]
 pub struct Language {
-    /// For people.
+    /// The name for people.
     pub name: &'static str,
-    /// The folder in `sdks/`, what folders of plugins end in, and what `berth plugin new --lang` takes.
+    /// The folder in `sdks/`, which is also the ending of plugins' folders and the value of `berth plugin new --lang`.
     pub folder: &'static str,
 }
 
-/// Those with a toolchain of their own. Rust's comes with the repository.
+/// The languages with a toolchain of their own. Rust's toolchain is part of the repository.
 pub const LANGUAGES: [Language; 4] = [
     Language { name: "C", folder: "c" },
     Language { name: "Python", folder: "python" },
@@ -33,11 +33,11 @@ pub fn folder(path: &str) -> PathBuf {
 }
 
 impl Language {
-    /// Whether its tools are installed. Without them nothing can be tested; that fails a run in which `BERTH_LANGUAGES`
-    /// names the language: `all`, or folders with commas between.
+    /// Whether the language's tools are installed. Without them, nothing can be tested. The run then fails if
+    /// `BERTH_LANGUAGES` names the language: the variable is `all`, or folders with commas between them.
     ///
     /// # Errors
-    /// When the tools are missing and must be there.
+    /// The tools are missing, but are required.
     pub fn is_present(self) -> Result<bool> {
         let script = folder("sdks").join(self.folder).join("toolchain.sh");
         let check = Command::new(script).arg("--check").status();
@@ -55,10 +55,10 @@ fn is_required(folder: &str) -> bool {
 /// Runs the build script of a plugin's folder.
 ///
 /// # Errors
-/// What the script printed, when it fails.
+/// The output of the script, if it fails.
 pub fn build(plugin: &Path, name: &str) -> Result<Vec<u8>> {
     let mut script = Command::new(plugin.join("build.sh"));
-    // What the outer cargo was given is meant for the host.
+    // These variables of the outer cargo are meant for the host.
     for (variable, _) in env::vars_os() {
         let is_cargos = variable.to_string_lossy().starts_with("CARGO_") && variable != "CARGO_HOME";
         if is_cargos || variable == "RUSTFLAGS" {
@@ -72,10 +72,10 @@ pub fn build(plugin: &Path, name: &str) -> Result<Vec<u8>> {
     fs::read(&component).with_context(|| format!("reading {}", component.display()))
 }
 
-/// Loads a component under the scheduler's own limits, at some time of day.
+/// Loads a component with the scheduler's own limits, at some time of day.
 ///
 /// # Errors
-/// Why the host refuses it.
+/// The reason why the host refuses the component.
 pub fn load(name: &str, component: impl Into<Vec<u8>>) -> Result<ComponentFactory> {
     let engine = Engine::new(EngineOptions::default())?;
     engine.set_now(1_700_000_000_000);

@@ -1,5 +1,5 @@
-//! Plugins in every language: built as their authors build them, loaded as the scheduler loads them, and compared with
-//! one list of answers.
+//! Plugins in every language. They are built in the way of their authors, loaded in the way of the scheduler, and
+//! compared with one list of answers.
 
 mod language;
 mod probe;

@@ -1,8 +1,8 @@
-//! A cluster in which every column is used, and how a probe tells what it sees of it.
+//! A cluster that uses every column, and the form in which a probe shows what it sees.
 //!
-//! The probes (`probes/`) are plugins that reject every node with a reason that spells all columns of the node and the
-//! pod, in the form of [`dump`]; of the node `bare` also all nodes, all pods, and the pods that they were told of. So a
-//! replica that differs from the scheduler's table shows.
+//! The probes (`probes/`) are plugins that reject every node. The reason contains all columns of the node and the pod,
+//! in the form of [`dump`]. For the node `bare`, it also contains all nodes, all pods, and the pods of which the plugin
+//! got events. Any difference between the replica and the scheduler's table is therefore visible.
 
 use anyhow::{Context, Result};
 use berth_author::CaseStep;
@@ -13,12 +13,12 @@ const NODES: &str = include_str!("probe.yaml");
 /// Two generations of nodes, each with a pod to place.
 ///
 /// # Errors
-/// When the nodes can't be read.
+/// The nodes can't be read.
 pub fn awkward_cluster() -> Result<Vec<CaseStep>> {
     serde_saphyr::from_str(NODES).context("in probe.yaml")
 }
 
-/// What a probe says about a node: its columns one after the other, with `;` behind each.
+/// The text of a probe about a node: its columns one after the other, each followed by `;`.
 #[must_use]
 pub fn dump(table: &ClusterTable, node: NodeIdx, pod: &Pod) -> String {
     let text = |sym: Sym| table.symbols.text(sym).to_owned();

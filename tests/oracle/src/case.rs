@@ -1,4 +1,4 @@
-//! The recorded cases as they stand in the files.
+//! The recorded cases in the form of the files.
 
 use std::collections::BTreeMap;
 
@@ -6,13 +6,13 @@ use berth_model::api;
 use serde::Deserialize;
 use serde_json::Value;
 
-/// A cluster, a pending pod, and what kube-scheduler decided.
+/// A cluster, a pending pod, and the decisions of kube-scheduler.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Case {
     pub id: String,
     #[serde(default)]
     pub features: Vec<String>,
-    /// One `profiles` entry of a configuration file; the default profile when absent.
+    /// One `profiles` entry of a configuration file; the default profile if absent.
     #[serde(default)]
     pub profile: Option<Value>,
     #[serde(default)]
@@ -20,24 +20,24 @@ pub struct Case {
     /// Feature gates that differ from the default.
     #[serde(default)]
     pub gates: BTreeMap<String, bool>,
-    /// The pending pod; not among the objects.
+    /// The pending pod, which is not among the objects.
     pub pod: api::Pod,
     pub expect: Expect,
-    /// Each stands alone: its object is known already, all others are as in `objects`.
+    /// The events. Each is independent: the event's object is already known, and all others are as in `objects`.
     #[serde(default)]
     pub events: Vec<RecordedEvent>,
     #[serde(default)]
     pub hints: Vec<RecordedHint>,
 }
 
-/// The objects that Berth's plugins look at.
+/// The objects that Berth's plugins read.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct Objects {
     pub nodes: Vec<api::Node>,
-    /// Bound pods, and unbound ones with a nomination.
+    /// Bound pods, and unbound pods with a nomination.
     pub pods: Vec<api::Pod>,
-    /// All others, by lower-case plural.
+    /// All other objects, by their plural in lower case.
     #[serde(flatten)]
     pub others: BTreeMap<String, Vec<Value>>,
 }
@@ -50,11 +50,11 @@ pub struct RecordedEvent {
     pub(crate) new: Option<Value>,
 }
 
-/// What the hint function of one plugin says about one event.
+/// The answer of the hint function of one plugin about one event.
 #[derive(Clone, Debug, Deserialize)]
 pub struct RecordedHint {
     pub(crate) plugin: String,
-    /// Index of the event.
+    /// The index of the event.
     pub(crate) ev: usize,
     pub(crate) action: String,
     /// `Queue` or `QueueSkip`.
@@ -71,11 +71,11 @@ pub struct Expect {
     /// Refusals by plugin.
     #[serde(default)]
     pub pre_enqueue: BTreeMap<String, Verdict>,
-    /// What PreFilter of a plugin that gates the pod answers all the same.
+    /// The answer of PreFilter of a plugin that gates the pod.
     #[serde(default)]
     pub prefilter_when_gated: BTreeMap<String, Verdict>,
     pub prefilter: Option<PreFilter>,
-    /// By node; absent when PreFilter turned the pod down.
+    /// The verdict on each node; absent if PreFilter rejected the pod.
     pub filter: Option<BTreeMap<String, NodeVerdict>>,
     #[serde(default)]
     pub feasible: Vec<String>,
@@ -87,29 +87,29 @@ pub struct Expect {
     #[serde(default)]
     pub unschedulable_plugins: Vec<String>,
     pub cycle_error: Option<String>,
-    /// The message after PostFilter: what the pod's condition says.
+    /// The message after PostFilter, which is that of the pod's condition.
     pub condition_message: Option<String>,
     pub postfilter: Option<PostFilter>,
     #[serde(default)]
-    /// By feasible node: what unbound claims get there.
+    /// The volumes that unbound claims get on each feasible node.
     pub volumes: BTreeMap<String, VolumeChoices>,
-    /// By feasible node, then by claim of the pod: what would be written. Absent if the pod has no claims.
+    /// The writes for each claim of the pod on each feasible node. Absent if the pod has no claims.
     pub devices: Option<BTreeMap<String, BTreeMap<String, Value>>>,
-    /// Why PreBind of DynamicResources fails on the only acceptable node.
+    /// The reason why PreBind of DynamicResources fails on the only acceptable node.
     pub pre_bind_error: Option<String>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct VolumeChoices {
-    /// Names of existing volumes by claim.
+    /// The names of existing volumes, by claim.
     #[serde(rename = "static")]
     pub chosen: BTreeMap<String, String>,
-    /// Claims for which a volume is to be made.
+    /// The claims for which a volume must be created.
     pub provision: Vec<String>,
 }
 
-/// A status, and for PreFilter the nodes to which the plugin narrowed.
+/// A status, and for PreFilter the nodes that the plugin allows.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Verdict {
@@ -125,14 +125,14 @@ pub struct Verdict {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PreFilter {
-    /// Each plugin by itself.
+    /// The answer of each plugin on its own.
     pub plugins: BTreeMap<String, Verdict>,
     pub result: PreFilterResult,
     #[serde(default)]
     pub skipped_filters: Vec<String>,
 }
 
-/// What the framework made of the PreFilter plugins' answers.
+/// The framework's result from the PreFilter plugins' answers.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PreFilterResult {
@@ -151,14 +151,14 @@ pub struct PreFilterResult {
 #[serde(rename_all = "camelCase")]
 pub struct NodeVerdict {
     pub code: String,
-    /// The first plugin that does not pass, in profile order.
+    /// The first plugin that does not pass, in the order of the profile.
     #[serde(default)]
     pub plugin: String,
     #[serde(default)]
     pub reasons: Vec<String>,
     #[serde(default)]
     pub nominated_pods_present: bool,
-    /// Every plugin that does not pass, run by itself without nominated pods.
+    /// Every plugin that does not pass, on its own and without nominated pods.
     #[serde(default)]
     pub failing: BTreeMap<String, Verdict>,
 }
@@ -185,7 +185,7 @@ pub struct NodeScores {
     pub total: i64,
 }
 
-/// What PostFilter came to.
+/// The result of PostFilter.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PostFilter {
@@ -197,7 +197,7 @@ pub struct PostFilter {
     pub candidates: Vec<Candidate>,
     #[serde(default)]
     pub rejected: BTreeMap<String, Verdict>,
-    /// Candidates of which any may be chosen.
+    /// The candidates, any of which may be chosen.
     #[serde(default)]
     pub best: Vec<String>,
     #[serde(flatten)]
@@ -205,13 +205,13 @@ pub struct PostFilter {
     /// The same without DynamicResources.
     #[serde(rename = "withoutDRA")]
     pub without_claims: Option<WithoutClaims>,
-    /// Allocated claims of the pod of which one is deallocated, whichever.
+    /// The allocated claims of the pod, of which any one is deallocated.
     #[serde(default)]
     pub deallocatable_claims: Vec<String>,
-    /// The claim that was deallocated, unless there was a choice.
+    /// The claim that was deallocated, unless there were several.
     #[serde(default)]
     pub claims_after: BTreeMap<String, Value>,
-    /// Claims for extended resources that were deleted.
+    /// The claims for extended resources that were deleted.
     #[serde(default)]
     pub deleted_claims: Vec<String>,
 }
@@ -234,7 +234,7 @@ pub struct Outcome {
     pub code: String,
     #[serde(default)]
     pub reasons: Vec<String>,
-    /// `None` keeps what the pod has, the empty text clears it, `<one of best>` is any of them.
+    /// `None` keeps the pod's nomination, an empty text clears it, and `<one of best>` is any of these nodes.
     pub nominated_node_name: Option<String>,
 }
 

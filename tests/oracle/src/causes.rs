@@ -1,4 +1,5 @@
-//! What recorded cases answer in another release than the recorded one, and why: each difference has a feature as its cause.
+//! The answers of recorded cases in another release than the recorded one, and the causes. Each difference is caused by
+//! a feature.
 
 use std::collections::BTreeMap;
 
@@ -6,20 +7,20 @@ use berth_model::{Feature, Features, Release};
 
 use crate::findings::Findings;
 
-/// How many cases of a family answer otherwise in a release, by cause.
+/// The number of cases of a family with other answers in a release, by cause.
 #[derive(Clone, Debug, Default)]
 pub struct Causes {
     pub n_cases: usize,
-    /// Cases that agree with the record all the same.
+    /// The number of cases that agree with the record nevertheless.
     pub n_agreeing: usize,
-    /// Cases by the features that make them differ. One may have several.
+    /// The number of cases for each feature that makes them differ. One case may have several.
     pub by_feature: BTreeMap<Feature, usize>,
-    /// Cases that differ from the record with every feature as it was recorded: they differ for no reason that is known.
+    /// The cases that differ from the record although every feature is as recorded. The reason is not known.
     pub unexplained: Vec<(String, Findings)>,
 }
 
 impl Causes {
-    /// Enters a case. `check` compares it with the record as a scheduler with these features.
+    /// Adds a case. `check` compares it with the record for a scheduler with these features.
     pub fn add(&mut self, id: &str, release: Release, check: &dyn Fn(Features) -> Findings) {
         self.n_cases += 1;
         let mut features = Features::of(release);

@@ -1,7 +1,7 @@
-//! Takes one case through PreEnqueue and a scheduling cycle and compares every step.
+//! Runs one case through PreEnqueue and a scheduling cycle, and compares every step.
 //!
-//! The steps are the scheduler's own: the runner in `berth_framework::run`, over the cache's node table. A step whose
-//! recorded answer depends on a missing plugin is compared as far as the plugins at hand are concerned.
+//! The steps are the scheduler's own: the runner in `berth_framework::run`, on the cache's node table. If the recorded
+//! answer of a step depends on a missing plugin, only the answers of the existing plugins are compared.
 
 mod devices;
 mod explanation;
@@ -30,7 +30,7 @@ use crate::{
     tested_profile::{TestedProfile, with_gates},
 };
 
-/// Runs `case` with the plugins of `execution`, as the release that it was recorded from.
+/// Runs `case` with the plugins of `execution`, with the features of the recorded release.
 #[must_use]
 pub fn check(case: &Case, execution: &dyn Execution) -> Findings {
     check_as(case, Features::default(), execution)
@@ -53,7 +53,7 @@ pub fn check_as(case: &Case, features: Features, execution: &dyn Execution) -> F
     findings
 }
 
-/// Works out an explanation of the pod, and compares that.
+/// Makes an explanation of the pod, and compares it.
 #[must_use]
 pub fn check_explanation(case: &Case, features: Features, execution: &dyn Execution) -> Findings {
     let mut findings = Findings::default();
@@ -65,14 +65,14 @@ pub fn check_explanation(case: &Case, features: Features, execution: &dyn Execut
     findings
 }
 
-/// The number of the cycle that is compared.
+/// The number of the compared cycle.
 const CYCLE: u64 = 1;
 
-/// A case being compared.
+/// A case that is being compared.
 struct Check<'a> {
     case: &'a Case,
     cluster: TestCluster,
-    /// The pending one.
+    /// The pending pod.
     pod: Pod,
     subject: TestedProfile,
     attempt: Attempt,
@@ -80,7 +80,7 @@ struct Check<'a> {
     cycle: u64,
 }
 
-/// A status in one line, for comparing and for reading.
+/// A status in one line, for comparisons and for people.
 fn show(code: &str, plugin: &str, reasons: &[String]) -> String {
     let mut text = code.to_owned();
     for part in [plugin.to_owned(), reasons.join("; ")] {
@@ -154,14 +154,14 @@ impl<'a> Check<'a> {
         !is_gated && !expected.gated
     }
 
-    /// Whether the recorded attempt broke in PreFilter or Filter.
+    /// Whether the recorded attempt failed in PreFilter or Filter.
     fn breaks_before_scoring(&self) -> bool {
         let expected = &self.case.expect;
         let breaks_in_scoring = expected.score.as_ref().is_some_and(|score| score.error.is_some());
         expected.outcome == "error" && !breaks_in_scoring
     }
 
-    /// The text, and what is said about each node alone.
+    /// The text, and the answers about each node alone.
     fn cycle_error(&mut self, findings: &mut Findings) {
         let call = self.cluster.call(CYCLE, &self.pod);
         let (profile, attempt) = (&mut self.subject.profile, &mut self.attempt);

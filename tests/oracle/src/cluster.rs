@@ -1,4 +1,4 @@
-//! From the recorded objects to a cluster and the pending pod.
+//! Makes a cluster and the pending pod from the recorded objects.
 
 use berth_cache::Inconsistency;
 use berth_model::{Features, Pod, Time};
@@ -6,7 +6,7 @@ use berth_testing::TestCluster;
 
 use crate::case::{Case, Objects};
 
-/// What the scheduler knows when the cycle starts, and the pod of the cycle.
+/// The scheduler's data at the start of the cycle, and the pod of the cycle.
 pub(crate) fn recorded(case: &Case, features: Features) -> Result<(TestCluster, Pod), Inconsistency> {
     let mut cluster = of_objects(&case.objects, features)?;
     let pod = cluster.intern(&case.pod);
@@ -14,10 +14,10 @@ pub(crate) fn recorded(case: &Case, features: Features) -> Result<(TestCluster, 
     Ok((cluster, pod))
 }
 
-/// The recorded objects' times are long before it or long after it.
+/// The current time. The times in recorded objects are long before or long after it.
 const NOW: &str = "2026-06-01T00:00:00Z";
 
-/// Still to be settled.
+/// The cluster, which must still be settled.
 pub(crate) fn of_objects(objects: &Objects, features: Features) -> Result<TestCluster, Inconsistency> {
     let mut cluster = TestCluster::default();
     cluster.set_features(features);

@@ -1,4 +1,4 @@
-//! Where the plugins under test come from.
+//! The source of the plugins under test.
 
 #[cfg(feature = "wasm")]
 mod wasm;
@@ -19,7 +19,7 @@ pub trait Execution {
     fn factory(&self, plugin: &str) -> Option<Arc<dyn PluginFactory>>;
 }
 
-/// The plugins as linked into this program.
+/// The plugins that are linked into this program.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Native;
 

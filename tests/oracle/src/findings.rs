@@ -1,4 +1,4 @@
-//! What came out of one case.
+//! The results of one case.
 
 use std::{collections::BTreeMap, fmt::Debug};
 
@@ -7,24 +7,24 @@ use serde::Serialize;
 /// One answer that differs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Difference {
-    /// Which answer: `filter n3`, `score NodeAffinity n0`.
+    /// The answer, such as `filter n3` or `score NodeAffinity n0`.
     pub what: String,
     pub expected: String,
     pub got: String,
 }
 
-/// All that was found out about one case.
+/// All results of one case.
 #[derive(Clone, Debug, Default)]
 pub struct Findings {
     pub differences: Vec<Difference>,
-    /// How many recorded answers were compared.
+    /// The number of recorded answers that were compared.
     pub n_compared: usize,
-    /// How many recorded answers were left out, by the missing plugin to which they belong.
+    /// The number of recorded answers that were left out, by the missing plugin to which they belong.
     pub left_out: BTreeMap<String, usize>,
 }
 
 impl Findings {
-    /// Notes a difference unless both are equal. Says whether they are.
+    /// Records a difference unless both are equal. Returns whether they are equal.
     pub(crate) fn compare<T: Debug + PartialEq + ?Sized>(
         &mut self,
         what: impl Into<String>,

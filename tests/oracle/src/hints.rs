@@ -1,4 +1,4 @@
-//! Comparing queueing hints: which events are worth another attempt of a pod that the plugin rejected.
+//! Compares queueing hints: the events that lead to another attempt of a pod that the plugin rejected.
 
 use std::collections::{BTreeMap, btree_map::Entry};
 
@@ -17,7 +17,7 @@ use crate::{
     tested_profile::TestedProfile,
 };
 
-/// A cluster, a rejected pod, events, and what the hint function of each plugin says about them.
+/// A cluster, a rejected pod, events, and the answers of each plugin's hint function about them.
 #[derive(Debug, Deserialize)]
 pub(crate) struct HintRow {
     objects: Objects,
@@ -26,7 +26,7 @@ pub(crate) struct HintRow {
     hints: Vec<RecordedHint>,
 }
 
-/// What happened to an object, owned.
+/// A change of an object, as an owned value.
 enum Change {
     Pod(Option<Box<Pod>>, Option<Box<Pod>>),
     Node(Option<Box<Node>>, Option<Box<Node>>),
@@ -52,7 +52,7 @@ pub(crate) fn check(row: &HintRow, features: Features, execution: &dyn Execution
     }
 }
 
-/// The events of a case, each in a cluster of its own that knows the event's object already.
+/// The events of a case. Each is in its own cluster, which already knows the event's object.
 pub(crate) fn check_case(case: &Case, features: Features, execution: &dyn Execution, findings: &mut Findings) {
     for (ev, event) in case.events.iter().enumerate() {
         let checked = cluster::of_objects(&case.objects, features).map_err(Into::into).and_then(|mut cluster| {
@@ -149,7 +149,7 @@ fn change(event: &RecordedEvent, cluster: &mut TestCluster) -> Result<(ClusterEv
     Ok((ClusterEvent::new(resource, action), change))
 }
 
-/// The object with `apiVersion` and `kind`, which claims were recorded without.
+/// The object with `apiVersion` and `kind`, which recorded claims lack.
 fn typed(event: &RecordedEvent, object: &Value) -> Value {
     let mut object = object.clone();
     if event.resource == "ResourceClaim" {

@@ -1,9 +1,9 @@
 //! Compares Berth with recorded answers of kube-scheduler 1.36.
 //!
-//! A recorded case is a cluster, a pending pod and everything that a real scheduler made of them. [`check()`] takes the
-//! objects through Berth's own cache, configuration and plugin runner and notes each answer that differs. What belongs
-//! to plugins that Berth does not have is left out of the comparison, and counted, so that silence never reads as
-//! agreement.
+//! A recorded case is a cluster, a pending pod and all decisions of a real scheduler about them. [`check()`] runs the
+//! objects through Berth's own cache, configuration and plugin runner, and records each answer that differs. Answers of
+//! plugins that Berth does not have are left out of the comparison and counted, so that a missing answer never counts
+//! as agreement.
 
 pub mod case;
 pub mod causes;

@@ -1,6 +1,6 @@
 //! `oracle DIR`: compares Berth with recorded answers of kube-scheduler.
 //!
-//! Exits with 0 when everything agrees, 1 when something differs, and 2 when the request makes no sense.
+//! The exit code is 0 if everything agrees, 1 if something differs, and 2 if the request is invalid.
 
 use std::{
     io::{self, Write},
@@ -66,14 +66,14 @@ fn main() -> ExitCode {
         Err(error) => {
             let mut stderr = io::stderr().lock();
             let cause = error.source().map(|cause| format!(": {cause}")).unwrap_or_default();
-            // There is no one left to tell when stderr is closed.
+            // If stderr is closed, the message cannot be written.
             let _ = writeln!(stderr, "oracle: {error}{cause}");
             ExitCode::from(2)
         }
     }
 }
 
-/// Whether something differs.
+/// Runs the comparison, and returns whether something differs.
 fn run(args: &Args) -> Result<bool, anyhow::Error> {
     let suite = Suite::open(&args.dir)?;
     let executions = executions(args.execution, args.components.as_deref())?;
@@ -138,7 +138,7 @@ fn run_family(
     Ok(report)
 }
 
-/// Whether some difference has no cause.
+/// Returns whether some difference has no cause.
 fn run_as(
     release: Release,
     suite: &Suite,

@@ -1,5 +1,5 @@
-//! Comparing what plugins register for in the queue with the events in their manifests, and their queueing hints with the
-//! recorded ones.
+//! Compares the events for which plugins register in the queue with the events in their manifests, and their queueing
+//! hints with the recorded ones.
 
 use berth_framework::ClusterEvent;
 use berth_model::Features;

@@ -1,4 +1,4 @@
-//! What the runner prints: a table of families, the differences of a case, or all of it as JSON.
+//! The output of the runner: a table of families, the differences of a case, or everything as JSON.
 
 use std::collections::BTreeMap;
 
@@ -10,21 +10,21 @@ use crate::{
     findings::{Difference, Findings},
 };
 
-/// How many differing cases of a family are named in the table's notes.
+/// The number of differing cases of a family that are named in the table's notes.
 const MAX_NAMED: usize = 5;
 
-/// One execution over one family.
+/// The result of one execution for one family.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Tally {
     pub agree: usize,
     pub differ: usize,
-    /// Cases that differ, with their differences.
+    /// The cases that differ, with their differences.
     pub differing: BTreeMap<String, Vec<Difference>>,
     #[serde(skip)]
     left_out: BTreeMap<String, usize>,
 }
 
-/// One family over all executions.
+/// The results of one family for all executions.
 #[derive(Clone, Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FamilyReport {
@@ -57,7 +57,7 @@ impl Tally {
 }
 
 impl FamilyReport {
-    /// Enters the tally of one execution, `native` or `wasm`.
+    /// Adds the result of one execution, `native` or `wasm`.
     pub fn set(&mut self, execution: &str, tally: Tally) {
         self.cases = tally.agree + tally.differ;
         self.left_out.clone_from(&tally.left_out);
@@ -78,7 +78,7 @@ impl Report {
         self.families.iter().flat_map(FamilyReport::tallies).any(|(_, tally)| tally.differ > 0)
     }
 
-    /// The table and, below it, the first cases that differ.
+    /// The table, followed by the first cases that differ.
     #[must_use]
     pub fn to_text(&self) -> String {
         let mut table = Table::new();
@@ -116,14 +116,14 @@ fn needs_text(left_out: &BTreeMap<String, usize>) -> String {
     left_out.iter().map(|(plugin, count)| format!("{plugin} {count}")).collect::<Vec<_>>().join(", ")
 }
 
-/// Expected and got below each other.
+/// The expected and the actual answers below each other.
 pub fn differences_text<'a>(differences: impl Iterator<Item = &'a Difference>) -> String {
     differences
         .map(|Difference { what, expected, got }| format!("  {what}\n    expected {expected}\n    got      {got}\n"))
         .collect()
 }
 
-/// One case in full.
+/// One case completely.
 #[must_use]
 pub fn case_text(case: &str, execution: &str, findings: &Findings) -> String {
     let left_out = needs_text(&findings.left_out);
@@ -136,7 +136,7 @@ pub fn case_text(case: &str, execution: &str, findings: &Findings) -> String {
     )
 }
 
-/// How many cases of a family differ from the record in another release, a line for each cause.
+/// The number of cases of a family that differ from the record in another release, with a line for each cause.
 #[must_use]
 pub fn causes_text(family: &str, execution: &str, causes: &Causes) -> String {
     let Causes { n_cases, n_agreeing, by_feature, unexplained } = causes;

@@ -1,4 +1,4 @@
-//! A folder of recorded files: what is in it, and running it.
+//! A folder of recorded files: its content, and its comparison.
 
 use std::{
     fs::File,
@@ -18,7 +18,7 @@ use crate::{
     registrations, tables,
 };
 
-/// Families of scheduling cases, simple ones first.
+/// Families of scheduling cases. Simple ones come first.
 const CASE_FAMILIES: [&str; 14] = [
     "fit",
     "taints",
@@ -35,9 +35,9 @@ const CASE_FAMILIES: [&str; 14] = [
     "devices",
     "gated",
 ];
-/// Tables, each about one small function.
+/// Tables, each for one small function.
 const TABLE_FAMILIES: [&str; 5] = ["quantity", "pod_requests", "selectors", "tolerations", "numeric"];
-/// Which plugin listens to which events.
+/// The family with the events of each plugin.
 const HINTS_FAMILY: &str = "queueing_hints";
 const SUFFIX: &str = ".jsonl.gz";
 
@@ -60,11 +60,11 @@ pub enum Kind {
     Cases,
     /// The rows do not depend on how plugins are run.
     Table,
-    /// What plugins register for in the queue.
+    /// The events for which plugins register in the queue.
     Registrations,
 }
 
-/// What is wrong with the folder or the request.
+/// A mistake in the folder or the request.
 #[derive(Debug, thiserror::Error)]
 pub enum SuiteError {
     #[error("{path} is not a directory", path = .0.display())]
@@ -82,10 +82,10 @@ pub enum SuiteError {
 }
 
 impl Suite {
-    /// Looks which recorded files `dir` holds.
+    /// Lists the recorded files in `dir`.
     ///
     /// # Errors
-    /// It is no folder, or holds none.
+    /// The path is not a folder, or contains no recorded file.
     pub fn open(dir: &Path) -> Result<Self, SuiteError> {
         if !dir.is_dir() {
             return Err(SuiteError::NoDirectory(dir.to_owned()));
@@ -107,20 +107,20 @@ impl Suite {
         &self.families
     }
 
-    /// The family called `name`.
+    /// The family with this name.
     ///
     /// # Errors
-    /// There is none here.
+    /// There is no such family.
     pub fn family(&self, name: &str) -> Result<&Family, SuiteError> {
         let known = || self.families.iter().map(|family| family.name).collect();
         let found = self.families.iter().find(|family| family.name == name);
         found.ok_or_else(|| SuiteError::UnknownFamily { family: name.to_owned(), known: known() })
     }
 
-    /// The family and the case called `id`, which says which family to look in first.
+    /// The family and the case with this id. The id names the family to search first.
     ///
     /// # Errors
-    /// No file has it, or a file cannot be read.
+    /// No file contains the case, or a file cannot be read.
     pub fn find(&self, id: &str) -> Result<(&Family, Case), SuiteError> {
         let cases = self.families.iter().filter(|family| family.kind == Kind::Cases);
         let mut likely: Vec<&Family> = cases.collect();
@@ -136,15 +136,15 @@ impl Suite {
         Err(SuiteError::UnknownCase(id.to_owned()))
     }
 
-    /// The cases of `family`, read one by one.
+    /// The cases of `family`, which are read one by one.
     ///
     /// # Errors
-    /// The file cannot be read; each item says the same of its line.
+    /// The file cannot be read. Each item may also have an error about its line.
     pub fn cases(&self, family: &Family) -> Result<impl Iterator<Item = Result<Case, SuiteError>>, SuiteError> {
         self.rows(family)
     }
 
-    /// Runs every case of `family` and hands the findings over; for a table, one findings a row that differs or agrees.
+    /// Runs every case of `family` and passes the findings on. A table has one item of findings for each row.
     ///
     /// # Errors
     /// The file cannot be read.
@@ -157,8 +157,8 @@ impl Suite {
         self.run_each(family, execution, |id, check| report(id, &check(Features::default())))
     }
 
-    /// Explains the pod of every case of `family`, as `berth explain` does, and hands the findings over. Tables and registrations
-    /// explain nothing.
+    /// Explains the pod of every case of `family`, as `berth explain` does, and passes the findings on. Tables and
+    /// registrations have no explanations.
     ///
     /// # Errors
     /// The file cannot be read.
@@ -177,7 +177,7 @@ impl Suite {
         Ok(())
     }
 
-    /// Hands over each case of `family`, to be checked with any features. Tables do not depend on them.
+    /// Passes on each case of `family`, which can be checked with any features. Tables do not depend on features.
     ///
     /// # Errors
     /// The file cannot be read.

@@ -1,7 +1,7 @@
 //! Rows of the recorded tables, each checked against one small function of `berth-model`.
 //!
-//! A row says what Kubernetes answers to one question. [`run`] checks every row of a table and describes each one that
-//! Berth answers differently. What a row holds is said by the function that checks it.
+//! A row contains Kubernetes' answer to one question. [`run`] checks every row of a table, and describes each row for
+//! which Berth's answer differs. The function that checks a row describes its content.
 
 use std::time::Duration;
 
@@ -16,20 +16,20 @@ use berth_model::sampling::num_feasible_nodes_to_find;
 use berth_model::selector::{LabelMatcher, NodeMatcher, PreferredMatcher};
 use berth_model::toleration::{first_untolerated, tolerates};
 
-/// As in the release that was recorded.
+/// The value of the recorded release.
 const RESIZES: Resizes = Resizes::MaximumOfEachContainer;
 
-/// What became of a table's rows.
+/// The results for a table's rows.
 #[derive(Debug, Default)]
 #[allow(unreachable_pub, reason = "the crate's tests include this file as a private module")]
 pub struct TableReport {
-    /// How many rows were checked.
+    /// The number of rows that were checked.
     pub rows: usize,
-    /// One text for each row that Berth answers differently: its number (from 1), the row, and both answers.
+    /// One text for each row with another answer from Berth: its number (from 1), the row, and both answers.
     pub mismatches: Vec<String>,
 }
 
-/// Checks every row of the table `name`. An unknown name or a row that can't be read is a mismatch too.
+/// Checks every row of the table `name`. An unknown name and a row that can't be read are mismatches, too.
 #[allow(unreachable_pub, reason = "the crate's tests include this file as a private module")]
 pub fn run(name: &str, rows: impl Iterator<Item = Value>) -> TableReport {
     let mut report = TableReport::default();
@@ -55,7 +55,7 @@ fn describe(number: usize, row: &Value, differences: &[String]) -> String {
     format!("row {number}: {row}\n    {}", differences.join("\n    "))
 }
 
-/// One line for each field of `actual` that the row has otherwise.
+/// One line for each field of `actual` that differs in the row.
 fn differing_fields(row: &Value, actual: &Value) -> Vec<String> {
     let fields = actual.as_object().into_iter().flatten();
     fields
@@ -104,8 +104,8 @@ fn quantity_pair(row: &Value) -> Vec<String> {
     );
     let integers = |sum: Quantity| json!({ "addValue": sum.value(), "addMilli": sum.milli_value() });
     let of_sum = differing_fields(row, &integers(&a + &b));
-    // The left sides were recorded from objects that other rows had compared before. One compared with a wide amount
-    // stays wide, and the row does not say so.
+    // The left sides were recorded from objects that other rows had compared before. An object that was compared with a
+    // wide amount stays wide, which the row does not show.
     if !of_sum.is_empty() && !differing_fields(row, &integers(&a.widened() + &b)).is_empty() {
         differences.extend(of_sum);
     }
@@ -135,7 +135,8 @@ fn pod_requests(row: &Value) -> Result<Vec<String>, serde_json::Error> {
         ("limits", requests::pod_limits(&pod)),
     ];
     for (name, actual) in lists {
-        // Amounts, not texts: some were recorded from objects whose format the pod's JSON does not tell.
+        // Amounts are compared instead of texts, because some were recorded from objects with a format that is not
+        // visible in the pod's JSON.
         let expected: api::ResourceList = field(row, name)?;
         if actual != expected {
             differences.push(format!("{name}: expected {}, got {}", json!(expected), json!(actual)));
@@ -218,7 +219,7 @@ fn numeric(row: &Value) -> Result<Vec<String>, serde_json::Error> {
     Ok(differing_fields(row, &json!({ "result": result })))
 }
 
-/// An absent field and `null` read as nothing: the recorder writes empty lists that way.
+/// An absent field and `null` are read as empty, because the recorder writes empty lists in this way.
 fn field<T: DeserializeOwned + Default>(row: &Value, field: &str) -> Result<T, serde_json::Error> {
     let value = row.get(field).cloned().unwrap_or(Value::Null);
     Ok(serde_json::from_value::<Option<T>>(value)?.unwrap_or_default())

@@ -10,10 +10,10 @@ use serde_json::Value;
 
 use crate::execution::Execution;
 
-/// `features` with the gates of a case set.
+/// `features` with the gates of a case.
 ///
 /// # Errors
-/// A gate that cannot be switched.
+/// A gate cannot be switched.
 pub(crate) fn with_gates(features: Features, gates: &BTreeMap<String, bool>) -> Result<Features> {
     gates.iter().try_fold(features, |features, (name, is_on)| {
         let gate = Feature::ALL.iter().find(|gate| gate.name() == name && gate.kind() == FeatureKind::Gate);
@@ -21,15 +21,15 @@ pub(crate) fn with_gates(features: Features, gates: &BTreeMap<String, bool>) -> 
     })
 }
 
-/// A profile, and what it lacks.
+/// A profile, and its missing plugins.
 #[derive(Debug)]
 pub struct TestedProfile {
     pub profile: Profile,
-    /// Plugins that the configuration enables and the execution does not have.
+    /// The plugins that the configuration enables but the execution does not have.
     missing: BTreeSet<PluginName>,
-    /// All Filter plugins in order, missing ones included.
+    /// All Filter plugins in order, including missing ones.
     filters: Vec<PluginName>,
-    /// Weights of all Score plugins, missing ones included.
+    /// The weights of all Score plugins, including missing ones.
     pub(crate) weights: BTreeMap<String, i64>,
 }
 
@@ -37,15 +37,15 @@ impl TestedProfile {
     /// kube-scheduler's default profile, with the gates of the release.
     ///
     /// # Errors
-    /// A plugin that the execution should have and has not.
+    /// The execution lacks a plugin that it should have.
     pub fn defaults(execution: &dyn Execution) -> Result<Self> {
         Self::build(None, Features::default(), execution)
     }
 
-    /// A profile like the recorded entry of a configuration file, the default one without an entry.
+    /// The profile of the recorded entry of a configuration file, or the default profile without an entry.
     ///
     /// # Errors
-    /// An entry that makes no sense, or a plugin that the execution should have and has not.
+    /// The entry is invalid, or the execution lacks a plugin that it should have.
     pub fn build(profile: Option<&Value>, features: Features, execution: &dyn Execution) -> Result<Self> {
         let in_tree = InTree::new(&berth_builtins::factories()).with_features(features);
         let config = berth_config::Profile::from_json(profile, &in_tree)?;
@@ -68,12 +68,12 @@ impl TestedProfile {
         self.missing.contains(plugin)
     }
 
-    /// The plugins whose answers cannot be compared.
+    /// The plugins with answers that cannot be compared.
     pub(crate) fn missing(&self) -> impl Iterator<Item = &PluginName> {
         self.missing.iter()
     }
 
-    /// Whether the configuration has `plugin` filter nodes.
+    /// Whether `plugin` filters nodes in the configuration.
     pub(crate) fn has_filter(&self, plugin: &str) -> bool {
         self.filters.iter().any(|name| name == plugin)
     }

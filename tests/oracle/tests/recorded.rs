@@ -1,4 +1,4 @@
-//! Every recorded family, natively and as components: no answer may differ.
+//! Tests with every recorded family, natively and as components. No answer may differ.
 
 use std::{collections::BTreeSet, fs, path::Path};
 
@@ -17,7 +17,7 @@ fn agrees(family: &str) -> Result<()> {
     agrees_in(family, &Native, true)
 }
 
-/// In some families whole cases are left out.
+/// Some families leave out whole cases.
 fn agrees_in(family: &str, execution: &dyn Execution, every_case_compares: bool) -> Result<()> {
     let suite = suite()?;
     let family = suite.family(family)?;
@@ -62,7 +62,7 @@ fn tables() -> Result<()> {
     ["quantity", "pod_requests", "selectors", "tolerations", "numeric"].into_iter().try_for_each(agrees)
 }
 
-/// What `berth explain` works out about each case's pod is what was recorded.
+/// Checks that the results of `berth explain` about each case's pod equal the record.
 fn is_explained(families: &[&str], execution: &dyn Execution) -> Result<()> {
     let suite = suite()?;
     for family in families {
@@ -113,7 +113,7 @@ fn small_families_as_components() -> Result<()> {
     ["fit", "taints", "affinity", "ports", "images"].into_iter().try_for_each(|family| agrees_in(family, &wasm, true))
 }
 
-/// Families that need plugins which do not exist yet agree in the rest.
+/// Families that need plugins which do not exist yet agree in the other answers.
 #[test]
 fn other_families() -> Result<()> {
     ["mixed", "big", "spread", "interpod", "volumes", "preemption", "scenarios", "devices", "gated"]
@@ -129,8 +129,8 @@ fn other_families_as_components() -> Result<()> {
         .try_for_each(|family| agrees_in(family, &wasm, true))
 }
 
-/// Answers as components really come from components: without its file a plugin is missed, and another file under its
-/// name answers otherwise.
+/// The answers of the components really come from components: a plugin without its file is missing, and another file
+/// under its name gives other answers.
 #[test]
 fn components_decide() -> Result<()> {
     let dir = tempfile::tempdir()?;
@@ -153,7 +153,7 @@ fn n_differences(family: &str, execution: &dyn Execution) -> Result<usize> {
     Ok(n)
 }
 
-/// Another choice of a volume, or a volume that is to be made and is not, must not pass.
+/// Another choice of a volume must fail the test, and so must a missing volume.
 #[test]
 fn a_doctored_choice_of_volumes_differs() -> Result<()> {
     let suite = suite()?;
@@ -171,7 +171,7 @@ fn a_doctored_choice_of_volumes_differs() -> Result<()> {
     Ok(())
 }
 
-/// A record that says something else must not pass.
+/// A changed record must fail the test.
 #[test]
 fn a_doctored_record_differs() -> Result<()> {
     let (_, case) = suite()?.find("fit-000001")?;
@@ -196,12 +196,13 @@ fn requests_that_make_no_sense_are_refused() -> Result<()> {
     Ok(())
 }
 
-/// The cases were recorded from 1.36. As 1.37 some answer otherwise, each for a change of that release that can be seen in it.
+/// The cases were recorded from 1.36. In 1.37, some answers differ, each because of a change of that release which the
+/// case shows.
 #[test]
 fn what_1_37_answers_otherwise_has_causes() -> Result<()> {
     let suite = suite()?;
     let mut found = BTreeSet::new();
-    // All families take minutes in a debug build; these show each cause that there is in any.
+    // All families would take minutes in a debug build. These families contain each cause that occurs in any of them.
     for family in ["fit", "images", "volumes", "preemption", "devices", "gated", "queueing_hints"] {
         let family = suite.family(family)?;
         let mut causes = Causes::default();

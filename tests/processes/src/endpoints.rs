@@ -15,7 +15,7 @@ use crate::until;
 
 const READ_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Addresses on loopback that were free a moment ago, all different.
+/// Different addresses on loopback that were free a moment ago.
 pub fn free_addresses<const N: usize>() -> Result<[SocketAddr; N]> {
     let mut addresses = [SocketAddr::from(([127, 0, 0, 1], 0)); N];
     // All are held until the last one is known.
@@ -28,7 +28,7 @@ pub fn free_addresses<const N: usize>() -> Result<[SocketAddr; N]> {
     Ok(addresses)
 }
 
-/// Where a process answers over plain HTTP.
+/// The place where a process answers over plain HTTP.
 #[derive(Clone, Copy, Debug)]
 pub struct Endpoints {
     address: SocketAddr,
@@ -45,14 +45,14 @@ impl Endpoints {
         self.address
     }
 
-    /// The body of a GET, whose answer must be 200. Blocks.
+    /// Returns the body of a GET. The answer must be 200. It blocks.
     pub fn get(&self, path: &str) -> Result<String> {
         let (status, body) = self.ask(path)?;
         ensure!(status.starts_with("HTTP/1.1 200"), "{path}: {status}: {body}");
         Ok(body)
     }
 
-    /// Asks again and again until the answer is right, whatever its status code, and returns its body.
+    /// Repeats the request until the answer is as expected, whatever its status code is, and returns its body.
     pub async fn until(&self, path: &str, is_right: impl Fn(&str) -> bool) -> Result<String> {
         let endpoints = *self;
         let mut last = String::new();
@@ -65,7 +65,7 @@ impl Endpoints {
         found.await.with_context(|| format!("{path} last answered {last}"))
     }
 
-    /// Status line and body.
+    /// Returns the status line and the body.
     fn ask(&self, path: &str) -> Result<(String, String)> {
         let stream = TcpStream::connect_timeout(&self.address, Duration::from_secs(5))?;
         stream.set_read_timeout(Some(READ_TIMEOUT))?;
@@ -73,20 +73,20 @@ impl Endpoints {
     }
 }
 
-/// The socket on which a scheduler takes orders about plugins, if it was started with [`crate::berth`].
+/// The socket on which a scheduler receives orders about plugins, if it was started with [`crate::berth`].
 #[derive(Clone, Debug)]
 pub struct AdminSocket {
     path: PathBuf,
 }
 
 impl AdminSocket {
-    /// The endpoints of the scheduler whose `home` this is.
+    /// The endpoints of the scheduler with this `home`.
     #[must_use]
     pub fn in_home(home: &Path) -> Self {
         Self { path: home.join("berth").join("admin.sock") }
     }
 
-    /// The body of a GET, whose answer must be 200. Blocks.
+    /// Returns the body of a GET. The answer must be 200. It blocks.
     pub fn get(&self, path: &str) -> Result<String> {
         let stream = UnixStream::connect(&self.path).with_context(|| self.path.display().to_string())?;
         stream.set_read_timeout(Some(READ_TIMEOUT))?;
@@ -96,7 +96,7 @@ impl AdminSocket {
     }
 }
 
-/// Status line and body.
+/// Returns the status line and the body.
 fn exchange(mut stream: impl Read + Write, path: &str) -> Result<(String, String)> {
     write!(stream, "GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")?;
     let mut answer = String::new();

@@ -1,7 +1,7 @@
-//! What tests need to drive the `berth` binary, and other programs, from outside.
+//! Functions that tests need to control the `berth` binary, and other programs, from outside.
 //!
-//! Nothing here waits for a fixed time: callers wait for lines, answers and states, each with a [`DEADLINE`] that only a
-//! fault reaches. A [`Process`] is killed when it is dropped.
+//! Nothing waits for a fixed time: callers wait for lines, answers and states, each with a [`DEADLINE`] that is only
+//! reached after a fault. A [`Process`] is killed when it is dropped.
 
 mod endpoints;
 mod process;

@@ -1,4 +1,4 @@
-//! One process: its lines as they come, and its end.
+//! One process: its lines as they arrive, and its end.
 
 use std::{
     io::{BufRead as _, BufReader, Read},
@@ -19,16 +19,16 @@ enum Stream {
     Err,
 }
 
-/// Killed when dropped.
+/// A process, which is killed when this is dropped.
 #[derive(Debug)]
 pub struct Process {
     child: Child,
     title: String,
-    /// Closed when the process has closed both streams.
+    /// The lines. The channel is closed when the process has closed both streams.
     lines: watch::Receiver<Vec<(Stream, String)>>,
 }
 
-/// All that a process wrote until it ended.
+/// The whole output of a process that has ended.
 #[derive(Debug)]
 pub struct Ended {
     pub status: ExitStatus,
@@ -49,7 +49,7 @@ impl Process {
         Ok(Self { child, title, lines })
     }
 
-    /// Waits for a line that contains `part`, past or future. Fails when the process ends without it.
+    /// Waits for a line that contains `part`, including earlier lines. Fails if the process ends without it.
     pub async fn line(&self, part: &str) -> Result<String> {
         let found = |lines: &[(Stream, String)]| {
             lines.iter().find(|(_, line)| line.contains(part)).map(|(_, line)| line.clone())
@@ -64,7 +64,7 @@ impl Process {
         bail!("{} did not write `{part}` but\n{}", self.title, self.text())
     }
 
-    /// Waits for its end. Kills it and fails after `limit`.
+    /// Waits for the end of the process. Kills it and fails after `limit`.
     pub async fn ended(mut self, limit: Duration) -> Result<Ended> {
         let mut lines = self.lines.clone();
         let closed = timeout(limit, async { while lines.changed().await.is_ok() {} }).await;
@@ -73,24 +73,24 @@ impl Process {
         Ok(Ended { status, out: self.stream(Stream::Out), err: self.stream(Stream::Err) })
     }
 
-    /// Whether it has ended by itself.
+    /// Whether the process has ended by itself.
     pub fn has_ended(&mut self) -> Result<bool> {
         Ok(self.child.try_wait()?.is_some())
     }
 
-    /// Asks it to end, as Kubernetes does.
+    /// Asks the process to end, as Kubernetes does.
     pub fn terminate(&self) -> Result<()> {
         self.signal("-TERM")
     }
 
-    /// Sends it a signal, written as for `kill`: `-STOP`, `-CONT`, `-USR2`.
+    /// Sends a signal to the process, written as for `kill`: `-STOP`, `-CONT`, `-USR2`.
     pub fn signal(&self, signal: &str) -> Result<()> {
         let status = Command::new("kill").args([signal, &self.child.id().to_string()]).status().context("kill")?;
         ensure!(status.success(), "{} could not be sent {signal}: it has ended\n{}", self.title, self.text());
         Ok(())
     }
 
-    /// Ends it as a crash does, and returns once it is gone.
+    /// Ends the process as in a crash, and returns when it has ended.
     pub fn kill(mut self) {
         self.end();
     }
@@ -101,13 +101,13 @@ impl Process {
         self.child.id()
     }
 
-    /// Everything it wrote so far.
+    /// The whole output so far.
     #[must_use]
     pub fn text(&self) -> String {
         self.lines.borrow().iter().map(|(_, line)| format!("{line}\n")).collect()
     }
 
-    /// The last lines that it wrote.
+    /// The last lines of the output.
     #[must_use]
     pub fn last_lines(&self, n_lines: usize) -> String {
         let lines = self.lines.borrow();
@@ -120,7 +120,7 @@ impl Process {
     }
 
     fn end(&mut self) {
-        // It may have ended by itself.
+        // The process may have ended by itself.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -1,4 +1,4 @@
-//! `berth run` as a process with its endpoints on.
+//! `berth run` as a process with endpoints.
 
 use std::{
     env,
@@ -11,17 +11,18 @@ use anyhow::{Context as _, Result, ensure};
 
 use crate::{Endpoints, Process};
 
-/// The program of this name that was built beside the one that runs.
+/// The program of this name that was built beside the running one.
 pub fn beside(name: &str) -> Result<PathBuf> {
     let program = env::current_exe()?.with_file_name(name);
     ensure!(program.is_file(), "{} is not there; the cargo xtask command builds it", program.display());
     Ok(program)
 }
 
-/// Names the program `confined`, and after a colon the bytes of memory that each scheduler of a test is held to.
+/// The variable that names the program `confined`, followed by a colon and the memory limit in bytes for each scheduler
+/// of a test.
 pub const CONFINED: &str = "BERTH_CONFINED";
 
-/// A command for a scheduler, in a cgroup of its own if [`CONFINED`] asks for that.
+/// A command for a scheduler, in its own cgroup if [`CONFINED`] is set.
 #[must_use]
 pub fn scheduler_command(program: &Path) -> Command {
     let asked = env::var(CONFINED).ok();
@@ -35,14 +36,14 @@ pub fn scheduler_command(program: &Path) -> Command {
     }
 }
 
-/// As [`berth`], for a scheduler, which may be held to some memory.
+/// The same as [`berth`] for a scheduler, which may have a memory limit.
 #[must_use]
 pub fn berth_scheduler(program: &Path, home: &Path) -> Command {
     without_surroundings(scheduler_command(program), home)
 }
 
-/// A command that finds neither a cluster nor options in its environment, and keeps what it caches, and the socket on which it
-/// takes orders, in `home`.
+/// A command that finds neither a cluster nor options in its environment. Its cache and the socket for its orders are
+/// in `home`.
 #[must_use]
 pub fn berth(program: &Path, home: &Path) -> Command {
     without_surroundings(Command::new(program), home)
@@ -56,7 +57,7 @@ fn without_surroundings(mut command: Command, home: &Path) -> Command {
     command
 }
 
-/// Killed when dropped.
+/// A scheduler, which is killed when this is dropped.
 #[derive(Debug)]
 pub struct Scheduler {
     pub process: Process,
@@ -64,7 +65,7 @@ pub struct Scheduler {
 }
 
 impl Scheduler {
-    /// Runs `berth run` with these arguments and endpoints on a free port, and waits until those are served.
+    /// Runs `berth run` with these arguments and with endpoints on a free port, and waits until the endpoints answer.
     pub async fn start<A: AsRef<OsStr>>(mut berth: Command, arguments: impl IntoIterator<Item = A>) -> Result<Self> {
         berth.args(["run", "--metrics-address", "127.0.0.1:0"]).args(arguments);
         let process = Process::start(berth)?;
@@ -75,7 +76,7 @@ impl Scheduler {
         Ok(Self { process, endpoints })
     }
 
-    /// Waits until it has seen all objects.
+    /// Waits until the scheduler has seen all objects.
     pub async fn ready(&self) -> Result<()> {
         let is_ready = self.endpoints.until("/readyz", |answer| answer.ends_with("ok")).await;
         is_ready.with_context(|| self.process.text())?;

@@ -1,4 +1,4 @@
-//! Waiting: for a state that no event announces, and for the end of a test.
+//! Waits for a state that no event announces, and for the end of a test.
 
 use std::time::Duration;
 
@@ -8,14 +8,14 @@ use tokio::{
     time::{Instant, MissedTickBehavior, interval},
 };
 
-/// No single step of a test takes nearly as long, on however slow a machine.
+/// The time is much longer than any single step of a test, even on a slow machine.
 pub const DEADLINE: Duration = Duration::from_secs(90);
 
-/// Between two looks.
+/// The time between two checks.
 const PERIOD: Duration = Duration::from_millis(50);
 
-/// Looks again and again until there is something to see. Fails with `what` after the [`DEADLINE`], and at once with the
-/// error of a look.
+/// Repeats the check until it returns a value. Fails with `what` after the [`DEADLINE`], and immediately with the error
+/// of a check.
 pub async fn until<T>(what: &str, mut look: impl AsyncFnMut() -> Result<Option<T>>) -> Result<T> {
     let begin = Instant::now();
     let mut every = interval(PERIOD);
@@ -29,7 +29,8 @@ pub async fn until<T>(what: &str, mut look: impl AsyncFnMut() -> Result<Option<T
     bail!("{what}: not within {DEADLINE:?}")
 }
 
-/// Does the work of a test program, unless it is told to end (SIGINT, SIGTERM): then the processes that it started end with it.
+/// Does the work of a test program. If the program is asked to end (SIGINT, SIGTERM), the processes that it started
+/// end, too.
 pub async fn interruptible<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
     let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
     tokio::select! {

@@ -1,7 +1,7 @@
-//! Everything that the plugins of a profile answer about one pod, as text that can be compared.
+//! All answers of a profile's plugins about one pod, as text that can be compared.
 //!
-//! Plugins are asked one by one at each point, on all nodes, and then together, as the scheduler asks them. Answers name
-//! nodes and pods, never rows, so that answers about two caches with the same objects can be compared.
+//! Plugins are asked one by one at each point, about all nodes, and then together, as in the scheduler. Answers name
+//! nodes and pods and never rows, so that answers about two caches with the same objects can be compared.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -19,12 +19,12 @@ use crate::generate::random::Random;
 /// Every answer, by point, plugin and node.
 pub type Answers = BTreeMap<String, String>;
 
-/// How a pod fared.
+/// The result for a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Outcome {
     RejectedBeforeNodes,
     RejectedByNodes,
-    /// Nothing fits, and pods are evicted.
+    /// No node fits, and pods are evicted.
     Preempts,
     Broken,
     OnlyNode,
@@ -39,9 +39,9 @@ pub struct ProfileRun<'a> {
     pub pod: &'a Pod,
     /// The order in which nodes are visited.
     pub order: &'a [NodeIdx],
-    /// For the nodes to begin with, and what dry runs take away.
+    /// The seed for the first nodes, and for the pods that dry runs remove.
     pub seed: u64,
-    /// A new one; the next is used as well.
+    /// A new cycle number. The next number is used as well.
     pub cycle: u64,
 }
 
@@ -66,7 +66,7 @@ fn show_effect(effect: &Effect) -> String {
 }
 
 impl ProfileRun<'_> {
-    /// All answers, and where the pod went. The replicas must have been synced.
+    /// All answers, and the pod's node. The replicas must have been synced.
     pub fn answers(&mut self) -> (Answers, Outcome) {
         let mut answers = Answers::new();
         self.pre_enqueue(&mut answers);
@@ -100,7 +100,7 @@ impl ProfileRun<'_> {
         }
     }
 
-    /// PreFilter until one rejects the pod; each Filter on all nodes, by itself; dry runs.
+    /// PreFilter until a plugin rejects the pod; each Filter on all nodes, on its own; and dry runs.
     fn one_by_one(&mut self, answers: &mut Answers) {
         let call = self.cluster.call(self.cycle, self.pod);
         let mut attempt = Attempt::default();
@@ -136,7 +136,7 @@ impl ProfileRun<'_> {
         let mut cases = Vec::new();
         let mut slots: Vec<(PodIdx, NodeIdx)> = call.table.pods().iter().map(|(idx, _, node)| (idx, node)).collect();
         slots.sort_unstable_by_key(|(idx, _)| *idx);
-        // The choice follows names: rows differ from cache to cache.
+        // The choice depends on names, because rows differ between caches.
         let mut nodes: Vec<NodeIdx> = call.table.nodes().iter().collect();
         nodes.sort_unstable_by_key(|node| self.cluster.node_name(*node));
         nodes.retain(|_| random.chance(60));
@@ -164,7 +164,8 @@ impl ProfileRun<'_> {
             }
             let name = self.name(plugin);
             let Some(point) = self.profile.get(plugin).and_then(|plugin| plugin.filter()) else { continue };
-            // What was asked before makes no difference: about pods in another order, and about some of them.
+            // Earlier questions must make no difference, so the pods are asked about in another order, and only some of
+            // them.
             let reversed: Vec<&Pod> = pods.iter().rev().copied().collect();
             let (some, _) = cases.split_at(cases.len() / 2);
             let n_named = some.iter().flat_map(|case| case.minus.iter().chain(&case.plus)).max();
@@ -182,7 +183,7 @@ impl ProfileRun<'_> {
         }
     }
 
-    /// The cycle as the scheduler runs it.
+    /// The cycle as in the scheduler.
     fn together(&mut self, answers: &mut Answers) -> Outcome {
         let call = self.cluster.call(self.cycle + 1, self.pod);
         let mut attempt = Attempt::default();
@@ -235,7 +236,7 @@ impl ProfileRun<'_> {
         }
     }
 
-    /// Reserve, PreBind and Bind on one node, and back.
+    /// Reserve, PreBind and Bind on one node, followed by Unreserve.
     fn binding(&mut self, call: &Call<'_>, node: NodeIdx, answers: &mut Answers) {
         let name = self.cluster.node_name(node);
         let reserved = run::reserve(self.profile, call, node);
@@ -290,7 +291,7 @@ impl ProfileRun<'_> {
     }
 }
 
-/// What differs, a line each.
+/// The differences, one per line.
 #[must_use]
 pub fn differences(left: (&str, &Answers), right: (&str, &Answers)) -> Vec<String> {
     let keys: std::collections::BTreeSet<&String> = left.1.keys().chain(right.1.keys()).collect();

@@ -1,4 +1,4 @@
-//! A cluster that changes from one state to any other.
+//! A cluster that can change from one state to any other.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -8,14 +8,14 @@ use serde_json::Value;
 
 use crate::generate::{ClusterObjects, objects::Kind};
 
-/// The objects, and what the scheduler's cache makes of them.
+/// The objects, and the scheduler's cache of them.
 #[derive(Debug)]
 pub struct ChangingCluster {
     pub cluster: TestCluster,
     objects: ClusterObjects,
 }
 
-/// As the API server's JSON is decoded.
+/// Decodes a pod in the same way as the API server's JSON.
 #[must_use]
 pub fn decode_pod(pod: &Value) -> api::Pod {
     serde_json::from_value(pod.clone()).unwrap_or_else(|error| panic!("{error}: {pod}"))
@@ -27,7 +27,8 @@ pub fn decode_node(node: &Value) -> api::Node {
 }
 
 impl ChangingCluster {
-    /// An empty cluster, which gives the number of a symbol to another string as soon as it can. A replica that missed more than `log_capacity` changes is sent everything.
+    /// An empty cluster, which reuses the number of a symbol for another string as soon as possible. A replica that
+    /// missed more than `log_capacity` changes is sent everything.
     #[must_use]
     pub fn new(log_capacity: usize) -> Self {
         let mut cluster = TestCluster::with_log_capacity(log_capacity);
@@ -35,7 +36,7 @@ impl ChangingCluster {
         Self { cluster, objects: ClusterObjects::default() }
     }
 
-    /// A cluster that only ever saw the state in which `other` is. Rows and slots keep their order, nothing else is taken
+    /// A cluster that only ever had the state of `other`. Rows and slots keep their order, and nothing else is taken
     /// over.
     #[must_use]
     pub fn rebuilt(other: &Self) -> Self {
@@ -59,12 +60,12 @@ impl ChangingCluster {
         rebuilt
     }
 
-    /// Changes what differs, and nothing else.
+    /// Changes the objects that differ, and nothing else.
     pub fn become_state(&mut self, target: &ClusterObjects) {
         let gone = |old: &BTreeMap<String, Value>, new: &BTreeMap<String, Value>| -> Vec<String> {
             old.keys().filter(|key| !new.contains_key(*key)).cloned().collect()
         };
-        // Nodes go while pods are on them, and come back before or after.
+        // Nodes are removed while pods are on them, and are added before or after the pods.
         for name in gone(&self.objects.nodes, &target.nodes) {
             self.remove_node(&name);
         }
@@ -129,7 +130,7 @@ impl ChangingCluster {
         }
     }
 
-    /// The pod as plugins see it.
+    /// The pod in the form that plugins see.
     pub fn intern(&mut self, pod: &Value) -> Arc<Pod> {
         Arc::new(self.cluster.intern(&decode_pod(pod)))
     }

@@ -1,6 +1,6 @@
-//! Is a placement right? The rules of Kubernetes' documentation, read plainly over the objects' JSON.
+//! Checks placements. The rules are those of Kubernetes' documentation, applied to the objects' JSON.
 //!
-//! Nothing here is shared with the plugins, and nothing is quick: each question looks at everything. Where the
+//! The checker shares no code with the plugins, and it is not fast: each question examines everything. If the
 //! documentation leaves a gap, the comment says how kube-scheduler fills it.
 
 mod others;
@@ -16,18 +16,18 @@ use serde_json::Value;
 pub use self::volumes::{device_violations, volume_violations};
 use crate::generate::objects::Kind;
 
-/// What holds at the moment of a placement.
+/// The state at the time of a placement.
 #[derive(Clone, Copy, Debug)]
 pub struct Facts<'a> {
-    /// By name.
+    /// The nodes by name.
     pub nodes: &'a BTreeMap<String, Value>,
-    /// The other pods and where they are, those under way included.
+    /// The other pods and their nodes, including pods that are being bound.
     pub placed: &'a [(&'a Value, &'a str)],
-    /// By kind, namespace and name.
+    /// The objects by kind, namespace and name.
     pub objects: &'a BTreeMap<(Kind, String, String), Value>,
 }
 
-/// The entries of a list; none when it is absent.
+/// The entries of a list; empty if it is absent.
 fn items<'a>(object: &'a Value, pointer: &str) -> &'a [Value] {
     object.pointer(pointer).and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }

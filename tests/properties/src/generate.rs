@@ -1,7 +1,7 @@
-//! Random clusters and pods, made from the meaning of the API's types.
+//! Random clusters and pods, which are generated from the meaning of the API's types.
 //!
-//! A cluster is a set of recipes: proptest takes objects away and switches features off, and what is left stays the
-//! same. The names in it come from small alphabets, so that selectors, taints and claims often meet what they mean.
+//! A cluster is a set of recipes. proptest removes objects and switches features off, and the rest stays the same. The
+//! names come from small alphabets, so that selectors, taints and claims often match.
 
 pub mod nodes;
 pub mod objects;
@@ -20,11 +20,11 @@ use self::{
     random::{Random, Recipe, recipe},
 };
 
-/// What the API server holds, as recipes.
+/// The objects of the API server, as recipes.
 #[derive(Clone, Debug, Default)]
 pub struct ClusterRecipe {
     pub nodes: BTreeMap<u8, Recipe>,
-    /// Pods with a node, or nominated to one; with their revisions.
+    /// The pods with a node or a nomination, with their revisions.
     pub pods: BTreeMap<u8, (Recipe, u8)>,
     pub objects: BTreeMap<(Kind, u8), Recipe>,
 }
@@ -32,17 +32,17 @@ pub struct ClusterRecipe {
 /// The objects of a cluster.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ClusterObjects {
-    /// By name.
+    /// The nodes by name.
     pub nodes: BTreeMap<String, Value>,
-    /// By uid.
+    /// The pods by uid.
     pub pods: BTreeMap<String, Value>,
-    /// By kind, namespace and name.
+    /// The other objects by kind, namespace and name.
     pub others: BTreeMap<(Kind, String, String), Value>,
 }
 
 const NAMESPACES: [&str; 3] = ["red", "green", "blue"];
 
-/// Out of 4 pods with a place, one is only nominated to it, if it has this feature.
+/// A pod with this feature is not on its node, but only nominated to it.
 const NOMINATED: u32 = 39;
 
 impl ClusterRecipe {
@@ -64,8 +64,8 @@ impl ClusterRecipe {
         objects
     }
 
-    /// The node of a pod: it stays when other nodes go. Few nodes hold many pods. One in twenty pods refers to a node
-    /// that is not there.
+    /// The node of a pod. It stays the same if other nodes are removed. Few nodes have many pods. One in twenty pods
+    /// refers to a node that does not exist.
     fn home(&self, recipe: &Recipe) -> String {
         if recipe.base().number().is_multiple_of(20) {
             return "gone".to_owned();
@@ -75,7 +75,7 @@ impl ClusterRecipe {
     }
 }
 
-/// A field of an object, empty when it is absent.
+/// A field of an object; empty if it is absent.
 #[must_use]
 pub fn text(object: &Value, pointer: &str) -> String {
     object.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned()
@@ -92,13 +92,13 @@ fn sized(least_nodes: usize, most_nodes: usize) -> impl Strategy<Value = Cluster
     (nodes, pods, objects).prop_map(|(nodes, pods, objects)| ClusterRecipe { nodes, pods, objects })
 }
 
-/// A cluster of up to so many nodes, mostly of few.
+/// A cluster of up to `most_nodes` nodes, and usually of few.
 pub fn cluster(most_nodes: usize) -> impl Strategy<Value = ClusterRecipe> {
     let few = most_nodes / 4;
     prop_oneof![1 => sized(0, 0), 8 => sized(1, few + 1), 3 => sized(few, most_nodes)]
 }
 
-/// A pod that wants to be placed. Numbers from 200 on are no placed pod's.
+/// A pod that waits for a node. Numbers from 200 on are not used by placed pods.
 #[must_use]
 pub fn pending(number: u8, recipe: &Recipe) -> Value {
     let place = match recipe.feature(NOMINATED) {
@@ -108,13 +108,13 @@ pub fn pending(number: u8, recipe: &Recipe) -> Value {
     pods::pod(number, recipe, 0, place)
 }
 
-/// What [`pending`] is made of.
+/// The recipe for [`pending`].
 pub fn pending_recipe() -> impl Strategy<Value = Recipe> {
     recipe(pods::N_FEATURES, 5)
 }
 
 impl ClusterRecipe {
-    /// Takes some objects away and enters those of `other`, which replace what has the same number. Pods that stay may
+    /// Removes some objects and adds those of `other`, which replace objects of the same number. The remaining pods may
     /// get other labels.
     pub fn change(&mut self, other: &ClusterRecipe, choices: u64) {
         let mut random = Random::new(choices);

@@ -1,12 +1,12 @@
-//! Properties of whole profiles, shown on random clusters.
+//! Properties of whole profiles, which are checked on random clusters.
 //!
-//! - `tests/agreement`: the default plugins decide alike as components and natively, and alike whether they followed
-//!   every change of a cluster or see it for the first time.
-//! - `tests/placements.rs`: no placement of the scheduler breaks a rule of the documentation.
+//! - `tests/agreement`: the default plugins give the same answers as components and natively. They also give the same
+//! answers if they followed every change of a cluster or see it for the first time.
+//! - `tests/placements.rs`: no placement of the scheduler violates a rule of the documentation.
 //!
-//! Clusters are made by [`generate`] from what the API's types mean; nothing is recorded. [`N_CASES`] is how many cases a
-//! run of the tests looks at; the environment variable `PROPTEST_CASES` replaces it, for long runs. A failing case is
-//! shrunk, and printed with the objects that it consists of.
+//! [`generate`] makes clusters from the meaning of the API's types; nothing is recorded. [`N_CASES`] is the number of
+//! cases in a run of the tests. The environment variable `PROPTEST_CASES` replaces it, for long runs. A failing case is
+//! shrunk, and printed with its objects.
 
 #![expect(clippy::panic, reason = "the whole crate is a test: what it cannot go on without ends the run")]
 
@@ -16,10 +16,11 @@ pub mod checker;
 pub mod generate;
 pub mod simulation;
 
-/// Cases of each property in an ordinary run: what takes a good minute on two cores, all properties together.
+/// The number of cases of each property in an ordinary run. All properties together take a little more than a minute on
+/// two cores.
 pub const N_CASES: u32 = 500;
 
-/// How the properties are run: `n_cases` unless `PROPTEST_CASES` says how many.
+/// The configuration of the runs, with `n_cases` unless `PROPTEST_CASES` is set.
 #[must_use]
 pub fn config(n_cases: u32) -> proptest::test_runner::Config {
     let from_environment = std::env::var("PROPTEST_CASES").ok().and_then(|text| text.parse().ok());

@@ -1,7 +1,7 @@
-//! The real scheduler in a simulated cluster: an API server and controllers that do at once what is asked of them.
+//! The real scheduler in a simulated cluster. Its API server and controllers carry out every request immediately.
 //!
-//! Every placement is checked in the moment in which the scheduler assumes it; volumes and devices once more when the pod
-//! is bound, since until then they are being made.
+//! Every placement is checked when the scheduler assumes it. Volumes and devices are checked again when the pod is
+//! bound, because they are only created by then.
 
 use std::collections::BTreeMap;
 
@@ -24,25 +24,25 @@ use crate::{
     },
 };
 
-/// Something that happens in the cluster.
+/// An event in the cluster.
 #[derive(Clone, Copy, Debug)]
 pub enum ClusterStep {
     SetNode(u8, Recipe),
     RemoveNode(u8),
     CreatePod(Recipe),
-    /// A pod that somebody else put on a node.
+    /// Another program places a pod on a node.
     PlacePod(Recipe, u8),
-    /// One of the pods, counted around.
+    /// One of the pods, by its number modulo their count.
     DeletePod(u8),
     SetObject(Kind, u8, Recipe),
     RemoveObject(Kind, u8),
-    /// Whether bindings fail from here on.
+    /// Whether bindings fail from now on.
     Refuse(bool),
-    /// Milliseconds.
+    /// Time passes, in milliseconds.
     Wait(u32),
 }
 
-/// How much happened.
+/// The number of events.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Tally {
     pub placements: u64,
@@ -53,29 +53,29 @@ pub struct Tally {
     pub effects: u64,
 }
 
-/// The scheduler, and what the API server holds.
+/// The scheduler, and the objects of the API server.
 #[derive(Debug)]
 pub struct Simulation {
     scheduler: Scheduler,
     now: Time,
     nodes: BTreeMap<String, Value>,
-    /// By uid.
+    /// The pods by uid.
     pods: BTreeMap<String, Value>,
     objects: BTreeMap<(Kind, String, String), Value>,
-    /// Nodes of pods that are placed and not yet bound, by uid.
+    /// The nodes of pods that are placed but not bound yet, by uid.
     assumed: BTreeMap<String, String>,
     n_pods: u8,
     n_versions: u64,
     refuses: bool,
     pub tally: Tally,
-    /// Rules that were broken, with what is needed to see how.
+    /// The violated rules, with the data to understand them.
     pub broken: Vec<String>,
 }
 
-/// What a pod of the API server does not have while it is new: a resize, an eviction, a deletion, a nomination.
+/// The features that a new pod of the API server does not have: a resize, an eviction, a deletion, a nomination.
 const NOT_NEW: [u32; 4] = [29, 30, 33, 39];
 
-/// A pod as the API server shows it after its creation.
+/// A pod in the form of the API server after its creation.
 #[must_use]
 pub fn new_pod(number: u8, recipe: &Recipe, place: Place<'_>) -> Value {
     let features = NOT_NEW.iter().fold(recipe.features, |features, feature| features & !(1 << feature));
@@ -110,7 +110,7 @@ impl Simulation {
         }
     }
 
-    /// Makes the step, and lets the scheduler react until it has nothing to do.
+    /// Makes the step, and lets the scheduler work until it has nothing to do.
     pub fn step(&mut self, step: &ClusterStep) {
         match step {
             ClusterStep::SetNode(number, recipe) => self.set_node(nodes::node(*number, recipe)),
@@ -144,7 +144,7 @@ impl Simulation {
         self.settle();
     }
 
-    /// Lets every back-off end.
+    /// Lets every backoff end.
     pub fn finish(&mut self) {
         self.refuses = false;
         for _ in 0..3 {
@@ -154,19 +154,19 @@ impl Simulation {
         self.tally.pending += self.pods.values().filter(|pod| text(pod, "/spec/nodeName").is_empty()).count() as u64;
     }
 
-    /// Where each pod is, by uid.
+    /// The node of each pod, by uid.
     #[must_use]
     pub fn placements(&self) -> BTreeMap<String, String> {
         self.pods.iter().map(|(uid, pod)| (uid.clone(), text(pod, "/spec/nodeName"))).collect()
     }
 
-    /// Whether an attempt ended with an error. The pod is tried again after its back-off, without any event.
+    /// Whether an attempt ended with an error. The pod is then tried again after its backoff, without any event.
     #[must_use]
     pub fn has_had_errors(&self) -> bool {
         self.scheduler.metrics().attempts.keys().any(|(_, result)| *result == AttemptResult::Error)
     }
 
-    /// How many cycles reused what plugins had said for earlier pods.
+    /// The number of cycles that reused the plugins' answers about earlier pods.
     #[must_use]
     pub fn n_cycles_with_earlier_answers(&self) -> u64 {
         self.scheduler.metrics().cycles_with_earlier_answers
@@ -201,7 +201,8 @@ impl Simulation {
         self.send(Event::PodDeleted { namespace, name, uid: uid.to_owned() });
     }
 
-    /// The scheduler that allocated the claim before would not have given a device away twice.
+    /// Whether a claim has a device of another claim. Generated claims must not, because a scheduler never allocates a
+    /// device twice.
     fn has_device_of_others(&self, claim: &Value) -> bool {
         let devices = |claim: &Value| -> Vec<[Value; 3]> {
             let results = claim.pointer("/status/allocation/devices/results").and_then(Value::as_array);
@@ -243,7 +244,7 @@ impl Simulation {
         self.broken.push("the scheduler never rests".to_owned());
     }
 
-    /// Pods that the scheduler has just placed.
+    /// Checks the pods that the scheduler has just placed.
     fn check_new_placements(&mut self) {
         let table = self.scheduler.cache();
         let mut assumed = BTreeMap::new();
@@ -373,7 +374,7 @@ impl Simulation {
         }
     }
 
-    /// What the API server and the volume controllers make of a patch.
+    /// Applies a patch as the API server and the volume controllers do.
     fn patch(&mut self, kind: &str, namespace: String, name: String, patch: &Value) {
         if kind == "v1/Pod" {
             let is_it =
@@ -418,7 +419,7 @@ impl Simulation {
     }
 }
 
-/// `apiVersion/kind`, as effects name kinds.
+/// The kind of an `apiVersion/kind`, which is the form in effects.
 fn kind_of(kind: &str) -> Option<Kind> {
     match kind.rsplit('/').next() {
         Some("PersistentVolume") => Some(Kind::Volume),
@@ -428,7 +429,7 @@ fn kind_of(kind: &str) -> Option<Kind> {
     }
 }
 
-/// The API server writes `matchLabelKeys` and `mismatchLabelKeys` of affinity terms into their selectors.
+/// Adds `matchLabelKeys` and `mismatchLabelKeys` of affinity terms to their selectors, as the API server does.
 fn merge_label_keys(pod: &mut Value) {
     let labels = pod["metadata"]["labels"].clone();
     for kind in ["podAffinity", "podAntiAffinity"] {

@@ -1,5 +1,5 @@
-//! A cluster whose pods never look like one before keeps few symbols, and its plugins answer rightly, natively and as
-//! components.
+//! Tests that a cluster with always different pods needs only few symbols, and that its plugins give correct answers,
+//! natively and as components.
 
 #![expect(clippy::unwrap_used, reason = "a helper that fails is a test that fails")]
 
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 const N_PODS: u64 = 50_000;
 
-/// How many pods there are at a time.
+/// The number of pods at a time.
 const N_PLACED: u64 = 200;
 
 fn cluster() -> TestCluster {
@@ -67,7 +67,7 @@ fn ever_new_texts_keep_the_table_small_and_the_answers_right() {
         cluster.remove_pod(&format!("p{}", number.wrapping_sub(N_PLACED)));
         most = most.max(cluster.table().symbols.len());
         if number % 2_500 == 0 {
-            // As the pod before: its term keeps a second one out of the zone.
+            // As for the pod before, its term keeps a second pod out of the zone.
             check(&mut subjects, &mut cluster, &ever_new(number).json(), 2 * number + 1);
             let of_service = pod("web").label("app", "web").json();
             check(&mut subjects, &mut cluster, &of_service, 2 * number + 3);

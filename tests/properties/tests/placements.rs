@@ -1,4 +1,4 @@
-//! The scheduler with its native plugins in a changing cluster: no placement breaks a rule.
+//! Tests of the scheduler with its native plugins in a changing cluster: no placement violates a rule.
 
 use std::cell::RefCell;
 
@@ -74,7 +74,7 @@ fn no_placement_breaks_a_rule() {
     assert!(all.iter().all(|count| *count > 0), "not everything happens: {tally:?}");
 }
 
-/// Two runs are one.
+/// Two runs with the same steps give the same result.
 #[test]
 fn the_same_steps_lead_to_the_same_placements() {
     let cases = (vec(node(), 1..8), vec(step(), 1..30));
@@ -91,7 +91,7 @@ fn the_same_steps_lead_to_the_same_placements() {
         .unwrap();
 }
 
-/// Most pods are made by one of these recipes.
+/// Most pods are made from one of these recipes.
 fn step_of_one_of(recipes: Vec<Recipe>) -> impl Strategy<Value = ClusterStep> {
     let alike = prop::sample::select(recipes);
     prop_oneof![
@@ -101,7 +101,7 @@ fn step_of_one_of(recipes: Vec<Recipe>) -> impl Strategy<Value = ClusterStep> {
     ]
 }
 
-/// Pods of a few equivalence classes in a cluster that is sometimes so large that not every node is looked at.
+/// Pods of a few equivalence classes in a cluster that is sometimes so large that not every node is examined.
 fn streams_of_few_classes() -> impl Strategy<Value = (Vec<ClusterStep>, Vec<ClusterStep>)> {
     let few_recipes = vec(recipe(pods::N_FEATURES, 4), 1..5);
     let n_nodes = prop_oneof![3 => 1..8_usize, 1 => 101..140_usize];
@@ -115,7 +115,7 @@ fn streams_of_few_classes() -> impl Strategy<Value = (Vec<ClusterStep>, Vec<Clus
     })
 }
 
-/// What is kept for pods that are alike changes no decision.
+/// The reuse of answers for equal pods changes no decision.
 #[test]
 fn earlier_answers_change_no_placement() {
     let n_with_earlier_answers = RefCell::new(0);

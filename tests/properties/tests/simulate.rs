@@ -1,4 +1,5 @@
-//! `berth simulate` places pods where a scheduler does that is told of them one by one, natively and as components.
+//! Tests that `berth simulate` places pods on the same nodes as a scheduler that gets them one by one, natively and as
+//! components.
 
 #![expect(clippy::unwrap_used, reason = "a test ends where its footing is gone")]
 
@@ -25,16 +26,17 @@ use proptest::{
 };
 use serde_json::{Value, json};
 
-/// As many clusters as it takes to believe it.
+/// The number of clusters, which is enough to trust the result.
 const N_CLUSTERS: u32 = 200;
 
-/// Longer than a back-off lasts. All pods together wait for less than the five minutes after which a pod that was refused is tried again.
+/// The time is longer than a backoff. All pods together wait for less than the five minutes after which a refused pod
+/// is tried again.
 const WAIT: u32 = 10_500;
 
-/// Until every pod that was refused has been tried again.
+/// The time until every refused pod has been tried again.
 const FLUSH: u32 = 330_000;
 
-/// Compiling takes many seconds.
+/// The components, which take many seconds to compile.
 static WASM: LazyLock<Wasm> = LazyLock::new(|| Wasm::load().unwrap());
 
 #[derive(Clone, Debug)]
@@ -60,7 +62,7 @@ fn case() -> impl Strategy<Value = Case> {
 }
 
 impl Case {
-    /// The steps that lead to the cluster before its pending pods come.
+    /// The steps that make the cluster without its pending pods.
     fn steps(&self) -> Vec<ClusterStep> {
         let nodes = (0..).zip(&self.nodes).map(|(number, recipe)| ClusterStep::SetNode(number, *recipe));
         let objects =
@@ -69,7 +71,8 @@ impl Case {
         nodes.chain(objects).chain(placed).collect()
     }
 
-    /// The pods come one by one. After an eviction so much time passes that pods are tried again of which no event says that they may fit.
+    /// The pods are created one by one. After an eviction, enough time passes that pods are tried again even if no
+    /// event says that they may fit.
     fn run(&self, running: &mut Simulation) {
         self.steps().iter().for_each(|step| running.step(step));
         for recipe in &self.pending {
@@ -84,21 +87,22 @@ impl Case {
         }
     }
 
-    /// The same as a manifest.
+    /// The same cluster as a manifest.
     fn manifest(&self) -> String {
         let nodes = (0..).zip(&self.nodes).map(|(number, recipe)| {
             let mut node = nodes::node(number, recipe);
             (node["apiVersion"], node["kind"]) = (json!("v1"), json!("Node"));
             node
         });
-        // Some numbers make the same name. A running scheduler keeps the last of them; a manifest may name each once.
+        // Some numbers give the same name. A running scheduler keeps the last of these objects, while a manifest may
+        // contain each name only once.
         let objects: BTreeMap<[String; 3], Value> = self
             .objects
             .iter()
             .map(|((kind, number), recipe)| {
                 let mut object = objects::object(*kind, *number, recipe);
                 if object["apiVersion"] == "apps/v1" {
-                    // The case lists the pods itself. A workload without replicas brings no others.
+                    // The case lists the pods itself. A workload without replicas adds no others.
                     object["spec"]["replicas"] = json!(0);
                 }
                 (["/kind", "/metadata/namespace", "/metadata/name"].map(|field| text(&object, field)), object)
@@ -130,7 +134,7 @@ impl Case {
     }
 }
 
-/// Where the pods are that waited, by uid.
+/// The nodes of the pods that waited, by uid.
 fn nodes_of(placed: &Placed, case: &Case) -> BTreeMap<String, String> {
     let gone: Vec<&str> = placed.evictions.iter().map(|pod| pod.name.as_str()).collect();
     let first = case.placed.len() + 1;
@@ -151,7 +155,8 @@ fn a_simulation_places_pods_where_a_running_scheduler_does() {
         case.run(&mut running);
         let there = running.placements();
         let simulated = case.simulated(&Native);
-        // A pod that fails by an error is tried again and again, so that no two schedulers have had as many attempts.
+        // A pod that fails with an error is tried again and again, so that two schedulers never have the same number of
+        // attempts.
         let has_failed =
             |pod: &PodOutcome| pod.refusal.as_ref().is_some_and(|it| it.reason == RefusalReason::SchedulerError);
         prop_assume!(!running.has_had_errors() && !simulated.pods.iter().any(has_failed));

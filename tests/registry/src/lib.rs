@@ -1,7 +1,7 @@
-//! A small OCI registry in memory, over real HTTP, for tests: it takes pushes, serves pulls, asks for tokens, redirects,
-//! and does wrong when told to.
+//! A small OCI registry in memory, over real HTTP, for tests: it accepts pushes, serves pulls, asks for tokens,
+//! redirects, and misbehaves on request.
 //!
-//! It keeps to the distribution specification as far as Berth's client uses it, and knows nothing of that client.
+//! It follows the distribution specification as far as Berth's client uses it, and knows nothing about that client.
 
 use std::{
     collections::BTreeMap,
@@ -29,29 +29,29 @@ pub struct TestRegistry {
     server: JoinHandle<()>,
 }
 
-/// How a registry behaves.
+/// The behaviour of a registry.
 #[derive(Clone, Debug, Default)]
 pub struct Behaviour {
-    /// Every request is answered with 503.
+    /// Whether every request is answered with 503.
     pub is_away: bool,
-    /// Blobs are served with their first byte changed.
+    /// Whether blobs are served with a changed first byte.
     pub tampers: bool,
-    /// Blobs are served from another path, to which a redirect leads.
+    /// Whether a redirect leads to another path, from which blobs are served.
     pub redirects: bool,
-    /// A name and a password, for which a token is given.
+    /// A name and a password that are exchanged for a token.
     pub credentials: Option<(String, String)>,
-    /// The host that gives tokens, if it is not the registry itself.
+    /// The host that issues tokens, if it is not the registry itself.
     pub token_service: Option<String>,
 }
 
 #[derive(Debug, Default)]
 struct Contents {
     behaviour: Behaviour,
-    /// By repository and digest.
+    /// The blobs by repository and digest.
     blobs: BTreeMap<String, Vec<u8>>,
-    /// By repository and tag or digest, with the media type.
+    /// The manifests by repository and tag or digest, with the media type.
     manifests: BTreeMap<String, (String, Vec<u8>)>,
-    /// Method and path of each request.
+    /// The method and path of each request.
     requests: Vec<String>,
 }
 
@@ -63,7 +63,7 @@ impl TestRegistry {
     /// Serves on a free port of the loopback address.
     ///
     /// # Errors
-    /// There is none.
+    /// There is no free port.
     pub async fn start() -> std::io::Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let address = listener.local_addr()?;
@@ -73,24 +73,24 @@ impl TestRegistry {
         Ok(Self { address, state, server })
     }
 
-    /// `127.0.0.1:PORT`, as references name it.
+    /// `127.0.0.1:PORT`, as in references.
     #[must_use]
     pub fn host(&self) -> String {
         self.address.to_string()
     }
 
-    /// Changes how it behaves from here on.
+    /// Changes the registry's behaviour from now on.
     pub fn behave(&self, change: impl FnOnce(&mut Behaviour)) {
         change(&mut lock(&self.state).behaviour);
     }
 
-    /// Method and path of the requests since the last time this was asked.
+    /// The method and path of the requests since the last call.
     #[must_use]
     pub fn take_requests(&self) -> Vec<String> {
         std::mem::take(&mut lock(&self.state).requests)
     }
 
-    /// Puts a manifest under a tag, past all checks.
+    /// Stores a manifest under a tag, without any checks.
     pub fn put_manifest(&self, repository: &str, tag: &str, media_type: &str, bytes: &[u8]) {
         let mut contents = lock(&self.state);
         for version in [tag.to_owned(), digest(bytes)] {
@@ -98,14 +98,14 @@ impl TestRegistry {
         }
     }
 
-    /// Puts a blob; gives its digest.
+    /// Stores a blob, and returns its digest.
     pub fn put_blob(&self, repository: &str, bytes: &[u8]) -> String {
         let digest = digest(bytes);
         lock(&self.state).blobs.insert(format!("{repository}@{digest}"), bytes.to_vec());
         digest
     }
 
-    /// Copies everything from another one.
+    /// Copies everything from another registry.
     pub fn mirror(&self, other: &Self) {
         let other = lock(&other.state);
         let mut contents = lock(&self.state);
@@ -137,7 +137,7 @@ async fn answer(State((state, address)): State<(Shared, SocketAddr)>, request: R
         return token(&contents.behaviour, &parts.headers);
     }
     if let Some(path) = path.strip_prefix("/storage/") {
-        // What a redirect leads to is not to be told who asks.
+        // The target of a redirect must not get the credentials.
         let is_told = parts.headers.contains_key(header::AUTHORIZATION);
         let blob = contents.blobs.get(path).cloned();
         return if is_told { StatusCode::BAD_REQUEST.into_response() } else { bytes(blob) };
@@ -193,7 +193,7 @@ fn manifest(
     }
 }
 
-/// An upload in two requests: one asks for a place, the other brings the bytes.
+/// An upload with two requests: the first asks for a place, and the second contains the bytes.
 fn upload(
     contents: &mut Contents,
     method: &Method,
@@ -217,7 +217,7 @@ fn upload(
 fn blob(contents: &Contents, name: &str, address: SocketAddr) -> Response {
     let Some(found) = contents.blobs.get(name) else { return failure(StatusCode::NOT_FOUND, "BLOB_UNKNOWN") };
     if contents.behaviour.redirects {
-        // The same machine under another name: another host, as far as HTTP goes.
+        // The same machine under another name is another host for HTTP.
         let location = format!("http://localhost:{}/storage/{name}", address.port());
         return (StatusCode::TEMPORARY_REDIRECT, [(header::LOCATION, location)]).into_response();
     }

@@ -1,44 +1,45 @@
-//! What a stretch of time looked like, from the scheduler's metrics and from a client's view.
+//! The figures of a period, from the scheduler's metrics and from the view of a client.
 
 use std::{
     fmt,
     time::{Duration, Instant},
 };
 
-/// Upper bounds in seconds, and how many values were at most as large.
+/// The upper bounds in seconds, each with the number of values up to it.
 pub type Buckets = Vec<(f64, f64)>;
 
-/// The scheduler's counters at one moment.
+/// The scheduler's counters at one time.
 #[derive(Clone, Debug, Default)]
 pub struct Mark {
     pub at: Option<Instant>,
     pub cycles: Buckets,
     pub pauses: Buckets,
-    /// How long the scheduling thread has waited for a processor.
+    /// The time for which the scheduling thread has waited for a processor.
     pub starved: Duration,
 }
 
-/// What a client saw of its pods.
+/// The figures of a client about its pods.
 #[derive(Clone, Debug, Default)]
 pub struct ClientView {
     pub elapsed: Duration,
-    /// From creation to the binding that the watch showed.
+    /// The times from a pod's creation to the binding in the watch.
     pub latencies: Vec<Duration>,
 }
 
 /// A stretch of time.
 #[derive(Clone, Debug)]
 pub struct Phase {
-    /// Scheduling cycles, each with what swaps held it up.
+    /// The scheduling cycles, each with its delay by swaps.
     pub cycles: Histogram,
-    /// Steps of swaps on the scheduling thread.
+    /// The steps of swaps on the scheduling thread.
     pub pauses: Histogram,
-    /// The share of the time in which the scheduling thread waited for a processor: what the machine adds to the rest.
+    /// The share of the time for which the scheduling thread waited for a processor, which is the machine's part in the
+    /// delays.
     starved: f64,
     seen: ClientView,
 }
 
-/// Values in buckets: a figure is the upper bound of its bucket.
+/// Values in buckets. A figure is the upper bound of its bucket.
 #[derive(Clone, Debug)]
 pub struct Histogram(Buckets);
 
@@ -61,7 +62,7 @@ impl Histogram {
         self.0.last().map_or(0.0, |(_, count)| *count)
     }
 
-    /// In seconds; 0 without values.
+    /// The percentile in seconds; 0 without values.
     pub fn percentile(&self, share: f64) -> f64 {
         let wanted = self.count() * share;
         if wanted == 0.0 {

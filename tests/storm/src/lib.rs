@@ -1,4 +1,4 @@
-//! What `swap-storm` and `soak` share: the two processes, a stream of pods, and swaps of plugins' binaries.
+//! The common parts of `swap-storm` and `soak`: the two processes, a stream of pods, and swaps of plugins' binaries.
 
 #![expect(clippy::print_stdout, reason = "the result")]
 

@@ -1,14 +1,14 @@
-//! `swap-storm`: a steady stream of pods while every plugin's binary is replaced, over and over.
+//! `swap-storm`: a steady stream of pods while every plugin's binary is replaced again and again.
 //!
-//! API server and scheduler run as two processes, with 1,000 nodes. The first phase has native plugins and no swaps. In
-//! the second, components are replaced by others that work, followed by as long a time without swaps to compare it with.
-//! In the third, each round puts one file after the other into the plugins directory: equal binaries, others that work,
-//! and ones that trap, loop, allocate without end, answer wrongly, are slow, or are no plugins at all. After each the
-//! serving version must be one that works. At the end every pod must have been bound, once, and the scheduler's memory
-//! must not have grown from round to round.
+//! The API server and the scheduler run as two processes, with 1,000 nodes. The first phase has native plugins and no
+//! swaps. In the second phase, components are replaced by other working ones. An equally long time without swaps
+//! follows, for comparison. In the third phase, each round puts one file after the other into the plugins directory:
+//! equal binaries, other working ones, and binaries that trap, loop, allocate without end, give wrong answers, are
+//! slow, or are not plugins. After each file, the serving version must be a working one. At the end, every pod must
+//! have been bound exactly once, and the scheduler's memory must not have grown from round to round.
 //!
-//! Exit code 1 when a pod was lost or bound twice, a broken version went on serving, or memory leaks. The same seed gives
-//! the same storm.
+//! The exit code is 1 if a pod was lost or bound twice, if a broken version continued to serve, or if memory leaks. The
+//! same seed gives the same storm.
 
 #![expect(clippy::print_stdout, reason = "the result")]
 
@@ -41,7 +41,7 @@ struct Arguments {
     quiet: u64,
 }
 
-/// How much the scheduler's memory may grow after the first two rounds, as a share; allocators keep some.
+/// The share by which the scheduler's memory may grow after the first two rounds, because allocators keep some memory.
 const MAX_GROWTH: f64 = 0.25;
 
 fn main() -> Result<()> {
@@ -73,8 +73,8 @@ async fn storm(arguments: &Arguments) -> Result<()> {
     check_memory(&memory)
 }
 
-/// Swaps between working binaries, which should not slow cycles down; then the same plugins without swaps for as long, so
-/// that the longest of as many cycles are compared.
+/// Swaps between working binaries, which should not slow cycles down. The same time without swaps follows, so that the
+/// longest cycles of equally many are compared.
 async fn swap_working_binaries(
     arguments: &Arguments,
     processes: &Processes,
@@ -122,7 +122,7 @@ fn pod(name: &str, _number: u64) -> Value {
     })
 }
 
-/// The first rounds fill caches; after them it may not grow any more.
+/// The first rounds fill caches. The memory may not grow after them.
 fn check_memory(kilobytes: &[u64]) -> Result<()> {
     let (warm, later) = kilobytes.split_at(kilobytes.len().min(2));
     let (Some(before), Some(after)) = (warm.iter().max(), later.iter().max()) else { return Ok(()) };

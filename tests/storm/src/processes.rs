@@ -14,7 +14,7 @@ use tempfile::TempDir;
 
 use crate::{Buckets, Mark};
 
-/// Binaries that take a built-in's name are granted what the built-in is.
+/// Binaries with a built-in's name get the grants of the built-in.
 const GRANTS: &str = include_str!("../../../examples/replaced-built-ins.yaml");
 
 /// Short limits, so that a storm of hanging plugins does not take a day.
@@ -25,14 +25,14 @@ defaults:
   quarantine: {faults: 20, windowSeconds: 10, backoffSeconds: 1}
 ";
 
-/// As fast as the API server takes requests: the default is 50 a second, as kube-scheduler's.
+/// The rate of requests has no limit. The default is 50 per second, as in kube-scheduler.
 const CONFIG: &str = "\
 apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
 clientConnection: {qps: -1}
 ";
 
-/// Both processes; they end with this value.
+/// Both processes. They end when this value is dropped.
 #[derive(Debug)]
 pub struct Processes {
     pub kubeconfig: PathBuf,
@@ -45,12 +45,13 @@ pub struct Processes {
 }
 
 impl Processes {
-    /// The scheduler meets these faults at the API server, if any; the rules are those of `berth sandbox --faults`.
+    /// Starts both. The scheduler meets these faults at the API server, if there are any. The rules are those of `berth
+    /// sandbox --faults`.
     pub async fn start(n_nodes: u32, faults: Option<&Value>) -> Result<Self> {
         Self::start_with(n_nodes, faults, ("", "")).await
     }
 
-    /// The same with more lines of the scheduler's configuration, and of that of plugins.
+    /// The same with additional lines of the scheduler's configuration and of the plugins' configuration.
     pub async fn start_with(n_nodes: u32, faults: Option<&Value>, (config, rules): (&str, &str)) -> Result<Self> {
         let more = (config, rules);
         let dir = tempfile::tempdir()?;
@@ -84,26 +85,26 @@ impl Processes {
         Ok(Self { kubeconfig, plugins_dir, endpoints, admin, scheduler, _sandbox: sandbox, _dir: dir })
     }
 
-    /// What the scheduler says about a plugin.
+    /// The scheduler's report about a plugin.
     pub fn plugin(&self, name: &str) -> Result<Value> {
         let list: Value = serde_json::from_str(&self.admin.get("/admin/plugins")?)?;
         let plugins = list.as_array().context("a list of plugins")?;
         plugins.iter().find(|plugin| plugin["name"] == name).cloned().with_context(|| format!("no plugin {name}"))
     }
 
-    /// What the scheduler says about a pod of the default namespace, all of it, in JSON.
+    /// The scheduler's complete explanation of a pod in the default namespace, in JSON.
     pub fn explanation(&self, pod: &str) -> Result<String> {
         self.admin.get(&format!("/explain?namespace=default&name={pod}"))
     }
 
-    /// The symbols that the scheduler holds.
+    /// The number of symbols in the scheduler.
     pub fn symbols(&self) -> Result<f64> {
         let metrics = self.endpoints.get("/metrics")?;
         let line = metrics.lines().find_map(|line| line.strip_prefix("berth_symbols ")).context("berth_symbols")?;
         Ok(line.trim().parse()?)
     }
 
-    /// Where anybody may connect.
+    /// The address to which any client may connect.
     pub fn address(&self) -> SocketAddr {
         self.endpoints.address()
     }
@@ -120,7 +121,7 @@ impl Processes {
         })
     }
 
-    /// How long the scheduling thread has had something to do and no processor; `None` where the system does not say.
+    /// The time for which the scheduling thread had work but no processor; `None` if the system does not report it.
     fn starved(&self) -> Option<Duration> {
         let tasks = fs::read_dir(format!("/proc/{}/task", self.scheduler.id())).ok()?;
         let is_it =

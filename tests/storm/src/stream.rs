@@ -1,4 +1,5 @@
-//! Pods, created at a steady pace, watched until they are bound, and deleted then, so that the cluster never fills.
+//! A stream of pods. They are created at a steady rate, watched until they are bound, and then deleted, so that the
+//! cluster never fills.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -23,10 +24,10 @@ use tokio::{
 
 use crate::figures::ClientView;
 
-/// Without any binding for so long, the rest is lost.
+/// If there is no binding for this long, the remaining pods are lost.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The running stream.
+/// The stream that is running.
 #[derive(Debug)]
 pub struct PodStream {
     records: Arc<Mutex<PodRecords>>,
@@ -36,32 +37,32 @@ pub struct PodStream {
     _watches: WatchHandle,
 }
 
-/// What became of each pod.
+/// The record of each pod.
 #[derive(Debug, Default)]
 struct PodRecords {
     created: HashMap<String, Instant>,
     nodes: HashMap<String, String>,
-    /// Given out by [`PodStream::newly_late`].
+    /// The pods that [`PodStream::newly_late`] has returned.
     late: HashSet<String>,
     bound: Vec<(Instant, Duration)>,
     bound_twice: Option<String>,
 }
 
-/// A moment of the stream.
+/// The state of the stream at one time.
 #[derive(Clone, Copy, Debug)]
 pub struct Moment {
     at: Instant,
     n_bound: usize,
 }
 
-/// The end of it.
+/// The final state of the stream.
 #[derive(Debug)]
 pub struct Finished {
     pub n_created: usize,
 }
 
 impl PodStream {
-    /// `pod` makes the pod of a name and a number.
+    /// Starts the stream. `pod` makes a pod from a name and a number.
     pub async fn start(kubeconfig: &Path, rate: u32, pod: fn(&str, u64) -> Value) -> Result<Self> {
         let options = ConnectOptions { kubeconfig: Some(kubeconfig.to_owned()), ..ConnectOptions::default() };
         let client = connect(&options).await?.client();
@@ -84,7 +85,7 @@ impl PodStream {
         ClientView { elapsed: from.at.elapsed(), latencies }
     }
 
-    /// The pods that have waited for a node for longer than this. Each is given out once.
+    /// The pods that have waited for a node for longer than this. Each is returned once.
     pub fn newly_late(&self, limit: Duration) -> Vec<String> {
         let mut records = self.lock();
         let PodRecords { created, nodes, late, .. } = &mut *records;
@@ -99,7 +100,7 @@ impl PodStream {
         records.created.keys().filter(|name| !records.nodes.contains_key(*name)).cloned().collect()
     }
 
-    /// Creates no more, and waits for those that are still on their way.
+    /// Creates no further pods, and waits for the pods that are not bound yet.
     pub async fn finish(&mut self) -> Result<Finished> {
         self.is_over.store(true, Ordering::Relaxed);
         (&mut self.creator).await??;
@@ -169,7 +170,7 @@ async fn follow(client: Client, mut events: mpsc::Receiver<WatchEvent>, records:
     Ok(())
 }
 
-/// Enters a binding; whether it is the pod's first.
+/// Records a binding, and returns whether it is the pod's first.
 fn note(records: &mut PodRecords, name: &str, node: String) -> bool {
     let Some(created) = records.created.get(name).copied() else { return false };
     match records.nodes.insert(name.to_owned(), node.clone()) {

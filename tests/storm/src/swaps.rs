@@ -1,7 +1,7 @@
-//! Replaces plugin binaries and waits until the scheduler has reacted as it must.
+//! Replaces plugin binaries and waits until the scheduler has reacted correctly.
 //!
-//! A working binary must serve, a broken one must be replaced by a working one, and a file that is no plugin must be
-//! refused while the version before goes on serving.
+//! A working binary must serve, a broken one must be replaced by a working one, and a file that is not a plugin must be
+//! refused while the previous version continues to serve.
 
 use std::{
     collections::BTreeSet,
@@ -17,23 +17,23 @@ use serde_json::Value;
 
 use crate::{Processes, percentile};
 
-/// A change takes effect within this time, compiling included.
+/// The time within which a change takes effect, including the compilation.
 const TIMEOUT: Duration = Duration::from_secs(180);
 
-/// Plugins without which nothing can be bound, or that every queue needs: they get only binaries that work, and files
-/// that are no plugins.
+/// Plugins without which nothing can be bound, or that every queue needs. They only get working binaries, and files
+/// that are not plugins.
 const ESSENTIAL: [&str; 3] = ["DefaultBinder", "PrioritySort", "SchedulingGates"];
 
 /// A file for the plugins directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum BinaryKind {
-    /// The plugin itself, with other bytes.
+    /// The plugin itself with other bytes.
     Equal,
-    /// The same bytes as some time before: nothing to compile.
+    /// The same bytes as at an earlier time, so that nothing must be compiled.
     Known,
-    /// No file: the native plugin again.
+    /// No file, so that the native plugin serves again.
     Native,
-    /// Another plugin of that name, which always behaves in this way.
+    /// Another plugin with that name, which always behaves in this way.
     Behavior(Behavior),
     Text,
     CoreModule,
@@ -57,19 +57,19 @@ const KINDS: [BinaryKind; 13] = [
     BinaryKind::ImportsWasi,
 ];
 
-/// The swaps of one run, chosen by a seed, and how long each took to have its effect.
+/// The swaps of one run, which a seed chooses, and the time until each took effect.
 #[derive(Debug, Default)]
 pub struct Swaps {
     random: u64,
     n_swaps: usize,
-    /// Digests that the scheduler has compiled: their artefacts are there.
+    /// The digests that the scheduler has already compiled.
     known: BTreeSet<String>,
-    /// Milliseconds from the file's change to the new version serving.
+    /// Milliseconds from the file's change until the new version serves.
     compiled: Vec<f64>,
     cached: Vec<f64>,
-    /// Milliseconds from a broken version's file to a working version serving again.
+    /// Milliseconds from the file of a broken version until a working version serves again.
     recovered: Vec<f64>,
-    /// Milliseconds from a file that is no plugin until the scheduler reports that it refuses it.
+    /// Milliseconds from a file that is not a plugin until the scheduler reports its refusal.
     refused: Vec<f64>,
 }
 
@@ -82,7 +82,7 @@ impl Swaps {
         self.n_swaps
     }
 
-    /// Every plugin once, some kinds of binary each, and the native plugin at the end.
+    /// Replaces every plugin once with each of some kinds of binaries, and finally with the native plugin.
     pub fn round_of_all_kinds(&mut self, processes: &Processes) -> Result<()> {
         for component in &COMPONENTS {
             let n_kinds = if ESSENTIAL.contains(&component.name) { 2 } else { 4 };
@@ -95,7 +95,7 @@ impl Swaps {
         Ok(())
     }
 
-    /// One plugin, by a binary of whatever kind, and by the component of its name after that.
+    /// Replaces one plugin with a binary of any kind, and then with the component of its name.
     pub fn any(&mut self, processes: &Processes) -> Result<()> {
         let at = usize::try_from(self.next() % COMPONENTS.len() as u64).unwrap_or(0);
         let Some(component) = COMPONENTS.get(at) else { return Ok(()) };
@@ -104,7 +104,7 @@ impl Swaps {
         self.swap(processes, component, BinaryKind::Known)
     }
 
-    /// Every plugin as the component of the same name.
+    /// Replaces every plugin with the component of the same name.
     pub fn all_components(&mut self, processes: &Processes) -> Result<()> {
         COMPONENTS.iter().try_for_each(|component| self.swap(processes, component, BinaryKind::Known))
     }
@@ -113,7 +113,7 @@ impl Swaps {
         COMPONENTS.iter().try_for_each(|component| self.swap(processes, component, BinaryKind::Native))
     }
 
-    /// Every plugin by an equal one, one that answers otherwise, and itself.
+    /// Replaces every plugin with an equal one, with one that gives other answers, and with itself.
     pub fn round_of_working_binaries(&mut self, processes: &Processes) -> Result<()> {
         for component in &COMPONENTS {
             self.swap(processes, component, BinaryKind::Equal)?;
@@ -142,7 +142,7 @@ impl Swaps {
         }
     }
 
-    /// SplitMix64.
+    /// The generator SplitMix64.
     fn next(&mut self) -> u64 {
         self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.random;
@@ -180,13 +180,13 @@ impl Swaps {
                 if self.known.insert(digest) { &mut self.compiled } else { &mut self.cached }
             }
             BinaryKind::Behavior(_) => {
-                // It serves for a moment, until its first fault.
+                // The binary serves for a moment, until its first fault.
                 let is_over = |plugin: &Value| plugin["refusedDigest"] == digest && !serves(plugin, &digest);
                 until(processes, name, |plugin| is_over(plugin) && is_serving(plugin))?;
                 &mut self.recovered
             }
             BinaryKind::Text | BinaryKind::CoreModule | BinaryKind::OtherWorld | BinaryKind::ImportsWasi => {
-                // One that faulted meanwhile, as it was too slow, may have given way to another.
+                // A binary that faulted meanwhile because it was too slow may have been replaced by another.
                 let same =
                     |plugin: &Value| plugin["digest"] == before["digest"] || plugin["faults"] != before["faults"];
                 let goes_on = |plugin: &Value| same(plugin) && is_serving(plugin);
@@ -249,7 +249,7 @@ fn write_binary(processes: &Processes, name: &str, bytes: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// Whether the scheduler has taken this binary in all profiles that use the plugin.
+/// Whether the scheduler uses this binary in all profiles with the plugin.
 fn serves(plugin: &Value, digest: &str) -> bool {
     let profiles = plugin["profiles"].as_object();
     plugin["digest"] == digest && profiles.is_some_and(|profiles| profiles.values().all(|serving| serving == digest))

@@ -1,9 +1,9 @@
 //! No circles between modules, and no import that is listed as forbidden.
 //!
-//! A module and what is inside it (`foo.rs` and `foo/`) are one room: that a child uses its parent, or the parent its
-//! child, is no circle. Circles are looked for between rooms with the same parent, where an import from deep inside
-//! one room to deep inside another counts as one between these rooms, and so on at every level. Tests are left out, and
-//! a re-export is followed to the module that defines the name.
+//! A module and everything inside it (`foo.rs` and `foo/`) are one room. A child may use its parent, and a parent its
+//! child: that is no circle. The check looks for circles between rooms with the same parent. An import from deep inside
+//! one room to deep inside another counts as an import between these rooms, and so on at every level. Tests are left
+//! out, and a re-export is followed to the module that defines the name.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -14,7 +14,7 @@ use anyhow::Result;
 
 use super::{module_tree::Tree, packages::Package};
 
-/// Imports that must not be, seen from the root of the package: whatever is in the module `from` names nothing in `to`.
+/// Forbidden imports, with paths from the root of the package: no module in `from` may name anything in `to`.
 struct Forbidden {
     package: &'static str,
     from: &'static str,
@@ -26,7 +26,7 @@ const fn forbidden(from: &'static str, to: &'static [&'static str], because: &'s
     Forbidden { package: "berth-scheduler", from, to, because }
 }
 
-/// The machines of the scheduler. Three of them hand pods and events on to `bindings`, which knows none of them.
+/// The machines of the scheduler. Three of them hand pods and events on to `bindings`, which must not name any of them.
 const FORBIDDEN: [Forbidden; 4] = [
     forbidden(
         "crate::bindings",
@@ -50,14 +50,14 @@ const FORBIDDEN: [Forbidden; 4] = [
     ),
 ];
 
-/// Rooms with the same parent that know one another, and for each of their imports an example.
+/// Rooms with the same parent that name one another, with an example of each of their imports.
 #[derive(Debug, PartialEq)]
 struct Circle {
     rooms: Vec<String>,
     imports: Vec<String>,
 }
 
-/// The imports that are shown of a large circle.
+/// The number of imports that are shown of a large circle.
 const SHOWN: usize = 12;
 
 impl fmt::Display for Circle {
@@ -97,7 +97,7 @@ pub(super) fn check(packages: &[Package]) -> Result<Vec<String>> {
     Ok(complaints)
 }
 
-/// Every import between modules that are not inside one another, tests apart.
+/// Every import between modules of which neither is inside the other, without tests.
 fn imports(tree: &Tree) -> Vec<(usize, usize)> {
     let modules = (0..tree.modules.len()).filter(|module| !tree.modules[*module].is_test);
     let named = modules.flat_map(|from| tree.named_by(from).into_iter().map(move |to| (from, to)));
@@ -106,7 +106,7 @@ fn imports(tree: &Tree) -> Vec<(usize, usize)> {
     imports
 }
 
-/// The rooms under the nearest common ancestor in which two modules are; `None` if one is inside the other.
+/// The rooms of two modules under their nearest common ancestor. `None` means that one module is inside the other.
 fn rooms(tree: &Tree, from: usize, to: usize) -> Option<(usize, usize)> {
     let pairs = tree.lineage(from).into_iter().zip(tree.lineage(to));
     pairs.into_iter().find(|(one, other)| one != other)
@@ -141,7 +141,7 @@ fn describe(tree: &Tree, edges: &BTreeMap<usize, BTreeMap<usize, String>>, circl
     }
 }
 
-/// The rooms that can be reached from one, itself only by way of others.
+/// The rooms that can be reached from one room. The room itself counts only if a circle leads back to it.
 fn reachable(edges: &BTreeMap<usize, BTreeMap<usize, String>>, from: usize) -> BTreeSet<usize> {
     let mut reached = BTreeSet::new();
     let mut next = vec![from];

@@ -1,7 +1,7 @@
-//! Which crate may depend on which. What is not allowed here is refused.
+//! The dependencies that each crate may have. Every other dependency is refused.
 //!
 //! Only dependencies of the libraries and programs themselves count; tests may use anything. A heavy crate also counts
-//! when it arrives through others.
+//! as an indirect dependency.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -10,17 +10,17 @@ use std::{
 
 use anyhow::{Context, Result, ensure};
 
-/// Crates from elsewhere that decide what a crate of ours is: a crate that depends on them runs threads, speaks to an API
+/// External crates that determine the kind of a crate: a crate that depends on them runs threads, speaks to an API
 /// server, or compiles components.
 const HEAVY: [&str; 9] = ["axum", "clap", "hyper", "k8s-openapi", "kube", "notify", "reqwest", "tokio", "wasmtime"];
 
-/// A crate of the workspace and what it may depend on.
+/// A crate of the workspace, with the dependencies that it may have.
 struct Rule {
     /// The crate.
     name: &'static str,
     /// Crates of the workspace that it may name in its manifest.
     ours: &'static [&'static str],
-    /// The heavy crates that it may depend on, however far away.
+    /// The heavy crates that it may depend on, directly or indirectly.
     heavy: &'static [&'static str],
 }
 
@@ -31,7 +31,7 @@ const fn rule(name: &'static str, ours: &'static [&'static str], heavy: &'static
 const KUBERNETES: &[&str] = &["hyper", "k8s-openapi", "kube", "tokio"];
 const EVERYTHING: &[&str] = &HEAVY;
 
-/// The list. The crates of plugins, which are not in it, may name the SDK and the built-in plugins.
+/// The rules. Crates of plugins are not listed: they may name the SDK and the built-in plugins.
 const RULES: &[Rule] = &[
     rule("berth-model", &[], &[]),
     rule("berth-framework", &["berth-model"], &[]),
@@ -293,8 +293,8 @@ pub(super) fn check() -> Result<Vec<String>> {
 }
 
 impl Graph {
-    /// Reads lines such as `1berth-model v0.1.0 (/path)`: how deep, and which crate. Where a crate comes once more, `(*)`
-    /// stands for what is below it.
+    /// Reads lines such as `1berth-model v0.1.0 (/path)`: the depth, and the crate. A crate that appears again has
+    /// `(*)` in place of the lines below it.
     fn parse(text: &str) -> Result<Self> {
         let mut graph = Self::default();
         let mut above: Vec<String> = Vec::new();

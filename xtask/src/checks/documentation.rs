@@ -1,4 +1,4 @@
-//! How many of the public items have documentation, in the crates that others build on.
+//! The share of public items with documentation, in the crates that others build on.
 
 use std::{env, path::Path, process::Command};
 
@@ -8,7 +8,7 @@ use crate::without_own_variables;
 
 const CRATES: [&str; 7] =
     ["berth-model", "berth-framework", "berth-lifecycle", "berth-queue", "berth-cache", "berth-scheduler", "berth-sdk"];
-/// The least that is documented of each crate.
+/// The least share of documented items of each crate.
 const PER_CENT: f64 = 95.0;
 
 pub(super) fn check() -> Result<()> {
@@ -28,8 +28,8 @@ pub(super) fn check() -> Result<()> {
 
 /// The table that rustdoc prints for one crate.
 ///
-/// Only rustdoc is told that it may use unstable options: with the variable set for all of cargo, build scripts would look at the
-/// compiler again, and everything be compiled again.
+/// Only rustdoc gets the permission to use unstable options. If the variable were set for all of cargo, build scripts
+/// would examine the compiler again, and cargo would compile everything again.
 fn coverage(name: &str) -> Result<String> {
     let rustdoc = env::current_dir()?.join(Path::new("xtask/rustdoc-unstable.sh"));
     let mut cargo = Command::new("cargo");
@@ -41,7 +41,7 @@ fn coverage(name: &str) -> Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// From the row `| Total | 120 | 97.6% | 0 | 0.0% |`.
+/// Reads the share from the row `| Total | 120 | 97.6% | 0 | 0.0% |`.
 fn per_cent(table: &str) -> Option<f64> {
     let total = table.lines().find(|line| line.starts_with("| Total"))?;
     total.split('|').nth(3)?.trim().trim_end_matches('%').parse().ok()

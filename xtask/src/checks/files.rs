@@ -1,5 +1,5 @@
-//! What lints cannot see in a file: that it says what lives in it, that it is not too long, that some `mod` names it,
-//! that its errors are types, that its comments begin with a subject, and that its sources are ones that a reader can open.
+//! Checks of files that lints do not make: a file says what lives in it, is not too long, is named by some `mod`, has
+//! types as errors, begins its comments with a subject, and cites only sources that a reader can open.
 
 use std::{
     collections::{BTreeSet, HashSet},
@@ -12,21 +12,21 @@ use proc_macro2::{TokenStream, TokenTree};
 
 use super::{module_tree::Tree, packages::Package};
 
-/// Files longer than this are split, tests apart.
+/// The most lines of a file without its tests. A longer file must be split.
 const MAX_LINES: usize = 600;
 const NAMES_THAT_SAY_NOTHING: [&str; 5] = ["util", "utils", "helpers", "common", "misc"];
-/// A sentence of a comment begins with its subject.
+/// Words that no sentence of a comment may begin with, since a sentence begins with its subject.
 const NO_SUBJECTS: [&str; 2] = ["Of ", "To "];
 
-/// Where libraries are, whose errors are types.
+/// The folders of libraries. Their errors must be types.
 const LIBRARIES: [&str; 2] = ["crates", "sdks"];
-/// How many types `Result<_, String>` a library may name, tests apart; those that are not listed may name
-/// none. The SDK for Rust implements signatures that are generated from WIT.
+/// The number of types `Result<_, String>` that a library may name outside its tests. Libraries that are not listed may
+/// name none. The SDK for Rust implements signatures that are generated from WIT.
 const TEXTS_AS_ERRORS: Ceilings = &[("berth-sdk", 2)];
-/// How many comments of a package may cite a document that is not in the repository.
+/// The number of comments of a package that may cite a document outside the repository.
 const MISSING_SOURCES: Ceilings = &[];
 
-/// What is still to be put in order, by package. Only ever lower these.
+/// The number of violations that a package may still have. Only ever lower these numbers.
 type Ceilings = &'static [(&'static str, usize)];
 
 pub(super) fn check(packages: &[Package]) -> Result<Vec<String>> {
@@ -53,7 +53,7 @@ pub(super) fn check(packages: &[Package]) -> Result<Vec<String>> {
     Ok(complaints)
 }
 
-/// Complains if there is more of something than the package may have.
+/// Complains if the package has more violations than its ceiling allows.
 fn above(ceilings: Ceilings, package: &str, what: &str, wrong: &str, found: Vec<String>) -> Option<String> {
     let allowed = ceilings.iter().find(|(name, _)| *name == package).map_or(0, |(_, allowed)| *allowed);
     let n_found = found.len();
@@ -62,7 +62,7 @@ fn above(ceilings: Ceilings, package: &str, what: &str, wrong: &str, found: Vec<
     (n_found > allowed).then(|| format!("{package}: {what} {wrong} ({n_found} found, {allowed} allowed): {places}"))
 }
 
-/// Files of tests only.
+/// Whether the file holds only tests.
 fn is_test(file: &Path) -> bool {
     file.iter().any(|part| part == "tests" || part == "tests.rs")
 }
@@ -90,13 +90,13 @@ fn in_file(file: &Path, text: &str) -> Vec<String> {
     complaints
 }
 
-/// Counted from 1.
+/// The numbers of the lines, counted from 1.
 fn lines_that_cite_what_is_not_here(text: &str) -> impl Iterator<Item = usize> {
     let comments = text.lines().enumerate().filter_map(|(line, text)| Some((line + 1, text.split_once("//")?.1)));
     comments.filter(|(_, comment)| cites_what_is_not_here(comment)).map(|(line, _)| line)
 }
 
-/// A document that is not in the repository, by the number of a section of it.
+/// Whether the comment cites a document outside the repository, by the number of one of its sections.
 fn cites_what_is_not_here(comment: &str) -> bool {
     let words: Vec<String> = comment.split_whitespace().map(str::to_lowercase).collect();
     let section = words.windows(2).any(|pair| {
@@ -118,7 +118,7 @@ fn orphans(package: &Package) -> Result<Vec<String>> {
     Ok(orphans.map(|file| format!("{}: no `mod` names this file", file.display())).collect())
 }
 
-/// How often `Result<…, String>` stands in the code.
+/// The number of types `Result<…, String>` in the code.
 fn count_texts_as_errors(tokens: TokenStream) -> usize {
     let tokens: Vec<TokenTree> = tokens.into_iter().collect();
     let inside = tokens.iter().map(|token| match token {
@@ -129,7 +129,7 @@ fn count_texts_as_errors(tokens: TokenStream) -> usize {
     inside + (0..tokens.len()).filter(|at| is_result_of_text(&tokens[*at..])).count()
 }
 
-/// Whether `Result<…, String>` begins here.
+/// Whether a type `Result<…, String>` begins here.
 fn is_result_of_text(tokens: &[TokenTree]) -> bool {
     let punct = |token: Option<&TokenTree>| match token {
         Some(TokenTree::Punct(punct)) => Some(punct.as_char()),

@@ -1,8 +1,8 @@
-//! The modules of a crate, read from its source: which file holds each, what it defines, what it imports, and which
-//! paths it names.
+//! The modules of a crate, read from its source: the file that holds each module, the names that it defines and
+//! imports, and the paths that it names.
 //!
-//! This reads tokens, not Rust: macros are not expanded, and a name that arrives through `use foo::*` is looked for in
-//! `foo` only. What is under `#[cfg(test)]` is marked, since tests may know everything.
+//! This reads tokens, not Rust: macros are not expanded, and a name that arrives through `use foo::*` is looked up only
+//! in `foo`. Modules under `#[cfg(test)]` are marked, since tests may use everything.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -13,7 +13,7 @@ use std::{
 use anyhow::{Context, Result, anyhow};
 use proc_macro2::{Delimiter, Group, TokenStream, TokenTree};
 
-/// A path as it is written, without what stands before `crate`, `self`, `super` or a first name.
+/// A path as it is written, without anything before `crate`, `self`, `super` or a first name.
 pub(super) type Segments = Vec<String>;
 
 /// The modules of a crate; the first is its root.
@@ -27,19 +27,19 @@ pub(super) struct Module {
     pub(super) name: String,
     pub(super) parent: Option<usize>,
     pub(super) children: Vec<usize>,
-    /// The file that it stands in, its own or, for `mod name { … }`, an ancestor's.
+    /// The file that holds the module: its own, or that of an ancestor for `mod name { … }`.
     pub(super) file: PathBuf,
-    /// Under `#[cfg(test)]`, itself or an ancestor.
+    /// Whether the module or an ancestor is under `#[cfg(test)]`.
     pub(super) is_test: bool,
     content: Content,
 }
 
-/// What stands in a module.
+/// The names and paths in a module.
 #[derive(Debug, Default)]
 struct Content {
     /// Names defined here.
     items: HashSet<String>,
-    /// Names imported or re-exported here, and what they stand for.
+    /// Names that the module imports or re-exports, with their paths.
     imports: HashMap<String, Segments>,
     /// Modules of which everything is imported.
     globs: Vec<Segments>,
@@ -62,7 +62,7 @@ impl Tree {
         self.modules.iter().map(|module| module.file.as_path()).collect()
     }
 
-    /// `crate::a::b`.
+    /// The path of the module, such as `crate::a::b`.
     pub(super) fn path(&self, module: usize) -> String {
         let lineage = self.lineage(module);
         lineage.iter().map(|module| self.modules[*module].name.as_str()).collect::<Vec<_>>().join("::")
@@ -80,14 +80,14 @@ impl Tree {
         lineage
     }
 
-    /// The modules, tests apart, that this one names, itself included where it does.
+    /// The modules that this module names, without tests. The module itself is among them if it names itself.
     pub(super) fn named_by(&self, module: usize) -> HashSet<usize> {
         let paths = self.modules[module].content.paths.iter();
         let targets = paths.filter_map(|path| self.resolve(module, path, &mut HashSet::new()));
         targets.filter(|target| !self.modules[*target].is_test).collect()
     }
 
-    /// The module that defines what a path means, seen from `module`; `None` for other crates.
+    /// The module that defines what a path means in `module`; `None` for a path of another crate.
     fn resolve(&self, module: usize, path: &[String], seen: &mut HashSet<(usize, String)>) -> Option<usize> {
         let (first, rest) = path.split_first()?;
         match first.as_str() {
@@ -98,7 +98,7 @@ impl Tree {
         }
     }
 
-    /// Follows a path from a module that is known. What it does not know belongs to that module.
+    /// Follows a path from a known module. An unknown name counts as a name of that module.
     fn descend(&self, module: usize, path: &[String], seen: &mut HashSet<(usize, String)>) -> Option<usize> {
         let Some((first, rest)) = path.split_first() else { return Some(module) };
         if first == "super" {
@@ -110,7 +110,7 @@ impl Tree {
         self.step(module, first, rest, seen).or(Some(module))
     }
 
-    /// What a name means inside a module: a child, or something imported.
+    /// The module that a name means inside a module: a child, or an import.
     fn step(&self, module: usize, name: &str, rest: &[String], seen: &mut HashSet<(usize, String)>) -> Option<usize> {
         let Module { children, content, .. } = &self.modules[module];
         if let Some(child) = children.iter().find(|child| self.modules[**child].name == name) {
@@ -187,7 +187,7 @@ pub(super) fn tokens_of(file: &Path) -> Result<TokenStream> {
 struct Child {
     name: String,
     is_test: bool,
-    /// What `#[path]` says.
+    /// The value of `#[path]`.
     path: Option<String>,
     /// The tokens between the braces of `mod name { … }`.
     body: Option<TokenStream>,
@@ -200,7 +200,7 @@ struct Scan {
     children: Vec<Child>,
 }
 
-/// What the attributes before an item say.
+/// The attributes before an item.
 #[derive(Default)]
 struct Attributes {
     is_test: bool,
@@ -208,7 +208,7 @@ struct Attributes {
 }
 
 impl Scan {
-    /// Goes through the items of a module (`is_top`), or through whatever stands deeper.
+    /// Reads the items of a module (`is_top`), or the tokens deeper inside them.
     fn tokens(&mut self, tokens: TokenStream, is_top: bool) {
         let tokens: Vec<TokenTree> = tokens.into_iter().collect();
         let mut at = 0;
@@ -239,7 +239,7 @@ impl Scan {
         }
     }
 
-    /// Reads what begins with the first token, and says how many tokens that are.
+    /// Reads the construct that begins with the first token, and returns how many tokens it has.
     fn token(&mut self, rest: &[TokenTree], is_top: bool) -> usize {
         match &rest[0] {
             TokenTree::Group(group) => {
@@ -265,7 +265,7 @@ impl Scan {
         }
     }
 
-    /// `crate::a::b`, `self::a`, `super::a`.
+    /// Reads a path such as `crate::a::b`, `self::a` or `super::a`.
     fn path(&mut self, rest: &[TokenTree]) -> usize {
         let (segments, length) = segments(rest);
         if segments.len() > 1 {
@@ -274,7 +274,7 @@ impl Scan {
         length
     }
 
-    /// `use a::{b, c as d, e::*};`
+    /// Reads an import such as `use a::{b, c as d, e::*};`.
     fn import(&mut self, rest: &[TokenTree], is_top: bool) -> usize {
         let length = rest.iter().position(|token| is_punct(Some(token), ';')).unwrap_or(rest.len());
         let mut leaves = Vec::new();
@@ -316,7 +316,7 @@ impl Attributes {
     }
 }
 
-/// `#[…]` or `#![…]`: how many tokens, and what stands in the brackets.
+/// Reads `#[…]` or `#![…]`. Returns the number of tokens, and the group in brackets.
 fn attribute(rest: &[TokenTree]) -> Option<(usize, Group)> {
     if !is_punct(rest.first(), '#') {
         return None;
@@ -328,7 +328,8 @@ fn attribute(rest: &[TokenTree]) -> Option<(usize, Group)> {
     }
 }
 
-/// An item ends with its braces, or with a semicolon where it has none or may go on after them.
+/// The number of tokens of an item. An item ends with its braces, or with a semicolon if it has no braces or may go on
+/// after them.
 fn length_of_item(rest: &[TokenTree]) -> usize {
     let ends_with_braces = !rest.iter().take(2).any(|token| {
         matches!(token, TokenTree::Ident(ident) if ["use", "const", "static", "type", "let"].contains(&ident.to_string().as_str()))
@@ -342,7 +343,7 @@ fn defines(keyword: &str) -> bool {
     ["struct", "enum", "union", "trait", "type", "fn", "const", "static", "macro_rules"].contains(&keyword)
 }
 
-/// The name in `struct Name`, `macro_rules! name`.
+/// The name in `struct Name` or `macro_rules! name`.
 fn name_after(rest: &[TokenTree]) -> Option<String> {
     rest.iter().skip(1).take(2).find_map(|token| match token {
         TokenTree::Ident(name) if *name != "mut" && !defines(&name.to_string()) => Some(name.to_string()),
@@ -364,7 +365,7 @@ fn segments(rest: &[TokenTree]) -> (Segments, usize) {
     (names, at.max(1))
 }
 
-/// One thing that a `use` brings in: under a name, or all of a module.
+/// One import of a `use`: a single name, or all names of a module.
 struct Leaf {
     path: Segments,
     name: Option<String>,

@@ -1,4 +1,4 @@
-//! The repository's packages in Rust, and the files that cargo compiles each of them from.
+//! The Rust packages of the repository, and the files from which cargo compiles each of them.
 
 use std::{
     fs,
@@ -7,7 +7,8 @@ use std::{
 
 use anyhow::{Context, Result};
 
-/// Where packages are. `template` and `templates` hold text that becomes a package only when an author fills it in.
+/// The folders that hold packages. `template` and `templates` hold text that becomes a package only when an author
+/// fills it in.
 const ROOTS: [&str; 7] = ["crates", "fuzz", "host", "plugins", "sdks", "tests", "xtask"];
 const NOT_PACKAGES: [&str; 3] = ["target", "template", "templates"];
 
@@ -24,7 +25,7 @@ pub(super) struct Package {
 }
 
 impl Package {
-    /// The root of what others use: `src/lib.rs`, or `src/main.rs` of a program.
+    /// The root of the library or program: `src/lib.rs`, or else `src/main.rs`.
     pub(super) fn main_root(&self) -> Option<&Path> {
         let named = |name: &str| self.roots.iter().find(|root| **root == self.folder.join("src").join(name));
         named("lib.rs").or_else(|| named("main.rs")).map(PathBuf::as_path)
@@ -71,7 +72,7 @@ fn read(folder: &Path) -> Result<Package> {
     Ok(Package { name, folder: folder.to_owned(), roots, files })
 }
 
-/// Where cargo looks without being told.
+/// Whether cargo compiles the file without an entry in the manifest.
 fn is_root(folder: &Path, file: &Path) -> bool {
     let Ok(inside) = file.strip_prefix(folder) else { return false };
     let parts: Vec<_> = inside.iter().map(|part| part.to_string_lossy()).collect();

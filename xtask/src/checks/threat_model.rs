@@ -1,7 +1,7 @@
-//! The guide's threat model names a test for whatever it says is stopped: each must be there.
+//! The guide's threat model names a test for each threat that it says is stopped. Each of these tests must exist.
 //!
-//! A test is named as `path/of/file.rs::function`, in backticks. Tables whose last column is headed "shown by" have one in
-//! each row.
+//! A test is named as `path/of/file.rs::function`, in backticks. Tables with a last column headed "shown by" have one
+//! in each row.
 
 use std::{fs, path::Path};
 
@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 
 const PAGE: &str = "docs/src/threat-model.md";
 
-/// What is wrong with the page.
+/// The mistakes of the page.
 pub(super) fn check() -> Result<Vec<String>> {
     let text = fs::read_to_string(PAGE).context(PAGE)?;
     Ok(complaints(&text, |file| fs::read_to_string(Path::new(file)).ok()))

@@ -1,4 +1,4 @@
-//! `cargo xtask release --check`: what somebody has who downloads a release, and whether it works.
+//! `cargo xtask release --check`: checks that a downloaded release works.
 
 use std::{
     env, fs,
@@ -13,8 +13,8 @@ use serde_json::Value;
 use super::ARCHITECTURES;
 use crate::{output_of, run, target_dir};
 
-/// The program runs there as the image says: as its user, with a root file system that it cannot write to. `$1` is the root,
-/// `$2` the user, the rest the command.
+/// Runs a command as the image would: as its user, with a read-only root file system. `$1` is the root, `$2` is the
+/// user, and the rest is the command.
 const CONTAINED: &str = r#"
 set -eu
 root=$1 user=$2
@@ -62,7 +62,7 @@ fn one_of(folder: &Path, ending: &str) -> Result<PathBuf> {
     file.with_context(|| format!("{}: no file ends with {ending}", folder.display()))
 }
 
-/// Unpacks the layers for this machine; the image's user.
+/// Unpacks the layers for this machine. Returns the image's user.
 fn unpack(layout: &Path, root: &Path) -> Result<String> {
     let own = ARCHITECTURES.into_iter().find(|arch| arch.machine == env::consts::ARCH);
     let own = own.context("the release has no image for this machine")?;

@@ -1,4 +1,4 @@
-//! What stands beside programs and image: the bill of materials, notes, where all of it comes from, and checksums.
+//! The files beside programs and image: the bill of materials, notes, provenance and checksums.
 
 use std::{fs, path::PathBuf};
 
@@ -8,7 +8,7 @@ use serde_json::json;
 use super::{Architecture, Release, sha256, write};
 use crate::{output_of, run, sbom};
 
-/// A placeholder, as in the manifests of `deploy/`: put the real host in before you publish.
+/// A placeholder, as in the manifests of `deploy/`. Put the real host here before you publish.
 const PLACEHOLDER_HOST: &str = "releases.example";
 
 const SUMS: &str = "SHA256SUMS";
@@ -20,7 +20,8 @@ impl Release {
         write(&self.out.join("release-notes.md"), self.notes()?.as_bytes())
     }
 
-    /// The manifest by which krew installs `kubectl berth` (<https://krew.sigs.k8s.io/docs/developer-guide/plugin-manifest/>).
+    /// The manifest with which krew installs `kubectl berth`
+    /// (<https://krew.sigs.k8s.io/docs/developer-guide/plugin-manifest/>).
     fn krew(&self, programs: &[(Architecture, PathBuf)]) -> Result<String> {
         let mut text = format!(
             "apiVersion: krew.googlecontainertools.github.com/v1alpha2\nkind: Plugin\nmetadata: {{name: berth}}\nspec:\n  \
@@ -42,7 +43,7 @@ impl Release {
         Ok(text)
     }
 
-    /// The subjects of the commits since the tag before.
+    /// The subjects of the commits since the previous tag.
     fn notes(&self) -> Result<String> {
         let own = format!("v{}", self.version);
         let tags = output_of("git", &["tag", "--merged", "HEAD", "--sort=-version:refname", "--list", "v*"])?;
@@ -53,7 +54,8 @@ impl Release {
         Ok(format!("# Berth {}\n\nCommit {}. What changed since {since}:\n\n{commits}\n", self.version, self.commit))
     }
 
-    /// Where the files come from (<https://slsa.dev/spec/v1.0/provenance>), and their checksums, signed if there is a key.
+    /// Writes the provenance of the files (<https://slsa.dev/spec/v1.0/provenance>) and their checksums, and signs them
+    /// if a key is given.
     pub(super) fn write_provenance(&self, programs: &[(Architecture, PathBuf)], key: Option<&str>) -> Result<()> {
         let architectures: Vec<&str> = programs.iter().map(|(arch, _)| arch.name).collect();
         let mut names: Vec<String> = Vec::new();

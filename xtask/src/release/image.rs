@@ -1,5 +1,5 @@
-//! The image, as an OCI layout (<https://github.com/opencontainers/image-spec>), made without a container engine: nothing but the
-//! program, its links and its bill of materials.
+//! The image, as an OCI layout (<https://github.com/opencontainers/image-spec>). No container engine is needed. The
+//! image contains only the program, its links and its bill of materials.
 
 use std::{
     fs,
@@ -22,7 +22,7 @@ const LAYER: &str = "application/vnd.oci.image.layer.v1.tar+gzip";
 const USER: &str = "65532:65532";
 
 impl Release {
-    /// Writes the image for all architectures; its digest.
+    /// Writes the image for all architectures. Returns its digest.
     pub(super) fn write_image(
         &self,
         programs: &[(Architecture, PathBuf)],
@@ -68,7 +68,7 @@ impl Release {
         Ok(root)
     }
 
-    /// The layer, the configuration and the manifest of one architecture; the manifest's descriptor.
+    /// Writes the layer, the configuration and the manifest of one architecture. Returns the manifest's descriptor.
     fn write_manifest(&self, layout: &Path, arch: Architecture, root: &Path) -> Result<Value> {
         let (tar, packed) = (self.scratch.join("layer.tar"), self.scratch.join("layer.tar.gz"));
         self.tar(root, ".", &tar)?;
@@ -106,7 +106,7 @@ impl Release {
         })
     }
 
-    /// The time of the commit, as in RFC 3339.
+    /// The time of the commit in RFC 3339.
     pub(super) fn created(&self) -> Result<String> {
         output_of("date", &["-u", "-d", &format!("@{}", self.epoch), "+%Y-%m-%dT%H:%M:%SZ"])
     }
@@ -116,7 +116,7 @@ fn blob_of(layout: &Path, media_type: &str, value: &Value) -> Result<Value> {
     blob(layout, media_type, &serde_json::to_vec(value)?)
 }
 
-/// Writes a blob; its descriptor.
+/// Writes a blob. Returns its descriptor.
 fn blob(layout: &Path, media_type: &str, bytes: &[u8]) -> Result<Value> {
     let folder = layout.join("blobs/sha256");
     let new = folder.join("new");

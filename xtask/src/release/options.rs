@@ -1,4 +1,4 @@
-//! The command line.
+//! The command line of `cargo xtask release`.
 
 use std::path::PathBuf;
 
@@ -20,11 +20,11 @@ and where all of it comes from. Two builds of one commit have the same bytes.
                        root with a root file system that is read-only, schedules the demo's pods. Needs root on Linux
 ";
 
-/// What was asked for.
+/// The options that were given.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Options {
     pub(super) out: PathBuf,
-    /// Empty for all.
+    /// The architectures to build. An empty list means all.
     pub(super) architectures: Vec<String>,
     pub(super) authorities: Option<PathBuf>,
     pub(super) key: Option<String>,
@@ -32,10 +32,10 @@ pub(super) struct Options {
 }
 
 impl Options {
-    /// `None` if help was asked for, which is printed.
+    /// Reads the arguments. `None` means that the help was requested, which this prints.
     ///
     /// # Errors
-    /// The arguments make no sense.
+    /// An argument is invalid.
     pub(super) fn parse(arguments: &[String]) -> Result<Option<Self>> {
         let mut options = Self::default();
         let mut rest = arguments.iter();

@@ -1,7 +1,8 @@
-//! How long a storm of events holds up a pod that could be placed.
+//! The time that a storm of events delays a pod that could be placed.
 //!
-//! The scheduling thread takes in [`Scheduler::EVENTS_PER_TURN`] events at most, and no longer than [`Scheduler::TURN`], before it
-//! looks for a pod again. A storm is as many turns as its events need, and in each a pod of high priority comes that fits.
+//! The scheduling thread takes in at most [`Scheduler::EVENTS_PER_TURN`] events, and no longer than
+//! [`Scheduler::TURN`], before it looks for a pod again. A storm lasts as many turns as its events need. Each turn has
+//! a pod of high priority that fits.
 
 use std::{
     io::{self, Write as _},
@@ -18,7 +19,7 @@ use crate::{
     workload::Cluster,
 };
 
-/// What comes down on the scheduler.
+/// A storm: the events that the scheduler receives.
 struct Storm {
     name: &'static str,
     events: fn(&mut Stage<'_>, &Cluster) -> Result<Vec<Event>>,
@@ -71,7 +72,7 @@ impl Engine<'_> {
 }
 
 impl Stage<'_> {
-    /// Takes the cluster in, and tries the pods that fit nowhere.
+    /// Takes in the cluster, and tries the pods that fit nowhere.
     fn settle(&mut self, cluster: &Cluster) -> Result<()> {
         self.simulation.tell_time();
         for object in cluster.nodes.iter().chain(&cluster.placed) {
@@ -85,7 +86,7 @@ impl Stage<'_> {
         Ok(())
     }
 
-    /// What the watch shows once `change` has been done to each of the objects.
+    /// The watch events after `change` was applied to each of the objects.
     fn changed(&mut self, objects: &[Value], change: fn(&mut Value)) -> Result<Vec<Event>> {
         let changed = objects.iter().map(|object| {
             let mut object = object.clone();
@@ -112,7 +113,7 @@ impl Stage<'_> {
                     break;
                 }
             }
-            // The pod comes first: nothing else has its priority.
+            // The scheduler tries this pod first, since no other pod has its priority.
             self.turn(&mut bound)?;
             longest = longest.max(start.elapsed());
             ensure!(bound.len() == index + 1, "{}: the pod of high priority was not placed", storm.name);

@@ -20,7 +20,7 @@ fn run(workload: &Workload, n_nodes: usize, n_classes: usize, conditions: &Condi
 #[test]
 fn every_workload_goes_to_the_same_nodes_with_and_without_equivalence_cache() {
     for workload in WORKLOADS {
-        // Beyond 100 nodes not all are looked at.
+        // The scheduler samples nodes in clusters of more than 100 nodes.
         let cases: &[_] = if workload.full.nodes < 5000 { &[(30, 0, 1)] } else { &[(30, 100, 1), (120, 0, 3)] };
         for &(n_nodes, percentage_of_nodes_to_score, n_classes) in cases {
             let [with, without] = [true, false].map(|equivalence_cache| {

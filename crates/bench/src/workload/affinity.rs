@@ -1,4 +1,4 @@
-//! scheduler_perf's pods that look at other pods.
+//! scheduler_perf's pods with terms about other pods.
 
 use berth_testing::PodMaker;
 use serde_json::{Value, json};
@@ -10,12 +10,12 @@ use super::{
 
 const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
 
-/// Where a term looks for pods.
+/// The namespaces in which a term looks for pods.
 #[derive(Clone, Copy)]
 pub(super) enum Where {
-    /// In the namespaces `sched-0` and `sched-1`.
+    /// The namespaces `sched-0` and `sched-1`.
     Named,
-    /// In those with the label `team: devops`.
+    /// The namespaces with the label `team: devops`.
     Selected,
 }
 
@@ -49,7 +49,7 @@ pub(super) fn preferred_anti_affinity(pod: PodMaker, place: Where) -> PodMaker {
     pod.label("color", "yellow").spec("affinity", json!({"podAntiAffinity": preferred("yellow", place)}))
 }
 
-/// Gated, and bound to be where pods of its app are.
+/// Adds a gate, and an affinity to pods of the same app.
 pub(super) fn gated_with_affinity(pod: PodMaker) -> PodMaker {
     let term = json!({"labelSelector": {"matchLabels": {"app": "scheduler-perf"}}, "topologyKey": HOSTNAME});
     pod.label("app", "scheduler-perf").spec("affinity", json!({"podAffinity": {REQUIRED: [term]}}))

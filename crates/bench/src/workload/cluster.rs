@@ -4,22 +4,22 @@ use serde_json::{Value, json};
 
 use super::{SCHEDULER_NAME, nodes, pods, scene::Pods};
 
-/// Pods that wait, for each node.
+/// The number of waiting pods for each node.
 const UNSCHEDULABLE_PER_NODE: usize = 2;
 
-/// What there is before a storm.
+/// The objects that exist before a storm.
 #[derive(Debug)]
 pub struct Cluster {
-    /// Alike but for their names.
+    /// Nodes that differ only in their names.
     pub nodes: Vec<Value>,
     /// Pods on the nodes, in one namespace.
     pub placed: Vec<Value>,
-    /// Pods that were tried, and fit on no node.
+    /// Pods that the scheduler has tried and that fit on no node.
     pub unschedulable: Vec<Value>,
 }
 
 impl Cluster {
-    /// A cluster with so many nodes, and so many pods on them.
+    /// A cluster with this many nodes and placed pods.
     #[must_use]
     pub fn new(n_nodes: usize, n_placed: usize) -> Self {
         Self {

@@ -10,16 +10,16 @@ const API: &str = "resource.k8s.io/v1";
 const CLASS: &str = "test-class";
 const TEMPLATE: &str = "test-claim-template";
 
-/// Devices on a node.
+/// The number of devices on a node.
 pub(super) const PER_NODE: usize = 10;
 
-/// What claims of a workload ask for.
+/// The devices that claims of a workload request.
 #[derive(Clone, Copy)]
 pub(super) enum Ask {
     One,
-    /// One of a list of choices (KEP-4816).
+    /// One device out of a list of choices (KEP-4816).
     FirstAvailable,
-    /// One, although the devices are tainted (KEP-5055).
+    /// One device, although the devices are tainted (KEP-5055).
     Tolerating,
 }
 
@@ -48,7 +48,7 @@ fn claim_spec(ask: Ask) -> Value {
         Ask::One => json!({"name": "req-0", "exactly": exactly}),
         Ask::FirstAvailable => {
             let choice = |name: &str, count: u64| json!({"name": name, "deviceClassName": CLASS, "allocationMode": "ExactCount", "count": count});
-            // The first can't be had on any node.
+            // No node has a device for the first choice.
             json!({"name": "req-0", "firstAvailable": [choice("sub-0", 100), choice("sub-1", 1)]})
         }
         Ask::Tolerating => {

@@ -1,4 +1,4 @@
-//! The list of the workloads, and the scene of each.
+//! The list of workloads, and the scene of each.
 
 use berth_testing::PodMaker;
 use serde_json::Value;
@@ -16,11 +16,11 @@ use super::{
 const MOONS: &[&str] = &["moon-1", "moon-2", "moon-3"];
 const ONE_ZONE: &[&str] = &["zone1"];
 
-/// Pods of each namespace, where there are many.
+/// The number of pods in each namespace, if there are many namespaces.
 const PER_NAMESPACE: usize = 40;
 
-/// How many pods are bound between two changes, at 500 pods a second: about where scheduler_perf's thresholds are. There are
-/// ten changes at least.
+/// The number of pods that are bound between two changes, at 500 pods a second, which is near scheduler_perf's
+/// thresholds. A run has at least ten changes.
 fn pods_between(size: Size, changes_a_second: usize) -> usize {
     (500 / changes_a_second).min(size.measured.div_ceil(10)).max(1)
 }
@@ -244,7 +244,7 @@ fn mixed_churn(size: Size) -> Scene {
     }
 }
 
-/// Pods that fit nowhere keep coming.
+/// New pods that fit nowhere keep coming.
 fn unschedulable(size: Size) -> Scene {
     let change = |number: usize| vec![Change::Create(pods::too_large("churn", number).json())];
     Scene {
@@ -254,7 +254,7 @@ fn unschedulable(size: Size) -> Scene {
     }
 }
 
-/// Half as many pods as there are wait at a gate, and those that were placed before are deleted one by one.
+/// Half as many pods as the initial ones wait at a gate, and the initial pods are deleted one by one.
 fn while_gated(size: Size) -> Scene {
     let light = |n: usize, prefix: &'static str| Pods::new(n, move |index| pods::light_pod(prefix, index).json());
     let n_initial = size.initial;
@@ -300,7 +300,7 @@ fn filled(size: Size) -> Scene {
     }
 }
 
-/// Each measured pod takes the place of three others.
+/// Each measured pod preempts three others.
 fn preemption(size: Size) -> Scene {
     Scene { measured: Pods::new(size.measured, |index| pods::high_priority(MEASURED, index).json()), ..filled(size) }
 }
@@ -326,7 +326,8 @@ fn secrets(size: Size) -> Scene {
     }
 }
 
-/// `limited`: the nodes say how many volumes they take, and whether they have the volumes of the tree attached by CSI.
+/// A set `limited` gives each node a CSINode, which limits its number of volumes. Its value says whether CSI attaches
+/// the volumes of the in-tree plugin.
 fn bound_volumes(size: Size, disk: Disk, limited: Option<bool>) -> Scene {
     let pods = |n: usize, prefix: &'static str| {
         Pods::new(n, move |index| volumes::with_claim(default_pod(prefix, index), prefix, index).json())
@@ -353,7 +354,7 @@ fn extended_resource(size: Size) -> Scene {
     }
 }
 
-/// Nodes with ten devices each.
+/// Nodes with `per_node` devices each.
 fn with_devices(size: Size, per_node: usize, ask: Ask) -> Scene {
     let mut objects = vec![pods::namespace("init"), pods::namespace("test"), devices::class()];
     objects.extend((0..size.nodes).map(|node| devices::slice(node, per_node, ask)));
@@ -379,7 +380,7 @@ fn claim_templates(size: Size, ask: Ask) -> Scene {
     scene
 }
 
-/// The scene of [`claim_templates`], in which ten pods go for ten that come.
+/// The scene of [`claim_templates`], in which ten pods are deleted for each ten that are bound.
 fn steady_claims(size: Size, ask: Ask) -> Scene {
     const LOT: usize = 10;
     let change = move |number: usize| {

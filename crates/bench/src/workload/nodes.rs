@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 pub(super) const ZONE: &str = "topology.kubernetes.io/zone";
 pub(super) const HOSTNAME: &str = "kubernetes.io/hostname";
 
-/// The one node that its pods name.
+/// The name of the only node, which pods name.
 pub(super) const NAMED: &str = "scheduler-perf-node";
 
 /// Nodes with 4 CPUs, 32 GiB and room for 110 pods, spread over these zones.
@@ -29,12 +29,12 @@ pub(super) fn named_node() -> Value {
     default_node(NAMED).allocatable("pods", "90000").json()
 }
 
-/// The node that comes and goes.
+/// The node that is repeatedly created and deleted.
 pub(super) fn churning_node(number: usize) -> Value {
     default_node(&format!("churning-node-{number}")).json()
 }
 
-/// Nodes that offer so much of a resource that only some nodes have.
+/// Nodes that offer this amount of the resource.
 pub(super) fn with_resource(n: usize, resource: &str, amount: &str) -> Vec<Value> {
     (0..n).map(|index| default_node(&name(index)).allocatable(resource, amount).json()).collect()
 }
@@ -44,7 +44,7 @@ fn default_node(name: &str) -> NodeMaker {
     node.allocatable("cpu", "4").allocatable("memory", "32Gi").allocatable("pods", "110")
 }
 
-/// How many volumes of its driver a node can attach.
+/// The number of volumes of its driver that a node can attach.
 pub(super) fn csi_node(index: usize, migrates: bool) -> Value {
     let name = name(index);
     let annotations = if migrates {

@@ -1,4 +1,5 @@
-//! scheduler_perf's pods, but for those that look at other pods (`affinity`), at volumes (`volumes`) or at devices (`devices`).
+//! scheduler_perf's pods. Pods with terms about other pods are in `affinity`, those with volumes in `volumes`, and
+//! those with devices in `devices`.
 
 use berth_testing::{PodMaker, pod};
 use serde_json::{Value, json};
@@ -20,37 +21,37 @@ fn with_requests(pod: PodMaker, requests: Value) -> PodMaker {
 fn named(prefix: &str, index: usize) -> PodMaker {
     let name = format!("{prefix}-{index:05}");
     let container = json!({"name": "pause", "image": "registry.k8s.io/pause:3.10"});
-    // A grace period would not end without a kubelet.
+    // A grace period would not end, since there is no kubelet.
     let pod = pod(&name).uid(&format!("uid-{name}")).spec("terminationGracePeriodSeconds", json!(0));
     pod.spec("containers", json!([container]))
 }
 
-/// Requests 100m and 500Mi.
+/// A pod that requests 100m and 500Mi.
 pub(super) fn default_pod(prefix: &str, index: usize) -> PodMaker {
     with_requests(named(prefix, index), json!({"cpu": "100m", "memory": "500Mi"}))
 }
 
-/// Requests nothing.
+/// A pod that requests nothing.
 pub(super) fn light_pod(prefix: &str, index: usize) -> PodMaker {
     named(prefix, index)
 }
 
-/// Four of these fill a node.
+/// A pod of which four fill a node.
 pub(super) fn low_priority(prefix: &str, index: usize) -> PodMaker {
     with_requests(named(prefix, index), json!({"cpu": "900m", "memory": "500Mi"}))
 }
 
-/// Needs the room of three pods of low priority.
+/// A pod that needs the room of three pods of low priority.
 pub(super) fn high_priority(prefix: &str, index: usize) -> PodMaker {
     high(with_requests(named(prefix, index), json!({"cpu": "3000m", "memory": "500Mi"})))
 }
 
-/// Fits on no node, even an empty one.
+/// A pod that fits on no node, even an empty one.
 pub(super) fn too_large(prefix: &str, index: usize) -> PodMaker {
     high(with_requests(named(prefix, index), json!({"cpu": "9", "memory": "500Mi"})))
 }
 
-/// Fits on no node, even an empty one, and has an ordinary priority.
+/// A pod of ordinary priority that fits on no node, even an empty one.
 pub(super) fn too_large_of_low_priority(prefix: &str, index: usize) -> PodMaker {
     with_requests(named(prefix, index), json!({"cpu": "9", "memory": "500Mi"}))
 }
@@ -59,17 +60,17 @@ fn high(pod: PodMaker) -> PodMaker {
     pod.priority(10).spec("priorityClassName", json!(HIGH))
 }
 
-/// What an API server must know before it takes pods of high priority.
+/// The PriorityClass that an API server needs before it accepts pods of high priority.
 pub(super) fn priority_class() -> Value {
     json!({"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": HIGH}, "value": 10})
 }
 
-/// Requests nothing, and waits until its gate is taken away.
+/// A pod that requests nothing and waits until its gate is removed.
 pub(super) fn gated(prefix: &str, index: usize) -> PodMaker {
     named(prefix, index).spec("schedulingGates", json!([{"name": "scheduling-gate-1"}]))
 }
 
-/// A pod for one node alone, as a pod of a DaemonSet.
+/// A pod that fits only one node, like a pod of a DaemonSet.
 pub(super) fn daemon(prefix: &str, index: usize) -> PodMaker {
     let field = json!({"key": "metadata.name", "operator": "In", "values": [NAMED]});
     let terms = json!({"nodeSelectorTerms": [{"matchFields": [field]}]});
@@ -88,7 +89,7 @@ pub(super) fn spreading(pod: PodMaker, action: &str) -> PodMaker {
     pod.label("color", "blue").spec("topologySpreadConstraints", json!([constraint]))
 }
 
-/// Requests one of a resource that only some nodes have.
+/// Requests one unit of an extended resource.
 pub(super) fn with_resource(pod: PodMaker, resource: &str) -> PodMaker {
     let amounts = json!({"cpu": "100m", "memory": "500Mi", resource: "1"});
     let container = json!({"name": "pause", "image": "registry.k8s.io/pause:3.10",
@@ -101,7 +102,7 @@ pub(super) fn service(namespace: &str, name: &str) -> Value {
         "spec": {"selector": {"app": "scheduler-perf"}, "ports": [{"port": 80}]}})
 }
 
-/// A namespace; `team: devops` is what scheduler_perf's selectors of namespaces look for.
+/// A namespace with the label `team: devops`, which scheduler_perf's selectors of namespaces match.
 pub(super) fn namespace(name: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": {"team": "devops"}}})
 }

@@ -1,4 +1,5 @@
-//! What there is before the clock starts, and what happens then. Objects are JSON, as an API server takes them.
+//! The objects that exist before the clock starts, and the changes after. Objects are JSON, as an API server takes
+//! them.
 
 use std::fmt;
 
@@ -10,46 +11,46 @@ use super::{SCHEDULER_NAME, nodes, pods};
 #[derive(Debug, Default)]
 pub struct Scene {
     pub nodes: Vec<Value>,
-    /// Namespaces, volumes, claims, services and their like, in the order in which they are created.
+    /// Namespaces, volumes, claims, services and similar objects, in the order in which they are created.
     pub objects: Vec<Value>,
-    /// What controllers make of the objects and pods. An API server that has such controllers does not need them.
+    /// Objects that controllers make from the objects and pods. An API server with such controllers does not need them.
     pub made_by_controllers: Vec<Value>,
-    /// Pods that are on nodes from the start.
+    /// Pods that are on nodes from the beginning.
     pub placed: Pods,
     /// Pods that the scheduler places before the clock starts.
     pub initial: Pods,
-    /// Pods that wait all the time: gated ones, and such that fit nowhere.
+    /// Pods that wait all the time: gated ones, and pods that fit nowhere.
     pub pending: Pods,
-    /// Pods whose scheduling is measured.
+    /// The measured pods.
     pub measured: Pods,
     pub changes: Option<Changes>,
 }
 
-/// Pods that are made when they are needed.
+/// Pods that are made on demand.
 #[derive(Default)]
 pub struct Pods {
     n: usize,
     make: Option<Box<dyn Fn(usize) -> Value>>,
 }
 
-/// What happens while the measured pods are scheduled.
+/// Changes while the measured pods are scheduled.
 pub struct Changes {
-    /// How many measured pods are bound between two changes.
+    /// The number of measured pods that are bound between two changes.
     pub every: usize,
     make: Box<dyn Fn(usize) -> Vec<Change>>,
 }
 
-/// One thing that happens.
+/// One change.
 #[derive(Clone, Debug)]
 pub enum Change {
     /// The object is created.
     Create(Value),
-    /// The object is deleted, if it is there.
+    /// The object is deleted, if it exists.
     Delete(Value),
 }
 
 impl Pods {
-    /// `n` pods; `make` is told which.
+    /// `n` pods. `make` gets the index of a pod.
     pub fn new(n: usize, make: impl Fn(usize) -> Value + 'static) -> Self {
         Self { n, make: Some(Box::new(make)) }
     }
@@ -66,19 +67,19 @@ impl Pods {
         Self::new(n, |index| pods::too_large_of_low_priority("too-large", index).json())
     }
 
-    /// How many.
+    /// The number of pods.
     #[must_use]
     pub fn len(&self) -> usize {
         if self.make.is_some() { self.n } else { 0 }
     }
 
-    /// Whether there is none.
+    /// Whether there are no pods.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Each of them, for the profile [`SCHEDULER_NAME`].
+    /// Each of the pods, for the profile [`SCHEDULER_NAME`].
     pub fn iter(&self) -> impl Iterator<Item = Value> + '_ {
         let make = self.make.as_deref();
         (0..self.len()).filter_map(move |index| {
@@ -96,12 +97,12 @@ impl fmt::Debug for Pods {
 }
 
 impl Changes {
-    /// `make` is told the number of the change.
+    /// Changes after every `every` bound pods. `make` gets the number of the change.
     pub fn new(every: usize, make: impl Fn(usize) -> Vec<Change> + 'static) -> Self {
         Self { every, make: Box::new(make) }
     }
 
-    /// What happens when so many measured pods have been bound; nothing most of the time.
+    /// The changes when this many measured pods have been bound. There are none for most numbers.
     #[must_use]
     pub fn after(&self, n_bound: usize) -> Vec<Change> {
         if !n_bound.is_multiple_of(self.every) {
@@ -126,7 +127,7 @@ impl fmt::Debug for Changes {
 }
 
 impl Scene {
-    /// Divides the measured pods into so many equivalence classes, in turn: they differ in a label.
+    /// Divides the measured pods into `n_classes` equivalence classes in turn: they differ in a label.
     #[must_use]
     pub fn in_classes(mut self, n_classes: usize) -> Self {
         if n_classes > 1

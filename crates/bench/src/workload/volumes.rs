@@ -1,9 +1,9 @@
-//! Volumes that are bound to the claim of one pod each, as scheduler_perf makes them.
+//! Volumes that are each bound to the claim of one pod, as scheduler_perf makes them.
 
 use berth_testing::PodMaker;
 use serde_json::{Value, json};
 
-/// How the disk is attached.
+/// The kind of volume that attaches the disk.
 #[derive(Clone, Copy)]
 pub(super) enum Disk {
     InTree,

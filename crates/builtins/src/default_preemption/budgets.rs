@@ -14,14 +14,14 @@ use crate::built_in::StaticKind;
 #[derive(Debug)]
 pub(super) struct Budgets(ObjectView<Budget>);
 
-/// What preemption reads of one budget.
+/// The fields of a budget that preemption reads.
 #[derive(Debug, Deserialize)]
 #[serde(from = "BudgetObject")]
 struct Budget {
     /// `None` if the selector is absent, empty, or does not parse: then the budget protects no pod.
     selector: Option<LabelMatcher>,
     disruptions_allowed: i64,
-    /// Names of pods whose eviction `disruptions_allowed` takes into account already.
+    /// Names of pods that `disruptions_allowed` already counts as evicted.
     disrupted: Vec<String>,
 }
 

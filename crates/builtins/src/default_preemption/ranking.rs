@@ -6,17 +6,17 @@ use std::cmp::Reverse;
 
 use super::victims::{Candidate, started_at};
 
-/// Added to each priority so that none is negative: the sum of priorities grows with every victim.
+/// An offset for each priority that makes it at least 0, so that the sum of priorities grows with every victim.
 const PRIORITY_OFFSET: i64 = 1 << 31;
 
-/// The candidate with the lowest cost; of several the first.
+/// The candidate with the lowest cost, and the first of several with the same cost.
 pub(super) fn best(candidates: &[Candidate]) -> Option<&Candidate> {
     candidates.iter().min_by_key(|candidate| cost(candidate))
 }
 
-/// The cost of a candidate, compared in this order: violated budgets, the highest priority of a victim, the sum of
-/// priorities, the number of victims, and the earliest start among the victims with the highest priority, of which a
-/// later one is better.
+/// The cost of a candidate. Candidates are compared by violated budgets, then the highest priority of a victim, the sum
+/// of priorities, the number of victims, and the earliest start among the victims with the highest priority. A later
+/// start is better.
 fn cost(candidate: &Candidate) -> impl Ord + use<> {
     let victims = || candidate.victims.iter().map(|victim| &*victim.pod);
     let highest = victims().next().map_or(i32::MIN, |victim| victim.priority);

@@ -68,7 +68,7 @@ impl Fixture {
         self.cluster.cache_mut().set_object(key, Some(json.to_string().into_bytes().into()));
     }
 
-    /// Preemption after every node rejected the pod as full.
+    /// Runs preemption after every node rejected the pod as full.
     fn preempt(&self, pod: &Pod, args: &str) -> PostFilterOutcome {
         let rejection = RejectedNodes {
             status: Status::unschedulable("Insufficient cpu"),
@@ -191,7 +191,7 @@ fn a_pod_gets_no_more_victims_while_its_victims_terminate() {
     let pod = fixture.pod("pod", 10, |pod| pod.nominated_node_name = node);
     let text = "preemption: not eligible due to a terminating pod on the nominated node.";
     assert_eq!(fixture.preempt(&pod, ""), only_status(Status::unschedulable(text)));
-    // It may preempt elsewhere once its nominated node became unresolvable.
+    // The pod may preempt elsewhere once its nominated node is unresolvable.
     let both = |status| RejectedNodes { status, nodes: NodeSet::from_iter([NodeIdx(0)]) };
     let outcome = fixture.preempt_after(
         &pod,
@@ -290,7 +290,7 @@ fn candidates_are_ranked_by_cost() {
         victims: victims.iter().map(|&(priority, started_at)| victim(priority, started_at)).collect(),
         n_violations,
     };
-    // Each is better than the next.
+    // Each candidate is better than the next.
     let ranked = [
         candidate(0, &[(-10, Some(5)), (-10, Some(5))]),
         candidate(0, &[(5, None)]),
@@ -365,14 +365,14 @@ fn args_are_checked() {
     }
 }
 
-/// A dry run with pseudo-random results, which no guess predicts.
+/// A dry run with pseudo-random results that a guess cannot predict.
 struct RandomFit {
     seed: u64,
     n_calls: usize,
 }
 
 impl RandomFit {
-    /// On an empty node the pod always fits.
+    /// The pod always fits on an empty node.
     fn fits(&self, removed: &[PodIdx], n_pods: usize) -> bool {
         let bits = removed.iter().fold(self.seed, |bits, idx| bits ^ (1 << (idx.0 % 64)));
         removed.len() == n_pods || start_offset(bits, 3) == 0
@@ -413,7 +413,7 @@ fn many_victims_take_few_dry_runs() {
 }
 
 proptest! {
-    /// Guesses do not change the result: the victims are those that are found with one case at a time.
+    /// Guesses do not change the result: the victims are the same as with one case at a time.
     #[test]
     fn victims_are_those_of_asking_one_by_one(seed: u64) {
         let mut fixture = Fixture::new(1, 1);
@@ -440,8 +440,8 @@ proptest! {
         prop_assert!(dry_run.n_calls <= 25);
     }
 
-    /// A dry run over all nodes finds on each node what a dry run of that node alone finds, and no victim could have been
-    /// reprieved.
+    /// A dry run over all nodes gives each node the result of a dry run of that node alone, and no victim could have
+    /// been reprieved.
     #[test]
     fn victims_are_needed_and_suffice(
         pods in prop::collection::vec((0u32..4, 0i32..12, prop::option::of(0i64..5)), 0..24),

@@ -5,9 +5,9 @@
 //! If the pod fits then, they are added back one by one, the most important first, and each is reprieved if the pod still
 //! fits with it.
 //!
-//! One dry run asks about all nodes, and about several pods of each node. Whether a pod is reprieved depends on the
-//! decisions before it, so a search guesses that the next pods are decided like the last one. The results count up to the
-//! first wrong guess. So a node with many victims takes few dry runs. Consecutive cases differ in a pod or two, which
+//! One dry run asks about all nodes, and about several pods of each node. Each decision to reprieve a pod depends on
+//! the previous ones, so a search guesses that the next pods are decided like the last one. The results count up to the
+//! first wrong guess, so a node with many victims takes few dry runs. Consecutive cases differ in a pod or two, which
 //! plugins can use (see [`CaseWalk`](crate::case_walk::CaseWalk)).
 
 use std::{cmp::Reverse, sync::Arc};
@@ -21,9 +21,9 @@ use super::budgets::Budgets;
 #[derive(Clone, Debug)]
 pub(super) struct Candidate {
     pub(super) node: NodeIdx,
-    /// The most important first.
+    /// The victims, the most important first.
     pub(super) victims: Vec<Victim>,
-    /// How many of their evictions violate a disruption budget.
+    /// The number of evictions that violate a disruption budget.
     pub(super) n_violations: i64,
 }
 
@@ -48,28 +48,28 @@ struct VictimSearch<'a> {
     /// The position of the node's result.
     position: usize,
     node: NodeIdx,
-    /// The pods that may have to be evicted, in the order in which they are added back: first those whose eviction
-    /// violates a budget.
+    /// The pods that may have to be evicted, in the order in which they are added back. Pods come first if their
+    /// eviction violates a budget.
     potential: Vec<PotentialVictim<'a>>,
-    /// How many of [`Self::potential`] are decided.
+    /// The number of pods in [`Self::potential`] that are decided.
     n_decided: usize,
     /// The pods in `potential` that are decided and must be evicted.
     evicted: Vec<PodIdx>,
-    /// How many pods the next dry run asks about.
+    /// The number of pods that the next dry run asks about.
     n_guesses: usize,
-    /// Whether each of these pods is guessed to be reprieved.
+    /// Whether the search guesses that these pods are reprieved.
     guess: bool,
     candidate: Candidate,
 }
 
 impl Candidate {
-    /// The candidate as extenders are asked about it.
+    /// The candidate in the form in which extenders get it.
     pub(super) fn preemption(&self) -> Preemption {
         let victims = self.victims.iter().map(|victim| victim.idx).collect();
         Preemption { node: self.node, victims, n_violations: self.n_violations }
     }
 
-    /// The candidate of which extenders approve; `None` if a victim is not in the table.
+    /// The candidate that extenders return; `None` if a victim is not in the table.
     pub(super) fn of(preemption: &Preemption, table: &ClusterTable) -> Option<Self> {
         let victim = |&idx: &PodIdx| Some(Victim { idx, pod: Arc::clone(table.pods().get(idx)?.0) });
         let victims = preemption.victims.iter().map(victim).collect::<Option<Vec<_>>>()?;
@@ -86,12 +86,12 @@ fn importance(pod: &Pod) -> (Reverse<i32>, i64, &str) {
     (Reverse(pod.priority), started_at(pod), &pod.uid)
 }
 
-/// Milliseconds since 1970; in the future for a pod that has not started.
+/// Milliseconds since 1970. The start of a pod that has not started is in the future.
 pub(super) fn started_at(pod: &Pod) -> i64 {
     pod.started_at.unwrap_or(i64::MAX)
 }
 
-/// The victims on each of `nodes`, or why preemption does not help there.
+/// The victims on each of `nodes`, or the reason why preemption does not help there.
 ///
 /// # Errors
 /// The dry run failed because of a plugin's fault.
@@ -189,7 +189,8 @@ impl<'a> VictimSearch<'a> {
         Removal { node: self.node, pods: self.potential.iter().map(|it| it.idx).collect() }
     }
 
-    /// The case in which the undecided pod at position `ahead` is added back, if those before it are decided as guessed.
+    /// The case in which the undecided pod at position `ahead` is added back, if the pods before it are decided as
+    /// guessed.
     fn case(&self, ahead: usize) -> Removal {
         let undecided = self.potential.iter().skip(self.n_decided).enumerate();
         let removed = undecided.filter(|(position, _)| *position > ahead || (*position < ahead && !self.guess));
@@ -199,8 +200,8 @@ impl<'a> VictimSearch<'a> {
         Removal { node: self.node, pods }
     }
 
-    /// Takes the results of the cases, up to and with the first that was guessed wrong: the later cases assume the wrong
-    /// guess. A right guess doubles the number of pods to ask about next time.
+    /// Takes the results of the cases, up to and including the first wrong guess: the later cases depend on that guess.
+    /// A right guess doubles the number of pods in the next dry run.
     fn take_results(&mut self, results: impl Iterator<Item = bool>) {
         let mut is_right = true;
         for fits in results {

@@ -1,12 +1,12 @@
-//! Allocation by structured parameters (KEP-4381): which devices could a set of claims get on a node?
+//! Allocation by structured parameters (KEP-4381): the devices that a set of claims could get on a node.
 //!
 //! The search is depth first, and the first solution wins: claims in the order of the pod, requests in the order of the
-//! claim, sub-requests in order of preference, devices in the order of [`super::node_devices`]. Devices for one request are
-//! taken in that order only, never permuted. The order matters: it decides which allocation is recorded.
+//! claim, sub-requests in order of preference, devices in the order of [`super::node_devices`]. Devices for one request
+//! are taken only in that order, never permuted. The order matters because it decides which allocation is recorded.
 //!
-//! [`plan`] prepares the claims once for all nodes, [`search`] searches, [`eligibility`], [`counters`] and [`constraints`]
-//! decide which devices a request may have, and [`result`] makes the status of the claims. A search that would take too long is
-//! cut off after a number of steps, and when the time of the search for a node is over.
+//! [`plan`] prepares the claims once for all nodes, and [`search`] searches. [`eligibility`], [`counters`] and
+//! [`constraints`] decide which devices a request may have, and [`result`] makes the status of the claims. A search
+//! that would take too long is cut off after a number of steps, and when the time of the search for a node is over.
 
 mod alternative;
 mod chosen;
@@ -42,7 +42,7 @@ use super::{
     slices::SliceTable,
 };
 
-/// Devices that one claim can hold.
+/// The number of devices that one claim can hold.
 const MAX_DEVICES_OF_CLAIM: usize = 32;
 
 /// The devices of the cluster, and the claims that hold them.
@@ -68,7 +68,7 @@ pub(super) enum AllocationOutcome {
 pub(super) struct Devices {
     picked: Vec<PickedDevice>,
     of_node: Arc<[NodeDevice]>,
-    /// Which alternative was taken for each request with alternatives: 0 is the preferred one.
+    /// The alternative of each request with alternatives: 0 is the preferred one.
     pub(super) choices: Vec<usize>,
 }
 
@@ -79,7 +79,7 @@ impl Devices {
     }
 }
 
-/// Why the search for devices failed, rather than found nothing.
+/// The reason why the search for devices failed. A search that finds nothing does not fail.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum AllocationError {
     /// The search was cut off.

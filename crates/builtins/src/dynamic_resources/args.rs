@@ -3,16 +3,16 @@
 use berth_model::{Feature, Features, duration::parse_duration};
 use serde::Deserialize;
 
-/// A timeout becomes a number of steps, each a look at one device, so that answers do not depend on the machine: about as
-/// many as the allocator takes in a millisecond.
+/// The number of steps, each a check of one device, that stand for a millisecond of timeout. Steps make answers
+/// independent of the machine. The allocator takes about this many in a millisecond.
 const STEPS_PER_MILLISECOND: u64 = 1_000;
 const DEFAULT_FILTER_TIMEOUT: u64 = 10_000;
 const DEFAULT_BINDING_TIMEOUT: u64 = 600_000;
 
-/// The args as the plugin uses them.
+/// The args in the form in which the plugin uses them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct DynamicResourcesArgs {
-    /// The most steps of the search for devices on one node.
+    /// The maximum number of steps of the search for devices on one node.
     pub(super) max_steps: u64,
     /// Whether the search on all nodes ends when the time of the search for a node is over.
     pub(super) is_timed: bool,
@@ -21,7 +21,7 @@ pub(super) struct DynamicResourcesArgs {
     pub(super) features: Features,
 }
 
-/// The args as they are written.
+/// The args as a user writes them.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct RawArgs {

@@ -1,4 +1,4 @@
-//! One attempt to schedule a pod: the claims that PreFilter found, and the devices that each node has for them.
+//! One attempt to schedule a pod: the claims that PreFilter found, and the devices of each node for them.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -28,9 +28,9 @@ pub(super) struct AllocationAttempt {
     pub(super) extended: Option<ExtendedResources>,
     /// The claim that an earlier attempt made for the extended resources.
     existing: Option<ClaimOfPod>,
-    /// One for each set of extended resources that nodes lack; usually there is one.
+    /// One entry for each set of extended resources that nodes lack. There is usually one.
     node_requests: Vec<NodeRequest>,
-    /// Results by node, for the nodes that were asked about.
+    /// Results by node, for the nodes that were checked.
     results: Vec<Option<NodeResult>>,
     args: DynamicResourcesArgs,
     /// The most frequent rejection, shared by the nodes that get it.
@@ -47,18 +47,18 @@ pub(super) struct ClaimOfPod {
     matcher: Option<NodeMatcher>,
 }
 
-/// What the pod needs from a node.
+/// The resources that the pod needs from a node.
 #[derive(Debug)]
 struct NodeRequest {
     /// Positions of the extended resources that the node lacks.
     missing: Vec<usize>,
     extended_claim: ExtendedClaim,
-    /// The plan for each claim without an allocation, in order; the claim for extended resources last. `None` without
-    /// any.
+    /// The plan for each claim without an allocation, in order, with the claim for extended resources last. `None`
+    /// means that there is no such claim.
     plan: Option<Plan>,
 }
 
-/// Whether the pod can run on a node, and with which devices.
+/// Whether the pod can run on a node, and the devices for it.
 #[derive(Debug)]
 struct NodeResult {
     /// `None` if the node passes.
@@ -74,7 +74,7 @@ struct FoundDevices {
     devices: Option<Devices>,
 }
 
-/// The allocations that a node has for a pod.
+/// The allocations of a node for a pod.
 #[derive(Debug, Default)]
 pub(super) struct NodeAllocations<'a> {
     /// An allocation for each claim without one so far, in order; the claim for extended resources last.
@@ -98,8 +98,8 @@ impl ClaimOfPod {
         Self { claim, matcher }
     }
 
-    /// Whether the node can use the devices of the claim. A claim without an allocation can be used everywhere. One that was
-    /// allocated before `deadline` must have become ready; without a deadline conditions of devices do not matter.
+    /// Whether the node can use the devices of the claim. A claim without an allocation can be used everywhere. A claim
+    /// that was allocated before `deadline` must be ready; without a deadline, the conditions of devices do not matter.
     fn is_available_on(&self, name: &str, labels: &StringMap, deadline: Option<Time>) -> Result<bool, SelectorError> {
         let Some(allocation) = &self.claim.status.allocation else { return Ok(true) };
         let matches = self.matcher.as_ref().map_or(Ok(true), |matcher| matcher.matches(name, labels));
@@ -114,7 +114,7 @@ fn was_made_before(allocation: &Allocation, time: Time) -> bool {
     allocation.allocation_timestamp.as_deref().and_then(Time::from_rfc3339).is_some_and(|made| made < time)
 }
 
-/// The first device whose driver reports a binding failure condition, with the condition (KEP-5007).
+/// The first device for which the driver reports a binding failure condition, with the condition (KEP-5007).
 pub(super) fn failed_condition<'a>(
     claim: &'a ResourceClaim,
     allocation: &'a Allocation,
@@ -136,7 +136,7 @@ pub(super) fn is_ready(claim: &ResourceClaim, allocation: &Allocation) -> bool {
     })
 }
 
-/// Which alternative each request of an allocated claim has that has alternatives.
+/// The alternative of each request of an allocated claim, for requests with alternatives.
 fn choices_of(claim: &ResourceClaim) -> impl Iterator<Item = usize> {
     let results = claim.status.allocation.iter().flat_map(|allocation| &allocation.devices.results);
     let names: BTreeSet<&str> = results.map(|result| result.request.as_str()).collect();
@@ -179,7 +179,7 @@ impl AllocationAttempt {
         }
     }
 
-    /// All claims that exist: those that the pod names, then the one for its extended resources.
+    /// All existing claims: first those that the pod names, then the one for its extended resources.
     pub(super) fn existing(&self) -> impl Iterator<Item = &ClaimOfPod> {
         self.claims.iter().chain(&self.existing)
     }
@@ -192,8 +192,8 @@ impl AllocationAttempt {
         self.results.get(node.index())?.as_ref()?.found.as_ref()
     }
 
-    /// Which alternative the node serves for each request with alternatives, and which one the claims have that are
-    /// allocated already. None if nothing is to be allocated on the node.
+    /// The alternative that the node serves for each request with alternatives, and the alternatives of the claims that
+    /// are already allocated. Returns none if the node needs no allocation.
     pub(super) fn choices(&self, node: NodeIdx) -> impl Iterator<Item = usize> {
         let devices = self.found(node).and_then(|found| found.devices.as_ref());
         let is_asked = devices.is_some() || self.makes_empty_claim(node);
@@ -202,7 +202,7 @@ impl AllocationAttempt {
         chosen.iter().copied().chain(allocated)
     }
 
-    /// The allocations that were found for the node; none if it was not asked about.
+    /// The allocations that were found for the node; none if the node was not checked.
     pub(super) fn allocations_on(&self, node: NodeIdx, node_name: &str) -> NodeAllocations<'_> {
         let Some(found) = self.found(node) else { return NodeAllocations::default() };
         let Some(node_request) = self.node_requests.get(found.node_request_idx) else {
@@ -215,15 +215,15 @@ impl AllocationAttempt {
         NodeAllocations { allocations, extended_claim: Some(&node_request.extended_claim) }
     }
 
-    /// Whether kube-scheduler would make a claim without requests for the pod's extended resources: it does so where the node
-    /// has all of them and the pod has claims of its own, and then PreBind fails.
+    /// Whether kube-scheduler would make a claim without requests for the pod's extended resources. It does so if the
+    /// node has all of them and the pod has claims of its own, and PreBind then fails.
     pub(super) fn makes_empty_claim(&self, node: NodeIdx) -> bool {
         let node_request = self.found(node).and_then(|found| self.node_requests.get(found.node_request_idx));
         let is_empty = node_request.is_some_and(|node_request| node_request.extended_claim.requests.is_empty());
         self.extended.is_some() && self.existing.is_none() && !self.claims.is_empty() && is_empty
     }
 
-    /// Why the pod cannot run on the node; `None` if it can. Computed once for each node.
+    /// The reason why the pod cannot run on the node; `None` if it can. The reason is computed once for each node.
     pub(super) fn rejection(&mut self, cache: &mut DraCache, call: &Call<'_>, node: NodeIdx) -> Option<Arc<Status>> {
         if let Some(Some(result)) = self.results.get(node.index()) {
             return result.rejection.clone();
@@ -272,7 +272,7 @@ impl AllocationAttempt {
         if unavailable.is_empty() {
             return Ok(());
         }
-        // Claims for which the node has no devices in the first place need not be taken back for it.
+        // A node without devices for the pod does not reach this line: no claim need be deallocated for it.
         self.unavailable.extend(unavailable);
         Err(Status::unresolvable("resourceclaim not available on the node").into())
     }
@@ -298,7 +298,7 @@ impl AllocationAttempt {
         Ok(unavailable)
     }
 
-    /// Position of what the pod needs from a node that lacks these extended resources.
+    /// The position of the resources that the pod needs from a node without these extended resources.
     fn node_request(&mut self, cache: &mut DraCache, call: &Call<'_>, missing: Vec<usize>) -> usize {
         if let Some(known) = self.node_requests.iter().position(|node_request| node_request.missing == missing) {
             return known;
@@ -340,7 +340,8 @@ impl AllocationAttempt {
         match allocator::allocate(&inventory, selectors, plan, node_devices, limit) {
             Ok(AllocationOutcome::Devices(devices)) => Ok(Some(devices)),
             Ok(AllocationOutcome::Nothing) => Err(Arc::clone(&self.no_devices)),
-            // Which pool is not said: nodes of one reason are counted together in the pod's message.
+            // The message does not name the pool, because nodes with the same reason are counted together in the pod's
+            // message.
             Ok(AllocationOutcome::NothingWithInvalidPool) => {
                 Err(Status::unresolvable("invalid resource pools were encountered").into())
             }

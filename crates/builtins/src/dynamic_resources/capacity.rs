@@ -1,4 +1,4 @@
-//! How much of a device's capacities a request consumes (KEP-5075).
+//! The amount of a device's capacities that a request consumes (KEP-5075).
 
 use std::collections::BTreeMap;
 
@@ -36,7 +36,7 @@ pub(super) fn consumption(
 fn consumed_of(capacity: &Capacity, requested: Option<&Quantity>, features: Features) -> Quantity {
     let policy = capacity.request_policy.as_ref();
     let Some(requested) = requested else {
-        // All of the capacity is consumed if there is neither a request nor a default.
+        // All of the capacity is consumed if neither a request nor a default exists.
         return policy.and_then(|policy| policy.default.as_ref()).unwrap_or(&capacity.value).clone();
     };
     match policy {
@@ -64,7 +64,7 @@ fn violates(policy: &RequestPolicy, amount: &Quantity, features: Features) -> bo
     range.max.as_ref().is_some_and(|max| amount > max) || is_off_step()
 }
 
-/// What ranges are counted in.
+/// The unit in which ranges are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Unit {
     /// A fraction of a unit counts as a unit.
@@ -73,7 +73,7 @@ enum Unit {
 }
 
 impl Unit {
-    /// Thousandths with the gate DRAFractionalCapacityRange, where the range needs and allows them.
+    /// The unit is a thousandth if the gate DRAFractionalCapacityRange is on and the range needs and allows it.
     fn of(range: &ValidRange, features: Features) -> Self {
         let mut given = range.min.iter().chain(&range.max).chain(&range.step);
         let is_whole = |amount: &Quantity| *amount == Quantity::from_units(amount.value(), amount.format());

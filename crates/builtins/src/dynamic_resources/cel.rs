@@ -1,10 +1,11 @@
 //! Device selectors: CEL expressions over one variable, `device`, as Kubernetes' API reference describes them under
 //! `CELDeviceSelector`.
 //!
-//! `device.driver` is a string, `device.attributes` and `device.capacity` are maps from domain to a map of what that
-//! domain defines; an unknown domain is an empty map. Quantities and semantic versions are types of their own.
-//! An expression is compiled once and evaluated once for a device, as long as it is in use: the same few expressions are
-//! evaluated for the same devices in every attempt. What is kept is bounded in bytes, and freed when it is not used.
+//! `device.driver` is a string. `device.attributes` and `device.capacity` are maps from a domain to the map of values
+//! that the domain defines; an unknown domain is an empty map. Quantities and semantic versions are types of their own.
+//! An expression is compiled once and evaluated once for a device, as long as it is in use, since every attempt
+//! evaluates the same few expressions for the same devices. The caches are bounded in bytes, and unused entries are
+//! freed.
 //!
 //! Deliberately absent: a type checker (the API server runs one), durations and timestamps (devices have none), the
 //! libraries for URLs and network addresses, and comprehensions over two variables. An expression that uses one of them
@@ -34,19 +35,19 @@ use self::{
 };
 use super::objects::Device;
 
-/// What compiled expressions may take, with their regular expressions, in bytes. The largest takes about half a megabyte
-/// beside its regular expressions, a usual one some kilobytes. kube-scheduler keeps ten (`celCache` in
-/// `pkg/scheduler/framework/plugins/dynamicresources/dynamicresources.go`).
+/// The maximum size of compiled expressions with their regular expressions, in bytes. The largest expression takes
+/// about half a megabyte beside its regular expressions, and a usual one some kilobytes. kube-scheduler keeps ten
+/// (`celCache` in `pkg/scheduler/framework/plugins/dynamicresources/dynamicresources.go`).
 const MAX_PROGRAM_BYTES: usize = 32 << 20;
-/// What results may take, in bytes: enough for a hundred thousand, far more than a cluster needs.
+/// The maximum size of results, in bytes. It is enough for a hundred thousand, far more than a cluster needs.
 const MAX_RESULT_BYTES: usize = 16 << 20;
-/// What the texts of selections may take, in bytes. A claim has at most some megabytes.
+/// The maximum size of the texts of selections, in bytes. A claim has at most some megabytes.
 const MAX_SELECTION_BYTES: usize = 8 << 20;
-/// What an entry takes beside its text: hash tables are half empty at worst.
+/// The size of an entry beside its text. Hash tables are half empty at worst.
 const OVERHEAD_OF_ENTRY: usize = 128;
-/// After so many milliseconds, what was not used since the last time is freed.
+/// The milliseconds after which entries are freed that were not used in the meantime.
 const TIME_TO_FREE: u64 = 5 * 60 * 1_000;
-/// The most characters that the reason of an error has. It stands in the pod's condition.
+/// The maximum number of characters in the reason of an error, which is shown in the pod's condition.
 const MAX_REASON: usize = 512;
 
 /// Identifies a device in one version of its slice. Keys are never reused.
@@ -64,7 +65,7 @@ struct ProgramId(u64);
 /// Whether a selector matches a device.
 pub(super) type SelectorResult = Result<bool, SelectorError>;
 
-/// Why a selector has no result.
+/// The reason why a selector has no result.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum SelectorError {
     #[error("CEL compile error: {0}")]
@@ -83,7 +84,7 @@ pub(super) struct SelectorSubject<'a> {
 /// Compiled selectors and their results.
 pub(super) struct Selectors {
     env: Arc<Env>,
-    /// Attributes that are lists are there.
+    /// Whether attributes may be lists.
     with_lists: bool,
     programs: RecentlyUsed<Box<str>, KnownProgram>,
     results: RecentlyUsed<(ProgramId, DeviceKey), SelectorResult>,
@@ -95,7 +96,7 @@ pub(super) struct Selectors {
     freed_at: Time,
 }
 
-/// A compiled expression, or why it is none.
+/// A compiled expression, or the reason why it cannot be compiled.
 type KnownProgram = (ProgramId, Result<Arc<Program>, SelectorError>);
 
 impl std::fmt::Debug for Selectors {
@@ -120,7 +121,7 @@ impl SelectorError {
     }
 }
 
-/// Reasons quote the expression, and keys that it made.
+/// Shortens a reason, since reasons quote the expression and keys that it made.
 fn shortened(reason: &str) -> Arc<str> {
     match reason.char_indices().nth(MAX_REASON) {
         Some((end, _)) => format!("{}…", &reason[..end]).into(),
@@ -170,7 +171,7 @@ impl Selectors {
         Some(result)
     }
 
-    /// The id of the selection with this text; a new id without a text.
+    /// The id of the selection with this text. A selection without a text gets a new id.
     pub(super) fn selection(&mut self, text: Option<String>) -> SelectionId {
         if let Some(known) = text.as_ref().and_then(|text| self.selections.get(text.as_str())) {
             return *known;
@@ -184,7 +185,8 @@ impl Selectors {
         id
     }
 
-    /// Frees what was not used for some minutes. The caller calls it now and then, with the present time.
+    /// Frees entries that were not used for some minutes. The caller calls this from time to time, with the present
+    /// time.
     pub(super) fn free_unused(&mut self, now: Time) {
         if now.0.saturating_sub(self.freed_at.0) < TIME_TO_FREE {
             return;

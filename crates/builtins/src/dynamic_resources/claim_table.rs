@@ -1,9 +1,9 @@
 //! The claims, the allocations that the API server does not show yet, and the devices that both hold.
 //!
-//! An allocation is in flight from Reserve until the watch shows the claim with an allocation, or until Unreserve. While it
-//! is in flight its devices count as held, and no other pod may allocate the claim. The plugin is shown the last state of a
-//! claim, so it may never see one that was allocated and given back before the next cycle: see [`InFlight::sent`]. The cost of
-//! a change depends only on the claim that changed.
+//! An allocation is in flight from Reserve until the watch shows the claim with an allocation, or until Unreserve.
+//! While it is in flight its devices count as held, and no other pod may allocate the claim. The plugin sees only the
+//! last state of a claim, so it may never see a claim that was allocated and given back before the next cycle: see
+//! [`InFlight::sent`]. The cost of a change depends only on the claim that changed.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -17,12 +17,12 @@ use super::{
     objects::{Allocation, ResourceClaim},
 };
 
-/// Keeps a claim while it is allocated.
+/// The finalizer that keeps a claim while it is allocated.
 pub(super) const FINALIZER: &str = "resource.kubernetes.io/delete-protection";
 /// The annotation of claims that the scheduler created for a pod's extended resources.
 pub(super) const EXTENDED_RESOURCE_CLAIM: &str = "resource.kubernetes.io/extended-resource-claim";
 
-/// What an allocation is for: a claim by its uid, or a claim for a pod's extended resources that does not exist yet.
+/// The holder of an allocation: a claim by its uid, or a claim for a pod's extended resources that does not exist yet.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
 pub(super) enum DeviceHolder {
     Claim(String),
@@ -47,20 +47,20 @@ pub(super) struct ClaimTable {
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 pub(super) struct InFlight {
     pub(super) allocation: Allocation,
-    /// Set once the writes were sent. They add [`FINALIZER`] to just that version of the claim, so a later one without finalizer
-    /// and without allocation has been allocated and given back, or will not be allocated.
+    /// The writes, once they were sent. They add [`FINALIZER`] to exactly that version of the claim. A later version
+    /// without finalizer and without allocation has been allocated and given back, or will not be allocated.
     sent: Option<SentWrites>,
-    /// The write was sent, then the binding failed: whether the write succeeded is not known. The devices stay held, but
-    /// another pod may allocate the claim, since the API server accepts only one allocation.
+    /// Whether the success of the write is unknown, because the binding failed after the write was sent. The devices
+    /// stay held, but another pod may allocate the claim, since the API server accepts only one allocation.
     pub(super) is_doubtful: bool,
 }
 
-/// What PreBind sent for an allocation.
+/// The writes that PreBind sent for an allocation.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 enum SentWrites {
     /// Changes to a claim of this resource version.
     Changes { resource_version: String },
-    /// A claim that is new.
+    /// A new claim.
     Creation { namespace: String, name: String },
 }
 
@@ -102,7 +102,7 @@ impl ClaimTable {
         }
     }
 
-    /// Notes that a claim is the one that is being created for the pod.
+    /// Records that a claim is the one that is being created for the pod.
     fn recognize(&mut self, pod_uid: &str, namespace: &str, name: &str) {
         let holder = DeviceHolder::ExtendedResourcesOf { pod_uid: pod_uid.to_owned() };
         let sent = self.in_flight.get(&holder).and_then(|in_flight| in_flight.sent.as_ref());
@@ -122,7 +122,7 @@ impl ClaimTable {
         }
     }
 
-    /// Ends the allocation in flight if the claim has an allocation, by any writer, or does not have it any more.
+    /// Ends the allocation in flight if the claim has an allocation from any writer, or no longer has one.
     fn end_in_flight(&mut self, holder: &DeviceHolder, claim: &ResourceClaim) {
         let sent = self.in_flight.get(holder).and_then(|in_flight| in_flight.sent.as_ref());
         let is_later = matches!(sent, Some(SentWrites::Changes { resource_version })
@@ -133,7 +133,8 @@ impl ClaimTable {
         }
     }
 
-    /// A claim is gone that was never seen: if it was made for extended resources, they are not in use.
+    /// Handles the end of a claim that was never seen. If it was made for extended resources, they are no longer in
+    /// use.
     fn end_creation(&mut self, namespace: &str, name: &str) {
         let is_made = |in_flight: &InFlight| match &in_flight.sent {
             Some(SentWrites::Creation { namespace: in_namespace, name: made }) => {
@@ -163,12 +164,12 @@ impl ClaimTable {
         self.in_flight.insert(holder, InFlight { allocation, sent: None, is_doubtful: false });
     }
 
-    /// The claim of this version is being written.
+    /// Records that the claim of this version is being written.
     pub(super) fn mark_sent(&mut self, holder: &DeviceHolder, resource_version: &str) {
         self.mark(holder, SentWrites::Changes { resource_version: resource_version.to_owned() });
     }
 
-    /// A claim of this name is being created.
+    /// Records that a claim of this name is being created.
     pub(super) fn mark_created(&mut self, holder: &DeviceHolder, namespace: &str, name: &str) {
         self.mark(holder, SentWrites::Creation { namespace: namespace.to_owned(), name: name.to_owned() });
     }
@@ -179,14 +180,14 @@ impl ClaimTable {
         }
     }
 
-    /// Keeps holding the devices of an allocation whose write may or may not have succeeded.
+    /// Keeps the devices of an allocation held although it is unknown whether the write succeeded.
     pub(super) fn mark_doubtful(&mut self, holder: &DeviceHolder) {
         if let Some(in_flight) = self.in_flight.get_mut(holder) {
             in_flight.is_doubtful = true;
         }
     }
 
-    /// Gives the devices of an allocation in flight back; does nothing if there is none.
+    /// Gives the devices of an allocation in flight back, if there is one.
     pub(super) fn unreserve(&mut self, holder: &DeviceHolder) {
         if let Some(in_flight) = self.in_flight.remove(holder) {
             self.in_use.remove(&in_flight.allocation);
@@ -218,7 +219,7 @@ impl ClaimTable {
     }
 }
 
-/// The uid of the pod for whose extended resources the claim was made.
+/// The uid of the pod with the extended resources for which the claim was made.
 fn pod_of_extended(claim: &ResourceClaim) -> Option<&str> {
     let is_marked = claim.metadata.annotations.get(EXTENDED_RESOURCE_CLAIM).is_some_and(|value| value == "true");
     let mut owners = claim.metadata.owner_references.iter().filter(|owner| owner.controller);
@@ -312,7 +313,7 @@ mod tests {
         table.insert(&of_version("6", None));
         table.insert(&of_version("7", Some(FINALIZER)));
         check_held(&table, &["x"]);
-        // In between it was allocated.
+        // The claim was allocated in between.
         table.insert(&of_version("10", None));
         check_held(&table, &[]);
 

@@ -1,8 +1,9 @@
-//! How many devices of a class each node has, for plugins that score nodes by extended resources which devices serve (KEP-5004).
+//! The number of devices of a class on each node, for plugins that score nodes by extended resources which devices
+//! serve (KEP-5004).
 //!
-//! kube-scheduler counts them in `calculateDRAResourceTotals` of `pkg/scheduler/framework/plugins/noderesources`: the devices of
-//! all slices for the node, whether or not their pool is complete and of the newest generation, and those of them that claims
-//! hold. Allocations in flight are known to DynamicResources alone, and do not count here.
+//! kube-scheduler counts them in `calculateDRAResourceTotals` of `pkg/scheduler/framework/plugins/noderesources`. It
+//! counts the devices of all slices for the node, whether or not their pool is complete and of the newest generation,
+//! and those of them that claims hold. Only DynamicResources knows allocations in flight, so they do not count here.
 
 use berth_framework::{Call, Deadline};
 use berth_model::{ClusterTable, Features, NodeIdx, NodeSet, Sym, api::StringMap};
@@ -22,15 +23,15 @@ pub(crate) const OBJECTS: [StaticKind; 3] = [
     StaticKind::new(API_VERSION, "ResourceClaim"),
 ];
 
-/// The devices of the cluster, as far as some plugin scores by them.
+/// The devices of the cluster, if some plugin scores by them.
 #[derive(Debug, Default)]
 pub(crate) struct ClassDevices {
     features: Features,
-    /// Made when it is first needed.
+    /// The cache, which is made when it is first needed.
     cache: Option<Box<DraCache>>,
 }
 
-/// A resource on nodes: their own amounts, or where they have none, the devices that serve it.
+/// A resource on nodes: the nodes' own amounts, or the devices that serve the resource if a node has none.
 #[derive(Debug)]
 pub(crate) struct DeviceColumns {
     pub(crate) allocatable: Vec<i64>,
@@ -79,7 +80,8 @@ impl ClassDevices {
     }
 }
 
-/// The devices of the class for a node, and how many of them claims hold. None if a selector cannot be evaluated.
+/// The number of the class's devices for a node, and of those that claims hold. Both are 0 if a selector cannot be
+/// evaluated.
 fn n_devices(cache: &mut DraCache, class: &DeviceClass, table: &ClusterTable, node: NodeIdx) -> (i64, i64) {
     let labels = if cache.slices.has_shared_slices() {
         text_of(table.labels().of(node), &table.symbols)

@@ -8,7 +8,7 @@ pub(super) struct PoolId {
     pub(super) pool: Arc<str>,
 }
 
-/// What identifies a device in claims.
+/// The identity of a device in claims.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct DeviceId {
     pub(super) pool: PoolId,

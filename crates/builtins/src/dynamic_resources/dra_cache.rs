@@ -1,4 +1,5 @@
-//! Claims, slices and classes, and what is derived from them. A refresh costs as much as what changed.
+//! Claims, slices and classes, and the data that is derived from them. The cost of a refresh depends on the number of
+//! changes.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -19,7 +20,7 @@ use super::{
 /// The prefix of extended resource names that refer to a DeviceClass by its name (KEP-5004).
 pub(crate) const DEVICE_CLASS_PREFIX: &str = "deviceclass.resource.kubernetes.io/";
 
-/// The objects of `resource.k8s.io` and what the plugin keeps between cycles.
+/// The objects of `resource.k8s.io`, and the data that the plugin keeps between cycles.
 #[derive(Debug)]
 pub(super) struct DraCache {
     claim_view: ObjectView<ResourceClaim>,
@@ -125,7 +126,7 @@ fn classes_of_resources(classes: &BTreeMap<String, Arc<DeviceClass>>) -> BTreeMa
     for class in classes.values() {
         let Some(resource) = &class.spec.extended_resource_name else { continue };
         let known = winners.entry(resource.clone()).or_insert(class);
-        // These are RFC 3339 times in UTC with seconds, so their texts are ordered as they are.
+        // RFC 3339 times in UTC with seconds have the same order as their texts.
         if class.metadata.creation_timestamp > known.metadata.creation_timestamp {
             *known = class;
         }

@@ -1,8 +1,8 @@
 //! Extended resources that are backed by devices (KEP-5004): a pod requests `example.com/gpu: 2`, a DeviceClass maps that
 //! name to its devices, and the scheduler creates the ResourceClaim.
 //!
-//! If the resource is in a node's allocatable, a device plugin serves it there and NodeResourcesFit counts it; only on other
-//! nodes it becomes a claim. What is requested therefore differs from node to node.
+//! If a node's allocatable has the resource, a device plugin serves it there and NodeResourcesFit counts it. It becomes
+//! a claim only on other nodes, so the claim differs from node to node.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ pub(super) struct ExtendedResources {
     resources: Vec<(Sym, Option<String>)>,
     /// The claim that an earlier attempt made.
     pub(super) existing: Option<Arc<ResourceClaim>>,
-    /// That claim cannot be used again: it has no allocation, or another scheduler made it.
+    /// Whether that claim cannot be used again: it has no allocation, or another scheduler made it.
     pub(super) is_left_over: bool,
 }
 
@@ -91,8 +91,8 @@ impl ExtendedResources {
     }
 }
 
-/// Regular containers and sidecars get devices of their own. Other init containers end before later containers start, and
-/// so use the devices of those; what the largest of them needs beyond that is requested in addition.
+/// Regular containers and sidecars get devices of their own. Other init containers end before later containers start,
+/// so they use the devices of those. If the largest of them needs more, the difference is requested in addition.
 fn add_requests(claim: &mut ExtendedClaim, pod: &Pod, resource: Sym, name: &str, class: &str) {
     let of_resource = || pod.extended_requests.iter().filter(|request| request.resource == resource);
     let (init, lasting): (Vec<_>, Vec<_>) = of_resource().partition(|request| request.kind == ContainerKind::Init);
@@ -148,12 +148,12 @@ fn mapping(request: &ExtendedRequest, resource: &str, device_request: &ExtendedR
     }
 }
 
-/// The claim to be made, for the allocator.
+/// The new claim, in the form for the allocator.
 pub(super) fn claim_for(pod: &Pod, namespace: &str, extended_claim: &ExtendedClaim) -> ResourceClaim {
     let mut claim = ResourceClaim::default();
     claim.metadata.name = UNNAMED.to_owned();
     claim.metadata.namespace = namespace.to_owned();
-    // No object has this uid; it makes the ids of device shares unique.
+    // The uid of the claim is not that of any object. It makes the ids of device shares unique.
     claim.metadata.uid = format!("extended-resources-of-{}", pod.uid);
     claim.spec.devices.requests.clone_from(&extended_claim.requests);
     claim

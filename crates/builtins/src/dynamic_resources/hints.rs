@@ -1,4 +1,4 @@
-//! Queueing hints: which events may make a pod schedulable that DynamicResources rejected.
+//! Queueing hints: the events that may make a pod schedulable after DynamicResources rejected it.
 
 use berth_framework::{EventSubject, HintCall};
 use berth_model::{Pod, pod::ClaimName};
@@ -10,7 +10,8 @@ use super::{
 };
 use crate::hints::{decoded, is_own_update};
 
-/// `claims` are the current ones. A pod of whose claims one is still missing would only be held back again.
+/// Whether the event may help. `claims` are the current ones. An event about a claim or about the pod itself does not
+/// help while one of the pod's claims is missing, since PreEnqueue would hold the pod back again.
 pub(super) fn may_help(call: &HintCall<'_>, claims: &ClaimTable) -> bool {
     let has_claims = |pod: &Pod| pod_claims::resolve(pod, &call.table.symbols, claims).is_ok();
     match call.subject {
@@ -28,7 +29,8 @@ pub(super) fn may_help(call: &HintCall<'_>, claims: &ClaimTable) -> bool {
     }
 }
 
-/// `is_in_namespace`: the claim is in the namespace of the pod.
+/// Whether a change of a claim may help the pod. `is_in_namespace` says whether the claim is in the namespace of the
+/// pod.
 fn claim_changed(pod: &Pod, is_in_namespace: bool, old: Option<&ResourceClaim>, new: &ResourceClaim) -> bool {
     let was_allocated = old.is_some_and(|old| old.status.allocation.is_some());
     if was_allocated && new.status.allocation.is_none() {

@@ -1,7 +1,7 @@
 //! The devices that allocated claims hold.
 //!
-//! Each device that a slice offers or a claim holds has a number here, so that a search need not compare names. A number
-//! that is not needed any more is given to another device.
+//! Each device that a slice offers or a claim holds has a number, so that a search need not compare names. A number
+//! that is no longer needed is given to another device.
 
 use std::collections::BTreeMap;
 
@@ -17,22 +17,22 @@ use super::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct DeviceNumber(u32);
 
-/// The devices that claims hold. Several claims may hold one device: the API server does not prevent it. Requests with
-/// `adminAccess` hold nothing.
+/// The devices that claims hold. Several claims may hold one device, since the API server does not prevent it. Requests
+/// with `adminAccess` hold nothing.
 #[derive(Debug, Default)]
 pub(super) struct InUse {
     numbers: FxHashMap<DeviceId, DeviceNumber>,
     /// Usages by the numbers of devices.
     usages: Vec<Usage>,
     unused: Vec<DeviceNumber>,
-    /// How much of its capacities the shares of a device consume.
+    /// The amounts of a device's capacities that its shares consume.
     consumed: FxHashMap<u32, BTreeMap<String, Quantity>>,
 }
 
 /// The users of one device.
 #[derive(Clone, Copy, Debug, Default)]
 struct Usage {
-    /// How many slices offer the device and how many allocation results name it.
+    /// The number of slices that offer the device and of allocation results that name it.
     n_registered: u32,
     n_dedicated: u32,
     n_shares: u32,
@@ -128,12 +128,12 @@ impl InUse {
         self.usage(device).n_dedicated > 0
     }
 
-    /// Whether there are shares of it.
+    /// Whether the device has shares.
     pub(super) fn is_shared(&self, device: DeviceNumber) -> bool {
         self.usage(device).n_shares > 0
     }
 
-    /// Whether one claim or several hold the device.
+    /// Whether at least one claim holds the device.
     pub(super) fn is_held(&self, device: DeviceNumber) -> bool {
         let usage = self.usage(device);
         usage.n_dedicated > 0 || usage.n_shares > 0

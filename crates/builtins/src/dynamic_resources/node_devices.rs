@@ -1,6 +1,7 @@
-//! The devices that each node can use, prepared for the search, and which of them the selectors of requests accept.
+//! The devices that each node can use, prepared for the search, with the answers of the requests' selectors about them.
 //!
-//! They are kept until a slice of one of the pools changes, or, if some slice selects nodes by label, a label of the node.
+//! They are kept until a slice of one of the pools changes, or a label of the node if some slice selects nodes by
+//! label.
 
 use std::sync::Arc;
 
@@ -16,7 +17,8 @@ use super::{
 };
 use crate::symbol_lookup::SymbolSweeps;
 
-/// Selections whose results are kept for one node; the oldest is replaced. A handful of classes is usual.
+/// The number of selections with stored results for one node. A new one replaces the oldest. A handful of classes is
+/// usual.
 const MAX_SELECTIONS: usize = 16;
 
 /// The devices of one node. The position of a device in [`NodeDevices::devices`] is called its location.
@@ -29,7 +31,7 @@ pub(super) struct NodeDevices {
     pub(super) selection_results: SelectionResults,
 }
 
-/// A pool whose devices the search leaves out.
+/// A pool with devices that the search leaves out.
 #[derive(Debug)]
 pub(super) struct UnusablePool {
     pub(super) id: PoolId,
@@ -47,15 +49,15 @@ pub(super) struct NodeDevice {
     pub(super) is_shareable: bool,
     pub(super) is_tainted: bool,
     pub(super) consumes_counters: bool,
-    /// The device has binding conditions.
+    /// Whether the device has binding conditions.
     pub(super) needs_binding: bool,
 }
 
-/// What selectors and tolerations of a request make of a device.
+/// The answer of a request's selectors and tolerations about a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Suitability {
     Suits,
-    /// The selectors accept it, but the request does not tolerate a taint.
+    /// The selectors accept the device, but the request does not tolerate a taint.
     Untolerated,
     Unselected,
 }
@@ -76,7 +78,7 @@ pub(super) struct NodeDevicesCache {
 
 #[derive(Debug)]
 struct CachedNode {
-    /// The labels of the node when its devices were found; none if no slice selects nodes by label.
+    /// The labels of the node when its devices were found. They are empty if no slice selects nodes by label.
     labels: Box<[(Sym, Sym)]>,
     node_devices: NodeDevices,
 }
@@ -133,8 +135,8 @@ impl SelectionResults {
 }
 
 impl NodeDevicesCache {
-    /// The devices of the node called `name`, from `make` if they are not known. `labels` are those of the node if some
-    /// slice selects nodes by label, and none otherwise.
+    /// The devices of the node called `name`. `make` finds them if they are not known. `labels` are those of the node
+    /// if some slice selects nodes by label, and empty otherwise.
     pub(super) fn of<'a>(
         &'a mut self,
         name: &str,
@@ -160,8 +162,8 @@ impl NodeDevicesCache {
         }
     }
 
-    /// Forgets nodes whose labels may have other texts by now. Empties the cache if it holds far more nodes than exist: it
-    /// is not told when a node is removed.
+    /// Forgets nodes if their labels may have other texts by now. Empties the cache if it holds far more nodes than
+    /// exist, because it does not learn about removed nodes.
     pub(super) fn limit(&mut self, table: &ClusterTable) {
         if self.sweeps.has_changed(&table.symbols) {
             self.of_nodes.retain(|_, known| known.labels.is_empty());

@@ -15,7 +15,7 @@ use berth_model::{
 use serde::{Deserialize, Serialize};
 
 pub(super) const API_VERSION: &str = "resource.k8s.io/v1";
-/// That of DeviceTaintRules in Kubernetes 1.36.
+/// The API version of DeviceTaintRules in Kubernetes 1.36.
 pub(super) const BETA_API_VERSION: &str = "resource.k8s.io/v1beta2";
 
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
@@ -28,7 +28,7 @@ pub(super) struct Metadata {
     pub(super) resource_version: String,
     /// RFC 3339, in UTC.
     pub(super) creation_timestamp: Option<String>,
-    /// Set while the object is being deleted.
+    /// The time of the deletion, set while the object is being deleted.
     pub(super) deletion_timestamp: Option<String>,
     #[serde(deserialize_with = "null_as_default")]
     pub(super) annotations: StringMap,
@@ -65,7 +65,7 @@ pub(super) struct DeviceClaim {
     pub(super) config: Vec<ClaimConfig>,
 }
 
-/// One of `exactly` and `first_available` is set.
+/// A request. Either `exactly` or `first_available` is set.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(super) struct DeviceRequest {
@@ -85,10 +85,10 @@ pub(super) struct SubRequest {
     pub(super) device_class_name: String,
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_default")]
     pub(super) selectors: Vec<DeviceSelector>,
-    /// `ExactCount`, also when empty, or `All`.
+    /// `All` or `ExactCount`; an empty text also means `ExactCount`.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub(super) allocation_mode: String,
-    /// 1 when it is 0, which the API server does not accept.
+    /// The number of devices. 0, which the API server does not accept, means 1.
     pub(super) count: i64,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) admin_access: Option<bool>,
@@ -135,7 +135,7 @@ pub(super) struct DeviceToleration {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(super) struct DeviceConstraint {
-    /// Empty means all requests of the claim.
+    /// The requests of the claim. An empty list means all of them.
     #[serde(deserialize_with = "null_as_default")]
     pub(super) requests: Vec<String>,
     pub(super) match_attribute: Option<String>,
@@ -207,7 +207,7 @@ pub(super) struct Condition {
 pub(super) struct Allocation {
     #[serde(deserialize_with = "null_as_default")]
     pub(super) devices: AllocatedDevices,
-    /// Where the allocation can be used; everywhere if absent.
+    /// The nodes where the allocation can be used; all nodes if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) node_selector: Option<NodeSelector>,
     /// RFC 3339.
@@ -216,7 +216,7 @@ pub(super) struct Allocation {
 }
 
 impl Allocation {
-    /// The allocation as it is written; how long its devices may take to become ready counts from `now`.
+    /// The allocation with the time of its write. The time that its devices may take to become ready counts from `now`.
     pub(super) fn made_at(&self, now: Time) -> Self {
         Self { allocation_timestamp: Some(now.to_rfc3339()), ..self.clone() }
     }
@@ -360,7 +360,7 @@ pub(super) struct Device {
     pub(super) allow_multiple_allocations: Option<bool>,
 }
 
-/// One of the fields is set.
+/// An attribute. Only one of the fields is set.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub(super) struct Attribute {
@@ -375,8 +375,8 @@ pub(super) struct Attribute {
 }
 
 impl Attribute {
-    /// A value that constraints can compare: not a list, and of a known type. kube-scheduler's constraints know no lists, whatever
-    /// the gate DRAListTypeAttributes says.
+    /// Whether constraints can compare the value: it is not a list, and its type is known. kube-scheduler's constraints
+    /// ignore lists, even with the gate DRAListTypeAttributes.
     pub(super) fn is_scalar(&self) -> bool {
         self.int.is_some() || self.bool.is_some() || self.string.is_some() || self.version.is_some()
     }
@@ -389,7 +389,7 @@ pub(super) struct Capacity {
     pub(super) request_policy: Option<RequestPolicy>,
 }
 
-/// Which amounts of a capacity a request may consume.
+/// The amounts of a capacity that a request may consume.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(super) struct RequestPolicy {
@@ -451,7 +451,7 @@ pub(super) struct DeviceTaintRuleSpec {
     pub(super) taint: DeviceTaint,
 }
 
-/// What is not said matches everything.
+/// A selector of devices. An absent field matches everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub(super) struct DeviceTaintSelector {

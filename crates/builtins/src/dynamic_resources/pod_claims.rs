@@ -14,7 +14,7 @@ use super::{
     objects::{DeviceRequest, ResourceClaim},
 };
 
-/// The claims of the pod, in its order; one that it names twice once.
+/// The claims of the pod in the pod's order. A claim that the pod names twice is listed once.
 ///
 /// # Errors
 /// A claim is missing, is being deleted, or belongs to another pod.
@@ -50,7 +50,7 @@ pub(super) fn resolve(pod: &Pod, symbols: &Symbols, claims: &ClaimTable) -> Resu
     Ok(resolved)
 }
 
-/// A claim that was created from a template must be owned by the pod.
+/// Whether the pod may use the claim. A claim that was created from a template must be owned by the pod.
 fn is_for(pod: &Pod, pod_claim: &PodClaim, claim: &ResourceClaim) -> bool {
     let mut owners = claim.metadata.owner_references.iter().filter(|owner| owner.controller);
     !pod_claim.from_template || owners.any(|owner| *owner.uid == *pod.uid)

@@ -21,9 +21,9 @@ pub(super) struct Pool<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PoolState {
     Usable,
-    /// Slices are missing: the driver has not published all of them yet.
+    /// Slices are missing, since the driver has not published all of them yet.
     Incomplete,
-    /// Its slices contradict each other.
+    /// The slices of the pool contradict each other.
     Invalid,
 }
 
@@ -49,7 +49,7 @@ pub(super) fn gather<'a>(
         let devices = usable.iter().flat_map(|slice| &slice.devices).filter(|device| device.is_usable_on(node));
         pools.push(Pool { id, state, devices: devices.collect() });
     }
-    // A stable sort: drivers and pools stay in order on both sides.
+    // The sort is stable, so drivers and pools keep their order on both sides.
     pools.sort_by_key(|pool| pool.devices.iter().any(|device| !device.device.binding_conditions.is_empty()));
     Ok(pools)
 }

@@ -1,9 +1,9 @@
 //! The allocations of a pod from Reserve to the end of binding, and how PreBind writes them.
 //!
-//! PreBind first adds a finalizer to each claim, then writes allocation and reservation into its status. A claim for extended
-//! resources is created before that, with a name derived from the pod's, so that no answer has to be read. Each patch
-//! contains the uid of the claim; a patch that adds to a list also contains the resource version. If devices have binding
-//! conditions (KEP-5007), PreBind waits for them.
+//! PreBind first adds a finalizer to each claim, then writes allocation and reservation into its status. A claim for
+//! extended resources is created before that. Its name is derived from the pod's, so PreBind need not read an answer.
+//! Each patch contains the uid of the claim; a patch that adds to a list also contains the resource version. If devices
+//! have binding conditions (KEP-5007), PreBind waits for them.
 
 use std::collections::BTreeMap;
 
@@ -20,10 +20,10 @@ use super::{
 };
 
 const CLAIM_KIND: &str = "resource.k8s.io/v1/ResourceClaim";
-/// How long PreBind waits for another pod's reservation of a shared claim, in milliseconds.
+/// The milliseconds for which PreBind waits for another pod's reservation of a shared claim.
 const WRITE_TIMEOUT: u64 = 30_000;
 
-/// The claims that one pod takes to its node.
+/// The claims that one pod has reserved for its node.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 pub(super) struct ClaimReservation {
     pub(super) pod_uid: String,
@@ -31,7 +31,8 @@ pub(super) struct ClaimReservation {
     pod_name: String,
     claims: Vec<ReservedClaim>,
     extended: Option<ReservedExtended>,
-    /// kube-scheduler makes a claim without requests for the pod's extended resources here, and cannot enter it in the pod.
+    /// Whether kube-scheduler would make a claim without requests for the pod's extended resources here, which it
+    /// cannot enter in the pod.
     #[serde(default)]
     pub(super) has_no_mappings: bool,
     /// Whether PreBind has returned the writes.
@@ -43,7 +44,7 @@ pub(super) struct ClaimReservation {
 struct ReservedClaim {
     name: String,
     uid: String,
-    /// `None` if the claim was allocated already.
+    /// The new allocation; `None` if the claim was already allocated.
     allocation: Option<Allocation>,
 }
 
@@ -55,18 +56,19 @@ struct ReservedExtended {
     mappings: Value,
 }
 
-/// When the allocations of a pod are written, and how long the devices may then take to become ready.
+/// The time at which a pod's allocations are written, and the time that the devices may then take to become ready.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct WriteTime {
     pub(super) now: Time,
-    /// Milliseconds.
+    /// The timeout in milliseconds.
     pub(super) binding_timeout: u64,
     /// Whether conditions of devices matter.
     pub(super) waits: bool,
 }
 
 impl WriteTime {
-    /// The allocation as it is written. How long its devices may take to become ready counts from now.
+    /// The allocation in the form in which it is written. The time that its devices may take to become ready counts
+    /// from now.
     fn written(self, allocation: &Allocation) -> Allocation {
         if self.waits { allocation.made_at(self.now) } else { allocation.clone() }
     }
@@ -114,7 +116,7 @@ impl ClaimReservation {
         DeviceHolder::ExtendedResourcesOf { pod_uid: self.pod_uid.clone() }
     }
 
-    /// Gives the devices back. Those whose allocation was sent to the API server stay held, but are doubtful.
+    /// Gives the devices back. If their allocation was sent to the API server, the devices stay held, but are doubtful.
     pub(super) fn undo(&self, table: &mut ClaimTable) {
         for claim in self.claims.iter().filter(|claim| claim.allocation.is_some()) {
             let holder = DeviceHolder::Claim(claim.uid.clone());
@@ -209,7 +211,7 @@ pub(super) fn pre_bind(
 }
 
 impl ClaimReservation {
-    /// Notes in the table what was sent, and to which versions of the claims.
+    /// Records in the table which writes were sent, and to which versions of the claims.
     fn mark_sent(&self, table: &mut ClaimTable) {
         for claim in self.claims.iter().filter(|claim| claim.allocation.is_some()) {
             let version = table.get(&self.namespace, &claim.name).map(|claim| claim.metadata.resource_version.clone());
@@ -243,8 +245,8 @@ impl ClaimReservation {
         let mut metadata = json!({"uid": reserved.uid});
         let mut status = json!({"reservedFor": consumers});
         if let Some(allocation) = &reserved.allocation {
-            // A finalizer keeps the claim while it is allocated. Adding it changes the resource version, so the patch of
-            // the status cannot contain one; but the API server refuses to replace an allocation.
+            // A finalizer keeps the claim while it is allocated. Adding it changes the resource version, so the patch
+            // of the status cannot contain a version. The API server refuses to replace an allocation anyway.
             if !claim.finalizers().any(|finalizer| finalizer == FINALIZER) {
                 let finalizers: Vec<&str> = claim.finalizers().chain([FINALIZER]).collect();
                 let version = &claim.metadata.resource_version;
@@ -292,8 +294,8 @@ impl ClaimReservation {
         ]
     }
 
-    /// `<pod>-extended-resources-<part of the pod's uid>`. The uid makes the name unique, as the API server's random suffix
-    /// would: there is one such claim per pod.
+    /// `<pod>-extended-resources-<part of the pod's uid>`. The uid makes the name unique, like the API server's random
+    /// suffix: each pod has only one such claim.
     fn extended_name(&self) -> String {
         const MAX_NAME: usize = 253;
         let letters: String = self.pod_uid.chars().filter(char::is_ascii_alphanumeric).collect();
@@ -302,7 +304,7 @@ impl ClaimReservation {
         format!("{}{suffix}", self.pod_name.get(..room).unwrap_or(&self.pod_name))
     }
 
-    /// A wait if some binding condition is not true yet.
+    /// A wait, if some binding condition is not true yet.
     ///
     /// # Errors
     /// A binding failure condition of a device is true.

@@ -19,17 +19,17 @@ use super::{
     objects::{CounterSet, Device, NodeSelector, NodeSelectorTerm, ResourceSlice},
 };
 
-/// A node as node selectors see it.
+/// The facts about a node that node selectors need.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct NodeView<'a> {
     pub(super) name: &'a str,
     pub(super) labels: &'a StringMap,
 }
 
-/// Which nodes can use a slice or a device.
+/// The nodes that can use a slice or a device.
 #[derive(Clone, Debug, Default)]
 pub(super) enum Placement {
-    /// No field is set, so no node.
+    /// No field is set, so no node can use it.
     #[default]
     Nowhere,
     Everywhere,
@@ -78,7 +78,7 @@ pub(super) struct SliceDevice {
     pub(super) number: DeviceNumber,
     pub(super) key: DeviceKey,
     pub(super) device: Device,
-    /// That of the device if the slice has `perDeviceNodeSelection`, that of the slice otherwise.
+    /// The placement of the device if the slice has `perDeviceNodeSelection`, otherwise that of the slice.
     pub(super) placement: Arc<Placement>,
 }
 
@@ -89,7 +89,7 @@ pub(super) struct Slice {
     pub(super) pool: PoolId,
     pub(super) generation: i64,
     pub(super) n_slices_of_pool: i64,
-    /// `None` if each device has its own.
+    /// The placement; `None` if each device has its own.
     placement: Option<Arc<Placement>>,
     pub(super) devices: Vec<Arc<SliceDevice>>,
     counters: Counters,
@@ -99,21 +99,21 @@ pub(super) struct Slice {
 /// Amounts by counter set, then counter.
 pub(super) type Counters = BTreeMap<String, BTreeMap<String, Quantity>>;
 
-/// Facts about the newest generation of a pool, from all its slices, whichever nodes they are for.
+/// Facts about the newest generation of a pool, from all its slices, for any node.
 #[derive(Clone, Debug, Default)]
 pub(super) struct PoolFacts {
     pub(super) generation: i64,
-    /// How many slices that generation has.
+    /// The number of slices of that generation.
     pub(super) n_slices: i64,
     pub(super) is_invalid: bool,
     pub(super) counters: Counters,
 }
 
-/// The nodes whose devices may have changed.
+/// The nodes with devices that may have changed.
 #[derive(Debug, Default)]
 pub(super) struct ChangedNodes {
     pub(super) nodes: FxHashSet<String>,
-    /// All nodes.
+    /// Whether the devices of all nodes may have changed.
     pub(super) is_everywhere: bool,
 }
 
@@ -195,7 +195,7 @@ impl SliceTable {
         }
     }
 
-    /// Brings the facts about pools up to date. Returns the nodes whose devices may have changed.
+    /// Brings the facts about pools up to date. Returns the nodes on which devices may have changed.
     pub(super) fn refresh(&mut self) -> ChangedNodes {
         let mut changed = std::mem::take(&mut self.changed);
         for pool in std::mem::take(&mut self.changed_pools) {
@@ -224,7 +224,7 @@ impl SliceTable {
         self.facts.get(pool)
     }
 
-    /// All devices of a pool's newest generation, whichever nodes can use them.
+    /// All devices of a pool's newest generation, for any node.
     pub(super) fn devices_of(&self, pool: &PoolId) -> impl Iterator<Item = &SliceDevice> {
         let newest = self.facts.get(pool).map(|facts| facts.generation);
         let slices = self.slices_of(pool).filter(move |slice| Some(slice.generation) == newest);
@@ -259,7 +259,7 @@ impl ChangedNodes {
 }
 
 impl Slice {
-    /// Whether each of its devices has a node selection of its own.
+    /// Whether each device of the slice has a node selection of its own.
     pub(super) fn selects_by_device(&self) -> bool {
         self.placement.is_none()
     }

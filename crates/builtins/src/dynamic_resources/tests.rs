@@ -38,13 +38,13 @@ fn a_claim_is_allocated_and_reserved_for_its_pod() {
     assert_eq!(claim["status"]["reservedFor"], json!([{"resource": "pods", "name": "p", "uid": "p-uid"}]));
     let result = json!({"request": "r", "driver": "gpu.example.com", "pool": "node-1", "device": "gpu-0"});
     assert_eq!(claim["status"]["allocation"]["devices"]["results"], json!([result]));
-    // A second attempt finds nothing left to do.
+    // A second attempt has nothing left to do.
     assert_eq!(cluster.verdicts(3, &pod), ["", NOT_HERE]);
     assert_eq!(cluster.reserve(3, &pod, 0), "");
     assert_eq!(cluster.pre_bind(3, &pod, 0), Ok(Vec::new()));
 }
 
-/// The reason is the same for every such pool, as in kube-scheduler 1.36: nodes are counted by reason.
+/// The reason is the same for every such pool, as in kube-scheduler 1.36, because nodes are counted by reason.
 #[test]
 fn nodes_with_invalid_pools_share_one_reason() {
     let mut cluster = DeviceCluster::new();
@@ -80,7 +80,7 @@ fn devices_are_held_from_reserve_until_unreserve() {
     assert_eq!(cluster.verdicts(7, &second), [NO_DEVICES, NO_DEVICES]);
 }
 
-/// Two pods whose claims need the one device of `node-1`. The first has reserved it in cycle 1.
+/// Two pods with claims that need the only device of `node-1`. The first pod has reserved it in cycle 1.
 fn cluster_with_reservation() -> (DeviceCluster, Pod, Pod) {
     let mut cluster = DeviceCluster::new();
     cluster.slice(gpus(1));
@@ -104,7 +104,7 @@ fn devices_stay_held_while_their_write_is_in_doubt() {
     assert_eq!(cluster.object("ResourceClaim", "c")["status"]["reservedFor"][0]["name"], json!("first"));
 }
 
-/// The plugin is shown a claim when it is asked about a pod, and only as it is then.
+/// The plugin sees a claim only when it gets a question about a pod, and only in its state at that time.
 #[test]
 fn devices_are_free_if_their_claim_was_given_back_before_the_next_cycle() {
     let (mut cluster, first, second) = cluster_with_reservation();
@@ -157,13 +157,13 @@ fn claims_that_can_not_be_used_turn_the_pod_down() {
     for (claim, expected) in cases {
         let pod = cluster.pod("p", &[claim], json!({}));
         assert_eq!(cluster.verdicts(1, &pod), [expected]);
-        // What a claim asks for is looked at in a cycle.
+        // The requests of a claim are checked only in a cycle.
         let is_gated = ["gone", "leaving"].contains(&claim);
         assert_eq!(cluster.pre_enqueue(&pod), if is_gated { expected } else { "" });
     }
 }
 
-/// kube-scheduler reserves it twice, which the API server refuses.
+/// kube-scheduler reserves such a claim twice, which the API server refuses.
 #[test]
 fn a_claim_that_a_pod_names_twice_is_allocated_once() {
     let mut cluster = DeviceCluster::new();
@@ -178,8 +178,7 @@ fn a_claim_that_a_pod_names_twice_is_allocated_once() {
     assert_eq!(cluster.verdicts(2, &other), [NO_DEVICES, NO_DEVICES]);
 }
 
-/// Selectors that each stay just below the limit of the API server.
-/// A tenth of a second later each time that somebody looks.
+/// A clock that is a tenth of a second later at each reading.
 #[derive(Debug, Default)]
 struct Hasty(AtomicU64);
 
@@ -189,6 +188,7 @@ impl Clock for Hasty {
     }
 }
 
+/// Each selector stays just below the limit of the API server.
 #[test]
 fn a_pod_whose_devices_take_too_long_to_find_is_turned_down() {
     let mut cluster = DeviceCluster::new();
@@ -219,7 +219,7 @@ fn a_search_that_is_cut_off_goes_on_with_what_it_knows_about_devices() {
     assert!((2..19).contains(&n_cut), "{n_cut}");
 }
 
-/// API reference, PodResourceClaim: a claim made from a template belongs to its pod, once it is there.
+/// API reference, PodResourceClaim: a claim made from a template belongs to its pod.
 #[test]
 fn claims_from_templates_must_be_made_and_the_pods_own() {
     let mut cluster = DeviceCluster::new();
@@ -245,7 +245,7 @@ fn claims_from_templates_must_be_made_and_the_pods_own() {
     assert_eq!(cluster.verdicts(3, &unneeded), ["Skip: "]);
 }
 
-/// `reference`: an allocation that keeps its only pod from every node is given up, and preemption still runs.
+/// `reference`: an allocation that keeps its only pod from every node is dropped, and preemption still runs.
 #[test]
 fn post_filter_deallocates_what_only_this_pod_could_use() {
     let allocated = |users: Value| {
@@ -341,7 +341,7 @@ fn binding_waits_for_devices_to_get_ready() {
     assert_eq!(report("broken"), (Err(failure.to_owned()), NOT_HERE.to_owned()));
 }
 
-/// KEP-5007: once the time is out, the devices are given back, so that others can be tried.
+/// KEP-5007: the devices are given back after the timeout, so that the pod can try others.
 #[test]
 fn a_claim_whose_devices_never_get_ready_is_deallocated() {
     let mut cluster = DeviceCluster::with_args(r#"{"bindingTimeout":"5s"}"#);
@@ -403,7 +403,7 @@ fn extended_world() -> DeviceCluster {
     cluster
 }
 
-/// KEP-5004: devices where no device plugin serves the resource; a claim is made for the pod.
+/// KEP-5004: a claim for devices is made for the pod on nodes where no device plugin serves the resource.
 #[test]
 fn extended_resources_become_a_claim() {
     let mut cluster = extended_world();
@@ -434,7 +434,7 @@ fn extended_resources_become_a_claim() {
     assert_eq!(claim["status"]["allocation"]["devices"]["results"].as_array().unwrap().len(), 2);
     let rival = cluster.pod("rival", &[], asking(&[("main", json!(2))], &[]));
     assert_eq!(cluster.verdicts(3, &rival), [NO_DEVICES, NO_DEVICES, ""]);
-    // The pod itself goes on with the claim that it has.
+    // The pod itself continues with its claim.
     assert_eq!(cluster.verdicts(4, &pod), ["", NOT_HERE, NOT_HERE]);
 }
 
@@ -455,7 +455,7 @@ fn resources_that_nothing_serves_do_not_fit() {
     assert_eq!(cluster.verdicts(3, &pod), ["Skip: "]);
 }
 
-/// KEP-5004: what an earlier attempt left behind without an allocation is deleted.
+/// KEP-5004: a claim of an earlier attempt without an allocation is deleted.
 #[test]
 fn a_claim_that_was_made_in_vain_is_deleted() {
     let mut cluster = extended_world();
@@ -490,7 +490,7 @@ fn init_containers_reuse_devices() {
     let body: Value = serde_json::from_slice(body).unwrap();
     let requests = body["spec"]["devices"]["requests"].as_array().unwrap();
     let shown: Vec<String> = requests.iter().map(|it| format!("{} {}", it["name"], it["exactly"]["count"])).collect();
-    // `first` gets by with sidecar and main; `second` with main and one more.
+    // `first` needs only the devices of sidecar and main; `second` needs those of main and one more.
     assert_eq!(shown, [r#""container-1-request-0" 1"#, r#""container-2-request-0" 1"#, r#""container-4-request-0" 1"#]);
     let Some(Effect::Patch { patch, .. }) = effects.last() else { panic!() };
     let patch: Value = serde_json::from_slice(patch).unwrap();

@@ -1,5 +1,5 @@
-//! What the plugin keeps about the cluster from cycle to cycle. Keeping it up to date costs what changed, not the number
-//! of pods.
+//! The data about the cluster that the plugin keeps from cycle to cycle. The cost of keeping it up to date depends on
+//! the number of changes, not of pods.
 
 use berth_model::{ClusterTable, Pod, Sym, Symbols};
 
@@ -21,7 +21,7 @@ impl ClusterView {
         Self { existing: ExistingTerms::new(hard_weight), ..Self::default() }
     }
 
-    /// Takes over what changed in `table` since the last call.
+    /// Applies the changes in `table` since the last call.
     pub(super) fn follow(&mut self, table: &ClusterTable) {
         self.namespaces.refresh(table);
         self.existing.follow(table.pods(), &mut self.namespaces);

@@ -19,7 +19,7 @@ pub(super) struct KeySums {
     pub(super) key: Sym,
     topology: Arc<Topology>,
     by_domain: Vec<i64>,
-    /// How many pods were counted: a domain whose sum is 0 may have had some.
+    /// The number of counted pods. A domain with the sum 0 may have had some.
     pub(super) n_pods: i64,
 }
 
@@ -41,7 +41,7 @@ impl DomainSums {
         self.iter().all(|sums| sums.n_pods == 0)
     }
 
-    /// Adds to the domains of `key` what `add` adds to an array of sums by domain; `add` returns how many pods it counted.
+    /// Lets `add` add to an array of sums by domain of `key`. `add` returns the number of pods that it counted.
     pub(super) fn add(&mut self, key: Sym, topology: &Arc<Topology>, add: impl FnOnce(&mut [i64]) -> i64) {
         let sums = self.slot(key, topology);
         sums.n_pods += add(&mut sums.by_domain);

@@ -1,5 +1,5 @@
-//! The affinity terms of existing pods, those that run on nodes already: each distinct term once, with the nodes of the
-//! pods that have it.
+//! The affinity terms of existing pods, which already run on nodes. Each distinct term is kept once, with the nodes of
+//! the pods that have it.
 //!
 //! Pods of one workload have equal terms, so a cluster has about as many distinct terms as workloads. An index by
 //! namespace and by one label that a term requires finds the terms that may match a pod without looking at the others.
@@ -67,7 +67,7 @@ pub(super) struct TermPods {
 pub(super) struct PodsOnNode {
     pub(super) node: NodeIdx,
     pub(super) n_pods: i64,
-    /// The sum of the weights that the term has in these pods; of required anti-affinity, 1 for each.
+    /// The sum of the weights that the term has in these pods. The weight in required anti-affinity is 1.
     pub(super) weight: i64,
 }
 
@@ -82,7 +82,7 @@ impl ExistingTerms {
         Self { hard_weight, ..Self::default() }
     }
 
-    /// Takes over what changed in `pods`, and adds the namespaces of new pods to `namespaces`.
+    /// Applies the changes in `pods`, and adds the namespaces of new pods to `namespaces`.
     pub(super) fn follow(&mut self, pods: &PodTable, namespaces: &mut Namespaces) {
         if let Some(changes) = self.position.and_then(|position| pods.since(position)) {
             for change in changes {
@@ -100,7 +100,7 @@ impl ExistingTerms {
         self.position = Some(pods.position());
     }
 
-    /// Whether no existing pod has a term that may bear on another.
+    /// Whether no existing pod has a term that may affect another pod.
     pub(super) fn is_empty(&self) -> bool {
         self.anti_affinity.terms.is_empty() && self.scored.terms.is_empty()
     }
@@ -121,7 +121,8 @@ impl ExistingTerms {
     }
 }
 
-/// Whether `term` of an existing pod matches the incoming pod `pod`, whose namespace has `namespace_labels`.
+/// Whether `term` of an existing pod matches the incoming pod `pod`. `namespace_labels` are those of the incoming pod's
+/// namespace.
 pub(super) fn matches(term: &PodTerm, pod: &Pod, namespace_labels: &[(Sym, Sym)]) -> bool {
     let matches_namespace = term.namespaces.binary_search(&pod.namespace).is_ok()
         || term.namespace_selector.as_ref().is_some_and(|selector| selector.matches(namespace_labels));
@@ -135,7 +136,7 @@ fn can_match(term: &PodTerm) -> bool {
 }
 
 impl TermTable {
-    /// What the table holds, in an order that does not depend on the order of the changes.
+    /// The content of the table, in an order that does not depend on the order of the changes.
     #[cfg(test)]
     pub(super) fn describe(&self) -> String {
         let mut terms: Vec<String> =
@@ -189,7 +190,7 @@ impl TermTable {
         }
     }
 
-    /// Among the labels that the term requires, the one under which the index has the fewest other terms.
+    /// The required label of the term under which the index has the fewest other terms.
     fn rarest_label(&self, term: &PodTerm) -> Option<(Sym, Sym)> {
         let requirements = term.selector.as_ref().map_or(&[][..], |selector| &selector.requirements);
         let labels =
@@ -236,7 +237,8 @@ fn index_keys(term: &PodTerm, label: Option<(Sym, Sym)>) -> impl Iterator<Item =
 }
 
 impl TermPods {
-    /// Adds the weights of the term in the pods that have it to `sums`, which are by domain. How many pods these are.
+    /// Adds the weights of the term in the pods that have it to `sums`, which are by domain. Returns the number of
+    /// pods.
     pub(super) fn add_by_domain(&mut self, topology: &Arc<Topology>, sums: &mut [i64]) -> i64 {
         let contributions = self.on_nodes.iter().map(PodsOnNode::contribution);
         self.totals.add_to(CountedNodes::with_key(topology), self.n_pods, contributions, WeightedSums::unweighted(sums))

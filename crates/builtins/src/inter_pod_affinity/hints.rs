@@ -1,8 +1,8 @@
-//! Queueing hints: which events may help a pod whose required terms were not met
+//! Queueing hints: the events that may help a pod with unmet required terms
 //! (`pkg/scheduler/framework/plugins/interpodaffinity/plugin.go` in kube-scheduler).
 //!
-//! As there, a namespace selector is compared with no labels at all. So a change of a pod does not retry pods whose terms
-//! match its namespace only by the namespace's labels.
+//! A namespace selector is compared with no labels at all, as in kube-scheduler. A change of a pod therefore does not
+//! retry pods with terms that match its namespace only by the namespace's labels.
 
 use berth_framework::{EventSubject, HintCall};
 use berth_model::{Feature, Features, Node, Pod, Sym, pod::PodTerm};
@@ -34,12 +34,12 @@ fn pod_may_help(pod: &Pod, old: Option<&Pod>, new: Option<&Pod>, features: Featu
     }
 }
 
-/// Whether the pod matches all of the terms; it matches none if there are none.
+/// Whether the pod matches all of the terms. No pod matches an empty list.
 fn match_all(terms: &[PodTerm], pod: &Pod) -> bool {
     !terms.is_empty() && terms.iter().all(|term| matches(term, pod))
 }
 
-/// Whether the pod matches one of the terms at least.
+/// Whether the pod matches at least one of the terms.
 fn match_any(terms: &[PodTerm], pod: &Pod) -> bool {
     terms.iter().any(|term| matches(term, pod))
 }
@@ -76,8 +76,8 @@ mod tests {
     use super::*;
     use crate::testing::TestCluster;
 
-    /// Whether a pod with these terms is tried again after an event about another pod, which has a node: in 1.36 and in
-    /// 1.37.
+    /// Whether a pod with these terms is tried again after an event about another pod, which has a node. The first
+    /// answer is that of 1.36, the second that of 1.37.
     fn may_help_pod(terms: &Value, old: Option<&Value>, new: Option<&Value>) -> [bool; 2] {
         let mut cluster = TestCluster::default();
         let mut pod = |labels: &Value, terms: &Value, node: &str| {
@@ -91,7 +91,7 @@ mod tests {
         Release::ALL.map(|release| pod_may_help(&target, old.as_ref(), new.as_ref(), Features::of(release)))
     }
 
-    /// A term against pods with this value of a label.
+    /// A term about pods with this value of a label.
     fn term(key: &str, value: &str) -> Value {
         json!({"topologyKey": "zone", "labelSelector": {"matchLabels": {key: value}}})
     }
@@ -103,7 +103,7 @@ mod tests {
         assert_eq!(may_help_pod(&two_terms, Some(&one), None), [false, true]);
         assert_eq!(may_help_pod(&two_terms, Some(&both), None), [true, true]);
         assert_eq!(may_help_pod(&two_terms, Some(&none), None), [false, false]);
-        // A change of labels helps once no term is matched any more; in 1.36 once one of them is not.
+        // A change of labels helps if the pod then matches no term. In 1.36, it must stop matching only one of them.
         assert_eq!(may_help_pod(&two_terms, Some(&one), Some(&none)), [false, true]);
         assert_eq!(may_help_pod(&two_terms, Some(&both), Some(&one)), [true, false]);
     }

@@ -1,5 +1,5 @@
-//! The affinity terms of the incoming pod, the one that is being scheduled. Their namespace selectors become lists of
-//! namespaces once a cycle.
+//! The affinity terms of the incoming pod, which is being scheduled. Each cycle turns their namespace selectors into
+//! lists of namespaces.
 
 use berth_model::{
     Pod, Sym, Symbols,
@@ -13,7 +13,7 @@ use crate::pod_counts::{PodMatch, PodQuery};
 #[derive(Debug)]
 pub(super) struct IncomingTerm {
     pub(super) topology_key: Sym,
-    /// Which pods match, in the namespaces where pods have been placed.
+    /// The pods that match, in the namespaces where pods have been placed.
     pods: PodMatch,
     /// The selector for pods of other namespaces, which only a dry run adds.
     namespace_selector: Option<LabelSelector>,
@@ -36,7 +36,7 @@ impl IncomingTerm {
         }
     }
 
-    /// Counts the pods that match this term.
+    /// The query that counts the pods that match this term.
     pub(super) fn query(&self) -> PodQuery {
         PodQuery { matches: vec![self.pods.clone()], skip_terminating: false }
     }
@@ -52,22 +52,22 @@ impl IncomingTerm {
     }
 }
 
-/// Whether a namespace selector of the incoming pod matches every namespace: one that matches an empty set of labels
-/// does. For example, `env NotIn (prod)` matches namespaces with `env=prod` too.
+/// Whether a namespace selector of the incoming pod matches every namespace, as any selector does that matches an empty
+/// set of labels. For example, `env NotIn (prod)` also matches namespaces with `env=prod`.
 ///
-/// kube-scheduler lists the namespaces that match such a selector and then compares the selector with the labels of each
-/// pod's namespace, for which it passes no labels (`getIncomingAffinityAntiAffinityCounts` in
+/// kube-scheduler lists the namespaces that match such a selector. It then compares the selector with the labels of
+/// each pod's namespace, but passes no labels (`getIncomingAffinityAntiAffinityCounts` in
 /// `pkg/scheduler/framework/plugins/interpodaffinity/filtering.go`).
 fn matches_all(namespace_selector: &LabelSelector) -> bool {
     namespace_selector.matches(&[])
 }
 
-/// Counts the pods that match all of `terms`.
+/// The query that counts the pods that match all of `terms`.
 pub(super) fn query_for_all(terms: &[IncomingTerm]) -> PodQuery {
     PodQuery { matches: terms.iter().map(|term| term.pods.clone()).collect(), skip_terminating: false }
 }
 
-/// Why selectors of the pod do not parse, if some do not. The API server refuses such pods.
+/// The error if some selectors of the pod do not parse. The API server refuses such pods.
 pub(super) fn parse_error(affinity: &PodAffinity) -> Option<String> {
     let required = first_error("requiredAffinityTerms", affinity.required.iter());
     let anti_required = first_error("requiredAntiAffinityTerms", affinity.anti_required.iter());

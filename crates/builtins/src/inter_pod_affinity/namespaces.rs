@@ -9,7 +9,7 @@ use serde::Deserialize;
 
 use crate::symbol_lookup::{self, SymbolSweeps};
 
-/// Selectors kept at a time.
+/// The number of selectors that are kept at a time.
 const CAPACITY: usize = 1024;
 
 #[derive(Debug, Default, Deserialize)]
@@ -28,7 +28,8 @@ struct Metadata {
 #[derive(Debug)]
 pub(super) struct Namespaces {
     objects: ObjectView<Namespace>,
-    /// Sorted. A namespace whose last pod left stays until its symbol is freed: pod queries stay the same.
+    /// The namespaces in which pods have been placed, sorted. A namespace without pods stays until its symbol is freed,
+    /// so that pod queries stay the same.
     with_pods: Vec<Sym>,
     /// The namespaces of [`Self::with_pods`] that a selector matches.
     matching: FxHashMap<LabelSelector, Vec<Sym>>,
@@ -53,7 +54,7 @@ impl Namespaces {
         }
     }
 
-    /// A pod was placed in `namespace`.
+    /// Records that a pod was placed in `namespace`.
     pub(super) fn add_with_pods(&mut self, namespace: Sym) {
         if let Err(at) = self.with_pods.binary_search(&namespace) {
             self.with_pods.insert(at, namespace);
@@ -73,7 +74,7 @@ impl Namespaces {
     /// The labels of a namespace, sorted as label selectors need them; `None` if there is no such object.
     pub(super) fn labels(&self, namespace: Sym, symbols: &Symbols) -> Option<Vec<(Sym, Sym)>> {
         let object = self.objects.get("", symbols.text(namespace))?;
-        // A key without a symbol is in no selector.
+        // A key without a symbol does not occur in any selector.
         let pairs = object.metadata.labels.iter().flatten();
         let known =
             pairs.filter_map(|(key, value)| Some((symbols.lookup(key)?, symbol_lookup::lookup(symbols, value))));

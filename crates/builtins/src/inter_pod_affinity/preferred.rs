@@ -1,4 +1,4 @@
-//! Scores: the preferred terms of the incoming pod, and those terms of existing pods that match it.
+//! Scores: the preferred terms of the incoming pod, and the terms of existing pods that match the pod.
 
 use berth_framework::{Call, Status};
 use berth_model::{NodeSet, pod::WeightedPodTerm};
@@ -9,7 +9,7 @@ use crate::{
     normalize::MAX_SCORE,
 };
 
-/// What PreScore works out for one cycle.
+/// The results of PreScore for one cycle.
 #[derive(Debug, Default)]
 pub(super) struct Preferred {
     /// The sum of weights in each domain: positive where affinity prevails, negative where anti-affinity does.

@@ -17,7 +17,7 @@ use crate::{
     domain_totals::{CountedNodes, WeightedSums},
 };
 
-/// What PreFilter works out for one cycle.
+/// The results of PreFilter for one cycle.
 #[derive(Debug, Default)]
 pub(super) struct Required {
     affinity: Vec<IncomingTerm>,
@@ -30,12 +30,12 @@ pub(super) struct Required {
     anti_affinity_counts: DomainSums,
     /// Existing pods with an anti-affinity term that matches the incoming pod.
     existing_anti_affinity_counts: DomainSums,
-    /// Whether the incoming pod matches its own affinity terms. Then the first pod of such a group may be placed though
-    /// no pod matches yet.
+    /// Whether the incoming pod matches its own affinity terms. If so, the first pod of such a group may be placed
+    /// although no pod matches yet.
     matches_itself: bool,
 }
 
-/// How the counts of the domains of one node change in a dry run.
+/// The changes of the counts for the domains of one node in a dry run.
 #[derive(Debug, Default)]
 struct CountChanges {
     affinity: i64,
@@ -103,7 +103,7 @@ impl Required {
         Ok(())
     }
 
-    /// Prepares for a point that is asked without PreFilter.
+    /// Prepares for a point that is called without PreFilter.
     pub(super) fn prepare_late(&mut self, call: &Call<'_>, view: &mut ClusterView) {
         let prepared = self.prepare(&Call { deadline: Deadline::NEVER, ..*call }, view);
         debug_assert!(prepared.is_ok(), "without a deadline it does not fail");
@@ -121,7 +121,7 @@ impl Required {
         }
     }
 
-    /// The verdict on a node as it is.
+    /// The verdict on a node in its present state.
     pub(super) fn check(&self, node: NodeIdx) -> Status {
         self.check_changed(node, &CountChanges::default())
     }
@@ -176,7 +176,7 @@ impl Required {
         Status::success()
     }
 
-    /// `change` is how many more pods match all terms.
+    /// Whether the node satisfies the affinity terms. `change` is the number of additional pods that match all terms.
     fn satisfies_affinity(&self, node: NodeIdx, change: i64) -> bool {
         let mut all_have_pods = true;
         let mut n_pods = 0;

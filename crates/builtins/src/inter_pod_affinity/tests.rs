@@ -21,7 +21,7 @@ fn plugin(args: &Value) -> InterPodAffinity {
     InterPodAffinity::new(&args.to_string()).unwrap()
 }
 
-/// What filter, node-to-status and dry-run, which must agree, return for every node, whether or not PreFilter skipped.
+/// The answers of filter, node-to-status and dry-run for every node, which must agree, even if PreFilter skipped.
 fn verdicts(plugin: &mut InterPodAffinity, cluster: &TwoFormCluster, pod: &Pod) -> Vec<String> {
     let call = cluster.cluster.call(1, pod);
     let skipped = plugin.pre_filter(&call).is_err();
@@ -40,7 +40,7 @@ fn verdicts(plugin: &mut InterPodAffinity, cluster: &TwoFormCluster, pod: &Pod) 
     cluster.by_number(tried.iter().map(show).collect())
 }
 
-/// Each look is a second later.
+/// A clock that is a second later at each reading.
 #[derive(Debug, Default)]
 struct Hasty(AtomicU64);
 
@@ -156,7 +156,7 @@ fn the_first_pod_of_a_group_needs_only_the_topology_key() {
     assert_eq!(passing(&mut cluster, &first), "45");
 }
 
-/// A pod that matches one of two terms does not count.
+/// A pod that matches only one of two terms does not count.
 #[test]
 fn one_pod_must_meet_all_required_terms() {
     let mut cluster = zones();
@@ -217,7 +217,7 @@ fn namespaces_by_name_and_by_label() {
     }
 }
 
-/// For terms of existing pods, the labels of the incoming pod's namespace count.
+/// The terms of existing pods are compared with the labels of the incoming pod's namespace.
 #[test]
 fn existing_pods_select_namespaces_by_label() {
     let mut cluster = zones();
@@ -262,7 +262,7 @@ fn preferred_terms_of_existing_pods_can_be_ignored() {
     assert_eq!(raw(&ignoring, &preferring, &cluster), Some(vec![9, 2, 0, 0, 0, 0, 0]));
 }
 
-/// Weights that cancel out give scores of 0; only without any matching term is Score skipped.
+/// Weights that cancel out give scores of 0. Score is skipped only if no term matches.
 #[test]
 fn score_is_skipped_without_matching_terms() {
     let mut cluster = zones();
@@ -274,7 +274,7 @@ fn score_is_skipped_without_matching_terms() {
     assert_eq!(scores(&mut plugin(&json!({})), &cluster, &plain), Some((vec![0; 7], vec![0; 7])));
 }
 
-/// Removed and added pods change the counts of their node's domains, and only those.
+/// Removed and added pods change only the counts of their node's domains.
 #[test]
 fn dry_run_removes_and_adds_pods() {
     let mut cluster = zones();
@@ -345,7 +345,7 @@ fn invalid_terms_reject_the_pod_and_do_not_affect_others() {
     assert_eq!(passing(&mut cluster, &pod("default", &[], &avoids(&without_selector))), "0123456");
 }
 
-/// Between two cycles there were more changes than the journal of the pod table keeps.
+/// The journal of the pod table was too short for the changes between two cycles.
 #[test]
 fn pods_are_counted_anew_when_the_journal_is_too_short() {
     let mut cluster = zones();

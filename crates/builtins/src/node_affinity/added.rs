@@ -56,7 +56,7 @@ struct RequirementArgs {
     values: Option<Vec<String>>,
 }
 
-/// Why an added affinity is refused.
+/// The reason why an added affinity is refused.
 #[derive(Debug, Error)]
 pub(super) enum AddedAffinityError {
     #[error(transparent)]

@@ -46,7 +46,7 @@ fn requiring(terms: ThinVec<NodeTerm>) -> Pod {
     Pod { node_rules, ..Pod::default() }
 }
 
-/// Which of the five nodes pass, as a list of their digits.
+/// The nodes that pass, as a list of their digits.
 fn passing(plugin: &mut NodeAffinity, cluster: &TestCluster, pod: &Pod) -> String {
     let verdicts = verdicts(plugin, cluster, pod);
     (0..).zip(&verdicts).filter(|(_, verdict)| verdict.is_empty()).map(|(node, _): (u32, _)| node.to_string()).collect()

@@ -1,4 +1,4 @@
-//! Extended resources that are served by devices (KEP-5004): those that a DeviceClass names.
+//! Extended resources that devices serve (KEP-5004): those that a DeviceClass names.
 
 use berth_model::{ObjectTable, ObjectView};
 use serde::Deserialize;
@@ -6,7 +6,7 @@ use serde::Deserialize;
 pub(super) const API_VERSION: &str = "resource.k8s.io/v1";
 pub(super) const KIND: &str = "DeviceClass";
 
-/// The beginning of a class's implicit extended resource; the name of the class follows.
+/// The prefix of a class's implicit extended resource, which the name of the class follows.
 const PREFIX: &str = "deviceclass.resource.kubernetes.io/";
 
 #[derive(Debug, Default, Deserialize)]
@@ -27,7 +27,7 @@ impl DeviceClass {
     }
 }
 
-/// Whether the resource is the implicit one of the class called `class`.
+/// Whether the resource is the implicit one of the class with the name `class`.
 pub(super) fn is_implicit(resource: &str, class: &str) -> bool {
     resource.strip_prefix(PREFIX) == Some(class)
 }

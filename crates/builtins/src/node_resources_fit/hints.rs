@@ -1,6 +1,6 @@
-//! Queueing hints: which events may make room for a pod's requests
-//! (`pkg/scheduler/framework/plugins/noderesources/fit.go` in kube-scheduler). As there, `ignoredResources` do not count
-//! here.
+//! Queueing hints: the events that may make room for a pod's requests
+//! (`pkg/scheduler/framework/plugins/noderesources/fit.go` in kube-scheduler). `ignoredResources` have no effect here,
+//! as in kube-scheduler.
 
 use berth_framework::{EventSubject, HintCall};
 use berth_model::{Node, Pod, Sym, Symbols, pod::Resources};
@@ -31,7 +31,7 @@ pub(super) fn may_help(call: &HintCall<'_>, classes: &DeviceClasses) -> bool {
     }
 }
 
-/// Every resource of which some is requested.
+/// Every resource of which the pod requests some.
 fn requested(pod: &Pod) -> impl Iterator<Item = (Sym, i64)> {
     let Resources { milli_cpu, memory, ephemeral_storage, ref scalars } = pod.requests;
     let basic = [(Sym::CPU, milli_cpu), (Sym::MEMORY, memory), (Sym::EPHEMERAL_STORAGE, ephemeral_storage)];
@@ -45,11 +45,11 @@ fn frees_request(pod: &Pod, old: &Pod, new: &Pod) -> bool {
     requested(pod).any(|(name, _)| old.placed_requests.get(name) > new.placed_requests.get(name))
 }
 
-/// What the pod requests of one resource.
+/// The pod's request for one resource.
 struct Request {
     name: Sym,
     amount: i64,
-    /// DynamicResources decides on nodes that have none of the resource.
+    /// Whether DynamicResources decides on nodes that have none of the resource.
     is_served_by_devices: bool,
 }
 
@@ -62,7 +62,7 @@ impl Request {
         })
     }
 
-    /// Whether the node could hold it if no pod were there.
+    /// Whether the node could hold the request if it had no pods.
     fn fits(&self, node: &Node) -> bool {
         let allocatable = node.allocatable.get(self.name);
         self.amount <= allocatable || (self.is_served_by_devices && allocatable == 0)
@@ -74,7 +74,7 @@ impl Request {
     }
 }
 
-/// Whether devices of the class serve one of the pod's requests as they did not before.
+/// Whether devices of the class now serve one of the pod's requests that they did not serve before.
 fn class_may_help(pod: &Pod, symbols: &Symbols, name: &str, old: Option<&DeviceClass>, new: &DeviceClass) -> bool {
     let requests = |resource: &str| requested(pod).any(|(requested, _)| symbols.text(requested) == resource);
     let resource = new.extended_resource();

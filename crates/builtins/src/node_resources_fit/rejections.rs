@@ -1,4 +1,5 @@
-//! Nodes with the same reasons, found by sets: a pod that fits nowhere has as many rejections as there are nodes.
+//! Nodes with the same reasons, found by operations on sets, since a pod that fits nowhere has as many rejections as
+//! there are nodes.
 
 use berth_framework::{Code, RejectedNodes, Status};
 use berth_model::NodeSet;
@@ -8,18 +9,18 @@ use berth_model::NodeSet;
 pub(super) struct Rejections(Vec<RejectedNodes>);
 
 impl Rejections {
-    /// Nodes of which no reason is known yet.
+    /// The nodes, without reasons so far.
     pub(super) fn of(nodes: &NodeSet) -> Self {
         let status = Status { code: Code::Unschedulable, reasons: Vec::new() };
         Self(vec![RejectedNodes { status, nodes: nodes.clone() }])
     }
 
-    /// `nodes` have one reason more.
+    /// Adds a reason to `nodes`.
     pub(super) fn add_reason(&mut self, nodes: &NodeSet, reason: &str) {
         self.change(nodes, |status| status.reasons.push(reason.to_owned()));
     }
 
-    /// Pods that leave cannot help on `nodes`.
+    /// Records that the removal of pods cannot help on `nodes`.
     pub(super) fn set_unresolvable(&mut self, nodes: &NodeSet) {
         self.change(nodes, |status| status.code = Code::UnschedulableAndUnresolvable);
     }

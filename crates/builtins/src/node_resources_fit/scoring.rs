@@ -37,7 +37,7 @@ struct RatioArgs {
     shape: Option<Vec<PointArgs>>,
 }
 
-/// Why a scoring strategy is refused.
+/// The reason why a scoring strategy is refused.
 #[derive(Debug, Error)]
 pub(super) enum StrategyError {
     #[error(transparent)]
@@ -46,7 +46,7 @@ pub(super) enum StrategyError {
     Shape(#[from] ShapeError),
 }
 
-/// Whether to prefer nodes with low or with high use, and the resources that count.
+/// The preference for nodes with low or with high use, and the resources that count.
 #[derive(Debug)]
 pub(super) struct Strategy {
     kind: Kind,
@@ -96,7 +96,8 @@ impl Strategy {
         }
     }
 
-    /// [`Self::score`] of each row of a block, as far as [`row_blocks`](crate::row_blocks) goes; not for shapes.
+    /// [`Self::score`] of each row of a block, within the limits of [`row_blocks`](crate::row_blocks). It does not
+    /// support shapes.
     pub(super) fn score_block(
         &self,
         views: &[ResourceView<'_>],
@@ -120,7 +121,7 @@ impl Strategy {
         }
     }
 
-    /// Whether a resource with score 0 counts in the mean. For a ratio it does not.
+    /// Whether a resource with score 0 counts in the mean. It does not count for a ratio.
     fn counts_zero(&self) -> bool {
         match self.kind {
             Kind::LeastAllocated | Kind::MostAllocated => true,
@@ -140,8 +141,8 @@ impl Strategy {
     }
 }
 
-/// The weighted mean of `part` of each resource, in percent of what is allocatable. `part` is told what is requested and what
-/// is allocatable.
+/// The weighted mean of `part` of each resource, in percent of the allocatable amount. `part` gets the requested and
+/// the allocatable amount.
 #[expect(clippy::cast_precision_loss, reason = "weights are at most 100, and so are scores")]
 fn mean_of_block(
     views: &[ResourceView<'_>],
@@ -162,7 +163,8 @@ fn mean_of_block(
             }
         })?;
     }
-    // Half a point more keeps a quotient that is an integer from being rounded below it, and no other reaches the next.
+    // The additional half keeps an integer quotient from being rounded below it, and lifts no other quotient to the
+    // next integer.
     let share = 1.0 / weights.max(1) as f64;
     for (score, sum) in scores.iter_mut().zip(&sums) {
         *score = integer_below((sum + 0.5) * share);

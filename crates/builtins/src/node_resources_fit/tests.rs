@@ -17,7 +17,7 @@ fn fit(args: &str) -> NodeResourcesFit {
     NodeResourcesFit::new(args).unwrap()
 }
 
-/// A node with room for two pods, 4 CPUs, 8 GiB, 10 GiB of disk and 4 GPUs, and a pod of half of that on it.
+/// A node with room for two pods, 4 CPUs, 8 GiB, 10 GiB of disk and 4 GPUs. A pod on it uses half of that.
 fn half_used() -> (TestCluster, NodeIdx, Sym) {
     let mut cluster = TestCluster::default();
     let gpu = cluster.sym("example.com/gpu");
@@ -138,7 +138,7 @@ fn wrong_args_are_refused() {
     }
 }
 
-/// A resource that a DeviceClass names counts only on nodes that have some of it themselves.
+/// A resource that a DeviceClass names counts only on nodes that have some of it.
 #[test]
 fn devices_serve_resources_that_the_node_does_not_have() {
     let (mut cluster, with_gpus, gpu) = half_used();
@@ -196,13 +196,13 @@ fn invalid_amounts_do_not_panic() {
 }
 
 proptest! {
-    /// What a dry run that moves no pod says of one node, an group says of all.
+    /// The group of a node has the status that a dry run gives that node without moving pods.
     #[test]
     fn nodes_of_one_status_come_together(
         nodes in prop::collection::vec((any::<[i64; 3]>(), any::<[i64; 3]>(), 0..3_i64, 0..3_usize), 1..150),
         requests in any::<[i64; 3]>(),
     ) {
-        // Few values, so that all combinations of reasons come.
+        // The values are few, so that all combinations of reasons occur.
         let amounts = |[cpu, memory, scalar]: [i64; 3], name| Resources {
             milli_cpu: cpu.rem_euclid(4),
             memory: memory.rem_euclid(4),

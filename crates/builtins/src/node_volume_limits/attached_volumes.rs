@@ -1,26 +1,27 @@
-//! Which volumes are attached to which node, and how many of each driver.
+//! The volumes that are attached to each node, and their number by driver.
 
 use berth_model::{NodeIdx, cluster_table::at};
 use rustc_hash::FxHashMap;
 
 use super::volume_id::{Driver, VolumeId};
 
-/// Counts each volume once per node, however many pods use it there and whether or not a `VolumeAttachment` exists.
+/// Counts each volume once per node, regardless of the number of pods that use it there and of whether a
+/// `VolumeAttachment` exists.
 #[derive(Debug, Default)]
 pub(super) struct AttachedVolumes {
     holders: FxHashMap<VolumeId, FxHashMap<NodeIdx, Holders>>,
-    /// How many volumes of a driver are attached, by node; shorter than the table where the rest is zero.
+    /// The number of attached volumes of a driver, by node; shorter than the table where the rest is zero.
     n_attached: FxHashMap<Driver, Vec<i64>>,
 }
 
-/// Why a volume is attached to a node: how many volumes of pods and how many attachments need it.
+/// The holders of a volume on a node: the numbers of volumes of pods and of attachments that need it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Holders {
     pods: i64,
     attachments: i64,
 }
 
-/// What needs a volume to be attached to a node.
+/// A reason for a volume to be attached to a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum VolumeHolder {
     Pod,
@@ -29,7 +30,7 @@ pub(super) enum VolumeHolder {
 }
 
 impl AttachedVolumes {
-    /// `sign` is 1 for a holder that is added and -1 for one that is removed.
+    /// Counts a holder. `sign` is 1 for a holder that is added, and -1 for one that is removed.
     pub(super) fn count(&mut self, volume: &VolumeId, node: NodeIdx, holder: VolumeHolder, sign: i64) {
         let nodes = match self.holders.get_mut(volume) {
             Some(nodes) => nodes,
@@ -66,12 +67,12 @@ impl AttachedVolumes {
         }
     }
 
-    /// How many volumes of exactly this driver are on the node.
+    /// The number of volumes of exactly this driver on the node.
     pub(super) fn n_attached(&self, driver: &Driver, node: NodeIdx) -> i64 {
         at(self.column(driver), node)
     }
 
-    /// How many volumes of this driver are attached, by node; shorter than the table where the rest is zero.
+    /// The number of attached volumes of this driver, by node; shorter than the table where the rest is zero.
     pub(super) fn column(&self, driver: &Driver) -> &[i64] {
         self.n_attached.get(driver).map_or(&[], |column| column)
     }
@@ -81,12 +82,12 @@ impl AttachedVolumes {
         self.holders.get(volume).into_iter().flat_map(|nodes| nodes.keys().copied())
     }
 
-    /// How many volumes of pods on the node are this one.
+    /// The number of volumes of pods on the node that are this one.
     pub(super) fn n_pods(&self, volume: &VolumeId, node: NodeIdx) -> i64 {
         self.holders_at(volume, node).pods
     }
 
-    /// How many pods and attachments hold the volume at the node.
+    /// The number of pods and attachments that hold the volume at the node.
     pub(super) fn n_holders(&self, volume: &VolumeId, node: NodeIdx) -> i64 {
         let holders = self.holders_at(volume, node);
         holders.pods + holders.attachments

@@ -1,4 +1,4 @@
-//! Counts `VolumeAttachment`s: a volume may still be attached to a node where no pod uses it any more.
+//! Counts `VolumeAttachment`s, since a volume may still be attached to a node where no pod uses it any more.
 
 use berth_model::{Catchup, ClusterTable, NodeIdx, ObjectView};
 use rustc_hash::FxHashMap;
@@ -9,7 +9,7 @@ use super::{
 };
 use crate::storage::{self, VolumeAttachment};
 
-/// All attachments, and how each was counted.
+/// All attachments, and the way in which each was counted.
 #[derive(Debug)]
 pub(super) struct Attachments {
     view: ObjectView<VolumeAttachment>,
@@ -42,7 +42,7 @@ impl Attachments {
         }
     }
 
-    /// Must be called when the [`AttachedVolumes`] were emptied.
+    /// Forgets all counts. It must be called when the [`AttachedVolumes`] were emptied.
     pub(super) fn reset(&mut self) {
         self.known.clear();
         self.by_volume.clear();

@@ -1,4 +1,4 @@
-//! Queueing hints: which events may make room for a pod's volumes
+//! Queueing hints: the events that may make room for a pod's volumes
 //! (`pkg/scheduler/framework/plugins/nodevolumelimits/csi.go` in kube-scheduler).
 
 use berth_framework::{EventSubject, HintCall};
@@ -33,12 +33,13 @@ pub(super) fn may_help(call: &HintCall<'_>) -> bool {
     }
 }
 
-/// A claim, or an in-tree volume that a CSI driver took over.
+/// Whether the volume is a claim, or an in-tree volume that a CSI driver took over.
 fn may_be_attached(pod: &Pod, volume: &Volume) -> bool {
     storage::claim_name(pod, volume).is_some() || migration::may_be_migrated(&volume.source)
 }
 
-/// A driver without a count has a limit of 0 here, although the node then holds any number of its volumes.
+/// Whether a driver's limit has grown. A driver without a count has a limit of 0 here, although the node then holds any
+/// number of its volumes.
 fn has_higher_limit(old: &CsiNode, new: &CsiNode) -> bool {
     let limit = |node: &CsiNode, driver: &str| {
         let mut drivers = node.spec.drivers.iter();

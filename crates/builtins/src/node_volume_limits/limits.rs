@@ -1,4 +1,4 @@
-//! How many volumes of each driver can be attached to a node, from its `CSINode`.
+//! The number of volumes of each driver that can be attached to a node, from its `CSINode`.
 
 use berth_model::{ClusterTable, NodeIdx, NodeSet, ObjectView};
 use rustc_hash::FxHashMap;
@@ -12,9 +12,9 @@ pub(super) struct Limits {
     csi_nodes: ObjectView<CsiNode>,
     version: Option<(u64, u64)>,
     by_driver: FxHashMap<String, Vec<Option<i64>>>,
-    /// Nodes with a limit of any driver.
+    /// Nodes with a limit of at least one driver.
     limited: NodeSet,
-    /// The nodes where each in-tree plugin was migrated to its CSI driver, as their `CSINode`s say.
+    /// The nodes where each in-tree plugin was migrated to its CSI driver, according to their `CSINode`s.
     migrated: FxHashMap<String, NodeSet>,
 }
 

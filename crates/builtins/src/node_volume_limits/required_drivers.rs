@@ -1,11 +1,12 @@
-//! The drivers that a node must have for pods with their volumes: those whose `CSIDriver` says `preventPodSchedulingIfMissing`.
+//! The drivers that a node must have for pods with their volumes: the drivers with a `CSIDriver` that sets
+//! `preventPodSchedulingIfMissing`.
 
 use berth_model::{ClusterTable, NodeIdx, NodeSet, ObjectView};
 use rustc_hash::FxHashMap;
 
 use crate::storage::{self, CsiDriver, CsiNode};
 
-/// The nodes whose `CSINode` has a driver, by driver.
+/// The nodes with the driver in their `CSINode`, by driver.
 #[derive(Debug)]
 pub(super) struct RequiredDrivers {
     drivers: ObjectView<CsiDriver>,

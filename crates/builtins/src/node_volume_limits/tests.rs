@@ -1,4 +1,4 @@
-//! Counting volumes: what counts, what counts once, and what happens while claims are being bound.
+//! Counting volumes: the volumes that count, the volumes that count once, and changes while claims are being bound.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -178,7 +178,7 @@ fn claims_that_cannot_be_looked_up() {
     let not_owned = "PVC default/pod-v0 was not created for pod default/pod (pod is not owner)";
     let mut nodes = cluster.table().nodes().clone();
     assert_eq!(plugin.filter(&cluster.call(1, &ephemeral), &mut nodes), Err(Status::error(not_owned)));
-    // The same volume of a pod on the node is in the way of every pod with volumes of its own.
+    // The same volume of a pod on the node blocks every pod with volumes of its own.
     cluster.place(here, ephemeral);
     let other = pod(&mut cluster, "other", &["b"]);
     plugin.pre_filter(&cluster.call(1, &other)).unwrap();
@@ -245,7 +245,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// The same history, kept as Kubernetes' documentation tells it: sets of volume names, counted from scratch.
+/// The same history as Kubernetes' documentation describes it: sets of volume names, counted from scratch.
 #[derive(Default)]
 struct Naive {
     bound: BTreeMap<usize, usize>,
@@ -342,8 +342,8 @@ fn follow(step: &Step, cluster: &mut TestCluster, naive: &mut Naive) {
 }
 
 proptest! {
-    /// A plugin that follows the history says what a count from scratch says, keeps no trace of what is gone, and lets
-    /// no node beyond its limits.
+    /// A plugin that follows the history gives the same answer as a count from scratch, keeps no trace of removed
+    /// objects, and lets no node exceed its limits.
     #[test]
     fn verdicts_equal_a_naive_count(steps in prop::collection::vec(step(), 1..40)) {
         let (mut cluster, mut naive) = (limited_cluster(), Naive::default());
@@ -372,7 +372,7 @@ proptest! {
 }
 
 proptest! {
-    /// While nothing is rebound, what passes never brings a node beyond a limit.
+    /// A pod that passes never makes a node exceed a limit, as long as no claim is bound to another volume.
     #[test]
     fn limits_hold(pods in prop::collection::vec(prop::collection::vec(0..6usize, 1..3), 1..12)) {
         let (mut cluster, mut naive) = (limited_cluster(), Naive::default());

@@ -1,8 +1,8 @@
 //! Keeps the [`AttachedVolumes`] in step with pods, claims, volumes and attachments.
 //!
 //! Pods on nodes use claims, and the volume of a claim changes while the claim is being bound. The tracker therefore
-//! remembers who uses each claim, and moves the uses from one volume to another when the claim or its volume changes. It
-//! counts everything again only if a StorageClass has changed or it has missed changes.
+//! records the users of each claim, and moves the uses from one volume to another when the claim or its volume changes.
+//! It counts everything again only if a StorageClass has changed or it has missed changes.
 
 use std::sync::Arc;
 
@@ -20,29 +20,30 @@ use crate::storage::{self, ClaimError, ClaimName, PersistentVolume, PersistentVo
 /// Namespace and name.
 type ClaimKey = (Sym, Arc<str>);
 
-/// The volumes on each node, and what is needed to follow changes.
+/// The volumes on each node, and the data that is needed to follow changes.
 #[derive(Debug)]
 pub(super) struct VolumeTracker {
     claims: ObjectView<CountedClaim>,
     volumes: ObjectView<CountedVolume>,
     classes: ObjectView<StorageClass>,
-    /// Position in the journal of pods.
+    /// The position in the journal of pods.
     position: Option<u64>,
     held: FxHashMap<ClaimKey, HeldClaim>,
     /// Claims in `held` by the volume that they name.
     by_volume: FxHashMap<Box<str>, Vec<ClaimKey>>,
     attachments: Attachments,
     attached: AttachedVolumes,
-    /// Why the claims of pods on a node cannot be counted, by node; one entry for each use of such a claim.
+    /// The reasons why the claims of pods on a node cannot be counted, by node, with one entry for each use of such a
+    /// claim.
     problems: FxHashMap<NodeIdx, Vec<ClaimError>>,
 }
 
 /// A claim that is used by pods on nodes.
 #[derive(Debug, Default)]
 struct HeldClaim {
-    /// The volume as which the claim is counted in [`AttachedVolumes`].
+    /// The volume that counts for the claim in [`AttachedVolumes`].
     volume: Option<VolumeId>,
-    /// The name under which it is listed in `by_volume`.
+    /// The name under which `by_volume` lists the claim.
     volume_name: Box<str>,
     /// Uses of the claim, each with the number of equal ones.
     uses: FxHashMap<ClaimUse, u32>,
@@ -52,7 +53,7 @@ struct HeldClaim {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct ClaimUse {
     node: NodeIdx,
-    /// Uid and name of the pod, if the volume is ephemeral: then the pod must own the claim.
+    /// The uid and name of the pod, if the volume is ephemeral. The pod must then own the claim.
     owner: Option<(PodUid, Arc<str>)>,
 }
 
@@ -80,7 +81,7 @@ impl VolumeTracker {
         &self.attached
     }
 
-    /// Why the volumes of a pod on the node cannot be counted.
+    /// The reason why the volumes of a pod on the node cannot be counted.
     pub(super) fn problem_at(&self, node: NodeIdx) -> Option<&ClaimError> {
         self.problems.get(&node)?.first()
     }
@@ -242,7 +243,7 @@ impl VolumeTracker {
         Ok(wanted)
     }
 
-    /// The volumes that a pod would use on a node, and why some of them cannot be counted.
+    /// The volumes that a pod would use on a node, and the reason why some of them cannot be counted.
     pub(super) fn held_by(&self, pod: &Pod, symbols: &Symbols) -> (Vec<VolumeId>, Option<ClaimError>) {
         let (mut held, mut first_problem) = (Vec::new(), None);
         for volume in &pod.volumes {
@@ -263,7 +264,7 @@ impl VolumeTracker {
     }
 }
 
-/// Why a claim that a pod on a node uses cannot be counted.
+/// The reason why a claim that a pod on a node uses cannot be counted.
 fn problem(
     claim: Option<&CountedClaim>,
     key: &ClaimKey,

@@ -1,7 +1,7 @@
-//! The name of a volume at its driver: a volume that two pods use is attached once.
+//! The name of a volume at its driver. A volume that two pods use is attached once.
 //!
-//! Only what counting needs of claims and volumes is kept: a component that holds tens of thousands of them whole runs
-//! out of memory.
+//! Only the parts of claims and volumes that counting needs are kept: a component that holds tens of thousands of whole
+//! objects runs out of memory.
 
 use std::sync::Arc;
 
@@ -10,12 +10,12 @@ use crate::storage::{
     migration::{self, Scope},
 };
 
-/// A CSI driver. Volumes of the in-tree plugin that it replaced are kept apart if they count only on nodes where the plugin
-/// was migrated.
+/// A CSI driver. Volumes of the in-tree plugin that it replaced are kept separately if they count only on nodes where
+/// the plugin was migrated.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Driver {
     pub(super) name: Arc<str>,
-    /// The in-tree plugin, for volumes that are kept apart.
+    /// The in-tree plugin, for volumes that are kept separately.
     pub(super) migrated: Option<&'static str>,
 }
 
@@ -26,20 +26,20 @@ pub(super) struct VolumeId {
     pub(super) handle: Arc<str>,
 }
 
-/// What counting needs of a `PersistentVolume`.
+/// The parts of a `PersistentVolume` that counting needs.
 #[derive(Debug)]
 pub(super) struct CountedVolume {
-    /// `None` if no CSI driver attaches it.
+    /// The volume's id; `None` if no CSI driver attaches it.
     pub(super) id: Option<VolumeId>,
     pub(super) is_csi: bool,
 }
 
-/// What counting needs of a `PersistentVolumeClaim`.
+/// The parts of a `PersistentVolumeClaim` that counting needs.
 #[derive(Debug)]
 pub(super) struct CountedClaim {
-    /// Empty until the claim is bound.
+    /// The volume's name; empty until the claim is bound.
     pub(super) volume_name: Box<str>,
-    /// Empty if the claim names none.
+    /// The class; empty if the claim names none.
     pub(super) class: Box<str>,
     /// The uid of its controller.
     pub(super) owner: Option<Box<str>>,
@@ -73,7 +73,7 @@ impl Driver {
 }
 
 impl VolumeId {
-    /// `None` if no CSI driver attaches it.
+    /// The id of a volume; `None` if no CSI driver attaches it.
     fn of_volume(volume: &PersistentVolume) -> Option<Self> {
         if let Some(csi) = &volume.spec.csi {
             let is_complete = !csi.driver.is_empty() && !csi.volume_handle.is_empty();
@@ -84,7 +84,7 @@ impl VolumeId {
         Some(Self { driver: Driver::of(migration), handle: Arc::from(id) })
     }
 
-    /// A volume that is not provisioned yet, or whose object is gone, is identified by its claim.
+    /// The id of a claim's volume that is not provisioned yet, or that has no object. The claim identifies it.
     pub(super) fn of_claim(namespace: &str, name: &str, class: &StorageClass) -> Option<Self> {
         // No handle from a driver contains a zero byte.
         let handle = format!("\0{namespace}/{name}");
@@ -95,7 +95,7 @@ impl VolumeId {
         (!class.provisioner.is_empty()).then(|| Self { driver, handle: Arc::from(handle) })
     }
 
-    /// A volume that is defined in the pod itself.
+    /// The id of a volume that is defined in the pod itself.
     pub(super) fn of_inline(source: &berth_model::pod::VolumeSource) -> Option<Self> {
         let (migration, id) = migration::of_inline(source)?;
         Some(Self { driver: Driver::of(migration), handle: Arc::from(id) })

@@ -1,4 +1,4 @@
-//! Pods on nodes, in groups that no query can tell apart; groups are found by namespace and label.
+//! Groups of pods on nodes that no query can distinguish. Groups are found by namespace and label.
 
 use std::{
     collections::hash_map::Entry,
@@ -12,14 +12,14 @@ use slab::Slab;
 
 use super::{CountedQuery, NodeCounts, PodMatch, PodQuery, QueryIdx};
 
-/// A namespace with the key and the value of a label. [`ANY_LABELS`] in place of a label stands for all pods of the
+/// A namespace with the key and the value of a label. [`ANY_LABELS`] instead of a label stands for all pods of the
 /// namespace.
 type IndexKey = (Sym, Sym, Sym);
 
-/// No label has an empty key.
+/// Stands for any labels, since no label has an empty key.
 const ANY_LABELS: (Sym, Sym) = (Sym::NONE, Sym::NONE);
 
-/// All that a query looks at in a pod; any pod of the group serves.
+/// The parts of a pod that queries compare. Any pod of the group serves.
 #[derive(Clone, Debug)]
 struct GroupKey(Arc<Pod>);
 
@@ -68,7 +68,7 @@ pub(super) struct Groups {
     index: FxHashMap<IndexKey, FxHashSet<GroupIdx>>,
     /// Queries by the keys under which all their pods are found.
     queries_at: FxHashMap<IndexKey, Vec<QueryIdx>>,
-    /// Queries that have no such keys: any pod may match.
+    /// Queries without such keys. Any pod may match them.
     queries_everywhere: Vec<QueryIdx>,
 }
 
@@ -82,7 +82,7 @@ impl Groups {
         groups
     }
 
-    /// Takes over one change of the pod table. Returns the queries that the pod matches.
+    /// Applies one change of the pod table. Returns the queries that the pod matches.
     pub(super) fn change(&mut self, change: &PodChange, queries: &Slab<CountedQuery>) -> Vec<QueryIdx> {
         self.add(&change.pod, change.node, i64::from(change.sign), queries)
     }
@@ -122,7 +122,7 @@ impl Groups {
         self.queries_everywhere.retain(|&idx| !is_dropped(idx));
     }
 
-    /// `amount` is 1 for a pod that was placed, -1 for one that left.
+    /// Counts a change. `amount` is 1 for a pod that was placed, and -1 for one that left.
     fn add(&mut self, pod: &Arc<Pod>, node: NodeIdx, amount: i64, queries: &Slab<CountedQuery>) -> Vec<QueryIdx> {
         let key = GroupKey(Arc::clone(pod));
         let idx = match self.ids.get(&key) {
@@ -177,7 +177,7 @@ impl Groups {
     }
 }
 
-/// Sets of index keys. Under the keys of each set all pods that match are found, each pod once.
+/// Sets of index keys. The keys of each set find all matching pods, each pod once.
 fn covering_keys(pods: &PodMatch) -> Vec<Vec<IndexKey>> {
     let mut namespaces = pods.namespaces.clone();
     namespaces.dedup();

@@ -2,7 +2,7 @@
 
 use berth_model::NodeIdx;
 
-/// The most nodes whose numbers are kept as a list. Numbers of more nodes are kept by node index.
+/// The maximum number of nodes for which the numbers are kept as a list. Numbers of more nodes are kept by node index.
 const SPARSE_CAPACITY: usize = 256;
 
 /// One number for each node, and their sum.

@@ -1,4 +1,4 @@
-//! What constraints count with: topology domains, node inclusion policies and pods per node.
+//! The data with which constraints count: topology domains, node inclusion policies and pods per node.
 
 use berth_model::{Pod, pod::LabelSelector};
 
@@ -8,7 +8,7 @@ use crate::{
     topology::Topologies,
 };
 
-/// Kept from cycle to cycle, for hard and soft constraints alike.
+/// Data that is kept from cycle to cycle, for hard and soft constraints alike.
 #[derive(Debug, Default)]
 pub(super) struct Counters {
     pub(super) topologies: Topologies,
@@ -17,8 +17,8 @@ pub(super) struct Counters {
     pub(super) eligible_domains: EligibleDomainsCache,
 }
 
-/// The pods that count for a constraint of `pod` with this selector; `None` if no pod counts. With an empty selector no pod
-/// counts, although it matches every pod (`countPodsMatchSelector` in
+/// The pods that count for a constraint of `pod` with this selector; `None` if no pod counts. An empty selector counts
+/// no pod, although it matches every pod (`countPodsMatchSelector` in
 /// `pkg/scheduler/framework/plugins/podtopologyspread/common.go`).
 pub(super) fn pod_query(pod: &Pod, selector: Option<&LabelSelector>) -> Option<PodQuery> {
     let selector = selector.filter(|selector| !selector.is_empty())?.clone();

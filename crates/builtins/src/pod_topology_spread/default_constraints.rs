@@ -25,7 +25,7 @@ struct ConstraintArgs {
     min_domains: Option<i32>,
     node_affinity_policy: Option<String>,
     node_taints_policy: Option<String>,
-    /// Has no effect: the whole selector of a default constraint is replaced.
+    /// This field has no effect, since the whole selector of a default constraint is replaced.
     match_label_keys: Option<Vec<String>>,
 }
 
@@ -33,7 +33,8 @@ struct ConstraintArgs {
 #[derive(Debug)]
 pub(super) struct DefaultConstraints {
     is_system: bool,
-    /// The keys of listed constraints, in their order; empty for the system's, whose keys have well-known symbols.
+    /// The keys of listed constraints, in their order; empty for the system's, because their keys have well-known
+    /// symbols.
     topology_keys: Vec<String>,
     constraints: Vec<SpreadConstraint>,
     symbols: SymbolVersion,
@@ -53,7 +54,7 @@ impl DefaultConstraints {
         }
     }
 
-    /// Whether `defaultingType` is `System`. Then nodes that lack a topology key are scored too.
+    /// Whether `defaultingType` is `System`. If so, nodes that lack a topology key are scored too.
     pub(super) fn is_system(&self) -> bool {
         self.is_system
     }

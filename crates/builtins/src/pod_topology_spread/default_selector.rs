@@ -1,5 +1,5 @@
-//! The selector of default constraints: that of the services that select the pod, together with that of the pod's
-//! controller.
+//! The selector of default constraints. It combines the selectors of the services that select the pod with the selector
+//! of the pod's controller.
 //!
 //! kube-scheduler: `DefaultSelector` in `pkg/scheduler/framework/plugins/helper/spread.go`.
 
@@ -53,7 +53,7 @@ struct LabelSelectorSpec {
     selector: Option<LabelMatcher>,
 }
 
-/// `None` for a selector that the API server refuses.
+/// The compiled selector; `None` for a selector that the API server refuses.
 fn compiled<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<LabelMatcher>, D::Error> {
     let selector: Option<api::LabelSelector> = Option::deserialize(deserializer)?;
     Ok(LabelMatcher::compile(selector.as_ref()).ok())
@@ -78,7 +78,7 @@ type Label = (Sym, Sym);
 struct ServiceSelectors {
     /// Selectors by their first label.
     by_label: FxHashMap<Label, Vec<Vec<Label>>>,
-    /// Services with strings that have no symbol yet: they select no pod.
+    /// Services with strings that have no symbol yet. They select no pod.
     unresolved: Vec<Arc<WithMapSelector>>,
     symbols: SymbolVersion,
 }
@@ -131,7 +131,7 @@ impl DefaultSelector {
         LabelSelector { requirements, error: None }
     }
 
-    /// Decodes what has changed.
+    /// Decodes the changed objects.
     pub(super) fn refresh(&mut self, table: &ClusterTable) {
         let objects = table.objects();
         let were_freed = self.sweeps.has_changed(&table.symbols);
@@ -171,8 +171,7 @@ impl ServiceSelectors {
     }
 }
 
-/// Adds the selector of a ReplicationController. On a key that a service's selector has too, the controller's value
-/// replaces the service's.
+/// Adds the selector of a ReplicationController. The controller's value replaces a service's value for the same key.
 fn add_controller(labels: &mut Vec<Label>, controller: &WithMapSelector, symbols: &Symbols) {
     for (key, value) in controller.spec.selector.iter().flatten() {
         let pair = (lookup(symbols, key), lookup(symbols, value));

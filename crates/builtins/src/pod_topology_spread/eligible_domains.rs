@@ -1,5 +1,5 @@
-//! The domains that have nodes whose pods count. Which these are changes with nodes and not with pods, so it is worked out
-//! once for many cycles.
+//! The domains that have nodes with pods that count. They depend on nodes and not on pods, so they are computed once
+//! for many cycles.
 
 use std::sync::Arc;
 
@@ -7,10 +7,10 @@ use berth_model::NodeSet;
 
 use crate::topology::Topology;
 
-/// Kept at a time: one for each topology key and set of nodes that pods restrict themselves to.
+/// The number of entries that are kept: one for each topology key and set of nodes to which pods restrict themselves.
 const CAPACITY: usize = 32;
 
-/// Which domains of a topology have eligible nodes.
+/// The domains of a topology that have eligible nodes.
 #[derive(Debug, Default)]
 pub(super) struct EligibleDomains {
     topology: Arc<Topology>,
@@ -43,7 +43,7 @@ impl EligibleDomains {
     }
 }
 
-/// What was asked for lately.
+/// The entries that were used last.
 #[derive(Debug, Default)]
 pub(super) struct EligibleDomainsCache(Vec<Arc<EligibleDomains>>);
 

@@ -1,5 +1,5 @@
-//! Constraints with `whenUnsatisfiable: DoNotSchedule`: how many matching pods each domain has, and whether one more
-//! would exceed `maxSkew`.
+//! Constraints with `whenUnsatisfiable: DoNotSchedule`: the number of matching pods in each domain, and whether one
+//! more would exceed `maxSkew`.
 //!
 //! kube-scheduler: `pkg/scheduler/framework/plugins/podtopologyspread/filtering.go`.
 
@@ -21,7 +21,7 @@ use crate::{
 const MISSING_LABEL: &str = "node(s) didn't match pod topology spread constraints (missing required label)";
 const TOO_SKEWED: &str = "node(s) didn't match pod topology spread constraints";
 
-/// The lowest count where there is no domain, as in kube-scheduler.
+/// The lowest count if there is no domain, as in kube-scheduler.
 const NO_DOMAIN: i64 = i32::MAX as i64;
 
 /// One constraint of the incoming pod.
@@ -30,23 +30,23 @@ struct HardConstraint {
     constraint: SpreadConstraint,
     namespace: Sym,
     topology: Arc<Topology>,
-    /// Nodes whose pods count: they have the topology keys of all hard constraints, and the policies include them.
+    /// Nodes with pods that count. They have the topology keys of all hard constraints, and the policies include them.
     eligible: NodeSet,
     /// The domains with eligible nodes.
     domains: Arc<EligibleDomains>,
     /// Matching pods by domain.
     counts: Vec<i64>,
-    /// The domain with the fewest matching pods, and how many it has.
+    /// The domain with the fewest matching pods, and their number.
     lowest: Option<(Domain, i64)>,
-    /// The fewest matching pods of any other domain.
+    /// The fewest matching pods in any other domain.
     second_lowest: i64,
-    /// The most matching pods of any domain; 0 if there is no domain.
+    /// The most matching pods in any domain; 0 if there is no domain.
     highest: i64,
     /// 1 if the incoming pod matches the constraint's selector, else 0.
     self_match: i64,
 }
 
-/// The hard constraints of the incoming pod, with the counts to check nodes by.
+/// The hard constraints of the incoming pod, with the counts for checking nodes.
 #[derive(Debug, Default)]
 pub(super) struct HardConstraints(Vec<HardConstraint>);
 
@@ -110,10 +110,9 @@ impl HardConstraints {
         self.check_changed(node, |_| 0)
     }
 
-    /// The verdict on the node of each case with the pods of the case removed and added.
-    ///
-    /// Tries the cases. `pods` count even if they are being deleted, and even if the selector is empty, as in
-    /// kube-scheduler's `updateWithPod`; pods on nodes do not.
+    /// The verdict on the node of each case, with the pods of the case removed and added. `pods` count even if they are
+    /// being deleted, and even if the selector is empty, as in kube-scheduler's `updateWithPod`. Pods on nodes do not
+    /// count then.
     pub(super) fn dry_run(&self, pods: &[&Pod], cases: &[DryRunCase]) -> Vec<Status> {
         let (mut walk, mut changes) = (CaseWalk::new(pods), vec![0; self.0.len()]);
         let check = |case| {
@@ -127,7 +126,8 @@ impl HardConstraints {
         cases.iter().map(check).collect()
     }
 
-    /// `change` returns how many more pods of the node match the constraint at a position.
+    /// Checks the node after a change. `change` returns the number of additional pods on the node that match the
+    /// constraint at a position.
     fn check_changed(&self, node: NodeIdx, change: impl Fn(usize) -> i64) -> Status {
         for (position, it) in self.0.iter().enumerate() {
             if !it.topology.nodes().contains(node) {
@@ -143,7 +143,7 @@ impl HardConstraints {
 }
 
 impl HardConstraint {
-    /// `add` adds to an array by domain the matching pods on some nodes.
+    /// Counts the matching pods. `add` adds the matching pods on some nodes to an array by domain.
     fn count(&mut self, add: impl FnOnce(CountedNodes<'_>, &mut [i64]) -> i64) {
         let Self { counts, topology, eligible, domains, .. } = self;
         counts.clear();
@@ -165,7 +165,7 @@ impl HardConstraint {
         self.counts.get(self.topology.domain_or_empty(node).index()).copied().unwrap_or(0)
     }
 
-    /// The incoming pod may go to domains with up to so many matching pods.
+    /// The maximum number of matching pods in a domain to which the incoming pod may go.
     fn limit(&self) -> i64 {
         self.limit_above(self.lowest.map_or(NO_DOMAIN, |(_, count)| count))
     }
@@ -180,8 +180,8 @@ impl HardConstraint {
         if change == 0 { self.limit() } else { self.limit_above(lowest_of_others.min(self.count_at(node) + change)) }
     }
 
-    /// The limit when the emptiest domain has `lowest` matching pods. With fewer domains than `minDomains` it is taken for
-    /// empty.
+    /// The limit if the emptiest domain has `lowest` matching pods. The emptiest domain counts as empty if there are
+    /// fewer domains than `minDomains`.
     fn limit_above(&self, lowest: i64) -> i64 {
         let has_enough_domains =
             i64::try_from(self.domains.n_domains()).is_ok_and(|n| n >= i64::from(self.constraint.min_domains));

@@ -1,4 +1,4 @@
-//! Queueing hints: which events may change the counts behind a pod's hard constraints
+//! Queueing hints: the events that may change the counts of a pod's hard constraints
 //! (`pkg/scheduler/framework/plugins/podtopologyspread/plugin.go` in kube-scheduler).
 
 use berth_framework::{EventSubject, HintCall};

@@ -1,12 +1,12 @@
-//! Node inclusion policies: `nodeAffinityPolicy` and `nodeTaintsPolicy` say on which nodes a constraint counts pods
-//! (KEP-3094).
+//! Node inclusion policies: `nodeAffinityPolicy` and `nodeTaintsPolicy` determine the nodes on which a constraint
+//! counts pods (KEP-3094).
 
 use berth_framework::Call;
 use berth_model::{Features, NodeSet, pod::SpreadConstraint};
 
 use crate::{node_rules::Scratch, taint_toleration::narrow_to_tolerated};
 
-/// The nodes that the policies include. Each set is worked out at most once for a pod.
+/// The nodes that the policies include. Each set is computed at most once for a pod.
 #[derive(Debug, Default)]
 pub(super) struct NodeInclusion {
     pub(super) features: Features,
@@ -15,12 +15,12 @@ pub(super) struct NodeInclusion {
     verdicts: Vec<Option<bool>>,
     /// Nodes that match the pod's node selector and required node affinity.
     selected: Option<NodeSet>,
-    /// Nodes whose taints the pod tolerates.
+    /// Nodes on which the pod tolerates all taints.
     tolerated: Option<NodeSet>,
 }
 
 impl NodeInclusion {
-    /// Must be called when the pod or the nodes have changed.
+    /// Forgets the sets. It must be called when the pod or the nodes have changed.
     pub(super) fn begin(&mut self) {
         self.selected = None;
         self.tolerated = None;

@@ -1,5 +1,4 @@
-//! Constraints with `whenUnsatisfiable: ScheduleAnyway`: a node scores the higher, the fewer matching pods its domains
-//! have.
+//! Constraints with `whenUnsatisfiable: ScheduleAnyway`: a node with fewer matching pods in its domains scores higher.
 //!
 //! kube-scheduler: `pkg/scheduler/framework/plugins/podtopologyspread/scoring.go`.
 
@@ -13,14 +12,14 @@ use crate::{
     topology::Topology,
 };
 
-/// What the soft constraints of the incoming pod cost on each node.
+/// The penalty of the soft constraints of the incoming pod on each node.
 #[derive(Debug, Default)]
 pub(super) struct SoftConstraints {
     /// The sum over all constraints, by node. It grows with the matching pods in the node's domains.
     penalties: Vec<f64>,
     /// Nodes that lack one of the topology keys although all are required. Their score is 0.
     ignored: NodeSet,
-    /// Matching pods by domain, and whether the domain has a node that is to be scored. Buffers.
+    /// The matching pods by domain, and whether the domain has a node to score. Both are buffers.
     n_pods: Vec<i64>,
     is_scored: Vec<bool>,
 }
@@ -73,7 +72,7 @@ impl SoftConstraints {
             call.deadline.check_at(position)?;
             let topology = topologies.get(call.table, constraint.topology_key);
             let query = pod_query(call.pod, constraint.selector.as_ref());
-            // Under this key every node is a domain of its own, whatever its label says.
+            // Every node is a domain of its own under this key, even if labels are equal.
             if constraint.topology_key == Sym::HOSTNAME_LABEL {
                 let pods = query.map(|query| pod_counts.count(call.table.pods(), &query));
                 let n_pods = |node| pods.map_or(0, |pods| pods.at(node));
@@ -97,7 +96,7 @@ impl SoftConstraints {
         Ok(())
     }
 
-    /// How many domains have nodes that are to be scored.
+    /// The number of domains that have nodes to score.
     fn count_scored_domains(&mut self, topology: &Topology, scored: &NodeSet) -> usize {
         let is_scored = &mut self.is_scored;
         is_scored.clear();

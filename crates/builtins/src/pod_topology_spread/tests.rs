@@ -1,4 +1,4 @@
-//! PodTopologySpread on small clusters that are written as API objects.
+//! PodTopologySpread on small clusters, which are made of API objects.
 
 mod default_constraints;
 mod properties;
@@ -69,7 +69,7 @@ fn web(constraints: &Value) -> Value {
     })
 }
 
-/// `more` on top of a hard constraint on pods with `app: web`.
+/// A hard constraint on pods with `app: web`, with additional fields from `more`.
 fn hard(key: &str, max_skew: i32, more: &Value) -> Value {
     let mut constraint = json!({
         "topologyKey": key, "maxSkew": max_skew, "whenUnsatisfiable": "DoNotSchedule",
@@ -90,7 +90,7 @@ fn skew_is_measured_against_the_emptiest_domain() {
         (&[1, 1, 1], 1, json!({ "minDomains": 4 }), [SKEWED, SKEWED, SKEWED]),
         // The pod does not count itself.
         (&[1, 0, 0], 1, json!({ "labelSelector": { "matchLabels": { "app": "db" } } }), ["", "", ""]),
-        // No selector matches nothing; an empty one matches the pod and counts no other.
+        // An absent selector matches nothing. An empty one matches the pod and counts no other.
         (&[5, 0, 0], 1, json!({ "labelSelector": null }), ["", "", ""]),
         (&[5, 0, 0], 1, json!({ "labelSelector": {} }), ["", "", ""]),
     ];
@@ -123,7 +123,7 @@ fn nodes_without_a_key_are_in_no_domain() {
     world.place_web(1, 1);
     let both = json!([hard("host", 1, &json!({})), hard("zone", 1, &json!({}))]);
     assert_eq!(world.verdicts(&web(&both)), ["", "", MISSING]);
-    // What the first constraint says comes first: on n2 there are two more than on the other nodes.
+    // The message of the first constraint comes first: n2 has two more pods than the other nodes.
     world.place_web(2, 2);
     assert_eq!(world.verdicts(&web(&both)), ["", "", MISSING]);
     let host = json!([hard("host", 1, &json!({}))]);

@@ -1,8 +1,8 @@
-//! From which nodes a volume of a migrated in-tree plugin can be used. On nodes whose `CSINode` says that the plugin is
-//! migrated, the volume counts as its driver's: its zone has the driver's own label.
+//! The nodes from which a volume of a migrated in-tree plugin can be used. The volume counts as the driver's on nodes
+//! with a `CSINode` that says that the plugin is migrated: its zone then has the driver's own label.
 //!
-//! The rules are those of `k8s.io/csi-translation-lib` (`translateTopologyFromInTreeToCSI` in `plugins/in_tree_volume.go`, and what
-//! the plugins check).
+//! The rules are those of `k8s.io/csi-translation-lib` (`translateTopologyFromInTreeToCSI` in
+//! `plugins/in_tree_volume.go`, and the checks of the plugins).
 
 use std::collections::BTreeSet;
 
@@ -18,10 +18,10 @@ const ZONE: &str = "topology.kubernetes.io/zone";
 const REGION: &str = "topology.kubernetes.io/region";
 const BETA_ZONE: &str = "failure-domain.beta.kubernetes.io/zone";
 const BETA_REGION: &str = "failure-domain.beta.kubernetes.io/region";
-/// Stands between the zones in the label of a volume that is in several.
+/// The separator of zones in the label of a volume that is in several.
 const SEPARATOR: &str = "__";
 
-/// Why a volume cannot be translated, in kube-scheduler's words.
+/// The reason why a volume cannot be translated, in kube-scheduler's words.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum TranslationError {
     #[error(
@@ -39,7 +39,7 @@ pub(crate) enum TranslationError {
     EbsVolumeId(String),
 }
 
-/// The nodes where in-tree plugins are migrated to their drivers, as their `CSINode`s say.
+/// The nodes where in-tree plugins are migrated to their drivers, according to their `CSINode`s.
 #[derive(Debug)]
 pub(crate) struct MigratedNodes {
     csi_nodes: ObjectView<CsiNode>,
@@ -74,8 +74,8 @@ impl MigratedNodes {
     }
 }
 
-/// The plugin whose volume it is, and the node affinity of the volume where the plugin is migrated. `None` if it is nowhere
-/// another one than the volume has.
+/// The in-tree plugin of the volume, and the node affinity that the volume has where the plugin is migrated. `None` if
+/// migration changes the affinity on no node.
 pub(crate) fn translate(
     volume: &PersistentVolume,
 ) -> Option<(&'static Migration, Result<Option<NodeSelector>, TranslationError>)> {
@@ -84,7 +84,7 @@ pub(crate) fn translate(
     Some((migration, check_identity(migration, id, volume).map(|()| affinity(volume, driver_key))))
 }
 
-/// What the plugin checks before it translates.
+/// The check that the plugin makes before it translates.
 fn check_identity(migration: &Migration, id: &str, volume: &PersistentVolume) -> Result<(), TranslationError> {
     let label = |key: &str| volume.metadata.labels.get(key).map(String::as_str).filter(|value| !value.is_empty());
     match migration.plugin {
@@ -115,7 +115,8 @@ fn check_zones_of_gce(zones: &str) -> Result<(), TranslationError> {
     Err(TranslationError::Regions(regions.join(" ")))
 }
 
-/// The volume's affinity with its zones under the driver's key. Zones of the affinity count before those of the labels.
+/// The volume's affinity with its zones under the driver's key. Zones of the affinity take precedence over those of the
+/// labels.
 fn affinity(volume: &PersistentVolume, driver_key: &str) -> Option<NodeSelector> {
     let required = volume.spec.node_affinity.as_ref().and_then(|affinity| affinity.required.as_ref());
     let labels = &volume.metadata.labels;
@@ -156,7 +157,7 @@ fn replace_key(selector: &mut NodeSelector, from: &str, to: &str) {
     }
 }
 
-/// Adds the zones of a label to each term; to a new one if there is none.
+/// Adds the zones of a label to each term, or to a new term if there is none.
 fn add_zones(selector: &mut Option<NodeSelector>, key: &str, zones: &str) {
     let zones = zones.split(SEPARATOR).map(str::trim).filter(|zone| !zone.is_empty());
     let values: BTreeSet<String> = zones.map(str::to_owned).collect();

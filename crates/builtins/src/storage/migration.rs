@@ -1,8 +1,8 @@
 //! In-tree volume types that CSI drivers replaced ("CSI migration" on the documentation page
 //! <https://kubernetes.io/docs/concepts/storage/volumes/>).
 //!
-//! For most of them migration cannot be turned off any more. A volume of the others counts for its driver on the nodes
-//! whose `CSINode` says that the in-tree plugin was migrated there (`isCSIMigrationOn` in
+//! Migration cannot be turned off any more for most of them. A volume of the others counts for its driver on the nodes
+//! with a `CSINode` that says that the in-tree plugin was migrated there (`isCSIMigrationOn` in
 //! `pkg/scheduler/framework/plugins/nodevolumelimits/utils.go` of kube-scheduler).
 
 use berth_model::pod::VolumeSource;
@@ -27,14 +27,15 @@ pub(crate) struct Migration {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scope {
     AllNodes,
-    /// The nodes whose `CSINode` names the plugin.
+    /// The nodes with the plugin in their `CSINode`.
     NamedByCsiNode,
 }
 
-/// The field of vSphere's volumes and their driver.
+/// The field of vSphere's volumes, and the driver of these volumes.
 const VSPHERE: (&str, &str) = ("vsphereVolume", "csi.vsphere.vmware.com");
 
-/// Volumes of vSphere are not among them: kube-scheduler translates none.
+/// The in-tree plugins that are translated. vSphere is not among them, since kube-scheduler translates none of its
+/// volumes.
 static MIGRATIONS: [Migration; 6] = [
     Migration {
         plugin: "kubernetes.io/aws-ebs",
@@ -80,7 +81,7 @@ static MIGRATIONS: [Migration; 6] = [
     },
 ];
 
-/// What names the volume at its provider.
+/// The identity of the volume at its provider.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct InTreeSource {
@@ -89,7 +90,7 @@ pub(crate) struct InTreeSource {
 }
 
 impl VolumeSpec {
-    /// Whether it names an EBS volume as `aws://zone/volume`.
+    /// Whether the source names an EBS volume as `aws://zone/volume`.
     pub(super) fn is_url_of_aws(&self) -> bool {
         self.aws_elastic_block_store.as_ref().is_some_and(|source| source.id.starts_with("aws://"))
     }
@@ -114,7 +115,7 @@ pub(crate) fn of_plugin(plugin: &str) -> Option<&'static Migration> {
     MIGRATIONS.iter().find(|migration| migration.plugin == plugin)
 }
 
-/// The in-tree plugin whose volumes count for this driver on some nodes and not on others.
+/// The in-tree plugin with volumes that count for this driver only on some nodes.
 pub(crate) fn partly_migrated_to(driver: &str) -> Option<&'static Migration> {
     MIGRATIONS.iter().find(|migration| migration.driver == driver && migration.scope == Scope::NamedByCsiNode)
 }
@@ -136,7 +137,8 @@ pub(crate) fn of_inline(source: &VolumeSource) -> Option<(&'static Migration, &s
     }
 }
 
-/// Whether kube-scheduler counts the inline volume among those that drivers took over, also where it translates none.
+/// Whether kube-scheduler counts the inline volume among those that drivers took over, even if it does not translate
+/// it.
 pub(crate) fn may_be_migrated(source: &VolumeSource) -> bool {
     of_inline(source).is_some() || matches!(source, VolumeSource::InTree { field, .. } if **field == *VSPHERE.0)
 }
@@ -149,7 +151,7 @@ pub(crate) fn driver_of_inline(source: &VolumeSource) -> Option<&'static str> {
     None
 }
 
-/// `aws://zone/vol-1` is the volume `vol-1`.
+/// The id of a volume: `aws://zone/vol-1` is the volume `vol-1`.
 fn bare_id(id: &str) -> &str {
     id.strip_prefix("aws://").and_then(|rest| rest.rsplit('/').next()).unwrap_or(id)
 }

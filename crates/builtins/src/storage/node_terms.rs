@@ -1,8 +1,9 @@
-//! From which nodes can a volume be used? The node selectors of storage objects, and the nodes that match each of them.
+//! The nodes from which a volume can be used: the node selectors of storage objects, and the nodes that match each of
+//! them.
 //!
 //! Equal selectors share one [`NodeTermsId`]. Each is matched against the label columns once, and again only when nodes
-//! or their labels change. Most volumes with a selector can be used from one node (`kubernetes.io/hostname`): those nodes
-//! are found through an index of label values instead of a walk over all nodes.
+//! or their labels change. Most volumes with a selector can be used from one node (`kubernetes.io/hostname`). An index
+//! of label values finds these nodes without a loop over all nodes.
 
 use std::sync::Arc;
 
@@ -17,7 +18,7 @@ use rustc_hash::FxHashMap;
 use super::TopologyTerm;
 use crate::node_rules::{Rule, RuleKey};
 
-/// The most nodes that are kept as a list; more are kept as a bitmap.
+/// The maximum number of nodes in a list. More nodes are kept as a bitmap.
 const FEW: usize = 16;
 
 /// A selector in a [`NodeTermsTable`].
@@ -51,14 +52,14 @@ pub(crate) struct NodeTermsTable {
     ids: FxHashMap<Arc<NodeTerms>, NodeTermsId>,
     /// Terms and their nodes by id. The nodes are looked up when they are first needed.
     entries: Vec<(Arc<NodeTerms>, Option<MatchingNodes>)>,
-    /// The version of nodes and labels that the matching nodes are for.
+    /// The version of nodes and labels for which the matching nodes hold.
     version: Option<u64>,
-    /// Nodes by label and value, for the labels that were asked for.
+    /// Nodes by label and value, for the labels that were used.
     by_value: NodesByValue,
 }
 
 impl NodeTerms {
-    /// Every node matches.
+    /// Terms that every node matches.
     fn everywhere() -> Self {
         Self { terms: vec![Vec::new()] }
     }
@@ -91,7 +92,8 @@ impl NodeTerms {
         Self { terms: term.into_iter().collect() }
     }
 
-    /// The `allowedTopologies` of a `StorageClass`. Without terms every node matches; an empty term matches none.
+    /// The `allowedTopologies` of a `StorageClass`. Every node matches an empty list of terms, but no node matches an
+    /// empty term.
     pub(crate) fn of_topologies(terms: &[TopologyTerm]) -> Self {
         if terms.is_empty() {
             return Self::everywhere();
@@ -110,7 +112,7 @@ impl NodeTerms {
     }
 }
 
-/// `None` if one does not parse.
+/// The requirements; `None` if one does not parse.
 fn requirements(written: &[NodeSelectorRequirement]) -> Option<Vec<Requirement>> {
     written.iter().map(requirement).collect()
 }
@@ -128,7 +130,7 @@ impl MatchingNodes {
         }
     }
 
-    /// The matching nodes that are in `nodes` too.
+    /// The matching nodes that are also in `nodes`.
     pub(crate) fn within(&self, nodes: &NodeSet) -> Self {
         match self {
             Self::Few(few) => Self::Few(few.iter().copied().filter(|node| nodes.contains(*node)).collect()),
@@ -165,7 +167,7 @@ impl MatchingNodes {
         }
     }
 
-    /// [`Self::remove_from`] that returns how many nodes it removed.
+    /// Does the same as [`Self::remove_from`], and returns the number of removed nodes.
     pub(crate) fn count_removed_from(&self, nodes: &mut NodeSet) -> usize {
         match self {
             Self::Few(few) => {
@@ -209,7 +211,7 @@ impl NodeTermsTable {
         id
     }
 
-    /// How many different selectors there are.
+    /// The number of different selectors.
     pub(crate) fn len(&self) -> usize {
         self.entries.len()
     }

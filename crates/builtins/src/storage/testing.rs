@@ -13,7 +13,7 @@ pub(crate) fn node(cluster: &mut TestCluster, name: &str, labels: &[(&str, &str)
     cluster.edit_node(name, |node| node.labels = labels)
 }
 
-/// `object` with what `changes` says, as a JSON merge patch does it.
+/// `object` with the changes of a JSON merge patch.
 pub(crate) fn merged(mut object: Value, changes: &Value) -> Value {
     merge(&mut object, changes);
     object
@@ -28,7 +28,7 @@ pub(crate) fn volume(name: &str, class: &str, size: &str) -> Value {
     })
 }
 
-/// That can be used from these hosts only.
+/// The volume, restricted to these hosts.
 pub(crate) fn on_hosts(volume: Value, hosts: &[&str]) -> Value {
     let requirement = json!({"key": "kubernetes.io/hostname", "operator": "In", "values": hosts});
     let affinity = json!({"required": {"nodeSelectorTerms": [{"matchExpressions": [requirement]}]}});
@@ -56,7 +56,7 @@ pub(crate) fn class(name: &str, provisioner: &str, mode: &str) -> Value {
         "provisioner": provisioner, "volumeBindingMode": mode})
 }
 
-/// A pod with these entries in `spec.volumes`; those without a name get one.
+/// A pod with these entries in `spec.volumes`. An entry without a name gets one.
 pub(crate) fn pod_with(cluster: &mut TestCluster, name: &str, volumes: &[Value]) -> Pod {
     let volumes = volumes.iter().enumerate();
     let volumes: Vec<Value> = volumes.map(|(at, volume)| merged(json!({"name": format!("v{at}")}), volume)).collect();

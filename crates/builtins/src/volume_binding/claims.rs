@@ -1,4 +1,5 @@
-//! The claims of a pod: which are bound, which will be bound for its node, and which make it unschedulable.
+//! The claims of a pod: those that are bound, those that will be bound for its node, and those that make it
+//! unschedulable.
 
 use std::sync::Arc;
 
@@ -9,7 +10,7 @@ use rustc_hash::FxHashMap;
 use super::version::is_newer;
 use crate::storage::{self, ClaimError, ClaimName, NoBindingMode, PersistentVolumeClaim, StorageClass, claim_name};
 
-/// The node that a claim's volume is to be provisioned for.
+/// The annotation with the node for which a claim's volume is to be provisioned.
 pub(super) const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
 
 type ClaimKey = (String, String);
@@ -24,13 +25,13 @@ pub(super) struct Claims {
 /// The claims of one pod.
 #[derive(Clone, Debug, Default)]
 pub(super) struct PodClaims {
-    /// Names of the volumes that they are bound to.
+    /// Names of the volumes to which the claims are bound.
     pub(super) bound: Vec<String>,
     /// The claims to be bound to a volume that can be used from the pod's node.
     pub(super) delayed: Vec<Arc<PersistentVolumeClaim>>,
 }
 
-/// Why a pod cannot be scheduled until a claim changes.
+/// The reason why a pod cannot be scheduled until a claim changes.
 #[derive(Debug, thiserror::Error)]
 enum NotReady {
     #[error(transparent)]
@@ -87,7 +88,7 @@ impl Claims {
     /// Sorts the claims of the cycle's pod.
     ///
     /// # Errors
-    /// `Skip` for a pod without claims, a rejection for a pod whose claims are not ready, or an error.
+    /// `Skip` for a pod without claims, a rejection for a pod with claims that are not ready, or an error.
     pub(super) fn of_pod(&self, call: &Call<'_>, classes: &ObjectView<StorageClass>) -> Result<PodClaims, Status> {
         let namespace = storage::namespace(call.pod, &call.table.symbols);
         let names = || call.pod.volumes.iter().filter_map(|volume| claim_name(call.pod, volume));
@@ -136,7 +137,7 @@ impl Claims {
     }
 }
 
-/// Whether the claim is bound only when a pod needs it. A claim that names a volume or an unknown class is not.
+/// Whether the claim is bound only when a pod needs it. A claim that names a volume or an unknown class is not delayed.
 fn is_delayed(claim: &PersistentVolumeClaim, classes: &ObjectView<StorageClass>) -> Result<bool, NoBindingMode> {
     let name = claim.class();
     let Some(class) = classes.get("", name).filter(|_| !name.is_empty()) else { return Ok(false) };

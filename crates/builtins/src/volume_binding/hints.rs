@@ -1,4 +1,4 @@
-//! Queueing hints: which events may help to bind a pod's claims
+//! Queueing hints: the events that may help to bind a pod's claims
 //! (`pkg/scheduler/framework/plugins/volumebinding/volume_binding.go` in kube-scheduler).
 
 use berth_framework::{EventSubject, HintCall};
@@ -38,7 +38,7 @@ fn has_inline_volume(pod: &Pod, of_driver: &str) -> bool {
     sources.any(|source| matches!(source, VolumeSource::Csi { driver } if **driver == *of_driver))
 }
 
-/// The scheduler no longer takes the driver's capacity into account.
+/// Whether the scheduler no longer takes the driver's capacity into account.
 fn no_longer_counts(old: &CsiDriver, new: &CsiDriver) -> bool {
     old.spec.storage_capacity == Some(true) && new.spec.storage_capacity != Some(true)
 }

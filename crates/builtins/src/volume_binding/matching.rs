@@ -1,9 +1,9 @@
 //! Finds a volume for each claim of a pod, for all nodes in one pass.
 //!
-//! kube-scheduler looks node by node for the smallest volume that suits the claim and can be used there
-//! (`FindPodVolumes` in `pkg/scheduler/framework/plugins/volumebinding/binder.go`). Here each claim walks over the volumes
-//! once, smallest first; a volume covers those of its nodes that no smaller one covers. The choice for each node is the
-//! same. Reserve repeats the pass for the chosen node alone, and records the choice in [`PodVolumes`].
+//! kube-scheduler searches for the smallest volume that suits the claim and can be used there, node by node
+//! (`FindPodVolumes` in `pkg/scheduler/framework/plugins/volumebinding/binder.go`). Here, each claim goes over the
+//! volumes once, smallest first, and a volume covers those of its nodes that no smaller one covers. The choice for each
+//! node is the same. Reserve repeats the pass for only the chosen node, and records the choice in [`PodVolumes`].
 
 use std::sync::Arc;
 
@@ -34,11 +34,11 @@ pub(super) struct NodeRejections {
     pub(super) missing_volume: NodeSet,
     /// All nodes that are rejected.
     pub(super) rejected: NodeSet,
-    /// Nodes for which matching failed, and the first error.
+    /// Nodes for which matching failed, with the first error.
     pub(super) failed: Option<(NodeSet, MatchingError)>,
 }
 
-/// Why no volume can be looked for.
+/// The reason why the search for volumes failed.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum MatchingError {
     #[error("error creating internal label selector for claim: {claim}: {source}")]
@@ -98,7 +98,7 @@ impl<'a> Matching<'a> {
         rejections
     }
 
-    /// The first claim that rejects a node decides the reason.
+    /// Checks the bound volumes. The first claim that rejects a node decides the reason.
     fn check_bound(&mut self, volumes: &[String], nodes: &NodeSet, rejections: &mut NodeRejections) {
         let mut passing = nodes.clone();
         for name in volumes {
@@ -222,7 +222,7 @@ impl<'a> Matching<'a> {
             {
                 continue;
             }
-            // A volume that is reserved for the claim is its only choice, also on nodes that cannot use it.
+            // A volume that is reserved for the claim is its only choice, even on nodes that cannot use it.
             let mut decided = undecided.clone();
             if let Some(taken) = self.taken.get(entry.name()) {
                 decided.subtract(taken);
@@ -297,18 +297,18 @@ impl<'a> Matching<'a> {
     }
 }
 
-/// Choices are recorded in a pass over one node, so a volume that covers any node covers that one.
+/// Records a choice. The pass has only one node, so a volume that covers any node covers that one.
 fn record(chosen: Option<&mut PodVolumes>, claim: &Arc<PersistentVolumeClaim>, entry: &Arc<VolumeEntry>) {
     if let Some(chosen) = chosen {
         chosen.static_bindings.push((Arc::clone(claim), Arc::clone(entry)));
     }
 }
 
-/// What a claim requires of a volume, apart from the node.
+/// The requirements of a claim for a volume, apart from the node.
 struct ClaimRequirements<'a> {
     claim: &'a PersistentVolumeClaim,
     size: Quantity,
-    /// `None` matches every volume.
+    /// The selector; `None` matches every volume.
     selector: Option<LabelMatcher>,
 }
 
@@ -348,7 +348,7 @@ impl<'a> ClaimRequirements<'a> {
 }
 
 impl NodeRejections {
-    /// Why the node is rejected, in the order of the reasons in messages.
+    /// The reasons for rejecting the node, in the order of messages.
     pub(super) fn reasons(&self, node: NodeIdx) -> Vec<&'static str> {
         let reasons = [
             (&self.affinity_conflict, "node(s) didn't match PersistentVolume's node affinity"),

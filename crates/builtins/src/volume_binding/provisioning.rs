@@ -11,7 +11,7 @@ use crate::storage::{
     node_terms::{NodeTerms, NodeTermsId, NodeTermsTable},
 };
 
-/// The provisioner of classes whose volumes are not provisioned.
+/// The provisioner of classes for which no volumes are provisioned.
 const NO_PROVISIONER: &str = "kubernetes.io/no-provisioner";
 
 /// Namespace and name of a `CSIStorageCapacity`.
@@ -25,14 +25,14 @@ pub(super) struct Provisioning {
     capacities: ObjectView<CsiStorageCapacity>,
     /// The class of each capacity and its bytes in `by_class`.
     known: FxHashMap<CapacityKey, (String, i64)>,
-    /// The bytes that the largest volume of each class can have, and the nodes where that is so.
+    /// The maximum bytes of a volume of each class, with the nodes for which they apply.
     by_class: FxHashMap<String, BTreeMap<(i64, CapacityKey), NodeTermsId>>,
     /// The `allowedTopologies` of each class.
     topologies: FxHashMap<String, NodeTermsId>,
     node_terms: NodeTermsTable,
 }
 
-/// Why provisioning a volume for a claim is out of the question on every node.
+/// The reason why no node can have a volume provisioned for a claim.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ProvisioningError {
     #[error("no class for claim \"{0}\"")]
@@ -44,9 +44,9 @@ pub(super) enum ProvisioningError {
 /// Nodes for which a volume cannot be provisioned.
 #[derive(Debug, Default)]
 pub(super) struct Obstacles {
-    /// No provisioner, or the wrong topology.
+    /// Nodes for which the class has no provisioner or the wrong topology.
     pub(super) no_volume: NodeSet,
-    /// The driver has too little storage there.
+    /// Nodes for which the driver has too little storage.
     pub(super) not_enough_space: NodeSet,
 }
 
@@ -83,7 +83,7 @@ impl Provisioning {
         self.node_terms.refresh(table);
     }
 
-    /// Brings what is known of one `CSIStorageCapacity` up to date.
+    /// Updates the known data of one `CSIStorageCapacity`.
     fn put(&mut self, key: CapacityKey) {
         if let Some((class, limit)) = self.known.remove(&key)
             && let Some(capacities) = self.by_class.get_mut(&class)
@@ -94,7 +94,7 @@ impl Provisioning {
             }
         }
         let Some(capacity) = self.capacities.get(&key.0, &key.1) else { return };
-        // A volume must fit in one piece, so the largest possible size counts before the total.
+        // A volume must fit in one piece, so the maximum size of a volume takes precedence over the total.
         let limit = capacity.maximum_volume_size.as_ref().or(capacity.capacity.as_ref());
         let Some((limit, topology)) = limit.zip(capacity.node_topology.as_ref()) else { return };
         let (class, limit) = (capacity.storage_class_name.clone(), limit.value());
@@ -148,7 +148,7 @@ impl Provisioning {
         Ok(obstacles)
     }
 
-    /// The capacity of the object that says that there is room on the node for a volume of the claim. `None` if the driver
+    /// The capacity of the object that shows enough room for a volume of the claim on the node. `None` if the driver
     /// publishes no capacities, or the claim requests nothing.
     pub(super) fn capacity_for(
         &mut self,

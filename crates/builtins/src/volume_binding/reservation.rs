@@ -17,7 +17,7 @@ use crate::storage::{
     node_terms::NodeTerms,
 };
 
-/// The annotation of a volume that was not reserved by a user: it becomes available again without its claim.
+/// The annotation of a volume that no user reserved. Such a volume becomes available again without its claim.
 const BOUND_BY_CONTROLLER: &str = "pv.kubernetes.io/bound-by-controller";
 
 #[derive(Debug)]
@@ -52,12 +52,12 @@ struct ObjectPatch {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum BindingProgress {
-    /// Everything is bound.
+    /// All claims are bound.
     Done,
     Waiting,
 }
 
-/// Why the volumes of a pod cannot be bound.
+/// The reason why the volumes of a pod cannot be bound.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum BindingError {
     #[error(transparent)]
@@ -225,7 +225,7 @@ impl VolumeReservation {
         Err(BindingError::NodeAffinity { volume: volume.metadata.name.clone(), node: self.node.clone() })
     }
 
-    /// Asks for another PreBind call when an object has changed that [`Self::progress`] looks at.
+    /// An effect that asks for another PreBind call when an object of [`Self::progress`] has changed.
     pub(super) fn wait(&self, timeout_ms: u64, claims: &Claims) -> Effect {
         let volume = |name: &str| object("v1/PersistentVolume", "", name);
         let claim = |namespace: &str, name: &str| object("v1/PersistentVolumeClaim", namespace, name);

@@ -1,7 +1,7 @@
 //! Scores nodes by the storage that a pod would leave there (KEP-4049).
 //!
-//! What is requested of each class is compared with what there is: of volumes that exist, or, if the node has none for the pod, of
-//! the capacity from which volumes are to be provisioned. kube-scheduler: `scorer.go` in
+//! The requests for each class are compared with the capacity: of existing volumes, or of the storage from which
+//! volumes are provisioned if the node has no volumes for the pod. kube-scheduler: `scorer.go` in
 //! `pkg/scheduler/framework/plugins/volumebinding`.
 
 use std::collections::BTreeMap;
@@ -11,7 +11,7 @@ use berth_model::{ClusterTable, NodeIdx, quantity::Quantity};
 use super::{matching::PodVolumes, provisioning::Provisioning};
 use crate::utilization_shape::{PointArgs, Shape, ShapeError};
 
-/// Prefers nodes with much room.
+/// The default shape, which prefers nodes with much room.
 const DEFAULT_SHAPE: [PointArgs; 2] =
     [PointArgs { utilization: 0, score: 10 }, PointArgs { utilization: 100, score: 0 }];
 
@@ -28,7 +28,7 @@ struct ClassUse {
 }
 
 impl CapacityScoring {
-    /// The default shape if there are no points.
+    /// Uses the default shape if there are no points.
     pub(super) fn new(points: &[PointArgs]) -> Result<Self, ShapeError> {
         let points = if points.is_empty() { &DEFAULT_SHAPE[..] } else { points };
         Ok(Self { shape: Shape::new(points)? })
@@ -60,7 +60,8 @@ impl CapacityScoring {
         self.of_classes(classes.into_values())
     }
 
-    /// The mean of the classes' scores, rounded to the nearest, halves up; nothing here is negative. 0 without a class.
+    /// The mean of the classes' scores, rounded to the nearest integer, with halves rounded up; no value is negative.
+    /// It is 0 if there is no class.
     fn of_classes(&self, classes: impl ExactSizeIterator<Item = ClassUse>) -> i64 {
         let n_classes = i64::try_from(classes.len()).unwrap_or(i64::MAX);
         let sum: i64 = classes.map(|of_class| self.of_class(of_class)).sum();
@@ -80,14 +81,14 @@ impl CapacityScoring {
 mod tests {
     use super::*;
 
-    /// The score of classes with so many GiB requested and there.
+    /// The score of classes with these GiB of requests and of capacity.
     fn scored(points: &[PointArgs], classes: &[(i64, i64)]) -> i64 {
         let class =
             |&(requested, capacity): &(i64, i64)| ClassUse { requested: requested << 30, capacity: capacity << 30 };
         CapacityScoring::new(points).unwrap().of_classes(classes.iter().map(class))
     }
 
-    /// The node with most room wins by the default shape of Kubernetes 1.37.
+    /// The default shape of Kubernetes 1.37 prefers the node with the most room.
     #[test]
     fn much_room_scores_high() {
         assert_eq!([scored(&[], &[(50, 100)]), scored(&[], &[(50, 400)])], [50, 88]);

@@ -36,7 +36,7 @@ fn rejected(reasons: &[&str]) -> String {
     if reasons.is_empty() { String::new() } else { format!("UnschedulableAndUnresolvable: {}", reasons.join(", ")) }
 }
 
-/// The choices on a node: `claim=volume` for an existing volume, `claim` for one to be made.
+/// The choices on a node: `claim=volume` for an existing volume, `claim` for a volume that is provisioned.
 fn choices(plugin: &mut VolumeBinding, cluster: &TestCluster, pod: &Pod, node: u32) -> Vec<String> {
     let call = cluster.call(1, pod);
     plugin.pre_filter(&call).unwrap();

@@ -1,7 +1,7 @@
 //! Compares resource versions of one object.
 
-/// Whether `found` is newer than `base`. Versions that are not numbers can only be told apart: any other version
-/// counts as newer.
+/// Whether `found` is newer than `base`. Versions that are not numbers have no order, so any other version counts as
+/// newer.
 pub(super) fn is_newer(found: &str, base: &str) -> bool {
     match (found.parse::<u64>(), base.parse::<u64>()) {
         (Ok(found), Ok(base)) => found > base,

@@ -1,7 +1,7 @@
-//! All volumes, and those that are assumed to belong to a claim already.
+//! All volumes, and those that are already assumed to belong to a claim.
 //!
-//! When Reserve chooses a volume for a claim, the volume is assumed to be the claim's before the API server knows it. The
-//! assumption ends when the reservation is undone, or when a newer version of the volume arrives.
+//! When Reserve chooses a volume for a claim, the volume is assumed to be the claim's before the API server shows it.
+//! The assumption ends when the reservation is undone, or when a newer version of the volume arrives.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -18,7 +18,7 @@ use crate::storage::{
     node_terms::{NodeTerms, NodeTermsId, NodeTermsTable},
 };
 
-/// A volume with what matching asks about it.
+/// A volume, with the facts that matching needs.
 #[derive(Debug)]
 pub(super) struct VolumeEntry {
     pub(super) volume: Arc<PersistentVolume>,
@@ -30,7 +30,7 @@ pub(super) struct VolumeEntry {
     pub(super) migrated: Option<MigratedTerms>,
 }
 
-/// What holds instead of a volume's node terms where its in-tree plugin is migrated.
+/// The terms that replace a volume's node terms where its in-tree plugin is migrated.
 #[derive(Debug)]
 pub(super) struct MigratedTerms {
     pub(super) plugin: &'static str,
@@ -40,7 +40,7 @@ pub(super) struct MigratedTerms {
 /// Volumes ordered by size, then name.
 type BySize = BTreeMap<(Quantity, String), Arc<VolumeEntry>>;
 
-/// All volumes, kept in step with the watch.
+/// All volumes, kept up to date by the watch.
 #[derive(Debug)]
 pub(super) struct Volumes {
     view: ObjectView<PersistentVolume>,
@@ -63,12 +63,12 @@ pub(super) struct VolumeIndex {
 #[derive(Debug)]
 struct Assumed {
     claim_ref: ClaimRef,
-    /// The resource version of the volume when it was assumed.
+    /// The resource version of the volume at the time of the assumption.
     base: String,
 }
 
 impl VolumeEntry {
-    /// Whether the volume is reserved for this claim, or was for a claim of its name that did not exist yet.
+    /// Whether the volume is reserved for this claim, or for a claim of its name that did not exist at that time.
     pub(super) fn is_for(&self, claim: &PersistentVolumeClaim) -> bool {
         self.claim_ref.as_ref().is_some_and(|claim_ref| claim_ref.is_to(claim))
     }
@@ -132,7 +132,7 @@ impl Volumes {
         names.iter().for_each(|name| self.put(name));
     }
 
-    /// Ends an assumption if the volume is gone or newer than when it was assumed.
+    /// Ends an assumption if the volume no longer exists or is newer than the assumption.
     fn end_outdated_assumption(&mut self, name: &str) {
         let Some(assumed) = self.assumed.get(name) else { return };
         let volume = self.view.get("", name);

@@ -1,4 +1,4 @@
-//! Which claims and disks the placed pods use, kept in step with the journal of the pod table.
+//! The claims and disks that the placed pods use, kept up to date by the journal of the pod table.
 
 use std::sync::Arc;
 
@@ -12,12 +12,12 @@ use rustc_hash::FxHashMap;
 #[derive(Debug, Default)]
 pub(super) struct Usage {
     position: Option<u64>,
-    /// How many volumes of placed pods refer to the claim, by its namespace and name.
+    /// The number of volumes of placed pods that refer to the claim, by its namespace and name.
     claims: FxHashMap<(Sym, Arc<str>), u32>,
     disks: FxHashMap<DiskKey, FxHashMap<NodeIdx, Vec<VolumeSource>>>,
 }
 
-/// What identifies a disk: two volumes conflict only if they have the same key.
+/// The identity of a disk. Two volumes conflict only if they have the same key.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum DiskKey {
     GcePersistentDisk(Arc<str>),
@@ -26,7 +26,7 @@ enum DiskKey {
     Rbd { pool: Arc<str>, image: Arc<str> },
 }
 
-/// `None` for a volume that any number of pods on a node can use.
+/// The key of a volume; `None` if any number of pods on a node can use the volume.
 fn key(source: &VolumeSource) -> Option<DiskKey> {
     match source {
         VolumeSource::GcePersistentDisk { pd_name, .. } => Some(DiskKey::GcePersistentDisk(Arc::clone(pd_name))),
@@ -54,7 +54,7 @@ fn conflict(ours: &VolumeSource, theirs: &VolumeSource) -> bool {
     }
 }
 
-/// How many pairs of volumes of two pods conflict.
+/// The number of pairs of volumes of two pods that conflict.
 pub(super) fn conflicts_between(ours: &Pod, theirs: &Pod) -> usize {
     let conflicting = |volume: &Volume| {
         let key = key(&volume.source)?;
@@ -137,7 +137,7 @@ impl Usage {
         has_disks
     }
 
-    /// How many pairs of a volume of `pod` and a volume on `node` conflict.
+    /// The number of pairs of a volume of `pod` and a volume on `node` that conflict.
     pub(super) fn n_conflicts(&self, pod: &Pod, node: NodeIdx) -> usize {
         let conflicts = |volume: &Volume| {
             let on_node = self.disks.get(&key(&volume.source)?)?.get(&node)?;
@@ -146,7 +146,7 @@ impl Usage {
         pod.volumes.iter().filter_map(conflicts).sum()
     }
 
-    /// How many claims and disks are in use.
+    /// The numbers of claims and disks in use.
     #[cfg(test)]
     pub(super) fn sizes(&self) -> (usize, usize) {
         (self.claims.len(), self.disks.len())

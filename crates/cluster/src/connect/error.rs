@@ -1,4 +1,4 @@
-//! Why no client could be made: one sentence that names the file, the field and what to do.
+//! The reason why no client could be made, in a sentence that names the file, the field and the remedy.
 
 use std::{
     fmt,
@@ -7,16 +7,16 @@ use std::{
 
 use kube::config::KubeconfigError;
 
-/// Where the address and the credentials of the API server came from.
+/// The source of the API server's address and credentials.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// The file that was asked for.
+    /// The file in the options.
     File(PathBuf),
     /// An address without a kubeconfig.
     Address(String),
-    /// The files that `KUBECONFIG` names.
+    /// The files in `KUBECONFIG`.
     KubeconfigVariable(Vec<PathBuf>),
-    /// The service account of the pod that this process runs in.
+    /// The service account of the pod in which this process runs.
     InCluster,
     /// `~/.kube/config`.
     Home(PathBuf),
@@ -46,7 +46,7 @@ impl fmt::Display for Origin {
     }
 }
 
-/// Why no client could be made.
+/// The reason why no client could be made.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConnectError {
     #[error(
@@ -76,7 +76,7 @@ pub enum ConnectError {
     Credential { origin: Origin, field: String, path: PathBuf, reason: String },
     #[error("certificate authority {} cannot be used: {reason}; name a file of certificates in PEM", .path.display())]
     CertificateAuthority { path: PathBuf, reason: String },
-    /// Certificates that aren't, a credential plugin that fails, a proxy that can't be used.
+    /// The certificates are invalid, a credential plugin fails, or a proxy cannot be used.
     #[error("{origin} cannot be used: {reason}")]
     Client { origin: Origin, reason: String },
     #[error("the pod's service account cannot be used: {reason}; is its token mounted?")]
@@ -94,7 +94,7 @@ pub(super) fn unreadable(path: &Path, error: KubeconfigError) -> ConnectError {
     }
 }
 
-/// Parsers explain themselves over several lines; the first says it.
+/// The first line of the message. Parsers explain themselves over several lines, and the first one names the problem.
 pub(super) fn one_line(error: &dyn std::error::Error) -> String {
     let text = error.to_string();
     text.lines().next().unwrap_or_default().trim_end_matches(':').replace("error: ", "")

@@ -1,4 +1,4 @@
-//! When the proxy that the environment names is not for the API server.
+//! Whether the proxy of the environment is used for the API server.
 //!
 //! `kube` takes `HTTPS_PROXY` from the environment for any server. kubectl doesn't use it for plain http, for the host
 //! itself, or for what `NO_PROXY` lists.
@@ -8,7 +8,7 @@ use std::net::IpAddr;
 use http::Uri;
 use kube::config::Kubeconfig;
 
-/// Whether the kubeconfig itself sends us through a proxy.
+/// Whether the kubeconfig itself names a proxy.
 pub(super) fn is_asked_for(config: &Kubeconfig, context: Option<&str>) -> bool {
     let name = context.or(config.current_context.as_deref()).unwrap_or_default();
     let context = config.contexts.iter().find(|named| named.name == name).and_then(|named| named.context.as_ref());
@@ -17,7 +17,7 @@ pub(super) fn is_asked_for(config: &Kubeconfig, context: Option<&str>) -> bool {
     proxy.is_some_and(|url| !url.is_empty())
 }
 
-/// Whether the environment's proxy is to be passed by on the way to `server`.
+/// Whether requests to `server` bypass the environment's proxy.
 pub(super) fn is_bypassed(server: &Uri, no_proxy: Option<&str>) -> bool {
     let host = server.host().unwrap_or_default().trim_matches(['[', ']']);
     let address: Option<IpAddr> = host.parse().ok();

@@ -1,9 +1,8 @@
 //! Credentials that are replaced on disk while the process runs.
 //!
-//! Token files and what a credential plugin gives are renewed by `kube` itself. Everything else that a client is made
-//! from is read once: the kubeconfig, certificates, keys, authorities. Here a new client is made from them, and takes
-//! the place of the one before for every request that begins from then on. Watches under way end as they would have
-//! ended anyway, and go on with the new client from the version that they had come to.
+//! `kube` itself renews token files and the tokens of a credential plugin. Everything else is read only once: the
+//! kubeconfig, certificates, keys and authorities. This module makes a new client from them, which serves every request
+//! that begins from then on. Watches under way end as usual, and go on with the new client from their last version.
 
 use std::{
     path::PathBuf,
@@ -20,13 +19,14 @@ use crate::{clock, transport::Transport};
 
 use super::{ConnectError, ConnectOptions, Connection, Environment, Origin, connect_in, read};
 
-/// Where a pod finds its service account.
+/// The file with which a pod verifies the API server.
 const SERVICE_ACCOUNT_CA: &str = "/var/run/secrets/kubernetes.io/serviceaccount/ca.crt";
 
-/// How long before its end a certificate is replaced; one that is given again with less than that is used half as long.
+/// The time before its end at which a certificate is replaced. If the new certificate has less time left, it is used
+/// for half of this time.
 const EARLY: Duration = Duration::from_secs(60);
 
-/// What a long-lived connection is made from, to be made again.
+/// The parts of a long-lived connection, from which it can be made again.
 pub struct Renewal {
     options: ConnectOptions,
     /// The API server's address.
@@ -36,20 +36,20 @@ pub struct Renewal {
     refused: Arc<Notify>,
 }
 
-/// Why the client before goes on.
+/// The reason why the previous client stays in use.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RenewalError {
     /// The files cannot be used at the moment.
     #[error(transparent)]
     Connect(#[from] ConnectError),
-    /// What the process knows is of the cluster that it started with.
+    /// The files name another server. All that the process knows is about the cluster that it started with.
     #[error("{origin} names another API server, {new} instead of {old}: restart to use it")]
     OtherServer {
-        /// What names it.
+        /// The source of the new address.
         origin: Origin,
-        /// The address that the client before goes on with.
+        /// The address of the previous client, which stays in use.
         old: String,
-        /// The address that the files name now.
+        /// The new address in the files.
         new: String,
     },
 }
@@ -60,9 +60,9 @@ impl std::fmt::Debug for Renewal {
     }
 }
 
-/// Connects as [`super::connect`] does, for a client that goes on with other credentials after [`Renewal::renew`].
+/// Connects as [`super::connect`] does. The client uses other credentials after each [`Renewal::renew`].
 ///
-/// Must be called inside a tokio runtime.
+/// This must be called inside a tokio runtime.
 ///
 /// # Errors
 /// Fails as [`super::connect`] does.
@@ -92,8 +92,8 @@ pub async fn connect_for_long(options: &ConnectOptions) -> Result<(Connection, R
 }
 
 impl Renewal {
-    /// The files that the client is made from, as far as `kube` does not read them again itself. What the kubeconfig
-    /// names may change with each renewal.
+    /// The files from which the client is made, except those that `kube` reads again itself. The files that the
+    /// kubeconfig names may change with each renewal.
     #[must_use]
     pub fn files(&self) -> Vec<PathBuf> {
         let mut files = self.origin.files().to_vec();
@@ -106,7 +106,7 @@ impl Renewal {
         files
     }
 
-    /// Makes a client from what the files hold now.
+    /// Makes a client from the present content of the files.
     ///
     /// # Errors
     /// The files cannot be used, or name another cluster. The previous client then stays in use.
@@ -120,7 +120,7 @@ impl Renewal {
         Ok(())
     }
 
-    /// Waits until a certificate that a credential plugin gave is about to run out; for ever if there is none.
+    /// Waits until a certificate of a credential plugin is about to expire. Waits for ever if there is none.
     pub async fn runs_out(&self) {
         let until = self.current.read().unwrap_or_else(PoisonError::into_inner).valid_until();
         let Some(until) = until else { return std::future::pending().await };
@@ -128,13 +128,14 @@ impl Renewal {
         tokio::time::sleep(left.saturating_sub(EARLY).max(EARLY / 2)).await;
     }
 
-    /// Waits until the API server answers 401 Unauthorized. Credentials are worth renewing then, as in client-go.
+    /// Waits until the API server answers 401 Unauthorized. The caller should then renew the credentials, as client-go
+    /// does.
     pub async fn refused(&self) {
         self.refused.notified().await;
     }
 }
 
-/// The files of all contexts, used or not.
+/// The files in all contexts, used or not.
 fn named_files(kubeconfig: &Kubeconfig) -> Vec<PathBuf> {
     let clusters = kubeconfig.clusters.iter().filter_map(|named| named.cluster.as_ref());
     let authorities = clusters.filter_map(|cluster| cluster.certificate_authority.clone());

@@ -1,4 +1,4 @@
-//! Kubeconfigs right and wrong, and one real HTTP server.
+//! Valid and invalid kubeconfigs, and one real HTTP server.
 
 use std::{fs, future::IntoFuture, io::Write as _};
 
@@ -31,7 +31,7 @@ fn at(path: &Path) -> ConnectOptions {
     ConnectOptions { kubeconfig: Some(path.to_owned()), user_agent: "berth/1".into(), ..ConnectOptions::default() }
 }
 
-/// The error that a kubeconfig gives, with the folder's name left out.
+/// The error for a kubeconfig, without the folder's name.
 async fn error(text: &str, context: Option<&str>) -> String {
     let dir = TempDir::new().unwrap();
     let path = file(&dir, text);
@@ -98,7 +98,7 @@ async fn a_credential_plugin_that_cannot_run_is_named() {
     assert!(told.starts_with(expected), "{told}");
 }
 
-/// So that it can be renewed before it runs out.
+/// The connection knows the end of the certificate, so that it can renew it in time.
 #[tokio::test]
 async fn the_end_of_a_credential_plugins_certificate_is_known() {
     let mut certificate = rcgen::CertificateParams::new(Vec::new()).unwrap();
@@ -180,7 +180,7 @@ async fn a_client_speaks_plain_http_with_token_and_user_agent() {
     assert_eq!(Writer::new(connection.client()).bind(&pod, "n1").await, Ok(()));
 }
 
-/// As client-go does: only lists are long enough for the API server to compress them.
+/// Answers may be compressed as in client-go. The API server compresses only lists, which are long enough.
 #[tokio::test]
 async fn answers_may_be_compressed_unless_the_kubeconfig_says_no() {
     let answer = |request: Request| async move {
@@ -207,7 +207,7 @@ async fn answers_may_be_compressed_unless_the_kubeconfig_says_no() {
     }
 }
 
-/// A server that answers each request with the token that it was sent, as the status of a pod's binding.
+/// A server that answers each request with the request's token, as the status of a pod's binding.
 async fn tokens() -> (String, tokio::sync::mpsc::UnboundedReceiver<String>) {
     let (seen, tokens) = tokio::sync::mpsc::unbounded_channel();
     let answer = move |request: Request| {

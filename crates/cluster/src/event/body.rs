@@ -1,4 +1,4 @@
-//! An event of `events.k8s.io/v1` as JSON, in the order in which kube-scheduler's fields stand.
+//! An event of `events.k8s.io/v1` as JSON, in the order of kube-scheduler's fields.
 
 use serde::Serialize;
 
@@ -29,7 +29,7 @@ pub(super) struct Body<'a> {
     pub(super) deprecated_last_timestamp: Option<Nothing>,
 }
 
-/// What kube-scheduler sends empty.
+/// An empty object, which kube-scheduler sends too.
 #[derive(Default, Serialize)]
 pub(super) struct Nothing {}
 
@@ -39,7 +39,7 @@ pub(super) struct Metadata<'a> {
     pub(super) namespace: &'a str,
 }
 
-/// How often an event was seen.
+/// The number of times that an event was seen.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Series {
@@ -47,7 +47,7 @@ pub(super) struct Series {
     pub(super) last_observed_time: String,
 }
 
-/// The API leaves empty fields out.
+/// A reference to an object. The API omits empty fields.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Reference<'a> {

@@ -35,21 +35,22 @@ use super::{
     series::{Action, Request, SeriesTable},
 };
 
-/// How often a series' count is brought up to date.
+/// The interval in which the counts of series are updated.
 const REFRESH_EVERY: Duration = Duration::from_secs(30 * 60);
-/// How often old series are looked for.
+/// The interval in which old series are ended.
 const END_EVERY: Duration = Duration::from_secs(6 * 60);
-/// Events sent at a time: half as many as bindings, which matter more. The two requests of one series may overtake each other; all that can be lost is a count.
+/// The number of events that are sent at a time: half as many as bindings, which matter more. The two requests of one
+/// series may overtake each other, which loses at most a count.
 const MAX_OPEN_REQUESTS: usize = 32;
-/// Events being sent or waiting for another try. Beyond this the queue fills, and then drops: an API server that is
-/// away for long must not cost memory without bound.
+/// The number of events that are being sent or wait for another try. The queue fills beyond this number, and then drops
+/// events: an API server that is away for long must not cost memory without bound.
 const MAX_IN_FLIGHT: usize = 1000;
-/// Events of one profile that are being sent or wait for another try. Thus events that cannot be written leave room to
-/// others.
+/// The number of one profile's events that are being sent or wait for another try. The limit leaves room to others if a
+/// profile's events cannot be written.
 const MAX_OF_PROFILE: usize = MAX_IN_FLIGHT / 4 * 3;
-/// Events that are put in order before the next are sent.
+/// The number of events that are sorted before the next are sent.
 const MAX_AT_ONCE: usize = 1000;
-/// The longest that one try may take.
+/// The maximum time of one try.
 const TRY_TIMEOUT: Duration = Duration::from_secs(30);
 
 const RETRIES: RetryPolicy = RetryPolicy {
@@ -64,17 +65,17 @@ const RETRIES: RetryPolicy = RetryPolicy {
 pub(super) struct Poster {
     sender: Sender,
     series: SeriesTable,
-    /// What has not been looked at: its series would say that it was sent.
+    /// Events that are not processed yet: their series would otherwise count them as sent.
     waiting: FairQueue<Box<NewEvent>>,
     /// Requests, each with its profile.
     in_flight: JoinSet<Arc<str>>,
     of_profile: HashMap<Arc<str>, usize>,
     n_dropped: Arc<AtomicU64>,
-    /// Events that wait to be sent or are being sent.
+    /// The number of events that wait to be sent or are being sent.
     n_unwritten: Arc<AtomicUsize>,
 }
 
-/// What one request needs.
+/// The parts that one request needs.
 #[derive(Clone)]
 struct Sender {
     client: Client,
@@ -83,7 +84,8 @@ struct Sender {
 }
 
 impl Poster {
-    /// Counts in `n_dropped` what finds the queue full, and in `n_unwritten` what is neither written nor given up.
+    /// Makes the task's state. `n_dropped` counts events that find the queue full, and `n_unwritten` events that are
+    /// neither written nor given up.
     pub(super) fn new(
         client: Client,
         hostname: String,
@@ -154,7 +156,7 @@ impl Poster {
         self.waiting.push(&Flow { profile, namespace: Arc::clone(&event.regarding.namespace) }, event);
     }
 
-    /// Sends what waits, as far as there is room.
+    /// Sends waiting events as long as there is room.
     fn send_waiting(&mut self) {
         while self.in_flight.len() < MAX_IN_FLIGHT {
             let Self { waiting, of_profile, .. } = self;
@@ -210,7 +212,7 @@ impl Sender {
                 Ok(()) => return,
                 Err(failure) => failure,
             };
-            // The event that the series belongs to has expired, or was never stored: it is written again.
+            // The event of the series has expired, or was never stored, so it is written again.
             if failure.code() == Some(404) && matches!(request.action, Action::PatchSeries(_)) {
                 request.action = Action::Post;
                 continue;
@@ -221,7 +223,7 @@ impl Sender {
                     debug!(event, reason = %failure, "event not sent; trying again");
                     tokio::time::sleep(wait).await;
                 }
-                // An earlier try whose answer was lost.
+                // An earlier try succeeded, but its answer was lost.
                 None if failure.code() == Some(409) => return debug!(event, "event exists already"),
                 None if failure.is_namespace_terminating() => {
                     return debug!(event, reason = %failure, "the namespace is being deleted; the event was not written");

@@ -1,11 +1,11 @@
-//! Which events are sent, and which only counted.
+//! Decides which events are sent, and which are only counted.
 //!
 //! The first event of its kind is posted. The second makes it a series, which is patched onto the first. Further ones
-//! are counted here and sent with the refresh every half hour or when the series ends: six minutes after its last
-//! event, or when too many others were recorded since. The note is part of the key only if the event says
-//! so: elsewhere users read that of the first occurrence.
+//! are counted here. Their count is sent every half hour, and when the series ends: six minutes after its last event,
+//! or when too many others were recorded since. The note is part of the key only if the event says so; otherwise users
+//! read the note of the first occurrence.
 //!
-//! Pure: times come in, [`Request`]s go out.
+//! The module is pure: times come in, [`Request`]s go out.
 
 use std::{borrow::Cow, num::NonZeroUsize, sync::Arc};
 
@@ -21,10 +21,11 @@ use super::{
     body::{Body, Metadata, Nothing, Reference, Series},
 };
 
-/// A series that has not been added to for this long is over.
+/// A series that got no event for this long is over.
 const SERIES_END: Span = Span::from_mins(6);
 
-/// Events remembered, some 800 bytes each. A busy scheduler records a hundred thousand in six minutes, of which few repeat.
+/// The number of events that are remembered, some 800 bytes each. A busy scheduler records a hundred thousand in six
+/// minutes, of which few repeat.
 const MAX_SEEN: NonZeroUsize = NonZeroUsize::new(8192).expect("not zero");
 
 /// The API server's bounds on a note, a reason and an action, in bytes (`pkg/apis/core/validation/events.go`).
@@ -38,7 +39,7 @@ const MAX_NAME: usize = 236;
 /// A request to the API server about one event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Request {
-    /// The profile that speaks, and the event's namespace.
+    /// The profile that sends the event, and the event's namespace.
     pub(super) flow: Flow,
     pub(super) name: String,
     pub(super) action: Action,
@@ -60,7 +61,7 @@ pub(super) struct SeriesTable {
     seen: LruCache<Key, SeenEvent>,
 }
 
-/// What makes two events the same but for their time.
+/// The parts that two equal events have in common.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Key {
     type_: EventType,
@@ -69,7 +70,7 @@ struct Key {
     reporting_controller: Arc<str>,
     regarding: ObjectReference,
     related: Option<ObjectReference>,
-    /// Empty where it does not count.
+    /// The note; empty if notes do not distinguish events.
     note: String,
 }
 
@@ -79,7 +80,7 @@ struct SeenEvent {
     note: String,
     first_seen: Time,
     last_seen: Time,
-    /// How often the event happened: once, until it becomes a series.
+    /// The number of times that the event happened: 1 until it becomes a series.
     count: u32,
 }
 
@@ -92,7 +93,7 @@ impl SeriesTable {
         Self { hostname, seen: LruCache::new(max_seen) }
     }
 
-    /// Takes an event in; returns what to send because of it.
+    /// Takes an event, and returns the requests that it causes.
     pub(super) fn observe(&mut self, event: NewEvent, now: Time) -> Vec<Request> {
         let NewEvent { type_, reason, action, note, note_counts, regarding, related, reporting_controller } =
             shorten(event);
@@ -110,7 +111,7 @@ impl SeriesTable {
         forgotten.map(|(key, seen)| self.request(&key, &seen)).into_iter().chain([post]).collect()
     }
 
-    /// Ends the series that nothing was added to lately; returns their final counts.
+    /// Ends the series that got no event lately, and returns their final counts.
     pub(super) fn end_old(&mut self, now: Time) -> Vec<Request> {
         let mut ended = Vec::new();
         while self.seen.peek_lru().is_some_and(|(_, seen)| now.duration_since(seen.last_seen) > SERIES_END) {
@@ -125,7 +126,7 @@ impl SeriesTable {
         series.map(|(key, seen)| self.request(key, seen)).collect()
     }
 
-    /// The post of a single event, the patch of a series.
+    /// The request for a single event is a post, that for a series a patch.
     fn request(&self, key: &Key, seen: &SeenEvent) -> Request {
         let regarding = &key.regarding;
         let namespace = if regarding.namespace.is_empty() { Arc::from("default") } else { regarding.namespace.clone() };
@@ -156,7 +157,7 @@ impl SeriesTable {
     }
 }
 
-/// The event with texts as long as the API takes them: plugins choose some, and thousands of events may wait.
+/// The event with texts cut to the API's limits. Plugins choose some of the texts, and thousands of events may wait.
 pub(super) fn shorten(mut event: NewEvent) -> NewEvent {
     for word in [&mut event.reason, &mut event.action] {
         if word.len() > MAX_WORD {

@@ -1,4 +1,4 @@
-//! The recorder against an API server played by the test. Time is paused: waiting between tries costs nothing.
+//! The recorder with an API server that the test plays. Time is paused, so waiting between tries costs nothing.
 
 use serde_json::json;
 
@@ -27,7 +27,7 @@ fn scheduled(pod: &str) -> NewEvent {
 }
 
 const EVENTS: &str = "/apis/events.k8s.io/v1/namespaces/default/events";
-/// What is in flight has room beside the queue.
+/// More events than may be in flight beside the queue.
 const MAX_IN_FLIGHT_AND_MORE: usize = 2000;
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -49,7 +49,7 @@ async fn a_repeated_event_is_patched_with_its_series() {
     let last_observed = call.body["series"]["lastObservedTime"].clone();
     assert_eq!(call.body, json!({"series": {"count": 2, "lastObservedTime": last_observed}}));
 
-    // The event expired in the meantime: it is posted again, whole.
+    // The event expired in the meantime, so the whole event is posted again.
     call.refuse(404, "NotFound", "events not found");
     let call = server.next().await;
     assert_eq!(call.line(), format!("POST {EVENTS}"));
@@ -110,7 +110,7 @@ async fn a_server_that_is_slower_than_the_bindings_loses_no_event() {
 async fn a_profile_that_floods_with_events_delays_no_other() {
     let (client, mut server) = test_server::server();
     let recorder = EventRecorder::spawn(client, "vm", RequestRate::UNLIMITED);
-    // Two that flood fill up what each may have of the room: what is left goes by turns.
+    // Two profiles that flood fill up their shares of the room, and the rest is given in turns.
     for n in 0..10_000 {
         for flood in ["flood-a", "flood-b"] {
             recorder.record(NewEvent { reporting_controller: flood.into(), ..scheduled(&n.to_string()) });
@@ -154,7 +154,7 @@ async fn a_full_queue_takes_a_few_of_another_profile() {
     let recorder = EventRecorder::spawn(client, "vm", RequestRate::UNLIMITED);
     recorder.record(scheduled("first"));
     let _unanswered = server.next().await;
-    // With the clock paused, a timer ends once nothing else is left to do.
+    // A paused clock runs a timer out once nothing else is left to do.
     let settled = || tokio::time::sleep(Duration::from_millis(1));
     for n in 0..QUEUE_LEN {
         recorder.record(scheduled(&n.to_string()));

@@ -1,33 +1,33 @@
-//! What one candidate for a Lease may write, given what it has seen of it.
+//! The records that one candidate for a Lease may write, depending on the Lease that it has seen.
 //!
-//! Pure: the candidate is told its own clock, which only runs on. It never compares that with the times in the Lease,
-//! which other machines wrote: a Lease counts as held until its duration has passed since the candidate first saw it as
-//! it is.
+//! The module is pure: the caller passes in the candidate's own clock, which never goes back. The candidate never
+//! compares it with the times in the Lease, which other machines wrote. A Lease counts as held until its duration has
+//! passed since the candidate first saw it in its present form.
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// The part of a Lease's `spec` that an election is about.
+/// The part of a Lease's `spec` that an election uses.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct LeaseRecord {
-    /// Empty after a release.
+    /// The holder; empty after a release.
     pub(super) holder_identity: String,
     pub(super) lease_duration_seconds: u32,
-    /// `metav1.MicroTime`, for people to read.
+    /// The time in `metav1.MicroTime`, for people to read.
     pub(super) acquire_time: String,
     pub(super) renew_time: String,
-    /// How often the Lease went from one holder to another.
+    /// The number of times that the Lease changed its holder.
     pub(super) lease_transitions: u32,
 }
 
-/// What may follow from a look at the Lease.
+/// The answer of a candidate about the Lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// Another candidate holds it.
+    /// Another candidate holds the Lease.
     Held { by: String },
-    /// Writing this, on condition that the Lease is still as it was seen, makes or keeps the candidate the leader.
+    /// Writing this record makes or keeps the candidate the leader, on condition that the Lease has not changed.
     Write(LeaseRecord),
 }
 
@@ -35,7 +35,7 @@ pub(super) enum Verdict {
 pub(super) struct Candidate {
     identity: String,
     lease_duration_seconds: u32,
-    /// The Lease as last seen or written, and since when it has been like that.
+    /// The Lease as last seen or written, and the time since which it has been the same.
     observed: Option<(LeaseRecord, Duration)>,
 }
 
@@ -45,8 +45,8 @@ impl Candidate {
         Self { identity, lease_duration_seconds, observed: None }
     }
 
-    /// Takes in the Lease as it was read; `None` when there is none. `now` is the candidate's own clock, `time` what is
-    /// written as the time of day.
+    /// Takes in the Lease that was read; `None` if it does not exist. `now` is the candidate's own clock, and `time` is
+    /// the time of day to write.
     pub(super) fn look(&mut self, found: Option<LeaseRecord>, now: Duration, time: &str) -> Verdict {
         let Some(found) = found else {
             self.observed = None;
@@ -61,19 +61,19 @@ impl Candidate {
         verdict
     }
 
-    /// The candidate wrote this, and no other candidate came in between.
+    /// Records that the candidate wrote this, and no other candidate came in between.
     pub(super) fn wrote(&mut self, record: LeaseRecord, now: Duration) {
         self.observed = Some((record, now));
     }
 
-    /// What renews the Lease as it was last seen, if the candidate has it.
+    /// The record that renews the Lease as it was last seen, if the candidate holds it.
     pub(super) fn renewal(&self, time: &str) -> Option<LeaseRecord> {
         let (record, _) = self.observed.as_ref()?;
         (record.holder_identity == self.identity)
             .then(|| self.record(&record.acquire_time, time, record.lease_transitions))
     }
 
-    /// What gives the Lease back, so that others need not wait: as client-go's `release` writes it.
+    /// The record that releases the Lease, so that others need not wait, as client-go's `release` writes it.
     pub(super) fn release(found: &LeaseRecord, time: &str) -> LeaseRecord {
         LeaseRecord {
             holder_identity: String::new(),
@@ -153,7 +153,7 @@ mod tests {
         assert_eq!(written(second.look(Some(released), seconds(0), "t2")).lease_transitions, 1);
     }
 
-    /// A step of one candidate, so many tenths of a second after the step before.
+    /// A step of one candidate, some tenths of a second after the previous step.
     #[derive(Clone, Debug)]
     struct Step {
         candidate: usize,
@@ -168,16 +168,16 @@ mod tests {
     }
 
     proptest! {
-        /// Candidates read and write at any time, or vanish for a while; a write counts if no other one wrote in between, and
-        /// its answer may be lost. Each believes in its lead for the renew deadline since it last began a write that
-        /// succeeded. No two ever do at the same time.
+        /// Candidates read and write at any time, or vanish for a while. A write counts if no other one wrote in
+        /// between, and its answer may be lost. Each believes that it leads for the renew deadline since it last began
+        /// a write that succeeded. No two ever believe this at the same time.
         #[test]
         fn there_is_never_more_than_one_leader(steps in steps(), offsets in prop::array::uniform3(0..1_000_u64)) {
             let renew_deadline = seconds(10);
             let mut lease: Option<LeaseRecord> = None;
             let mut version = 0_u64;
             let mut candidates = [0, 1, 2].map(|n| Candidate::new(format!("candidate-{n}"), LEASE));
-            // What each has read and not yet answered, and until when it believes to lead.
+            // The Lease that each has read and not yet answered, and the time until which each believes that it leads.
             let mut read: [Option<(u64, LeaseRecord, Duration)>; 3] = [None, None, None];
             let mut leads_until = [Duration::ZERO; 3];
             let mut now = seconds(1);

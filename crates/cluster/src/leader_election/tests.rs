@@ -1,4 +1,4 @@
-//! Elections against an API server played by the test. Time is paused: waiting costs nothing.
+//! Elections with an API server that the test plays. Time is paused, so waiting costs nothing.
 
 use serde_json::{Value, json};
 
@@ -38,7 +38,7 @@ fn lease(version: &str, holder: &str, renewed: &str) -> Value {
     })
 }
 
-/// The request body as the API server would give it back.
+/// The request body in the form in which the API server would return it.
 fn stored(call: &Call, version: &str) -> Value {
     let mut lease = call.body.clone();
     lease["metadata"]["resourceVersion"] = json!(version);
@@ -47,7 +47,7 @@ fn stored(call: &Call, version: &str) -> Value {
 }
 
 impl Bench {
-    /// The next request about the Lease; events are taken.
+    /// The next request about the Lease. Events are answered on the way.
     async fn next(&mut self) -> Call {
         loop {
             let call = self.server.next().await;
@@ -61,7 +61,7 @@ impl Bench {
         }
     }
 
-    /// Wins a Lease that was not there.
+    /// Wins a Lease that did not exist.
     async fn win(&mut self) {
         let call = self.next().await;
         assert_eq!(call.line(), format!("GET {LEASE}"));
@@ -109,7 +109,7 @@ async fn a_held_lease_is_taken_when_it_has_not_changed_for_its_duration() {
     let mut bench = start();
     let started = Instant::now();
     bench.next().await.answer(200, &lease("5", "other_2", "2026-11-21T03:11:59.000000Z"));
-    // The other one renews once more. What its clock says does not matter.
+    // The other candidate renews once more. The time on its clock does not matter.
     bench.next().await.answer(200, &lease("6", "other_2", "1999-01-01T00:00:00.000000Z"));
     let seen = Instant::now();
     assert!(seen - started >= Duration::from_secs(2), "candidates wait between attempts");
@@ -214,7 +214,7 @@ async fn an_overloaded_server_is_asked_again_when_it_says() {
     }
     let call = bench.next().await;
     assert_eq!(call.line(), format!("PUT {LEASE}"));
-    // More time than a request has: the next attempt comes at its own time.
+    // The server asks for more time than a request has. The next attempt comes at its usual time.
     call.turn_away(30);
     let turned_away = Instant::now();
     assert_eq!(bench.next().await.line(), format!("PUT {LEASE}"));

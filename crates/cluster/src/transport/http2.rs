@@ -1,4 +1,4 @@
-//! Whether connections speak HTTP/2, and the pings that show whether their peer is still there. Both are set by the
+//! Whether connections speak HTTP/2, and the pings that show whether their peer still exists. Both are set by the
 //! environment variables that client-go reads (`k8s.io/apimachinery/pkg/util/net/http.go`).
 
 use std::time::Duration;
@@ -6,19 +6,20 @@ use std::time::Duration;
 use hyper_util::client::legacy::Builder;
 use tracing::{info, warn};
 
-/// HTTP/2 as connections speak it, where the server has it and TLS can agree on it.
+/// The HTTP/2 setting of connections, if the server supports it and TLS can agree on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Http2 {
     Off,
     On(Pings),
 }
 
-/// When a connection that says nothing is given up.
+/// The pings after which a silent connection is given up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Pings {
-    /// After so much silence, on a connection with requests or without, the peer is asked for an answer. Zero: never.
+    /// The time of silence after which the peer gets a ping, on a connection with or without requests. Zero means
+    /// never.
     pub(super) after: Duration,
-    /// How long the peer has to answer.
+    /// The time that the peer has to answer.
     pub(super) timeout: Duration,
 }
 
@@ -51,7 +52,7 @@ impl Http2 {
         Self::On(Pings { after, timeout: seconds("HTTP2_PING_TIMEOUT_SECONDS", 15) })
     }
 
-    /// What a server is offered when TLS is agreed on, the best first.
+    /// The protocols that TLS offers to a server, the best first.
     pub(super) fn application_protocols(self) -> Vec<Vec<u8>> {
         let offered: &[&str] = match self {
             Self::Off => &["http/1.1"],

@@ -1,4 +1,4 @@
-//! Real sockets: a server that says what it was asked, relays that fall silent, and proxies.
+//! Real sockets: a server that describes its requests, relays that fall silent, and proxies.
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
@@ -18,20 +18,20 @@ use tokio_rustls::TlsAcceptor;
 
 use super::{http2::Pings, *};
 
-/// For what a loaded machine does in a second.
+/// A time limit for steps that take a loaded machine a second.
 const LONG: Duration = Duration::from_secs(60);
 
-/// Requests that the server takes at a time on one connection over HTTP/2.
+/// The number of requests that the server takes at a time on one connection over HTTP/2.
 const MAX_STREAMS: u32 = 3;
 
-/// Pings for a test that waits for them.
+/// Short pings, for a test that waits for them.
 const IMPATIENT: Http2 = Http2::On(Pings { after: Duration::from_millis(300), timeout: Duration::from_millis(300) });
 
-/// A server for `api.example`, which says how it was asked: version, path and user. A path that ends with `/watch` has an
-/// answer without an end.
+/// A server for `api.example` that answers with the version, path and user of the request. A path that ends with
+/// `/watch` has an answer without an end.
 struct Server {
     address: SocketAddr,
-    /// The authority that vouches for it; `None` without TLS.
+    /// The authority of the server's certificate; `None` without TLS.
     authority: Option<Vec<u8>>,
 }
 
@@ -54,7 +54,7 @@ impl Server {
         Self { address, authority: Some(authority) }
     }
 
-    /// What a client needs that finds the server, or a relay to it, at `address`.
+    /// The settings of a client that reaches the server, or a relay to it, at `address`.
     fn config_at(&self, address: SocketAddr) -> Config {
         let scheme = if self.authority.is_some() { "https" } else { "http" };
         let mut config = Config::new(format!("{scheme}://{address}").parse().unwrap());
@@ -88,7 +88,7 @@ where
         let (stream, service) = (shake_hands(stream), service.clone());
         tokio::spawn(async move {
             let Some(stream) = stream.await else { return };
-            // A client that hangs up is none of the server's business.
+            // A client that hangs up is not an error of the server.
             let mut builder = auto::Builder::new(TokioExecutor::new());
             builder.http2().max_concurrent_streams(MAX_STREAMS);
             let _ = builder.serve_connection(TokioIo::new(stream), service).await;
@@ -111,7 +111,7 @@ async fn ask(client: &Client, path: &str) -> String {
     timeout(LONG, client.request_text(request)).await.expect("an answer in time").expect("an answer")
 }
 
-/// The first piece of an answer that does not end, and the rest.
+/// The first piece of an endless answer, and the rest.
 async fn open_watch(client: &Client) -> (String, Body) {
     let request = Request::get("/watch").body(Body::empty()).unwrap();
     let mut body =
@@ -120,8 +120,8 @@ async fn open_watch(client: &Client) -> (String, Body) {
     (String::from_utf8(first.to_vec()).unwrap(), body)
 }
 
-/// Passes bytes on to a server, both ways, until it falls silent: then it goes on holding the connections that it has, and
-/// passes on new ones only.
+/// A relay that passes bytes to a server and back until it falls silent. It then keeps its connections without passing
+/// bytes, and serves only new connections.
 struct Relay {
     address: SocketAddr,
     silent: watch::Sender<()>,
@@ -181,7 +181,7 @@ async fn a_server_with_another_name_is_not_spoken_to() {
     assert_eq!(error.as_deref(), Some("invalid tls-server-name \"not a name\": expected a DNS name or an IP address"));
 }
 
-/// A watch whose server says nothing more ends, though the connection was not closed, and the next one finds its way.
+/// A watch ends if its server falls silent, although the connection was not closed. The next watch succeeds.
 #[tokio::test]
 async fn a_silent_http2_connection_is_given_up() {
     let server = Server::start_with_tls(&["h2"]).await;
@@ -212,11 +212,11 @@ async fn a_quiet_http2_connection_whose_server_is_there_stays() {
     let server = Server::start_with_tls(&["h2"]).await;
     let client = client(&server.config(), IMPATIENT).unwrap();
     let (_, mut rest) = open_watch(&client).await;
-    // Several pings, all answered.
+    // Several pings pass in this time, and all are answered.
     assert!(timeout(Duration::from_secs(3), rest.frame()).await.is_err());
 }
 
-/// Over HTTP/1.1 the kernel asks: a timer of kind 2 is the one that keeps a connection alive (`/proc/net/tcp`).
+/// The kernel probes connections over HTTP/1.1. A timer of kind 2 keeps a connection alive (`/proc/net/tcp`).
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn the_kernel_keeps_connections_alive() {
@@ -233,7 +233,7 @@ async fn the_kernel_keeps_connections_alive() {
     assert!(timer.starts_with("02:"), "{timer}");
 }
 
-/// A proxy that wants a password, and tells what it was asked for.
+/// A proxy that requires a password, and returns the address of the request.
 async fn connect_proxy<S: AsyncRead + AsyncWrite + Unpin>(stream: S) -> Option<String> {
     let mut stream = BufReader::new(stream);
     let mut head = String::new();
@@ -243,7 +243,7 @@ async fn connect_proxy<S: AsyncRead + AsyncWrite + Unpin>(stream: S) -> Option<S
         }
     }
     let target = head.strip_prefix("CONNECT ")?.split(' ').next()?.to_owned();
-    // user:pa@ss
+    // The base64 text is `user:pa@ss`.
     if !head.to_lowercase().contains(&"proxy-authorization: Basic dXNlcjpwYUBzcw==".to_lowercase()) {
         stream.write_all(b"HTTP/1.1 407 Proxy Authentication Required\r\n\r\n").await.ok()?;
         return None;

@@ -1,4 +1,4 @@
-//! What differs between the kinds that can be watched: where they live and how they are decoded.
+//! The differences between the watched kinds: their paths, and the decoding of their objects.
 
 use std::sync::Arc;
 
@@ -14,14 +14,14 @@ use super::WatchEvent;
 #[derive(Clone, Debug)]
 pub(super) enum Kind {
     Pods {
-        /// Pending pods carry the text that they were decoded from.
+        /// Whether pending pods carry the text from which they were decoded.
         keep_json: bool,
     },
     Nodes,
     Other(Arc<KindRef>),
 }
 
-/// What every object says about itself.
+/// The metadata that every object has.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(super) struct Identity {
@@ -89,7 +89,7 @@ impl Kind {
         })
     }
 
-    /// The deletion of an object of which this is the last state. One that can't be decoded is gone all the same.
+    /// The deletion of an object with this last state. An object that cannot be decoded is reported as deleted too.
     pub(super) fn deleted(&self, identity: &Identity, json: &str) -> WatchEvent {
         let mut event = self.vanished(identity);
         match &mut event {
@@ -108,7 +108,7 @@ impl Kind {
         event
     }
 
-    /// The deletion of an object of which no more than the identity is known.
+    /// The deletion of an object of which only the identity is known.
     pub(super) fn vanished(&self, identity: &Identity) -> WatchEvent {
         match self {
             Self::Pods { .. } => {
@@ -125,7 +125,8 @@ impl Kind {
         }
     }
 
-    /// What to tell of a kind that may not be listed; nothing of pods and nodes, without which there is no scheduling.
+    /// The event for a kind that may not be listed. Pods and nodes have none, since there is no scheduling without
+    /// them.
     pub(super) fn forbidden(&self, rule: String) -> Option<WatchEvent> {
         match self {
             Self::Pods { .. } | Self::Nodes => None,
@@ -143,7 +144,7 @@ impl Kind {
 }
 
 impl Identity {
-    /// Reads the identity alone: this works for objects of which the rest can't be decoded.
+    /// Reads only the identity, which also works for objects that cannot be decoded otherwise.
     pub(super) fn read(json: &str) -> serde_json::Result<Self> {
         #[derive(Deserialize)]
         struct Object {

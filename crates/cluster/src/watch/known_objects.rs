@@ -1,37 +1,37 @@
-//! Which objects of a kind were reported to the reader, so that a relist can find out what is new, what changed and what
-//! is gone.
+//! The objects of a kind that were reported to the reader, so that a relist can find new, changed and vanished objects.
 
 use std::collections::HashMap;
 
 use super::kind::Identity;
 
-/// The objects that exist as far as the reader knows.
+/// The objects that exist, as far as the reader knows.
 #[derive(Debug, Default)]
 pub(super) struct KnownObjects {
     objects: HashMap<Key, KnownObject>,
-    /// Counts relists.
+    /// The number of relists.
     generation: u64,
 }
 
-/// Namespace and name with a slash between them, which neither has: one allocation for each of maybe a million objects.
+/// Namespace and name with a slash between them, which neither contains. This needs only one allocation for each of
+/// perhaps a million objects.
 type Key = Box<str>;
 
 #[derive(Debug)]
 struct KnownObject {
     uid: Box<str>,
     resource_version: Box<str>,
-    /// The relist that this object was last seen in or after.
+    /// The last relist in or after which this object was seen.
     generation: u64,
 }
 
-/// What the state of an object is to the reader.
+/// The reader's knowledge about the state of an object.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum ObjectChange {
     /// The object is new or has changed.
     Changed,
-    /// The reader has seen this very version.
+    /// The reader has seen exactly this version.
     Unchanged,
-    /// The object that went by this name is gone, and this is another one.
+    /// The object that had this name has been deleted, and this is another one.
     Replaced { old: Identity },
 }
 
@@ -57,7 +57,7 @@ impl KnownObjects {
         }
     }
 
-    /// Whatever the next list shows has changed for the reader.
+    /// Makes the next list report every object as changed.
     pub(super) fn forget_versions(&mut self) {
         self.objects.values_mut().for_each(|known| known.resource_version = Box::default());
     }
@@ -66,7 +66,7 @@ impl KnownObjects {
         self.objects.len()
     }
 
-    /// Whether the reader has seen this very version; then it counts as seen in the current relist, too.
+    /// Whether the reader has seen exactly this version. If so, the object also counts as seen in the current relist.
     pub(super) fn refresh(&mut self, identity: &Identity) -> bool {
         let generation = self.generation;
         self.objects.get_mut(&key(identity)).is_some_and(|known| {
@@ -78,7 +78,7 @@ impl KnownObjects {
         })
     }
 
-    /// True if the reader knew the object.
+    /// Forgets the object. Returns whether the reader knew it.
     pub(super) fn forget(&mut self, identity: &Identity) -> bool {
         self.objects.remove(&key(identity)).is_some()
     }
@@ -105,7 +105,7 @@ impl KnownObjects {
 }
 
 impl KnownObject {
-    /// An object without a version is never known to be the same.
+    /// Whether the object has this version. An object without a version never counts as the same.
     fn is_version(&self, resource_version: &str) -> bool {
         !self.resource_version.is_empty() && *self.resource_version == *resource_version
     }

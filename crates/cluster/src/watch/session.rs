@@ -1,8 +1,8 @@
 //! The life of one kind's watch: list, follow, reconnect, relist.
 //!
 //! A session either knows the resource version from which to go on, or must list first. Lists are streamed over the
-//! watch itself, as kube-scheduler's are; a server that refuses or ignores this is asked for pages instead, from then
-//! on. Whatever ended a connection, a session that was healthy goes on at once, and one that was not waits first, a
+//! watch itself, as kube-scheduler's are. A server that refuses or ignores this is asked for pages instead, from then
+//! on. A healthy session goes on at once after its connection ended, for any reason. Any other session waits first, a
 //! little longer each time.
 
 use std::{sync::Arc, time::Duration};
@@ -38,31 +38,32 @@ use super::{
     wire::{Frame, Lines, ReadError},
 };
 
-/// Servers are asked to end a watch after this time, and up to so much of it later, as client-go does: pings show whether
-/// the connection is dead.
+/// The seconds after which servers are asked to end a watch. The jitter adds up to this percentage, as in client-go.
+/// Pings show whether the connection is dead.
 const WATCH_SECONDS: u32 = 300;
 const WATCH_JITTER_PERCENT: u32 = 100;
-/// Servers are asked to end a watch over HTTP/1.1 after this time, and up to so much of it later. HTTP/1.1 has no
-/// pings: a watch that is not ended in time shows that its connection is dead.
+/// The seconds after which servers are asked to end a watch over HTTP/1.1. The jitter adds up to this percentage.
+/// HTTP/1.1 has no pings, so a watch that does not end in time shows that its connection is dead.
 const UNPINGED_WATCH_SECONDS: u32 = 30;
 const UNPINGED_WATCH_JITTER_PERCENT: u32 = 33;
-/// How much later than agreed a server may end a watch.
+/// The time by which a server may end a watch late.
 const GRACE: Duration = Duration::from_secs(5);
-/// What servers are asked for when a connection begins with a list, which may be long.
+/// The seconds that servers are asked for when a connection begins with a list, which may be long.
 const LIST_SECONDS: u32 = 600;
-/// A server that streams lists is not silent for this long in the middle of one.
+/// A server that streams a list is never silent for this long in the middle of it.
 const LIST_IDLE_TIMEOUT: Duration = Duration::from_secs(30);
-/// Objects in a page of an unstreamed list.
+/// The number of objects in a page of an unstreamed list.
 const PAGE_SIZE: u32 = 500;
-/// The longest that one page may take.
+/// The maximum time for one page.
 const PAGE_TIMEOUT: Duration = Duration::from_secs(60);
-/// A connection that lasted this long was healthy: what comes next needs no waiting.
+/// A connection that lasted this long was healthy, so the next one needs no waiting.
 const HEALTHY_AFTER: Duration = Duration::from_secs(5);
 
-/// After so many refusals in a row the session lists again: the server may refuse the resource version.
+/// The number of refusals in a row after which the session lists again, because the server may refuse the resource
+/// version.
 const MAX_REFUSALS: u32 = 5;
 
-/// One kind under watch.
+/// The watch of one kind.
 pub(super) struct Session {
     client: Client,
     kinds: Kinds,
@@ -70,19 +71,19 @@ pub(super) struct Session {
     sink: mpsc::Sender<WatchEvent>,
     known: KnownObjects,
     list_style: ListStyle,
-    /// Where to go on; `None` asks for a list.
+    /// The resource version from which to go on; `None` asks for a list.
     resume_from: Option<String>,
-    /// The version of HTTP in the last answer.
+    /// The HTTP version of the last answer.
     version: Version,
-    /// Counts the requests for new lists. The last one seen is older than the current list.
+    /// The numbers of requests for new lists. The last numbers seen are older than the current list.
     relists: watch::Receiver<RelistRequests>,
     /// The requests that the current list answers.
     answered: RelistRequests,
-    /// The last request of which the reader was told that it is answered.
+    /// The last request that was reported to the reader as answered.
     synced: Option<u64>,
-    /// The last request of which the reader was told that it may not be granted.
+    /// The last request that was reported to the reader as forbidden.
     forbidden: Option<u64>,
-    /// The server had no such kind the last time.
+    /// Whether the server did not serve the kind at the last attempt.
     is_missing: bool,
 }
 
@@ -92,13 +93,13 @@ enum ListStyle {
     Paged,
 }
 
-/// Why a connection ended before its time.
+/// The reason why a connection ended early.
 #[derive(Debug, thiserror::Error)]
 enum WatchError {
-    /// The receiver of the events is gone.
+    /// The receiver of the events was dropped.
     #[error("the receiver of the watch is gone")]
     Closed,
-    /// The resource version is too old to go on from.
+    /// The resource version is too old for a watch to go on from it.
     #[error("the changes since the last connection are no longer kept: {0}")]
     Expired(String),
     #[error("a new list is wanted")]
@@ -122,7 +123,7 @@ enum WatchError {
 }
 
 impl WatchError {
-    /// Whether the server is there and had something to say.
+    /// Whether the server responded with an answer.
     fn is_answer(&self) -> bool {
         !matches!(self, Self::Request(failure) if failure.code().is_none())
     }
@@ -157,7 +158,7 @@ impl Session {
         }
     }
 
-    /// Runs until the receiver of the events is gone.
+    /// Runs until the receiver of the events is dropped.
     pub(super) async fn run(mut self) {
         let mut backoff = ReconnectBackoff::default();
         let sink = self.sink.clone();
@@ -173,7 +174,7 @@ impl Session {
             let kind = self.kind.plural();
             let asked = ended.as_ref().err().and_then(WatchError::retry_after).unwrap_or_default();
             match ended {
-                // A server that has something to tell each time is not asked too often.
+                // A server that sends something over each connection may be asked again at once.
                 Ok(()) if self.resume_from != resumed_from => {
                     n_refusals = 0;
                     continue;
@@ -219,13 +220,15 @@ impl Session {
         }
     }
 
-    /// Waits before the next attempt: as long as the server asked for, and `wait` in all unless a caller wants a new list.
+    /// Waits before the next attempt. It waits for as long as the server asked, and for `wait` in total unless a caller
+    /// wants a new list.
     async fn pause(&self, asked: Duration, wait: Duration) {
         tokio::time::sleep(asked).await;
         let _ = tokio::time::timeout(wait.saturating_sub(asked), relist_wanted(&self.relists)).await;
     }
 
-    /// A caller that waits for a list is told that there is none. Objects that are known stay known while only the watch is refused.
+    /// Reports to a caller that waits for a list that the list is forbidden. Objects that are known stay known while
+    /// only the watch is refused.
     async fn tell_forbidden(&mut self, reason: &RequestFailure) -> Result<(), WatchError> {
         let kind = self.kind.plural();
         let rule = rule(self.kind.group(), kind, "", &["list", "watch"]);
@@ -241,7 +244,7 @@ impl Session {
         }
     }
 
-    /// What comes next is a list if one is wanted, and it answers all requests up to here.
+    /// Makes the next connection begin with a list if one is wanted. The list answers all requests so far.
     fn take_wish_for_list(&mut self) {
         if self.relists.has_changed().unwrap_or_default() {
             self.resume_from = None;
@@ -257,8 +260,8 @@ impl Session {
         }
     }
 
-    /// The server does not have the kind, or no longer, so it counts as synced. The session goes on trying, since kinds
-    /// may be added to a server.
+    /// Reports the kind as synced, because the server does not have it, or no longer has it. The session goes on
+    /// trying, since kinds may be added to a server.
     async fn go_without(&mut self, reason: &str) -> Result<(), WatchError> {
         if !self.is_missing {
             warn!(kind = self.kind.plural(), reason, "the server does not serve this kind; going on without it");
@@ -289,7 +292,8 @@ impl Session {
         self.connect(&path).await
     }
 
-    /// Follows one connection, from where the last one ended. `Ok` when the server ended it in good order.
+    /// Follows one connection, from the version at which the last one ended. `Ok` means that the server ended it in
+    /// good order.
     async fn connect(&mut self, path: &str) -> Result<(), WatchError> {
         let listing = self.resume_from.is_none() && self.list_style == ListStyle::Streamed;
         if self.resume_from.is_none() {
@@ -323,7 +327,7 @@ impl Session {
             send_initial_events,
             ..WatchParams::default()
         };
-        // An unset version asks, for a streamed list, for the newest state, where "0" would take any cached one.
+        // An unset version asks for the newest state of a streamed list, where "0" would accept any cached one.
         let resume_from = self.resume_from.as_deref().unwrap_or_default();
         let request = Request::new(path).watch(&params, resume_from).map_err(kube::Error::BuildRequest);
         let request = request.map_err(RequestFailure::from)?;
@@ -337,8 +341,8 @@ impl Session {
         })
     }
 
-    /// Waits for the server, and not for one that says nothing while a new list is wanted. Only what takes no object from the
-    /// server may be given up like this.
+    /// Waits for the server, but stops if a new list is wanted while the server is silent. Only requests that take no
+    /// object from the server may be stopped like this.
     async fn unless_relisting<T>(&self, answer: impl Future<Output = T>) -> Result<T, WatchError> {
         tokio::select! {
             biased;
@@ -347,7 +351,7 @@ impl Session {
         }
     }
 
-    /// Reads the objects that exist. False if the server hung up before it was through.
+    /// Reads the existing objects. Returns false if the server hung up before the end.
     async fn stream_list(&mut self, lines: &mut Lines) -> Result<bool, WatchError> {
         loop {
             let frame = match self.unless_relisting(lines.next(LIST_IDLE_TIMEOUT)).await? {
@@ -368,7 +372,7 @@ impl Session {
         }
     }
 
-    /// Reads the objects that exist, page by page, and returns the resource version of the whole.
+    /// Reads the existing objects, page by page, and returns the resource version of the whole list.
     async fn list_pages(&mut self, path: &str) -> Result<String, WatchError> {
         let mut params = ListParams {
             field_selector: self.kind.field_selector().map(str::to_owned),
@@ -420,7 +424,7 @@ impl Session {
     }
 
     async fn apply(&mut self, json: &str) -> Result<(), WatchError> {
-        // Most of a list is known when it is not the first, and need not be decoded as a whole.
+        // Most objects of a list are known, unless it is the first one, and need not be decoded completely.
         if self.resume_from.is_none()
             && self.known.n_objects() > 0
             && let Ok(identity) = Identity::read(json)
@@ -461,7 +465,7 @@ impl Session {
         Ok(())
     }
 
-    /// Says which object can't be decoded. Until its next change, its previous state stands.
+    /// Logs the object that cannot be decoded. Its previous state remains valid until its next change.
     fn identify(&self, json: &str, reason: &serde_json::Error) -> Option<Identity> {
         let kind = self.kind.plural();
         match Identity::read(json) {
@@ -477,7 +481,7 @@ impl Session {
         }
     }
 
-    /// While a list is read, the versions of its objects say nothing about where to go on.
+    /// Takes the version from which to go on. The versions of objects have no such meaning while a list is read.
     fn advance(&mut self, identity: Identity) {
         if self.resume_from.is_some() && !identity.resource_version.is_empty() {
             self.resume_from = Some(identity.resource_version);
@@ -489,7 +493,7 @@ impl Session {
     }
 }
 
-/// How long a watch over this version of HTTP is to last. `jitter` is in percent.
+/// The duration of a watch over this version of HTTP. `jitter` is in percent.
 fn watch_seconds(version: Version, jitter: u32) -> u32 {
     let (seconds, most) = if version == Version::HTTP_2 {
         (WATCH_SECONDS, WATCH_JITTER_PERCENT)
@@ -499,11 +503,11 @@ fn watch_seconds(version: Version, jitter: u32) -> u32 {
     seconds + seconds * most * jitter / 10_000
 }
 
-/// Waits for a request that is younger than the current list.
+/// Waits for a request that is newer than the current list.
 async fn relist_wanted(relists: &watch::Receiver<RelistRequests>) {
     let mut relists = relists.clone();
     if relists.changed().await.is_err() {
-        // The handle is gone, and no caller can request any more.
+        // The handle was dropped, so no caller can request any more.
         std::future::pending().await
     }
 }

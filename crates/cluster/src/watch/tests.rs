@@ -1,4 +1,4 @@
-//! Watches against an API server played by the test. Time is paused: waiting costs nothing.
+//! Watches with an API server that the test plays. Time is paused, so waiting costs nothing.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ fn expired() -> Value {
     json!({"kind": "Status", "code": 410, "reason": "Expired", "message": "too old resource version: 1 (411)"})
 }
 
-/// Events as short text: what, name, uid and version.
+/// An event as short text: the kind of event, name, uid and version.
 fn brief(event: &WatchEvent) -> String {
     match event {
         WatchEvent::PodApplied(pod) => {
@@ -51,7 +51,7 @@ impl Watch {
         Self::of(Watches { pods: true, ..Watches::default() })
     }
 
-    /// Takes the client through a streamed list at version 10.
+    /// Answers the client with a streamed list at version 10.
     async fn listed(&mut self, pods: &[Value]) -> Stream {
         let mut stream = self.server.next().await.stream();
         for pod in pods {
@@ -117,7 +117,7 @@ async fn a_broken_watch_goes_on_from_the_last_version() {
     assert!(watch.server.next().await.has("resourceVersion=21"));
 }
 
-/// As an API server ends the watch of a client that reads more slowly than things happen.
+/// The API server ends the watch of a client that reads more slowly than changes come.
 #[tokio::test(start_paused = true)]
 async fn a_watch_that_told_something_is_opened_anew_at_once() {
     let mut watch = Watch::pods();
@@ -213,7 +213,7 @@ async fn a_kind_that_may_not_be_listed_is_told_once_and_synced_once_it_may() {
     let Some(WatchEvent::Forbidden { kind, rule }) = watch.events.recv().await else { panic!("nothing is told") };
     assert_eq!(kind.kind, "CSINode");
     assert_eq!(rule, r#"{apiGroups: ["storage.k8s.io"], resources: ["csinodes"], verbs: [list, watch]}"#);
-    // A request for new lists has every object reported again.
+    // A request for new lists reports every object again.
     watch.handle.relist();
     watch.server.next().await.refuse(403, "Forbidden", "csinodes is forbidden");
     assert!(matches!(watch.events.recv().await, Some(WatchEvent::Forbidden { .. })));
@@ -233,7 +233,7 @@ async fn a_server_that_cannot_stream_lists_is_asked_for_pages() {
         let metadata = json!({"resourceVersion": "10", "continue": token});
         json!({"kind": "PodList", "metadata": metadata, "items": items})
     };
-    // One item of the page can't be decoded; the others count.
+    // One item of the page cannot be decoded; the others count.
     let broken = json!({"metadata": {"name": "broken", "namespace": "default", "uid": "x"}, "spec": 3});
     call.answer(200, &page(Some("more"), json!([pod("a", "1", "7"), broken])));
     let call = watch.server.next().await;
@@ -383,7 +383,7 @@ async fn a_connection_that_dies_silently_is_noticed_within_45_seconds() {
     let mut watch = Watch::pods();
     let mut version = 10;
     let mut silent = watch.listed(&[]).await;
-    // The first connection began with a list; the others are watches alone.
+    // The first connection began with a list; the others are only watches.
     for _ in 0..3 {
         tokio::time::sleep(std::time::Duration::from_secs(20)).await;
         version += 1;
@@ -397,7 +397,7 @@ async fn a_connection_that_dies_silently_is_noticed_within_45_seconds() {
     }
 }
 
-/// Over HTTP/2 pings show that a connection is dead, so that watches may last, as client-go's do.
+/// Watches over HTTP/2 may last as long as client-go's, since pings show that a connection is dead.
 #[tokio::test(start_paused = true)]
 async fn over_http2_a_watch_lasts_for_minutes() {
     let mut watch = Watch::pods();

@@ -1,4 +1,4 @@
-//! A watch on the wire: a response that never ends, one JSON object a line.
+//! The format of a watch: an endless response with one JSON object per line.
 
 use std::{collections::BTreeMap, pin::Pin, time::Duration};
 
@@ -7,10 +7,10 @@ use kube::core::Status;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-/// Set on the bookmark that ends a streamed list.
+/// The annotation of the bookmark that ends a streamed list.
 const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 
-/// What one line says. Objects stay text, so that one which can't be decoded costs only itself.
+/// The content of one line. Objects stay text, so that one which cannot be decoded costs only itself.
 #[derive(Debug)]
 pub(super) enum Frame<'a> {
     Applied(&'a str),
@@ -19,7 +19,7 @@ pub(super) enum Frame<'a> {
     Error(Box<Status>),
 }
 
-/// Why there is no further line.
+/// The reason why there is no further line.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ReadError {
     #[error("the server said nothing for {} s", .0.as_secs())]
@@ -41,12 +41,12 @@ impl Lines {
         Self { body: Box::pin(body), line: Vec::new() }
     }
 
-    /// The next frame; `None` when the server ended the watch, as it does every few minutes.
+    /// The next frame; `None` if the server ended the watch, as it does every few minutes.
     pub(super) async fn next(&mut self, idle_timeout: Duration) -> Result<Option<Frame<'_>>, ReadError> {
         self.line.clear();
         let read = self.body.read_until(b'\n', &mut self.line);
         let n_bytes = tokio::time::timeout(idle_timeout, read).await.map_err(|_| ReadError::Idle(idle_timeout))??;
-        // A line cut short is one that the server could not finish: the watch is over.
+        // The server could not finish an incomplete line, so the watch is over.
         if n_bytes == 0 || self.line.last() != Some(&b'\n') && serde_json::from_slice::<&RawValue>(&self.line).is_err()
         {
             return Ok(None);
@@ -97,8 +97,8 @@ impl<'a> Frame<'a> {
     }
 }
 
-/// Type and object of a line as API servers write it, byte for byte. The object is not looked at: its decoder reads it
-/// anyway, and with its `managedFields` it may take longer to find its end than to decode it.
+/// Type and object of a line in the exact format of API servers. The object is not parsed, because its decoder reads it
+/// anyway: with its `managedFields`, finding its end may take longer than decoding it.
 fn cut(line: &[u8]) -> Option<(&str, &str)> {
     let rest = std::str::from_utf8(line).ok()?.strip_prefix("{\"type\":\"")?;
     let (r#type, rest) = rest.split_once('"')?;

@@ -1,28 +1,28 @@
-//! Why a write failed for good.
+//! The reason why a write failed for good.
 
 use crate::{api_error::RequestFailure, object::BadName};
 
-/// How the API server refuses to bind a pod that is being deleted (`pkg/registry/core/pod/storage/storage.go`): code and
-/// reason are those of any conflict.
+/// The message with which the API server refuses to bind a pod that is being deleted
+/// (`pkg/registry/core/pod/storage/storage.go`). Code and reason are those of any conflict.
 const BEING_DELETED: &str = "is being deleted, cannot be assigned to a host";
 
-/// Why a write failed for good. Its text is the API server's own message where there is one, since users read it in
-/// events and conditions.
+/// The reason why a write failed for good. Its text is the API server's own message if there is one, since users read
+/// it in events and conditions.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum WriteError {
-    /// The object is gone.
+    /// The object does not exist any more.
     #[error("{message}")]
     NotFound { message: String },
-    /// The object has changed: it is bound already, or is being deleted, or was written by another client.
+    /// The object has changed: it is already bound, is being deleted, or was written by another client.
     #[error("{message}")]
     Conflict { message: String },
     /// The object is being deleted, or its namespace is.
     #[error("{message}")]
     Leaving { message: String },
-    /// The API server won't have it, whatever the number of tries.
+    /// The API server refuses the write, and retries would not help.
     #[error("{message}")]
     Rejected { code: u16, message: String },
-    /// No tries are left, and none brought a clear answer. The write may have taken effect.
+    /// No tries are left, and none had a clear answer. The write may have taken effect.
     #[error("{message}")]
     Unavailable { message: String },
 }

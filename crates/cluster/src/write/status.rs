@@ -1,14 +1,14 @@
-//! The patch that takes a pod's status from what it was to what it should be.
+//! The patch from a pod's old status to its new one.
 //!
-//! It is what a strategic merge diff of the two would give: conditions merge by type, a new one is sent whole, a
-//! changed one only with what changed.
+//! It is the strategic merge diff of the two: conditions merge by type, a new one is sent whole, and a changed one only
+//! with its changes.
 
 use berth_model::api;
 use serde_json::{Map, Value, json};
 
 use crate::clock::{self, Time};
 
-/// A change of a pod's status, and the status that it starts from.
+/// A change of a pod's status, and the status before it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct StatusPatch {
     /// The pod's conditions as last seen.
@@ -20,7 +20,7 @@ pub struct StatusPatch {
     pub nomination: Nomination,
 }
 
-/// What becomes of `status.nominatedNodeName`.
+/// The change of `status.nominatedNodeName`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Nomination {
     #[default]
@@ -29,11 +29,11 @@ pub enum Nomination {
     Set(String),
 }
 
-/// A condition as it should be. Its transition time is the writer's business.
+/// A condition in its new state. The writer sets its transition time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PodCondition {
     pub type_: String,
-    /// `True`, `False` or `Unknown`.
+    /// The status: `True`, `False` or `Unknown`.
     pub status: String,
     pub reason: String,
     pub message: String,
@@ -42,7 +42,7 @@ pub struct PodCondition {
 }
 
 impl StatusPatch {
-    /// The body of the patch; `None` if there is nothing to write.
+    /// The body of the patch; `None` if nothing changes.
     pub(super) fn body(&self, now: Time) -> Option<Value> {
         let mut status = Map::new();
         if let Some(condition) = &self.condition {
@@ -69,7 +69,7 @@ impl StatusPatch {
         }) else {
             return;
         };
-        // The order is only spoken of where there is a list to put in order.
+        // The patch gives the order only if there was a list before.
         if !self.old_conditions.is_empty() {
             let old_types = self.old_conditions.iter().map(|old| &old.type_);
             let order = old_types.chain(old.is_none().then_some(&new.type_));
@@ -96,7 +96,7 @@ impl PodCondition {
         condition
     }
 
-    /// What differs, with the type to find it by; `None` if nothing does.
+    /// The changed fields, with the type that identifies the condition; `None` if nothing changes.
     fn changes_from(&self, old: &api::Condition, now: Time) -> Option<Value> {
         let mut changes = Map::new();
         if self.status != old.status {
@@ -122,7 +122,7 @@ impl PodCondition {
         Some(Value::Object(changes))
     }
 
-    /// The fields that the API leaves out when they are empty; a patch removes them with a null.
+    /// The fields that the API omits when they are empty. A patch removes them with a null.
     fn optional_fields(&self) -> [(&'static str, Option<Value>); 3] {
         let text = |text: &String| (!text.is_empty()).then(|| json!(text));
         let generation = (self.observed_generation != 0).then(|| json!(self.observed_generation));

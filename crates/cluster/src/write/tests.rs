@@ -1,4 +1,4 @@
-//! Writes against an API server played by the test. Time is paused: waiting between tries costs nothing.
+//! Writes with an API server that the test plays. Time is paused, so waiting between tries costs nothing.
 
 use tokio::task::JoinHandle;
 

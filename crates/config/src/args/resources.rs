@@ -1,4 +1,4 @@
-//! Arguments of NodeResourcesFit and NodeResourcesBalancedAllocation: which resources count, and how much.
+//! Arguments of NodeResourcesFit and NodeResourcesBalancedAllocation: the resources that count, and their weights.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ const LEAST_ALLOCATED: &str = "LeastAllocated";
 const REQUESTED_TO_CAPACITY_RATIO: &str = "RequestedToCapacityRatio";
 const STRATEGIES: [&str; 3] = [LEAST_ALLOCATED, "MostAllocated", REQUESTED_TO_CAPACITY_RATIO];
 
-/// The resources that every pod is expected to care about.
+/// The resources that matter to every pod.
 const DEFAULT_RESOURCES: [&str; 2] = ["cpu", "memory"];
 
 struct Resource {
@@ -86,7 +86,8 @@ fn read_strategy(fields: Fields<'_>) -> Value {
     strategy.into()
 }
 
-/// Points of a broken line: ever higher utilization in percent, scores of 0 to 10.
+/// Reads the points of a line with corners. The utilization is in percent and rises from point to point; scores are
+/// from 0 to 10.
 pub(super) fn read_shape(fields: &Fields<'_>) -> Vec<Value> {
     let mut shape = Vec::new();
     let mut previous = None;
@@ -112,7 +113,7 @@ pub(super) fn read_shape(fields: &Fields<'_>) -> Vec<Value> {
     shape
 }
 
-/// The `resources` list; absent or empty is cpu and memory, and weight 0 is 1.
+/// The `resources` list. If it is absent or empty, the resources are cpu and memory. A weight of 0 counts as 1.
 fn read_resources(fields: &Fields<'_>) -> Vec<Resource> {
     let mut resources = Vec::new();
     for resource in fields.objects("resources") {

@@ -1,4 +1,4 @@
-//! Expansion of plugin lists, against kube-scheduler's rules and error texts.
+//! Tests for the expansion of plugin lists, against kube-scheduler's rules and error texts.
 
 use berth_framework::{Point, Points};
 use berth_model::PluginName;
@@ -18,7 +18,7 @@ const DEFAULT_FILTERS: &str = "NodeUnschedulable, NodeName, TaintToleration, Nod
     NodeResourcesFit, VolumeRestrictions, NodeVolumeLimits, VolumeBinding, VolumeZone, PodTopologySpread, \
     InterPodAffinity, DynamicResources, NodeDeclaredFeatures";
 
-/// The in-tree plugins and one from elsewhere, which filters and sorts.
+/// The in-tree plugins, and another one that filters and sorts.
 struct WithMine;
 
 impl PluginCatalogue for WithMine {
@@ -270,7 +270,7 @@ fn what_runs_is_what_is_wanted_as_far_as_it_is_implemented() {
     }
 }
 
-/// Which files are loaded when the configuration is read must not decide whether it is valid.
+/// The files that happen to be loaded when the configuration is read must not decide whether it is valid.
 #[test]
 fn a_plugin_that_comes_later_may_be_the_only_one_to_sort_the_queue() {
     let read = |plugins: &Value| Profile::from_json(Some(&json!({ "plugins": plugins })), &WithLater);

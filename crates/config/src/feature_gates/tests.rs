@@ -1,4 +1,4 @@
-//! The tables of gates, and the page of the guide that is made of them.
+//! Tests for the tables of gates, and for the page of the guide that is made from them.
 
 use super::*;
 use crate::emulation::NOT_BUILT_OF_1_37;
@@ -17,7 +17,7 @@ fn each_line_is_a_gate() {
 fn features_that_are_gates_stand_as_the_gates_do() {
     for release in Release::ALL {
         for feature in Feature::ALL.iter().filter(|feature| feature.kind() == FeatureKind::Gate) {
-            // A gate that a release does not have yet is off there.
+            // A gate that a release does not have yet is off in that release.
             let is_on = find(release, feature.name()).is_some_and(|gate| gate.is_on);
             assert_eq!(is_on, feature.is_on_in(release), "{} in {}", feature.name(), release.as_str());
         }
@@ -30,7 +30,7 @@ fn what_is_said_of_gates_is_of_gates() {
     for (name, _) in UNBUILT.into_iter().chain(OF_THE_PROGRAM) {
         assert!(is_gate(name), "{name}");
     }
-    // Whatever has to do with devices is a feature, or is named.
+    // Every gate about devices is a feature, or is listed by name.
     let open = |gate: &FeatureGate| gate.name.starts_with("DRA") && !gate.is_locked && feature(gate.name).is_none();
     let unnamed =
         of_release(Release::V1_37).filter(open).filter(|gate| UNBUILT.iter().all(|(name, _)| *name != gate.name));
@@ -152,7 +152,7 @@ fn standing(release: Release, name: &str) -> String {
     format!("{}, {}{lock}", gate.stage.to_lowercase(), if gate.is_on { "on" } else { "off" })
 }
 
-/// Writes the pages again with `BERTH_WRITE_GUIDE` set.
+/// If `BERTH_WRITE_GUIDE` is set, the test writes the pages again.
 #[test]
 fn the_guide_has_the_tables() {
     for (name, page) in [("feature-gates", gates_page()), ("kubernetes-releases", releases_page())] {

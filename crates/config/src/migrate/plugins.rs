@@ -1,17 +1,17 @@
-//! Plugins of a profile whose names are gone, and their arguments.
+//! Plugins of a profile with names that no longer exist, and their arguments.
 
 use serde_json::{Map, Value, json};
 
 use crate::fields::API_VERSION;
 
-/// Plugins without a successor, and what does their work.
+/// Plugins without a successor, and what does their work today.
 const GONE: [(&str, &str); 3] = [
     ("NodeLabel", "addedAffinity of NodeAffinityArgs keeps pods to nodes with a label"),
     ("NodePreferAvoidPods", "a taint with the effect PreferNoSchedule says that a node is to be avoided"),
     ("ServiceAffinity", "affinity terms of pods keep them together"),
 ];
 
-/// Plugins whose work another one does.
+/// Plugins that another plugin has replaced.
 const SUCCEEDED: [(&str, &str); 6] = [
     ("AzureDiskLimits", "NodeVolumeLimits"),
     ("CinderLimits", "NodeVolumeLimits"),
@@ -60,7 +60,7 @@ impl ProfilePlugins {
         list(&mut self.0, point, "enabled").push(entry);
     }
 
-    /// Puts today's plugins in the place of those that are gone.
+    /// Replaces plugins that no longer exist with the current ones.
     pub(super) fn migrate(&mut self, profile: &mut Map<String, Value>, notes: &mut Vec<String>) {
         let points: Vec<String> = self.0.keys().cloned().collect();
         for point in &points {
@@ -104,7 +104,8 @@ impl ProfilePlugins {
         strategy_of(profile).insert("type".to_owned(), kind.into());
     }
 
-    /// An entry with the name that it has today, unless that stands there already or there is none.
+    /// Keeps an entry under its current name. The entry is left out if that name is already in the list, if there is
+    /// none, or if it disables a plugin that was replaced.
     fn keep(&mut self, point: &str, set: &str, mut entry: Value, notes: &mut Vec<String>) {
         let old = name(&entry).to_owned();
         if strategy(&old).is_some() {
@@ -152,13 +153,13 @@ fn strategy(plugin: &str) -> Option<&'static str> {
     STRATEGIES.iter().find(|(old, _)| *old == plugin).map(|(_, kind)| *kind)
 }
 
-/// SelectorSpread was not to score: nor are the constraints that took its place.
+/// SelectorSpread was disabled for scores, so the default constraints that replaced it must not score either.
 fn without_spreading_of_services(profile: &mut Map<String, Value>) {
     let args = args_of(profile, "PodTopologySpread");
     args.entry("defaultingType").or_insert_with(|| "List".into());
 }
 
-/// The arguments of plugins that are gone, where today's look for them.
+/// Moves the arguments of plugins that no longer exist to the place where the current plugins read them.
 fn migrate_args(profile: &mut Map<String, Value>, notes: &mut Vec<String>) {
     let Some(Value::Array(entries)) = profile.remove("pluginConfig") else { return };
     let (of_strategies, others): (Vec<_>, Vec<_>) =

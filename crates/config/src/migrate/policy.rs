@@ -1,4 +1,4 @@
-//! Policy files: predicates and priorities, which became plugins.
+//! Policy files: predicates and priorities, which later became plugins.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use crate::{
     profile::DEFAULT_SCHEDULER_NAME,
 };
 
-/// Predicates and the plugins whose filters do the same.
+/// Predicates and the plugins with filters that do the same.
 const PREDICATES: [(&str, &[&str]); 24] = [
     ("CheckNodeCondition", &["NodeUnschedulable", "TaintToleration"]),
     ("CheckNodeDiskPressure", &["TaintToleration"]),
@@ -38,7 +38,7 @@ const PREDICATES: [(&str, &[&str]); 24] = [
     ("PodToleratesNodeTaints", &["TaintToleration"]),
 ];
 
-/// Priorities and the plugins that score as they did, with the scoring strategy of NodeResourcesFit.
+/// Priorities and the plugins that score in the same way, with the scoring strategy of NodeResourcesFit.
 const PRIORITIES: [(&str, &str, Option<&str>); 12] = [
     ("BalancedResourceAllocation", "NodeResourcesBalancedAllocation", None),
     ("EvenPodsSpreadPriority", "PodTopologySpread", None),
@@ -54,7 +54,7 @@ const PRIORITIES: [(&str, &str, Option<&str>); 12] = [
     ("NodePreferAvoidPodsPriority", "", None),
 ];
 
-/// Plugins that every profile had whatever its Policy said, or that came later.
+/// Plugins that every profile had, whatever its Policy said, or that were added later.
 const ALWAYS: [&str; 7] = [
     "SchedulingGates",
     "PrioritySort",
@@ -65,7 +65,7 @@ const ALWAYS: [&str; 7] = [
     "DefaultBinder",
 ];
 
-/// A Policy as a configuration with one profile.
+/// Makes a configuration with one profile from a Policy.
 pub(super) fn configuration(policy: &Map<String, Value>, notes: &mut Vec<String>) -> Value {
     let mut profile = Map::new();
     profile.insert("schedulerName".to_owned(), DEFAULT_SCHEDULER_NAME.into());
@@ -91,7 +91,7 @@ pub(super) fn configuration(policy: &Map<String, Value>, notes: &mut Vec<String>
     configuration
 }
 
-/// Enables these filters and no others, with what else belongs to their plugins.
+/// Enables these filters and no others, together with the other parts of their plugins.
 fn filters(predicates: &[Value], plugins: &mut ProfilePlugins, notes: &mut Vec<String>) {
     plugins.disable("multiPoint", "*");
     let mut enabled = BTreeSet::new();
@@ -147,7 +147,7 @@ fn scores(
     }
 }
 
-/// Plugins whose scores need what they work out before.
+/// Plugins with scores that need the results of their own PreScore.
 const PRE_SCORED: [&str; 6] = [
     "InterPodAffinity",
     "NodeAffinity",

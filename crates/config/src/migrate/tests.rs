@@ -1,11 +1,11 @@
-//! Documents of earlier releases, and what becomes valid of them.
+//! Tests with documents of earlier releases, and the valid documents that are made from them.
 
 use serde_json::json;
 
 use super::*;
 use crate::{InTree, Settings, in_tree::testing::in_tree};
 
-/// The document of today, which is valid, and the notes.
+/// The document of the current version, which is valid, and the notes.
 fn migrated(text: &str) -> (Value, Vec<String>) {
     let Migration { configuration, notes } = migrate(text).expect("it is a document");
     let plugins: InTree = in_tree();

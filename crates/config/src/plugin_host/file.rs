@@ -1,7 +1,7 @@
-//! What a `PluginHostConfiguration` document says, field by field, nothing filled in.
+//! The content of a `PluginHostConfiguration` document, field by field. No defaults are filled in.
 //!
-//! Values are checked by the types of their fields while they are read, so that the parser can tell the line of
-//! whatever is wrong. Unknown fields are refused.
+//! The types of the fields check their values while they are read, so that the parser can name the line of a mistake.
+//! Unknown fields are refused.
 
 use std::{collections::BTreeSet, fmt, time::Duration};
 
@@ -18,7 +18,7 @@ use super::{
 
 const KIND: &str = "PluginHostConfiguration";
 
-/// Why a field does not take a value. The parser adds the place.
+/// The reason why a field does not accept a value. The parser adds the place.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum FieldError {
     #[error("apiVersion {0:?} is not supported, use {expected:?}", expected = PLUGIN_HOST_API_VERSION)]
@@ -110,7 +110,7 @@ pub(super) struct PluginEntries(pub(super) Vec<PluginEntry>);
 #[serde(try_from = "Vec<ProfileEntry>")]
 pub(super) struct ProfileEntries(pub(super) Vec<ProfileEntry>);
 
-// `flatten` and `deny_unknown_fields` exclude each other, hence the fields of `SettingsFields` once more.
+// `flatten` and `deny_unknown_fields` exclude each other, so the fields of `SettingsFields` are repeated here.
 #[derive(Debug, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -327,7 +327,7 @@ impl SettingsFields {
         Ok(Self { limits: limits.unwrap_or_default(), grants, ..Self::default() })
     }
 
-    /// What is said here, and `base` where nothing is.
+    /// The values of this document, and those of `base` where it has none.
     pub(super) fn over(self, base: &PluginSettings) -> PluginSettings {
         let quarantine = self.quarantine.map_or(base.quarantine, |quarantine| quarantine.over(base.quarantine));
         let probation = self.probation.map_or(base.probation, |probation| Probation {
@@ -509,7 +509,7 @@ impl TryFrom<BytesField> for Bytes {
     }
 }
 
-/// The part of Kubernetes' quantities that amounts of memory are written in: whole numbers with a unit.
+/// Reads the part of Kubernetes' quantities that is used for amounts of memory: whole numbers with a unit.
 fn bytes(text: &str) -> Option<u64> {
     const UNITS: [(&str, u64); 6] =
         [("Ki", 1 << 10), ("Mi", 1 << 20), ("Gi", 1 << 30), ("k", 1_000), ("M", 1_000_000), ("G", 1_000_000_000)];

@@ -1,7 +1,7 @@
-//! What a `PluginHostConfiguration` document says under `grants`.
+//! The part of a `PluginHostConfiguration` document under `grants`.
 //!
-//! Changes of objects are granted by rules alone: a verb among `effects` would say nothing about which objects are meant,
-//! so it is refused with the rule that says it.
+//! Only rules grant changes of objects. A verb among `effects` would not say which objects are meant, so it is refused,
+//! and the error shows the rule to use instead.
 
 use std::sync::LazyLock;
 
@@ -12,7 +12,7 @@ use serde::{Deserialize, Deserializer, de::Error as _};
 
 use super::PluginGrants;
 
-/// Why a grant does not take a value. The parser adds the place.
+/// The reason why a grant does not accept a value. The parser adds the place.
 #[derive(Debug, thiserror::Error)]
 enum GrantError {
     #[error("invalid kind {0:?}: expected apiVersion/kind, such as v1/ConfigMap or apps/v1/Deployment")]
@@ -203,7 +203,7 @@ impl TryFrom<RuleFields> for CheckedRule {
     }
 }
 
-/// `*`, `Kind`, and each with a subresource.
+/// Whether the name is `*` or `Kind`, with or without a subresource.
 fn is_kind(named: &str) -> bool {
     let (kind, subresource) = kind_and_subresource(named);
     let is_subresource = |name: &str| !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_lowercase());

@@ -1,21 +1,22 @@
-//! What a `PluginHostConfiguration` document says about where plugins come from and who must have signed them:
+//! The part of a `PluginHostConfiguration` document about the sources of plugins and the required signatures:
 //! `registries`, `signers`, `signatures`, and `source` of a plugin.
 //!
-//! Files are named here and read by the host, which also looks at references.
+//! The document only names files. The host reads them, and it also checks references.
 
 use std::{collections::BTreeSet, path::PathBuf, time::Duration};
 
 use serde::Deserialize;
 
-/// Often enough for a release to arrive while an operator waits for it, seldom enough for a registry with a rate limit.
+/// The interval is short enough for an operator to wait for a release, and long enough for a registry with a rate
+/// limit.
 const PULL_INTERVAL: Duration = Duration::from_secs(5 * 60);
 
-/// Where plugins come from besides the plugins directory, and whose signatures count.
+/// The sources of plugins besides the plugins directory, and the signers that count.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ProvenanceSettings {
     pub registries: Vec<RegistrySettings>,
     pub signers: Vec<SignerSettings>,
-    /// Empty: binaries need no signature. Names of signers are among `signers`.
+    /// If empty, binaries need no signature. All names of signers are among `signers`.
     pub signatures: Vec<SignatureRule>,
 }
 
@@ -40,14 +41,14 @@ pub struct RegistrySettings {
     pub token_service: Option<String>,
 }
 
-/// A signer whose signature may count.
+/// A signer that may count.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SignerSettings {
     pub name: String,
     pub identity: SignerIdentity,
 }
 
-/// How a signer is recognised.
+/// The way in which a signer is recognised.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SignerIdentity {
     /// The signer is recognised by a public key.
@@ -56,7 +57,7 @@ pub enum SignerIdentity {
     Keyless(KeylessSettings),
 }
 
-/// A signer without a key, with an identity that a deployment of sigstore vouches for.
+/// A signer without a key. A deployment of sigstore vouches for its identity.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeylessSettings {
     pub fulcio_roots_file: PathBuf,
@@ -73,21 +74,21 @@ pub enum KeylessSubject {
     BeginningWith(String),
 }
 
-/// Who must have signed what comes from one place.
+/// The signers that must have signed the binaries from one source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SignatureRule {
     pub source: SignatureSource,
-    /// One of these, by name.
+    /// The names of the signers. One of them must have signed.
     pub signers: Vec<String>,
     pub unsigned: Unsigned,
 }
 
-/// Where binaries come from.
+/// The source of binaries.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum SignatureSource {
     /// The plugins directory.
     Directory,
-    /// A registry, or a part of one; empty for all of them.
+    /// A registry, or a part of one; empty for all registries.
     Registry(String),
 }
 
@@ -102,16 +103,16 @@ pub enum Unsigned {
     Allow,
 }
 
-/// Where a plugin's binary comes from, if not from the plugins directory.
+/// The source of a plugin's binary that does not come from the plugins directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PluginSource {
     /// A reference to an OCI artifact.
     pub oci: String,
-    /// How often a tag is asked for.
+    /// The time between two requests for a tag.
     pub pull_interval: Duration,
 }
 
-/// Why a field does not take a value. The parser adds the place.
+/// The reason why a field does not accept a value. The parser adds the place.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ProvenanceError {
     #[error("{list} names {name:?} twice, keep one of the entries")]
@@ -206,7 +207,7 @@ struct SourceFields {
     pull_interval_seconds: Option<u32>,
 }
 
-/// Puts the three lists together.
+/// Combines the three lists.
 pub(super) fn settings(
     registries: RegistryEntries,
     signers: SignerEntries,

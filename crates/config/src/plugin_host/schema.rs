@@ -1,12 +1,12 @@
-//! The JSON schema of a `PluginHostConfiguration`, for editors. It says less than [`PluginHostSettings::from_text`] checks:
-//! which fields there are, and of which type.
+//! The JSON schema of a `PluginHostConfiguration`, for editors. It covers less than the checks of
+//! [`PluginHostSettings::from_text`]: only the fields and their types.
 
 use schemars::{Schema, SchemaGenerator, json_schema, schema_for};
 
 use super::{PluginHostSettings, file::Document};
 
 impl PluginHostSettings {
-    /// The schema. The definitions `LimitsFields` and `GrantsFields` are those of `limits` and `grants` wherever these stand.
+    /// The schema. The definitions `LimitsFields` and `GrantsFields` are used wherever `limits` and `grants` occur.
     #[must_use]
     pub fn schema() -> Schema {
         let mut schema = schema_for!(Document);

@@ -1,4 +1,4 @@
-//! Whole documents: what is filled in, what is laid over what, and the words for mistakes.
+//! Tests with whole documents: the defaults, the order of precedence, and the error texts.
 
 use std::{collections::BTreeSet, time::Duration};
 

@@ -1,4 +1,4 @@
-//! Reading single profiles: representative entries, arguments, and what is refused.
+//! Tests that read single profiles: typical entries, arguments, and mistakes.
 
 use berth_model::PluginName;
 use serde_json::{Value, json};

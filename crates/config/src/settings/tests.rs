@@ -1,4 +1,4 @@
-//! Whole documents: defaults, every field, the error texts, and writing them back.
+//! Tests with whole documents: defaults, every field, the error texts, and documents that are written back.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The library as C and Go see it: the header, and programs that are compiled with it.
+//! Tests of the library in C and Go: the header, and programs that are compiled with it.
 
 use std::{
     env, fs,
@@ -11,12 +11,12 @@ use berth_test_components::component;
 
 const HERE: &str = env!("CARGO_MANIFEST_DIR");
 
-/// Where the example for the guide is.
+/// The folder with the guide's example.
 fn example() -> PathBuf {
     Path::new(HERE).join("../../examples/what-if")
 }
 
-/// The folder with `libberth.so`: cargo puts it beside the tests.
+/// The folder with `libberth.so`, which cargo puts beside the tests.
 fn library_folder() -> Result<PathBuf> {
     Ok(env::current_exe()?.parent().context("the tests lie in a folder")?.to_owned())
 }
@@ -29,7 +29,7 @@ fn succeeded(mut command: Command) -> Result<String> {
     Ok(out)
 }
 
-/// A folder with the plugin that keeps pods off nodes without a label.
+/// Makes a folder with the plugin that keeps pods off nodes without a label.
 fn plugins(dir: &Path) -> Result<()> {
     fs::create_dir(dir.join("plugins"))?;
     Ok(fs::write(dir.join("plugins/NodeMetadata.wasm"), component("NodeMetadata"))?)

@@ -1,4 +1,5 @@
-//! Nodes: a map of all of them by what is requested there, or by which plugin refuses them for a pod, and a table of the same.
+//! The nodes: a map that shows each node's requests, or the plugin that refuses it for a pod, and a table of the same
+//! data.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -21,16 +22,16 @@ use crate::{
 
 const ZONE: &str = "topology.kubernetes.io/zone";
 
-/// What the address asks for.
+/// The parameters of the address.
 #[derive(Clone, Debug)]
 struct Filter {
     resource: String,
     /// The label by which the map is divided.
     by: String,
-    /// `KEY=VALUE`, or `KEY`; empty: all nodes.
+    /// `KEY=VALUE` or `KEY`. An empty text stands for all nodes.
     label: String,
     name: String,
-    /// The pod that nodes are shown for; empty: none.
+    /// The pod for which nodes are shown. An empty text means that there is none.
     pod: String,
     first: usize,
 }
@@ -50,14 +51,14 @@ struct Copied {
     age: Age,
     resources: Vec<String>,
     all: usize,
-    /// The nodes that the filter leaves, in the order of their names.
+    /// The nodes that match the filter, in the order of their names.
     rows: Vec<Row>,
 }
 
-/// What a cell of the map stands for.
+/// The meaning of a cell of the map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Shade {
-    /// The use in tenths of what is allocatable; `None`: there is nothing of the resource.
+    /// The used tenths of the allocatable amount. `None` means that the node has none of the resource.
     Used(Option<u8>),
     Fits,
     /// The position of the first plugin that refuses the node.
@@ -150,7 +151,7 @@ fn row(table: &ClusterTable, node: NodeIdx, filter: &Filter) -> Row {
 }
 
 impl Row {
-    /// What is used, in hundredths of what is allocatable. `None` if there is nothing of it.
+    /// The used hundredths of the allocatable amount. `None` if the node has none of the resource.
     fn percent(&self) -> Option<i64> {
         (self.allocatable > 0)
             .then(|| i64::try_from(i128::from(self.used) * 100 / i128::from(self.allocatable)).unwrap_or(i64::MAX))
@@ -221,12 +222,12 @@ fn class(shade: Shade) -> String {
         Shade::Used(None) => "none".to_owned(),
         Shade::Used(Some(tenths)) => format!("u{tenths}"),
         Shade::Fits => "fits".to_owned(),
-        // More plugins than colours share the last one; the legend and the table name them.
+        // If there are more plugins than colours, the last colour is shared. The legend and the table name the plugins.
         Shade::Refused(plugin) => format!("p{}", plugin.min(N_COLOURS - 1)),
     }
 }
 
-/// Colours for plugins in the style sheet.
+/// The number of colours for plugins in the style sheet.
 const N_COLOURS: usize = 8;
 
 fn meaning(shade: Shade, plugins: &[String]) -> String {
@@ -239,7 +240,7 @@ fn meaning(shade: Shade, plugins: &[String]) -> String {
     }
 }
 
-/// What the colours mean, with how many nodes have each.
+/// The meaning of the colours, with the number of nodes of each.
 fn legend(copied: &Copied, plugins: &[String], shade: &impl Fn(&Row) -> Shade, filter: &Filter) -> Markup {
     let mut counts: BTreeMap<(usize, usize), (Shade, usize)> = BTreeMap::new();
     for row in &copied.rows {
@@ -268,7 +269,7 @@ fn legend(copied: &Copied, plugins: &[String], shade: &impl Fn(&Row) -> Shade, f
     }
 }
 
-/// Cells in a line of the map, and their size with the space between them.
+/// The number of cells in a line of the map, and their size including the space between them.
 const COLUMNS: usize = 90;
 const CELL: usize = 12;
 
@@ -303,7 +304,7 @@ fn table(
 ) -> Markup {
     let mut rows: Vec<&Row> = copied.rows.iter().collect();
     let n_refusing = |row: &Row| refused.and_then(|refused| refused.get(&*row.name)).map_or(0, |plugins| plugins.len());
-    // The fullest first; for a pod, those first that fit or nearly do.
+    // The fullest nodes come first. For a pod, the nodes that fit or nearly fit come first.
     rows.sort_by_key(|row| (n_refusing(row), std::cmp::Reverse(row.percent())));
     let total = rows.len();
     let shown: Vec<&Row> = rows.into_iter().skip(filter.first).take(ROWS).collect();

@@ -1,4 +1,4 @@
-//! Now: queues, rates, where the time goes, and what is wrong.
+//! The present state: queues, rates, the use of time, and problems.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::{
     viewer::{Refusal, Right, Viewer},
 };
 
-/// Plugins that are listed by what they take; the others are summed up.
+/// The number of plugins that are listed with the time that they took. The others are added up.
 const N_PLUGINS: usize = 12;
 
 pub(super) async fn render<S: Source>(page: &Page<S>, viewer: &Viewer) -> Result<Arc<View>, Refusal> {
@@ -75,7 +75,7 @@ fn tiles(overview: &Overview) -> Markup {
         p { a href="/page/pods" { "Why pods are pending" } }
     }
 }
-/// Two lines over the hour.
+/// Two charts of the last hour.
 fn lines(hour: &[Point]) -> Markup {
     if hour.len() < 2 {
         return nothing("The first line appears ten seconds after the start.");
@@ -98,7 +98,7 @@ fn line(label: &str, values: &[f64]) -> Markup {
     let most = values.iter().copied().fold(0.0, f64::max);
     let last = values.last().copied().unwrap_or_default();
     let scale = if most > 0.0 { HEIGHT / most } else { 0.0 };
-    // The newest value is at the right edge, an hour ago at the left.
+    // The newest value is at the right edge. The value from an hour ago is at the left.
     let from_right = |back: usize| WIDTH - f64::from(u32::try_from(back).unwrap_or(u32::MAX));
     let points: Vec<String> = values
         .iter()

@@ -1,4 +1,4 @@
-//! What the view of now shows, as data: for programs, and for `berth top`.
+//! The content of the view `now` as data, for programs and for `berth top`.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -21,13 +21,13 @@ use crate::{
     viewer::Refusal,
 };
 
-/// A scheduler at a moment. Fields are only ever added.
+/// The state of a scheduler at a moment. Later versions only add fields.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Overview {
-    /// When pods and nodes were so, in milliseconds since 1970.
+    /// The time to which the data about pods and nodes belongs, in milliseconds since 1970.
     pub as_of_milliseconds: u64,
-    /// Whether all is there as of then. If not, some of it is older, or has not come yet.
+    /// Whether all data is from that time. If not, some of it is older or missing.
     pub is_whole: bool,
     /// Whether this replica schedules.
     pub is_leading: bool,
@@ -36,25 +36,25 @@ pub struct Overview {
     /// Pods between Reserve and PostBind.
     pub binding: usize,
     pub nodes: usize,
-    /// Since when the pod waits that was last tried, or added, the longest ago.
+    /// The longest time since a waiting pod was added or last tried.
     pub longest_wait_milliseconds: u64,
-    /// What rates are about: the last minute, or less after the start.
+    /// The time over which rates are computed: the last minute, or less after the start.
     pub seconds: f64,
     pub bound_per_second: f64,
     /// The time from a pod's first entry into activeQ until it is bound, in seconds; `None` if no pod was bound.
     pub time_to_bind_p50: Option<f64>,
     pub time_to_bind_p99: Option<f64>,
-    /// What extension points took, the most first.
+    /// The time that extension points took. The largest comes first.
     pub points: Vec<TimeShare>,
-    /// What plugins took, the most first. One attempt of ten is measured.
+    /// The time that plugins took. The largest comes first. One attempt in ten is measured.
     pub plugins: Vec<TimeShare>,
-    /// What is wrong, the worst first. What is wrong with plugins is shown to those who may see these.
+    /// The problems, the worst first. Problems of plugins are shown only to users that may see the plugins.
     pub complaints: Vec<OverviewComplaint>,
-    /// Pending pods; `None` for callers who may not list the pods of all namespaces.
+    /// The pending pods; `None` for callers that may not list the pods of all namespaces.
     pub pending: Option<Pending>,
 }
 
-/// What something took.
+/// The time that a point or a plugin took.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct TimeShare {
@@ -63,17 +63,17 @@ pub struct TimeShare {
     pub seconds: f64,
 }
 
-/// One thing that is wrong, and what to do.
+/// One problem, and the remedy.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct OverviewComplaint {
-    /// Whether it is a problem. If not, it is worth to know.
+    /// Whether it is a problem. If not, it is useful information.
     pub is_problem: bool,
     pub text: String,
     pub fix: String,
 }
 
-/// What the caller may see beside the figures.
+/// The data besides the figures that the caller may see.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Shown {
     pub plugins: bool,

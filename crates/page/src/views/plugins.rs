@@ -1,4 +1,4 @@
-//! Plugins: what serves, how it stands, and one of them with all that is known.
+//! The plugins: which binaries serve, in which state they are, and one plugin with all known facts.
 
 use std::sync::Arc;
 
@@ -75,7 +75,7 @@ fn table(plugins: &[&PluginReport]) -> Markup {
     }
 }
 
-/// Calls of native plugins are not counted.
+/// The number of calls. It is not known for native plugins.
 fn calls(plugin: &PluginReport) -> String {
     if plugin.source == "native" { "not counted".to_owned() } else { thousands(plugin.calls) }
 }
@@ -90,7 +90,7 @@ fn state(plugin: &PluginReport) -> Markup {
     html! { span class=(format!("badge {class}")) { (plugin.state.as_str()) } }
 }
 
-/// A digest short enough for a table; the whole is in its title.
+/// A digest short enough for a table. The whole digest is in its title.
 fn binary(digest: &str, source: &str) -> Markup {
     let is_long = digest.len() > 16;
     let short: String = digest.chars().take(if is_long { 12 } else { 16 }).collect();

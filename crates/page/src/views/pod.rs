@@ -1,4 +1,4 @@
-//! One pod: what was decided about it, and what plugins say now.
+//! One pod: the last decision about it, and the plugins' current answers.
 
 use std::sync::Arc;
 
@@ -132,7 +132,7 @@ fn decided(decision: &DecisionRecord, ago: Option<u64>) -> Markup {
     }
 }
 
-/// Nodes × plugins: weighted, normalized and raw.
+/// The scores of nodes and plugins: weighted, normalized and raw.
 fn ranking(best: &[RankedNode], caption: &str) -> Markup {
     let Some(first) = best.iter().find(|node| node.total.is_some()) else { return html! {} };
     let cell = |score: &PluginScore| {

@@ -21,9 +21,9 @@ use crate::{
 #[serde(rename_all = "camelCase", default)]
 pub struct Pending {
     pub pods: usize,
-    /// The pending pods by what refuses or holds them, the largest group first.
+    /// The pending pods, grouped by what refuses or holds them. The largest group comes first.
     pub reasons: Vec<PendingGroup>,
-    /// The oldest of them, the oldest first: 200 at most.
+    /// The oldest of these pods, at most 200. The oldest comes first.
     pub oldest: Vec<PendingPod>,
 }
 
@@ -47,7 +47,7 @@ pub struct PendingPod {
     pub attempts: u32,
 }
 
-/// What the address asks for; an empty text asks for all.
+/// The parameters of the address. An empty text stands for all.
 #[derive(Clone, Debug, Default)]
 struct Filter {
     namespace: String,
@@ -66,13 +66,13 @@ struct Row {
     queue: &'static str,
     attempts: u32,
     priority: i32,
-    /// Milliseconds since it came, and since its last attempt.
+    /// Milliseconds since the pod first entered the queue, and since its last attempt.
     age: u64,
     waits: u64,
     nominated: String,
 }
 
-/// Pods that are alike in something.
+/// Pods that have something in common.
 struct Group {
     key: String,
     pods: usize,
@@ -81,7 +81,7 @@ struct Group {
 
 struct Copied {
     age: Age,
-    /// Pending pods of the namespace, or of all if none is asked for.
+    /// The number of pending pods in the namespace, or in all namespaces if none is chosen.
     all: usize,
     by_reason: Vec<Group>,
     by_owner: Vec<Group>,
@@ -146,12 +146,12 @@ pub(super) fn pending(view: &ClusterView) -> Pending {
     }
 }
 
-/// A pod that waits, before anything of it is written down: there may be tens of thousands.
+/// A pod that waits, before its texts are copied. There may be tens of thousands.
 struct Waits<'a> {
     pod: PodView<'a>,
     waiting: &'a Waiting,
     age: u64,
-    /// Positions among the groups.
+    /// The positions in the lists of groups.
     reason: usize,
     owner: usize,
 }
@@ -242,7 +242,7 @@ struct Groups {
 }
 
 impl Groups {
-    /// Counts one pod more of the group, and gives the group's position.
+    /// Adds a pod to the group, and returns the group's position.
     fn count(&mut self, key: &str, age: u64) -> usize {
         let place = match self.places.get(key) {
             Some(place) => *place,
@@ -314,7 +314,7 @@ fn content(copied: &Copied, filter: &Filter) -> Markup {
     }
 }
 
-/// Groups that are shown before a link leads to the rest.
+/// The number of groups that are shown at once. The rest can be opened.
 const N_GROUPS: usize = 20;
 
 fn group_table(what: &str, groups: &[Group], chosen: &str, link: impl Fn(&str) -> String) -> Markup {
@@ -368,7 +368,7 @@ fn pods(rows: &[Row]) -> Markup {
 mod tests {
     use super::*;
 
-    /// The scheduler of the tests of all views has no profile, and so no pod that waits.
+    /// The scheduler in the tests of all views has no profile, so no pod waits there.
     #[test]
     fn no_text_of_a_pending_pod_becomes_markup() {
         let evil = || "<script>alert('x')</script>".to_owned();

@@ -1,4 +1,4 @@
-//! The plugin's arguments (`pluginConfig`) as `verify` and `bench` take them: where they are from, and what is wrong with them.
+//! The plugin's arguments (`pluginConfig`) for `verify` and `bench`: their source, and their mistakes.
 
 use std::{
     fmt,
@@ -10,13 +10,13 @@ use berth_config::Usage;
 use berth_framework::BuildError;
 use serde_json::Value;
 
-/// Where arguments stand.
+/// The source of arguments.
 pub(super) enum Source {
-    /// On the command line.
+    /// The command line.
     Option,
-    /// In a case of a file, by its name.
+    /// A case of a file, with its name.
     Case { file: PathBuf, case: String },
-    /// Nowhere.
+    /// There are no arguments.
     None,
 }
 
@@ -25,7 +25,7 @@ impl Source {
         Self::Case { file: file.to_owned(), case: situation.name().unwrap_or_default().to_owned() }
     }
 
-    /// With the place of the arguments, if the plugin refuses these.
+    /// The error, with the source of the arguments if the plugin refuses them.
     pub(super) fn explain(&self, error: HarnessError) -> anyhow::Error {
         let text = format!("{self}: {error}");
         match error {
@@ -48,10 +48,10 @@ impl fmt::Display for Source {
     }
 }
 
-/// The value of `--args`, for the plugin as it stands.
+/// Checks the value of `--args` before the plugin gets it.
 ///
 /// # Errors
-/// The value is no JSON: plugins in some languages would trap on it.
+/// The value is not JSON. Plugins in some languages would trap on such a value.
 pub(super) fn checked(args: &str) -> Result<&str, Usage> {
     match serde_json::from_str::<Value>(args) {
         Ok(_) => Ok(args),

@@ -1,5 +1,5 @@
-//! `berth plugin bench`: what each extension point costs, beside the native plugin or another version, and what the plugin
-//! takes of memory.
+//! `berth plugin bench`: the time of each extension point, compared with the native plugin or another version, and the
+//! plugin's use of memory.
 
 use std::{
     io::{self, Write as _},
@@ -50,17 +50,17 @@ pub struct Bench {
 struct Row {
     #[serde(flatten)]
     measured: Measurement,
-    /// The figure of this call in what the plugin is compared with.
+    /// The figure for this call of the other plugin.
     against: Option<f64>,
 }
 
-/// What the plugin takes on a cluster of one size.
+/// The plugin's use of memory on a cluster of one size.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Footprint {
     #[serde(flatten)]
     deltas: Sizes,
-    /// Linear memory after the calls.
+    /// The linear memory after the calls.
     memory: u64,
 }
 
@@ -68,7 +68,7 @@ struct Footprint {
 struct Report {
     calls: Vec<Row>,
     sizes: Vec<Footprint>,
-    /// The size at which a call failed; nothing after it was measured.
+    /// The size at which a call failed. Nothing was measured after it.
     #[serde(skip_serializing_if = "Option::is_none")]
     failed: Option<FailedSize>,
 }
@@ -80,14 +80,14 @@ struct FailedSize {
     error: String,
 }
 
-/// What is measured, and what it is compared with.
+/// The plugin that is measured, and the plugin that it is compared with.
 struct Subjects<'a> {
     plugin: &'a ComponentFactory,
     title: String,
     situation: Situation,
     source: Source,
     other: Option<Box<dyn PluginFactory>>,
-    /// Empty without another.
+    /// Empty if there is no other plugin.
     other_title: String,
 }
 
@@ -121,7 +121,7 @@ fn print(report: &Report, subjects: &Subjects<'_>, output: Output) -> Result<()>
             serde_json::to_writer_pretty(&mut out, report)?;
             writeln!(out)?;
         }
-        // The error says it all.
+        // The error says everything.
         Output::Table if report.sizes.is_empty() && report.failed.is_some() => {}
         Output::Table => {
             writeln!(out, "{}, microseconds, medians; every node is asked about", subjects.title)?;
@@ -133,7 +133,7 @@ fn print(report: &Report, subjects: &Subjects<'_>, output: Output) -> Result<()>
 }
 
 impl Subjects<'_> {
-    /// What was measured until a call failed.
+    /// The results up to the first call that failed.
     fn measured(&self, sizes: &[u64]) -> (Report, Option<anyhow::Error>) {
         let mut report = Report::default();
         for &n_nodes in sizes {
@@ -166,7 +166,7 @@ impl Subjects<'_> {
         Ok((rows.collect(), Footprint { deltas, memory }))
     }
 
-    /// Arguments are refused at any size.
+    /// Explains the error. Refused arguments do not depend on the size, so that error has no size.
     fn explain(&self, error: HarnessError, n_nodes: u64) -> anyhow::Error {
         match error {
             HarnessError::Build(_) => self.source.explain(error),
@@ -177,7 +177,7 @@ impl Subjects<'_> {
     }
 }
 
-/// The plugin, what it is measured with, and where that stands.
+/// The plugin, the situation in which it is measured, and the source of that situation.
 fn subject(bench: &Bench, loaded: &Loaded) -> Result<(ComponentFactory, Situation, Source)> {
     if let Some(args) = &bench.args {
         let situation = Situation::of_args(arguments::checked(args)?);
@@ -201,7 +201,7 @@ fn subject(bench: &Bench, loaded: &Loaded) -> Result<(ComponentFactory, Situatio
     Ok((loaded.factory.clone(), Situation::of_args("null"), Source::None))
 }
 
-/// A shared factory as one of its own.
+/// Makes an owned factory from a shared one.
 #[derive(Debug)]
 struct Native(std::sync::Arc<dyn PluginFactory>);
 

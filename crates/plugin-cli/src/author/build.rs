@@ -1,4 +1,4 @@
-//! `berth plugin build`: a plugin's folder to `build/NAME.wasm`.
+//! `berth plugin build`: builds `build/NAME.wasm` from a plugin's folder.
 
 use std::{
     env, fs,
@@ -50,7 +50,7 @@ pub(crate) fn run(build: &Build) -> Result<()> {
     Ok(())
 }
 
-/// Builds the component and gives its file.
+/// Builds the component and returns its file.
 pub(super) fn component(dir: &Path) -> Result<PathBuf> {
     if !dir.is_dir() {
         return Err(Usage(format!("{}: folder not found", dir.display())).into());
@@ -73,7 +73,7 @@ fn by_script(dir: &Path) -> Result<PathBuf> {
     newest(&dir.join("build")).with_context(|| format!("{} left no build/NAME.wasm", script.display()))
 }
 
-/// A script may leave other wasm files; the component is written last.
+/// The newest wasm file. A script may leave others, but it writes the component last.
 fn newest(build: &Path) -> Option<PathBuf> {
     let files = fs::read_dir(build).ok()?.filter_map(|entry| entry.ok().map(|entry| entry.path()));
     let is_component = |path: &PathBuf| {
@@ -103,11 +103,11 @@ fn rust(dir: &Path) -> Result<PathBuf> {
     let run = |arguments: &[&str]| {
         let mut command = Command::new(&cargo);
         command.current_dir(dir).args(arguments);
-        // Line tables would make a component fifty times as large.
+        // With line tables, a component would be fifty times as large.
         command.env("CARGO_PROFILE_RELEASE_STRIP", "true").env("CARGO_PROFILE_RELEASE_DEBUG", "false");
         command
     };
-    // Cargo would ask for the packages of every platform without `--no-deps`, and an offline machine may not have them.
+    // Without `--no-deps`, cargo would need the packages of every platform, and an offline machine may not have them.
     let metadata = run(&["metadata", "--format-version", "1", "--no-deps"]).output();
     let metadata = metadata.context("running cargo; a plugin in Rust needs it: https://rustup.rs")?;
     let manifest = dir.join("Cargo.toml");
@@ -159,7 +159,7 @@ fn write_named(dir: &Path, component: Vec<u8>) -> Result<PathBuf> {
     fs::create_dir_all(&build).with_context(|| format!("making {}", build.display()))?;
     let name = project::name_in_manifest(&component)?;
     let file = build.join(format!("{name}.wasm"));
-    // A process that copies the file meanwhile gets all of it, or all of the one before.
+    // A process that copies the file meanwhile gets either the whole new file or the whole old one.
     let part = build.join(format!(".{name}.part"));
     fs::write(&part, component).with_context(|| format!("writing {}", part.display()))?;
     fs::rename(&part, &file).with_context(|| format!("writing {}", file.display()))?;

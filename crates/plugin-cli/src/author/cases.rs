@@ -1,4 +1,4 @@
-//! Files of cases as `test`, `verify` and `bench` take them: about this plugin, with the limits and grants that they name.
+//! Files of cases for `test`, `verify` and `bench`. They must be about this plugin; their limits and grants are used.
 
 use std::{fs, path::Path};
 
@@ -12,7 +12,7 @@ use berth_wasm_host::{ComponentFactory, Limits};
 
 use super::project::Loaded;
 
-/// A file of cases, and what it says about the plugin as a whole.
+/// A file of cases, with its limits and grants for the plugin.
 pub(super) struct Cases {
     pub(super) file: CaseFile,
     limits: Option<Limits>,
@@ -23,7 +23,7 @@ impl Cases {
     /// Reads the file.
     ///
     /// # Errors
-    /// The file is about another plugin, or the plugin wants to see what the file does not grant.
+    /// The file is about another plugin, or does not grant the reads that the plugin needs.
     pub(super) fn read(path: &Path, loaded: &Loaded) -> Result<Self> {
         let text =
             fs::read_to_string(path).map_err(|error| Usage(format!("cannot read {}: {error}", path.display())))?;
@@ -41,17 +41,17 @@ impl Cases {
             granted.check_reads(name, manifest, None).map_err(|error| Usage(format!("{path}: {name} {error}")))?;
             grants = granted.grants();
         }
-        // No scheduler waits here for the plugin, so its share of time does not matter.
+        // No scheduler waits for the plugin here, so its share of time does not matter.
         let limits = (!file.limits.is_null()).then(|| Limits { share: None, ..limits(&settings) });
         Ok(Self { file, limits, grants })
     }
 
-    /// The plugin under the limits of the file.
+    /// The plugin with the limits of the file.
     pub(super) fn limited(&self, factory: &ComponentFactory) -> ComponentFactory {
         self.limits.clone().map_or_else(|| factory.clone(), |limits| factory.with_limits(limits))
     }
 
-    /// What the plugin meets in the cases.
+    /// The host that the plugin uses in the cases.
     pub(super) fn host(&self, factory: &ComponentFactory) -> CaseHost {
         let clock = factory.clone();
         CaseHost::new(self.grants.clone(), move |milliseconds| clock.set_now(milliseconds))

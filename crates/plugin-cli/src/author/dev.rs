@@ -1,4 +1,5 @@
-//! `berth plugin dev`: build and swap in at every change of the sources, and say what the scheduler makes of it.
+//! `berth plugin dev`: builds and replaces the plugin at every change of the sources, and reports the scheduler's
+//! reaction.
 
 mod opinion;
 
@@ -24,10 +25,10 @@ use super::{build, project};
 /// Editors write a file in several steps.
 const QUIET: Duration = Duration::from_millis(300);
 
-/// How often the scheduler is asked what it thinks.
+/// The time between two questions to the scheduler about the plugin.
 const ASK: Duration = Duration::from_millis(500);
 
-/// Folders that builds write into.
+/// The folders that builds write into.
 const BUILT: [&str; 5] = ["build", "target", "node_modules", "__pycache__", ".git"];
 
 /// Extensions of files that may lie in a project and that no build reads: logs, cases, configurations, texts.
@@ -84,7 +85,7 @@ fn folder(option: &str, path: &Path) -> Result<PathBuf> {
     path.canonicalize().with_context(|| format!("finding {}", path.display()))
 }
 
-/// Tells of changes of the sources for as long as it is kept.
+/// Sends a message for every change of the sources, until the result is dropped.
 fn watch(dir: &Path, changed: mpsc::Sender<()>) -> Result<Debouncer<RecommendedWatcher, RecommendedCache>> {
     let watched = dir.to_owned();
     let mut debouncer = new_debouncer(QUIET, None, move |result: DebounceEventResult| {
@@ -94,7 +95,7 @@ fn watch(dir: &Path, changed: mpsc::Sender<()>) -> Result<Debouncer<RecommendedW
             let is_read = inside.extension().is_none_or(|extension| !NOT_BUILT_FROM.iter().any(|it| extension == *it));
             !is_built && is_read
         };
-        // A build reads the sources, which does not change them.
+        // A build reads the sources, but does not change them.
         let changed_paths = |events: Vec<DebouncedEvent>| {
             let changes = events.into_iter().filter(|event| !event.kind.is_access());
             changes.flat_map(|event| event.event.paths).any(|path| is_source(&path))
@@ -108,7 +109,7 @@ fn watch(dir: &Path, changed: mpsc::Sender<()>) -> Result<Debouncer<RecommendedW
     Ok(debouncer)
 }
 
-/// Waits for a change of the sources. Meanwhile, whatever the scheduler comes to think of the binary is told.
+/// Waits for a change of the sources. Meanwhile it prints the scheduler's news about the binary.
 fn await_change(changes: &Receiver<()>, mut watcher: Option<StatusWatcher>) -> Result<()> {
     loop {
         match changes.recv_timeout(ASK) {
@@ -128,12 +129,13 @@ fn await_change(changes: &Receiver<()>, mut watcher: Option<StatusWatcher>) -> R
 /// A component in the plugins directory.
 struct Swapped {
     name: String,
-    /// In hexadecimal digits.
+    /// The digest, in hexadecimal digits.
     digest: String,
     file: PathBuf,
 }
 
-/// Builds, and renames the component into the plugins directory, so that the scheduler never sees half of it.
+/// Builds the component, and moves it into the plugins directory with a rename, so that the scheduler never sees an
+/// incomplete file.
 fn swap_in(dir: &Path, plugins_dir: &Path) -> Result<Swapped> {
     let component = build::component(dir)?;
     let loaded = project::load(&component)?;

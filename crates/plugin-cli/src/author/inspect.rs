@@ -1,4 +1,4 @@
-//! `berth plugin inspect`: what a component is, wants, and would get.
+//! `berth plugin inspect`: describes a component, its needs, and the grants that it would get.
 
 use std::io::{self, Write as _};
 
@@ -35,12 +35,12 @@ struct Report {
     exports: Vec<String>,
     name: String,
     version: String,
-    /// The extension points that it implements.
+    /// The extension points that the component implements.
     points: Vec<&'static str>,
     needs: Needs,
-    /// Events after which pods that it rejected are tried again; none: any event.
+    /// The events after which pods that the plugin rejected are tried again; none: any event.
     events_to_register: Option<Vec<String>>,
-    /// What it gets without a word from the operator.
+    /// The grants that the plugin gets without a setting of the operator.
     granted: String,
 }
 
@@ -87,13 +87,13 @@ pub(crate) fn run(inspect: &Inspect) -> Result<()> {
     Ok(())
 }
 
-/// `Node: Add, UpdateNodeLabel`.
+/// Writes `Node: Add, UpdateNodeLabel`.
 fn in_words(event: &ClusterEvent) -> String {
     let resource = if event.resource == "*" { "any kind" } else { &event.resource };
     format!("{resource}: {}", event.action_names().join(", "))
 }
 
-/// What the plugin gets without a word from the operator, and what it needs.
+/// The grants that the plugin gets without a setting of the operator, and the grants that it needs.
 fn granted(manifest: &Manifest, digest: Digest, asked_for: Option<&Grants>) -> String {
     let name = manifest.name.as_str();
     let is_own = is_own(name, Some(BinaryId::Component(digest)));
@@ -122,7 +122,8 @@ fn granted(manifest: &Manifest, digest: Digest, asked_for: Option<&Grants>) -> S
     format!("nothing; {needs}{effects}")
 }
 
-/// What the manifest names, and the effects that the plugin asks for in the cases beside it, if there are some.
+/// The reads in the manifest, and the effects that the plugin asks for in the cases beside it; `None` if there are no
+/// cases.
 fn asked_for(inspect: &Inspect, loaded: &Loaded) -> Result<Option<Grants>> {
     let files = inspect.target.cases()?;
     if files.is_empty() {
@@ -141,7 +142,7 @@ fn asked_for(inspect: &Inspect, loaded: &Loaded) -> Result<Option<Grants>> {
     Ok(Some(grants))
 }
 
-/// Names of the interfaces that a component imports and exports.
+/// The names of the interfaces that a component imports and exports.
 pub(super) fn interfaces(component: &[u8]) -> Result<(Vec<String>, Vec<String>)> {
     let DecodedWasm::Component(resolve, world) = wit_component::decode(component)? else {
         anyhow::bail!("a WIT package, not a component");

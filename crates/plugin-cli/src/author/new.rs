@@ -1,4 +1,4 @@
-//! `berth plugin new`: a project that builds and passes its own test as it is made.
+//! `berth plugin new`: makes a project that builds and passes its own test without changes.
 
 use std::{
     io::{self, Write as _},
@@ -66,7 +66,7 @@ fn is_plugin_name(name: &str) -> bool {
     name.starts_with(|first: char| first.is_ascii_uppercase()) && name.chars().all(|it| it.is_ascii_alphanumeric())
 }
 
-/// `PreferQuietNodes` lives in `prefer-quiet-nodes`.
+/// Converts a name such as `PreferQuietNodes` to `prefer-quiet-nodes`.
 fn kebab_case(name: &str) -> String {
     let mut kebab = String::new();
     let mut after_lower = false;

@@ -1,19 +1,19 @@
-//! What a `NodePlugin` writes and what its `export!` line names: the trait has all methods, so the compiler misses neither a method that
-//! is never called nor one that is not written.
+//! Compares the methods of a `NodePlugin` with the names in its `export!` line. The trait has defaults for all methods,
+//! so the compiler does not report a method that is never called or one that is missing.
 //!
-//! The sources are read as text, which is how rustfmt leaves them: an `impl` begins and ends at the first column.
+//! The sources are read as text in the form that rustfmt gives them: an `impl` begins and ends at the first column.
 
 use std::{
     fs,
     path::{Path, PathBuf},
 };
 
-/// A method that the trait knows, the interface that has it called, and what `export!` calls that.
+/// A method of the trait, the interface that calls it, and its name in `export!`.
 struct NodeMethod {
     name: &'static str,
     interface: &'static str,
     export: &'static str,
-    /// Whether the trait's own method is of no use.
+    /// Whether the trait's default is useless, so that the plugin must have its own method.
     has_to_be_written: bool,
 }
 
@@ -23,11 +23,11 @@ const METHODS: [NodeMethod; 3] = [
     NodeMethod { name: "normalize", interface: "normalize-score", export: "Normalize", has_to_be_written: false },
 ];
 
-/// A warning for each method that a crate's sources have and whose interface the component does not export.
+/// A warning for each method in a crate's sources if the component does not export the method's interface.
 pub(super) fn uncalled(crate_folder: &Path, exports: impl Fn(&str) -> bool) -> Vec<String> {
     let mut warnings = Vec::new();
     for file in rust_files(&crate_folder.join("src")) {
-        // The compiler has reported what cannot be read.
+        // The compiler has already reported files that cannot be read.
         let Ok(text) = fs::read_to_string(&file) else { continue };
         let place = file.strip_prefix(crate_folder).unwrap_or(&file).display().to_string();
         for (line, method) in methods_of(&text).filter(|(_, method)| !exports(method.interface)) {
@@ -38,8 +38,8 @@ pub(super) fn uncalled(crate_folder: &Path, exports: impl Fn(&str) -> bool) -> V
     warnings
 }
 
-/// A sentence for each exported interface whose method no `NodePlugin` of the crate writes: the trait's own lets every pod pass, or
-/// scores 0. Nothing about a crate that exports no `PerNode`.
+/// A sentence for each exported interface without a method in any `NodePlugin` of the crate. The trait's default lets
+/// every pod pass, or scores 0. There is no sentence for a crate that does not export a `PerNode`.
 pub(super) fn unwritten(crate_folder: &Path, exports: impl Fn(&str) -> bool) -> Vec<String> {
     let files = rust_files(&crate_folder.join("src"));
     let texts: Vec<(PathBuf, String)> =
@@ -74,7 +74,7 @@ fn rust_files(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// The methods of all implementations in a file, with their lines.
+/// The methods of all implementations in a file, with their line numbers.
 fn methods_of(text: &str) -> impl Iterator<Item = (usize, &'static NodeMethod)> {
     let mut is_inside = false;
     (1..).zip(text.lines()).filter_map(move |(number, line)| {

@@ -1,4 +1,4 @@
-//! A plugin on disk: a component file, or the folder that one is built from.
+//! A plugin on disk: a component file, or the folder from which one is built.
 
 use std::{
     fs,
@@ -64,7 +64,7 @@ impl Target {
         }
     }
 
-    /// The folder that holds what belongs to the plugin besides its component.
+    /// The folder that contains the plugin's other files.
     pub(super) fn folder(&self) -> PathBuf {
         if self.plugin.is_dir() {
             return self.plugin.clone();
@@ -74,7 +74,7 @@ impl Target {
         if is_build { folder_of(parent).to_owned() } else { parent.to_owned() }
     }
 
-    /// The files of cases that lie beside the plugin: `cases.yaml` and `*.cases.yaml`.
+    /// The files of cases beside the plugin: `cases.yaml` and `*.cases.yaml`.
     pub(super) fn cases(&self) -> Result<Vec<PathBuf>> {
         let folder = self.folder();
         let entries = fs::read_dir(&folder).with_context(|| format!("reading {}", folder.display()))?;
@@ -88,7 +88,7 @@ impl Target {
         Ok(found)
     }
 
-    /// The component, loaded as the scheduler loads it.
+    /// Loads the component as the scheduler does.
     pub(super) fn load(&self) -> Result<Loaded> {
         let file = self.file()?;
         if self.plugin.is_dir()
@@ -124,7 +124,7 @@ pub(super) struct Loaded {
 }
 
 impl Loaded {
-    /// `NAME 1.0.0 (sha256 0123456789ab)`.
+    /// Returns `NAME 1.0.0 (sha256 0123456789ab)`.
     pub(super) fn title(&self) -> String {
         let version = self.factory.version();
         let digest = self.factory.digest().short();
@@ -138,7 +138,7 @@ pub(super) fn read(file: &Path) -> Result<Binary> {
     Ok(Binary::new(name, bytes))
 }
 
-/// The name that a component gives itself.
+/// The name in the component's manifest.
 pub(super) fn name_in_manifest(component: &[u8]) -> Result<String> {
     match engine()?.load(&Binary::new("", component)) {
         Ok(factory) => Ok(factory.manifest().name.clone()),
@@ -147,7 +147,8 @@ pub(super) fn name_in_manifest(component: &[u8]) -> Result<String> {
     }
 }
 
-/// Takes what was compiled before, by a scheduler of this user as well, and keeps for it what is compiled here.
+/// An engine that uses compiled code from earlier runs, including those of this user's scheduler, and stores its own
+/// code for it.
 fn engine() -> Result<Engine> {
     let artefacts = PluginHostOptions::default().usable_artifact_cache();
     let engine = Engine::new(EngineOptions { artefacts, ..EngineOptions::default() });
@@ -158,7 +159,7 @@ pub(super) fn load(file: &Path) -> Result<Loaded> {
     load_from(read(file)?, &file.display().to_string(), Some(file))
 }
 
-/// `title` says for messages where the bytes are from.
+/// Loads a binary. `title` is its source, for messages.
 pub(super) fn load_binary(binary: Binary, title: &str) -> Result<Loaded> {
     load_from(binary, title, None)
 }

@@ -88,7 +88,7 @@ impl RegistryAccess {
     }
 }
 
-/// Where `docker login` keeps credentials, if it keeps any.
+/// The file in which `docker login` keeps credentials, if it exists.
 fn docker_config() -> Option<PathBuf> {
     let folder = env::var_os("DOCKER_CONFIG").map(PathBuf::from);
     let folder = folder.or_else(|| env::var_os("HOME").map(|home| PathBuf::from(home).join(".docker")))?;
@@ -126,7 +126,7 @@ pub(crate) fn run_pull(arguments: &Pull) -> Result<()> {
     Ok(())
 }
 
-/// The name that a component gives itself, if it can be that of a file.
+/// The name in the component's manifest, if it can be the name of a file.
 pub(super) fn name_of(component: &[u8], reference: &Reference) -> Result<String> {
     let name = super::project::name_in_manifest(component).with_context(|| reference.to_string())?;
     if name.is_empty() || name.starts_with('.') || name.contains(['/', '\0']) {
@@ -135,7 +135,7 @@ pub(super) fn name_of(component: &[u8], reference: &Reference) -> Result<String>
     Ok(name)
 }
 
-/// Whole or not at all: the file may lie in a plugins directory.
+/// Writes the whole file or nothing, because it may be in a plugins directory.
 fn write_new(file: &Path, bytes: &[u8]) -> Result<()> {
     let part = file.with_extension("wasm.part");
     fs::write(&part, bytes).with_context(|| format!("writing {}", part.display()))?;

@@ -1,5 +1,6 @@
-//! A project's `build.sh`: what it says is shown as it comes, but of an error in the plugin's own source just the place, the
-//! line and the message. Tools for Python and JavaScript tell pages about themselves besides.
+//! Runs a project's `build.sh`. Its output is shown as it arrives. If there is an error in the plugin's own source,
+//! only the place, the line and the message are shown. Tools for Python and JavaScript also print pages about
+//! themselves.
 
 use std::{
     fmt, fs,
@@ -10,10 +11,10 @@ use std::{
 
 use anyhow::{Context as _, Result, bail};
 
-/// All that was said, in the folder `build`.
+/// The file in the folder `build` with the whole output.
 const LOG: &str = "build.log";
 
-/// From a line on that begins like this, what tools say is about an error.
+/// The beginnings of lines from which the output of the tools is about an error.
 const ERROR_BEGINS: [&str; 2] = ["Traceback (most recent call last)", "✘ [ERROR]"];
 
 /// Runs the script in the plugin's folder.
@@ -25,7 +26,7 @@ pub(super) fn run(script: &Path, dir: &Path) -> Result<()> {
     let mut command = Command::new(script);
     command.current_dir(dir).stdout(writer.try_clone()?).stderr(writer);
     let mut child = command.spawn().with_context(|| format!("starting {}", script.display()))?;
-    // The command holds ends of the pipe, which has to end with the script.
+    // The command holds ends of the pipe. The pipe must end together with the script.
     drop(command);
     let mut output = Output::default();
     let shown = output.show(reader);
@@ -36,7 +37,7 @@ pub(super) fn run(script: &Path, dir: &Path) -> Result<()> {
         && let Some(error) = SourceError::find(&held_back, dir)
     {
         let log = dir.join("build").join(LOG);
-        // The message matters more than where the rest of it is.
+        // The message is more important than the place of the whole output.
         let _ = log.parent().map(fs::create_dir_all);
         let _ = fs::write(&log, &output.all);
         bail!("{error}\n(all that the tools say: {})", log.display());
@@ -48,19 +49,19 @@ pub(super) fn run(script: &Path, dir: &Path) -> Result<()> {
     Ok(())
 }
 
-/// What a script says.
+/// The output of a script.
 #[derive(Default)]
 struct Output {
     all: Vec<u8>,
-    /// The output from the first line on that begins an error.
+    /// The output from the first line that begins an error.
     held_back: Vec<u8>,
 }
 
 impl Output {
-    /// Shows each line until an error begins. A line that grows, as bars of progress do, is shown as it grows.
+    /// Shows each line until an error begins. A line that grows, such as a progress bar, is shown as it grows.
     fn show(&mut self, mut from: impl Read) -> io::Result<()> {
         let mut chunk = [0; 4096];
-        // How much of `all` was shown or held back, and where its last line begins.
+        // `done` is the part of `all` that was shown or held back, and `line` is the beginning of its last line.
         let (mut done, mut line) = (0, 0);
         loop {
             let n_read = from.read(&mut chunk)?;
@@ -93,7 +94,7 @@ fn begins_an_error(line: &[u8]) -> bool {
     ERROR_BEGINS.iter().any(|begin| line.starts_with(begin.as_bytes()))
 }
 
-/// Whether a line that is not complete may turn out to begin an error.
+/// Whether a line that is not complete may be the beginning of an error.
 fn may_begin_an_error(line: &[u8]) -> bool {
     ERROR_BEGINS.iter().any(|begin| begin.as_bytes().starts_with(line))
 }
@@ -101,7 +102,7 @@ fn may_begin_an_error(line: &[u8]) -> bool {
 /// An error in the plugin's own source.
 #[derive(Debug, PartialEq, Eq)]
 struct SourceError {
-    /// `plugin.py:12`.
+    /// The place, such as `plugin.py:12`.
     place: String,
     /// The line of the source.
     source: String,
@@ -120,8 +121,9 @@ impl SourceError {
         Self::of_python(&lines, dir).or_else(|| Self::of_esbuild(&lines))
     }
 
-    /// The last frame of a traceback that lies in the plugin's folder, and the exception after it. The interpreter within the
-    /// component, which runs the module once, calls that folder `/1`: it is the second of the build script's `--python-path`.
+    /// Finds the last frame of a traceback in the plugin's folder, and the exception after it. The interpreter in the
+    /// component runs the module once. It calls that folder `/1`, because the folder is the second of the build
+    /// script's `--python-path`.
     fn of_python(lines: &[&str], dir: &Path) -> Option<Self> {
         let own = |line: &str| {
             let (file, rest) = line.trim().strip_prefix("File \"")?.split_once("\", line ")?;
@@ -138,7 +140,7 @@ impl SourceError {
         Some(Self { place, source: source.to_owned(), message: (*message).to_owned() })
     }
 
-    /// `plugin.ts:12:20: ERROR: …`, and the line as esbuild shows it.
+    /// Finds `plugin.ts:12:20: ERROR: …`, and the line of the source that esbuild shows.
     fn of_esbuild(lines: &[&str]) -> Option<Self> {
         let (place, message) = lines.iter().find_map(|line| line.split_once(": ERROR: "))?;
         let number = place.split(':').nth(1)?;
@@ -148,7 +150,7 @@ impl SourceError {
     }
 }
 
-/// `SyntaxError: …`, at the beginning of a line.
+/// Whether the line begins like `SyntaxError: …`.
 fn is_exception(line: &str) -> bool {
     let name = line.split_once(':').map_or(line, |(name, _)| name);
     let is_name = |letter: char| letter.is_ascii_alphanumeric() || letter == '_' || letter == '.';

@@ -1,4 +1,4 @@
-//! `berth plugin keygen` and `sign`, and the half of `verify` that looks at signatures.
+//! `berth plugin keygen` and `sign`, and the part of `verify` that checks signatures.
 
 use std::{
     fs,
@@ -49,7 +49,7 @@ pub struct Sign {
     access: RegistryAccess,
 }
 
-/// What a command is about: a reference looks like no file that is there.
+/// The file or the artifact that a command works on. The text is a reference if no such file exists.
 pub(super) enum SigningTarget {
     File(PathBuf),
     Reference(Reference),
@@ -77,7 +77,7 @@ pub(crate) fn run_keygen(arguments: &Keygen) -> Result<()> {
         PathBuf::from(name)
     };
     let (private_file, public_file) = (file(".key"), file(".pub"));
-    // A key that is there already may be the only one of its kind.
+    // An existing key may be the only copy, so it is not overwritten.
     let create = |file: &Path, mode: u32| {
         let mut options = fs::OpenOptions::new();
         let opened = options.write(true).create_new(true).mode(mode).open(file);
@@ -105,7 +105,7 @@ fn sign_file(file: &Path, key: &PrivateKey) -> Result<()> {
     let line = detached_text(&key.sign(&bytes)?);
     let signature_file = beside(file, "sig");
     let present = fs::read_to_string(&signature_file).unwrap_or_default();
-    // What was signed before may have been another version of the file.
+    // The existing signatures may be about another version of the file.
     let valid = Signatures::beside_file(Some(present.as_bytes()), None).unwrap_or_default();
     let others = present.lines().filter(|other| *other != line.trim_end()).map(|other| format!("{other}\n"));
     let others: String = if valid.is_empty() { String::new() } else { others.collect() };
@@ -127,10 +127,10 @@ async fn sign_reference(reference: &Reference, key: &PrivateKey, access: &Regist
     Ok(())
 }
 
-/// Who of these signed a binary, by the names of the files of their keys.
+/// The names of the key files with the keys that signed a binary.
 ///
 /// # Errors
-/// No key signed it, or a key cannot be used.
+/// None of the keys signed the binary, or a key cannot be used.
 pub(super) fn signers(
     keys: &[PathBuf],
     source: &Source,

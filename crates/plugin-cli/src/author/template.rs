@@ -1,6 +1,6 @@
-//! The projects that `berth plugin new` makes: a template, and beside it, in `berth/`, the SDK and the contract.
+//! The projects that `berth plugin new` makes: a template, and the SDK and the contract beside it, in `berth/`.
 //!
-//! All of it is embedded, so that a project needs nothing but this binary and the language's own tools.
+//! Everything is embedded, so that a project needs only this binary and the language's own tools.
 
 use std::{
     collections::BTreeSet,
@@ -31,13 +31,13 @@ const CRATES: [(&str, &str, &Dir<'_>); 4] = [
 const WORKSPACE: &str = include_str!("../../../../Cargo.toml");
 const TOOLCHAIN: &str = include_str!("../../../../rust-toolchain.toml");
 
-/// What the SDKs' build scripts share.
+/// The files that the build scripts of several SDKs share.
 const SHARED: [&str; 2] = ["fetch.py", "methods.py"];
 
-/// Where a project has the schemas of its files.
+/// The folder of a project with the schemas of its files.
 const SCHEMAS: &str = "berth/schemas";
 
-/// What of an SDK becomes the project itself, and does not travel with it.
+/// The folders of an SDK that become the project itself and are not copied with the SDK.
 const TEMPLATES: [&str; 2] = ["template", "templates"];
 
 /// What the operator grants the plugin, in the templates that need it.
@@ -57,7 +57,7 @@ pub(crate) enum Language {
 }
 
 impl Language {
-    /// Where its SDK lies.
+    /// The folder of the SDK.
     fn folder(self) -> &'static str {
         match self {
             Self::Rust => "rust",
@@ -85,7 +85,7 @@ pub(crate) enum Template {
 }
 
 impl Template {
-    /// The name that `--template` takes, with a sentence.
+    /// The value of `--template`, with a sentence about it.
     pub(super) fn shown(self) -> (String, String) {
         let value = self.to_possible_value();
         let help = value.as_ref().and_then(|value| value.get_help()).map(ToString::to_string);
@@ -173,7 +173,7 @@ pub(super) fn instantiate(
     Ok(project.n_files)
 }
 
-/// The versions of what the SDK for Rust depends on, as the workspace has them that it comes from.
+/// The dependencies of the SDK for Rust, with their versions in the workspace.
 fn dependencies() -> String {
     let manifests =
         CRATES.map(|(_, manifest, _)| manifest).into_iter().chain([include_str!("../../../../sdks/rust/Cargo.toml")]);
@@ -189,7 +189,7 @@ fn dependencies() -> String {
     needed.collect::<Vec<_>>().join("\n")
 }
 
-/// The SDK's own tests stay at home.
+/// Removes the dependencies of the SDK's own tests, which are not part of a project.
 fn without_dev_dependencies(manifest: &str) -> String {
     let mut kept = String::new();
     let mut is_dev = false;
@@ -211,7 +211,7 @@ struct Project {
 }
 
 impl Project {
-    /// Writes the files below `from`, whose paths start with `root`, into the folder `to` of the project.
+    /// Writes the files below `from` into the folder `to` of the project. Their paths start with `root`.
     fn copy(&mut self, from: &Dir<'_>, root: &Path, to: &Path, edit: &dyn Fn(&str) -> String) -> Result<()> {
         from.entries().iter().try_for_each(|entry| self.copy_entry(entry, root, to, edit))
     }
@@ -255,8 +255,8 @@ impl Project {
     }
 }
 
-/// The text of a file with a first line by which editors find its schema, if there is one: YAML language servers complete and
-/// check then. The path is relative to the file, which lies at the top of the project.
+/// The text of a file. If there is a schema for it, the first line names the schema, so that YAML language servers can
+/// complete and check the file. The path is relative to the file, which is in the top folder of the project.
 fn with_schema(name: &str, text: String) -> String {
     SchemaName::of_file(name)
         .map_or(text.clone(), |schema| format!("# yaml-language-server: $schema={SCHEMAS}/{}\n{text}", schema.file()))

@@ -1,4 +1,4 @@
-//! `berth plugin test`: a plugin's answers beside those that its author expects.
+//! `berth plugin test`: compares a plugin's answers with those that its author expects.
 
 use std::{
     fs,
@@ -63,7 +63,8 @@ pub(crate) fn run(test: &Test) -> Result<()> {
     Ok(())
 }
 
-/// What need not change stays. Where the text cannot be kept, the comments at its top are.
+/// Updates a file of cases. Unchanged parts keep their text. If the text cannot be kept, only the comments at its top
+/// are.
 fn update(file: &Path, cases: &Cases, loaded: &Loaded) -> Result<()> {
     let old = fs::read_to_string(file)?;
     let factory = cases.limited(&loaded.factory);
@@ -90,9 +91,9 @@ fn update(file: &Path, cases: &Cases, loaded: &Loaded) -> Result<()> {
     Ok(())
 }
 
-/// What is not declared is not sent: the plugin finds it empty.
+/// Warns of reads that the manifest does not declare. Such data is not sent, so the plugin finds it empty.
 fn warn_of_undeclared_reads(loaded: &Loaded) -> Result<()> {
-    // Standard output belongs to the results.
+    // Standard output is for the results.
     let mut err = io::stderr().lock();
     for what in loaded.factory.stats().undeclared_reads() {
         let name = &loaded.factory.manifest().name;

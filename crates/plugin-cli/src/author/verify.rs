@@ -1,4 +1,5 @@
-//! `berth plugin verify`: would the host take this plugin, does it keep the contract, and who signed it?
+//! `berth plugin verify`: checks whether the host would accept this plugin, whether it keeps the contract, and which
+//! keys signed it.
 
 use std::{
     fs,
@@ -59,7 +60,7 @@ pub struct Verify {
     access: RegistryAccess,
 }
 
-/// A check, and the case that it was made with.
+/// A check, and the case in which it was made.
 #[derive(Debug, Serialize)]
 struct Row {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -132,13 +133,13 @@ fn checked(verify: &Verify, loaded: &Loaded) -> Result<Vec<Row>> {
     Ok(checked)
 }
 
-/// Arguments that are refused end the command: no property has anything to do with them.
+/// Arguments that the plugin refuses end the command, because no property can then be checked.
 fn rows(factory: &dyn PluginFactory, situation: &Situation, seed: u64, source: &ArgumentSource) -> Result<Vec<Row>> {
     let checks = conformance(factory, situation, seed).map_err(|error| source.explain(error))?;
     Ok(checks.into_iter().map(|check| Row { case: situation.name().map(str::to_owned), check }).collect())
 }
 
-/// The files that are named, else those beside the plugin. An artifact of a registry has none.
+/// The files on the command line, or those beside the plugin. An artifact of a registry has none.
 fn case_files(verify: &Verify) -> Result<Vec<PathBuf>> {
     if !verify.cases.is_empty() {
         return Ok(verify.cases.clone());
@@ -149,7 +150,7 @@ fn case_files(verify: &Verify) -> Result<Vec<PathBuf>> {
     }
 }
 
-/// Signatures come first: a component without the expected signature is not run.
+/// Checks the signatures first: a component without the expected signature is not run.
 fn look_at(verify: &Verify) -> Result<(Loaded, Vec<String>)> {
     match SigningTarget::of(&verify.plugin)? {
         SigningTarget::File(file) => {

@@ -1,4 +1,4 @@
-//! Who decides which files of a plugins directory are compiled, and what lies beside a file for that decision.
+//! The decision whether a file of a plugins directory is compiled, and the files beside it that the decision needs.
 
 use std::{fs, io::Read as _, path::Path};
 
@@ -6,12 +6,13 @@ use berth_wasm_host::Binary;
 
 use super::error::NotAdmitted;
 
-/// What lies beside a file is a signature, or a few.
+/// The largest size of a file beside a plugin's file. Such a file contains one signature or a few.
 const MAX_COMPANION: u64 = 1 << 20;
 
-/// Looks at a file before anything is done with it. Called on the thread that watches the directory.
+/// Examines a file before anything is done with it. It is called on a thread that loads files.
 pub trait Admission: std::fmt::Debug + Send + Sync {
-    /// What else belongs to `NAME.wasm`: `sig` stands for `NAME.wasm.sig`. A change of one is a change of the file.
+    /// The extensions of the files that belong to `NAME.wasm`: `sig` stands for `NAME.wasm.sig`. A change of one counts
+    /// as a change of the plugin's file.
     fn companions(&self) -> &'static [&'static str];
 
     /// Whether the file may be compiled and run.
@@ -21,22 +22,23 @@ pub trait Admission: std::fmt::Debug + Send + Sync {
     fn admit(&self, file: Candidate<'_>) -> Result<Approval, NotAdmitted>;
 }
 
-/// A file and what lies beside it.
+/// A file and the files beside it.
 #[derive(Clone, Copy, Debug)]
 pub struct Candidate<'a> {
     pub binary: &'a Binary,
-    /// What lies beside the file, in the order of [`Admission::companions`]; `None` for what is not there.
+    /// The files beside the plugin's file, in the order of [`Admission::companions`]; `None` for a file that does not
+    /// exist.
     pub companions: &'a [Option<Vec<u8>>],
 }
 
-/// A file was admitted.
+/// The result for a file that was admitted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Approval {
-    /// Who vouches for the file, if anybody does.
+    /// The signers that vouch for the file, if there are any.
     pub signed_by: Vec<String>,
 }
 
-/// What lies beside a file. One that is too large is cut off, and then cannot be read.
+/// The files beside a plugin's file. A file that is too large is cut off, and cannot be parsed then.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Companions(Vec<Option<Vec<u8>>>);
 
@@ -44,7 +46,7 @@ impl Companions {
     pub(super) fn read(dir: &Path, name: &str, companions: &[&str]) -> Self {
         let read = |companion: &&str| {
             let path = dir.join(format!("{name}.wasm.{companion}"));
-            // A pipe would wait for somebody to write into it.
+            // A read from a pipe would wait for a writer.
             let file = fs::metadata(&path).is_ok_and(|metadata| metadata.is_file()).then(|| fs::File::open(&path));
             let mut bytes = Vec::new();
             file?.ok()?.take(MAX_COMPANION).read_to_end(&mut bytes).ok()?;

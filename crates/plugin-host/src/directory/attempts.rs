@@ -1,8 +1,8 @@
-//! Work on many things at a time, each tried with growing effort: what needs little of it is done first, and nothing waits for
-//! what needs much.
+//! Runs many tasks at the same time, each with growing effort. Tasks that need little effort are done first, and no
+//! task waits for one that needs much.
 //!
-//! Small attempts are made by several threads, the others by one. Each takes what needs the least effort so far, then what has
-//! waited longest.
+//! Several threads make the small attempts, and one thread makes the others. Each thread takes the task with the least
+//! effort so far; among equals, the one that has waited longest.
 
 use std::{
     collections::BTreeMap,
@@ -14,10 +14,10 @@ use std::{
 
 use berth_wasm_host::LoadEffort;
 
-/// One attempt: with `Continue`, another one with more effort follows.
+/// One attempt of a task. After `Continue`, another attempt with more effort follows.
 pub(super) type Work = Box<dyn FnMut(LoadEffort) -> ControlFlow<()> + Send>;
 
-/// The threads, which end once this is dropped, after what they are at.
+/// The threads. When this is dropped, they finish their current attempts and end.
 #[derive(Debug)]
 pub(super) struct Attempts {
     shared: Arc<Shared>,
@@ -32,7 +32,7 @@ struct Shared {
 #[derive(Default)]
 struct State {
     waiting: BTreeMap<(LoadEffort, u64), Task>,
-    /// Names of tasks at which a thread works.
+    /// The names of the tasks that threads are working on.
     running: Vec<String>,
     last_number: u64,
     is_closed: bool,
@@ -40,12 +40,12 @@ struct State {
 
 struct Task {
     name: String,
-    /// Whether even small attempts take so much that only one is made at a time.
+    /// Whether even small attempts need so much memory that only one is made at a time.
     is_large: bool,
     work: Work,
 }
 
-/// Which attempts a thread makes.
+/// The kind of attempts that a thread makes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Lane {
     Small,
@@ -59,10 +59,10 @@ impl std::fmt::Debug for State {
 }
 
 impl Attempts {
-    /// Starts the threads, of which `n_small` make small attempts.
+    /// Starts the threads. `n_small` of them make small attempts.
     ///
     /// # Errors
-    /// The system offers no more threads.
+    /// The system cannot start more threads.
     pub(super) fn start(n_small: usize) -> io::Result<Self> {
         let attempts = Self { shared: Arc::default() };
         for lane in std::iter::repeat_n(Lane::Small, n_small).chain([Lane::Other]) {
@@ -72,13 +72,14 @@ impl Attempts {
         Ok(attempts)
     }
 
-    /// Adds a task, of which there is none of this name. `is_large`: only one of these is worked at at a time.
+    /// Adds a task. There must be no task of this name. If `is_large`, only one such task is attempted at a time.
     pub(super) fn add(&self, name: String, is_large: bool, work: Work) {
         self.shared.lock().add(LoadEffort::FIRST, Task { name, is_large, work });
         self.shared.changed.notify_all();
     }
 
-    /// Takes a task back that no thread works at. Tells whether there is none of this name any more.
+    /// Removes the waiting task of this name. Returns whether no task of this name is left; it is false while a thread
+    /// works on one.
     pub(super) fn withdraw(&self, name: &str) -> bool {
         let mut state = self.shared.lock();
         state.waiting.retain(|_, task| task.name != name);
@@ -107,7 +108,7 @@ impl Shared {
 
     fn work(&self, lane: Lane) {
         while let Some((effort, mut task)) = self.next(lane) {
-            // A panic costs the task, as it would on a thread of its own.
+            // A panic ends only this task, as it would on a thread of its own.
             let attempted = catch_unwind(AssertUnwindSafe(|| (task.work)(effort)));
             if attempted.is_err() {
                 tracing::error!(plugin = task.name, "loading a plugin panicked");
@@ -122,7 +123,7 @@ impl Shared {
         }
     }
 
-    /// What to do next, as soon as there is something; `None` once the directory is no longer watched.
+    /// Waits for the next attempt; `None` once the directory is no longer watched.
     fn next(&self, lane: Lane) -> Option<(LoadEffort, Task)> {
         let mut state = self.lock();
         loop {
@@ -168,7 +169,7 @@ mod tests {
 
     const PATIENCE: Duration = Duration::from_secs(30);
 
-    /// Tasks that tell of each attempt, and go on when they are let.
+    /// Tasks that report each attempt, and continue when the test allows it.
     struct Bench {
         attempts: Attempts,
         sender: Sender<(String, LoadEffort)>,
@@ -181,7 +182,8 @@ mod tests {
             Self { attempts: Attempts::start(2).expect("threads"), sender, told }
         }
 
-        /// Adds a task that is done with this effort, and waits in each attempt with `stuck_at` until the sender is gone.
+        /// Adds a task that is complete after an attempt with the effort `done_with`. Attempts with `stuck_at` wait
+        /// until the sender is dropped.
         fn add(&self, name: &str, is_large: bool, done_with: LoadEffort, stuck_at: Option<LoadEffort>) -> Sender<()> {
             let (release, released) = channel::<()>();
             let (sender, called) = (self.sender.clone(), name.to_owned());

@@ -1,15 +1,15 @@
-//! Why a file of the plugins directory is not used.
+//! The reasons why a file of the plugins directory is not used.
 
 use std::io;
 
 use berth_wasm_host::LoadError;
 
-/// Why a file is not admitted. Reads on from the file's name.
+/// The reason why a file is not admitted. The text continues the file's name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct NotAdmitted(pub String);
 
-/// Why a file is no plugin that may run. Reads on from the file's name.
+/// The reason why a file is not a plugin that may run. The text continues the file's name.
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
     #[error("cannot be read")]

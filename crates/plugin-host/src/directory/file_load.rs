@@ -1,4 +1,4 @@
-//! One file of the plugins directory, from its bytes to what it is.
+//! Loads one file of the plugins directory, from its bytes to the result.
 
 use std::{
     path::PathBuf,
@@ -19,7 +19,7 @@ use super::{
     files::read_bounded,
 };
 
-/// What loads files.
+/// The parts that are needed to load files.
 #[derive(Clone, Debug)]
 pub(super) struct Loader {
     pub engine: Engine,
@@ -27,19 +27,20 @@ pub(super) struct Loader {
     pub dir: PathBuf,
 }
 
-/// Tells whether there is anything to do about a file.
+/// The content of a file. It decides whether the file must be loaded again.
 pub(super) type Content = (Option<Digest>, Companions);
 
-/// A file that is being loaded: tried with growing effort until it is known what it is.
+/// A file that is being loaded. It is tried with growing effort until the result is known.
 #[derive(Debug)]
 pub(super) struct FileLoad {
     loader: Loader,
     name: String,
-    /// What the file held when it was last loaded.
+    /// The content of the file when it was last loaded.
     known: Option<Content>,
-    /// Somebody wants it tried again, whatever is remembered of it.
+    /// Whether an operator wants it tried again, whatever is remembered of it.
     is_ordered: bool,
-    /// What an attempt before let in, and on whose word. The bytes are not kept in memory: many files may wait.
+    /// The content that an earlier attempt admitted, with the approval. The bytes are not kept in memory, because many
+    /// files may wait.
     admitted: Option<(Content, Approval)>,
     spent: Spent,
 }
@@ -48,10 +49,10 @@ pub(super) struct FileLoad {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Spent(Arc<AtomicU64>);
 
-/// What a load has found.
+/// The result of a load.
 #[derive(Debug)]
 pub(super) struct Found {
-    /// `None`: the file holds what it held before.
+    /// `None` means that the content is the same as before.
     pub change: Option<DirectoryChange>,
     pub content: Content,
 }
@@ -73,7 +74,7 @@ impl Loader {
     }
 
     pub(super) fn read(&self, name: &str) -> Result<Binary, FileError> {
-        // A control character would go on to logs, metrics and lists.
+        // A control character would appear in logs, metrics and lists.
         if name.contains(char::is_control) {
             return Err(FileError::Name);
         }
@@ -103,7 +104,7 @@ impl FileLoad {
         self.spent.clone()
     }
 
-    /// What the file is; `None` if it takes more effort to know.
+    /// The result for the file; `None` if more effort is needed to know it.
     pub(super) fn attempt(&mut self, effort: LoadEffort) -> Option<Found> {
         let start = Instant::now();
         let found = self.look_into(effort);

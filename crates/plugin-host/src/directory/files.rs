@@ -1,4 +1,5 @@
-//! What lies in the plugins directory: names, and what tells without reading whether something changed.
+//! The content of the plugins directory: the names, and metadata that shows whether something changed without reading
+//! the files.
 
 use std::{
     collections::BTreeMap,
@@ -11,16 +12,16 @@ use std::{
 
 use super::error::FileError;
 
-/// Tells without reading whether a file may have changed.
+/// Metadata that shows, without reading a file, whether the file may have changed.
 #[derive(Clone, Copy, Debug, Default, Hash, PartialEq, Eq)]
 pub(super) struct Fingerprint {
     device: u64,
     inode: u64,
     size: u64,
     modified: (i64, i64),
-    /// When the inode changed: it tells a file that became readable, or took a deleted file's place.
+    /// The time when the inode changed. It reveals a file that became readable or took the place of a deleted file.
     changed: (i64, i64),
-    /// The fingerprints of what lies beside the file, in one number.
+    /// The fingerprints of the files beside the plugin's file, combined into one number.
     companions: u64,
 }
 
@@ -28,7 +29,7 @@ impl Fingerprint {
     fn of(metadata: &fs::Metadata) -> Self {
         let (device, inode) = (metadata.dev(), metadata.ino());
         if metadata.is_dir() {
-            // What is put into a folder does not make it a plugin.
+            // Files inside a folder do not make the folder a plugin.
             return Self { device, inode, ..Self::default() };
         }
         Self {
@@ -47,8 +48,8 @@ impl Fingerprint {
     }
 }
 
-/// The plugin files, by name without `.wasm`. Hidden files are none, links are what they lead to. What has such a name and is
-/// no file is listed as well, for it to be refused.
+/// The plugin files, by name without `.wasm`. Hidden files are ignored, and links are followed. An entry with such a
+/// name that is not a file is listed as well, so that it is refused.
 pub(super) fn list(dir: &Path, companions: &[&str]) -> io::Result<BTreeMap<String, Fingerprint>> {
     let mut files = BTreeMap::new();
     for entry in fs::read_dir(dir)? {
@@ -57,7 +58,7 @@ pub(super) fn list(dir: &Path, companions: &[&str]) -> io::Result<BTreeMap<Strin
         else {
             continue;
         };
-        // A file that vanished since, or a link to nowhere, is as good as absent.
+        // A file that has just been deleted, or a link without a target, counts as absent.
         let Ok(metadata) = fs::metadata(&path) else { continue };
         if !name.is_empty() && !name.starts_with('.') {
             let mut fingerprint = Fingerprint::of(&metadata);
@@ -68,7 +69,7 @@ pub(super) fn list(dir: &Path, companions: &[&str]) -> io::Result<BTreeMap<Strin
     Ok(files)
 }
 
-/// Tells without reading whether what lies beside a file may have changed.
+/// Combines the metadata of the files beside a plugin's file, without reading them.
 fn fingerprint_of_companions(dir: &Path, name: &str, companions: &[&str]) -> u64 {
     let mut hasher = DefaultHasher::new();
     for companion in companions {
@@ -78,15 +79,15 @@ fn fingerprint_of_companions(dir: &Path, name: &str, companions: &[&str]) -> u64
     hasher.finish()
 }
 
-/// Device and inode of the directory of this name.
+/// The device and inode of the directory of this name.
 pub(super) fn identity(dir: &Path) -> Option<(u64, u64)> {
     fs::metadata(dir).ok().map(|metadata| (metadata.dev(), metadata.ino()))
 }
 
-/// The bytes of a regular file that is no larger than `limit`. What is opened is what is looked at: between the listing
-/// of the directory and here, a pipe or a device may have taken the file's place.
+/// The bytes of a regular file of at most `limit` bytes. The checks use the opened file, because a pipe or a device may
+/// have taken the file's place since the directory was listed.
 pub(super) fn read_bounded(path: &Path, limit: u64) -> Result<Vec<u8>, FileError> {
-    // Otherwise opening a pipe would wait for a writer.
+    // Otherwise, opening a pipe would wait for a writer.
     let mut options = fs::OpenOptions::new();
     let file = options.read(true).custom_flags(libc::O_NONBLOCK).open(path).map_err(FileError::Read)?;
     let metadata = file.metadata().map_err(FileError::Read)?;
@@ -96,7 +97,7 @@ pub(super) fn read_bounded(path: &Path, limit: u64) -> Result<Vec<u8>, FileError
     if !metadata.is_file() {
         return Err(FileError::NotAFile);
     }
-    // A sparse file takes no space on disk, but all of its size in memory.
+    // A sparse file takes no space on disk, but its full size in memory.
     let too_large = |size| FileError::TooLarge { size, limit };
     if metadata.len() > limit {
         return Err(too_large(metadata.len()));

@@ -1,22 +1,21 @@
-//! How often a file of the plugins directory is loaded, however often it is rewritten.
+//! The rate at which a file of the plugins directory is loaded, however often it is rewritten.
 //!
-//! A load costs the processor time of a compiler, and what comes of it is a swap. A plugin may have [`BURST`] of them at once,
-//! then one in each [`COST`]; a load that takes longer than that counts as long as it took, so that compiling takes at most half
-//! the time of the directory's thread once the burst is spent. A file that has to wait is looked at again: what it holds in
-//! the end is loaded.
+//! A load costs the processor time of a compiler, and leads to a swap. A plugin may have [`BURST`] loads at once, and
+//! then one in each [`COST`]. A load that takes longer than that counts for its own time. A file that has to wait is
+//! examined again, so that its final content is loaded.
 
 use std::{
     collections::BTreeMap,
     time::{Duration, Instant},
 };
 
-/// What a load counts at least.
+/// The minimum cost of a load.
 pub(super) const COST: Duration = Duration::from_secs(1);
 
-/// An operator who corrects a file a few times in a row does not wait.
+/// The number of loads is enough for an operator to correct a file a few times in a row without a wait.
 pub(super) const BURST: u32 = 5;
 
-/// When each file will have been quiet for as long as its loads counted. Files that have been are not kept.
+/// The time at which the cost of each file's loads is paid off. Files that have paid are not kept.
 #[derive(Debug, Default)]
 pub(super) struct LoadRates {
     paid_at: BTreeMap<String, Instant>,
@@ -29,7 +28,7 @@ impl LoadRates {
         debt <= COST * (BURST - 1)
     }
 
-    /// The file was loaded, which took so long.
+    /// Records that the file was loaded, and the time that it took.
     pub(super) fn loaded(&mut self, name: &str, now: Instant, took: Duration) {
         self.paid_at.retain(|_, paid| *paid > now);
         let paid = self.paid_at.entry(name.to_owned()).or_insert(now);

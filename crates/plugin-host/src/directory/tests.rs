@@ -1,4 +1,4 @@
-//! What becomes of files, pass by pass.
+//! Tests of what happens to files, pass by pass.
 
 use std::{fs, process::Command};
 
@@ -10,7 +10,7 @@ fn directory(dir: &Path, options: EngineOptions) -> PluginsDirectory {
     PluginsDirectory::new(Engine::new(options).expect("an engine"), dir)
 }
 
-/// Passes over a directory, and what they tell.
+/// Passes over a directory, and their events.
 struct Passes {
     directory: PluginsDirectory,
     loads: Loads,
@@ -25,7 +25,7 @@ impl Passes {
         Self { directory: directory(dir, EngineOptions::default()), loads, events }
     }
 
-    /// What one pass leads to.
+    /// The events after one pass.
     fn pass(&mut self, now: Instant) -> Vec<DirectoryEvent> {
         self.directory.pass(now, &self.loads);
         self.loads.attempts.wait_for_all();
@@ -33,7 +33,7 @@ impl Passes {
     }
 }
 
-/// What becomes of the one file in a directory.
+/// The reason why the only file in a directory is refused.
 fn refusal(directory: &mut PluginsDirectory) -> String {
     let mut events = directory.scan().expect("a folder");
     match (events.pop(), events.is_empty()) {
@@ -61,7 +61,7 @@ fn a_file_that_is_rewritten_all_the_time_is_loaded_now_and_then_and_in_the_end()
     for version in 0..200_u32 {
         fs::write(&file, format!("version {version}")).expect("a file");
         last = Some(Binary::new("Mine", format!("version {version}").into_bytes()).digest());
-        // The second pass sees what the first saw: the file has settled.
+        // The second pass finds the same as the first, so the file has settled.
         for _ in 0..2 {
             now += Duration::from_millis(5);
             events.extend(passes.pass(now));

@@ -1,6 +1,6 @@
-//! The profiles of a configuration, made from the plugins that there are.
+//! Makes the profiles of a configuration from the existing plugins.
 //!
-//! Plugins of the default set that this build does not have are left out, and said so once.
+//! Plugins of the default set that this build does not have are left out. The log says so once.
 
 use std::{collections::BTreeSet, convert::Infallible};
 
@@ -17,7 +17,7 @@ impl PluginInventory {
     /// Builds the profiles of `settings`, which are kept up to date from here on.
     ///
     /// # Errors
-    /// A plugin that refuses its arguments: nothing has changed then.
+    /// A plugin refuses its arguments. Nothing has changed then.
     pub fn profiles(&mut self, settings: &Settings) -> Result<Vec<Profile>, Usage> {
         let mut missing = BTreeSet::new();
         let profiles = settings.profiles.iter().map(|profile| self.profile(profile, &mut missing));
@@ -35,7 +35,7 @@ impl PluginInventory {
         Ok(profiles)
     }
 
-    /// New instances of what serves in one profile of `settings`. They are not kept up to date.
+    /// New instances of the binaries that serve in one profile of `settings`. They are not kept up to date.
     ///
     /// # Errors
     /// There is no such profile, or a plugin refuses its arguments.
@@ -45,7 +45,8 @@ impl PluginInventory {
         configured.build(|name, args| self.provide(scheduler_name, name, args).map(Some))
     }
 
-    /// What is not in `profiles` is not kept up to date any more: the plugins, each with the `schedulerName`.
+    /// Stops keeping up to date the profiles that are not in `profiles`. Returns their plugins, each with the
+    /// `schedulerName`.
     pub fn leave_profiles(&mut self, profiles: &[Profile]) -> Vec<(PluginName, String)> {
         self.registry.leave_profiles(|plugin, scheduler_name| {
             let profile = profiles.iter().find(|profile| profile.scheduler_name == scheduler_name);
@@ -53,7 +54,7 @@ impl PluginInventory {
         })
     }
 
-    /// Names in the PluginHostConfiguration of plugins and profiles that are not there and that `settings` do not have.
+    /// Names of plugins and profiles in the PluginHostConfiguration that do not exist and that are not in `settings`.
     pub fn useless_names(&self, settings: &Settings) -> Vec<UselessName> {
         let enabled = settings.profiles.iter().flat_map(|profile| profile.plugins.named());
         let plugins: Vec<&str> = self.registry.names().chain(enabled).map(PluginName::as_str).collect();
@@ -61,7 +62,7 @@ impl PluginInventory {
         self.rules.settings.useless_names(&plugins, &profiles)
     }
 
-    /// These names with regard to the profiles that are kept up to date.
+    /// The same names, compared with the profiles that are kept up to date.
     pub(crate) fn useless_names_now(&self) -> Vec<UselessName> {
         let statuses = self.registry.names().filter_map(|name| self.status(name));
         let profiles: BTreeSet<String> =
@@ -71,7 +72,7 @@ impl PluginInventory {
         self.rules.settings.useless_names(&plugins, &profiles)
     }
 
-    /// The plugins of all profiles that refuse their arguments, each with what is wrong.
+    /// The plugins of all profiles that refuse their arguments, each with the reason.
     pub fn refused_arguments(&self, settings: &Settings) -> Vec<String> {
         let mut refused = Vec::new();
         for profile in &settings.profiles {
@@ -108,8 +109,8 @@ impl PluginInventory {
     }
 }
 
-/// Falls back on those plugins of kube-scheduler that this build lacks, so that a file that names them stays valid. Any
-/// other name may come to be that of a file of the plugins directory.
+/// The catalogue also contains the plugins of kube-scheduler that this build lacks, so that a file that names them
+/// stays valid. Any other name may later be that of a file in the plugins directory.
 impl PluginCatalogue for PluginInventory {
     fn features(&self) -> Features {
         self.rules.features

@@ -1,4 +1,4 @@
-//! What the operator's rules mean for the binaries that may serve.
+//! Tests of the effect of the operator's rules on the binaries that may serve.
 
 use std::collections::BTreeMap;
 
@@ -74,13 +74,13 @@ fn inventory(config: &str, plugins: &[&str]) -> PluginInventory {
     inventory
 }
 
-/// What was swapped, and what was told.
+/// The swaps and the notices.
 fn outcome(consequences: &Consequences<ReadyBinary>) -> (Vec<&str>, Vec<&PluginNoticeKind>) {
     let swaps = consequences.swaps.iter().map(|swap| swap.plugin.as_str());
     (swaps.collect(), consequences.notices.iter().map(|notice| &notice.kind).collect())
 }
 
-/// What was swapped, and the files to look at again.
+/// The swaps, and the files that must be read again.
 fn reconfigure(inventory: &mut PluginInventory, config: &str) -> (Vec<String>, Vec<PluginName>) {
     let (consequences, to_retry) = inventory.settings_changed(file(config), NOW);
     (outcome(&consequences).0.into_iter().map(str::to_owned).collect(), to_retry)

@@ -1,4 +1,4 @@
-//! What names, binaries and configurations are granted, and what that allows.
+//! Tests of the grants of names, binaries and configurations, and of their effects.
 
 use berth_framework::{ClusterEvent, Needs};
 
@@ -26,7 +26,7 @@ fn that_hears_of(resources: &[&str]) -> Manifest {
 #[test]
 fn a_strange_name_is_granted_nothing() {
     assert_eq!(Rules::default().granted("Strange", None), Granted::default());
-    // Not even under the name of a built-in.
+    // The name of a built-in gives no grants.
     assert_eq!(Rules::default().granted("VolumeBinding", None), Granted::default());
     let wanted = that_reads(&["Secret", "ConfigMap"]);
     let error = Granted::default().check_reads("Mine", &wanted, None).expect_err("not granted").to_string();
@@ -117,7 +117,7 @@ fn built_ins_are_compiled_only_where_they_may_run_as_components() {
     assert!(all.may_run_as_component("NodeName"));
 }
 
-/// The example names all built-ins that were granted something, with what they were granted.
+/// The example names all built-ins that have grants, with these grants.
 #[test]
 fn the_example_grants_what_built_ins_need() {
     let example = include_str!("../../../../examples/replaced-built-ins.yaml");

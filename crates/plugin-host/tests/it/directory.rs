@@ -1,4 +1,4 @@
-//! What the watch of a plugins directory tells, awaited on its channel.
+//! Tests of the events from the watch of a plugins directory, which arrive on its channel.
 
 use std::{
     fs,
@@ -18,7 +18,7 @@ use berth_wasm_host::LoadError;
 
 use crate::engine;
 
-/// Longer than any machine needs.
+/// The time is longer than any machine needs.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 struct Watched {
@@ -39,7 +39,7 @@ impl Watched {
         self.events.recv_timeout(PATIENCE).unwrap()
     }
 
-    /// The digest of the plugin that the next event is about.
+    /// The digest of the plugin in the next event.
     fn next_loaded(&self, name: &str) -> Digest {
         let event = self.next();
         assert_eq!(event.name, name);
@@ -56,7 +56,7 @@ impl Watched {
     }
 }
 
-/// A second version of `ByPriority`: the same component with a custom section behind it.
+/// A second version of `ByPriority`: the same component with an added custom section.
 fn newer_version() -> Vec<u8> {
     let mut bytes = guests::by_priority().unwrap();
     bytes.extend_from_slice(&[0, 2, 1, b'v']);
@@ -108,7 +108,7 @@ fn a_file_renamed_into_place_is_loaded() {
     watched.next_removed("ByPriority");
 }
 
-/// A file that comes and goes at once takes the one before with it.
+/// A file that is replaced and deleted at once also removes the previous version.
 #[test]
 fn a_file_replaced_and_deleted_in_one_breath_is_removed() {
     let dir = tempfile::tempdir().unwrap();
@@ -145,7 +145,7 @@ fn equal_bytes_are_no_event_and_bad_ones_are() {
     let copy = dir.path().join("copy");
     fs::write(&copy, guests::by_priority().unwrap()).unwrap();
     fs::rename(copy, &file).unwrap();
-    // Names are gone through in order: whatever was to say about ByPriority comes before this.
+    // Names are handled in order, so any event about ByPriority would come before this one.
     fs::write(dir.path().join("Text.wasm"), "no plugin").unwrap();
     let event = watched.next();
     assert_eq!(event.name, "Text");
@@ -162,7 +162,7 @@ fn a_file_is_loaded_again_on_demand() {
     watched.next_loaded("ByPriority");
 }
 
-/// As the kubelet lays out a ConfigMap: `NAME -> ..data/NAME`, `..data -> ..TIME`, the latter swapped by a rename.
+/// The kubelet's layout of a ConfigMap: `NAME -> ..data/NAME`, `..data -> ..TIME`. A rename replaces the latter.
 #[test]
 fn a_volume_of_a_config_map_is_followed_through_its_updates() {
     let dir = tempfile::tempdir().unwrap();
@@ -170,7 +170,7 @@ fn a_volume_of_a_config_map_is_followed_through_its_updates() {
     fs::create_dir(path("..2026_01")).unwrap();
     symlink("..2026_01", path("..data")).unwrap();
     let watched = Watched::new(dir.path());
-    // A key that was not there before: the directory of the update first, then the swap, then the link.
+    // A new key: first the directory of the update is written, then the swap, then the link.
     for (version, bytes) in [("..2026_02", guests::by_priority().unwrap()), ("..2026_03", newer_version())] {
         fs::create_dir(path(version)).unwrap();
         fs::write(path(version).join("ByPriority.wasm"), bytes).unwrap();
@@ -183,7 +183,7 @@ fn a_volume_of_a_config_map_is_followed_through_its_updates() {
         }
         watched.next_loaded("ByPriority");
     }
-    // The key goes: the link stays behind until the kubelet takes it away.
+    // The key is removed: the link remains until the kubelet removes it.
     fs::create_dir(path("..2026_04")).unwrap();
     symlink("..2026_04", path("..data_tmp")).unwrap();
     fs::rename(path("..data_tmp"), path("..data")).unwrap();
@@ -204,7 +204,7 @@ fn another_directory_of_the_name_is_watched_too() {
     watched.next_loaded("ByPriority");
 }
 
-/// Lets in what has a file beside it, and says whose name that holds.
+/// Admits files with a file beside them, and returns the name in that file.
 #[derive(Debug)]
 struct Signed;
 

@@ -1,4 +1,5 @@
-//! Made-up things that happen to files: what is told in the end is what lies there. `cargo xtask fuzz` makes up more.
+//! Random changes of files. The last reports must match the final content of the directory. `cargo xtask fuzz` makes
+//! more changes.
 
 use std::{
     fs,
@@ -17,13 +18,13 @@ use fuzz_targets::{Random, rounds};
 
 use crate::engine;
 
-/// Longer than any machine needs.
+/// The time is longer than any machine needs.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// After so many things that happen to files the directory is looked at, whatever lies there by then, and a pipe.
+/// The number of changes after which the directory is checked. It may also contain a pipe.
 const UNTIL_LOOKED_AT: usize = 30;
 
-/// Whatever happened to its files, the last report about a directory is what lies there.
+/// The last report about a directory matches its content after any changes of its files.
 #[test]
 fn a_directory_is_seen_as_it_ends() {
     let good: Vec<Vec<u8>> = NAMES.iter().map(|name| by_priority_named(name).unwrap()).collect();
@@ -49,7 +50,7 @@ fn a_directory_is_seen_as_it_ends() {
                 }
             }
         }
-        // The first is there, the second is no plugin, the third is gone.
+        // The first exists, the second is not a plugin, and the third is deleted.
         clear(dir.path());
         fs::write(dir.path().join("incoming"), &good[0]).unwrap();
         fs::rename(dir.path().join("incoming"), dir.path().join("A.wasm")).unwrap();
@@ -73,7 +74,7 @@ fn next(events: &Receiver<DirectoryEvent>, expected: &Seen) -> DirectoryEvent {
 
 const NAMES: [&str; 3] = ["A", "B", "C"];
 
-/// What the events have told so far.
+/// The state according to the events so far.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Seen {
     a: Option<Digest>,
@@ -98,14 +99,14 @@ impl Seen {
     }
 }
 
-/// One thing that may happen to a file.
+/// One random change of a file.
 fn disturb(dir: &Path, good: &[Vec<u8>], random: &mut Random) {
     let which = random.below(NAMES.len());
     let path = dir.join(format!("{}.wasm", NAMES[which]));
     let other = dir.join(format!("{}.wasm", random.one_of(&NAMES)));
-    // Many of these fail, as another thing has taken the name.
+    // Many of these fail, because another change has taken the name.
     let _ = match random.below(12) {
-        // Writing into a pipe would wait for a reader.
+        // A write to a pipe would wait for a reader.
         0..5 if fs::metadata(&path).is_ok_and(|metadata| metadata.file_type().is_fifo()) => remove(&path),
         0..3 => fs::write(&path, &good[which]),
         3 => fs::write(&path, &good[which][..random.below(good[which].len())]),

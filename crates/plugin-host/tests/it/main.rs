@@ -1,4 +1,4 @@
-//! The plugins directory as the rest of the process sees it.
+//! Tests of the plugins directory through the interface that the rest of the process uses.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a helper that fails is a test that fails")]
 
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use berth_wasm_host::{Engine, EngineOptions, Limits};
 
-/// Limits under which a test of them ends soon, and a busy machine passes.
+/// An engine with limits under which a test of limits ends soon, but which a busy machine meets.
 fn engine() -> Engine {
     let call_timeout = Duration::from_millis(500);
     let limits = Limits { call_timeout, lifecycle_timeout: call_timeout, memory_bytes: 96 << 20, ..Limits::default() };

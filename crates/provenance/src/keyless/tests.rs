@@ -1,4 +1,4 @@
-//! A deployment of sigstore made of throw-away keys: a root, a certificate for one signature, a log.
+//! A deployment of sigstore with temporary keys: a root, a certificate for one signature, and a log.
 
 use rcgen::{
     BasicConstraints, CertificateParams, CustomExtension, DistinguishedName, ExtendedKeyUsagePurpose, IsCa, Issuer,
@@ -15,7 +15,7 @@ use crate::{
 
 const SUBJECT: &str = "https://ci.example/team/zone/release.yml@refs/tags/v1";
 const OIDC: &str = "https://ci.example";
-/// Within the certificate's hour.
+/// A time within the hour of the certificate.
 const SIGNED_AT: u64 = 1_767_225_600 + 60;
 
 struct Sigstore {
@@ -41,7 +41,7 @@ impl Sigstore {
         leaf.subject_alt_names = vec![SanType::URI(SUBJECT.try_into().unwrap())];
         leaf.extended_key_usages = vec![ExtendedKeyUsagePurpose::CodeSigning];
         (leaf.not_before, leaf.not_after) = (date_time_ymd(2026, 1, 1), date_time_ymd(2026, 1, 2));
-        // A UTF8String, as DER.
+        // A UTF8String in DER.
         let der = [&[0x0c, u8::try_from(OIDC.len()).unwrap()], OIDC.as_bytes()].concat();
         leaf.custom_extensions = vec![CustomExtension::from_oid_content(&[1, 3, 6, 1, 4, 1, 57264, 1, 8], der)];
         let leaf = leaf.signed_by(&key, &issuer).unwrap();
@@ -64,7 +64,7 @@ impl Sigstore {
         }
     }
 
-    /// What `cosign sign-blob --bundle` writes.
+    /// The output of `cosign sign-blob --bundle`.
     fn bundle(&self, file: &[u8], seconds: u64) -> Value {
         let signature = BASE64_STANDARD.encode(self.key.sign(file).unwrap());
         let body = json!({
@@ -153,7 +153,7 @@ fn one_of_another_file_or_without_a_log_does_not() {
     let sigstore = Sigstore::new();
     let mut bundle = sigstore.bundle(b"component", SIGNED_AT);
     assert!(refusal(sigstore.identity(), &bundle, b"c0mponent").contains("it has another hash"));
-    // A person who has the certificate signs later, and shows the entry of another signature.
+    // The owner of the certificate signs later, and presents the entry of another signature.
     let again = BASE64_STANDARD.encode(sigstore.key.sign(b"component").unwrap());
     bundle["messageSignature"]["signature"] = again.into();
     assert!(refusal(sigstore.identity(), &bundle, b"component").contains("it has another signature"));

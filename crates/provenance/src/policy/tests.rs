@@ -1,4 +1,4 @@
-//! Which binaries may run by which rule.
+//! Tests of the binaries that each rule lets run.
 
 use super::*;
 use crate::{

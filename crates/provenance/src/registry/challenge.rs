@@ -1,13 +1,13 @@
-//! What a registry answers to a request without the right to it: `WWW-Authenticate` (RFC 9110, and the token
-//! authentication of the Distribution project).
+//! A registry's answer to a request without authorization: `WWW-Authenticate` (RFC 9110, and the token authentication
+//! of the Distribution project).
 
 use http::{HeaderMap, header};
 
-/// What the registry wants to see.
+/// The authorization that the registry asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Challenge {
     Basic,
-    /// A token that another server gives.
+    /// A token from another server.
     Bearer {
         realm: String,
         service: Option<String>,
@@ -16,7 +16,7 @@ pub(crate) enum Challenge {
 }
 
 impl Challenge {
-    /// The first challenge that can be answered.
+    /// The first challenge that this client can answer.
     pub(crate) fn find(headers: &HeaderMap) -> Option<Self> {
         let values = headers.get_all(header::WWW_AUTHENTICATE).iter();
         values.filter_map(|value| Self::parse(value.to_str().ok()?)).next()
@@ -43,7 +43,7 @@ impl Challenge {
     }
 }
 
-/// `key="value"` or `key=value`, between commas. Values may hold commas.
+/// Reads `key="value"` or `key=value`, separated by commas. Quoted values may contain commas.
 fn parameters(text: &str) -> Vec<(String, String)> {
     let mut found = Vec::new();
     let mut rest = text;

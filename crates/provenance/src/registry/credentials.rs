@@ -1,7 +1,8 @@
-//! Who we are to a registry: a file as `docker login` writes it, or as a Secret of the type
-//! `kubernetes.io/dockerconfigjson` holds it.
+//! Credentials for a registry: a file as `docker login` writes it, or as a Secret of the type
+//! `kubernetes.io/dockerconfigjson` contains it.
 //!
-//! The file is read whenever a registry asks, so that a Secret that is mounted may change. Helper programs are not run.
+//! The file is read whenever a registry asks for credentials, so that a mounted Secret may change. Helper programs are
+//! not run.
 
 use std::{
     collections::BTreeMap,
@@ -12,14 +13,14 @@ use std::{
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use serde::Deserialize;
 
-/// A name and a password, or a token in its place.
+/// A name and a password, or a token instead.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Credentials {
     pub user: String,
     pub password: String,
 }
 
-/// Why a file gives no credentials.
+/// The reason why a file contains no usable credentials.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CredentialsError {
     #[error("{}: cannot be read: {reason}", file.display())]
@@ -58,7 +59,7 @@ impl fmt::Debug for Credentials {
     }
 }
 
-/// What a file says of a repository, `registry.example/team/zone`; `None` if it says nothing.
+/// The credentials in a file for a repository, `registry.example/team/zone`; `None` if there are none.
 pub(crate) fn find(file: &Path, name: &str) -> Result<Option<Credentials>, CredentialsError> {
     let unreadable =
         |error: std::io::Error| CredentialsError::Unreadable { file: file.to_owned(), reason: error.to_string() };
@@ -91,14 +92,14 @@ impl Entry {
     }
 }
 
-/// Whether a key of `auths` is about a repository: its registry, or the beginning of its path as well.
+/// Whether a key of `auths` is about a repository. The key is the registry, possibly with the beginning of the path.
 fn is_about(key: &str, name: &str) -> bool {
     let key = host_and_path(key);
     let key = if key == "index.docker.io" { "docker.io" } else { key };
     name.strip_prefix(key).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// The host and path without `https://`, and without the `/v1/` that Docker writes behind its own registry.
+/// The host and path without `https://`, and without the `/v1/` that Docker adds to its own registry.
 fn host_and_path(key: &str) -> &str {
     let key = key.split_once("://").map_or(key, |(_, rest)| rest).trim_end_matches('/');
     key.strip_suffix("/v1").or_else(|| key.strip_suffix("/v2")).unwrap_or(key)

@@ -1,4 +1,4 @@
-//! HTTP to one host: TLS with the system's roots and an operator's own, time-outs, and bodies of bounded size.
+//! HTTP to one host: TLS with the system's roots and the operator's own, time limits, and bodies of limited size.
 
 use std::{fs, io, path::Path, sync::Arc, time::Duration};
 
@@ -17,13 +17,13 @@ use rustls::{
 };
 use tokio::time::timeout;
 
-/// Until a host is connected to.
+/// The time limit for a connection to a host.
 const CONNECT_TIME: Duration = Duration::from_secs(10);
-/// Until the head of an answer is there, uploads included.
+/// The time limit for the head of an answer, including uploads.
 const ANSWER_TIME: Duration = Duration::from_secs(60);
-/// Until more of a body is there.
+/// The time limit for the next part of a body.
 const STALL_TIME: Duration = Duration::from_secs(30);
-/// A registry leads to its storage, which may lead on.
+/// The maximum number of redirects. A registry redirects to its storage, which may redirect again.
 const MAX_REDIRECTS: usize = 5;
 
 #[derive(Clone, Debug)]
@@ -32,7 +32,7 @@ pub(crate) struct Transport {
     pub scheme: Scheme,
 }
 
-/// Why there is no whole answer.
+/// The reason why there is no complete answer.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum TransportError {
     #[error("{0}")]
@@ -45,7 +45,7 @@ pub(crate) enum TransportError {
     Redirects,
 }
 
-/// Why connections cannot be made at all.
+/// The reason why no connections can be made.
 #[derive(Debug, thiserror::Error)]
 pub enum SetupError {
     #[error("registries: the caFile of {host}, {file}, cannot be used")]
@@ -55,7 +55,7 @@ pub enum SetupError {
 }
 
 impl Transport {
-    /// `ca_file` holds roots that count besides the system's.
+    /// The transport for a host. `ca_file` contains roots that count besides the system's.
     pub(crate) fn new(host: &str, is_plain: bool, ca_file: Option<&Path>) -> Result<Self, SetupError> {
         let mut roots = RootCertStore::empty();
         let mut own = Vec::new();
@@ -65,7 +65,7 @@ impl Transport {
             own = read_certificates(file).map_err(refused)?;
         }
         if !is_plain {
-            // Connections fail and say so if there are no certificates.
+            // If there are no certificates, connections fail with an error that says so.
             roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
         }
         roots.add_parsable_certificates(own);
@@ -78,7 +78,7 @@ impl Transport {
         http.enforce_http(false);
         http.set_connect_timeout(Some(CONNECT_TIME));
         let builder = HttpsConnectorBuilder::new().with_tls_config(tls);
-        // Where HTTP was not asked for, no redirect leads to it either.
+        // If HTTP was not configured, redirects to HTTP are not followed either.
         let builder = if is_plain { builder.https_or_http() } else { builder.https_only() };
         let client = Client::builder(TokioExecutor::new()).build(builder.enable_http1().wrap_connector(http));
         Ok(Self { client, scheme: if is_plain { Scheme::HTTP } else { Scheme::HTTPS } })
@@ -90,7 +90,7 @@ impl Transport {
         answer.map_err(|_| TransportError::TimedOut(ANSWER_TIME))?.map_err(|error| failed(&error))
     }
 
-    /// Sends a request without a body, and goes where the answer leads. Another host is not told who we are.
+    /// Sends a request without a body, and follows redirects. Another host does not get our credentials.
     pub(crate) async fn follow(&self, mut request: Request<()>) -> Result<Response<Incoming>, TransportError> {
         for _ in 0..=MAX_REDIRECTS {
             let answer = self.send(request.clone().map(|()| Full::default())).await?;
@@ -125,8 +125,8 @@ pub(crate) async fn read_body(answer: Response<Incoming>, limit: u64) -> Result<
     }
 }
 
-/// Resolves `location` against `base`. `location` is an absolute URI or a path from the root of the host; anything else
-/// gives `None`.
+/// Resolves `location` against `base`. `location` is an absolute URI or a path from the root of the host; the result is
+/// `None` for anything else.
 pub(crate) fn resolve(base: &Uri, location: &str) -> Option<Uri> {
     if location.starts_with('/') && !location.starts_with("//") {
         let mut parts = base.clone().into_parts();

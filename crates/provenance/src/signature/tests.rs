@@ -1,4 +1,4 @@
-//! What each kind of signature claims, and about what.
+//! Tests of the claims of each kind of signature, and of their subjects.
 
 use super::*;
 

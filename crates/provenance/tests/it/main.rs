@@ -1,4 +1,4 @@
-//! Registries over real HTTP.
+//! Tests of registries over real HTTP.
 
 #![expect(clippy::unwrap_used, reason = "a test ends where its footing is gone")]
 

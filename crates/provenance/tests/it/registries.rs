@@ -1,4 +1,4 @@
-//! Push, pull, tokens, mirrors, the cache, and registries that do wrong.
+//! Tests of pushes, pulls, tokens, mirrors, the cache, and registries that behave wrongly.
 
 use std::{fs, path::Path};
 
@@ -69,7 +69,7 @@ async fn the_cache_serves_while_the_registry_is_away() {
     );
     let cached = puller.cached(&name, LIMIT).unwrap();
     assert_eq!((cached.component.as_slice(), cached.manifest, cached.host), (&b"component"[..], manifest, None));
-    // Somebody changes what lies there.
+    // An attacker changes the content of the cache.
     let blobs = dir.path().join("blobs").join("sha256");
     fs::write(blobs.join(cached.digest.to_string()), b"c0mponent").unwrap();
     assert!(puller.cached(&name, LIMIT).is_none());
@@ -149,7 +149,7 @@ async fn credentials_go_to_the_token_service_that_fits_the_registry() {
     }
     assert_eq!(other.take_requests(), [""; 0], "nobody else is sent the credentials");
     assert_eq!(pulled(&with_service(Some(other.host())), &name).await.component, b"component");
-    // Without credentials there is nothing to give away.
+    // Without credentials, there is nothing to protect.
     failure(&puller(vec![options(&registry)], None), &name).await;
     assert!(other.take_requests().contains(&"GET /token".to_owned()));
 }

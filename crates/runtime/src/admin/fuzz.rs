@@ -1,4 +1,4 @@
-//! Made-up requests: each is answered, and over plain HTTP none gives an order.
+//! Random requests. Each gets an answer, and none gives an order over plain HTTP.
 
 use std::{
     future::IntoFuture as _,
@@ -29,7 +29,7 @@ fn requests_are_answered_and_over_plain_http_they_reach_nobody() {
     let (supervisor, mut inbox) = mpsc::channel(8);
     let n_messages = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&n_messages);
-    // The task takes messages and answers none.
+    // The task receives messages and answers none of them.
     runtime.spawn(async move {
         while inbox.recv().await.is_some() {
             count.fetch_add(1, Ordering::SeqCst);
@@ -68,7 +68,7 @@ fn made_up(random: &mut Random) -> Vec<u8> {
     let mut bytes = format!("{method} {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n").into_bytes();
     if random.below(2) == 0 {
         bytes.extend(b"X-Noise: ");
-        // No line ends: they would make another request of it.
+        // The bytes contain no line ends, because these would turn them into another request.
         bytes.extend((0..random.below(2000)).map(|_| random.byte()).filter(|byte| !b"\r\n\0".contains(byte)));
         bytes.extend(b"\r\n");
     }

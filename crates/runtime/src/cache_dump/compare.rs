@@ -1,4 +1,4 @@
-//! How cache and queue differ from what the API server lists.
+//! Differences of the cache and the queue from the API server's lists.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -12,10 +12,10 @@ use tracing::{info, warn};
 
 use super::{Dump, PodName};
 
-/// The longest that the list may take.
+/// The maximum time for the lists.
 const LIST_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Nodes, and pods that have not run to their end.
+/// The nodes, and the pods that are not finished.
 #[derive(Debug, Default)]
 pub(super) struct Listed {
     nodes: BTreeSet<String>,
@@ -23,7 +23,7 @@ pub(super) struct Listed {
 }
 
 impl Listed {
-    /// `None` if there is no whole list within a minute.
+    /// The lists from the API server; `None` if they are not complete within a minute.
     pub(super) async fn from_server(client: &Client) -> Option<Self> {
         let (sink, mut events) = mpsc::channel(256);
         let watches = spawn_watches(client, Watches { pods: true, nodes: true, ..Watches::default() }, &sink);
@@ -35,7 +35,7 @@ impl Listed {
                     WatchEvent::PodApplied(pod) => listed.pods.push(*pod),
                     WatchEvent::NodeApplied(node) => drop(listed.nodes.insert(node.metadata.name)),
                     WatchEvent::PodsSynced | WatchEvent::NodesSynced => unlisted -= 1,
-                    // Changes after the list of one, while the list of the other comes in.
+                    // These are changes after one list, while the other list is still arriving.
                     WatchEvent::PodDeleted(_)
                     | WatchEvent::NodeDeleted(_)
                     | WatchEvent::ObjectApplied { .. }
@@ -53,7 +53,7 @@ impl Listed {
     }
 }
 
-/// What one has and the other has not.
+/// The names that only one side has.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Differences {
     missed_nodes: Vec<String>,
@@ -63,7 +63,8 @@ pub(super) struct Differences {
 }
 
 impl Differences {
-    /// Pods are told by their uids. Pending pods of other schedulers are not expected in the queue.
+    /// Compares the two. Pods are identified by their uids. Pending pods of other schedulers are not expected in the
+    /// queue.
     pub(super) fn between(dump: &Dump, listed: &Listed) -> Self {
         let known_nodes: BTreeSet<&String> =
             dump.nodes.iter().filter(|(_, node)| node.is_known()).map(|(name, _)| name).collect();

@@ -1,4 +1,4 @@
-//! A node as the cache has it.
+//! A node as it is in the cache.
 
 use std::collections::BTreeMap;
 
@@ -56,7 +56,7 @@ pub(super) fn all(view: &ClusterView) -> BTreeMap<String, NodeDump> {
     nodes
 }
 
-/// `cpu: 1500m, memory: 1024`: amounts of CPU in thousandths, of others in bytes or pieces.
+/// Writes `cpu: 1500m, memory: 1024`. CPU is in thousandths; other amounts are in bytes or pieces.
 fn amounts(table: &ClusterTable, resources: impl Iterator<Item = Sym>, amount: impl Fn(Sym) -> i64) -> String {
     let mut amounts: Vec<String> = resources
         .map(|resource| {

@@ -1,4 +1,4 @@
-//! What the log says of attempts, in kube-scheduler's words.
+//! Log lines about attempts, in kube-scheduler's words.
 
 use std::{
     borrow::Cow,
@@ -40,7 +40,7 @@ pub(super) fn tell(PodRef { namespace, name: pod, .. }: &PodRef, outcome: Attemp
         AttemptOutcome::Failed { message, is_fault: false } => {
             error!(pod, namespace, error = message, "Error scheduling pod; retrying");
         }
-        // The fault has a line of its own, which names the pod.
+        // The fault has its own line, which names the pod.
         AttemptOutcome::Failed { message, is_fault: true } => {
             debug!(target: V2, pod, namespace, error = message, "Error scheduling pod; retrying");
         }
@@ -56,7 +56,7 @@ pub(super) fn tell_slow_search(pod: &PodRef, total: Duration, steps: &[(Cow<'sta
 fn trace(pod: &PodRef, now: Duration, total: Duration, steps: &[(Cow<'static, str>, Duration)]) -> String {
     let mut hasher = DefaultHasher::new();
     (pod.uid.to_string(), now).hash(&mut hasher);
-    // One number for all lines of a trace.
+    // All lines of a trace have the same number.
     let number = hasher.finish() >> 33;
     let mut at = now.saturating_sub(total);
     let mut text = format!(

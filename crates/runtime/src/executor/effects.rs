@@ -1,4 +1,4 @@
-//! What plugins asked for, as requests to the API server.
+//! Carries out the effects that plugins asked for, as requests to the API server.
 
 use std::collections::BTreeMap;
 
@@ -14,25 +14,25 @@ use tracing::info;
 
 use super::{Executor, new_event};
 
-/// Where ResourceClaims live.
+/// The API group of ResourceClaims.
 const RESOURCE_GROUP: &str = "resource.k8s.io";
 
-/// Which plugin asked for an effect, and for which pod.
+/// The plugin that asked for an effect, and the pod that the effect is for.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cause<'a> {
     pub(super) pod: &'a PodRef,
-    /// The profile, which users see as the reporter of events.
+    /// The profile, which events show to users as the reporter.
     pub(super) scheduler_name: &'a str,
     pub(super) plugin: &'a str,
-    /// The binary that asked.
+    /// The binary that asked for the effect.
     pub(super) binary: Option<BinaryId>,
     pub(super) cycle: CycleId,
 }
 
 impl Executor {
-    /// Carries effects out in order, up to the first that fails. Victims that follow each other leave together, but for
-    /// the last, whose deletion lets the pod try again. What concerns an object that an earlier effect created is done to
-    /// that one, and to no other of its name.
+    /// Carries out effects in order, up to the first that fails. Consecutive victims are evicted together, except the
+    /// last one, because its deletion lets the pod try again. An effect on an object that an earlier effect created is
+    /// only applied to that object, and not to another object of the same name.
     pub(super) async fn effects(&self, cause: &Cause<'_>, effects: Vec<GrantedEffect>) -> Result<()> {
         let mut victims = Vec::new();
         let mut created = BTreeMap::new();
@@ -93,7 +93,7 @@ impl Executor {
         Ok(())
     }
 
-    /// Gives back the uid of what it created.
+    /// Carries out one effect. If it creates an object, returns the object's uid.
     async fn effect(&self, cause: &Cause<'_>, effect: Effect, uid: Option<&str>) -> Result<Option<Box<str>>> {
         let target = if self.sinks.audit.is_on() { target(cause.pod, &effect) } else { None };
         let result = self.request(cause, effect, uid).await;
@@ -168,7 +168,7 @@ impl Executor {
         Ok(None)
     }
 
-    /// Where objects of `kind`, an `apiVersion/kind`, live.
+    /// The place of objects of `kind`, which is an `apiVersion/kind`.
     async fn place(&self, kind: &str, namespace: String, name: String) -> Result<ObjectRef> {
         let (api_version, kind) = kind
             .rsplit_once('/')
@@ -180,7 +180,7 @@ impl Executor {
     }
 }
 
-/// What the effect changes, if that is an object. Evictions are recorded one by one.
+/// The object that the effect changes, if there is one. Evictions are recorded one by one.
 fn target(pod: &PodRef, effect: &Effect) -> Option<EffectTarget> {
     match effect {
         Effect::Patch { kind, namespace, name, subresource, .. } => Some(EffectTarget {
@@ -214,7 +214,7 @@ fn target(pod: &PodRef, effect: &Effect) -> Option<EffectTarget> {
     }
 }
 
-/// Kind, namespace and name of the object that the effect changes, makes or deletes.
+/// The kind, namespace and name of the object that the effect changes, creates or deletes.
 fn object_key(effect: &Effect) -> Option<[String; 3]> {
     match effect {
         Effect::Patch { kind, namespace, name, .. } | Effect::Delete { kind, namespace, name } => {
@@ -235,7 +235,7 @@ fn object_key(effect: &Effect) -> Option<[String; 3]> {
     }
 }
 
-/// The API server applies a patch that names a uid only to the object that has it.
+/// Adds the uid to the patch. The API server then applies the patch only to the object with this uid.
 fn require_uid(patch: &mut Value, uid: &str) -> Result<()> {
     let patch = patch.as_object_mut().ok_or_else(|| anyhow!("the patch is not a JSON object"))?;
     let metadata = patch.entry("metadata").or_insert_with(|| json!({}));

@@ -1,5 +1,5 @@
-//! Made-up effects against an API server that answers anything: each request of effects is answered, and no name leads a
-//! request to another path.
+//! Random effects against an API server that answers at random. Each request with effects gets an answer, and no name
+//! leads a request to another path.
 
 use std::{
     future::IntoFuture as _,
@@ -39,7 +39,7 @@ const KINDS: [&str; 10] = [
     "a b/c/d",
 ];
 
-/// What was asked of the API server, and what it answers next.
+/// The requests to the API server, and its next answers.
 #[derive(Debug, Default)]
 struct Log {
     asked: Vec<Uri>,
@@ -57,7 +57,7 @@ fn effects_are_answered_and_names_lead_nowhere_else() {
         let told = format!("{effects:?}");
         *log.lock().unwrap() = Log {
             asked: Vec::new(),
-            // None that is worth another try.
+            // None of these statuses leads to another try.
             answers: (0..64).map(|_| *random.one_of(&[200, 201, 403, 404, 409, 422])).collect(),
         };
         let event = runtime.block_on(async {
@@ -94,7 +94,7 @@ async fn start() -> (mpsc::Sender<Task>, mpsc::Receiver<Event>, SharedLog) {
         sinks: Sinks { metrics: Arc::new(Metrics::default()), audit: AuditLog::default(), events: Arc::new(NoEvents) },
         writer: Writer::new(client.clone()),
         kinds: Kinds::new(client.clone()),
-        // Events go elsewhere: they are posted by another task, in its own time.
+        // Another task posts events at its own pace, so they go elsewhere.
         recorder: EventRecorder::spawn(
             kube::Client::try_from(kube::Config::new("http://127.0.0.1:1".parse().unwrap())).unwrap(),
             "here",

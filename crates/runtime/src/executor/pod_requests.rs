@@ -1,13 +1,14 @@
-//! Requests about pods: those of one pod go one after the other, those of different pods side by side. Only what different
-//! plugins want done before a pod is bound goes side by side for one pod as well.
+//! Requests about pods. Requests about one pod run one after the other, and those about different pods run side by
+//! side. The only exception are the effects that different plugins need before a pod is bound: they run side by side
+//! for one pod, too.
 //!
-//! A request that waits may become needless: two patches of one status become one, and a binding drops the patches before it,
-//! since the API server clears the nomination and sets the condition itself. kube-scheduler does the same with the gate
-//! SchedulerAsyncAPICalls (`pkg/scheduler/backend/api_dispatcher/call_queue.go`).
+//! A waiting request may become unnecessary. Two patches of one status are merged into one. A binding drops the patches
+//! before it, because the API server clears the nomination and sets the condition itself. kube-scheduler does the same
+//! with the gate SchedulerAsyncAPICalls (`pkg/scheduler/backend/api_dispatcher/call_queue.go`).
 //!
-//! Each request that is under way has a task, so one that hangs holds up no other pod. How many requests are open at the API
-//! server is the writer's business. Of status patches only some have a task: there may be one for each pod of the cluster, and
-//! those that wait must not keep pods from being placed.
+//! Each request in progress has its own task, so that one that hangs does not delay other pods. The writer limits the
+//! number of open requests at the API server. Only some status patches have a task. There may be one for each pod of
+//! the cluster, and waiting patches must not prevent pods from being placed.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -23,25 +24,25 @@ use tracing::warn;
 
 use super::{Executor, pass_on_panic};
 
-/// Requests other than status patches that are under way or wait for another one of their pod, a few kilobytes each. Beyond
-/// this no action is taken, so the scheduling thread starts no cycles: an API server that is away for long must not cost memory
-/// without bound.
+/// The maximum number of requests, other than status patches, that are in progress or wait for another request about
+/// their pod. Each takes a few kilobytes. Beyond this number no action is accepted, so that the scheduling thread
+/// starts no cycles. An API server that is unreachable for long must not make the memory grow without limit.
 const MAX_REQUESTS: usize = 10_000;
 
-/// Status patches that wait. Those beyond are not written before the pod's next attempt.
+/// The maximum number of waiting status patches. Further patches are not written before the pod's next attempt.
 const MAX_PATCHES: usize = 20_000;
 
-/// Status patches that have a task: twice as many as the writer sends at a time.
+/// The maximum number of status patches that have a task: twice as many as the writer sends at a time.
 const PATCHES_AT_A_TIME: usize = 64;
 
-/// The requests that are not done.
+/// The requests that are not finished.
 #[derive(Debug, Default)]
 pub(super) struct PodRequests {
-    /// The pods about which a request is under way or waits.
+    /// The pods with a request that is in progress or waiting.
     pods: HashMap<PodUid, PodLine>,
-    /// Counts of requests that are under way or waiting.
+    /// The numbers of requests that are in progress or waiting.
     counts: Counts,
-    /// Pods whose status is to be patched next, once there is room for another task.
+    /// The pods with status patches that come next, once another task can be started.
     patches: FairQueue<PodUid>,
     n_patches_running: usize,
     running: JoinSet<(PodUid, Done)>,
@@ -59,7 +60,7 @@ impl Counts {
     }
 }
 
-/// A request that is over.
+/// A request that is finished.
 #[derive(Debug)]
 struct Done {
     concurrency: Concurrency,
@@ -71,24 +72,24 @@ struct Done {
 struct PodLine {
     running: Vec<Concurrency>,
     waiting: VecDeque<Waiting>,
-    /// Whether it is among [`PodRequests::patches`].
+    /// Whether the pod is in [`PodRequests::patches`].
     waits_to_patch: bool,
 }
 
-/// A request whose turn has not come.
+/// A request that waits for its turn.
 #[derive(Debug)]
 struct Waiting {
     request: PodRequest,
-    /// A binding came in the place of patches of the pod's status. If it fails, they were not written.
+    /// Whether a binding replaced patches of the pod's status. If the binding fails, they were not written.
     dropped_patches: bool,
-    /// Counts it among the calls that wait.
+    /// Counts the request among the waiting calls.
     _pending: Option<PendingCall>,
 }
 
-/// The other requests about its pod beside which a request may be under way.
+/// The other requests about the same pod that may be in progress at the same time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Concurrency {
-    /// No other.
+    /// No other request.
     Exclusive,
     /// The awaited effects of plugins other than this one.
     WithOtherPlugins(Arc<str>),
@@ -118,7 +119,7 @@ impl PodLine {
         self.running.iter().all(|other| concurrency.allows(other))
     }
 
-    /// Puts the request behind those that wait, unless one of the two becomes needless.
+    /// Appends the request to those that wait, unless one of them becomes unnecessary.
     fn push(&mut self, mut request: PodRequest, executor: &Executor, counts: &mut Counts) {
         let mut dropped_patches = false;
         match &mut request.request {
@@ -154,7 +155,7 @@ fn is_patch(request: &Request) -> bool {
     matches!(request, Request::PatchStatus(_))
 }
 
-/// What kube-scheduler's dispatcher calls it, if it is one of the dispatcher's calls.
+/// The dispatcher's name for the call in kube-scheduler, if it is one of the dispatcher's calls.
 fn call_type(request: &Request) -> Option<ApiCall> {
     match request {
         Request::Bind { .. } => Some(ApiCall::PodBinding),
@@ -163,7 +164,7 @@ fn call_type(request: &Request) -> Option<ApiCall> {
     }
 }
 
-/// The change with the effect of both; `None` if they set different conditions.
+/// A change with the effect of both; `None` if they set different conditions.
 fn merged(earlier: &StatusChange, later: &StatusChange) -> Option<StatusChange> {
     let types = [earlier, later].map(|change| change.condition.as_ref().map(|condition| &condition.type_));
     if let [Some(earlier), Some(later)] = types
@@ -174,14 +175,14 @@ fn merged(earlier: &StatusChange, later: &StatusChange) -> Option<StatusChange> 
     Some(StatusChange {
         old_conditions: later.old_conditions.clone(),
         condition: later.condition.clone().or_else(|| earlier.condition.clone()),
-        // The later one takes the earlier one's nomination for written.
+        // The later change assumes that the earlier one's nomination was written.
         old_nominated_node_name: earlier.old_nominated_node_name.clone(),
         nominated_node_name: later.nominated_node_name.clone().or_else(|| earlier.nominated_node_name.clone()),
     })
 }
 
 impl PodRequests {
-    /// Whether no more is taken on.
+    /// Whether no further request is accepted.
     pub(super) fn is_full(&self) -> bool {
         self.counts.others >= MAX_REQUESTS
     }
@@ -190,7 +191,7 @@ impl PodRequests {
         self.running.is_empty()
     }
 
-    /// Carries it out, after those of its pod that were added before.
+    /// Carries out the request, after earlier requests about the same pod.
     pub(super) fn add(&mut self, executor: &Executor, request: PodRequest) {
         if is_patch(&request.request) && self.counts.patches >= MAX_PATCHES {
             return refuse(executor, request);
@@ -200,7 +201,8 @@ impl PodRequests {
         self.start_next(executor, &pod);
     }
 
-    /// Waits until a request is done, and goes on to the next ones of its pod. Dropping the future loses nothing.
+    /// Waits until a request is finished, and starts the next ones about its pod. The future can be dropped without
+    /// loss.
     pub(super) async fn one_done(&mut self, executor: &Executor) {
         let Some(done) = self.running.join_next().await else { return };
         let (pod, Done { concurrency, was_patch }) = pass_on_panic(done);
@@ -226,7 +228,7 @@ impl PodRequests {
         }
     }
 
-    /// Starts the requests of the pod whose turn it is.
+    /// Starts the pod's next requests.
     fn start_next(&mut self, executor: &Executor, pod: &PodUid) {
         let Some(line) = self.pods.get_mut(pod) else { return };
         while let Some(Waiting { request, .. }) = line.waiting.front()
@@ -258,7 +260,7 @@ impl PodRequests {
     }
 }
 
-/// Gives up a status patch: the scheduler takes it for failed, and writes the status again at the pod's next attempt.
+/// Gives up a status patch. The scheduler treats it as failed, and writes the status again at the pod's next attempt.
 fn refuse(executor: &Executor, PodRequest { pod, .. }: PodRequest) {
     let (name, namespace) = (&*pod.name, &*pod.namespace);
     warn!(pod = name, namespace, "the pod's status was not updated: {MAX_PATCHES} other updates are waiting");

@@ -1,4 +1,4 @@
-//! The executor against an API server played by the test.
+//! Tests of the executor against an API server that the test simulates.
 
 use std::{collections::BTreeSet, future::IntoFuture as _, path::PathBuf, time::Duration};
 
@@ -32,12 +32,13 @@ impl EventSink for NoEvents {
     fn record(&self, _: PluginEvent) {}
 }
 
-/// An executor whose API server binds pods at once, but for `pod-9`, and answers patches of claims when told to.
+/// An executor with an API server that binds pods at once, except `pod-9`. The server answers patches of claims when
+/// the test allows it.
 struct Bench {
     actions: mpsc::Sender<Task>,
     events: mpsc::Receiver<Event>,
     release: watch::Sender<bool>,
-    /// The patches of pods' status.
+    /// The patches of pods' statuses.
     patched: mpsc::UnboundedReceiver<Value>,
     /// The bodies of requests that change or delete claims.
     changed: mpsc::UnboundedReceiver<Value>,
@@ -49,7 +50,7 @@ impl Bench {
         Self::with_audit(AuditLog::default()).await
     }
 
-    /// One whose requests go no faster than this.
+    /// A bench with requests that are limited to this rate.
     async fn with_rate(rate: RequestRate) -> Self {
         Self::with(AuditLog::default(), rate).await
     }
@@ -110,7 +111,7 @@ impl Bench {
         self.ask_for("main", pod, request).await;
     }
 
-    /// The same for a pod of this profile.
+    /// Asks the same for a pod of this profile.
     async fn ask_for(&self, profile: &str, pod: usize, request: Request) {
         let name = format!("pod-{pod}");
         let pod =
@@ -168,7 +169,7 @@ fn bind() -> Request {
     Request::Bind { cycle: CycleId(1), node: "n1".into() }
 }
 
-/// More than may be open at a time.
+/// A number above the limit of open requests.
 const STUCK: usize = 300;
 
 #[tokio::test]
@@ -211,7 +212,7 @@ async fn updates_of_the_status_of_many_pods_keep_none_from_being_bound() {
     let before = bench.patched.len();
     bench.ask(1, bind()).await;
     assert!(matches!(bench.answer().await, Event::BindFinished { uid, result: Ok(()), .. } if uid == "pod-1".into()));
-    // Those that wait for the rate as well let the binding go first.
+    // The patches that wait for the rate also let the binding go first.
     let n_first = bench.patched.len() - before;
     assert!(n_first < 16, "{n_first} updates came before the binding");
     for pod in 12_100..21_000 {
@@ -284,7 +285,7 @@ async fn what_is_changed_still_has_the_uid_that_was_looked_at() {
         deletion("of-the-new"),
     ];
     assert_eq!(sent, expected);
-    // A patch that names another uid, or has no place for it, is not sent.
+    // A patch that names another uid, or has no place for one, is not sent.
     for broken in ["[]", r#"{"metadata": null}"#, r#"{"metadata": {"uid": "of-another"}}"#] {
         let effects = vec![GrantedEffect { effect: patch("old", broken), uid: Some("of-the-old".into()) }];
         bench.ask(0, awaited("VolumeBinding", effects)).await;

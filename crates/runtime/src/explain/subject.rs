@@ -1,4 +1,4 @@
-//! A pod of the copy in the words of an explanation.
+//! A pod of the copy in the form of an explanation.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use berth_model::{Sym, Time};
 use berth_queue::{QueuedPod, SubQueue, Waiting};
 use berth_scheduler::{BindingStage, ClusterView, PodPlace, PodView};
 
-/// The pod, and where it is.
+/// The pod and its state.
 pub(super) fn subject(view: &ClusterView, pod: PodView<'_>) -> Subject {
     let record = match pod.place() {
         PodPlace::Queued(waiting) => Some(&waiting.record),
@@ -65,7 +65,7 @@ fn queued(view: &ClusterView, waiting: &Waiting) -> State {
     }
 }
 
-/// The pods of activeQ that PrioritySort puts before this one.
+/// The number of pods in activeQ that PrioritySort puts before this one.
 fn n_before(view: &ClusterView, record: &QueuedPod) -> usize {
     let key = |record: &QueuedPod| (std::cmp::Reverse(record.pod.priority), record.queued_at);
     let is_before = |pod: &PodView<'_>| match pod.place() {
@@ -113,7 +113,7 @@ fn holders(view: &ClusterView, pod: PodView<'_>) -> Vec<Holder> {
     }
 }
 
-/// The plugin for which pods of the profile wait, as nothing serves in its place.
+/// The plugin for which the profile's pods wait, because nothing serves in its place.
 pub(super) fn out_of_service(now: Time, profile: &mut Profile, waiting: &Waiting) -> Option<Holder> {
     let Refusal { plugin, status } = profile.out_of_service()?;
     Some(Holder {
@@ -125,12 +125,12 @@ pub(super) fn out_of_service(now: Time, profile: &mut Profile, waiting: &Waiting
     })
 }
 
-/// `Node/Add|UpdateNodeLabel`.
+/// Writes `Node/Add|UpdateNodeLabel`.
 fn event(event: &ClusterEvent) -> String {
     format!("{}/{}", event.resource, event.action_names().join("|"))
 }
 
-/// The events for which the plugins registered that rejected the pod.
+/// The events for which the plugins that rejected the pod are registered.
 pub(super) fn retries(profile: &mut Profile, rejected_by: &[Arc<str>]) -> Vec<Retry> {
     let mut retries = Vec::new();
     for name in rejected_by {

@@ -1,6 +1,6 @@
-//! Requests to extenders and what their answers say, as `k8s.io/kube-scheduler/extender/v1` has them.
+//! Requests to extenders and their answers, in the format of `k8s.io/kube-scheduler/extender/v1`.
 //!
-//! The Go types have no JSON tags: names of fields begin with a capital, and Go reads them whatever their case.
+//! The Go types have no JSON tags. Names of fields begin with a capital, and Go ignores the case when it reads them.
 
 use std::{borrow::Cow, collections::BTreeMap};
 
@@ -12,7 +12,7 @@ use serde_json::{
     value::{RawValue, to_raw_value},
 };
 
-/// The body of filter and prioritize: with whole nodes, or with names alone.
+/// The body of filter and prioritize, with complete nodes or with names only.
 pub(super) fn arguments(pod: &[u8], nodes: Result<&[&[u8]], &[&str]>) -> Result<Vec<u8>, ExtenderError> {
     let (nodes, names) = match nodes {
         Ok(objects) => {
@@ -41,7 +41,8 @@ struct NodeList<'a> {
 #[derive(Serialize)]
 struct Empty {}
 
-/// An object's fields, as Go's typed clients hold them: they know what it is, and drop `managedFields`.
+/// The fields of an object, as Go's typed clients hold them. These clients know the type of the object, and drop
+/// `managedFields`.
 type TypedObject<'a> = BTreeMap<String, Cow<'a, RawValue>>;
 
 fn typed(json: &[u8]) -> Result<TypedObject<'_>, ExtenderError> {
@@ -63,7 +64,7 @@ fn to_body(body: &impl Serialize) -> Result<Vec<u8>, ExtenderError> {
     serde_json::to_vec(body).map_err(ExtenderError::new)
 }
 
-/// The body of preempt: with whole victims, or with their uids alone.
+/// The body of preempt, with complete victims or with their uids only.
 pub(super) fn preemption(
     pod: &[u8],
     table: &ClusterTable,
@@ -114,14 +115,14 @@ struct MetaPod<'a> {
 
 fn whole_pod<'a>(table: &'a ClusterTable, pod: &Pod, node: &str) -> Result<TypedObject<'a>, ExtenderError> {
     let namespace = table.symbols.text(pod.namespace);
-    // Pods come over two watches; the next attempt finds what one of them has not brought yet.
+    // Pods arrive over two watches. If one of them has not brought a pod yet, the next attempt finds it.
     let json = table.objects().get("v1", "Pod", namespace, &pod.name);
     let unlisted = || ExtenderError::new(format!("pod \"{namespace}/{}\" is not listed yet", pod.name));
     on_node(json.ok_or_else(unlisted)?, node)
 }
 
-/// A pod whose spec names this node, even while the API server does not know of it: kube-scheduler sets the field when it
-/// assumes the pod.
+/// A pod with this node in its spec, even if the API server does not know that yet. kube-scheduler sets the field when
+/// it assumes the pod.
 fn on_node<'a>(pod: &'a [u8], node: &str) -> Result<TypedObject<'a>, ExtenderError> {
     let mut fields = typed(pod)?;
     if let Some(spec) = fields.get_mut("spec") {
@@ -138,7 +139,7 @@ pub(super) fn binding(namespace: &str, name: &str, uid: &str, node: &str) -> Vec
     json!({ "PodName": name, "PodNamespace": namespace, "PodUID": uid, "Node": node }).to_string().into_bytes()
 }
 
-/// What an answer to filter says about the nodes `sent`.
+/// The result of filter for the nodes `sent`.
 pub(super) fn filter_result(
     answer: &[u8],
     url: &str,
@@ -170,7 +171,7 @@ pub(super) fn filter_result(
     Ok(verdict)
 }
 
-/// The victims that the extender agrees to, by node. It names them by their uids whatever it was sent.
+/// The victims that the extender agrees to, by node. Its answer contains uids even if it got complete pods.
 pub(super) fn preemption_result(answer: &[u8]) -> Result<Vec<ExtenderVictims>, ExtenderError> {
     let answer: Value = read(answer)?;
     if !answer.is_object() && !answer.is_null() {
@@ -190,7 +191,7 @@ pub(super) fn preemption_result(answer: &[u8]) -> Result<Vec<ExtenderVictims>, E
     Ok(agreed)
 }
 
-/// Names of nodes and their scores.
+/// The names of nodes and their scores.
 pub(super) fn host_priorities(answer: &[u8]) -> Result<Vec<(String, i64)>, ExtenderError> {
     let answer: Option<Vec<Value>> = read(answer)?;
     let priority = |entry: &Value| {
@@ -204,12 +205,12 @@ pub(super) fn host_priorities(answer: &[u8]) -> Result<Vec<(String, i64)>, Exten
     answer.iter().flatten().map(priority).collect()
 }
 
-/// Whether the extender says that it has bound the pod.
+/// Checks that the extender has bound the pod.
 pub(super) fn binding_result(answer: &[u8]) -> Result<(), ExtenderError> {
     check_error(&read(answer)?)
 }
 
-/// The answer as JSON. Where there is none at all, the text is Go's.
+/// The answer as JSON. If the answer is empty, the error text is Go's.
 fn read<T: DeserializeOwned>(answer: &[u8]) -> Result<T, ExtenderError> {
     serde_json::from_slice(answer).map_err(|error| match answer.iter().find(|byte| !byte.is_ascii_whitespace()) {
         None => ExtenderError::new("EOF"),
@@ -234,7 +235,7 @@ fn check_error(answer: &Value) -> Result<(), ExtenderError> {
     }
 }
 
-/// The field of this name, whatever its case; a field that is `null` counts as absent.
+/// The field of this name, ignoring the case. A field that is `null` counts as absent.
 fn field<'a>(object: &'a Value, name: &str) -> Option<&'a Value> {
     let mut fields = object.as_object()?.iter();
     fields.find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value).filter(|value| !value.is_null())
@@ -244,7 +245,7 @@ fn list<'a>(object: &'a Value, name: &str) -> Result<Option<&'a Vec<Value>>, Ext
     field(object, name).map(|value| value.as_array().ok_or_else(|| unreadable(name, "a list"))).transpose()
 }
 
-/// Reasons by node.
+/// The reasons by node.
 fn reasons(answer: &Value, name: &str) -> Result<Vec<(String, String)>, ExtenderError> {
     let Some(value) = field(answer, name) else { return Ok(Vec::new()) };
     let entries = value.as_object().ok_or_else(|| unreadable(name, "an object"))?;

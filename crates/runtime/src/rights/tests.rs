@@ -1,4 +1,4 @@
-//! Rights follow from profiles, plugins and grants, and from nothing else.
+//! Tests that rights follow from profiles, plugins and grants, and from nothing else.
 
 use berth_config::{Overrides, PluginHostSettings};
 use berth_plugin_host::{Plugins, Rules, Sources};
@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::*;
 
-/// What kube-scheduler's ClusterRoles allow it.
+/// The rules of kube-scheduler's ClusterRoles.
 const THEIRS: &str = include_str!("rules_1.36.txt");
 
 fn rights(profile: serde_json::Value, grants: &str) -> BTreeSet<String> {

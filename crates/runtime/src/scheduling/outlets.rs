@@ -1,8 +1,8 @@
-//! Where the scheduler's actions go: writes and notices to the executor, what happened to plugins' binaries to the supervisor,
-//! and preparations to threads of their own.
+//! The targets of the scheduler's actions: requests and notices go to the executor, events of plugins' binaries go to
+//! the supervisor, and preparations go to threads of their own.
 //!
-//! The thread never waits for either of the two: what they have no room for is kept until they have, and no cycle starts
-//! meanwhile.
+//! The thread never waits for the executor or the supervisor. Actions for which they have no room are kept until there
+//! is room, and no cycle starts meanwhile.
 
 use std::collections::VecDeque;
 
@@ -12,16 +12,16 @@ use tokio::sync::mpsc::{self, error::TrySendError};
 
 use crate::executor::Task;
 
-/// The ways out of the scheduling thread.
+/// The channels out of the scheduling thread.
 pub(crate) struct Outlets {
     executor: Outlet<Task>,
     supervisor: Outlet<Message>,
-    /// Where prepared instances go. The thread must not keep its own channel open.
+    /// The channel for prepared instances. It is weak, because the thread must not keep its own channel open.
     events: mpsc::WeakSender<Event>,
     objects: HostObjects,
 }
 
-/// A channel, and what waits for room in it.
+/// A channel, and the messages that wait for room in it.
 struct Outlet<T> {
     sender: mpsc::Sender<T>,
     backlog: VecDeque<T>,
@@ -38,7 +38,7 @@ impl Outlets {
         Self { executor: Outlet::new(executor), supervisor: Outlet::new(supervisor), events, objects }
     }
 
-    /// Hands these over. What comes back is to be handled at once.
+    /// Sends these actions. The returned events must be handled immediately.
     pub(super) fn hand_over(&mut self, actions: impl IntoIterator<Item = Action>) -> Vec<Event> {
         let mut answers = Vec::new();
         for action in actions {
@@ -62,12 +62,12 @@ impl Outlets {
         answers
     }
 
-    /// Whether all that was handed over is on its way.
+    /// Whether all actions have been sent.
     pub(super) fn is_empty(&self) -> bool {
         self.executor.backlog.is_empty() && self.supervisor.backlog.is_empty()
     }
 
-    /// Waits until there is room for what could not be handed over; for ever if there is no such thing.
+    /// Waits until there is room for the actions that could not be sent, or forever if there are none.
     pub(super) async fn room(&self) {
         tokio::select! {
             () = self.executor.room(), if !self.executor.backlog.is_empty() => {}
@@ -82,13 +82,13 @@ impl<T> Outlet<T> {
         Self { sender, backlog: VecDeque::new() }
     }
 
-    /// Hands over what fits.
+    /// Sends as many actions as there is room for.
     fn send(&mut self) {
         while let Some(item) = self.backlog.pop_front() {
             match self.sender.try_send(item) {
                 Ok(()) => {}
                 Err(TrySendError::Full(item)) => return self.backlog.push_front(item),
-                // The receiver is gone: the process is ending.
+                // The receiver no longer exists, because the process is ending.
                 Err(TrySendError::Closed(_)) => self.backlog.clear(),
             }
         }

@@ -1,4 +1,4 @@
-//! Everything that wakes the scheduling thread, in one list: events, faults of components, requests to look.
+//! Everything that wakes the scheduling thread: events, faults of components, and requests for changes.
 
 use std::time::{Duration, Instant};
 
@@ -8,18 +8,18 @@ use tokio::{runtime::Handle, sync::mpsc};
 
 use crate::follower::FollowRequest;
 
-/// The channels that lead to the thread.
+/// The channels into the thread.
 #[derive(Debug)]
 pub(crate) struct Sources {
-    /// What happened in the cluster, the host's answers, and plugins that are ready.
+    /// Events of the cluster, answers of the host, and plugins that are ready.
     pub events: mpsc::Receiver<Event>,
-    /// What components faulted in, one report for each instance that is gone. Calls on this thread send it.
+    /// The faults of components, one report for each instance that was lost. Calls on this thread send them.
     pub faults: mpsc::UnboundedReceiver<FaultReport>,
-    /// Requests of the copy that follows.
+    /// Requests from the copy that follows.
     pub follow: mpsc::Receiver<FollowRequest>,
 }
 
-/// Something that came.
+/// An input of the thread.
 #[derive(Debug)]
 pub(super) enum Input {
     Event(Event),
@@ -27,21 +27,22 @@ pub(super) enum Input {
     Follow(FollowRequest),
 }
 
-/// Why there is no input.
+/// The reason why there is no input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NoInput {
-    /// The turn has taken as much as it may, or nothing waits, or something else is due.
+    /// The turn has taken its maximum, no input is waiting, or something else is due.
     Due,
-    /// No event can come any more.
+    /// No further event can arrive.
     Closed,
 }
 
-/// How much a turn still takes in.
+/// The amount of input that a turn may still take.
 #[derive(Debug)]
 pub(super) struct Turn {
     until: Instant,
     events: usize,
-    /// Each is answered with a batch: one a turn.
+    /// The number of requests for changes that may still be answered: one per turn, because each is answered with a
+    /// batch.
     follow: usize,
 }
 
@@ -52,7 +53,8 @@ impl Turn {
 }
 
 impl Sources {
-    /// What waits, as long as the turn has room for it. Faults go first: what follows must not ask a plugin that is gone.
+    /// The next waiting input, as long as the turn has room for it. Faults come first, because later work must not ask
+    /// a plugin that was lost.
     pub(super) fn next(&mut self, turn: &mut Turn) -> Result<Input, NoInput> {
         if let Ok(fault) = self.faults.try_recv() {
             return Ok(Input::Fault(fault));
@@ -76,12 +78,12 @@ impl Sources {
         Err(NoInput::Due)
     }
 
-    /// Whether events wait that the turn had no room for.
+    /// Whether events are waiting for which the turn had no room.
     pub(super) fn has_events(&self) -> bool {
         !self.events.is_empty()
     }
 
-    /// Sleeps until something comes, for at most `idle`. Until there is `room`, as well.
+    /// Sleeps until an input arrives or there is `room`, for at most `idle`.
     pub(super) fn wait(
         &mut self,
         runtime: &Handle,

@@ -16,7 +16,7 @@ use crate::objects::update::{UpdateTarget, update};
 use crate::rules::{admission, metadata};
 use crate::status::{ApiResult, StatusError};
 
-/// Answers a POST to `pods/NAME/binding`, or to `bindings` when the path names no pod.
+/// Answers a POST to `pods/NAME/binding`, or to `bindings` if the path names no pod.
 pub(crate) fn answer(api: &Api, target: &Target, name: Option<&str>, request: &Request) -> ApiResult<Response> {
     if request.method != Method::POST {
         return Err(StatusError::method_not_allowed());
@@ -47,7 +47,7 @@ pub(crate) fn answer(api: &Api, target: &Target, name: Option<&str>, request: &R
 fn bind(api: &Api, target: &Target, name: &str, binding: &Value, dry_run: bool) -> ApiResult<()> {
     let kind = &target.kind;
     let node = text(binding, "/target/name");
-    // An update of this subresource skips the rules that forbid ordinary updates of a pod's spec.
+    // An update of this subresource is not subject to the rules that forbid ordinary updates of a pod's spec.
     let target = UpdateTarget { kind, namespace: &target.namespace, name, subresource: "binding" };
     update(&api.state, target, dry_run, |current| {
         let uid = text(binding, "/metadata/uid");

@@ -1,4 +1,4 @@
-//! What all requests share.
+//! The data that all requests share.
 
 use std::sync::Arc;
 
@@ -7,14 +7,14 @@ use tokio::sync::watch;
 use super::patch::apply::AppliedConfigurations;
 use crate::state::ClusterState;
 
-/// What all requests share.
+/// The data that all requests share.
 #[derive(Debug)]
 pub(crate) struct Api {
     /// The objects and their kinds.
     pub(super) state: Arc<ClusterState>,
-    /// What server-side apply has to remember.
+    /// The configurations that server-side apply remembers.
     pub(super) applied: AppliedConfigurations,
-    /// Turns true when the server stops; watches end then.
+    /// Turns true when the server stops. Watches then end.
     pub(super) stopping: watch::Receiver<bool>,
 }
 

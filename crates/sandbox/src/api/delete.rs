@@ -58,7 +58,7 @@ pub(crate) fn one(api: &Api, target: &Target, name: &str, request: &Request) -> 
     Ok(responses::object_response(kind, &object, StatusCode::OK, form, include, &[]))
 }
 
-/// Answers a DELETE of a collection with the objects that it held.
+/// Answers a DELETE of a collection. The answer contains its objects.
 pub(crate) fn collection(api: &Api, target: &Target, request: &Request) -> ApiResult<Response> {
     let kind = &target.kind;
     let list = request.query.list_options(kind)?;
@@ -89,7 +89,7 @@ fn check_allowed(kind: &Kind, name: &str) -> ApiResult<()> {
     Ok(())
 }
 
-/// Kinds whose deletion answers the last state instead of a `Status`.
+/// Whether a deletion of this kind returns the last state instead of a `Status`.
 fn returns_object(kind: &Kind) -> bool {
     let core = [
         "pods",

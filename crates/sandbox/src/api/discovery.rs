@@ -1,4 +1,4 @@
-//! Discovery: which groups, versions and resources there are, in both the old documents and the aggregated one, plus
+//! Discovery: the groups, versions and resources of the API, in the old documents and in the aggregated one, as well as
 //! the version and the health endpoints.
 
 use axum::body::Body;
@@ -30,11 +30,11 @@ struct DiscoveryEntry {
     verbs: Vec<&'static str>,
     short_names: Vec<String>,
     categories: Vec<String>,
-    /// Group and version of the kind where they differ from the resource's.
+    /// The group and version of the kind, if they differ from the resource's.
     response: Option<(&'static str, &'static str)>,
 }
 
-/// Answers paths that describe the API; returns nothing for other paths.
+/// Answers paths that describe the API. Returns `None` for other paths.
 pub(crate) fn answer(api: &Api, segments: &[&str], request: &Request) -> ApiResult<Option<Response>> {
     if let [probe @ ("healthz" | "livez" | "readyz"), check @ ..] = segments {
         return Ok(Some(health(probe, check, request)));
@@ -199,7 +199,7 @@ fn aggregated(entries: &[DiscoveryEntry]) -> Vec<Value> {
     for entry in entries {
         let kind = match entry.response {
             Some((group, version)) => json!({"group": group, "version": version, "kind": entry.kind}),
-            // Empty means the group and version under which the resource is listed.
+            // Empty texts stand for the group and version under which the resource is listed.
             None => json!({"group": "", "version": "", "kind": entry.kind}),
         };
         if let Some((_, subresource)) = entry.name.split_once('/') {

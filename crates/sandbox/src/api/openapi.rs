@@ -1,7 +1,8 @@
-//! OpenAPI documents with just what `kubectl` needs to leave validation to the server.
+//! OpenAPI documents with only the parts that make `kubectl` leave validation to the server.
 //!
-//! Before it writes, `kubectl` checks whether the PATCH of a kind takes a `fieldValidation` parameter. If so it sends
-//! `fieldValidation=Strict` and prints what the server says. Schemas are absent, so `kubectl explain` finds nothing.
+//! Before a write, `kubectl` checks whether the PATCH of a kind has a `fieldValidation` parameter. If it has one,
+//! `kubectl` sends `fieldValidation=Strict` and prints the server's messages. There are no schemas, so `kubectl
+//! explain` finds nothing.
 
 use axum::body::Body;
 use axum::response::Response;
@@ -13,7 +14,7 @@ use super::discovery::{groups, versions};
 use super::responses;
 use crate::kinds::Kind;
 
-/// Answers a path below `/openapi`; returns nothing when there is no such document.
+/// Answers a path below `/openapi`. Returns `None` if there is no such document.
 pub(crate) fn answer(api: &Api, rest: &[&str]) -> Option<Response> {
     let document = match rest {
         ["v2"] => return Some(empty_v2()),

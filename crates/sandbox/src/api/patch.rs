@@ -66,7 +66,7 @@ fn undecodable(why: &str) -> StatusError {
 }
 
 impl Patch {
-    /// Changes a JSON value of this kind; fails where a JSON patch does not fit it.
+    /// Changes a JSON value of this kind. Fails if a JSON patch does not fit the value.
     pub(crate) fn apply_to_value(&self, kind: &Kind, value: &mut Value) -> Result<(), json_patch::PatchError> {
         match self {
             Self::Json(patch) => json_patch::patch(value, patch)?,

@@ -1,4 +1,4 @@
-//! The query of a request, read into options and checked as the API server does.
+//! The query of a request. It is read into options and checked as in the API server.
 
 use std::time::Duration;
 
@@ -12,39 +12,39 @@ use crate::objects::decode::FieldValidation;
 use crate::selectors::{FieldSelector, LabelSelector, Selector};
 use crate::status::{ApiResult, StatusError};
 
-/// The parameters of a query in their order.
+/// The parameters of a query, in order.
 #[derive(Debug, Default)]
 pub(super) struct Query(Vec<(String, String)>);
 
 /// Options of lists and watches.
 #[derive(Debug)]
 pub(super) struct ListOptions {
-    /// Which objects are wanted.
+    /// The selector of the objects.
     pub(super) selector: Selector,
-    /// Page size, 0 for everything.
+    /// The page size; 0 stands for everything.
     pub(super) limit: usize,
-    /// The token of the next page, empty for the first.
+    /// The token of the next page; empty for the first page.
     pub(super) continue_token: String,
-    /// `resourceVersion` as it was sent, empty when unset.
+    /// `resourceVersion` as it was sent; empty if it is not set.
     pub(super) version: String,
     /// `Exact`, `NotOlderThan` or empty.
     pub(super) version_match: String,
-    /// Whether a watch is wanted.
+    /// Whether the request is for a watch.
     pub(super) watch: bool,
     /// Whether a watch may get bookmarks.
     pub(super) bookmarks: bool,
     /// Whether a watch starts with the objects that exist.
     pub(super) initial_events: Option<bool>,
-    /// How long a watch lasts at most.
+    /// The maximum duration of a watch.
     pub(super) timeout: Option<Duration>,
 }
 
 /// Options of writes.
 #[derive(Debug)]
 pub(super) struct WriteOptions {
-    /// Answer as if, but store nothing.
+    /// Whether the request is answered without storing anything.
     pub(super) dry_run: bool,
-    /// How to treat unknown fields.
+    /// The treatment of unknown fields.
     pub(super) field_validation: FieldValidation,
     /// The field manager, for server-side apply.
     pub(super) field_manager: String,
@@ -71,7 +71,7 @@ impl Query {
         Self(pairs)
     }
 
-    /// Reads `includeObject`: how much of each object a table contains.
+    /// Reads `includeObject`, the part of each object in a table.
     pub(super) fn table_include(&self) -> ApiResult<Include> {
         match self.get("includeObject").unwrap_or_default() {
             "" | "Metadata" => Ok(Include::Metadata),
@@ -83,7 +83,7 @@ impl Query {
         }
     }
 
-    /// A truth value: anything but `false` and `0` counts as true once the parameter is there.
+    /// A truth value. If the parameter exists, everything except `false` and `0` is true.
     fn flag(&self, name: &str) -> Option<bool> {
         self.get(name).map(|value| !matches!(value, "false" | "0"))
     }
@@ -126,7 +126,7 @@ impl Query {
         if errors.is_empty() { Ok(options) } else { Err(StatusError::invalid_options("ListOptions", &errors)) }
     }
 
-    /// Reads the options of a write; `options` names them in messages.
+    /// Reads the options of a write. `options` is their name in messages.
     pub(super) fn write_options(&self, options: &str) -> ApiResult<WriteOptions> {
         let mut errors = Vec::new();
         let field_validation = match self.get("fieldValidation").unwrap_or_default() {
@@ -147,7 +147,7 @@ impl Query {
         Ok(WriteOptions { dry_run, field_validation, field_manager: self.text("fieldManager"), force })
     }
 
-    /// Whether nothing may be stored; anything but `All` is an error.
+    /// Whether nothing may be stored. Any value except `All` is an error.
     pub(super) fn dry_run(&self, errors: &mut Vec<FieldError>) -> bool {
         match self.get("dryRun") {
             None => false,

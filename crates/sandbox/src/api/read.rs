@@ -19,13 +19,13 @@ use crate::kinds::Kind;
 use crate::status::{ApiResult, StatusError};
 use crate::storage::{Collection, InvalidResourceVersion, Object, ResourceVersion, key};
 
-/// The name of the API server's own type for a kind, as its messages have it.
+/// The name of the API server's internal type for a kind, for messages.
 fn internal_type(kind: &Kind) -> String {
     let package = if kind.group.is_empty() { "core" } else { kind.group.split('.').next().unwrap_or_default() };
     format!("*{package}.{}", kind.kind)
 }
 
-/// What a `continue` token encodes. The names of the fields are those of the API server.
+/// The content of a `continue` token. The names of the fields are those of the API server.
 #[derive(Debug, Serialize, Deserialize)]
 struct ContinueToken {
     v: String,
@@ -153,7 +153,7 @@ fn page(collection: &Collection, kind: &Kind, namespace: &str, options: &ListOpt
     Ok(Page { objects: taken, version, continue_token, remaining: counted.then_some(remaining) })
 }
 
-/// The objects that a list without `continue` is about.
+/// The objects of a list without `continue`.
 fn unpaged(
     collection: &Collection,
     namespace: &str,
@@ -219,7 +219,7 @@ fn encode(version: i64, start: &str) -> String {
     URL_SAFE_NO_PAD.encode(serde_json::to_string(&token).unwrap_or_default())
 }
 
-/// The key without the namespace that the list is confined to.
+/// The key without the namespace, if the list is limited to one.
 fn relative_key(namespace: &str, object: &Object) -> String {
     let confined = !namespace.is_empty() || object.namespace().is_empty();
     if confined { object.name().to_owned() } else { key(object.namespace(), object.name()) }

@@ -1,4 +1,4 @@
-//! One request: what its path is about, and what it carries.
+//! One request: its target, and its content.
 
 use std::sync::Arc;
 
@@ -9,22 +9,22 @@ use super::query::Query;
 use crate::kinds::Kind;
 use crate::objects::update::UpdateTarget;
 
-/// What the path of a request is about.
+/// The target of the path of a request.
 #[derive(Debug)]
 pub(super) struct Target {
     /// The kind.
     pub(super) kind: Arc<Kind>,
     /// The namespace; empty for cluster-scoped kinds and for all namespaces.
     pub(super) namespace: String,
-    /// The object, unless the collection is meant.
+    /// The name of the object; `None` for the collection.
     pub(super) name: Option<String>,
-    /// The subresource, empty for the object itself.
+    /// The subresource; empty for the object itself.
     pub(super) subresource: String,
     /// Whether the path is one of the deprecated watch paths, `/api/v1/watch/...`.
     pub(super) watch: bool,
 }
 
-/// One request with its body read.
+/// A request with its body, which was read.
 #[derive(Debug)]
 pub(super) struct Request {
     /// The method.

@@ -85,7 +85,7 @@ impl IntoResponse for StatusError {
     }
 }
 
-/// Adds one `Warning` header a text, in the form that kubectl prints.
+/// Adds a `Warning` header for each text, in the form that kubectl prints.
 fn add_warnings(mut response: Response, warnings: &[String]) -> Response {
     for warning in warnings {
         let quoted = Value::from(warning.as_str()).to_string();

@@ -1,5 +1,5 @@
-//! Reviews: authentication and authorization questions that are answered without storing anything. The sandbox allows
-//! everything to everybody.
+//! Reviews: questions about authentication and authorization that are answered without storing anything. The sandbox
+//! allows everything to every user.
 
 use std::sync::Arc;
 
@@ -32,7 +32,7 @@ pub(crate) fn answer(
         let target = Target { kind, namespace, name: None, subresource: "binding".to_owned(), watch: false };
         return binding::answer(api, &target, None, request);
     }
-    // The answer does not depend on the body, so a review in protobuf needn't be decoded.
+    // The answer does not depend on the body, so a review in protobuf need not be decoded.
     let mut review: Value = match media::body_type(&request.headers)? {
         BodyType::Protobuf => json!({"spec": {}}),
         BodyType::Json | BodyType::Yaml => {

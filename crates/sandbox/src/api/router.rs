@@ -1,4 +1,4 @@
-//! From a request to its handler: the path says what the request is about, the method picks the handler.
+//! Finds the handler for a request: the path determines the target, and the method determines the handler.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use super::{binding, delete, discovery, eviction, openapi, read, reviews, scale,
 use crate::kinds::Resource;
 use crate::status::{ApiResult, StatusError};
 
-/// The largest body that is read.
+/// The maximum size of a body, in bytes.
 const BODY_LIMIT: usize = 3 * 1024 * 1024;
 
 /// Answers a request.
@@ -111,7 +111,7 @@ fn collection(api: &Arc<Api>, target: &Target, request: &Request) -> ApiResult<R
     }
 }
 
-/// The old path for watching one object, which is a watch with a field selector.
+/// The old path to watch one object. It is a watch with a field selector.
 fn watch_one(api: &Arc<Api>, target: &Target, name: &str, request: &Request) -> ApiResult<Response> {
     if request.method != Method::GET {
         return Err(StatusError::method_not_allowed());

@@ -1,7 +1,7 @@
 //! Watches: a stream of the changes after a resource version, as JSON lines.
 //!
-//! A watch keeps a position in the collection's history and sleeps until the collection has something new. Each
-//! change's object is serialised once for all watches; only selectors, tables and metadata cost more.
+//! A watch keeps a position in the collection's history, and sleeps until the collection has changes. The object of
+//! each change is serialised once for all watches. Only selectors, tables and metadata need more work.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,15 +26,15 @@ use crate::selectors::Selector;
 use crate::status::{ApiResult, StatusError};
 use crate::storage::{Change, ChangeKind, Collection, InvalidResourceVersion, Object, ResourceVersion};
 
-/// How long a watch lasts when the client doesn't say.
+/// The duration of a watch if the client sets none.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30 * 60);
-/// How often an idle watch gets a bookmark.
+/// The time between two bookmarks of an idle watch.
 const BOOKMARK_INTERVAL: Duration = Duration::from_secs(60);
-/// How long before its end a watch gets a last bookmark.
+/// The time between the last bookmark and the end of a watch.
 const BOOKMARK_BEFORE_END: Duration = Duration::from_secs(2);
-/// How long a streamed list waits for a version that doesn't exist yet.
+/// The time for which a streamed list waits for a version that does not exist yet.
 const TOO_LARGE_VERSION_WAIT: Duration = Duration::from_secs(3);
-/// How many changes go into one chunk of the answer.
+/// The maximum number of changes in one chunk of the answer.
 const BATCH: usize = 512;
 
 /// One running watch.
@@ -50,13 +50,13 @@ struct Watch {
     stopping: watch::Receiver<bool>,
     deadline: Instant,
     next_bookmark: Option<Instant>,
-    /// What is sent before the first change.
+    /// The part that is sent before the first change.
     opening: Option<WatchOpening>,
     columns_sent: bool,
     finished: bool,
 }
 
-/// How a watch begins.
+/// The beginning of a watch.
 enum WatchOpening {
     /// The watch first sends the objects that exist. If `bookmark` is set, a bookmark then marks the end of this list.
     Objects { objects: Vec<Arc<Object>>, bookmark: bool },
@@ -133,7 +133,7 @@ fn opening(
 }
 
 impl Watch {
-    /// The next piece of the answer, or nothing at its end.
+    /// The next piece of the answer; `None` at its end.
     async fn next_chunk(&mut self) -> Option<Bytes> {
         if let Some(opening) = self.opening.take() {
             let chunk = self.open(opening).await;
@@ -165,7 +165,7 @@ impl Watch {
         None
     }
 
-    /// Sleeps until there may be something to send; returns a bookmark if it is time for one.
+    /// Sleeps until there may be something to send. Returns a bookmark if one is due.
     async fn wait(&mut self, current: ResourceVersion) -> Option<Bytes> {
         let bookmark_at = self.next_bookmark.unwrap_or(self.deadline).min(self.deadline);
         let ended = tokio::select! {
@@ -182,7 +182,7 @@ impl Watch {
         }
     }
 
-    /// The bookmark that is due, or the end of the watch if that is what has come.
+    /// The bookmark that is due. If the end of the watch has come instead, ends the watch.
     fn timed_bookmark(&mut self, due: Instant, current: ResourceVersion) -> Option<Bytes> {
         if self.next_bookmark.is_none() || due >= self.deadline {
             self.finished = true;
@@ -243,7 +243,8 @@ impl Watch {
             (false, true, _) => self.write_event("ADDED", &change.object, out),
             (true, true, _) => self.write_event("MODIFIED", &change.object, out),
             (true, false, Some(before)) if change.kind != ChangeKind::Deleted => {
-                // The selector no longer matches: the watcher gets the last state that it knows, at the new version.
+                // The selector no longer matches. The watch sends the last state that the client knows, at the new
+                // version.
                 let last = Object::new(before.value.clone(), change.object.version);
                 self.write_event("DELETED", &last, out);
             }

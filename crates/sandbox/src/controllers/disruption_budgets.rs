@@ -1,5 +1,5 @@
-//! The disruption controller: keeps the status of disruption budgets, that is how many of the covered pods are healthy,
-//! how many must be, and how many may be evicted.
+//! The disruption controller: it updates the status of disruption budgets. The status contains how many of the covered
+//! pods are healthy, how many must be, and how many may be evicted.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,15 +20,15 @@ use crate::state::ClusterState;
 use crate::status::ApiResult;
 use crate::storage::{Object, key};
 
-/// How long an evicted pod may stay before it counts as healthy again.
+/// The seconds after which an evicted pod that still exists counts as healthy again.
 const EVICTION_SECONDS: i64 = 120;
-/// The condition that tells whether a disruption is allowed.
+/// The condition that says whether a disruption is allowed.
 const ALLOWED: &str = "DisruptionAllowed";
 
 /// Updates the status of budgets. Its keys are those of budgets.
 pub(super) struct DisruptionBudgetController;
 
-/// Why a budget can't be computed, in the words of the disruption controller.
+/// The reason why a budget cannot be computed, in the words of the disruption controller.
 #[derive(Debug, thiserror::Error)]
 enum BudgetError {
     #[error("invalid value for IntOrString: invalid type: {text} is not a percentage")]
@@ -37,7 +37,7 @@ enum BudgetError {
     NoController { pod: String },
 }
 
-/// How many pods there should be, and how many of them must stay healthy.
+/// The expected number of pods, and the number of pods that must stay healthy.
 #[derive(Debug, Clone, Copy)]
 struct BudgetTargets {
     expected: i64,
@@ -104,8 +104,8 @@ fn update_status(state: &ClusterState, budget: &mut Value) {
     set_allowed(status, allowed > 0, if allowed > 0 { "SufficientPods" } else { "InsufficientPods" }, "");
 }
 
-/// What the budget asks for. A percentage and `maxUnavailable` refer to the replicas that the controllers of the pods
-/// want; pods without a controller are not counted then.
+/// The numbers that the budget asks for. A percentage and `maxUnavailable` refer to the replicas that the pods'
+/// controllers want. Pods without a controller are not counted then.
 fn targets(state: &ClusterState, budget: &Value, pods: &[&Object]) -> Result<BudgetTargets, BudgetError> {
     if let Some(unavailable) = budget.pointer("/spec/maxUnavailable") {
         let expected = wanted_replicas(state, pods)?;
@@ -167,7 +167,7 @@ fn scaled(state: &ClusterState, namespace: &str, reference: &Value) -> Option<(S
     })
 }
 
-/// The recent evictions that were allowed to pods that still exist.
+/// The recent allowed evictions of pods that still exist.
 fn still_evicted(budget: &Value, pods: &[&Object]) -> Map<String, Value> {
     let evicted = budget.pointer("/status/disruptedPods").and_then(Value::as_object).into_iter().flatten();
     let is_still = |(name, since): &(&String, &Value)| {
@@ -177,7 +177,7 @@ fn still_evicted(budget: &Value, pods: &[&Object]) -> Map<String, Value> {
     evicted.filter(is_still).map(|(name, since)| (name.clone(), since.clone())).collect()
 }
 
-/// Sets the condition that repeats the outcome; its time moves only with its status.
+/// Sets the condition that repeats the result. Its time changes only with its status.
 fn set_allowed(status: &mut Map<String, Value>, is_allowed: bool, reason: &str, message: &str) {
     let generation = status.get("observedGeneration").cloned().unwrap_or_default();
     let word = if is_allowed { "True" } else { "False" };

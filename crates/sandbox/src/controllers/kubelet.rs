@@ -1,4 +1,5 @@
-//! The kubelets of nodes that run nothing: a bound pod starts after a delay, a deleted one is removed after a delay.
+//! The kubelets of nodes on which nothing runs: a bound pod starts after a delay, and a deleted pod is removed after a
+//! delay.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -16,7 +17,7 @@ use crate::objects::delete::{DeleteOptions, delete};
 use crate::state::ClusterState;
 use crate::storage::{ChangeKind, Collection, Follower, Object, split_key};
 
-/// A pod whose next step, starting or stopping, is due at a time.
+/// A pod with the time of its next step. The step is a start or a stop.
 #[derive(Debug)]
 struct DuePod {
     at: Instant,
@@ -24,7 +25,7 @@ struct DuePod {
     uid: String,
 }
 
-/// Pods that wait for their next step. Each queue has one delay, so both stay sorted.
+/// The pods that wait for their next step. Each queue has one delay, so both stay sorted.
 #[derive(Debug, Default)]
 struct PodQueues {
     starting: VecDeque<DuePod>,
@@ -117,7 +118,7 @@ fn start(pods: &Collection, due: &DuePod) {
     }
 }
 
-/// The pod with the status that a kubelet reports once all containers run.
+/// The pod with the status that a kubelet reports when all containers run.
 fn running(pod: &Value, version: u64) -> Value {
     let now = clock::now();
     let address = format!("10.{}.{}.{}", 64 + (version >> 16) % 64, (version >> 8) % 256, version % 256);

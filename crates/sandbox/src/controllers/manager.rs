@@ -1,4 +1,4 @@
-//! The task that the controllers share: it follows their collections and reconciles the objects that changes affect.
+//! The task that the controllers share. It follows their collections and reconciles the objects that a change affects.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use super::{devices, disruption_budgets, volumes, workloads};
 use crate::state::ClusterState;
 use crate::storage::{ChangeKind, Follower, Forgotten};
 
-/// The controllers that make no pods, in the order in which they reconcile.
+/// The controllers that create no pods, in the order in which they reconcile.
 const CONTROLLERS: [&dyn Controller; 6] = [
     &volumes::ephemeral::EphemeralVolumeController,
     &volumes::claims::ClaimBinder,
@@ -24,7 +24,7 @@ const CONTROLLERS: [&dyn Controller; 6] = [
     &disruption_budgets::DisruptionBudgetController,
 ];
 
-/// The controllers that make and remove pods. They reconcile after the others.
+/// The controllers that create and remove pods. They reconcile after the others.
 const WORKLOAD_CONTROLLERS: [&dyn Controller; 4] = [
     &workloads::deployments::DeploymentController,
     &workloads::replica_sets::ReplicaSetController,
@@ -35,7 +35,8 @@ const WORKLOAD_CONTROLLERS: [&dyn Controller; 4] = [
 /// The reconciliations to do: the position of the controller, and the object's key.
 type PendingWork = BTreeSet<(usize, String)>;
 
-/// Runs the controllers until the server stops: all, or all but those that make pods.
+/// Runs the controllers until the server stops. If `with_workloads` is false, the controllers that create pods are left
+/// out.
 pub(crate) async fn run(state: Arc<ClusterState>, mut stopping: watch::Receiver<bool>, with_workloads: bool) {
     let workload_controllers = WORKLOAD_CONTROLLERS.into_iter().filter(|_| with_workloads);
     let mut manager = Manager::new(&state, CONTROLLERS.into_iter().chain(workload_controllers).collect());
@@ -102,7 +103,7 @@ impl<'a> Manager<'a> {
         Ok(work)
     }
 
-    /// Waits until a collection changes; false if there will never be changes again.
+    /// Waits until a collection changes; false if there will be no further changes.
     async fn changed(&mut self) -> bool {
         let (more, _, _) =
             select_all(self.followers.iter_mut().map(|(_, follower)| Box::pin(follower.changed()))).await;

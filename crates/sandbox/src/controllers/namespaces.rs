@@ -1,4 +1,4 @@
-//! The namespace controller: deletes what a deleted namespace holds, then removes the namespace.
+//! The namespace controller: it deletes the content of a deleted namespace, and then removes the namespace.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::rules::lifecycle;
 use crate::state::ClusterState;
 use crate::storage::Object;
 
-/// How long to wait before looking again at a namespace that isn't empty yet.
+/// The time between two checks of a namespace that is not empty yet.
 const RETRY: Duration = Duration::from_millis(50);
 
 /// Empties and removes namespaces that were deleted, until the server stops.
@@ -34,7 +34,7 @@ pub(crate) async fn run(state: Arc<ClusterState>, mut stopping: watch::Receiver<
     }
 }
 
-/// Deletes what the namespace holds, and removes it once it is empty. Returns whether it was removed.
+/// Deletes the content of the namespace, and removes the namespace once it is empty. Returns whether it was removed.
 fn remove_if_empty(state: &ClusterState, namespace: &Object, delay: Duration) -> bool {
     let since = clock::seconds_since(text(&namespace.value, "/metadata/deletionTimestamp")).unwrap_or(0);
     if u64::try_from(since).unwrap_or(0) < delay.as_secs() {

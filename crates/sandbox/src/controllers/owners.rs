@@ -1,4 +1,4 @@
-//! Owner references: which object controls another one.
+//! Owner references: the object that controls another one.
 
 use serde_json::{Value, json};
 
@@ -19,7 +19,7 @@ pub(super) struct OwningPod<'a> {
     pub(super) uid: &'a str,
 }
 
-/// The pod that controls an object, if a pod does.
+/// The pod that controls an object, if there is one.
 pub(super) fn owning_pod(object: &Value) -> Option<OwningPod<'_>> {
     let controller = controller_of(object)?;
     let is_pod = text(controller, "/kind") == "Pod" && text(controller, "/apiVersion") == "v1";
@@ -41,7 +41,7 @@ pub(super) fn reference(pod: &Object) -> Value {
     reference_to(pod, "v1", "Pod")
 }
 
-/// The `metadata.ownerReferences` of an object that `owner`, an object of any kind, controls.
+/// The `metadata.ownerReferences` of an object that `owner` controls. The owner may be of any kind.
 pub(super) fn reference_to(owner: &Object, api_version: &str, kind: &str) -> Value {
     json!([{
         "apiVersion": api_version,
@@ -65,15 +65,15 @@ fn controllers_of_kind(kind: &str, observed: &Observed<'_>) -> Vec<String> {
     owners.filter(|owner| text(owner, "/kind") == kind).map(|owner| key(namespace, text(owner, "/name"))).collect()
 }
 
-/// Deletes the object, but not a later one of the same name.
+/// Deletes the object, but not a later object of the same name.
 pub(super) fn remove(state: &ClusterState, kind: &Kind, object: &Object) -> ApiResult<()> {
     let uid = object.uid().to_owned();
     delete(state, kind, object.namespace(), object.name(), &DeleteOptions { uid, ..DeleteOptions::default() })?;
     Ok(())
 }
 
-/// The keys for a controller of `kind`: that of an object in its own collection unless it is gone, those of the owners
-/// of an object in the collection of its dependents.
+/// The keys for a controller of `kind`. An object in the controller's own collection has its own key, unless it was
+/// removed. An object in the collection of its dependents has the keys of its owners.
 pub(super) fn affected(observed: &Observed<'_>, own: &str, dependents: &str, kind: &str) -> Vec<String> {
     if observed.collection == own && !observed.gone {
         return vec![observed.key()];

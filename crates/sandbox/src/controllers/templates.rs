@@ -1,4 +1,4 @@
-//! Objects made from a template that stands in another object.
+//! Objects that are created from a template in another object.
 
 use serde_json::{Value, json};
 

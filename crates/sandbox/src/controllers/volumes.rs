@@ -1,4 +1,4 @@
-//! Volumes and their claims, as the persistent volume controller and the storage drivers keep them.
+//! Volumes and their claims, as the persistent volume controller and the storage drivers manage them.
 
 mod annotations;
 pub(super) mod claims;

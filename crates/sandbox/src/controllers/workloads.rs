@@ -1,4 +1,4 @@
-//! Workloads: deployments, replica sets and stateful sets get pods.
+//! Workloads: controllers that create pods for deployments, replica sets and stateful sets.
 
 pub(super) mod dependents;
 pub(super) mod deployments;

@@ -1,4 +1,4 @@
-//! The one place that reads the clock, and timestamps as the API writes them.
+//! The only place that reads the clock, and the API's format of timestamps.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -9,13 +9,13 @@ pub(crate) fn now() -> String {
     after(0)
 }
 
-/// The time that many seconds from the current one.
+/// The time that is this number of seconds after the current time.
 pub(crate) fn after(seconds: i64) -> String {
     let time = current_time() + SignedDuration::from_secs(seconds);
     time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
-/// How many seconds ago a timestamp was, if it is one.
+/// The seconds since a timestamp, if the text is one.
 pub(crate) fn seconds_since(timestamp: &str) -> Option<i64> {
     let then: Timestamp = timestamp.parse().ok()?;
     Some(current_time().duration_since(then).as_secs())

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-/// Adds a condition, or replaces the one of its type.
+/// Adds a condition, or replaces the condition of the same type.
 pub(crate) fn set_condition(status: &mut Map<String, Value>, condition: Value) {
     let conditions = status.entry("conditions").or_insert_with(|| json!([]));
     let Some(list) = conditions.as_array_mut() else {
@@ -15,7 +15,7 @@ pub(crate) fn set_condition(status: &mut Map<String, Value>, condition: Value) {
     }
 }
 
-/// The condition of that type, if the status has one.
+/// The condition of this type, if the status has one.
 pub(crate) fn find_condition<'a>(status: &'a Map<String, Value>, condition_type: &str) -> Option<&'a Value> {
     let conditions = status.get("conditions").and_then(Value::as_array)?;
     conditions.iter().find(|condition| condition.get("type").and_then(Value::as_str) == Some(condition_type))

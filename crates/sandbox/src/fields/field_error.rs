@@ -1,10 +1,10 @@
-//! What is wrong with one field of an object, in the API server's words.
+//! A mistake in one field of an object, in the API server's words.
 
 use std::fmt;
 
 use serde_json::{Value, json};
 
-/// What is wrong with one field of an object.
+/// A mistake in one field of an object.
 #[derive(Debug, Clone)]
 pub(crate) struct FieldError {
     reason: &'static str,
@@ -38,7 +38,7 @@ impl FieldError {
         Self { reason: "FieldValueNotSupported", field: field.into(), message }
     }
 
-    /// The field may not be set, or not be changed.
+    /// The field may not be set or changed.
     pub(crate) fn forbidden(field: impl Into<String>, detail: &str) -> Self {
         Self { reason: "FieldValueForbidden", field: field.into(), message: format!("Forbidden: {detail}") }
     }
@@ -48,7 +48,7 @@ impl FieldError {
         Self { reason: "FieldValueDuplicate", field: field.into(), message: format!("Duplicate value: {value}") }
     }
 
-    /// Whether this is about a repeated element.
+    /// Whether the error is about a repeated element.
     pub(crate) fn is_duplicate(&self) -> bool {
         self.reason == "FieldValueDuplicate"
     }

@@ -1,30 +1,31 @@
-//! Short ways to read and write the JSON that objects consist of.
+//! Short functions to read and write the JSON of objects.
 //!
-//! Reading never fails: what is absent or of another type reads as empty. Writing creates the maps on the way.
+//! Reading never fails: an absent value, or a value of another type, is read as empty. Writing creates the maps that
+//! are missing.
 
 use serde_json::{Map, Value};
 
-/// The text at a JSON pointer, or empty.
+/// The text at a JSON pointer; empty if there is none.
 pub(crate) fn text<'a>(value: &'a Value, pointer: &str) -> &'a str {
     value.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// The elements of the list at a JSON pointer, or none.
+/// The elements of the list at a JSON pointer; empty if there is none.
 pub(crate) fn items<'a>(value: &'a Value, pointer: &str) -> &'a [Value] {
     value.pointer(pointer).and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
-/// The object's `metadata`, created when missing.
+/// The object's `metadata`, which is created if it is missing.
 pub(crate) fn metadata_mut(value: &mut Value) -> &mut Map<String, Value> {
     child_mut(value, "metadata")
 }
 
-/// The member `key` as a map, created when it isn't one.
+/// The member `key` as a map, which is created if it is not one.
 pub(crate) fn child_mut<'a>(value: &'a mut Value, key: &str) -> &'a mut Map<String, Value> {
     as_map(as_map(value).entry(key).or_insert(Value::Null))
 }
 
-/// `value` as a map, replacing whatever else it was.
+/// `value` as a map. Any other value is replaced.
 pub(crate) fn as_map(value: &mut Value) -> &mut Map<String, Value> {
     if !value.is_object() {
         *value = Value::Object(Map::new());
@@ -37,14 +38,14 @@ pub(crate) fn as_map(value: &mut Value) -> &mut Map<String, Value> {
     }
 }
 
-/// Sets `key` unless it is there and not null.
+/// Sets `key` unless it exists and is not null.
 pub(crate) fn default_to(map: &mut Map<String, Value>, key: &str, value: impl Into<Value>) {
     if map.get(key).is_none_or(Value::is_null) {
         map.insert(key.to_owned(), value.into());
     }
 }
 
-/// Copies the member `key` from one object to another, or removes it where the source has none.
+/// Copies the member `key` from one object to another. Removes it if the source has none.
 pub(crate) fn carry(from: &Value, to: &mut Map<String, Value>, key: &str) {
     match from.get(key) {
         Some(value) => {
@@ -68,7 +69,7 @@ pub(crate) fn drop_nulls(value: &mut Value) {
     }
 }
 
-/// The object's `metadata.uid`, or empty.
+/// The object's `metadata.uid`; empty if there is none.
 pub(crate) fn uid(object: &Value) -> &str {
     text(object, "/metadata/uid")
 }
@@ -78,7 +79,7 @@ pub(crate) fn is_being_deleted(object: &Value) -> bool {
     object.pointer("/metadata/deletionTimestamp").is_some()
 }
 
-/// The value of an annotation, or empty.
+/// The value of an annotation; empty if there is none.
 pub(crate) fn annotation<'a>(object: &'a Value, name: &str) -> &'a str {
     let annotations = object.pointer("/metadata/annotations");
     annotations.and_then(|annotations| annotations.get(name)).and_then(Value::as_str).unwrap_or_default()
@@ -90,7 +91,7 @@ pub(crate) fn annotate(object: &mut Value, name: &str, value: &str) {
     annotations.insert(name.to_owned(), value.into());
 }
 
-/// Removes an annotation, and the map of annotations with the last one.
+/// Removes an annotation. If it was the last one, removes the map of annotations, too.
 pub(crate) fn remove_annotation(object: &mut Value, name: &str) {
     let metadata = metadata_mut(object);
     let Some(annotations) = metadata.get_mut("annotations").and_then(Value::as_object_mut) else { return };

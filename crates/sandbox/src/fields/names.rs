@@ -1,4 +1,4 @@
-//! What names, labels and annotations may look like, with the API server's explanations.
+//! The syntax of names, labels and annotations, with the API server's explanations.
 
 use serde_json::Value;
 
@@ -9,7 +9,7 @@ const LABEL: &str = "a lowercase RFC 1123 label must consist of lower case alpha
 const NAME_PART: &str = "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
 const LABEL_VALUE: &str = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
 
-/// Checks `metadata.name` of most kinds.
+/// Checks `metadata.name` for most kinds.
 pub(crate) fn subdomain_errors(name: &str) -> Vec<String> {
     let mut errors = too_long(name, 253);
     let is_label = |label: &str| is_dns_label(label);

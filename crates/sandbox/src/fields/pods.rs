@@ -5,10 +5,11 @@ use serde_json::Value;
 
 use super::json::{is_being_deleted, items, text};
 
-/// The resources that the class depends on.
+/// The resources that determine the class.
 const QOS_RESOURCES: [&str; 2] = ["cpu", "memory"];
 
-/// The quality-of-service class: `Guaranteed`, `Burstable` or `BestEffort`, by the requests and limits of all containers.
+/// The quality-of-service class: `Guaranteed`, `Burstable` or `BestEffort`. It depends on the requests and limits of
+/// all containers.
 pub(crate) fn qos_class(pod: &Value) -> &'static str {
     let containers = containers(pod, &["containers", "initContainers"]);
     let amount = |container: &Value, side: &str, resource: &str| {
@@ -57,7 +58,7 @@ pub(crate) fn is_finished(pod: &Value) -> bool {
     matches!(text(pod, "/status/phase"), "Succeeded" | "Failed")
 }
 
-/// Whether the pod runs neither now nor later: it has finished, or it is deleted before it got a node.
+/// Whether the pod does not run now and will not run later: it has finished, or it was deleted before it got a node.
 pub(crate) fn is_done(pod: &Value) -> bool {
     is_finished(pod) || is_being_deleted(pod) && text(pod, "/spec/nodeName").is_empty()
 }

@@ -1,11 +1,11 @@
-//! Quantities such as `500m` and `1Gi` in objects: checked, and written in canonical form.
+//! Quantities such as `500m` and `1Gi` in objects. They are checked and written in canonical form.
 //!
-//! Fields that hold quantities are recognised by their names, which is unambiguous in the kinds served here.
+//! Fields with quantities are recognised by their names, which are unambiguous in the kinds served here.
 
 use berth_model::quantity::Quantity;
 use serde_json::Value;
 
-/// Maps whose values are quantities.
+/// Maps with quantities as values.
 const MAPS: [&str; 14] = [
     "requests",
     "limits",
@@ -23,7 +23,7 @@ const MAPS: [&str; 14] = [
     "allocatedResources",
 ];
 
-/// A field holds a text that is no quantity, reported in the API server's words.
+/// A field contains a text that is not a quantity. The message has the API server's words.
 #[derive(Debug, thiserror::Error)]
 #[error("quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'")]
 pub(crate) struct MalformedQuantity;

@@ -21,7 +21,7 @@ pub(super) fn built_in_kinds(release: KubernetesRelease) -> Vec<Kind> {
     [core_kinds(), workload_kinds(), other_kinds(), of_release].into_iter().flatten().collect()
 }
 
-/// What 1.37 serves by default and 1.36 does not.
+/// The kinds that 1.37 serves by default and 1.36 does not.
 fn kinds_of_1_37() -> Vec<Kind> {
     vec![kind::<DeviceTaintRule>().with_status().promoted("v1", |body| promoted::<DeviceTaintRule>(body, "v1"))]
 }
@@ -85,7 +85,7 @@ fn other_kinds() -> Vec<Kind> {
     ]
 }
 
-/// A kind with nothing but what its type says.
+/// A kind with only the data of its type.
 fn kind<T>() -> Kind
 where
     T: ListableResource<Scope: 'static> + Serialize + DeserializeOwned,
@@ -118,7 +118,7 @@ impl Kind {
         self
     }
 
-    /// Adds the `scale` subresource over the fields that all built-in workloads share.
+    /// Adds the `scale` subresource for the fields that all built-in workloads share.
     fn scalable(mut self) -> Self {
         self.scale = Some(Scale {
             spec_replicas: "/spec/replicas".to_owned(),
@@ -128,7 +128,7 @@ impl Kind {
         self
     }
 
-    /// The kind in a version that its type does not know yet, with the same fields.
+    /// The kind in a version that its type does not have yet, with the same fields.
     fn promoted(mut self, version: &str, decode: fn(&Value) -> Result<Value, serde_json::Error>) -> Self {
         version.clone_into(&mut self.version);
         self.decoding = Decoding::Typed(decode);
@@ -145,7 +145,7 @@ fn round_trip<T: Serialize + DeserializeOwned>(body: &Value) -> Result<Value, se
     serde_json::to_value(T::deserialize(body)?)
 }
 
-/// [`round_trip`] of an object whose `apiVersion` is a later one than the type's.
+/// The same as [`round_trip`], for an object with a later `apiVersion` than the type's.
 fn promoted<T: Resource + Serialize + DeserializeOwned>(
     body: &Value,
     version: &str,

@@ -1,8 +1,8 @@
-//! Events are stored once and seen through two APIs; this is the translation between core/v1 and `events.k8s.io/v1`.
+//! The conversion of events between core/v1 and `events.k8s.io/v1`. Events are stored once and served by both APIs.
 
 use serde_json::{Map, Value};
 
-/// Pairs of (core, events.k8s.io) names for members that only move.
+/// Pairs of names (core, events.k8s.io) for members that only have another name.
 const RENAMED: [(&str, &str); 7] = [
     ("involvedObject", "regarding"),
     ("message", "note"),

@@ -1,4 +1,4 @@
-//! One kind of objects: its names in paths and on the command line, and how a body is decoded.
+//! One kind of objects: its names in paths and on the command line, and the decoding of its bodies.
 
 use std::sync::Arc;
 
@@ -9,13 +9,13 @@ use super::schema::Schema;
 /// One resource of one group version.
 #[derive(Debug)]
 pub(crate) struct Kind {
-    /// The API group, empty for core.
+    /// The API group; empty for core.
     pub(crate) group: String,
     /// The version inside the group.
     pub(crate) version: String,
     /// The kind, such as `Pod`.
     pub(crate) kind: String,
-    /// The kind of a list of them.
+    /// The kind of a list of these objects.
     pub(crate) list_kind: String,
     /// The resource in paths, such as `pods`.
     pub(crate) plural: String,
@@ -25,13 +25,13 @@ pub(crate) struct Kind {
     pub(crate) short_names: Vec<String>,
     /// Categories such as `all`.
     pub(crate) categories: Vec<String>,
-    /// Whether objects live in a namespace.
+    /// Whether objects belong to a namespace.
     pub(crate) namespaced: bool,
     /// Whether there is a `status` subresource.
     pub(crate) has_status: bool,
-    /// Where `scale` finds its numbers, if there is such a subresource.
+    /// The places of the numbers of `scale`, if there is such a subresource.
     pub(crate) scale: Option<Scale>,
-    /// How bodies are read.
+    /// The decoding of bodies.
     pub(crate) decoding: Decoding,
 }
 
@@ -42,31 +42,31 @@ pub(crate) struct Scale {
     pub(crate) spec_replicas: String,
     /// The observed replicas.
     pub(crate) status_replicas: String,
-    /// The selector, in either form.
+    /// The selector, in either of its forms.
     pub(crate) selector: Option<String>,
 }
 
-/// How the fields of a body become known.
+/// The way in which the known fields of a body are determined.
 #[derive(Debug)]
 pub(crate) enum Decoding {
-    /// Decodes as the built-in type and encodes again; what is lost was unknown.
+    /// The body is decoded as the built-in type and encoded again. Fields that get lost are unknown.
     Typed(fn(&Value) -> Result<Value, serde_json::Error>),
     /// A custom resource with its structural schema.
     Custom(Arc<Schema>),
 }
 
 impl Kind {
-    /// `v1` or `apps/v1`.
+    /// The group and version: `v1` or `apps/v1`.
     pub(crate) fn api_version(&self) -> String {
         if self.group.is_empty() { self.version.clone() } else { format!("{}/{}", self.group, self.version) }
     }
 
-    /// `pods` or `deployments.apps`, the form used in messages.
+    /// The name in messages: `pods` or `deployments.apps`.
     pub(crate) fn qualified_resource(&self) -> String {
         self.qualify(&self.plural)
     }
 
-    /// A resource name with the group behind it.
+    /// A resource name, followed by the group.
     pub(crate) fn qualify(&self, resource: &str) -> String {
         if self.group.is_empty() { resource.to_owned() } else { format!("{resource}.{}", self.group) }
     }
@@ -86,7 +86,8 @@ impl Kind {
         matches!(self.decoding, Decoding::Custom(_))
     }
 
-    /// Whether amounts of resources are written in canonical form. A definition names properties as it likes, `min` say.
+    /// Whether amounts of resources are written in canonical form. A custom definition may use any names for its
+    /// properties, such as `min`.
     pub(crate) fn has_quantities(&self) -> bool {
         !self.is_custom() && !self.is("apiextensions.k8s.io", "customresourcedefinitions")
     }
@@ -113,7 +114,7 @@ impl Kind {
         self.is_custom() || WITH_GENERATION.contains(&self.plural.as_str())
     }
 
-    /// The type meta that every object of this kind starts with, as the opening of its JSON text.
+    /// The type meta at the beginning of every object of this kind, as the start of its JSON text.
     pub(crate) fn type_meta_json(&self) -> String {
         format!("{{\"kind\":\"{}\",\"apiVersion\":\"{}\",", self.kind, self.api_version())
     }

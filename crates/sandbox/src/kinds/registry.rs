@@ -1,4 +1,4 @@
-//! Which kinds there are at the moment: the built-in ones, and those that definitions have added.
+//! The current kinds: the built-in kinds, and those that definitions have added.
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -56,7 +56,7 @@ pub(crate) struct VirtualResource {
     pub(crate) namespaced: bool,
 }
 
-/// What a path leads to.
+/// The target of a path.
 #[derive(Debug)]
 pub(crate) enum Resource {
     /// Stored objects.
@@ -85,7 +85,7 @@ impl Registry {
         Self { by_address: by_address.collect(), built_in, custom: RwLock::default() }
     }
 
-    /// What is behind a group, version and resource.
+    /// The resource of a group, version and plural name.
     pub(crate) fn find(&self, group: &str, version: &str, plural: &str) -> Option<Resource> {
         if let Some(kind) = self.by_address.get(&address(group, version, plural)) {
             return Some(Resource::Stored(Arc::clone(kind)));
@@ -99,7 +99,7 @@ impl Registry {
         kind.map(|kind| Resource::Stored(Arc::clone(kind)))
     }
 
-    /// A built-in kind that is known to exist.
+    /// A built-in kind, which must exist.
     pub(crate) fn built_in(&self, group: &str, plural: &str) -> Option<Arc<Kind>> {
         self.by_address.get(&address(group, "v1", plural)).cloned()
     }

@@ -1,7 +1,7 @@
 //! Unknown fields and custom resource schemas.
 //!
-//! A built-in body is decoded as its type and encoded again; what the copy lacks was unknown. A custom resource is
-//! held against the structural schema of its definition: pruned, defaulted and checked (types, required fields, enums,
+//! A built-in body is decoded as its type and encoded again; fields that the copy lacks are unknown. A custom resource
+//! is pruned, defaulted and checked with the structural schema of its definition (types, required fields, enums,
 //! bounds, list keys). CEL rules are not evaluated.
 
 use serde_json::{Map, Value};
@@ -12,11 +12,11 @@ use crate::fields::json::{as_map, items, text};
 /// The structural schema of one version of a custom resource.
 #[derive(Debug, Default)]
 pub(crate) struct Schema {
-    /// `openAPIV3Schema`, null when the definition keeps everything.
+    /// `openAPIV3Schema`, which is null if the definition keeps everything.
     pub(crate) root: Value,
-    /// Fields that lists can be selected by, as `spec.size`.
+    /// Fields for field selectors, such as `spec.size`.
     pub(crate) selectable_fields: Vec<String>,
-    /// Columns beyond name and age.
+    /// Columns in addition to name and age.
     pub(crate) printer_columns: Vec<Value>,
 }
 
@@ -38,7 +38,7 @@ impl Schema {
         fill_defaults(body, &self.root);
     }
 
-    /// Everything in the body that breaks the schema.
+    /// All parts of the body that violate the schema.
     pub(crate) fn check(&self, body: &Value) -> Vec<FieldError> {
         let mut errors = Vec::new();
         check(body, &self.root, "", &mut errors);
@@ -46,7 +46,7 @@ impl Schema {
     }
 }
 
-/// Removes from `body` what `known`, its re-encoded copy, has lost, and collects the paths.
+/// Removes the fields from `body` that are missing in `known`, its re-encoded copy, and collects their paths.
 pub(crate) fn prune_unknown(body: &mut Value, known: &Value, path: &str, unknown: &mut Vec<String>) {
     match (body, known) {
         (Value::Object(members), Value::Object(known)) => members.retain(|key, member| {

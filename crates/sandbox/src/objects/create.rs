@@ -1,4 +1,4 @@
-//! Creating an object: metadata, admission, defaults and validation, then the store.
+//! Creates an object: metadata, admission, defaults and validation, then the store.
 
 use std::sync::Arc;
 

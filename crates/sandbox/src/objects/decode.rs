@@ -8,18 +8,18 @@ use crate::fields::{FieldError, quantity};
 use crate::kinds::{Decoding, Kind, events, schema};
 use crate::status::{ApiResult, StatusError};
 
-/// What to do about unknown and repeated fields in a body.
+/// The treatment of unknown and repeated fields in a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FieldValidation {
-    /// Drop them silently.
+    /// The fields are dropped silently.
     Ignore,
-    /// Drop them and warn.
+    /// The fields are dropped with a warning.
     Warn,
-    /// Refuse the request.
+    /// The request is refused.
     Strict,
 }
 
-/// A decoded object and what the client should be warned about.
+/// A decoded object, and warnings for the client.
 #[derive(Debug)]
 pub(crate) struct Decoded {
     /// The object without type meta.
@@ -28,7 +28,7 @@ pub(crate) struct Decoded {
     pub(crate) warnings: Vec<String>,
 }
 
-/// Decodes a parsed body; `raw` is the JSON text to look for repeated fields in, if there is one.
+/// Decodes a parsed body. `raw` is the JSON text in which repeated fields are searched, if there is one.
 pub(crate) fn decode(
     kind: &Kind,
     mut body: Value,
@@ -80,7 +80,7 @@ pub(crate) fn prune(kind: &Kind, body: &mut Value, unknown: &mut Vec<String>) ->
     Ok(())
 }
 
-/// Brings a decoded object without type meta into the form in which it is stored.
+/// Converts a decoded object without type meta to its stored form.
 pub(crate) fn normalise(kind: &Kind, mut value: Value) -> Value {
     if kind.is_custom() {
         return value;

@@ -1,5 +1,5 @@
-//! `CustomResourceDefinition`s: while a definition is stored, its kinds are served; when it is deleted, its kinds and their
-//! objects are removed.
+//! `CustomResourceDefinition`s. The kinds of a definition are served while it is stored. When it is deleted, its kinds
+//! and their objects are removed.
 
 use serde_json::{Value, json};
 
@@ -12,7 +12,7 @@ use crate::storage::Object;
 
 const GROUP: &str = "apiextensions.k8s.io";
 
-/// Marks a new definition as established, which it is as soon as it is stored.
+/// Marks a new definition as established. This is true as soon as it is stored.
 pub(super) fn establish(kind: &Kind, value: &mut Value) {
     if kind.group != GROUP {
         return;
@@ -40,7 +40,7 @@ pub(super) fn establish(kind: &Kind, value: &mut Value) {
     status.insert("storedVersions".to_owned(), json!([storage]));
 }
 
-/// Serves the kinds of a definition that was created or changed; other objects are left alone.
+/// Serves the kinds of a definition that was created or changed. Other objects are ignored.
 pub(super) fn serve_kinds(state: &ClusterState, kind: &Kind, object: &Object) {
     if kind.group != GROUP {
         return;
@@ -52,7 +52,7 @@ pub(super) fn serve_kinds(state: &ClusterState, kind: &Kind, object: &Object) {
     state.registry().define(text(definition, "/spec/group"), text(definition, "/spec/names/plural"), kinds);
 }
 
-/// Removes the kinds of a definition that is gone, and their objects; other objects are left alone.
+/// Removes the kinds of a deleted definition, and their objects. Other objects are ignored.
 pub(super) fn withdraw_kinds(state: &ClusterState, kind: &Kind, object: &Object) {
     if kind.group != GROUP {
         return;
@@ -65,7 +65,7 @@ pub(super) fn withdraw_kinds(state: &ClusterState, kind: &Kind, object: &Object)
 fn remove_objects(state: &ClusterState, name: &str) {
     let collection = state.collection(name);
     for object in collection.list("").0 {
-        // If the removal fails, the object has just changed; its kind is gone, so no request can reach it.
+        // If the removal fails, the object has just changed. Its kind is no longer served, so no request can reach it.
         let _ = collection.remove(&object.key(), &object, object.value.clone());
     }
 }

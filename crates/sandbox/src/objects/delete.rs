@@ -1,4 +1,4 @@
-//! Deleting an object: grace periods, finalizers, preconditions.
+//! Deletes an object: grace periods, finalizers, preconditions.
 
 use std::sync::Arc;
 
@@ -14,23 +14,23 @@ use crate::state::ClusterState;
 use crate::status::{ApiResult, StatusError};
 use crate::storage::{Object, key};
 
-/// How an object is to be deleted.
+/// The options of a deletion.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct DeleteOptions {
     /// The grace period in seconds, if the client chose one.
     pub(crate) grace: Option<i64>,
-    /// The uid that the object must have, empty for any.
+    /// The uid that the object must have; empty for any.
     pub(crate) uid: String,
-    /// The resource version that the object must have, empty for any.
+    /// The resource version that the object must have; empty for any.
     pub(crate) version: String,
-    /// Check everything, but delete nothing.
+    /// Whether everything is checked but nothing deleted.
     pub(crate) dry_run: bool,
 }
 
-/// What a deletion has led to.
+/// The result of a deletion.
 #[derive(Debug)]
 pub(crate) enum Deletion {
-    /// The object is gone; this was its last state.
+    /// The object was removed. This was its last state.
     Gone(Arc<Object>),
     /// The object waits for a grace period or for finalizers.
     Pending(Arc<Object>),
@@ -72,7 +72,7 @@ pub(crate) fn delete(
             definitions::serve_kinds(state, kind, &object);
             return Ok(Deletion::Pending(object));
         }
-        // A pod is marked before it is removed, so watchers see both steps.
+        // A pod is marked before it is removed, so that watchers see both steps.
         let removed = if kind.is("", "pods") {
             collection.replace_and_remove(&key, &current, next)
         } else {
@@ -84,7 +84,7 @@ pub(crate) fn delete(
     }
 }
 
-/// The object marked for deletion, or nothing if it already is and nothing changes.
+/// The object marked for deletion; `None` if it is already marked and nothing changes.
 fn marked(kind: &Kind, current: &Value, options: &DeleteOptions) -> Option<Value> {
     let grace = grace_period(kind, current, options);
     let is_marked = is_being_deleted(current);
@@ -106,7 +106,7 @@ fn marked(kind: &Kind, current: &Value, options: &DeleteOptions) -> Option<Value
     Some(next)
 }
 
-/// Only bound pods that still run get time to stop.
+/// The grace period. Only bound pods that still run get time to stop.
 fn grace_period(kind: &Kind, current: &Value, options: &DeleteOptions) -> i64 {
     if !kind.is("", "pods") || text(current, "/spec/nodeName").is_empty() || is_finished(current) {
         return 0;

@@ -1,4 +1,5 @@
-//! Disruption budgets as evictions use them: whether one covers a pod, and what it still allows.
+//! The use of disruption budgets by evictions: the budget that covers a pod, and the number of disruptions that it
+//! still allows.
 
 use std::sync::Arc;
 
@@ -16,8 +17,9 @@ use crate::storage::{Collection, Object};
 
 const BLOCKED: &str = "Cannot evict pod as it would violate the pod's disruption budget.";
 
-/// Lets a pod be evicted, or says which budget forbids it. An allowed eviction is counted in the budget and marked in
-/// the pod's conditions, unless this is a dry run. A pod that isn't running, or ends already, needs no budget.
+/// Allows the eviction of a pod, or says which budget forbids it. An allowed eviction is counted in the budget and
+/// marked in the pod's conditions, unless this is a dry run. A pod that isn't running, or is already ending, needs no
+/// budget.
 pub(crate) fn allow_eviction(state: &ClusterState, pod: &Object, dry_run: bool) -> ApiResult<()> {
     if is_finished(&pod.value) || text(&pod.value, "/status/phase") == "Pending" || is_being_deleted(&pod.value) {
         return Ok(());
@@ -29,7 +31,7 @@ pub(crate) fn allow_eviction(state: &ClusterState, pod: &Object, dry_run: bool) 
     Ok(())
 }
 
-/// Adds the condition by which controllers tell an eviction from a failure.
+/// Adds the condition by which controllers distinguish an eviction from a failure.
 fn mark_disrupted(pods: &Collection, key: &str) {
     while let Some(pod) = pods.get(key) {
         let mut value = pod.value.clone();
@@ -47,7 +49,7 @@ fn mark_disrupted(pods: &Collection, key: &str) {
     }
 }
 
-/// Takes one disruption from the budget that covers the pod, if one does.
+/// Takes one disruption from the budget that covers the pod, if there is one.
 fn take_disruption(state: &ClusterState, pod: &Object, dry_run: bool) -> ApiResult<()> {
     let collection = state.collection("poddisruptionbudgets.policy");
     loop {
@@ -78,8 +80,8 @@ fn take_disruption(state: &ClusterState, pod: &Object, dry_run: bool) -> ApiResu
     }
 }
 
-/// Whether the pod isn't ready and the budget allows to evict such pods without counting them: always, or while enough
-/// others are healthy.
+/// Whether the pod isn't ready and the budget allows the eviction of such pods without counting them. This holds
+/// always, or while enough other pods are healthy, depending on the budget.
 fn is_free_while_unready(budget: &Object, pod: &Object) -> bool {
     let number = |field: &str| budget.value.pointer(field).and_then(Value::as_i64).unwrap_or(0);
     let (desired, healthy) = (number("/status/desiredHealthy"), number("/status/currentHealthy"));
@@ -112,7 +114,7 @@ fn check_budget(budget: &Arc<Object>) -> ApiResult<()> {
     Err(refuse(format!("The disruption budget {name} does not allow evicting pods currently")))
 }
 
-/// Whether a budget of the pod's namespace is about this pod.
+/// Whether a budget in the pod's namespace covers this pod.
 pub(crate) fn covers(budget: &Object, pod: &Object) -> bool {
     budget.value.pointer("/spec/selector").is_some_and(|selector| spec_selector::matches(selector, &pod.value))
 }

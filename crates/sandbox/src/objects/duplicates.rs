@@ -1,15 +1,15 @@
-//! Finds members that a JSON text repeats. A parsed value keeps only one of them, so the text is read once more.
+//! Finds repeated members in a JSON text. A parsed value keeps only one of them, so the text is read once more.
 
 use std::collections::HashSet;
 use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
-/// The paths of repeated members, as `metadata.name`.
+/// The paths of repeated members, such as `metadata.name`.
 pub(crate) fn find(json: &[u8]) -> Vec<String> {
     let mut found = Vec::new();
     let mut deserializer = serde_json::Deserializer::from_slice(json);
-    // A text that doesn't parse has been refused before.
+    // A text that cannot be parsed was already refused.
     let _ = DuplicateFinder { path: String::new(), found: &mut found }.deserialize(&mut deserializer);
     found
 }

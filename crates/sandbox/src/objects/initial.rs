@@ -1,4 +1,4 @@
-//! The objects that every cluster has from the start.
+//! The objects that every cluster has at the start.
 
 use serde_json::json;
 

@@ -1,7 +1,7 @@
-//! Changing an object.
+//! Changes an object.
 //!
-//! A write reads the current version, computes the next one outside any lock, and commits it if no other write came between;
-//! otherwise it starts over. That is also how the API server does it, so the outcomes under contention agree.
+//! A write reads the current version, computes the next one outside any lock, and commits it if no other write came
+//! first. Otherwise it starts again. The API server works in the same way, so the results under contention agree.
 
 use std::sync::Arc;
 
@@ -16,23 +16,23 @@ use crate::state::ClusterState;
 use crate::status::{ApiResult, StatusError};
 use crate::storage::{Collection, Object, key};
 
-/// The object that an update is about.
+/// The object to update.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct UpdateTarget<'a> {
     /// The kind.
     pub(crate) kind: &'a Kind,
-    /// The namespace, empty for cluster-scoped kinds.
+    /// The namespace; empty for cluster-scoped kinds.
     pub(crate) namespace: &'a str,
     /// The object's name.
     pub(crate) name: &'a str,
-    /// The subresource, empty for the object itself. It decides which fields may change.
+    /// The subresource; empty for the object itself. It decides which fields may change.
     pub(crate) subresource: &'a str,
 }
 
-/// What a write has led to.
+/// The result of a write.
 #[derive(Debug)]
 pub(crate) struct Written {
-    /// The object as it is now; for one that was removed, its last state.
+    /// The current object. If it was removed, this is its last state.
     pub(crate) object: Arc<Object>,
     /// Texts for `Warning` headers.
     pub(crate) warnings: Vec<String>,
@@ -40,7 +40,7 @@ pub(crate) struct Written {
     pub(crate) created: bool,
 }
 
-/// Changes an object with `change`, which may run several times when others write too.
+/// Changes an object with `change`, which may run several times if other clients write the object, too.
 pub(crate) fn update(
     state: &ClusterState,
     target: UpdateTarget<'_>,
@@ -73,8 +73,8 @@ pub(crate) fn update(
     }
 }
 
-/// Edits an object without the rules for requests, again and again while others write it too. An edit that changes
-/// nothing writes nothing.
+/// Edits an object without the rules for requests. The edit is repeated if others write the object meanwhile. An edit
+/// that changes nothing writes nothing.
 pub(crate) fn edit(collection: &Collection, key: &str, edit: impl Fn(&mut Value)) {
     while let Some(current) = collection.get(key) {
         let mut next = current.value.clone();
@@ -85,7 +85,7 @@ pub(crate) fn edit(collection: &Collection, key: &str, edit: impl Fn(&mut Value)
     }
 }
 
-/// Computes what is stored when `value` is written over `current`.
+/// Computes the stored value when `value` is written over `current`.
 fn next_state(target: UpdateTarget<'_>, current: &Value, mut value: Value) -> ApiResult<Value> {
     let UpdateTarget { kind, name, subresource, .. } = target;
     let mut errors = metadata::prepare_update(kind, current, &mut value);
@@ -101,8 +101,8 @@ fn next_state(target: UpdateTarget<'_>, current: &Value, mut value: Value) -> Ap
     Ok(value)
 }
 
-/// Stores the next state, or removes the object if it is being deleted and nothing holds it any more. Returns nothing
-/// if another write came first.
+/// Stores the next state. Removes the object instead if it is being deleted and nothing prevents its removal. Returns
+/// `None` if another write came first.
 fn commit(collection: &Collection, key: &str, current: &Object, next: Value) -> Option<Arc<Object>> {
     if lifecycle::is_removable(&next) {
         return collection.remove(key, current, next).ok();

@@ -1,4 +1,4 @@
-//! Admission of new objects: the rules that look beyond the object at others, such as namespaces and classes.
+//! Admission of new objects: the rules that depend on other objects, such as namespaces and classes.
 
 mod pods;
 
@@ -43,7 +43,7 @@ pub(crate) fn create(state: &ClusterState, kind: &Kind, namespace: &str, value: 
     }
 }
 
-/// Gives the default storage class to a claim that names none. An empty name asks for no class.
+/// Gives the default storage class to a claim without a class name. An empty name asks for no class.
 fn admit_volume_claim(state: &ClusterState, claim: &mut Value) {
     let annotations = claim.pointer("/metadata/annotations");
     let is_old_form = annotations.is_some_and(|all| all.get("volume.beta.kubernetes.io/storage-class").is_some());
@@ -65,7 +65,7 @@ pub(crate) fn default_storage_class(state: &ClusterState) -> Option<Arc<Object>>
             || marked("storageclass.beta.kubernetes.io/is-default-class")
     };
     let created = |class: &Arc<Object>| text(&class.value, "/metadata/creationTimestamp").to_owned();
-    // If several were created in one second, the first by name counts.
+    // If several were created in the same second, the first by name counts.
     classes.into_iter().filter(is_default).rev().max_by_key(created)
 }
 

@@ -1,4 +1,4 @@
-//! Defaults of the built-in kinds, filled in on every write.
+//! Defaults of the built-in kinds. They are filled in at every write.
 
 mod pods;
 
@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use crate::fields::json::{as_map, child_mut, default_to, metadata_mut, text};
 use crate::kinds::{Decoding, Kind};
 
-/// Fills in the fields that the object leaves out.
+/// Fills in the fields that the object does not set.
 pub(crate) fn fill(kind: &Kind, value: &mut Value) {
     if let Decoding::Custom(schema) = &kind.decoding {
         schema.fill_defaults(value);

@@ -1,4 +1,4 @@
-//! Which parts of an object a write may change, generations, and when an object that is being deleted can be removed.
+//! The parts of an object that a write may change, generations, and the time when a deleted object can be removed.
 
 use serde_json::{Value, json};
 
@@ -37,7 +37,7 @@ pub(crate) fn prepare_create(kind: &Kind, value: &mut Value) {
     as_map(value).insert("status".to_owned(), initial);
 }
 
-/// Takes from `value` only what a write to `subresource` may change.
+/// Takes only those parts from `value` that a write to `subresource` may change.
 pub(crate) fn prepare_update(kind: &Kind, subresource: &str, current: &Value, value: &mut Value) {
     match subresource {
         "binding" => return,
@@ -66,7 +66,7 @@ pub(crate) fn prepare_update(kind: &Kind, subresource: &str, current: &Value, va
     }
 }
 
-/// Keeps the fields of a pod that the server has set at its creation.
+/// Keeps the fields of a pod that the server set when it was created.
 fn keep_pod_defaults(subresource: &str, current: &Value, value: &mut Value) {
     if let Some(class) = current.pointer("/status/qosClass") {
         default_to(child_mut(value, "status"), "qosClass", class.clone());
@@ -82,7 +82,7 @@ fn keep_pod_defaults(subresource: &str, current: &Value, value: &mut Value) {
     }
 }
 
-/// Increases the generation if anything but metadata and status has changed.
+/// Increases the generation if anything except metadata and status has changed.
 pub(crate) fn update_generation(kind: &Kind, subresource: &str, current: &Value, value: &mut Value) {
     if !kind.has_generation() || subresource == "binding" {
         return;
@@ -100,14 +100,14 @@ pub(crate) fn update_generation(kind: &Kind, subresource: &str, current: &Value,
     }
 }
 
-/// Adds one to the generation of an object that has one.
+/// Increases the generation of an object that has one.
 pub(crate) fn increase_generation(value: &mut Value) {
     if let Some(generation) = value.pointer("/metadata/generation").and_then(Value::as_i64) {
         metadata_mut(value).insert("generation".to_owned(), (generation + 1).into());
     }
 }
 
-/// Whether an object is being deleted and has neither a grace period nor finalizers to wait for.
+/// Whether an object is being deleted and no grace period or finalizer delays its removal.
 pub(crate) fn is_removable(value: &Value) -> bool {
     let grace = value.pointer("/metadata/deletionGracePeriodSeconds").and_then(Value::as_i64).unwrap_or(0);
     value.pointer("/metadata/deletionTimestamp").is_some()

@@ -1,4 +1,4 @@
-//! `metadata`: the fields that the server sets, and those that an update cannot change.
+//! `metadata`: the fields that the server sets, and the fields that an update cannot change.
 
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -8,7 +8,7 @@ use crate::fields::{FieldError, clock};
 use crate::kinds::Kind;
 use crate::status::{ApiResult, StatusError};
 
-/// The characters of generated names, without vowels so that they form no words.
+/// The characters of generated names. Vowels are missing, so that the names form no words.
 const SUFFIX_ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
 
 /// Fills in the metadata of a new object.
@@ -35,7 +35,7 @@ pub(crate) fn prepare_create(kind: &Kind, namespace: &str, value: &mut Value) ->
     Ok(())
 }
 
-/// Gives an object without a name one that starts with its `generateName`.
+/// Gives an object without a name a generated one, which starts with its `generateName`.
 pub(crate) fn generate_name(value: &mut Value) {
     let prefix = text(value, "/metadata/generateName").to_owned();
     if prefix.is_empty() || !text(value, "/metadata/name").is_empty() {
@@ -69,7 +69,7 @@ pub(crate) fn check_put(kind: &Kind, namespace: &str, name: &str, value: &Value)
     Ok(())
 }
 
-/// Refuses a write that names another uid than the object has.
+/// Refuses a write with another uid than that of the object.
 pub(crate) fn check_precondition(
     kind: &Kind,
     name: &str,
@@ -88,7 +88,7 @@ pub(crate) fn check_precondition(
     Err(StatusError::conflict(kind, name, &why))
 }
 
-/// Carries over what an update can't change and reports what it tries to.
+/// Carries over the fields that an update cannot change, and reports attempts to change them.
 pub(crate) fn prepare_update(kind: &Kind, current: &Value, value: &mut Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let uid = text(value, "/metadata/uid").to_owned();
@@ -131,7 +131,7 @@ pub(crate) fn prepare_update(kind: &Kind, current: &Value, value: &mut Value) ->
     errors
 }
 
-/// The key under which etcd would keep the object. Messages about conflicts contain it.
+/// The key under which etcd would store the object. Messages about conflicts contain it.
 pub(crate) fn storage_key(kind: &Kind, namespace: &str, name: &str) -> String {
     let resource = match kind.plural.as_str() {
         "nodes" => "minions",

@@ -1,5 +1,6 @@
-//! Rules that an object must satisfy to be stored: metadata for every kind, and those rules for pods, nodes, priority
-//! classes and definitions that users of a scheduler meet. Other kinds are only checked for the types of their fields.
+//! Rules that an object must satisfy before it is stored: metadata for every kind, and the rules for pods, nodes,
+//! priority classes and definitions that matter to users of a scheduler. Other kinds are only checked for the types of
+//! their fields.
 
 mod pods;
 
@@ -10,7 +11,7 @@ use crate::fields::json::{items, text};
 use crate::fields::names::{check_labels, label_errors, qualified_name_errors, subdomain_errors};
 use crate::kinds::{Decoding, Kind};
 
-/// The largest priority that users may give.
+/// The highest priority that users may set.
 const HIGHEST_USER_PRIORITY: i64 = 1_000_000_000;
 
 /// Checks a new object.
@@ -26,7 +27,7 @@ pub(crate) fn create(kind: &Kind, value: &Value) -> Vec<FieldError> {
     errors
 }
 
-/// Checks a changed object against its former state.
+/// Checks a changed object against its previous state.
 pub(crate) fn update(kind: &Kind, subresource: &str, value: &Value, current: &Value) -> Vec<FieldError> {
     if subresource == "binding" {
         return Vec::new();

@@ -1,10 +1,10 @@
-//! Field selectors: which fields a kind can be selected by, and whether an object has them.
+//! Field selectors: the fields that select objects of a kind, and whether an object has the required values.
 
 use serde_json::Value;
 
 use crate::kinds::{Decoding, Kind};
 
-/// A parsed field selector; all requirements must hold.
+/// A parsed field selector. All requirements must hold.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct FieldSelector(Vec<Requirement>);
 
@@ -16,7 +16,7 @@ struct Requirement {
     equal: bool,
 }
 
-/// Why a field selector is refused, in the API server's words.
+/// The reason why a field selector is refused, in the API server's words.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum FieldSelectorError {
     /// A term has no operator.
@@ -27,7 +27,7 @@ pub(crate) enum FieldSelectorError {
         /// The term.
         term: String,
     },
-    /// The kind can't be selected by this field.
+    /// The field cannot be used to select this kind.
     #[error("field label not supported: {field}")]
     NotSelectable {
         /// The field.
@@ -36,7 +36,7 @@ pub(crate) enum FieldSelectorError {
 }
 
 impl FieldSelector {
-    /// Reads a selector over the fields of `kind`.
+    /// Reads a selector for the fields of `kind`.
     pub(crate) fn parse(kind: &Kind, text: &str) -> Result<Self, FieldSelectorError> {
         let mut requirements = Vec::new();
         for term in split_unescaped(text) {
@@ -55,12 +55,12 @@ impl FieldSelector {
         Ok(Self(requirements))
     }
 
-    /// Whether everything matches.
+    /// Whether the selector matches everything.
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Whether a stored object has the fields.
+    /// Whether a stored object has the required values.
     pub(crate) fn matches(&self, object: &Value) -> bool {
         self.0.iter().all(|requirement| {
             let shown = match object.pointer(&requirement.pointer) {
@@ -73,7 +73,7 @@ impl FieldSelector {
     }
 }
 
-/// What a missing field counts as.
+/// The value that a missing field counts as.
 fn absent(field: &str) -> &'static str {
     match field {
         "spec.unschedulable" | "spec.hostNetwork" => "false",
@@ -82,7 +82,7 @@ fn absent(field: &str) -> &'static str {
     }
 }
 
-/// Where a selectable field is stored, or nothing for fields that can't be selected by.
+/// The place of a selectable field in a stored object; `None` for other fields.
 fn pointer(kind: &Kind, field: &str) -> Option<String> {
     let generic = field == "metadata.name" || (field == "metadata.namespace" && kind.namespaced);
     let selectable = match &kind.decoding {
@@ -160,7 +160,7 @@ fn split_operator(term: &str) -> Option<(&str, bool, &str)> {
     Some((field, true, value))
 }
 
-/// Splits at commas that no backslash protects.
+/// Splits the text at commas without a backslash in front.
 fn split_unescaped(text: &str) -> Vec<String> {
     let mut terms = vec![String::new()];
     let mut escaped = false;

@@ -1,41 +1,41 @@
-//! Label selectors as they stand in a query: `app=a,tier notin (x,y),!old`.
+//! Label selectors in the form of a query: `app=a,tier notin (x,y),!old`.
 //!
-//! The parser reports errors in the words of the API server, since users of `kubectl` read them.
+//! The parser reports errors in the words of the API server, because users of `kubectl` read them.
 
 use serde_json::Value;
 
 use crate::fields::names;
 
-/// A parsed selector; all requirements must hold.
+/// A parsed selector. All requirements must hold.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct LabelSelector(Vec<Requirement>);
 
-/// Why a label selector is refused, in the API server's words.
+/// The reason why a label selector is refused, in the API server's words.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum LabelSelectorError {
-    /// A token stands where it may not.
+    /// A token is in the wrong place.
     #[error("found '{found}', expected: {expected}")]
     Unexpected {
         /// The token.
         found: String,
-        /// What may stand there.
+        /// The tokens that are allowed in this place.
         expected: &'static str,
     },
     /// No list of values follows `in` or `notin`.
     #[error("found '{found}' expected: '('")]
     NoList {
-        /// What follows instead.
+        /// The token that follows instead.
         found: String,
     },
-    /// The key is no label key.
+    /// The key is not a label key.
     #[error("<nil>: Invalid value: \"{key}\": {why}")]
     InvalidKey {
         /// The key.
         key: String,
-        /// Which rule it breaks.
+        /// The rule that the key violates.
         why: String,
     },
-    /// The value of `<` or `>` is no integer.
+    /// The value of `<` or `>` is not an integer.
     #[error("values[0][{key}]: Invalid value: \"{value}\": for 'Gt', 'Lt' operators, the value must be an integer")]
     NotAnInteger {
         /// The key of the requirement.
@@ -80,7 +80,7 @@ impl Token {
         }
     }
 
-    /// The error for a token in a place where `expected` should stand.
+    /// The error for a token in a place where `expected` is required.
     fn unexpected(&self, expected: &'static str) -> LabelSelectorError {
         LabelSelectorError::Unexpected { found: self.text().to_owned(), expected }
     }
@@ -112,7 +112,7 @@ impl LabelSelector {
         Ok(Self(requirements))
     }
 
-    /// Whether everything matches.
+    /// Whether the selector matches everything.
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

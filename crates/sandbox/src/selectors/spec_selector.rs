@@ -1,4 +1,4 @@
-//! `LabelSelector` objects, as they stand in specs.
+//! `LabelSelector` objects, as in specs.
 
 use serde_json::Value;
 

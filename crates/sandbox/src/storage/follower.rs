@@ -1,4 +1,4 @@
-//! Following the changes of a collection, for the controllers.
+//! Follows the changes of a collection, for the controllers.
 
 use std::sync::Arc;
 
@@ -8,10 +8,10 @@ use super::object::Object;
 use super::store::{Change, Collection, Forgotten};
 use super::version::ResourceVersion;
 
-/// How many changes are read under one lock.
+/// The number of changes that are read under one lock.
 const BATCH: usize = 512;
 
-/// A reader of one collection that remembers how far it has come.
+/// A reader of one collection that remembers its position.
 #[derive(Debug)]
 pub(crate) struct Follower {
     collection: Arc<Collection>,
@@ -20,20 +20,20 @@ pub(crate) struct Follower {
 }
 
 impl Follower {
-    /// Starts at the beginning of what the collection remembers; see [`Follower::state`].
+    /// Starts at the beginning of the collection's history; see [`Follower::state`].
     pub(crate) fn new(collection: Arc<Collection>) -> Self {
         let latest = collection.subscribe();
         Self { collection, position: ResourceVersion::ZERO, latest }
     }
 
-    /// All objects. [`Follower::changes`] reports what happens afterwards.
+    /// All objects. [`Follower::changes`] then returns the later changes.
     pub(crate) fn state(&mut self) -> Vec<Arc<Object>> {
         let (objects, position) = self.collection.list("");
         self.position = position;
         objects
     }
 
-    /// The changes since the last call, oldest first. Fails if some are forgotten; the caller must then read the state.
+    /// The changes since the last call, oldest first. Fails if some are forgotten. The caller must then read the state.
     pub(crate) fn changes(&mut self) -> Result<Vec<Arc<Change>>, Forgotten> {
         self.latest.borrow_and_update();
         let mut changes = Vec::new();
@@ -45,7 +45,7 @@ impl Follower {
         }
     }
 
-    /// Waits until there are changes; false if there will never be any.
+    /// Waits until there are changes; false if there will be none.
     pub(crate) async fn changed(&mut self) -> bool {
         self.latest.changed().await.is_ok()
     }

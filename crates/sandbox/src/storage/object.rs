@@ -1,7 +1,7 @@
 //! One version of a stored object.
 //!
-//! An object is kept without `kind` and `apiVersion`: the formats that show it put them in front of the serialised
-//! text, so that one text serves lists, watches and both versions of a group.
+//! An object is stored without `kind` and `apiVersion`. The formats that show it put them in front of the serialised
+//! text, so that the same text serves lists, watches and both versions of a group.
 
 use bytes::Bytes;
 use serde_json::Value;
@@ -10,7 +10,7 @@ use super::key::key;
 use super::version::ResourceVersion;
 use crate::fields::json::{metadata_mut, text, uid};
 
-/// One version of a stored object. Never changes once made.
+/// One version of a stored object. It never changes.
 #[derive(Debug)]
 pub(crate) struct Object {
     /// The object without type meta.
@@ -34,12 +34,12 @@ impl Object {
         text(&self.value, "/metadata/name")
     }
 
-    /// The object's namespace, empty for cluster-scoped ones.
+    /// The object's namespace; empty for cluster-scoped objects.
     pub(crate) fn namespace(&self) -> &str {
         text(&self.value, "/metadata/namespace")
     }
 
-    /// The object's uid, which tells it from an earlier object of the same name.
+    /// The object's uid, which distinguishes it from an earlier object of the same name.
     pub(crate) fn uid(&self) -> &str {
         uid(&self.value)
     }

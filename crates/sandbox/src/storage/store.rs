@@ -1,8 +1,8 @@
 //! Collections of objects with a bounded history of their changes.
 //!
-//! All collections draw resource versions from one counter. A version is drawn under the collection's lock, so within
-//! a collection versions only grow, and a version read under that lock is one that later writes exceed. Locks are held
-//! for a map operation and one serialisation, never across an await.
+//! All collections use the same counter for resource versions. A version is taken under the collection's lock. The
+//! versions within a collection therefore only grow, and later writes exceed any version that was read under that lock.
+//! A lock is held for a map operation and one serialisation, and never across an await.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
@@ -14,7 +14,7 @@ use super::key::is_in_namespace;
 use super::object::Object;
 use super::version::{ResourceVersion, VersionCounter};
 
-/// How many changes a collection remembers. A watcher that falls further behind must list again.
+/// The number of changes that a collection remembers. A watcher that is further behind must list again.
 const HISTORY: usize = 16_384;
 
 /// All collections.
@@ -40,7 +40,7 @@ struct Contents {
     floor: ResourceVersion,
 }
 
-/// What happened to an object.
+/// The kind of a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ChangeKind {
     /// The object was created.
@@ -54,13 +54,13 @@ pub(crate) enum ChangeKind {
 /// One change of one object.
 #[derive(Debug)]
 pub(crate) struct Change {
-    /// What happened.
+    /// The kind of the change.
     pub(crate) kind: ChangeKind,
     /// The object's key.
     pub(crate) key: String,
     /// The state before, unless it was added.
     pub(crate) before: Option<Arc<Object>>,
-    /// The state after; for a deletion the last state under the deletion's version.
+    /// The state after the change. For a deletion, it is the last state with the deletion's version.
     pub(crate) object: Arc<Object>,
 }
 
@@ -68,15 +68,15 @@ pub(crate) struct Change {
 #[derive(Debug)]
 pub(crate) struct Outdated;
 
-/// The history doesn't reach back to the wanted version; `floor` is the oldest that it does reach.
+/// The history does not reach back to the wanted version. `floor` is the oldest version that it reaches.
 #[derive(Debug)]
 pub(crate) struct Forgotten {
-    /// The oldest version that can still be asked for.
+    /// The oldest version that is still available.
     pub(crate) floor: ResourceVersion,
 }
 
 impl Store {
-    /// The collection of that name, made when first asked for.
+    /// The collection of this name. It is created at the first request for it.
     pub(crate) fn collection(&self, name: &str) -> Arc<Collection> {
         let existing = self.collections.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned();
         existing.unwrap_or_else(|| {
@@ -85,12 +85,12 @@ impl Store {
         })
     }
 
-    /// Every collection that was ever asked for.
+    /// Every collection that was ever requested.
     pub(crate) fn collections(&self) -> Vec<Arc<Collection>> {
         self.collections.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
     }
 
-    /// Forgets all changes so far, so that a watch from before is refused like one from before a compaction.
+    /// Forgets all changes so far. An earlier watch is then refused like one from before a compaction.
     pub(crate) fn compact(&self) {
         self.counter.next();
         for collection in self.collections() {
@@ -132,7 +132,7 @@ impl Collection {
         Some(object)
     }
 
-    /// Puts `value` in the place of the version `current`.
+    /// Replaces the version `current` with `value`.
     pub(crate) fn replace(&self, key: &str, current: &Object, value: Value) -> Result<Arc<Object>, Outdated> {
         let mut contents = self.lock();
         let before = contents.current(key, current)?;
@@ -142,8 +142,8 @@ impl Collection {
         Ok(object)
     }
 
-    /// Puts `last` in the place of the version `current` and removes it; watchers see both, and no other write
-    /// comes between.
+    /// Replaces the version `current` with `last` and removes it. Watchers see both changes, and no other write comes
+    /// between them.
     pub(crate) fn replace_and_remove(&self, key: &str, current: &Object, last: Value) -> Result<Arc<Object>, Outdated> {
         let mut contents = self.lock();
         let before = contents.current(key, current)?;
@@ -155,7 +155,7 @@ impl Collection {
         Ok(object)
     }
 
-    /// Removes the version `current`; `last` is the state that watchers see.
+    /// Removes the version `current`. `last` is the state that watchers see.
     pub(crate) fn remove(&self, key: &str, current: &Object, last: Value) -> Result<Arc<Object>, Outdated> {
         let mut contents = self.lock();
         let before = contents.current(key, current)?;
@@ -165,7 +165,7 @@ impl Collection {
         Ok(object)
     }
 
-    /// The objects of a namespace (all for an empty one) and the version of that state.
+    /// The objects of a namespace (all if it is empty), and the version of that state.
     pub(crate) fn list(&self, namespace: &str) -> (Vec<Arc<Object>>, ResourceVersion) {
         let contents = self.lock();
         (contents.select(namespace), self.counter.current())
@@ -198,13 +198,13 @@ impl Collection {
         Ok(contents.history.range(start..).take(limit).cloned().collect())
     }
 
-    /// The newest version that this collection's state is known to be current at.
+    /// The newest version for which this collection's state is known to be current.
     pub(crate) fn version(&self) -> ResourceVersion {
         let _contents = self.lock();
         self.counter.current()
     }
 
-    /// Wakes whenever there are new changes.
+    /// A channel that changes whenever there are new changes.
     pub(crate) fn subscribe(&self) -> watch::Receiver<ResourceVersion> {
         self.latest.subscribe()
     }

@@ -1,24 +1,24 @@
-//! Resource versions: the store's count of changes, which clients see as an opaque text.
+//! Resource versions: the store's number of changes, which is an opaque text for clients.
 
 use std::fmt;
 use std::str::FromStr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A point in the history of the whole store. Zero is before the first change.
+/// A point in the history of the whole store. Zero is the time before the first change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ResourceVersion(u64);
 
-/// Hands out resource versions; all collections of a store share one.
+/// The source of resource versions. All collections of a store share one.
 #[derive(Debug, Default)]
 pub(super) struct VersionCounter(AtomicU64);
 
-/// A text that is no resource version, reported in the API server's words.
+/// A text that is not a resource version. The message has the API server's words.
 #[derive(Debug, thiserror::Error)]
 #[error("resourceVersion: Invalid value: \"{0}\": strconv.ParseUint: parsing \"{0}\": invalid syntax")]
 pub(crate) struct InvalidResourceVersion(String);
 
 impl ResourceVersion {
-    /// What clients write when any version will do.
+    /// The version that clients write if any version is acceptable.
     pub(crate) const ZERO: Self = Self(0);
 
     /// The version with this number.
@@ -33,12 +33,12 @@ impl ResourceVersion {
 }
 
 impl VersionCounter {
-    /// The version handed out last.
+    /// The version that was returned last.
     pub(super) fn current(&self) -> ResourceVersion {
         ResourceVersion(self.0.load(Ordering::SeqCst))
     }
 
-    /// The next version, which is handed out only once.
+    /// The next version. Each version is returned only once.
     pub(super) fn next(&self) -> ResourceVersion {
         ResourceVersion(self.0.fetch_add(1, Ordering::SeqCst) + 1)
     }
@@ -53,7 +53,7 @@ impl fmt::Display for ResourceVersion {
 impl FromStr for ResourceVersion {
     type Err = InvalidResourceVersion;
 
-    /// Reads the text of a request; an empty one means zero.
+    /// Reads the text of a request. An empty text stands for zero.
     fn from_str(text: &str) -> Result<Self, InvalidResourceVersion> {
         if text.is_empty() {
             return Ok(Self::ZERO);

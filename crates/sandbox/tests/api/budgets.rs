@@ -1,4 +1,4 @@
-//! Disruption budgets: their status follows the pods, and eviction follows the status.
+//! Tests of disruption budgets: their status follows the pods, and eviction follows the status.
 
 use serde_json::{Value, json};
 
@@ -13,7 +13,7 @@ fn budget(name: &str, demand: Value) -> Value {
     json!({"metadata": {"name": name}, "spec": spec})
 }
 
-/// Waits until a budget shows these numbers: expected, desired, current, allowed.
+/// Waits until a budget has these numbers: expected, desired, current, allowed.
 async fn until(cluster: &Cluster, name: &str, numbers: [i64; 4]) -> Value {
     let fields = ["expectedPods", "desiredHealthy", "currentHealthy", "disruptionsAllowed"];
     let shows = |budget: &Value| {

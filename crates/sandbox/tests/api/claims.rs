@@ -1,4 +1,4 @@
-//! Device claims: generated from templates, reserved by pods, given back.
+//! Tests of device claims: they are generated from templates, reserved by pods, and given back.
 
 use serde_json::{Value, json};
 
@@ -21,7 +21,7 @@ fn pod_with(claim: Value) -> Value {
     json!({"resourceClaims": [claim]})
 }
 
-/// Writes what the scheduler writes for a pod: an allocation, and reservations.
+/// Makes the same writes as the scheduler for a pod: an allocation, and reservations.
 async fn allocate(cluster: &Cluster, claim: &str, pods: &[&Value]) {
     let target = format!("{CLAIMS}/{claim}");
     cluster.merge(&target, json!({"metadata": {"finalizers": [PROTECTION]}})).await;
@@ -39,7 +39,7 @@ async fn a_pod_gets_a_claim_of_its_own_from_a_template() {
     let cluster = Cluster::start().await;
     let named = json!({"name": "first", "resourceClaimTemplateName": "gpu"});
     let created = cluster.create(PODS, pod("train", pod_with(named))).await;
-    // The template may come after the pod.
+    // The template may be created after the pod.
     cluster.create(TEMPLATES, template()).await;
     let has_status = |pod: &Value| !pod["status"]["resourceClaimStatuses"].is_null();
     let statuses = cluster.until(PODS, "train", has_status).await["status"]["resourceClaimStatuses"].clone();

@@ -1,4 +1,4 @@
-//! A sandbox with the few requests that tests of controllers make.
+//! A sandbox with the few requests that the tests of controllers need.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::http::{Answer, send, wait_until};
 
 pub(crate) const PODS: &str = "/api/v1/namespaces/default/pods";
 
-/// A sandbox whose pods start and stop at once.
+/// A sandbox in which pods start and stop at once.
 pub(crate) struct Cluster(pub(crate) Sandbox);
 
 impl Cluster {
@@ -17,7 +17,7 @@ impl Cluster {
         Self::with(true).await
     }
 
-    /// One in which only the test makes pods.
+    /// A sandbox in which only the test creates pods.
     pub(crate) async fn without_workloads() -> Self {
         Self::with(false).await
     }
@@ -69,7 +69,7 @@ impl Cluster {
         self.get(collection).await["metadata"]["resourceVersion"].as_str().expect("a version").to_owned()
     }
 
-    /// Waits until an object that was there at that version is gone.
+    /// Waits until an object that existed at this version is removed.
     pub(crate) async fn until_gone(&self, collection: &str, name: &str, since: &str) {
         wait_until(self.0.address(), collection, name, since, |kind, _| kind == "DELETED").await;
     }
@@ -85,7 +85,7 @@ impl Cluster {
     }
 }
 
-/// A pod with this added to its spec.
+/// A pod with these additions to its spec.
 pub(crate) fn pod(name: &str, extra: Value) -> Value {
     let mut pod = json!({
         "metadata": {"name": name, "labels": {"app": "web"}},

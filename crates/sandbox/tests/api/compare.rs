@@ -1,8 +1,8 @@
-//! What counts as equal between a recorded answer and the sandbox's.
+//! The rules by which a recorded answer and the sandbox's answer count as equal.
 
 use serde_json::{Map, Value};
 
-/// Members that vary from run to run or that the sandbox leaves out everywhere, with the reason.
+/// Members that differ between runs, or that the sandbox never shows, with the reasons.
 const IGNORED: [(&str, &str); 16] = [
     ("managedFields", "ownership of fields is not shown"),
     ("uid", "varies"),
@@ -22,10 +22,10 @@ const IGNORED: [(&str, &str); 16] = [
     ("paths", "lists every endpoint of a real server"),
 ];
 
-/// Lists of discovery; the sandbox serves fewer kinds, so only the served ones are compared.
+/// The lists of discovery. The sandbox serves fewer kinds, so only the served kinds are compared.
 const DISCOVERED: [&str; 5] = ["resources", "groups", "subresources", "items/versions", "groups/versions"];
 
-/// Everything that differs between two JSON values, described.
+/// All differences between two JSON values, as texts.
 pub(crate) fn differences(recorded: &Value, answered: &Value) -> Vec<String> {
     let mut found = Vec::new();
     compare("", recorded, answered, &mut found);
@@ -37,7 +37,7 @@ fn compare(path: &str, recorded: &Value, answered: &Value, found: &mut Vec<Strin
         (Value::Object(a), Value::Object(b))
             if recorded["type"] == "BOOKMARK" && recorded["object"]["kind"] != "Table" =>
         {
-            // Beside its metadata a bookmark holds the empty form of the kind, which says nothing.
+            // A bookmark contains its metadata and the empty form of the kind, which has no meaning.
             compare(&format!("{path}/type"), &recorded["type"], &answered["type"], found);
             compare(&format!("{path}/object/kind"), &a["object"]["kind"], &b["object"]["kind"], found);
             compare(&format!("{path}/object/metadata"), &a["object"]["metadata"], &b["object"]["metadata"], found);
@@ -86,7 +86,7 @@ fn compare_elements(path: &str, a: &[Value], b: &[Value], found: &mut Vec<String
     }
 }
 
-/// Compares what both know, by name; elements that only the sandbox has are differences.
+/// Compares the elements that both sides have, by name. Elements that only the sandbox has are differences.
 fn compare_served(path: &str, recorded: &[Value], answered: &[Value], found: &mut Vec<String>) {
     for element in answered {
         match recorded.iter().find(|other| identity(other) == identity(element)) {
@@ -118,7 +118,7 @@ fn as_set(causes: &[Value]) -> Vec<Value> {
     set
 }
 
-/// A text without what varies: uids, versions, times, ages, generated suffixes.
+/// A text without the parts that vary: uids, versions, times, ages, generated suffixes.
 fn plain(text: &str) -> String {
     let is_age = text.len() < 8
         && text.starts_with(|c: char| c.is_ascii_digit())

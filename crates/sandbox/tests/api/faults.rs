@@ -1,4 +1,4 @@
-//! Faults on demand: rules given at `/faults`, and what clients see of them.
+//! Tests of faults on demand: rules that are set at `/faults`, and their effects on clients.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::http::{Answer, send, wait_for};
 
 const PODS: &str = "/api/v1/namespaces/default/pods";
 
-/// Long enough for whatever is to come.
+/// The time is long enough for any answer.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 async fn start() -> Sandbox {
@@ -34,7 +34,7 @@ async fn create(sandbox: &Sandbox, name: &str) -> Answer {
     send(sandbox.address(), "POST", PODS, &[], &pod.to_string()).await
 }
 
-/// Opens a watch in the older protocol, whose answer has no chunks: its lines are the events.
+/// Opens a watch in the older protocol. Its answer has no chunks, and each line is an event.
 async fn watch(address: SocketAddr, query: &str) -> BufReader<TcpStream> {
     let mut stream = TcpStream::connect(address).await.expect("the server listens");
     let request = format!("GET {PODS}?watch=true&timeoutSeconds=300{query} HTTP/1.1\r\nhost: {address}\r\n\r\n");
@@ -44,7 +44,7 @@ async fn watch(address: SocketAddr, query: &str) -> BufReader<TcpStream> {
     watch
 }
 
-/// Waits until the first rule has reached an open watch: it hears of the rule a moment after the rule was taken.
+/// Waits until the first rule has reached an open watch, which gets the rule a moment after it was accepted.
 async fn until_hit(sandbox: &Sandbox) {
     let has_hit = async {
         while get(sandbox, "/faults").await.json()["faults"][0]["hits"] != 1 {
@@ -181,7 +181,7 @@ async fn a_cut_watch_breaks_off_without_an_end() {
     let mut open = watch(sandbox.address(), "").await;
     add(&sandbox, &json!({"fault": {"type": "CutWatch"}, "match": {"verbs": ["watch"], "resources": ["pods"]}})).await;
     let mut rest = Vec::new();
-    // The end of the connection, with or without a reset, and no last chunk.
+    // The connection ends, with or without a reset, and without a last chunk.
     let _ = timeout(PATIENCE, open.read_to_end(&mut rest)).await.expect("in time");
     assert!(!String::from_utf8_lossy(&rest).contains("\r\n0\r\n"), "{}", String::from_utf8_lossy(&rest));
     sandbox.stop().await;
@@ -195,7 +195,7 @@ async fn a_silent_watch_stays_open_and_says_nothing() {
     until_hit(&sandbox).await;
     assert_eq!(send(sandbox.address(), "DELETE", "/faults/hush", &[], "").await.status, 200);
     create(&sandbox, "a").await;
-    // Another watch, opened after the rule is gone, hears of it.
+    // Another watch, which is opened after the rule was removed, gets the event.
     wait_for(sandbox.address(), &format!("{PODS}?watch=true"), "\"ADDED\"").await;
     let mut line = String::new();
     let said = async {

@@ -1,4 +1,4 @@
-//! Just enough of an HTTP client: one request a connection, the answer read to its end.
+//! A minimal HTTP client: one request per connection, and the answer is read to its end.
 
 use std::net::SocketAddr;
 
@@ -87,7 +87,8 @@ pub(crate) async fn wait_for(address: SocketAddr, target: &str, wanted: &str) {
     }
 }
 
-/// Watches an object, from a version on or from what is there, until an event is as wanted; answers its object.
+/// Watches an object, from a version or from the current state on, until an event has the wanted content. Returns its
+/// object.
 pub(crate) async fn wait_until(
     address: SocketAddr,
     collection: &str,
@@ -97,7 +98,8 @@ pub(crate) async fn wait_until(
 ) -> Value {
     let stream = TcpStream::connect(address).await.expect("the server listens");
     let mut stream = BufReader::new(stream);
-    // The older protocol has no chunks, so each line of the body is an event. The time limit ends hopeless waiting.
+    // The older protocol has no chunks, so each line of the body is an event. The time limit ends a wait without
+    // success.
     let target = format!(
         "{collection}?watch=true&timeoutSeconds=60&resourceVersion={since}&fieldSelector=metadata.name%3D{name}"
     );

@@ -1,4 +1,5 @@
-//! What the controllers do, and contention: pods start and stop, namespaces are emptied, only one binding wins.
+//! Tests of the controllers and of contention: pods start and stop, namespaces are emptied, and only one binding
+//! succeeds.
 
 use std::time::Duration;
 
@@ -43,7 +44,7 @@ async fn bound_pods_start_and_deleted_ones_go() {
     sandbox.stop().await;
 }
 
-/// As built-in kinds have them, `min` would be a map of quantities.
+/// If the kind were built-in, `min` would be a map of quantities.
 #[tokio::test]
 async fn a_definition_names_its_properties_as_it_likes() {
     let sandbox = start().await;

@@ -1,4 +1,4 @@
-//! The sandbox as its HTTP clients see it: recorded exchanges, recorded watches of one pod, and the simulated controllers.
+//! Tests of the sandbox through HTTP: recorded exchanges, recorded watches of one pod, and the simulated controllers.
 
 #![expect(clippy::expect_used, reason = "a test ends where its footing is gone")]
 

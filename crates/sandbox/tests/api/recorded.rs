@@ -1,9 +1,9 @@
 //! Replays requests that were recorded against a real API server and compares the answers.
 //!
-//! Each recording runs against a fresh sandbox, in recorded order. What must vary (uids, versions, times) is mapped or
-//! ignored; objects that other actors had made are put in place from the answers that first show them. Everything that
-//! differs on purpose is in `tests/recordings/differences.txt` with a reason: a difference missing there fails the test, and so does an
-//! entry that no longer differs.
+//! Each recording runs against a new sandbox, in the recorded order. Values that must vary (uids, versions, times) are
+//! mapped or ignored. Objects of other actors are created from the answers that first show them.
+//! `tests/recordings/differences.txt` lists every intended difference with a reason. The test fails for a difference
+//! that is not listed, and for an entry that no longer differs.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::replay::{Outcome, replay};
 const RECORDINGS: [&str; 7] =
     ["1-scheduler-writes", "2-pod-lifecycle", "3-watch", "4-list", "5-discovery", "7-crd", "8-admission"];
 
-/// The listed differences: (recording, position) to the reason.
+/// The listed differences, from (recording, position) to the reason.
 fn listed() -> BTreeMap<(String, usize), String> {
     let lines =
         include_str!("../recordings/differences.txt").lines().filter(|line| !line.is_empty() && !line.starts_with('#'));

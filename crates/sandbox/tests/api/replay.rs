@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::compare::differences;
 use crate::http::{Answer, send};
 
-/// How an exchange went.
+/// The result of an exchange.
 #[derive(Debug)]
 pub(crate) enum Outcome {
     Equal,
@@ -20,7 +20,7 @@ pub(crate) enum Outcome {
     Skipped,
 }
 
-/// Events of a recorded watch up to this time belong to the state that it started from.
+/// The time up to which events of a recorded watch belong to its initial state.
 const INITIAL_MILLIS: u64 = 100;
 
 /// Reads a recording.
@@ -32,10 +32,10 @@ pub(crate) fn exchanges(recording: &str) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).expect("a line of JSON")).collect()
 }
 
-/// Replays a recording; answers name and outcome of each exchange.
+/// Replays a recording. Returns the name and the result of each exchange.
 pub(crate) async fn replay(recording: &'static str) -> Vec<(String, Outcome)> {
     let day = Duration::from_secs(86_400);
-    // The recorded server ran alone: what controllers wrote, the recorder wrote.
+    // The recorded server had no controllers: the recorder made their writes itself.
     let options = Options { pod_start_delay: day, pod_stop_delay: day, controllers: false, ..Options::default() };
     let sandbox = Sandbox::start(options).await.expect("the sandbox starts");
     let mut replay = Replay {
@@ -54,7 +54,7 @@ pub(crate) async fn replay(recording: &'static str) -> Vec<(String, Outcome)> {
     let exchanges = exchanges(recording);
     replay.remember_objects(&exchanges);
     if recording == "4-list" {
-        // The event that all lists of events are about is shown whole only by this exchange.
+        // Only this exchange shows the complete event that all lists of events contain.
         replay.prepare(&exchanges[80]["request"], &exchanges[80]["response"]).await;
     }
     let mut outcomes = Vec::new();
@@ -69,12 +69,12 @@ pub(crate) async fn replay(recording: &'static str) -> Vec<(String, Outcome)> {
 
 struct Replay {
     sandbox: Sandbox,
-    /// Whether objects may come and go between the exchanges.
+    /// Whether other actors may create and remove objects between the exchanges.
     others_act: bool,
     uids: HashMap<String, String>,
     versions: HashMap<String, String>,
     tokens: HashMap<String, String>,
-    /// Names of objects that the recording itself didn't create.
+    /// The names of objects that the recording itself didn't create.
     seeded: HashSet<String>,
     /// The first recorded state of each object, by uid.
     objects: HashMap<String, Value>,
@@ -100,7 +100,7 @@ impl Replay {
             return Outcome::Skipped;
         }
         if response["status"] == 401 || exchange["name"] == "body too large" {
-            // The sandbox knows no users; and the large body was not recorded.
+            // The sandbox knows no users, and the large body was not recorded.
             return Outcome::Skipped;
         }
         if response["stream"].is_array() && self.starts_in_the_past(request) {
@@ -122,7 +122,7 @@ impl Replay {
         if found.is_empty() { Outcome::Equal } else { Outcome::Different(found) }
     }
 
-    /// Watches that continue from a version see what other actors did then; the story test plays those.
+    /// Watches that continue from a version see changes by other actors. The story test replays those.
     fn starts_in_the_past(&self, request: &Value) -> bool {
         let query = request["query"].as_str().unwrap_or_default();
         let version = query.split('&').find_map(|part| part.strip_prefix("resourceVersion="));
@@ -177,7 +177,7 @@ impl Replay {
         }
     }
 
-    /// The body with the versions of its metadata and preconditions replaced.
+    /// The body, with the versions in its metadata and preconditions replaced.
     async fn with_versions(&self, request: &Value, body: &Value) -> Value {
         let mut body = body.clone();
         let version = body["metadata"]["resourceVersion"].as_str();
@@ -185,7 +185,7 @@ impl Replay {
             && request["method"] == "PUT"
             && version.is_some_and(|version| !self.versions.contains_key(version))
         {
-            // Another client has written the object in between, as the recorded client had seen.
+            // Another client wrote the object meanwhile, and the recorded client saw that.
             let path = request["path"].as_str().unwrap_or_default();
             let current = send(self.sandbox.address(), "GET", path, &[], "").await.json();
             body["metadata"]["resourceVersion"] = current["metadata"]["resourceVersion"].clone();
@@ -201,7 +201,7 @@ impl Replay {
         body
     }
 
-    /// Leaves out the generations of objects that were put in place.
+    /// Leaves out the generations of objects that the test created.
     fn expected(&self, value: &Value) -> Value {
         let mut value = value.clone();
         self.drop_generations(&mut value);
@@ -241,7 +241,7 @@ impl Replay {
         }
     }
 
-    /// Puts in place what other actors had made before this exchange.
+    /// Creates the objects that other actors had created before this exchange.
     async fn prepare(&mut self, request: &Value, response: &Value) {
         let path = request["path"].as_str().unwrap_or_default().to_owned();
         let method = request["method"].as_str().unwrap_or_default();
@@ -290,7 +290,7 @@ impl Replay {
         send(self.sandbox.address(), "DELETE", &format!("{object}?gracePeriodSeconds=0"), &[], "").await;
     }
 
-    /// Creates an object as the recording shows it, unless its uid is known.
+    /// Creates an object from the recording, unless its uid is known.
     async fn seed(&mut self, path: &str, object: &Value, with_status: bool) {
         let Some(uid) = object["metadata"]["uid"].as_str().filter(|uid| !self.uids.contains_key(*uid)) else { return };
         let name = object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
@@ -355,7 +355,7 @@ impl Replay {
     }
 }
 
-/// The collection that a path is about, with the namespace filled in.
+/// The collection of a path, with the namespace filled in.
 fn collection(path: &str, namespace: &str) -> String {
     let path = path.replacen("/watch/", "/", 1);
     let segments: Vec<&str> = path.trim_matches('/').split('/').collect();
@@ -374,7 +374,7 @@ fn collection(path: &str, namespace: &str) -> String {
     }
 }
 
-/// The events that show the state at the start of a recorded watch.
+/// The events with the initial state of a recorded watch.
 fn initial_events(stream: &[Value]) -> Value {
     let early = stream
         .iter()

@@ -1,5 +1,6 @@
-//! The life of one pod, watched through many selectors at once, as recorded: creation, a label that comes and goes, binding,
-//! running, finishing, two deletions. The recorded watches tell which events each selector must bring.
+//! The life of one pod, watched through many selectors at once, as recorded: creation, a label that is added and
+//! removed, binding, running, finishing, two deletions. The recorded watches contain the events that each selector must
+//! produce.
 
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use crate::replay::exchanges;
 
 const POD: &str = "/api/v1/namespaces/default/pods/s1";
 const MERGE: &str = "application/merge-patch+json";
-/// Positions in the recording `3-watch` of the watches over pods of this story.
+/// The positions of the watches of this story's pods in the recording `3-watch`.
 const WATCHES: [usize; 8] = [30, 31, 32, 33, 34, 35, 36, 39];
 
 #[tokio::test]
@@ -73,7 +74,7 @@ async fn play(sandbox: &Sandbox) {
     }
 }
 
-/// What matters of events about the pod: the type, where it runs, its phase, whether it is leaving.
+/// The relevant parts of events about the pod: the type, the node, the phase, and whether it is being deleted.
 fn summary(events: &[Value]) -> Vec<String> {
     let relevant =
         events.iter().filter(|event| event["type"] != "BOOKMARK" && event["object"]["metadata"]["name"] == "s1");

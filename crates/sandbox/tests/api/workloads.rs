@@ -1,4 +1,5 @@
-//! Deployments, replica sets and stateful sets make pods, replace them, and take them along.
+//! Tests of deployments, replica sets and stateful sets: they create pods, replace them, and delete them with
+//! themselves.
 
 use serde_json::{Value, json};
 
@@ -7,7 +8,7 @@ use crate::cluster::{Cluster, PODS};
 const APPS: &str = "/apis/apps/v1/namespaces/default";
 const CLAIMS: &str = "/api/v1/namespaces/default/persistentvolumeclaims";
 
-/// Its pods are bound as soon as they are made, so they come to run.
+/// A workload. Its pods are bound as soon as they are created, so that they start to run.
 fn workload(name: &str, replicas: u32, image: &str) -> Value {
     let labels = json!({"app": name});
     let spec = json!({"nodeName": "node", "containers": [{"name": "main", "image": image}]});
@@ -75,7 +76,7 @@ async fn a_deployment_scales_rolls_and_takes_its_pods_along() {
     cluster.0.stop().await;
 }
 
-/// Nothing in the API forbids it.
+/// The API does not forbid a circle of owners.
 #[tokio::test]
 async fn owners_in_a_circle_do_no_harm() {
     let cluster = Cluster::start().await;

@@ -1,4 +1,4 @@
-//! What a component of Kubernetes tells of itself: `/configz`, `/flagz`, `/statusz` and `/version`.
+//! The information that a component of Kubernetes gives about itself: `/configz`, `/flagz`, `/statusz` and `/version`.
 //!
 //! The texts of `/flagz` and `/statusz` are for people (KEP-4828, KEP-4827), in the form that kube-scheduler gives them.
 
@@ -14,17 +14,17 @@ use serde_json::{Value, json};
 const WARNING: &str = "Warning: This endpoint is not meant to be machine parseable, has no formatting compatibility \
                        guarantees and is for debugging purposes only.";
 
-/// The paths that `/statusz` names.
+/// The paths that `/statusz` lists.
 const PATHS: &str = "/configz /debug/flags/v /explain /flagz /healthz /livez /metrics /metrics/resources /metrics/slis /overview /page /readyz /statusz /version /what-if";
 
-/// What is told.
+/// The data of these endpoints.
 #[derive(Debug)]
 pub struct About {
-    /// The complete configuration, as it is at the moment.
+    /// The complete current configuration.
     pub configuration: RunningConfiguration,
-    /// The flags that were given, with their values; `None` without `/flagz`.
+    /// The flags that were given, with their values; `None` if `/flagz` is not served.
     pub flags: Option<Vec<(String, String)>>,
-    /// Whether there is `/statusz`.
+    /// Whether `/statusz` is served.
     pub has_status: bool,
     pub started: Instant,
 }

@@ -1,7 +1,8 @@
-//! `/debug/flags/v`: how much is logged, changed while the scheduler runs; and `/debug/pprof/`, profiles of it.
+//! `/debug/flags/v`, which changes the verbosity of the log while the scheduler runs, and `/debug/pprof/`, which
+//! returns profiles.
 //!
-//! As in kube-scheduler they are there if `enableProfiling` is on (`pkg/routes/flags.go` and `profiling.go` of the generic API
-//! server), which the configuration may change at any time.
+//! As in kube-scheduler, they are served if `enableProfiling` is on (`pkg/routes/flags.go` and `profiling.go` of the
+//! generic API server). The configuration may change this at any time.
 
 use std::time::Duration;
 
@@ -20,11 +21,11 @@ use tokio::time::timeout;
 
 use super::pprof;
 
-/// A number, with some space around it.
+/// The maximum size of a body, which is a number with some space around it.
 const MAX_BODY: usize = 4 << 10;
 const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The routes; without a verbosity, not the one that changes it.
+/// The routes. If there is no verbosity, the route that changes it is missing.
 pub fn routes(running: RunningConfiguration, verbosity: Option<Verbosity>) -> Router {
     let verbosity =
         verbosity.map(|verbosity| Router::new().route("/debug/flags/v", any(set_verbosity)).with_state(verbosity));

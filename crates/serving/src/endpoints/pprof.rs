@@ -1,8 +1,8 @@
-//! `/debug/pprof/`: where the program spends its time, in the form that `go tool pprof` and its kin read. The paths are those of
-//! Go's `net/http/pprof`.
+//! `/debug/pprof/`: a profile of the program's time, in the format of `go tool pprof` and similar tools. The paths are
+//! those of Go's `net/http/pprof`.
 //!
-//! A profile samples the stacks of all threads that run, 100 times a second, by a signal; plugins that run as components
-//! show as addresses. The other profiles of a Go program have no counterpart here.
+//! A profile samples the stacks of all running threads 100 times a second, by a signal. Plugins that run as components
+//! appear as addresses. The other profiles of a Go program have no counterpart here.
 
 use std::{io::Write as _, sync::Arc, time::Duration};
 
@@ -22,7 +22,7 @@ const HERTZ: i32 = 100;
 
 /// The seconds of a request that names none, as in Go.
 const DEFAULT_SECONDS: u64 = 30;
-/// Samples are kept in memory until the end.
+/// The maximum number of seconds, because samples are kept in memory until the end.
 const MAX_SECONDS: u64 = 300;
 
 const INDEX: &str = "/debug/pprof/\n\nprofiles:\n\
@@ -31,7 +31,7 @@ const INDEX: &str = "/debug/pprof/\n\nprofiles:\n\
 
 /// The routes.
 pub(super) fn routes() -> Router {
-    // The signal's handler is the process's own: one profile at a time.
+    // The signal handler belongs to the whole process, so only one profile can be made at a time.
     let profiler = Arc::new(Mutex::new(()));
     Router::new()
         .route("/debug/pprof", get(async || text(StatusCode::OK, INDEX)))
@@ -76,11 +76,12 @@ async fn profile(query: Option<String>, profiler: &Mutex<()>) -> Response {
     }
 }
 
-/// A profile in gzip. Sampling ends when the future is dropped.
+/// Makes a profile in gzip. Sampling ends when the future is dropped.
 async fn sample(duration: Duration) -> Result<Vec<u8>> {
     let guard = ProfilerGuardBuilder::default()
         .frequency(HERTZ)
-        // Their stacks cannot be walked from within a signal: what unwinds may hold the lock that it needs.
+        // The stacks of these libraries cannot be unwound in a signal handler: the unwinding code may already hold the
+        // lock that it needs.
         .blocklist(&["libc", "libgcc", "pthread", "vdso"])
         .build()
         .context("starting the profiler")?;

@@ -1,6 +1,6 @@
-//! `/healthz`, `/livez` and `/readyz`, with their checks one by one, as the components of Kubernetes serve them.
+//! `/healthz`, `/livez` and `/readyz` with their single checks, as the components of Kubernetes serve them.
 //!
-//! `?verbose` lists the checks, `?exclude=NAME` leaves one out, `/readyz/NAME` asks for one alone. See
+//! `?verbose` lists the checks, `?exclude=NAME` leaves one out, and `/readyz/NAME` makes only one check. See
 //! <https://kubernetes.io/docs/reference/using-api/health-checks/>.
 
 use std::{collections::BTreeSet, sync::Arc, time::Instant};

@@ -1,8 +1,8 @@
-//! `/metrics/resources`: what each pod requests and is limited to (`pkg/scheduler/metrics/resources/resources.go`).
+//! `/metrics/resources`: the requests and limits of each pod (`pkg/scheduler/metrics/resources/resources.go`).
 //!
-//! The metrics name every pod and node, so they are served over HTTPS alone, to callers that the API server authorizes.
+//! The metrics name every pod and node, so they are served only over HTTPS, to callers that the API server authorizes.
 //! The text is made from the copy that follows the scheduler, and answers every request for [`KEPT_FOR`]. The API
-//! server is not asked. A replica that does not lead shows none, as kube-scheduler.
+//! server is not asked for the pods. A replica that does not lead shows none, as in kube-scheduler.
 
 use std::{fmt::Write as _, sync::Arc, time::Duration};
 
@@ -20,13 +20,13 @@ use tokio::{sync::Mutex, time::Instant};
 use super::prometheus_text;
 use crate::{Health, ReadModel};
 
-/// The path that is served.
+/// The path of the endpoint.
 const PATH: &str = "/metrics/resources";
 
-/// One answer serves all requests for so long. Scrapers ask every 15 s or more rarely.
+/// The time for which one answer serves all requests. Scrapers ask every 15 s or more rarely.
 const KEPT_FOR: Duration = Duration::from_secs(5);
 
-/// What a resource's amount is counted in, beside CPU.
+/// The resources that are counted in bytes.
 const BYTES: [&str; 3] = ["memory", "storage", "ephemeral-storage"];
 
 /// Makes the answers. Cheap to clone.
@@ -34,17 +34,17 @@ const BYTES: [&str; 3] = ["memory", "storage", "ephemeral-storage"];
 struct Resources<Model> {
     health: Health,
     scheduler: Model,
-    /// Locked while an answer is made, so that one is made at a time.
+    /// The lock is held while an answer is made, so that only one is made at a time.
     kept: Arc<Mutex<Option<(Instant, Bytes)>>>,
 }
 
-/// Routes for callers who may see every pod.
+/// The routes for callers that may see every pod.
 pub fn routes(health: &Health, scheduler: impl ReadModel) -> Router {
     let resources = Resources { health: health.clone(), scheduler, kept: Arc::default() };
     Router::new().route(PATH, get(answer)).with_state(resources)
 }
 
-/// Routes for a server that cannot tell who asks.
+/// The routes for a server that cannot identify callers.
 pub fn refusing_routes() -> Router {
     Router::new().route(PATH, any(elsewhere))
 }
@@ -75,7 +75,7 @@ impl<Model: ReadModel> Resources<Model> {
         }
         let text = self.scheduler.read(|view| view.is_complete().then(|| Bytes::from(text_of(view)))).await??;
         *kept = Some((Instant::now(), text.clone()));
-        // An answer is as large as the cluster: it does not stay when there is no next request.
+        // An answer is as large as the cluster, so it is dropped even if there is no next request.
         let slot = Arc::clone(&self.kept);
         tokio::spawn(async move {
             tokio::time::sleep(KEPT_FOR).await;
@@ -85,7 +85,7 @@ impl<Model: ReadModel> Resources<Model> {
     }
 }
 
-/// What a metric shows of a pod.
+/// The amounts of a pod that a metric shows.
 #[derive(Clone, Copy, Debug)]
 enum Amounts {
     Limits,
@@ -155,7 +155,7 @@ fn unit(resource: &str) -> &'static str {
     }
 }
 
-/// CPU comes in thousandths.
+/// The value of an amount. CPU is given in thousandths.
 fn value(resource: &str, amount: i64) -> String {
     if resource != "cpu" {
         return amount.to_string();
@@ -174,7 +174,7 @@ mod tests {
 
     use super::*;
 
-    /// A scheduler that knows one pod, and counts how often it shows it.
+    /// A scheduler with one pod. It counts how often the pod is read.
     #[derive(Clone, Debug, Default)]
     struct OnePod(Arc<AtomicUsize>);
 
@@ -185,7 +185,7 @@ mod tests {
         }
     }
 
-    /// The copy of a scheduler that knows these pods.
+    /// The copy of a scheduler with these pods.
     fn view(pods: impl IntoIterator<Item = serde_json::Value>) -> ClusterView {
         let mut scheduler = Scheduler::new(Settings::default(), Vec::new());
         for pod in pods {

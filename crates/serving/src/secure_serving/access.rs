@@ -1,13 +1,13 @@
-//! Who asks, and may they? As the components of Kubernetes decide it: by what a front proxy says, by client certificate or
-//! bearer token, and by asking the API server (TokenReview, SubjectAccessReview).
+//! Identifies callers and checks what they may do, as the components of Kubernetes do: by the headers of a front proxy,
+//! by client certificate or bearer token, and by questions to the API server (TokenReview, SubjectAccessReview).
 //!
-//! A request without credentials comes from `system:anonymous`. Open paths are for everybody, also when the API server
-//! does not answer; the group `system:masters` may do all. Plugins and orders about them are `plugins` in the group
-//! `berth.dev` to the API server, and other paths are paths. `/explain` and the [page](PAGE) show objects: their handlers ask
-//! about these, through the [`RequestUser`]. Answers are remembered for a while, refusals too, and each client causes only so
-//! many questions (`review_rate`).
+//! A request without credentials comes from `system:anonymous`. Open paths are for every caller, even if the API server
+//! does not answer. The group `system:masters` may do everything. Plugins and orders about them are the resource
+//! `plugins` of the group `berth.dev` for the API server, and other paths are paths. `/explain` and the [page](PAGE)
+//! show objects: their handlers check these through the [`RequestUser`]. Answers are remembered for a while, including
+//! refusals, and the number of questions that each client can cause is limited (`review_rate`).
 //!
-//! A browser has the token in a cookie, which counts for the page alone: nothing else that is served takes a cookie.
+//! A browser has the token in a cookie, which is only accepted for the page. No other path accepts a cookie.
 
 use std::{
     collections::BTreeMap,
@@ -39,19 +39,20 @@ use super::{
 
 const MASTERS: &str = "system:masters";
 
-/// The paths that are served are short; each byte of a path is in the question to the API server, and in its audit log.
+/// The maximum length of a path. The served paths are short. Each byte of a path is part of the question to the API
+/// server, and of its audit log.
 const MAX_PATH: usize = 1024;
 
-/// The page's path, and what its paths begin with.
+/// The path of the page, and the beginning of the page's other paths.
 pub const PAGE: &str = "/page";
 
-/// What a browser needs to ask for a token, which is for everybody.
+/// The paths that a browser needs to ask for a token. They are open to every caller.
 const OPEN_PAGES: [&str; 4] = ["/page/sign-in", "/page/icon.svg", "/page/style.css", "/page/script.js"];
 
-/// The cookie in which a browser has its token.
+/// The cookie that contains a browser's token.
 pub const TOKEN_COOKIE: &str = "__Secure-berth-token";
 
-/// The caller whose request it is; it is in the request, for the handlers. Cheap to clone.
+/// The caller of a request. Handlers find it in the request. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct RequestUser {
     caller: Arc<Caller>,
@@ -59,10 +60,10 @@ pub struct RequestUser {
     check: AccessCheck,
 }
 
-/// Why it is unknown whether the caller may do something.
+/// The reason why it is unknown whether the caller may do something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoVerdict {
-    /// The client has asked for too much that is not known.
+    /// The client has asked too many questions with answers that are not known.
     #[error("too many unknown tokens or paths: try again later")]
     TooMany,
     /// The API server did not answer.
@@ -70,7 +71,7 @@ pub enum NoVerdict {
     Unanswered,
 }
 
-/// What a caller wants to do.
+/// The action that a caller requests.
 #[derive(Clone, Copy, Debug)]
 enum Right<'a> {
     Resource(ResourceRequest<'a>),
@@ -101,15 +102,15 @@ enum Denial {
     Forbidden {
         user: String,
     },
-    /// A browser without a valid token asks for the page.
+    /// A browser without a valid token requests the page.
     NotSignedIn {
-        /// Whether it had a token.
+        /// Whether the browser had a token.
         had_token: bool,
     },
-    /// Another site makes a browser ask for the page.
+    /// Another site makes a browser request the page.
     CrossSite,
     NoVerdict(NoVerdict),
-    /// No endpoint has a path of that length.
+    /// The path is longer than that of any endpoint.
     TooLong,
 }
 
@@ -136,7 +137,7 @@ pub(super) async fn reviewer(cluster: Option<&ConnectOptions>, flag: &str) -> Re
     Ok(Some(AccessReviewer::new(connection.client())))
 }
 
-/// Lets a request through, or answers why not.
+/// Passes a request on, or answers why it is refused.
 pub(super) async fn check(
     State(gate): State<AccessCheck>,
     Extension(peer): Extension<Peer>,
@@ -162,7 +163,7 @@ impl RequestUser {
         self.caller.name()
     }
 
-    /// Whether the user may do this to an object or a kind, as the API server says.
+    /// Whether the API server allows the user to do this to an object or a kind.
     ///
     /// # Errors
     /// The API server could not be asked.
@@ -170,7 +171,7 @@ impl RequestUser {
         self.check.0.may(&self.caller, self.address, Right::Resource(*request)).await
     }
 
-    /// Whether the user may `get` the path, as the API server says.
+    /// Whether the API server allows the user to `get` the path.
     ///
     /// # Errors
     /// The API server could not be asked.
@@ -210,14 +211,14 @@ impl Inner {
             }),
             None => Right::Path { verb: &verb, path },
         };
-        // Which pod it is about, and so who may, is for the handler to say.
+        // The handler determines the pod of the request, and checks whether the user may see it.
         if path == "/explain" || self.may(&caller, address, right).await.map_err(Denial::NoVerdict)? {
             return Ok(caller);
         }
         Err(Denial::Forbidden { user: caller.name().to_owned() })
     }
 
-    /// Who looks at the page. What is shown to them the handlers say.
+    /// The user of the page. The handlers decide which data the user sees.
     async fn page_user(&self, peer: &Peer, address: IpAddr, headers: &HeaderMap, path: &str) -> Result<Caller, Denial> {
         if is_cross_site(headers) {
             return Err(Denial::CrossSite);
@@ -292,7 +293,8 @@ impl Inner {
             Some(prefix) => path.starts_with(prefix),
             None => path == open,
         };
-        // Orders, and the names of pods, are for callers that the API server authorizes, whatever the paths say.
+        // Orders, and the names of pods, are only for callers that the API server authorizes, whatever the open paths
+        // are.
         let is_guarded = path.starts_with("/admin/") || ["/metrics/resources", "/explain", "/what-if"].contains(&path);
         !is_guarded && self.open_paths.iter().any(is_it)
     }
@@ -303,7 +305,7 @@ impl Right<'_> {
         match self {
             Self::Path { verb, path } => Question::new(&[caller, verb, path]),
             Self::Resource(ResourceRequest { group, resource, verb, namespace, name }) => {
-                // The API server takes an empty name for none.
+                // The API server treats an empty name as no name.
                 let (namespace, name) = (namespace.unwrap_or_default(), name.unwrap_or_default());
                 Question::new(&[caller, verb, group, resource, namespace, name])
             }
@@ -312,7 +314,7 @@ impl Right<'_> {
 }
 
 impl FrontProxy {
-    /// The user that the proxy of this name asks for; `None` if it may not say, or does not.
+    /// The user for whom the proxy of this name sends a request; `None` if the proxy may not name a user, or does not.
     fn caller(&self, proxy: &str, headers: &HeaderMap) -> Option<Caller> {
         if !self.allowed_names.is_empty() && !self.allowed_names.iter().any(|name| name == proxy) {
             return None;
@@ -336,12 +338,12 @@ impl FrontProxy {
     }
 }
 
-/// What the request does to plugins; `None` for other paths.
+/// The verb of the request about plugins; `None` for other paths.
 fn plugins_verb(method: &Method, path: &str) -> Option<&'static str> {
     path.starts_with("/admin/").then(|| if method == Method::GET { "get" } else { "update" })
 }
 
-/// The plugin that a path is about, if it is about one.
+/// The plugin in the path, if there is one.
 fn plugin_in(path: &str) -> Option<&str> {
     path.strip_prefix("/admin/plugins/")?.split('/').next().filter(|name| !name.is_empty())
 }
@@ -366,8 +368,8 @@ fn cookie<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     pairs.find(|(found, _)| *found == name).map(|(_, value)| value)
 }
 
-/// Whether another site makes the browser ask. A browser says it in a header that no page can set
-/// (<https://www.w3.org/TR/fetch-metadata/>); one that is followed from elsewhere by its user, by a link, is fine.
+/// Whether another site caused the browser's request. A browser says so in a header that no page can set
+/// (<https://www.w3.org/TR/fetch-metadata/>). A link on another site that the user follows is allowed.
 fn is_cross_site(headers: &HeaderMap) -> bool {
     let is = |name: &str, value: &str| headers.get(name).is_some_and(|found| found == value);
     let is_followed = is("sec-fetch-mode", "navigate") && is("sec-fetch-dest", "document");
@@ -377,7 +379,7 @@ fn is_cross_site(headers: &HeaderMap) -> bool {
 }
 
 impl Denial {
-    /// A `Status`, as every component of Kubernetes answers.
+    /// A `Status`, in the form that every component of Kubernetes uses.
     fn answer(self, method: &Method, path: &str) -> Response {
         let (code, reason, message) = match self {
             Self::Unauthenticated => (StatusCode::UNAUTHORIZED, "Unauthorized", "Unauthorized".to_owned()),
@@ -408,7 +410,7 @@ impl Denial {
 }
 
 impl RequestUser {
-    /// The answer to a request for what the user may not do, in the API server's words.
+    /// The answer to a request that the user may not make, in the API server's words.
     #[must_use]
     pub fn forbidden(&self, request: &ResourceRequest<'_>) -> Response {
         let ResourceRequest { group, resource, verb, namespace, name } = *request;
@@ -439,7 +441,7 @@ fn refusal(code: StatusCode, reason: &str, message: &str) -> Response {
     (code, Json(status)).into_response()
 }
 
-/// Leads to the form that asks for a token; one that is not valid is taken away.
+/// Redirects to the form that asks for a token. The cookie is removed.
 fn to_sign_in(had_token: bool) -> Response {
     let place = if had_token { "/page/sign-in?refused" } else { "/page/sign-in" };
     let forget = format!("{TOKEN_COOKIE}=; Max-Age=0; Path={PAGE}; HttpOnly; Secure; SameSite=Strict");

@@ -1,7 +1,7 @@
-//! What the API server answered a moment ago about tokens and rights, for as long as it holds.
+//! Recent answers of the API server about tokens and rights, for as long as they are valid.
 //!
-//! Clients choose what is asked, so nothing of a question is kept but a digest, answers are bounded in number and bytes, and
-//! those whose time is over are freed by the next one that is kept. Beyond the bounds the oldest answer gives way.
+//! Clients choose the questions, so only a digest of a question is kept. The number and the bytes of answers are
+//! limited. Expired answers are freed when the next one is stored. Beyond the limits, the oldest answer is dropped.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -11,16 +11,17 @@ use std::{
 
 use sha2::{Digest as _, Sha256};
 
-/// Answers that are kept at the same time.
+/// The maximum number of answers at the same time.
 const MAX_ANSWERS: usize = 4096;
 
-/// Bytes of all of them together. The groups of a user are a few hundred bytes.
+/// The maximum number of bytes of all answers together. The groups of a user are a few hundred bytes.
 const MAX_BYTES: usize = 4 << 20;
 
-/// Bytes that are counted for an entry in addition to its value.
+/// The number of bytes that are counted for an entry in addition to its value.
 const ENTRY_BYTES: usize = 128;
 
-/// The digest of a question: all its parts, each with its length, so that no part can pose as another.
+/// The digest of a question. It covers all parts of the question with their lengths, so that no part can be mistaken
+/// for another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Question([u8; 32]);
 
@@ -31,7 +32,8 @@ pub(super) struct Answers<V>(Mutex<Kept<V>>);
 #[derive(Debug)]
 struct Kept<V> {
     by_question: HashMap<Question, Answer<V>>,
-    /// Questions in the order in which their answers came; an answer that was replaced or freed is still named here.
+    /// The questions in the order in which their answers arrived. An answer that was replaced or freed still has an
+    /// entry here.
     order: VecDeque<(Question, Instant)>,
     bytes: usize,
 }
@@ -62,13 +64,13 @@ impl<V> Default for Answers<V> {
 }
 
 impl<V: Clone> Answers<V> {
-    /// The answer, if there is one that holds still.
+    /// The answer, if there is one that is still valid.
     pub(super) fn get(&self, question: Question, now: Instant) -> Option<V> {
         let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         kept.by_question.get(&question).filter(|answer| now < answer.until).map(|answer| answer.value.clone())
     }
 
-    /// Keeps an answer, whose value takes so many `bytes`, for `ttl`.
+    /// Stores an answer for `ttl`. Its value takes `bytes` bytes.
     pub(super) fn put(&self, question: Question, value: V, bytes: usize, now: Instant, ttl: Duration) {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         kept.free_expired(now);
@@ -104,7 +106,7 @@ impl<V> Kept<V> {
         }
     }
 
-    /// Whether there was one.
+    /// Removes the oldest answer. Returns whether there was one.
     fn remove_oldest(&mut self) -> bool {
         let Some((question, came_at)) = self.order.pop_front() else { return false };
         if self.by_question.get(&question).is_some_and(|answer| answer.came_at == came_at) {

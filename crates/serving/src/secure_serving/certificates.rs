@@ -1,4 +1,4 @@
-//! Certificates: the server's own, and what is trusted of clients.
+//! Certificates: the server's own, and those that are trusted for clients.
 
 use std::{fs, io, os::unix::fs::OpenOptionsExt as _, path::Path, sync::Arc};
 
@@ -18,12 +18,12 @@ use x509_parser::{extensions::GeneralName, parse_x509_certificate};
 
 use super::{Authorities, SecureServing, ServeHttp2, SniCertificate};
 
-/// The files in `--cert-dir`.
+/// The name of the files in `--cert-dir`.
 const NAME: &str = "kube-scheduler";
 
 type Pair = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
 
-/// What TLS connections are made with, and how their clients are told apart.
+/// The settings of TLS connections, and of the identification of their clients.
 #[derive(Clone, Debug)]
 pub(super) struct Tls {
     pub(super) config: Arc<ServerConfig>,
@@ -31,20 +31,20 @@ pub(super) struct Tls {
     front_proxies: Option<Arc<dyn ClientCertVerifier>>,
 }
 
-/// The user that a connection's certificate names.
+/// The users that a connection's certificate names.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Peer {
-    /// A user whose certificate the clients' authority signed.
+    /// A user with a certificate that the clients' authority signed.
     pub(super) client: Option<Caller>,
-    /// The common name of a front proxy, for which its authority vouches.
+    /// The common name of a front proxy with a certificate from its authority.
     pub(super) front_proxy: Option<String>,
 }
 
 impl Tls {
-    /// Reads all that `serving` names.
+    /// Reads all files that `serving` names.
     ///
     /// # Errors
-    /// A file cannot be read, or does not hold what it should.
+    /// A file cannot be read, or does not contain the expected data.
     pub(super) fn read(serving: &SecureServing) -> Result<Self> {
         let provider = Arc::new(ring::default_provider());
         let versions = if serving.only_tls13 { &[&TLS13][..] } else { &[&TLS13, &TLS12] };
@@ -72,7 +72,7 @@ impl Tls {
         Ok(Self { config: Arc::new(config), clients, front_proxies })
     }
 
-    /// The user that this chain of certificates, the client's own first, names.
+    /// The users that this chain of certificates names. The client's own certificate is the first.
     pub(super) fn peer(&self, chain: &[CertificateDer<'_>]) -> Peer {
         let Some((own, others)) = chain.split_first() else { return Peer::default() };
         let vouches = |verifier: &Option<Arc<dyn ClientCertVerifier>>| {
@@ -87,11 +87,12 @@ impl Tls {
     }
 }
 
-/// The server's certificates, by the name that a client asks for.
+/// The server's certificates, by the name that a client requests.
 #[derive(Debug)]
 struct ServerNames {
     default: Arc<CertifiedKey>,
-    /// The first that has the name; `*.example.com` stands for one more label.
+    /// The certificates with their names. The first that has the name is used. `*.example.com` stands for one more
+    /// label.
     named: Vec<(Vec<String>, Arc<CertifiedKey>)>,
 }
 
@@ -136,7 +137,7 @@ fn is_for(pattern: &str, name: &str) -> bool {
     }
 }
 
-/// The names of hosts that a certificate is for.
+/// The names of hosts in a certificate.
 fn names_in(certificate: &CertificateDer<'static>) -> Vec<String> {
     let Ok((_, certificate)) = parse_x509_certificate(certificate) else { return Vec::new() };
     let names = certificate.subject_alternative_name().ok().flatten();
@@ -153,7 +154,7 @@ fn verifier(authorities: RootCertStore, provider: &Arc<CryptoProvider>) -> Resul
     Ok(builder.allow_unauthenticated().build()?)
 }
 
-/// Who a client's verified certificate says it is: Kubernetes takes the name from the common name, the groups from the
+/// The user in a client's verified certificate. As in Kubernetes, the name is the common name, and the groups are the
 /// organisations.
 fn subject(certificate: &CertificateDer<'_>) -> Option<Caller> {
     let (_, certificate) = parse_x509_certificate(certificate).ok()?;
@@ -163,7 +164,7 @@ fn subject(certificate: &CertificateDer<'_>) -> Option<Caller> {
     Some(Caller::named(name, groups))
 }
 
-/// `flag` is where a file was named.
+/// Reads authorities. `flag` is the flag that names a file.
 fn authorities(flag: &str, named: &Authorities) -> Result<RootCertStore> {
     let origin = match named {
         Authorities::File(file) => format!("{flag} {}", file.display()),
@@ -194,7 +195,7 @@ fn read(certificate_flag: &str, certificate: &Path, key_flag: &str, key: &Path) 
     Ok((certificates, key))
 }
 
-/// The pair in the directory, which is made if it is not there.
+/// The pair in the directory. It is created if it does not exist.
 fn kept(dir: &Path, serving: &SecureServing) -> Result<Pair> {
     let (certificate, key) = (dir.join(format!("{NAME}.crt")), dir.join(format!("{NAME}.key")));
     if !certificate.exists() || !key.exists() {
@@ -213,7 +214,7 @@ fn write_private(file: &Path, text: &str) -> io::Result<()> {
     io::Write::write_all(&mut file, text.as_bytes())
 }
 
-/// A certificate and its key, as PEM, for this machine's loopback names and the address that is served.
+/// A certificate and its key, as PEM, for this machine's loopback names and the served address.
 fn self_signed(serving: &SecureServing) -> Result<(String, String)> {
     let mut names = vec!["localhost".to_owned(), "127.0.0.1".to_owned()];
     let address = serving.address.ip();

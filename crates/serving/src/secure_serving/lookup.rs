@@ -1,4 +1,4 @@
-//! Authorities that the cluster names: the API server publishes its own for the components that serve beside it
+//! The authorities that the cluster names. The API server publishes its own for other components that serve
 //! (`pkg/server/options/authentication.go` of the generic API server). They are read once, at the start.
 
 use std::collections::BTreeMap;
@@ -9,10 +9,10 @@ use tracing::{info, warn};
 
 use super::{Authorities, FrontProxy, Lookup, SecureServing, access::reviewer};
 
-/// Asks the cluster for what no flag says.
+/// Asks the cluster for the authorities that no flag names.
 ///
 /// # Errors
-/// There is no answer, and one is needed.
+/// There is no answer, and it is required.
 pub(super) async fn add_authorities(serving: &mut SecureServing) -> Result<()> {
     let is_needed = serving.client_ca.is_none() || serving.front_proxy.is_none();
     if serving.lookup == Lookup::None || !is_needed {

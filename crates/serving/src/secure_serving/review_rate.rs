@@ -1,6 +1,6 @@
-//! How many questions to the API server the requests of one client may cause: each unknown token and each path that a caller
-//! has not asked for lately is one. Known answers cost nothing. The addresses of one IPv6 network of 64 bits are one client:
-//! a machine has as many of them as it likes.
+//! Limits the number of questions to the API server that the requests of one client may cause. Each unknown token
+//! causes one question, and so does each path that a caller has not requested recently. Known answers cost nothing. The
+//! addresses of one IPv6 network of 64 bits count as one client, because a machine can have any number of them.
 
 use std::{
     collections::HashMap,
@@ -9,13 +9,14 @@ use std::{
     time::Instant,
 };
 
-/// A client with one token asks two questions every ten seconds for each path that it uses.
+/// The number of questions per second. A client with one token causes two questions every ten seconds for each path
+/// that it uses.
 const PER_SECOND: f64 = 5.0;
 
-/// At once: a scraper or an operator that begins.
+/// The number of questions at once, which is enough for a scraper or an operator at the start.
 const BURST: f64 = 20.0;
 
-/// Clients that are counted at the same time.
+/// The maximum number of clients that are counted at the same time.
 const MAX_CLIENTS: usize = 1024;
 
 /// The bits of an IPv6 address that name its network.
@@ -26,7 +27,7 @@ pub(super) struct ReviewRate(Mutex<HashMap<IpAddr, Bucket>>);
 
 #[derive(Debug)]
 struct Bucket {
-    /// Questions that are left, as of then.
+    /// The number of questions that were left at that time.
     left: f64,
     then: Instant,
 }
@@ -37,7 +38,7 @@ impl ReviewRate {
         let client = client_of(address);
         let mut buckets = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if buckets.len() >= MAX_CLIENTS {
-            // A full bucket is as good as none.
+            // A full bucket need not be kept.
             buckets.retain(|_, bucket| bucket.left_at(now) < BURST);
         }
         if buckets.len() >= MAX_CLIENTS && !buckets.contains_key(&client) {
@@ -51,7 +52,7 @@ impl ReviewRate {
     }
 }
 
-/// The address by which a client is counted.
+/// The address that identifies a client.
 fn client_of(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V4(address) => IpAddr::V4(address),
@@ -89,7 +90,7 @@ mod tests {
         let network = |last: u32| admits(&format!("2001:db8:1:2:{:x}::{last:x}", last % 7));
         assert_eq!((0..100).filter(|last| network(*last)).count(), 20);
         assert!(admits("2001:db8:1:3::1"), "that is another network");
-        // An IPv4 client on a socket for both is counted by its own address.
+        // An IPv4 client on a socket for both protocols is counted by its own address.
         assert_eq!((0..30).filter(|_| admits("::ffff:192.0.2.1")).count(), 20);
         assert!(!admits("192.0.2.1"));
         assert!(admits("::ffff:192.0.2.2"));

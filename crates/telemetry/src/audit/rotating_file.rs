@@ -1,4 +1,5 @@
-//! A file that is put aside when it is full: `FILE` becomes `FILE.1`, that one `FILE.2`, and the oldest goes.
+//! A file that is rotated when it is full: `FILE` becomes `FILE.1`, that one becomes `FILE.2`, and the oldest is
+//! deleted.
 
 use std::{
     fs,
@@ -6,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Appends; takes `max_bytes` times one more than `n_backups` on disk.
+/// Appends to a file. It takes `max_bytes` times one more than `n_backups` on disk.
 #[derive(Debug)]
 pub(super) struct RotatingFile {
     path: PathBuf,
@@ -17,7 +18,7 @@ pub(super) struct RotatingFile {
 }
 
 impl RotatingFile {
-    /// Goes on with a file that is there.
+    /// Opens a file, and continues it if it exists.
     ///
     /// # Errors
     /// The file cannot be opened for appending.
@@ -48,7 +49,7 @@ impl RotatingFile {
 }
 
 impl Write for RotatingFile {
-    /// Whole lines: one never stands in two files.
+    /// Writes a whole line. A line is never split between two files.
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         if self.size > 0 && self.size + line.len() as u64 > self.max_bytes {
             self.rotate()?;

@@ -1,4 +1,4 @@
-//! How a line looks (`k8s.io/klog/v2`'s text, `k8s.io/component-base/logs/json`).
+//! The format of a line (`k8s.io/klog/v2`'s text, `k8s.io/component-base/logs/json`).
 
 use std::{
     fmt::{self, Write as _},
@@ -42,7 +42,7 @@ impl Line {
         line
     }
 
-    /// A pod and its namespace are one value.
+    /// Combines a pod and its namespace into one value.
     fn name_pod(&mut self) {
         let find = |name: &str| self.fields.iter().position(|(field, _)| *field == name);
         let (Some(pod), Some(namespace)) = (find("pod"), find("namespace")) else { return };
@@ -121,7 +121,7 @@ fn text(metadata: &Metadata<'_>, line: &Line, now: SystemTime, pid: u32) -> Stri
     let mut text = format!("{severity}{time} {pid:>7} {file}:{}] ", metadata.line().unwrap_or(0));
     // Writing to a string cannot fail.
     if line.message.contains('\n') {
-        // A trace.
+        // This is a trace.
         let _ = write!(text, "{}", line.message);
     } else {
         let _ = write!(text, "{:?}", line.message);
@@ -145,7 +145,7 @@ fn json_line(metadata: &Metadata<'_>, line: &Line, now: SystemTime) -> String {
     let (milliseconds, rest) = (nanos / 1_000_000, nanos % 1_000_000 / 100);
     let file = last_parts(metadata.file().unwrap_or("???"), 2);
     let caller = format!("{file}:{}", metadata.line().unwrap_or(0));
-    // The fields are in component-base's order, which a map would not keep.
+    // The fields are in component-base's order, which a map would not preserve.
     let mut text =
         format!("{{\"ts\":{milliseconds}.{rest:04},\"caller\":{},\"msg\":{}", json!(caller), json!(line.message));
     if *metadata.level() != Level::ERROR {
@@ -162,7 +162,7 @@ fn since_1970(now: SystemTime) -> Duration {
     now.duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 
-/// The file with so many parts of its path.
+/// The last `n` parts of the file's path.
 fn last_parts(file: &str, n: usize) -> &str {
     file.rmatch_indices('/').nth(n - 1).and_then(|(at, _)| file.get(at + 1..)).unwrap_or(file)
 }
@@ -177,7 +177,7 @@ mod tests {
     use super::*;
     use crate::klog::V2;
 
-    /// Formats what it hears, at a fixed time.
+    /// Formats the lines that it receives, at a fixed time.
     #[derive(Clone, Default)]
     struct Heard(Arc<Mutex<Vec<String>>>);
 

@@ -1,4 +1,4 @@
-//! Which lines are written: `-v`, `--vmodule`, and what `/debug/flags/v` sets.
+//! The lines that are written: `-v`, `--vmodule`, and the value that `/debug/flags/v` sets.
 
 use std::sync::{
     Arc,
@@ -15,7 +15,7 @@ use tracing_subscriber::{
 
 use super::{V2, V3, V10};
 
-/// Decides about lines. Clones share it.
+/// Decides whether lines are written. Clones share it.
 #[derive(Clone, Debug, Default)]
 pub struct Verbosity(Arc<Inner>);
 
@@ -28,16 +28,16 @@ struct Inner {
 /// An entry of `--vmodule`.
 #[derive(Debug)]
 struct Module {
-    /// Matches the name of a source file without its ending; `*` stands for any text, `?` for a character.
+    /// A pattern for the name of a source file without its extension. `*` stands for any text, `?` for a character.
     pattern: String,
     verbosity: u32,
 }
 
 impl Verbosity {
-    /// `modules` are the entries of `--vmodule`, such as `executor=4`.
+    /// A verbosity. `modules` are the entries of `--vmodule`, such as `executor=4`.
     ///
     /// # Errors
-    /// An entry is not written that way.
+    /// An entry does not have this form.
     pub fn new(verbosity: u32, modules: &[&str]) -> Result<Self, Usage> {
         let module = |entry: &&str| {
             let wrong = || Usage(format!("--vmodule {entry}: write pattern=N, as in executor=4"));
@@ -48,7 +48,7 @@ impl Verbosity {
         Ok(Self(Arc::new(Inner { verbosity: AtomicU32::new(verbosity), modules })))
     }
 
-    /// Another verbosity holds from here on.
+    /// Changes the verbosity from now on.
     pub fn set(&self, verbosity: u32) {
         self.0.verbosity.store(verbosity, Ordering::Relaxed);
         tracing::callsite::rebuild_interest_cache();
@@ -68,7 +68,7 @@ impl Verbosity {
 pub(super) fn verbosity_of(metadata: &Metadata<'_>) -> u32 {
     let is_ours = metadata.target().starts_with("berth");
     match *metadata.level() {
-        // kube says with each connection that a certificate is not verified; `berth_cluster::connect` says it once.
+        // kube logs at each connection that a certificate is not verified; `berth_cluster::connect` logs it once.
         Level::WARN if metadata.target().starts_with("kube_client::client::tls") => 4,
         Level::ERROR | Level::WARN | Level::INFO => 0,
         _ if metadata.target() == V2 => 2,

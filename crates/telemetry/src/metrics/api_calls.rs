@@ -1,7 +1,7 @@
 //! The calls that kube-scheduler's dispatcher of asynchronous API calls counts: status patches of pods, and bindings.
 //!
-//! kube-scheduler has these metrics with the gate SchedulerAsyncAPICalls. Berth never waits for such a call, whatever the gate
-//! says; it counts them with the gate.
+//! kube-scheduler has these metrics with the gate SchedulerAsyncAPICalls. Berth never waits for such a call, whatever
+//! the state of the gate is, but it counts them only if the gate is on.
 
 use std::time::Duration;
 
@@ -9,14 +9,14 @@ use prometheus::{HistogramVec, IntCounterVec, IntGauge, IntGaugeVec, exponential
 
 use super::registration::{Registration, Stability::Alpha};
 
-/// A sort of call.
+/// A kind of call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ApiCall {
     PodStatusPatch,
     PodBinding,
 }
 
-/// Shared by all callers that count.
+/// The counters, which all callers share.
 #[derive(Clone, Debug)]
 pub struct ApiCallMetrics {
     executed: IntCounterVec,
@@ -24,7 +24,7 @@ pub struct ApiCallMetrics {
     pending: IntGaugeVec,
 }
 
-/// A call that waits for its turn as long as this lives.
+/// A call that waits for its turn until this is dropped.
 #[derive(Debug)]
 pub struct PendingCall(IntGauge);
 
@@ -62,14 +62,14 @@ impl ApiCallMetrics {
         }
     }
 
-    /// A call was answered.
+    /// Records that a call was answered.
     pub fn executed(&self, call: ApiCall, succeeded: bool, duration: Duration) {
         let labels = [call.as_str(), if succeeded { "success" } else { "error" }];
         self.executed.with_label_values(&labels).inc();
         self.duration.with_label_values(&labels).observe(duration.as_secs_f64());
     }
 
-    /// A call waits until the result is dropped.
+    /// Records that a call waits. It waits until the result is dropped.
     pub fn waits(&self, call: ApiCall) -> PendingCall {
         let gauge = self.pending.with_label_values(&[call.as_str()]);
         gauge.inc();

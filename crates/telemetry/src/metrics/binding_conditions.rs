@@ -1,4 +1,4 @@
-//! Waits for devices that need work before a pod can run with them (KEP-5007).
+//! The time that pods wait for devices which need preparation before a pod can run with them (KEP-5007).
 
 use std::{
     collections::BTreeSet,
@@ -11,11 +11,12 @@ use serde::Deserialize;
 
 use super::registration::{Registration, Stability::Alpha};
 
-/// Drivers that are told apart: their names come from whatever publishes devices. The others are counted as [`OTHER`].
+/// The maximum number of drivers with a label of their own, because any publisher of devices can choose their names.
+/// Other drivers are counted as [`OTHER`].
 const MAX_DRIVERS: usize = 64;
 const OTHER: &str = "other";
 
-/// Written by the scheduling thread alone.
+/// The metrics. Only the scheduling thread writes them.
 #[derive(Debug)]
 pub(super) struct BindingConditionMetrics {
     drivers: Mutex<BTreeSet<String>>,
@@ -44,7 +45,7 @@ impl BindingConditionMetrics {
         }
     }
 
-    /// A pod has waited for these claims, as they are now.
+    /// Records that a pod has waited for these claims, which are given in their current state.
     pub(super) fn waited(&self, profile: &str, claims: &[impl AsRef<[u8]>], result: WaitResult, seconds: f64) {
         let drivers: BTreeSet<String> = claims.iter().flat_map(|claim| drivers(claim.as_ref())).collect();
         for driver in &drivers {
@@ -68,7 +69,7 @@ impl BindingConditionMetrics {
     }
 }
 
-/// The drivers of those devices of a claim that have binding conditions.
+/// The drivers of the devices in a claim that have binding conditions.
 fn drivers(claim: &[u8]) -> Vec<String> {
     #[derive(Deserialize)]
     struct Claim {
@@ -97,7 +98,8 @@ fn drivers(claim: &[u8]) -> Vec<String> {
         #[serde(default)]
         binding_conditions: Vec<String>,
     }
-    // The plugin has read these claims; one that it could not read kept the pod from getting here.
+    // The plugin has read these claims before. A claim that it could not read would have prevented the pod from getting
+    // here.
     let Ok(Claim { status: Status { allocation: Some(allocation) } }) = serde_json::from_slice(claim) else {
         return Vec::new();
     };

@@ -1,4 +1,4 @@
-//! What Kubernetes' components show of themselves: their version and their feature gates.
+//! The metrics of Kubernetes' components about themselves: their version and their feature gates.
 
 use berth_config::feature_gates::{FeatureGate, Gates};
 use berth_model::Release;
@@ -6,7 +6,8 @@ use prometheus::{IntGaugeVec, process_collector::ProcessCollector};
 
 use super::registration::{Registration, Stability::Beta};
 
-/// The Kubernetes release whose scheduler this one replaces: major, minor, and the version that was compared with.
+/// The Kubernetes release of the scheduler that this one replaces: the major and minor numbers, and the version that
+/// was compared.
 const fn kubernetes(release: Release) -> (&'static str, &'static str, &'static str) {
     match release {
         Release::V1_36 => ("1", "36", "v1.36.2"),
@@ -14,7 +15,7 @@ const fn kubernetes(release: Release) -> (&'static str, &'static str, &'static s
     }
 }
 
-/// What Kubernetes' components show of themselves.
+/// The metrics of Kubernetes' components about themselves.
 #[derive(Debug)]
 pub(super) struct ProcessMetrics {
     build_info: IntGaugeVec,
@@ -22,7 +23,7 @@ pub(super) struct ProcessMetrics {
 }
 
 impl ProcessMetrics {
-    /// Registers the figures of the process as well.
+    /// Registers the metrics, including the figures of the process.
     pub(super) fn new(add: &mut Registration) -> Self {
         let labels = [
             "major",
@@ -55,7 +56,7 @@ impl ProcessMetrics {
         self.build_info.with_label_values(&[major, minor, &version, "", "", "", "", "rustc", &platform]).set(1);
         self.feature_enabled.reset();
         for FeatureGate { name, stage, is_on, .. } in gates.all() {
-            // What is generally available has no stage.
+            // A generally available gate has no stage.
             let stage = if stage == "GA" { "" } else { stage };
             self.feature_enabled.with_label_values(&[name, stage]).set(is_on.into());
         }

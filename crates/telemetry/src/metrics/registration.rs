@@ -1,10 +1,10 @@
-//! Registers metrics under their names, with the stability in front of the help text as component-base writes it.
+//! Registers metrics under their names. The help text begins with the stability, as in component-base.
 
 use prometheus::{
     CounterVec, HistogramOpts, HistogramVec, IntCounterVec, IntGaugeVec, Opts, Registry, core::Collector,
 };
 
-/// What Kubernetes promises about a metric.
+/// The promise of Kubernetes about a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stability {
     Alpha,
@@ -14,14 +14,14 @@ pub(super) enum Stability {
     None,
 }
 
-/// What was registered.
+/// A registered metric.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Registered {
     pub(super) name: &'static str,
     pub(super) kind: &'static str,
     pub(super) stability: &'static str,
     pub(super) labels: String,
-    /// How many there are, and the first two.
+    /// The number of buckets, and the first two.
     pub(super) buckets: String,
 }
 
@@ -45,7 +45,7 @@ pub(super) struct Registration {
     reason = "names, labels and buckets are constants, and each test of this module registers them all"
 )]
 impl Registration {
-    /// A counter of amounts that are not whole.
+    /// A counter of fractional amounts.
     pub(super) fn float_counter(
         &mut self,
         stability: Stability,
@@ -69,7 +69,7 @@ impl Registration {
         let counter = IntCounterVec::new(Opts::new(name, with_stability(stability, help)), labels)
             .expect("the name and the labels of a counter are valid");
         if labels.is_empty() {
-            // Shown from the start.
+            // The metric is shown from the start.
             counter.with_label_values::<&str>(&[]);
         }
         self.add(&counter, Described { name, kind: "counter", stability }, labels, &[]);

@@ -1,5 +1,6 @@
-//! Names, stabilities and labels that a release of Kubernetes changed. All metrics are counted whatever the release is, under the names
-//! that the newest release added and the oldest one had; this is applied when they are shown.
+//! The names, stabilities and labels that a release of Kubernetes changed. All metrics are counted in every release.
+//! Their internal names are those that the newest release added and those of the oldest release. These changes are
+//! applied when the metrics are shown.
 
 use berth_model::Release;
 use prometheus::proto::{LabelPair, MetricFamily};
@@ -11,12 +12,13 @@ pub(super) const ADDED_IN_1_37: [&str; 2] = ["scheduler_queue_incoming_entities_
 const PROMOTED_IN_1_37: [&str; 2] =
     ["scheduler_plugin_execution_duration_seconds", "scheduler_scheduling_algorithm_duration_seconds"];
 
-/// The metric that 1.37 renamed, its new name, and the labels that it got: claims are made for pods alone, without administrative access.
+/// The metric that 1.37 renamed, its new name, and its additional labels. Claims are created only for pods, without
+/// administrative access.
 const RENAMED_IN_1_37: (&str, &str) =
     ("scheduler_resourceclaim_creates_total", "dynamic_resource_allocation_resourceclaim_creates_total");
 const ITS_LABELS: [(&str, &str); 3] = [("admin_access", "false"), ("owner_api_group", ""), ("owner_api_kind", "Pod")];
 
-/// What a scheduler of the release shows of all that was gathered, in the order of names.
+/// The metrics that a scheduler of the release shows, in the order of names.
 pub(super) fn shown_in(release: Release, mut families: Vec<MetricFamily>) -> Vec<MetricFamily> {
     match release {
         Release::V1_36 => families.retain(|family| !ADDED_IN_1_37.contains(&family.name())),

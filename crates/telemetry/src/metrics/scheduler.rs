@@ -1,4 +1,5 @@
-//! The metrics of kube-scheduler, under its names (`pkg/scheduler/metrics/metrics.go`); `releases` says what a release changed.
+//! The metrics of kube-scheduler, under its names (`pkg/scheduler/metrics/metrics.go`). `releases` contains the changes
+//! of a release.
 
 mod figures;
 
@@ -24,16 +25,16 @@ pub use self::figures::{Distribution, Figures, Timing};
 /// The points at which calls of plugins are counted.
 const COUNTED: [Point; 4] = [Point::PreFilter, Point::Filter, Point::PreScore, Point::Score];
 
-/// The plugin whose PostFilter calls count as attempts to preempt.
+/// The plugin with PostFilter calls that count as preemption attempts.
 const PREEMPTING: &str = "DefaultPreemption";
 
 /// The type of entities that the queue holds.
 const POD: &str = "pod";
 
-/// The plugin whose waits for objects are waits for devices.
+/// The plugin that waits for devices when it waits for objects.
 const ALLOCATES_DEVICES: &str = "DynamicResources";
 
-/// Written by the scheduling thread alone.
+/// The metrics. Only the scheduling thread writes them.
 #[derive(Debug)]
 pub struct SchedulerMetrics {
     attempts: IntCounterVec,
@@ -228,7 +229,7 @@ impl SchedulerMetrics {
         }
     }
 
-    /// The scheduler's counters, which count from the start of the process, and gauges.
+    /// Sets the scheduler's counters, which count from the start of the process, and its gauges.
     pub fn set(&self, figures: &Counted, symbols: &Symbols) {
         for ((profile, result), total) in &figures.attempts {
             raise(&self.attempts, &[result.as_str(), profile], *total);
@@ -268,7 +269,7 @@ impl SchedulerMetrics {
         }
     }
 
-    /// Enters one measurement of the scheduler; `symbols` are those that it was made with.
+    /// Records one measurement of the scheduler. `symbols` are those of the measurement.
     pub fn observe(&self, observation: &Observation, symbols: &Symbols) {
         match observation {
             Observation::Scheduled { attempts, milliseconds, after_flush } => {
@@ -319,7 +320,7 @@ impl SchedulerMetrics {
         }
     }
 
-    /// What a profile's plugins took since the last call.
+    /// Records the time that a profile's plugins took since the last call.
     pub fn measured(&self, profile: &Profile, measured: &Measured) {
         let scheduler_name = profile.scheduler_name.as_str();
         for time in &measured.points {
@@ -350,7 +351,7 @@ fn bare(histogram: &HistogramVec, value: f64) {
     histogram.with_label_values::<&str>(&[]).observe(value);
 }
 
-/// Buckets for calls of single plugins.
+/// The buckets for calls of single plugins.
 fn fine() -> Vec<f64> {
     buckets(0.00001, 1.5, 20)
 }

@@ -1,4 +1,4 @@
-//! `/metrics/slis`: how health checks went, in a registry of their own that can be scraped often
+//! `/metrics/slis`: the results of health checks. They have a separate registry, which can be scraped often
 //! (`component-base/metrics/prometheus/slis`).
 
 use prometheus::{IntCounterVec, IntGaugeVec, Registry};

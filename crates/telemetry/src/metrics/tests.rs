@@ -1,4 +1,4 @@
-//! The metrics compared with those of kube-scheduler.
+//! Tests that compare the metrics with those of kube-scheduler.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use regex::Regex;
 
 use super::*;
 
-/// As a kube-scheduler 1.36.2 that placed, rejected and preempted pods shows them.
+/// The metrics of a kube-scheduler 1.36.2 that placed, rejected and preempted pods.
 const KUBE_SCHEDULER: &str = include_str!("kube_scheduler_1.36.txt");
 
 #[test]
@@ -86,7 +86,7 @@ fn names_stabilities_and_labels_are_those_of_the_release() {
     }
 }
 
-/// Labels that Prometheus adds.
+/// The labels that Prometheus adds.
 const ADDED: [&str; 3] = ["instance", "job", "le"];
 
 #[test]
@@ -132,7 +132,7 @@ fn rules_and_dashboard_name_metrics_and_labels_that_exist() {
     assert!(n_series > 80, "only {n_series} were found");
 }
 
-/// Tables of the guide name a metric in the first column, without `scheduler_` in the first table.
+/// The tables of the guide name a metric in the first column, without `scheduler_` in the first table.
 #[test]
 fn the_guide_and_the_metrics_name_each_other() {
     let guide = include_str!("../../../../docs/src/running.md");

@@ -1,21 +1,21 @@
-//! A line of the log, with the fields that lines about plugins have.
+//! A line of the log, with the fields of lines about plugins.
 
 use berth_scheduler::{CodePlace, Level};
 use tracing::{debug, error, info, warn};
 
 use crate::log_rate;
 
-/// A line before it is written.
+/// A line that is not written yet.
 #[derive(Debug)]
 pub(super) struct LogLine {
     pub(super) level: Level,
-    /// The row that it comes from: lines of one row about one plugin are alike.
+    /// The row that the line comes from. Lines of the same row about the same plugin are similar.
     pub(super) place: CodePlace,
     pub(super) fields: Fields,
     pub(super) message: String,
 }
 
-/// Fields beside the plugin; those that are absent are not written.
+/// Fields in addition to the plugin. Absent fields are not written.
 #[derive(Debug, Default)]
 pub(super) struct Fields {
     pub(super) profile: Option<String>,
@@ -40,13 +40,13 @@ impl Fields {
 }
 
 impl LogLine {
-    /// This line with the number of such lines so far, those included that were not written.
+    /// Adds the number of such lines so far, including those that were not written.
     pub(super) fn with_total(mut self, total: u64) -> Self {
         self.fields.total = Some(total);
         self
     }
 
-    /// Writes it about this plugin, or with an empty name about none.
+    /// Writes the line about this plugin. An empty name stands for no plugin.
     pub(super) fn write(self, plugin: &str) {
         let Self { level, place, fields, message } = self;
         let Fields {

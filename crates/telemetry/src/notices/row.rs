@@ -1,4 +1,4 @@
-//! A row of the table: what each sink gets of one notice.
+//! A row of the table: the output of one notice for each sink.
 
 use std::panic::Location;
 
@@ -15,10 +15,10 @@ pub enum Severity {
     Warning,
 }
 
-/// An event about a plugin, or about all.
+/// An event about a plugin, or about all plugins.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PluginEvent {
-    /// `None`: it is about no one plugin.
+    /// The plugin; `None` if the event is not about a single plugin.
     pub plugin: Option<String>,
     pub reason: EventReason,
     pub note: String,
@@ -99,19 +99,19 @@ pub(super) enum Metric {
     ConfigReloaded(&'static str),
 }
 
-/// What follows for the log from the number so far.
+/// The consequence of the current count for the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Counted {
-    /// Nothing.
+    /// There is no consequence.
     Plainly,
-    /// The line says the number.
+    /// The line contains the number.
     Total(u64),
-    /// There were enough lines: this one is not written.
+    /// There were enough lines, so this line is not written.
     Often,
 }
 
 impl Metric {
-    /// Counts.
+    /// Counts the event.
     pub(super) fn count(self, metrics: &Metrics, plugin: &str) -> Counted {
         match self {
             Self::Swap(result) => metrics.swap(plugin, result),
@@ -121,7 +121,8 @@ impl Metric {
             Self::ConfigReloaded(result) => metrics.config_reloaded(result),
             Self::EffectsRefused { effect, count } => {
                 let total = metrics.effects_refused_now(plugin, effect, u64::from(count));
-                // A plugin may ask at every pod: after the first refusal, one line each time the number has doubled.
+                // A plugin may ask for every pod, so there is one line after the first refusal and one each time the
+                // number has doubled.
                 let has_doubled = (total - u64::from(count)).leading_zeros() != total.leading_zeros();
                 return if has_doubled { Counted::Total(total) } else { Counted::Often };
             }
@@ -130,14 +131,14 @@ impl Metric {
     }
 }
 
-/// An event that is not about anything yet.
+/// An event that has no subject yet.
 pub(super) struct NewEvent {
     reason: EventReason,
     note: String,
 }
 
 impl NewEvent {
-    /// About this plugin, or with an empty name about no one plugin.
+    /// Makes this plugin the subject. An empty name stands for no single plugin.
     pub(super) fn of(self, plugin: &str) -> Option<PluginEvent> {
         let Self { reason, note } = self;
         let plugin = (!plugin.is_empty()).then(|| plugin.to_owned());

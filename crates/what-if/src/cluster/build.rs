@@ -1,4 +1,4 @@
-//! From objects to a cluster: what the API server and the controllers would make of them.
+//! Makes a cluster from objects, with the changes that the API server and the controllers would make.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -16,7 +16,7 @@ use crate::{
     workloads::{self, Controlled, daemon_sets::DaemonSet, namespace_of},
 };
 
-/// Pods that a cluster has at most: some times what Kubernetes supports
+/// The maximum number of pods in a cluster. It is several times the number that Kubernetes supports
 /// (<https://kubernetes.io/docs/setup/best-practices/cluster-large/>).
 const MAX_PODS: u64 = 1_000_000;
 
@@ -29,7 +29,7 @@ pub(super) struct Builder {
     controlled: Controlled,
     /// ResourceClaimTemplates by namespace and name.
     claim_templates: BTreeMap<(String, String), Value>,
-    /// DaemonSets, each with where it stands.
+    /// The DaemonSets, each with its place in the manifests.
     daemon_sets: Vec<(DaemonSet, Place)>,
     namespaces: BTreeSet<String>,
 }
@@ -47,13 +47,13 @@ impl Builder {
         }
     }
 
-    /// New pods get uids that begin like this.
+    /// Gives new pods uids with this prefix.
     pub(super) fn with_uids_below(mut self, prefix: &'static str) -> Self {
         self.admission = Admission::with_uids_below(prefix);
         self
     }
 
-    /// Every object is looked at before any is added: one may need others that come later.
+    /// Examines an object. All objects are examined before any is added, because one may need others that come later.
     pub(super) fn look_at(&mut self, object: &Value) {
         self.admission.see(object);
         self.controlled.see(object);
@@ -83,7 +83,7 @@ impl Builder {
         Ok(())
     }
 
-    /// `prefix` is where the pod's fields stand in the object of this place.
+    /// Adds a pod. `prefix` is the place of the pod's fields in the object.
     fn add_pod(&mut self, mut object: Value, place: &Place, prefix: &str) -> Result<(), ReadError> {
         let number = self.cluster.pods.len();
         self.admission
@@ -118,7 +118,7 @@ impl Builder {
         let made = workloads::expand(&manifest.object, &self.controlled, n_most)
             .map_err(|bad| manifest.error(bad.field, bad.reason))?;
         for pod in made.pods {
-            // What is wrong with one is wrong with all.
+            // A mistake in one pod is a mistake in all of them.
             self.add_pod(pod, &manifest.place, "/spec/template")?;
         }
         made.objects.into_iter().for_each(|object| self.add_object(object));
@@ -156,7 +156,7 @@ impl Builder {
         self.cluster.objects.push(Arc::new(object));
     }
 
-    /// The claims that controllers make for a pod: for ephemeral volumes and from claim templates.
+    /// Makes the claims that controllers create for a pod: for ephemeral volumes and from claim templates.
     fn make_claims(&mut self, object: &mut Value, pod: &mut api::Pod) {
         let (namespace, name) = (pod.metadata.namespace.clone(), pod.metadata.name.clone());
         let owner =
@@ -187,7 +187,7 @@ impl Builder {
         }
     }
 
-    /// `None` while the template is not there: the pod waits for it.
+    /// The claim from a template. `None` while the template does not exist: the pod waits for it.
     fn device_claim(&self, namespace: &str, pod: &str, name: &str, template: &str, owner: &Value) -> Option<Value> {
         let template = self.claim_templates.get(&(namespace.to_owned(), template.to_owned()))?;
         let claim = format!("{pod}-{name}-{}", letters((namespace, pod, name), 5));
@@ -231,7 +231,7 @@ impl Builder {
         .collect()
     }
 
-    /// A namespace with pods is there, whether its object is given or not.
+    /// Adds the namespaces of pods, whether their objects are given or not.
     fn add_namespaces(&mut self) {
         for name in std::mem::take(&mut self.namespaces) {
             if !self.controlled.has("Namespace", "default", &name) {
@@ -243,7 +243,7 @@ impl Builder {
     }
 }
 
-/// A node as the scheduler reads it. Without `status.allocatable` all of `status.capacity` may be used.
+/// A node in the scheduler's form. If there is no `status.allocatable`, all of `status.capacity` may be used.
 pub(super) fn decode_node(manifest: &Manifest) -> Result<ClusterNode, ReadError> {
     let mut object = manifest.object.clone();
     if object.pointer("/status/allocatable").is_none_or(Value::is_null) {
@@ -271,7 +271,7 @@ fn bound_for(pod: &api::Pod) -> Vec<String> {
     fields.flat_map(|field| &field.values).cloned().collect()
 }
 
-/// Whether objects of the kind have a namespace: the kinds that plugins read and that have none are listed.
+/// Whether objects of the kind have a namespace. The list contains the kinds that plugins read and that have none.
 fn is_namespaced(object: &Value) -> bool {
     !matches!(
         text(object, "/kind"),

@@ -1,4 +1,4 @@
-//! Other clusters made from a cluster: with nodes added or taken away.
+//! Makes other clusters from a cluster, with nodes added or removed.
 
 use std::sync::Arc;
 
@@ -11,38 +11,38 @@ use crate::{
     manifest::{self, Manifest, ReadError},
 };
 
-/// The annotation of a pod that a kubelet runs from a file of its own.
+/// The annotation of a pod that a kubelet runs from its own file.
 const MIRROR: &str = "kubernetes.io/config.mirror";
 const HOSTNAME: &str = "kubernetes.io/hostname";
 
-/// Nodes that are added at most.
+/// The maximum number of nodes that are added.
 const MAX_ADDED: usize = 100_000;
 
-/// Why nodes cannot be added.
+/// The reason why nodes cannot be added.
 #[derive(Debug, thiserror::Error)]
 pub enum AddNodesError {
     /// The template cannot be read.
     #[error(transparent)]
     Read(#[from] ReadError),
-    /// A text holds another number of objects than one, or another kind.
+    /// A text does not contain exactly one object, or the object is not a node.
     #[error("{file}: a template must contain exactly one Node and nothing else")]
     NotOneNode {
-        /// The file, as the caller called it.
+        /// The file, by the caller's name for it.
         file: String,
     },
-    /// A name would be there twice.
+    /// A name would exist twice.
     #[error("node {0} already exists: give the template another metadata.name or a metadata.generateName")]
     NameTaken(String),
-    /// There would be too many.
+    /// There would be too many nodes.
     #[error("{0} nodes are too many: at most {MAX_ADDED} can be added")]
     TooMany(usize),
 }
 
 impl ClusterNode {
-    /// A node from a text with one manifest, for [`Cluster::add_nodes`]; `file` is its name in errors.
+    /// Reads a node from a text with one manifest, for [`Cluster::add_nodes`]. `file` is its name in errors.
     ///
     /// # Errors
-    /// The text cannot be read, or is not one Node.
+    /// The text cannot be read, or does not contain exactly one Node.
     pub fn read(file: &str, text: &str) -> Result<Self, AddNodesError> {
         let mut manifests = manifest::read(file, text);
         let one = (manifests.len() == 1).then(|| manifests.pop()).flatten();
@@ -50,7 +50,7 @@ impl ClusterNode {
         Self::of_manifest(&one.ok_or_else(not_one)??).unwrap_or_else(|| Err(not_one()))
     }
 
-    /// Reads a node from an object; `origin` says in errors where it comes from.
+    /// Reads a node from an object. `origin` is its source, for errors.
     ///
     /// # Errors
     /// Fails as [`Self::read`] does.
@@ -60,7 +60,7 @@ impl ClusterNode {
         Self::of_manifest(&manifest).unwrap_or_else(not_one)
     }
 
-    /// `None` if it is no node.
+    /// `None` if the manifest is not a node.
     fn of_manifest(manifest: &Manifest) -> Option<Result<Self, AddNodesError>> {
         (manifest.object["kind"] == "Node").then(|| Ok(build::decode_node(manifest)?))
     }
@@ -78,7 +78,7 @@ impl ClusterNode {
         Self { node: Arc::new(node), object: Arc::new(object) }
     }
 
-    /// This node with no new pods: as after `kubectl cordon`.
+    /// This node, but closed to new pods, as after `kubectl cordon`.
     #[must_use]
     pub fn cordoned(&self) -> Self {
         let mut node = (*self.node).clone();
@@ -90,7 +90,8 @@ impl ClusterNode {
 }
 
 impl ClusterPod {
-    /// Whether its node has it as long as the node is there: a pod of a DaemonSet, or one that the kubelet runs from a file.
+    /// Whether the pod stays on its node as long as the node exists: a pod of a DaemonSet, or one that the kubelet runs
+    /// from a file.
     #[must_use]
     pub fn belongs_to_its_node(&self) -> bool {
         let metadata = &self.pod.metadata;
@@ -98,14 +99,14 @@ impl ClusterPod {
         metadata.annotations.contains_key(MIRROR) || metadata.owner_references.iter().any(is_of_node)
     }
 
-    /// Whether a controller makes another one when it is gone.
+    /// Whether a controller creates another pod when this one no longer exists.
     #[must_use]
     pub fn has_controller(&self) -> bool {
         self.pod.metadata.owner_references.iter().any(|owner| owner.controller)
     }
 
-    /// The pod that its controller makes when it is gone: the same under another uid, without a node. The name stays, so that people
-    /// know it again.
+    /// The pod that its controller creates when this one no longer exists. It is the same pod with another uid and
+    /// without a node. It keeps the name, so that people recognise it.
     #[must_use]
     pub fn made_again(&self) -> Self {
         let mut pod = (*self.pod).clone();
@@ -133,7 +134,7 @@ impl ClusterPod {
         placed
     }
 
-    /// This pod, so that it evicts no other.
+    /// This pod with a policy that it evicts no other pod.
     #[must_use]
     pub fn evicting_none(&self) -> Self {
         let mut pod = self.clone();
@@ -165,7 +166,8 @@ impl ClusterPod {
 }
 
 impl Cluster {
-    /// Takes nodes away. Their pods wait for a node from then on, but for those that go with them. How many nodes there were.
+    /// Removes nodes, and returns their number. Their pods then wait for a node, except the pods that belong to their
+    /// nodes.
     pub fn remove_nodes(&mut self, is_removed: impl Fn(&ClusterNode) -> bool) -> usize {
         let n_before = self.nodes.len();
         let (removed, nodes) = std::mem::take(&mut self.nodes).into_iter().partition::<Vec<_>, _>(is_removed);
@@ -188,14 +190,15 @@ impl Cluster {
         n_before - self.nodes.len()
     }
 
-    /// Adds `n` nodes like `template`, with the pods of DaemonSets that run there. They are called by its name and a number.
+    /// Adds `n` nodes like `template`, with the pods of DaemonSets that run there. The name of each node consists of
+    /// the template's name and a number.
     ///
     /// # Errors
-    /// The nodes are too many, or a name is taken.
+    /// There are too many nodes, or a name is taken.
     pub fn add_nodes(&mut self, n: usize, template: &ClusterNode) -> Result<(), AddNodesError> {
         let (nodes, mut pods) = self.new_nodes(n, template)?;
         self.nodes.extend(nodes);
-        // Pods of DaemonSets are there before any other pod is placed on the node.
+        // Pods of DaemonSets exist before any other pod is placed on the node.
         pods.append(&mut self.pods);
         self.pods = pods;
         Ok(())
@@ -226,8 +229,8 @@ impl Cluster {
         Ok((nodes, daemons))
     }
 
-    /// The pods of a question with their claims, as they would be created in this cluster. Those without a uid get one that no pod of
-    /// the cluster has.
+    /// The pods of a question with their claims, as they would be created in this cluster. A pod without a uid gets one
+    /// that no pod of the cluster has.
     pub(crate) fn pods_in_question(&self, objects: &[Value]) -> Result<Cluster, ReadError> {
         let mut builder = build::Builder::new(Vec::new()).with_uids_below("asked/");
         self.objects.iter().for_each(|object| builder.look_at(object));
@@ -247,10 +250,11 @@ impl Cluster {
         admission
     }
 
-    /// The pods of a text with manifests, workloads included, as they would be created in this cluster; `file` is its name in errors.
+    /// The pods of a text with manifests, including workloads, as they would be created in this cluster. `file` is its
+    /// name in errors.
     ///
     /// # Errors
-    /// Says what is wrong with each of the objects.
+    /// The error says what is wrong with each of the objects.
     pub fn read_pods(&self, file: &str, text: &str) -> Result<Vec<ClusterPod>, Vec<ReadError>> {
         let mut builder = build::Builder::new(Vec::new());
         self.objects.iter().for_each(|object| builder.look_at(object));
@@ -265,7 +269,8 @@ impl Cluster {
     }
 }
 
-/// `None` if the pod cannot be read: its template was, when the cluster was made.
+/// Makes a pod of a DaemonSet. `None` if the pod cannot be read, although its template was read when the cluster was
+/// made.
 fn daemon_pod(mut object: Value, admission: &Admission) -> Option<ClusterPod> {
     admission.admit(&mut object, 0).ok()?;
     let pod = serde_json::from_value(object.clone()).ok()?;

@@ -1,4 +1,4 @@
-//! Takes manifests in, and makes a cluster of them.
+//! Reads manifests, and makes a cluster from them.
 
 use berth_model::ObjectKey;
 use rustc_hash::FxHashMap;
@@ -7,19 +7,19 @@ use serde_json::Value;
 use super::{Cluster, build::Builder};
 use crate::manifest::{self, Manifest, ReadError};
 
-/// Makes a [`Cluster`] of texts.
+/// Makes a [`Cluster`] from texts.
 ///
-/// A broken object is left out, and [`Self::finish`] names it: the caller decides whether to go on without it.
+/// An invalid object is left out, and [`Self::finish`] names it. The caller decides whether to continue without it.
 #[derive(Debug, Default)]
 pub struct ClusterReader {
     manifests: Vec<Manifest>,
-    /// Where in `manifests` each object is.
+    /// The position of each object in `manifests`.
     seen: FxHashMap<ObjectKey, usize>,
     errors: Vec<ReadError>,
 }
 
 impl ClusterReader {
-    /// Takes in all objects of a text, YAML or JSON; `file` is its name in errors.
+    /// Reads all objects of a text, in YAML or JSON. `file` is its name in errors.
     pub fn read(&mut self, file: &str, text: &str) {
         for manifest in manifest::read(file, text) {
             match manifest {
@@ -29,7 +29,7 @@ impl ClusterReader {
         }
     }
 
-    /// Takes in an object that stands in no text; `origin` says in errors where it comes from.
+    /// Adds an object that is not from a text. `origin` is its source, for errors.
     pub fn take(&mut self, origin: &str, object: Value) {
         match manifest::of_object(origin, object) {
             Ok(manifest) => self.add(manifest),
@@ -49,7 +49,7 @@ impl ClusterReader {
         self.manifests.push(manifest);
     }
 
-    /// The cluster of all objects that can be used, and what is wrong with the others.
+    /// The cluster of all usable objects, and the mistakes in the others.
     #[must_use]
     pub fn finish(self) -> (Cluster, Vec<ReadError>) {
         let Self { manifests, errors, .. } = self;
@@ -63,13 +63,13 @@ impl ClusterReader {
         builder.finish()
     }
 
-    /// What is wrong with objects so far. Some is found out by [`Self::finish`] alone.
+    /// The mistakes in objects so far. Some are only found by [`Self::finish`].
     #[must_use]
     pub fn errors(&self) -> &[ReadError] {
         &self.errors
     }
 
-    /// The objects that were taken in so far.
+    /// The objects that were read so far.
     pub fn objects(&self) -> impl Iterator<Item = &Value> {
         self.manifests.iter().map(|manifest| &manifest.object)
     }

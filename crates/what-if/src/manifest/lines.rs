@@ -1,4 +1,4 @@
-//! In which line of a text a field stands. It reads the text once more: for errors alone.
+//! Finds the line of a field in a text. It reads the text again, so it is only used for errors.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use serde::{
 use serde_path_to_error::Segment;
 use serde_saphyr::{Options, Spanned};
 
-/// A step on the way from an object to one of its fields.
+/// A step of the path from an object to one of its fields.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     Key(String),
@@ -26,7 +26,7 @@ impl Step {
     }
 }
 
-/// `spec.containers[0].name`; `None` for the object itself.
+/// Returns `spec.containers[0].name`; `None` for the object itself.
 pub(super) fn describe(path: &[Step]) -> Option<String> {
     let mut text = String::new();
     for step in path {
@@ -39,7 +39,8 @@ pub(super) fn describe(path: &[Step]) -> Option<String> {
     (!text.is_empty()).then_some(text)
 }
 
-/// How manifests are read: they are the user's own files, and as large as a cluster is. Only what aliases multiply is bounded.
+/// The options for reading manifests. Manifests are the user's own files, and as large as the cluster. Only the
+/// multiplication by aliases is limited.
 pub(super) fn options() -> Options {
     let mut options = Options::default();
     if let Some(budget) = &mut options.budget {
@@ -50,7 +51,8 @@ pub(super) fn options() -> Options {
     options
 }
 
-/// The line of the field, the first being 1, or that of the nearest field above it which is there.
+/// The line of the field, where the first is 1. If the field does not exist, it is the line of the nearest existing
+/// field above it.
 pub(super) fn line_of(text: &str, path: &[Step]) -> Option<u64> {
     let mut node: Spanned<Content> = serde_saphyr::from_str_with_options(text, options()).ok()?;
     let mut line = node.referenced.line();
@@ -69,7 +71,7 @@ pub(super) fn line_of(text: &str, path: &[Step]) -> Option<u64> {
     Some(line)
 }
 
-/// What a node of the text holds.
+/// The content of a node of the text.
 enum Content {
     Map(Vec<(String, Spanned<Content>)>),
     List(Vec<Spanned<Content>>),

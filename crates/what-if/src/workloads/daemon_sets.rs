@@ -1,7 +1,7 @@
-//! The pods of DaemonSets: one for each node on which it may run.
+//! The pods of DaemonSets. There is one for each node on which it may run.
 //!
-//! Rules: <https://kubernetes.io/docs/concepts/workloads/controllers/daemonset/>, and `NodeShouldRunDaemonPod` in
-//! `pkg/controller/daemon/daemon_controller.go`.
+//! The rules are <https://kubernetes.io/docs/concepts/workloads/controllers/daemonset/>, and `NodeShouldRunDaemonPod`
+//! in `pkg/controller/daemon/daemon_controller.go`.
 
 use berth_model::{api, selector::NodeMatcher, toleration};
 use serde_json::{Value, json};
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::{namespace_of, pod};
 use crate::fields::{child, letters, text};
 
-/// Key and effect of the taints that every pod of a DaemonSet tolerates.
+/// The key and effect of the taints that every pod of a DaemonSet tolerates.
 const TOLERATED: [(&str, &str); 6] = [
     ("node.kubernetes.io/not-ready", "NoExecute"),
     ("node.kubernetes.io/unreachable", "NoExecute"),
@@ -19,10 +19,10 @@ const TOLERATED: [(&str, &str); 6] = [
     ("node.kubernetes.io/unschedulable", "NoSchedule"),
 ];
 
-/// Key and effect of the taint that a DaemonSet's pods in the network of their node tolerate in addition.
+/// The key and effect of the taint that a DaemonSet's pods in the host network tolerate in addition.
 const TOLERATED_IN_HOST_NETWORK: (&str, &str) = ("node.kubernetes.io/network-unavailable", "NoSchedule");
 
-/// A DaemonSet, and the pods that it makes.
+/// A DaemonSet, and the pods that it creates.
 #[derive(Clone, Debug)]
 pub(crate) struct DaemonSet {
     object: Value,
@@ -49,7 +49,7 @@ impl DaemonSet {
         text(&self.object, "/metadata/name")
     }
 
-    /// Its pod for this node; `None` if none is to run there.
+    /// The DaemonSet's pod for this node; `None` if none must run there.
     pub(crate) fn pod_for(&self, node: &api::Node) -> Option<Value> {
         self.runs_on(node).then(|| self.make(&node.metadata.name))
     }
@@ -77,7 +77,7 @@ impl DaemonSet {
         let name = format!("{}-{}", self.name(), letters((self.namespace(), self.name(), node), 5));
         let mut pod = pod(&self.object, "/spec/template", name);
         let spec = child(&mut pod, "spec");
-        // A template with something else than a list there was refused before.
+        // A template with something other than a list here was already refused.
         if let Value::Array(given) = spec.entry("tolerations").or_insert_with(|| json!([])) {
             let own = tolerations(self.spec.host_network);
             given.extend(own.map(|(key, effect)| json!({"key": key, "operator": "Exists", "effect": effect})));

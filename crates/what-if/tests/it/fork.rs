@@ -1,4 +1,5 @@
-//! What is taken back leaves no trace: nodes that come and go, pods that are placed, evicted and refused.
+//! Tests that reverted changes leave no trace: nodes that are added and removed, pods that are placed, evicted and
+//! refused.
 
 use berth_scheduler::Settings;
 use berth_what_if::{
@@ -21,12 +22,12 @@ fn conditions<'a>() -> Conditions<'a> {
     }
 }
 
-/// What is done in a fork.
+/// A change within a fork.
 #[derive(Clone, Debug)]
 enum Change {
     RemoveNode(usize),
     AddNode(&'static str, &'static str),
-    /// CPU and priority.
+    /// The number of pods, their CPU and their priority.
     Pods(usize, &'static str, i32),
 }
 
@@ -39,7 +40,7 @@ fn change() -> impl Strategy<Value = Change> {
     ]
 }
 
-/// Zone and CPU of each node, and the CPU of the pods on it.
+/// The zone and CPU of each node, and the CPU of the pods on it.
 fn base() -> impl Strategy<Value = Vec<(&'static str, &'static str, Vec<&'static str>)>> {
     let pods = vec(select(vec!["100m", "500m"]), 0..4);
     vec((select(vec!["a", "b", "c"]), select(vec!["1", "2", "4"]), pods), 1..8)
@@ -56,14 +57,14 @@ fn built(nodes: &[(&str, &str, Vec<&str>)]) -> Cluster {
     cluster(&text)
 }
 
-/// Pods that show where searches begin, and which nodes are preferred and full.
+/// Pods that reveal where searches begin, and which nodes are preferred or full.
 fn probes() -> Vec<ClusterPod> {
     let texts =
         ["300m", "700m", "3"].iter().enumerate().map(|(at, cpu)| pod(&format!("probe-{at}"), cpu, "priority: 5,"));
     cluster(&texts.collect::<String>()).pods().to_vec()
 }
 
-/// Where pods go, and the state of all nodes before: names in their order, and the pods on each.
+/// The placement of the probes, and the previous state of all nodes: the names in their order, and the pods on each.
 fn look(placing: &mut Placing<'_>) -> Value {
     let fork = placing.fork();
     probes().iter().for_each(|pod| placing.arrive(pod));
@@ -153,7 +154,7 @@ fn each_variant_is_answered_as_if_it_were_alone() {
         ask(json!({"apiVersion": "berth.dev/v1alpha1", "kind": "WhatIf", "pods": pods(5), "variants": variants}))
             .unwrap();
     let counts: Vec<_> = answer.variants.iter().map(|it| (it.name.as_str(), it.placed, it.pending)).collect();
-    // The pod of the node that goes waits, too.
+    // The pod of the removed node waits, too.
     assert_eq!(counts, [("as it is", 3, 2), ("larger", 5, 0), ("smaller", 2, 4), ("as it is", 3, 2)]);
     assert_eq!(answer.variants[0], answer.variants[3]);
 }

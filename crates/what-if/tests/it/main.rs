@@ -1,4 +1,4 @@
-//! Clusters from manifests, where the scheduler places their pods, and what is taken back.
+//! Tests of clusters from manifests, of the placement of their pods, and of reverted changes.
 
 #![expect(clippy::unwrap_used, reason = "a test ends where its footing is gone")]
 

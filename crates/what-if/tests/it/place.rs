@@ -1,4 +1,4 @@
-//! Clusters from manifests, and where the scheduler places their pods.
+//! Tests of clusters from manifests, and of the placement of their pods.
 
 use std::collections::BTreeMap;
 
@@ -53,7 +53,7 @@ fn a_pod_of_high_priority_evicts_and_is_placed() {
     assert_eq!(evicted, [("there", "only")]);
 }
 
-/// Kubernetes 1.36 has a pod with two anti-affinity terms tried again at once only if the pod that left matches both.
+/// A pod with two anti-affinity terms is only tried again at once in Kubernetes 1.36 if the deleted pod matches both.
 #[test]
 fn a_pod_that_no_event_has_tried_again_is_placed_after_its_eviction() {
     let there = pod("there", "1", "nodeName: only, priority: 0,");

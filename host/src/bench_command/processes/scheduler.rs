@@ -16,16 +16,16 @@ use serde_json::json;
 use super::server::RunningServer;
 use crate::options::{Execution, Scheduling};
 
-/// What schedules.
+/// The scheduler that is measured.
 #[derive(Debug)]
 pub(in crate::bench_command) enum Program {
-    /// `berth run` of this very program.
+    /// `berth run` of this program.
     Berth(Box<Scheduling>),
     /// A kube-scheduler, for comparison.
     KubeScheduler(PathBuf),
 }
 
-/// A running scheduler, which ends with its value.
+/// A running scheduler process that is killed when this value is dropped.
 pub(super) struct SchedulerProcess(Child);
 
 impl SchedulerProcess {
@@ -86,13 +86,13 @@ fn berth(server: &RunningServer, scheduling: &Scheduling, conditions: &Condition
 fn kube_scheduler(file: &Path, server: &RunningServer, conditions: &Conditions) -> Result<Command> {
     let mut command = Command::new(file);
     command.arg("--config").arg(write_config(server, conditions)?).args(["--secure-port", "0", "--v", "0"]);
-    // The scheduler logs each event that it cannot write as it ends.
+    // kube-scheduler logs each event that it cannot write when it ends.
     command.stderr(Stdio::null());
     Ok(command)
 }
 
-/// Writes a configuration in which requests go as fast as the API server takes them: the default is 50 a second, as
-/// kube-scheduler's.
+/// Writes a configuration without a limit on the rate of requests. The default limit is 50 a second, as in
+/// kube-scheduler.
 fn write_config(server: &RunningServer, conditions: &Conditions) -> Result<PathBuf> {
     let config = json!({"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration",
         "clientConnection": {"qps": -1, "kubeconfig": server.kubeconfig()}, "leaderElection": {"leaderElect": false},

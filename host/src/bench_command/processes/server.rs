@@ -19,25 +19,25 @@ use tokio::sync::mpsc;
 
 use crate::sandbox_command;
 
-/// Requests that are under way at the same time.
+/// Requests that may be under way at the same time.
 const AT_A_TIME: usize = 16;
 
-/// Where pods are created.
+/// The place where pods are created.
 #[derive(Clone, Debug)]
 pub(in crate::bench_command) enum Server {
-    /// In a sandbox of each run's own.
+    /// A new sandbox for each run.
     Sandbox,
-    /// In the cluster of this kubeconfig.
+    /// The cluster of this kubeconfig.
     Cluster(PathBuf),
 }
 
-/// A server that serves, for one run.
+/// A server that is ready for one run.
 pub(super) struct RunningServer {
     dir: Folder,
     kubeconfig: PathBuf,
     client: Client,
     sandbox: Option<Killed>,
-    /// What was created in a cluster that is not ours, in order.
+    /// The objects that were created in a cluster of the user's, in order.
     created: Mutex<Vec<Value>>,
 }
 
@@ -57,7 +57,7 @@ struct Folder(PathBuf);
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // At worst some files stay in the temporary directory.
+        // If this fails, some files stay in the temporary directory.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }
@@ -102,7 +102,7 @@ fn start_sandbox(kubeconfig: &Path) -> Result<Killed> {
     bail!("the sandbox ended before it served")
 }
 
-/// A cluster that has nodes is in use.
+/// Refuses a cluster that has nodes, because such a cluster is in use.
 async fn refuse_nodes(client: &Client, kubeconfig: &Path) -> Result<()> {
     let (sink, mut events) = mpsc::channel(16);
     let watches = spawn_watches(client, Watches { nodes: true, ..Watches::default() }, &sink);
@@ -139,14 +139,14 @@ impl RunningServer {
         Objects { server: self, creator: Creator::new(self.client.clone()), writer }
     }
 
-    /// Ends a sandbox, and leaves a cluster as it was.
+    /// Ends a sandbox, or deletes the objects that were created in the user's cluster.
     ///
     /// # Errors
     /// An object cannot be deleted.
     pub(super) async fn stop(self) -> Result<()> {
         let created = std::mem::take(&mut *self.created.lock().unwrap_or_else(PoisonError::into_inner));
         let objects = self.objects();
-        // Pods go before what they need.
+        // Pods are deleted before the objects that they need.
         let (pods, others): (Vec<Value>, Vec<Value>) = created.into_iter().partition(|object| object["kind"] == "Pod");
         for lot in [pods, others] {
             stream::iter(lot.iter())
@@ -184,14 +184,14 @@ impl Objects<'_> {
         Ok(())
     }
 
-    /// Many at a time.
+    /// Creates the objects, many at a time.
     ///
     /// # Errors
     /// The server does not take an object.
     pub(super) async fn create_all(&self, objects: Vec<Value>) -> Result<()> {
         let Some(first) = objects.first() else { return Ok(()) };
         let mut creator = self.creator.clone();
-        // The creator learns of the kind, which its clones then know.
+        // The creator looks the kind up for the first object, and its clones then know it.
         self.create(&mut creator, first).await?;
         stream::iter(objects.iter().skip(1))
             .map(|object| {
@@ -203,7 +203,7 @@ impl Objects<'_> {
             .await
     }
 
-    /// Creates each object when it is due, counted from `started`, even if earlier requests have not returned.
+    /// Creates each object at its due time, counted from `started`, even if earlier requests have not returned.
     ///
     /// # Errors
     /// The server does not take an object.
@@ -235,10 +235,10 @@ impl Objects<'_> {
         Ok(())
     }
 
-    /// Nothing happens if it is gone.
+    /// Deletes the object. An object that is already gone is no error.
     ///
     /// # Errors
-    /// The server refuses.
+    /// The server refuses the request.
     pub(super) async fn delete(&self, object: &Value) -> Result<()> {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let kind = KindRef::of_kind(&text(&object["apiVersion"]), &text(&object["kind"]));

@@ -17,21 +17,21 @@ use crate::{
 
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Pods that have no part in what does harm are bound within this time.
+/// The time within which pods of the healthy profile are bound.
 const HEALTHY_TIME: Duration = Duration::from_secs(2);
 
 const HEADER: &str = "apiVersion: berth.dev/v1alpha1\nkind: PluginHostConfiguration\n";
 
-/// A plugin, the only one of its kind in the profile that bears its name.
+/// A plugin. Its profile is named after it and has no other plugin that is not built in.
 pub(super) struct Guest {
     pub name: String,
     pub at: At,
     pub bytes: Vec<u8>,
-    /// Whether the binary comes once the scheduler runs.
+    /// Whether the binary is placed only after the start of the scheduler.
     pub is_late: bool,
 }
 
-/// The profile called `healthy` has no plugin that is not built in.
+/// A cluster and its scheduler. The profile called `healthy` has only built-in plugins.
 pub(super) struct Bench {
     pub cluster: Cluster,
     pub scheduler: Scheduler,
@@ -50,7 +50,7 @@ impl Guest {
         profile(&self.name)
     }
 
-    /// Where the profile calls the plugin.
+    /// The section of the configuration with the guest's profile, which calls the plugin.
     fn section(&self) -> String {
         let Self { name, at, .. } = self;
         let (profile, points) = (
@@ -73,7 +73,7 @@ impl Bench {
         Self::start_with(cluster, guests, rules, &[]).await
     }
 
-    /// The same with further arguments.
+    /// Does the same with further arguments.
     pub(super) async fn start_with(cluster: Cluster, guests: Vec<Guest>, rules: &str, more: &[&str]) -> Self {
         let dir = cluster.dir.path().to_owned();
         let path = |name: &str| dir.join(name).display().to_string();
@@ -98,24 +98,24 @@ impl Bench {
         Self { cluster, scheduler }
     }
 
-    /// Puts a binary into the plugins directory, in one step.
+    /// Puts a binary into the plugins directory by an atomic rename.
     pub(super) fn place(&self, name: &str, bytes: &[u8]) {
         place(self.cluster.dir.path(), name, bytes);
     }
 
-    /// Takes over other settings, `rules` as in [`Self::start`], in one step.
+    /// Replaces the plugin configuration by an atomic rename. `rules` is as in [`Self::start`].
     pub(super) fn configure(&self, rules: &str) {
         let file = self.cluster.dir.path().join("rules.yaml");
         fs::write(file.with_extension("incoming"), format!("{HEADER}{rules}")).expect("a file");
         fs::rename(file.with_extension("incoming"), file).expect("a new name");
     }
 
-    /// Creates so many pods for a guest's profile.
+    /// Creates `n` pods for a guest's profile.
     pub(super) async fn create(&self, guest: &str, n: usize) {
         self.cluster.create_all((0..n).map(|number| pod_of(guest, number))).await;
     }
 
-    /// Creates so many pods for the healthy profile, and waits until they are bound.
+    /// Creates `n` pods for the healthy profile, and waits until they are bound.
     pub(super) async fn binds_healthy(&self, n: usize) -> Seen {
         self.create("healthy", n).await;
         let names: Vec<String> = (0..n).map(|number| name_of("healthy", number)).collect();
@@ -123,7 +123,7 @@ impl Bench {
         self.cluster.until("the healthy pods bound", are_bound).await
     }
 
-    /// Creates healthy pods one after the other, each of which is bound in time, and asks whether the scheduler is well.
+    /// Creates healthy pods one after the other. Each must be bound in time, and `/livez` must answer after each.
     pub(super) async fn binds_healthy_in_time(&self, numbers: std::ops::Range<usize>) {
         let mut longest = Duration::ZERO;
         for number in numbers {
@@ -137,7 +137,7 @@ impl Bench {
         eprintln!("a healthy pod waited for {longest:?} at most");
     }
 
-    /// Waits until the admin endpoint shows these plugins as it should.
+    /// Waits until the admin endpoint shows these plugins with the wanted values.
     pub(super) async fn shows<'a>(&self, wanted: impl IntoIterator<Item = (&'a str, Value)>) {
         for (name, wanted) in wanted {
             let is_right = |answer: &str| {
@@ -150,7 +150,7 @@ impl Bench {
         }
     }
 
-    /// What `berth plugin list` prints: by name, as JSON.
+    /// The output of `berth plugin list` as JSON, by the plugin's name.
     pub(super) async fn list(&self) -> BTreeMap<String, Value> {
         let socket = self.scheduler.socket();
         let listed = Process::berth(["plugin", "list", "-o", "json", "--socket", &socket]).ended(LIMIT).await;
@@ -171,7 +171,8 @@ impl Bench {
     }
 }
 
-/// Whether `actual` holds all that `wanted` does: texts as parts of texts, numbers as the least.
+/// Whether `actual` has all that `wanted` has. A wanted text may be part of the actual one, and a wanted number is a
+/// minimum.
 fn has(actual: &Value, wanted: &Value) -> bool {
     match (actual, wanted) {
         (_, Value::Object(members)) => members.iter().all(|(key, wanted)| has(&actual[key], wanted)),

@@ -1,5 +1,5 @@
-//! Clients of the endpoints that mean harm: connections that say nothing, say it slowly, or never end, and tokens of nobody.
-//! Pods are bound and probes answered all the while.
+//! Hostile clients of the endpoints: connections that send nothing, send it slowly, or never end, and tokens that
+//! belong to no user. Pods are bound and probes answered meanwhile.
 
 use std::{
     io::{Read as _, Write as _},
@@ -17,16 +17,16 @@ use crate::{
     https::Bench,
 };
 
-/// A pod is bound, and a probe answered, within this time, whatever clients do.
+/// The time within which a pod is bound and a probe answered, whatever clients do.
 const HEALTHY_TIME: Duration = Duration::from_secs(2);
 
-/// Connections that give way are closed within this time, a third of what a header may take.
+/// The time within which surplus connections are closed: a third of the time for a header.
 const CLOSING_TIME: Duration = Duration::from_secs(10);
 
 const N_CONNECTIONS: usize = 1000;
 
-/// What the connections send, by number: nothing, the beginning of a request, one that is answered and another beginning, a
-/// body that does not come, and nonsense.
+/// The bytes that a connection sends, by its number: nothing, the beginning of a request, a request with the beginning
+/// of another, a request without its body, or no HTTP at all.
 fn opening(number: usize) -> &'static [u8] {
     match number % 5 {
         0 => b"",
@@ -37,15 +37,15 @@ fn opening(number: usize) -> &'static [u8] {
     }
 }
 
-/// Opens connections to the address, has each send what `opening` says, and holds on to them. The file descriptors are this
-/// process's.
+/// Opens connections to the address, sends on each what `opening` returns, and keeps them open. The file descriptors
+/// belong to this process.
 async fn besiege(address: SocketAddr, opening: fn(usize) -> &'static [u8]) -> Vec<TcpStream> {
     // The usual limit is 1024, and several tests run at the same time.
     let _ = rlimit::increase_nofile_limit(4096);
     let open = move || {
         let connect = |number| {
             let mut stream = TcpStream::connect(address).expect("it listens");
-            // It may have been closed at once.
+            // The server may have closed the connection at once.
             let _ = stream.write_all(opening(number));
             stream
         };
@@ -78,11 +78,11 @@ async fn a_thousand_connections_hold_up_no_pod_and_no_probe() {
     let scheduler = cluster.scheduler(&[]).await;
     let address = scheduler.server().parse().expect("an address");
     let held = besiege(address, opening).await;
-    // Those that gave way are closed, long before they have had the time that a header may take.
+    // The server closes surplus connections long before the time for a header is over.
     let few = scheduler.until("/metrics", |text| open_files(text).is_some_and(|n| n < 400.0));
     timeout(CLOSING_TIME, few).await.expect("most connections are closed");
     let slowly = spawn_blocking(move || {
-        // A byte now and then keeps none of them longer than the others.
+        // A byte now and then does not keep a connection open longer.
         for mut stream in held.iter() {
             let _ = stream.write_all(b"x");
         }
@@ -94,7 +94,7 @@ async fn a_thousand_connections_hold_up_no_pod_and_no_probe() {
     drop(slowly.await.expect("no panic"));
 }
 
-/// How many files the process has open.
+/// The number of open files of the process.
 fn open_files(metrics: &str) -> Option<f64> {
     metrics.lines().find_map(|line| line.strip_prefix("process_open_fds "))?.trim().parse().ok()
 }
@@ -103,7 +103,7 @@ fn open_files(metrics: &str) -> Option<f64> {
 async fn https_is_not_held_up_either() {
     let bench = Bench::start(&["--client-ca-file={dir}/ca.crt", "--leader-elect=false"]).await;
     let address = SocketAddr::from(([127, 0, 0, 1], bench.port));
-    // Clients that say something else than TLS wants are turned away. Those that say nothing stay: most of these.
+    // The server closes connections that send something other than TLS. Most connections send nothing and stay.
     let held = besiege(address, |number| if number % 5 == 0 { opening(number / 5) } else { b"" }).await;
     assert_eq!(bench.get(AuthInfo::default(), "/livez").await.as_deref(), Ok("ok"));
     pods_are_bound(&bench.cluster, "besieged").await;
@@ -116,7 +116,7 @@ async fn tokens_of_nobody_cost_the_api_server_few_questions() {
     const N_TOKENS: usize = 150;
     let flags = ["--authentication-kubeconfig={kubeconfig}", "--authorization-kubeconfig={kubeconfig}"];
     let bench = Bench::start(&[&flags[..], &["--leader-elect=false"]].concat()).await;
-    // An API server that is slow to say which user a token belongs to.
+    // The API server is slow to review tokens.
     let rule = json!({
         "name": "slow", "match": {"resources": ["tokenreviews"]}, "fault": {"type": "Latency", "milliseconds": 300},
     });
@@ -135,7 +135,7 @@ async fn tokens_of_nobody_cost_the_api_server_few_questions() {
     let started = Instant::now();
     let asking = stream::iter(0..N_TOKENS).map(&ask).buffer_unordered(30).collect::<Vec<u16>>();
     let (codes, ()) = tokio::join!(asking, pods_are_bound(&bench.cluster, "asked"));
-    // A caller that has been answered is answered again without a question.
+    // The answer for a token is cached, so the same caller costs no further review.
     let known = codes.iter().filter(|code| **code == 200).count();
     assert!(known >= 20 && codes.iter().all(|code| [200, 429].contains(code)), "{codes:?}");
     for _ in 0..50 {

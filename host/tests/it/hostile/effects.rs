@@ -1,5 +1,5 @@
-//! Every kind of effect at every extension point that may ask for some: what was not granted never reaches the API
-//! server, and the operator learns who asked for what.
+//! Every kind of effect at every extension point that may ask for some. An effect that was not granted never reaches
+//! the API server, and the operator sees which plugin asked for which effect.
 
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ plugins:
   grants: {effects: [bind]}
 ";
 
-/// The objects that effects are about, twice: what no plugin may touch, and what `Trusted` may.
+/// Two sets of objects that effects are about: those that no plugin may change, and those that `Trusted` may change.
 struct Targets {
     maps: Api<ConfigMap>,
     secrets: Api<Secret>,
@@ -52,7 +52,8 @@ impl Targets {
             let map = serde_json::from_value(json!({"metadata": {"name": name}})).expect("a map");
             maps.create(&PostParams::default(), &map).await.expect("the sandbox takes it");
         }
-        // Pods: bound ones to evict, one of each on Permit, and some that fit nowhere to nominate and activate.
+        // Pods of each set: a bound one to evict, one that Permit holds, and one that fits nowhere, to nominate and
+        // activate.
         for name in ["kept", "given"] {
             let named = |role: &str, guest: &str| {
                 let mut pod = pod_of(guest, 0);
@@ -70,7 +71,7 @@ impl Targets {
         Self { maps, secrets, events: Api::default_namespaced(client) }
     }
 
-    /// One effect of each kind, about the objects of this name, and what must be granted for it.
+    /// One effect of each kind on the objects of this name, each with the grant that it needs.
     async fn effects(bench: &Bench, name: &str) -> Vec<(&'static str, WantedEffect)> {
         let uid = async |role: &str| {
             let pod = bench.cluster.pods.get(&format!("{name}-{role}")).await.expect("the pod");
@@ -97,7 +98,7 @@ impl Targets {
         ]
     }
 
-    /// What a granted plugin does to the objects of this name has been done to them.
+    /// Whether each effect of a granted plugin has changed the objects of this name.
     async fn were_changed(&self, name: &str, seen: &Seen) -> [bool; 7] {
         let secret = self.secrets.get(name).await.expect("the secret");
         let events = self.events.list(&ListParams::default()).await.expect("a list").items;
@@ -116,7 +117,7 @@ impl Targets {
     }
 }
 
-/// A guest for each point and kind of effect, with what it is refused.
+/// A guest for each point and kind of effect, with the effect that it is refused.
 fn guests(all: &[(&'static str, WantedEffect)]) -> Vec<(Guest, &'static str)> {
     let guest = |at: At, (permission, effect): &(&'static str, WantedEffect)| {
         let case = format!("{effect:?}");
@@ -127,7 +128,7 @@ fn guests(all: &[(&'static str, WantedEffect)]) -> Vec<(Guest, &'static str)> {
     POINTS.into_iter().flat_map(|at| all.iter().map(move |effect| guest(at, effect))).collect()
 }
 
-/// The guests before their targets exist: their names and points.
+/// The names and points of the guests, before their targets exist.
 fn announced() -> Vec<Guest> {
     let nothing = String::new;
     let triple = || [nothing(), nothing(), nothing()];
@@ -150,7 +151,7 @@ fn announced() -> Vec<Guest> {
     guests.chain(others).map(|guest| Guest { bytes: Vec::new(), ..guest.late() }).collect()
 }
 
-/// Waits until one guest was called and its effect refused, and checks that.
+/// Waits until a guest was called and its effect refused, and checks both.
 async fn check(bench: &Bench, Guest { name, at, .. }: &Guest, effect: &str) {
     let counter = format!("berth_plugin_effects_refused_total{{effect=\"{effect}\",plugin=\"{name}\"}}");
     bench.counts(&counter, 1).await;
@@ -199,7 +200,7 @@ async fn effects_are_for_those_who_were_granted_them() {
         assert!(entry["effectsRefused"][effect].as_u64() >= Some(1), "{entry}");
     }
 
-    // The same effects do happen where they are granted.
+    // The same effects happen where they are granted.
     let granted = Targets::effects(&bench, "given").await.into_iter();
     let granted: Vec<WantedEffect> =
         granted.filter(|(permission, _)| !["bind", "wait"].contains(permission)).map(|(_, effect)| effect).collect();
@@ -212,7 +213,7 @@ async fn effects_are_for_those_who_were_granted_them() {
     let is_done = |seen: &Seen| seen.deleted.contains("given-bound") && seen.messages.contains_key("given-held");
     bench.cluster.until("the granted effects", is_done).await;
     let seen = bench.cluster.until("a nomination", |seen| !seen.nominations["given-stranded"].is_empty()).await;
-    // Events are written later than the rest.
+    // Events are written after the other effects.
     let mut every = interval(Duration::from_millis(50));
     let done = timeout(DEADLINE, async {
         while targets.were_changed("given", &seen).await != [true; 7] {
@@ -225,7 +226,7 @@ async fn effects_are_for_those_who_were_granted_them() {
     check_recovery(&bench, &guests).await;
 }
 
-/// With better binaries the pods that were refused are bound.
+/// Checks that better binaries let the refused pods be bound.
 async fn check_recovery(bench: &Bench, guests: &[(Guest, &str)]) {
     for (Guest { name, at, .. }, _) in guests {
         bench.place(name, &harmless(name, *at).expect("a component"));

@@ -1,5 +1,5 @@
-//! Plugins that loop, use up memory or stack, answer wrongly or too much, or import what the host does not have. With
-//! `failurePolicy: Fail` the pods of their own profile wait until a better binary comes; with `Ignore`, no pod waits.
+//! Plugins that loop, use up memory or stack, answer wrongly or too much, or import what the host does not provide. The
+//! pods of their profile wait for a better binary under `failurePolicy: Fail`. No pod waits under `Ignore`.
 
 use berth_test_guests::{
     At, Behavior, GuestFault, always, faults_at, harmless, opens_files, opens_sockets, reads_environment,
@@ -9,25 +9,25 @@ use serde_json::{Value, json};
 use super::bench::{Bench, Guest, is_bound, name_of, pod_of};
 use crate::cluster::Cluster;
 
-/// A guest, and the state that it must end in.
+/// A guest, with its expected final state.
 struct Row {
     guest: Guest,
     /// `quarantined`, `refused` or `serving`.
     state: &'static str,
-    /// The kind of the faults in metrics and in the list; empty when there are none.
+    /// The kind of the faults in metrics and in the list; empty if the guest does not fault.
     kind: &'static str,
-    /// Part of what the pod's condition and the list say.
+    /// Part of the text in the pod's condition and in the list.
     reason: String,
 }
 
 const PODS_EACH: usize = 2;
 
-/// A plugin that serves or is in quarantine, as it happens. PostBind of the second pod may find the instance that failed for
-/// the first, and be no fault, or come a cycle later.
+/// The guest serves or is in quarantine, which depends on timing. PostBind of the second pod may find the instance that
+/// failed for the first pod, which is no fault, or may come a cycle later.
 const EITHER: &str = "";
 
-/// A quarantine at the second fault, for longer than any test. The plugin with the huge answer has memory for it,
-/// but may not return it.
+/// The second fault starts a quarantine that is longer than any test. The plugin with the huge answer has enough memory
+/// for the answer, but may not return it.
 const RULES: &str = "
   limits: {callMilliseconds: 200, memory: 16Mi, outputBytes: 1Mi}
   quarantine: {faults: 2, windowSeconds: 600, backoffSeconds: 3600}
@@ -53,7 +53,7 @@ fn wrong_answer(behavior: Behavior, reason: &'static str) -> Row {
     row(&name, At::Filter, always(&name, behavior), ["quarantined", "wrong_answer", reason])
 }
 
-/// Every guest with its fault, the extension point, and the state that it must end in.
+/// Every guest with its fault, its extension point, and its expected final state.
 fn rows() -> Vec<Row> {
     let traps = |at| fault(at, GuestFault::Trap, "trap", "trapped in FUNCTION: ");
     let loops = |at| fault(at, GuestFault::Loop, "timeout", "took too long in FUNCTION");
@@ -62,7 +62,7 @@ fn rows() -> Vec<Row> {
     let exhausts_stack =
         |at| fault(at, GuestFault::ExhaustStack, "trap", "trapped in FUNCTION: wasm trap: call stack exhausted");
     vec![
-        // Its first sync comes before it serves.
+        // The first sync comes before the plugin serves.
         Row { state: "refused", kind: "", ..traps(At::Sync) },
         traps(At::Filter),
         traps(At::Reserve),
@@ -103,17 +103,18 @@ fn rows() -> Vec<Row> {
 }
 
 impl Row {
-    /// With pods that may do without it: the second one goes past the plugin while that is restarted, or does not.
+    /// The row under `failurePolicy: Ignore`. The second pod may pass the plugin while it restarts, so the plugin may
+    /// not fault again.
     fn ignored(self) -> Self {
         if self.state == "quarantined" { Self { state: EITHER, ..self } } else { self }
     }
 
-    /// So many faults at least.
+    /// The least number of faults.
     fn faults(&self) -> u64 {
         if self.state == EITHER { 1 } else { 2 }
     }
 
-    /// What the list says of it.
+    /// The expected entry in the list.
     fn entry(&self) -> Value {
         let mut entry = json!({"name": self.guest.name});
         if self.state != EITHER {
@@ -146,7 +147,7 @@ async fn start(policy: &str) -> (Bench, Vec<Row>) {
     (bench, rows)
 }
 
-/// The operator's view is the same under both policies.
+/// Checks the list, which is the same under both policies.
 async fn check_list(bench: &Bench, rows: &[Row]) {
     bench.shows(rows.iter().map(|row| (row.guest.name.as_str(), row.entry()))).await;
     let list = bench.list().await;
@@ -182,7 +183,7 @@ async fn bad_plugins_hold_up_their_own_pods_and_no_others() {
     bench.cluster.all_bound(10 + rows.len() * PODS_EACH).await;
 }
 
-/// Two components lie on the stack: preemption, and the Filter plugin that answers its dry run.
+/// Two components are on the stack: preemption, and the Filter plugin that answers preemption's dry run.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stack_is_used_up_on_top_of_another() {
     let cluster = Cluster::start(&["--no-scheduler", "--nodes", "1"]).await;

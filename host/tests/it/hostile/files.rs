@@ -1,4 +1,5 @@
-//! Files that are no plugins, or cost much before they are one: they lie in the directory when the scheduler starts.
+//! Files that are no plugins, or that cost much before they become one. They are in the directory when the scheduler
+//! starts.
 
 use std::{
     fs,
@@ -15,8 +16,8 @@ use crate::{cluster::Cluster, process::DEADLINE};
 
 const RULES: &str = "files: {compileSeconds: 2}\n";
 
-/// With a cache of its own: in the one that tests share, what was refused is remembered from one run to the next, and nothing
-/// would be compiled.
+/// Starts a scheduler with a cache of its own. The cache that tests share remembers refused files from one run to the
+/// next, so nothing would be compiled.
 async fn start(cluster: Cluster, guests: Vec<Guest>, rules: &str) -> Bench {
     let artefacts = cluster.dir.path().join("artefacts").display().to_string();
     Bench::start_with(cluster, guests, rules, &["--artifact-cache", &artefacts]).await
@@ -80,7 +81,7 @@ async fn the_compilers_process_bounds_itself_before_it_reads_the_file() {
         |file: &str| fs::read_to_string(format!("/proc/{}/{file}", compiler.id())).expect("a file of the process");
     let is_bounded = async {
         let mut every = interval(Duration::from_millis(10));
-        // The last thing that it does before it reads.
+        // The compiler sets this score as the last step before it reads.
         while its("oom_score_adj").trim() != "1000" {
             every.tick().await;
         }
@@ -96,7 +97,7 @@ async fn the_compilers_process_bounds_itself_before_it_reads_the_file() {
         let line = limits.lines().find_map(|line| line.strip_prefix(limit)).unwrap_or_else(|| panic!("{limits}"));
         assert_eq!(line.split_whitespace().take(2).collect::<Vec<_>>(), [soft, hard], "{limit}");
     }
-    // An end of its input without a component ends it.
+    // The compiler ends when its input ends without a component.
     drop(compiler.stdin.take());
     assert_eq!(compiler.wait().expect("its end").code(), Some(1));
 }

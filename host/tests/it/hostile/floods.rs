@@ -1,5 +1,5 @@
-//! Plugins and clients that make the scheduler keep or write much: effects asked for by the thousand, and lists of everything.
-//! Healthy pods are bound all the while, and what is kept and logged stays small.
+//! Plugins and clients that make the scheduler keep or write much: thousands of effects, and lists of everything.
+//! Healthy pods are bound meanwhile, and what the scheduler keeps and logs stays small.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::{
     https,
 };
 
-/// Healthy pods are bound within this time.
+/// The time within which healthy pods are bound.
 const HEALTHY_TIME: Duration = Duration::from_secs(2);
 
 const RULES: &str = "
@@ -24,7 +24,7 @@ plugins:
   grants: {effects: [bind, nominate, activate]}
 ";
 
-/// The value of a line of `/metrics`; 0 if there is none.
+/// The value of a line of `/metrics`, or 0 if there is no such line.
 fn value(metrics: &str, name: &str) -> f64 {
     let line = metrics.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
     line.map_or(0.0, |value| value.trim().parse().expect("a number"))
@@ -75,7 +75,7 @@ async fn what_pods_request_is_shown_to_many_at_once_without_asking_the_api_serve
     let pods = (0..PODS).map(|number| pod(&format!("shown-{number}"), "1m", "1Mi"));
     bench.cluster.create_all(pods).await;
     bench.cluster.all_bound(PODS).await;
-    // It only counts.
+    // The rule only counts the requests.
     let rule = json!({
         "name": "lists", "match": {"resources": ["pods"], "verbs": ["list"]}, "fault": {"type": "Latency", "milliseconds": 0},
     });

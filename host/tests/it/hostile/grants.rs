@@ -1,5 +1,5 @@
-//! What a plugin gets that tries to get more out of a grant: a built-in's name, a rule for everything, and a rule for
-//! other objects than those that are asked for.
+//! Plugins that try to get more than they were granted: by a built-in's name, by a rule for everything, and by a rule
+//! for other objects than those that they ask for.
 
 use std::time::Duration;
 
@@ -16,10 +16,10 @@ use tokio::time::timeout;
 use super::bench::{Bench, Guest, is_bound, name_of, pod_of};
 use crate::cluster::{Cluster, pod};
 
-/// A healthy pod is bound within this time, whatever the guests do.
+/// The time within which a healthy pod is bound, whatever the guests do.
 const HEALTHY_TIME: Duration = Duration::from_secs(2);
 
-/// Only in one profile do files that take a built-in's name have an effect.
+/// Files with a built-in's name have an effect only in one profile.
 const RULES: &str = "
 profiles:
 - {schedulerName: healthy, execution: native}
@@ -52,7 +52,7 @@ fn create(kind: &str, namespace: &str, body: &serde_json::Value) -> WantedEffect
     WantedEffect::Create(triple(kind, namespace, &body.to_string()))
 }
 
-/// Who asks for what, the kind of effect as it is counted, and what its pod is told.
+/// The plugin that asks, the effect, the kind of effect in the metric, and the text that its pod gets.
 fn cases() -> Vec<(&'static str, WantedEffect, &'static str, &'static str)> {
     let binding = json!({"metadata": {"name": "waiting"}, "target": {"kind": "Node", "name": "node-00000"}});
     let admin = json!({"metadata": {"name": "taken"}, "subjects": [],
@@ -60,7 +60,7 @@ fn cases() -> Vec<(&'static str, WantedEffect, &'static str, &'static str)> {
     let map = |namespace| patch("v1/ConfigMap", namespace, "kept");
     let event = WantedEffect::Event(["Said", "Saying", "whatever"].map(str::to_owned));
     vec![
-        // What the built-in of this name may do.
+        // The built-in of this name may ask for this effect.
         ("DynamicResources", event, "event", "grants: {effects: [event]}"),
         ("DynamicResources", map("default"), "patch", "{apiGroups: [\"\"], kinds: [ConfigMap], verbs: [patch]}"),
         (
@@ -94,7 +94,7 @@ fn cases() -> Vec<(&'static str, WantedEffect, &'static str, &'static str)> {
     ]
 }
 
-/// Puts a binary into the plugins directory, and waits until it serves.
+/// Puts a binary into the plugins directory, and waits until the plugin serves.
 async fn place(bench: &Bench, name: &str, bytes: &[u8]) {
     bench.place(name, bytes);
     let digest = Binary::new(name, bytes.to_vec()).digest().to_string();
@@ -151,7 +151,7 @@ async fn rules_cover_what_they_say_and_names_cover_nothing() {
     let seen = bench.cluster.until("everything", |_| true).await;
     assert!(!is_bound(&seen, "waiting"));
 
-    // What the rule does say is done.
+    // An effect that the rule does name is carried out.
     bench.place(
         "Near",
         &asks_for("Near", At::PreBind, &[patch("v1/ConfigMap", "default", "kept")]).expect("a component"),
@@ -161,7 +161,7 @@ async fn rules_cover_what_they_say_and_names_cover_nothing() {
     assert!(map.metadata.labels.is_some_and(|labels| labels.contains_key("taken")));
 }
 
-/// What comes before the creation of a claim, or follows one that failed, concerns another pod's claim.
+/// Effects before the creation of a claim, or after a creation that failed, concern another pod's claim.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_claim_that_an_answer_creates_is_the_pods_from_then_on() {
     const KIND: &str = "v1/PersistentVolumeClaim";
@@ -183,7 +183,7 @@ plugins:
     let kept = claims.create(&PostParams::default(), &kept).await.expect("the sandbox takes it");
     let bench = Bench::start(cluster, vec![Guest::new("Claims", At::PreBind, Vec::new()).late()], rules).await;
     let pod = name_of("Claims", 0);
-    // Until its uid is known, the pod is kept back by an effect that is not granted.
+    // An effect that is not granted holds the pod back until its uid is known.
     place(&bench, "Claims", &asks_for("Claims", At::PreBind, &[patch(KIND, "default", "kept")]).expect("a component"))
         .await;
     bench.create("Claims", 1).await;
@@ -242,7 +242,7 @@ async fn a_replaced_built_in_is_granted_what_the_refusal_says() {
     bench.configure(&format!("{rules}{lines}\n"));
     bench.cluster.node_of(&pod).await;
 
-    // What the built-in may read is not for a plugin that takes its name, either.
+    // A plugin that takes the name of a built-in does not get the built-in's right to read, either.
     let shows = shows_objects("VolumeBinding", "v1", "PersistentVolumeClaim").expect("a component");
     bench.place("VolumeBinding", &shows);
     let refused = "wants to read v1/PersistentVolumeClaim, but its grants.reads";

@@ -1,4 +1,5 @@
-//! Who may see which objects: a kind that was not granted is never shown, and the plugin that asks for it does not serve.
+//! The rights to see objects. A plugin never sees a kind that was not granted, and a plugin that asks for such a kind
+//! does not serve.
 
 use berth_test_guests::{At, harmless, hears_of, shows_objects};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
@@ -42,7 +43,7 @@ async fn objects_are_shown_to_those_who_were_granted_them() {
         bench.create(name, 1).await;
     }
     bench.binds_healthy(5).await;
-    // The guest that was granted the kind shows what it has seen.
+    // The plugin that was granted the kind repeats what it has seen.
     let tells = |pod: &str, what: &'static str| {
         let pod = name_of(pod, 0);
         let cluster = &bench.cluster;
@@ -58,7 +59,7 @@ async fn objects_are_shown_to_those_who_were_granted_them() {
     bench.cluster.node_of(&name_of("HearsClaims", 0)).await;
     bench.cluster.node_of(&name_of("NewVersion", 0)).await;
 
-    // A plugin that serves is not replaced by a binary that asks for more.
+    // A binary that asks for more does not replace a plugin that serves.
     bench.place("NewVersion", &guest("NewVersion", "Secret"));
     bench.shows([("NewVersion", json!({"state": "serving", "lastReason": wanted}))]).await;
     bench.shows([("NotGranted", json!({"state": "refused", "lastReason": wanted, "calls": 0}))]).await;
@@ -69,7 +70,7 @@ async fn objects_are_shown_to_those_who_were_granted_them() {
     bench.cluster.node_of(&name_of("NewVersion", 1)).await;
 
     let seen = bench.cluster.until("everything was said", |_| true).await;
-    // `never-shown`, as Secrets hold it.
+    // The text `never-shown`, and its form in a Secret.
     for hidden in ["never-shown", "bmV2ZXItc2hvd24="] {
         assert!(seen.messages.values().all(|text| !text.contains(hidden)), "{:?}", seen.messages);
         assert!(!bench.scheduler.process.text().contains(hidden));

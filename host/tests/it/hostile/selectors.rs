@@ -1,4 +1,5 @@
-//! Claims whose selectors are made to be slow: each is as long as the API server allows, and no two have anything in common.
+//! Claims with selectors that are made to be slow: each is as long as the API server allows, and no two have anything
+//! in common.
 
 use berth_test_guests::{At, harmless};
 use k8s_openapi::api::resource::v1::{DeviceClass, ResourceClaim, ResourceSlice};
@@ -9,19 +10,19 @@ use serde_json::{Value, json};
 use super::bench::{Bench, Guest};
 use crate::cluster::{Cluster, Seen, pod};
 
-/// Kubernetes' API reference: at most so many selectors a request, of so many bytes each.
+/// The limits of Kubernetes' API reference: selectors in a request, and bytes in a selector.
 const SELECTORS: usize = 32;
 const BYTES: usize = 10 << 10;
 
-/// Patterns in one selector: as many as it holds.
+/// The number of patterns that fit into one selector.
 const PATTERNS: usize = 245;
 
-/// Each takes as long as a search may, in each attempt.
+/// Pods that take the whole time of a search, in each attempt.
 const HOSTILE: usize = 10;
 
 const DEVICES: usize = 100;
 
-/// Enters an object of the kind that `api` is about.
+/// Creates an object of the API's kind.
 async fn create<K>(api: &Api<K>, object: Value)
 where
     K: Clone + std::fmt::Debug + DeserializeOwned + Serialize,
@@ -30,7 +31,8 @@ where
     api.create(&PostParams::default(), &object).await.expect("the sandbox takes it");
 }
 
-/// Is true of all devices, after all patterns have been compiled and tried; the last of a claim is true of none.
+/// A selector that is true of every device after all its patterns have been compiled and tried. The last selector of a
+/// claim is true of none.
 fn selector(claim: usize, number: usize) -> String {
     let pattern = |index: usize| format!("!device.driver.matches('^{claim:x}-{number:x}-{index:x}$')");
     let mut all: Vec<String> = (0..PATTERNS).map(pattern).collect();
@@ -61,7 +63,7 @@ fn consumer(number: usize) -> Value {
     consumer
 }
 
-/// In turns they push each other's programs out of what is kept. The healthy pods are of the same namespace.
+/// The claims displace each other's programs from the cache in turn. The healthy pods are in the same namespace.
 #[tokio::test(flavor = "multi_thread")]
 async fn selectors_that_have_nothing_in_common_hold_up_nobody() {
     let cluster = Cluster::start(&["--no-scheduler", "--nodes", "5"]).await;
@@ -90,7 +92,7 @@ async fn selectors_that_have_nothing_in_common_hold_up_nobody() {
     bench.cluster.until("a search that ended", |seen| n_told(seen) > 0).await;
     bench.binds_healthy_in_time(0..20).await;
     let seen = bench.cluster.until("all searches ended", |seen| n_told(seen) == HOSTILE).await;
-    // With which claim, or that the search was a brief one.
+    // The message names the claim, or says that the search was a brief one.
     let says = "timed out trying to allocate devices";
     let messages = seen.messages.iter().filter(|(name, _)| name.starts_with("consumer"));
     messages.for_each(|(name, message)| assert!(message.contains(says), "{name}: {message}"));

@@ -1,5 +1,5 @@
-//! Fifty files, ten of which do harm when they are loaded or started, all there when the scheduler starts: it starts all the
-//! same, each bad file costs itself alone, and no good one waits for it.
+//! Fifty files are in the directory when the scheduler starts, and ten of them do harm when they are loaded or started.
+//! The scheduler still starts, each bad file affects only itself, and no good file waits for a bad one.
 
 use std::{
     fs,
@@ -16,21 +16,23 @@ use serde_json::json;
 use super::bench::{Bench, Guest, name_of};
 use crate::cluster::{Cluster, Seen};
 
-/// Two files take half a minute of processor time each.
+/// A file may take half a minute of processor time to compile, and two files use it up.
 const RULES: &str = "files: {compileSeconds: 30}\ndefaults: {limits: {lifecycleMilliseconds: 500}}\n";
 
-/// From the start of the process until `/livez` answers.
+/// The maximum time from the start of the process until `/livez` answers.
 const LIVE_TIME: Duration = Duration::from_secs(1);
 
 const COMPILING: Duration = Duration::from_secs(30);
 
-/// Files whose compiling takes half a minute. The directory is read by name: one comes first, one in the middle.
+/// Files that take half a minute to compile. The directory is read in the order of names: one file comes first, the
+/// other in the middle.
 const SLOW: [&str; 2] = ["AlwaysCompiling", "KeepsCompiling"];
 
-/// With the ten bad ones, the slow ones among them, and those that are asked about there are fifty files.
+/// The number of fillers. They make fifty files with the ten bad ones, the two built plugins and the cached one. The
+/// slow files are among the bad ones.
 const FILLERS: usize = 37;
 
-/// Plugins in Rust and in C, as their authors build them, for pods that no other guest is about.
+/// Plugins in Rust and in C, as their authors build them. No profile names them.
 fn built() -> Vec<(&'static str, Vec<u8>)> {
     let mut built = vec![("NodeMetadata", component("NodeMetadata").to_vec())];
     let c = LANGUAGES.iter().find(|language| language.folder == "c").expect("C has an SDK");
@@ -44,7 +46,7 @@ fn built() -> Vec<(&'static str, Vec<u8>)> {
     built
 }
 
-/// Fills the plugins directory with all that no profile names, good and bad.
+/// Fills the plugins directory with the files that no profile names, good and bad.
 fn fill(plugins: &Path, built: &[(&'static str, Vec<u8>)]) {
     let place = |name: &str, bytes: &[u8]| fs::write(plugins.join(format!("{name}.wasm")), bytes).expect("a file");
     fs::create_dir_all(plugins.join("Folder.wasm")).expect("a folder");
@@ -61,7 +63,7 @@ fn fillers() -> impl Iterator<Item = String> {
     (0..FILLERS).map(|number| format!("Filler{number:02}"))
 }
 
-/// The plugins that profiles name. One of them was compiled before, into `artefacts`.
+/// The plugins that profiles name. One of them is already compiled, in `artefacts`.
 fn guests(artefacts: &Path) -> Vec<Guest> {
     let bad = |harm: BadStart| {
         let name = format!("{harm:?}");
@@ -116,7 +118,7 @@ async fn no_file_keeps_the_scheduler_or_another_file_from_starting() {
     bench.cluster.node_of(&name_of(&name, 0)).await;
 }
 
-/// Each in the list, and to the pods of its profile if there is one.
+/// Checks that each bad file is refused in the list, and in the message of its profile's pod if it has a profile.
 async fn refuses_the_bad(bench: &Bench) {
     let refused = |reason: &str| json!({"state": "refused", "lastReason": reason});
     for harm in BadStart::ALL {

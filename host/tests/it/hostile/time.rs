@@ -1,4 +1,4 @@
-//! Plugins that use up the scheduling thread's time without ever breaking a limit of one call.
+//! Plugins that use up the scheduling thread's time while each call stays within its limit.
 
 use berth_test_guests::{At, harmless, holds, never_hands_over, slow_at, slow_hint, slow_reserve, slow_unreserve};
 use berth_wasm_host::Binary;
@@ -7,7 +7,7 @@ use serde_json::json;
 use super::bench::{Bench, Guest, is_bound, name_of, pod_of};
 use crate::cluster::{Cluster, Seen};
 
-/// Some ten milliseconds for each waiting pod at each event, which no limit of one call forbids.
+/// The plugin takes some ten milliseconds for each waiting pod at each event, which the limit of a call allows.
 const RULES: &str = "
 plugins:
 - name: SlowHint
@@ -23,12 +23,12 @@ async fn slow_hints_are_left_out_once_the_time_is_used_up() {
     let names: Vec<String> = (0..50).map(|number| name_of("SlowHint", number)).collect();
     let are_rejected = |seen: &Seen| names.iter().all(|name| seen.messages.contains_key(name));
     bench.cluster.until("rejections", are_rejected).await;
-    // Each of these pods that comes to a node is an event.
+    // Each of these pods is an event when it is bound.
     bench.binds_healthy(20).await;
     bench.counts("berth_plugin_out_of_time_total{plugin=\"SlowHint\"}", 10).await;
     let says = "has used up its time, 100 ms of each second";
     let is_told = |seen: &Seen| seen.messages.values().any(|text| text.contains(says));
-    // A pod is told so when it has waited for a second, which it does while events come.
+    // A pod gets this message after it has waited for a second, so events must go on.
     let events = async {
         for number in 20.. {
             bench.cluster.create(&pod_of("healthy", number)).await;
@@ -55,7 +55,7 @@ async fn state_that_is_not_handed_over_in_time_holds_up_nobody() {
     bench.cluster.node_of(&name_of("Searches", 0)).await;
 }
 
-/// A new binary would need more than a minute to hear of all pods that its predecessor holds.
+/// A new binary would need more than a minute to learn about all pods that its predecessor holds.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_binary_that_is_slow_to_learn_of_pods_on_their_way_holds_up_nobody() {
     const HELD: usize = 250;
@@ -79,13 +79,13 @@ async fn a_binary_that_is_slow_to_learn_of_pods_on_their_way_holds_up_nobody() {
     bench.scheduler.process.line(says).await;
 }
 
-/// Unreserve of all of them takes the plugin ten seconds and more.
+/// The plugin takes ten seconds or more to unreserve all of them.
 #[tokio::test(flavor = "multi_thread")]
 async fn pods_that_a_plugin_rejects_all_at_once_hold_up_nobody() {
     const HELD: usize = 250;
     let cluster = Cluster::start(&["--no-scheduler", "--nodes", "20"]).await;
     let guest = Guest::new("Unreserves", At::Permit, slow_unreserve("Unreserves").expect("a component"));
-    // On a busy machine a call takes longer than the usual limit, and the plugin would be quarantined.
+    // A call can take longer than the default limit on a busy machine, which would quarantine the plugin.
     let rules = "plugins:\n- {name: Unreserves, limits: {callMilliseconds: 500}}\n";
     let mut bench = Bench::start(cluster, vec![guest], rules).await;
     bench.create("Unreserves", HELD).await;
@@ -97,7 +97,7 @@ async fn pods_that_a_plugin_rejects_all_at_once_hold_up_nobody() {
     assert!((0..HELD).all(|number| !is_bound(&seen, &name_of("Unreserves", number))));
 }
 
-/// Each is within its own time; all together take every moment that there is.
+/// Each plugin stays within its own time, and all together use all the time of the thread.
 #[tokio::test(flavor = "multi_thread")]
 async fn plugins_that_are_slow_together_hold_up_nobody() {
     let cluster = Cluster::start(&["--no-scheduler", "--nodes", "20"]).await;
@@ -114,14 +114,14 @@ async fn plugins_that_are_slow_together_hold_up_nobody() {
     bench.scheduler.until("/metrics", took).await;
 }
 
-/// Native DefaultPreemption asks the plugin about all nodes without some of their pods, again and again.
+/// Native DefaultPreemption repeatedly asks the plugin about all nodes without some of their pods.
 #[tokio::test(flavor = "multi_thread")]
 async fn dry_runs_that_take_long_hold_up_nobody() {
     let cluster = Cluster::start(&["--no-scheduler", "--nodes", "10"]).await;
     let guest = Guest::new("SlowDryRun", At::DryRun, slow_at("SlowDryRun", At::DryRun, 500).expect("a component"));
     let rules = "plugins:\n- {name: SlowDryRun, limits: {callMilliseconds: 5000}}\n";
     let bench = Bench::start(cluster, vec![guest], rules).await;
-    // Five of them leave half a processor of a node.
+    // Five of these pods leave half a CPU of a node.
     let fillers = (0..60).map(|number| {
         let mut filler = pod_of("SlowDryRun", number);
         filler["spec"]["containers"][0]["resources"]["requests"]["cpu"] = json!("3100m");

@@ -1,4 +1,4 @@
-//! What an event happened to, for queueing hints.
+//! The object of an event, for queueing hints.
 
 use berth_framework::EventSubject;
 use berth_model::{Node, ObjectKey, Pod, Sym};

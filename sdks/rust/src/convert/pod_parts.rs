@@ -1,4 +1,4 @@
-//! The parts of a pod that are about other pods, volumes, devices and owners.
+//! The parts of a pod that concern other pods, volumes, devices and owners.
 
 use std::sync::Arc;
 

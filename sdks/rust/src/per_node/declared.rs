@@ -1,4 +1,4 @@
-//! What a plugin reads and its manifest does not ask for: it is always empty, which is said once.
+//! Reads that the manifest does not declare. They are always empty, which is logged once.
 
 use std::{cell::RefCell, collections::BTreeSet};
 
@@ -9,14 +9,14 @@ thread_local! {
     static TOLD: RefCell<BTreeSet<String>> = const { RefCell::new(BTreeSet::new()) };
 }
 
-/// A column is read.
+/// Checks a read of a column.
 pub(super) fn expect_column(needs: &Needs, column: Column, read: &str) {
     if !needs.columns.contains(column) {
         tell(&format!("Column::{column:?} ({read})"));
     }
 }
 
-/// A label was looked for in vain.
+/// Checks a search for a label that was not found.
 pub(super) fn expect_label(needs: &Needs, key: &str) {
     if !needs.columns.contains(Column::Labels) {
         tell("Column::Labels (NodeView::label)");
@@ -25,21 +25,21 @@ pub(super) fn expect_label(needs: &Needs, key: &str) {
     }
 }
 
-/// An annotation was looked for in vain.
+/// Checks a search for an annotation that was not found.
 pub(super) fn expect_annotation(needs: &Needs, key: &str) {
     if !needs.columns.contains(Column::Annotations) || !needs.annotation_keys.iter().any(|known| known == key) {
         tell(&format!("annotation {key}"));
     }
 }
 
-/// Something that is asked for by a field of the manifest.
+/// Checks a read that a field of the manifest must request.
 pub(super) fn expect_field(is_asked_for: bool, field: &str, read: &str) {
     if !is_asked_for {
         tell(&format!("{field} ({read})"));
     }
 }
 
-/// The scheduler knows the line by its beginning.
+/// Logs the read. The scheduler recognises the line by its beginning.
 fn tell(what: &str) {
     if TOLD.with_borrow_mut(|told| told.insert(what.to_owned())) {
         say(&format!("undeclared read: {what}"));
@@ -51,7 +51,7 @@ fn say(message: &str) {
     crate::log(crate::Level::Warn, message);
 }
 
-/// In the plugin's own tests there is no scheduler.
+/// Prints the message, because there is no scheduler in the plugin's own tests.
 #[cfg(not(target_family = "wasm"))]
 #[expect(clippy::print_stderr, reason = "the output of a test")]
 fn say(message: &str) {

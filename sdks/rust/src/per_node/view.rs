@@ -1,4 +1,4 @@
-//! A pod and a node in words, for plugins that look at one at a time.
+//! A pod and a node with simple accessors, for plugins that handle one node at a time.
 
 use berth_framework::{Call, DryRunCase, Needs};
 use berth_model::{
@@ -58,14 +58,14 @@ impl<'a> PodView<'a> {
         self.pod.json.as_deref()
     }
 
-    /// Everything else, interned.
+    /// All other data, with interned strings.
     #[must_use]
     pub fn record(&self) -> &'a Pod {
         self.pod
     }
 }
 
-/// A node as it is, or as a dry run pretends that it were.
+/// A node in its current state, or in the state that a dry run assumes.
 #[derive(Clone, Copy, Debug)]
 pub struct NodeView<'a> {
     table: &'a ClusterTable,
@@ -116,7 +116,7 @@ impl<'a> NodeView<'a> {
         table.labels().of(self.node).iter().map(move |(key, value)| (text(*key), text(*value)))
     }
 
-    /// Needs the column `Annotations` with this key among `annotation_keys`.
+    /// The value of an annotation of the node. Needs the column `Annotations` with this key among `annotation_keys`.
     #[must_use]
     pub fn annotation(&self, key: &str) -> Option<&'a str> {
         let value = self.table.annotations(self.node).and_then(|annotations| annotations.get(key));
@@ -134,7 +134,7 @@ impl<'a> NodeView<'a> {
         self.table.taint_sets().get(set).map_or(&[], |taints| taints)
     }
 
-    /// Milli-CPU for `cpu`, bytes, or units. Needs the column `Allocatable`.
+    /// The allocatable amount: milli-CPU for `cpu`, bytes, or units. Needs the column `Allocatable`.
     #[must_use]
     pub fn allocatable(&self, resource: &str) -> i64 {
         expect_column(self.needs, Column::Allocatable, "NodeView::allocatable");
@@ -142,7 +142,7 @@ impl<'a> NodeView<'a> {
         self.table.allocatable().get(resource, self.node)
     }
 
-    /// What the pods on the node request. Needs the column `Requested`.
+    /// The requests of the pods on the node. Needs the column `Requested`.
     #[must_use]
     pub fn requested(&self, resource: &str) -> i64 {
         expect_column(self.needs, Column::Requested, "NodeView::requested");
@@ -151,7 +151,7 @@ impl<'a> NodeView<'a> {
         self.table.requested().get(sym, self.node) - of(self.gone()) + of(self.come())
     }
 
-    /// How many pods are on the node. Needs the column `PodCount`.
+    /// The number of pods on the node. Needs the column `PodCount`.
     #[must_use]
     pub fn pod_count(&self) -> usize {
         expect_column(self.needs, Column::PodCount, "NodeView::pod_count");
@@ -177,7 +177,7 @@ impl<'a> NodeView<'a> {
         self.node
     }
 
-    /// The whole table, as it is.
+    /// The whole table, in its current state.
     #[must_use]
     pub fn table(&self) -> &'a ClusterTable {
         self.table

@@ -27,7 +27,7 @@ async fn offer(bench: &Bench) -> Result<()> {
     bench.objects.create(&format!("{GROUP}/resourceslices"), &slice).await.map(drop)
 }
 
-/// A device that has to be attached to the node before a pod can run with it (KEP-5007).
+/// A device that must be attached to the node before a pod can run with it (KEP-5007).
 async fn offer_fabric(bench: &Bench) -> Result<()> {
     let class = json!({"metadata": {"name": "fabric.example.com"}});
     bench.objects.create(&format!("{GROUP}/deviceclasses"), &class).await?;
@@ -71,7 +71,7 @@ pub(super) async fn devices(bench: &Bench) -> Result<()> {
     bench.create(&consumer("second", "second")).await?;
     let message = bench.message_of("second").await?;
     ensure!(message.starts_with("0/2 nodes are available: 2 cannot allocate all claims."), "{message}");
-    // The pod goes, and the controller gives its devices back.
+    // The pod is deleted, and the controller releases its devices.
     bench.delete("first").await?;
     let free = json!({"status": {"allocation": null, "reservedFor": null}});
     bench.objects.merge(&format!("{CLAIMS}/first/status"), &free).await?;

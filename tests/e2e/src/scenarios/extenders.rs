@@ -13,7 +13,7 @@ use crate::{
     objects::{node, pod},
 };
 
-/// An extender's memory, and where it binds.
+/// The requests that an extender has received, and the client with which it binds.
 struct Extender {
     objects: Objects,
     verbs: Mutex<Vec<&'static str>>,
@@ -33,7 +33,7 @@ fn names(arguments: &Value) -> Vec<&str> {
     arguments["NodeNames"].as_array().into_iter().flatten().filter_map(Value::as_str).collect()
 }
 
-/// All nodes but `a`.
+/// Accepts all nodes except `a`.
 async fn filter(State(extender): State<Shared>, Json(arguments): Json<Value>) -> Json<Value> {
     extender.note("filter");
     let passed: Vec<&str> = names(&arguments).into_iter().filter(|name| *name != "a").collect();

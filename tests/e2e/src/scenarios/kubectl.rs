@@ -1,4 +1,4 @@
-//! What a user of kubectl sees.
+//! The output of kubectl for its users.
 
 use std::process::Command;
 
@@ -11,7 +11,7 @@ use crate::{
     objects::{node, pod},
 };
 
-/// Says `skipped` and is fine where there is no kubectl.
+/// If there is no kubectl, the scenario says `skipped` and succeeds.
 pub(super) async fn kubectl(bench: &Bench) -> Result<()> {
     if Command::new("kubectl").args(["version", "--client"]).output().is_err() {
         println!("kubectl: not on the path, skipped");

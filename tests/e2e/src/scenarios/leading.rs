@@ -1,4 +1,4 @@
-//! Several replicas, and schedulers that end: one schedules, the next goes on, and no pod is bound twice.
+//! Several replicas, and schedulers that end: one schedules, the next continues, and no pod is bound twice.
 
 use std::time::{Duration, Instant};
 
@@ -15,7 +15,7 @@ const LEASE: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/
 const LEADING: &str = "leader_election_master_status{name=\"kube-scheduler\"} 1";
 const STANDING_BY: &str = "leader_election_master_status{name=\"kube-scheduler\"} 0";
 
-/// A leader and replicas that stand by; a crash costs three seconds.
+/// A leader and replicas that stand by. A crash costs three seconds.
 async fn replicas(bench: &Bench, n_replicas: usize) -> Result<Vec<Scheduler>> {
     bench.objects.delete(LEASE).await?;
     let nodes: Vec<Value> = (0..20).map(|number| node(&format!("n{number:02}"), json!({}))).collect();
@@ -42,7 +42,7 @@ async fn until_some_are_bound(bench: &Bench, n_pods: usize) -> Result<()> {
     until(&what, async || Ok((bound(bench.objects.list(PODS).await?) >= n_pods).then_some(()))).await
 }
 
-/// The leader is killed twice while pods keep coming.
+/// The leader is killed twice while pods are created.
 pub(super) async fn leader_crash(bench: &Bench) -> Result<()> {
     let mut replicas = replicas(bench, 3).await?;
     let holder = |lease: Option<Value>| lease.unwrap_or_default()["spec"]["holderIdentity"].clone();
@@ -67,7 +67,7 @@ pub(super) async fn leader_crash(bench: &Bench) -> Result<()> {
     Ok(())
 }
 
-/// A leader that is told to end gives the lease back, and the next one need not wait.
+/// A leader that is asked to end releases the lease, so that the next one need not wait.
 pub(super) async fn leader_stop(bench: &Bench) -> Result<()> {
     let mut replicas = replicas(bench, 2).await?;
     bench.create_all(small_pods(0..1)).await?;
@@ -84,7 +84,7 @@ pub(super) async fn leader_stop(bench: &Bench) -> Result<()> {
     bench.all_bound_once(2).await
 }
 
-/// A scheduler without others crashes again and again under load, and starts again.
+/// A scheduler without replicas crashes several times under load, and starts again.
 pub(super) async fn crash_under_load(bench: &Bench) -> Result<()> {
     const N_PODS: usize = 300;
     let nodes: Vec<Value> = (0..20).map(|number| node(&format!("n{number:02}"), json!({}))).collect();

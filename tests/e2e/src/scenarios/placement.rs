@@ -1,4 +1,4 @@
-//! Where pods go.
+//! The placement of pods.
 
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use crate::{
     objects::{condition, node, pod},
 };
 
-/// Each pod has one node that it can or should go to.
+/// Each pod has exactly one suitable node.
 pub(super) async fn placement(bench: &Bench) -> Result<()> {
     let mut tainted = node("tainted", json!({"zone": "west"}));
     tainted["spec"]["taints"] = json!([{"key": "gpu", "value": "yes", "effect": "NoSchedule"}]);
@@ -64,7 +64,7 @@ pub(super) async fn placement(bench: &Bench) -> Result<()> {
     Ok(())
 }
 
-/// Two profiles of one process, and a pod that is for neither.
+/// Two profiles of one process, and a pod that belongs to neither.
 pub(super) async fn profiles(bench: &Bench) -> Result<()> {
     bench.nodes(&[node("empty", json!({})), node("full", json!({}))]).await?;
     let packing = json!({"name": "NodeResourcesFit", "args": {"scoringStrategy": {

@@ -1,4 +1,4 @@
-//! Plugins from a directory, and what the operator's commands say about a cluster.
+//! Plugins from a directory, and the output of the operator's commands about a cluster.
 
 use anyhow::{Context as _, Result, ensure};
 use berth_test_control_plane::User;
@@ -10,7 +10,7 @@ use crate::{
     objects::{node, pod},
 };
 
-/// A component takes the place of a built-in plugin, and the built-in comes back when its file goes.
+/// A component replaces a built-in plugin, and the built-in serves again when the file is removed.
 pub(super) async fn plugin_directory(bench: &Bench) -> Result<()> {
     bench.nodes(&[node("a", json!({})), node("b", json!({"disk": "ssd"}))]).await?;
     let plugins = bench.dir().join("plugins");
@@ -43,7 +43,7 @@ pub(super) async fn plugin_directory(bench: &Bench) -> Result<()> {
     Ok(())
 }
 
-/// The doctor finds nothing wrong with the rights that Kubernetes ships.
+/// The doctor finds no problem with the rights that Kubernetes ships.
 pub(super) async fn doctor(bench: &Bench) -> Result<()> {
     bench.nodes(&[node("a", json!({}))]).await?;
     let config = bench.configuration(json!({"leaderElection": {"leaderElect": false}}))?;

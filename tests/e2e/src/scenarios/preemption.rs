@@ -1,4 +1,4 @@
-//! Preemption: who goes, who is nominated, and what both are told.
+//! Preemption: the victims, the nomination, and the messages of both pods.
 
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
@@ -10,7 +10,7 @@ use crate::{
 
 const CLASSES: &str = "/apis/scheduling.k8s.io/v1/priorityclasses";
 
-/// A priority class that stays for other scenarios.
+/// A priority class that remains for other scenarios.
 async fn class(bench: &Bench, name: &str, value: u32) -> Result<()> {
     if bench.objects.get(&format!("{CLASSES}/{name}")).await?.is_none() {
         bench.objects.create(CLASSES, &json!({"metadata": {"name": name}, "value": value})).await?;
@@ -18,7 +18,7 @@ async fn class(bench: &Bench, name: &str, value: u32) -> Result<()> {
     Ok(())
 }
 
-/// Most of a node, gone at once when it is deleted.
+/// A pod that takes most of a node. It is removed immediately when it is deleted.
 fn large(name: &str, class: &str) -> Value {
     pod(name, "3", json!({"priorityClassName": class, "terminationGracePeriodSeconds": 0}))
 }
@@ -59,7 +59,7 @@ pub(super) async fn preemption(bench: &Bench) -> Result<()> {
     Ok(())
 }
 
-/// A victim that takes its time holds the preemptor up, which is nominated meanwhile.
+/// A victim that ends slowly delays the preemptor, which is nominated meanwhile.
 pub(super) async fn nomination_waits_for_the_victim(bench: &Bench) -> Result<()> {
     class(bench, "high", 1000).await?;
     bench.nodes(&[node("a", json!({}))]).await?;
@@ -76,7 +76,7 @@ pub(super) async fn nomination_waits_for_the_victim(bench: &Bench) -> Result<()>
     let preemptor = bench.until_pod("preemptor", "nominated", is_nominated).await?;
     ensure!(preemptor["spec"]["nodeName"].is_null(), "{preemptor}");
     ensure!(bench.message_of("preemptor").await?.starts_with("0/1 nodes are available: 1 Insufficient cpu."), "text");
-    // The kubelet's part.
+    // This is the kubelet's work.
     bench.delete("slow").await?;
     ensure!(bench.node_of("preemptor").await? == "a", "the preemptor's node");
     let bound = bench.pod("preemptor").await?.unwrap_or_default();

@@ -77,7 +77,7 @@ pub(super) async fn gates(bench: &Bench) -> Result<()> {
     let path = format!("{}/gated", crate::bench::PODS);
     let one = json!({"spec": {"schedulingGates": [{"name": "example.com/second"}]}});
     bench.objects.merge(&path, &one).await?;
-    // A pod that comes later is bound, and the gated one is not.
+    // A later pod is bound, and the gated one is not.
     bench.create(&pod("later", "100m", json!({}))).await?;
     bench.node_of("later").await?;
     let gated = bench.pod("gated").await?.unwrap_or_default();
@@ -88,7 +88,7 @@ pub(super) async fn gates(bench: &Bench) -> Result<()> {
     Ok(())
 }
 
-/// What a pod waits for comes to pass: a label, a taint's end, room, a node.
+/// The event that a pod waits for happens: a label, the end of a taint, room, a node.
 pub(super) async fn pending_pods_come_back(bench: &Bench) -> Result<()> {
     let mut tainted = node("b", json!({"zone": "b"}));
     tainted["spec"]["taints"] = json!([{"key": "busy", "effect": "NoSchedule"}]);

@@ -37,7 +37,7 @@ fn consumer(name: &str, claim: &str) -> Value {
     pod(name, "100m", json!({"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": claim}}]}))
 }
 
-/// What the volume controller does last: claim and volume name each other.
+/// The last step of the volume controller: the claim and the volume name each other.
 async fn bind(bench: &Bench, claim: &str, volume: &str) -> Result<()> {
     let path = format!("{CLAIMS}/{claim}");
     let uid = bench.objects.get(&path).await?.unwrap_or_default()["metadata"]["uid"].clone();
@@ -50,7 +50,7 @@ async fn bind(bench: &Bench, claim: &str, volume: &str) -> Result<()> {
     bench.objects.merge(&format!("{path}/status"), &json!({"status": {"phase": "Bound"}})).await.map(drop)
 }
 
-/// The scheduler names the node, the provisioner makes a volume there, and then the pod is bound.
+/// The scheduler names the node, the provisioner creates a volume there, and then the pod is bound.
 pub(super) async fn volume_for_first_consumer(bench: &Bench) -> Result<()> {
     bench.nodes(&[node("a", json!({"disk": "ssd"})), node("b", json!({}))]).await?;
     let _scheduler = bench.scheduler().await?;
@@ -74,7 +74,7 @@ pub(super) async fn volume_for_first_consumer(bench: &Bench) -> Result<()> {
     Ok(())
 }
 
-/// The scheduler finds the volume that is there, and reserves it for the claim.
+/// The scheduler finds the existing volume, and reserves it for the claim.
 pub(super) async fn local_volume(bench: &Bench) -> Result<()> {
     bench.nodes(&[node("a", json!({})), node("b", json!({})), node("c", json!({}))]).await?;
     let _scheduler = bench.scheduler().await?;

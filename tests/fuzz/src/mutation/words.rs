@@ -1,4 +1,4 @@
-//! Words of the Kubernetes API, and texts that its servers would never let pass.
+//! Words of the Kubernetes API, and texts that its servers would never accept.
 
 /// Names of fields, and keys of maps.
 pub(super) const FIELDS: [&str; 196] = [

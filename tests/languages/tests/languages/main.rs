@@ -1,7 +1,7 @@
-//! Plugins in every language answer like one another.
+//! Tests that plugins in all languages give the same answers.
 //!
-//! A language whose tools are not installed is not run, and the output says so; with `BERTH_LANGUAGES=all` that fails.
-//! `cargo xtask languages` installs the tools and runs everything.
+//! A language without installed tools is skipped, and the output says so. If `BERTH_LANGUAGES=all`, the test fails
+//! instead. `cargo xtask languages` installs the tools and runs everything.
 
 #![expect(clippy::unwrap_used, reason = "a helper that fails is a test that fails")]
 
@@ -22,11 +22,11 @@ use berth_test_languages::{LANGUAGES, Language, build, folder, load};
 use berth_testing::node;
 use berth_wasm_host::{ComponentFactory, FaultKind};
 
-/// Runs a test in one language, if its tools are there.
+/// Runs a test in one language, if its tools are installed.
 fn run(language: Language, test: impl FnOnce(Language) -> Result<()>) {
     if !language.is_present().unwrap() {
         let name = language.name;
-        // Not `println!`, which the runner hides when a test passes.
+        // `println!` is not used, because the runner hides its output when a test passes.
         let line = format!("not run: {name} toolchain absent; run cargo xtask languages\n");
         std::io::stderr().write_all(line.as_bytes()).unwrap();
         return;
@@ -85,7 +85,7 @@ mod methods_without_a_line {
         check("python", "plugin.py", source, "plugin.py:4: pre_filter is");
         let source = "import berth\n@berth.plugin\nclass P:\n    def reserve(self): ...\n    def filter(self): ...\n";
         refuse("python", "plugin.py", source, WITH_BOTH, "plugin.py has no method unreserve");
-        // What a class of another module brings is not known here.
+        // The members that a class of another module adds are not known here.
         refuse("python", "plugin.py", &source.replace("class P:", "class P(Base):"), WITH_BOTH, "");
     }
 
@@ -166,7 +166,7 @@ fn built_with_another_world(
     Ok(if output.status.success() { Ok(said) } else { Err(said) })
 }
 
-/// What methods.py says about a plugin of one file, and whether it takes it.
+/// The output of methods.py about a plugin with one file, and whether it accepts the plugin.
 fn compared(language: &str, file: &str, source: &str, exports: &str) -> (bool, String) {
     let plugin = tempfile::tempdir().unwrap();
     fs::write(plugin.path().join(file), source).unwrap();
@@ -176,7 +176,7 @@ fn compared(language: &str, file: &str, source: &str, exports: &str) -> (bool, S
     (output.status.success(), String::from_utf8(output.stderr).unwrap())
 }
 
-/// The plugin has Filter and PreFilter, its world the former.
+/// The plugin has Filter and PreFilter, but its world has only Filter.
 fn a_method_without_its_line_is_warned_of(language: &str, file: &str, source: &str, place: &str) {
     let expected = format!(
         "warning: {place} never called: plugin.wit lacks the line\n    export berth:scheduler/pre-filter@0.2.0;\n"
@@ -185,7 +185,8 @@ fn a_method_without_its_line_is_warned_of(language: &str, file: &str, source: &s
     assert_eq!(said, (true, expected));
 }
 
-/// Its world has Filter and Reserve, and the plugin not all that answers these. Nothing is said if it may have more.
+/// The world has Filter and Reserve, but the plugin lacks a method of them. There is no message if the plugin may have
+/// more methods.
 fn a_line_without_its_method_is_refused(language: &str, file: &str, source: &str, world: &str, lack: &str) {
     let expected = match lack {
         "" => (true, String::new()),
@@ -214,7 +215,7 @@ mod refused_imports {
     }
 }
 
-/// The build names what a component cannot have, before it builds anything.
+/// The build names the imports that a component cannot have, before it builds anything.
 fn an_import_is_refused(language: Language, file: &str, source: &str, lines: &[&str]) -> Result<()> {
     let plugin = tempfile::tempdir()?;
     fs::write(plugin.path().join(file), source)?;
@@ -226,7 +227,7 @@ fn an_import_is_refused(language: Language, file: &str, source: &str, lines: &[&
     Ok(())
 }
 
-/// Languages in which loops over nodes are slow have forms over columns.
+/// Languages with slow loops over nodes have interfaces for columns.
 mod columns {
     use berth_testing::{node, pod};
 
@@ -242,7 +243,8 @@ mod columns {
         run(LANGUAGES[2], agree_with_nodes);
     }
 
-    /// The plugin throws where they do not. More nodes than a bitmap has in one word come, change and go, and pods with them.
+    /// The plugin throws an exception if they do not agree. More nodes than a bitmap has in one word are added, changed
+    /// and removed, and pods with them.
     fn agree_with_nodes(language: Language) -> Result<()> {
         let plugin = folder("tests/languages/columns").join(language.folder);
         let mut harness = PluginHarness::new(&load("Columns", build(&plugin, "Columns")?)?, "null")?;
@@ -268,7 +270,7 @@ mod columns {
     }
 }
 
-/// componentize-qjs keeps what the engine was given when it was built: seeds and times, left to itself.
+/// componentize-qjs keeps the seeds and times that the engine got when it was built, unless this is prevented.
 #[test]
 fn two_builds_in_javascript_have_the_same_bytes() {
     run(LANGUAGES[2], |language| {
@@ -294,7 +296,7 @@ fn a_guest_written_by_hand_conforms() {
     conforms(&load("ByPriority", berth_test_guests::by_priority().unwrap()).unwrap()).unwrap();
 }
 
-/// What `berth plugin verify` asks of a plugin.
+/// Checks a plugin as `berth plugin verify` does.
 fn conforms(factory: &ComponentFactory) -> Result<()> {
     for check in conformance(factory, &Situation::of_args("null"), 1)? {
         ensure!(!matches!(check.outcome, CheckOutcome::Failed(_)), "{check:?}");
@@ -328,7 +330,7 @@ fn the_quota_in_rust_holds() {
     quota::keeps_tenants_within(&load("TenantQuota", example).unwrap()).unwrap();
 }
 
-/// What the guide's second chapter prints is what is tested here.
+/// The code in the guide's second chapter is the code that is tested here.
 #[test]
 fn the_guide_shows_the_quotas() {
     let page = fs::read_to_string(folder("docs/src/second-plugin.md")).unwrap();
@@ -370,7 +372,7 @@ fn the_quota_template_is_that_of_the_guide() {
     {
         let example = read(format!("plugins/examples/tenant-quota-{language}/{file}"));
         let template = read(format!("sdks/{language}/templates/quota/{file}"));
-        // Every project in Go has the package `plugin`; what gofmt aligns may be spaced in another way.
+        // Every project in Go has the package `plugin`, and gofmt may align the code with other spaces.
         let example = example.replace("tenantquota", "plugin").replace("TenantQuota", "{{name}}");
         let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
         assert_eq!(words(&template), words(&example), "{language}");
@@ -390,7 +392,7 @@ fn answers(factory: &ComponentFactory) -> Result<()> {
     thousands_of_nodes_are_no_trouble(factory)
 }
 
-/// More than one page of everything, and enough garbage to be collected.
+/// More than one page of everything, and enough garbage for a collection.
 fn thousands_of_nodes_are_no_trouble(factory: &ComponentFactory) -> Result<()> {
     let mut harness = PluginHarness::new(factory, r#"{"key": "rank", "require": true}"#).unwrap();
     for n in 0..5000 {
@@ -408,7 +410,7 @@ fn thousands_of_nodes_are_no_trouble(factory: &ComponentFactory) -> Result<()> {
     Ok(())
 }
 
-/// One node in ten has none.
+/// One node in ten has no rank.
 fn set_rank(harness: &mut PluginHarness, n: u32, rank: u32) {
     let node = node(&format!("node-{n}"));
     let ranked = if n.is_multiple_of(10) { node } else { node.label("rank", &rank.to_string()) };

@@ -1,4 +1,4 @@
-//! Mistakes in a plugin are told with the file and the line of the author's source.
+//! Tests that mistakes in a plugin are reported with the file and the line of the author's source.
 
 mod c;
 
@@ -13,7 +13,7 @@ use berth_wasm_host::ComponentFactory;
 
 use crate::run;
 
-/// What the build of one file says, which fails.
+/// The output of the build of one file, which must fail.
 fn refusal(language: Language, file: &str, source: &str) -> Result<String> {
     refusal_of(language, &[(file, source)])
 }
@@ -46,7 +46,7 @@ fn an_action_that_there_is_not_is_told_in_javascript() {
         let told =
             "error: plugin.js:5:33: Argument of type '\"moved\"' is not assignable to parameter of type 'Action'";
         ensure!(said.starts_with(told), "{said}");
-        // Where types say nothing, the SDK does.
+        // If types do not show the mistake, the SDK does.
         let said = refusal(language, "plugin.js", &source("...JSON.parse('[\"moved\"]')"))?;
         let shown = "      5 │ eventsToRegister: [on(\"Node\", ...JSON.parse('[\"moved\"]'))],";
         let place = "\nplugin.js:5: ERROR: Error: \"moved\" is no action; there are Update, Add, Delete, UpdateNode";
@@ -62,7 +62,7 @@ fn an_action_that_there_is_not_is_told_in_python() {
                       events_to_register = [berth.on(\"Node\", \"moved\")]\n\n    def filter(self, pod, node): ...\n    \
                       def score(self, pod, node): ...\n    def normalize(self, pod, scores): ...\n";
         let said = refusal(language, "plugin.py", source)?;
-        // `crates/plugin-cli/src/author/script.rs` makes a short message of it.
+        // `crates/plugin-cli/src/author/script.rs` makes a short message from this.
         let place = "  File \"/1/plugin.py\", line 8, in Mistaken\n";
         let message = "\nValueError: 'moved' is no action; there are Update, Add, Delete, UpdateNode";
         ensure!(said.contains(place) && said.contains(message), "{said}");
@@ -227,7 +227,7 @@ fn types_are_checked_in_typescript_and_names_in_javascript() {
     });
 }
 
-/// The log has what is written to the console, also while the module is loaded.
+/// The log contains the output of the console, even while the module is loaded.
 #[test]
 fn the_console_is_no_mistake_in_javascript() {
     run(LANGUAGES[2], |language| {
@@ -256,7 +256,7 @@ fn what_is_read_and_not_declared_is_told_in_python() {
     });
 }
 
-/// A plugin in C whose filter does this.
+/// A plugin in C with this body of its filter.
 fn c_source(body: &str) -> String {
     format!(
         "#include <assert.h>\n#include <berth.h>\n#include <stdio.h>\n#include <string.h>\n\n\

@@ -1,5 +1,5 @@
-//! The examples in `plugins/examples` that are written in one language: each answers as its `cases.yaml` says, and needs no
-//! more than that grants.
+//! Tests of the examples in `plugins/examples` that exist in only one language. Each gives the answers in its
+//! `cases.yaml`, and needs only the grants in it.
 
 use std::fs;
 
@@ -10,7 +10,7 @@ use berth_framework::{Grants, PluginFactory as _};
 use berth_test_languages::{LANGUAGES, Language, build, folder, load};
 use berth_wasm_host::ComponentFactory;
 
-/// Folder and name of those in Rust.
+/// The folder and name of the examples in Rust.
 const RUST: [(&str, &str); 4] = [
     ("capacity-scheduling", "CapacityScheduling"),
     ("gpu-bin-pack", "GpuBinPack"),

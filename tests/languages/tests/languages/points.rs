@@ -1,4 +1,5 @@
-//! Every extension point of the SDKs: plugins (`points/`) whose answers are known, called as the scheduler calls.
+//! Tests of every extension point of the SDKs. The plugins (`points/`) have known answers, and are called as in the
+//! scheduler.
 
 use std::{collections::BTreeSet, fs, sync::Arc};
 
@@ -43,7 +44,7 @@ pub(crate) fn every_point_answers(language: Language) -> Result<()> {
     some_interfaces_alone(language)
 }
 
-/// The scheduler asks about the second pod of those that differ in their names alone.
+/// The scheduler asks about the second of two pods that differ only in their names.
 fn reaches(scene: &mut Scene) -> Result<()> {
     let nothing = [Reach::Nothing, Reach::NothingYet, Reach::NothingAnywhere];
     let answers = [Reach::Cluster, Reach::Row { version: 3 }].into_iter().chain(nothing);
@@ -58,7 +59,7 @@ fn reaches(scene: &mut Scene) -> Result<()> {
     Ok(())
 }
 
-/// What a plugin does not export, it need not have: not even the replica or cycles.
+/// A plugin need not have the parts that it does not export, not even the replica or cycles.
 fn some_interfaces_alone(language: Language) -> Result<()> {
     let sdk = folder("sdks").join(language.folder);
     for (exports, points) in [
@@ -82,7 +83,7 @@ fn some_interfaces_alone(language: Language) -> Result<()> {
                 fs::write(file, text.replace("../../../../sdks/go", &format!("{}/sdks/go", repository.display())))?;
             }
         }
-        // Without a replica there is nothing to ask for.
+        // A plugin without a replica asks for no columns.
         let source = ["plugin.py", "plugin.js", "plugin.go", "plugin.c"].map(|name| plugin.join(name));
         let source = source.iter().find(|path| path.is_file()).context("no source")?;
         let text = fs::read_to_string(source)?;
@@ -150,7 +151,7 @@ impl Scene {
         Ok(self.harness.intern(&pod))
     }
 
-    /// A call in a cycle of its own.
+    /// Makes a call in its own cycle.
     fn call<R>(&mut self, pod: &Pod, ask: impl FnOnce(&mut dyn Plugin, &Call<'_>) -> Result<R>) -> Result<R> {
         self.harness.sync().map_err(failed)?;
         self.harness.in_cycle(pod, ask)
@@ -185,7 +186,7 @@ fn queueing_gates(scene: &mut Scene) -> Result<()> {
 fn queueing(scene: &mut Scene) -> Result<()> {
     queueing_gates(scene)?;
     let free = scene.pod("free")?;
-    // What a plugin with `reuse` signs goes for all pods that differ in their names alone.
+    // The signature of a plugin with `reuse` holds for all pods that differ only in their names.
     let twin = Pod { priority: 6, ..scene.pod("twin-1")? };
     let key = point!(scene.harness.plugin(), queue_sort).sort_key(&free, 1_700_000_000_123);
     ensure!(key == (-7, 1_700_000_000_123), "{key:?}");
@@ -194,7 +195,7 @@ fn queueing(scene: &mut Scene) -> Result<()> {
     Ok(())
 }
 
-/// An event is worth another attempt if what it happened to says "yes" afterwards and did not before.
+/// An event leads to another attempt if its object says "yes" afterwards and did not before.
 fn hints(scene: &mut Scene) -> Result<()> {
     let free = scene.pod("free")?;
     let [pod_yes, pod_no] = both(|word| said_pod(scene, word))?;
@@ -204,7 +205,7 @@ fn hints(scene: &mut Scene) -> Result<()> {
     let key = &ObjectKey::of(&notes);
     let hidden = ["Pod", "Node", "ConfigMap"].map(|resource| (resource, EventSubject::Hidden, false));
     let mut cases = Vec::from(hidden);
-    // Whether the object says yes before and after; none where it does not exist.
+    // Whether the object says yes before and after; `None` if it does not exist.
     for (old, new, expected) in [
         (None, Some(true), true),
         (Some(false), Some(true), true),
@@ -225,7 +226,7 @@ fn hints(scene: &mut Scene) -> Result<()> {
     scene.call(&free, |plugin, call| {
         let hints = point!(plugin, queueing_hint);
         for (resource, subject, expected) in cases {
-            // Plugins in Python and JavaScript look at the names of actions, too.
+            // Plugins in Python and JavaScript read the names of actions, too.
             let actions = if resource == "ConfigMap" { ClusterEvent::UPDATE } else { ClusterEvent::ADD };
             let event = &ClusterEvent::new(resource, actions);
             let hint = hints.queueing_hint(&HintCall { table: call.table, pod: &free, event, subject });
@@ -244,7 +245,7 @@ fn said_pod(scene: &mut Scene, word: &str) -> Result<Pod> {
     Ok(scene.harness.intern(&serde_json::from_value(pod)?))
 }
 
-/// A node that is in no table, with everything that a plugin sees of one.
+/// A node outside any table, with all data that a plugin sees of a node.
 fn said_node(scene: &mut Scene, word: &str) -> Result<Node> {
     let node = json!({
         "metadata": {"name": "d", "labels": {"go": word}},
@@ -286,8 +287,8 @@ fn placing(scene: &mut Scene) -> Result<()> {
     Ok(())
 }
 
-/// The other plugins, which say what the test wants, and remember the question. An extender knows of five violations more, or
-/// fails if there is a reason.
+/// The other plugins, which give the answer that the test wants and remember the question. An extender reports five
+/// more violations, or fails if there is a reason.
 struct Others(Status, Vec<Removal>);
 
 impl DryRun for Others {
@@ -336,7 +337,7 @@ fn post_filter(scene: &mut Scene) -> Result<()> {
     extenders(scene, &rejections)
 }
 
-/// What the extenders agree to comes back with the nodes and pods that were asked about, and their failure is the answer.
+/// The extenders' agreement comes back with the nodes and pods of the question, and their failure is the answer.
 fn extenders(scene: &mut Scene, rejections: &[RejectedNodes]) -> Result<()> {
     let extended = scene.pod("extended")?;
     let mut ask = |others: &mut Others| {
@@ -432,7 +433,7 @@ fn check_pre_bind(effects: &[Effect]) -> Result<()> {
     Ok(())
 }
 
-/// The diary of what was reserved and bound goes from one instance to the next.
+/// The record of reservations and bindings goes from one instance to the next.
 fn state(scene: &mut Scene, factory: &ComponentFactory) -> Result<()> {
     let diary = point!(scene.harness.plugin(), state).snapshot();
     let lines: BTreeSet<&str> = std::str::from_utf8(&diary)?.lines().collect();

@@ -1,4 +1,4 @@
-//! Probes: plugins that spell what they see of a node, held against the scheduler's table.
+//! Tests with probes: plugins that show the data which they see of a node. It is compared with the scheduler's table.
 
 use std::{fs, iter};
 
@@ -20,7 +20,7 @@ pub(crate) fn a_probe_sees_everything(language: Language) -> Result<()> {
     an_error_is_an_answer(&factory)
 }
 
-/// All columns, after a full delta, small ones, and one that makes the table grow.
+/// All columns, after a full delta, after small ones, and after one that makes the table grow.
 fn the_replica_is_the_table(factory: &ComponentFactory) -> Result<()> {
     let mut harness = PluginHarness::new(factory, "null").unwrap();
     for generation in awkward_cluster()? {
@@ -28,7 +28,8 @@ fn the_replica_is_the_table(factory: &ComponentFactory) -> Result<()> {
         check_probe(&mut harness, &pod)?;
         check_dry_run(&mut harness, &pod)?;
     }
-    // One that came and went between two deltas: its row is said to be removed, and was never there.
+    // This node was added and removed between two deltas. The delta reports its row as removed, although the plugin
+    // never had it.
     harness.set_node(&node("fleeting").build());
     harness.remove_node("fleeting");
     let pod = harness.intern(&api::Pod::default());
@@ -41,19 +42,19 @@ fn the_replica_is_the_table(factory: &ComponentFactory) -> Result<()> {
     }
     let pod = harness.intern(&api::Pod::default());
     check_probe(&mut harness, &pod)?;
-    // One that was asked too long ago as well: more has happened than is kept.
+    // An instance that was not asked for too long is also correct, although more changes happened than are kept.
     let n_resyncs = factory.stats().resyncs();
     for n in 0..(1 << 16) {
         harness.set_node(&node("node-0").label("n", &n.to_string()).build());
     }
     check_probe(&mut harness, &pod)?;
     ensure!(factory.stats().resyncs() == n_resyncs + 1, "it was given the changes");
-    // An instance that starts late is given everything at once.
+    // An instance that starts late gets everything at once.
     let late = harness.ask_fresh(factory, "null", &pod).map_err(anyhow::Error::msg)?;
     compare(&harness, &pod, &late)
 }
 
-/// The strings of a pod that leaves are those that it came with, though nothing else has them and their symbols are free.
+/// A removed pod has the strings with which it was added, although no other object has them and their symbols are free.
 fn pods_come_and_go(harness: &mut PluginHarness, pod: &Pod) -> Result<()> {
     for round in 0..3 {
         let name = format!("lonely-{round}");
@@ -65,7 +66,7 @@ fn pods_come_and_go(harness: &mut PluginHarness, pod: &Pod) -> Result<()> {
     check_probe(harness, pod)
 }
 
-/// Pods that are like others come with fewer values; the strings that they share stay until the last of them leaves.
+/// Pods that equal others come with fewer values. Their common strings stay until the last of them is removed.
 fn alike_pods_come_and_go(harness: &mut PluginHarness, pod: &Pod) -> Result<()> {
     let twin = |n: u32| {
         let name = format!("twin-{n}");
@@ -76,7 +77,7 @@ fn alike_pods_come_and_go(harness: &mut PluginHarness, pod: &Pod) -> Result<()> 
         harness.set_pod(&twin(n))?;
         check_probe(harness, pod)?;
     }
-    // The first came whole, and leaves first.
+    // The first pod came completely, and is removed first.
     for n in [0, 3, 1] {
         ensure!(harness.remove_pod(&format!("twin-{n}")));
         check_probe(harness, pod)?;
@@ -89,7 +90,7 @@ fn alike_pods_come_and_go(harness: &mut PluginHarness, pod: &Pod) -> Result<()> 
     check_probe(harness, pod)
 }
 
-/// What pods use comes by itself to a plugin that looks at nothing else of them, and such a plugin's answers may be kept.
+/// A plugin that only reads the usage of pods gets it without the pods. Its answers may be reused.
 pub(crate) fn usage_follows_the_pods(language: Language) -> Result<()> {
     let component = build(&folder("tests/languages/usage").join(language.folder), "Usage")?;
     let mut harness = PluginHarness::new(&load("Usage", component)?, "null").map_err(anyhow::Error::msg)?;
@@ -110,7 +111,7 @@ pub(crate) fn usage_follows_the_pods(language: Language) -> Result<()> {
     }
     for (priority, expected) in [(0, Reach::Row { version: 7 }), (5, Reach::Nothing)] {
         let mut reach = Reach::Cluster;
-        // The plugin is asked about the second of two pods that are alike.
+        // The plugin is asked about the second of two equal pods.
         for uid in ["first", "second"] {
             let pod = harness.intern(&lonely(uid).uid(uid).spec("priority", priority.into()).build());
             reach = harness.in_cycle(&pod, |plugin, call| plugin.reach(call));
@@ -137,7 +138,7 @@ fn check_usage(harness: &mut PluginHarness, pod: &Pod) -> Result<()> {
     Ok(())
 }
 
-/// What goes wrong in a plugin's own code is a fault, which names the line.
+/// An error in a plugin's own code is a fault, which names the line.
 fn a_mistake_is_a_fault(language: Language, factory: &ComponentFactory) -> Result<()> {
     let sources = folder("tests/languages/probes").join(language.folder);
     let source = ["plugin.py", "plugin.js", "plugin.go", "plugin.c"].into_iter().find(|it| sources.join(it).is_file());
@@ -155,7 +156,7 @@ fn a_mistake_is_a_fault(language: Language, factory: &ComponentFactory) -> Resul
     Ok(())
 }
 
-/// An error that the plugin answers costs the attempt, and the instance serves on.
+/// An error that the plugin returns ends only the attempt, and the instance continues to serve.
 fn an_error_is_an_answer(factory: &ComponentFactory) -> Result<()> {
     let mut harness = PluginHarness::new(factory, r#""error""#).unwrap();
     let n_resyncs = factory.stats().resyncs();
@@ -169,7 +170,7 @@ fn an_error_is_an_answer(factory: &ComponentFactory) -> Result<()> {
     Ok(())
 }
 
-/// A dump in which ports, pods and nodes, which have no order, stand in a certain one.
+/// A dump in which ports, pods and nodes, which have no order, are sorted.
 fn sorted(dump: &str) -> String {
     const PORTS: usize = 9;
     let mut columns: Vec<String> = dump.split(';').map(str::to_owned).collect();
@@ -188,7 +189,7 @@ fn expected_dump(harness: &PluginHarness, node: NodeIdx, pod: &Pod) -> String {
     sorted(&dump(harness.cluster().table(), node, pod))
 }
 
-/// What a dry run shows is what the table would be.
+/// A dry run shows the table as it would be.
 fn check_dry_run(harness: &mut PluginHarness, pod: &Pod) -> Result<()> {
     let node = harness.cluster().node("full").context("no node")?;
     let name = harness.cluster().table().name(node);

@@ -1,4 +1,4 @@
-//! TenantQuota, the plugin of the guide's second chapter: what it counts follows the pods on nodes.
+//! Tests of TenantQuota, the plugin of the guide's second chapter: its counts follow the pods on nodes.
 
 use anyhow::{Context as _, Result, ensure};
 use berth_author::{CaseFile, CaseHost, PluginHarness};
@@ -34,7 +34,7 @@ pub(crate) fn keeps_tenants_within(factory: &ComponentFactory) -> Result<()> {
     quota.place("blue-1", "blue")?;
     ensure!(quota.judge("red")? == Status::success());
 
-    // A pod that holds its place counts from Reserve on, and once only when it shows up on its node.
+    // A pod with a reservation counts from Reserve on, and counts only once when it appears on its node.
     let held = quota.harness.intern(&tenant("red-2", "red").build());
     ensure!(
         quota.at_reserve(&held, |plugin, call, node| plugin.reserve().map(|it| it.reserve(call, node)))?.is_success()
@@ -45,7 +45,8 @@ pub(crate) fn keeps_tenants_within(factory: &ComponentFactory) -> Result<()> {
     ensure!(quota.judge("red")? == full, "{:?}", quota.judge("red"));
     ensure!(quota.judge("blue")?.is_success() && quota.judge_without_tenant()?.is_success());
 
-    // What was held is given back, and what leaves is free again, also the last pod that had the label's value.
+    // Unreserve releases a reservation, and a removed pod no longer counts, even if it was the last pod with the
+    // label's value.
     quota.at_reserve(&held, |plugin, call, node| plugin.reserve().map(|it| it.unreserve(call, node)))?;
     ensure!(quota.harness.remove_pod("red-2"));
     ensure!(quota.judge("red")?.is_success(), "{:?}", quota.judge("red"));
@@ -76,7 +77,7 @@ impl Quota {
         Ok(self.harness.set_pod(&tenant(name, of).on("a").build())?)
     }
 
-    /// What PreFilter says about a new pod of the tenant.
+    /// The answer of PreFilter about a new pod of the tenant.
     fn judge(&mut self, of: &str) -> Result<Status> {
         let pod = self.harness.intern(&tenant("new", of).build());
         self.judge_pod(&pod)

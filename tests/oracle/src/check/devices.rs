@@ -1,5 +1,5 @@
-//! Comparing what would be written into the pod's claims on each feasible node, and what PostFilter takes back: Reserve
-//! there, read the claims out of what PreBind wants written, and take it back.
+//! Compares the writes to the pod's claims on each feasible node, and the claims that PostFilter releases. It reserves
+//! there, reads the claims from the writes that PreBind wants, and reverts the reservation.
 
 use std::collections::BTreeMap;
 
@@ -14,10 +14,10 @@ use crate::{case::PostFilter, findings::Findings};
 
 const PLUGIN: &str = "DynamicResources";
 const CLAIM: &str = "resource.k8s.io/v1/ResourceClaim";
-/// The name of the claim that is made for extended resources, in records.
+/// The name in records of the claim that is created for extended resources.
 const EXTENDED: &str = "<extended-resources>";
 
-/// By the name of the claim, in the form of the record.
+/// The claims by name, in the form of the record.
 type Claims = BTreeMap<String, Value>;
 
 impl Check<'_> {
@@ -30,7 +30,7 @@ impl Check<'_> {
         for name in &case.expect.feasible {
             let what = format!("devices {name}");
             let expected = expected.get(name).cloned().unwrap_or_default();
-            // kube-scheduler makes a claim without requests there, and then fails. Nothing is written here.
+            // kube-scheduler creates a claim without requests in this case, and then fails. Berth writes nothing.
             let fails = expected.get(EXTENDED).is_some_and(|claim| claim.get("requestMappings").is_none());
             let Some(node) = self.cluster.node(name) else {
                 findings.differ(what, "a feasible node", "no node of this name");
@@ -71,7 +71,7 @@ impl Check<'_> {
         self.read(&effects?).map_err(|error| Status::error(format!("{error:#}")))
     }
 
-    /// The claims that the pod names, and what the effects do to them.
+    /// The claims that the pod names, with the changes by the effects.
     fn read(&self, effects: &[Effect]) -> Result<Claims> {
         let untouched = json!({"allocate": false, "reserve": false});
         let named = self.case.expect.devices.iter().flat_map(BTreeMap::values).flat_map(BTreeMap::keys);
@@ -105,7 +105,8 @@ impl Check<'_> {
         Ok(claims)
     }
 
-    /// What PostFilter did to the claims. Claims that some node could not use show in those that it may take back alone.
+    /// The changes of the claims by PostFilter. Claims that some node could not use are visible in the list of those
+    /// that it may release.
     pub(super) fn claims_after(&self, expected: &PostFilter, run: &PostFilterRun, findings: &mut Findings) {
         let mut deallocated = BTreeMap::new();
         let mut deleted = Vec::new();
@@ -145,7 +146,7 @@ impl Check<'_> {
     }
 }
 
-/// Enters what a patch of a claim's status says. What is random or the present is left out.
+/// Adds the content of a patch of a claim's status. Random values and the current time are left out.
 fn written(claim: &mut Value, mut patch: Value) {
     let status = &mut patch["status"];
     let allocates = status["allocation"].is_object();

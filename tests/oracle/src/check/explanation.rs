@@ -1,5 +1,5 @@
-//! Comparing what `berth explain` works out about a pod: every plugin's verdict on every node, its counts, the scores, and what
-//! a preemption would do.
+//! Compares the results of `berth explain` about a pod: every plugin's verdict on every node, its counts, the scores,
+//! and the result of a preemption.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,14 +12,14 @@ use crate::{
     findings::Findings,
 };
 
-/// How many nodes of a cluster are asked about by name, at most. Counts are of all nodes.
+/// The maximum number of nodes of a cluster that are asked about by name. Counts are of all nodes.
 const MAX_ASKED: usize = 32;
 
 /// Verdicts on a node by plugin, as `code | message`.
 type Verdicts = BTreeMap<String, String>;
 
 impl Check<'_> {
-    /// A pod that is gated is not asked about: the queue says which plugin holds it.
+    /// A gated pod is skipped, because the queue knows which plugin holds it.
     pub(super) fn explanation(&mut self, findings: &mut Findings) {
         if let Err(refusal) = self.subject.profile.sync(self.cluster.cache()) {
             let got = show_status(&self.subject.name(refusal.plugin), &refusal.status);
@@ -33,7 +33,7 @@ impl Check<'_> {
             return findings.leave_out(plugin);
         }
         let analysis = self.analyze(None);
-        // The record scores a node that is the only one that fits; the scheduling cycle does not.
+        // The record contains scores even if only one node fits; the scheduling cycle does not.
         let breaks_in_scoring = expected.score.as_ref().is_some_and(|score| score.error.is_some());
         if !breaks_in_scoring || expected.feasible.len() > 1 {
             findings.compare("error", &expected.cycle_error, &analysis.error);
@@ -78,7 +78,8 @@ impl Check<'_> {
         analyze(&mut self.subject.profile, &self.cluster.call(self.cycle, &self.pod), &question)
     }
 
-    /// What is said of one node: by the plugins that PreFilter left the node out for, or by each Filter plugin.
+    /// The answers about one node: those of the plugins for which PreFilter left the node out, or those of each Filter
+    /// plugin.
     fn refusals_at(&self, name: &str, verdict: &NodeVerdict, restricting: &BTreeMap<&String, &Verdict>) -> Verdicts {
         let of_code =
             |(plugin, it): (&String, &Verdict)| (plugin.clone(), show(&it.code, "", &[it.reasons.join(", ")]));
@@ -188,7 +189,7 @@ fn counts(
 fn compare_scores(name: &str, expected: &Scores, got: Option<&RankedNode>, findings: &mut Findings) {
     let Some(expected_here) = expected.nodes.get(name) else { return };
     let Some(got) = got else { return findings.differ(format!("scores of {name}"), "scores", "none") };
-    // Without a Score plugin the cycle gives every node 1, while the record sums up nothing.
+    // Without a Score plugin, the cycle gives every node 1, while the record has no sums.
     if expected.weights.is_empty() {
         return;
     }

@@ -1,4 +1,4 @@
-//! Comparing Filter: the verdict on every node, each plugin by itself, the feasible nodes and the message.
+//! Compares Filter: the verdict on every node, of each plugin on its own, the feasible nodes and the message.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -38,13 +38,13 @@ impl Check<'_> {
         self.real_cycle(expected, findings);
     }
 
-    /// Names of nodes to which any pod is nominated, the pending one included, whatever its priority.
+    /// The names of nodes to which any pod is nominated, including the pending one, whatever its priority.
     fn nominated_nodes(&self) -> impl Iterator<Item = &str> {
         let pods = self.cluster.pending_pods().map(|pod| &**pod).chain([&self.pod]);
         pods.map(|pod| self.cluster.table().symbols.text(pod.nominated_node_name))
     }
 
-    /// What the plugins say of each node, where one of them fails on some node.
+    /// The answers of the plugins about each node, if one of them fails on some node.
     pub(super) fn verdicts_with_errors(&mut self, findings: &mut Findings) {
         let case = self.case;
         for (name, expected) in case.expect.filter.iter().flatten() {
@@ -72,7 +72,7 @@ impl Check<'_> {
         }
     }
 
-    /// Which plugin rejects each node first, and why; also for nodes that PreFilter excluded.
+    /// The plugin that rejects each node first, with its reason, including nodes that PreFilter excluded.
     fn verdicts(&mut self) -> Result<ByNode<(String, Status)>, Status> {
         self.attempt.set_candidates(self.cluster.cache().order());
         let rejections = self.filter_candidates()?.rejections;
@@ -86,13 +86,13 @@ impl Check<'_> {
         Ok(verdicts)
     }
 
-    /// Filters what is listed as candidates.
+    /// Filters the listed candidates.
     fn filter_candidates(&mut self) -> Result<Diagnosis, Status> {
         let nominated = self.cluster.nominated_pods(&self.pod);
         let call = self.cluster.call(CYCLE, &self.pod);
         let mut diagnosis = Diagnosis { n_all_nodes: call.table.n_nodes(), ..Diagnosis::default() };
         let (profile, attempt) = (&mut self.subject.profile, &mut self.attempt);
-        // The node nominated for the pod is tried first, even if PreFilter left it out, and its status stays.
+        // The node to which the pod is nominated is tried first, even if PreFilter left it out, and its status is kept.
         if let Some(node) = call.table.find(call.pod.nominated_node_name)
             && !attempt.candidates().contains(&node)
         {
@@ -123,7 +123,7 @@ impl Check<'_> {
         }
     }
 
-    /// Every plugin's own rejections, by node and plugin.
+    /// The rejections of every plugin, by node and plugin.
     fn failing(&mut self) -> ByNode<BTreeMap<String, Status>> {
         let call = self.cluster.call(CYCLE, &self.pod);
         let nodes = call.table.nodes();
@@ -161,7 +161,8 @@ impl Check<'_> {
         findings.compare(format!("failing {node}"), &shown, &got);
     }
 
-    /// The cycle as it runs for real, over the nodes that PreFilter left: feasible nodes, rejectors and message.
+    /// The real cycle, on the nodes that PreFilter left: the feasible nodes, the plugins that rejected, and the
+    /// message.
     fn real_cycle(&mut self, expected: &ByNode<NodeVerdict>, findings: &mut Findings) {
         run::list_candidates(&self.cluster.call(CYCLE, &self.pod), self.cluster.cache().order(), &mut self.attempt);
         let diagnosis = match self.filter_candidates() {

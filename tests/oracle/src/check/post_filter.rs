@@ -1,8 +1,8 @@
-//! Comparing PostFilter: may the pod preempt, what would it cost on each node, where does it, and what is said.
+//! Compares PostFilter: whether the pod may preempt, the victims on each node, the chosen node, and the message.
 //!
-//! A node is looked at alone by telling the plugins that no other one can be helped. So the victims come out of the
-//! plugin's effects, and the same questions serve a component. How many budgets a candidate breaks is not told; it
-//! shows in which of two candidates the plugin prefers.
+//! A node is examined alone: the plugins get the answer that no other node can be helped. The victims can then be read
+//! from the plugin's effects, and a component can be asked in the same way. The number of budgets that a candidate
+//! violates is not visible. It shows in the plugin's preference between two candidates.
 
 use std::collections::BTreeSet;
 
@@ -62,17 +62,18 @@ impl Check<'_> {
         self.ranking(expected, findings);
     }
 
-    /// The recorder did so before it ran PostFilter: what a Filter plugin notes in dry runs was known there.
+    /// The recorder did this before it ran PostFilter, so that the data which a Filter plugin records in dry runs was
+    /// known.
     fn dry_run_potential_nodes(&mut self, expected: &PostFilter) {
         let victims_are_known = |verdict: &Verdict| verdict.reasons != [NO_VICTIMS];
         let rejected = expected.rejected.iter().filter(|(_, verdict)| victims_are_known(verdict)).map(|(node, _)| node);
         for node in expected.candidates.iter().map(|candidate| &candidate.node).chain(rejected) {
-            // What a dry run comes to is compared later.
+            // The result of a dry run is compared later.
             let _ = self.without_lesser_pods(node);
         }
     }
 
-    /// A missing plugin that has something to say about this pod.
+    /// A missing plugin with an answer about this pod.
     fn missing_filter(&self) -> Option<PluginName> {
         let plugins = self.case.expect.prefilter.as_ref().map(|prefilter| &prefilter.plugins);
         let skips = |name: &str| plugins.and_then(|it| it.get(name)).is_some_and(|verdict| verdict.code == "Skip");
@@ -80,7 +81,7 @@ impl Check<'_> {
         self.subject.missing().find(speaks).cloned()
     }
 
-    /// The scheduling cycle as the scheduler runs it; an error says where a pod went that is not rejected.
+    /// The scheduling cycle as in the scheduler. If the pod is not rejected, the error names its node.
     fn place(&mut self) -> Result<Diagnosis> {
         let nominated = self.cluster.nominated_pods(&self.pod);
         let order = self.cluster.cache().order();
@@ -174,7 +175,7 @@ impl Check<'_> {
         self.node_names(&potential)
     }
 
-    /// PostFilter with only these nodes open to preemption.
+    /// Calls PostFilter with preemption allowed only on these nodes.
     fn ask(&mut self, nodes: &[&str]) -> PostFilterRun {
         let names: Vec<String> = nodes.iter().map(|&node| node.to_owned()).collect();
         let rejection = Rejection {
@@ -210,7 +211,7 @@ impl Check<'_> {
         }
     }
 
-    /// What the filters say of a node without all pods of lower priority.
+    /// The answer of the filters about a node without all pods of lower priority.
     fn without_lesser_pods(&mut self, node: &str) -> std::result::Result<String, Status> {
         let nodes = self.nodes_called(&[node.to_owned()]);
         let nominated = self.cluster.nominated_pods(&self.pod);
@@ -222,8 +223,8 @@ impl Check<'_> {
         Ok(statuses.iter().map(|status| show_status("", status)).collect())
     }
 
-    /// Each of the best wins when the other best are out of the way, and against each of the rest alone; of two
-    /// candidates the one that breaks fewer budgets wins.
+    /// Each of the best candidates wins if the other best ones are excluded, and against each of the rest alone. The
+    /// better of two candidates is the one that violates fewer budgets.
     fn ranking(&mut self, expected: &PostFilter, findings: &mut Findings) {
         let best: BTreeSet<&str> = expected.best.iter().map(String::as_str).collect();
         let rest: Vec<&str> =
@@ -255,7 +256,7 @@ impl Check<'_> {
         run.nominate?.map(|node| self.cluster.node_name(node).to_owned())
     }
 
-    /// Whether a victim, `namespace/name`, is being deleted already, so that it is not evicted.
+    /// Whether a victim, `namespace/name`, is already being deleted, so that it is not evicted.
     pub(super) fn is_leaving(&self, victim: &str) -> bool {
         let is_it =
             |metadata: &berth_model::api::ObjectMeta| format!("{}/{}", metadata.namespace, metadata.name) == victim;
@@ -272,7 +273,7 @@ fn evicted(run: &PostFilterRun) -> Vec<String> {
     run.effects.iter().filter_map(victim).collect()
 }
 
-/// Errors of nodes in a list come in the order in which the recorder's threads met them.
+/// Errors about nodes in a list are in the order in which the recorder's threads found them.
 fn with_sorted_errors(text: &str) -> String {
     let Some((before, errors)) = text.split_once("preemption: [running ") else { return text.to_owned() };
     let Some((errors, after)) = errors.rsplit_once(']') else { return text.to_owned() };

@@ -1,4 +1,4 @@
-//! Comparing PreFilter: each plugin by itself, then what the runner makes of them together.
+//! Compares PreFilter: each plugin on its own, then the runner's result from all of them.
 
 use berth_framework::{
     Code, CycleId, Point, Status,
@@ -11,7 +11,8 @@ use crate::{
     findings::Findings,
 };
 
-/// Each plugin was recorded by itself, also those that the cycle did not reach: they must not think that it did.
+/// Each plugin was recorded on its own, including those that the cycle did not reach. They get this separate number,
+/// because they are not part of the recorded cycle.
 const ALONE: u64 = CYCLE + 1;
 
 impl Check<'_> {
@@ -37,7 +38,7 @@ impl Check<'_> {
         expected.result.code == "Success"
     }
 
-    /// What a plugin that gates the pod answers in PreFilter: a claim can go between PreEnqueue and the cycle.
+    /// The PreFilter answer of a plugin that gates the pod: a claim can be deleted between PreEnqueue and the cycle.
     pub(super) fn pre_filter_when_gated(&mut self, findings: &mut Findings) {
         for (name, verdict) in &self.case.expect.prefilter_when_gated {
             let call = self.cluster.call(ALONE, &self.pod);

@@ -1,5 +1,5 @@
-//! Comparing scores, on the nodes that the recorded scheduler found feasible: nodes that only a missing plugin rejects
-//! must not shift the normalisation.
+//! Compares scores, on the nodes that the recorded scheduler found feasible. Nodes that only a missing plugin rejects
+//! must not change the normalisation.
 
 use std::collections::BTreeMap;
 
@@ -47,8 +47,8 @@ impl Check<'_> {
         names.iter().filter_map(|name| self.cluster.node(name)).collect()
     }
 
-    /// Without a Score plugin the cycle gives every node 1 and asks no plugin, while the record asks PreScore and sums up
-    /// nothing.
+    /// Whether there is no Score plugin. The cycle then gives every node 1 and asks no plugin, while the record asks
+    /// PreScore and has no sums.
     fn nobody_scores(&self) -> bool {
         self.subject.profile.plugins.at(Point::Score).is_empty()
     }
@@ -90,7 +90,7 @@ impl Check<'_> {
         }
     }
 
-    /// Missing plugins that gave some node more than nothing.
+    /// Leaves out missing plugins that gave some node more than zero.
     fn leave_out_missing(&self, expected: &Scores, findings: &mut Findings) {
         for plugin in expected.weights.keys().filter(|plugin| self.subject.lacks(plugin)) {
             if expected.nodes.values().any(|scores| scores.norm.get(plugin).is_some_and(|score| *score != 0)) {
@@ -116,7 +116,7 @@ impl Check<'_> {
             .collect()
     }
 
-    /// A node nominated for the pod is tried first; otherwise any of the best will do.
+    /// If the pod is nominated to a node, that node is tried first. Otherwise any of the best is acceptable.
     fn acceptable(&self, best: Vec<String>) -> Vec<String> {
         let nominated = &self.case.pod.status.nominated_node_name;
         if self.case.expect.feasible.contains(nominated) { vec![nominated.clone()] } else { best }

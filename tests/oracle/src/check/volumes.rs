@@ -1,5 +1,5 @@
-//! Comparing what the pod's unbound claims get on each feasible node: Reserve there, read the choice out of what PreBind
-//! wants written, and take it back.
+//! Compares the volumes that the pod's unbound claims get on each feasible node. It reserves there, reads the choice
+//! from the writes that PreBind wants, and reverts the reservation.
 
 use std::collections::BTreeMap;
 
@@ -56,7 +56,7 @@ impl Check<'_> {
     }
 }
 
-/// A patch of a volume names the claim that gets it, a patch of a claim asks for a new volume.
+/// A patch of a volume names the claim that gets it, and a patch of a claim asks for a new volume.
 fn read(effects: &[Effect]) -> anyhow::Result<VolumeChoices> {
     let (mut chosen, mut provision) = (BTreeMap::new(), Vec::new());
     let mut waits = false;

@@ -8,7 +8,7 @@ use berth_wasm_host::{Binary, Engine, EngineOptions};
 
 use super::Execution;
 
-/// The plugins as components, compiled once and run in instances of their own for every case.
+/// The plugins as components. They are compiled once, and every case has its own instances.
 #[derive(Debug)]
 pub struct Wasm {
     factories: BTreeMap<String, Arc<dyn PluginFactory>>,
@@ -18,16 +18,16 @@ impl Wasm {
     /// Compiles the embedded components, which takes seconds.
     ///
     /// # Errors
-    /// A component that the host refuses.
+    /// The host refuses a component.
     pub fn load() -> anyhow::Result<Self> {
         let embedded = berth_components::COMPONENTS.iter();
         Self::compile(embedded.map(|component| Binary::new(component.name, component.bytes())))
     }
 
-    /// Compiles the `NAME.wasm` files of a folder; a plugin without a file is missing from this execution.
+    /// Compiles the `NAME.wasm` files of a folder. A plugin without a file is missing in this execution.
     ///
     /// # Errors
-    /// A file that cannot be read, or that the host refuses.
+    /// A file cannot be read, or the host refuses it.
     pub fn load_from(dir: &Path) -> anyhow::Result<Self> {
         let mut binaries = Vec::new();
         for entry in fs::read_dir(dir).with_context(|| format!("cannot read {}", dir.display()))? {

@@ -1,4 +1,5 @@
-//! Groups of version 1, where memory and processors have a tree each, and of version 2, which has one tree.
+//! Control groups of version 1, which have one tree for memory and one for processors, and of version 2, which have one
+//! tree.
 
 use std::{
     fs, io,
@@ -7,11 +8,11 @@ use std::{
 
 use anyhow::{Context as _, Result, bail};
 
-/// What groups of this program are called, before the id of the process that made them.
+/// The beginning of the names of this program's groups. It is followed by the id of the process that made them.
 const PREFIX: &str = "berth-confined-";
 
-/// Makes a group with so many bytes of memory and one processor, below that of the process. `own` is its
-/// `/proc/self/cgroup`. Gives the folders to join: one for each tree.
+/// Makes a group with this number of bytes of memory and one processor, below the process's group. `own` is the
+/// process's `/proc/self/cgroup`. Returns the folders to join, one for each tree.
 ///
 /// # Errors
 /// There is no such tree, or it may not be changed.
@@ -35,7 +36,8 @@ pub(crate) fn make(root: &Path, own: &str, memory: u64, id: u32) -> Result<Vec<P
     Ok(vec![memory_group, cpu_group])
 }
 
-/// The folder of the group that the process is in now. In a container the path may be the host's: then it is the root.
+/// The folder of the process's current group. The path may be the host's if the process is in a container. The folder
+/// is then the root.
 fn parent(tree: &Path, own: &str, controller: &str) -> Result<PathBuf> {
     if !tree.is_dir() {
         bail!("there is no {}", tree.display());
@@ -48,7 +50,7 @@ fn parent(tree: &Path, own: &str, controller: &str) -> Result<PathBuf> {
     Ok(folder.unwrap_or_else(|| tree.to_owned()))
 }
 
-/// Has groups below this one have limits of their own.
+/// Enables limits for the groups below this one.
 fn enable(parent: &Path) -> Result<()> {
     let enabled = get(parent, "cgroup.subtree_control")?;
     for controller in ["memory", "cpuset"] {
@@ -59,12 +61,12 @@ fn enable(parent: &Path) -> Result<()> {
     Ok(())
 }
 
-/// A new folder; folders of runs that have ended are removed.
+/// Creates a new folder. Folders of earlier runs are removed.
 fn fresh(parent: &Path, name: &str) -> Result<PathBuf> {
     let entries = fs::read_dir(parent).with_context(|| parent.display().to_string())?;
     for entry in entries.filter_map(Result::ok) {
         if entry.file_name().to_string_lossy().starts_with(PREFIX) {
-            // One with processes stays.
+            // A folder with processes cannot be removed, and stays.
             let _ = fs::remove_dir(entry.path());
         }
     }
@@ -77,7 +79,7 @@ fn fresh(parent: &Path, name: &str) -> Result<PathBuf> {
     }
 }
 
-/// `0-3,6` begins with `0`.
+/// Reads a list such as `0-3,6`, which begins with `0`.
 fn first_processor(parent: &Path, file: &str) -> Result<String> {
     let list = get(parent, file)?;
     let first = list.trim().split(['-', ',']).next().filter(|first| !first.is_empty());

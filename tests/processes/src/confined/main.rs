@@ -1,7 +1,7 @@
-//! `confined`: a program in a cgroup of its own, as a container with a limit of memory and one processor would hold it.
+//! `confined`: runs a program in its own cgroup, like a container with a limit of memory and one processor.
 //!
-//! The program takes this one's place, so its id and its signals are those of whatever started `confined`. Where no cgroup can
-//! be made, nothing is run, and the exit code is [`NOT_CONFINED`]. Groups that earlier runs left empty are removed.
+//! The program replaces this one, so it has the same id and signals. If no cgroup can be made, nothing is run, and the
+//! exit code is [`NOT_CONFINED`]. Groups that earlier runs left empty are removed.
 
 #![expect(clippy::print_stderr, reason = "the result")]
 
@@ -16,7 +16,7 @@ use std::{
 
 use anyhow::{Context as _, Result};
 
-/// The exit code where no cgroup can be made.
+/// The exit code if no cgroup can be made.
 const NOT_CONFINED: u8 = 77;
 
 const HELP: &str = "usage: confined MEMORY [PROGRAM ARGUMENT ...]\n\nRuns PROGRAM in a cgroup with MEMORY bytes, on one \
@@ -39,7 +39,7 @@ fn main() -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// Makes a group, and with `joins` has this process belong to it.
+/// Makes a group. If `joins` is set, this process joins it.
 fn enter(memory: u64, joins: bool) -> Result<()> {
     let own = fs::read_to_string("/proc/self/cgroup").context("/proc/self/cgroup")?;
     let groups = cgroup::make(Path::new("/sys/fs/cgroup"), &own, memory, std::process::id())?;

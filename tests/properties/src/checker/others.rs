@@ -20,14 +20,14 @@ fn terms<'a>(pod: &'a Value, kind: &str) -> &'a [Value] {
     items(pod, &format!("/spec/affinity/{kind}/{REQUIRED}"))
 }
 
-/// Whether a term of `owner` means `pod`: its namespace and its labels.
+/// Whether a term of `owner` matches `pod`, by its namespace and its labels.
 fn means(facts: &Facts<'_>, term: &Value, owner: &Value, pod: &Value) -> bool {
     let namespace = text(pod, "/metadata/namespace");
     let (names, selector) = (items(term, "/namespaces"), &term["namespaceSelector"]);
     let listed = names.iter().any(|name| name == namespace);
     let of_owner = names.is_empty() && selector.is_null() && text(owner, "/metadata/namespace") == namespace;
     let key = (Kind::Namespace, String::new(), namespace.to_owned());
-    // Where the namespace itself is not known, it counts as one without labels.
+    // A namespace that is not known counts as one without labels.
     let selected = selects(selector, facts.objects.get(&key).unwrap_or(&Value::Null));
     (listed || of_owner || selected) && selects(&term["labelSelector"], pod)
 }
@@ -36,7 +36,7 @@ fn domain<'a>(node: &'a Value, term: &Value) -> Option<&'a str> {
     label(node, text(term, "/topologyKey"))
 }
 
-/// The other pods and the nodes that they are on; a node that is gone has no domain.
+/// The other pods and their nodes. A node that no longer exists has no domain.
 fn neighbours<'a>(facts: &Facts<'a>) -> impl Iterator<Item = (&'a Value, &'a Value)> {
     let nodes = facts.nodes;
     facts.placed.iter().filter_map(|(pod, node)| Some((*pod, nodes.get(*node)?)))
@@ -44,8 +44,8 @@ fn neighbours<'a>(facts: &Facts<'a>) -> impl Iterator<Item = (&'a Value, &'a Val
 
 pub(super) fn affinity(facts: &Facts<'_>, pod: &Value, node: &Value) -> Vec<String> {
     let terms = terms(pod, "podAffinity");
-    // The first of a group that asks for company of its own kind may go anywhere in some domain. kube-scheduler: when no
-    // pod that meets all terms stands in any domain of theirs, and the pod itself meets all.
+    // The first pod of a group with affinity to its own kind may go to any domain. In kube-scheduler, this holds if no
+    // pod that matches all terms is in any domain of them, and the pod itself matches all terms.
     let meets_all = |other: &Value| terms.iter().all(|term| means(facts, term, pod, other));
     let has_company = neighbours(facts)
         .any(|(other, place)| meets_all(other) && terms.iter().any(|term| domain(place, term).is_some()));
@@ -78,7 +78,7 @@ pub(super) fn anti_affinity(facts: &Facts<'_>, pod: &Value, node: &Value) -> Vec
     broken
 }
 
-/// Pods that are there already do not want this one near.
+/// The anti-affinity of existing pods against this one.
 pub(super) fn anti_affinity_of_others(facts: &Facts<'_>, pod: &Value, node: &Value) -> Vec<String> {
     let mut broken = Vec::new();
     for (other, place) in neighbours(facts) {
@@ -92,7 +92,7 @@ pub(super) fn anti_affinity_of_others(facts: &Facts<'_>, pod: &Value, node: &Val
     broken
 }
 
-/// The pods' own selector, with the values that the pod has for `matchLabelKeys`.
+/// The pod's own selector, with its values for `matchLabelKeys`.
 fn counts(constraint: &Value, pod: &Value, other: &Value) -> bool {
     let keys = items(constraint, "/matchLabelKeys").iter().filter_map(Value::as_str);
     text(pod, "/metadata/namespace") == text(other, "/metadata/namespace")
@@ -100,7 +100,7 @@ fn counts(constraint: &Value, pod: &Value, other: &Value) -> bool {
         && keys.into_iter().all(|key| label(pod, key).is_none() || label(pod, key) == label(other, key))
 }
 
-/// kube-scheduler counts no pod for a selector that asks for nothing.
+/// kube-scheduler counts no pod for a selector without requirements.
 fn asks_for_nothing(constraint: &Value, pod: &Value) -> bool {
     let selector = &constraint["labelSelector"];
     let keys = items(constraint, "/matchLabelKeys").iter().filter_map(Value::as_str);
@@ -142,7 +142,7 @@ pub(super) fn skew(facts: &Facts<'_>, pod: &Value, node: &Value) -> Vec<String> 
     broken
 }
 
-/// Being cordoned is no taint here.
+/// A cordoned node does not count as tainted here.
 fn is_untainted(pod: &Value, node: &Value) -> bool {
     let mut open = node.clone();
     open["spec"]["unschedulable"] = Value::Bool(false);

@@ -1,6 +1,6 @@
 //! Quantities as exact numbers (<https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/quantity/>).
 
-/// Thousandths. As documented, what is finer is rounded up, and nothing is more than 2^63-1.
+/// The quantity in thousandths. As documented, finer amounts are rounded up, and the maximum is 2^63-1.
 pub(super) fn thousandths(text: &str) -> i128 {
     const SUFFIXES: [(&str, i128, i128); 15] = [
         ("Ki", 1 << 10, 1),

@@ -1,4 +1,4 @@
-//! Which nodes a pod asks for, and which keep it away.
+//! The nodes that a pod asks for, and those that reject it.
 //!
 //! <https://kubernetes.io/docs/concepts/scheduling-eviction/assign-pod-node/>,
 //! <https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/>.
@@ -30,14 +30,14 @@ fn meets(value: Option<&str>, requirement: &Value) -> bool {
     }
 }
 
-/// A label selector on labels: absent it selects nothing, empty everything.
+/// A label selector on labels. If it is absent it selects nothing, and if it is empty it selects everything.
 pub(super) fn selects(selector: &Value, object: &Value) -> bool {
     if selector.is_null() {
         return false;
     }
     let equal = |(key, value): (&String, &Value)| label(object, key) == value.as_str();
     let expressions = items(selector, "/matchExpressions");
-    // A list of no values does not parse, and the whole selector with it.
+    // A requirement with an empty list of values is invalid, and so is the whole selector.
     let parses = |it: &Value| !["In", "NotIn"].contains(&text(it, "/operator")) || !items(it, "/values").is_empty();
     expressions.iter().all(parses)
         && selector["matchLabels"].as_object().into_iter().flatten().all(equal)
@@ -71,7 +71,7 @@ fn tolerates(pod: &Value, key: &str, value: &str, effect: &str) -> bool {
     })
 }
 
-/// Taints that keep the pod away; a node that is cordoned counts as tainted.
+/// The taints that reject the pod. A cordoned node counts as tainted.
 pub(super) fn repellent_taints(pod: &Value, node: &Value) -> Vec<String> {
     let mut broken = Vec::new();
     for taint in items(node, "/spec/taints") {

@@ -1,4 +1,4 @@
-//! Each rule on a placement that breaks it, beside one that does not.
+//! Tests of each rule, with a placement that violates it and one that does not.
 
 use serde_json::json;
 
@@ -58,7 +58,7 @@ impl Place {
         assert_eq!(self.ask(violations, pod, node), Vec::<String>::new());
     }
 
-    /// One rule is broken, in these words.
+    /// One rule is violated, with these words.
     #[track_caller]
     fn breaks(&self, pod: &Value, node: &str, words: &str) {
         let broken = self.ask(violations, pod, node);

@@ -1,4 +1,4 @@
-//! What a node has to give: resources, places for pods, ports.
+//! The capacity of a node: resources, places for pods, ports.
 //!
 //! <https://kubernetes.io/docs/concepts/configuration/manage-resources-containers/>,
 //! <https://kubernetes.io/docs/concepts/workloads/pods/sidecar-containers/#resource-sharing-within-containers>,
@@ -29,8 +29,8 @@ fn is_sidecar(container: &Value) -> bool {
     text(container, "/restartPolicy") == "Always"
 }
 
-/// The most that the pod uses at any time of its life, plus its overhead. Requests of the pod as a whole take the place of
-/// what its containers ask.
+/// The most that the pod uses at any time, plus its overhead. Requests of the whole pod replace the requests of its
+/// containers.
 fn requests(pod: &Value) -> Amounts {
     let mut running = Amounts::new();
     let mut most: Vec<Amounts> = Vec::new();
@@ -58,18 +58,18 @@ fn requests(pod: &Value) -> Amounts {
     }
     requests.extend(amounts(pod, "/spec/resources/requests"));
     add(&mut requests, &amounts(pod, "/spec/overhead"));
-    // What a pod asks for is a quantity again, and no quantity is more than that.
+    // The request of a pod is a quantity as well, so it has the same maximum.
     requests.values_mut().for_each(|amount| *amount = (*amount).min(i128::from(i64::MAX) * 1_000));
     requests
 }
 
-/// A resource that the node does not offer may come from a device of a class (KEP-5004).
+/// Whether the resource may come from a device of a class (KEP-5004), because the node does not offer it.
 fn comes_from_devices(facts: &Facts<'_>, resource: &str) -> bool {
     let classes = facts.objects.iter().filter(|((kind, ..), _)| *kind == Kind::DeviceClass);
     classes.into_iter().any(|(_, class)| text(class, "/spec/extendedResourceName") == resource)
 }
 
-/// Resources that the pod asks for and that are not there. Others may be overdrawn by pods that were not scheduled.
+/// The requested resources that are not available. Other resources may be exceeded by pods that were not scheduled.
 pub(super) fn exceeded(facts: &Facts<'_>, pod: &Value, node: &Value, on_node: &[&Value]) -> Vec<String> {
     let allocatable = amounts(node, "/status/allocatable");
     let mut used = Amounts::new();
@@ -89,7 +89,7 @@ pub(super) fn exceeded(facts: &Facts<'_>, pod: &Value, node: &Value, on_node: &[
     broken
 }
 
-/// Address, protocol and number of each port that the pod takes on its host, as long as it runs.
+/// The address, protocol and number of each port that the pod uses on its host while it runs.
 fn host_ports(pod: &Value) -> BTreeSet<(String, String, u64)> {
     let sidecars = items(pod, "/spec/initContainers").iter().filter(|container| is_sidecar(container));
     let ports = sidecars.chain(items(pod, "/spec/containers")).flat_map(|container| items(container, "/ports"));

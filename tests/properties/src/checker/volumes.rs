@@ -1,4 +1,4 @@
-//! Volumes that cannot be used everywhere or by everybody, and devices.
+//! Volumes that only some nodes or pods can use, and devices.
 //!
 //! <https://kubernetes.io/docs/concepts/storage/persistent-volumes/>,
 //! <https://kubernetes.io/docs/concepts/scheduling-eviction/dynamic-resource-allocation/>.
@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::{Facts, items, selection::selects_node, text};
 use crate::generate::objects::Kind;
 
-/// The claims that a pod's volumes come from.
+/// The claims of a pod's volumes.
 fn claims<'a>(facts: &Facts<'a>, pod: &Value) -> Vec<&'a Value> {
     let namespace = text(pod, "/metadata/namespace");
     let name = |volume: &Value| {
@@ -24,7 +24,7 @@ fn claims<'a>(facts: &Facts<'a>, pod: &Value) -> Vec<&'a Value> {
     items(pod, "/spec/volumes").iter().filter_map(|volume| facts.objects.get(&key(volume))).collect()
 }
 
-/// `ReadWriteOncePod`: by a single pod in the whole cluster.
+/// Claims with `ReadWriteOncePod`, which only a single pod in the cluster may use.
 pub(super) fn exclusive_claims(facts: &Facts<'_>, pod: &Value) -> Vec<String> {
     let mut broken = Vec::new();
     for claim in claims(facts, pod) {
@@ -37,7 +37,7 @@ pub(super) fn exclusive_claims(facts: &Facts<'_>, pod: &Value) -> Vec<String> {
     broken
 }
 
-/// When the pod is bound: every claim has a volume, and the volume can be used from the node.
+/// Checks the time when the pod is bound: every claim has a volume, and the node can use the volume.
 #[must_use]
 pub fn volume_violations(facts: &Facts<'_>, pod: &Value, node: &str) -> Vec<String> {
     let Some(home) = facts.nodes.get(node) else { return Vec::new() };
@@ -56,8 +56,8 @@ pub fn volume_violations(facts: &Facts<'_>, pod: &Value, node: &str) -> Vec<Stri
     broken
 }
 
-/// When the pod is bound: its claims have devices, which can be used from the node. And at any time: no device belongs to
-/// two claims.
+/// Checks the time when the pod is bound: its claims have devices, and the node can use them. At any time, no device
+/// belongs to two claims.
 #[must_use]
 pub fn device_violations(facts: &Facts<'_>, pod: &Value, node: &str) -> Vec<String> {
     let mut broken = Vec::new();

@@ -1,10 +1,10 @@
-//! Nodes: mostly ordinary machines in a few zones, some of them odd.
+//! Nodes: most are ordinary machines in a few zones, and some are unusual.
 
 use serde_json::{Value, json};
 
 use super::random::{Random, Recipe};
 
-/// How many features [`node`] knows.
+/// The number of features of [`node`].
 pub const N_FEATURES: usize = 20;
 
 pub(super) const IMAGES: [&str; 5] =
@@ -46,7 +46,7 @@ fn labels(recipe: &Recipe, name: &str) -> Value {
     without(3, &["rack", "disk"]);
     without(4, &["kubernetes.io/hostname"]);
     if recipe.has(5) {
-        // Two nodes may claim one host name.
+        // Two nodes may have the same host name.
         labels["kubernetes.io/hostname"] = json!("n1");
     }
     if recipe.has(6) { Value::Null } else { labels }
@@ -91,7 +91,7 @@ pub fn node(number: u8, recipe: &Recipe) -> Value {
         spec["taints"] = json!([taint(&mut random)]);
     }
     if let Some(mut random) = recipe.feature(14) {
-        // Taints are told apart by key and effect.
+        // Taints are identified by key and effect.
         spec["taints"] = json!([
             {"key": "dedicated", "value": random.pick(&["x", "y"]), "effect": "NoSchedule"},
             {"key": "dedicated", "value": random.pick(&["x", "y"]), "effect": "PreferNoSchedule"},

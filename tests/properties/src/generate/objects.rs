@@ -1,4 +1,4 @@
-//! The objects of other kinds that plugins look at: namespaces, owners of pods, storage, devices, budgets.
+//! The objects of other kinds that plugins read: namespaces, owners of pods, storage, devices, budgets.
 
 use serde_json::{Value, json};
 
@@ -8,10 +8,10 @@ use super::{
     selectors,
 };
 
-/// How many features an object may have.
+/// The number of features that an object may have.
 pub const N_FEATURES: usize = 8;
 
-/// The kinds, each with the name that registrations give it.
+/// The kinds, each with its name in registrations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     Namespace,
@@ -50,7 +50,7 @@ impl Kind {
         Kind::DeviceClass,
     ];
 
-    /// As events name it.
+    /// The name of the kind in events.
     #[must_use]
     pub fn resource(self) -> &'static str {
         match self {

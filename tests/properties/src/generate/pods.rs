@@ -1,4 +1,4 @@
-//! Pods, placed and pending ones, with everything in their spec that a default plugin looks at.
+//! Placed and pending pods, with all fields of their spec that a default plugin reads.
 
 use serde_json::{Value, json};
 
@@ -9,14 +9,14 @@ use super::{
     selectors,
 };
 
-/// How many features [`pod`] knows.
+/// The number of features of [`pod`].
 pub const N_FEATURES: usize = 40;
 
-/// Where a pod stands.
+/// The place of a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place<'a> {
     Pending,
-    /// On this node.
+    /// The pod is on this node.
     On(&'a str),
     /// Pending, and nominated to this node.
     Nominated(&'a str),
@@ -122,7 +122,7 @@ fn node_rules(recipe: &Recipe, spec: &mut Value, affinity: &mut Value) {
             (0..=random.below(2)).map(|_| term(&mut random)).collect();
     }
     if let Some(mut random) = recipe.feature(15) {
-        // As the DaemonSet controller writes it.
+        // This is the form that the DaemonSet controller writes.
         let name = nodes::name(u8::try_from(random.below(20)).unwrap_or(0));
         affinity["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"] = json!({"nodeSelectorTerms": [
             {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [name]}]}
@@ -179,7 +179,7 @@ fn pod_rules(recipe: &Recipe, spec: &mut Value, affinity: &mut Value) {
     if let Some(mut random) = recipe.feature(23) {
         constraints.push(selectors::spread(&mut random, "ScheduleAnyway"));
     }
-    // One constraint for each pair of key and action is all that the API server takes.
+    // The API server accepts only one constraint for each pair of key and action.
     constraints.dedup_by_key(|it| (it["topologyKey"].to_string(), it["whenUnsatisfiable"].to_string()));
     spec["topologySpreadConstraints"] = json!(constraints);
 }
@@ -228,7 +228,7 @@ fn devices(recipe: &Recipe, spec: &mut Value, status: &mut Value) {
 
 fn status(recipe: &Recipe, status: &mut Value) {
     if let Some(mut random) = recipe.feature(29) {
-        // A resize under way.
+        // A resize that is in progress.
         let more = json!({"cpu": random.pick(&["200m", "3"]), "memory": "256Mi"});
         status["containerStatuses"] =
             json!([{"name": "main", "resources": {"requests": more}, "allocatedResources": more}]);
@@ -261,7 +261,7 @@ fn metadata(number: u8, recipe: &Recipe, revision: u8) -> Value {
     metadata
 }
 
-/// A pod of that number. Another `revision` of the same pod has other labels.
+/// The pod with this number. Another `revision` of the same pod has other labels.
 #[must_use]
 pub fn pod(number: u8, recipe: &Recipe, revision: u8, place: Place<'_>) -> Value {
     let mut spec = json!({"schedulerName": "default-scheduler"});

@@ -1,7 +1,7 @@
-//! Choices out of a seed, and recipes: objects as a seed and a set of features.
+//! Choices that depend on a seed, and recipes, which describe objects as a seed and a set of features.
 //!
-//! A recipe is what proptest generates and shrinks instead of an object: features are switched off one after the other,
-//! and each draws from numbers of its own, so those that stay say the same as before.
+//! proptest generates and shrinks a recipe instead of an object. Features are switched off one after the other. Each
+//! feature has its own numbers, so the remaining ones stay the same.
 
 use std::fmt;
 
@@ -45,11 +45,11 @@ impl Random {
     }
 }
 
-/// An object to be.
+/// A description of an object to generate.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Recipe {
     pub seed: u64,
-    /// A bit for each feature that the object has.
+    /// One bit for each feature of the object.
     pub features: u64,
 }
 
@@ -60,7 +60,7 @@ impl fmt::Debug for Recipe {
 }
 
 impl Recipe {
-    /// For what every object of the kind has.
+    /// The numbers for the parts that every object of the kind has.
     #[must_use]
     pub fn base(&self) -> Random {
         Random::new(self.seed)

@@ -1,4 +1,4 @@
-//! Selectors, terms and constraints over small alphabets, so that they often meet.
+//! Selectors, terms and constraints over small alphabets, so that they often match.
 
 use serde_json::{Value, json};
 
@@ -8,7 +8,7 @@ const ZONE: &str = "topology.kubernetes.io/zone";
 const HOSTNAME: &str = "kubernetes.io/hostname";
 const KEYS: [&str; 6] = [ZONE, ZONE, HOSTNAME, "rack", "topology.kubernetes.io/region", "nowhere"];
 
-/// Absent (`null`), empty, by labels or by expressions.
+/// A selector that is absent (`null`), empty, by labels or by expressions.
 pub(super) fn labels(random: &mut Random) -> Value {
     match random.below(12) {
         0 => Value::Null,

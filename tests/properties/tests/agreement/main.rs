@@ -1,4 +1,5 @@
-//! The default plugins, natively and as components, followers of a cluster and newcomers: one answer.
+//! Tests that the default plugins always give the same answers: natively and as components, with a history of the
+//! cluster and without one.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a helper that fails is a test that fails")]
 
@@ -17,10 +18,10 @@ use properties::{
 use proptest::{collection::vec, prelude::*, test_runner::TestRunner};
 use serde_json::Value;
 
-/// A change of this many objects is told piece by piece, a larger one whole.
+/// A change of up to this many objects is sent piece by piece, and a larger one as a whole.
 const LOG_CAPACITY: usize = 150;
 
-/// Compiling takes many seconds.
+/// The components, which take many seconds to compile.
 static WASM: LazyLock<Wasm> = LazyLock::new(|| Wasm::load().unwrap());
 
 fn profile(execution: &dyn Execution) -> TestedProfile {
@@ -62,7 +63,7 @@ fn order(cluster: &ChangingCluster) -> Vec<String> {
     cluster.cache().order().iter().map(|node| cluster.node_name(*node).to_owned()).collect()
 }
 
-/// What is needed to understand a difference.
+/// The data that is needed to understand a difference.
 fn report(
     cluster: &ChangingCluster,
     pod: &Value,
@@ -100,7 +101,7 @@ impl Followers {
         Ok(native)
     }
 
-    /// In a run long enough to say so.
+    /// Checks the percentage, if the run is long enough for that.
     fn at_least(&self, percent: u64, of: &[Outcome]) {
         let all: u64 = self.outcomes.values().sum();
         if all < 500 {
@@ -119,7 +120,7 @@ fn numbered(pods: &[Recipe]) -> impl Iterator<Item = (Value, u64)> {
     (200..).zip(pods).map(|(number, recipe)| (generate::pending(number, recipe), recipe.seed))
 }
 
-/// Each case is a cluster with several pods; the profiles follow from cluster to cluster.
+/// Each case is a cluster with several pods. The profiles follow the changes from cluster to cluster.
 #[test]
 fn components_answer_as_native_plugins_do() {
     let followers = RefCell::new(Followers::new(&WASM));
@@ -141,7 +142,7 @@ fn components_answer_as_native_plugins_do() {
     followers.at_least(1, &[Outcome::Preempts]);
 }
 
-/// States of one cluster, each changed in some objects.
+/// States of one cluster. Some objects change between them.
 fn history() -> impl Strategy<Value = Vec<ClusterRecipe>> {
     let change = || (generate::cluster(6), any::<u64>());
     (generate::cluster(12), vec(change(), 0..6)).prop_map(|(first, changes)| {
@@ -155,14 +156,15 @@ fn history() -> impl Strategy<Value = Vec<ClusterRecipe>> {
     })
 }
 
-/// Where nodes report different sizes of an image, kube-scheduler goes by the one that it heard of first: by history, which a
-/// newcomer does not know.
+/// If nodes report different sizes of an image, kube-scheduler uses the first report. This depends on the history,
+/// which a new plugin does not know.
 fn one_size(node: &mut Value) {
     let images = node.pointer_mut("/status/images").and_then(Value::as_array_mut);
     images.into_iter().flatten().for_each(|image| image["sizeBytes"] = 300_000_000.into());
 }
 
-/// A plugin that followed every change, native or component, answers as a new one that is told the same objects once.
+/// A plugin that followed every change, natively or as a component, gives the same answers as a new one that gets the
+/// same objects at once.
 #[test]
 fn followers_answer_as_newcomers_do() {
     let followers = RefCell::new(Followers::new(&WASM));

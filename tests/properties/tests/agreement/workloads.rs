@@ -1,5 +1,5 @@
-//! Every workload of the benchmark, natively and as components, with and without what is kept for pods that are alike: one
-//! placement.
+//! Tests that every workload of the benchmark gives the same placement: natively and as components, with and without
+//! the reuse of answers for equal pods.
 
 use std::sync::Arc;
 
@@ -14,7 +14,8 @@ use oracle::Execution as _;
 
 use super::WASM;
 
-/// Small enough for one gate, and large enough that pods are alike, that nodes fill and that three pods are preempted.
+/// The size is small enough for the gate, and large enough that pods are equal, that nodes fill up and that three pods
+/// are preempted.
 fn size(workload: &Workload) -> Size {
     let size = workload.size(Scale::Nodes(8));
     Size { initial: size.initial.min(32), measured: size.measured.min(8), ..size }

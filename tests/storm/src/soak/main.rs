@@ -1,13 +1,13 @@
-//! `soak`: does the scheduler's memory stay flat, and do its pods stay quick, for hours?
+//! `soak`: checks that the scheduler's memory stays constant, and its pods stay quick, for hours.
 //!
-//! API server and scheduler run as two processes. Pods keep coming, each with labels and an image that no pod had before,
-//! some with names of images of 200 kB, and pods that no profile serves lie around. All plugins are components; one after
-//! the other is replaced by a binary of whatever kind, hostile ones among them, and by itself again. The API server refuses,
-//! delays and repeats a small share of what the scheduler asks for.
+//! The API server and the scheduler run as two processes. Pods are created all the time. Each has labels and an image
+//! that no earlier pod had, and some have image names of 200 kB. There are also pods that no profile serves. All
+//! plugins are components. One after the other is replaced by a binary of any kind, including hostile ones, and then by
+//! itself again. The API server refuses, delays and repeats a small share of the scheduler's requests.
 //!
-//! Memory, symbols and the time from creation to binding are sampled, and a line is fitted through the samples. Exit code 1
-//! when a pod was lost or bound twice, a hostile binary went on serving, or a figure grows beyond its limit. The same seed
-//! gives the same pods, swaps and faults.
+//! Memory, symbols and the time from creation to binding are sampled, and a line is fitted to the samples. The exit
+//! code is 1 if a pod was lost or bound twice, if a hostile binary continued to serve, or if a figure grows beyond its
+//! limit. The same seed gives the same pods, swaps and faults.
 
 #![expect(clippy::print_stdout, reason = "the result")]
 
@@ -33,7 +33,7 @@ use crate::{
     trouble::ForeignPods,
 };
 
-/// A pod that has waited for so long is explained.
+/// A pod that has waited for this long is explained.
 const LATE: Duration = Duration::from_secs(15);
 
 /// Runs the scheduler for hours with pods, swaps and faults that keep coming, and says whether anything grows
@@ -119,7 +119,7 @@ async fn soak(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
-/// Prints what the scheduler says about pods that have no node.
+/// Prints the scheduler's explanations of pods without a node.
 fn explain(processes: &Processes, pods: &[String]) {
     for pod in pods {
         match processes.explanation(pod) {

@@ -1,6 +1,6 @@
-//! All that outsiders can send, at once, beside the pods of the soak: claims with device selectors, classes and slices; pods of
-//! a plugin that asks for a thousand effects each; clients that say nothing, say it slowly or take no answer; files that are
-//! no plugins; and a registry that does wrong.
+//! All kinds of input from outsiders, at the same time as the pods of the soak: claims with device selectors, classes
+//! and slices; pods of a plugin that asks for a thousand effects each; clients that send nothing, send slowly or do not
+//! receive answers; files that are not plugins; and a registry that misbehaves.
 
 use std::{
     collections::VecDeque,
@@ -18,20 +18,20 @@ use berth_test_guests::{At, WantedEffect, asks_for};
 use berth_test_registry::TestRegistry;
 use serde_json::{Value, json};
 
-/// Between two rounds of everything.
+/// The time between two rounds of everything.
 const ROUND: Duration = Duration::from_millis(500);
 
-/// Pods of the plugin in each round; each goes when so many rounds have passed.
+/// The number of the plugin's pods in each round, and the number of rounds after which a pod is deleted.
 const LOUD_PODS: usize = 5;
 const ROUNDS_OF_A_POD: usize = 20;
 
-/// Claims, classes and slices of each kind that there are in the end.
+/// The final number of claims, classes and slices of each kind.
 const OBJECTS: u64 = 200;
 
-/// Connections that are held at the same time.
+/// The number of connections that are held at the same time.
 const CONNECTIONS: usize = 400;
 
-/// What connections send, by number.
+/// The requests on connections, by number.
 const REQUESTS: [&[u8]; 5] = [
     b"",
     b"GET /metrics HTTP/1.1\r\nHost: a\r\nX-Slow: ",
@@ -40,7 +40,7 @@ const REQUESTS: [&[u8]; 5] = [
     b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
 ];
 
-/// The profiles of the plugins that mean harm.
+/// The profiles of the hostile plugins.
 pub(crate) const CONFIG: &str = "\
 profiles:
 - schedulerName: default-scheduler
@@ -50,7 +50,7 @@ profiles:
   plugins: {multiPoint: {enabled: [{name: Pulled}]}}
 ";
 
-/// Those who mean harm, until they are dropped.
+/// The outsiders, which act until this is dropped.
 pub(crate) struct Outsiders {
     registry: TestRegistry,
     number: u64,
@@ -64,7 +64,7 @@ impl Outsiders {
         Ok(Self { registry, number: 0, connections: VecDeque::new(), pods: VecDeque::new() })
     }
 
-    /// More of the configuration of plugins, after the entries of `plugins`.
+    /// Additional parts of the plugins' configuration, after the entries of `plugins`.
     pub(crate) fn rules(&self) -> String {
         let host = self.registry.host();
         format!(
@@ -73,7 +73,7 @@ impl Outsiders {
         )
     }
 
-    /// Goes on until then.
+    /// Continues until this time.
     pub(crate) async fn send_until(mut self, end: Instant, processes: Arc<Processes>) -> Result<()> {
         let options = ConnectOptions { kubeconfig: Some(processes.kubeconfig.clone()), ..ConnectOptions::default() };
         let client = connect(&options).await?.client();
@@ -109,7 +109,7 @@ impl Outsiders {
         }
         while self.pods.len() > LOUD_PODS * ROUNDS_OF_A_POD {
             if let Some(pod) = self.pods.pop_front() {
-                // One that stays a little longer does no harm.
+                // A pod that stays a little longer does no harm.
                 drop(writer.delete_pod(&pod).await);
             }
         }
@@ -118,7 +118,7 @@ impl Outsiders {
 
     fn send_connections(&mut self, processes: &Processes) {
         for request in REQUESTS.iter().cycle().take(20) {
-            // Those that are refused or cut off are what the bound is for.
+            // Connections may be refused or cut off, because that is the purpose of the limit.
             if let Ok(mut stream) = TcpStream::connect(processes.address()) {
                 let _ = stream.write_all(request);
                 self.connections.push_back(stream);
@@ -149,7 +149,7 @@ impl Outsiders {
     }
 }
 
-/// A plugin that asks at Permit for what comes to nothing.
+/// A plugin that asks for effects at Permit which change nothing.
 fn loud() -> Result<Vec<u8>> {
     let uid = "no-such-pod".to_owned();
     let effects = [
@@ -173,7 +173,7 @@ fn loud_pod(name: &str) -> Value {
     })
 }
 
-/// A class, a claim of it with selectors that match nothing, the pod that wants it, and a slice.
+/// A class, a claim of it with selectors that match nothing, the pod with the claim, and a slice.
 fn objects(number: u64) -> [Value; 4] {
     let (class, claim) = (format!("class-{number}"), format!("claim-{number}"));
     let expression = format!("device.driver == \"{}\"", "d".repeat(5_000 + usize::try_from(number).unwrap_or(0)));

@@ -1,17 +1,17 @@
-//! Samples over time, and lines fitted through them.
+//! Samples over time, and lines that are fitted to them.
 
 use std::{fmt, time::Duration};
 
 use berth_storm::{ClientView, percentile};
 
-/// The scheduler at one moment, and what a client saw since the one before.
+/// The scheduler at one time, and a client's figures since the previous sample.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sample {
     hours: f64,
     megabytes: f64,
     symbols: f64,
     n_bound: usize,
-    /// From creation to binding, in milliseconds.
+    /// The time from creation to binding, in milliseconds.
     p50: f64,
     p99: f64,
 }
@@ -19,7 +19,7 @@ pub(crate) struct Sample {
 #[derive(Debug, Default)]
 pub(crate) struct Samples(Vec<Sample>);
 
-/// What passes. Growth is that of the fitted line after the warm-up, as a share of the mean.
+/// The limits. Growth is that of the fitted line after the warm-up, as a share of the mean.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
     pub(crate) memory_growth: f64,
@@ -27,7 +27,7 @@ pub(crate) struct Limits {
     pub(crate) latency_growth: f64,
 }
 
-/// Caches fill in this share of the time.
+/// The share of the time in which caches fill.
 const WARM_UP: f64 = 0.3;
 
 /// A line through points, by least squares.
@@ -68,7 +68,7 @@ impl Samples {
         self.0.push(sample);
     }
 
-    /// Prints the figures; whether all are within their limits.
+    /// Prints the figures, and returns whether all are within their limits.
     pub(crate) fn report(&self, limits: &Limits) -> bool {
         let from = self.0.last().map_or(0.0, |last| last.hours * WARM_UP);
         let after_warm_up = |figure: fn(&Sample) -> f64| -> Vec<(f64, f64)> {
@@ -99,7 +99,7 @@ impl Line {
         Self { mean: mean_value, per_hour, hours }
     }
 
-    /// How much it rises over its whole length, as a share of the mean.
+    /// The rise of the line over its whole length, as a share of the mean.
     fn growth(&self) -> f64 {
         self.per_hour * self.hours / self.mean.max(f64::MIN_POSITIVE)
     }

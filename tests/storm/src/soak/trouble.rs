@@ -1,4 +1,4 @@
-//! The pods of a soak, and what befalls the scheduler beside them.
+//! The pods of a soak, and the other events that the scheduler must handle.
 
 use std::path::Path;
 
@@ -6,13 +6,13 @@ use anyhow::Result;
 use berth_cluster::{ConnectOptions, Creator, connect};
 use serde_json::{Value, json};
 
-/// The user agent of the scheduler's requests begins with this.
+/// The beginning of the user agent in the scheduler's requests.
 const SCHEDULER: &str = "berth/";
 
-/// How many pods of an unserved profile there are at a time.
+/// The number of pods of an unserved profile at a time.
 const N_FOREIGN: u64 = 20;
 
-/// A pod with texts that no pod had before.
+/// A pod with texts that no earlier pod had.
 pub(crate) fn pod(name: &str, number: u64) -> Value {
     let image = if number.is_multiple_of(200) { "i".repeat(200_000) } else { format!("registry.example.com/{name}") };
     let mut pod = json!({
@@ -36,7 +36,7 @@ pub(crate) fn pod(name: &str, number: u64) -> Value {
     pod
 }
 
-/// A small share of what the scheduler asks the API server for goes wrong, all the time.
+/// Faults for a small share of the scheduler's requests to the API server, during the whole run.
 pub(crate) fn faults(seed: u64) -> Value {
     let rule = |number: u64, matches: Value, fault: Value, probability: f64| {
         let seed = seed.wrapping_mul(100).wrapping_add(number);
@@ -66,7 +66,7 @@ impl ForeignPods {
         Ok(Self { creator: Creator::new(connect(&options).await?.client()), n_made: 0 })
     }
 
-    /// One more, unless there are enough.
+    /// Adds a pod, unless there are enough.
     pub(crate) async fn add_one(&mut self) -> Result<()> {
         if self.n_made < N_FOREIGN {
             let name = format!("foreign-{}", self.n_made);

@@ -5,7 +5,7 @@ use std::fs;
 use super::{Circle, circles, forbidden_imports};
 use crate::checks::module_tree::Tree;
 
-/// A crate of these files, `lib.rs` among them.
+/// A crate with these files, which include `lib.rs`.
 fn tree(files: &[(&str, &str)]) -> Tree {
     let folder = tempfile::tempdir().expect("a folder");
     for (name, text) in files {

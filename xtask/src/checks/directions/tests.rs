@@ -1,4 +1,4 @@
-//! What is complained about in made-up outputs of `cargo tree`.
+//! The complaints about made-up outputs of `cargo tree`.
 
 use super::{Graph, complaints};
 

@@ -40,7 +40,7 @@ fn a_comment_begins_with_its_subject() {
 #[test]
 fn sources_are_ones_that_can_be_opened() {
     let text = "/// The reference, PLACE 12.\n//! See PLACE 4 of it.\n/// KEP-2400, `pkg/scheduler/framework.go`.\nlet section = 4;\n";
-    // Else this file would be complained about.
+    // The word would make the check complain about this file.
     let text = text.replace("PLACE", "section");
     assert_eq!(lines_that_cite_what_is_not_here(&text).collect::<Vec<_>>(), [1, 2]);
 }

@@ -19,14 +19,14 @@ pub(super) struct Alternative {
     pub(super) class: Option<Arc<DeviceClass>>,
     /// `<request>` or `<request>/<sub-request>`.
     pub(super) name: String,
-    /// `<request>` or `<sub-request>`, as some messages have it.
+    /// `<request>` or `<sub-request>`, which some messages use.
     pub(super) short_name: String,
     pub(super) claim_idx: usize,
     /// The position of the request within its claim.
     pub(super) request_idx: usize,
-    /// Position among the alternatives of its request: 0 is the preferred one.
+    /// The position among the alternatives of its request: 0 is the preferred one.
     pub(super) rank: usize,
-    /// Position among the alternatives of all requests of all claims.
+    /// The position among the alternatives of all requests of all claims.
     pub(super) ordinal: usize,
     pub(super) has_selectors: bool,
     pub(super) selection: SelectionId,

@@ -1,4 +1,4 @@
-//! The devices that a search chose: with references while it runs, and without them for keeping.
+//! The devices that a search chose. They hold references while the search runs, and none when they are kept.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ pub(super) struct ChosenDevice<'p> {
     pub(super) alternative: &'p Alternative,
     pub(super) location: usize,
     pub(super) device: &'p NodeDevice,
-    /// How much of the device's capacities the request uses, if the device is shared.
+    /// The amounts of the device's capacities that the request uses, if the device is shared.
     pub(super) consumed: BTreeMap<String, Quantity>,
 }
 
@@ -34,7 +34,7 @@ impl From<ChosenDevice<'_>> for PickedDevice {
 }
 
 impl PickedDevice {
-    /// The device that it was in a search among `devices`, whose alternatives are these by their ordinals.
+    /// The device in the form of a search among `devices`. The search has these alternatives by their ordinals.
     pub(super) fn chosen<'p>(
         &self,
         alternative: impl FnOnce(usize) -> Option<&'p Alternative>,

@@ -20,15 +20,15 @@ struct ConstraintState<'p> {
     seen: SeenAttributes<'p>,
 }
 
-/// The attributes with which a further device is compared.
+/// The attributes that are compared with those of a further device.
 #[derive(Debug)]
 enum SeenAttributes<'p> {
-    /// All must be equal: the first, and how many there are.
+    /// All must be equal. The first attribute is kept, with the number of devices.
     Equal { first: Option<&'p Attribute>, n_devices: usize },
     /// All must differ.
     Distinct(Vec<&'p Attribute>),
-    /// All must differ, as in Kubernetes 1.36: it keeps the last device of each request, and forgets the request when
-    /// the request gives one of its devices back.
+    /// All must differ, as in Kubernetes 1.36. That release keeps the last device of each request, and forgets the
+    /// request when the request gives one of its devices back.
     DistinctByRequest { last: BTreeMap<usize, &'p Attribute>, n_devices: usize },
 }
 
@@ -38,7 +38,8 @@ impl<'p> ClaimConstraints<'p> {
         Self(constraints.map(|constraint| ConstraintState::new(constraint, features)).collect())
     }
 
-    /// Enters a device for a request. `false` if a constraint forbids it; then the device is in none of them.
+    /// Adds a device for a request. `false` means that a constraint forbids the device, and then no constraint counts
+    /// it.
     pub(super) fn add(&mut self, alternative: &Alternative, device: &'p SliceDevice) -> bool {
         for position in 0..self.0.len() {
             let Some(state) = self.0.get_mut(position) else { break };
@@ -50,7 +51,7 @@ impl<'p> ClaimConstraints<'p> {
         true
     }
 
-    /// Takes out the device that was entered last, which was for this request.
+    /// Removes the device that was added last, which was for this request.
     pub(super) fn remove(&mut self, alternative: &Alternative) {
         self.0.iter_mut().for_each(|state| state.remove(alternative));
     }
@@ -68,7 +69,8 @@ impl<'p> ConstraintState<'p> {
         Self { constraint, seen }
     }
 
-    /// Whether the device meets the constraint; then it counts. One that the constraint does not concern meets it.
+    /// Whether the device meets the constraint. If so, the constraint counts it. A device that the constraint does not
+    /// concern meets it.
     fn add(&mut self, alternative: &Alternative, device: &'p SliceDevice) -> bool {
         if !self.applies_to(alternative) {
             return true;
@@ -116,7 +118,7 @@ impl<'p> ConstraintState<'p> {
         }
     }
 
-    /// A sub-request is also listed by the name of its request.
+    /// The name of a request also stands for its sub-requests.
     fn applies_to(&self, alternative: &Alternative) -> bool {
         let name = &alternative.name;
         let request = name.split_once('/').map_or(name.as_str(), |(request, _)| request);

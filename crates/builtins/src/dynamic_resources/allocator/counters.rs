@@ -8,20 +8,20 @@ use crate::dynamic_resources::{
     slices::{Counters, SliceDevice},
 };
 
-/// What is left of the counters of pools.
+/// The remaining counters of pools.
 ///
-/// In Kubernetes 1.36 the search takes the counters of a device before it looks at taints and constraints, and does not
-/// always give them back. So what is taken is not the same as what the chosen devices consume.
+/// The search of Kubernetes 1.36 takes the counters of a device before it checks taints and constraints, and does not
+/// always give them back. The taken counters therefore differ from those that the chosen devices consume.
 #[derive(Debug, Default)]
 pub(super) struct CounterLedger<'p> {
-    /// What is left of each pool's counters after the devices that claims hold and the search so far. Devices that are
-    /// held can exceed the counters, so amounts can be below zero.
+    /// The remaining counters of each pool, without those of the devices that claims hold and of the search so far.
+    /// Devices of claims can exceed the counters, so amounts can be below zero.
     left: FxHashMap<&'p PoolId, Counters>,
 }
 
 impl<'p> CounterLedger<'p> {
-    /// Takes what `device` consumes. `false`, and nothing is taken, if some counter of the pool, not only one that the device
-    /// consumes, would then be below zero.
+    /// Takes the counters that `device` consumes. Returns `false`, and takes nothing, if any counter of the pool would
+    /// then be below zero, even one that the device does not consume.
     pub(super) fn take(&mut self, inventory: &Inventory<'_>, device: &'p SliceDevice) -> bool {
         let pool = &device.id.pool;
         let left = self.left.entry(pool).or_insert_with(|| left_in(inventory, pool));
@@ -33,7 +33,7 @@ impl<'p> CounterLedger<'p> {
         false
     }
 
-    /// Gives back what `device` consumes.
+    /// Gives back the counters that `device` consumes.
     pub(super) fn give_back(&mut self, device: &'p SliceDevice) {
         if let Some(left) = self.left.get_mut(&device.id.pool) {
             add(left, device, 1);
@@ -41,7 +41,7 @@ impl<'p> CounterLedger<'p> {
     }
 }
 
-/// What the devices of a pool leave of its counters that claims hold.
+/// The counters of a pool that the devices of claims leave.
 fn left_in(inventory: &Inventory<'_>, pool: &PoolId) -> Counters {
     let mut left = inventory.slices.facts(pool).map(|facts| facts.counters.clone()).unwrap_or_default();
     for holder in inventory.slices.devices_of(pool).filter(|device| inventory.in_use.is_held(device.number)) {
@@ -50,7 +50,7 @@ fn left_in(inventory: &Inventory<'_>, pool: &PoolId) -> Counters {
     left
 }
 
-/// `sign` is 1 or -1. A counter that the pool does not have does not count.
+/// Adds the device's counters with `sign`, which is 1 or -1. A counter that the pool does not have is ignored.
 fn add(left: &mut Counters, device: &SliceDevice, sign: i32) {
     for (set, counter, amount) in device.consumes_counters() {
         let Some(left) = left.get_mut(set).and_then(|counters| counters.get_mut(counter)) else { continue };

@@ -1,4 +1,5 @@
-//! Which devices a request may have, given the devices that claims hold and those that the search has chosen so far.
+//! The devices that a request may have. The answer depends on the devices that claims hold and on those that the search
+//! has chosen so far.
 
 use std::collections::BTreeMap;
 
@@ -28,13 +29,13 @@ fn tolerates_taint(toleration: &DeviceToleration, taint: &DeviceTaint) -> bool {
         }
 }
 
-/// Whether several requests may have a share of the device.
+/// Whether several requests may each have a share of the device.
 pub(super) fn is_shareable(inventory: &Inventory<'_>, device: &NodeDevice) -> bool {
     device.is_shareable && inventory.features.has(Feature::DRAConsumableCapacity)
 }
 
-/// Whether a claim holds the device, or it was chosen before. Requests with `adminAccess` are hindered only by those of their
-/// own claim, and by none at a device of which there are shares.
+/// Whether a claim holds the device, or the search has chosen it already. A request with `adminAccess` is refused only
+/// devices that its own claim has chosen, and no device with shares.
 pub(super) fn is_taken(
     inventory: &Inventory<'_>,
     chosen: &[ChosenDevice<'_>],
@@ -54,8 +55,8 @@ pub(super) fn is_taken(
     is_held || same.next().is_some()
 }
 
-/// How much of the device's capacities the request consumes; `None` if too little is left. Empty for a device that is not
-/// shared.
+/// The amounts of the device's capacities that the request consumes; `None` if too little is left. The amounts are
+/// empty for a device that is not shared.
 pub(super) fn capacity_for(
     inventory: &Inventory<'_>,
     chosen: &[ChosenDevice<'_>],
@@ -88,7 +89,7 @@ pub(super) fn capacity_for(
     Some(consumed)
 }
 
-/// Whether there is a share of the device already: its counters are taken once.
+/// Whether the device already has a share. Its counters are taken only once.
 pub(super) fn has_share(inventory: &Inventory<'_>, chosen: &[ChosenDevice<'_>], device: &NodeDevice) -> bool {
     is_shareable(inventory, device)
         && (inventory.in_use.is_shared(device.number) || chosen.iter().any(|it| it.device.key == device.key))

@@ -1,5 +1,5 @@
-//! Compares searches that use what earlier searches kept with searches that start without it: after any history, both must
-//! find the same.
+//! Compares searches that use results of earlier searches with searches that start without them. Both must find the
+//! same devices after any history.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +22,7 @@ const N_DEVICES: usize = 3;
 enum HistoryStep {
     Slice(usize, Value),
     NoSlice(usize),
-    /// Some claim gets a device, or the oldest such claim goes.
+    /// Some claim gets a device, or the oldest such claim is removed.
     Hold(Value),
     Release,
     /// A node moves to another zone.
@@ -30,7 +30,7 @@ enum HistoryStep {
     Search(usize, Value),
 }
 
-/// The objects, and the inventory that saw each of them come and go.
+/// The objects, and the inventory that has processed every change of them.
 struct History {
     slices: BTreeMap<usize, ResourceSlice>,
     held: Vec<Allocation>,

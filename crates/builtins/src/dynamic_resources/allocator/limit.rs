@@ -1,13 +1,14 @@
-//! What a search on one node may take.
+//! The limit of a search on one node.
 
 use berth_framework::Deadline;
 
 use super::AllocationError;
 
-/// A look at a device takes less time than a look at the clock would after each.
+/// The number of steps between two checks of the clock. A check after every device would take longer than the check of
+/// the device.
 const STEPS_BETWEEN_LOOKS_AT_THE_CLOCK: u64 = 64;
 
-/// Steps, each a look at one device, and a moment at which the search ends in any case.
+/// The remaining steps, each a check of one device, and the time at which the search ends in any case.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::dynamic_resources) struct SearchLimit<'a> {
     pub(in crate::dynamic_resources) steps: u64,
@@ -15,7 +16,7 @@ pub(in crate::dynamic_resources) struct SearchLimit<'a> {
 }
 
 impl SearchLimit<'_> {
-    /// No limit, for what looks at no device.
+    /// No limit, for work that checks no device.
     pub(super) const NONE: Self = Self { steps: u64::MAX, deadline: Deadline::NEVER };
 
     pub(super) fn step(&mut self) -> Result<(), AllocationError> {
@@ -24,7 +25,7 @@ impl SearchLimit<'_> {
         if is_over { Err(AllocationError::TimedOut) } else { Ok(()) }
     }
 
-    /// Whether the moment has come. A selector can take longer than many steps, so this is asked after each.
+    /// Whether the time is over. One selector can take longer than many steps, so this is checked after each selector.
     pub(in crate::dynamic_resources) fn is_over(&self) -> bool {
         self.deadline.is_over()
     }

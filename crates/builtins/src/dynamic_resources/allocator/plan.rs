@@ -1,5 +1,5 @@
-//! Claims, prepared for the search. A plan is made once for all nodes; only the number of devices that a request for all
-//! devices means differs from node to node.
+//! Claims that are prepared for the search. One plan serves all nodes; only the number of devices of a request for all
+//! devices differs from node to node.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -18,7 +18,7 @@ use crate::dynamic_resources::{
     pools::PoolState,
 };
 
-/// What a pod's unallocated claims ask for.
+/// The devices that a pod's unallocated claims request.
 #[derive(Debug)]
 pub(in crate::dynamic_resources) struct Plan {
     pub(super) claims: Vec<ClaimPlan>,
@@ -38,17 +38,17 @@ pub(super) struct ClaimPlan {
 #[derive(Debug)]
 pub(super) struct RequestPlan {
     pub(super) name: String,
-    /// One for `exactly`, several for `firstAvailable`.
+    /// One alternative for `exactly`, several for `firstAvailable`.
     pub(super) alternatives: Vec<Alternative>,
     pub(super) is_prioritized: bool,
 }
 
 #[derive(Clone, Debug)]
 pub(super) enum Amount {
-    /// All matching devices, and none matches.
+    /// The request is for all matching devices, and no device matches.
     Nothing,
     Exactly(usize),
-    /// Locations of all devices that match.
+    /// The locations of all devices that match.
     All(Vec<usize>),
 }
 
@@ -74,7 +74,7 @@ impl Plan {
         let mut plan = Self { claims: Vec::new(), everywhere: None };
         for (claim_idx, claim) in claims.into_iter().enumerate() {
             plan.claims.push(planner.claim(claim_idx, claim));
-            // A pod may have many claims, each as large as an object may be.
+            // A pod may have many claims, each as large as an object can be.
             if deadline.is_over() {
                 return Self { everywhere: Some(Err(AllocationError::TimedOut)), ..plan };
             }
@@ -94,7 +94,8 @@ impl Plan {
         self.alternatives().nth(ordinal)
     }
 
-    /// How many devices each alternative asks for on a node. Amounts that differ from node to node are put into `scratch`.
+    /// The number of devices that each alternative requests on a node. Amounts that differ from node to node are put
+    /// into `scratch`.
     pub(super) fn amounts<'a>(
         &'a self,
         inventory: &Inventory<'_>,
@@ -137,8 +138,8 @@ impl Plan {
 }
 
 impl RequestPlan {
-    /// Refuses requests that ask for capacity without the gate DRAConsumableCapacity. If DRADeviceBindingConditions is
-    /// off as well, kube-scheduler uses an allocator that does not look at it.
+    /// Refuses requests for capacity if the gate DRAConsumableCapacity is off. If DRADeviceBindingConditions is off as
+    /// well, kube-scheduler uses an allocator that ignores capacity.
     fn require_no_capacity(&self, inventory: &Inventory<'_>, claim: &ResourceClaim) -> Result<(), AllocationError> {
         let features = inventory.features;
         if features.has(Feature::DRAConsumableCapacity) || !features.has(Feature::DRADeviceBindingConditions) {
@@ -243,7 +244,7 @@ fn pool_not_usable(claim: &ResourceClaim, alternative: &Alternative, pool: &Unus
     }
 }
 
-/// Whether the device is one of those that a request for all devices means.
+/// Whether a request for all devices includes the device.
 fn is_for_all(
     inventory: &Inventory<'_>,
     selectors: &mut Selectors,

@@ -47,14 +47,14 @@ struct TestRequest {
 #[derive(Clone, Debug)]
 struct Constraint {
     must_differ: bool,
-    /// `None`: all requests.
+    /// The request; `None` means all requests.
     request: Option<usize>,
 }
 
 #[derive(Clone, Debug)]
 struct Case {
     test_devices: Vec<TestDevice>,
-    /// One alternative: `exactly`; several: `firstAvailable`.
+    /// The requests. A request with one alternative is `exactly`, one with several is `firstAvailable`.
     requests: Vec<Vec<TestRequest>>,
     constraint: Option<Constraint>,
 }
@@ -118,7 +118,8 @@ impl Case {
             && self.constraint_holds(assignment)
     }
 
-    /// A request with admin access takes a share like others, and a device that claims hold.
+    /// Whether the device can serve these requests. A request with admin access takes a share like others, and may have
+    /// a device that claims hold.
     fn bears(&self, test_device: usize, asks: &[&TestRequest]) -> bool {
         let test_device = &self.test_devices[test_device];
         if !test_device.is_shared {
@@ -132,7 +133,7 @@ impl Case {
         let of_pool = (0..self.test_devices.len()).filter(|idx| self.test_devices[*idx].pool == pool);
         let of_pool: Vec<(usize, &TestDevice)> = of_pool.map(|idx| (idx, &self.test_devices[idx])).collect();
         let held: u32 = of_pool.iter().filter(|(_, it)| it.is_held).map(|(_, it)| it.counters).sum();
-        // A share of a device that has shares already takes no counters.
+        // A further share of a device takes no counters.
         let is_new = |(idx, it): &&(usize, &TestDevice)| users.contains_key(idx) && !(it.is_shared && it.is_held);
         let new: Vec<u32> = of_pool.iter().filter(is_new).map(|(_, it)| it.counters).collect();
         held + new.iter().sum::<u32>() <= COUNTERS_OF_POOL || new.iter().all(|counters| *counters == 0)
@@ -164,7 +165,7 @@ impl Case {
             }
             inventory.in_use.add(&serde_json::from_value(json!({"devices": {"results": [result]}})).unwrap());
         }
-        // Kubernetes 1.36 keeps counters that the search took in vain, and compares attributes with some devices only.
+        // Kubernetes 1.36 keeps counters of failed tries, and compares attributes with only some devices.
         inventory.features = Features::of(Release::V1_37);
         inventory
     }
@@ -311,7 +312,7 @@ proptest! {
         let found = match found {
             Ok(Outcome::Allocated { allocations, .. }) => Some(allocations[0].devices.results.clone()),
             Ok(Outcome::Nothing) => None,
-            // Such a claim makes no sense: a device that it must have is forbidden.
+            // The claim contradicts itself: a constraint forbids a device that the claim must have.
             Err(AllocationError::ConstraintForbidsDevice { .. }) => return Ok(()),
             other => return Err(TestCaseError::fail(format!("{other:?}"))),
         };

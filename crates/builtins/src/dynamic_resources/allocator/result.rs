@@ -17,7 +17,7 @@ use crate::dynamic_resources::{
     slices::{Placement, SliceDevice},
 };
 
-/// One for each claim of the plan.
+/// An allocation for each claim of the plan.
 pub(super) fn write(
     features: Features,
     plan: &Plan,
@@ -34,7 +34,7 @@ pub(super) fn write(
     plan.claims.iter().enumerate().map(|(claim_idx, claim)| of_claim(claim_idx, claim)).collect()
 }
 
-/// Which alternative was chosen for each request with alternatives.
+/// The chosen alternative of each request with alternatives.
 pub(super) fn choices(plan: &Plan, chosen: &[ChosenDevice<'_>]) -> Vec<usize> {
     let requests = plan.claims.iter().flat_map(|claim| &claim.requests);
     let prioritized = requests.filter(|request| request.is_prioritized);
@@ -72,7 +72,8 @@ fn device_result(features: Features, chosen: &ChosenDevice<'_>, claim_uid: &str,
     }
 }
 
-/// A UUID of version 8 (RFC 9562), derived from what makes the share unique, since nothing here is random.
+/// A UUID of version 8 (RFC 9562). It is derived from the values that make the share unique, since nothing here is
+/// random.
 fn share_id(claim_uid: &str, device: &str, position: usize) -> String {
     let text = format!("{claim_uid}/{device}/{position}");
     let hash = |offset: u64| {
@@ -85,8 +86,8 @@ fn share_id(claim_uid: &str, device: &str, position: usize) -> String {
     format!("{:08x}-{:04x}-8{version:03x}-{variant:04x}-{node:012x}", time >> 16, time & 0xffff)
 }
 
-/// The configuration of the classes in the order of the requests, each class once, then that of the claim for the chosen
-/// requests. Kubernetes 1.36 repeats an entry of the claim for each request that it is for.
+/// The configuration of the classes in the order of the requests, each class once, and then that of the claim for the
+/// chosen requests. Kubernetes 1.36 repeats an entry of the claim for each of its requests.
 fn config(features: Features, claim: &ClaimPlan, chosen: &[&ChosenDevice<'_>]) -> Vec<AllocatedConfig> {
     let is_once = features.has(Feature::AllocatedConfigOnce);
     let mut written: Vec<AllocatedConfig> = Vec::new();
@@ -163,7 +164,7 @@ fn extend(requirements: &mut Vec<NodeSelectorRequirement>, more: &[NodeSelectorR
     }
 }
 
-/// Whether both have the same key, operator and values, in whatever order.
+/// Whether both have the same key, operator and values, in any order.
 fn is_same(left: &NodeSelectorRequirement, right: &NodeSelectorRequirement) -> bool {
     let values = |it: &NodeSelectorRequirement| -> BTreeSet<String> { it.values.iter().cloned().collect() };
     left.key == right.key && left.operator == right.operator && values(left) == values(right)

@@ -1,13 +1,13 @@
 //! The search itself: depth first with backtracking.
 //!
-//! The order of the checks of a device is kube-scheduler's: it decides which error an attempt ends with, and in Kubernetes 1.36
-//! also what later choices find. Whether selectors and tolerations of a request accept a device does not depend on the other
-//! devices: it is evaluated once and kept with the devices of the node.
+//! The order of the checks of a device is kube-scheduler's. The order decides which error an attempt ends with and, in
+//! Kubernetes 1.36, the results of later choices. The answer of a request's selectors and tolerations about a device
+//! does not depend on the other devices: it is evaluated once and kept with the devices of the node.
 //!
-//! Two short cuts do not change the result. A branch ends as soon as too few devices are left for the request. And when the
-//! search goes back for the first time, it ends if some request could not be served even if it were alone. An error of a
-//! selector fails the search only if the search gets to that device, so where a selector fails neither short cut is taken, nor
-//! where what the search tries in vain has an effect: see [`Search::tries_have_effects`].
+//! Two short cuts do not change the result. A branch ends as soon as too few devices are left for the request. When the
+//! search goes back for the first time, it ends if some request could not be served even on its own. An error of a
+//! selector fails the search only if the search reaches that device. Neither short cut is taken where a selector fails,
+//! nor where failed tries have effects: see [`Search::tries_have_effects`].
 
 use berth_model::Feature;
 
@@ -25,7 +25,7 @@ use crate::dynamic_resources::{
     node_devices::{NodeDevice, SelectionResults, Suitability},
 };
 
-/// Where the search stands: a request of a claim.
+/// The place of the search: a request of a claim.
 #[derive(Clone, Copy, Debug)]
 struct Position {
     claim_idx: usize,
@@ -101,8 +101,8 @@ impl<'s, 'p> Search<'s, 'p> {
         search
     }
 
-    /// Whether a device that is tried in vain can change what is found later, or end the search: a constraint may forbid one of
-    /// all devices; and in Kubernetes 1.36 counters may stay taken.
+    /// Whether a failed try of a device can change later results or end the search. A constraint may forbid one of all
+    /// devices, and counters may stay taken in Kubernetes 1.36.
     fn tries_have_effects(&self) -> bool {
         let is_constrained = |claim: &ClaimPlan| !claim.claim.spec.devices.constraints.is_empty();
         let takes_all = |claim: &ClaimPlan| {
@@ -201,7 +201,7 @@ impl<'s, 'p> Search<'s, 'p> {
         Ok(DeviceTrial::NoSolution)
     }
 
-    /// Takes the device for the request, if it may have it.
+    /// Takes the device for the request, if the request may have it.
     fn choose(
         &mut self,
         position: Position,
@@ -212,7 +212,7 @@ impl<'s, 'p> Search<'s, 'p> {
         let Some((device, claim)) = devices.get(location).zip(self.plan.claims.get(position.claim_idx)) else {
             return Ok(false);
         };
-        // Selectors and capacity were asked before if the request is for all devices.
+        // Selectors and capacity are already checked for a request for all devices.
         let is_one_of_all = alternative.wanted.takes_all();
         if eligibility::is_taken(inventory, &self.chosen, alternative, device)
             || self.suitability(alternative, location)? == Suitability::Unselected
@@ -242,7 +242,7 @@ impl<'s, 'p> Search<'s, 'p> {
         Ok(true)
     }
 
-    /// Takes the counters that the device consumes; says whether it consumes any. `None` if too little is left.
+    /// Takes the counters that the device consumes. Returns whether it consumes any, or `None` if too little is left.
     fn take_counters(&mut self, device: &'p NodeDevice) -> Option<bool> {
         if !device.consumes_counters {
             return Some(false);
@@ -254,14 +254,15 @@ impl<'s, 'p> Search<'s, 'p> {
         (is_shared || self.counters.take(self.inventory, &device.device)).then_some(!is_shared)
     }
 
-    /// After a device that was not chosen. Kubernetes 1.36 keeps the counters.
+    /// Gives back the counters of a device that was not chosen. Kubernetes 1.36 keeps them.
     fn undo_counters(&mut self, takes_counters: bool, device: &'p NodeDevice) {
         if takes_counters && self.inventory.features.has(Feature::CountersAreGivenBack) {
             self.counters.give_back(&device.device);
         }
     }
 
-    /// After a device with too little capacity for a request for all devices. Kubernetes 1.36 keeps counters and attributes.
+    /// Undoes a failed try: the device has too little capacity for a request for all devices. Kubernetes 1.36 keeps
+    /// counters and attributes.
     fn undo_in_vain(
         &mut self,
         position: Position,
@@ -277,7 +278,7 @@ impl<'s, 'p> Search<'s, 'p> {
         self.undo_counters(takes_counters, device);
     }
 
-    /// Gives back the device that was chosen last. Kubernetes 1.36 keeps the counters of one that can be shared.
+    /// Gives back the device that was chosen last. Kubernetes 1.36 keeps the counters of a shareable device.
     fn give_back(&mut self) {
         let Some(ChosenDevice { alternative, device, .. }) = self.chosen.pop() else { return };
         if let Some(constraints) = self.constraints.get_mut(alternative.claim_idx) {
@@ -292,7 +293,7 @@ impl<'s, 'p> Search<'s, 'p> {
         }
     }
 
-    /// What selectors and tolerations make of the device.
+    /// The answer of selectors and tolerations about the device.
     fn suitability(&mut self, alternative: &Alternative, location: usize) -> Result<Suitability, AllocationError> {
         let Some(node_device) = self.devices.get(location) else { return Ok(Suitability::Unselected) };
         let features = self.inventory.features;
@@ -351,7 +352,7 @@ impl<'s, 'p> Search<'s, 'p> {
         Ok(n_possible >= n_wanted)
     }
 
-    /// Ends the search if some request could not be served even if it were alone.
+    /// Ends the search if some request could not be served even on its own.
     fn require_possible(&mut self) -> Result<(), SearchEnd> {
         if std::mem::replace(&mut self.is_known_possible, true) {
             return Ok(());
@@ -394,7 +395,7 @@ enum DeviceTrial {
     NoSolution,
 }
 
-/// Why a search ends early.
+/// The reason why a search ends early.
 enum SearchEnd {
     Impossible,
     Failed(AllocationError),

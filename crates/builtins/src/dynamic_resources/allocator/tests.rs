@@ -13,7 +13,7 @@ use crate::dynamic_resources::{
     slices::NodeView,
 };
 
-/// A cluster to allocate in. Objects are JSON, as the API server has them.
+/// A cluster to allocate in. Objects are JSON, as in the API server.
 #[derive(Default)]
 pub(super) struct TestInventory {
     pub(super) slices: SliceTable,
@@ -24,7 +24,7 @@ pub(super) struct TestInventory {
     max_steps: Option<u64>,
 }
 
-/// An [`AllocationOutcome`], written out.
+/// An [`AllocationOutcome`] as text.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Outcome {
     Allocated { allocations: Vec<Allocation>, choices: Vec<usize> },
@@ -39,7 +39,7 @@ struct First {
 }
 
 impl TestInventory {
-    /// A class `any` that wants every device is there from the start.
+    /// A cluster with a class `any` that includes every device.
     pub(super) fn new(slices: &[Value]) -> Self {
         let mut inventory = Self::default();
         for (position, slice) in slices.iter().enumerate() {
@@ -99,7 +99,7 @@ impl TestInventory {
         }
     }
 
-    /// `request: device` for each result, or why there is none.
+    /// Checks the results, each as `request: device`, or the reason for having none.
     #[track_caller]
     fn check(&mut self, devices: Value, expected: &[&str]) {
         assert_eq!(self.shown(devices.clone()), expected, "{devices}");
@@ -128,7 +128,7 @@ fn slice(pool: &str, devices: Value) -> Value {
     json!({"driver": "gpu.example.com", "pool": {"name": pool}, "nodeName": "node-1", "devices": devices})
 }
 
-/// Devices `gpu-0` and so on with what each of `devices` adds.
+/// Devices `gpu-0` and so on. Each has the additional fields of its entry in `devices`.
 fn gpus(devices: &[Value]) -> Value {
     let named = devices.iter().enumerate().map(|(position, device)| {
         let mut device = device.clone();
@@ -178,7 +178,7 @@ fn selectors_of_class_and_request_must_all_hold() {
         requests(&[one("r", json!({"selectors": tier_2, "count": 2}))]),
         &["claim default/claim: selector #0: CEL runtime error: no such key: tier"],
     );
-    // The search ends before it gets to the device without the attribute.
+    // The search ends before it reaches the device without the attribute.
     inventory.check(requests(&[one("r", json!({"deviceClassName": "broken"}))]), &["r: gpu-0"]);
     inventory.check(
         requests(&[one("r", json!({"deviceClassName": "broken", "count": 3}))]),
@@ -272,7 +272,7 @@ fn all_means_every_matching_device() {
     inventory.check(requests(&[one("r", json!({"count": 2}))]), &["r: gpu-0", "r: gpu-2"]);
 }
 
-/// API reference, adminAccess: devices in use may be had, but the same device not twice for one claim.
+/// API reference, adminAccess: the claim may get devices in use, but not the same device twice.
 #[test]
 fn admin_access_does_not_mind_others() {
     let held = json!([{"driver": "gpu.example.com", "pool": "p", "device": "gpu-0"}]);
@@ -345,7 +345,7 @@ fn the_first_available_alternative_is_taken() {
     let of_class = json!({"source": "FromClass", "requests": ["r/pair"],
         "opaque": {"driver": "gpu.example.com", "parameters": {"c": 1}}});
     assert_eq!(config, json!([of_class, of_claim(&["r/pair"], 2), of_claim(&["r"], 3), of_claim(&[], 4)]));
-    // All of nothing is no obstacle to the next alternative.
+    // An alternative for all devices that matches no device does not stop the next alternative.
     let all = json!({"name": "all", "deviceClassName": "any", "allocationMode": "All", "selectors": cel("false")});
     let devices = json!({"requests": [{"name": "r", "firstAvailable": [all, sub("s", "any", "small", 1)]}]});
     inventory.check(devices.clone(), &["r/s: gpu-0"]);
@@ -436,7 +436,7 @@ fn a_claim_holds_32_devices_at_most() {
     assert_eq!(inventory.first(devices).choices, [1]);
 }
 
-/// KEP-5007: pools with devices that need binding come last, and what they wait for is in the result.
+/// KEP-5007: pools with devices that need binding come last, and the result has the conditions that they wait for.
 #[test]
 fn devices_that_need_binding_come_last() {
     let binding = json!({"bindingConditions": ["ready"], "bindingFailureConditions": ["failed"]});
@@ -467,7 +467,7 @@ fn claims_of_a_pod_do_not_share_devices() {
     assert_eq!(inventory.allocate(&[&first, &greedy], "node-1"), Ok(Outcome::Nothing));
 }
 
-/// A pod may have many claims, each as large as an object may be.
+/// A pod may have many claims, each as large as an object can be.
 #[test]
 fn claims_are_planned_as_long_as_the_search_has_time() {
     let TestInventory { slices, classes, in_use, mut selectors, features, .. } = TestInventory::new(&[]);

@@ -1,8 +1,9 @@
-//! What evaluating an expression may take at most, worked out before it runs.
+//! The maximum cost of evaluating an expression, computed before it runs.
 //!
-//! The interpreter does not count steps, so they are bounded from the expression alone. Every node costs one step; what reads texts or lists costs one more for ten characters or elements, as
-//! Kubernetes counts for functions of strings; a comprehension costs its body for each element of its range. What comes
-//! from the device has the size of the largest value that a device may have.
+//! The interpreter does not count steps, so they are bounded from the expression alone. Every node costs one step.
+//! Functions that read texts or lists cost one more for ten characters or elements, as Kubernetes counts for functions
+//! of strings. A comprehension costs its body for each element of its range. A value of the device has the size of the
+//! largest value that a device may have.
 
 use cel::{
     IdedExpr,
@@ -11,19 +12,19 @@ use cel::{
 
 use super::pattern::{ConstantPattern, ConstantPatterns};
 
-/// The limit of Kubernetes for device selectors (`CELSelectorExpressionMaxCost` in `k8s.io/api/resource/v1/types.go`). Its
-/// unit differs somewhat; in both cases it is about one step.
+/// The limit of Kubernetes for device selectors (`CELSelectorExpressionMaxCost` in `k8s.io/api/resource/v1/types.go`).
+/// Its unit differs slightly; both units are about one step.
 const LIMIT: u64 = 1_000_000;
 /// A device has at most 32 attributes and capacities; their texts have at most 64 characters.
 const DEVICE_SIZE: u64 = 64;
-/// How many comprehensions may go over elements within each other. With the smallest range of a device, three exceed the
-/// limit of cost; more than this takes long to estimate.
+/// The maximum number of nested comprehensions over elements. Three exceed the limit of cost even with the smallest
+/// range of a device, and more than this limit takes long to estimate.
 const MAX_LOOPS: usize = 5;
-/// Compiling a regular expression that is not known beforehand, and searching a text of a device for it: it may become as
-/// large as [`super::pattern`] allows.
+/// The cost of compiling a regular expression that is not known beforehand, and of searching a text of a device for it.
+/// The expression may become as large as [`super::pattern`] allows.
 const COMPUTED_REGEX: u64 = 10_000;
 
-/// Why an expression is refused.
+/// The reason why an expression is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum TooComplex {
     #[error("too complex, exceeds cost limit")]
@@ -32,21 +33,21 @@ pub(super) enum TooComplex {
     Loops,
 }
 
-/// Steps to evaluate an expression, and how large its result is.
+/// The steps of an expression, and the size of its result.
 #[derive(Clone, Copy, Debug)]
 struct Estimate {
     steps: u64,
     size: Size,
 }
 
-/// At most so large is a value.
+/// The maximum size of a value.
 #[derive(Clone, Copy, Debug)]
 struct Size {
     /// Elements of a list or map, characters of a text.
     count: u64,
-    /// The weight of its largest element.
+    /// The weight of the largest element.
     element: u64,
-    /// Characters and numbers in all of it.
+    /// The number of characters and numbers in the whole value.
     weight: u64,
 }
 
@@ -79,7 +80,8 @@ pub(super) fn children(expression: &Expr) -> Vec<&IdedExpr> {
     }
 }
 
-/// `loops` is how many comprehensions evaluate the expression for each of their elements.
+/// Checks the nesting of comprehensions. `loops` is the number of comprehensions that evaluate the expression for each
+/// of their elements.
 fn check_loops(expression: &IdedExpr, loops: usize) -> Result<(), TooComplex> {
     if loops > MAX_LOOPS {
         return Err(TooComplex::Loops);
@@ -110,7 +112,7 @@ impl Size {
         Self { count: characters.max(1), element: 1, weight: characters.max(1) }
     }
 
-    /// An element, of which no more is known than its weight.
+    /// The size of an element, of which only the weight is known.
     fn of_element(self) -> Self {
         Self { count: self.element, element: self.element, weight: self.element }
     }
@@ -123,7 +125,7 @@ impl Size {
         }
     }
 
-    /// The cost of one after the other, as lists and texts are added.
+    /// The size of both values together, as when lists and texts are added.
     fn and(self, other: Self) -> Self {
         Self {
             count: self.count.saturating_add(other.count),
@@ -173,7 +175,7 @@ fn parts(entry: &IdedEntryExpr) -> Vec<&IdedExpr> {
     }
 }
 
-/// An empty one has no elements, so that going over it costs nothing.
+/// The estimate for a literal list or map. An empty one has no elements, so a loop over it costs nothing.
 fn collection<'a>(elements: impl Iterator<Item = &'a IdedExpr>, scope: &mut Scope<'a>) -> Estimate {
     let mut total = Estimate { steps: 1, size: Size { count: 0, element: 1, weight: 0 } };
     for element in elements {
@@ -208,7 +210,7 @@ fn call_estimate<'a>(call: &'a CallExpr, scope: &mut Scope<'a>) -> Estimate {
         "_[_]" | "_[?_]" => (0, sizes.first().map_or(Size::SCALAR, |operand| operand.of_element())),
         "matches" => (search_steps(call, &sizes), Size::SCALAR),
         "find" => (search_steps(call, &sizes), text),
-        // What is found is where the next search begins.
+        // The next search begins at the end of the previous match.
         "findAll" => (search_steps(call, &sizes).saturating_mul(text.weight), text),
         "replace" | "join" | "format" => {
             let size = Size::text(product(|size| size.weight));
@@ -220,8 +222,9 @@ fn call_estimate<'a>(call: &'a CallExpr, scope: &mut Scope<'a>) -> Estimate {
     Estimate { steps: steps.saturating_add(extra), size }
 }
 
-/// A search visits the states of its regular expression for each character of the text; Kubernetes counts a quarter and a
-/// tenth of them. A regular expression that stands in the expression is a variable.
+/// The steps of a search. A search visits the states of its regular expression for each character of the text;
+/// Kubernetes counts a quarter of the states and a tenth of the characters. A constant regular expression in the
+/// expression is a variable.
 fn search_steps(call: &CallExpr, sizes: &[Size]) -> u64 {
     let [text, pattern, ..] = sizes else { return 0 };
     match operands(call).nth(1).map(|pattern| &pattern.expr) {
@@ -232,8 +235,8 @@ fn search_steps(call: &CallExpr, sizes: &[Size]) -> u64 {
     }
 }
 
-/// The result of a comprehension is what its accumulator has become. Two rounds show how that grows: by as much each time,
-/// or by a factor.
+/// The estimate for a comprehension. Its result is the final accumulator. Two rounds show how the accumulator grows: by
+/// the same amount each time, or by a factor.
 fn comprehension_estimate<'a>(comprehension: &'a ComprehensionExpr, scope: &mut Scope<'a>) -> Estimate {
     let range = estimate(&comprehension.iter_range, scope);
     let start = estimate(&comprehension.accu_init, scope);
@@ -269,7 +272,7 @@ fn round<'a>(comprehension: &'a ComprehensionExpr, range: Size, accumulated: Siz
     Estimate { steps: condition.steps.saturating_add(step.steps), size: step.size }
 }
 
-/// What grows from the first to the second to the third value, after `n` rounds.
+/// The size after `n` rounds of a value that grows from the first to the second to the third number.
 fn grown([start, first, second]: [u64; 3], n: u64) -> u64 {
     let (growth, later_growth) = (first.saturating_sub(start), second.saturating_sub(first));
     if later_growth <= growth {

@@ -17,7 +17,7 @@ use crate::dynamic_resources::objects::{Attribute, Device};
 type Entries<'a> = HashMap<CelMapKey<'a>, Box<dyn Val + 'a>>;
 type Domains<'a> = BTreeMap<&'a str, Entries<'a>>;
 
-/// Attributes that are lists are there if `with_lists`.
+/// The device as a CEL value. Attributes that are lists are included if `with_lists`.
 pub(super) fn of<'a>(driver: &'a str, device: &'a Device, with_lists: bool) -> Box<dyn Val + 'a> {
     let mut attributes = Domains::new();
     for (name, attribute) in &device.attributes {
@@ -39,7 +39,7 @@ pub(super) fn of<'a>(driver: &'a str, device: &'a Device, with_lists: bool) -> B
     Box::new(CelMap::from(fields))
 }
 
-/// A name without a domain is in the domain of the driver.
+/// Inserts a value under its name. A name without a domain belongs to the domain of the driver.
 fn insert<'a>(domains: &mut Domains<'a>, driver: &'a str, name: &'a str, value: Box<dyn Val + 'a>) {
     let (domain, name) = name.split_once('/').unwrap_or((driver, name));
     domains.entry(domain).or_default().insert(CelMapKey::from(name), value);

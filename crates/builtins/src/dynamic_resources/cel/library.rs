@@ -1,8 +1,8 @@
 //! The environment of a selector: CEL's standard library and the extensions that Kubernetes adds to it.
 //!
-//! The extension for strings comes with the interpreter, regular expressions are in [`pattern`]. This file adds `cel.bind`,
-//! lists (`isSorted`, `sum`, `min`, `max`, `indexOf`, `lastIndexOf`), attributes of devices (`includes`) and sets (`sets.contains`, `sets.equivalent`,
-//! `sets.intersects`).
+//! The extension for strings comes with the interpreter, regular expressions are in [`pattern`]. This file adds
+//! `cel.bind`, lists (`isSorted`, `sum`, `min`, `max`, `indexOf`, `lastIndexOf`), attributes of devices (`includes`)
+//! and sets (`sets.contains`, `sets.equivalent`, `sets.intersects`).
 
 use std::{cmp::Ordering, sync::Arc};
 
@@ -84,14 +84,14 @@ fn lists(env: &mut Env) -> Result<(), DeclarationError> {
     Ok(())
 }
 
-/// KEP-5491: whether an attribute that is a list has the element.
+/// KEP-5491: whether an attribute that is a list includes the element.
 fn includes_element<'b, 'v>(arguments: CelArguments<'b, 'v>) -> CelResult<'b, 'v> {
     let wanted = arguments.get(1).ok_or_else(ExecutionError::missing_argument_or_target)?;
     let is_there = elements(&arguments, 0)?.iter().any(|element| element.equals(wanted.as_ref()));
     Ok(CowVal::owned(CelBool::from(is_there)))
 }
 
-/// An attribute that is no list has itself as its element, so that a driver can make it a list later.
+/// An attribute that is no list includes itself, so that a driver can make it a list later.
 fn includes_itself<'b, 'v>(arguments: CelArguments<'b, 'v>) -> CelResult<'b, 'v> {
     let [value, wanted] = arguments.as_slice() else { return Err(ExecutionError::missing_argument_or_target()) };
     Ok(CowVal::owned(CelBool::from(value.as_ref().equals(wanted.as_ref()))))

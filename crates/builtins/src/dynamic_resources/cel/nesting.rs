@@ -1,10 +1,11 @@
-//! How deep an expression goes, told from its text: parser and interpreter call themselves for each level, and a stack that
-//! is used up ends the process.
+//! The depth of an expression, computed from its text. Parser and interpreter recurse for each level, and a stack
+//! overflow ends the process.
 //!
-//! Brackets nest, and so do chains: `a + b + c` is `(a + b) + c`, `a.b.c` is `(a.b).c`, and `a ? b : c ? d : e` goes on to
-//! the right. Chains of `&&` and `||` do not, as the parser balances them. What is counted is at least half of the real depth.
+//! Brackets nest, and so do chains: `a + b + c` is `(a + b) + c`, `a.b.c` is `(a.b).c`, and `a ? b : c ? d : e` nests
+//! to the right. Chains of `&&` and `||` do not nest, as the parser balances them. The computed depth is at least half
+//! of the real depth.
 
-/// The scheduling thread has 4 MiB of stack, a component 512 KiB and smaller frames.
+/// The maximum depth. The scheduling thread has 4 MiB of stack, and a component has 512 KiB and smaller frames.
 pub(super) const MAX_DEPTH: usize = 100;
 
 pub(super) fn is_too_deep(expression: &str) -> bool {
@@ -28,7 +29,7 @@ pub(super) fn is_too_deep(expression: &str) -> bool {
                 1
             }
             ')' | ']' | '}' => {
-                // One without a beginning is the parser's to refuse.
+                // A closing bracket without an opening one is left to the parser, which refuses it.
                 if chains.len() > 1 {
                     depth -= chains.pop().unwrap_or_default();
                 }
@@ -77,7 +78,7 @@ fn text_length(rest: &str, is_raw: bool) -> usize {
         }
         let mut characters = rest[at..].chars();
         if characters.next() == Some('\\') && !is_raw {
-            // What is escaped, such as a quote.
+            // The escaped character, such as a quote.
             characters.next();
         }
         at = rest.len() - characters.as_str().len();

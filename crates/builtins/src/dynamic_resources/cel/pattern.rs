@@ -1,8 +1,8 @@
-//! Regular expressions in the syntax of RE2, as Kubernetes' selectors have them: `matches`, `find` and `findAll`.
+//! Regular expressions in the syntax of RE2, as in Kubernetes' selectors: `matches`, `find` and `findAll`.
 //!
-//! A pattern that stands in an expression is compiled with it ([`super::program`]); one that is put together when the
-//! expression runs is compiled each time, so it must be small. What a pattern takes is known: a search keeps nothing, and its
-//! time grows with the pattern's states times the text's characters.
+//! A constant pattern is compiled with its expression ([`super::program`]). A pattern that is computed when the
+//! expression runs is compiled each time, so it must be small. The cost of a pattern is known: a search keeps nothing,
+//! and its time grows with the pattern's states times the text's characters.
 
 use std::{any::Any, error::Error as _, sync::Arc};
 
@@ -18,19 +18,19 @@ use regex_automata::{
     util::syntax,
 };
 
-/// The most memory that all patterns which stand in one expression may take when they are compiled, in bytes. Those of usual
+/// The maximum memory of all constant patterns of one expression when they are compiled, in bytes. Those of usual
 /// selectors take some hundreds.
 pub(super) const MAX_BYTES: usize = 1 << 20;
-/// The most memory that a compiled pattern may take, in bytes, if the pattern is put together when an expression runs.
+/// The maximum memory of a compiled pattern that is computed when an expression runs, in bytes.
 const MAX_COMPUTED_BYTES: usize = 128 << 10;
-/// How long such a pattern may be, in bytes: a text of a device has at most 64 characters.
+/// The maximum length of a computed pattern in bytes. A text of a device has at most 64 characters.
 const MAX_COMPUTED_LENGTH: usize = 256;
-/// How deep groups may lie within each other, for the stack of the compiler.
+/// The maximum nesting of groups, which limits the stack of the compiler.
 const MAX_DEPTH: u32 = 50;
 
 static REGEX: Type = Type::new_unspecified_type("regex");
 
-/// Why a text is no pattern.
+/// The reason why a text is no pattern.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum PatternError {
     #[error("regular expressions exceed the size limit")]
@@ -41,25 +41,25 @@ pub(super) enum PatternError {
     Invalid(Box<str>),
 }
 
-/// A compiled regular expression, as a value that an expression has in the place of the text.
+/// A compiled regular expression, as a value that replaces the text in an expression.
 #[derive(Clone, Debug)]
 pub(super) struct Pattern(Arc<PikeVM>);
 
-/// A pattern that stands in an expression.
+/// A constant pattern in an expression.
 #[derive(Debug)]
 pub(super) struct ConstantPattern {
-    /// The name of the variable that takes its place.
+    /// The name of the variable that replaces the pattern.
     pub(super) variable: String,
     text: String,
     pub(super) pattern: Pattern,
 }
 
-/// The patterns that stand in one expression, each once.
+/// The constant patterns of one expression, each once.
 #[derive(Debug, Default)]
 pub(super) struct ConstantPatterns(Vec<ConstantPattern>);
 
 impl ConstantPattern {
-    /// What it takes in memory.
+    /// The memory of the patterns, in bytes.
     pub(super) fn bytes(&self) -> usize {
         self.text.len() + self.pattern.bytes()
     }
@@ -70,10 +70,10 @@ impl ConstantPatterns {
         self.0.iter()
     }
 
-    /// The variable that takes the place of `text`, which is compiled if it is new.
+    /// The variable that replaces `text`. A new text is compiled.
     ///
     /// # Errors
-    /// The text is no pattern, or all patterns together would take more than an expression's patterns may.
+    /// The text is no pattern, or the patterns together would take more memory than those of an expression may.
     pub(super) fn variable_for(&mut self, text: &str) -> Result<String, PatternError> {
         if let Some(known) = self.iter().find(|known| known.text == text) {
             return Ok(known.variable.clone());
@@ -98,14 +98,14 @@ impl Pattern {
         })
     }
 
-    /// Compiles a pattern that is put together when an expression runs.
+    /// Compiles a pattern that is computed when an expression runs.
     fn computed(function: &str, text: &CelString<'_>) -> Result<Self, ExecutionError> {
         let is_long = text.inner().len() > MAX_COMPUTED_LENGTH;
         let pattern = if is_long { Err(PatternError::TooLong) } else { Self::new(text.inner(), MAX_COMPUTED_BYTES) };
         pattern.map_err(|error| ExecutionError::function_error(function, error))
     }
 
-    /// What it takes in memory.
+    /// The memory of the pattern, in bytes.
     pub(super) fn bytes(&self) -> usize {
         size_of::<PikeVM>() + self.0.get_nfa().memory_usage()
     }

@@ -1,6 +1,6 @@
-//! A compiled selector: the expression, and the regular expressions that stand in it.
+//! A compiled selector: the expression, and its constant regular expressions.
 //!
-//! A constant pattern is compiled once, with the expression. A variable that no user can write, `#0`, takes its place.
+//! A constant pattern is compiled once, with the expression. A variable `#0`, which no user can write, replaces it.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use crate::dynamic_resources::objects::Device;
 
 /// The longest expression that Kubernetes accepts, in bytes.
 pub(super) const MAX_LENGTH: usize = 10 * 1024;
-/// What an expression takes beside its nodes and texts: blocks of the allocator, for each node.
+/// The memory of an expression for each node, beside its texts: blocks of the allocator.
 const OVERHEAD_OF_NODE: usize = 48;
 
 #[derive(Debug)]
@@ -29,7 +29,7 @@ pub(super) struct Program {
     patterns: ConstantPatterns,
 }
 
-/// Why a text is no selector.
+/// The reason why a text is no selector.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum CompileError {
     #[error("expression is longer than {MAX_LENGTH} bytes")]
@@ -48,7 +48,7 @@ pub(super) enum CompileError {
 
 impl Program {
     /// # Errors
-    /// The text is no selector, or it might take too long or too much memory, or `deadline` is over.
+    /// The text is no selector, it might take too long or too much memory, or `deadline` is over.
     pub(super) fn compile(text: &str, env: &Env, deadline: Deadline<'_>) -> Result<Self, CompileError> {
         if text.len() > MAX_LENGTH {
             return Err(CompileError::TooLong);
@@ -76,14 +76,14 @@ impl Program {
         }
     }
 
-    /// What it takes in memory, about.
+    /// The approximate memory of the program, in bytes.
     pub(super) fn bytes(&self) -> usize {
         let of_pattern = |it: &ConstantPattern| it.bytes() + OVERHEAD_OF_NODE;
         bytes_of(&self.expression) + self.patterns.iter().map(of_pattern).sum::<usize>()
     }
 }
 
-/// Compiles the patterns that stand in the expression, each once, and puts variables in their places.
+/// Compiles the constant patterns in the expression, each once, and replaces them with variables.
 fn compile_patterns(
     expression: &mut IdedExpr,
     patterns: &mut ConstantPatterns,
@@ -145,7 +145,7 @@ fn bytes_of(expression: &IdedExpr) -> usize {
     size_of::<IdedExpr>() + OVERHEAD_OF_NODE + texts + children
 }
 
-/// What conditions of pods say: the words of cel-go, where what a device lacks can be the reason.
+/// The message for conditions of pods. It has the wording of cel-go if the reason can be a field that a device lacks.
 #[expect(clippy::wildcard_enum_match_arm, reason = "any other error is in the words of the interpreter")]
 fn message(error: &ExecutionError) -> String {
     match error {

@@ -85,7 +85,7 @@ fn as_integer(this: &QuantityValue) -> Result<CelInt, ExecutionError> {
     integer(&this.0).map(CelInt::from).ok_or_else(out_of_range)
 }
 
-/// Exact to a thousandth.
+/// The value as a float, exact to a thousandth.
 #[expect(clippy::cast_precision_loss, reason = "the function's name says so")]
 fn as_approximate_float(this: &QuantityValue) -> CelDouble {
     let float = match integer(&this.0) {

@@ -1,7 +1,7 @@
-//! A cache that is bounded in bytes, and that forgets what is not used.
+//! A cache that is bounded in bytes, and that forgets unused entries.
 //!
-//! Entries are of two generations. A use makes an entry young. When the young ones have half of the bytes, they become the
-//! old ones, and the old ones that were not used since are freed.
+//! The entries form two generations. A use makes an entry young. When the young entries have half of the bytes, they
+//! become the old ones, and the previous old ones that were not used since are freed.
 
 use std::{borrow::Borrow, hash::Hash};
 
@@ -9,7 +9,7 @@ use rustc_hash::FxHashMap;
 
 #[derive(Debug)]
 pub(super) struct RecentlyUsed<K, V> {
-    /// The most bytes of one generation.
+    /// The maximum bytes of one generation.
     max_bytes: usize,
     young: Generation<K, V>,
     old: Generation<K, V>,
@@ -49,7 +49,8 @@ impl<K: Eq + Hash, V> RecentlyUsed<K, V> {
         self.young.entries.get(key).map(|entry| &entry.value)
     }
 
-    /// `bytes` is what key and value take. An entry that takes more than half of the cache is not kept.
+    /// Inserts an entry. `bytes` is the size of key and value. An entry that takes more than half of the cache is not
+    /// kept.
     pub(super) fn insert(&mut self, key: K, value: V, bytes: usize) {
         if bytes > self.max_bytes {
             return;
@@ -62,7 +63,7 @@ impl<K: Eq + Hash, V> RecentlyUsed<K, V> {
         self.young.bytes -= replaced.map_or(0, |replaced| replaced.bytes);
     }
 
-    /// Frees what was not used since the last time.
+    /// Frees the entries that were not used since the last call.
     pub(super) fn age(&mut self) {
         self.old = std::mem::take(&mut self.young);
     }

@@ -1,7 +1,7 @@
 //! Kubernetes' CEL library for semantic versions, <https://semver.org>, version 2.
 //!
-//! `semver(text, true)` and `isSemver(text, true)` normalise first: they accept a leading `v`, leading zeros, and one or two
-//! numbers instead of three.
+//! `semver(text, true)` and `isSemver(text, true)` first normalise the text: they accept a leading `v`, leading zeros,
+//! and one or two numbers instead of three.
 
 use std::{any::Any, cmp::Ordering};
 

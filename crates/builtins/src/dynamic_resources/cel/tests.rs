@@ -7,7 +7,7 @@ use berth_framework::SchedulingTime;
 
 use super::{program::MAX_LENGTH, *};
 
-/// The device of the example in the API documentation of `CELDeviceSelector`, with some more.
+/// The device of the example in the API documentation of `CELDeviceSelector`, with additional fields.
 fn device() -> Device {
     serde_json::from_str(
         r#"{"name":"gpu-0","attributes":{
@@ -161,7 +161,7 @@ fn what_would_run_too_long_is_refused() {
     check_error(r#"device.driver.matches("(a{1000}){1000}")"#, "size limit");
 }
 
-/// Each of these passes the API server's parser and would cost the scheduler its stack, its memory or minutes.
+/// The API server's parser accepts each of these. They would cost the scheduler its stack, its memory or minutes.
 #[test]
 fn expressions_made_to_hurt_are_refused_before_they_run() {
     let doubling = format!(r#"["x"]{}.size() > 0"#, ".map(x, x + x)".repeat(40));
@@ -216,7 +216,7 @@ fn answers_are_remembered_for_a_device() {
     assert_eq!((selectors.programs.len(), selectors.results.len()), (1, 2));
 }
 
-/// Claims may hold any number of selectors, and each may take a megabyte.
+/// Claims may have any number of selectors, and each may take a megabyte.
 #[test]
 fn what_is_kept_of_large_selectors_is_bounded_and_freed() {
     let mut selectors = Selectors::default();
@@ -237,7 +237,7 @@ fn what_is_kept_of_large_selectors_is_bounded_and_freed() {
     assert_eq!(kept, [0; 3]);
 }
 
-/// The largest expression that there may be, without patterns; measured, 2,560 of them took 1.2 GB.
+/// The largest possible expression without patterns. 2,560 of them took 1.2 GB in a measurement.
 #[test]
 fn an_expression_counts_with_all_its_nodes() {
     let large = format!("device.driver == 'd'{}", " || 1 == 2".repeat(920));
@@ -245,7 +245,7 @@ fn an_expression_counts_with_all_its_nodes() {
     assert!((300_000..600_000).contains(&program.bytes()), "{} bytes", program.bytes());
 }
 
-/// A key that the expression makes stands in the error of each device.
+/// The error of each device contains a key that the expression makes.
 #[test]
 fn a_reason_has_a_length() {
     let long = format!("device.attributes['x']['{}'] == 1", "ä".repeat(4_000));
@@ -274,7 +274,7 @@ fn compiling_ends_with_the_time_of_the_search() {
     assert_eq!(matches(&mut selectors, &patterns, "x7", 0), Ok(true), "it is no error that is kept");
 }
 
-/// kube-apiserver counts the characters of a pattern; these are short, and large when they are compiled.
+/// kube-apiserver counts the characters of a pattern. These patterns are short, and large once they are compiled.
 #[test]
 fn patterns_are_compiled_once_and_their_size_counts() {
     let patterns: Vec<String> = (0..245).map(|n| format!("device.driver.matches('x{n}.{{900}}')")).collect();

@@ -21,14 +21,14 @@ pub(super) struct DeviceCluster {
     pub(super) cluster: TestCluster,
     pub(super) plugin: Box<dyn Plugin>,
     pub(super) now: Time,
-    /// Bounds searches for devices; by default it does not.
+    /// Bounds the time of searches for devices. There is no bound by default.
     pub(super) time: SchedulingTime,
-    /// By kind, namespace and name.
+    /// The objects by kind, namespace and name.
     objects: BTreeMap<(String, String, String), Value>,
     n_versions: u64,
 }
 
-/// Other plugins are not asked for anything here.
+/// A dry run that is never called.
 struct NoDryRun;
 
 impl DryRun for NoDryRun {
@@ -94,7 +94,7 @@ impl DeviceCluster {
         self.cluster.cache_mut().set_object(key, json);
     }
 
-    /// Whether the plugin finds an event worth another attempt of `pod`.
+    /// Whether the plugin's hint is to try `pod` again after an event.
     pub(super) fn hint(&mut self, pod: &Pod, subject: EventSubject<'_>) -> bool {
         let event = ClusterEvent::new("resource.k8s.io/ResourceClaim", ClusterEvent::UPDATE);
         let call = HintCall { table: self.cluster.table(), pod, event: &event, subject };
@@ -107,7 +107,7 @@ impl DeviceCluster {
         &self.objects[key]
     }
 
-    /// Refuses what the API server would refuse of these: another uid, another version.
+    /// Carries out an effect. It refuses a wrong uid or version, as the API server would.
     pub(super) fn perform(&mut self, effect: &Effect) {
         let key = |kind: &str, namespace: &str, name: &str| {
             (kind.rsplit('/').next().unwrap().to_owned(), namespace.to_owned(), name.to_owned())
@@ -150,7 +150,7 @@ impl DeviceCluster {
         }
     }
 
-    /// A pod that names claims, with what `spec` adds.
+    /// A pod that names claims, with the fields of `spec`.
     pub(super) fn pod(&mut self, name: &str, claims: &[&str], spec: Value) -> Pod {
         let claims: Value = claims.iter().map(|claim| json!({"name": claim, "resourceClaimName": claim})).collect();
         let mut pod = json!({"metadata": {"namespace": "default", "name": name, "uid": format!("{name}-uid")},
@@ -178,7 +178,7 @@ impl DeviceCluster {
             .map_or_else(|status| show(&status), |_| String::new())
     }
 
-    /// PreFilter, then what each node says. Filter, node-to-status and dry-run agree.
+    /// Runs PreFilter, and returns the answer for each node. Filter, node-to-status and dry-run must agree.
     pub(super) fn verdicts(&mut self, cycle: u64, pod: &Pod) -> Vec<String> {
         let turned_down = self.pre_filter(cycle, pod);
         if !turned_down.is_empty() {
@@ -215,7 +215,7 @@ impl DeviceCluster {
         (show(&outcome.status), outcome.effects)
     }
 
-    /// From PreFilter until the pod is bound to `node-1`.
+    /// Takes the pod from PreFilter to its binding to `node-1`.
     #[track_caller]
     pub(super) fn place(&mut self, cycle: u64, pod: &Pod) {
         assert_eq!(self.verdicts(cycle, pod)[0], "");

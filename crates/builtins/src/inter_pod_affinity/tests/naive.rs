@@ -29,7 +29,7 @@ fn selects(selector: Option<&LabelSelector>, labels: &StringMap) -> bool {
     })
 }
 
-/// Whether `term` of `owner` lists the namespace of `pod`, or has it by default.
+/// Whether `term` of `owner` lists the namespace of `pod`, or covers it by default.
 fn names_namespace(term: &PodAffinityTerm, owner: &Pod, pod: &Pod) -> bool {
     let namespace = &pod.metadata.namespace;
     let is_default = term.namespaces.is_empty() && term.namespace_selector.is_none();
@@ -75,7 +75,7 @@ fn together(cluster: &ApiObjects, key: &str, one: u32, other: u32) -> bool {
     value(one).is_some() && value(one) == value(other)
 }
 
-/// Why `node` does not pass; empty if it does.
+/// The reason why `node` does not pass; empty if it does.
 pub(super) fn verdict(cluster: &ApiObjects, pod: &Pod, node: u32) -> &'static str {
     let terms = required(affinity(pod));
     let matches_all = |other: &Pod| terms.iter().all(|term| incoming_term_matches(cluster, term, pod, other));
@@ -109,7 +109,7 @@ pub(super) fn repels(cluster: &ApiObjects, (placed, on): (&Pod, u32), (pod, node
     })
 }
 
-/// Whether PreFilter says Skip.
+/// Whether PreFilter returns Skip.
 pub(super) fn skips(cluster: &ApiObjects, pod: &Pod) -> bool {
     let repelled =
         |(other, on): &(Pod, u32)| cluster.nodes.keys().any(|node| repels(cluster, (other, *on), (pod, *node)));

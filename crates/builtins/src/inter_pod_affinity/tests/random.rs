@@ -30,7 +30,7 @@ fn one_of<T: Clone + std::fmt::Debug + 'static>(values: &'static [T]) -> impl St
     prop::sample::select(values)
 }
 
-/// Some of the keys, with values.
+/// Some of the keys, each with a value.
 fn labels(keys: &'static [&'static str], values: &'static [&'static str]) -> impl Strategy<Value = api::StringMap> {
     let own = |text: &'static str| text.to_owned();
     prop::collection::btree_map(one_of(keys).prop_map(own), one_of(values).prop_map(own), 0..=keys.len())
@@ -57,7 +57,7 @@ fn requirement(keys: &'static [&'static str], values: &'static [&'static str]) -
     ]
 }
 
-/// Absent, empty, or with requirements.
+/// A selector that is absent, empty, or has requirements.
 fn selector(keys: &'static [&'static str], values: &'static [&'static str]) -> impl Strategy<Value = Value> {
     let requirements = prop::collection::vec(requirement(keys, values), 0..3);
     prop_oneof![
@@ -151,7 +151,7 @@ fn naive_case(objects: &ApiObjects, pod: &api::Pod, node: u32, gone: &[u32], com
     naive::verdict(&other, pod, node)
 }
 
-/// Removes every pod of the node, every other one, or none, and adds `added` or not.
+/// Removes every pod of the node, every second one, or none, and adds `added` or not.
 fn dry_runs_agree(
     plugin: &mut InterPodAffinity,
     cluster: &mut TwoFormCluster,
@@ -180,7 +180,7 @@ fn dry_runs_agree(
     Ok(())
 }
 
-/// What is kept about the terms of existing pods, in an order that does not depend on the order of the changes.
+/// The kept data about the terms of existing pods, in an order that does not depend on the order of the changes.
 fn describe(view: &ClusterView) -> [String; 2] {
     [&view.existing.anti_affinity, &view.existing.scored].map(|table| table.describe())
 }
@@ -248,7 +248,7 @@ proptest! {
             }
             let passed: Vec<NodeIdx> = nodes.iter().collect();
             if !passed.is_empty() {
-                // No node is removed here: row and number of a node are the same.
+                // No node is removed here, so row and number of a node are the same.
                 cluster.place(slot, pod, choice.get(&passed).0);
             }
         }

@@ -16,7 +16,7 @@ pub(super) struct ApiObjects {
     pub(super) pods: BTreeMap<u32, (api::Pod, u32)>,
 }
 
-/// The same nodes and pods in both forms. Node 3 is called `n3`.
+/// The same nodes and pods in both forms. Node 3 has the name `n3`.
 #[derive(Debug, Default)]
 pub(super) struct TwoFormCluster {
     pub(super) objects: ApiObjects,
@@ -68,7 +68,7 @@ impl TwoFormCluster {
         self.cluster.cache().pod(&format!("slot-{slot}")).unwrap().pod()
     }
 
-    /// `None` deletes the namespace.
+    /// Sets the labels of a namespace. `None` deletes the namespace.
     pub(super) fn set_namespace(&mut self, name: &str, labels: Option<api::StringMap>) {
         let object = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": name, "labels": labels } });
         match labels {
@@ -92,7 +92,7 @@ impl TwoFormCluster {
         self.cluster.node(&format!("n{node}")).unwrap()
     }
 
-    /// Answers in the order of rows, put into the order of nodes' numbers.
+    /// Answers in the order of rows, sorted by the nodes' numbers.
     pub(super) fn by_number<T>(&self, by_row: Vec<T>) -> Vec<T> {
         let mut by_row: BTreeMap<NodeIdx, T> = self.cluster.table().nodes().iter().zip(by_row).collect();
         self.objects.nodes.keys().map(|node| by_row.remove(&self.row(*node)).unwrap()).collect()

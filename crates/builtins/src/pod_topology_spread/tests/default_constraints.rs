@@ -13,7 +13,7 @@ fn object(api_version: &str, kind: &str, name: &str, selector: &Value) -> Value 
     })
 }
 
-/// A pod with label `app: web` that `kind` called `owner` controls.
+/// A pod with label `app: web`. Its controller is the `kind` with the name `owner`.
 fn owned(api_version: &str, kind: &str) -> Value {
     let mut pod = web(&json!([]));
     let owner = json!({ "apiVersion": api_version, "kind": kind, "name": "owner", "uid": "1", "controller": true });
@@ -21,7 +21,7 @@ fn owned(api_version: &str, kind: &str) -> Value {
     pod
 }
 
-/// The verdicts of one listed default constraint on two nodes in different zones, the first with a web pod.
+/// The verdicts of one listed default constraint on two nodes in different zones. The first node has a web pod.
 fn default_verdicts(objects: &[Value], pod: &Value) -> Result<Vec<String>, Status> {
     let mut world = World::zones(&["a", "b"]);
     world.place_web(0, 1);
@@ -57,7 +57,7 @@ fn services_and_controllers_give_the_selector() {
         (vec![set("StatefulSet", &matching)], owned("apps/v1", "StatefulSet"), spread()),
         (vec![set("ReplicaSet", &matching)], owned("apps/v1beta1", "ReplicaSet"), skip()),
         (vec![controller(&web_labels)], owned("v1", "ReplicationController"), spread()),
-        // The controller's value wins over the service's; selectors of sets are added to them.
+        // The controller's value replaces the service's, and set-based requirements are added.
         (
             vec![service(&web_labels), controller(&json!({ "app": "db" }))],
             owned("v1", "ReplicationController"),
@@ -114,11 +114,11 @@ fn system_defaults_score_nodes_without_a_zone() {
     world.place_web(1, 1);
     world.cluster.set_object(&object("v1", "Service", "service", &json!({ "app": "web" })));
     let pod = world.pod(&web(&json!([])));
-    // On n0: 2 ln 5 + 2 on the host and 2 ln 4 + 4 in the zone; elsewhere the zone adds nothing.
+    // The penalty of n0 is 2 ln 5 + 2 on the host and 2 ln 4 + 4 in the zone. The zone adds nothing elsewhere.
     let expected = (vec![12, 4, 2], vec![16, 83, 100]);
     assert_eq!(scores(&mut plugin("null"), &world.cluster, &pod), Ok(expected));
     let all_keys = r#"{"defaultingType":"List","defaultConstraints":[
         {"maxSkew":5,"topologyKey":"topology.kubernetes.io/zone","whenUnsatisfiable":"ScheduleAnyway"}]}"#;
-    // One zone: 2 ln 3 + 4. Nodes without one are left out.
+    // The only zone has a penalty of 2 ln 3 + 4. Nodes without a zone are left out.
     assert_eq!(scores(&mut plugin(all_keys), &world.cluster, &pod), Ok((vec![6, 0, 0], vec![100, 0, 0])));
 }

@@ -62,7 +62,7 @@ impl ModelConstraint {
             }
     }
 
-    /// kube-scheduler's exception: a selector that asks for nothing counts nothing.
+    /// kube-scheduler's exception: an empty selector counts nothing.
     fn counts_nothing(&self, pod: &ModelPod) -> bool {
         matches!(self.selector, ModelSelector::Empty) && !(self.matches_tier && pod.labels.contains_key("tier"))
     }
@@ -231,7 +231,7 @@ fn any_step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// The same cluster twice: as the model has it and as the plugin sees it.
+/// The same cluster twice: in the form of the model and in that of the plugin.
 struct Twins {
     nodes: Vec<ModelNode>,
     placed: Placed,
@@ -302,7 +302,7 @@ proptest! {
     ) {
         let mut twins = Twins::new(nodes);
         for (slot, (node, pod)) in (0u32..).zip(placed) {
-            // Pods that are being deleted, and empty selectors, are told apart by what was counted before.
+            // Pods that are being deleted, and empty selectors, give different results in dry runs and in real counts.
             twins.apply(Step::Place(slot, node, ModelPod { is_terminating: false, ..pod }));
         }
         prop_assume!(!pod.constraints.iter().any(|it| it.counts_nothing(&pod)));
@@ -338,7 +338,7 @@ proptest! {
         prop_assert_eq!(show(&tried[0]), twins.expected(&pod)[at], "{:?}", case);
     }
 
-    /// However pods are placed, no two domains differ by more than `maxSkew`.
+    /// No two domains differ by more than `maxSkew`, in any order of pods.
     #[test]
     fn skew_never_exceeds_its_limit(
         nodes in prop::collection::vec(any_node(), 1..8),

@@ -1,4 +1,4 @@
-//! From Reserve to bound claims: assumptions, patches, waiting, and what can go wrong on the way.
+//! The way from Reserve to bound claims: assumptions, patches, waiting, and failures on the way.
 
 use berth_framework::ObjectRef;
 
@@ -151,7 +151,7 @@ fn pods_without_unbound_claims_have_nothing_to_bind() {
     assert_eq!(effects(&mut plugin, &cluster, &pod), Err("Skip: ".to_owned()));
 }
 
-/// What happens after the patches were made, and how binding then fails.
+/// Each case changes something after the patches were made, and names the error of the binding.
 #[test]
 fn binding_fails_when_somebody_interferes() {
     let taken = |volume: Value| {

@@ -1,6 +1,6 @@
-//! Small random clusters against a check of one node at a time, written from Kubernetes' documentation of persistent
-//! volumes: a claim gets the smallest available volume of its class that is large enough, has its access modes, matches
-//! its selector and can be used from the node; no volume goes to two claims.
+//! Compares small random clusters with a check of one node at a time. The check follows Kubernetes' documentation of
+//! persistent volumes: a claim gets the smallest available volume of its class that is large enough, has its access
+//! modes, matches its selector and can be used from the node; no volume goes to two claims.
 
 use proptest::prelude::*;
 
@@ -16,7 +16,7 @@ struct TestVolume {
     class: usize,
     modes: Vec<usize>,
     tier: usize,
-    /// `None`: everywhere.
+    /// The hosts; `None` means every host.
     hosts: Option<Vec<usize>>,
     is_available: bool,
 }
@@ -57,7 +57,7 @@ fn suits(spec: &TestVolume, claim_spec: &TestClaim, host: usize) -> bool {
         && spec.hosts.as_ref().is_none_or(|hosts| hosts.contains(&host))
 }
 
-/// `None` if some claim gets nothing on this host.
+/// The volumes of the claims; `None` if some claim gets nothing on this host.
 fn naive(volumes: &[TestVolume], claims: &[TestClaim], host: usize) -> Option<Vec<String>> {
     let mut order: Vec<usize> = (0..claims.len()).collect();
     order.sort_by_key(|at| claims[*at].size);

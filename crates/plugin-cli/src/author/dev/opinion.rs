@@ -1,4 +1,4 @@
-//! What a running scheduler thinks of a binary that was put into its plugins directory.
+//! A running scheduler's opinion of a binary that was put into its plugins directory.
 
 use std::{
     path::PathBuf,
@@ -12,10 +12,11 @@ use tokio::runtime::{Builder, Runtime};
 
 use crate::admin_client::AdminClient;
 
-/// The scheduler takes a file that has stopped changing, and compiles it unless it finds what was compiled here.
+/// The longest time until the scheduler has accepted a file. It waits until the file has stopped changing, and compiles
+/// it unless it finds the result of the compilation here.
 const LONGEST_ACCEPTANCE: Duration = Duration::from_secs(60);
 
-/// Follows one binary.
+/// Follows the state of one binary in the scheduler.
 pub(super) struct StatusWatcher {
     runtime: Runtime,
     socket: PathBuf,
@@ -33,7 +34,7 @@ impl StatusWatcher {
         Ok(Self { runtime, socket, plugin, digest, since: Instant::now(), told: None })
     }
 
-    /// What has not been told yet.
+    /// The scheduler's opinion, if it has changed since the last call.
     pub(super) fn news(&mut self) -> Option<String> {
         let reports = self.runtime.block_on(AdminClient::on_socket(self.socket.clone()).list());
         let opinion = match reports {
@@ -50,7 +51,7 @@ impl StatusWatcher {
         Some(opinion)
     }
 
-    /// Nothing is known of the binary although it should be.
+    /// A message for a binary that the scheduler should know by now, but does not.
     fn overdue(&self) -> Option<String> {
         let is_overdue = self.told.is_none() && self.since.elapsed() > LONGEST_ACCEPTANCE;
         is_overdue.then(|| {
@@ -60,7 +61,7 @@ impl StatusWatcher {
     }
 }
 
-/// `None` while the scheduler has not looked at the binary.
+/// The opinion; `None` if the scheduler has not examined the binary yet.
 fn opinion(report: &PluginReport, digest: &str) -> Option<String> {
     let name = &report.name;
     if report.refused_digest.as_deref() == Some(digest) {

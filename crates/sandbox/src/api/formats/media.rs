@@ -1,4 +1,4 @@
-//! Media types: what a client accepts, and how a body is read.
+//! Media types: the formats that a client accepts, and the format of a body.
 
 use http::{HeaderMap, header};
 use serde_json::Value;
@@ -29,15 +29,15 @@ pub(crate) enum Form {
 /// The media type of a request body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BodyType {
-    /// JSON, also when the request has no content type.
+    /// JSON, which is also used if the request has no content type.
     Json,
     /// YAML.
     Yaml,
-    /// Protobuf, of which `protobuf` reads some messages.
+    /// Protobuf. `protobuf` reads only some messages.
     Protobuf,
 }
 
-/// The best form that the client accepts; `offered` are the transformations that this answer can have.
+/// The best form that the client accepts. `offered` are the transformations that this answer supports.
 pub(crate) fn negotiate(headers: &HeaderMap, offered: &[Form], streams: bool) -> ApiResult<Form> {
     let accept = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
     if accept.trim().is_empty() {
@@ -90,13 +90,13 @@ fn transformation(wanted: &str, group: Option<&str>, version: Option<&str>) -> O
     }
 }
 
-/// The bare media type of the request body.
+/// The media type of the request body without parameters.
 pub(crate) fn content_type(headers: &HeaderMap) -> &str {
     let value = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     value.split(';').next().unwrap_or_default().trim()
 }
 
-/// How to read the body of a create or an update.
+/// The format of the body of a create or an update.
 pub(crate) fn body_type(headers: &HeaderMap) -> ApiResult<BodyType> {
     match content_type(headers) {
         "" | "application/json" => Ok(BodyType::Json),
@@ -106,7 +106,7 @@ pub(crate) fn body_type(headers: &HeaderMap) -> ApiResult<BodyType> {
     }
 }
 
-/// Parses a body that should be an object of `kind`.
+/// Parses a body that should contain an object of `kind`.
 pub(crate) fn parse(kind: &Kind, body: &[u8], body_type: BodyType) -> ApiResult<Value> {
     let unrecognized = |why: &str| {
         let text = if body.is_empty() { "<empty>".into() } else { String::from_utf8_lossy(body) };
@@ -126,7 +126,7 @@ pub(crate) fn parse(kind: &Kind, body: &[u8], body_type: BodyType) -> ApiResult<
     if value.is_object() { Ok(value) } else { Err(unrecognized("cannot unmarshal into an object")) }
 }
 
-/// A JSON error, in the words of the API server where it has words for it.
+/// The message of a JSON error, in the words of the API server if it has words for the error.
 pub(crate) fn json_error(error: &serde_json::Error) -> String {
     if error.is_eof() { "unexpected end of JSON input".to_owned() } else { error.to_string() }
 }

@@ -1,7 +1,7 @@
 //! Reads the protobuf bodies that `kubectl create` and `kubectl drain` send even if the server accepts only JSON.
 //!
-//! A body is an envelope around a message. Only kinds and fields listed in `messages` are read; a body with other fields is
-//! refused like any unknown format, since the object would lose those fields.
+//! A body is an envelope around a message. Only kinds and fields in `messages` are read. A body with other fields is
+//! refused like any unknown format, because the object would lose those fields.
 
 mod messages;
 
@@ -14,12 +14,12 @@ use messages::{Field, Fields};
 use crate::fields::json::text;
 
 const MAGIC: &[u8] = b"k8s\0";
-/// How deeply nested an empty message may be.
+/// The maximum nesting of an empty message.
 const MAX_DEPTH: u32 = 16;
-/// The envelope: what the message is, and the message.
+/// The fields of the envelope that describe the message.
 const TYPE_META: Fields = &[(1, "apiVersion", Field::Text), (2, "kind", Field::Text)];
 
-/// The body as JSON, or nothing if it isn't one of the messages known here.
+/// The body as JSON; `None` if it is not one of the messages known here.
 pub(crate) fn decode(body: &[u8]) -> Option<Value> {
     let envelope = EncodedMessage(body.strip_prefix(MAGIC)?);
     let type_meta = message(envelope.bytes(1)?, TYPE_META)?;
@@ -42,7 +42,7 @@ fn message(bytes: &[u8], fields: Fields) -> Option<Value> {
     rest.0.is_empty().then_some(Value::Object(members))
 }
 
-/// Adds the JSON form of a field. Repeated fields and maps come as several fields of one number.
+/// Adds the JSON form of a field. Repeated fields and maps arrive as several fields with the same number.
 fn add(members: &mut Map<String, Value>, name: &str, field: Field, wire: WireValue<'_>) -> Option<()> {
     let (value, is_absent) = match (field, wire) {
         (Field::Text, WireValue::Bytes(bytes)) => (utf8(bytes), bytes.is_empty()),
@@ -78,7 +78,7 @@ fn push(members: &mut Map<String, Value>, name: &str, element: Value) -> Option<
     Some(())
 }
 
-/// Adds an entry of a map: a message of a key and a value.
+/// Adds an entry of a map, which is a message with a key and a value.
 fn insert(members: &mut Map<String, Value>, name: &str, entry: &[u8], read: impl Fn(&[u8]) -> Value) -> Option<()> {
     let key = String::from_utf8_lossy(EncodedMessage(entry).bytes(1).unwrap_or_default()).into_owned();
     let value = read(EncodedMessage(entry).bytes(2).unwrap_or_default());
@@ -86,7 +86,7 @@ fn insert(members: &mut Map<String, Value>, name: &str, entry: &[u8], read: impl
     Some(())
 }
 
-/// A message that says whether it holds a number or a text.
+/// Reads a message that contains a number or a text, and says which.
 fn number_or_text(bytes: &[u8]) -> Value {
     let message = EncodedMessage(bytes);
     let number = |wanted: u64| {
@@ -113,7 +113,7 @@ enum WireValue<'a> {
 }
 
 impl WireValue<'_> {
-    /// Whether this is how an absent field is encoded: as zero, an empty text, or a message of such fields.
+    /// Whether this is the encoding of an absent field: zero, an empty text, or a message of such fields.
     fn is_blank(self, depth: u32) -> bool {
         match self {
             Self::Varint(number) => number == 0,
@@ -131,7 +131,7 @@ impl WireValue<'_> {
     }
 }
 
-/// An encoded message; iteration ends at the first malformed field.
+/// An encoded message. Iteration ends at the first malformed field.
 #[derive(Clone, Copy)]
 struct EncodedMessage<'a>(&'a [u8]);
 
@@ -140,7 +140,7 @@ impl<'a> EncodedMessage<'a> {
         std::iter::from_fn(move || self.next_field())
     }
 
-    /// The first field of that number that consists of bytes.
+    /// The first field with this number that consists of bytes.
     fn bytes(self, wanted: u64) -> Option<&'a [u8]> {
         self.fields().find_map(|(number, wire)| match wire {
             WireValue::Bytes(bytes) if number == wanted => Some(bytes),

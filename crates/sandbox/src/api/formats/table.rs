@@ -1,4 +1,4 @@
-//! Tables: what `kubectl get` prints, computed by the server.
+//! Tables: the output of `kubectl get`, which the server computes.
 
 mod age;
 mod cells;
@@ -11,10 +11,10 @@ use crate::fields::json::text;
 use crate::kinds::{Decoding, Kind};
 use crate::storage::Object;
 
-/// How much of each object accompanies its row.
+/// The part of each object that accompanies its row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Include {
-    /// Its metadata.
+    /// The metadata.
     Metadata,
     /// The whole object.
     Object,

@@ -1,4 +1,4 @@
-//! Stored objects and lists as JSON: with type meta, and with the field names of the group that is asked for.
+//! Stored objects and lists as JSON: with type meta, and with the field names of the requested group.
 
 use serde_json::{Value, json};
 
@@ -25,7 +25,7 @@ pub(crate) fn write_object(kind: &Kind, object: &Object, out: &mut Vec<u8>) {
     out.extend_from_slice(object.json.get(1..).unwrap_or_default());
 }
 
-/// Appends the object as an element of a list: built-in kinds leave the type meta out there.
+/// Appends the object as an element of a list. Built-in kinds leave out the type meta there.
 pub(crate) fn write_item(kind: &Kind, object: &Object, out: &mut Vec<u8>) {
     if kind.is_custom() {
         write_object(kind, object, out);
@@ -36,7 +36,7 @@ pub(crate) fn write_item(kind: &Kind, object: &Object, out: &mut Vec<u8>) {
     }
 }
 
-/// The JSON text of a list, made from the texts that the objects already have.
+/// The JSON text of a list. It is assembled from the existing texts of the objects.
 pub(crate) fn list_json(kind: &Kind, objects: &[&Object], metadata: &Value) -> Vec<u8> {
     let size: usize = objects.iter().map(|object| object.json.len() + 1).sum();
     let mut out = Vec::with_capacity(size + 256);

@@ -1,9 +1,9 @@
-//! Server-side apply: a manager sends the fields it wants, and the server merges them, removes the fields that the manager
-//! sent before but no longer sends, and refuses to overwrite other values that another manager has applied. See
+//! Server-side apply: a manager sends the fields that it wants. The server merges them, and removes the fields that the
+//! manager sent before but no longer sends. It refuses to overwrite other values that another manager has applied. See
 //! <https://kubernetes.io/docs/reference/using-api/server-side-apply/>.
 //!
-//! Only applied configurations are remembered, outside the objects; `metadata.managedFields` is never shown. Fields that
-//! were written by plain updates have no owner.
+//! Only applied configurations are remembered, outside the objects; `metadata.managedFields` is never shown. Fields
+//! from plain updates have no owner.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, PoisonError};
@@ -29,7 +29,7 @@ use crate::storage::{Object, key};
 #[derive(Debug, Default)]
 pub(crate) struct AppliedConfigurations(Mutex<HashMap<String, BTreeMap<String, Value>>>);
 
-/// One step of a path: a member, or the element with that key.
+/// One step of a path: a member of an object, or the element of a list with that key.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum PathStep {
     Member(String),
@@ -38,7 +38,7 @@ enum PathStep {
 
 type FieldPath = Vec<PathStep>;
 
-/// Applies a configuration; creates the object when there is none.
+/// Applies a configuration. Creates the object if it does not exist.
 pub(crate) fn apply(
     state: &ClusterState,
     applied: &AppliedConfigurations,
@@ -168,7 +168,7 @@ impl AppliedConfigurations {
     }
 }
 
-/// The scalar and atomic fields of an object, without those that identify it.
+/// The scalar and atomic fields of an object, without the fields that identify it.
 fn leaves_of(kind: &Kind, value: &Value) -> BTreeMap<FieldPath, Value> {
     let mut leaves = BTreeMap::new();
     collect(kind, value, &mut Vec::new(), &mut Vec::new(), &mut leaves);
@@ -220,7 +220,7 @@ fn collect<'a>(
     }
 }
 
-/// Removes the field at `path`, and the element that it identifies once only its key would be left.
+/// Removes the field at `path`. Also removes the list element of the field if only its key would be left.
 fn remove(value: &mut Value, path: &[PathStep]) {
     match path {
         [] => {}

@@ -1,4 +1,4 @@
-//! Strategic merge patches: merges that know which lists have keyed elements, and their directives.
+//! Strategic merge patches. These merges know which lists have keyed elements, and support directives.
 
 use serde_json::{Map, Value};
 
@@ -16,16 +16,16 @@ pub(super) fn merge(kind: &Kind, target: &mut Value, patch: &Value) {
     merge_value(MergeContext { kind, appends: false }, &mut Vec::new(), target, patch);
 }
 
-/// Merges an applied configuration, whose new list elements go behind the existing ones.
+/// Merges an applied configuration. New list elements are put after the existing ones.
 pub(super) fn merge_applied(kind: &Kind, target: &mut Value, configuration: &Value) {
     merge_value(MergeContext { kind, appends: true }, &mut Vec::new(), target, configuration);
 }
 
-/// What all steps of one merge share.
+/// The data that all steps of one merge share.
 #[derive(Clone, Copy)]
 struct MergeContext<'k> {
     kind: &'k Kind,
-    /// Whether new elements go behind the existing ones; a strategic merge patch puts them in front.
+    /// Whether new elements are put after the existing ones. A strategic merge patch puts them in front.
     appends: bool,
 }
 
@@ -152,7 +152,8 @@ fn merge_elements<'a>(
     *elements = additions;
 }
 
-/// Sorts the elements named in `order` into that order; others keep their places relative to their predecessors.
+/// Sorts the elements named in `order` into that order. Other elements keep their places relative to their
+/// predecessors.
 fn reorder(elements: &mut Vec<Value>, order: &[Value], list_type: &ListType) {
     let position = |element: &Value| {
         order.iter().position(|wanted| match list_type {

@@ -1,5 +1,5 @@
-//! Makes device claims from templates: a pod that names a `ResourceClaimTemplate` gets a claim of its own, and the name
-//! of that claim goes into the pod's status.
+//! Creates device claims from templates. A pod that names a `ResourceClaimTemplate` gets its own claim, and the pod's
+//! status gets the name of that claim.
 
 use std::sync::Arc;
 
@@ -72,8 +72,8 @@ fn waiting_for(state: &ClusterState, template: &Object) -> Vec<String> {
     pods.iter().filter(names_template).map(|pod| pod.key()).collect()
 }
 
-/// The name of the claim for one entry of a pod's `spec.resourceClaims`. Generates the claim if there is none; returns
-/// nothing while the template is missing.
+/// The name of the claim for one entry of a pod's `spec.resourceClaims`. Generates the claim if there is none. Returns
+/// `None` while the template does not exist.
 fn claim_for(state: &ClusterState, pod: &Object, name: &str, template: &str) -> ApiResult<Option<String>> {
     let claims = state.collection(RESOURCE_CLAIMS);
     let is_generated = |claim: &Arc<Object>| {

@@ -1,5 +1,5 @@
-//! Cleans up device claims after pods: a reservation ends with its pod, the allocation ends with the last reservation, and
-//! a claim that was generated for a pod is deleted with it.
+//! Cleans up device claims after pods. A reservation ends with its pod, and the allocation ends with the last
+//! reservation. A claim that was generated for a pod is deleted with the pod.
 
 use serde_json::Value;
 
@@ -14,7 +14,7 @@ use crate::state::ClusterState;
 use crate::status::ApiResult;
 use crate::storage::key;
 
-/// The finalizer that keeps an allocated claim from being removed.
+/// The finalizer that prevents the removal of an allocated claim.
 const PROTECTION: &str = "resource.kubernetes.io/delete-protection";
 
 /// Cleans up claims. Its keys are those of claims.
@@ -48,7 +48,7 @@ impl Controller for DeviceClaimController {
     }
 }
 
-/// The names of a pod's claims: those in its spec, those generated for it, and that for its extended resources.
+/// The names of a pod's claims: the claims in its spec, the generated claims, and the claim for its extended resources.
 fn claims_of(pod: &Value) -> impl Iterator<Item = &str> {
     let named = items(pod, "/spec/resourceClaims").iter();
     let generated = items(pod, "/status/resourceClaimStatuses").iter();
@@ -57,7 +57,8 @@ fn claims_of(pod: &Value) -> impl Iterator<Item = &str> {
     claims.filter(|claim| !claim.is_empty())
 }
 
-/// Removes the reservations of pods that are gone, and with the last one the allocation and the finalizer.
+/// Removes the reservations of pods that no longer exist or run. If none is left, also removes the allocation, the
+/// status of the devices and the finalizer.
 fn clean(state: &ClusterState, claim: &mut Value) {
     let namespace = text(claim, "/metadata/namespace").to_owned();
     let reserved = items(claim, "/status/reservedFor");

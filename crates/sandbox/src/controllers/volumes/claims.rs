@@ -1,7 +1,8 @@
 //! Binds claims to volumes, as the persistent volume controller does.
 //!
-//! A claim whose class waits for the first consumer stays as it is until the scheduler has either reserved a volume for
-//! it (`spec.claimRef`) or named the node (`volume.kubernetes.io/selected-node`), where a volume is then made.
+//! A claim with a class that waits for the first consumer stays unchanged until the scheduler has either reserved a
+//! volume for it (`spec.claimRef`) or chosen a node (`volume.kubernetes.io/selected-node`). A volume is then created
+//! for this node.
 
 use serde_json::Value;
 
@@ -83,8 +84,8 @@ fn find_volume(state: &ClusterState, claim: &Object) -> ApiResult<()> {
     provisioner::provision(state, claim, &class)
 }
 
-/// Gives the default class to a claim that was created before there was one. A claim with an empty class name asks for
-/// no class and stays as it is.
+/// Gives the default class to a claim that was created before there was a default. A claim with an empty class name
+/// asks for no class and stays unchanged.
 fn give_default_class(state: &ClusterState, claim: &Object) {
     let has_choice = claim.value.pointer("/spec/storageClassName").is_some() || !class_name(&claim.value).is_empty();
     let Some(class) = default_storage_class(state).filter(|_| !has_choice) else { return };
@@ -95,8 +96,8 @@ fn give_default_class(state: &ClusterState, claim: &Object) {
     });
 }
 
-/// Binds the volume to the claim, then the claim to the volume. The claim stays as it is if another
-/// claim got the volume first.
+/// Binds the volume to the claim, then the claim to the volume. The claim stays unchanged if another claim got the
+/// volume first.
 fn bind(state: &ClusterState, volume: &Object, claim: &Object) {
     let volumes = state.collection(VOLUMES);
     edit(&volumes, volume.name(), |value| {
@@ -138,7 +139,7 @@ fn bind_claim(claim: &mut Value, volume: &Object) {
     }
 }
 
-/// Marks a bound claim as lost if its volume is gone or belongs to another claim.
+/// Marks a bound claim as lost if its volume no longer exists or belongs to another claim.
 fn check_bound(state: &ClusterState, claim: &Object) {
     match state.collection(VOLUMES).get(text(&claim.value, "/spec/volumeName")) {
         Some(volume) if is_for_claim(&volume.value, claim) || volume.value.pointer("/spec/claimRef").is_none() => {

@@ -1,5 +1,5 @@
-//! Generic ephemeral volumes: a pod's volume with a claim template gets the claim `POD-VOLUME`, which is deleted with the
-//! pod.
+//! Generic ephemeral volumes: a pod's volume with a claim template gets the claim `POD-VOLUME`, which is deleted with
+//! the pod.
 
 use serde_json::Value;
 
@@ -46,7 +46,7 @@ fn templates(pod: &Value) -> impl Iterator<Item = (&str, &Value)> {
     })
 }
 
-/// Creates the claim unless it exists. A claim that an earlier pod of this name left behind is deleted first.
+/// Creates the claim unless it exists. A claim of an earlier pod of the same name is deleted first.
 fn claim(state: &ClusterState, pod: &Object, name: &str, template: &Value) -> ApiResult<()> {
     let claims = state.built_in_kind("", "persistentvolumeclaims")?;
     if let Some(existing) = state.collection(VOLUME_CLAIMS).get(&key(pod.namespace(), name)) {
@@ -64,7 +64,7 @@ fn claim(state: &ClusterState, pod: &Object, name: &str, template: &Value) -> Ap
     Ok(())
 }
 
-/// Deletes the claims of a pod that is gone.
+/// Deletes the claims of a pod that no longer exists.
 fn remove_orphans(state: &ClusterState, pod_key: &str) -> ApiResult<()> {
     let claims = state.built_in_kind("", "persistentvolumeclaims")?;
     let (namespace, pod) = split_key(pod_key);

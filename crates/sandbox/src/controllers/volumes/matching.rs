@@ -1,4 +1,4 @@
-//! Which volume fits a claim.
+//! Finds the volume that fits a claim.
 
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ pub(super) fn is_delayed(class: &Object) -> bool {
     text(&class.value, "/volumeBindingMode") == "WaitForFirstConsumer"
 }
 
-/// The key of the claim that a volume is reserved for or bound to.
+/// The key of the claim for which a volume is reserved, or to which it is bound.
 pub(super) fn claim_key(volume: &Value) -> Option<String> {
     volume.pointer("/spec/claimRef")?;
     Some(key(text(volume, "/spec/claimRef/namespace"), text(volume, "/spec/claimRef/name")))
@@ -46,15 +46,15 @@ pub(super) fn claim_reference(claim: &Object) -> Value {
     })
 }
 
-/// Whether a volume is reserved for or bound to this claim, not to an earlier one of the same name. A reservation may
-/// leave out the uid.
+/// Whether a volume is reserved for or bound to this claim, and not to an earlier claim of the same name. A reservation
+/// may leave out the uid.
 pub(super) fn is_for_claim(volume: &Value, claim: &Object) -> bool {
     let uid = text(volume, "/spec/claimRef/uid");
     claim_key(volume).is_some_and(|reserved| reserved == claim.key()) && (uid.is_empty() || uid == claim.uid())
 }
 
 /// Whether a volume has the size, mode, class and access modes that a claim asks for. Its node affinity and its present
-/// binding are not looked at.
+/// binding are ignored.
 pub(super) fn satisfies(volume: &Value, claim: &Value) -> bool {
     let same = |pointer: &str| text(volume, pointer) == text(claim, pointer);
     is_large_enough(volume, claim)
@@ -64,8 +64,8 @@ pub(super) fn satisfies(volume: &Value, claim: &Value) -> bool {
         && has_modes(volume, claim)
 }
 
-/// The volume for a claim: the one reserved for it; else, unless the claim waits for a node, the free one with the
-/// fewest access modes, and of those the smallest.
+/// The volume for a claim. A volume that is reserved for the claim comes first. If there is none, and the claim does
+/// not wait for a node, it is the free volume with the fewest access modes, and among those the smallest.
 pub(super) fn best(state: &ClusterState, claim: &Object, delayed: bool) -> Option<Arc<Object>> {
     let (volumes, _) = state.collection(VOLUMES).list("");
     let reserved = volumes.iter().find(|volume| {

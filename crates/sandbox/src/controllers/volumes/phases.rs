@@ -1,4 +1,4 @@
-//! The phases of volumes (available, bound, released), and what happens to a volume whose claim is gone.
+//! The phases of volumes (available, bound, released), and the treatment of a volume after its claim was deleted.
 
 use std::sync::Arc;
 
@@ -48,7 +48,7 @@ impl Controller for VolumePhaseController {
         match claim.filter(|claim| claim.uid() == uid) {
             None => release(state, &volume),
             Some(claim) => match text(&claim.value, "/spec/volumeName") {
-                // The claim is about to be bound to this volume.
+                // The claim will be bound to this volume soon.
                 "" => Ok(()),
                 bound if bound == name => {
                     set_phase(state, name, "Bound");
@@ -60,7 +60,8 @@ impl Controller for VolumePhaseController {
     }
 }
 
-/// Releases a volume whose claim is gone: it stays with its data, or is deleted, as its reclaim policy says.
+/// Releases a volume after its claim was deleted. Its reclaim policy decides whether it stays with its data or is
+/// deleted.
 fn release(state: &ClusterState, volume: &Object) -> ApiResult<()> {
     set_phase(state, volume.name(), "Released");
     if text(&volume.value, "/spec/persistentVolumeReclaimPolicy") == "Delete" {
@@ -70,7 +71,7 @@ fn release(state: &ClusterState, volume: &Object) -> ApiResult<()> {
     Ok(())
 }
 
-/// Frees a volume whose claim is bound to another volume. A volume that was made for the claim is released.
+/// Frees a volume if its claim is bound to another volume. A volume that was created for the claim is released.
 fn give_back(state: &ClusterState, volume: &Object) -> ApiResult<()> {
     if !annotation(&volume.value, PROVISIONED_BY).is_empty() {
         return release(state, volume);
@@ -84,7 +85,8 @@ fn give_back(state: &ClusterState, volume: &Object) -> ApiResult<()> {
     Ok(())
 }
 
-/// Removes the reference to the claim if a controller has written it. From a reservation by hand only the uid is removed.
+/// Removes the reference to the claim if a controller has written it. Only the uid is removed from a manual
+/// reservation.
 fn remove_claim_reference(volume: &mut Value) {
     let is_by_controller = !annotation(volume, BOUND_BY_CONTROLLER).is_empty();
     let spec = child_mut(volume, "spec");

@@ -1,5 +1,5 @@
-//! Makes volumes for claims, as the storage drivers of a cluster would. It acts for every provisioner, whatever its name,
-//! except `kubernetes.io/no-provisioner`.
+//! Creates volumes for claims, as the storage drivers of a cluster do. It acts for every provisioner, whatever its
+//! name, except `kubernetes.io/no-provisioner`.
 
 use http::StatusCode;
 use serde_json::{Value, json};
@@ -18,17 +18,17 @@ const NO_PROVISIONER: &str = "kubernetes.io/no-provisioner";
 const ZONE: &str = "topology.kubernetes.io/zone";
 const HOST_NAME: &str = "kubernetes.io/hostname";
 
-/// The nodes from which a volume can be reached.
+/// The nodes that can use a volume.
 #[derive(Debug)]
 enum ReachableFrom {
     AllNodes,
     /// The nodes with these labels.
     NodesWith(Vec<(String, String)>),
-    /// The selected node is gone, or the class doesn't allow it.
+    /// The selected node no longer exists, or the class doesn't allow it.
     NoNode,
 }
 
-/// Makes a volume that is reserved for the claim. The claim is bound when its controller observes the volume.
+/// Creates a volume that is reserved for the claim. The claim is bound when its controller observes the volume.
 pub(super) fn provision(state: &ClusterState, claim: &Object, class: &Object) -> ApiResult<()> {
     let provisioner = text(&class.value, "/provisioner");
     if matches!(provisioner, "" | NO_PROVISIONER) {
@@ -40,7 +40,7 @@ pub(super) fn provision(state: &ClusterState, claim: &Object, class: &Object) ->
         ReachableFrom::AllNodes => Vec::new(),
         ReachableFrom::NodesWith(labels) => labels,
         ReachableFrom::NoNode => {
-            // The scheduler selects another node once the annotation is gone.
+            // The scheduler selects another node once the annotation is removed.
             edit(&claims, &claim_key, |value| remove_annotation(value, SELECTED_NODE));
             return Ok(());
         }

@@ -1,4 +1,4 @@
-//! The deployment controller: makes replica sets, and moves replicas from the old ones to the current one.
+//! The deployment controller: it creates replica sets, and moves replicas from the old ones to the current one.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
@@ -21,19 +21,19 @@ use crate::storage::Object;
 
 const HASH: &str = "pod-template-hash";
 const REVISION: &str = "deployment.kubernetes.io/revision";
-/// Letters and digits that can't form words.
+/// Letters and digits that cannot form words.
 const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
 
 /// Reconciles deployments. Its keys are those of deployments.
 pub(in crate::controllers) struct DeploymentController;
 
-/// How many replicas a deployment wants, and how far a rollout may depart from that.
+/// The number of replicas that a deployment wants, and the range that a rollout may use.
 #[derive(Debug, Clone, Copy)]
 struct RolloutBounds {
     wanted: i64,
-    /// How many replicas may exist beyond those wanted.
+    /// The maximum number of replicas beyond the wanted ones.
     max_surge: i64,
-    /// How many of the wanted replicas may be unavailable.
+    /// The maximum number of wanted replicas that may be unavailable.
     max_unavailable: i64,
 }
 
@@ -101,7 +101,7 @@ fn create_set(state: &ClusterState, deployment: &Object, name: &str, revision: u
     Ok(())
 }
 
-/// Gives the set of this name as many replicas as the bounds allow, and removes as many as they allow from the others.
+/// Scales the set of this name up as far as the bounds allow, and the others down as far as they allow.
 fn scale(state: &ClusterState, deployment: &Object, sets: &[Arc<Object>], name: &str) {
     let bounds = RolloutBounds::of(&deployment.value);
     let (current, old): (Vec<&Arc<Object>>, Vec<&Arc<Object>>) = sets.iter().partition(|set| set.name() == name);
@@ -137,7 +137,7 @@ impl RolloutBounds {
             None => (wanted * 25 + rounding) / 100,
         };
         let (max_surge, max_unavailable) = (share("maxSurge", 99), share("maxUnavailable", 0));
-        // If both were zero, no replica could ever be replaced.
+        // If both were zero, no replica could be replaced.
         let max_unavailable = if max_surge == 0 { max_unavailable.max(1) } else { max_unavailable };
         Self { wanted, max_surge, max_unavailable }
     }
@@ -189,7 +189,7 @@ fn count(deployment: &mut Value, sets: &[Arc<Object>], name: &str) {
     set_condition_text(status, "Progressing", "True", progress.0, &progress.1);
 }
 
-/// Sets a condition; its times move only with its status, reason or message.
+/// Sets a condition. Its times change only with its status, reason or message.
 fn set_condition_text(
     status: &mut Map<String, Value>,
     condition_type: &str,

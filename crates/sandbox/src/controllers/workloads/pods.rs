@@ -1,4 +1,4 @@
-//! What all workloads do with pods: find them, make them from a template, count them.
+//! The common work of workloads on pods: find them, create them from a template, count them.
 
 use std::sync::Arc;
 
@@ -24,12 +24,12 @@ pub(super) fn replicas(workload: &Value) -> i64 {
     workload.pointer("/spec/replicas").and_then(Value::as_i64).unwrap_or(0)
 }
 
-/// A pod as its template describes it, without a name.
+/// A pod as described by its template, without a name.
 pub(super) fn pod_from(template: &Value) -> Value {
     from_template(template, &["labels", "annotations", "finalizers"])
 }
 
-/// Writes into the status how many pods there are, and how many of them are ready.
+/// Writes the number of pods, and the number of ready pods, into the status.
 pub(super) fn count(workload: &mut Value, pods: &[Arc<Object>]) {
     let generation = workload.pointer("/metadata/generation").cloned().unwrap_or_else(|| 1.into());
     let ready = pods.iter().filter(|pod| is_ready(&pod.value)).count();
@@ -41,7 +41,7 @@ pub(super) fn count(workload: &mut Value, pods: &[Arc<Object>]) {
     }
 }
 
-/// Writes a number that is left out when it is zero.
+/// Writes a number, which is left out if it is zero.
 pub(super) fn set_count(status: &mut Map<String, Value>, field: &str, number: usize) {
     if number == 0 {
         status.remove(field);

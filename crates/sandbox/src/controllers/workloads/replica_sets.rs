@@ -1,4 +1,4 @@
-//! The replica set controller: makes and removes pods, and counts them.
+//! The replica set controller: it creates, removes and counts pods.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -48,7 +48,8 @@ impl Controller for ReplicaSetController {
     }
 }
 
-/// Sorts pods so that those to keep longest come first: bound before pending, ready before others, old before new.
+/// Sorts pods by how long they should be kept. Bound pods come before pending ones, ready pods before others, and old
+/// pods before new ones.
 fn in_order_to_keep(mut pods: Vec<Arc<Object>>) -> Vec<Arc<Object>> {
     pods.sort_by_cached_key(|pod| {
         let is_bound = !text(&pod.value, "/spec/nodeName").is_empty();

@@ -1,5 +1,5 @@
-//! The stateful set controller: makes the pods one after the other, each with its own volume claims. A changed template
-//! is used only for pods that are made later.
+//! The stateful set controller: it creates the pods one after the other, each with its own volume claims. A changed
+//! template is used only for pods that are created later.
 
 use std::sync::Arc;
 
@@ -43,8 +43,8 @@ impl Controller for StatefulSetController {
     }
 }
 
-/// Makes missing pods from the lowest ordinal up, then removes surplus pods from the highest down. Each step waits until
-/// all earlier pods are ready, unless the `podManagementPolicy` is `Parallel`.
+/// Creates missing pods from the lowest ordinal up, then removes surplus pods from the highest down. Each step waits
+/// until all earlier pods are ready, unless the `podManagementPolicy` is `Parallel`.
 fn scale(state: &ClusterState, set: &Object) -> ApiResult<()> {
     let in_parallel = text(&set.value, "/spec/podManagementPolicy") == "Parallel";
     let wanted = replicas(&set.value);

@@ -1,5 +1,6 @@
-//! Admission of pods: what the API server's admission plugins `Priority`, `RuntimeClass`, `ServiceAccount` and
-//! `DefaultTolerationSeconds` do, see <https://kubernetes.io/docs/reference/access-authn-authz/admission-controllers/>.
+//! Admission of pods. It does the work of the API server's admission plugins `Priority`, `RuntimeClass`,
+//! `ServiceAccount` and `DefaultTolerationSeconds`, see
+//! <https://kubernetes.io/docs/reference/access-authn-authz/admission-controllers/>.
 
 use std::sync::Arc;
 
@@ -13,11 +14,11 @@ use crate::state::ClusterState;
 use crate::status::{ApiResult, StatusError};
 use crate::storage::Object;
 
-/// Tolerations that every pod gets, so that a node's short absence doesn't evict it.
+/// Tolerations that every pod gets, so that a short absence of a node doesn't evict it.
 const DEFAULT_TOLERATIONS: [&str; 2] = ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"];
 const TOLERATION_SECONDS: i64 = 300;
 
-/// Why a pod is refused, in the API server's words.
+/// The reason why a pod is refused, in the API server's words.
 #[derive(Debug, thiserror::Error)]
 enum PodAdmissionError {
     #[error("no PriorityClass with name {0} was found")]
@@ -165,7 +166,7 @@ fn push_new(members: &mut Map<String, Value>, list: &str, element: Value) {
     }
 }
 
-/// Turns `matchLabelKeys` and `mismatchLabelKeys` into requirements over the pod's own labels.
+/// Converts `matchLabelKeys` and `mismatchLabelKeys` to requirements with the pod's own labels.
 fn merge_label_keys(pod: &mut Value) {
     let labels = pod.pointer("/metadata/labels").cloned().unwrap_or_default();
     let constraints = pod.pointer_mut("/spec/topologySpreadConstraints").and_then(Value::as_array_mut);

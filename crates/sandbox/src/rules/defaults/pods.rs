@@ -6,7 +6,7 @@ use crate::fields::json::{as_map, child_mut, default_to, text};
 
 const CONTAINER_LISTS: [&str; 3] = ["containers", "initContainers", "ephemeralContainers"];
 
-/// Defaults of a pod beyond those of its spec.
+/// Defaults of a pod outside its spec.
 pub(super) fn fill_pod(pod: &mut Value) {
     default_to(child_mut(pod, "spec"), "enableServiceLinks", true);
     fill_spec(pod);
@@ -60,7 +60,7 @@ fn fill_container(container: &mut Value, host_network: bool) {
     }
 }
 
-/// Requests as much as the limit where there is a limit but no request.
+/// Sets requests to the limits where there is a limit but no request.
 fn request_limits(resources: &mut Map<String, Value>) {
     let Some(limits) = resources.get("limits").and_then(Value::as_object).cloned() else { return };
     let requests = as_map(resources.entry("requests").or_insert(Value::Null));

@@ -1,4 +1,4 @@
-//! Rules for pods: what a new one must have, and what may change later.
+//! Rules for pods: the required parts of a new pod, and the parts that may change later.
 
 use std::collections::HashSet;
 
@@ -35,7 +35,7 @@ pub(super) fn create(pod: &Value) -> Vec<FieldError> {
     errors
 }
 
-/// Checks a changed pod, of whose spec only a few fields may change.
+/// Checks a changed pod. Only a few fields of its spec may change.
 pub(super) fn update(pod: &Value, current: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
     check_gates(pod, current, &mut errors);

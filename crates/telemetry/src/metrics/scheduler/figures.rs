@@ -1,4 +1,4 @@
-//! What the metrics say at the moment, for people: sums and distributions without the labels that only dashboards need.
+//! The current values of the metrics, for people: sums and distributions without the labels that only dashboards need.
 
 use std::collections::BTreeMap;
 
@@ -6,43 +6,43 @@ use prometheus::{HistogramVec, IntCounterVec, IntGaugeVec, core::Collector as _,
 
 use super::SchedulerMetrics;
 
-/// Counters count from the start of the process.
+/// The values. Counters count from the start of the process.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Figures {
-    /// Pods that wait, by queue: `active`, `backoff`, `unschedulable`, `gated`.
+    /// The number of pods that wait, by queue: `active`, `backoff`, `unschedulable`, `gated`.
     pub pending: BTreeMap<String, u64>,
-    /// Attempts by result: `scheduled`, `unschedulable`, `error`.
+    /// The number of attempts by result: `scheduled`, `unschedulable`, `error`.
     pub attempts: BTreeMap<String, u64>,
     /// The time from a pod's first entry into activeQ until it is bound, in seconds.
     pub time_to_bind: Distribution,
-    /// What extension points took, by name.
+    /// The time that extension points took, by name.
     pub points: BTreeMap<String, Timing>,
-    /// What plugins took, by name and extension point. One attempt of ten is measured.
+    /// The time that plugins took, by name and extension point. One attempt in ten is measured.
     pub plugins: BTreeMap<(String, String), Timing>,
-    /// Entries of the cache: `nodes`, `pods`, `assumed_pods`.
+    /// The number of entries in the cache: `nodes`, `pods`, `assumed_pods`.
     pub cache: BTreeMap<String, u64>,
 }
 
-/// How often something ran, and how long that took altogether.
+/// The number of runs, and their total time.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Timing {
-    /// How often.
+    /// The number of runs.
     pub count: u64,
-    /// How long.
+    /// The total time.
     pub seconds: f64,
 }
 
-/// How values are spread over buckets.
+/// The distribution of values over buckets.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Distribution {
-    /// Upper bounds, with how many values are at most that: cumulative.
+    /// The upper bounds, each with the number of values up to it. The numbers are cumulative.
     pub buckets: Vec<(f64, u64)>,
-    /// All values, also those beyond the last bucket.
+    /// The number of all values, including those beyond the last bucket.
     pub count: u64,
 }
 
 impl Distribution {
-    /// The values that came after `earlier`.
+    /// The values since `earlier`.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         let before = |at: usize| earlier.buckets.get(at).map_or(0, |(_, count)| *count);
@@ -51,8 +51,8 @@ impl Distribution {
         Self { buckets, count: self.count.saturating_sub(earlier.count) }
     }
 
-    /// The value below which this share of all values is, as Prometheus' `histogram_quantile` works it out. `None` without values.
-    /// For one beyond the last bucket it is that bucket's bound.
+    /// The value below which this share of all values is, computed as in Prometheus' `histogram_quantile`. `None` if
+    /// there are no values. If it is beyond the last bucket, the result is that bucket's bound.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "shares of counts")]
     pub fn quantile(&self, share: f64) -> Option<f64> {
@@ -69,7 +69,7 @@ impl Distribution {
 }
 
 impl SchedulerMetrics {
-    /// What they say at the moment.
+    /// The current values.
     #[must_use]
     pub fn figures(&self) -> Figures {
         let mut figures = Figures {
@@ -106,7 +106,7 @@ impl Timing {
         self.seconds += histogram.get_sample_sum();
     }
 
-    /// What was added after `earlier`.
+    /// The increase since `earlier`.
     #[must_use]
     pub fn since(self, earlier: Self) -> Self {
         Self { count: self.count.saturating_sub(earlier.count), seconds: (self.seconds - earlier.seconds).max(0.0) }

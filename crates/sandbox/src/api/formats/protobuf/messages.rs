@@ -1,20 +1,20 @@
-//! The messages that `kubectl create` can send, with the fields that it fills in: field number, name in JSON, type. The
+//! The messages that `kubectl create` can send, with the fields that it sets: field number, name in JSON, type. The
 //! numbers are those of the `generated.proto` files in <https://github.com/kubernetes/api>.
 //!
-//! A field that isn't listed may be there, but only empty; otherwise the body is refused. Numbers never change, so the
-//! tables hold for every version of Kubernetes.
+//! A field that is not listed may only be empty; otherwise the body is refused. The numbers never change, so the tables
+//! are valid for every version of Kubernetes.
 
-/// How a field of a message becomes JSON. An empty text, the number zero and the flag false mean that the field is absent,
-/// since the encoding doesn't distinguish them.
+/// The way in which a field of a message becomes JSON. An empty text, the number zero and the flag false mean that the
+/// field is absent, because the encoding does not distinguish them.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Field {
     Text,
     Texts,
     Number,
-    /// A number that may be absent, so that zero is kept.
+    /// A number that may be absent. Zero is kept.
     OptionalNumber,
     Flag,
-    /// A flag that may be absent, so that false is kept.
+    /// A flag that may be absent. False is kept.
     OptionalFlag,
     TextMap,
     BytesMap,

@@ -1,8 +1,8 @@
-//! Ages as `kubectl` shows them: two units at most, the second only while the first is small.
+//! Ages as `kubectl` shows them: at most two units, and the second only while the first is small.
 
 use crate::fields::clock;
 
-/// How long ago a timestamp was, or `<unknown>`.
+/// The time since a timestamp, or `<unknown>`.
 pub(super) fn since(timestamp: &str) -> String {
     clock::seconds_since(timestamp).map_or_else(|| "<unknown>".to_owned(), |seconds| render(seconds.max(0)))
 }

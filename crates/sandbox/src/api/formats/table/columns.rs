@@ -9,7 +9,7 @@ pub(super) struct Column {
     pub(super) name: &'static str,
     /// The OpenAPI type of the cells.
     pub(super) data_type: &'static str,
-    /// Whether only wide output shows it.
+    /// Whether only wide output shows the column.
     pub(super) is_wide: bool,
 }
 
@@ -30,7 +30,7 @@ impl Column {
 const NAME: Column = Column::text("Name");
 const AGE: Column = Column::text("Age");
 
-/// The columns of a kind; those that have none of their own get name and age.
+/// The columns of a kind. Kinds without columns of their own have name and age.
 pub(super) fn of(kind: &Kind) -> Vec<Column> {
     let narrow = |names: &[&'static str]| names.iter().map(|name| Column::text(name)).collect::<Vec<Column>>();
     let wide = |names: &[&'static str]| names.iter().map(|name| Column::wide(name)).collect::<Vec<Column>>();
