@@ -1,7 +1,7 @@
 //! Properties of whole profiles, which are checked on random clusters.
 //!
 //! - `tests/agreement`: the default plugins give the same answers as components and natively. They also give the same
-//! answers if they followed every change of a cluster or see it for the first time.
+//!   answers if they followed every change of a cluster or see it for the first time.
 //! - `tests/placements.rs`: no placement of the scheduler violates a rule of the documentation.
 //!
 //! [`generate`] makes clusters from the meaning of the API's types; nothing is recorded. [`N_CASES`] is the number of

@@ -81,37 +81,51 @@ fn a_list_with_an_entry_that_is_none_is_refused() {
     });
 }
 
+/// A template, and arguments that it refuses, each with the message.
+struct Refusals {
+    template: &'static str,
+    interfaces: &'static [&'static str],
+    messages: &'static [(&'static str, &'static str)],
+}
+
+const REFUSALS: [Refusals; 4] = [
+    Refusals {
+        template: "template",
+        interfaces: &["filter", "score"],
+        messages: &[(r#"{"avoids": "west"}"#, "unknown key \"avoids\"; known: avoid")],
+    },
+    Refusals {
+        template: "templates/filter-by-label",
+        interfaces: &["filter"],
+        messages: &[(r#"{"label": "a", "é": 1}"#, "unknown key \"é\"; known: label")],
+    },
+    Refusals {
+        template: "templates/approval",
+        interfaces: &["permit"],
+        messages: &[(r#"{"Seconds": 9}"#, "unknown key \"Seconds\"; known: seconds")],
+    },
+    Refusals {
+        template: "templates/quota",
+        interfaces: &["pre-filter", "reserve"],
+        messages: &[
+            (r#"{"label": "a", "limit": 1, "limits": {"b": 2}}"#, "unknown key \"limits\"; known: label, limit"),
+            (r#"["label", "limit"]"#, "must be a JSON object"),
+            (r#"{"label": "a", "limit": 0}"#, NO_QUOTA),
+            (r#"{"label": "a", "limit": -1}"#, NO_QUOTA),
+            (r#"{"label": "", "limit": 1}"#, NO_QUOTA),
+        ],
+    },
+];
+
+const NO_QUOTA: &str = "label and limit: must be the key of a label and a number of pods";
+
 #[test]
 fn arguments_that_a_template_does_not_know_are_refused() {
     run(C, |language| {
-        let quota = "label and limit: must be the key of a label and a number of pods";
-        let cases: [(&str, &[&str], &[(&str, &str)]); 4] = [
-            ("template", &["filter", "score"], &[(r#"{"avoids": "west"}"#, "unknown key \"avoids\"; known: avoid")]),
-            (
-                "templates/filter-by-label",
-                &["filter"],
-                &[(r#"{"label": "a", "é": 1}"#, "unknown key \"é\"; known: label")],
-            ),
-            ("templates/approval", &["permit"], &[(r#"{"Seconds": 9}"#, "unknown key \"Seconds\"; known: seconds")]),
-            (
-                "templates/quota",
-                &["pre-filter", "reserve"],
-                &[
-                    (
-                        r#"{"label": "a", "limit": 1, "limits": {"b": 2}}"#,
-                        "unknown key \"limits\"; known: label, limit",
-                    ),
-                    (r#"["label", "limit"]"#, "must be a JSON object"),
-                    (r#"{"label": "a", "limit": 0}"#, quota),
-                    (r#"{"label": "a", "limit": -1}"#, quota),
-                    (r#"{"label": "", "limit": 1}"#, quota),
-                ],
-            ),
-        ];
-        for (template, interfaces, refusals) in cases {
+        for Refusals { template, interfaces, messages } in REFUSALS {
             let source = fs::read_to_string(folder("sdks/c").join(template).join("plugin.c"))?;
             let factory = built(language, "plugin.c", &source.replace("{{name}}", "Mistaken"), interfaces, &[])?;
-            for (args, expected) in refusals {
+            for (args, expected) in messages {
                 let refused = PluginHarness::new(&factory, args).err().context("it took the arguments")?.to_string();
                 ensure!(refused == *expected, "{template}: {refused}");
             }
