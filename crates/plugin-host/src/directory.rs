@@ -15,6 +15,7 @@ mod attempts;
 mod error;
 mod file_load;
 mod files;
+mod known;
 mod load_rate;
 
 use std::{
@@ -32,14 +33,16 @@ use std::{
 use berth_model::Digest;
 use notify::Watcher as _;
 
+pub(crate) use self::known::LONGEST_WAIT;
 pub use self::{
     admission::{Admission, Approval, Candidate},
     error::{FileError, NotAdmitted},
 };
 use self::{
     attempts::Attempts,
-    file_load::{Content, FileLoad, Found, Loader, Spent},
+    file_load::{FileLoad, Found, LoadEnd, Loader, Spent},
     files::{Fingerprint, identity, list},
+    known::{Failures, Known},
     load_rate::LoadRates,
 };
 use berth_wasm_host::{ComponentFactory, Engine, LoadEffort, on_one_line};
@@ -72,7 +75,7 @@ type Sink = Arc<Mutex<dyn FnMut(DirectoryEvent) + Send>>;
 struct Loads {
     attempts: Attempts,
     sink: Sink,
-    loaded: Arc<Mutex<BTreeMap<String, Content>>>,
+    loaded: Arc<Mutex<BTreeMap<String, LoadEnd>>>,
     /// Wakes the thread that examines the directory. The other end no longer exists once the watch is dropped.
     wake: Weak<SyncSender<()>>,
 }
@@ -80,6 +83,8 @@ struct Loads {
 #[derive(Debug)]
 struct Loading {
     fingerprint: Fingerprint,
+    /// The failures in a row before this load.
+    failures: Failures,
     began: Instant,
     spent: Spent,
     /// Whether the file must be loaded once more.
@@ -136,19 +141,6 @@ impl DirectoryWatch {
     }
 }
 
-#[derive(Debug)]
-struct Known {
-    /// `None` if the file must be read again, whatever its metadata is.
-    fingerprint: Option<Fingerprint>,
-    /// `None` if the file must be loaded, whatever its content is.
-    content: Option<Content>,
-}
-
-impl Known {
-    /// A file that must be loaded, whatever is known about it.
-    const FORGOTTEN: Self = Self { fingerprint: None, content: None };
-}
-
 impl PluginsDirectory {
     #[must_use]
     pub fn new(engine: Engine, dir: impl Into<PathBuf>) -> Self {
@@ -194,7 +186,7 @@ impl PluginsDirectory {
             self.load(name, fingerprint, Instant::now(), &loads);
         }
         loads.attempts.wait_for_all();
-        self.take_loaded(&loads);
+        self.take_loaded(Instant::now(), &loads);
         let mut found = std::mem::take(&mut *found.lock().unwrap_or_else(PoisonError::into_inner));
         found.sort_by(|one: &DirectoryEvent, other| one.name.cmp(&other.name));
         Ok(found)
@@ -240,11 +232,18 @@ impl PluginsDirectory {
             }
             self.pass(Instant::now(), loads);
             let is_settled = self.unsettled.is_empty();
-            let goes_on = if is_settled { post.wait(&self.loader.dir) } else { wait_out(&post.woken, SETTLE) };
+            let goes_on =
+                if is_settled { post.wait(&self.loader.dir, self.next_due()) } else { wait_out(&post.woken, SETTLE) };
             if !goes_on {
                 return;
             }
         }
+    }
+
+    /// The time at which the first of the files is due that could not be loaded.
+    fn next_due(&self) -> Option<Instant> {
+        let waiting = self.known.iter().filter(|(name, _)| !self.loading.contains_key(*name));
+        waiting.filter_map(|(_, known)| known.due()).min()
     }
 
     /// Marks a file to be loaded again, whether it is known or still being loaded.
@@ -253,12 +252,12 @@ impl PluginsDirectory {
             loading.again = true;
         }
         if let Some(known) = self.known.get_mut(name) {
-            *known = Known::FORGOTTEN;
+            *known = Known::Forgotten;
         }
     }
 
     fn pass(&mut self, now: Instant, loads: &Loads) {
-        self.take_loaded(loads);
+        self.take_loaded(now, loads);
         let files = match list(&self.loader.dir, self.loader.companions()) {
             Ok(files) => files,
             Err(error) => {
@@ -275,12 +274,12 @@ impl PluginsDirectory {
     }
 
     /// Records the files that have been loaded.
-    fn take_loaded(&mut self, loads: &Loads) {
-        for (name, content) in loads.take() {
-            let Some(Loading { fingerprint, began, spent, again }) = self.loading.remove(&name) else { continue };
+    fn take_loaded(&mut self, now: Instant, loads: &Loads) {
+        for (name, end) in loads.take() {
+            let Some(loading) = self.loading.remove(&name) else { continue };
+            let Loading { fingerprint, failures, began, spent, again } = loading;
             self.rates.loaded(&name, began, spent.total());
-            let fingerprint = Some(fingerprint);
-            let known = if again { Known::FORGOTTEN } else { Known { fingerprint, content: Some(content) } };
+            let known = if again { Known::Forgotten } else { Known::after(end, fingerprint, failures, now) };
             self.known.insert(name, known);
         }
     }
@@ -290,7 +289,7 @@ impl PluginsDirectory {
         let before = self.unsettled.remove(&name);
         let is_known = match (file, self.loading.get(&name), self.known.get(&name)) {
             (file, Some(loading), _) => Some(loading.fingerprint) == file && !loading.again,
-            (Some(_), None, Some(known)) => known.fingerprint == file,
+            (Some(file), None, Some(known)) => known.is_current(file, now),
             (file, None, known) => file.is_none() && known.is_none(),
         };
         if is_known {
@@ -305,7 +304,7 @@ impl PluginsDirectory {
         if let Some(Loading { began, spent, again, .. }) = self.loading.remove(&name) {
             self.rates.loaded(&name, began, spent.total());
             if again {
-                self.known.insert(name.clone(), Known::FORGOTTEN);
+                self.known.insert(name.clone(), Known::Forgotten);
             }
         }
         if let Some(fingerprint) = file {
@@ -319,10 +318,14 @@ impl PluginsDirectory {
     /// Starts to load a file.
     fn load(&mut self, name: String, fingerprint: Fingerprint, now: Instant, loads: &Loads) {
         let known = self.known.get(&name);
-        let is_ordered = known.is_some_and(|known| known.content.is_none());
-        let known = known.and_then(|known| known.content.clone());
-        let load = FileLoad::new(self.loader.clone(), name.clone(), known, is_ordered);
-        self.loading.insert(name, Loading { fingerprint, began: now, spent: load.spent(), again: false });
+        let failures = known.map_or_else(Failures::default, |known| known.failures(fingerprint));
+        let is_ordered = matches!(known, Some(Known::Forgotten));
+        let content = match known {
+            Some(Known::Content { content, .. }) => Some(content.clone()),
+            Some(Known::Failed { .. } | Known::Forgotten) | None => None,
+        };
+        let load = FileLoad::new(self.loader.clone(), name.clone(), content, is_ordered);
+        self.loading.insert(name, Loading { fingerprint, failures, began: now, spent: load.spent(), again: false });
         loads.start_load(load, fingerprint.size());
     }
 }
@@ -337,12 +340,12 @@ impl Loads {
         let (sink, loaded, wake) = (Arc::clone(&self.sink), Arc::clone(&self.loaded), Weak::clone(&self.wake));
         let name = load.name().to_owned();
         let work = move |effort| {
-            let Some(Found { change, content }) = load.attempt(effort) else { return ControlFlow::Continue(()) };
+            let Some(Found { change, end }) = load.attempt(effort) else { return ControlFlow::Continue(()) };
             if let Some(change) = change {
                 let name = on_one_line(load.name().to_owned());
                 tell(&sink, DirectoryEvent { name, change });
             }
-            loaded.lock().unwrap_or_else(PoisonError::into_inner).insert(load.name().to_owned(), content);
+            loaded.lock().unwrap_or_else(PoisonError::into_inner).insert(load.name().to_owned(), end);
             if let Some(wake) = wake.upgrade() {
                 let _ = wake.try_send(());
             }
@@ -355,7 +358,7 @@ impl Loads {
         tell(&self.sink, event);
     }
 
-    fn take(&self) -> BTreeMap<String, Content> {
+    fn take(&self) -> BTreeMap<String, LoadEnd> {
         std::mem::take(&mut *self.loaded.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
@@ -378,14 +381,18 @@ struct Post {
 }
 
 impl Post {
-    /// Waits until something may have changed; false once the watch is dropped. A watch does not follow the directory's
-    /// name: if another directory has the name, it is watched instead.
-    fn wait(&mut self, dir: &Path) -> bool {
+    /// Waits until something may have changed, or until a file is due; false once the watch is dropped. A watch does not
+    /// follow the directory's name: if another directory has the name, it is watched instead.
+    fn wait(&mut self, dir: &Path, due: Option<Instant>) -> bool {
         loop {
-            match self.woken.recv_timeout(RECHECK) {
+            let until_due = due.map_or(RECHECK, |due| due.saturating_duration_since(Instant::now()));
+            match self.woken.recv_timeout(RECHECK.min(until_due)) {
                 Ok(()) => return true,
                 Err(RecvTimeoutError::Disconnected) => return false,
                 Err(RecvTimeoutError::Timeout) => {}
+            }
+            if due.is_some_and(|due| due <= Instant::now()) {
+                return true;
             }
             let found = identity(dir);
             if found == self.watched {

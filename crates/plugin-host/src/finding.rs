@@ -6,7 +6,7 @@ use berth_model::{Digest, PluginName};
 use berth_telemetry::{audit::By, chain};
 
 use crate::{
-    directory::{DirectoryChange, DirectoryEvent, FileError},
+    directory::{DirectoryChange, DirectoryEvent, FileError, LONGEST_WAIT},
     ready_binary::{Origin, ReadyBinary, component},
 };
 
@@ -61,7 +61,13 @@ impl From<DirectoryEvent> for Finding {
             DirectoryChange::Refused { digest, error: FileError::NotAdmitted(reason) } => {
                 Found::NotAdmitted { digest, reason: reason.to_string() }
             }
-            DirectoryChange::Refused { digest, error } => Found::NoPlugin { digest, reason: chain(&error) },
+            DirectoryChange::Refused { digest, error } => {
+                let mut reason = chain(&error);
+                if error.is_of_the_moment() {
+                    reason += &format!("; a scheduler that runs tries it again within {} s", LONGEST_WAIT.as_secs());
+                }
+                Found::NoPlugin { digest, reason }
+            }
         };
         Self { plugin: PluginName::from(name), found_in: FoundIn::Directory, found }
     }

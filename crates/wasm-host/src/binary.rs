@@ -107,6 +107,12 @@ impl From<InstanceFault> for LoadError {
 }
 
 impl LoadError {
+    /// Whether loading the same bytes may succeed later, when the machine has more memory or processor time to give.
+    #[must_use]
+    pub fn is_of_the_moment(&self) -> bool {
+        matches!(self, Self::Compile(error) if error.is_of_the_moment())
+    }
+
     /// Whether loading the same bytes would fail in the same way after as much work. Such a result is remembered.
     pub(crate) fn is_worth_remembering(&self) -> bool {
         match self {

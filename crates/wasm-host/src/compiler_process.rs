@@ -166,6 +166,19 @@ impl CompileError {
         }
     }
 
+    /// Whether compiling the same bytes within the same limits may succeed later, when the machine has more to give.
+    pub(crate) fn is_of_the_moment(&self) -> bool {
+        match self {
+            Self::Clock(_) | Self::Killed | Self::Process(_) => true,
+            Self::Invalid(_)
+            | Self::ProcessorTime(_)
+            | Self::Memory(_)
+            | Self::ArtefactTooLarge { .. }
+            | Self::Crashed { .. }
+            | Self::ExitCode { .. } => false,
+        }
+    }
+
     /// The error for the end of a process that gave no artefact.
     fn of_end(limits: CompileLimits, status: ExitStatus, message: String) -> Self {
         match status.signal() {

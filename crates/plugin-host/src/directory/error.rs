@@ -27,3 +27,10 @@ pub enum FileError {
     #[error(transparent)]
     NoPlugin(#[from] LoadError),
 }
+
+impl FileError {
+    /// Whether the same file may be loaded later, when the machine has more memory or processor time to give.
+    pub(crate) fn is_of_the_moment(&self) -> bool {
+        matches!(self, Self::NoPlugin(error) if error.is_of_the_moment())
+    }
+}

@@ -54,7 +54,16 @@ pub(super) struct Spent(Arc<AtomicU64>);
 pub(super) struct Found {
     /// `None` means that the content is the same as before.
     pub change: Option<DirectoryChange>,
-    pub content: Content,
+    pub end: LoadEnd,
+}
+
+/// The end of a load.
+#[derive(Debug)]
+pub(super) enum LoadEnd {
+    /// The file holds this, whether that is a plugin or not.
+    Content(Content),
+    /// The result may be different later.
+    Failed,
 }
 
 impl Spent {
@@ -118,19 +127,24 @@ impl FileLoad {
             Ok(binary) => binary,
             Err(error) => {
                 let change = Some(DirectoryChange::Refused { digest: None, error });
-                return Some(Found { change, content: (None, companions) });
+                return Some(Found { change, end: LoadEnd::Content((None, companions)) });
             }
         };
         let digest = Some(binary.digest());
         let content = (digest, companions);
         if self.known.as_ref() == Some(&content) {
-            return Some(Found { change: None, content });
+            return Some(Found { change: None, end: LoadEnd::Content(content) });
         }
-        let change = match self.load(&binary, &content, effort)? {
-            Ok((factory, approval)) => DirectoryChange::Loaded { factory: Arc::new(factory), approval },
-            Err(error) => DirectoryChange::Refused { digest, error },
-        };
-        Some(Found { change: Some(change), content })
+        Some(match self.load(&binary, &content, effort)? {
+            Ok((factory, approval)) => {
+                let change = DirectoryChange::Loaded { factory: Arc::new(factory), approval };
+                Found { change: Some(change), end: LoadEnd::Content(content) }
+            }
+            Err(error) => {
+                let end = if error.is_of_the_moment() { LoadEnd::Failed } else { LoadEnd::Content(content) };
+                Found { change: Some(DirectoryChange::Refused { digest, error }), end }
+            }
+        })
     }
 
     fn load(

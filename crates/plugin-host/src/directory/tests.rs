@@ -2,7 +2,7 @@
 
 use std::{fs, process::Command};
 
-use berth_wasm_host::{Binary, EngineOptions};
+use berth_wasm_host::{Binary, CompilerProcess, EngineOptions};
 
 use super::*;
 
@@ -19,10 +19,14 @@ struct Passes {
 
 impl Passes {
     fn new(dir: &Path) -> Self {
+        Self::with(dir, EngineOptions::default())
+    }
+
+    fn with(dir: &Path, options: EngineOptions) -> Self {
         let (sender, events) = mpsc::channel();
         let sink = Arc::new(Mutex::new(move |event| drop(sender.send(event))));
         let loads = Loads::start(sink, Weak::new()).expect("threads");
-        Self { directory: directory(dir, EngineOptions::default()), loads, events }
+        Self { directory: directory(dir, options), loads, events }
     }
 
     /// The events after one pass.
@@ -147,4 +151,44 @@ fn a_folder_by_the_name_of_a_plugin_is_refused_once() {
         panic!("{events:?}")
     };
     assert_eq!((name.as_str(), error.to_string().as_str()), ("Mine", "is a folder, not a file"));
+}
+
+/// The compiler is killed each time, as the kernel does when memory is short.
+#[test]
+fn a_file_whose_compiler_was_killed_is_loaded_again_after_growing_waits() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let artefacts = tempfile::tempdir().expect("a folder");
+    let options = || EngineOptions { artefacts: Some(artefacts.path().to_owned()), ..EngineOptions::default() };
+    let killed = CompilerProcess {
+        program: "/bin/sh".into(),
+        arg0: "sh".into(),
+        arguments: vec!["-c".into(), "cat > /dev/null; kill -KILL $$".into()],
+    };
+    let bytes = berth_test_guests::by_priority().expect("a component");
+    fs::write(dir.path().join("ByPriority.wasm"), &bytes).expect("a file");
+    let mut passes = Passes::with(dir.path(), EngineOptions { compiler: Some(killed), ..options() });
+    let start = Instant::now();
+    let mut after = |seconds: u64| {
+        let now = start + Duration::from_secs(seconds);
+        let mut events = passes.pass(now);
+        // The second pass sees what the first saw: the file has settled.
+        events.extend(passes.pass(now));
+        events
+    };
+    let is_refused = |events: &[DirectoryEvent]| match events {
+        [] => false,
+        [DirectoryEvent { change: DirectoryChange::Refused { error, .. }, .. }] => {
+            assert!(error.to_string().contains("the compiler's process was killed"), "{error}");
+            true
+        }
+        events => panic!("{events:?}"),
+    };
+    let refused: Vec<u64> = (0..60).filter(|second| is_refused(&after(*second))).collect();
+    assert_eq!(refused, [0, 11, 32], "waits of 10, 20 and 40 s, each from the pass that saw the failure");
+    // Another process compiles the same bytes.
+    Engine::new(options()).expect("an engine").load(&Binary::new("ByPriority", bytes)).expect("a plugin");
+    assert!(after(72).is_empty(), "it is not due yet");
+    let events = after(73);
+    assert!(matches!(events.as_slice(), [DirectoryEvent { change: DirectoryChange::Loaded { .. }, .. }]), "{events:?}");
+    assert!(after(1000).is_empty());
 }

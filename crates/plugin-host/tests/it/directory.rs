@@ -14,7 +14,7 @@ use berth_plugin_host::{
     PluginsDirectory,
 };
 use berth_test_guests as guests;
-use berth_wasm_host::LoadError;
+use berth_wasm_host::{CompilerProcess, Engine, EngineOptions, LoadError};
 
 use crate::engine;
 
@@ -28,7 +28,11 @@ struct Watched {
 
 impl Watched {
     fn new(dir: &Path) -> Self {
-        let mut directory = PluginsDirectory::new(engine(), dir);
+        Self::with(engine(), dir)
+    }
+
+    fn with(engine: Engine, dir: &Path) -> Self {
+        let mut directory = PluginsDirectory::new(engine, dir);
         directory.scan().unwrap();
         let (sender, events) = channel();
         let watch = directory.watch(move |event| drop(sender.send(event))).unwrap();
@@ -238,4 +242,19 @@ fn a_gate_decides_by_what_lies_beside_a_file() {
     let event = watched.next();
     let DirectoryChange::Loaded { approval, .. } = event.change else { panic!("{event:?}") };
     assert_eq!(approval.signed_by, ["somebody"]);
+}
+
+/// Nothing changes in the directory between the two attempts.
+#[test]
+fn a_file_whose_compiler_could_not_be_started_is_tried_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let nothing = CompilerProcess { program: "/nothing".into(), arg0: "nothing".into(), arguments: Vec::new() };
+    let options = EngineOptions { compiler: Some(nothing), ..EngineOptions::default() };
+    let watched = Watched::with(Engine::new(options).unwrap(), dir.path());
+    fs::write(dir.path().join("ByPriority.wasm"), guests::by_priority().unwrap()).unwrap();
+    for _ in 0..2 {
+        let event = watched.next();
+        let DirectoryChange::Refused { error, .. } = event.change else { panic!("{event:?}") };
+        assert!(error.to_string().contains("cannot start the compiler's process"), "{error}");
+    }
 }
