@@ -1,12 +1,4 @@
-//! `berth doctor`: checks an operator's setup and says what to fix.
-//!
-//! The command takes the options of `berth run` and changes only what `berth run` would change. Each area is a module
-//! of `doctor/` that adds its findings. An area that cannot be checked is a finding too, and the other areas are still
-//! checked.
-
-mod cluster;
-mod endpoints;
-mod files;
+//! `berth doctor`: checks an operator's setup and says what to fix. The checks are those of `berth-doctor`.
 
 use std::{
     io::{self, Write as _},
@@ -14,10 +6,10 @@ use std::{
 };
 
 use anyhow::{Result, bail};
+use berth_doctor::{Cluster, Finding, RunningScheduler, Verdict, examine};
 use berth_plugin_cli::{Output, block_on};
 use berth_serving::admin_socket::default_path;
 use clap::Args;
-use serde::Serialize;
 
 use crate::options::Scheduling;
 
@@ -59,110 +51,50 @@ pub(crate) struct Doctor {
     scheduling: Scheduling,
 }
 
-/// The advice about a plugin that no profile uses.
-const IN_NO_PROFILE: &str = "enable it in a profile of --config (`plugins.multiPoint.enabled`), or remove its file";
-
-/// The result of one check.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Finding {
-    area: Area,
-    result: Verdict,
-    /// The thing that was checked, and its condition.
-    text: String,
-    /// What to do about it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    fix: Option<String>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-enum Area {
-    Configuration,
-    Plugins,
-    Cache,
-    Cluster,
-    Scheduler,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-enum Verdict {
-    Ok,
-    Warning,
-    Problem,
-}
-
-/// All findings so far.
-#[derive(Debug, Default)]
-struct Findings(Vec<Finding>);
-
-impl Findings {
-    fn ok(&mut self, area: Area, text: impl Into<String>) {
-        self.0.push(Finding { area, result: Verdict::Ok, text: text.into(), fix: None });
-    }
-
-    fn warning(&mut self, area: Area, text: impl Into<String>, fix: impl Into<String>) {
-        self.0.push(Finding { area, result: Verdict::Warning, text: text.into(), fix: Some(fix.into()) });
-    }
-
-    fn problem(&mut self, area: Area, text: impl Into<String>, fix: impl Into<String>) {
-        self.0.push(Finding { area, result: Verdict::Problem, text: text.into(), fix: Some(fix.into()) });
-    }
-
-    fn count(&self, verdict: Verdict) -> usize {
-        self.0.iter().filter(|finding| finding.result == verdict).count()
-    }
-}
-
-impl Area {
-    fn as_str(self) -> &'static str {
-        match self {
-            Area::Configuration => "configuration",
-            Area::Plugins => "plugins",
-            Area::Cache => "cache",
-            Area::Cluster => "cluster",
-            Area::Scheduler => "scheduler",
+impl From<Doctor> for berth_doctor::Options {
+    fn from(doctor: Doctor) -> Self {
+        let Doctor { kubeconfig, context, offline, pre, scheduling, output: _ } = doctor;
+        let plugins = scheduling.plugin_host();
+        let Scheduling { config, audit_log, metrics_address, admin_socket, .. } = scheduling;
+        Self {
+            config,
+            audit_log,
+            plugins,
+            cluster: (!offline).then_some(Cluster { kubeconfig, context, is_before_installation: pre }),
+            scheduler: metrics_address.map(|metrics_address| RunningScheduler {
+                metrics_address,
+                admin_socket: admin_socket.unwrap_or_else(default_path),
+            }),
         }
     }
 }
 
 pub(crate) fn run(doctor: Doctor) -> Result<()> {
-    let mut findings = Findings::default();
-    let setup = files::look(&doctor.scheduling, &mut findings);
-    block_on(async {
-        if !doctor.offline {
-            cluster::look(&doctor, setup.as_ref(), &mut findings).await;
-        }
-        if let Some(address) = doctor.scheduling.metrics_address {
-            let socket = doctor.scheduling.admin_socket.clone().unwrap_or_else(default_path);
-            endpoints::look(address, socket, &mut findings).await;
-        }
-        Ok(())
-    })?;
-    tell(&findings, doctor.output)?;
-    match findings.count(Verdict::Problem) {
+    let output = doctor.output;
+    let findings = block_on(async { Ok(examine(doctor.into()).await) })?;
+    tell(&findings, output)?;
+    match findings.iter().filter(|finding| finding.result == Verdict::Problem).count() {
         0 => Ok(()),
         1 => bail!("1 problem found"),
         n => bail!("{n} problems found"),
     }
 }
 
-fn tell(findings: &Findings, output: Output) -> Result<()> {
+fn tell(findings: &[Finding], output: Output) -> Result<()> {
     let mut out = io::stdout().lock();
     match output {
         Output::Json => {
-            serde_json::to_writer_pretty(&mut out, &findings.0)?;
+            serde_json::to_writer_pretty(&mut out, findings)?;
             writeln!(out)?;
         }
         Output::Table => {
-            for Finding { area, result, text, fix } in &findings.0 {
+            for Finding { area, result, text, fix } in findings {
                 let verdict = match result {
                     Verdict::Ok => "ok",
                     Verdict::Warning => "warning",
                     Verdict::Problem => "PROBLEM",
                 };
-                // A YAML error spans several lines and shows the place in the file; each line is indented.
+                // Each line of a text is indented.
                 let text = text.replace('\n', &format!("\n{:24}", ""));
                 writeln!(out, "{verdict:8} {:14} {text}", area.as_str())?;
                 if let Some(fix) = fix {

@@ -177,6 +177,20 @@ const RULES: &[Rule] = &[
         &["axum", "hyper", "k8s-openapi", "kube", "notify", "tokio", "wasmtime"],
     ),
     rule(
+        "berth-doctor",
+        &[
+            "berth-cluster",
+            "berth-config",
+            "berth-lifecycle",
+            "berth-plugin-cli",
+            "berth-plugin-host",
+            "berth-runtime",
+            "berth-telemetry",
+            "berth-wasm-host",
+        ],
+        EVERYTHING,
+    ),
+    rule(
         "berth-host",
         &[
             "berth-bench",
@@ -184,9 +198,9 @@ const RULES: &[Rule] = &[
             "berth-cluster",
             "berth-components",
             "berth-config",
+            "berth-doctor",
             "berth-framework",
             "berth-kube-flags",
-            "berth-lifecycle",
             "berth-model",
             "berth-page",
             "berth-plugin-cli",

@@ -6,9 +6,9 @@ use berth_lifecycle::PluginState;
 use berth_plugin_cli::AdminClient;
 use berth_plugin_host::{Complaint, PluginReport};
 
-use super::{Area, Findings, IN_NO_PROFILE};
+use crate::findings::{Area, Findings, IN_NO_PROFILE};
 
-pub(super) async fn look(address: SocketAddr, socket: PathBuf, findings: &mut Findings) {
+pub(crate) async fn look(address: SocketAddr, socket: PathBuf, findings: &mut Findings) {
     let client = AdminClient::over_http(&address.to_string());
     if let Err(error) = client.check("/healthz").await {
         let fix = "is `berth run` running with this --metrics-address? Its log says why not";

@@ -14,7 +14,11 @@ use berth_config::{LeaderElection, Profile, emulation::KubernetesVersion};
 use berth_runtime::rights::{Rights, Serving};
 use berth_telemetry::chain;
 
-use super::{Area, Doctor, Findings, files::Setup};
+use crate::{
+    Cluster,
+    files::Setup,
+    findings::{Area, Findings},
+};
 
 /// The clock difference that Leases and tokens of Kubernetes tolerate.
 const MAX_SECONDS_AHEAD: i64 = 5;
@@ -42,12 +46,12 @@ impl fmt::Display for LeaseName<'_> {
 /// The Lease of the cluster's own scheduler.
 const KUBE_SCHEDULERS_LEASE: LeaseName<'static> = LeaseName { namespace: "kube-system", name: "kube-scheduler" };
 
-pub(super) async fn look(doctor: &Doctor, setup: Option<&Setup>, findings: &mut Findings) {
+pub(crate) async fn look(cluster: &Cluster, setup: Option<&Setup>, findings: &mut Findings) {
     let named = setup.map(|setup| setup.settings.client_connection.kubeconfig.clone()).filter(|file| !file.is_empty());
-    let kubeconfig = doctor.kubeconfig.clone().or_else(|| named.map(Into::into));
+    let kubeconfig = cluster.kubeconfig.clone().or_else(|| named.map(Into::into));
     let options = ConnectOptions {
         kubeconfig,
-        context: doctor.context.clone(),
+        context: cluster.context.clone(),
         user_agent: USER_AGENT.to_owned(),
         ..ConnectOptions::default()
     };
@@ -76,7 +80,7 @@ pub(super) async fn look(doctor: &Doctor, setup: Option<&Setup>, findings: &mut 
         }
     }
     if let Some(Setup { settings, .. }) = setup {
-        leaders(&client, &settings.leader_election, &settings.profiles, doctor.pre, findings).await;
+        leaders(&client, &settings.leader_election, &settings.profiles, cluster.is_before_installation, findings).await;
     }
     rights(&client, &needed(setup), findings).await;
 }

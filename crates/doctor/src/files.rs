@@ -15,22 +15,24 @@ use berth_telemetry::chain;
 use berth_wasm_host::FaultSink;
 use rustix::fs::{Access, access};
 
-use super::{Area, Findings, IN_NO_PROFILE};
-use crate::options::Scheduling;
+use crate::{
+    Options,
+    findings::{Area, Findings, IN_NO_PROFILE},
+};
 
 /// The settings and plugins that the scheduler would run with.
-pub(super) struct Setup {
-    pub(super) settings: Settings,
-    pub(super) plugins: Plugins,
+pub(crate) struct Setup {
+    pub(crate) settings: Settings,
+    pub(crate) plugins: Plugins,
 }
 
 /// Checks all files. `None` means that the files do not yield a setup for the other checks.
-pub(super) fn look(scheduling: &Scheduling, findings: &mut Findings) -> Option<Setup> {
-    let rules = rules(scheduling, findings);
-    let artifacts = cache(scheduling, findings);
-    written_files(scheduling, findings);
-    let plugins_dir = plugins_dir(scheduling, findings);
-    let compiler = scheduling.plugin_host().compiler;
+pub(crate) fn look(options: &Options, findings: &mut Findings) -> Option<Setup> {
+    let rules = rules(options, findings);
+    let artifacts = cache(options, findings);
+    written_files(options, findings);
+    let plugins_dir = plugins_dir(options, findings);
+    let compiler = options.plugins.compiler.clone();
     let sources = Sources { plugins_dir: plugins_dir.map(Path::to_owned), artifacts, compiler };
     let found = match Plugins::inspect(rules, &sources, FaultSink::default()) {
         Ok(found) => found,
@@ -42,9 +44,9 @@ pub(super) fn look(scheduling: &Scheduling, findings: &mut Findings) -> Option<S
     let (mut plugins, unusable) = found;
     installed(plugins_dir, &plugins, findings);
     let overrides = Overrides { program: Program::Berth, ..Overrides::default() };
-    let settings = match configuration::read_all(scheduling.config.as_deref(), &overrides, &plugins.inventory) {
+    let settings = match configuration::read_all(options.config.as_deref(), &overrides, &plugins.inventory) {
         Ok(reading) => {
-            let file = scheduling.config.as_deref().unwrap_or(Path::new("")).display();
+            let file = options.config.as_deref().unwrap_or(Path::new("")).display();
             for what in reading.without_effect {
                 findings.warning(Area::Configuration, format!("{file}: {what}"), "correct it, or take it out");
             }
@@ -57,7 +59,7 @@ pub(super) fn look(scheduling: &Scheduling, findings: &mut Findings) -> Option<S
     };
     refused(unusable, settings.as_ref(), &plugins, findings);
     let settings = settings?;
-    names(scheduling, &settings, &plugins, findings);
+    names(options, &settings, &plugins, findings);
     profiles(&settings, &mut plugins, findings);
     Some(Setup { settings, plugins })
 }
@@ -113,8 +115,8 @@ fn refused(
 }
 
 /// Warns of names in the plugin configuration that match nothing, and of plugins that no profile enables.
-fn names(scheduling: &Scheduling, settings: &Settings, plugins: &Plugins, findings: &mut Findings) {
-    let file = scheduling.plugin_config.as_deref().unwrap_or(Path::new("")).display();
+fn names(options: &Options, settings: &Settings, plugins: &Plugins, findings: &mut Findings) {
+    let file = options.plugins.plugin_config.as_deref().unwrap_or(Path::new("")).display();
     for useless in plugins.inventory.useless_names(settings) {
         findings.warning(Area::Configuration, format!("{file}: {useless}"), "correct the name, or take the entry out");
     }
@@ -124,9 +126,9 @@ fn names(scheduling: &Scheduling, settings: &Settings, plugins: &Plugins, findin
     }
 }
 
-fn rules(scheduling: &Scheduling, findings: &mut Findings) -> Rules {
-    let mut rules = Rules::of_options(&scheduling.plugin_host());
-    let Some(file) = &scheduling.plugin_config else { return rules };
+fn rules(options: &Options, findings: &mut Findings) -> Rules {
+    let mut rules = Rules::of_options(&options.plugins);
+    let Some(file) = &options.plugins.plugin_config else { return rules };
     match settings_file::read(file) {
         Ok(read) => {
             (rules.settings, rules.provenance) = (read.settings, read.provenance);
@@ -138,8 +140,8 @@ fn rules(scheduling: &Scheduling, findings: &mut Findings) -> Rules {
 }
 
 /// The plugins directory, if it is configured and readable.
-fn plugins_dir<'a>(scheduling: &'a Scheduling, findings: &mut Findings) -> Option<&'a Path> {
-    let dir = scheduling.plugins_dir.as_deref()?;
+fn plugins_dir<'a>(options: &'a Options, findings: &mut Findings) -> Option<&'a Path> {
+    let dir = options.plugins.plugins_dir.as_deref()?;
     let error = fs::read_dir(dir).err();
     if let Some(error) = &error {
         let text = format!("--plugins-dir {}: cannot be read: {error}", dir.display());
@@ -149,9 +151,9 @@ fn plugins_dir<'a>(scheduling: &'a Scheduling, findings: &mut Findings) -> Optio
 }
 
 /// Checks that the folders of the files that the scheduler writes exist: the scheduler creates files, but no folders.
-fn written_files(scheduling: &Scheduling, findings: &mut Findings) {
-    let audit_log = scheduling.audit_log.as_deref().filter(|file| *file != Path::new("-"));
-    for (option, file) in [("--plugin-state", scheduling.plugin_state.as_deref()), ("--audit-log", audit_log)] {
+fn written_files(options: &Options, findings: &mut Findings) {
+    let audit_log = options.audit_log.as_deref().filter(|file| *file != Path::new("-"));
+    for (option, file) in [("--plugin-state", options.plugins.plugin_state.as_deref()), ("--audit-log", audit_log)] {
         let Some(file) = file else { continue };
         let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let text = match access(folder, Access::WRITE_OK | Access::EXEC_OK) {
@@ -165,8 +167,8 @@ fn written_files(scheduling: &Scheduling, findings: &mut Findings) {
 }
 
 /// Checks the directory for compiled plugins, and returns it if it can be used.
-fn cache(scheduling: &Scheduling, findings: &mut Findings) -> Option<PathBuf> {
-    let Some(dir) = scheduling.plugin_host().artifact_cache() else {
+fn cache(options: &Options, findings: &mut Findings) -> Option<PathBuf> {
+    let Some(dir) = options.plugins.artifact_cache() else {
         let fix = "set HOME, XDG_CACHE_HOME or --artifact-cache";
         findings.warning(Area::Cache, "no directory for compiled plugins: each start compiles all plugins", fix);
         return None;

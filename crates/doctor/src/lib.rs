@@ -1,0 +1,62 @@
+//! Checks of an operator's setup, each with advice: `berth doctor` prints them.
+//!
+//! The checks use the code that would run the setup, and change only what `berth run` would change. Each area is a
+//! module that adds its findings. An area that cannot be checked is a finding too, and the other areas are still
+//! checked.
+
+mod cluster;
+mod endpoints;
+mod files;
+mod findings;
+
+use std::{net::SocketAddr, path::PathBuf};
+
+use berth_plugin_host::PluginHostOptions;
+
+use self::findings::Findings;
+pub use self::findings::{Area, Finding, Verdict};
+
+/// The setup to check, by the options of `berth run`.
+#[derive(Debug)]
+pub struct Options {
+    /// The KubeSchedulerConfiguration.
+    pub config: Option<PathBuf>,
+    /// The audit log; `-` is standard output.
+    pub audit_log: Option<PathBuf>,
+    pub plugins: PluginHostOptions,
+    /// `None` checks files only, and a running scheduler.
+    pub cluster: Option<Cluster>,
+    /// `None` if no running scheduler is checked.
+    pub scheduler: Option<RunningScheduler>,
+}
+
+/// The cluster that the scheduler serves, or will serve.
+#[derive(Debug)]
+pub struct Cluster {
+    /// `None` is the default kubeconfig, or the service account of this pod.
+    pub kubeconfig: Option<PathBuf>,
+    /// The context of the kubeconfig; `None` is its current one.
+    pub context: Option<String>,
+    /// Whether nothing is installed yet, so that the Lease needs no holder.
+    pub is_before_installation: bool,
+}
+
+/// The addresses at which a scheduler answers.
+#[derive(Debug)]
+pub struct RunningScheduler {
+    pub metrics_address: SocketAddr,
+    pub admin_socket: PathBuf,
+}
+
+/// Runs all checks. The findings are in the order of the areas.
+pub async fn examine(options: Options) -> Vec<Finding> {
+    let mut findings = Findings::default();
+    let setup = files::look(&options, &mut findings);
+    if let Some(cluster) = &options.cluster {
+        cluster::look(cluster, setup.as_ref(), &mut findings).await;
+    }
+    if let Some(RunningScheduler { metrics_address, admin_socket }) = options.scheduler {
+        endpoints::look(metrics_address, admin_socket, &mut findings).await;
+    }
+    findings.into_vec()
+}
