@@ -8,6 +8,7 @@ use clap_complete::Shell;
 
 use crate::{
     bench_command::Bench,
+    bundle::Bundle,
     compiler::CompileComponent,
     config_command::ConfigCommand,
     doctor::Doctor,
@@ -45,7 +46,7 @@ New shells have them.";
 #[derive(Debug, Parser)]
 #[command(name = "berth", version, after_help = EXAMPLES, arg_required_else_help = true)]
 pub(crate) struct Cli {
-    /// Log filter, as in `info` or `berth_cluster=debug,warn` [default: info; warn for bench, config, demo, doctor, explain, rbac, simulate, snapshot and top]
+    /// Log filter, as in `info` or `berth_cluster=debug,warn` [default: info; warn for bench, bundle, config, demo, doctor, explain, rbac, simulate, snapshot and top]
     #[arg(long, global = true, env = "BERTH_LOG", value_name = "FILTER")]
     pub log: Option<String>,
     /// How log lines look
@@ -79,6 +80,8 @@ pub(crate) enum Command {
     Explain(Explain),
     /// See a running scheduler at work, in the terminal
     Top(Top),
+    /// Write the state of a running scheduler to one file, for a support request or a bug report
+    Bundle(Bundle),
     /// Take kube-scheduler's place, with its flags; also when the program is called `kube-scheduler`
     #[command(disable_help_flag = true)]
     KubeScheduler {

@@ -1,6 +1,7 @@
 //! The `berth` binary: command line, wiring, endpoints, signals.
 
 mod bench_command;
+mod bundle;
 mod cli;
 mod compiler;
 mod config_command;
@@ -55,6 +56,7 @@ fn start() -> Result<()> {
     let is_quiet = matches!(
         cli.command,
         Command::Bench(_)
+            | Command::Bundle(_)
             | Command::Config(_)
             | Command::Demo(_)
             | Command::Doctor(_)
@@ -77,6 +79,7 @@ fn start() -> Result<()> {
         Command::Config(command) => config_command::run(command),
         Command::Explain(command) => explain::run(command),
         Command::Top(arguments) => top::run(&arguments),
+        Command::Bundle(arguments) => bundle::run(&arguments),
         Command::KubeScheduler { arguments } => kube_scheduler::run(arguments),
         Command::Bench(arguments) => bench_command::run(&arguments),
         Command::Plugin(command) => berth_plugin_cli::run(command),

@@ -19,6 +19,7 @@ use http_body_util::BodyExt as _;
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use serde::Deserialize;
+use serde_json::Value;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::{TcpStream, UnixStream},
@@ -99,6 +100,22 @@ impl AdminClient {
     pub async fn list(&self) -> Result<Vec<PluginReport>> {
         let answer = self.ask(Method::GET, "/admin/plugins").await?;
         serde_json::from_slice(&answer).context("the scheduler's answer is not a list of plugins")
+    }
+
+    /// The JSON that an endpoint answers.
+    pub async fn document(&self, path: &str) -> Result<Value> {
+        let answer = self.ask(Method::GET, path).await?;
+        serde_json::from_slice(&answer).with_context(|| format!("the scheduler's answer to {path} is not JSON"))
+    }
+
+    /// The text that an endpoint answers.
+    pub async fn text(&self, path: &str) -> Result<String> {
+        Ok(String::from_utf8_lossy(&self.ask(Method::GET, path).await?).into_owned())
+    }
+
+    /// The bytes that an endpoint answers.
+    pub async fn bytes(&self, path: &str) -> Result<Vec<u8>> {
+        self.ask(Method::GET, path).await
     }
 
     /// Whether an endpoint answers with 200.

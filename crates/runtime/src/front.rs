@@ -3,10 +3,7 @@
 //! A kubelet asks for `/livez` long before plugins are loaded and the API server has answered, so the process listens
 //! on its addresses first. Requests for other endpoints of HTTPS wait until the scheduler can answer them.
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{sync::Arc, time::Duration};
 
 use anyhow::Result;
 use axum::{
@@ -15,15 +12,9 @@ use axum::{
     http::StatusCode,
     response::{IntoResponse as _, Response},
 };
-use berth_config::{RunningConfiguration, feature_gates::Gates};
 use berth_serving::{
     Health,
-    endpoints::{
-        self,
-        about::{self, About},
-        debug, resources,
-    },
-    secure_serving::SecureServing,
+    endpoints::{self, resources},
 };
 use berth_telemetry::metrics::Metrics;
 use tokio::{sync::watch, time::timeout};
@@ -73,16 +64,9 @@ impl Door {
         Self(watch::Sender::new(None))
     }
 
-    /// Serves everything from now on: the metrics of the process, and `more`.
-    pub(crate) fn open(&self, secure: &SecureServing, gates: &Gates, running: &RunningConfiguration, more: Router) {
-        let about = About {
-            configuration: running.clone(),
-            flags: gates.is_on("ComponentFlagz").then(|| secure.flags.clone()),
-            has_status: gates.is_on("ComponentStatusz"),
-            started: Instant::now(),
-        };
-        let debug = debug::routes(running.clone(), secure.verbosity.clone());
-        self.0.send_replace(Some(about::routes(about).merge(debug).merge(more)));
+    /// Serves `routes` from now on.
+    pub(crate) fn open(&self, routes: Router) {
+        self.0.send_replace(Some(routes));
     }
 
     /// Passes each request to its endpoint once the endpoint exists.
@@ -123,7 +107,7 @@ mod tests {
         assert_eq!(status(&served, "/livez").await, StatusCode::OK);
         assert_eq!(status(&served, "/readyz").await, StatusCode::INTERNAL_SERVER_ERROR);
         assert_eq!(status(&served, "/configz").await, StatusCode::SERVICE_UNAVAILABLE);
-        door.0.send_replace(Some(Router::new().route("/configz", get(async || "{}"))));
+        door.open(Router::new().route("/configz", get(async || "{}")));
         assert_eq!(status(&served, "/configz").await, StatusCode::OK);
         assert_eq!(status(&served, "/other").await, StatusCode::NOT_FOUND);
     }

@@ -19,7 +19,11 @@ use berth_scheduler::{Event, HostObjects, Scheduler};
 use berth_serving::{
     Health, ReadModel as _,
     admin_socket::{self, OwnersSocket},
-    endpoints::{self, resources},
+    endpoints::{
+        self,
+        about::{self, About},
+        debug, resources,
+    },
 };
 use berth_telemetry::{audit::AuditLog, chain, clock, metrics::Metrics, notices::Sinks};
 use berth_wasm_host::FaultSink;
@@ -198,7 +202,8 @@ impl Session {
         tasks.spawn("the history of the page", history.follow(Arc::clone(metrics)));
         let admin = admin.merge(berth_page::overview_routes(page.clone()));
         let resources = resources.merge(berth_page::routes(page.clone()));
-        serve(scheduling, &running, &door, Served { resources, admin }, &mut tasks)?;
+        let process = endpoints::routes(metrics, &health);
+        serve(scheduling, &running, &door, Served { process, resources, admin }, &mut tasks)?;
         let page = match scheduling.page {
             Some(address) => Some(page::serve_on_loopback(address, page, &mut tasks).await?),
             None => None,
@@ -347,32 +352,43 @@ async fn write_events(recorder: &EventRecorder) {
     }
 }
 
-/// The routes besides the probes and the metrics of the process.
+/// The routes.
 struct Served {
+    /// The probes and the metrics of the process, which HTTPS serves from the start.
+    process: Router,
     /// The routes for callers of HTTPS.
     resources: Router,
     admin: Router,
 }
 
-/// Serves `admin` on the Unix socket. It serves `admin` over HTTPS with `resources` and the metrics of the process.
+/// Serves all routes but `resources` on the Unix socket, and all routes over HTTPS.
 fn serve(
     scheduling: &Options,
     running: &RunningConfiguration,
     door: &Door,
-    Served { resources, admin }: Served,
+    Served { process, resources, admin }: Served,
     tasks: &mut Tasks,
 ) -> Result<()> {
+    let secure = scheduling.secure_serving.as_ref();
+    let about = About {
+        configuration: running.clone(),
+        flags: secure.filter(|_| scheduling.gates.is_on("ComponentFlagz")).map(|secure| secure.flags.clone()),
+        has_status: scheduling.gates.is_on("ComponentStatusz"),
+        started: Instant::now(),
+    };
+    let debug = debug::routes(running.clone(), secure.and_then(|secure| secure.verbosity.clone()));
+    let admin = admin.merge(about::routes(about)).merge(debug);
     match OwnersSocket::bind(&scheduling.admin_socket.clone().unwrap_or_else(admin_socket::default_path)) {
         Ok(socket) => {
-            info!(path = %socket.path().display(), "serving /admin/plugins, /explain and /overview");
-            tasks.spawn("the server of the admin socket", endpoints::serve_on(socket, admin.clone()));
+            info!(path = %socket.path().display(), "serving /admin/plugins, /explain, /overview and /metrics");
+            tasks.spawn("the server of the admin socket", endpoints::serve_on(socket, process.merge(admin.clone())));
         }
         Err(error) if scheduling.admin_socket.is_some() => return Err(error).context("--admin-socket"),
         // The socket was not requested on the command line.
         Err(error) => info!(reason = chain(&error), "the admin socket is not served"),
     }
-    if let Some(secure) = &scheduling.secure_serving {
-        door.open(secure, &scheduling.gates, running, resources.merge(admin));
+    if secure.is_some() {
+        door.open(resources.merge(admin));
     }
     Ok(())
 }

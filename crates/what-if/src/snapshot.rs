@@ -108,8 +108,9 @@ impl Redaction {
         if is_known || key == "metadata.name" { key.to_owned() } else { self.name(key) }
     }
 
-    /// Replaces a name. Numbers and truth values are kept, because their values are compared.
-    fn name(&self, name: &str) -> String {
+    /// The digest of a name. Numbers and truth values are kept, because their values are compared.
+    #[must_use]
+    pub fn name(&self, name: &str) -> String {
         let is_plain = name.is_empty() || name.parse::<i64>().is_ok() || matches!(name, "true" | "false");
         if is_plain {
             return name.to_owned();

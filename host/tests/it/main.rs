@@ -10,6 +10,7 @@ mod audit_log;
 mod author;
 mod bad_input;
 mod bench;
+mod bundle;
 mod cache_dump;
 mod chromium;
 mod cluster;
