@@ -78,7 +78,7 @@ def write_c(generated, _gofmt):
 
 
 def used_imports(imports, body):
-    """The lines of an import block whose package the body names."""
+    """The lines of an import block for packages that the body names."""
     lines = []
     for line in imports:
         alias, path = re.fullmatch(r'(\w+ )?"(.*)"', line.strip()).groups()

@@ -83,7 +83,7 @@ def of_python(folder):
 
 
 def of_go(folder):
-    """Methods of any type. Those whose parameters are the SDK's, or bytes, or that give bytes are meant as answers; compile.py has
+    """Methods of any type. A method with a type of the SDK or with bytes in its signature is meant as an answer; compile.py has
     the compiler look at the signatures."""
     methods = Methods()
     files = [path for path in sorted(folder.glob("*.go")) if not path.name.endswith("_test.go")]

@@ -132,7 +132,7 @@ fn pod_in(file: &Path) -> Result<Value, Usage> {
             let kind = object["kind"].as_str().unwrap_or("nothing");
             Err(unusable(&format!("found {kind}, but only a Pod can be explained; use `berth simulate` for workloads")))
         }
-        _ => Err(unusable(&format!("found {found} objects, but only one Pod can be explained at a time"))),
+        _ => Err(unusable(&format!("expected exactly one Pod, found {found} objects"))),
     }
 }
 

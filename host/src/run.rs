@@ -144,8 +144,8 @@ async fn schedule(invocation: Invocation) -> Result<()> {
     session.run_until(until_told_to_stop()).await
 }
 
-/// Writes the complete configuration without asking an API server. It is that of `--emulated-version`, or else of the
-/// oldest release.
+/// Writes the complete configuration without asking an API server. The configuration is for the release of
+/// `--emulated-version`, or else for the oldest release.
 async fn write_config(
     mut options: Options,
     emulation: &Emulation,

@@ -8,7 +8,7 @@
  * string of a symbol, `berth_symbol` the symbol of a string. Both hold during a call: copy a string that you keep.
  *
  * A trap (an access beyond memory, a division by zero, berth_panic) is a fault: the scheduler counts it and starts a fresh
- * instance, and a plugin that keeps faulting is rolled back or quarantined. To fail one attempt and go on, answer berth_fail.
+ * instance, and a plugin that keeps faulting is rolled back or quarantined. Answer berth_fail to fail one attempt and go on.
  *
  * What is printed to stdout or stderr goes to the scheduler's log, line by line: at level info, and at level error. A plugin that
  * uses clocks, files or the environment does not build. `rand` builds, and gives the same numbers in every instance. */
@@ -75,12 +75,12 @@ berth_verdict berth_reject_unresolvable(const char *reason);
 /* Not until something outside the scheduler happens; that event skips the pod's backoff. */
 berth_verdict berth_pending(const char *reason);
 /* Something broke: the attempt fails with this reason and is repeated after a backoff. It counts in
- * `berth_plugin_errors_total` and is no fault. */
+ * `berth_plugin_errors_total` and is not a fault. */
 berth_verdict berth_fail(const char *reason);
 /* pre_filter, pre_score, pre_bind_pre_flight, pre_bind and bind: nothing to say about this pod. */
 berth_verdict berth_skip(void);
 
-/* For what must not happen: ends the call as a fault, whose reason is this message with the file and the line. */
+/* For what must not happen: ends the call as a fault. The fault's reason is this message with the file and the line. */
 #define berth_panic(message) berth_panic_at(message, __FILE_NAME__, __LINE__)
 __attribute__((noreturn)) void berth_panic_at(const char *message, const char *file, unsigned line);
 
@@ -103,7 +103,7 @@ struct berth_failure {
     size_t n_nodes;
   } *rejections;
   size_t n_rejections;
-  /* Of all other nodes, when pre_filter turned them or the pod down. */
+  /* The verdict on all other nodes, when pre_filter turned them or the pod down. */
   bool has_absent;
   berth_verdict absent;
   /* Pods that hold a nomination. */
@@ -309,7 +309,7 @@ enum berth_json berth_json_bool(const char *json, const char *key, bool *value);
 enum berth_json berth_json_integer(const char *json, const char *key, int64_t *value);
 enum berth_json berth_json_number(const char *json, const char *key, double *value);
 /* The object that is the value of a member, as `json` of the functions here; it points into `json`. NULL if there is no such
- * member, or it is no object: berth_json_string(berth_json_object(args, "quota"), "label", &label). */
+ * member, or if it is not an object: berth_json_string(berth_json_object(args, "quota"), "label", &label). */
 const char *berth_json_object(const char *json, const char *key);
 /* One key after the other, from NULL to NULL. Freed when the plugin is called again. */
 const char *berth_json_next_key(const char *json, const char *after);

@@ -21,9 +21,9 @@ struct row {
   uint32_t taint_set;
   int64_t non_zero_milli_cpu, non_zero_memory, pod_count;
   struct list labels, images, host_ports, declared_features;
-  /* Of pairs of strings. */
+  /* Pairs of strings. */
   struct list annotations;
-  /* Of pointers to pods. */
+  /* Pointers to pods. */
   struct list pods;
 };
 
@@ -59,7 +59,7 @@ struct shared {
   size_t n;
 };
 
-/* A pod on a node. Of its record, uid and name may be its own; the rest is shared. */
+/* A pod on a node. The uid and name of its record may be its own; the rest is shared. */
 struct placed {
   berth_pod pod;
   uint32_t slot;
@@ -78,8 +78,8 @@ static struct resources allocatable, requested;
 static const char **texts;
 static int64_t *image_sizes;
 static size_t n_texts, texts_capacity;
-/* Open addressing; 0 is a free place. The place of a text whose symbol was given to another is taken until the next
- * time that all are placed anew. */
+/* Open addressing; 0 is a free place. If the symbol of a text was given to another text, the place of the first text is
+ * taken until all are placed anew. */
 static berth_sym *places;
 static size_t n_places, n_taken;
 

@@ -22,7 +22,7 @@ void berth_set_status(berth_scheduler_types_status_t *status, berth_verdict verd
 berth_row *berth_rows(const berth_scheduler_types_rows_t *nodes, size_t *n_nodes);
 /* Whether the replica has the pods on nodes. */
 bool berth_follows_pods(void);
-/* Of a pod that a node holds. */
+/* The slot of a pod that a node holds. */
 uint32_t berth_table_slot(const berth_pod *pod);
 /* The other way round. */
 const berth_pod *berth_table_pod(uint32_t slot);

@@ -31,7 +31,7 @@ cp "$folder/plugin.wit" "$build/wit/"
 # Reads the world before anything is compiled, and from where the copy is called plugin.wit as well.
 (cd "$build/wit" && "$wasm_tools" component embed --dummy . --world plugin -o /dev/null)
 
-# The main package is that of the bindings. They call the SDK's glue code, which calls the plugin.
+# The bindings contain the main package. They call the SDK's glue code, which calls the plugin.
 module=$build/module
 mkdir "$module"
 cp -R "$sdk/abi" "$sdk/glue/guest" "$sdk/bindings"/berth_scheduler_* "$sdk/bindings/main.go" "$module/"

@@ -114,7 +114,7 @@ function lineWith(message) {
   return at < 0 ? "" : `:${at + 1}`;
 }
 
-/** Refuses a plugin whose manifest is none, or that exports what it does not answer; warns of members that are never called. */
+/** Refuses a plugin with an invalid manifest, or with exports that it does not answer; warns of members that are never called. */
 function checkMembers(found) {
   if (typeof found !== "object" || found === null) return;
   const exported = exportedInterfaces(plugin);

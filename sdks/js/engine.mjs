@@ -1,6 +1,6 @@
 // The engine that goes into components, so that a source makes the same component in each build. componentize-qjs keeps the
 // engine as it was when it had run the plugin's module, with the seed of its hash tables and the times of that build. So it
-// is given its own engine with other imports for these: functions with the same parameters, whose answers do not change. In
+// is given its own engine with other imports for these: functions with the same parameters and constant answers. In
 // the finished component they are stubs like all of WASI.
 
 import { readFileSync, readdirSync } from "node:fs";
@@ -42,7 +42,7 @@ function importsOfModule(module) {
   return section ? importsOf(section[1]) : [];
 }
 
-/** Of the engines that componentize-qjs brings, the one without the asynchronous ABI that is made for speed, not for size. */
+/** The engine of componentize-qjs that has no asynchronous ABI and is made for speed, not for size. */
 function builtIn(bytes) {
   const found = [];
   for (let at = bytes.indexOf(MAGIC); at >= 0; at = bytes.indexOf(MAGIC, at + 1)) {

@@ -50,8 +50,8 @@ const convert = (at, end, conversion) => [
 ];
 
 /**
- * The body of a function that calls another one, whose result lies in memory: whether it failed, where the scores are, and
- * how many.
+ * The body of a function that calls another function. The result of that function lies in memory: whether it failed,
+ * where the scores are, and how many.
  */
 function functionAround(original, { nParameters, scores }) {
   const result = nParameters;

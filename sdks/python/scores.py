@@ -113,8 +113,8 @@ def imported_functions(content):
 
 
 def function_around(original, n_parameters, scores):
-    """The body of a function that calls another one, whose result lies in memory: whether it failed, where the scores are,
-    and how many."""
+    """The body of a function that calls another function. The result of that function lies in memory: whether it failed,
+    where the scores are, and how many."""
     result = n_parameters
     local_get, local_tee, call, i32_const, i32_shl, i32_shr, load, load_byte, store, is_zero, if_zero, end = (
         b"\x20", b"\x22", b"\x10", b"\x41", b"\x74", b"\x76", b"\x28\x02", b"\x2d\x00", b"\x36\x02", b"\x45", b"\x04\x40", b"\x0b"

@@ -1,7 +1,7 @@
 //! `cargo xtask reproducible`: the same sources, lock file and toolchain make the same component in every directory.
 //!
-//! The tracked files are copied to two directories, the second with another cargo home, and `berth plugin build` builds
-//! a built-in plugin in each. Embedded built-ins are compiled with the same flags.
+//! The tracked files are copied to two directories, the second with another cargo home. `berth plugin build` builds a
+//! built-in plugin in both directories. Embedded built-ins are compiled with the same flags.
 
 use std::{
     env, fs,

@@ -145,7 +145,7 @@ impl From<Answers> for PluginAnswers {
 }
 
 impl PluginAnswers {
-    /// Whether every point lets the pod be bound. Waiting on Permit is no objection.
+    /// Whether every point lets the pod be bound. Waiting on Permit is not an objection.
     #[must_use]
     pub fn lets_the_pod_be_bound(&self) -> bool {
         let decisions = [&self.reserve, &self.permit, &self.pre_bind, &self.bind];

@@ -80,7 +80,7 @@ fn metadata(object: &Value, place: &str) -> Result<(), UnknownKey> {
     keys(&object["metadata"], &format!("{place}.metadata"), &METADATA)
 }
 
-/// Checks the keys of an object. A value that is no object is reported when the object is read.
+/// Checks the keys of an object. A value that is not an object is reported when the object is read.
 fn keys(value: &Value, place: &str, known: &'static [&'static str]) -> Result<(), UnknownKey> {
     let unknown = value.as_object().and_then(|fields| fields.keys().find(|key| !known.contains(&key.as_str())));
     unknown.map_or(Ok(()), |key| Err(UnknownKey { place: place.to_owned(), key: key.clone(), known }))

@@ -35,7 +35,7 @@ struct Point {
     axis: &'static str,
     workload: &'static str,
     equivalence_cache: bool,
-    /// The number of nodes or pods, which is the position on the axis.
+    /// The number of nodes or pods: the position on the axis.
     x: usize,
     cpu_micros_per_pod: f64,
     allocations_per_pod: Option<f64>,

@@ -4,7 +4,8 @@
 //! events that follow are included: the answer, and the watch event that shows the pod on its node. The cost of
 //! decoding objects is deliberately absent: pods are decoded before the clock starts.
 //!
-//! The API server, and the loop that drives both, is that of `berth simulate` ([`berth_what_if::Simulation`]).
+//! `berth simulate` has the same API server, and the same loop that drives the scheduler and the API server
+//! ([`berth_what_if::Simulation`]).
 //!
 //! The scheduler's time follows the work, a millisecond for each pod that is bound, so that two runs do the same. Its
 //! time is the real time if pods come at a rate.

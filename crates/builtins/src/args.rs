@@ -9,7 +9,7 @@ use thiserror::Error;
 const API_VERSION: &str = "kubescheduler.config.k8s.io/v1";
 
 /// The reason why args are refused. Most variants are error types of Kubernetes' API validation, with the same texts
-/// (`k8s.io/apimachinery/pkg/util/validation/field`). A path is that of a field within the args.
+/// (`k8s.io/apimachinery/pkg/util/validation/field`). A path names a field within the args.
 #[derive(Debug, Error)]
 pub(crate) enum ArgsError {
     #[error("{plugin}Args: {source}")]

@@ -174,7 +174,7 @@ impl NodeResourcesFit {
         }));
     }
 
-    /// The resources of the pod that devices may serve: a bit for each, in their order.
+    /// The pod's resources that devices may provide: a bit for each resource, in their order.
     pub(crate) fn resources_of_devices(&mut self, call: &Call<'_>) -> u64 {
         if call.pod.requests.scalars.is_empty() {
             return 0;

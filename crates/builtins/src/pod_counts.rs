@@ -48,7 +48,7 @@ pub(crate) struct PodCounts {
     ids: FxHashMap<PodQuery, QueryIdx>,
     /// Queries by [`QueryIdx`].
     queries: Slab<CountedQuery>,
-    /// The number of calls of [`Self::count`], which finds the queries that have not been used for longest.
+    /// The number of calls of [`Self::count`]. It serves as a clock for finding the queries that were used longest ago.
     n_calls: u64,
 }
 

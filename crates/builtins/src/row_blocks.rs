@@ -13,7 +13,7 @@ const N_ROWS: usize = 64;
 /// A number for each row of a block.
 pub(crate) type Block<T> = [T; N_ROWS];
 
-/// The limit of small amounts, which range from 0 to below it. A hundred times such an amount is an exact `f64`.
+/// Amounts from 0 up to, but not including, this number are small. A hundred times such an amount is an exact `f64`.
 const SMALL: i64 = 1 << 46;
 
 /// The minimum number of members of a block. Fewer rows are processed one by one.
@@ -96,7 +96,7 @@ impl<'a> Amounts<'a> {
         (copied(self.allocatable), copied(self.used))
     }
 
-    /// Copies in which 1 is allocatable in rows that are no members and have no amount.
+    /// Copies in which 1 is allocatable in rows that are not members and have no amount.
     #[cold]
     fn positive_copies(self, block: RowBlock) -> Option<(Block<i64>, Block<i64>)> {
         let (mut allocatable, used) = self.copied_block(block.first);

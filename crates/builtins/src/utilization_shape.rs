@@ -21,9 +21,9 @@ pub(crate) struct PointArgs {
 pub(crate) enum ShapeError {
     #[error("shape needs at least one point")]
     NoPoints,
-    #[error("utilization must rise from point to point, within 0..100")]
+    #[error("utilization must rise from point to point, from 0 to 100")]
     Utilization,
-    #[error("score {0} is not within 0..10")]
+    #[error("score {0} is not from 0 to 10")]
     Score(i64),
 }
 

@@ -24,7 +24,7 @@ const LABELS: [(&str, &str); 4] = [
     ("topology.kubernetes.io/region", "topology.kubernetes.io/region"),
 ];
 
-/// The separator of zones in the label of a volume that is in several.
+/// The separator between zones in the label of a volume in several zones.
 const SEPARATOR: &str = "__";
 
 /// Compares labels of bound volumes with labels of nodes.

@@ -1,7 +1,7 @@
 //! A service outside the API server that speaks JSON over HTTP or HTTPS, such as a scheduler extender.
 //!
-//! The client is that of the API server, but without its credentials, retries and kubeconfig proxies. Every call is
-//! bounded in time, and its answer in size.
+//! The client is like the client of the API server, but without the API server's credentials, retries and kubeconfig
+//! proxies. Every call is bounded in time, and its answer in size.
 
 use std::time::Duration;
 

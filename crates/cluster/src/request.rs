@@ -1,7 +1,7 @@
 //! One request and its answer. A failure becomes a [`RequestFailure`] that contains what the HTTP answer said.
 //!
 //! `kube`'s own `request` methods are not used, since they drop what a caller needs: the header `Retry-After`, which
-//! API Priority and Fairness sends with plain text, and the HTTP status of an answer that is JSON but no `Status`.
+//! API Priority and Fairness sends with plain text, and the HTTP status of an answer that is JSON but not a `Status`.
 
 use std::time::Duration;
 
@@ -21,7 +21,8 @@ use crate::{
     retry::{Retries, RetryPolicy},
 };
 
-/// The maximum bytes that are shown of an answer that is no `Status`, since a proxy's error page may be long.
+/// The maximum number of bytes that are shown of an answer that is not a `Status`, since a proxy's error page may be
+/// long.
 const MAX_TEXT: usize = 1024;
 
 /// Sends the request and reads its JSON answer.

@@ -211,8 +211,8 @@ fn https_connector(
     Ok(HttpsConnector::new(connector, tls, false, Arc::new(resolver)))
 }
 
-/// The TLS settings for the server. A server without TLS needs no authority, so a system without authorities, such as
-/// an image from scratch, is then no error.
+/// The TLS settings for the server. A server without TLS needs no certificate authority. So it is not an error if the
+/// system has none, as in a container image built `FROM scratch`.
 fn tls(config: &Config) -> Result<ClientConfig, TransportError> {
     let is_plain = config.cluster_url.scheme_str() == Some("http");
     if is_plain && config.root_cert.is_none() {

@@ -40,10 +40,10 @@ mod tests;
 /// HTTP/1.1 requires.
 const MAX_OPEN_BINDINGS: usize = 64;
 
-/// The number of open patches of pods' status, which are less urgent than bindings.
+/// The maximum number of open patches of pods' status. These patches are less urgent than bindings.
 const MAX_OPEN_STATUSES: usize = 32;
 
-/// The number of other open requests, which plugins cause. An admission webhook may delay each of them for long.
+/// The maximum number of open requests that plugins cause. An admission webhook may delay each request for long.
 const MAX_OPEN_OBJECTS: usize = 64;
 
 /// The maximum time of one attempt, a little longer than the time of a slow admission webhook.

@@ -1,7 +1,7 @@
 //! Makes the profile that a scheduler runs from a configured profile.
 //!
 //! The caller provides the plugins one by one. The configuration decides the place of each plugin and the weight of its
-//! scores. No other code makes the one from the other.
+//! scores. This module is the only code that makes a scheduler's profile from a configured profile.
 
 use berth_framework::{Grants, Plugin};
 use berth_model::{Features, PluginName};

@@ -1,8 +1,8 @@
 //! The release of Kubernetes that the scheduler emulates, and the state of its feature gates: `--emulated-version`,
 //! `--min-compatibility-version` and `--feature-gates`.
 //!
-//! By default the release is that of the API server, which is known only once the server has answered. [`Emulation`] is
-//! what the flags ask for, and [`Emulated`] is what holds. It holds until the process ends.
+//! By default the scheduler emulates the API server's release, which is known only once the server has answered.
+//! [`Emulation`] is what the flags ask for, and [`Emulated`] is what holds. It holds until the process ends.
 
 use std::{fmt, str::FromStr};
 

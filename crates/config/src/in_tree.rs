@@ -91,8 +91,8 @@ impl PluginCatalogue for InTree {
     }
 }
 
-/// The points of a plugin that kube-scheduler has and this build lacks; `None` for any other name. A profile may enable
-/// such a plugin, but its rules have no effect.
+/// The points of the plugin, if kube-scheduler has the plugin and this build lacks it; `None` for any other name. A
+/// profile may enable such a plugin, but its rules have no effect.
 #[must_use]
 pub fn points_of_missing_plugin(plugin: &str) -> Option<Points> {
     let (_, points) = MISSING_PLUGINS.iter().find(|(name, _)| *name == plugin)?;

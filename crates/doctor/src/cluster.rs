@@ -229,8 +229,8 @@ async fn rights(client: &Client, needed: &Rights, findings: &mut Findings) {
                 let users: Vec<&str> = users.iter().map(String::as_str).collect();
                 let text = format!("this user may not {right}: it is needed for {}", users.join(", "));
                 let role = match right.namespace.as_str() {
-                    "" => "its ClusterRole".to_owned(),
-                    namespace => format!("a Role for it in the namespace {namespace}"),
+                    "" => "this user's ClusterRole".to_owned(),
+                    namespace => format!("a Role of this user in the namespace {namespace}"),
                 };
                 let fix = format!("add to {role}: {} (`berth rbac` prints all roles)", right.rule());
                 findings.problem(Area::Cluster, text, fix);

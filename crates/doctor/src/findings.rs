@@ -19,7 +19,7 @@ pub struct Finding {
     pub fix: Option<String>,
 }
 
-/// The part of a setup that a check is about.
+/// The area that a check belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Area {

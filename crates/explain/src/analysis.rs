@@ -58,7 +58,7 @@ pub struct Analysis {
     pub nearest: Vec<NearNode>,
     /// The best of the nodes that fit.
     pub best: Vec<RankedNode>,
-    /// The amounts that nodes have of the resources which the pod requests.
+    /// The nodes' amounts of the resources that the pod requests.
     pub resources: Vec<ResourceSum>,
     /// The result of evicting pods; `None` if that was not tried.
     pub preemption: Option<Preemption>,

@@ -1,6 +1,6 @@
 //! This crate explains why a pod is on its node, or why it waits.
 //!
-//! Two things are explained. A [`DecisionRecord`] is the part of a cycle that is kept: it is made from a
+//! Two things are explained. A [`DecisionRecord`] is what is kept of a cycle: it is made from a
 //! [`Decision`](berth_framework::run::Decision) while the cycle's buffers exist, and it is small enough to keep many
 //! ([`DecisionRing`]). An [`Analysis`] is made when a user asks: every Filter plugin is asked about every node on its
 //! own, on a copy of the cluster. Both become part of an [`Explanation`], which is data; [`text`](Explanation::text)

@@ -1,4 +1,4 @@
-//! The part of a decision that is kept.
+//! The record that is kept of a decision.
 
 use std::sync::Arc;
 

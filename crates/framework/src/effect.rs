@@ -145,7 +145,7 @@ pub enum Demand<'a> {
     Object(ObjectAccess<'a>),
 }
 
-/// A change of an object that a plugin asks for.
+/// A change that a plugin asks to make to an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ObjectAccess<'a> {
     /// The action.

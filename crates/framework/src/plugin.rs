@@ -76,7 +76,7 @@ macro_rules! declare {
         }
 
         impl<'a> $reference<'a> {
-            /// A reference to the trait `kind` of a plugin that implements all of these traits.
+            /// A reference to the trait `kind`, for a plugin that implements all of these traits.
             pub fn of_all<P: $($name +)* 'static>(plugin: &'a mut P, kind: $kind) -> Self {
                 match kind {
                     $($kind::$name => Self::$name(plugin),)*

@@ -73,7 +73,7 @@ struct Accounts {
     plugins: BTreeMap<Arc<str>, PluginBucket>,
     /// The long searches of all namespaces together.
     searches: Bucket,
-    /// The long searches of each namespace that took time lately.
+    /// The time that long searches took, by namespace. A namespace whose bucket is full again is removed.
     namespaces: BTreeMap<Arc<str>, Bucket>,
     /// Whether nothing else could be done at the moment.
     is_idle: bool,

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 /// A share of the scheduling thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Share {
-    /// The time of each second that may be used. A whole second means no bound.
+    /// The time that may be used in each second. A whole second means no bound.
     pub per_second: Duration,
     /// The time that may be saved up.
     pub burst: Duration,

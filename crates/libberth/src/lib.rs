@@ -2,7 +2,8 @@
 //!
 //! `include/libberth.h` is made of this page. Each simulator has a thread of its own, so that a handle may be used from any
 //! thread, and a panic costs the simulator alone: it never crosses into the caller. Texts are UTF-8 and end with a zero byte.
-//! What a function returns belongs to the caller, who gives it back to the function that is named for that.
+//! A value that a function returns belongs to the caller. The caller gives it back to the function that is named for
+//! that.
 
 use std::{
     any::Any,
@@ -184,7 +185,7 @@ fn handle<'a>(simulator: *const BerthSimulator) -> Result<&'a BerthSimulator> {
 #[expect(unsafe_code, reason = "the header says what the caller promises")]
 fn told<T>(work: impl FnOnce() -> Result<T>, none: T, error: *mut *mut c_char) -> T {
     let answer = guarded(work);
-    // SAFETY: it is null, or the address of a pointer of the caller's.
+    // SAFETY: `error` is null, or points to a pointer that the caller owns.
     if let Some(slot) = unsafe { error.as_mut() } {
         *slot = answer.as_ref().err().map_or(ptr::null_mut(), |reason| owned(chain(reason.as_ref())));
     }
@@ -262,7 +263,7 @@ pub extern "C" fn berth_simulator_what_if(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn berth_simulator_close(simulator: *mut BerthSimulator) {
     if !simulator.is_null() {
-        // SAFETY: it was made by `Box::into_raw`, and the caller gives it back once.
+        // SAFETY: `Box::into_raw` made `simulator`, and the caller gives it back once.
         let simulator = unsafe { Box::from_raw(simulator) };
         let _ = guarded(|| {
             drop(simulator);
@@ -279,7 +280,7 @@ pub unsafe extern "C" fn berth_simulator_close(simulator: *mut BerthSimulator) {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn berth_string_free(text: *mut c_char) {
     if !text.is_null() {
-        // SAFETY: it was made by `CString::into_raw`, and the caller gives it back once.
+        // SAFETY: `CString::into_raw` made `text`, and the caller gives it back once.
         drop(unsafe { CString::from_raw(text) });
     }
 }

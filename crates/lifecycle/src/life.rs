@@ -20,7 +20,7 @@ pub(crate) enum Life<B> {
     /// The plugins directory has no file for the plugin. A built-in serves by itself.
     #[default]
     Absent,
-    /// The file is no plugin or may not serve, and no earlier binary serves. A built-in serves by itself.
+    /// The file is not a plugin or may not serve, and no earlier binary serves. A built-in serves by itself.
     Refused(RefusedFile),
     /// A file, or a source in a registry, existed when the program started, and its binary is not loaded yet.
     Awaited(Box<Awaited<B>>),
@@ -74,7 +74,7 @@ pub enum Fallback<B> {
     Component(Component<B>),
 }
 
-/// Bytes of a file that are not tried again until the file changes.
+/// A file that is not tried again until it changes.
 #[derive(Clone, Debug)]
 pub(crate) struct RefusedFile {
     /// The digest of the bytes; `None` if they could not be read.

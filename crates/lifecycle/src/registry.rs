@@ -132,8 +132,8 @@ impl<B: Clone + CountCalls> PluginRegistry<B> {
         self.plugin(name).handle(Event::Found(component), now, policy)
     }
 
-    /// Notes that a file of the plugins directory is no plugin, or may not serve. `digest` is `None` if the file could
-    /// not be read. `reason` is a text that follows the file's name.
+    /// Notes that a file of the plugins directory is not a plugin, or may not serve. `digest` is `None` if the file
+    /// could not be read. `reason` is a text that follows the file's name.
     pub fn refused(
         &mut self,
         name: &PluginName,

@@ -20,7 +20,7 @@ pub enum BinaryId {
     Component(Digest),
 }
 
-/// The text is no digest.
+/// The text is not a digest.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not a SHA-256 digest: it takes 64 hexadecimal digits")]
 pub struct DigestError(String);

@@ -19,7 +19,8 @@ use crate::{
     symbols::{Interning, Sym, Symbols, Uses},
 };
 
-/// The most image names of a node that are kept. By default, a kubelet reports 50 images with five names each.
+/// The maximum number of image names that are kept for a node. By default, a kubelet reports 50 images with five names
+/// each.
 const MAX_IMAGE_NAMES: usize = 4096;
 
 /// The pod as plugins see it. The release and its gates decide how its requests are counted.

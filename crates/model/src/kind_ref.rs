@@ -58,8 +58,8 @@ impl KindRef {
         Self { group: group.to_owned(), version: version.to_owned(), kind: kind.to_owned(), plural }
     }
 
-    /// The kind of a name that plugins use to register for events: `PersistentVolumeClaim`, `storage.k8s.io/CSINode`,
-    /// or `<plural>.<version>.<group>`. `None` for any other text.
+    /// The kind that `resource` names. Plugins register for events with such names: `PersistentVolumeClaim`,
+    /// `storage.k8s.io/CSINode`, or `<plural>.<version>.<group>`. `None` for any other text.
     #[must_use]
     pub fn of_resource(resource: &str) -> Option<Self> {
         for (group, version, kinds) in WELL_KNOWN {

@@ -112,7 +112,7 @@ impl NodeSet {
         self.words.push(members);
     }
 
-    /// Removes a node. A node that is no member is ignored.
+    /// Removes a node. A node that is not a member is ignored.
     #[inline]
     pub fn remove(&mut self, node: NodeIdx) {
         if let Some(word) = self.words.get_mut(node.index() / 64) {

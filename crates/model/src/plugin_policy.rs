@@ -23,7 +23,7 @@ pub enum Execution {
     Auto,
     /// A built-in runs natively, whatever the plugins directory contains.
     Native,
-    /// A built-in runs as a component, either its own or that of the plugins directory.
+    /// A built-in runs as a component, either the one that comes with the program or the one in the plugins directory.
     Wasm,
 }
 

@@ -14,7 +14,7 @@ pub use self::requirement::{Operator, Requirement, RequirementError};
 
 mod requirement;
 
-/// The only field of a node that `matchFields` can name.
+/// The only node field that `matchFields` can name.
 const NODE_NAME_FIELD: &str = "metadata.name";
 
 /// All errors of a selector.

@@ -109,7 +109,7 @@ const FOR_EVER: u32 = u32::MAX;
 /// a kubelet reports.
 const MAX_TEXT_BYTES: usize = 1024;
 
-/// The number of unused symbols below which none is freed. With their texts they take a megabyte or two.
+/// The number of unused symbols below which none is freed. This many symbols with their texts take a megabyte or two.
 const MIN_UNUSED: usize = 1 << 14;
 
 /// The number of symbols that one step of freeing looks at. This takes some microseconds.

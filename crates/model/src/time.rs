@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 pub struct Time(pub u64);
 
 impl Time {
-    /// The time in an RFC 3339 text; `None` if the text is no such time, or is before 1970.
+    /// The time in an RFC 3339 text; `None` if the text is not such a time, or if the time is before 1970.
     #[must_use]
     pub fn from_rfc3339(text: &str) -> Option<Self> {
         let timestamp: jiff::Timestamp = text.parse().ok()?;

@@ -1,9 +1,9 @@
 //! The page: a view of a running scheduler in a browser.
 //!
 //! [`views`] renders everything from the scheduler's copy, its metrics and its explanations. They all come through one
-//! trait, [`Source`]. The address of a view contains its filters. Without its script, a browser shows the state at the
-//! time of its request. The script is one small file. It receives newer renderings from the same address as Server-Sent
-//! Events ([`server`]).
+//! trait, [`Source`]. The address of a view contains its filters. If a browser does not run the page's script, it shows
+//! the state at the time of its request. The script is one small file. It receives newer renderings from the same
+//! address as Server-Sent Events ([`server`]).
 //!
 //! Data from the cluster is always text and never markup: the templates escape it, and the Content-Security-Policy
 //! allows only the page's own script to run. The API server decides which user may see which data ([`viewer`]).

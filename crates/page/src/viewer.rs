@@ -8,7 +8,7 @@ use crate::SourceError;
 /// The user of the page.
 #[derive(Clone, Debug)]
 pub(crate) enum Viewer {
-    /// Any user of this machine, because the scheduler is that of a sandbox.
+    /// Any user of this machine, because the scheduler belongs to a sandbox.
     Local,
     User(RequestUser),
 }

@@ -389,7 +389,7 @@ impl PluginInventory {
         let list = |items: Vec<String>| if items.is_empty() { "nothing".to_owned() } else { items.join(", ") };
         let limits = self.rules.plugin(name).limits;
         format!(
-            "version {}, {}; may read {}, may ask for {}; {} ms a call, {} MiB",
+            "version {}, {}; may read {}, may ask for {}; limits: {} ms a call, {} MiB of memory",
             component.binary.factory().version().version,
             component.digest.short(),
             list(granted.read_names().chain(granted.pod_json.then(|| "pending pods as JSON".to_owned())).collect()),

@@ -25,7 +25,7 @@ pub enum Message {
     Found(Finding),
     /// A message from the scheduling thread.
     Supervise(Supervision),
-    /// The new content of the operator's file, or the reason why it cannot be used.
+    /// The new content of the PluginHostConfiguration file, or the reason why the file cannot be used.
     Settings(Result<Box<HostFile>, SettingsFileError>),
     List(oneshot::Sender<Vec<PluginReport>>),
     HostSettings(oneshot::Sender<HostSettings>),
@@ -134,7 +134,7 @@ pub enum OrderRefusal {
 }
 
 impl OrderRefusal {
-    /// Whether the order is about a plugin that does not exist. If not, the plugin exists, but the order is impossible.
+    /// Whether the order is about a plugin that does not exist. Otherwise the order is impossible for another reason.
     pub fn is_unknown_plugin(&self) -> bool {
         match self {
             OrderRefusal::Lifecycle(OrderError::UnknownPlugin(_)) => true,

@@ -135,7 +135,8 @@ impl PullKit {
         (outcome, None)
     }
 
-    /// Checks the pulled artifact and compiles it. The digest is that of the manifest, if the component was accepted.
+    /// Checks the pulled artifact and compiles it. Also returns the manifest's digest, unless the artifact must be
+    /// pulled again.
     async fn take(
         &self,
         provenance: &Provenance,

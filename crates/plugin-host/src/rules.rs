@@ -196,7 +196,7 @@ impl Granted {
         *self == Self::default()
     }
 
-    /// The entry of a configuration that grants this to the plugin.
+    /// The configuration entry that grants this to the plugin.
     pub fn lines(&self, plugin: &str) -> String {
         self.grants().entry(plugin)
     }

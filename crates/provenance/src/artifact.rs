@@ -52,7 +52,7 @@ pub(crate) fn component_layer(manifest: &[u8], limit: u64) -> Result<ComponentLa
     Ok(ComponentLayer { digest, size: layer.size })
 }
 
-/// The description of a component that a registry gets.
+/// The description that a registry gets of a component.
 #[derive(Clone, Debug, Default)]
 pub struct ComponentDescription {
     /// A time as in RFC 3339.

@@ -90,7 +90,7 @@ pub(crate) enum Body {
     Dsse { payload: Vec<u8> },
 }
 
-/// An entry of a log that cannot be read.
+/// The reason why an entry of a log cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("its entry in the transparency log cannot be read: {0}")]
 pub(crate) struct LogEntryError(String);

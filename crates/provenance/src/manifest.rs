@@ -1,6 +1,6 @@
 //! The parts of the documents of the OCI image format that a WebAssembly artifact needs.
 //!
-//! The layout of an artifact that holds a component is that of the CNCF's TAG Runtime
+//! An artifact that holds a component has the layout of the CNCF's TAG Runtime
 //! (<https://tag-runtime.cncf.io/wgs/wasm/deliverables/wasm-oci-artifact/>).
 
 use std::collections::BTreeMap;

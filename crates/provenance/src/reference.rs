@@ -19,7 +19,7 @@ pub struct Reference {
 /// A digest as text, which can be ordered.
 type Hex = String;
 
-/// The version of a repository that a reference names.
+/// The version that a reference names within its repository.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Version {
     /// A tag, which may name something else later.

@@ -46,7 +46,7 @@ const DOCKER_HUB_TOKENS: &str = "auth.docker.io";
 /// The operator's settings for a registry.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RegistryOptions {
-    /// The host, with the port if it is not that of HTTPS.
+    /// The host, with the port if it is not the default port of HTTPS.
     pub host: String,
     /// The hosts of mirrors, with a path if a mirror keeps the registry's repositories below one. They are asked first,
     /// in this order.

@@ -74,7 +74,7 @@ pub enum SignatureFileError {
     TooMany,
 }
 
-/// The properties of a binary that signatures are compared with.
+/// The properties of a binary, with which signatures are compared.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SignedSubject<'a> {
     /// The bytes that a detached signature is about; `None` if only manifests are signed.

@@ -35,8 +35,8 @@ pub struct Options {
     pub more_routes: Router,
     /// The endpoints over HTTPS.
     pub secure_serving: Option<SecureServing>,
-    /// The gates of the release of Kubernetes that decides, with `--feature-gates`. They are those of the oldest
-    /// release until [`Self::decide_as`] is called.
+    /// The gates of the release of Kubernetes that decides, with `--feature-gates`. Until [`Self::decide_as`] is
+    /// called, this field has the gates of the oldest release.
     pub gates: Gates,
 }
 

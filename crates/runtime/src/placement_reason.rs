@@ -26,7 +26,7 @@ impl PlacementReason {
         let fit = format!("{} of {} nodes fit", self.feasible, self.nodes);
         match (self.score, self.runner_up) {
             (Some(score), Some(runner_up)) if score == runner_up => {
-                format!("{fit}; the first of the nodes that score {score}")
+                format!("{fit}; this node is the first of those that score {score}")
             }
             (Some(score), Some(runner_up)) => format!("{fit}; this node scores {score}, the next best {runner_up}"),
             (Some(score), None) => format!("{fit}; this node scores {score}"),

@@ -1,4 +1,4 @@
-//! The release of Kubernetes that decides: the one that was asked for, or that of the API server.
+//! The Kubernetes release that the scheduler emulates: the release that was asked for, or the API server's release.
 
 use std::time::Duration;
 

@@ -288,7 +288,7 @@ impl Watching {
         if !self.forbidden.remove(&object_kind) {
             return None;
         }
-        info!(kind = kind.plural, "this kind can be listed again; retrying its pods");
+        info!(kind = kind.plural, "this kind can be listed now; retrying the pods that need it");
         Some(Event::KindListed(object_kind))
     }
 

@@ -62,7 +62,7 @@ pub(crate) struct Bindings {
     sent: SentByProfile,
 }
 
-/// The number of pods of each profile that the API server is being asked to bind.
+/// The number of pods that the API server is being asked to bind, by profile.
 #[derive(Debug, Default)]
 struct SentByProfile {
     counts: FxHashMap<Sym, usize>,

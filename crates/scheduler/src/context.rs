@@ -191,9 +191,9 @@ impl Context {
         self.turn.end();
     }
 
-    /// The next pod to try. If all plugins together, all long searches, or those of a namespace have used up their
-    /// time, pods that would take more of it let others go first ([`Precedence`]), and searches are brief. Such pods
-    /// are tried anyway once no other pod can be tried and no event waits.
+    /// The next pod to try. If all plugins together, all long searches, or the long searches of a namespace have used
+    /// up their time, pods that would take more of it let others go first ([`Precedence`]), and searches are brief.
+    /// Such pods are tried anyway once no other pod can be tried and no event waits.
     ///
     /// Pods of `held` profiles keep their places, and so do pods of a profile with a plugin that has no time: they
     /// neither make an attempt nor lose their turn. A pod for which plugins took long in the last attempt waits while a

@@ -1,10 +1,10 @@
 //! The number of bytes of objects and patches that wait to be carried out, from a plugin's answer to the API server's
 //! answer.
 //!
-//! One answer may contain 16 MiB of them. After a change of one object, thousands of pods may ask their plugins again,
-//! and the API server needs time. A value that goes with the waiting effects counts their bytes, wherever they wait.
-//! The names of objects for which pods wait in PreBind count as well. Each plugin has a count of its own, so a plugin
-//! that uses up its count takes nothing from others.
+//! One answer may contain 16 MiB of them. After a change of one object, the scheduler may ask plugins about thousands
+//! of pods again. The effects in their answers wait until the API server has carried them out. A value that goes with
+//! the waiting effects counts their bytes, wherever they wait. The names of objects for which pods wait in PreBind
+//! count as well. Each plugin has a count of its own, so a plugin that uses up its count takes nothing from others.
 
 use std::sync::{
     Arc,

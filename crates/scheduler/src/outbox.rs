@@ -60,13 +60,13 @@ impl Outbox {
         self.effect_bytes.has_room_for(plugin, bytes)
     }
 
-    /// Writes a line to the log that is about no plugin.
+    /// Writes a log line that concerns no plugin.
     #[track_caller]
     pub(crate) fn log(&mut self, level: Level, message: String) {
         self.log_of("", level, message);
     }
 
-    /// Writes a line to the log that a plugin caused. Lines from one place in the code about one plugin are alike.
+    /// Writes a log line that a plugin caused. Lines from one place in the code about one plugin are alike.
     #[track_caller]
     pub(crate) fn log_of(&mut self, plugin: &str, level: Level, message: String) {
         self.notice(Notice::Log { level, plugin: Arc::from(plugin), place: Location::caller().into(), message });

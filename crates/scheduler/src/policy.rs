@@ -145,7 +145,8 @@ impl QueuePolicy<'_> {
     }
 }
 
-/// The objects of an event that a plugin may see. It may register for events of a kind that it was not granted to read.
+/// The objects that a plugin may see of an event. The plugin may register for events of a kind that it was not granted
+/// to read.
 fn shown<'a>(subject: &'a EventObjects, manifest: &Manifest) -> EventSubject<'a> {
     match subject {
         EventObjects::Pod { old, new } => EventSubject::Pod { old: old.as_deref(), new: new.as_deref() },

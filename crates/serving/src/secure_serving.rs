@@ -101,8 +101,8 @@ pub enum ServeHttp2 {
 pub struct SniCertificate {
     pub certificate: PathBuf,
     pub key: PathBuf,
-    /// The names. `*.example.com` stands for any host of the domain. If there are none, the names are those of the
-    /// certificate.
+    /// The names. `*.example.com` stands for any host of the domain. If there are none, the names in the certificate
+    /// count.
     pub names: Vec<String>,
 }
 

@@ -104,8 +104,8 @@ impl TestCluster {
         self.cache.set_object(ObjectKey::of(object), Some(object.to_string().into_bytes().into()));
     }
 
-    /// Sets the features by which the requests of pods that are added later are counted. The default is those of the
-    /// oldest release.
+    /// Sets the features by which the requests of pods that are added later are counted. By default they are the
+    /// features of the oldest release.
     pub fn set_features(&mut self, features: Features) {
         self.features = features;
     }

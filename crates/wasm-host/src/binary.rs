@@ -70,7 +70,7 @@ impl Binary {
     }
 }
 
-/// The reason why bytes are no plugin, as a text that follows the plugin's name.
+/// The reason why bytes are not a plugin, as a text that follows the plugin's name.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
     #[error("has a denied digest: {0} is among deniedDigests in --plugin-config")]

@@ -107,8 +107,8 @@ pub enum CompileError {
 }
 
 impl CompilerProcess {
-    /// Compiles the bytes of a component. The result is that of `Engine::precompile_component`. The limits are those
-    /// that hold [here](CompileLimits::here), or less.
+    /// Compiles the bytes of a component. Returns the result of `Engine::precompile_component`. The limits are at most
+    /// the limits that hold [here](CompileLimits::here).
     ///
     /// # Errors
     /// The bytes are not a valid component, or compiling them takes more than the limits allow.

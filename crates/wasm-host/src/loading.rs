@@ -26,7 +26,7 @@ impl Engine {
     /// Loads a binary of a registry like [`Self::load`], but first refuses it if the operator denied its digest.
     ///
     /// # Errors
-    /// The binary is denied, or is no plugin.
+    /// The binary is denied, or is not a plugin.
     pub fn load_unless_denied(&self, binary: &Binary) -> Result<ComponentFactory, LoadError> {
         self.check_denied(binary.digest())?;
         // A result that needs little effort is known before an attempt with much effort begins.
@@ -50,7 +50,7 @@ impl Engine {
     /// and asks it for its manifest. The call may take seconds.
     ///
     /// # Errors
-    /// These bytes are no plugin, or not the plugin of this name.
+    /// These bytes are not a plugin, or not the plugin of this name.
     pub fn load(&self, binary: &Binary) -> Result<ComponentFactory, LoadError> {
         self.load_with(binary, None)
     }

@@ -27,7 +27,7 @@ pub struct ApiServer {
 /// The objects as they were before each change; `None` for an object that did not exist.
 pub(crate) type Journal = Vec<(ObjectKey, Option<Value>)>;
 
-/// A change of a pod that the scheduler caused.
+/// A change that the scheduler caused to a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
     /// The pod is on its node from now on.

@@ -33,7 +33,7 @@ pub(crate) struct Controlled {
     names: rustc_hash::FxHashSet<(String, String, String)>,
 }
 
-/// A field of a workload that cannot be used.
+/// An unusable field of a workload.
 #[derive(Debug)]
 pub(crate) struct BadField {
     /// A JSON pointer.

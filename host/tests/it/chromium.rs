@@ -24,7 +24,7 @@ struct Chromium {
     to: ChildStdin,
     from: BufReader<ChildStdout>,
     n_sent: u64,
-    /// Messages that are no answers.
+    /// Messages that are not answers.
     events: Vec<Value>,
     session: Option<String>,
 }

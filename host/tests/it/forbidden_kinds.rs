@@ -57,7 +57,7 @@ async fn pods_with_volumes_wait_while_their_kinds_may_not_be_listed() {
     let blind = "plugin \"DefaultPreemption\" cannot judge this pod: the scheduler may not list poddisruptionbudgets";
     cluster.until("big refused", |seen| seen.messages.get("big").is_some_and(|it| it.contains(blind))).await;
     grant(&client).await;
-    scheduler.process.line("this kind can be listed again").await;
+    scheduler.process.line("this kind can be listed now").await;
     // The claim has no class, which becomes the reason for waiting.
     cluster.until("another reason", |seen| says(seen, "unbound immediate PersistentVolumeClaims")).await;
     cluster.until("preemption", |seen| seen.messages["big"].contains("preemption: 0/2 nodes are available")).await;

@@ -1,5 +1,5 @@
 //! A plugin's binary changes while pods are created. A component in the plugins directory replaces a built-in, a file
-//! that is no component is refused, and the built-in serves again when the file is removed.
+//! that is not a component is refused, and the built-in serves again when the file is removed.
 
 use std::{collections::BTreeMap, fs, path::Path, time::Duration};
 

@@ -23,7 +23,7 @@
 // Everywhere, [Nodes] and [Pods] show the cluster.
 //
 // A panic is a fault: the call traps, the scheduler counts it and starts a fresh instance, and a plugin that keeps faulting
-// is rolled back or quarantined. To fail one attempt and go on, answer [Fail].
+// is rolled back or quarantined. Answer [Fail] to fail one attempt and go on.
 //
 // There are no files, no sockets and no clock; time.Now answers nonsense and writes vanish. Use [Now] and [Log].
 package berth
@@ -171,7 +171,7 @@ func Pending(reason string) *Rejection { return rejection(PendingCode, reason) }
 func Skip() *Rejection { return rejection(SkipCode, "") }
 
 // Fail is for what broke: the attempt fails with this reason and is repeated after a backoff. It counts in
-// `berth_plugin_errors_total` and is no fault, as a panic would be.
+// `berth_plugin_errors_total` and is not a fault, as a panic would be.
 func Fail(reason string) *Rejection { return rejection(ErrorCode, reason) }
 
 var registered Plugin

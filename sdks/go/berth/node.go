@@ -42,7 +42,7 @@ type Pod struct {
 	NonZeroMemory   int64
 	// The whole pending pod, if the manifest's PodJSON asks for it.
 	JSON []byte
-	// Of a pod on a node.
+	// Only for a pod on a node.
 	Slot uint32
 	Node *Node
 }

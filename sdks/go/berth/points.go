@@ -92,8 +92,8 @@ type Verdict struct {
 
 // PreFlighter says before Permit is waited for whether PreBind will have something to do. A plugin without it always has.
 type PreFlighter interface {
-	// PreBindPreFlight gives [Skip] if PreBind need not be called, else whether it may run side by side with that of the
-	// plugins next to it.
+	// PreBindPreFlight gives [Skip] if PreBind need not be called, else whether it may run side by side with the PreBind of
+	// the plugins next to it.
 	PreBindPreFlight(pod *Pod, node *Node) (allowParallel bool, rejection *Rejection)
 }
 
@@ -123,7 +123,7 @@ type Hinter interface {
 // of a kind that the manifest's Objects don't name.
 type Subject struct {
 	OldPod, NewPod *Pod
-	// Row stays 0. Of the columns there are Name, Unschedulable, Labels, Taints, Allocatable and DeclaredFeatures, whether
+	// Row stays 0. The nodes have the columns Name, Unschedulable, Labels, Taints, Allocatable and DeclaredFeatures, whether
 	// the manifest asks for them or not.
 	OldNode, NewNode *Node
 	// An object of another kind, and its JSON.

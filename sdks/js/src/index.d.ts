@@ -17,7 +17,7 @@
  * Everywhere, `nodes()` and `pods()` show the cluster.
  *
  * An exception that a member lets go is a fault: the call traps, the scheduler counts it and starts a fresh instance, and a
- * plugin that keeps faulting is rolled back or quarantined. To fail one attempt and go on, answer `fail(...)`.
+ * plugin that keeps faulting is rolled back or quarantined. Answer `fail(...)` to fail one attempt and go on.
  *
  * Amounts are numbers: milli-CPU and bytes stay below 2^53. Clocks, files, sockets and randomness are not there.
  */
@@ -82,7 +82,7 @@ declare module "berth" {
 
   /**
    * The nodes that a call is about, as columns of the same length, in the order of their rows. What the plugin's `columns`
-   * don't name is 0. To be read in this call only, and not to be changed.
+   * don't name is 0. Read it in this call only, and do not change it.
    */
   interface Columns {
     readonly length: number;
@@ -211,7 +211,7 @@ declare module "berth" {
   /** Why no node passed. */
   interface Failure {
     rejections: { rejection: Rejection; nodes: Node[] }[];
-    /** Of all other nodes, when `preFilter` turned them or the pod down. */
+    /** The rejection of all other nodes, when `preFilter` turned them or the pod down. */
     absent: Rejection | null;
     /** Pods that hold a nomination. */
     nominated: { node: Node; pod: Pod }[];
@@ -286,8 +286,8 @@ declare module "berth" {
     /** `wait`: hold the pod for at most so many milliseconds. */
     permit?(pod: Pod, node: Node): { wait?: number; reject?: Rejection; effects?: Effect[] } | No;
     /**
-     * Before `permit` is waited for: SKIP if `preBind` will have nothing to do, else whether it may run side by side with that
-     * of the plugins next to it. Without it, `preBind` always has something to do.
+     * Before `permit` is waited for: SKIP if `preBind` will have nothing to do, else whether it may run side by side with the
+     * `preBind` of the plugins next to it. Without it, `preBind` always has something to do.
      */
     preBindPreFlight?(pod: Pod, node: Node): boolean | Rejection;
     /** SKIP: nothing to do. */
@@ -297,7 +297,7 @@ declare module "berth" {
     postBind?(pod: Pod, node: Node): void;
     /**
      * Whether to try the pod again, given what the event changed, before and after: a `Pod` each, an `EventNode`, or the
-     * decoded JSON of an object whose kind stands in `objects`. Null where it does not exist, and for other kinds.
+     * decoded JSON of an object of a kind in `objects`. Null where it does not exist, and for other kinds.
      */
     queueingHint?(pod: Pod, event: { resource: string; actions: string[] }, old: any, changed: any): boolean;
     /** What pods with the same answers share. */
@@ -306,8 +306,8 @@ declare module "berth" {
      * What verdicts and scores follow from, so that the scheduler may keep them for pods that differ in their names alone. A
      * number: from such a pod, from the node's own row, and from what the number stands for; `preFilter` and `preScore` from
      * the pod and the number alone. "nothing": every node passes and scores 0; "nothing-anywhere": such pods on nodes make no
-     * difference either, and `pods()` may lack them; "nothing-yet": as "nothing" until a pod comes to a node about whose like
-     * this did not answer one of these three. "cluster", as without this method: from anything.
+     * difference either, and `pods()` may lack them; "nothing-yet": as "nothing" until a pod comes to a node and this did not
+     * answer one of these three about pods like it. "cluster", as without this method: from anything.
      */
     reach?(pod: Pod): number | "cluster" | "nothing" | "nothing-anywhere" | "nothing-yet";
     /** For the next version of this plugin. */
@@ -336,7 +336,7 @@ declare module "berth" {
   function pending(reason: string): Rejection;
   /**
    * Something broke: the attempt fails with this reason and is repeated after a backoff. It counts in
-   * `berth_plugin_errors_total` and is no fault, as an exception would be.
+   * `berth_plugin_errors_total` and is not a fault, as an exception would be.
    */
   function fail(reason: string): Rejection;
   /** `preFilter`, `preScore`, `preBindPreFlight`, `preBind` and `bind`: nothing to say about this pod. */

@@ -43,7 +43,7 @@ function declaredColumns() {
   return columns;
 }
 
-/** Of labels or annotations, those that the manifest names by key. */
+/** The labels or annotations that the manifest names, by key. */
 class Chosen extends Map {
   get(key) {
     const value = super.get(key);

@@ -78,7 +78,7 @@ function describe(plugin, exported) {
   return manifestOf(plugin, followsPods());
 }
 
-/** Runs what may refuse what it was given: with a `Refusal`, whose message is the answer. */
+/** Runs a function that may throw a `Refusal`. The message of the `Refusal` is the answer. */
 function refusing(run) {
   try {
     run();

@@ -48,28 +48,28 @@ and at the other extension points, where `no` is None for yes or `reject(...)`, 
     unreserve(self, pod, node)
     permit(self, pod, node)          `Wait(milliseconds)` or no; with effects: a pair of that and a list.
     pre_bind_pre_flight(self, pod, node)        before permit is waited for: `SKIP` if pre_bind will have nothing to do, else
-                                     whether it may run side by side with that of the plugins next to it. Without it,
+                                     whether it may run side by side with the pre_bind of the plugins next to it. Without it,
                                      pre_bind always has something to do.
     pre_bind(self, pod, node)        a list of effects, `SKIP`, or no.
     bind(self, pod, node)            the same.
     post_bind(self, pod, node)
     queueing_hint(self, pod, event, old, new)   whether to try the pod again, given what the event changed, before and
-                                     after: `Pod`s, `EventNode`s, or the decoded JSON of an object whose kind stands in
+                                     after: `Pod`s, `EventNode`s, or the decoded JSON of an object of a kind in
                                      `objects`. None where it does not exist, and for other kinds.
     sign(self, pod)                  a string that pods with the same answers share, or None.
     reach(self, pod)                 what verdicts and scores follow from, so that the scheduler may keep them for pods that differ
                                      in their names alone. A number: from such a pod, from the node's own row, and from
                                      what the number stands for; `pre_filter` and `pre_score` from the pod and the number alone.
                                      "nothing": every node passes and scores 0; "nothing-anywhere": such pods on nodes make no
-                                     difference either, and `pods()` may lack them; "nothing-yet": as "nothing" until a pod comes to a
-                                     node about whose like this did not answer one of these three. "cluster", as without this
-                                     method: from anything.
+                                     difference either, and `pods()` may lack them; "nothing-yet": as "nothing" until a pod comes
+                                     to a node and this did not answer one of these three about pods like it. "cluster", as
+                                     without this method: from anything.
     snapshot(self), restore(self, snapshot)     bytes for the next version. Raise ValueError to refuse them.
 
 Everywhere, `nodes()` and `pods()` show the cluster.
 
 An exception that a method lets go is a fault: the call traps, the scheduler counts it and starts a fresh instance, and a
-plugin that keeps faulting is rolled back or quarantined. To fail one attempt and go on, answer `fail(...)`.
+plugin that keeps faulting is rolled back or quarantined. Answer `fail(...)` to fail one attempt and go on.
 
 plugin.wit must export an interface for each: pre-enqueue, queue-sort (sort_key), pre-filter, filter, post-filter, pre-score,
 score, normalize-score (normalize, normalize_columns), reserve, permit, pre-bind-pre-flight, pre-bind, bind, post-bind,

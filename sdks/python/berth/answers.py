@@ -35,7 +35,7 @@ def pending(reason: str) -> Rejection:
 
 def fail(reason: str) -> Rejection:
     """Something broke: the attempt fails with this reason and is repeated after a backoff. It counts in
-    `berth_plugin_errors_total` and is no fault, as an exception would be."""
+    `berth_plugin_errors_total` and is not a fault, as an exception would be."""
     return Rejection(Code.ERROR, reason)
 
 

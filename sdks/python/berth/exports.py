@@ -182,7 +182,7 @@ class Cycle:
 
 
 def _check(answer: Rejection | None) -> None:
-    """Raises what is no success."""
+    """Raises what is not a success."""
     if answer is not None:
         raise Err(status(answer))
 
@@ -310,7 +310,7 @@ def _packed(method: str, scores, rows: list[int]) -> bytes:
 
 
 def _unfit(method: str, scores: list, rows: list[int]) -> TypeError:
-    """What to say of the first of the scores that is no int of 64 bits."""
+    """What to say of the first of the scores that is not an int of 64 bits."""
     for number, score in enumerate(scores):
         try:
             array("q", [score])

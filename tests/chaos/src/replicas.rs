@@ -28,7 +28,7 @@ const LOST: &str = "leader election lost";
 /// The text in the log lines of SIGUSR2, whether the lists agree or differ.
 const COMPARED: &str = "what the API server lists";
 
-/// The maximum number of characters that are shown of a report, which may name thousands of pods.
+/// The maximum number of characters that are shown of a report. A report may name thousands of pods.
 const REPORT_CHARACTERS: usize = 600;
 
 /// The time limit for the output of a process that has ended.

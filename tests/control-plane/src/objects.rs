@@ -5,7 +5,7 @@ use http::{Method, Request, header::CONTENT_TYPE};
 use kube::Client;
 use serde_json::{Value, json};
 
-/// Requests as one user. A path is that of a collection, `/api/v1/nodes`, or of an object,
+/// Requests as one user. A path names a collection, `/api/v1/nodes`, or an object,
 /// `/api/v1/namespaces/default/pods/a/status`. Errors contain the server's words.
 #[derive(Clone)]
 pub struct Objects {

@@ -87,7 +87,7 @@ pub struct Expect {
     #[serde(default)]
     pub unschedulable_plugins: Vec<String>,
     pub cycle_error: Option<String>,
-    /// The message after PostFilter, which is that of the pod's condition.
+    /// The message after PostFilter. The pod's condition has the same message.
     pub condition_message: Option<String>,
     pub postfilter: Option<PostFilter>,
     #[serde(default)]

@@ -26,7 +26,7 @@ use proptest::{
 };
 use serde_json::{Value, json};
 
-/// The number of clusters, which is enough to trust the result.
+/// The number of clusters. It is high enough to trust the result.
 const N_CLUSTERS: u32 = 200;
 
 /// The time is longer than a backoff. All pods together wait for less than the five minutes after which a refused pod

@@ -23,10 +23,10 @@ use serde_json::{Value, json};
 /// Replaces plugins while pods keep coming, and checks that none is lost
 #[derive(Debug, Parser)]
 struct Arguments {
-    /// Rounds with broken binaries; in each, every plugin is replaced three to five times
+    /// Rounds with broken binaries. Each round replaces every plugin three to five times
     #[arg(long, default_value_t = 6)]
     rounds: u32,
-    /// Rounds of good swaps before; in each, every plugin is replaced three or four times
+    /// Rounds of good swaps that come first. Each round replaces every plugin three or four times
     #[arg(long, default_value_t = 2)]
     fair_rounds: u32,
     #[arg(long, default_value_t = 1)]

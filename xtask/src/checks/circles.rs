@@ -1,9 +1,9 @@
 //! No circles between modules, and no import that is listed as forbidden.
 //!
 //! A module and everything inside it (`foo.rs` and `foo/`) are one room. A child may use its parent, and a parent its
-//! child: that is no circle. The check looks for circles between rooms with the same parent. An import from deep inside
-//! one room to deep inside another counts as an import between these rooms, and so on at every level. Tests are left
-//! out, and a re-export is followed to the module that defines the name.
+//! child: that is not a circle. The check looks for circles between rooms with the same parent. An import from deep
+//! inside one room to deep inside another counts as an import between these rooms, and so on at every level. Tests are
+//! left out, and a re-export is followed to the module that defines the name.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -27,7 +27,7 @@ pub(super) struct Module {
     pub(super) name: String,
     pub(super) parent: Option<usize>,
     pub(super) children: Vec<usize>,
-    /// The file that holds the module: its own, or that of an ancestor for `mod name { … }`.
+    /// The file that holds the module: the module's own file, or an ancestor's file for `mod name { … }`.
     pub(super) file: PathBuf,
     /// Whether the module or an ancestor is under `#[cfg(test)]`.
     pub(super) is_test: bool,
@@ -260,7 +260,7 @@ impl Scan {
                     }
                 }
             }
-            // `::crate_name` is no path of this crate, but `$crate::…` is.
+            // `::crate_name` is not a path of this crate, but `$crate::…` is.
             TokenTree::Punct(_) | TokenTree::Literal(_) => 1,
         }
     }

@@ -19,8 +19,8 @@ const ONE_ZONE: &[&str] = &["zone1"];
 /// The number of pods in each namespace, if there are many namespaces.
 const PER_NAMESPACE: usize = 40;
 
-/// The number of pods that are bound between two changes, at 500 pods a second, which is near scheduler_perf's
-/// thresholds. A run has at least ten changes.
+/// The number of pods that are bound between two changes, if 500 pods are bound in a second. This rate is near
+/// scheduler_perf's thresholds. A run has at least ten changes.
 fn pods_between(size: Size, changes_a_second: usize) -> usize {
     (500 / changes_a_second).min(size.measured.div_ceil(10)).max(1)
 }

@@ -8,7 +8,7 @@ use super::nodes::{NAMED, ZONE};
 
 pub(super) const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 
-/// The class of pods with priority 10.
+/// The PriorityClass of pods with priority 10.
 const HIGH: &str = "berth-bench-high";
 
 /// A container with these requests.

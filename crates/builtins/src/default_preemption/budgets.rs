@@ -14,7 +14,7 @@ use crate::built_in::StaticKind;
 #[derive(Debug)]
 pub(super) struct Budgets(ObjectView<Budget>);
 
-/// The fields of a budget that preemption reads.
+/// The fields that preemption reads from a budget.
 #[derive(Debug, Deserialize)]
 #[serde(from = "BudgetObject")]
 struct Budget {

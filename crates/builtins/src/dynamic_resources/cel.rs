@@ -47,7 +47,7 @@ const MAX_SELECTION_BYTES: usize = 8 << 20;
 const OVERHEAD_OF_ENTRY: usize = 128;
 /// The milliseconds after which entries are freed that were not used in the meantime.
 const TIME_TO_FREE: u64 = 5 * 60 * 1_000;
-/// The maximum number of characters in the reason of an error, which is shown in the pod's condition.
+/// The maximum number of characters in the reason of an error. The pod's condition shows the reason.
 const MAX_REASON: usize = 512;
 
 /// Identifies a device in one version of its slice. Keys are never reused.

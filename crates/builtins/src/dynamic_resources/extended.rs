@@ -153,7 +153,7 @@ pub(super) fn claim_for(pod: &Pod, namespace: &str, extended_claim: &ExtendedCla
     let mut claim = ResourceClaim::default();
     claim.metadata.name = UNNAMED.to_owned();
     claim.metadata.namespace = namespace.to_owned();
-    // The uid of the claim is not that of any object. It makes the ids of device shares unique.
+    // This uid is made up: no object has it. It makes the ids of device shares unique.
     claim.metadata.uid = format!("extended-resources-of-{}", pod.uid);
     claim.spec.devices.requests.clone_from(&extended_claim.requests);
     claim

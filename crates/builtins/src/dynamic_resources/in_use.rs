@@ -39,7 +39,7 @@ struct Usage {
 }
 
 impl InUse {
-    /// The number of the device, which gets one if it has none. [`InUse::deregister`] undoes it.
+    /// Returns the number of the device. A device without a number gets one. [`InUse::deregister`] undoes this call.
     pub(super) fn register(&mut self, device: &DeviceId) -> DeviceNumber {
         let number = match self.numbers.get(device) {
             Some(number) => *number,

@@ -389,7 +389,7 @@ pub(super) struct Capacity {
     pub(super) request_policy: Option<RequestPolicy>,
 }
 
-/// The amounts of a capacity that a request may consume.
+/// The amounts that a request may consume of a capacity.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(super) struct RequestPolicy {

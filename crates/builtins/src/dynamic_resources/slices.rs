@@ -78,7 +78,7 @@ pub(super) struct SliceDevice {
     pub(super) number: DeviceNumber,
     pub(super) key: DeviceKey,
     pub(super) device: Device,
-    /// The placement of the device if the slice has `perDeviceNodeSelection`, otherwise that of the slice.
+    /// The placement of the device if the slice has `perDeviceNodeSelection`, otherwise the placement of the slice.
     pub(super) placement: Arc<Placement>,
 }
 

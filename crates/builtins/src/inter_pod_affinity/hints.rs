@@ -77,7 +77,7 @@ mod tests {
     use crate::testing::TestCluster;
 
     /// Whether a pod with these terms is tried again after an event about another pod, which has a node. The first
-    /// answer is that of 1.36, the second that of 1.37.
+    /// answer is for release 1.36, and the second for release 1.37.
     fn may_help_pod(terms: &Value, old: Option<&Value>, new: Option<&Value>) -> [bool; 2] {
         let mut cluster = TestCluster::default();
         let mut pod = |labels: &Value, terms: &Value, node: &str| {

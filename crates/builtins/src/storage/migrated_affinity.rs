@@ -18,7 +18,7 @@ const ZONE: &str = "topology.kubernetes.io/zone";
 const REGION: &str = "topology.kubernetes.io/region";
 const BETA_ZONE: &str = "failure-domain.beta.kubernetes.io/zone";
 const BETA_REGION: &str = "failure-domain.beta.kubernetes.io/region";
-/// The separator of zones in the label of a volume that is in several.
+/// The separator between zones in the label of a volume in several zones.
 const SEPARATOR: &str = "__";
 
 /// The reason why a volume cannot be translated, in kube-scheduler's words.

@@ -39,8 +39,8 @@ use super::{
 const REFRESH_EVERY: Duration = Duration::from_secs(30 * 60);
 /// The interval in which old series are ended.
 const END_EVERY: Duration = Duration::from_secs(6 * 60);
-/// The number of events that are sent at a time: half as many as bindings, which matter more. The two requests of one
-/// series may overtake each other, which loses at most a count.
+/// The maximum number of events that are sent at a time. It is half as high as for bindings, because bindings matter
+/// more. The two requests of one series may overtake each other, which loses at most a count.
 const MAX_OPEN_REQUESTS: usize = 32;
 /// The number of events that are being sent or wait for another try. The queue fills beyond this number, and then drops
 /// events: an API server that is away for long must not cost memory without bound.

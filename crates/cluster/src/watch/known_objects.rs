@@ -105,7 +105,7 @@ impl KnownObjects {
 }
 
 impl KnownObject {
-    /// Whether the object has this version. An object without a version never counts as the same.
+    /// Whether the object has this version. The answer is false if the object's version is not known.
     fn is_version(&self, resource_version: &str) -> bool {
         !self.resource_version.is_empty() && *self.resource_version == *resource_version
     }

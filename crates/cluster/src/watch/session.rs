@@ -232,7 +232,7 @@ impl Session {
     async fn tell_forbidden(&mut self, reason: &RequestFailure) -> Result<(), WatchError> {
         let kind = self.kind.plural();
         let rule = rule(self.kind.group(), kind, "", &["list", "watch"]);
-        let fix = format!("add to its ClusterRole: {rule}");
+        let fix = format!("add to this user's ClusterRole: {rule}");
         error!(kind, %reason, fix, "this user may not list and watch a kind");
         if self.resume_from.is_some() || self.forbidden == Some(self.answered.lists) {
             return Ok(());

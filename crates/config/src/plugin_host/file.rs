@@ -33,7 +33,7 @@ pub(super) enum FieldError {
     Zero,
     #[error("invalid amount of memory {0}: expected an amount such as 64Mi, 1Gi or 1000000")]
     Memory(BytesField),
-    #[error("probation lasts seconds or calls, keep one of them")]
+    #[error("probation has both seconds and calls: keep one of these fields")]
     TwoProbationSpans,
     #[error(
         "invalid SHA-256 digest {0:?}: expected 64 hexadecimal digits, as `berth plugin list` and sha256sum show them"

@@ -37,7 +37,7 @@ enum GrantError {
     StarAmongOthers(&'static str),
     #[error("a namespace must not be empty: \"*\" covers objects without one")]
     EmptyNamespace,
-    #[error("objects: {0} are in the pod's own namespace: leave out namespaces, or set objects: any")]
+    #[error("objects: {0} covers only the pod's own namespace: leave out namespaces, or set objects: any")]
     NamespacesOf(&'static str),
     #[error("objects: pod covers kind Pod and its subresources in apiGroup \"\", but not {0:?}")]
     NoPod(String),

@@ -128,7 +128,7 @@ pub(super) enum ProvenanceError {
          every registry"
     )]
     Source(String),
-    #[error("signatures names {0:?}, which is not in signers")]
+    #[error("an entry of signatures names the signer {0:?}, which is not in signers")]
     UnknownSigner(String),
     #[error("an entry of signatures without signers rejects every plugin: name signers, or set unsigned: allow")]
     NoSigners,

@@ -281,7 +281,7 @@ fn mistakes_about_sources_and_signers_are_named() {
             "signers: [{name: x, keyless: {fulcioRootsFile: f, rekorKeyFile: r, issuer: i}}]",
             "needs either subject or subjectPrefix",
         ),
-        ("signatures: [{source: directory, signers: [x]}]", "names \"x\", which is not in signers"),
+        ("signatures: [{source: directory, signers: [x]}]", "names the signer \"x\", which is not in signers"),
         ("signatures: [{source: directory}]", "without signers rejects every plugin"),
         ("signatures: [{source: registry.example, unsigned: allow}]", "invalid source"),
         (

@@ -57,7 +57,7 @@ pub struct ClassAnswers {
     filters: Vec<Reused>,
     /// Rows whose verdict is known.
     checked: NodeSet,
-    /// The checked rows that pass every one of `filters`.
+    /// The checked rows that pass all of `filters`.
     passing: NodeSet,
     /// The answers from which `passing` and `sums` were computed, by plugin. Decisions hold them, too.
     kept: Arc<KeptAnswers>,

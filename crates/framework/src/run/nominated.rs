@@ -42,7 +42,8 @@ impl<'a> NominatedPods<'a> {
         Self { all, competing, cases }
     }
 
-    /// The pods that compete with the pod of the cycle: those of its priority or above, without the pod itself.
+    /// The pods that compete with the pod of the cycle: all pods of the same or a higher priority, without the pod
+    /// itself.
     #[must_use]
     pub fn competing(&self) -> &[&'a Pod] {
         &self.competing

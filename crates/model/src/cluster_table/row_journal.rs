@@ -1,5 +1,5 @@
-//! The rows that changed, the oldest first. From it, the owner of an answer about a row learns that the answer is
-//! outdated.
+//! A journal of the rows that changed, the oldest first. The journal tells the owner of an answer about a row that the
+//! answer is outdated.
 
 use std::collections::VecDeque;
 

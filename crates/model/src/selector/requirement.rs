@@ -52,7 +52,7 @@ pub enum RequirementError {
         /// The operators that are supported, quoted and separated by commas.
         supported: &'static str,
     },
-    /// A key or a value cannot be part of a label, or a value is no integer where one is needed.
+    /// A key or a value cannot be part of a label, or a value is not an integer where an integer is needed.
     #[error("{path}: Invalid value: {text:?}: {problem}")]
     Text {
         /// The path of the text.

@@ -145,9 +145,9 @@ fn asked_for(inspect: &Inspect, loaded: &Loaded) -> Result<Option<Grants>> {
 /// The names of the interfaces that a component imports and exports.
 pub(super) fn interfaces(component: &[u8]) -> Result<(Vec<String>, Vec<String>)> {
     let DecodedWasm::Component(resolve, world) = wit_component::decode(component)? else {
-        anyhow::bail!("a WIT package, not a component");
+        anyhow::bail!("the file is a WIT package, not a component");
     };
-    let world = resolve.worlds.get(world).context("a component without a world")?;
+    let world = resolve.worlds.get(world).context("the component has no world")?;
     let names = |keys: Vec<_>| keys.into_iter().map(|key| resolve.name_world_key(key)).collect();
     Ok((names(world.imports.keys().collect()), names(world.exports.keys().collect())))
 }

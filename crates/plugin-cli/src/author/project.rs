@@ -192,7 +192,7 @@ fn places_of_names(component: &Path, manifest: &str) -> Option<String> {
     Some(format!(". The file name is at {script}, the manifest name at {source}"))
 }
 
-/// The first line of a file that has the text in quotes: `plugin.py:9`.
+/// The first line with the text in quotes, as the file and the line's number: `plugin.py:9`.
 fn place_of(file: &Path, text: &str) -> Option<String> {
     let lines = fs::read_to_string(file).ok()?;
     let quoted = [format!("\"{text}\""), format!("'{text}'")];

@@ -110,7 +110,7 @@ impl PluginInventory {
 }
 
 /// The catalogue also contains the plugins of kube-scheduler that this build lacks, so that a file that names them
-/// stays valid. Any other name may later be that of a file in the plugins directory.
+/// stays valid. Any other name may later be the name of a file in the plugins directory.
 impl PluginCatalogue for PluginInventory {
     fn features(&self) -> Features {
         self.rules.features

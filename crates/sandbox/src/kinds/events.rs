@@ -13,7 +13,7 @@ const RENAMED: [(&str, &str); 7] = [
     ("reportingComponent", "reportingController"),
 ];
 
-/// Converts `events.k8s.io/v1` to the stored form, which is that of core/v1.
+/// Converts `events.k8s.io/v1` to core/v1, which is the stored form.
 pub(crate) fn to_core(event: Value) -> Value {
     rename(event, |key| RENAMED.iter().find(|(_, new)| *new == key).map(|(core, _)| *core))
 }

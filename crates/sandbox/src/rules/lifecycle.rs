@@ -66,7 +66,7 @@ pub(crate) fn prepare_update(kind: &Kind, subresource: &str, current: &Value, va
     }
 }
 
-/// Keeps the fields of a pod that the server set when it was created.
+/// Keeps the fields that the server set when the pod was created.
 fn keep_pod_defaults(subresource: &str, current: &Value, value: &mut Value) {
     if let Some(class) = current.pointer("/status/qosClass") {
         default_to(child_mut(value, "status"), "qosClass", class.clone());

@@ -69,7 +69,7 @@ pub(crate) fn check_put(kind: &Kind, namespace: &str, name: &str, value: &Value)
     Ok(())
 }
 
-/// Refuses a write with another uid than that of the object.
+/// Refuses a write if its uid differs from the object's uid.
 pub(crate) fn check_precondition(
     kind: &Kind,
     name: &str,

@@ -21,7 +21,7 @@ pub(crate) struct PermitWait {
     deadline: Time,
     /// The objects after whose changes the plugin is asked again, if it asked for that.
     objects: Option<ObjectWait>,
-    /// The refusal of an effect that the plugin asked for together with its verdict, in words.
+    /// The refusal, in words, of an effect that the plugin asked for together with its verdict.
     refused: Option<String>,
 }
 

@@ -65,13 +65,13 @@ impl Context {
         self.outbox.notice(notice);
     }
 
-    /// Writes a line to the log that is about no plugin.
+    /// Writes a log line that concerns no plugin.
     #[track_caller]
     pub(crate) fn log(&mut self, level: Level, message: String) {
         self.outbox.log(level, message);
     }
 
-    /// Writes a line to the log that a plugin caused. Lines from one place in the code about one plugin are alike.
+    /// Writes a log line that a plugin caused. Lines from one place in the code about one plugin are alike.
     #[track_caller]
     pub(crate) fn log_of(&mut self, plugin: &str, level: Level, message: String) {
         self.outbox.log_of(plugin, level, message);

@@ -1,5 +1,5 @@
 //! The names, stabilities and labels that a release of Kubernetes changed. All metrics are counted in every release.
-//! Their internal names are those that the newest release added and those of the oldest release. These changes are
+//! Internally each metric has the name from the oldest release that has the metric. The changes of a release are
 //! applied when the metrics are shown.
 
 use berth_model::Release;

@@ -1,6 +1,6 @@
 //! Refusals of binaries that cost a compiler or a call. They are kept over restarts, beside the artefacts.
 //!
-//! A refusal says that these bytes, with this compiler and within these limits, are no plugin. The bytes are tried
+//! A refusal says that these bytes, with this compiler and within these limits, are not a plugin. The bytes are tried
 //! again with other limits, with another compiler, or when an operator orders it.
 
 use std::{

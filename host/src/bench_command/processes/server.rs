@@ -235,7 +235,7 @@ impl Objects<'_> {
         Ok(())
     }
 
-    /// Deletes the object. An object that is already gone is no error.
+    /// Deletes the object. It is not an error if the object is already gone.
     ///
     /// # Errors
     /// The server refuses the request.

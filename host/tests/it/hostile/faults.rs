@@ -23,7 +23,7 @@ struct Row {
 const PODS_EACH: usize = 2;
 
 /// The guest serves or is in quarantine, which depends on timing. PostBind of the second pod may find the instance that
-/// failed for the first pod, which is no fault, or may come a cycle later.
+/// failed for the first pod, which is not a fault, or may come a cycle later.
 const EITHER: &str = "";
 
 /// The second fault starts a quarantine that is longer than any test. The plugin with the huge answer has enough memory

@@ -1,5 +1,5 @@
-//! Files that are no plugins, or that cost much before they become one. They are in the directory when the scheduler
-//! starts.
+//! Files that are not plugins, or that cost much before they become plugins. They are in the directory when the
+//! scheduler starts.
 
 use std::{
     fs,

@@ -62,7 +62,7 @@ impl NodeResourceTopology {
 pub(crate) struct Topology {
     /// A whole pod has to lie in one zone, not each of its containers.
     is_of_pods: bool,
-    /// What is left in each, as the node's agent wrote it last.
+    /// The amounts that are left in each zone, as the node's agent last wrote them.
     zones: Vec<Amounts>,
 }
 

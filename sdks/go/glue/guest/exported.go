@@ -35,8 +35,8 @@ func is[Interface any](plugin berth.Plugin) bool {
 	return isAnswered
 }
 
-// Missing is the method that the plugin lacks for an interface, or nothing. A method with other parameters than the SDK's is
-// no such method.
+// Missing is the method that the plugin lacks for an interface, or nothing. A method with other parameters than the
+// SDK's does not count.
 func Missing(name string) string {
 	answer, isKnown := answers[name]
 	if !isKnown || answer.isAnswered(berth.Registered()) {

@@ -21,7 +21,7 @@ func removePod(slot uint32) {
 	}
 }
 
-// Tried are the pods that a dry run may name: the first of those of the cycle's previous one, and more.
+// Tried returns the pods that a dry run may name: the first pods of the cycle's previous dry run, and more.
 func Tried(cycle uint64, keep uint32, more []berth_scheduler_types.Pod) []*berth.Pod {
 	open := cycles[cycle]
 	open.tried = open.tried[:keep]

@@ -4,7 +4,7 @@ import { defaultNormalize, kept, reject } from "berth";
 
 function holdToNodes(columns) {
   const { nodes } = columns;
-  // Of thousands, some: a call has its time.
+  // Some of thousands, because a call has a time limit.
   const step = 1 + Math.floor(columns.length / 200);
   for (const [column, read] of [
     [columns.allocatable("cpu"), (node) => node.allocatable.get("cpu") ?? 0],

@@ -50,7 +50,7 @@ class Columns:
 
 
 def hold_to_nodes(columns):
-    # Of thousands, some: a call has its time.
+    # Some of thousands, because a call has a time limit.
     step = 1 + len(columns) // 200
     nodes = columns.nodes[::step]
     for column, of_nodes in (

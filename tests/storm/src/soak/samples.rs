@@ -19,7 +19,7 @@ pub(crate) struct Sample {
 #[derive(Debug, Default)]
 pub(crate) struct Samples(Vec<Sample>);
 
-/// The limits. Growth is that of the fitted line after the warm-up, as a share of the mean.
+/// The limits. Growth is how much the fitted line rises after the warm-up, as a share of the mean.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
     pub(crate) memory_growth: f64,

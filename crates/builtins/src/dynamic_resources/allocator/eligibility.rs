@@ -56,7 +56,7 @@ pub(super) fn is_taken(
 }
 
 /// The amounts of the device's capacities that the request consumes; `None` if too little is left. The amounts are
-/// empty for a device that is not shared.
+/// empty for a device that cannot be shared.
 pub(super) fn capacity_for(
     inventory: &Inventory<'_>,
     chosen: &[ChosenDevice<'_>],

@@ -86,8 +86,8 @@ fn share_id(claim_uid: &str, device: &str, position: usize) -> String {
     format!("{:08x}-{:04x}-8{version:03x}-{variant:04x}-{node:012x}", time >> 16, time & 0xffff)
 }
 
-/// The configuration of the classes in the order of the requests, each class once, and then that of the claim for the
-/// chosen requests. Kubernetes 1.36 repeats an entry of the claim for each of its requests.
+/// The configuration of the classes in the order of the requests, each class once. The claim's configuration for the
+/// chosen requests follows. Kubernetes 1.36 repeats an entry of the claim for each of its requests.
 fn config(features: Features, claim: &ClaimPlan, chosen: &[&ChosenDevice<'_>]) -> Vec<AllocatedConfig> {
     let is_once = features.has(Feature::AllocatedConfigOnce);
     let mut written: Vec<AllocatedConfig> = Vec::new();

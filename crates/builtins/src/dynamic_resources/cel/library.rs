@@ -91,7 +91,7 @@ fn includes_element<'b, 'v>(arguments: CelArguments<'b, 'v>) -> CelResult<'b, 'v
     Ok(CowVal::owned(CelBool::from(is_there)))
 }
 
-/// An attribute that is no list includes itself, so that a driver can make it a list later.
+/// An attribute that is not a list includes itself, so that a driver can make it a list later.
 fn includes_itself<'b, 'v>(arguments: CelArguments<'b, 'v>) -> CelResult<'b, 'v> {
     let [value, wanted] = arguments.as_slice() else { return Err(ExecutionError::missing_argument_or_target()) };
     Ok(CowVal::owned(CelBool::from(value.as_ref().equals(wanted.as_ref()))))

@@ -30,7 +30,7 @@ const MAX_DEPTH: u32 = 50;
 
 static REGEX: Type = Type::new_unspecified_type("regex");
 
-/// The reason why a text is no pattern.
+/// The reason why a text is not a pattern.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum PatternError {
     #[error("regular expressions exceed the size limit")]
@@ -73,7 +73,7 @@ impl ConstantPatterns {
     /// The variable that replaces `text`. A new text is compiled.
     ///
     /// # Errors
-    /// The text is no pattern, or the patterns together would take more memory than those of an expression may.
+    /// The text is not a pattern, or the patterns together would take more memory than those of an expression may.
     pub(super) fn variable_for(&mut self, text: &str) -> Result<String, PatternError> {
         if let Some(known) = self.iter().find(|known| known.text == text) {
             return Ok(known.variable.clone());
@@ -88,7 +88,7 @@ impl ConstantPatterns {
 
 impl Pattern {
     /// # Errors
-    /// The text is no pattern, or it would take more than `max_bytes`.
+    /// The text is not a pattern, or it would take more than `max_bytes`.
     pub(super) fn new(text: &str, max_bytes: usize) -> Result<Self, PatternError> {
         let sizes = thompson::Config::new().nfa_size_limit(Some(max_bytes)).which_captures(WhichCaptures::Implicit);
         let built = PikeVM::builder().syntax(syntax::Config::new().nest_limit(MAX_DEPTH)).thompson(sizes).build(text);

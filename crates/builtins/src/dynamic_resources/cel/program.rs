@@ -29,7 +29,7 @@ pub(super) struct Program {
     patterns: ConstantPatterns,
 }
 
-/// The reason why a text is no selector.
+/// The reason why a text is not a selector.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum CompileError {
     #[error("expression is longer than {MAX_LENGTH} bytes")]
@@ -48,7 +48,7 @@ pub(super) enum CompileError {
 
 impl Program {
     /// # Errors
-    /// The text is no selector, it might take too long or too much memory, or `deadline` is over.
+    /// The text is not a selector, it might take too long or too much memory, or `deadline` is over.
     pub(super) fn compile(text: &str, env: &Env, deadline: Deadline<'_>) -> Result<Self, CompileError> {
         if text.len() > MAX_LENGTH {
             return Err(CompileError::TooLong);
@@ -100,7 +100,7 @@ fn compile_patterns(
     children_mut(&mut expression.expr).into_iter().try_for_each(|child| compile_patterns(child, patterns, deadline))
 }
 
-/// The argument of a call that is a regular expression.
+/// The regular expression among the arguments of a call.
 fn pattern_argument(expression: &mut Expr) -> Option<&mut IdedExpr> {
     let Expr::Call(CallExpr { func_name, target, args }) = expression else { return None };
     match (func_name.as_str(), target) {

@@ -37,7 +37,8 @@ pub(crate) enum BodyType {
     Protobuf,
 }
 
-/// The best form that the client accepts. `offered` are the transformations that this answer supports.
+/// The first form in the `Accept` header that this answer supports; JSON without the header. `offered` are the
+/// transformations that this answer supports.
 pub(crate) fn negotiate(headers: &HeaderMap, offered: &[Form], streams: bool) -> ApiResult<Form> {
     let accept = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
     if accept.trim().is_empty() {

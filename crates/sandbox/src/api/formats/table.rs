@@ -11,7 +11,7 @@ use crate::fields::json::text;
 use crate::kinds::{Decoding, Kind};
 use crate::storage::Object;
 
-/// The part of each object that accompanies its row.
+/// How much a row contains of its object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Include {
     /// The metadata.
