@@ -16,6 +16,7 @@ use crate::{
     logging::LogFormat,
     options::{Demo, Run, Sandbox},
     pack::Pack,
+    page::Page,
     rbac::Rbac,
     simulate::Simulate,
     snapshot::Snapshot,
@@ -46,7 +47,7 @@ New shells have them.";
 #[derive(Debug, Parser)]
 #[command(name = "berth", version, after_help = EXAMPLES, arg_required_else_help = true)]
 pub(crate) struct Cli {
-    /// Log filter, as in `info` or `berth_cluster=debug,warn` [default: info; warn for bench, bundle, config, demo, doctor, explain, rbac, simulate, snapshot and top]
+    /// Log filter, as in `info` or `berth_cluster=debug,warn` [default: info; warn for bench, bundle, config, demo, doctor, explain, page, rbac, simulate, snapshot and top]
     #[arg(long, global = true, env = "BERTH_LOG", value_name = "FILTER")]
     pub log: Option<String>,
     /// How log lines look
@@ -80,6 +81,8 @@ pub(crate) enum Command {
     Explain(Explain),
     /// See a running scheduler at work, in the terminal
     Top(Top),
+    /// Show the page of the scheduler on this machine in a browser
+    Page(Page),
     /// Write the state of a running scheduler to one file, for a support request or a bug report
     Bundle(Bundle),
     /// Take kube-scheduler's place, with its flags; also when the program is called `kube-scheduler`

@@ -14,6 +14,7 @@ mod logging;
 mod manifests;
 mod options;
 mod pack;
+mod page;
 mod progress;
 mod rbac;
 mod reference;
@@ -61,6 +62,7 @@ fn start() -> Result<()> {
             | Command::Demo(_)
             | Command::Doctor(_)
             | Command::Explain(_)
+            | Command::Page(_)
             | Command::Rbac(_)
             | Command::Simulate(_)
             | Command::Snapshot(_)
@@ -79,6 +81,7 @@ fn start() -> Result<()> {
         Command::Config(command) => config_command::run(command),
         Command::Explain(command) => explain::run(command),
         Command::Top(arguments) => top::run(&arguments),
+        Command::Page(arguments) => page::run(arguments),
         Command::Bundle(arguments) => bundle::run(&arguments),
         Command::KubeScheduler { arguments } => kube_scheduler::run(arguments),
         Command::Bench(arguments) => bench_command::run(&arguments),

@@ -27,7 +27,7 @@ use berth_serving::{ReadModel, secure_serving::RequestUser};
 pub use self::{
     history::History,
     page::Page,
-    server::{loopback_routes, overview_routes, routes},
+    server::{loopback_routes, overview_routes, owner_routes, routes},
     views::{Overview, OverviewComplaint, Pending, PendingGroup, PendingPod, TimeShare},
 };
 

@@ -70,15 +70,21 @@ pub fn routes<S: Source>(page: Page<S>) -> Router {
 /// The routes for a loopback address, without authentication. A request must use a loopback name for the host, so that
 /// no page of another site can reach this one under its own name.
 pub fn loopback_routes<S: Source>(page: Page<S>) -> Router {
+    let start = Router::new().route("/", get(async || Redirect::to(PAGE)));
+    start.merge(owner_routes(page)).layer(middleware::from_fn(only_by_local_names))
+}
+
+/// The routes for a caller that may see everything, such as the scheduler's own user on the admin socket.
+pub fn owner_routes<S: Source>(page: Page<S>) -> Router {
     let for_all = |page, kind| {
         get(async move |state, query, headers| answer(state, Viewer::Local, query, headers, kind).await)
             .with_state::<()>(page)
     };
-    let mut router = Router::new().route("/", get(async || Redirect::to(PAGE)));
+    let mut router = Router::new();
     for kind in KINDS {
         router = router.route(kind.path(), for_all(page.clone(), kind));
     }
-    router.merge(assets()).layer(middleware::from_fn(with_headers)).layer(middleware::from_fn(only_by_local_names))
+    router.merge(assets()).layer(middleware::from_fn(with_headers))
 }
 
 /// `/overview`, the content of the first view as JSON. Callers with a [`RequestUser`] see pods and plugins if the API

@@ -202,8 +202,9 @@ impl Session {
         tasks.spawn("the history of the page", history.follow(Arc::clone(metrics)));
         let admin = admin.merge(berth_page::overview_routes(page.clone()));
         let resources = resources.merge(berth_page::routes(page.clone()));
+        let owner = berth_page::owner_routes(page.clone());
         let process = endpoints::routes(metrics, &health);
-        serve(scheduling, &running, &door, Served { process, resources, admin }, &mut tasks)?;
+        serve(scheduling, &running, &door, Served { process, resources, admin, owner }, &mut tasks)?;
         let page = match scheduling.page {
             Some(address) => Some(page::serve_on_loopback(address, page, &mut tasks).await?),
             None => None,
@@ -359,14 +360,16 @@ struct Served {
     /// The routes for callers of HTTPS.
     resources: Router,
     admin: Router,
+    /// The routes for the scheduler's own user, which the socket serves instead of `resources`.
+    owner: Router,
 }
 
-/// Serves all routes but `resources` on the Unix socket, and all routes over HTTPS.
+/// Serves the routes on the Unix socket and over HTTPS.
 fn serve(
     scheduling: &Options,
     running: &RunningConfiguration,
     door: &Door,
-    Served { process, resources, admin }: Served,
+    Served { process, resources, admin, owner }: Served,
     tasks: &mut Tasks,
 ) -> Result<()> {
     let secure = scheduling.secure_serving.as_ref();
@@ -380,8 +383,11 @@ fn serve(
     let admin = admin.merge(about::routes(about)).merge(debug);
     match OwnersSocket::bind(&scheduling.admin_socket.clone().unwrap_or_else(admin_socket::default_path)) {
         Ok(socket) => {
-            info!(path = %socket.path().display(), "serving /admin/plugins, /explain, /overview and /metrics");
-            tasks.spawn("the server of the admin socket", endpoints::serve_on(socket, process.merge(admin.clone())));
+            info!(path = %socket.path().display(), "serving /admin/plugins, /explain, /overview, /page and /metrics");
+            tasks.spawn(
+                "the server of the admin socket",
+                endpoints::serve_on(socket, process.merge(admin.clone()).merge(owner)),
+            );
         }
         Err(error) if scheduling.admin_socket.is_some() => return Err(error).context("--admin-socket"),
         // The socket was not requested on the command line.

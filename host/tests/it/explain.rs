@@ -89,6 +89,11 @@ impl Bench {
         self.run(&[&["explain"], arguments].concat()).await
     }
 
+    /// The path of the scheduler's admin socket.
+    pub(crate) fn socket(&self) -> String {
+        self.scheduler.socket()
+    }
+
     /// Runs a command over the socket.
     pub(crate) async fn run(&self, arguments: &[&str]) -> Ended {
         let socket = self.scheduler.socket();

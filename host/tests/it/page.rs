@@ -7,6 +7,7 @@ use kube::{Client, Config, client::Body};
 use crate::{
     cluster::{Cluster, pod},
     explain::{Bench, json_of},
+    process::{DEADLINE, Process},
 };
 
 /// A browser that does not store cookies.
@@ -171,4 +172,70 @@ async fn top_shows_the_same_to_who_may_see_it() {
     assert!(refused.err.contains("User \"ada\" cannot get path \"/overview\""), "{}", refused.err);
     let piped = bench.run(&["top"]).await;
     assert!(!piped.status.success() && piped.err.contains("needs a terminal"), "{}", piped.err);
+}
+
+/// A browser that asks `berth page`.
+struct Visitor(Client);
+
+impl Visitor {
+    fn new(address: &str) -> Self {
+        let mut config = Config::new(format!("http://{address}").parse().expect("an address"));
+        config.default_retry = false;
+        Self(Client::try_from(config).expect("a client"))
+    }
+
+    async fn send(&self, request: http::request::Builder) -> (StatusCode, http::HeaderMap, String) {
+        let (parts, body) =
+            self.0.send(request.body(Body::empty()).expect("a request")).await.expect("an answer").into_parts();
+        let text = body.collect().await.expect("a body").to_bytes();
+        (parts.status, parts.headers, String::from_utf8(text.to_vec()).expect("text"))
+    }
+
+    async fn status(&self, request: http::request::Builder) -> StatusCode {
+        self.send(request).await.0
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn berth_page_shows_the_page_to_the_browser_with_the_secret() {
+    let bench = Bench::start().await;
+    bench.cluster.create(&pod("huge", "1000", "1Gi")).await;
+    bench.cluster.until("huge pending", |seen| seen.messages.contains_key("huge")).await;
+    let mut command = Process::berth(["page", "--socket", &bench.socket()]);
+    let line = command.line("http://").await;
+    let (address, secret) =
+        line.trim().strip_prefix("http://").and_then(|it| it.split_once("/?secret=")).expect("an address");
+    let visitor = Visitor::new(address);
+
+    assert_eq!(visitor.status(Request::get("/page")).await, StatusCode::FORBIDDEN);
+    assert_eq!(visitor.status(Request::get(format!("/?secret={}", "0".repeat(64)))).await, StatusCode::FORBIDDEN);
+    let (status, headers, _) = visitor.send(Request::get(format!("/?secret={secret}"))).await;
+    assert_eq!((status, headers[header::LOCATION].as_bytes()), (StatusCode::SEE_OTHER, &b"/page"[..]));
+    let cookie = headers[header::SET_COOKIE].to_str().expect("text");
+    assert!(cookie.ends_with("; Path=/; HttpOnly; SameSite=Strict"), "{cookie}");
+    let cookie = cookie.split(';').next().expect("a value").to_owned();
+
+    let get = |path: &str| Request::get(path).header(header::COOKIE, &cookie);
+    for path in ["/page", "/page/pods", "/page/pod?pod=default/huge", "/page/plugins", "/page/style.css"] {
+        assert_eq!(visitor.status(get(path)).await, StatusCode::OK, "{path}");
+    }
+    let (_, headers, text) = visitor.send(get("/page/pods")).await;
+    assert!(text.contains("huge") && headers.contains_key(header::CONTENT_SECURITY_POLICY), "{text}");
+    for path in ["/admin/plugins", "/pages", "/explain?namespace=default&name=huge"] {
+        assert_eq!(visitor.status(get(path)).await, StatusCode::NOT_FOUND, "{path}");
+    }
+    let order = Request::post("/page").header(header::COOKIE, &cookie);
+    assert_eq!(visitor.status(order).await, StatusCode::METHOD_NOT_ALLOWED);
+    // Another site that resolves its name to this address, and a link from another site.
+    for (name, value) in [("host", "evil.example"), ("sec-fetch-site", "cross-site")] {
+        assert_eq!(visitor.status(get("/page").header(name, value)).await, StatusCode::FORBIDDEN, "{name}: {value}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn berth_page_without_a_scheduler_is_an_error() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let socket = dir.path().join("none.sock").display().to_string();
+    let ended = Process::berth(["page", "--socket", &socket]).ended(DEADLINE).await;
+    assert!(!ended.status.success() && ended.err.contains("no scheduler answers at"), "{}", ended.err);
 }
