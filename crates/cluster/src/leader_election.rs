@@ -8,7 +8,7 @@
 //! stop before the Lease runs out. The deadline counts from the start of the last write that succeeded, which is before
 //! any other candidate can have seen it.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use http::{Method, Request, header};
 use kube::Client;
@@ -60,11 +60,10 @@ pub struct ElectionSettings {
 /// The state of a candidate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Standing {
-    Waiting,
+    /// Another candidate may lead. `leader` is the holder that the Lease named at the last attempt.
+    Waiting { leader: Option<Arc<str>> },
     /// This candidate leads. `renewed` is the time of the last renewal.
-    Leading {
-        renewed: Instant,
-    },
+    Leading { renewed: Instant },
     /// Leadership is lost for good.
     Lost(LeadershipLost),
 }
@@ -90,6 +89,7 @@ pub struct Elector {
 #[derive(Clone, Debug)]
 pub struct Leadership {
     standing: watch::Receiver<Standing>,
+    identity: Arc<str>,
     lease_duration: Duration,
 }
 
@@ -100,13 +100,13 @@ impl Elector {
     /// This must be called inside a tokio runtime.
     #[must_use]
     pub fn spawn(client: Client, settings: ElectionSettings, ready: impl Future<Output = ()> + Send + 'static) -> Self {
-        let (sender, standing) = watch::channel(Standing::Waiting);
+        let (sender, standing) = watch::channel(Standing::Waiting { leader: None });
         let (stop, stopped) = oneshot::channel();
-        let lease_duration = settings.lease_duration;
+        let (identity, lease_duration) = (Arc::from(settings.identity.as_str()), settings.lease_duration);
         let candidate = Candidate::new(settings.identity.clone(), lease_duration);
         let election = Election { client, settings, candidate, lease: None, standing: sender, started: Instant::now() };
         let task = tokio::spawn(election.run(ready, stopped));
-        Self { standing: Leadership { standing, lease_duration }, stop, task }
+        Self { standing: Leadership { standing, identity, lease_duration }, stop, task }
     }
 
     #[must_use]
@@ -156,12 +156,23 @@ impl Leadership {
         matches!(&*self.standing.borrow(), Standing::Leading { .. })
     }
 
+    /// The identity of the candidate that leads, as far as this one knows. Another leader may have gone since.
+    #[must_use]
+    pub fn leader(&self) -> Option<Arc<str>> {
+        match &*self.standing.borrow() {
+            Standing::Waiting { leader } => leader.clone(),
+            Standing::Leading { .. } => Some(Arc::clone(&self.identity)),
+            Standing::Lost(LeadershipLost::Taken { holder, .. }) => Some(Arc::from(holder.as_str())),
+            Standing::Lost(LeadershipLost::NotRenewed { .. }) => None,
+        }
+    }
+
     /// Whether the candidate is healthy: false for a leader that has not renewed for long and still goes on, as
     /// client-go's `HealthzAdaptor` sees it.
     #[must_use]
     pub fn is_healthy(&self) -> bool {
         match &*self.standing.borrow() {
-            Standing::Waiting => true,
+            Standing::Waiting { .. } => true,
             Standing::Leading { renewed } => renewed.elapsed() <= self.lease_duration + TOLERANCE,
             Standing::Lost(_) => false,
         }
@@ -244,12 +255,26 @@ impl Election {
         loop {
             match self.attempt().await {
                 Ok(Attempt::Leading(began)) => return began,
-                Ok(Attempt::Held { by }) => debug!(lease = self.lease_name(), by, "the lease is held"),
+                Ok(Attempt::Held { by }) => {
+                    debug!(lease = self.lease_name(), by, "the lease is held");
+                    self.follows(&by);
+                }
                 Err(error) => warn!(lease = self.lease_name(), %error, "the lease was not acquired; trying again"),
             }
             // The wait is up to 1.2 times longer, as in client-go, so that candidates do not come all at once.
             sleep(self.settings.retry_period + self.settings.retry_period * jitter(120) / 100).await;
         }
+    }
+
+    /// Records the holder of the Lease.
+    fn follows(&self, holder: &str) {
+        self.standing.send_if_modified(|standing| match standing {
+            Standing::Waiting { leader } if leader.as_deref() != Some(holder) => {
+                *leader = Some(Arc::from(holder));
+                true
+            }
+            Standing::Waiting { .. } | Standing::Leading { .. } | Standing::Lost(_) => false,
+        });
     }
 
     /// Waits until the next renewal is due, and renews. Fails if there is another holder; tries again if a request

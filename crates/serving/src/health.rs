@@ -99,6 +99,11 @@ impl Health {
         self.state().leadership.as_ref().is_none_or(Leadership::is_leading)
     }
 
+    /// The identity of the replica that leads; `None` if there is no election, or if the leader is unknown.
+    pub fn leader(&self) -> Option<Arc<str>> {
+        self.state().leadership.as_ref()?.leader()
+    }
+
     /// Records a turn of the scheduling loop.
     pub fn beat(&self, now: Instant) {
         self.state().last_turn = Some(now);

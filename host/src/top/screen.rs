@@ -136,7 +136,7 @@ impl Screen {
     }
 
     fn head(&self) -> Vec<Line<'static>> {
-        let Overview { queues, binding, nodes, bound_per_second, is_leading, .. } = &self.overview;
+        let Overview { queues, binding, nodes, bound_per_second, is_leading, leader, .. } = &self.overview;
         let queue = |name: &str| queues.get(name).copied().unwrap_or_default();
         let time = |seconds: Option<f64>| seconds.map_or_else(|| "–".to_owned(), short_time);
         let (p50, p99) = (time(self.overview.time_to_bind_p50), time(self.overview.time_to_bind_p99));
@@ -154,7 +154,7 @@ impl Screen {
             Line::from(vec![bold("berth top".to_owned()), Span::raw("  "), state]),
             Line::from(format!(
                 "{}; {nodes} nodes; last minute: {bound_per_second:.1} pods bound a second, time to bind p50 {p50}, p99 {p99}",
-                if *is_leading { "leads" } else { "stands by" }
+                standing(*is_leading, leader.as_deref())
             )),
             Line::from(format!(
                 "queues: {} active, {} backoff, {} unschedulable, {} gated; {binding} being bound",
@@ -255,6 +255,15 @@ fn age(milliseconds: u64) -> String {
         0..60 => format!("{seconds}s"),
         60..3_600 => format!("{}m{}s", seconds / 60, seconds % 60),
         _ => format!("{}h{}m", seconds / 3_600, seconds / 60 % 60),
+    }
+}
+
+/// Whether this replica leads, or which one does.
+fn standing(is_leading: bool, leader: Option<&str>) -> String {
+    match leader {
+        _ if is_leading => "leads".to_owned(),
+        Some(leader) => format!("stands by, {leader} leads"),
+        None => "stands by".to_owned(),
     }
 }
 

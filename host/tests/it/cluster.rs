@@ -268,7 +268,7 @@ async fn follow(pods: Api<Pod>, version: String, seen: watch::Sender<Seen>) {
 
 /// Returns the status line, headers and body.
 fn get(address: SocketAddr, socket: &Path, path: &str) -> std::io::Result<String> {
-    if path.starts_with("/admin/") {
+    if path.starts_with("/admin/") || path == "/overview" {
         let stream = UnixStream::connect(socket)?;
         stream.set_read_timeout(Some(DEADLINE))?;
         return exchange(stream, path);

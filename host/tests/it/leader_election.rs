@@ -94,6 +94,8 @@ async fn the_next_replica_goes_on_after_a_crash() {
     let first = bench.leader().await;
     let holder = bench.lease().await["holderIdentity"].clone();
     let others = [bench.standby().await, bench.standby().await];
+    let names_the_leader = format!("\"isLeading\":false,\"leader\":{holder}");
+    others[0].until("/overview", |answer| answer.contains(&names_the_leader)).await;
     let creating = bench.create(0..200);
     let killing = async {
         bench.cluster.until("at work", |seen| seen.bound.len() >= 50).await;

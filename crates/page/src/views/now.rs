@@ -59,9 +59,12 @@ fn tiles(overview: &Overview) -> Markup {
     let tile = |value: String, label: &str, note: &str| {
         html! { div.tile { dt { (label) } dd { (value) @if !note.is_empty() { small { (note) } } } } }
     };
+    let state = if overview.is_leading { "leads" } else { "stands by" };
+    let note = overview.leader.as_ref().filter(|_| !overview.is_leading).map(|leader| format!("{leader} leads"));
+    let note = note.unwrap_or_default();
     html! {
         dl.tiles {
-            (tile(if overview.is_leading { "leads" } else { "stands by" }.to_owned(), "This replica", ""))
+            (tile(state.to_owned(), "This replica", &note))
             (tile(format!("{:.1}", overview.bound_per_second), "Pods bound a second", "last minute"))
             (tile(time(overview.time_to_bind_p50), "Time to bind, p50", "last minute"))
             (tile(time(overview.time_to_bind_p99), "Time to bind, p99", "last minute"))

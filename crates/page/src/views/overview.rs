@@ -31,6 +31,8 @@ pub struct Overview {
     pub is_whole: bool,
     /// Whether this replica schedules.
     pub is_leading: bool,
+    /// The identity of the replica that leads; `None` if there is no election, or if the leader is unknown.
+    pub leader: Option<String>,
     /// Pods that wait, by queue: `active`, `backoff`, `unschedulable`, `gated`.
     pub queues: BTreeMap<String, u64>,
     /// Pods between Reserve and PostBind.
@@ -85,6 +87,7 @@ impl Overview {
         let mut overview = page.read(move |view| copied(view, shown)).await?;
         let (minute, figures) = (page.history.last_minute(), page.metrics.scheduler.figures());
         overview.is_leading = page.health.is_leading();
+        overview.leader = page.health.leader().map(|leader| leader.to_string());
         overview.seconds = minute.span.as_secs_f64();
         overview.bound_per_second =
             as_rate(scheduled(&figures).saturating_sub(scheduled(&minute.before)), overview.seconds);
