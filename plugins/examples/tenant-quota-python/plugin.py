@@ -15,7 +15,7 @@ class TenantQuota:
 
     def configure(self, args):
         match args:
-            case {"label": str(label), "limit": int(limit)}:
+            case {"label": str(label), "limit": int(limit), **others} if label and limit > 0 and not others:
                 self.label, self.limit = label, limit
             case _:
                 raise ValueError("label and limit: must be the key of a label and a number of pods")

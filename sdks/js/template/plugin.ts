@@ -14,8 +14,10 @@ const plugin: Plugin = {
   eventsToRegister: [on("Node", "Add", "UpdateNodeLabel")],
 
   configure(args) {
-    avoid = args?.avoid;
-    if (avoid !== undefined && typeof avoid !== "string") throw new Refusal("avoid: must be the name of a zone");
+    const { avoid: zone, ...others } = args ?? {};
+    const isZone = zone === undefined || typeof zone === "string";
+    if (!isZone || Object.keys(others).length > 0) throw new Refusal("avoid: must be the name of a zone");
+    avoid = zone;
   },
 
   /** Can this node run the pod? */

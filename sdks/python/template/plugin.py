@@ -14,9 +14,13 @@ class Plugin:
     events_to_register = [berth.on("Node", "Add", "UpdateNodeLabel")]
 
     def configure(self, args):
-        self.avoid = (args or {}).get("avoid")
-        if not isinstance(self.avoid, str | None):
-            raise ValueError("avoid: must be the name of a zone")
+        match args or {}:
+            case {"avoid": str(zone), **others} if not others:
+                self.avoid = zone
+            case {**others} if not others:
+                self.avoid = None
+            case _:
+                raise ValueError("avoid: must be the name of a zone")
 
     def filter(self, pod: berth.Pod, node: berth.Node) -> berth.Rejection | None:
         """Can this node run the pod?"""

@@ -17,8 +17,9 @@ const plugin: Plugin = {
   eventsToRegister: [on("Pod", "UpdatePodLabel")],
 
   configure(args) {
-    const seconds = args?.seconds ?? 300;
-    if (!Number.isInteger(seconds) || seconds < 1 || seconds > 900) throw new Refusal("seconds: must be a number from 1 to 900");
+    const { seconds = 300, ...others } = args ?? {};
+    const isInRange = Number.isInteger(seconds) && seconds >= 1 && seconds <= 900;
+    if (!isInRange || Object.keys(others).length > 0) throw new Refusal("seconds: must be a number from 1 to 900");
     milliseconds = 1000 * seconds;
   },
 

@@ -13,8 +13,10 @@ const plugin: Plugin = {
   eventsToRegister: [on("Node", "Add", "UpdateNodeLabel")],
 
   configure(args) {
-    if (typeof args?.label !== "string" || args.label === "") throw new Refusal("label: must be the key of a label");
-    label = args.label;
+    const { label: key, ...others } = args ?? {};
+    const isKey = typeof key === "string" && key !== "";
+    if (!isKey || Object.keys(others).length > 0) throw new Refusal("label: must be the key of a label");
+    label = key;
   },
 
   filter(pod, node) {

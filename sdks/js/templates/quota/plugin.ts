@@ -25,10 +25,12 @@ const plugin: Plugin = {
   eventsToRegister: [on("Pod", "Delete")],
 
   configure(args) {
-    if (typeof args?.label !== "string" || !Number.isInteger(args.limit)) {
+    const { label: key, limit: most, ...others } = args ?? {};
+    const isWhole = typeof key === "string" && key !== "" && Number.isInteger(most) && most > 0;
+    if (!isWhole || Object.keys(others).length > 0) {
       throw new Refusal("label and limit: must be the key of a label and a number of pods");
     }
-    ({ label, limit } = args);
+    [label, limit] = [key, most];
   },
 
   podPlaced: hold,

@@ -19,10 +19,13 @@ class Plugin:
     events_to_register = [berth.on("Pod", "UpdatePodLabel")]
 
     def configure(self, args):
-        seconds = (args or {}).get("seconds", 300)
-        if not isinstance(seconds, int) or not 1 <= seconds <= 900:
-            raise ValueError("seconds: must be a number from 1 to 900")
-        self.milliseconds = 1000 * seconds
+        match args or {}:
+            case {"seconds": int(seconds), **others} if not others and 1 <= seconds <= 900:
+                self.milliseconds = 1000 * seconds
+            case {**others} if not others:
+                self.milliseconds = 300_000
+            case _:
+                raise ValueError("seconds: must be a number from 1 to 900")
 
     def permit(self, pod: berth.Pod, node: berth.Node):
         match pod.labels.get(APPROVAL):

@@ -14,7 +14,7 @@ class Plugin:
 
     def configure(self, args):
         match args:
-            case {"label": str(label)} if label:
+            case {"label": str(label), **others} if label and not others:
                 self.label = label
             case _:
                 raise ValueError("label: must be the key of a label")

@@ -54,8 +54,9 @@ impl Configure for {{name}} {
     }
 
     fn configure(args: &str) -> Result<Self, ConfigureError> {
-        let usage = |_| ConfigureError::new("label and limit: must be the key of a label and a number of pods");
-        let args = serde_json::from_str(args).map_err(usage)?;
+        let usage = || ConfigureError::new("label and limit: must be the key of a label and a number of pods");
+        let args = serde_json::from_str(args).ok().filter(|args: &Args| !args.label.is_empty() && args.limit > 0);
+        let args = args.ok_or_else(usage)?;
         Ok(Self { args, held: BTreeMap::new(), position: None })
     }
 }
