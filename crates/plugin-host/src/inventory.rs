@@ -535,9 +535,18 @@ pub fn is_own(name: &str, binary: Option<BinaryId>) -> bool {
 
 /// The factory for instances of the serving binary.
 pub(crate) fn factory(plugin: &PluginName, service: &Service<ReadyBinary>) -> Arc<dyn PluginFactory> {
+    factory_by(plugin, service, ReadyBinary::factory)
+}
+
+/// The factory that `of_binary` makes of the serving binary, or that of a stand-in if none serves.
+fn factory_by(
+    plugin: &PluginName,
+    service: &Service<ReadyBinary>,
+    of_binary: impl FnOnce(&ReadyBinary) -> Arc<dyn PluginFactory>,
+) -> Arc<dyn PluginFactory> {
     match service {
-        Service::Native(binary) => binary.factory(),
-        Service::Embedded(component) | Service::Directory(component) => component.binary.factory(),
+        Service::Native(binary) => of_binary(binary),
+        Service::Embedded(component) | Service::Directory(component) => of_binary(&component.binary),
         Service::Pass(_) => StandIn::that_passes(plugin),
         Service::Hold(reason) => StandIn::that_holds(plugin, reason),
     }

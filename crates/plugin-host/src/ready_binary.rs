@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use berth_framework::PluginFactory;
+use berth_framework::{PluginFactory, SchedulingTime};
 use berth_lifecycle::{Component, CountCalls};
 use berth_wasm_host::{ComponentFactory, Limits, PluginStats};
 
@@ -28,6 +28,14 @@ impl ReadyBinary {
         match self {
             ReadyBinary::Native(factory) => Arc::clone(factory),
             ReadyBinary::Component(factory, _) => Arc::clone(factory) as _,
+        }
+    }
+
+    /// A factory whose instances answer questions that decide nothing. Their time is charged to `time`.
+    pub(crate) fn factory_for_questions(&self, time: &SchedulingTime) -> Arc<dyn PluginFactory> {
+        match self {
+            ReadyBinary::Native(factory) => Arc::clone(factory),
+            ReadyBinary::Component(factory, _) => Arc::new(factory.for_questions(time)),
         }
     }
 

@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
-use berth_framework::{BuildError, Manifest, Plugin, PluginFactory, PluginVersion, Points};
+use berth_framework::{BuildError, Manifest, Plugin, PluginFactory, PluginVersion, Points, SchedulingTime};
 use berth_model::Digest;
 
-use crate::{component::LoadedComponent, limits::Limits, plugin::ComponentPlugin, stats::PluginStats};
+use crate::{
+    component::LoadedComponent, fault::FaultSink, limits::Limits, plugin::ComponentPlugin, stats::PluginStats,
+};
 
 /// A factory that makes instances of one component, one for each profile that uses it.
 #[derive(Clone, Debug)]
@@ -27,6 +29,20 @@ impl ComponentFactory {
             limits.share = None;
         }
         let component = LoadedComponent { limits, ..(*self.component).clone() };
+        Self { component: Arc::new(component), ..*self }
+    }
+
+    /// A factory of the same binary for questions that decide nothing, such as explanations. A caller may ask many of
+    /// them, so they must not harm the plugin in service: the instances report no faults, their calls do not count, and
+    /// their time is charged to the accounts of `time`.
+    #[must_use]
+    pub fn for_questions(&self, time: &SchedulingTime) -> Self {
+        let component = LoadedComponent {
+            account: time.plugin(&self.component.name),
+            stats: Arc::default(),
+            faults: FaultSink::default(),
+            ..(*self.component).clone()
+        };
         Self { component: Arc::new(component), ..*self }
     }
 

@@ -303,6 +303,32 @@ async fn plugins_that_are_not_in_service_are_named_with_the_reason() {
     says(&bench.scheduler, "waits", "it is held back by ByPriority, which is not in service for it", refused).await;
 }
 
+/// A user who may see pods, or ask about pods that do not exist, must not take a plugin out of service.
+#[tokio::test(flavor = "multi_thread")]
+async fn faults_in_explanations_cost_the_plugin_in_service_nothing() {
+    let bench = plugin_life::Bench::start_serving(plugin_life::PLUGIN_CONFIG).await;
+    let mut trap = pod("trap", "100m", "64Mi");
+    trap["spec"]["priority"] = json!(Behavior::Trap.priority());
+    trap["metadata"]["namespace"] = json!("default");
+    let file = bench.cluster.dir.path().join("trap.json");
+    let before = bench.ask(&["describe", "ByPriority"]).await;
+    for number in 0..10 {
+        trap["metadata"]["name"] = json!(format!("trap-{number}"));
+        fs::write(&file, trap.to_string()).expect("a file");
+        let file = file.display().to_string();
+        let arguments = ["explain", "-f", &file, "-o", "json", "--socket", &bench.scheduler.socket()];
+        let explained = json_of(&Process::berth(arguments).ended(DEADLINE).await);
+        assert!(
+            explained["analysis"]["error"].as_str().is_some_and(|error| error.contains("ByPriority")),
+            "{explained}"
+        );
+    }
+    let after = bench.ask(&["describe", "ByPriority"]).await;
+    for field in ["faults", "calls", "state", "binaries"] {
+        assert_eq!(after[field], before[field], "{field}: {after}");
+    }
+}
+
 /// Waits until `berth explain` has both texts.
 async fn says(scheduler: &Scheduler, pod: &str, summary: &str, message: &str) {
     let socket = scheduler.socket();

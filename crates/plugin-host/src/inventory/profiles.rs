@@ -2,16 +2,18 @@
 //!
 //! Plugins of the default set that this build does not have are left out. The log says so once.
 
-use std::{collections::BTreeSet, convert::Infallible};
+use std::{collections::BTreeSet, convert::Infallible, sync::Arc};
 
 use berth_config::{
     PluginCatalogue, ProvidedPlugin, Settings, Usage, UselessName, missing_plugins, points_of_missing_plugin,
 };
-use berth_framework::{Points, Profile};
+use berth_framework::{PluginFactory, Points, Profile, SchedulingTime};
 use berth_model::{Features, PluginName};
+use berth_telemetry::clock::Stopwatch;
 use tracing::warn;
 
-use super::{PluginInventory, factory};
+use super::{PluginInventory, factory_by};
+use crate::{limits::time_bounds, ready_binary::ReadyBinary};
 
 impl PluginInventory {
     /// Builds the profiles of `settings`, which are kept up to date from here on.
@@ -35,14 +37,19 @@ impl PluginInventory {
         Ok(profiles)
     }
 
-    /// New instances of the binaries that serve in one profile of `settings`. They are not kept up to date.
+    /// New instances of the binaries that serve in one profile of `settings`, for questions that decide nothing. They
+    /// are not kept up to date. Each copy has accounts of its own for the time of plugins, so questions use up nothing
+    /// of the time that plugins have for scheduling.
     ///
     /// # Errors
     /// There is no such profile, or a plugin refuses its arguments.
     pub fn copy_of_profile(&self, settings: &Settings, scheduler_name: &str) -> Result<Profile, Usage> {
         let configured = settings.profiles.iter().find(|profile| profile.scheduler_name == scheduler_name);
         let configured = configured.ok_or_else(|| Usage(format!("no profile has schedulerName {scheduler_name:?}")))?;
-        configured.build(|name, args| self.provide(scheduler_name, name, args).map(Some))
+        let time = SchedulingTime::new(Box::new(Stopwatch));
+        time.set_bounds(time_bounds(self.rules.settings.scheduling_thread()));
+        let of_binary = |binary: &ReadyBinary| binary.factory_for_questions(&time);
+        configured.build(|name, args| self.provide_by(of_binary, scheduler_name, name, args).map(Some))
     }
 
     /// Stops keeping up to date the profiles that are not in `profiles`. Returns their plugins, each with the
@@ -101,8 +108,19 @@ impl PluginInventory {
     }
 
     fn provide(&self, scheduler_name: &str, name: &PluginName, args: &str) -> Result<ProvidedPlugin, Usage> {
+        self.provide_by(ReadyBinary::factory, scheduler_name, name, args)
+    }
+
+    /// An instance from the factory that `of_binary` makes.
+    fn provide_by(
+        &self,
+        of_binary: impl FnOnce(&ReadyBinary) -> Arc<dyn PluginFactory>,
+        scheduler_name: &str,
+        name: &PluginName,
+        args: &str,
+    ) -> Result<ProvidedPlugin, Usage> {
         let service = self.registry.offer(name, scheduler_name, &self.rules);
-        let plugin = factory(name, &service)
+        let plugin = factory_by(name, &service, of_binary)
             .build(args)
             .map_err(|reason| Usage(format!("profiles[{scheduler_name}].pluginConfig[{name}].args: {reason}")))?;
         Ok(ProvidedPlugin { plugin, grants: self.grants(name, &service) })
