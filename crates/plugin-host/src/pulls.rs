@@ -161,11 +161,9 @@ impl PullKit {
                 let origin = Origin { reference: Some(reference.at(manifest).to_string()), signed_by };
                 (Found::Binary(component(Arc::new(factory), origin)), Some(manifest))
             }
-            Ok(Err(error)) => {
-                // The schedule pulls an artifact again that was not taken.
-                let taken = (!error.is_of_the_moment()).then_some(manifest);
-                (Found::NotAdmitted { digest: Some(digest), reason: chain(&error) }, taken)
-            }
+            // The artifact is pulled again soon, and what serves goes on.
+            Ok(Err(error)) if error.is_of_the_moment() => (Found::Unreachable(chain(&error)), None),
+            Ok(Err(error)) => (Found::NotAdmitted { digest: Some(digest), reason: chain(&error) }, Some(manifest)),
             Err(error) => {
                 (Found::NotAdmitted { digest: Some(digest), reason: format!("cannot be compiled: {error}") }, None)
             }

@@ -52,7 +52,7 @@ pub struct SecureServing {
     pub sni_certificates: Vec<SniCertificate>,
     /// The authorities of trusted client certificates.
     pub client_ca: Option<Authorities>,
-    /// The proxies that may name the user for whom they send a request.
+    /// The proxies that may name the user of a request.
     pub front_proxy: Option<FrontProxy>,
     /// The API server that checks tokens. If it is `None`, every token is invalid.
     pub authentication: Option<ConnectOptions>,
