@@ -17,7 +17,7 @@ use serde::Serialize;
 use serde_json::Value;
 use tokio::sync::mpsc;
 
-use crate::{manifests, options::Demo, run::until_told_to_stop, sandbox_command};
+use crate::{manifests, options::Demo, run::until_told_to_stop, sandbox_command, what_if};
 
 /// The annotation of a pod that is not expected to be placed.
 const EXPECT: &str = "demo.berth.dev/expect";
@@ -44,9 +44,10 @@ async fn demo(arguments: Demo) -> Result<()> {
     let emulation = arguments.scheduling.emulation()?;
     let emulated = emulation.resolve(Release::default().into()).map_err(|error| Usage(error.to_string()))?;
     options.decide_as(emulated.gates);
+    let kubeconfig = Kubeconfig::new(is_kept);
+    what_if::answer_for(&mut options, Some(&kubeconfig.0), None, None);
     let plan = Plan::new(&options, alone()).await?;
     let server = sandbox_command::start(berth_sandbox::Options::default()).await?;
-    let kubeconfig = Kubeconfig::new(is_kept);
     sandbox_command::write_kubeconfig(&server, &kubeconfig.0)?;
     let connection = sandbox_command::connection(&kubeconfig.0).await?;
     let client = connection.client();

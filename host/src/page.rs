@@ -14,9 +14,9 @@ use std::{
 use anyhow::{Context as _, Result};
 use axum::{
     Router,
-    body::Body,
+    body::{Body, Bytes, to_bytes},
     extract::{Request, State},
-    http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header},
+    http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, header, request::Parts},
     response::{IntoResponse as _, Redirect, Response},
 };
 use berth_plugin_cli::block_on;
@@ -42,6 +42,10 @@ Examples:
 
 /// The cookie's name. Cookies do not tell ports apart, so the port is part of the name.
 const COOKIE: &str = "berth-page";
+
+/// The forms of the page that change something or ask something, and the maximum size of such a form in bytes.
+const FORMS: [&str; 2] = ["/page/order", "/page/what-if"];
+const MAX_FORM: usize = 3 << 20;
 
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
@@ -104,10 +108,15 @@ async fn answer(State(gateway): State<Arc<Gateway>>, request: Request) -> Respon
     if path != PAGE && path.strip_prefix(PAGE).is_none_or(|rest| !rest.starts_with('/')) {
         return refused(StatusCode::NOT_FOUND, "only /page is here\n");
     }
-    if request.method() != Method::GET && request.method() != Method::HEAD {
-        return refused(StatusCode::METHOD_NOT_ALLOWED, "the page changes nothing\n");
+    let is_read = request.method() == Method::GET || request.method() == Method::HEAD;
+    if !is_read && (request.method() != Method::POST || !FORMS.contains(&path)) {
+        return refused(StatusCode::METHOD_NOT_ALLOWED, "this path has no form\n");
     }
-    gateway.pass_on(to_scheduler(&request)).await.unwrap_or_else(|error| {
+    let (parts, body) = request.into_parts();
+    let Ok(body) = to_bytes(body, MAX_FORM).await else {
+        return refused(StatusCode::PAYLOAD_TOO_LARGE, "the form is larger than 3 MiB\n");
+    };
+    gateway.pass_on(to_scheduler(&parts, body)).await.unwrap_or_else(|error| {
         let text = format!("no scheduler answers at {}: {}\n", gateway.socket.display(), chain(&*error));
         (StatusCode::BAD_GATEWAY, text).into_response()
     })
@@ -159,13 +168,16 @@ impl Gateway {
 }
 
 /// The request without the cookie and everything else that the scheduler does not need.
-fn to_scheduler(request: &Request) -> Request {
-    let mut passed = Request::new(Body::empty());
-    *passed.method_mut() = request.method().clone();
-    *passed.uri_mut() = request.uri().path_and_query().cloned().map_or_else(|| Uri::from_static(PAGE), Uri::from);
+fn to_scheduler(parts: &Parts, body: Bytes) -> Request {
+    let mut passed = Request::new(Body::from(body));
+    *passed.method_mut() = parts.method.clone();
+    *passed.uri_mut() = parts.uri.path_and_query().cloned().map_or_else(|| Uri::from_static(PAGE), Uri::from);
     passed.headers_mut().insert(header::HOST, HeaderValue::from_static("localhost"));
-    if let Some(accept) = request.headers().get(header::ACCEPT) {
-        passed.headers_mut().insert(header::ACCEPT, accept.clone());
+    // The scheduler takes a form only from the page itself, which the browser says in the last of these.
+    for name in [header::ACCEPT, header::CONTENT_TYPE, HeaderName::from_static("sec-fetch-site")] {
+        if let Some(value) = parts.headers.get(&name) {
+            passed.headers_mut().insert(name, value.clone());
+        }
     }
     passed
 }

@@ -135,8 +135,7 @@ async fn schedule(invocation: Invocation) -> Result<()> {
     // The process that answers what-if questions reads the cluster itself, and takes its address only from a kubeconfig
     // or the service account.
     if server.server.is_none() {
-        options.more_routes =
-            what_if::routes(kubeconfig.as_deref(), context.as_deref(), scheduler_name.as_deref(), &options);
+        what_if::answer_for(&mut options, kubeconfig.as_deref(), context.as_deref(), scheduler_name.as_deref());
     }
     let plan = draft.plan(&options)?;
     let mut session = Session::start(connection, plan, &options, None).await?;

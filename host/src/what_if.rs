@@ -1,4 +1,5 @@
-//! `POST /what-if`: questions that autoscalers and tools ask about the cluster of this scheduler.
+//! What-if questions about the cluster of this scheduler: `POST /what-if` for autoscalers and tools, and the form of the
+//! page.
 //!
 //! A process of its own answers each question: this program, started as `berth simulate --from-cluster --what-if` with
 //! the files of the scheduler. An answer therefore takes neither time nor memory of the scheduler, and the process as a
@@ -24,10 +25,13 @@ use axum::{
 };
 use berth_cluster::ResourceRequest;
 use berth_config::Execution;
+use berth_page::{WhatIf, WhatIfError, WhatIfQuestion};
 use berth_runtime::Options;
 use berth_serving::secure_serving::RequestUser;
 use berth_wasm_host::{CompileLimits as ProcessLimits, confine};
+use berth_what_if::WhatIfRequest;
 use clap::Args;
+use futures::{FutureExt as _, future::BoxFuture};
 use serde_json::json;
 use tokio::{
     io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _},
@@ -78,7 +82,7 @@ pub(crate) fn answer(arguments: &AnswerWhatIf) -> Result<()> {
 
 /// Starts the processes.
 #[derive(Debug)]
-struct Answerer {
+pub(crate) struct Answerer {
     arguments: Vec<OsString>,
     turn: Semaphore,
 }
@@ -98,40 +102,72 @@ enum NoAnswer {
     Broken(String),
 }
 
-/// The route of a scheduler with these options, for the cluster of the kubeconfig.
-pub(crate) fn routes(
+/// Lets a scheduler with these options answer questions about the cluster of the kubeconfig.
+pub(crate) fn answer_for(
+    options: &mut Options,
     kubeconfig: Option<&Path>,
     context: Option<&str>,
     scheduler_name: Option<&str>,
-    options: &Options,
-) -> Router {
-    let limits = LIMITS.here();
-    let mut arguments: Vec<OsString> = ["--log", "error", COMMAND].map(OsString::from).to_vec();
-    arguments.extend([limits.cpu_time.as_secs(), limits.memory_bytes].map(|limit| limit.to_string().into()));
-    arguments.extend(["--from-cluster", "--what-if", "-", "-o", "json"].map(OsString::from));
-    let plugins = &options.plugins;
-    let execution = plugins.execution.map(|execution| match execution {
-        Execution::Auto => "auto",
-        Execution::Native => "native",
-        Execution::Wasm => "wasm",
-    });
-    let release = options.gates.release().as_str();
-    let path = |path: Option<&Path>| path.map(|path| path.as_os_str().to_owned());
-    let named = [
-        ("--timeout", Some(format!("{}s", WALL_TIME.as_secs()).into())),
-        ("--kubeconfig", path(kubeconfig)),
-        ("--context", context.map(OsString::from)),
-        ("--config", path(options.config.as_deref())),
-        ("--scheduler-name", scheduler_name.map(OsString::from)),
-        ("--plugins-dir", path(plugins.plugins_dir.as_deref())),
-        ("--plugin-config", path(plugins.plugin_config.as_deref())),
-        ("--artifact-cache", path(plugins.artifact_cache.as_deref())),
-        ("--execution", execution.map(OsString::from)),
-        ("--emulated-version", Some(release.into())),
-    ];
-    arguments.extend(named.into_iter().flat_map(|(flag, value)| value.map(|value| [flag.into(), value])).flatten());
-    let answerer = Arc::new(Answerer { arguments, turn: Semaphore::new(1) });
-    Router::new().route("/what-if", post(ask)).with_state(answerer)
+) {
+    let answerer = Arc::new(Answerer::new(options, kubeconfig, context, scheduler_name));
+    options.more_routes = Router::new().route("/what-if", post(ask)).with_state(Arc::clone(&answerer));
+    options.what_if = Some(answerer);
+}
+
+impl Answerer {
+    fn new(options: &Options, kubeconfig: Option<&Path>, context: Option<&str>, scheduler_name: Option<&str>) -> Self {
+        let limits = LIMITS.here();
+        let mut arguments: Vec<OsString> = ["--log", "error", COMMAND].map(OsString::from).to_vec();
+        arguments.extend([limits.cpu_time.as_secs(), limits.memory_bytes].map(|limit| limit.to_string().into()));
+        arguments.extend(["--from-cluster", "--what-if", "-", "-o", "json"].map(OsString::from));
+        let plugins = &options.plugins;
+        let execution = plugins.execution.map(|execution| match execution {
+            Execution::Auto => "auto",
+            Execution::Native => "native",
+            Execution::Wasm => "wasm",
+        });
+        let release = options.gates.release().as_str();
+        let path = |path: Option<&Path>| path.map(|path| path.as_os_str().to_owned());
+        let named = [
+            ("--timeout", Some(format!("{}s", WALL_TIME.as_secs()).into())),
+            ("--kubeconfig", path(kubeconfig)),
+            ("--context", context.map(OsString::from)),
+            ("--config", path(options.config.as_deref())),
+            ("--scheduler-name", scheduler_name.map(OsString::from)),
+            ("--plugins-dir", path(plugins.plugins_dir.as_deref())),
+            ("--plugin-config", path(plugins.plugin_config.as_deref())),
+            ("--artifact-cache", path(plugins.artifact_cache.as_deref())),
+            ("--execution", execution.map(OsString::from)),
+            ("--emulated-version", Some(release.into())),
+        ];
+        arguments.extend(named.into_iter().flat_map(|(flag, value)| value.map(|value| [flag.into(), value])).flatten());
+        Self { arguments, turn: Semaphore::new(1) }
+    }
+}
+
+impl WhatIf for Answerer {
+    fn answer(&self, question: WhatIfQuestion) -> BoxFuture<'_, Result<Vec<u8>, WhatIfError>> {
+        async move {
+            let WhatIfQuestion { pods, added_node, added_nodes, removed_nodes } = question;
+            let added = (added_nodes > 0).then_some((added_nodes, &*added_node));
+            let request = WhatIfRequest::of_manifests(&pods, added, removed_nodes);
+            let request = request.map_err(|error| WhatIfError::Invalid(error.to_string()))?;
+            let question = serde_json::to_vec(&request).map_err(|error| WhatIfError::Failed(error.to_string()))?;
+            Ok(Answerer::answer(self, &question.into()).await?)
+        }
+        .boxed()
+    }
+}
+
+impl From<NoAnswer> for WhatIfError {
+    fn from(reason: NoAnswer) -> Self {
+        let text = reason.to_string();
+        match reason {
+            NoAnswer::Busy => Self::Busy(text),
+            NoAnswer::NoQuestion | NoAnswer::Refused(_) => Self::Invalid(text),
+            NoAnswer::BeyondBounds(_) | NoAnswer::Broken(_) => Self::Failed(text),
+        }
+    }
 }
 
 async fn ask(State(answerer): State<Arc<Answerer>>, user: Option<Extension<RequestUser>>, body: Body) -> Response {

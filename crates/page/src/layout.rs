@@ -6,10 +6,16 @@ use berth_scheduler::ClusterView;
 use berth_telemetry::clock;
 use maud::{DOCTYPE, Markup, html};
 
-use crate::viewer::Viewer;
+use crate::{
+    SourceError,
+    viewer::{Refusal, Viewer},
+};
 
 /// The number of rows that a table shows at a time. The address says which row is the first.
 pub(crate) const ROWS: usize = 200;
+
+/// The time after which a view that is not shown is tried again.
+const TRY_AGAIN: Duration = Duration::from_secs(5);
 
 /// A view.
 #[derive(Debug)]
@@ -48,8 +54,13 @@ impl Age {
 }
 
 /// The views that have a place in the menu.
-const MENU: [(&str, &str); 4] =
-    [("/page", "Now"), ("/page/pods", "Pending pods"), ("/page/nodes", "Nodes"), ("/page/plugins", "Plugins")];
+const MENU: [(&str, &str); 5] = [
+    ("/page", "Now"),
+    ("/page/pods", "Pending pods"),
+    ("/page/nodes", "Nodes"),
+    ("/page/plugins", "Plugins"),
+    ("/page/what-if", "What if"),
+];
 
 /// The content of the head of each document.
 pub(crate) fn metadata(title: &str) -> Markup {
@@ -63,17 +74,27 @@ pub(crate) fn metadata(title: &str) -> Markup {
     }
 }
 
-/// The whole document. `path` is the view's own.
+/// The whole document of a view. `path` is the view's own.
 pub(crate) fn document(view: &View, path: &str, viewer: &Viewer) -> Markup {
+    let status = html! { noscript { "without its script this page stays as it is: load it again" } };
+    frame(&view.title, &status, &html! { (view.filters) (live(view)) }, path, viewer)
+}
+
+/// The whole document of a form or an answer, which does not change.
+pub(crate) fn still_document(title: &str, content: &Markup, path: &str, viewer: &Viewer) -> Markup {
+    frame(title, &html! {}, content, path, viewer)
+}
+
+fn frame(title: &str, status: &Markup, content: &Markup, path: &str, viewer: &Viewer) -> Markup {
     html! {
         (DOCTYPE)
         html lang="en" {
             head {
-                (metadata(&view.title))
+                (metadata(title))
                 script src="/page/script.js" defer {}
             }
             body {
-                a.skip href="#view" { "Skip to the content" }
+                a.skip href="#content" { "Skip to the content" }
                 header {
                     p.brand { "Berth" }
                     nav aria-label="Views" {
@@ -95,13 +116,9 @@ pub(crate) fn document(view: &View, path: &str, viewer: &Viewer) -> Markup {
                         }
                     }
                 }
-                main {
-                    div.title {
-                        h1 { (view.title) }
-                        p #link role="status" { noscript { "without its script this page stays as it is: load it again" } }
-                    }
-                    (view.filters)
-                    (live(view))
+                main #content tabindex="-1" {
+                    div.title { h1 { (title) } p #link role="status" { (status) } }
+                    (content)
                 }
             }
         }
@@ -111,7 +128,7 @@ pub(crate) fn document(view: &View, path: &str, viewer: &Viewer) -> Markup {
 /// The part that is replaced by newer renderings.
 pub(crate) fn live(view: &View) -> Markup {
     html! {
-        div #view tabindex="-1" data-every=(view.every.as_millis()) {
+        div #view data-every=(view.every.as_millis()) {
             (view.content)
             (age(view.age))
         }
@@ -125,6 +142,20 @@ fn age(Age { milliseconds, is_whole }: Age) -> Markup {
             @if !is_whole { ". " strong { "Some data is missing or older than that." } }
         }
     }
+}
+
+/// The content that is shown instead of a view.
+pub(crate) fn refused(refusal: &Refusal) -> View {
+    let (title, help) = match refusal {
+        Refusal::Forbidden { .. } => ("Not allowed", "a role that allows it makes this view appear"),
+        Refusal::Source(SourceError::NotFound(_)) => ("Not found", "it may have ended, or have another name"),
+        Refusal::Source(SourceError::Unavailable(_)) => ("No answer", "the page tries again by itself"),
+        Refusal::Source(SourceError::Refused(_)) => ("Not done", "nothing has changed"),
+        Refusal::Changed(_) => ("Not done", "nothing has changed"),
+        Refusal::Address(_) => ("Not an address", "correct it, or choose a view above"),
+    };
+    let content = html! { div.refused role="alert" { p { strong { (refusal.to_string()) } } p { (help) } } };
+    View { title: title.to_owned(), filters: html! {}, content, age: Age::ago(0), every: TRY_AGAIN }
 }
 
 /// The line that is shown if there is nothing to list.

@@ -8,6 +8,7 @@
 //! Data from the cluster is always text and never markup: the templates escape it, and the Content-Security-Policy
 //! allows only the page's own script to run. The API server decides which user may see which data ([`viewer`]).
 
+mod forms;
 mod history;
 mod layout;
 mod page;
@@ -17,11 +18,12 @@ mod shared;
 mod tests;
 mod viewer;
 mod views;
+mod what_if;
 
 use std::future::Future;
 
 use berth_explain::{Explanation, Refusals};
-use berth_plugin_host::{HostSettings, PluginReport};
+use berth_plugin_host::{HostSettings, Order, PluginReport};
 use berth_serving::{ReadModel, secure_serving::RequestUser};
 
 pub use self::{
@@ -29,6 +31,7 @@ pub use self::{
     page::Page,
     server::{loopback_routes, overview_routes, owner_routes, routes},
     views::{Overview, OverviewComplaint, Pending, PendingGroup, PendingPod, TimeShare},
+    what_if::{WhatIf, WhatIfError, WhatIfQuestion, WhatIfService},
 };
 
 /// The source of the data that the page shows.
@@ -51,6 +54,14 @@ pub trait Source: ReadModel {
 
     /// Whether the PluginHostConfiguration is in force.
     fn plugin_settings(&self) -> impl Future<Output = Result<HostSettings, SourceError>> + Send;
+
+    /// Carries out an operator's order about a plugin. `user` is the operator; `None` is the scheduler's own user.
+    fn order(
+        &self,
+        plugin: &str,
+        order: Order,
+        user: Option<&RequestUser>,
+    ) -> impl Future<Output = Result<PluginReport, SourceError>> + Send;
 }
 
 /// The reason why there is nothing to show.
@@ -61,4 +72,7 @@ pub enum SourceError {
     /// The scheduler is busy or stops, or the API server did not say whether the user may see the data.
     #[error("{0}")]
     Unavailable(String),
+    /// An order that cannot be carried out.
+    #[error("{0}")]
+    Refused(String),
 }

@@ -6,7 +6,7 @@ use berth_scheduler::ClusterView;
 use berth_serving::Health;
 use berth_telemetry::metrics::Metrics;
 
-use crate::{Source, SourceError, history::History, shared::SharedViews, viewer::Refusal};
+use crate::{Source, SourceError, WhatIfService, history::History, shared::SharedViews, viewer::Refusal};
 
 /// The data and services that the views need. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -16,12 +16,13 @@ pub struct Page<S> {
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) history: History,
     pub(crate) shared: SharedViews,
+    pub(crate) what_if: WhatIfService,
 }
 
 impl<S: Source> Page<S> {
     /// A page that shows `source`. `history` follows the metrics.
-    pub fn new(source: S, health: Health, metrics: Arc<Metrics>, history: History) -> Self {
-        Self { source, health, metrics, history, shared: SharedViews::default() }
+    pub fn new(source: S, health: Health, metrics: Arc<Metrics>, history: History, what_if: WhatIfService) -> Self {
+        Self { source, health, metrics, history, shared: SharedViews::default(), what_if }
     }
 
     pub(crate) async fn read<R: Send + 'static>(

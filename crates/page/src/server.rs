@@ -13,16 +13,16 @@ use axum::{
 };
 use berth_serving::secure_serving::{PAGE, RequestUser, TOKEN_COOKIE};
 use futures::{Stream, stream};
-use maud::{DOCTYPE, html};
+use maud::{DOCTYPE, Markup};
 use serde_json::json;
 use tokio::time::Instant;
 
 use crate::{
-    Source, SourceError,
-    layout::{View, document, live, metadata},
+    Source, SourceError, forms,
+    layout::{View, document, live, metadata, refused},
     page::Page,
     viewer::{Refusal, Right, Viewer},
-    views::{Kind, Overview, Parameters, Shown, refused},
+    views::{Kind, Overview, Parameters, Shown},
 };
 
 const STYLE: &str = include_str!("style.css");
@@ -50,19 +50,11 @@ const HEADERS: [(HeaderName, &str); 5] = [
 
 /// The routes for callers that each request identifies with a [`RequestUser`].
 pub fn routes<S: Source>(page: Page<S>) -> Router {
-    let with_user = |page, kind| {
-        get(async move |state, Extension(user), query, headers| {
-            answer(state, Viewer::User(user), query, headers, kind).await
-        })
-        .with_state::<()>(page)
-    };
-    let mut router = Router::new();
-    for kind in KINDS {
-        router = router.route(kind.path(), with_user(page.clone(), kind));
-    }
-    router
-        .route("/page/sign-in", get(sign_in_form).post(sign_in))
+    Router::new()
         .route("/page/sign-out", post(sign_out))
+        .merge(views_and_forms(page))
+        .layer(middleware::from_fn(identify))
+        .route("/page/sign-in", get(sign_in_form).post(sign_in))
         .merge(assets())
         .layer(middleware::from_fn(with_headers))
 }
@@ -71,27 +63,39 @@ pub fn routes<S: Source>(page: Page<S>) -> Router {
 /// no page of another site can reach this one under its own name.
 pub fn loopback_routes<S: Source>(page: Page<S>) -> Router {
     let start = Router::new().route("/", get(async || Redirect::to(PAGE)));
-    start.merge(owner_routes(page)).layer(middleware::from_fn(only_by_local_names))
+    start.merge(local_routes(page, Viewer::Anyone)).layer(middleware::from_fn(only_by_local_names))
 }
 
-/// The routes for a caller that may see everything, such as the scheduler's own user on the admin socket.
+/// The routes for a caller that may see and do everything: the scheduler's own user on the admin socket.
 pub fn owner_routes<S: Source>(page: Page<S>) -> Router {
-    let for_all = |page, kind| {
-        get(async move |state, query, headers| answer(state, Viewer::Local, query, headers, kind).await)
-            .with_state::<()>(page)
-    };
-    let mut router = Router::new();
-    for kind in KINDS {
-        router = router.route(kind.path(), for_all(page.clone(), kind));
-    }
+    local_routes(page, Viewer::Owner)
+}
+
+fn local_routes<S: Source>(page: Page<S>, viewer: Viewer) -> Router {
+    let router = views_and_forms(page).layer(Extension(viewer));
     router.merge(assets()).layer(middleware::from_fn(with_headers))
+}
+
+/// The views and the forms. Each request has a [`Viewer`].
+fn views_and_forms<S: Source>(page: Page<S>) -> Router {
+    let view = |kind: Kind| {
+        get(async move |state, Extension(viewer), query, headers| answer(state, viewer, query, headers, kind).await)
+            .with_state::<()>(page.clone())
+    };
+    let views = KINDS.into_iter().fold(Router::new(), |router, kind| router.route(kind.path(), view(kind)));
+    views.merge(forms::routes(page))
+}
+
+async fn identify(Extension(user): Extension<RequestUser>, mut request: Request, next: Next) -> Response {
+    request.extensions_mut().insert(Viewer::User(user));
+    next.run(request).await
 }
 
 /// `/overview`, the content of the first view as JSON. Callers with a [`RequestUser`] see pods and plugins if the API
 /// server allows it. Callers without one use the socket, and may see everything.
 pub fn overview_routes<S: Source>(page: Page<S>) -> Router {
     let answer = async |State(page): State<Page<S>>, user: Option<Extension<RequestUser>>| {
-        let viewer = user.map_or(Viewer::Local, |Extension(user)| Viewer::User(user));
+        let viewer = user.map_or(Viewer::Owner, |Extension(user)| Viewer::User(user));
         match overview(&page, &viewer).await {
             Ok(overview) => Json(overview).into_response(),
             Err(refusal) => (status(&refusal), Json(json!({ "error": refusal.to_string() }))).into_response(),
@@ -152,15 +156,21 @@ async fn answer<S: Source>(
 }
 
 fn html_answer(status: StatusCode, view: &View, kind: Kind, viewer: &Viewer) -> Response {
-    const HTML: &str = "text/html; charset=utf-8";
-    (status, [(header::CONTENT_TYPE, HTML)], document(view, kind.path(), viewer).into_string()).into_response()
+    html(status, &document(view, kind.path(), viewer))
 }
 
-fn status(refusal: &Refusal) -> StatusCode {
+/// An answer with a whole document.
+pub(crate) fn html(status: StatusCode, document: &Markup) -> Response {
+    const HTML: &str = "text/html; charset=utf-8";
+    (status, [(header::CONTENT_TYPE, HTML)], document.0.clone()).into_response()
+}
+
+pub(crate) fn status(refusal: &Refusal) -> StatusCode {
     match refusal {
         Refusal::Forbidden { .. } => StatusCode::FORBIDDEN,
         Refusal::Source(SourceError::NotFound(_)) => StatusCode::NOT_FOUND,
         Refusal::Source(SourceError::Unavailable(_)) => StatusCode::SERVICE_UNAVAILABLE,
+        Refusal::Source(SourceError::Refused(_)) | Refusal::Changed(_) => StatusCode::CONFLICT,
         Refusal::Address(_) => StatusCode::BAD_REQUEST,
     }
 }
@@ -200,7 +210,7 @@ fn renderings<S: Source>(
 /// The form for the sign-in. The query `refused` means that the previous token was refused.
 async fn sign_in_form(request: Request) -> Response {
     let was_refused = request.uri().query() == Some("refused");
-    let document = html! {
+    let document = maud::html! {
         (DOCTYPE)
         html lang="en" {
             head { (metadata("Sign in")) }
@@ -222,8 +232,7 @@ async fn sign_in_form(request: Request) -> Response {
             }
         }
     };
-    const HTML: &str = "text/html; charset=utf-8";
-    ([(header::CONTENT_TYPE, HTML)], document.into_string()).into_response()
+    html(StatusCode::OK, &document)
 }
 
 #[derive(serde::Deserialize)]

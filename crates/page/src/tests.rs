@@ -1,6 +1,8 @@
 //! Tests of every view over HTTP, with a scheduler in which every text is hostile.
 
-use std::sync::Arc;
+mod forms;
+
+use std::sync::{Arc, Mutex};
 
 use axum::{
     Router,
@@ -13,10 +15,9 @@ use berth_explain::{
 };
 use berth_lifecycle::PluginState;
 use berth_model::Time;
-use berth_plugin_host::{HostSettings, PluginReport};
+use berth_plugin_host::{HostSettings, Order, PluginReport};
 use berth_scheduler::{ClusterView, Event, Scheduler, Settings};
 use berth_serving::{Health, ReadModel, secure_serving::RequestUser};
-use berth_telemetry::metrics::Metrics;
 use serde_json::json;
 use tower::ServiceExt as _;
 
@@ -30,6 +31,8 @@ const EVIL: &str = "<script>alert('x')</script>";
 struct Hostile {
     nodes: usize,
     pods: usize,
+    /// The orders that were carried out.
+    orders: Arc<Mutex<Vec<(String, Order)>>>,
 }
 
 impl Hostile {
@@ -102,6 +105,14 @@ impl Source for Hostile {
     async fn plugin_settings(&self) -> Result<HostSettings, SourceError> {
         Ok(HostSettings { file: None, error: Some(EVIL.to_owned()) })
     }
+
+    async fn order(&self, plugin: &str, order: Order, _: Option<&RequestUser>) -> Result<PluginReport, SourceError> {
+        if order == Order::Rollback {
+            return Err(SourceError::Refused(format!("{EVIL} has no earlier binary")));
+        }
+        self.orders.lock().expect("no panic").push((plugin.to_owned(), order));
+        Ok(PluginReport::default())
+    }
 }
 
 fn explanation(namespace: &str, name: &str) -> Explanation {
@@ -162,8 +173,8 @@ fn explanation(namespace: &str, name: &str) -> Explanation {
 }
 
 fn page(nodes: usize, pods: usize) -> Router {
-    let metrics = Arc::new(Metrics::default());
-    loopback_routes(Page::new(Hostile { nodes, pods }, Health::default(), metrics, History::default()))
+    let scheduler = Hostile { nodes, pods, orders: Arc::default() };
+    loopback_routes(Page::new(scheduler, Health::default(), Arc::default(), History::default(), None))
 }
 
 async fn send(page: &Router, request: axum::http::request::Builder) -> Response<Body> {

@@ -8,8 +8,11 @@ use crate::SourceError;
 /// The user of the page.
 #[derive(Clone, Debug)]
 pub(crate) enum Viewer {
-    /// Any user of this machine, because the scheduler belongs to a sandbox.
-    Local,
+    /// Any user of this machine, because the scheduler belongs to a sandbox. They see everything, and may not control
+    /// plugins.
+    Anyone,
+    /// The scheduler's own user.
+    Owner,
     User(RequestUser),
 }
 
@@ -22,6 +25,9 @@ pub(crate) enum Refusal {
     Source(#[from] SourceError),
     #[error("{0}")]
     Address(String),
+    /// The plugin is not as the user saw it. The text is its name.
+    #[error("plugin {0} changed after this form was shown: look at it again")]
+    Changed(String),
 }
 
 /// The permission that a view needs.
@@ -37,22 +43,30 @@ pub(crate) enum Right<'a> {
     },
     ListNodes,
     GetPlugins,
+    /// An order about the plugin of this name.
+    UpdatePlugin(&'a str),
+    /// What-if questions, as for `POST /what-if`. Their answers name nodes and pods, which need rights of their own.
+    AskWhatIf,
 }
 
 impl Viewer {
     pub(crate) fn user(&self) -> Option<&RequestUser> {
         match self {
-            Self::Local => None,
+            Self::Anyone | Self::Owner => None,
             Self::User(user) => Some(user),
         }
     }
 
     /// Whether the API server allows this.
     pub(crate) async fn may(&self, right: Right<'_>) -> Result<bool, Refusal> {
-        let Self::User(user) = self else { return Ok(true) };
-        let verdict = match right.resource() {
-            Some(request) => user.may(&request).await,
-            None => user.may_get("/metrics").await,
+        let user = match self {
+            Self::Anyone => return Ok(!matches!(right, Right::UpdatePlugin(_))),
+            Self::Owner => return Ok(true),
+            Self::User(user) => user,
+        };
+        let verdict = match right.needed() {
+            Needed::Resource(request) => user.may(&request).await,
+            Needed::Path { verb, path } => user.may_use(verb, path).await,
         };
         verdict.map_err(|verdict| SourceError::Unavailable(verdict.to_string()).into())
     }
@@ -62,10 +76,11 @@ impl Viewer {
         if self.may(right).await? {
             return Ok(());
         }
-        let user = self.user().map_or_else(String::new, |user| user.name().to_owned());
-        let (verb, what) = match right.resource() {
-            None => ("get", "the path /metrics".to_owned()),
-            Some(ResourceRequest { resource, verb, namespace, name, .. }) => {
+        let user =
+            self.user().map_or_else(|| "a user without authentication".to_owned(), |user| user.name().to_owned());
+        let (verb, what) = match right.needed() {
+            Needed::Path { verb, path } => (verb, format!("the path {path}")),
+            Needed::Resource(ResourceRequest { resource, verb, namespace, name, .. }) => {
                 let name = name.map(|name| format!(" {name}")).unwrap_or_default();
                 let place = namespace.map_or(" in the cluster", |_| " in namespace ");
                 (verb, format!("{resource}{name}{place}{}", namespace.unwrap_or_default()))
@@ -75,16 +90,25 @@ impl Viewer {
     }
 }
 
+/// The question to the API server about a right.
+enum Needed<'a> {
+    Resource(ResourceRequest<'a>),
+    Path { verb: &'static str, path: &'static str },
+}
+
 impl<'a> Right<'a> {
-    fn resource(self) -> Option<ResourceRequest<'a>> {
-        let request =
-            |group, resource, verb, namespace, name| ResourceRequest { group, resource, verb, namespace, name };
+    fn needed(self) -> Needed<'a> {
+        let request = |group, resource, verb, namespace, name| {
+            Needed::Resource(ResourceRequest { group, resource, verb, namespace, name })
+        };
         match self {
-            Self::Metrics => None,
-            Self::ListPods(namespace) => Some(request("", "pods", "list", namespace, None)),
-            Self::GetPod { namespace, name } => Some(request("", "pods", "get", Some(namespace), Some(name))),
-            Self::ListNodes => Some(request("", "nodes", "list", None, None)),
-            Self::GetPlugins => Some(request("berth.dev", "plugins", "get", None, None)),
+            Self::Metrics => Needed::Path { verb: "get", path: "/metrics" },
+            Self::ListPods(namespace) => request("", "pods", "list", namespace, None),
+            Self::GetPod { namespace, name } => request("", "pods", "get", Some(namespace), Some(name)),
+            Self::ListNodes => request("", "nodes", "list", None, None),
+            Self::GetPlugins => request("berth.dev", "plugins", "get", None, None),
+            Self::UpdatePlugin(name) => request("berth.dev", "plugins", "update", None, Some(name)),
+            Self::AskWhatIf => Needed::Path { verb: "post", path: "/what-if" },
         }
     }
 }

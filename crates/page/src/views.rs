@@ -18,14 +18,11 @@ pub use self::{
 };
 
 use crate::{
-    Source, SourceError,
-    layout::{Age, View},
+    Source,
+    layout::View,
     page::Page,
     viewer::{Refusal, Viewer},
 };
-
-/// The time after which a view that is not shown is tried again.
-const TRY_AGAIN: Duration = Duration::from_secs(5);
 
 /// The intervals of renderings: `SECOND` for views that need little work, and `SELDOM` for views that ask plugins about
 /// every node.
@@ -71,18 +68,6 @@ impl Kind {
             Self::Plugins => plugins::render(page, parameters, viewer).await,
         }
     }
-}
-
-/// The content that is shown instead of a view.
-pub(crate) fn refused(refusal: &Refusal) -> View {
-    let (title, help) = match refusal {
-        Refusal::Forbidden { .. } => ("Not allowed", "a role that allows it makes this view appear"),
-        Refusal::Source(SourceError::NotFound(_)) => ("Not found", "it may have ended, or have another name"),
-        Refusal::Source(SourceError::Unavailable(_)) => ("No answer", "the page tries again by itself"),
-        Refusal::Address(_) => ("Not an address", "correct it, or choose a view above"),
-    };
-    let content = html! { div.refused role="alert" { p { strong { (refusal.to_string()) } } p { (help) } } };
-    View { title: title.to_owned(), filters: html! {}, content, age: Age::ago(0), every: TRY_AGAIN }
 }
 
 fn text<'a>(parameters: &'a Parameters, name: &str) -> &'a str {

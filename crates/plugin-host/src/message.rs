@@ -101,6 +101,8 @@ pub enum Order {
 }
 
 impl Order {
+    pub const ALL: [Self; 4] = [Self::Reload, Self::Enable, Self::Disable, Self::Rollback];
+
     /// The name of the order in commands and paths.
     pub fn as_str(self) -> &'static str {
         match self {

@@ -18,7 +18,7 @@ use serde_json::json;
 use tokio::sync::{mpsc, oneshot};
 
 /// The user of an order over the socket that names no user.
-const LOCAL: &str = "local";
+pub(crate) const LOCAL: &str = "local";
 
 /// The routes. Any client that reaches them may give orders.
 pub(crate) fn routes(supervisor: mpsc::Sender<Message>) -> Router {
@@ -62,15 +62,9 @@ async fn order(
     Path((plugin, order)): Path<(String, String)>,
 ) -> Response {
     let user = operator.map_or_else(|| LOCAL.to_owned(), |Extension(user)| user.name().to_owned());
-    let order = match order.as_str() {
-        "reload" => Order::Reload,
-        "enable" => Order::Enable,
-        "disable" => Order::Disable,
-        "rollback" => Order::Rollback,
-        other => {
-            let text = format!("unknown order {other:?}: expected reload, enable, disable or rollback");
-            return refuse(StatusCode::NOT_FOUND, &text);
-        }
+    let Some(order) = Order::ALL.into_iter().find(|known| known.as_str() == order) else {
+        let text = format!("unknown order {order:?}: expected reload, enable, disable or rollback");
+        return refuse(StatusCode::NOT_FOUND, &text);
     };
     let (answer, outcome) = oneshot::channel();
     if supervisor.send(Message::Order { plugin, order, user, answer }).await.is_err() {

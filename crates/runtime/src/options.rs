@@ -4,6 +4,7 @@ use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use axum::Router;
 use berth_config::feature_gates::Gates;
+use berth_page::WhatIfService;
 use berth_plugin_host::PluginHostOptions;
 use berth_serving::secure_serving::SecureServing;
 
@@ -33,6 +34,8 @@ pub struct Options {
     pub page: Option<SocketAddr>,
     /// Further routes beside the admin API, for the same callers.
     pub more_routes: Router,
+    /// The component that answers what-if questions of the page.
+    pub what_if: WhatIfService,
     /// The endpoints over HTTPS.
     pub secure_serving: Option<SecureServing>,
     /// The gates of the release of Kubernetes that decides, with `--feature-gates`. Until [`Self::decide_as`] is

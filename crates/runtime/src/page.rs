@@ -7,12 +7,13 @@ use berth_explain::{Explanation, Refusals, refusals};
 use berth_framework::{Call, Profile};
 use berth_model::{Pod, PodUid, Sym};
 use berth_page::{Page, Source, SourceError};
-use berth_plugin_host::{HostSettings, Message, PluginReport};
+use berth_plugin_host::{HostSettings, Message, Order, PluginReport};
 use berth_scheduler::ClusterView;
 use berth_serving::{ReadModel, endpoints, secure_serving::RequestUser};
 use tokio::{net::TcpListener, sync::oneshot};
 
 use crate::{
+    admin::LOCAL,
     explain::{CYCLE, ExplainError, Explainer, hide},
     tasks::Tasks,
 };
@@ -58,6 +59,16 @@ impl Source for Explainer {
 
     async fn plugin_settings(&self) -> Result<HostSettings, SourceError> {
         self.ask_supervisor(Message::HostSettings).await
+    }
+
+    async fn order(&self, plugin: &str, order: Order, user: Option<&RequestUser>) -> Result<PluginReport, SourceError> {
+        let user = user.map_or(LOCAL, RequestUser::name).to_owned();
+        let message = |answer| Message::Order { plugin: plugin.to_owned(), order, user, answer };
+        let outcome = self.ask_supervisor(message).await?;
+        outcome.map_err(|refusal| {
+            let text = refusal.to_string();
+            if refusal.is_unknown_plugin() { SourceError::NotFound(text) } else { SourceError::Refused(text) }
+        })
     }
 }
 

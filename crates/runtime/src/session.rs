@@ -198,7 +198,8 @@ impl Session {
         let admin = admin::routes(plugins.inbox.0.clone()).merge(explain::routes(explainer.clone()));
         let admin = admin.merge(scheduling.more_routes.clone());
         let history = History::default();
-        let page = Page::new(explainer, health.clone(), Arc::clone(metrics), history.clone());
+        let page =
+            Page::new(explainer, health.clone(), Arc::clone(metrics), history.clone(), scheduling.what_if.clone());
         tasks.spawn("the history of the page", history.follow(Arc::clone(metrics)));
         let admin = admin.merge(berth_page::overview_routes(page.clone()));
         let resources = resources.merge(berth_page::routes(page.clone()));

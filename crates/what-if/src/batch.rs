@@ -9,14 +9,16 @@ use serde_json::Value;
 
 use crate::{
     cluster::{AddNodesError, Cluster, ClusterNode, ClusterPod},
-    manifest::ReadError,
+    manifest::{self, ReadError},
     outcome::{Eviction, PodOutcome},
     place::{Conditions, PlaceError, Placing},
     report::API_VERSION,
 };
 
+const KIND: &str = "WhatIf";
+
 /// A batch of questions.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct WhatIfRequest {
     /// [`API_VERSION`].
@@ -36,7 +38,7 @@ pub struct WhatIfRequest {
 }
 
 /// A variant of the cluster.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Variant {
     /// The name of the variant in the answer.
@@ -52,7 +54,7 @@ pub struct Variant {
 }
 
 /// Nodes that are added.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct AddedNodes {
     /// The number of nodes.
@@ -62,7 +64,7 @@ pub struct AddedNodes {
 }
 
 /// A group of similar nodes that may grow.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct NodeGroup {
     /// The name of the group in the answer.
@@ -275,8 +277,39 @@ impl WhatIfRequest {
         read.map_err(|reason| BatchError::Unreadable { reason })
     }
 
+    /// The question of what happens to the pods of the manifests `pods`, on the cluster as it is and, if there are
+    /// changes, on the changed cluster. `added` is the number of nodes that are added, with the manifest of such a node.
+    ///
+    /// # Errors
+    /// A manifest cannot be read, or the manifest of the node is not a single object.
+    pub fn of_manifests(
+        pods: &str,
+        added: Option<(usize, &str)>,
+        remove_nodes: Vec<String>,
+    ) -> Result<Self, Box<ReadError>> {
+        let objects = |file: &str, text: &str| -> Result<Vec<Value>, Box<ReadError>> {
+            let read = manifest::read(file, text).into_iter();
+            read.map(|manifest| manifest.map(|manifest| manifest.object).map_err(Box::new)).collect()
+        };
+        let pods = objects("pods", pods)?;
+        let mut add_nodes = Vec::new();
+        if let Some((count, text)) = added {
+            const FILE: &str = "node";
+            let [node] = <[Value; 1]>::try_from(objects(FILE, text)?).map_err(|objects| {
+                let reason = format!("expected the manifest of one Node, not {} objects", objects.len());
+                Box::new(ReadError { file: FILE.to_owned(), line: None, object: None, field: None, reason })
+            })?;
+            add_nodes.push(AddedNodes { count, node });
+        }
+        let mut variants = vec![Variant { name: "The cluster as it is".to_owned(), ..Variant::default() }];
+        if !add_nodes.is_empty() || !remove_nodes.is_empty() {
+            variants.push(Variant { name: "The changed cluster".to_owned(), add_nodes, remove_nodes });
+        }
+        Ok(Self { api_version: API_VERSION.to_owned(), kind: KIND.to_owned(), pods, variants, node_groups: Vec::new() })
+    }
+
     fn check(&self, bounds: BatchBounds) -> Result<(), BatchError> {
-        let known = [("apiVersion", &self.api_version, API_VERSION), ("kind", &self.kind, "WhatIf")];
+        let known = [("apiVersion", &self.api_version, API_VERSION), ("kind", &self.kind, KIND)];
         if let Some((field, given, known)) = known.into_iter().find(|(_, given, known)| given != known) {
             return Err(BatchError::Unknown { field, given: given.clone(), known });
         }

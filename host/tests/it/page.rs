@@ -10,6 +10,8 @@ use crate::{
     process::{DEADLINE, Process},
 };
 
+const FORM: &str = "application/x-www-form-urlencoded";
+
 /// A browser that does not store cookies.
 struct Browser(Client);
 
@@ -45,7 +47,7 @@ impl Browser {
 
     /// The cookie that the browser gets for a token.
     async fn sign_in(&self, token: &str) -> String {
-        let form = Request::post("/page/sign-in").header(header::CONTENT_TYPE, "application/x-www-form-urlencoded");
+        let form = Request::post("/page/sign-in").header(header::CONTENT_TYPE, FORM);
         let (status, headers, text) = self.send(form, &format!("token={token}")).await;
         assert_eq!(
             (status, headers.get(header::LOCATION).map(|it| it.as_bytes())),
@@ -118,6 +120,78 @@ async fn views_of_some_pods_are_for_those_who_may_see_these() {
         assert_eq!(browser.get(fine, &cookie).await.0, StatusCode::OK, "{fine}");
         let (status, text) = browser.get(other, &cookie).await;
         assert!(status == StatusCode::FORBIDDEN && text.contains(refusal), "{other}: {status} {text}");
+    }
+}
+
+/// Orders over HTTPS need the right to update the plugin, as `berth plugin` does, and come from the page itself.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plugin_is_disabled_in_the_browser_by_who_may() {
+    let bench = Bench::start().await;
+    let browser = Browser::new(&bench);
+    let submit = async |cookie: &str, site: &str| {
+        let request = Request::post("/page/order").header(header::COOKIE, cookie).header("sec-fetch-site", site);
+        let form = request.header(header::CONTENT_TYPE, FORM);
+        browser.send(form, "plugin=NodeName&order=disable&digest=native").await
+    };
+    let ada = browser.sign_in("token-of-ada").await;
+    let (status, _, text) = submit(&ada, "same-origin").await;
+    let refusal = "ada may not update plugins NodeName in the cluster";
+    assert!(status == StatusCode::FORBIDDEN && text.contains(refusal), "{status} {text}");
+    let root = browser.sign_in("token-of-root").await;
+    for site in ["cross-site", "none"] {
+        assert_eq!(submit(&root, site).await.0, StatusCode::FORBIDDEN, "{site}");
+    }
+    let (_, text) = browser.get("/page/order?plugin=NodeName&order=disable", &root).await;
+    assert!(text.contains("Pods are scheduled as if no profile named NodeName"), "{text}");
+    let (status, headers, text) = submit(&root, "same-origin").await;
+    assert_eq!(status, StatusCode::SEE_OTHER, "{text}");
+    assert_eq!(headers[header::LOCATION], "/page/plugins?name=NodeName");
+    let (_, text) = browser.get("/page/plugins?name=NodeName", &root).await;
+    assert!(text.contains(">disabled<") && text.contains(">Enable</a>"), "{text}");
+}
+
+/// The form of the page asks the same process as `POST /what-if`, and needs the same rights.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_browser_asks_what_if() {
+    let bench = Bench::start().await;
+    let browser = Browser::new(&bench);
+    let submit = async |cookie: &str, body: &str| {
+        let request = Request::post("/page/what-if").header(header::COOKIE, cookie);
+        let form = request.header(header::CONTENT_TYPE, FORM).header("sec-fetch-site", "same-origin");
+        browser.send(form, body).await
+    };
+    let pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: huge}\nspec:\n  containers:\n  - {name: c, resources: {requests: {cpu: 1000}}}\n";
+    let node = "{apiVersion: v1, kind: Node, metadata: {generateName: large-}, status: {allocatable: {cpu: 2000, memory: 64Gi, pods: 110}}}";
+    let form = |pods: &str| {
+        let encoded = [pods, node].map(|text| text.bytes().map(|byte| format!("%{byte:02X}")).collect::<String>());
+        format!("pods={}&added=1&node={}&removed=", encoded[0], encoded[1])
+    };
+    for (user, refusal) in [
+        ("ada", "ada may not post the path /what-if"),
+        ("ida", "ida may not list pods in the cluster"),
+        ("ola", "ola may not list nodes in the cluster"),
+    ] {
+        let cookie = browser.sign_in(&format!("token-of-{user}")).await;
+        let (status, _, text) = submit(&cookie, &form(pod)).await;
+        assert!(status == StatusCode::FORBIDDEN && text.contains(refusal), "{status} {text}");
+    }
+    let root = browser.sign_in("token-of-root").await;
+    let (status, _, text) = submit(&root, &form(pod)).await;
+    assert_eq!(status, StatusCode::OK, "{text}");
+    for part in [
+        "The cluster as it is",
+        "0 pods get a node, 1 stay pending",
+        "Insufficient cpu",
+        "The changed cluster",
+        "1 pods get a node",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    for (pods, part) in
+        [("kind: [", "pods:1"), ("apiVersion: v1\nkind: Pod\nmetadata: {name: x}\nspec: 7\n", "pods[0]: Pod")]
+    {
+        let (status, _, text) = submit(&root, &form(pods)).await;
+        assert!(status == StatusCode::BAD_REQUEST && text.contains(part), "{status} {text}");
     }
 }
 
@@ -224,8 +298,20 @@ async fn berth_page_shows_the_page_to_the_browser_with_the_secret() {
     for path in ["/admin/plugins", "/pages", "/explain?namespace=default&name=huge"] {
         assert_eq!(visitor.status(get(path)).await, StatusCode::NOT_FOUND, "{path}");
     }
-    let order = Request::post("/page").header(header::COOKIE, &cookie);
-    assert_eq!(visitor.status(order).await, StatusCode::METHOD_NOT_ALLOWED);
+    for path in ["/page", "/page/plugins"] {
+        let post = Request::post(path).header(header::COOKIE, &cookie);
+        assert_eq!(visitor.status(post).await, StatusCode::METHOD_NOT_ALLOWED, "{path}");
+    }
+    let order = |site: &str| {
+        let request = Request::post("/page/order").header(header::COOKIE, &cookie).header("sec-fetch-site", site);
+        let request = request.header(header::CONTENT_TYPE, FORM);
+        let body = Body::from(b"plugin=NodeName&order=disable&digest=native".to_vec());
+        visitor.0.send(request.body(body).expect("a request"))
+    };
+    assert_eq!(order("none").await.expect("an answer").status(), StatusCode::FORBIDDEN);
+    assert_eq!(order("same-origin").await.expect("an answer").status(), StatusCode::SEE_OTHER);
+    let (_, _, text) = visitor.send(get("/page/plugins?name=NodeName")).await;
+    assert!(text.contains("disabled") && text.contains(">Enable</a>"), "{text}");
     // Another site that resolves its name to this address, and a link from another site.
     for (name, value) in [("host", "evil.example"), ("sec-fetch-site", "cross-site")] {
         assert_eq!(visitor.status(get("/page").header(name, value)).await, StatusCode::FORBIDDEN, "{name}: {value}");

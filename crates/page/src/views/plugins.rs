@@ -9,6 +9,7 @@ use maud::{Markup, html};
 use super::{Parameters, text};
 use crate::{
     Source, SourceError,
+    forms::order,
     layout::{Age, View, address, nothing, thousands},
     page::Page,
     viewer::{Refusal, Right, Viewer},
@@ -110,6 +111,9 @@ fn one(plugin: &PluginReport) -> Markup {
     html! {
         section {
             p { (state(plugin)) " " (text(&plugin.reason)) }
+            ul.orders aria-label="Orders" {
+                @for (address, verb) in order::offered(plugin) { li { a href=(address) { (verb) } } }
+            }
             @for complaint in plugin.complaints() { p.note { strong { (complaint.text) } ". " (complaint.fix) } }
             dl.facts {
                 (row("Version", plugin.version.clone()))

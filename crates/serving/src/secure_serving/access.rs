@@ -171,12 +171,12 @@ impl RequestUser {
         self.check.0.may(&self.caller, self.address, Right::Resource(*request)).await
     }
 
-    /// Whether the API server allows the user to `get` the path.
+    /// Whether the API server allows the user to use the path with this verb, such as `get`.
     ///
     /// # Errors
     /// The API server could not be asked.
-    pub async fn may_get(&self, path: &str) -> Result<bool, NoVerdict> {
-        self.check.0.may(&self.caller, self.address, Right::Path { verb: "get", path }).await
+    pub async fn may_use(&self, verb: &str, path: &str) -> Result<bool, NoVerdict> {
+        self.check.0.may(&self.caller, self.address, Right::Path { verb, path }).await
     }
 }
 

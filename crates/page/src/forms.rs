@@ -1,0 +1,49 @@
+//! The forms that ask for more than a view: orders about plugins, and what-if questions.
+//!
+//! A form is a still document. Its answer is one, too, so that everything works without the page's script. A browser
+//! sends a form only from this site: the browser itself says from which site a request comes, in a header that no page
+//! can set (<https://www.w3.org/TR/fetch-metadata/>).
+
+pub(crate) mod order;
+mod what_if;
+
+use axum::{
+    Router,
+    extract::Request,
+    http::{HeaderName, StatusCode},
+    middleware::{self, Next},
+    response::{IntoResponse as _, Response},
+    routing::{get, post},
+};
+
+use crate::{
+    Source,
+    layout::{refused, still_document},
+    page::Page,
+    server,
+    viewer::{Refusal, Viewer},
+};
+
+const SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+
+pub(crate) fn routes<S: Source>(page: Page<S>) -> Router {
+    let sent = Router::new()
+        .route("/page/order", post(order::carry_out))
+        .route("/page/what-if", post(what_if::answer))
+        .layer(middleware::from_fn(only_from_this_site));
+    let shown = Router::new().route("/page/order", get(order::form)).route("/page/what-if", get(what_if::form));
+    shown.merge(sent).with_state(page)
+}
+
+async fn only_from_this_site(request: Request, next: Next) -> Response {
+    if request.headers().get(SITE).is_none_or(|site| site != "same-origin") {
+        let text = "a form of the page must come from the page itself, in a browser that says so (Sec-Fetch-Site)\n";
+        return (StatusCode::FORBIDDEN, text).into_response();
+    }
+    next.run(request).await
+}
+
+fn refusal(refusal: &Refusal, path: &str, viewer: &Viewer) -> Response {
+    let view = refused(refusal);
+    server::html(server::status(refusal), &still_document(&view.title, &view.content, path, viewer))
+}
