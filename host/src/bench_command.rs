@@ -8,9 +8,10 @@ use std::path::PathBuf;
 use anyhow::Result;
 use berth_bench::command::{self, Measure};
 use berth_config::Usage;
+use berth_runtime::KEPT_DECISIONS_MIB;
 use clap::{Args, ValueEnum};
 
-use self::processes::{Processes, Program, Server};
+use self::processes::{Processes, Program, Server, Users};
 use crate::options::{Execution, Scheduling};
 
 const AFTER_HELP: &str = "\
@@ -25,6 +26,8 @@ Examples:
   berth bench -o json >before.json; ...; berth bench --compare before.json
   berth bench SchedulingBasic --through kubeconfig --kubeconfig FILE --kube-scheduler /usr/local/bin/kube-scheduler
                                                          what the same pods cost with kube-scheduler
+  berth bench SchedulingBasic --through http --placed 40000 --browsers 10 --explain
+                                                         how long users wait for the page and for explanations meanwhile
   berth bench --curves curves                            how cost grows with nodes and pods
 
 What is measured:
@@ -66,6 +69,15 @@ pub(crate) struct Bench {
     /// Where compiled plugins are cached [default: a folder in the user's cache directory]
     #[arg(long, value_name = "DIR")]
     artifact_cache: Option<PathBuf>,
+    /// Memory in MiB for decisions that the scheduler keeps for explanations; 0 keeps none. Needs a scheduler process
+    #[arg(long, default_value_t = KEPT_DECISIONS_MIB, value_name = "MIB")]
+    kept_decisions_mib: u32,
+    /// Browsers that show the scheduler's page meanwhile; the time to the first view is measured. Needs a scheduler process
+    #[arg(long, default_value_t = 0, value_name = "N", conflicts_with = "kube_scheduler")]
+    browsers: u16,
+    /// Explain the pods meanwhile, one after the other, and measure the time to the answer. Needs a scheduler process
+    #[arg(long, conflicts_with = "kube_scheduler")]
+    explain: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -87,6 +99,7 @@ impl Bench {
             plugin_config: self.plugin_config.clone(),
             artifact_cache: self.artifact_cache.clone(),
             execution: Some(self.execution),
+            kept_decisions_mib: self.kept_decisions_mib,
             ..Scheduling::default()
         }
     }
@@ -105,6 +118,12 @@ pub(crate) fn run(bench: &Bench) -> Result<()> {
         (Through::Engine, _) if bench.kube_scheduler.is_some() => {
             return Err(Usage("--kube-scheduler needs --through http or --through kubeconfig".to_owned()).into());
         }
+        (Through::Engine, _)
+            if bench.browsers > 0 || bench.explain || bench.kept_decisions_mib != KEPT_DECISIONS_MIB =>
+        {
+            let text = "--browsers, --explain and --kept-decisions-mib need --through http or --through kubeconfig";
+            return Err(Usage(text.to_owned()).into());
+        }
         (Through::Engine, _) => return engine::run(bench),
         (Through::Http, _) => Server::Sandbox,
         (Through::Kubeconfig, Some(kubeconfig)) => Server::Cluster(kubeconfig.clone()),
@@ -116,6 +135,7 @@ pub(crate) fn run(bench: &Bench) -> Result<()> {
         Some(file) => (Program::KubeScheduler(file.clone()), "kube-scheduler"),
         None => (Program::Berth(Box::new(bench.scheduling())), bench.execution_name()),
     };
-    let mut processes = Processes::new(server, program, name)?;
+    let users = Users { browsers: bench.browsers, explains: bench.explain };
+    let mut processes = Processes::new(server, program, users, name)?;
     command::run(&bench.measure, &mut processes, None)
 }

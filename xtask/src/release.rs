@@ -6,6 +6,7 @@
 //! also uses git, python3 with pip, GNU tar, gzip and sha256sum, and openssl for a signature.
 
 mod check;
+mod deb;
 mod files;
 mod image;
 mod options;
@@ -200,6 +201,7 @@ impl Release {
         }
         let man = texts.join("man");
         run(&own.display().to_string(), &["reference", "--man", &man.display().to_string()])?;
+        self.write_debs(programs, &texts)?;
         for (arch, program) in programs {
             let folder = self.scratch.join("archives").join(format!("berth-{}-linux-{}", self.version, arch.name));
             fs::create_dir_all(&folder)?;

@@ -279,6 +279,13 @@ fn show(measure: &Measure, runner: &str, all: &[Figures], before: Option<&[Figur
         if let Some(millis) = figures.first_binding_millis {
             writeln!(out, "    first pod bound {millis:.0} ms after the start")?;
         }
+        let answers =
+            [("explanations", &figures.explanation_millis), ("first view of the page", &figures.first_view_millis)];
+        for (what, times) in answers {
+            if let Some(times) = times {
+                writeln!(out, "    {what}: {times}")?;
+            }
+        }
         if figures.bound_by_second.len() > 2 {
             let counts: Vec<String> = figures.bound_by_second.iter().map(usize::to_string).collect();
             writeln!(out, "    bound in each second: {}", counts.join(" "))?;

@@ -56,6 +56,11 @@ pub struct Figures {
     pub cpu_micros_by_thread: BTreeMap<String, f64>,
     /// The time from creation to binding, in milliseconds.
     pub latency_millis: Option<Latency>,
+    /// The time to an explanation of a pod, and to the first view of the page, while the scheduler schedules.
+    #[serde(default)]
+    pub explanation_millis: Option<Latency>,
+    #[serde(default)]
+    pub first_view_millis: Option<Latency>,
     /// Allocations for each pod, where they are counted.
     pub allocations_per_pod: Option<f64>,
     /// The peak memory of the scheduler's process, in megabytes.
@@ -124,7 +129,9 @@ impl Figures {
             bound_by_second: middle(runs).map(by_second).unwrap_or_default(),
             cpu_micros_per_pod: median(runs, |run| micros_per_pod(run.cpu(), run.n_pods)),
             cpu_micros_by_thread: threads,
-            latency_millis: Latency::of(runs),
+            latency_millis: Latency::of(runs, |run| &run.latencies),
+            explanation_millis: Latency::of(runs, |run| &run.answers.explanations),
+            first_view_millis: Latency::of(runs, |run| &run.answers.first_views),
             allocations_per_pod: median_of_some(runs, |run| Some(run.allocations? as f64 / run.n_pods.max(1) as f64)),
             peak_megabytes: median_of_some(runs, |run| Some(run.peak_memory? as f64 / 1e6)),
             engine: EngineDetails::of(runs, nodes),
@@ -239,15 +246,22 @@ fn by_second(run: &Run) -> Vec<usize> {
 }
 
 impl Latency {
-    /// The latency over all pods of all runs.
-    fn of(runs: &[Run]) -> Option<Self> {
-        let mut all: Vec<Duration> = runs.iter().flat_map(|run| run.latencies.iter().copied()).collect();
+    /// The percentiles over all times of all runs.
+    fn of(runs: &[Run], times: impl Fn(&Run) -> &[Duration]) -> Option<Self> {
+        let mut all: Vec<Duration> = runs.iter().flat_map(|run| times(run).iter().copied()).collect();
         all.sort_unstable();
         let at = |percent: usize| Some(all.get((all.len() * percent / 100).min(all.len() - 1))?.as_secs_f64() * 1e3);
         if all.is_empty() {
             return None;
         }
         Some(Self { p50: at(50)?, p90: at(90)?, p99: at(99)?, max: at(100)? })
+    }
+}
+
+impl std::fmt::Display for Latency {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { p50, p90, p99, max } = self;
+        write!(f, "p50 {p50:.1} ms, p90 {p90:.1} ms, p99 {p99:.1} ms, max {max:.1} ms")
     }
 }
 

@@ -54,6 +54,8 @@ pub struct Run {
     pub bound_at: Vec<Duration>,
     /// The time of each pod from its creation to its binding; only if pods were created at a rate.
     pub latencies: Vec<Duration>,
+    /// The times to the scheduler's answers while it schedules, if users asked.
+    pub answers: Answers,
     /// Allocations, if they were counted.
     pub allocations: Option<u64>,
     /// The most memory that the scheduler's process had resident, in bytes.
@@ -62,6 +64,15 @@ pub struct Run {
     pub engine: Option<EngineFigures>,
     /// The node of each measured pod, by name.
     pub placements: BTreeMap<String, String>,
+}
+
+/// The times that users waited for the scheduler's answers.
+#[derive(Clone, Debug, Default)]
+pub struct Answers {
+    /// Explanations of pods.
+    pub explanations: Vec<Duration>,
+    /// The first view of the page.
+    pub first_views: Vec<Duration>,
 }
 
 impl Run {

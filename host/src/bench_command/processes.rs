@@ -5,6 +5,7 @@
 
 mod scheduler;
 mod server;
+mod users;
 
 use std::{
     collections::BTreeMap,
@@ -20,7 +21,7 @@ use berth_cluster::{WatchEvent, WatchHandle, Watches, spawn_watches};
 use serde_json::{Value, json};
 use tokio::{runtime::Runtime, sync::mpsc};
 
-pub(super) use self::{scheduler::Program, server::Server};
+pub(super) use self::{scheduler::Program, server::Server, users::Users};
 use self::{
     scheduler::SchedulerProcess,
     server::{Objects, RunningServer},
@@ -43,6 +44,7 @@ pub(super) struct Processes {
     server: Server,
     name: String,
     program: Program,
+    users: Users,
     runtime: Runtime,
 }
 
@@ -58,14 +60,14 @@ struct Follower {
 
 impl Processes {
     /// `name` is shown to people.
-    pub(super) fn new(server: Server, program: Program, name: &str) -> Result<Self> {
+    pub(super) fn new(server: Server, program: Program, users: Users, name: &str) -> Result<Self> {
         let through = match &server {
             Server::Sandbox => "http",
             Server::Cluster(_) => "kubeconfig",
         };
-        let name = format!("{through}, {name}");
+        let name = format!("{through}, {name}{}", users.words());
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("starting tokio")?;
-        Ok(Self { server, name, program, runtime })
+        Ok(Self { server, name, program, users, runtime })
     }
 }
 
@@ -75,10 +77,10 @@ impl Runner for Processes {
     }
 
     fn run(&mut self, scene: Scene, conditions: &Conditions, progress: &mut dyn FnMut(usize)) -> Result<Run> {
-        let Self { server, program, runtime, .. } = self;
+        let Self { server, program, users, runtime, .. } = self;
         runtime.block_on(async {
             let server = server.start().await?;
-            let outcome = play(&server, program, &scene, conditions, progress).await;
+            let outcome = play(&server, program, *users, &scene, conditions, progress).await;
             server.stop().await?;
             outcome
         })
@@ -88,6 +90,7 @@ impl Runner for Processes {
 async fn play(
     server: &RunningServer,
     program: &Program,
+    users: Users,
     scene: &Scene,
     conditions: &Conditions,
     progress: &mut dyn FnMut(usize),
@@ -105,14 +108,18 @@ async fn play(
     objects.create_all(scene.pending.iter().collect()).await?;
     let pods: Vec<Value> = scene.measured.iter().collect();
     let n_pods = pods.len();
+    let names = || pods.iter().filter_map(|pod| Some(pod["metadata"]["name"].as_str()?.to_owned())).collect();
+    let ask = || users.ask(&server.admin_socket(), names());
     let changes = scene.changes.as_ref();
     let Some(rate) = conditions.rate else {
-        objects.create_all(pods).await?;
+        objects.create_all(pods.clone()).await?;
         let mut follower = Follower::start(&objects, MEASURED).await?;
         let started = Instant::now();
         let scheduler = start()?;
+        let asking = ask();
         follower.until_bound(n_pods, changes, &objects, progress).await?;
-        return follower.run(&scheduler, started, &BTreeMap::new());
+        let run = follower.run(&scheduler, started, &BTreeMap::new())?;
+        return Ok(Run { answers: asking.answers(), ..run });
     };
     let scheduler = start()?;
     objects.create_each(&[ready_pod()]).await?;
@@ -120,11 +127,13 @@ async fn play(
     let used_before = scheduler.cpu_by_thread();
     let mut follower = Follower::start(&objects, MEASURED).await?;
     let started = Instant::now();
+    let asking = ask();
     let creating = objects.create_at_rate(pods.clone(), started, rate);
     let bound = follower.until_bound(n_pods, changes, &objects, progress);
     tokio::try_join!(creating, bound)?;
     let mut run = follower.run(&scheduler, started, &used_before)?;
     run.latencies = latencies(&pods, &follower, started, rate);
+    run.answers = asking.answers();
     Ok(run)
 }
 

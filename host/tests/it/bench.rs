@@ -40,6 +40,21 @@ async fn two_runs_of_the_engine_are_compared() {
     assert!(ended.err.contains("every pod went where"), "{}", ended.err);
 }
 
+/// Users that look at the page and explain pods are measured as well, and figures name them.
+#[tokio::test]
+async fn users_ask_while_pods_are_scheduled() {
+    let users = ["--browsers", "2", "--explain", "--kept-decisions-mib", "0"];
+    let figures = figures(&[&SMALL[..], &["--through", "http", "--rate", "20"], &users].concat()).await;
+    let [figures] = figures.as_slice() else { panic!("{figures:?}") };
+    assert_eq!(figures["runner"], "http, native, 2 browsers, explanations");
+    assert!(
+        number(figures, "/explanationMillis/p50") > 0.0 && number(figures, "/firstViewMillis/max") > 0.0,
+        "{figures}"
+    );
+    let ended = Process::berth(["bench", "SchedulingBasic", "--explain"]).ended(LIMIT).await;
+    assert!(!ended.status.success() && ended.err.contains("need --through http"), "{}", ended.err);
+}
+
 #[tokio::test]
 async fn a_scheduler_process_is_measured_over_http() {
     for rate in [None, Some("200")] {

@@ -1,10 +1,16 @@
-//! The page in a real Chromium (Debian's package `chromium`). A machine without it prints that this test was not run.
+//! The page in a real Chromium (Debian's package `chromium`). A machine without it prints that these tests were not run.
+//! The rules for accessibility are those of axe-core, from npm.
+//!
+//! With `BERTH_PICTURES=FOLDER` the views are written there as pictures, in both themes and in two widths.
 
 use std::{
-    path::Path,
+    fs,
+    path::{Path, PathBuf},
     process::{Command, Stdio},
     time::Duration,
 };
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
 
 use serde_json::{Value, json};
 use tokio::{
@@ -15,8 +21,12 @@ use tokio::{
 
 use crate::{
     cluster::{Cluster, pod},
-    process::DEADLINE,
+    explain::Bench,
+    process::{DEADLINE, Process},
 };
+
+/// Widths and heights of a desk and of a phone.
+const SIZES: [(u32, u32); 2] = [(1280, 900), (390, 800)];
 
 /// A browser that is controlled over two pipes. Each message of its DevTools protocol ends with a zero byte.
 struct Chromium {
@@ -86,13 +96,72 @@ impl Chromium {
         self.send("Emulation.setDeviceMetricsOverride", metrics).await;
     }
 
+    async fn set_theme(&mut self, theme: &str) {
+        let features = json!([{"name": "prefers-color-scheme", "value": theme}]);
+        self.send("Emulation.setEmulatedMedia", json!({ "features": features })).await;
+    }
+
     async fn open(&mut self, address: &str) {
         self.events.clear();
         self.send("Page.navigate", json!({"url": address})).await;
+        self.until_loaded().await;
+    }
+
+    async fn until_loaded(&mut self) {
         while !self.events.iter().any(|event| event["method"] == "Page.loadEventFired") {
             let event = self.next().await;
             self.events.push(event);
         }
+    }
+
+    /// Presses and releases a key that enters no text, or Enter.
+    async fn press(&mut self, key: &str, code: u32) {
+        let text = if key == "Enter" { "\r" } else { "" };
+        for kind in ["keyDown", "keyUp"] {
+            let text = if kind == "keyDown" { text } else { "" };
+            let event = json!({"type": kind, "key": key, "code": key, "windowsVirtualKeyCode": code, "text": text});
+            self.send("Input.dispatchKeyEvent", event).await;
+        }
+    }
+
+    /// Presses Tab until the focus is on an element with this text or label, then Enter. Waits for the next document.
+    async fn go_to(&mut self, text: &str) {
+        const STEPS: usize = 300;
+        for _ in 0..STEPS {
+            self.press("Tab", 9).await;
+            let focused = self.evaluate("document.activeElement.textContent.trim()").await;
+            if focused == text {
+                self.events.clear();
+                self.press("Enter", 13).await;
+                return self.until_loaded().await;
+            }
+        }
+        panic!("{STEPS} presses of Tab do not reach {text:?}");
+    }
+
+    /// The path of the document.
+    async fn path(&mut self) -> String {
+        self.evaluate("location.pathname + location.search").await.as_str().expect("text").to_owned()
+    }
+
+    /// The text of the document without its menu.
+    async fn text(&mut self) -> String {
+        self.evaluate("document.getElementById('content').innerText").await.as_str().expect("text").to_owned()
+    }
+
+    /// The violations of the rules for accessibility in the document.
+    async fn violations(&mut self, axe: &str) -> Value {
+        // The policy of the page allows no script of others. The browser's own tools are exempt.
+        self.evaluate(axe).await;
+        let run = "axe.run({resultTypes: ['violations']}).then(result => result.violations.map(violation => \
+                   [violation.id, violation.nodes.map(node => node.html + ': ' + node.failureSummary)]))";
+        self.evaluate(run).await
+    }
+
+    async fn picture(&mut self, file: &Path) {
+        let shot = self.send("Page.captureScreenshot", json!({"format": "png"})).await;
+        let bytes = STANDARD.decode(shot["data"].as_str().expect("text")).expect("base64");
+        fs::write(file, bytes).expect("the folder exists");
     }
 
     /// The value of a JavaScript expression. A promise is awaited.
@@ -122,18 +191,173 @@ impl Chromium {
     }
 }
 
+/// A sandbox with its page: a pod that has a node, and one that has none.
+struct Site {
+    cluster: Cluster,
+    address: String,
+}
+
+impl Site {
+    async fn start() -> Self {
+        let mut cluster = Cluster::start(&["--nodes", "30", "--page", "127.0.0.1:0"]).await;
+        let line = cluster.sandbox_says("to see it at work").await;
+        let address = line.strip_prefix("open ").and_then(|line| line.strip_suffix("/ to see it at work"));
+        let address = address.expect("an address").to_owned();
+        cluster.create(&pod("web", "100m", "64Mi")).await;
+        cluster.node_of("web").await;
+        cluster.create(&pod("huge", "1000", "64Mi")).await;
+        cluster.until("huge pending", |seen| seen.messages.contains_key("huge")).await;
+        Self { cluster, address }
+    }
+}
+
+/// Fetches axe-core from npm. Returns `None` without npm or a network.
+fn axe() -> Option<String> {
+    let home = Path::new(env!("CARGO_TARGET_TMPDIR")).join("axe");
+    let file = home.join("node_modules/axe-core/axe.min.js");
+    let lock = include_str!("../browser/package-lock.json");
+    let is_there = fs::read_to_string(home.join("package-lock.json")).is_ok_and(|there| there == lock);
+    if !is_there || !file.exists() {
+        fs::create_dir_all(&home).expect("a folder");
+        fs::write(home.join("package.json"), include_str!("../browser/package.json")).expect("a file");
+        fs::write(home.join("package-lock.json"), lock).expect("a file");
+        let mut npm = Command::new("npm");
+        npm.args(["ci", "--ignore-scripts", "--no-audit", "--no-fund"]).current_dir(&home).stdout(Stdio::null());
+        if !npm.status().is_ok_and(|status| status.success()) {
+            eprintln!("the rules for accessibility were NOT RUN: npm is missing, or axe-core cannot be had from it");
+            return None;
+        }
+    }
+    Some(fs::read_to_string(file).expect("npm stored it"))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_page_keeps_the_rules_for_accessibility_in_both_themes() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let Some(mut chromium) = Chromium::start(dir.path()).await else { return };
+    let Some(axe) = axe() else { return };
+    let pictures = std::env::var_os("BERTH_PICTURES").map(PathBuf::from);
+    let site = Site::start().await;
+    for (name, path) in [
+        ("now", "/page"),
+        ("pods", "/page/pods"),
+        ("nodes", "/page/nodes"),
+        ("feasibility", "/page/nodes?pod=default/huge"),
+        ("decision", "/page/pod?pod=default/web"),
+        ("pending", "/page/pod?pod=default/huge"),
+        ("plugins", "/page/plugins"),
+        ("plugin", "/page/plugins?name=NodeResourcesFit"),
+        ("what-if", "/page/what-if"),
+        ("refused", "/page/order?plugin=NodeName&order=disable"),
+    ] {
+        for theme in ["light", "dark"] {
+            for (width, height) in SIZES {
+                chromium.set_theme(theme).await;
+                chromium.resize(width, height).await;
+                chromium.open(&format!("{}{path}", site.address)).await;
+                if let Some(folder) = &pictures {
+                    chromium.picture(&folder.join(format!("{name}-{theme}-{width}.png"))).await;
+                }
+                assert_eq!(chromium.violations(&axe).await, json!([]), "{path}, {theme}, {width}");
+            }
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_view_is_reached_by_keyboard() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let Some(mut chromium) = Chromium::start(dir.path()).await else { return };
+    let site = Site::start().await;
+    chromium.open(&format!("{}/page", site.address)).await;
+    for (link, path) in [
+        ("Pending pods", "/page/pods"),
+        ("default/huge", "/page/pod?pod=default/huge"),
+        ("Nodes", "/page/nodes"),
+        ("Plugins", "/page/plugins"),
+        ("NodeName", "/page/plugins?name=NodeName"),
+        ("Disable", "/page/order?plugin=NodeName&order=disable"),
+        ("What if", "/page/what-if"),
+        ("Now", "/page"),
+    ] {
+        chromium.go_to(link).await;
+        assert_eq!(chromium.path().await, path, "{link}");
+    }
+    // The form of the example, as it stands there.
+    chromium.go_to("What if").await;
+    chromium.go_to("Ask").await;
+    let text = chromium.text().await;
+    assert!(text.contains("1 pods get a node, 0 stay pending"), "{text}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_order_is_given_in_the_browser() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let Some(mut chromium) = Chromium::start(dir.path()).await else { return };
+    let bench = Bench::start().await;
+    let mut command = Process::berth(["page", "--socket", &bench.socket()]);
+    let address = command.line("http://").await;
+    chromium.open(address.trim()).await;
+    for link in ["Plugins", "NodeName", "Disable"] {
+        chromium.go_to(link).await;
+    }
+    let text = chromium.text().await;
+    assert!(text.contains("Pods are scheduled as if no profile named NodeName"), "{text}");
+    chromium.go_to("Disable").await;
+    assert_eq!(chromium.path().await, "/page/plugins?name=NodeName");
+    let text = chromium.text().await;
+    assert!(text.starts_with("Plugin NodeName") && text.contains("disabled"), "{text}");
+    // The order is given once: going back shows the form and not the order.
+    chromium.go_to("Enable").await;
+    chromium.go_to("Enable").await;
+    let text = chromium.text().await;
+    assert!(text.contains("serving"), "{text}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn planted_scripts_do_not_run() {
+    const EVIL: &str = "<script>window.evil=1</script><img src=x onerror=window.evil=1>";
+    let dir = tempfile::tempdir().expect("a folder");
+    let Some(mut chromium) = Chromium::start(dir.path()).await else { return };
+    let site = Site::start().await;
+    let mut named = pod("planted", "1000", "64Mi");
+    named["metadata"]["annotations"] = json!({ "note": EVIL });
+    named["spec"]["containers"][0]["image"] = json!(EVIL);
+    site.cluster.create(&named).await;
+    site.cluster.until("planted pending", |seen| seen.messages.contains_key("planted")).await;
+    let evil: String = EVIL.bytes().map(|byte| format!("%{byte:02X}")).collect();
+    for path in [
+        "/page/pod?pod=default/planted".to_owned(),
+        format!("/page/pod?pod={evil}"),
+        format!("/page/pods?namespace={evil}&name={evil}&reason={evil}"),
+        format!("/page/nodes?resource={evil}&label={evil}&name={evil}"),
+        format!("/page/plugins?name={evil}"),
+        format!("/page/order?plugin={evil}&order={evil}"),
+    ] {
+        chromium.open(&format!("{}{path}", site.address)).await;
+        assert_eq!(chromium.evaluate("String(window.evil)").await, "undefined", "{path}");
+        assert_eq!(chromium.evaluate("document.querySelectorAll('#content script, #content img').length").await, 0);
+    }
+    // A manifest is shown again in its field, and the answer names what is wrong with it.
+    chromium.open(&format!("{}/page/what-if", site.address)).await;
+    let manifest = json!({"apiVersion": "v1", "kind": EVIL, "metadata": {"name": EVIL}, "spec": 7}).to_string();
+    chromium.events.clear();
+    let fill = format!(
+        "document.querySelector('textarea[name=pods]').value = {}; document.querySelector('form.asking').requestSubmit()",
+        json!(manifest)
+    );
+    chromium.evaluate(&fill).await;
+    chromium.until_loaded().await;
+    assert_eq!(chromium.evaluate("String(window.evil)").await, "undefined");
+    let text = chromium.text().await;
+    assert!(text.contains(EVIL), "{text}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn each_view_keeps_itself_up_to_date_without_a_word_in_the_console() {
     let dir = tempfile::tempdir().expect("a folder");
     let Some(mut chromium) = Chromium::start(dir.path()).await else { return };
-    let mut cluster = Cluster::start(&["--nodes", "30", "--page", "127.0.0.1:0"]).await;
-    let line = cluster.sandbox_says("to see it at work").await;
-    let address = line.strip_prefix("open ").and_then(|line| line.strip_suffix("/ to see it at work"));
-    let address = address.expect("an address").to_owned();
-    cluster.create(&pod("web", "100m", "64Mi")).await;
-    cluster.node_of("web").await;
-    cluster.create(&pod("huge", "1000", "64Mi")).await;
-    cluster.until("huge pending", |seen| seen.messages.contains_key("huge")).await;
+    let Site { cluster, address } = Site::start().await;
     for (path, part) in [
         ("/page", "Pods bound a second"),
         ("/page/pods", "default/huge"),
@@ -144,7 +368,7 @@ async fn each_view_keeps_itself_up_to_date_without_a_word_in_the_console() {
         ("/page/plugins", "NodeResourcesFit"),
         ("/page/plugins?name=NodeResourcesFit", "Extension points"),
     ] {
-        for (width, height) in [(1280, 900), (390, 800)] {
+        for (width, height) in SIZES {
             chromium.resize(width, height).await;
             chromium.open(&format!("{address}{path}")).await;
             chromium.until_link_says("up to date").await;

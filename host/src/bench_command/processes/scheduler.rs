@@ -62,7 +62,8 @@ fn berth(server: &RunningServer, scheduling: &Scheduling, conditions: &Condition
     let mut command = Command::new(std::env::current_exe().context("where this program is")?);
     command.args(["run", "--leader-elect=false", "--log", "warn", "--scheduler-name", SCHEDULER_NAME]);
     command.arg("--kubeconfig").arg(server.kubeconfig()).arg("--config").arg(config);
-    command.arg("--admin-socket").arg(server.dir().join("admin.sock"));
+    command.arg("--admin-socket").arg(server.admin_socket());
+    command.arg(format!("--kept-decisions-mib={}", scheduling.kept_decisions_mib));
     let execution = match scheduling.execution {
         Some(Execution::Wasm) => "wasm",
         Some(Execution::Native) => "native",

@@ -130,6 +130,11 @@ impl RunningServer {
         &self.dir.0
     }
 
+    /// The admin socket of the scheduler that is measured.
+    pub(super) fn admin_socket(&self) -> PathBuf {
+        self.dir().join("admin.sock")
+    }
+
     pub(super) fn kubeconfig(&self) -> &Path {
         &self.kubeconfig
     }

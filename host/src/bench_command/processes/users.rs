@@ -1,0 +1,111 @@
+//! Users that ask the scheduler while it schedules: browsers that show the page, and a user that explains pods.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context as _, Result, ensure};
+use axum::{
+    body::Body,
+    http::{Request, StatusCode, header},
+};
+use berth_bench::Answers;
+use http_body_util::BodyExt as _;
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use tokio::{net::UnixStream, task::JoinSet, time::sleep};
+
+/// The time between two explanations, and between two attempts to reach a scheduler that starts.
+const PAUSE: Duration = Duration::from_millis(100);
+
+const HTML: &str = "text/html";
+const EVENTS: &str = "text/event-stream";
+
+/// The number of users of each kind.
+#[derive(Clone, Copy, Debug, Default)]
+pub(in crate::bench_command) struct Users {
+    pub(in crate::bench_command) browsers: u16,
+    pub(in crate::bench_command) explains: bool,
+}
+
+/// Users that ask until this value is dropped.
+pub(super) struct AskingUsers {
+    answers: Arc<Mutex<Answers>>,
+    tasks: JoinSet<()>,
+}
+
+impl Users {
+    /// Lets the users ask the scheduler on this socket. `pods` are the pods of the namespace `default` to explain.
+    pub(super) fn ask(self, socket: &Path, pods: Vec<String>) -> AskingUsers {
+        let answers = Arc::<Mutex<Answers>>::default();
+        let mut tasks = JoinSet::new();
+        for _ in 0..self.browsers {
+            tasks.spawn(browse(socket.to_owned(), Arc::clone(&answers)));
+        }
+        if self.explains {
+            tasks.spawn(explain(socket.to_owned(), pods, Arc::clone(&answers)));
+        }
+        AskingUsers { answers, tasks }
+    }
+
+    /// The words in the runner's name; empty if nobody asks.
+    pub(in crate::bench_command) fn words(self) -> String {
+        let browsers = if self.browsers > 0 { format!(", {} browsers", self.browsers) } else { String::new() };
+        let explains = if self.explains { ", explanations" } else { "" };
+        format!("{browsers}{explains}")
+    }
+}
+
+impl AskingUsers {
+    /// Ends the questions, and returns the times of the answers so far.
+    pub(super) fn answers(mut self) -> Answers {
+        self.tasks.abort_all();
+        std::mem::take(&mut *self.answers.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// Shows the page's first view, and follows it.
+async fn browse(socket: PathBuf, answers: Arc<Mutex<Answers>>) {
+    let time = loop {
+        let asked = Instant::now();
+        match get(&socket, "/page", HTML).await {
+            Ok(()) => break asked.elapsed(),
+            Err(_) => sleep(PAUSE).await,
+        }
+    };
+    answers.lock().unwrap_or_else(PoisonError::into_inner).first_views.push(time);
+    loop {
+        // The scheduler ends each stream after a while. A browser then asks again.
+        if get(&socket, "/page", EVENTS).await.is_err() {
+            sleep(PAUSE).await;
+        }
+    }
+}
+
+/// Explains one pod after the other.
+async fn explain(socket: PathBuf, pods: Vec<String>, answers: Arc<Mutex<Answers>>) {
+    for pod in pods.iter().cycle() {
+        let asked = Instant::now();
+        if get(&socket, &format!("/explain?namespace=default&name={pod}"), "application/json").await.is_ok() {
+            answers.lock().unwrap_or_else(PoisonError::into_inner).explanations.push(asked.elapsed());
+        }
+        sleep(PAUSE).await;
+    }
+}
+
+/// Reads a whole answer.
+async fn get(socket: &Path, path: &str, accept: &str) -> Result<()> {
+    let stream = UnixStream::connect(socket).await?;
+    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
+    let connection = tokio::spawn(connection);
+    let request = Request::get(path).header(header::HOST, "localhost").header(header::ACCEPT, accept);
+    let mut response = sender.send_request(request.body(Body::empty())?).await?;
+    ensure!(response.status() == StatusCode::OK, "{path}: {}", response.status());
+    while let Some(frame) = response.frame().await {
+        frame.context("the answer was cut off")?;
+    }
+    connection.abort();
+    Ok(())
+}

@@ -1,0 +1,140 @@
+//! Debian packages of the programs, made by Debian's own `dpkg-deb`. A machine without it makes none, and says so.
+
+use std::{
+    fs,
+    os::unix::fs::{PermissionsExt as _, symlink},
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+use anyhow::{Context as _, Result};
+
+use super::{Architecture, Release, write};
+use crate::run_with;
+
+impl Release {
+    /// Writes a package for each program. `texts` has the folders of completions and man pages.
+    pub(super) fn write_debs(&self, programs: &[(Architecture, PathBuf)], texts: &Path) -> Result<()> {
+        let there = Command::new("dpkg-deb").arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
+        if there.is_err() {
+            eprintln!("Debian packages were NOT made: dpkg-deb is not on the PATH (Debian's package dpkg)");
+            return Ok(());
+        }
+        for (arch, program) in programs {
+            let folder = self.scratch.join("debs").join(arch.name);
+            self.lay_out_deb(&folder, *arch, program, texts)?;
+            let file = self.out.join(format!("berth_{}_{}.deb", self.version, arch.name));
+            let [folder, file] = [&folder, &file].map(|path| path.display().to_string());
+            // The time of the commit stands for the times of all files, so the same commit gives the same bytes.
+            let epoch = [("SOURCE_DATE_EPOCH", self.epoch.as_str())];
+            run_with("dpkg-deb", &["--root-owner-group", "-Zgzip", "--build", &folder, &file], &epoch)?;
+        }
+        Ok(())
+    }
+
+    /// Lays out the files of a package, as the Filesystem Hierarchy Standard and Debian Policy place them.
+    fn lay_out_deb(&self, folder: &Path, arch: Architecture, program: &Path, texts: &Path) -> Result<()> {
+        let usr = folder.join("usr");
+        let bin = usr.join("bin");
+        fs::create_dir_all(&bin)?;
+        let berth = bin.join("berth");
+        fs::copy(program, &berth).with_context(|| program.display().to_string())?;
+        fs::set_permissions(&berth, fs::Permissions::from_mode(0o755))?;
+        // No link has the name kube-scheduler: a package of Kubernetes may bring a program of this name.
+        symlink("berth", bin.join("kubectl-berth"))?;
+        let share = usr.join("share");
+        let completions = texts.join("completions");
+        for (from, to) in [
+            ("berth.bash", "bash-completion/completions/berth"),
+            ("_berth", "zsh/vendor-completions/_berth"),
+            ("berth.fish", "fish/vendor_completions.d/berth.fish"),
+        ] {
+            write(&share.join(to), &fs::read(completions.join(from)).with_context(|| from.to_owned())?)?;
+        }
+        let manual = share.join("man/man1");
+        fs::create_dir_all(&manual)?;
+        for page in fs::read_dir(texts.join("man"))? {
+            let page = page?;
+            let packed = manual.join(format!("{}.gz", page.file_name().to_string_lossy()));
+            super::compress(&page.path(), &packed)?;
+        }
+        let doc = share.join("doc/berth");
+        write(&doc.join("copyright"), &fs::read("LICENSE").context("LICENSE")?)?;
+        let kibibytes = size(&usr)?.div_ceil(1024);
+        let control = format!(
+            "Package: berth\nVersion: {}\nArchitecture: {}\nMaintainer: The Berth maintainers <berth@registry.example>\n\
+             Installed-Size: {kibibytes}\nSection: admin\nPriority: optional\n\
+             Description: Kubernetes scheduler with plugins that are WebAssembly components\n \
+             Makes the decisions of kube-scheduler. Plugins are sandboxed, and can be replaced\n \
+             while pods are being scheduled.\n",
+            self.version, arch.name
+        );
+        write(&folder.join("DEBIAN/control"), control.as_bytes())
+    }
+}
+
+/// The bytes of all files below a folder. Links do not count.
+fn size(folder: &Path) -> Result<u64> {
+    let mut bytes = 0;
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        let kind = entry.file_type()?;
+        if kind.is_dir() {
+            bytes += size(&entry.path())?;
+        } else if kind.is_file() {
+            bytes += entry.metadata()?.len();
+        }
+    }
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{output_of, release::ARCHITECTURES};
+
+    #[test]
+    fn a_package_has_the_program_its_texts_and_the_same_bytes_each_time() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let path = |name: &str| dir.path().join(name);
+        for file in
+            ["texts/completions/berth.bash", "texts/completions/_berth", "texts/completions/berth.fish", "program"]
+        {
+            write(&path(file), b"text").expect("a file");
+        }
+        write(&path("texts/man/berth-run.1"), b"manual").expect("a file");
+        let package = |name: &str| {
+            let release = Release {
+                version: "0.1.0".to_owned(),
+                commit: String::new(),
+                epoch: "1700000000".to_owned(),
+                out: path(name),
+                scratch: path(&format!("{name}-scratch")),
+            };
+            fs::create_dir_all(&release.out).expect("a folder");
+            // The test runs in the crate's folder, and a release in the workspace's.
+            std::env::set_current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/..")).expect("the workspace");
+            release.write_debs(&[(ARCHITECTURES[1], path("program"))], &path("texts")).expect("a package");
+            release.out.join("berth_0.1.0_arm64.deb")
+        };
+        let (first, second) = (package("first"), package("second"));
+        if !first.exists() {
+            return;
+        }
+        assert_eq!(fs::read(&first).expect("a file"), fs::read(second).expect("a file"));
+        let contents = output_of("dpkg-deb", &["--contents", &first.display().to_string()]).expect("a list");
+        for file in [
+            "./usr/bin/berth\n",
+            "./usr/bin/kubectl-berth -> berth",
+            "./usr/share/man/man1/berth-run.1.gz",
+            "./usr/share/bash-completion/completions/berth",
+            "./usr/share/doc/berth/copyright",
+        ] {
+            assert!(contents.contains(file), "{file}: {contents}");
+        }
+        assert!(!contents.contains("kube-scheduler"), "{contents}");
+        let field =
+            |name: &str| output_of("dpkg-deb", &["--field", &first.display().to_string(), name]).expect("a field");
+        assert_eq!((field("Architecture"), field("Version")), ("arm64".to_owned(), "0.1.0".to_owned()));
+    }
+}
