@@ -132,6 +132,7 @@ fn invocation(given: &Given) -> Result<Invocation> {
         plugins,
         audit_log: path("audit-log"),
         metrics_address,
+        disabled_metrics: given.texts("disabled-metrics").into_iter().map(str::to_owned).collect(),
         page: None,
         more_routes: axum::Router::new(),
         what_if: None,

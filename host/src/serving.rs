@@ -7,7 +7,9 @@ use std::{
 
 use berth_cluster::{ConnectOptions, USER_AGENT};
 use berth_config::Usage;
-use berth_serving::secure_serving::{Authorities, FrontProxy, Lookup, SecureServing, ServeHttp2, SniCertificate};
+use berth_serving::secure_serving::{
+    Authorities, FrontProxy, Lookup, SecureServing, ServeHttp2, SniCertificate, TlsChoices,
+};
 
 use berth_kube_flags::Given;
 
@@ -47,6 +49,8 @@ pub(crate) fn read(
         Some("VersionTLS13") => true,
         Some(other) => return Err(Usage(format!("--tls-min-version {other}: use VersionTLS12 or VersionTLS13"))),
     };
+    serving.tls_choices = TlsChoices::read(&given.texts("tls-cipher-suites"), &given.texts("tls-curve-preferences"))?;
+    serving.shares_port = given.switch("permit-port-sharing").unwrap_or(false);
     serving.http2 = http2(given, serving.http2)?;
     let sni = given.texts("tls-sni-cert-key").into_iter().map(sni_certificate);
     serving.sni_certificates = sni.collect::<Result<_, _>>()?;

@@ -28,7 +28,7 @@ use berth_what_if::Simulation;
 use serde_json::{Value, json};
 
 use crate::{
-    run::{Conditions, EngineFigures, Run, Runner, StormFigures},
+    run::{Answers, Conditions, EngineFigures, Run, Runner, StormFigures},
     usage,
     workload::{Change, Changes, Cluster, SCHEDULER_NAME, Scene},
 };
@@ -218,6 +218,7 @@ impl<'a> Stage<'a> {
             placements: bound.placements(),
             bound_at: bound.at,
             latencies,
+            answers: Answers::default(),
             allocations: allocations.map(|(end, start)| end - start),
             peak_memory: usage::peak_memory("self"),
             engine: Some(self.figures),

@@ -51,8 +51,7 @@ pub enum Role {
 use Kind::{Duration, Fraction, List, Number, Repeated, Switch, Text};
 use Role::{Refused, Serving, Used, WithoutConfig, WithoutEffect};
 
-const CHOICES: &str = "TLS 1.2 and 1.3 are served with suites and curves that are sound, and no others";
-const METRICS: &str = "all metrics are shown, with all labels";
+const METRICS: &str = "metrics are shown with all values of their labels";
 const ONE_STREAM: &str = "all log lines go to standard error, unbuffered";
 
 const fn flag(name: &'static str, kind: Kind, role: Role) -> Flag {
@@ -82,7 +81,11 @@ pub const FLAGS: &[Flag] = &[
         Switch,
         WithoutEffect("the address is shared as far as the system allows it by default"),
     ),
-    flag("permit-port-sharing", Switch, WithoutEffect("the port is not shared")),
+    flag(
+        "permit-port-sharing",
+        Switch,
+        Serving("Let other processes listen on the same port; the kernel spreads connections over them"),
+    ),
     flag("secure-port", Number, Serving("Port for HTTPS; 0 serves none [default: 10259; for `berth run` 0]")),
     flag(
         "tls-cert-file",
@@ -91,8 +94,16 @@ pub const FLAGS: &[Flag] = &[
             "Certificate of the server, with those of intermediate authorities, as PEM; read again when it changes",
         ),
     ),
-    flag("tls-cipher-suites", List, WithoutEffect(CHOICES)),
-    flag("tls-curve-preferences", List, WithoutEffect(CHOICES)),
+    flag(
+        "tls-cipher-suites",
+        List,
+        Serving("Cipher suites of TLS 1.2, by the names of Go [default: all that Berth has]"),
+    ),
+    flag(
+        "tls-curve-preferences",
+        List,
+        Serving("Curves by the numbers of Go, the preferred one first: 23, 24, 29 [default: all]"),
+    ),
     flag(
         "tls-min-version",
         Text,
@@ -197,7 +208,7 @@ pub const FLAGS: &[Flag] = &[
     flag("min-compatibility-version", List, Used),
     flag("allow-metric-labels", Repeated, WithoutEffect(METRICS)),
     flag("allow-metric-labels-manifest", Text, WithoutEffect(METRICS)),
-    flag("disabled-metrics", List, WithoutEffect(METRICS)),
+    flag("disabled-metrics", List, Used),
     flag("show-hidden-metrics-for-version", Text, WithoutEffect("no metric is hidden")),
     flag("log-flush-frequency", Duration, WithoutEffect(ONE_STREAM)),
     flag("log-json-info-buffer-size", Text, WithoutEffect(ONE_STREAM)),

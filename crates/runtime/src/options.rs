@@ -22,6 +22,8 @@ pub struct Options {
     pub audit_log: Option<PathBuf>,
     /// `--metrics-address`: probes and metrics over plain HTTP.
     pub metrics_address: Option<SocketAddr>,
+    /// `--disabled-metrics`: full names of metrics that are not shown.
+    pub disabled_metrics: Vec<String>,
     /// `--admin-socket`; `None` stands for the default path.
     pub admin_socket: Option<PathBuf>,
     /// `--kept-decisions-mib`: the memory for decisions that are kept for explanations; 0 keeps none.

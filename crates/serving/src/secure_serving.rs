@@ -8,8 +8,10 @@ mod certificates;
 
 mod lookup;
 mod review_rate;
+mod tls_choices;
 
 use std::{
+    io,
     net::{IpAddr, SocketAddr},
     path::PathBuf,
     sync::{Arc, PoisonError, RwLock},
@@ -19,14 +21,17 @@ use std::{
 use anyhow::{Context as _, Result};
 use axum::{Extension, Router, middleware};
 use tokio::{
-    net::{TcpListener, TcpStream},
+    net::{TcpListener, TcpSocket, TcpStream},
     time::timeout,
 };
 use tokio_rustls::TlsAcceptor;
 use tracing::{debug, info, warn};
 
-pub use self::access::{NoVerdict, PAGE, RequestUser, TOKEN_COOKIE};
 use self::{access::AccessCheck, certificates::Tls};
+pub use self::{
+    access::{NoVerdict, PAGE, RequestUser, TOKEN_COOKIE},
+    tls_choices::TlsChoices,
+};
 use crate::{connections, connections::Activity, connections::serve_http1, connections::serve_http2};
 use berth_cluster::ConnectOptions;
 use berth_file_watch::FileWatch;
@@ -47,6 +52,9 @@ pub struct SecureServing {
     /// The folder for a self-signed certificate; `None` keeps it in memory.
     pub certificate_dir: Option<PathBuf>,
     pub only_tls13: bool,
+    pub tls_choices: TlsChoices,
+    /// Whether other processes may listen on the same port, and the kernel spreads connections over them.
+    pub shares_port: bool,
     pub http2: ServeHttp2,
     /// Certificates for clients that ask for particular names.
     pub sni_certificates: Vec<SniCertificate>,
@@ -127,6 +135,8 @@ impl SecureServing {
             certificate: None,
             certificate_dir: None,
             only_tls13: false,
+            tls_choices: TlsChoices::default(),
+            shares_port: false,
             http2: ServeHttp2::UpTo(MAX_STREAMS),
             sni_certificates: Vec::new(),
             client_ca: None,
@@ -153,8 +163,8 @@ impl SecureServing {
         let tls = Arc::new(RwLock::new(Tls::read(&serving)?));
         let watch = serving.follow_files(&tls);
         let gate = AccessCheck::new(&serving).await?;
-        let listener = TcpListener::bind(self.address)
-            .await
+        let listener = self
+            .listen()
             .with_context(|| format!("--bind-address and --secure-port: {} cannot be used", self.address))?;
         info!(address = %listener.local_addr()?, "serving HTTPS");
         let routes = routes.layer(middleware::from_fn_with_state(gate, access::check));
@@ -165,6 +175,16 @@ impl SecureServing {
             let serve = |stream, activity| serve_one(stream, current(), routes.clone(), http2, activity);
             connections::accept(listener, serve).await;
         })
+    }
+
+    /// Listens on the address, as tokio's `TcpListener::bind` does.
+    fn listen(&self) -> io::Result<TcpListener> {
+        const BACKLOG: u32 = 1024;
+        let socket = if self.address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+        socket.set_reuseaddr(true)?;
+        socket.set_reuseport(self.shares_port)?;
+        socket.bind(self.address)?;
+        socket.listen(BACKLOG)
     }
 
     /// Reads changed certificates and authorities from their files, for later connections.
@@ -214,5 +234,22 @@ async fn serve_one(stream: TcpStream, tls: Tls, routes: Router, http2: ServeHttp
     match http2 {
         ServeHttp2::UpTo(max_streams) if is_http2 => serve_http2(stream, routes, activity, max_streams).await,
         ServeHttp2::UpTo(_) | ServeHttp2::No => serve_http1(stream, routes, activity).await,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_port_is_shared_if_both_allow_it() {
+        let mut first = SecureServing::on(IpAddr::from([127, 0, 0, 1]), 0);
+        first.shares_port = true;
+        let listener = first.listen().expect("a free port");
+        let mut second = first.clone();
+        second.address = listener.local_addr().expect("an address");
+        second.listen().expect("it is shared");
+        second.shares_port = false;
+        assert_eq!(second.listen().expect_err("it is not shared").kind(), io::ErrorKind::AddrInUse);
     }
 }

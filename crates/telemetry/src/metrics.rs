@@ -87,6 +87,8 @@ pub struct Metrics {
     process: ProcessMetrics,
     /// The release that determines the shown names and stabilities.
     release: Mutex<Release>,
+    /// The full names of metrics that are not shown (`--disabled-metrics`).
+    disabled: Mutex<BTreeSet<String>>,
     /// The refused effects by plugin and kind. A metric cannot list its labels.
     refused: Mutex<BTreeMap<String, BTreeMap<String, u64>>>,
     /// The namespaces with a label of their own.
@@ -287,6 +289,7 @@ impl Metrics {
             slis: Slis::new(),
             process: ProcessMetrics::new(&mut add),
             release: Mutex::default(),
+            disabled: Mutex::default(),
             refused: Mutex::default(),
             spent_namespaces: Mutex::default(),
             serving: Mutex::default(),
@@ -301,7 +304,15 @@ impl Metrics {
         raise(&self.log_lines_suppressed, &[], log_rate::n_suppressed());
         let _serving = self.serving.lock().unwrap_or_else(PoisonError::into_inner);
         let release = *self.release.lock().unwrap_or_else(PoisonError::into_inner);
-        render(releases::shown_in(release, self.registry.gather()))
+        let mut shown = releases::shown_in(release, self.registry.gather());
+        let disabled = self.disabled.lock().unwrap_or_else(PoisonError::into_inner);
+        shown.retain(|family| !disabled.contains(family.name()));
+        render(shown)
+    }
+
+    /// Leaves the metrics with these full names out of what is shown.
+    pub fn disable(&self, names: impl IntoIterator<Item = String>) {
+        self.disabled.lock().unwrap_or_else(PoisonError::into_inner).extend(names);
     }
 
     /// The content of `/metrics/slis` (KEP-3466).

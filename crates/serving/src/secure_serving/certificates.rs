@@ -8,7 +8,7 @@ use berth_config::Usage;
 use rcgen::generate_simple_self_signed;
 use rustls::{
     RootCertStore, ServerConfig,
-    crypto::{CryptoProvider, ring},
+    crypto::CryptoProvider,
     pki_types::{CertificateDer, PrivateKeyDer, UnixTime, pem::PemObject as _},
     server::{ClientHello, ResolvesServerCert, WebPkiClientVerifier, danger::ClientCertVerifier},
     sign::CertifiedKey,
@@ -46,7 +46,7 @@ impl Tls {
     /// # Errors
     /// A file cannot be read, or does not contain the expected data.
     pub(super) fn read(serving: &SecureServing) -> Result<Self> {
-        let provider = Arc::new(ring::default_provider());
+        let provider = Arc::new(serving.tls_choices.provider());
         let versions = if serving.only_tls13 { &[&TLS13][..] } else { &[&TLS13, &TLS12] };
         let builder = ServerConfig::builder_with_provider(Arc::clone(&provider)).with_protocol_versions(versions)?;
         let mut all = RootCertStore::empty();

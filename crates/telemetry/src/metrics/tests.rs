@@ -132,6 +132,18 @@ fn rules_and_dashboard_name_metrics_and_labels_that_exist() {
     assert!(n_series > 80, "only {n_series} were found");
 }
 
+#[test]
+fn a_disabled_metric_is_not_shown() {
+    let metrics = Metrics::default();
+    metrics.cycle(Duration::from_millis(1), Duration::ZERO);
+    let before = metrics.render();
+    let name =
+        before.lines().find_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next()).expect("a metric").to_owned();
+    metrics.disable([name.clone(), "no_such_metric".to_owned()]);
+    let after = metrics.render();
+    assert!(!after.contains(&name) && after.lines().count() > 10, "{name}: {after}");
+}
+
 /// The tables of the guide name a metric in the first column, without `scheduler_` in the first table.
 #[test]
 fn the_guide_and_the_metrics_name_each_other() {
