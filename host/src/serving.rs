@@ -131,7 +131,7 @@ fn front_proxy(given: &Given, authority: PathBuf) -> FrontProxy {
         authority: Authorities::File(authority),
         allowed_names: list("requestheader-allowed-names", &[]),
         username_headers: list("requestheader-username-headers", &["x-remote-user"]),
-        uid_headers: list("requestheader-uid-headers", &["x-remote-uid"]),
+        uid_headers: list("requestheader-uid-headers", &[]),
         group_headers: list("requestheader-group-headers", &["x-remote-group"]),
         extra_header_prefixes: list("requestheader-extra-headers-prefix", &["x-remote-extra-"]),
     }

@@ -4,15 +4,17 @@ use std::{collections::BTreeMap, time::Duration};
 
 use berth_framework::{
     Call, Effect, PluginIdx, Profile, Status,
-    run::{self, Attempt, Diagnosis, NominatedPods, PreFilterOutcome, Rejection, SearchRange},
+    run::{self, Attempt, Diagnosis, PreFilterOutcome, Rejection, SearchRange},
 };
 use berth_model::{NodeIdx, NodeSet};
 use serde::{Deserialize, Serialize};
 
 use crate::{
     nearest::{NearNode, NodeReason, nearest, reasons},
+    question::Question,
     record::{RankedNode, ranked},
     resources::{Lack, ResourceSum, lacks, sums},
+    suggestion::{Obstacles, Suggestion, suggestions},
 };
 
 /// The number of nodes that are named beside each count.
@@ -23,17 +25,6 @@ const N_BEST: usize = 10;
 
 /// The plugin that refuses nodes because of amounts.
 pub(crate) const NODE_RESOURCES_FIT: &str = "NodeResourcesFit";
-
-/// The parts of a question about a pod, apart from the pod itself.
-#[derive(Clone, Copy, Debug)]
-pub struct Question<'a> {
-    /// All nodes in the order of the cluster.
-    pub order: &'a [NodeIdx],
-    /// The pods that are nominated to nodes.
-    pub nominated: &'a NominatedPods<'a>,
-    /// The node that the caller wants to know about.
-    pub node: Option<NodeIdx>,
-}
 
 /// The answer. Fields that the analysis did not reach are empty.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -62,6 +53,8 @@ pub struct Analysis {
     pub resources: Vec<ResourceSum>,
     /// The result of evicting pods; `None` if that was not tried.
     pub preemption: Option<Preemption>,
+    /// Changes with which the pod would fit, if no node fits at the moment.
+    pub suggestions: Vec<Suggestion>,
     /// The time that each plugin took for an attempt on the copy that covers every node, the longest first. Empty if
     /// the profile's meter has no clock.
     pub took: Vec<PluginTook>,
@@ -170,11 +163,17 @@ pub struct NodeReport {
 /// They must not be instances that schedule, because the cycle of the call begins and ends here.
 pub fn analyze(profile: &mut Profile, call: &Call<'_>, question: &Question<'_>) -> Analysis {
     let mut analysis = Analysis { nodes: question.order.len(), ..Analysis::default() };
-    if let Err(status) = ask(profile, call, question, &mut analysis) {
-        analysis.error = Some(status.message());
-    }
+    let asked = ask(profile, call, question, &mut analysis);
     profile.end_cycle(call.cycle);
     analysis.took = took(profile);
+    match asked {
+        Ok(None) => {}
+        // A plugin that breaks, or that has no time left for changed pods, does not take the rest of the answer away.
+        Ok(Some(obstacles)) => {
+            analysis.suggestions = suggestions(profile, call, question, &obstacles).unwrap_or_default();
+        }
+        Err(status) => analysis.error = Some(status.message()),
+    }
     analysis
 }
 
@@ -247,7 +246,13 @@ fn all_rejections(profile: &mut Profile, call: &Call<'_>, order: &[NodeIdx], att
     rejections
 }
 
-fn ask(profile: &mut Profile, call: &Call<'_>, question: &Question<'_>, analysis: &mut Analysis) -> Result<(), Status> {
+/// Fills in the analysis. Returns the obstacles if no node fits.
+fn ask(
+    profile: &mut Profile,
+    call: &Call<'_>,
+    question: &Question<'_>,
+    analysis: &mut Analysis,
+) -> Result<Option<Obstacles>, Status> {
     let mut attempt = Attempt::default();
     if let PreFilterOutcome::Rejected { status, plugins } = run::pre_filter(profile, call, &mut attempt)? {
         analysis.resources = sums(call.table, call.pod, call.table.nodes());
@@ -256,7 +261,7 @@ fn ask(profile: &mut Profile, call: &Call<'_>, question: &Question<'_>, analysis
             code: status.code.as_str().to_owned(),
             message: status.message(),
         });
-        return Ok(());
+        return Ok(None);
     }
     let rejections = all_rejections(profile, call, question.order, &mut attempt);
     let refused = union(&rejections);
@@ -275,7 +280,18 @@ fn ask(profile: &mut Profile, call: &Call<'_>, question: &Question<'_>, analysis
         analysis.preemption = Some(preempt(profile, call, question, &attempt)?);
     }
     analysis.node = question.node.map(|node| report(profile, call, &rejections, &attempt, node));
-    Ok(())
+    Ok((analysis.feasible == 0).then(|| obstacles(profile, call, &rejections, &analysis.nearest)))
+}
+
+fn obstacles(profile: &Profile, call: &Call<'_>, rejections: &[Rejection], nearest: &[NearNode]) -> Obstacles {
+    let mut obstacles = Obstacles::default();
+    for rejection in rejections {
+        let plugin = profile.name(rejection.plugin).to_string();
+        obstacles.refused.entry(plugin).or_default().union(&rejection.nodes);
+    }
+    let near = nearest.iter().find(|near| !near.lacks.is_empty());
+    obstacles.nearest = near.and_then(|near| call.table.find(call.table.symbols.lookup(&near.node)?));
+    obstacles
 }
 
 /// The nodes that PreFilter left out, as refusals by its plugins.

@@ -15,20 +15,24 @@ mod analysis;
 mod cause;
 mod explanation;
 mod nearest;
+mod question;
 mod record;
 mod resources;
 mod ring;
 mod subject;
+mod suggestion;
 mod text;
 
 pub use analysis::{
-    Analysis, Combination, NodeReport, PluginReport, PluginTook, PodRejected, Preemption, Question, ReasonCount,
-    Refusals, analyze, refusals,
+    Analysis, Combination, NodeReport, PluginReport, PluginTook, PodRejected, Preemption, ReasonCount, Refusals,
+    analyze, refusals,
 };
 pub use cause::Cause;
 pub use explanation::Explanation;
 pub use nearest::{NearNode, NodeReason};
+pub use question::Question;
 pub use record::{DecisionRecord, Made, Outcome, PluginScore, RankedNode, Rejected, Sampled};
 pub use resources::{Lack, ResourceSum, amount};
 pub use ring::DecisionRing;
 pub use subject::{Holder, PodName, Retry, State, Subject, WaitsFor};
+pub use suggestion::Suggestion;

@@ -65,6 +65,23 @@ pub(crate) fn lacks(table: &ClusterTable, pod: &Pod, node: NodeIdx) -> Vec<Lack>
     requests(pod).filter_map(lack).collect()
 }
 
+/// The resources that the node lacks, with the amounts that are left there.
+pub(crate) fn shortages(table: &ClusterTable, pod: &Pod, node: NodeIdx) -> Vec<(Sym, i64)> {
+    let left = requests(pod).map(|(resource, requested)| (resource, requested, free(table, resource, node)));
+    left.filter(|(_, requested, free)| requested > free).map(|(resource, _, free)| (resource, free)).collect()
+}
+
+/// Lets the pod request this amount of a resource.
+pub(crate) fn set_request(pod: &mut Pod, resource: Sym, amount: i64) {
+    let Resources { milli_cpu, memory, ephemeral_storage, scalars } = &mut pod.requests;
+    match resource {
+        Sym::CPU => *milli_cpu = amount,
+        Sym::MEMORY => *memory = amount,
+        Sym::EPHEMERAL_STORAGE => *ephemeral_storage = amount,
+        _ => scalars.iter_mut().filter(|(name, _)| *name == resource).for_each(|(_, value)| *value = amount),
+    }
+}
+
 /// The sums for each resource that the pod requests. `candidates` are the nodes with remaining amounts that count in
 /// the totals.
 pub(crate) fn sums(table: &ClusterTable, pod: &Pod, candidates: &NodeSet) -> Vec<ResourceSum> {

@@ -10,6 +10,7 @@ use crate::{
     record::{DecisionRecord, Outcome, RankedNode},
     resources::{Lack, amount},
     subject::{State, WaitsFor},
+    suggestion::Suggestion,
 };
 
 /// The number of reasons and combinations that are shown; JSON has all of them.
@@ -252,6 +253,10 @@ fn write_analysis(out: &mut String, analysis: &Analysis) -> fmt::Result {
     if analysis.feasible == 0 && !analysis.nearest.is_empty() {
         writeln!(out, "Nearest nodes:")?;
         analysis.nearest.iter().try_for_each(|near| write_near(out, near))?;
+    }
+    for Suggestion { change, nodes, examples } in &analysis.suggestions {
+        let (fit, examples) = (nodes_fit(*nodes), some_of(examples, *nodes));
+        writeln!(out, "Would help: {change}; {fit} then ({examples})")?;
     }
     write_ranking(out, &analysis.best)?;
     let longest = analysis.took.iter().take(N_LONGEST).filter(|it| it.microseconds >= LONG_MICROSECONDS);

@@ -103,6 +103,30 @@ fn the_nearest_node_comes_first_and_says_what_it_lacks() {
     assert_eq!(explanation.reason, Cause::Fragmented, "{text}");
 }
 
+/// A change is suggested only if the pod then fits. If none helps alone, all together may.
+#[test]
+fn changes_that_help_are_suggested() {
+    let suggested = |pod: &api::Pod| -> Vec<(String, usize)> {
+        let analysis = analysis(&mut mixed(), pod, None);
+        analysis.suggestions.into_iter().map(|suggestion| (suggestion.change, suggestion.nodes)).collect()
+    };
+    let own = |expected: &[(&str, usize)]| -> Vec<(String, usize)> {
+        expected.iter().map(|(change, nodes)| ((*change).to_owned(), *nodes)).collect()
+    };
+    let web = |cpu: &str| pod("web").request("cpu", cpu);
+    let elsewhere = json!({"zone": "none"});
+    let each_helps = [("request no more than 1500m cpu", 1), ("tolerate gpu=true:NoSchedule", 1)];
+    assert_eq!(suggested(&web("1800m").build()), own(&each_helps));
+    let by_selector = [("leave out nodeSelector and the required nodeAffinity", 2)];
+    assert_eq!(suggested(&web("500m").spec("nodeSelector", elsewhere.clone()).build()), own(&by_selector));
+    let together = "request no more than 1500m cpu, and tolerate gpu=true:NoSchedule, and leave out nodeSelector and the \
+                    required nodeAffinity";
+    assert_eq!(suggested(&web("1800m").spec("nodeSelector", elsewhere).build()), own(&[(together, 2)]));
+    assert_eq!(suggested(&web("500m").build()), own(&[]), "it fits");
+    let text = explained(&mut mixed(), &web("1800m").build()).text();
+    assert!(text.contains("Would help: tolerate gpu=true:NoSchedule; one node fits then (gpu)"), "{text}");
+}
+
 #[test]
 fn the_first_cause_that_holds_is_the_reason() {
     let of = |cluster: &mut TestCluster, pod: &api::Pod| explained(cluster, pod).reason;

@@ -4,6 +4,9 @@
 //! Values are read as Go reads them: `--flag=value` and `--flag value`, switches also without a value, and `_` like
 //! `-`. If a flag is given several times, the last value counts.
 
+mod defaults;
+
+use self::defaults::default_of;
 use berth_config::emulation::go_bool;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, builder::ValueParser, error::ErrorKind};
 
@@ -164,7 +167,7 @@ pub const FLAGS: &[Flag] = &[
         Serving("Prefixes of headers with more about the user [default: x-remote-extra-]"),
     ),
     flag("requestheader-group-headers", List, Serving("Headers with the user's groups [default: x-remote-group]")),
-    flag("requestheader-uid-headers", List, Serving("Headers with the user's uid [default: x-remote-uid]")),
+    flag("requestheader-uid-headers", List, Serving("Headers with the user's uid [default: none]")),
     flag("requestheader-username-headers", List, Serving("Headers with the user's name [default: x-remote-user]")),
     flag(
         "authorization-always-allow-paths",
@@ -310,11 +313,15 @@ impl Given {
         self.0.get_many::<String>(name).into_iter().flatten().map(String::as_str).collect()
     }
 
-    /// All flags that were given, by name, with their values.
+    /// All flags by name, with the values that were given or else with their defaults.
     #[must_use]
     pub fn all(&self) -> Vec<(String, String)> {
-        let given = FLAGS.iter().filter(|flag| self.is_given(flag.name));
-        let mut all: Vec<_> = given.map(|flag| (flag.name.to_owned(), self.texts(flag.name).join(","))).collect();
+        let value = |flag: &Flag| match flag.kind {
+            _ if !self.is_given(flag.name) => default_of(flag.name).to_owned(),
+            List | Repeated => format!("[{}]", self.texts(flag.name).join(",")),
+            Switch | Text | Number | Fraction | Duration => self.text(flag.name).unwrap_or_default().to_owned(),
+        };
+        let mut all: Vec<_> = FLAGS.iter().map(|flag| (flag.name.to_owned(), value(flag))).collect();
         all.sort();
         all
     }
@@ -446,6 +453,18 @@ mod tests {
             }
         }
         assert_eq!(n_flags, 63);
+    }
+
+    #[test]
+    fn all_flags_have_the_values_that_count() {
+        let all = read(&["--v=4", "--disabled-metrics=a,b", "--kubeconfig", "k"]).expect("all known").all();
+        let value = |name: &str| all.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str());
+        for (name, expected) in
+            [("v", "4"), ("disabled-metrics", "[a,b]"), ("kubeconfig", "k"), ("leader-elect", "true"), ("config", "")]
+        {
+            assert_eq!(value(name), Some(expected), "--{name}");
+        }
+        assert!(all.is_sorted());
     }
 
     #[test]

@@ -33,10 +33,13 @@
     const active = document.activeElement;
     const focused = active && view.contains(active) ? active.getAttribute("href") : null;
     const open = [...view.querySelectorAll("details")].map((details) => details.open);
-    const scrolled = [...view.querySelectorAll(".scroll")].map((box) => box.scrollLeft);
+    const boxes = [...view.querySelectorAll(".scroll")];
+    const focusedBox = boxes.indexOf(active);
+    const scrolled = boxes.map((box) => box.scrollLeft);
     view.replaceChildren(...next.childNodes);
     view.querySelectorAll("details").forEach((details, n) => { details.open = open[n] || false; });
     view.querySelectorAll(".scroll").forEach((box, n) => { box.scrollLeft = scrolled[n] || 0; });
+    if (focusedBox >= 0) view.querySelectorAll(".scroll")[focusedBox]?.focus({ preventScroll: true });
     if (focused) view.querySelector(`a[href="${CSS.escape(focused)}"]`)?.focus({ preventScroll: true });
   };
 

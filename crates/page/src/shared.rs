@@ -52,6 +52,11 @@ impl SharedViews {
         Ok(view)
     }
 
+    /// Forgets the view of an address, because something that it shows was changed.
+    pub(crate) fn forget(&self, address: &str) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(address);
+    }
+
     fn slot(&self, address: String) -> Slot {
         let mut slots = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if slots.len() >= MAX_KEPT && !slots.contains_key(&address) {

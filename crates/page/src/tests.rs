@@ -11,7 +11,7 @@ use axum::{
 };
 use berth_explain::{
     Analysis, Combination, DecisionRecord, Explanation, NearNode, NodeReason, Outcome, PluginReport as Refuser,
-    PluginScore, PodName, Preemption, RankedNode, ReasonCount, Refusals, Rejected, Sampled, State, Subject,
+    PluginScore, PodName, Preemption, RankedNode, ReasonCount, Refusals, Rejected, Sampled, State, Subject, Suggestion,
 };
 use berth_lifecycle::PluginState;
 use berth_model::Time;
@@ -36,6 +36,10 @@ struct Hostile {
 }
 
 impl Hostile {
+    fn is_disabled(&self) -> bool {
+        self.orders.lock().expect("no panic").iter().any(|(_, order)| *order == Order::Disable)
+    }
+
     fn view(&self) -> ClusterView {
         let mut scheduler = Scheduler::new(Settings::default(), Vec::new());
         for number in 0..self.nodes {
@@ -93,7 +97,7 @@ impl Source for Hostile {
             name: EVIL.to_owned(),
             version: EVIL.to_owned(),
             digest: EVIL.to_owned(),
-            state: PluginState::Quarantined,
+            state: if self.is_disabled() { PluginState::Disabled } else { PluginState::Quarantined },
             profiles: [(EVIL.to_owned(), EVIL.to_owned())].into(),
             reason: Some(EVIL.to_owned()),
             last_reason: Some(EVIL.to_owned()),
@@ -165,6 +169,7 @@ fn explanation(namespace: &str, name: &str) -> Explanation {
             unnamed: 2,
             message: own(),
         }),
+        suggestions: vec![Suggestion { change: own(), nodes: 1, examples: vec![own()] }],
         ..Analysis::default()
     };
     let mut explanation = Explanation::new(subject, Some((decision, 1)), Some(analysis));

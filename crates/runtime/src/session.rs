@@ -378,6 +378,7 @@ fn serve(
         configuration: running.clone(),
         flags: secure.filter(|_| scheduling.gates.is_on("ComponentFlagz")).map(|secure| secure.flags.clone()),
         has_status: scheduling.gates.is_on("ComponentStatusz"),
+        release: scheduling.gates.release(),
         started: Instant::now(),
     };
     let debug = debug::routes(running.clone(), secure.and_then(|secure| secure.verbosity.clone()));

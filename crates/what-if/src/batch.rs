@@ -174,6 +174,9 @@ pub enum BatchError {
     /// The pods cannot be read.
     #[error("{0}")]
     Pods(Box<ReadError>),
+    /// The objects of the question make no pod.
+    #[error("pods: these objects are not pods, and make none")]
+    NoPods,
     /// A pod of the question is on a node of the cluster.
     #[error("pods: {pod} is already on a node")]
     OnNode {
@@ -236,6 +239,9 @@ pub fn what_if(
         question.serve_by(scheduler_name);
     }
     check_size("pods", question.pods().len(), bounds.pods)?;
+    if question.pods().is_empty() && !request.pods.is_empty() {
+        return Err(BatchError::NoPods);
+    }
     let placing = Placing::new(cluster, conditions);
     if let Some(pod) = question.pods().iter().find(|pod| placing.is_on_node(&pod.pod.metadata.uid)) {
         let metadata = &pod.pod.metadata;

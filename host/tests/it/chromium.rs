@@ -307,7 +307,6 @@ async fn an_order_is_given_in_the_browser() {
     assert_eq!(chromium.path().await, "/page/plugins?name=NodeName");
     let text = chromium.text().await;
     assert!(text.starts_with("Plugin NodeName") && text.contains("disabled"), "{text}");
-    // The order is given once: going back shows the form and not the order.
     chromium.go_to("Enable").await;
     chromium.go_to("Enable").await;
     let text = chromium.text().await;
@@ -350,7 +349,9 @@ async fn planted_scripts_do_not_run() {
     chromium.until_loaded().await;
     assert_eq!(chromium.evaluate("String(window.evil)").await, "undefined");
     let text = chromium.text().await;
-    assert!(text.contains(EVIL), "{text}");
+    assert!(text.contains("these objects are not pods"), "{text}");
+    let shown = chromium.evaluate("document.querySelector('textarea[name=pods]').value").await;
+    assert_eq!(shown, manifest);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -158,7 +158,7 @@ fn variant_markup(variant: &Variant) -> Markup {
     html! {
         h2 { (variant.name) }
         p { (thousands(variant.placed)) " pods get a node, " (thousands(variant.pending)) " stay pending." }
-        div.scroll { table {
+        div.scroll tabindex="0" role="group" aria-label="Table" { table {
             thead { tr { th scope="col" { "Pod" } th scope="col" { "Node" } th scope="col" { "Why pending" } } }
             tbody { @for pod in shown { tr {
                 th scope="row" { (pod.namespace) "/" (pod.name) }

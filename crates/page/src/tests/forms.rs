@@ -91,6 +91,8 @@ async fn an_order_is_confirmed_before_it_is_carried_out() {
     let (status, place) = submit(&page, "/page/order", same, &order).await;
     assert_eq!(status, StatusCode::SEE_OTHER, "{place}");
     assert!(place.starts_with("/page/plugins?name=%3Cscript"), "{place}");
+    let (_, text) = get(&page, &format!("/page/plugins?name={EVIL_NAME}")).await;
+    assert!(text.contains(">Enable</a>") && !text.contains(">Disable</a>"), "the view is not the one before: {text}");
     assert_eq!(*scheduler.orders.lock().expect("no panic"), [(EVIL.to_owned(), Order::Disable)]);
 }
 

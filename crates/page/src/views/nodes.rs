@@ -315,7 +315,7 @@ fn table(
         names.collect::<Vec<_>>().join(", ")
     };
     html! {
-        div.scroll { table {
+        div.scroll tabindex="0" role="group" aria-label="Table" { table {
             thead { tr {
                 th scope="col" { "Node" } th scope="col" { (filter.by) }
                 th.number scope="col" { "Requested " (filter.resource) } th.number scope="col" { "Allocatable" } th.number scope="col" { "%" }

@@ -139,7 +139,7 @@ fn shares(what: &str, taken: &[TimeShare], link: impl Fn(&str) -> Option<String>
         return nothing("Nothing was scheduled in the last minute.");
     }
     html! {
-        div.scroll { table {
+        div.scroll tabindex="0" role="group" aria-label="Table" { table {
             thead { tr {
                 th scope="col" { (what) }
                 th.number scope="col" { "Share" }

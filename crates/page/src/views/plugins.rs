@@ -58,7 +58,7 @@ fn list(plugins: &[PluginReport]) -> Markup {
 
 fn table(plugins: &[&PluginReport]) -> Markup {
     html! {
-        div.scroll { table {
+        div.scroll tabindex="0" role="group" aria-label="Table" { table {
             thead { tr {
                 th scope="col" { "Plugin" } th scope="col" { "State" } th scope="col" { "Version" } th scope="col" { "Binary" }
                 th scope="col" { "Profiles" } th.number scope="col" { "Calls" } th.number scope="col" { "Faults" } th scope="col" { "Why" }

@@ -118,7 +118,7 @@ fn decided(decision: &DecisionRecord, ago: Option<u64>) -> Markup {
             }
         }
         @if !decision.rejected.is_empty() {
-            div.scroll { table {
+            div.scroll tabindex="0" role="group" aria-label="Table" { table {
                 thead { tr { th scope="col" { "Refused by" } th.number scope="col" { "Nodes" } th scope="col" { "Why" } th scope="col" { "Such as" } } }
                 tbody { @for rejected in &decision.rejected {
                     tr {
@@ -144,7 +144,7 @@ fn ranking(best: &[RankedNode], caption: &str) -> Markup {
         }
     };
     html! {
-        div.scroll { table.scores {
+        div.scroll tabindex="0" role="group" aria-label="Table" { table.scores {
             caption { (caption) }
             thead { tr {
                 th scope="col" { "Node" } th.number scope="col" { "Total" }
@@ -169,7 +169,7 @@ fn says_now(analysis: &Analysis) -> Markup {
             p { "No node is looked at: " (rejected.message) " (" (rejected.plugins.join(", ")) ")" }
         }
         @if !analysis.plugins.is_empty() {
-            div.scroll { table {
+            div.scroll tabindex="0" role="group" aria-label="Table" { table {
                 caption { "Each plugin by itself" }
                 thead { tr {
                     th scope="col" { "Plugin" } th.number scope="col" { "Refuses" } th.number scope="col" { "Alone" } th scope="col" { "Why" }
@@ -186,7 +186,7 @@ fn says_now(analysis: &Analysis) -> Markup {
             } }
         }
         @if analysis.combinations.iter().any(|combination| combination.plugins.len() > 1) {
-            div.scroll { table {
+            div.scroll tabindex="0" role="group" aria-label="Table" { table {
                 caption { "Plugins that refuse the same nodes" }
                 thead { tr { th scope="col" { "Plugins" } th.number scope="col" { "Nodes" } th scope="col" { "Such as" } } }
                 tbody { @for combination in &analysis.combinations {
@@ -200,6 +200,12 @@ fn says_now(analysis: &Analysis) -> Markup {
         @if analysis.feasible == 0 && !analysis.nearest.is_empty() {
             h3 { "The nearest nodes" }
             ul { @for near in &analysis.nearest { li { strong { (near.node) } ": " (lacks(near)) } } }
+        }
+        @if !analysis.suggestions.is_empty() {
+            h3 { "What would help" }
+            ul { @for suggestion in &analysis.suggestions { li {
+                (suggestion.change) ": " (thousands(suggestion.nodes)) " nodes fit then, such as " (suggestion.examples.join(", "))
+            } } }
         }
         (preemption(analysis))
         (ranking(&analysis.best, "The best nodes, as scored now"))

@@ -332,11 +332,11 @@ fn group_table(what: &str, groups: &[Group], chosen: &str, link: impl Fn(&str) -
     };
     let (first, rest) = groups.split_at(groups.len().min(N_GROUPS));
     html! {
-        div.scroll { table { (head) tbody { @for group in first { (row(group)) } } } }
+        div.scroll tabindex="0" role="group" aria-label="Table" { table { (head) tbody { @for group in first { (row(group)) } } } }
         @if !rest.is_empty() {
             details {
                 summary { (thousands(rest.len())) " more" }
-                div.scroll { table { (head) tbody { @for group in rest { (row(group)) } } } }
+                div.scroll tabindex="0" role="group" aria-label="Table" { table { (head) tbody { @for group in rest { (row(group)) } } } }
             }
         }
     }
@@ -344,7 +344,7 @@ fn group_table(what: &str, groups: &[Group], chosen: &str, link: impl Fn(&str) -
 
 fn pods(rows: &[Row]) -> Markup {
     html! {
-        div.scroll { table {
+        div.scroll tabindex="0" role="group" aria-label="Table" { table {
             thead { tr {
                 th scope="col" { "Pod" } th scope="col" { "Reason" } th scope="col" { "Owner" } th scope="col" { "Queue" }
                 th.number scope="col" { "Attempts" } th.number scope="col" { "Priority" }

@@ -12,7 +12,7 @@ use axum::{
     http::{Request, StatusCode, header},
 };
 use berth_bench::Answers;
-use http_body_util::BodyExt as _;
+use futures::StreamExt as _;
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use tokio::{net::UnixStream, task::JoinSet, time::sleep};
@@ -101,10 +101,11 @@ async fn get(socket: &Path, path: &str, accept: &str) -> Result<()> {
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
     let connection = tokio::spawn(connection);
     let request = Request::get(path).header(header::HOST, "localhost").header(header::ACCEPT, accept);
-    let mut response = sender.send_request(request.body(Body::empty())?).await?;
+    let response = sender.send_request(request.body(Body::empty())?).await?;
     ensure!(response.status() == StatusCode::OK, "{path}: {}", response.status());
-    while let Some(frame) = response.frame().await {
-        frame.context("the answer was cut off")?;
+    let mut body = Body::new(response.into_body()).into_data_stream();
+    while let Some(part) = body.next().await {
+        part.context("the answer was cut off")?;
     }
     connection.abort();
     Ok(())
