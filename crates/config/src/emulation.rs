@@ -2,7 +2,8 @@
 //! `--min-compatibility-version` and `--feature-gates`.
 //!
 //! By default the scheduler emulates the API server's release, which is known only once the server has answered.
-//! [`Emulation`] is what the flags ask for, and [`Emulated`] is what holds. It holds until the process ends.
+//! [`Emulation`] has the values of the flags, and [`Emulated`] has the release and the gates that result from them. The
+//! result holds until the process ends.
 
 use std::{fmt, str::FromStr};
 
@@ -91,7 +92,7 @@ pub struct Emulation {
     gates: Vec<(String, String, bool)>,
 }
 
-/// The release and the gates that hold.
+/// The release and the gates that result from the flags and from the API server's version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Emulated {
     pub gates: Gates,
@@ -136,10 +137,10 @@ impl Emulation {
         self.version
     }
 
-    /// Decides what holds on a cluster with this version of the API server.
+    /// Determines the release and the gates for a cluster with this version of the API server.
     ///
     /// # Errors
-    /// The release does not have what was asked for.
+    /// The release does not support a value of the flags.
     pub fn resolve(&self, server: KubernetesVersion) -> Result<Emulated, EmulationError> {
         let version = self.version.unwrap_or(server);
         let (release, is_exact) = version.nearest();

@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use crate::fields::API_VERSION;
 
-/// Plugins without a successor, and what does their work today.
+/// Plugins that no other plugin replaces, with advice for each.
 const GONE: [(&str, &str); 3] = [
     ("NodeLabel", "addedAffinity of NodeAffinityArgs keeps pods to nodes with a label"),
     ("NodePreferAvoidPods", "a taint with the effect PreferNoSchedule says that a node is to be avoided"),

@@ -10,7 +10,7 @@ use crate::{
     profile::DEFAULT_SCHEDULER_NAME,
 };
 
-/// Predicates and the plugins with filters that do the same.
+/// Predicates, and the plugins whose filters do the same.
 const PREDICATES: [(&str, &[&str]); 24] = [
     ("CheckNodeCondition", &["NodeUnschedulable", "TaintToleration"]),
     ("CheckNodeDiskPressure", &["TaintToleration"]),
@@ -91,7 +91,7 @@ pub(super) fn configuration(policy: &Map<String, Value>, notes: &mut Vec<String>
     configuration
 }
 
-/// Enables these filters and no others, together with the other parts of their plugins.
+/// Enables these filters and no others, together with the other extension points of their plugins.
 fn filters(predicates: &[Value], plugins: &mut ProfilePlugins, notes: &mut Vec<String>) {
     plugins.disable("multiPoint", "*");
     let mut enabled = BTreeSet::new();
