@@ -79,7 +79,7 @@ enum Through {
 }
 
 impl Bench {
-    /// These options as a scheduler takes them.
+    /// These options in the form that a scheduler takes.
     fn scheduling(&self) -> Scheduling {
         Scheduling {
             config: self.config.clone(),

@@ -1,4 +1,4 @@
-//! `berth simulate`: where the scheduler would place the pods of a cluster that stands in files.
+//! `berth simulate`: where the scheduler would place the pods of a cluster that files describe.
 
 mod changes;
 mod input;

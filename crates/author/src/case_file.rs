@@ -44,7 +44,7 @@ pub struct PluginCase {
     /// The pod to place, unless a step has another.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub pod: Value,
-    /// Each builds on the cluster that the one before left.
+    /// Each step begins with the cluster that the step before it left.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub steps: Vec<CaseStep>,
 }

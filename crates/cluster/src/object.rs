@@ -36,7 +36,7 @@ pub struct ObjectRef {
 }
 
 impl ObjectRef {
-    /// The object's path, or that of one of its subresources.
+    /// The object's path, or the path of one of its subresources.
     ///
     /// Names may come from a plugin. A name that would lead to another path is an error, which names the part.
     pub(crate) fn path(&self, subresource: Option<&str>) -> Result<Uri, BadName> {

@@ -85,7 +85,7 @@ pub(crate) async fn look(cluster: &Cluster, setup: Option<&Setup>, findings: &mu
     rights(&client, &needed(setup), findings).await;
 }
 
-/// What the server says, and how long it takes to answer.
+/// The server's facts, and the time that it takes to answer.
 async fn timed_info(client: &Client) -> Result<(ServerInfo, Duration), ServerInfoError> {
     // The first answer is not timed, since it includes the time of a new connection.
     let mut facts = server_info(client).await?;

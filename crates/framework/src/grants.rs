@@ -63,7 +63,7 @@ pub struct ObjectRule {
     pub objects: RuleObjects,
 }
 
-/// The objects of a rule's kinds that it covers.
+/// The objects of its kinds that a rule covers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum RuleObjects {
     /// The pod of the cycle.

@@ -171,8 +171,8 @@ declare! {
 }
 
 impl Point {
-    /// The name for people, which is the name of the Go method and of the contract's interface. Metrics have another one for
-    /// Normalize.
+    /// The name for people, which is the name of the Go method and of the contract's interface. Metrics have another
+    /// name for Normalize.
     #[must_use]
     pub const fn shown(self) -> &'static str {
         if matches!(self, Self::Normalize) { "NormalizeScore" } else { self.as_str() }

@@ -203,7 +203,7 @@ pub trait Score {
 
     /// The score that all members of `nodes` share, if the plugin knows it without looking at each node. If so,
     /// [`Self::score`], which would give each of them this score, is not called. Normalize is then called with one
-    /// node, so it must turn equal scores into the same result as it turns one of them into.
+    /// node, so for equal scores it must give the same result as for one of these scores.
     fn common_score(&mut self, call: &Call<'_>, nodes: &NodeSet) -> Option<i64> {
         let _ = (call, nodes);
         None

@@ -253,7 +253,8 @@ impl Profile {
         Some(answer)
     }
 
-    /// Sets the kinds of which nothing is known from now on. They replace the kinds that were set before.
+    /// Sets the kinds that may not be listed, so that nothing is known about their objects. They replace the kinds that
+    /// were set before.
     pub fn set_unlisted(&mut self, unlisted: Arc<UnlistedKinds>) {
         self.unlisted = unlisted;
     }

@@ -64,7 +64,8 @@ impl<B: Clone + CountCalls> PluginRegistry<B> {
     }
 
     /// Registers a plugin whose binary is loaded later, from a file of the plugins directory or from a registry. Until
-    /// then no binary serves, except a built-in. The first binary that is found counts as the one that served before.
+    /// then no binary serves, except a built-in. The first binary that is found counts as the binary that served
+    /// before.
     pub fn await_binary(&mut self, name: &PluginName) {
         self.plugin(name).await_binary();
     }
@@ -76,7 +77,7 @@ impl<B: Clone + CountCalls> PluginRegistry<B> {
     }
 
     /// Restores what was remembered when the last process ended. The caller adds what is installed or awaited before,
-    /// and lets profiles join after. `serving` is the binary that had replaced one that failed, if the caller still has
+    /// and lets profiles join after. `serving` is the binary that had replaced a failed binary, if the caller still has
     /// it.
     pub fn restore(
         &mut self,
@@ -235,7 +236,7 @@ impl<B: Clone + CountCalls> PluginRegistry<B> {
         Ok(plugin.handle(if disabled { Event::SwitchedOff } else { Event::SwitchedOn }, now, policy))
     }
 
-    /// Goes back to the binary before.
+    /// Goes back to the previous binary.
     ///
     /// # Errors
     /// No such plugin is known, or it has no binary to go back to.

@@ -42,7 +42,7 @@ pub struct NonZeroRequests {
     pub memory: i64,
 }
 
-/// The way in which a resize in progress counts besides the spec.
+/// How a resize in progress counts besides the spec.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Resizes {
     /// The resize does not count, only the spec.
@@ -55,7 +55,7 @@ pub enum Resizes {
 }
 
 impl Resizes {
-    /// The way in which the release counts resized pods.
+    /// How the release counts resized pods.
     #[must_use]
     pub fn of(features: Features) -> Self {
         if features.has(Feature::ResizedPodsTakeMaximumOfTotals) {
@@ -69,7 +69,7 @@ impl Resizes {
 /// The options of [`pod_requests`].
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// The way in which a resize in progress (`status`) counts besides the spec.
+    /// How a resize in progress (`status`) counts besides the spec.
     pub resizes: Resizes,
     /// Whether `spec.resources` is left out.
     pub skip_pod_level: bool,

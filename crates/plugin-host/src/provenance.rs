@@ -1,5 +1,5 @@
-//! The sources of plugins and the signatures that count, according to the operator's settings and the files that these
-//! name.
+//! The sources of plugins and the signatures that count, according to the operator's settings and to the files that the
+//! settings name.
 //!
 //! The settings name keys, certificates and references; this module reads them. Files are read together with the
 //! settings, so a changed key counts once --plugin-config is read again. Pull secrets are read at each pull.

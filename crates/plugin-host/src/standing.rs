@@ -4,7 +4,8 @@ use berth_lifecycle::Service;
 
 use crate::inventory::PluginInventory;
 
-/// A sentence without its full stop. If profiles differ, it is about the first one, as in the list of plugins.
+/// A sentence without its full stop. If profiles differ, the text describes the first profile, as the list of plugins
+/// does.
 pub(crate) fn standing(inventory: &PluginInventory, plugin: &str) -> String {
     let status = inventory.status(plugin);
     let Some(status) = status.filter(|status| !status.profiles.is_empty()) else {

@@ -14,7 +14,7 @@ pub struct PlacementReason {
     pub nodes: usize,
     /// The number of nodes that passed every filter.
     pub feasible: usize,
-    /// The weighted sum of the chosen node; absent if it was the only one.
+    /// The weighted sum of the chosen node; absent if only one node passed.
     pub score: Option<i64>,
     /// The best sum among the other nodes.
     pub runner_up: Option<i64>,

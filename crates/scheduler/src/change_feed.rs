@@ -16,13 +16,13 @@ use crate::{
     context::Context,
 };
 
-/// The most objects in one batch, where each pod or node counts as one. They take less than a millisecond.
+/// The maximum number of objects in one batch, where each pod or node counts as one. They take less than a millisecond.
 const BATCH: usize = 1024;
 
-/// The most symbols in one batch.
+/// The maximum number of symbols in one batch.
 const SYMBOLS: usize = 1 << 14;
 
-/// The most owners with held pods in one batch.
+/// The maximum number of owners with held pods in one batch.
 const MAX_HELD: usize = 1024;
 
 /// The number of waiting keys at which the copy starts again, because it does not keep up or is gone.

@@ -46,8 +46,8 @@ pub struct SearchState {
 }
 
 impl Scheduler {
-    /// The most events that are handled between two cycles, so that many events do not hold up pods that could be
-    /// placed.
+    /// The maximum number of events that are handled between two cycles, so that many events do not hold up pods that
+    /// could be placed.
     pub const EVENTS_PER_TURN: usize = turn::MOST;
 
     /// The time between two cycles after which no further event is handled. One event alone may take longer, because

@@ -32,8 +32,8 @@ pub trait EventSink: std::fmt::Debug + Send + Sync {
 /// An event of a plugin, or of the settings of all plugins.
 #[derive(Debug)]
 pub enum Notice {
-    /// A binary may not serve. `file` names its source, and the text of `reason` continues it. `standing` says what
-    /// serves now, here and in the other notices.
+    /// A binary may not serve. `file` names the source of the binary, and `reason` continues the sentence about the
+    /// file. In all notices, `standing` says what serves now.
     Refused {
         digest: Option<Digest>,
         file: String,
@@ -284,7 +284,7 @@ impl Notice {
             Self::PodsHeld { owner, milliseconds, reason } => {
                 let seconds = milliseconds / 1000;
                 let note = about(format!("the pods of {owner} are held back for {seconds} s: the plugin {reason}"));
-                // The line of the fault says it.
+                // The log line about the fault already says this.
                 Row {
                     log: None,
                     metric: None,

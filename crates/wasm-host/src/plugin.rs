@@ -191,7 +191,7 @@ impl ComponentPlugin {
         }
     }
 
-    /// The way in which a call about the pod of a cycle is made. Afterwards the instance knows the pod or one like it.
+    /// How a call about the pod of a cycle is made. Afterwards the instance knows the pod or a similar pod.
     fn enter(&mut self, call: &Call<'_>) -> Result<Participation, Status> {
         self.turn_to(call);
         if let Some(participation) = self.classes.participation(call.cycle) {

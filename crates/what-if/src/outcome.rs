@@ -37,7 +37,7 @@ pub struct PodOutcome {
     pub refusal: Option<Refusal>,
 }
 
-/// The nodes from which one was chosen.
+/// The nodes among which the scheduler chose.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Choice {
@@ -136,7 +136,7 @@ impl Refusal {
 }
 
 impl Choice {
-    /// The alternatives of the last decision to this node; `None` if the decision chose another node.
+    /// The alternatives to this node in the last decision; `None` if the decision chose another node.
     pub(crate) fn of(decision: &Decision, node: &str, table: &ClusterTable) -> Option<Self> {
         let chosen = table.symbols.lookup(node).and_then(|name| table.find(name));
         let Decision { outcome: Ok(decided), findings } = decision else { return None };
@@ -167,7 +167,8 @@ impl Choice {
     }
 }
 
-/// The plugins' answers about nodes in the decision with the text `message`; empty if that was another decision.
+/// The plugins' answers about nodes in the decision with the text `message`; empty if the last decision has another
+/// text.
 pub(crate) fn rejections(
     decision: &Decision,
     message: &str,

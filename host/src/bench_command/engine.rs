@@ -1,4 +1,4 @@
-//! The scheduling core with plugins as a scheduler would load them.
+//! The scheduling core, with plugins that are loaded as in a scheduler.
 
 use anyhow::{Context as _, Result};
 use berth_bench::{command, engine::Engine, workload::SCHEDULER_NAME};

@@ -77,7 +77,7 @@ impl Candidate {
     }
 }
 
-/// The most cases of one node in a dry run. Each case lists all pods that are removed, so many cases make long lists.
+/// The maximum number of cases of one node in a dry run. Each case lists all pods that are removed, so many cases make long lists.
 const MAX_GUESSES: usize = 16;
 
 /// A sort key, smaller for more important pods: those of higher priority, then those that have run longer. A pod that has

@@ -75,7 +75,7 @@ pub(super) struct Poster {
     n_unwritten: Arc<AtomicUsize>,
 }
 
-/// The parts that one request needs.
+/// Everything that one request needs.
 #[derive(Clone)]
 struct Sender {
     client: Client,

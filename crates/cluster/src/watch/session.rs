@@ -341,8 +341,8 @@ impl Session {
         })
     }
 
-    /// Waits for the server, but stops if a new list is wanted while the server is silent. Only requests that take no
-    /// object from the server may be stopped like this.
+    /// Waits for the server, but stops if a new list was requested while the server is silent. Only requests that take
+    /// no object from the server may be stopped like this.
     async fn unless_relisting<T>(&self, answer: impl Future<Output = T>) -> Result<T, WatchError> {
         tokio::select! {
             biased;

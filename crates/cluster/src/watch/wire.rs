@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 /// The annotation of the bookmark that ends a streamed list.
 const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 
-/// The content of one line. Objects stay text, so that one which cannot be decoded costs only itself.
+/// The content of one line. Objects stay text, so that an object that cannot be decoded affects no other object.
 #[derive(Debug)]
 pub(super) enum Frame<'a> {
     Applied(&'a str),

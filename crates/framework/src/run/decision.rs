@@ -237,9 +237,9 @@ impl Findings {
         &self.skipped_scores
     }
 
-    /// The scores of each plugin for the nodes that passed; they add up to the totals. First come those of plugins that
-    /// were asked about all of these nodes or whose scores were normalised in this cycle, in the order of the profile.
-    /// Then come those that were [kept](Self::earlier_answers).
+    /// The scores of each plugin for the nodes that passed; they add up to the totals. First come the scores of plugins
+    /// that were asked about all of these nodes or whose scores were normalised in this cycle, in the order of the
+    /// profile. Then come the scores that were [kept](Self::earlier_answers).
     pub fn plugin_scores(&self) -> impl Iterator<Item = PluginScores<'_>> {
         let of_cycle = self.scores.iter().take(self.n_scored);
         // A cycle that had no choice has no scores.

@@ -13,7 +13,7 @@ use crate::{
     status::Status,
 };
 
-/// The most cases that one call may have for each node of the cluster. Preemption asks fewer at once.
+/// The maximum number of cases of one call, for each node of the cluster. Preemption asks fewer at once.
 const MAX_CASES_PER_NODE: usize = 64;
 
 /// Filters nodes without some of their pods, for the pod of `call`. `findings` are those of its cycle. The result has

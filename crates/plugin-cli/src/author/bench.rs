@@ -201,7 +201,7 @@ fn subject(bench: &Bench, loaded: &Loaded) -> Result<(ComponentFactory, Situatio
     Ok((loaded.factory.clone(), Situation::of_args("null"), Source::None))
 }
 
-/// Makes an owned factory from a shared one.
+/// Makes an owned factory from a shared factory.
 #[derive(Debug)]
 struct Native(std::sync::Arc<dyn PluginFactory>);
 

@@ -38,7 +38,7 @@ struct Report {
     /// The extension points that the component implements.
     points: Vec<&'static str>,
     needs: Needs,
-    /// The events after which pods that the plugin rejected are tried again; none: any event.
+    /// The events after which pods that the plugin rejected are tried again; `None` stands for any event.
     events_to_register: Option<Vec<String>>,
     /// The grants that the plugin gets without a setting of the operator.
     granted: String,

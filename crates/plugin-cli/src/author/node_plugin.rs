@@ -1,5 +1,5 @@
 //! Compares the methods of a `NodePlugin` with the names in its `export!` line. The trait has defaults for all methods,
-//! so the compiler does not report a method that is never called or one that is missing.
+//! so the compiler reports neither a method that is never called nor a missing method.
 //!
 //! The sources are read as text in the form that rustfmt gives them: an `impl` begins and ends at the first column.
 

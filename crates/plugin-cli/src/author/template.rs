@@ -40,13 +40,13 @@ const SCHEMAS: &str = "berth/schemas";
 /// The folders of an SDK that become the project itself and are not copied with the SDK.
 const TEMPLATES: [&str; 2] = ["template", "templates"];
 
-/// What the operator grants the plugin, in the templates that need it.
+/// The file with the grants that the operator gives the plugin, in the templates that need grants.
 const GRANTS: &str = "plugin-host.yaml";
 
-/// What builds leave behind in a working tree.
+/// The folders that builds leave in a working tree.
 const LEFT_BEHIND: [&str; 4] = ["build", "node_modules", "__pycache__", "target"];
 
-/// What a plugin can be written in.
+/// A language in which a plugin can be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Language {
     Rust,
@@ -112,7 +112,7 @@ pub(super) fn grants(template: Template) -> Option<&'static str> {
     text.lines().find_map(|line| line.trim().strip_prefix("grants: "))
 }
 
-/// Writes a project into `dir`, which must not be there yet. How many files it has.
+/// Writes a project into `dir`, which must not exist yet. How many files it has.
 pub(super) fn instantiate(
     language: Language,
     template: Template,

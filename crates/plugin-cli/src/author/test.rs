@@ -64,7 +64,7 @@ pub(crate) fn run(test: &Test) -> Result<()> {
 }
 
 /// Updates a file of cases. Unchanged parts keep their text. If the text cannot be kept, only the comments at its top
-/// are.
+/// stay.
 fn update(file: &Path, cases: &Cases, loaded: &Loaded) -> Result<()> {
     let old = fs::read_to_string(file)?;
     let factory = cases.limited(&loaded.factory);

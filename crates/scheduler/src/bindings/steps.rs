@@ -470,7 +470,8 @@ impl Binding {
         }
     }
 
-    /// Follows the preemption of the pod by one of higher priority. The API server does not know of the pod's place on the node.
+    /// Follows the preemption of the pod by a pod of higher priority. The API server does not know of the pod's place
+    /// on the node.
     fn preempted(self, preemptor: &Pod, plugin: &str, context: &mut Context) -> Step {
         if self.is_sent() {
             let message = format!("pod {} is being bound and was not preempted", context.full_name(self.pod()));

@@ -1,5 +1,5 @@
-//! The authorities that the cluster names. The API server publishes its own for other components that serve
-//! (`pkg/server/options/authentication.go` of the generic API server). They are read once, at the start.
+//! The authorities that the cluster names. The API server publishes its own authorities for other components that serve
+//! requests (`pkg/server/options/authentication.go` of the generic API server). They are read once, at the start.
 
 use std::collections::BTreeMap;
 

@@ -104,10 +104,10 @@ pub(crate) fn effects(effects: Vec<types::Effect>, limits: &Limits) -> Result<Ve
     effects.into_iter().map(|effect| self::effect(effect, limits)).collect()
 }
 
-/// The most kinds that a manifest may name. Each is watched.
+/// The maximum number of kinds that a manifest may name. Each is watched.
 const MAX_KINDS: usize = 64;
 
-/// The most columns that a manifest may name. Each key is a column of every node.
+/// The maximum number of columns that a manifest may name. Each key is a column of every node.
 const MAX_COLUMNS: usize = 256;
 
 /// The longest key of a label: a name of 63 characters after a prefix of 253.

@@ -12,8 +12,8 @@ use tokio::runtime::{Builder, Runtime};
 
 use crate::admin_client::AdminClient;
 
-/// The longest time until the scheduler has accepted a file. It waits until the file has stopped changing, and compiles
-/// it unless it finds the result of the compilation here.
+/// The longest time until the scheduler has accepted a file. The scheduler waits until the file has stopped changing.
+/// It then compiles the file, unless this command's result of the compilation is in the cache.
 const LONGEST_ACCEPTANCE: Duration = Duration::from_secs(60);
 
 /// Follows the state of one binary in the scheduler.
