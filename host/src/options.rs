@@ -13,7 +13,7 @@ use clap::{Args, ValueEnum};
 
 use crate::compiler::compiler_process;
 
-/// What every command that schedules takes.
+/// The options of every command that schedules.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct Scheduling {
     /// KubeSchedulerConfiguration (kubescheduler.config.k8s.io/v1), YAML or JSON

@@ -81,7 +81,7 @@ pub struct EngineDetails {
     pub confirming_micros: f64,
     /// The cycle divided by the number of nodes.
     pub cycle_nanos_per_node: f64,
-    /// The share of cycles with earlier answers.
+    /// The share of the cycles that used answers of earlier cycles.
     pub cycles_with_earlier_answers: f64,
 }
 

@@ -90,8 +90,7 @@ pub(crate) fn version_path(group: &str, version: &str) -> Result<String, BadName
     Ok(path)
 }
 
-/// Adds a part to a path. Legal names need no escaping (the loosest, those of RBAC objects, also contain colons), so
-/// this escapes nothing.
+/// Adds a part to a path. Nothing is escaped, because no legal name needs it. Names of RBAC objects may contain colons.
 fn push_part(path: &mut String, part: &str) -> Result<(), BadName> {
     let legal = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b':');
     if part.is_empty() || part == "." || part == ".." || !part.bytes().all(legal) {

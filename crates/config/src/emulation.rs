@@ -83,7 +83,7 @@ pub enum EmulationError {
     Gate(#[from] GateError),
 }
 
-/// What the flags ask for.
+/// The values of the flags.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Emulation {
     version: Option<KubernetesVersion>,

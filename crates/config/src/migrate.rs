@@ -22,7 +22,7 @@ use crate::{
 pub struct Migration {
     /// A KubeSchedulerConfiguration of `v1`.
     pub configuration: Value,
-    /// What changed, and what has no successor.
+    /// The changes, and the fields that have no successor.
     pub notes: Vec<String>,
 }
 

@@ -1,4 +1,4 @@
-//! What the operator allows plugins: reads `PluginHostConfiguration` documents into complete [`PluginHostSettings`].
+//! The operator's settings for plugins: reads `PluginHostConfiguration` documents into complete [`PluginHostSettings`].
 //!
 //! `file` holds the content of a document; every field of it may be absent. This module has the settings that the
 //! program uses: an entry of `plugins` replaces values of `defaults`, and these replace the constants below. Only

@@ -31,7 +31,7 @@ pub struct EquivalenceCache<T> {
     last: usize,
     /// One half of the hash of each class that had a pod. The other half determines the place.
     seen: Vec<u32>,
-    /// How many lookups found an entry. The number serves as the clock for the age of entries.
+    /// The number of lookups that found an entry. It serves as the clock for the age of entries.
     n_hits: u64,
 }
 
@@ -140,7 +140,7 @@ impl<T> EquivalenceCache<T> {
         drop(self.drain());
     }
 
-    /// How many lookups found an entry so far.
+    /// The number of lookups that found an entry so far.
     #[must_use]
     pub fn n_hits(&self) -> u64 {
         self.n_hits

@@ -26,7 +26,7 @@ pub trait Follow {
 /// A hook of plugins that say which of their answers hold for later pods too. Such a plugin is asked again only about
 /// nodes that changed.
 pub trait Reuse {
-    /// How far the plugin's answers about the pod reach. A native plugin is asked in each cycle after PreFilter, and
+    /// The reach of the plugin's answers about the pod. A native plugin is asked in each cycle after PreFilter, and
     /// about scores after PreScore. A component is asked before PreFilter, once for pods that are alike, as
     /// `wit/reuse.wit` says; pods that are alike must have the same signature. The call must cost little.
     ///

@@ -45,7 +45,7 @@ pub struct PluginTime {
     pub duration: Duration,
 }
 
-/// What a meter has gathered.
+/// The figures that a meter has collected.
 #[derive(Debug, Default)]
 pub struct Measured {
     /// Runs of extension points.
@@ -112,7 +112,7 @@ impl Meter {
         self.timer.as_ref().map(|timer| timer.clock.now())
     }
 
-    /// What was measured since it was last cleared.
+    /// The measurements since the meter was last cleared.
     pub fn measured_mut(&mut self) -> &mut Measured {
         &mut self.measured
     }

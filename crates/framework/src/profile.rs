@@ -67,7 +67,7 @@ pub struct Instance {
     name: Arc<str>,
     /// The plugin's `pluginConfig` as JSON, kept for the next binary of the same name.
     pub args: String,
-    /// What the plugin may ask for.
+    /// The grants of the plugin.
     pub grants: Grants,
     /// The configured plugin.
     pub plugin: Box<dyn Plugin>,

@@ -132,7 +132,7 @@ impl Attempt {
         self.findings = decision.findings;
     }
 
-    /// What the cycle found so far. After [`place`] the findings are in the [`Decision`].
+    /// The findings of the cycle so far. After [`place`] the findings are in the [`Decision`].
     #[must_use]
     pub fn findings(&self) -> &Findings {
         &self.findings

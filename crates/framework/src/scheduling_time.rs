@@ -1,4 +1,4 @@
-//! How much of the scheduling thread one plugin, all plugins together, and the pods of one namespace may use.
+//! The share of the scheduling thread that one plugin, all plugins together, and the pods of one namespace may use.
 //!
 //! Each of them has a bucket. It fills by a number of milliseconds in each second up to a burst, and whatever takes
 //! time empties it. A call is never cut short because of an empty bucket, so a bucket may owe time. The caller asks
@@ -33,7 +33,7 @@ pub struct TimeBounds {
     pub search: Option<Duration>,
 }
 
-/// How long the search for a pod's node may go on.
+/// The maximum time of the search for a pod's node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SearchLength {
     /// The time that [`TimeBounds::search`] gives.

@@ -47,7 +47,7 @@ pub(crate) enum Life<B> {
     },
 }
 
-/// What is remembered of a plugin whose binary is not loaded yet. Once the binary is loaded, its digest shows whether
+/// The remembered facts about a plugin whose binary is not loaded yet. Once the binary is loaded, its digest shows whether
 /// this applies to it.
 #[derive(Debug)]
 pub(crate) struct Awaited<B> {
@@ -97,7 +97,7 @@ pub(crate) enum RefusalCause {
     Failure,
 }
 
-/// What can happen to a plugin.
+/// The events that can happen to a plugin.
 #[derive(Debug)]
 pub(crate) enum Event<B> {
     /// The directory has a new binary, or the present one must be tried again.
@@ -129,7 +129,7 @@ pub(crate) enum Event<B> {
     SwitchedOn,
 }
 
-/// What a transition reads and writes besides the state.
+/// The data that a transition reads and writes besides the state.
 #[derive(Debug)]
 pub(crate) struct Context<'a> {
     pub has_built_in: bool,
@@ -329,7 +329,7 @@ impl<B: CountCalls> Life<B> {
         life
     }
 
-    /// What is remembered of a plugin whose binary is not loaded yet.
+    /// The remembered facts about a plugin whose binary is not loaded yet.
     pub(crate) fn awaited(&self) -> Option<&Awaited<B>> {
         match self {
             Life::Awaited(awaited) => Some(awaited),

@@ -29,7 +29,7 @@ pub(crate) struct Plugin<B> {
     profiles: BTreeMap<String, ProfileSlot>,
 }
 
-/// What is built into this program under a plugin's name.
+/// The code that is built into this program under a plugin's name.
 #[derive(Debug)]
 pub(crate) enum BuiltIn<B> {
     /// Nothing is built in; only the plugins directory can provide the plugin.

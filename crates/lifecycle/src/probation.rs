@@ -37,7 +37,7 @@ pub(crate) struct FailedProbation {
 }
 
 impl ProbationSoFar {
-    /// Begins when a binary is offered to the profiles.
+    /// A probation that begins when a binary is offered to the profiles.
     pub(crate) fn begin(now: Time, binary: &impl CountCalls) -> Self {
         Self { since: now, n_faults: 0, n_answers: binary.n_answers() }
     }

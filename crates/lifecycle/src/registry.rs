@@ -35,7 +35,7 @@ pub enum OrderError {
     NoFallback {
         /// The plugin.
         plugin: PluginName,
-        /// What is missing.
+        /// The missing part.
         reason: NoFallback,
     },
 }
@@ -90,7 +90,7 @@ impl<B: Clone + CountCalls> PluginRegistry<B> {
         self.plugin(name).restore(remembered, serving, now, policy);
     }
 
-    /// What must outlast the process, for plugins with something to remember.
+    /// The data that must outlast the process, for plugins that have such data.
     pub fn remembered(&self) -> impl Iterator<Item = (&PluginName, Remembered)> {
         let all = self.plugins.iter().map(|(name, plugin)| (name, plugin.remembered()));
         all.filter(|(_, remembered)| !remembered.is_empty())

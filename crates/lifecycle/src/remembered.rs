@@ -4,7 +4,7 @@
 
 use berth_model::{Digest, Time};
 
-/// What is remembered of one plugin.
+/// The remembered facts about one plugin.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Remembered {
     /// Whether an operator switched the plugin off.

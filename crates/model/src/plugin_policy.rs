@@ -52,8 +52,8 @@ pub struct Probation {
 /// The length of a probation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProbationSpan {
-    /// The time since the swap.
+    /// The probation lasts for this time after the swap.
     Time(Duration),
-    /// The number of calls of the new binary.
+    /// The probation lasts for this number of calls of the new binary.
     Calls(u64),
 }

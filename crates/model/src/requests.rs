@@ -274,7 +274,8 @@ fn maximum_of_each_container(pod: &Pod, options: &Options) -> ResourceList {
     })
 }
 
-/// Counts the maximum of totals. The statuses of all init containers count. A spec that the node reported as infeasible does not.
+/// Counts the maximum of totals. The statuses of all init containers count. A spec that the node reported as infeasible
+/// does not count.
 fn maximum_of_totals(pod: &Pod, options: &Options) -> ResourceList {
     let statuses = container_statuses(pod);
     let infeasible = is_resize_infeasible(pod);

@@ -279,7 +279,7 @@ impl Scheduler {
         self.context.drain_decisions()
     }
 
-    /// How long the plugins of each profile took, and how often they were asked, since the last call.
+    /// The time that the plugins of each profile took, and the number of questions to them, since the last call.
     pub fn drain_measured(&mut self, mut take: impl FnMut(&Profile, &Measured)) {
         self.context.drain_measured(&mut take);
     }

@@ -165,8 +165,8 @@ impl Sinks {
         self.tell_row(plugin, by, notice.row(plugin));
     }
 
-    /// Sends a notice that follows from another one. The log line of the other notice covers both. `is_announced` says
-    /// that this notice has the event for both.
+    /// Sends a notice that follows from another one. The log line of the other notice covers both. If
+    /// `is_announced` is true, the Kubernetes event of this notice covers both, too.
     pub fn tell_as_part(&self, plugin: &str, by: By, notice: Notice, is_announced: bool) {
         let row = notice.row(plugin);
         let event = row.event.filter(|_| is_announced);

@@ -46,7 +46,7 @@ pub(super) struct Processes {
     runtime: Runtime,
 }
 
-/// What the watch has shown of the pods that are to be bound.
+/// The pods to be bound, as far as the watch has shown them.
 struct Follower {
     events: mpsc::Receiver<WatchEvent>,
     _watches: WatchHandle,

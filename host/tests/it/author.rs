@@ -1,4 +1,4 @@
-//! What `berth plugin` tells an author about a component.
+//! The output of `berth plugin` about a component.
 
 use std::{
     fs,
@@ -407,7 +407,7 @@ async fn two_names_of_a_plugin_are_told_with_their_places() {
     assert!(told.contains(places), "{told}");
 }
 
-/// What could be missing on the machine is said only if it is missing.
+/// The output names a possible lack of the machine only if the machine has it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_failed_build_in_rust_says_what_the_machine_lacks() {
     let home = tempfile::tempdir().expect("a folder");

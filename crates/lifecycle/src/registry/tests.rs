@@ -57,7 +57,7 @@ fn strict() -> Policy {
 }
 
 thread_local! {
-    /// How many questions about pods the binaries of a test have answered in total.
+    /// The number of questions about pods that the binaries of a test have answered in total.
     static N_ANSWERS: Cell<u64> = const { Cell::new(0) };
 }
 

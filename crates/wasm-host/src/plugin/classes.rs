@@ -132,7 +132,7 @@ impl Classes {
         }
     }
 
-    /// How far answers about pods of this class reach, if the plugin has said so.
+    /// The reach of the answers about pods of this class, if the plugin has declared it.
     pub(super) fn reach(&mut self, pod: &Pod) -> Option<Reach> {
         self.known.get(pod).map(|class| class.reach)
     }
