@@ -387,7 +387,8 @@ impl Profile {
         self.instances.iter().any(|instance| !instance.untold.is_empty())
     }
 
-    /// Informs the plugin that the placement on `node` was given up. A plugin without time is informed later.
+    /// Informs the plugin that the placement on `node` was given up. A plugin that has used up its time is informed
+    /// later.
     pub(crate) fn tell_unreserved(&mut self, plugin: PluginIdx, call: &Call<'_>, node: NodeIdx) {
         let Some(instance) = self.instances.get_mut(plugin.index()) else { return };
         if instance.is_to_wait() {
@@ -399,7 +400,7 @@ impl Profile {
         }
     }
 
-    /// Informs the plugin that the pod was bound to `node`. A plugin without time is informed later.
+    /// Informs the plugin that the pod was bound to `node`. A plugin that has used up its time is informed later.
     pub(crate) fn tell_bound(&mut self, plugin: PluginIdx, call: &Call<'_>, node: NodeIdx) {
         let Some(instance) = self.instances.get_mut(plugin.index()) else { return };
         if instance.is_to_wait() {
@@ -421,7 +422,7 @@ impl Profile {
         PluginsAt { positions: 0..self.plugins.at(P::POINT).len(), point: PhantomData }
     }
 
-    /// Informs every plugin that a cycle is over. A plugin without time is informed later.
+    /// Informs every plugin that a cycle is over. A plugin that has used up its time is informed later.
     pub fn end_cycle(&mut self, cycle: CycleId) {
         for instance in &mut self.instances {
             if !instance.is_to_wait() {

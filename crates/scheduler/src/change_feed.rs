@@ -163,7 +163,7 @@ impl ChangeFeed {
         }
     }
 
-    /// A batch with as many changes as fit and, if there is room, a portion of everything.
+    /// A batch with as many changes as fit. If there is room, it also has a portion of the whole state.
     pub(crate) fn batch(&mut self, bindings: &Bindings, context: &Context, now: Time) -> ChangeBatch {
         let mut batch = ChangeBatch {
             is_first: std::mem::take(&mut self.is_first),
