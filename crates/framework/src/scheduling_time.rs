@@ -187,8 +187,7 @@ impl Default for SchedulingTime {
 
 impl SchedulingTime {
     /// A search for a node that takes no longer than this is not charged: in a cluster of thousands of nodes, each
-    /// search takes some milliseconds. An attempt for which plugins take no longer than this does not count as long
-    /// either.
+    /// search takes some milliseconds. An attempt whose plugins take no longer does not count as long either.
     pub const LONG_SEARCH: Duration = Duration::from_millis(5);
 
     /// The time that a search may take while long searches have used up their share and other pods wait. A search that
