@@ -255,7 +255,7 @@ pub extern "C" fn berth_simulator_what_if(
     told(ask, ptr::null_mut(), error)
 }
 
-/// Closes a simulator after the question that it is answering has ended. Null is let be.
+/// Closes a simulator after the question that it is answering has ended. Null is ignored.
 ///
 /// # Safety
 /// The handle is from `berth_simulator_open` and is not used afterwards.
@@ -272,7 +272,7 @@ pub unsafe extern "C" fn berth_simulator_close(simulator: *mut BerthSimulator) {
     }
 }
 
-/// Frees a text that a function of this library returned. Null is let be.
+/// Frees a text that a function of this library returned. Null is ignored.
 ///
 /// # Safety
 /// The text is from this library and is not used afterwards.
