@@ -15,7 +15,7 @@ use serde_json::json;
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum ConfigCommand {
-    /// Print a file of an earlier Kubernetes as today's KubeSchedulerConfiguration
+    /// Print a file of an earlier Kubernetes release as a current KubeSchedulerConfiguration
     ///
     /// Reads KubeSchedulerConfigurations from v1alpha1 on, with names of removed plugins, and Policy files. Standard
     /// error lists what changed and what has no successor. The file itself is not changed.

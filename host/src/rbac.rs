@@ -31,7 +31,7 @@ Examples:
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Rbac {
-    /// The service account that the rights are for; roles and bindings go by the same name
+    /// The service account that gets the rights; roles and bindings have the same name
     #[arg(long, value_name = "NAME", default_value = "berth")]
     name: String,
     /// Namespace of the service account

@@ -72,7 +72,7 @@ pub struct Latency {
     pub max: f64,
 }
 
-/// The engine's time for a pod by the kind of work, by the clock, in microseconds.
+/// The engine's elapsed time for a pod, by kind of work, in microseconds.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct EngineDetails {

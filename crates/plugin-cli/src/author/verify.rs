@@ -26,9 +26,9 @@ use super::{
 use crate::{blocking::block_on, output::Output};
 
 const SIGNATURES: &str = "\
-With --key, the plugin must be signed by the holder of one of the keys: a file by PLUGIN.wasm.sig or
-PLUGIN.wasm.sigstore.json beside it, a reference by what the registry has for its manifest. Without --key, signatures are
-not looked at.
+With --key, the holder of one of the keys must have signed the plugin. The signature of a file is in PLUGIN.wasm.sig or
+PLUGIN.wasm.sigstore.json beside it, and the signature of a reference is in the registry. Without --key, signatures are
+not checked.
 
 Examples:
   berth plugin verify build/Zone.wasm
