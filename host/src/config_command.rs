@@ -60,6 +60,6 @@ pub(crate) fn run(command: ConfigCommand) -> Result<()> {
             writeln!(stdout, "{}", serde_json::to_string_pretty(&answer)?)?;
         }
     }
-    // What the file itself has wrong stays as it was written.
-    invalid.map_or(Ok(()), |error| Err(anyhow!("this is still to be corrected by hand: {error}")))
+    // Mistakes in the file itself stay in the output.
+    invalid.map_or(Ok(()), |error| Err(anyhow!("correct this by hand: {error}")))
 }

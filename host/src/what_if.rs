@@ -214,7 +214,7 @@ fn outcome(status: ExitStatus, answer: Vec<u8>, reason: &str) -> Result<Vec<u8>,
             let (seconds, mebibytes) = (limits.cpu_time.as_secs(), limits.memory_bytes >> 20);
             let signal = status.signal().unwrap_or_default();
             Err(NoAnswer::BeyondBounds(format!(
-                "more than {seconds} s of processor time or {mebibytes} MiB of memory (signal {signal})"
+                "it needs more than {seconds} s of processor time or {mebibytes} MiB of memory (signal {signal})"
             )))
         }
     }

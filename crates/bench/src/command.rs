@@ -190,7 +190,8 @@ fn chosen(names: &[String]) -> Result<Vec<&'static Workload>> {
 
 fn read_figures(file: &Path) -> Result<Vec<Figures>> {
     let text = fs::read(file).with_context(|| format!("--compare {}", file.display()))?;
-    serde_json::from_slice(&text).with_context(|| format!("--compare {}: not what `-o json` prints", file.display()))
+    serde_json::from_slice(&text)
+        .with_context(|| format!("--compare {}: the file is not output of `-o json`", file.display()))
 }
 
 fn rounds(
@@ -310,7 +311,7 @@ fn write_or_compare(file: &Path, placements: &Placements) -> Result<()> {
     }
     let text = fs::read(file).with_context(|| format!("--placements {}", file.display()))?;
     let before: Placements = serde_json::from_slice(&text)
-        .with_context(|| format!("--placements {}: not what this option writes", file.display()))?;
+        .with_context(|| format!("--placements {}: the file was not written by this option", file.display()))?;
     for (place, now) in placements {
         let Some(before) = before.get(place) else { bail!("{}: nothing about {place}", file.display()) };
         if let Some(difference) = first_difference(before, now) {

@@ -215,7 +215,7 @@ impl Ratios {
         ];
         let parts: Vec<String> =
             parts.into_iter().filter_map(|(name, ratio)| Some(format!("{name} x{:.2}", ratio?))).collect();
-        format!("    against the other run: {}", parts.join(", "))
+        format!("    compared with the other run: {}", parts.join(", "))
     }
 }
 

@@ -124,7 +124,7 @@ pub enum GateError {
     #[error("cannot set feature gate {name} to {}, feature is locked to {default}", !default)]
     Locked { name: String, default: bool },
     /// kube-scheduler can switch the gate.
-    #[error("{name}={value}: not built, since {reason}; leave it out, which means {name}={}", !value)]
+    #[error("{name}={value} is not supported, because {reason}; leave the gate out to use {name}={}", !value)]
     NotBuilt { name: String, value: bool, reason: &'static str },
 }
 

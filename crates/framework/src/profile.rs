@@ -267,7 +267,7 @@ impl Profile {
         }
         let instance = self.instances.get(plugin.index())?;
         let reason = self.unlisted.needed_by(instance.plugin.manifest())?;
-        Some(Status::unresolvable(format!("plugin {:?} cannot judge this pod: {reason}", instance.name)))
+        Some(Status::unresolvable(format!("plugin {:?} cannot decide about this pod: {reason}", instance.name)))
     }
 
     /// The first plugin that must not judge pods and has no PreFilter. Its PreFilter would say which pods it affects.
@@ -514,7 +514,7 @@ impl Instance {
     }
 
     fn why_it_waits(&self) -> Status {
-        Status::error(format!("plugin {:?} has used up its time before it heard what became of pods", self.name))
+        Status::error(format!("plugin {:?} has used up its time before it was told about changes of pods", self.name))
     }
 }
 

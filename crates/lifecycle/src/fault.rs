@@ -165,10 +165,10 @@ impl Tally {
         let Tally::Counted { n_faults, milliseconds: lost } = self else { return None };
         let seconds = policy.window.as_secs();
         if n_faults >= usize::try_from(policy.faults).unwrap_or(usize::MAX) {
-            return Some(format!("{n_faults} faults within {seconds} s, the last: {last}"));
+            return Some(format!("{n_faults} faults within {seconds} s; the last was: {last}"));
         }
         let is_lost = lost > milliseconds(policy.lost);
-        is_lost.then(|| format!("its faults took {lost} ms within {seconds} s, the last: {last}"))
+        is_lost.then(|| format!("its faults took {lost} ms within {seconds} s; the last was: {last}"))
     }
 }
 

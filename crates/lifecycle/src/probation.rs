@@ -30,7 +30,7 @@ pub enum ProbationEnd {
 
 /// A binary faulted more often than probation allows.
 #[derive(Debug, thiserror::Error)]
-#[error("{n_faults} faults on probation, the last: {last}")]
+#[error("{n_faults} faults on probation; the last was: {last}")]
 pub(crate) struct FailedProbation {
     n_faults: u32,
     last: String,

@@ -22,7 +22,7 @@ pub enum BinaryId {
 
 /// The text is not a digest.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is not a SHA-256 digest: it takes 64 hexadecimal digits")]
+#[error("{0:?} is not a SHA-256 digest: expected 64 hexadecimal digits")]
 pub struct DigestError(String);
 
 impl Digest {

@@ -65,7 +65,7 @@ impl From<DirectoryEvent> for Finding {
             DirectoryChange::Refused { digest, error } => {
                 let mut reason = chain(&error);
                 if error.is_of_the_moment() {
-                    reason += &format!("; a scheduler that runs tries it again within {} s", LONGEST_WAIT.as_secs());
+                    reason += &format!("; a running scheduler tries again within {} s", LONGEST_WAIT.as_secs());
                 }
                 Found::NoPlugin { digest, reason }
             }

@@ -148,7 +148,7 @@ impl PluginInventory {
         match (self.rules.provenance.sources.get(&plugin), found_in) {
             (Some(source), FoundIn::Directory) => {
                 let (name, file, reference) = (plugin.as_str(), file.display(), source.reference.to_string());
-                warn!(plugin = name, %file, reference, "not used: the plugin comes from a registry");
+                warn!(plugin = name, %file, reference, "the file is not used: the plugin comes from a registry");
                 return TakenIn::default();
             }
             // The settings changed while the binary was being loaded.
@@ -171,7 +171,7 @@ impl PluginInventory {
                 TakenIn { consequences, unusable: Some(UnusableFile::NoPlugin(reason)) }
             }
             Found::Unreachable(reason) if self.registry.installed(&plugin).is_some() => {
-                warn!(plugin = plugin.as_str(), reason, "pull failed; keeping the version that serves");
+                warn!(plugin = plugin.as_str(), reason, "the plugin cannot be pulled; keeping the current version");
                 TakenIn::default()
             }
             Found::Unreachable(reason) => self.no_plugin(&plugin, None, reason, now),

@@ -103,7 +103,7 @@ impl Provenance {
             Trust::NotAsked => Ok(Vec::new()),
             Trust::Signed(signers) => Ok(signers),
             Trust::Tolerated { unsigned: Unsigned::Warn, reason } => {
-                warn!(plugin, %source, reason, "running without a trusted signature");
+                warn!(plugin, %source, reason, "the plugin has no trusted signature");
                 Ok(Vec::new())
             }
             Trust::Tolerated { unsigned: Unsigned::Allow | Unsigned::Deny, .. } => Ok(Vec::new()),

@@ -129,7 +129,8 @@ impl PullKit {
         let Some(cached) = puller.cached(&source.reference, self.engine.max_file_bytes()) else {
             return (Found::Unreachable(reason), None);
         };
-        warn!(plugin = plugin.as_str(), reference = %source.reference, reason, "taken from the cache");
+        warn!(plugin = plugin.as_str(), reference = %source.reference, reason, "the plugin cannot be pulled; using \
+                                                                                the copy in the cache");
         let (outcome, _) = self.take(provenance, plugin, source, cached).await;
         // The registry is asked again soon.
         (outcome, None)

@@ -12,8 +12,10 @@ pub(crate) fn standing(inventory: &PluginInventory, plugin: &str) -> String {
         return "no profile uses it".to_owned();
     };
     match &status.service {
-        Service::Native(_) => "the built-in serves".to_owned(),
-        Service::Embedded(component) => format!("the built-in serves as the component {}", component.digest.short()),
+        Service::Native(_) => "the built-in plugin runs natively".to_owned(),
+        Service::Embedded(component) => {
+            format!("the built-in plugin runs as the component {}", component.digest.short())
+        }
         Service::Directory(component) => {
             let version = component.binary.factory().version().version;
             format!("{} (version {version}) serves", component.digest.short())

@@ -249,7 +249,7 @@ impl Watching {
     fn want(&mut self, manifest: &Manifest) {
         for kind in wanted(manifest, self.features) {
             if self.kinds.insert(kind.clone()) {
-                info!(plugin = manifest.name, kind = kind.resource(), "watching one more kind");
+                info!(plugin = manifest.name, kind = kind.resource(), "watching a kind that a plugin reads");
                 self.watches.add(kind);
             }
         }
@@ -307,7 +307,7 @@ impl Watching {
         let without = dispensable_for.join(", ");
         warn!(
             kind = kind.plural,
-            rule, without, "scheduling without this kind; pods that need a plugin that reads it stay pending"
+            rule, without, "this kind cannot be listed; pods stay pending if one of their plugins reads it"
         );
         let reason = format!("the scheduler may not list {}: its ClusterRole lacks {rule}", kind.plural);
         Some(Event::KindUnlisted { kind: object_kind, unlisted: UnlistedKind { reason, dispensable_for } })

@@ -39,7 +39,7 @@ pub enum SwapError {
     #[error("{0}")]
     NotBuilt(String),
     /// The instance did not accept the full delta.
-    #[error("its replica could not be fed: {}", .0.message())]
+    #[error("its replica could not be filled: {}", .0.message())]
     NotFed(Status),
     /// The preparation ended without an answer.
     #[error("{0}")]

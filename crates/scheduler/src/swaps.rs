@@ -184,7 +184,7 @@ fn successor(
         && let Err(reason) = hand_over_state(old, &mut *new)
     {
         let name = profile.name(plugin);
-        let message = format!("plugin {name} starts without the state of the binary before it: {reason}");
+        let message = format!("plugin {name} starts without the state of the earlier binary: {reason}");
         context.log(Level::Warn, message);
     }
     fill(&mut *new, context.cache())?;

@@ -24,7 +24,7 @@ const FOLDER_MODE: u32 = 0o700;
 
 #[derive(Debug, thiserror::Error)]
 pub enum SocketError {
-    #[error("another scheduler listens on {}: give each its own with --admin-socket PATH", .0.display())]
+    #[error("another scheduler listens on {}: name another socket with --admin-socket PATH", .0.display())]
     InUse(PathBuf),
     #[error("{} is open to other users, or belongs to another user: give --admin-socket PATH in a folder of your own", .0.display())]
     SharedFolder(PathBuf),

@@ -47,7 +47,7 @@ pub struct Check {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unhealthy {
-    #[error("the scheduling loop has not turned for {seconds} s")]
+    #[error("the scheduling loop has been stuck for {seconds} s")]
     Hangs { seconds: u64 },
     #[error("the lease expired long ago and was not renewed")]
     LeaseNotRenewed,

@@ -86,7 +86,8 @@ impl Simulator {
         let settings = configuration::read(config.as_deref(), &overrides, &plugins.inventory)?;
         if let Some(extender) = settings.extenders.first() {
             bail!(Usage(format!(
-                "--config: extenders[0] ({}): a simulation asks no extenders; take `extenders` out of a copy of the file",
+                "--config: extenders[0] ({}): a simulation calls no extenders; use a copy of the file without \
+                 `extenders`",
                 extender.url_prefix
             )));
         }

@@ -322,7 +322,7 @@ impl Notice {
                 log: None,
                 metric: Some(Metric::Swap("withdrawn")),
                 event: reason.and_then(|reason| {
-                    let note = about(format!("nothing serves in profile {profile} any more: {reason}"));
+                    let note = about(format!("the plugin no longer runs in profile {profile}: {reason}"));
                     Row::event(EventReason::PluginWithdrawn, note).of(plugin)
                 }),
                 audit: Some(AuditEvent::Withdrawn { profile }),

@@ -87,7 +87,7 @@ pub enum CompileError {
     Invalid(String),
     #[error("takes more than {} s of processor time to compile", .0.as_secs())]
     ProcessorTime(Duration),
-    #[error("was not compiled within {} s by the clock: the machine gave the compiler too little processor time", .0.as_secs())]
+    #[error("was not compiled within {} s: the machine gave the compiler too little processor time", .0.as_secs())]
     Clock(Duration),
     #[error("takes more than {0} bytes of memory to compile")]
     Memory(u64),

@@ -158,10 +158,13 @@ impl Choice {
         let fit = format!("{} of {} nodes fit", self.feasible, self.nodes);
         match (self.score, self.runner_up) {
             (Some(score), Some(runner_up)) if score == runner_up => {
-                format!("{fit}; this node is the first of those that score {score}")
+                format!("{fit}; this node is the first of the nodes with the score {score}")
             }
-            (Some(score), Some(runner_up)) => format!("{fit}; this node scores {score}, the next best {runner_up}"),
-            (Some(score), None) => format!("{fit}; this node scores {score}"),
+            (Some(score), Some(runner_up)) => format!(
+                "{fit}; this node has the score {score}, and the next best \
+                                                       node has {runner_up}"
+            ),
+            (Some(score), None) => format!("{fit}; this node has the score {score}"),
             (None, _) => format!("{fit}; no other choice"),
         }
     }

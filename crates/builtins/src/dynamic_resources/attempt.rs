@@ -347,7 +347,8 @@ impl AllocationAttempt {
             }
             Err(error) if error.is_timeout() => {
                 let allowed = limit.deadline.allowed().filter(|_| limit.is_over());
-                let had = allowed.map_or_else(String::new, |it| format!("; the search had {} ms", it.as_millis()));
+                let had = allowed
+                    .map_or_else(String::new, |it| format!("; the time limit of the search was {} ms", it.as_millis()));
                 Err(Status::error(format!("node {}: {error}{had}", node.name)).into())
             }
             Err(error) => Err(Status::error(error.to_string()).into()),

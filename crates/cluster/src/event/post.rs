@@ -228,7 +228,7 @@ impl Sender {
                 None if failure.is_namespace_terminating() => {
                     return debug!(event, reason = %failure, "the namespace is being deleted; the event was not written");
                 }
-                None => return warn!(event, reason = %failure, "giving up on an event"),
+                None => return warn!(event, reason = %failure, "an event was not written"),
             }
         }
     }

@@ -22,7 +22,7 @@ pub(super) enum Frame<'a> {
 /// The reason why there is no further line.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ReadError {
-    #[error("the server said nothing for {} s", .0.as_secs())]
+    #[error("the server sent nothing for {} s", .0.as_secs())]
     Idle(Duration),
     #[error("the connection broke: {0}")]
     Io(#[from] std::io::Error),

@@ -33,9 +33,9 @@ enum GrantError {
     Kind(String),
     #[error("invalid API group {0:?}: leave out the version; the core group is \"\"")]
     ApiGroup(String),
-    #[error("\"*\" stands for every one: keep it alone in {0}")]
+    #[error("\"*\" already covers every value: remove the other entries of {0}")]
     StarAmongOthers(&'static str),
-    #[error("a namespace must not be empty: \"*\" covers objects without one")]
+    #[error("a namespace must not be empty: \"*\" covers objects without a namespace")]
     EmptyNamespace,
     #[error("objects: {0} covers only the pod's own namespace: leave out namespaces, or set objects: any")]
     NamespacesOf(&'static str),

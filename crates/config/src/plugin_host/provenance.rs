@@ -124,8 +124,8 @@ pub(super) enum ProvenanceError {
     #[error("keyless needs either subject or subjectPrefix")]
     Subject,
     #[error(
-        "invalid source {0:?}: expected directory, oci://registry.example, or oci://registry.example/team; oci:// is \
-         every registry"
+        "invalid source {0:?}: expected directory, oci://registry.example, or oci://registry.example/team; oci:// \
+         covers every registry"
     )]
     Source(String),
     #[error("an entry of signatures names the signer {0:?}, which is not in signers")]

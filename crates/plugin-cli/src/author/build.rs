@@ -70,7 +70,7 @@ fn by_script(dir: &Path) -> Result<PathBuf> {
     let full = dir.canonicalize().with_context(|| format!("finding {}", dir.display()))?;
     let script = full.join("build.sh");
     script::run(&script, &full)?;
-    newest(&dir.join("build")).with_context(|| format!("{} left no build/NAME.wasm", script.display()))
+    newest(&dir.join("build")).with_context(|| format!("{} did not write build/NAME.wasm", script.display()))
 }
 
 /// The newest wasm file. A script may leave other files, but it writes the component last.

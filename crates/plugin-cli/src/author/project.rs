@@ -189,7 +189,7 @@ fn places_of_names(component: &Path, manifest: &str) -> Option<String> {
     let mut sources: Vec<PathBuf> = entries.filter(is_source).collect();
     sources.sort();
     let source = sources.iter().find_map(|source| place_of(source, manifest))?;
-    Some(format!(". The file name is at {script}, the manifest name at {source}"))
+    Some(format!(". The file name is set at {script}, and the manifest name at {source}"))
 }
 
 /// The first line with the text in quotes, as the file and the line's number: `plugin.py:9`.

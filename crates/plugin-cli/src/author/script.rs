@@ -40,7 +40,7 @@ pub(super) fn run(script: &Path, dir: &Path) -> Result<()> {
         // A log that cannot be written is ignored, because the message of the error is more important.
         let _ = log.parent().map(fs::create_dir_all);
         let _ = fs::write(&log, &output.all);
-        bail!("{error}\n(all that the tools say: {})", log.display());
+        bail!("{error}\n(the complete output of the tools: {})", log.display());
     }
     io::stderr().write_all(held_back.as_bytes())?;
     if !status.success() {

@@ -443,7 +443,7 @@ impl Binding {
 
     /// Logs an answer of the host to a request that this attempt has not made.
     fn unexpected_answer(self, to: &str, context: &mut Context) -> Step {
-        let message = format!("ignoring an unexpected result of the {to} of pod {}", context.full_name(self.pod()));
+        let message = format!("ignoring an unexpected result for the {to} of pod {}", context.full_name(self.pod()));
         context.log(Level::Error, message);
         Step::Waiting(self)
     }

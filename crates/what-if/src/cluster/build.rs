@@ -140,7 +140,7 @@ impl Builder {
                 text(&object, "/metadata/name")
             )),
             "ResourceQuota" => self.cluster.warnings.push(format!(
-                "ResourceQuota {}/{}: not enforced, pods beyond it are placed",
+                "ResourceQuota {}/{}: not enforced, so pods are placed beyond this quota",
                 namespace_of(&object),
                 text(&object, "/metadata/name")
             )),
