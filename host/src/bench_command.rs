@@ -45,7 +45,7 @@ CPU US/POD is processor time of the scheduler alone. Allocations are counted by 
 pub(crate) struct Bench {
     #[command(flatten)]
     measure: Measure,
-    /// What the pods go through
+    /// The programs that handle the pods
     #[arg(long, value_enum, default_value_t = Through::Engine)]
     through: Through,
     /// The API server of --through kubeconfig
@@ -57,7 +57,7 @@ pub(crate) struct Bench {
     /// How built-in plugins run [default: native]
     #[arg(long, value_enum, default_value_t = Execution::Native, hide_default_value = true)]
     execution: Execution,
-    /// KubeSchedulerConfiguration with one profile; of its settings the engine takes the profile alone
+    /// KubeSchedulerConfiguration with one profile; the engine uses only the profile
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Folder of plugin components
@@ -91,7 +91,7 @@ enum Through {
 }
 
 impl Bench {
-    /// These options as a scheduler takes them.
+    /// These options in the form that a scheduler takes.
     fn scheduling(&self) -> Scheduling {
         Scheduling {
             config: self.config.clone(),

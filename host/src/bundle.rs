@@ -50,7 +50,7 @@ Examples:
 /// The end of a log that is added.
 const LOG_TAIL: u64 = 4 << 20;
 
-/// The longest profile, which keeps within the time for which a server answers.
+/// The maximum duration of a profile. A server takes no longer than this for an answer.
 const LONGEST_PROFILE: Duration = Duration::from_secs(60);
 
 #[derive(Args, Debug)]

@@ -74,7 +74,7 @@ pub(crate) enum Command {
     Doctor(Doctor),
     /// Print the roles that a configuration and its plugins need, and no more
     Rbac(Rbac),
-    /// Turn configuration files of earlier Kubernetes releases into today's
+    /// Convert configuration files of earlier Kubernetes releases
     #[command(subcommand)]
     Config(ConfigCommand),
     /// Say where a pod of a running scheduler is, or why it waits

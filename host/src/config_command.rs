@@ -15,7 +15,7 @@ use serde_json::json;
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum ConfigCommand {
-    /// Print a file of an earlier Kubernetes as today's KubeSchedulerConfiguration
+    /// Print a file of an earlier Kubernetes release as a current KubeSchedulerConfiguration
     ///
     /// Reads KubeSchedulerConfigurations from v1alpha1 on, with names of removed plugins, and Policy files. Standard
     /// error lists what changed and what has no successor. The file itself is not changed.
@@ -60,6 +60,6 @@ pub(crate) fn run(command: ConfigCommand) -> Result<()> {
             writeln!(stdout, "{}", serde_json::to_string_pretty(&answer)?)?;
         }
     }
-    // What the file itself has wrong stays as it was written.
-    invalid.map_or(Ok(()), |error| Err(anyhow!("this is still to be corrected by hand: {error}")))
+    // Mistakes in the file itself stay in the output.
+    invalid.map_or(Ok(()), |error| Err(anyhow!("correct this by hand: {error}")))
 }

@@ -36,7 +36,7 @@ pub(crate) struct Explain {
 
 #[derive(Debug, Subcommand)]
 enum What {
-    /// A pod: where it is, what was decided about it, and what plugins say now
+    /// Explain a pod: its node or queue, the last decision about it, and the current answers of plugins
     Pod(ExplainPod),
 }
 

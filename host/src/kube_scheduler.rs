@@ -53,7 +53,7 @@ pub(crate) fn run(arguments: Vec<String>) -> Result<()> {
         Err(error) => error.exit(),
     };
     if given.text("version").is_some_and(|version| version != "false") {
-        let text = "deciding as Kubernetes v1.36 or v1.37, whichever the API server is";
+        let text = "Berth uses the rules of the API server's Kubernetes release, v1.36 or v1.37";
         writeln!(io::stdout().lock(), "Berth v{}, {text}", env!("CARGO_PKG_VERSION"))?;
         return Ok(());
     }
@@ -89,14 +89,14 @@ fn check(given: &Given) -> Result<Vec<String>> {
         let name = flag.name;
         match flag.role {
             Role::WithoutConfig if has_config => {
-                warnings.push(format!("--{name} is ignored, since --config is given: the file says it"));
+                warnings.push(format!("--{name} is ignored: with --config, the file sets this value"));
             }
             Role::Used | Role::Serving(_) | Role::WithoutConfig => {}
             Role::WithoutEffect(why) => warnings.push(format!("--{name} has no effect: {why}")),
             Role::Refused { default } => {
                 let values = given.texts(name);
                 if values.iter().any(|value| value.trim_start_matches("kube=") != default) {
-                    let text = format!("--{name} {}: not built; leave it out, which means {default}", values.join(","));
+                    let text = format!("--{name} {} is not supported; leave it out to use {default}", values.join(","));
                     return Err(Usage(text).into());
                 }
             }
@@ -231,13 +231,13 @@ mod tests {
         let expected = json!({"leaderElection": {"leaseDuration": "20s", "leaderElect": true}});
         assert_eq!(Value::from(fields(&given(&flags))), expected);
         let warnings = check(&given(&flags)).expect("nothing is refused");
-        assert_eq!(warnings, ["--kubeconfig is ignored, since --config is given: the file says it"]);
+        assert_eq!(warnings, ["--kubeconfig is ignored: with --config, the file sets this value"]);
     }
 
     #[test]
     fn what_is_not_built_is_refused_and_what_means_nothing_is_told() {
         let refused = |arguments: &[&str]| check(&given(arguments)).expect_err("refused").to_string();
-        assert!(refused(&["--unsupported-kube-api-over-localhost"]).contains("localhost true: not built"));
+        assert!(refused(&["--unsupported-kube-api-over-localhost"]).contains("localhost true is not supported"));
         let refused = |flag: &str| emulation(&given(&[flag])).expect_err("refused").to_string();
         assert!(refused("--emulated-version=new").contains("invalid version"));
         assert!(refused("--min-compatibility-version=x").contains("invalid version"));

@@ -38,7 +38,7 @@ use crate::{
     logging::start_logging,
 };
 
-/// Each pod causes some hundred small allocations that one thread makes and another frees.
+/// Each pod causes some hundred small allocations that one thread makes and another thread frees.
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 

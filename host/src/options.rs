@@ -13,7 +13,7 @@ use clap::{Args, ValueEnum};
 
 use crate::compiler::compiler_process;
 
-/// What every command that schedules takes.
+/// The options of every command that schedules.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct Scheduling {
     /// KubeSchedulerConfiguration (kubescheduler.config.k8s.io/v1), YAML or JSON
@@ -25,7 +25,7 @@ pub(crate) struct Scheduling {
     /// Where compiled plugins are cached [default: a folder in the user's cache directory]
     #[arg(long, value_name = "DIR")]
     pub artifact_cache: Option<PathBuf>,
-    /// File that keeps over a restart which plugins are disabled, quarantined or rolled back, in a writable folder.
+    /// File in a writable folder that records, for the next start, which plugins are disabled, quarantined or rolled back.
     /// Each replica needs its own file [default: none, a restart forgets it]
     #[arg(long, value_name = "FILE")]
     pub plugin_state: Option<PathBuf>,

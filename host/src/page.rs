@@ -123,8 +123,8 @@ async fn answer(State(gateway): State<Arc<Gateway>>, request: Request) -> Respon
 }
 
 impl Gateway {
-    /// Whether the request names this address as its host, and no other site sent it. A page of another site could
-    /// otherwise reach this one under its own name.
+    /// Whether the request names this address as its host, and no other site sent it. Otherwise, a page of another site
+    /// could send requests to this page.
     fn is_asked_by_its_address(&self, headers: &HeaderMap) -> bool {
         let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
         let (own, local) = (self.address.to_string(), format!("localhost:{}", self.address.port()));

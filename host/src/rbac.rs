@@ -31,7 +31,7 @@ Examples:
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Rbac {
-    /// The service account that the rights are for; roles and bindings go by the same name
+    /// The service account that gets the rights; roles and bindings have the same name
     #[arg(long, value_name = "NAME", default_value = "berth")]
     name: String,
     /// Namespace of the service account
@@ -98,13 +98,13 @@ fn rights(rbac: &Rbac) -> Result<Rights> {
     }
     let (mut plugins, unusable) = Plugins::inspect(rules, &options.sources(), FaultSink::default())?;
     for (file, reason) in unusable {
-        warn!("no rights for {}: it {reason}", file.display());
+        warn!("the roles contain no rights for {}: the file {reason}", file.display());
     }
     let overrides = Overrides { program: Program::Berth, ..Overrides::default() };
     let settings = configuration::read(scheduling.config.as_deref(), &overrides, &plugins.inventory)?;
     for name in settings.profiles.iter().flat_map(|profile| profile.plugins.named()).collect::<BTreeSet<_>>() {
         if plugins.inventory.manifest(name).is_none() {
-            warn!("no rights for {name}: a profile enables it, but the plugin was not found");
+            warn!("the roles contain no rights for {name}: a profile enables it, but the plugin was not found");
         }
     }
     let serving = if rbac.https { Serving::Https } else { Serving::Http };

@@ -106,9 +106,9 @@ pub(crate) fn schedule_blocking(invocation: Invocation) -> Result<()> {
     block_on_runtime(&mut runtime, schedule(invocation))
 }
 
-/// The number of threads that speak with the API server on a machine with so many processors. One thread keeps up with
-/// some thousand pods a second, and each further one costs switches between threads: on two processors, a second thread
-/// used a sixth more processor time per pod.
+/// The number of threads that speak with the API server on a machine with `n_processors` processors. One thread keeps
+/// up with some thousand pods a second, and each further thread costs switches between threads: on two processors, a
+/// second thread used a sixth more processor time per pod.
 fn n_workers(n_processors: usize) -> usize {
     (n_processors / 4).clamp(1, 4)
 }

@@ -71,7 +71,7 @@ async fn serve(arguments: options::Sandbox) -> Result<()> {
 
 /// The line that names the page's address.
 pub(crate) fn page_line(address: SocketAddr) -> String {
-    format!("open http://{address}/ to see it at work\n")
+    format!("open http://{address}/ to see its page\n")
 }
 
 fn release_of_sandbox(release: Release) -> KubernetesRelease {

@@ -1,4 +1,4 @@
-//! `berth simulate`: where the scheduler would place the pods of a cluster that stands in files.
+//! `berth simulate`: where the scheduler would place the pods of a cluster that files describe.
 
 mod changes;
 mod input;
@@ -46,7 +46,7 @@ Examples:
   berth simulate -f cluster/ --drain n1 --drain n2        where the pods of two nodes go, as far as budgets allow
   berth simulate -f cluster/ --consolidate                which moves empty nodes
   berth simulate -f cluster/ --config a.yaml --compare b.yaml
-                                                          which pods two configurations place apart, and by which plugin
+                                                          which pods two configurations place differently, and why
   berth simulate -f cluster/ --compare-emulated-version 1.37
                                                           which pods the next Kubernetes release places elsewhere
   berth simulate -f cluster/ --what-if questions.json -o json
@@ -69,8 +69,8 @@ pub(crate) struct Simulate {
     /// Maximum number of pods that --how-many tries
     #[arg(long, default_value_t = 10_000, value_name = "N")]
     at_most: usize,
-    /// Place the pods that wait one after the other, as if each came when all before it were placed [default: all wait together,
-    /// as when the scheduler starts, and the QueueSort plugin says which is next]
+    /// Place the waiting pods one after the other, as if each came after the previous pod was placed [default: all wait
+    /// together, as when the scheduler starts, and the QueueSort plugin decides the order]
     #[arg(long)]
     one_by_one: bool,
     /// Exit code 1 if a pod stays pending

@@ -45,7 +45,8 @@ use crate::simulate::{self, Simulate};
 /// The command's name.
 const COMMAND: &str = "answer-what-if";
 
-/// Limits of one answer. If half of the container's or the machine's memory is less, then that is the limit of memory.
+/// Limits of one answer. The limit of memory is lower if half of the container's or the machine's memory is less than
+/// this.
 const LIMITS: ProcessLimits = ProcessLimits { cpu_time: Duration::from_secs(60), memory_bytes: 2 << 30 };
 const WALL_TIME: Duration = Duration::from_secs(60);
 
@@ -57,7 +58,7 @@ const QUESTION_TIMEOUT: Duration = Duration::from_secs(10);
 const MAX_ANSWER: u64 = 64 << 20;
 const MAX_REASON: u64 = 16 << 10;
 
-/// Rights that the caller needs besides the one for the path: answers name nodes, and pods that would be evicted.
+/// The rights that the caller needs besides the right to the path: answers name nodes, and pods that would be evicted.
 const RIGHTS: [ResourceRequest<'static>; 2] = [
     ResourceRequest { group: "", resource: "nodes", verb: "list", namespace: None, name: None },
     ResourceRequest { group: "", resource: "pods", verb: "list", namespace: None, name: None },
@@ -249,7 +250,7 @@ fn outcome(status: ExitStatus, answer: Vec<u8>, reason: &str) -> Result<Vec<u8>,
             let (seconds, mebibytes) = (limits.cpu_time.as_secs(), limits.memory_bytes >> 20);
             let signal = status.signal().unwrap_or_default();
             Err(NoAnswer::BeyondBounds(format!(
-                "more than {seconds} s of processor time or {mebibytes} MiB of memory (signal {signal})"
+                "it needs more than {seconds} s of processor time or {mebibytes} MiB of memory (signal {signal})"
             )))
         }
     }

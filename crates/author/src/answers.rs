@@ -1,4 +1,4 @@
-//! What a plugin answers about a cluster, by the names of nodes.
+//! The answers of a plugin about a cluster, by the names of nodes.
 
 use std::collections::BTreeMap;
 
@@ -27,25 +27,25 @@ pub struct PluginAnswers {
     /// Scores of the nodes that pass; normalised if the plugin normalises.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub scores: BTreeMap<String, i64>,
-    /// What PostFilter answers. It is asked where no node passes.
+    /// The answer of PostFilter, which is asked if no node passes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub post_filter: Option<PodAnswer>,
     /// Why Reserve gives the pod back.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reserve: Option<PodAnswer>,
-    /// What Permit answers, unless it lets the pod go on and wants nothing done.
+    /// The answer of Permit, unless it lets the pod go on without effects.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub permit: Option<PodAnswer>,
-    /// What PreBind answers, or PreBindPreFlight instead of it, unless there is nothing to do.
+    /// The answer of PreBind, or of PreBindPreFlight instead, unless there is nothing to do.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pre_bind: Option<PodAnswer>,
-    /// What Bind answers.
+    /// The answer of Bind.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bind: Option<PodAnswer>,
     /// The names of the pods in the step's queue, as QueueSort puts them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub order: Vec<String>,
-    /// What the queueing hint says of the step's event.
+    /// The answer of the queueing hint about the step's event.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hint: Option<Hint>,
     /// Effects that the plugin was not granted. A file of cases cannot expect them.
@@ -60,11 +60,11 @@ pub struct NotGranted {
     pub(crate) point: &'static str,
     /// The message in the pod's condition.
     pub(crate) message: String,
-    /// The refused effect, and the grant that would be enough.
+    /// The refused effect, and the grant that would allow it.
     pub(crate) effect: RefusedEffect,
 }
 
-/// What a point answers that decides about the pod as a whole.
+/// The answer of a point that decides about the pod as a whole.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default, rename_all = "camelCase")]
@@ -76,13 +76,13 @@ pub struct PodAnswer {
     /// In the plugin's words.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub reasons: Vec<String>,
-    /// So long Permit holds the pod.
+    /// The time for which Permit holds the pod.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wait_milliseconds: Option<u64>,
     /// The node that PostFilter nominates; empty if it takes a nomination away.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nominate: Option<String>,
-    /// What the plugin wants done.
+    /// The effects that the plugin asks for.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub effects: Vec<CaseEffect>,
 }

@@ -7,7 +7,7 @@ use berth_framework::Effect;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// What the plugin wants done: `bind`, or an effect's name with what it says.
+/// An effect that the plugin asks for: `bind`, or an effect's name with its fields.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, rename_all = "camelCase", rename_all_fields = "camelCase")]
@@ -85,18 +85,18 @@ pub enum CaseEffect {
         warning: bool,
         /// Why, as one word.
         reason: String,
-        /// What was done or tried.
+        /// The action that was done or tried.
         action: String,
         /// The text for people.
         note: String,
     },
     /// Be asked again when one of these objects has changed.
     Wait {
-        /// What to wait for.
+        /// The objects to wait for.
         objects: Vec<AwaitedObject>,
         /// Milliseconds from the first wait of the attempt on.
         timeout_milliseconds: u64,
-        /// What the pod is told when the time is out.
+        /// The message for the pod when the time ends.
         message: String,
     },
 }

@@ -18,13 +18,13 @@ use crate::{
 pub struct CaseFile {
     /// The name in the plugin's manifest.
     pub plugin: String,
-    /// What an instance may use, as under `limits` in a PluginHostConfiguration; null stands for its defaults.
+    /// The limits of an instance, as under `limits` in a PluginHostConfiguration; null stands for the defaults.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub limits: Value,
-    /// What the plugin may see and ask for, as under `grants` there; null stands for everything.
+    /// The plugin's grants, as under `grants` there; null stands for all grants.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub grants: Value,
-    /// In the order of the file; each begins with a new instance and an empty cluster.
+    /// The cases in the order of the file; each begins with a new instance and an empty cluster.
     pub cases: Vec<PluginCase>,
 }
 
@@ -44,7 +44,7 @@ pub struct PluginCase {
     /// The pod to place, unless a step has another.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub pod: Value,
-    /// Each builds on the cluster that the one before left.
+    /// Each step begins with the cluster that the step before it left.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub steps: Vec<CaseStep>,
 }
@@ -75,7 +75,7 @@ impl CaseFile {
         self.cases.iter().map(run).collect()
     }
 
-    /// `granted`, with the grants that the plugin also asks for in these cases, as far as it gives answers. `host`
+    /// `granted`, with the grants for which the plugin also asks in these cases, if it gives answers. `host`
     /// makes the host of the cases for given grants.
     #[must_use]
     pub fn grants_asked_for(

@@ -52,10 +52,10 @@ pub struct CaseStep {
     /// Pods to put in order: the plugin gives their sort keys.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub queue: Vec<QueuedPod>,
-    /// What the plugin is asked about as a queueing hint, with the pod as the one that it rejected.
+    /// The event of a queueing hint; the pod is the one that the plugin rejected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub event: Option<CaseEvent>,
-    /// What the plugin answers.
+    /// The plugin's answers.
     #[serde(default)]
     pub expect: PluginAnswers,
 }
@@ -92,7 +92,7 @@ impl From<Moment> for String {
 pub struct QueuedPod {
     /// The pod.
     pub pod: Value,
-    /// When it was queued, in milliseconds.
+    /// The time when it was queued, in milliseconds.
     #[serde(default)]
     pub queued_at: i64,
 }
@@ -104,7 +104,7 @@ pub struct QueuedPod {
 pub struct CaseEvent {
     /// `Pod`, `Node`, or as `events-to-register` in the manifest calls it.
     pub resource: String,
-    /// What was done to it.
+    /// The actions on the object.
     pub actions: Vec<CaseAction>,
     /// The object before; null if it is new.
     #[serde(default, skip_serializing_if = "Value::is_null")]

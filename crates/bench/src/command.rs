@@ -24,7 +24,7 @@ pub struct Measure {
     /// Workloads by scheduler_perf's names, or parts of names; all if none is given, `list` names them
     #[arg(value_name = "WORKLOAD")]
     pub workloads: Vec<String>,
-    /// How large: as scheduler_perf's largest test for performance, a tenth or a fiftieth of it
+    /// Size of the workload: scheduler_perf's largest performance test, or a tenth or a fiftieth of it
     #[arg(long, default_value = "full", value_name = "full|medium|small")]
     pub size: Scale,
     /// Nodes of the cluster; pods are in proportion, and workloads that have one node keep it [default: as --size says]
@@ -33,7 +33,7 @@ pub struct Measure {
     /// Pods to measure [default: as --size or --nodes say]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub pods: Option<u32>,
-    /// Light pods that are on the nodes before the clock starts, beside those of the workload
+    /// Number of small pods that are on the nodes before the measurement starts, in addition to the workload's pods
     #[arg(long, value_name = "N")]
     pub placed: Option<u32>,
     /// Number of equivalence classes of the measured pods, in turn: they differ in a label
@@ -58,7 +58,7 @@ pub struct Measure {
     /// Show ratios to the figures that an earlier run printed with `-o json`
     #[arg(long, value_name = "FILE")]
     pub compare: Option<PathBuf>,
-    /// Where each measured pod went: written to this file, or compared with it if it is there
+    /// Write the node of each measured pod to this file, or compare the nodes with the file if it exists
     #[arg(long, value_name = "FILE")]
     pub placements: Option<PathBuf>,
     /// Instead of workloads, measure curves over nodes, placed pods and unschedulable pods, and write curves.json, curves.csv
@@ -190,7 +190,8 @@ fn chosen(names: &[String]) -> Result<Vec<&'static Workload>> {
 
 fn read_figures(file: &Path) -> Result<Vec<Figures>> {
     let text = fs::read(file).with_context(|| format!("--compare {}", file.display()))?;
-    serde_json::from_slice(&text).with_context(|| format!("--compare {}: not what `-o json` prints", file.display()))
+    serde_json::from_slice(&text)
+        .with_context(|| format!("--compare {}: the file is not output of `-o json`", file.display()))
 }
 
 fn rounds(
@@ -317,7 +318,7 @@ fn write_or_compare(file: &Path, placements: &Placements) -> Result<()> {
     }
     let text = fs::read(file).with_context(|| format!("--placements {}", file.display()))?;
     let before: Placements = serde_json::from_slice(&text)
-        .with_context(|| format!("--placements {}: not what this option writes", file.display()))?;
+        .with_context(|| format!("--placements {}: the file was not written by this option", file.display()))?;
     for (place, now) in placements {
         let Some(before) = before.get(place) else { bail!("{}: nothing about {place}", file.display()) };
         if let Some(difference) = first_difference(before, now) {

@@ -77,7 +77,7 @@ pub struct Latency {
     pub max: f64,
 }
 
-/// The engine's time for a pod by the kind of work, by the clock, in microseconds.
+/// The engine's elapsed time for a pod, by kind of work, in microseconds.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct EngineDetails {
@@ -86,7 +86,7 @@ pub struct EngineDetails {
     pub confirming_micros: f64,
     /// The cycle divided by the number of nodes.
     pub cycle_nanos_per_node: f64,
-    /// The share of cycles with earlier answers.
+    /// The share of the cycles that used answers of earlier cycles.
     pub cycles_with_earlier_answers: f64,
 }
 
@@ -222,7 +222,7 @@ impl Ratios {
         ];
         let parts: Vec<String> =
             parts.into_iter().filter_map(|(name, ratio)| Some(format!("{name} x{:.2}", ratio?))).collect();
-        format!("    against the other run: {}", parts.join(", "))
+        format!("    compared with the other run: {}", parts.join(", "))
     }
 }
 

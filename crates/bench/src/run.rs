@@ -114,7 +114,7 @@ pub struct StormFigures {
 pub fn first_difference(one: &BTreeMap<String, String>, other: &BTreeMap<String, String>) -> Option<String> {
     let missing = other.keys().find(|pod| !one.contains_key(*pod));
     if let Some(pod) = missing {
-        return Some(format!("{pod} went nowhere the first time"));
+        return Some(format!("the first run did not place {pod}"));
     }
     one.iter().find_map(|(pod, node)| {
         let elsewhere = other.get(pod);

@@ -61,7 +61,7 @@ pub enum Scale {
 
 /// The text is not `full`, `medium` or `small`.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
-#[error("not a size: full, medium or small")]
+#[error("unknown size: expected full, medium or small")]
 pub struct NotASize;
 
 impl FromStr for Scale {

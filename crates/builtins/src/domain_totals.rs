@@ -96,8 +96,8 @@ impl KeptTotals {
         }
     }
 
-    /// Adds the totals of `counted` to `sums`. Returns the number of pods. `n_pods` is how many there are on all nodes, and
-    /// `contributions` are all that they add.
+    /// Adds the totals of `counted` to `sums`. Returns the number of pods. `n_pods` is the number of these pods on all
+    /// nodes, and `contributions` is the number of entries that they add.
     pub(crate) fn add_to(
         &mut self,
         counted: CountedNodes<'_>,

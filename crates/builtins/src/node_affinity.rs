@@ -177,7 +177,7 @@ impl NodeAffinity {
 }
 
 impl QueueingHint for NodeAffinity {
-    /// Whether a node matches that did not match before.
+    /// Whether a node matches now that did not match before.
     fn queueing_hint(&mut self, call: &HintCall<'_>) -> bool {
         let EventSubject::Node { old, new: Some(new) } = call.subject else { return true };
         let symbols = &call.table.symbols;

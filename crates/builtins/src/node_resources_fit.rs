@@ -47,7 +47,7 @@ pub struct NodeResourcesFit {
     ignored_groups: Vec<String>,
     strategy: Strategy,
     classes: DeviceClasses,
-    /// Devices by class, for scores by resources that devices serve.
+    /// Devices by class, for scoring by resources that devices serve.
     devices: ClassDevices,
     features: Features,
     /// The requests of the pod of the current call, in the order in which reasons name them.

@@ -21,9 +21,9 @@ pub(crate) struct PointArgs {
 pub(crate) enum ShapeError {
     #[error("shape needs at least one point")]
     NoPoints,
-    #[error("utilization must rise from point to point, from 0 to 100")]
+    #[error("utilization must increase with each point, and stay between 0 and 100")]
     Utilization,
-    #[error("score {0} is not from 0 to 10")]
+    #[error("score {0} must be from 0 to 10")]
     Score(i64),
 }
 

@@ -35,7 +35,7 @@ pub struct Cache {
     changed: Changed,
 }
 
-/// What changed, for a copy that follows the cache object by object.
+/// The changes, for a copy that follows the cache object by object.
 #[derive(Debug, Default)]
 struct Changed {
     nodes: ChangedKeys<Sym>,
@@ -43,7 +43,7 @@ struct Changed {
     objects: ChangedKeys<Arc<ObjectKey>>,
 }
 
-/// What the cache knows under a node's name. An entry without a row stands for a node that does not exist but to which
+/// The entry of the cache for a node's name. An entry without a row stands for a node that does not exist but to which
 /// pods refer.
 #[derive(Debug, Default)]
 pub struct CachedNode {
@@ -60,7 +60,7 @@ impl CachedNode {
     }
 }
 
-/// How much the cache holds.
+/// The amounts of data in the cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sizes {
     /// Nodes, including those that are gone and still have pods.
@@ -71,7 +71,7 @@ pub struct Sizes {
     pub assumed_pods: usize,
 }
 
-/// How many changes a replica may miss before it is sent everything.
+/// The number of changes that a replica may miss before it is sent everything.
 const LOG_CAPACITY: usize = 1 << 15;
 
 impl Default for Cache {
@@ -148,7 +148,7 @@ impl Cache {
         self.zones.restore(order);
     }
 
-    /// What the cache knows under the name of a node.
+    /// The entry of the cache for the name of a node.
     #[must_use]
     pub fn node(&self, name: Sym) -> Option<&CachedNode> {
         self.nodes.get(&name)
@@ -171,7 +171,7 @@ impl Cache {
         uids.iter().filter_map(|uid| self.pods.get(uid)).map(CachedPod::pod)
     }
 
-    /// How much the cache holds.
+    /// The amounts of data in the cache.
     #[must_use]
     pub fn sizes(&self) -> Sizes {
         Sizes { nodes: self.nodes.len(), pods: self.pods.len(), assumed_pods: self.n_assumed }

@@ -173,7 +173,7 @@ async fn connect_in(options: &ConnectOptions, environment: Environment) -> Resul
         config.headers.push((USER_AGENT, value));
     }
     if config.accept_invalid_certs {
-        warn!(%origin, "the API server's certificate is not verified, as insecure-skip-tls-verify asks");
+        warn!(%origin, "the API server's certificate is not verified, because insecure-skip-tls-verify is set");
     }
     let server = config.cluster_url.to_string();
     let plugin = config.auth_info.exec.as_ref().and_then(|exec| exec.command.clone());

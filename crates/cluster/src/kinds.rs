@@ -55,7 +55,7 @@ impl Kinds {
         let mut resources = resources.iter().filter(|resource| !resource.name.contains('/'));
         let found = resources.find(|it| it.kind == wanted.kind || it.name == wanted.plural).ok_or_else(|| {
             let name = if wanted.kind.is_empty() { &wanted.plural } else { &wanted.kind };
-            WriteError::NotFound { message: format!("the server has no {name} in {api_version}") }
+            WriteError::NotFound { message: format!("the server does not serve {name} of {api_version}") }
         })?;
         let found = KindRef { kind: found.kind.clone(), plural: found.name.clone(), ..wanted.clone() };
         self.known.lock().unwrap_or_else(PoisonError::into_inner).insert(wanted.clone(), found.clone());
@@ -94,7 +94,7 @@ mod tests {
         let (first, second, unknown) = outcome.await.unwrap();
         assert_eq!(first.as_ref().map(|kind| kind.plural.as_str()), Ok("oxen"));
         assert_eq!(first, second);
-        let message = "the server has no Pd in v1".to_owned();
+        let message = "the server does not serve Pd of v1".to_owned();
         assert_eq!(unknown, Err(WriteError::NotFound { message }));
     }
 }

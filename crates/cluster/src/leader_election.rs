@@ -156,7 +156,8 @@ impl Leadership {
         matches!(&*self.standing.borrow(), Standing::Leading { .. })
     }
 
-    /// The identity of the candidate that leads, as far as this one knows. Another leader may have gone since.
+    /// The identity of the candidate that leads, as far as this candidate knows. That candidate may have lost its lead
+    /// since.
     #[must_use]
     pub fn leader(&self) -> Option<Arc<str>> {
         match &*self.standing.borrow() {

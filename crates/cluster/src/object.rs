@@ -36,7 +36,7 @@ pub struct ObjectRef {
 }
 
 impl ObjectRef {
-    /// The object's path, or that of one of its subresources.
+    /// The object's path, or the path of one of its subresources.
     ///
     /// Names may come from a plugin. A name that would lead to another path is an error, which names the part.
     pub(crate) fn path(&self, subresource: Option<&str>) -> Result<Uri, BadName> {
@@ -90,8 +90,7 @@ pub(crate) fn version_path(group: &str, version: &str) -> Result<String, BadName
     Ok(path)
 }
 
-/// Adds a part to a path. Legal names need no escaping (the loosest, those of RBAC objects, also contain colons), so
-/// this escapes nothing.
+/// Adds a part to a path. Nothing is escaped, because no legal name needs it. Names of RBAC objects may contain colons.
 fn push_part(path: &mut String, part: &str) -> Result<(), BadName> {
     let legal = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b':');
     if part.is_empty() || part == "." || part == ".." || !part.bytes().all(legal) {

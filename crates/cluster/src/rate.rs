@@ -75,7 +75,7 @@ enum Next {
 }
 
 impl Throttle {
-    /// While urgent requests wait, one request in this many is a patient one.
+    /// While urgent requests wait, one request in this many is a patient request.
     const PATIENCE: u32 = 8;
 
     pub(crate) fn new(rate: RequestRate) -> Self {

@@ -148,7 +148,7 @@ fn http_date(text: &str) -> Option<Time> {
     rfc2822::parse(text).ok().map(|date| Timestamp::from(&date))
 }
 
-/// The time by which a clock is at least ahead, if it showed `date`, in whole seconds, somewhere between `before` and
+/// The least time by which a clock is ahead that showed `date`, in whole seconds, at some moment between `before` and
 /// `after`.
 fn ahead(date: Time, before: Time, after: Time) -> Span {
     let earliest = date.duration_since(after);

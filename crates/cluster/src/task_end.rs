@@ -1,4 +1,4 @@
-//! The end of a task after another one that it waits for has ended early.
+//! How a task ends if another task that it waits for has ended early.
 
 use std::{any::Any, panic};
 

@@ -258,8 +258,8 @@ fn over(connector: Connector, config: &Config, http2: Http2) -> Result<Transport
     Ok(Transport { valid_until, ..Transport::new(service.map_err(Into::into), &config.default_namespace) })
 }
 
-/// Whether the request is one that every pod needs: its binding, its status or its events. Such requests have a
-/// connection of their own, so that they wait neither for watches nor for slow requests of plugins.
+/// Whether every pod needs this kind of request: its binding, its status or its events. Such requests have a connection
+/// of their own, so that they wait neither for watches nor for slow requests of plugins.
 fn is_about_pod(path: &str) -> bool {
     let is_of_pod = path.contains("/pods/") && (path.ends_with("/binding") || path.ends_with("/status"));
     is_of_pod || path.ends_with("/events") || path.contains("/events/")

@@ -1,11 +1,11 @@
 //! Writes: carries out the scheduler's decisions, one request at a time.
 //!
 //! A [`Writer`] retries failures that may be temporary and reports other failures as one [`WriteError`]. All clones of
-//! a writer share bounds on open requests, so that a burst of decisions cannot overload the API server: one for
-//! bindings, one for status patches, one for the rest, since a slow admission webhook must not hold up bindings. A
-//! request that waits between two tries holds no slot. Profiles take turns for slots and for the rate, and so do
-//! namespaces within a profile ([`Flow`]), so that one with many requests holds up no other. kube-scheduler has one
-//! order for all.
+//! a writer share bounds on open requests, so that a burst of decisions cannot overload the API server. Bindings,
+//! status patches and all other requests have separate bounds, because a slow admission webhook must not hold up
+//! bindings. A request that waits between two tries holds no slot. Profiles take turns for slots and for the rate, and
+//! so do namespaces within a profile ([`Flow`]), so that a profile or namespace with many requests holds up no other.
+//! kube-scheduler has one order for all.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -92,7 +92,7 @@ struct RequestOptions {
     retries: RetryPolicy,
 }
 
-/// Requests that share a bound. The requests of one lane never wait for those of another.
+/// Requests that share a bound. The requests of one lane never wait for the requests of another lane.
 #[derive(Clone, Copy, Debug)]
 enum Lane {
     Bindings,
@@ -319,7 +319,7 @@ impl Writer {
         Ok(self.send(OBJECT, &Method::PUT, &path, JSON, bytes_of(body)).await?)
     }
 
-    /// Whether this pod, and not a later one of its name, is on the node. A missing answer counts as no.
+    /// Whether this pod, and not a later pod of its name, is on the node. A missing answer counts as no.
     async fn is_bound(&self, pod: &PodRef, node: &str) -> bool {
         let Ok(path) = pod.object().path(None) else { return false };
         let look = self.send::<Value>(BINDING_LOOK, &Method::GET, &path, JSON, Vec::new());

@@ -22,7 +22,7 @@ const WITH_FEATURES: [&str; 9] = [
     "VolumeBinding",
 ];
 
-/// A plugin that takes its place in a profile.
+/// A plugin, and its place in a profile.
 #[derive(Debug)]
 pub struct ProvidedPlugin {
     /// The plugin, built with the arguments that the profile gives it. Its manifest has the name that was asked for.

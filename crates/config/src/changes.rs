@@ -1,4 +1,4 @@
-//! Differences between two configurations, field by field, and the part of them that a running scheduler can take over.
+//! Differences between two configurations, field by field, and the differences that a running scheduler can apply.
 
 use std::{collections::BTreeSet, fmt};
 

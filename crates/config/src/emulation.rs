@@ -2,7 +2,8 @@
 //! `--min-compatibility-version` and `--feature-gates`.
 //!
 //! By default the scheduler emulates the API server's release, which is known only once the server has answered.
-//! [`Emulation`] is what the flags ask for, and [`Emulated`] is what holds. It holds until the process ends.
+//! [`Emulation`] has the values of the flags, and [`Emulated`] has the release and the gates that result from them. The
+//! result holds until the process ends.
 
 use std::{fmt, str::FromStr};
 
@@ -82,7 +83,7 @@ pub enum EmulationError {
     Gate(#[from] GateError),
 }
 
-/// What the flags ask for.
+/// The values of the flags.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Emulation {
     version: Option<KubernetesVersion>,
@@ -91,7 +92,7 @@ pub struct Emulation {
     gates: Vec<(String, String, bool)>,
 }
 
-/// The release and the gates that hold.
+/// The release and the gates that result from the flags and from the API server's version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Emulated {
     pub gates: Gates,
@@ -136,10 +137,10 @@ impl Emulation {
         self.version
     }
 
-    /// Decides what holds on a cluster with this version of the API server.
+    /// Determines the release and the gates for a cluster with this version of the API server.
     ///
     /// # Errors
-    /// The release does not have what was asked for.
+    /// The release does not support a value of the flags.
     pub fn resolve(&self, server: KubernetesVersion) -> Result<Emulated, EmulationError> {
         let version = self.version.unwrap_or(server);
         let (release, is_exact) = version.nearest();
@@ -147,7 +148,7 @@ impl Emulation {
         if !is_exact {
             let whose = if self.version.is_some() { "--emulated-version" } else { "the API server" };
             warnings.push(format!(
-                "{whose} is {version}, which is not supported: deciding as Kubernetes {}",
+                "{whose} is {version}, which is not supported: making the decisions of Kubernetes {}",
                 release.as_str()
             ));
         }
@@ -155,11 +156,17 @@ impl Emulation {
         for (given, name, value) in &self.gates {
             let stood = gates.is_on(name);
             if gates.switch(name, *value)? == Concern::Others && *value != stood {
-                warnings.push(format!("--feature-gates {given} has no effect: not the scheduler's"));
+                warnings.push(format!(
+                    "--feature-gates {given} has no effect: the scheduler does not use this \
+                                       feature gate"
+                ));
             }
         }
         if release == Release::V1_37 {
-            warnings.push(format!("of Kubernetes 1.37 this is not built: {}", NOT_BUILT_OF_1_37.join("; ")));
+            warnings.push(format!(
+                "these features of Kubernetes 1.37 are not implemented: {}",
+                NOT_BUILT_OF_1_37.join("; ")
+            ));
         }
         Ok(Emulated { gates, warnings })
     }
@@ -236,7 +243,7 @@ mod tests {
     #[test]
     fn what_1_37_does_and_is_not_built_is_told_under_1_37_alone() {
         let told = |server| on_server(&Emulation::default(), server).warnings.concat();
-        assert!(told("v1.37.0").contains("log lines of the queue") && !told("v1.36.2").contains("not built"));
+        assert!(told("v1.37.0").contains("log lines of the queue") && !told("v1.36.2").contains("not implemented"));
     }
 
     #[test]
@@ -265,7 +272,7 @@ mod tests {
         );
         let of_others = ["RotateKubeletServerCertificate=false", "KubeletPSI=true", "PodsAPI=T"];
         let warnings = on_server(&asked("", "", &of_others).expect("accepted"), "v1.36.0").warnings;
-        let told = |gate| format!("--feature-gates {gate} has no effect: not the scheduler's");
+        let told = |gate| format!("--feature-gates {gate} has no effect: the scheduler does not use this feature gate");
         assert_eq!(warnings, [told(of_others[0]), told(of_others[2])]);
     }
 

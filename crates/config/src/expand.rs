@@ -38,8 +38,8 @@ impl PluginSets {
         self.by_point.get(&point).map_or(&[], Vec::as_slice)
     }
 
-    /// The plugins that would run at `point`, in order, if those of `multiPoint` implemented every point: a plugin that
-    /// is replaced may implement more points later. At QueueSort, the list only has the plugins that implement the
+    /// The plugins that would run at `point`, in order, if every plugin of `multiPoint` implemented the point. A later
+    /// binary of a plugin may implement more points. At QueueSort, the list only has the plugins that implement the
     /// point; a plugin that may be loaded later is added if no other plugin sorts the queue.
     #[must_use]
     pub fn wanted_at(&self, point: Point) -> &[PluginName] {
@@ -57,7 +57,7 @@ impl PluginSets {
         self.at(Point::Score).iter().map(|name| (name.as_str(), self.weight(name)))
     }
 
-    /// Every plugin that the profile enables, once each, including those that end up running at no point.
+    /// Every plugin that the profile enables, once each, including plugins that run at no point.
     #[must_use]
     pub fn named(&self) -> &[PluginName] {
         &self.named

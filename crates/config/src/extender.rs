@@ -30,7 +30,8 @@ pub struct Extender {
     pub http_timeout: Duration,
     /// Whether the extender knows the nodes itself, so that names are enough.
     pub node_cache_capable: bool,
-    /// The extender is asked only about pods that request one of these resources; empty: about every pod.
+    /// The extender is asked only about pods that request one of these resources. If the list is empty, it is asked
+    /// about every pod.
     pub managed_resources: Vec<ManagedResource>,
     /// Whether scheduling goes on when the extender fails.
     pub ignorable: bool,
@@ -41,7 +42,7 @@ pub struct Extender {
 pub struct ExtenderTls {
     /// Whether the server's certificate is not verified.
     pub insecure: bool,
-    /// The name to expect in the certificate, if not the host's.
+    /// The name to expect in the certificate, if it differs from the host's name.
     pub server_name: String,
     /// The file with the client certificate.
     pub cert_file: String,

@@ -1,7 +1,7 @@
 //! The feature gates of kube-scheduler, and their defaults in each release. They decide how Berth behaves.
 //!
-//! A gate that is a [`berth_model::Feature`] switches rules of plugins. The effect of the other gates is up to the code
-//! that reads them.
+//! A gate that is a [`berth_model::Feature`] switches rules of plugins. The code that reads the other gates determines
+//! their effect.
 
 use std::collections::BTreeMap;
 
@@ -49,8 +49,8 @@ pub fn find(release: Release, name: &str) -> Option<FeatureGate> {
     of_release(release).find(|gate| gate.name == name)
 }
 
-/// Gates that switch something other than rules of plugins: the scheduler and the endpoints read them. The text says
-/// what holds while the gate is on.
+/// Gates that switch something other than rules of plugins: the scheduler and the endpoints read them. The text
+/// describes the effect of the gate.
 const OF_THE_PROGRAM: [(&str, &str); 7] = [
     ("ComponentFlagz", "`/flagz` is served."),
     ("ComponentStatusz", "`/statusz` is served."),
@@ -70,7 +70,8 @@ const OF_THE_PROGRAM: [(&str, &str); 7] = [
     ("SchedulerPopFromBackoffQ", "Rejected pods are tried before their backoff is over when nothing else waits."),
 ];
 
-/// Gates that would change what the scheduler does, and that can only keep their default. Each comes with the reason.
+/// Gates that would change the scheduler's behaviour, but are not implemented: they keep their defaults. Each comes
+/// with the reason.
 const UNBUILT: [(&str, &str); 32] = [
     ("AllAlpha", "it turns on gates that are not built"),
     ("AllBeta", "it switches gates that are not built"),
@@ -123,7 +124,7 @@ pub enum GateError {
     #[error("cannot set feature gate {name} to {}, feature is locked to {default}", !default)]
     Locked { name: String, default: bool },
     /// kube-scheduler can switch the gate.
-    #[error("{name}={value}: not built, since {reason}; leave it out, which means {name}={}", !value)]
+    #[error("{name}={value} is not supported, because {reason}; leave the gate out to use {name}={}", !value)]
     NotBuilt { name: String, value: bool, reason: &'static str },
 }
 
@@ -136,7 +137,7 @@ pub enum Concern {
     Others,
 }
 
-/// Gates that are on by default only if `--min-compatibility-version` says that no component is older.
+/// Gates that are on by default only if `--min-compatibility-version` excludes components of older releases.
 const ONCE_NONE_IS_OLDER: [&str; 1] = ["DRAFractionalCapacityRange"];
 
 /// The state of all gates of a release.
@@ -155,7 +156,7 @@ impl Gates {
         Self { release, ..Self::default() }
     }
 
-    /// The gates with their defaults where no component is older than the release.
+    /// The gates with their defaults for a cluster in which no component is older than the release.
     #[must_use]
     pub fn of_release_alone(release: Release) -> Self {
         Self { release, none_is_older: true, ..Self::default() }

@@ -61,7 +61,7 @@ const MISSING_PLUGINS: [(&str, &[Point]); 3] = [
 const DONE_BY_THE_SCHEDULER: [(&str, Point); 1] = [("DefaultPreemption", Point::PreEnqueue)];
 
 impl InTree {
-    /// The catalogue of kube-scheduler's plugins. `built_ins` are the ones that are part of this program.
+    /// The catalogue of kube-scheduler's plugins. `built_ins` are the plugins that are part of this program.
     #[must_use]
     pub fn new(built_ins: &[Arc<dyn PluginFactory>]) -> Self {
         let points = built_ins.iter().map(|factory| (factory.manifest().name.as_str().into(), factory.points()));

@@ -1,17 +1,17 @@
 //! Merges the operator's plugin lists into the default lists, before extension points play a part.
 //!
-//! An entry that names a default plugin replaces it in place, so another weight does not move the plugin. An entry for
-//! a plugin that is named in both `disabled` and `enabled` moves it to the end.
+//! An entry that names a default plugin replaces it in place, so a changed weight does not move the plugin. If a plugin
+//! is named in both `disabled` and `enabled`, its entry moves to the end.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use berth_framework::Point;
 use berth_model::PluginName;
 
-/// The entry of a `disabled` list that means everything that is enabled by default.
+/// The entry of a `disabled` list that stands for all plugins that are enabled by default.
 pub(crate) const ALL_PLUGINS: &str = "*";
 
-/// A plugin to run, with the weight from the document. Zero means that there is none.
+/// A plugin to run, with the weight from the document. Zero means that the document has no weight.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct EnabledPlugin {
     pub(crate) name: PluginName,

@@ -22,7 +22,7 @@ use crate::{
 pub struct Migration {
     /// A KubeSchedulerConfiguration of `v1`.
     pub configuration: Value,
-    /// What changed, and what has no successor.
+    /// The changes, and the fields that have no successor.
     pub notes: Vec<String>,
 }
 
@@ -50,12 +50,12 @@ fn configuration(mut document: Map<String, Value>, notes: &mut Vec<String>) -> R
         return Err(Usage(format!("unknown apiVersion {found:?}")));
     }
     if found != API_VERSION {
-        notes.push(format!("apiVersion is {API_VERSION}; it was {found}"));
+        notes.push(format!("apiVersion {found} becomes {API_VERSION}"));
         document.insert("apiVersion".to_owned(), API_VERSION.into());
     }
     if version.as_str() < "v1beta3" && version != "v1" {
         let weights = "NodeAffinity 2, TaintToleration 3, InterPodAffinity 2";
-        notes.push(format!("weights that the file leaves out are those of v1: {weights}; in {version} each was 1"));
+        notes.push(format!("missing weights have the defaults of v1: {weights}; in {version} each default was 1"));
     }
     for field in ["healthzBindAddress", "metricsBindAddress"] {
         if document.remove(field).is_some() {

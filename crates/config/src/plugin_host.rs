@@ -1,4 +1,4 @@
-//! What the operator allows plugins: reads `PluginHostConfiguration` documents into complete [`PluginHostSettings`].
+//! The operator's settings for plugins: reads `PluginHostConfiguration` documents into complete [`PluginHostSettings`].
 //!
 //! `file` holds the content of a document; every field of it may be absent. This module has the settings that the
 //! program uses: an entry of `plugins` replaces values of `defaults`, and these replace the constants below. Only
@@ -31,13 +31,13 @@ pub use self::provenance::{
 /// The group and version of the document.
 pub const PLUGIN_HOST_API_VERSION: &str = "berth.dev/v1alpha1";
 
-/// The scheduling thread waits for every call. A good plugin answers in microseconds, an interpreter's in a few
-/// milliseconds.
+/// The scheduling thread waits for every call. A good plugin answers in microseconds, and a plugin with an interpreter
+/// answers in a few milliseconds.
 const CALL_TIME: Duration = Duration::from_millis(50);
-/// An interpreter takes a second to start, and a replica of the largest cluster takes as long to be filled. Only the
+/// An interpreter takes a second to start, and filling a replica of the largest cluster also takes a second. Only the
 /// pods of the plugin wait for it.
 const LIFECYCLE_TIME: Duration = Duration::from_secs(10);
-/// Every pod waits during this time. Compiled languages fill a replica of the largest cluster in less.
+/// Every pod waits during this time. Compiled languages fill a replica of the largest cluster in less time.
 const SCHEDULING_THREAD_TIME: Duration = Duration::from_secs(1);
 /// Preemption asks each Filter plugin about every node.
 const POST_FILTER_TIME: Duration = Duration::from_secs(1);
@@ -49,25 +49,25 @@ const BURST: Duration = Duration::from_secs(1);
 const MEMORY_BYTES: u64 = 256 << 20;
 /// Scores of 100,000 nodes take 800 kB.
 const OUTPUT_BYTES: u64 = 16 << 20;
-/// The reasons of one status, or the effects of one answer: more than any person reads.
+/// One status has at most this many reasons, and one answer has at most this many effects: no person reads more.
 const OUTPUT_ELEMENTS: u32 = 1024;
-/// Enough to follow a plugin by eye. More lines would hide the scheduler's own.
+/// This is enough to follow a plugin by reading the log. More lines would hide the scheduler's own.
 const LOG_LINES_PER_SECOND: u32 = 20;
 /// A plugin that fails for every pod reaches this number within a few pods. A plugin that fails less than once in two
 /// minutes does not.
 const QUARANTINE_FAULTS: u32 = 5;
 const QUARANTINE_WINDOW: Duration = Duration::from_secs(600);
-/// The time of a hundred calls that were cut short.
+/// A hundred calls that exceed their time limit take this time.
 const QUARANTINE_LOST: Duration = Duration::from_secs(5);
-/// Long enough for an operator to read what happened, and short enough that pods do not wait long after the cause has
-/// passed.
+/// The time is long enough for an operator to read what happened, and short enough that pods do not wait long after the
+/// cause has passed.
 const QUARANTINE_BACKOFF: Duration = Duration::from_secs(30);
 /// A busy cluster calls a plugin thousands of times in a minute.
 const PROBATION_PERIOD: Duration = Duration::from_secs(60);
 /// One timeout on a loaded machine is not reason enough to go back to the old version.
 const PROBATION_FAULTS: u32 = 2;
 
-/// Several times the size of a plugin that contains an interpreter of Python or JavaScript.
+/// This is several times the size of a plugin that contains an interpreter of Python or JavaScript.
 const FILE_BYTES: u64 = 128 << 20;
 const COMPILE_CPU_TIME: Duration = Duration::from_secs(120);
 const COMPILE_MEMORY_BYTES: u64 = 4 << 30;
@@ -76,7 +76,7 @@ const COMPILE_MEMORY_BYTES: u64 = 4 << 30;
 const PLUGINS_PER_SECOND: Duration = Duration::from_millis(300);
 /// One namespace takes at most half of the time from the others.
 const NAMESPACE_PER_SECOND: Duration = Duration::from_millis(500);
-/// All other pods wait for this long.
+/// All other pods wait for this long during one search.
 const SEARCH: Duration = Duration::from_millis(250);
 
 /// The operator's settings for plugins, complete and validated.
@@ -100,7 +100,7 @@ pub struct PluginSettings {
     pub grants: Option<PluginGrants>,
     /// What happens to pods while the plugin is out of service.
     pub failure_policy: FailurePolicy,
-    /// The way to run the plugin in its own entry; `None` if it has none.
+    /// The execution in the plugin's own entry; `None` if the entry has none.
     pub execution: Option<Execution>,
     /// The conditions under which a failing plugin is taken out of service.
     pub quarantine: Quarantine,
@@ -125,7 +125,7 @@ pub struct PluginLimits {
     pub time_per_second: Duration,
     /// The amount of `time_per_second` that may be saved up.
     pub burst: Duration,
-    /// The linear memory of all memories of an instance together.
+    /// The size of all linear memories of an instance together.
     pub memory_bytes: u64,
     /// The maximum number of bytes in one answer.
     pub output_bytes: u64,
@@ -334,8 +334,8 @@ impl PluginHostSettings {
         self.defaults.grants.clone().unwrap_or_default()
     }
 
-    /// The way in which a plugin runs in a profile. The plugin's own entry comes first, then the profile's entry, then
-    /// `on_command_line`, then `defaults`.
+    /// How a plugin runs in a profile: natively or as a component. The plugin's own entry comes first, then the
+    /// profile's entry, then `on_command_line`, then `defaults`.
     #[must_use]
     pub fn execution(&self, plugin: &str, scheduler_name: &str, on_command_line: Option<Execution>) -> Execution {
         let own = self.plugins.get(plugin).and_then(|settings| settings.execution);

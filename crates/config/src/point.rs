@@ -23,7 +23,8 @@ pub trait PluginCatalogue {
     }
 
     /// Whether a plugin that does not exist may be loaded later and may implement any point. A configuration may name
-    /// such a plugin wherever a plugin can be named; `multiPoint` lets it sort the queue if no plugin that exists does.
+    /// such a plugin wherever a plugin can be named; with `multiPoint` the plugin sorts the queue if no existing plugin
+    /// does.
     fn awaits(&self, plugin: &str) -> bool {
         let _ = plugin;
         false

@@ -1,7 +1,7 @@
 //! One scheduling profile: the scheduler name, the plugins for its pods, and their arguments.
 //!
 //! A profile is read from one entry of `profiles`. The entry is merged with the default plugin set and expanded, and
-//! gets complete arguments. Arguments of built-in plugins are checked here and filled with defaults. Those of other
+//! gets complete arguments. Arguments of built-in plugins are checked here and filled with defaults. Arguments of other
 //! plugins are passed on unchanged, because only the plugin can check them.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -61,7 +61,7 @@ pub struct ClientConnection {
     pub burst: u32,
 }
 
-/// Settings that the command which reads a document adds to it.
+/// Settings of a command that are added to the document that the command reads.
 #[derive(Clone, Debug, Default)]
 pub struct Overrides {
     /// The program that determines the defaults.
@@ -73,7 +73,7 @@ pub struct Overrides {
     pub fields: Map<String, Value>,
 }
 
-/// The name under which the scheduler was called. The two differ in their defaults.
+/// The name under which the scheduler was called. The two programs differ in their defaults.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Program {
     /// Takes kube-scheduler's place: it serves `default-scheduler` under kube-scheduler's Lease.
@@ -268,7 +268,7 @@ fn read_identity(fields: &Fields<'_>) {
 }
 
 fn read_parallelism(fields: &Fields<'_>) -> u32 {
-    // Enough to use a few cores. The number is kube-scheduler's.
+    // This number is enough to use a few cores. The number is kube-scheduler's.
     let parallelism = fields.whole32("parallelism").unwrap_or(16);
     if parallelism <= 0 {
         fields.invalid("parallelism", parallelism, "should be an integer value greater than zero");

@@ -85,7 +85,7 @@ pub(crate) async fn look(cluster: &Cluster, setup: Option<&Setup>, findings: &mu
     rights(&client, &needed(setup), findings).await;
 }
 
-/// What the server says, and how long it takes to answer.
+/// The server's facts, and the time that it takes to answer.
 async fn timed_info(client: &Client) -> Result<(ServerInfo, Duration), ServerInfoError> {
     // The first answer is not timed, since it includes the time of a new connection.
     let mut facts = server_info(client).await?;
@@ -101,7 +101,7 @@ async fn timed_info(client: &Client) -> Result<(ServerInfo, Duration), ServerInf
 }
 
 fn latency(took: Duration, findings: &mut Findings) {
-    let text = format!("it takes {} ms to answer", took.as_micros().div_ceil(1_000));
+    let text = format!("the API server answers in {} ms", took.as_micros().div_ceil(1_000));
     if took < SLOW_ANSWER {
         findings.ok(Area::Cluster, text);
     } else {
@@ -174,7 +174,7 @@ async fn leaders(
         Err(error) => unknown_leader(kube_schedulers, &chain(&error), findings),
         Ok(Some(holder)) if !holder.is_over() && serves_default => {
             let text = format!(
-                "{}, and a profile here is default-scheduler: both schedule its pods",
+                "{}, and this configuration also has the profile default-scheduler: both schedulers schedule its pods",
                 held(kube_schedulers, &holder)
             );
             let fix = "give the profile another schedulerName, or contend for that Lease (leaderElection.resourceName)";
@@ -183,7 +183,7 @@ async fn leaders(
         Ok(Some(holder)) if !holder.is_over() => {
             findings.ok(
                 Area::Cluster,
-                format!("{}: pods of default-scheduler are its own", held(kube_schedulers, &holder)),
+                format!("{}: it schedules the pods of default-scheduler", held(kube_schedulers, &holder)),
             );
         }
         Ok(_) if serves_default => {}
@@ -243,7 +243,7 @@ async fn rights(client: &Client, needed: &Rights, findings: &mut Findings) {
     }
     if missing == 0 {
         let n_needed = needed.iter().count();
-        findings.ok(Area::Cluster, format!("this user may do all {n_needed} things that the scheduler does"));
+        findings.ok(Area::Cluster, format!("this user has all {n_needed} rights that the scheduler needs"));
     }
 }
 

@@ -103,7 +103,7 @@ fn refused(
                     FailurePolicy::Fail => "their pods stay pending (failurePolicy: Fail)",
                     FailurePolicy::Ignore => "their pods are scheduled without it (failurePolicy: Ignore)",
                 };
-                format!("; the profiles {} enable it: until then {until}", users.join(", "))
+                format!("; the profiles {} enable this plugin: until this is corrected, {until}", users.join(", "))
             }
         };
         findings.problem(
@@ -132,7 +132,7 @@ fn rules(options: &Options, findings: &mut Findings) -> Rules {
     match settings_file::read(file) {
         Ok(read) => {
             (rules.settings, rules.provenance) = (read.settings, read.provenance);
-            findings.ok(Area::Configuration, format!("{}: limits and grants can be used", file.display()));
+            findings.ok(Area::Configuration, format!("{}: limits and grants are valid", file.display()));
         }
         Err(error) => findings.problem(Area::Configuration, error.to_string(), "correct what is named"),
     }
@@ -175,7 +175,7 @@ fn cache(options: &Options, findings: &mut Findings) -> Option<PathBuf> {
     };
     let mode = fs::metadata(&dir).ok().map(|metadata| metadata.mode() & 0o777);
     if let Some(mode) = mode.filter(|mode| mode & 0o077 != 0) {
-        let text = format!("{} was open to other users (mode {mode:o}): they may have left code there", dir.display());
+        let text = format!("{} was open to other users (mode {mode:o}), who may have put code there", dir.display());
         findings.warning(Area::Cache, text, "empty it; it is now closed to them");
     }
     match berth_wasm_host::check_artefacts(&dir) {
@@ -222,7 +222,7 @@ fn profiles(settings: &Settings, plugins: &mut Plugins, findings: &mut Findings)
         Err(error) => findings.problem(Area::Configuration, chain(&error), "correct what is named"),
         Ok(profiles) => {
             let names: Vec<&str> = profiles.iter().map(|profile| profile.scheduler_name.as_str()).collect();
-            let text = format!("profiles {}: every plugin is there and takes its arguments", names.join(", "));
+            let text = format!("profiles {}: every plugin exists and accepts its arguments", names.join(", "));
             findings.ok(Area::Configuration, text);
         }
     }
@@ -234,7 +234,7 @@ fn is_there(name: &str, profile: &str, plugins: &Plugins, findings: &mut Finding
         return true;
     }
     if points_of_missing_plugin(name).is_some() {
-        let text = format!("profile {profile:?} enables {name}, which is not in this build: its rules do not apply");
+        let text = format!("profile {profile:?} enables {name}, which is not in this build: it decides nothing");
         findings.warning(Area::Configuration, text, "disable it, or bring a plugin of that name");
         return false;
     }

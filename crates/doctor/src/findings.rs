@@ -12,7 +12,7 @@ pub(crate) const IN_NO_PROFILE: &str =
 pub struct Finding {
     pub area: Area,
     pub result: Verdict,
-    /// The thing that was checked, and its condition. A YAML error spans several lines.
+    /// The subject of the check, and its condition. A YAML error spans several lines.
     pub text: String,
     /// What to do about it.
     #[serde(skip_serializing_if = "Option::is_none")]

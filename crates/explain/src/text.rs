@@ -47,11 +47,14 @@ impl Explanation {
             Cause::OutOfCapacity => "the nodes that would take it have too little left of what it requests".to_owned(),
             Cause::Constrained => match analysis {
                 Some(Analysis { nodes: 0, .. }) => "the cluster has no nodes".to_owned(),
-                Some(analysis) => format!("all {} nodes are refused", analysis.nodes),
+                Some(analysis) => format!("all {} nodes are rejected", analysis.nodes),
                 None => String::new(),
             },
             Cause::NotYetTried => match self.subject.state {
-                State::Queued { behind: Some(behind), .. } => format!("it was not tried yet, behind {behind} pods"),
+                State::Queued { behind: Some(behind), .. } => format!(
+                    "it was not tried yet; {behind} pods are ahead \
+                                                                       of it"
+                ),
                 State::Queued { .. }
                 | State::Bound { .. }
                 | State::Binding { .. }
@@ -312,7 +315,7 @@ fn too_large(analysis: &Analysis) -> String {
         .map(|resource| {
             let (requested, largest) = (resource.requested, resource.largest_node);
             let name = &resource.resource;
-            format!("{} {name}, and the largest node has {}", amount(name, requested), amount(name, largest))
+            format!("{} {name}, but the largest node has {}", amount(name, requested), amount(name, largest))
         })
         .collect();
     format!("it requests {}", texts.join("; it requests "))

@@ -53,14 +53,18 @@ pub(crate) fn json_response(value: &Value) -> Response {
 
 fn message(request: &RequestInfo, code: u16) -> String {
     match code {
-        409 => format!("Operation cannot be fulfilled on {}: a fault rule of this server says so", request.resource),
-        410 => "too old resource version: a fault rule of this server says so".to_owned(),
+        409 => format!(
+            "Operation cannot be fulfilled on {}: a fault rule of this server causes this error",
+            request.resource
+        ),
+        410 => "too old resource version: a fault rule of this server causes this error".to_owned(),
         _ => format!("a fault rule of this server refuses to {} {}", request.verb, request.resource),
     }
 }
 
 fn expired_watch() -> Response {
-    let event = json!({"type": "ERROR", "object": status(410, "too old resource version: a fault rule of this server says so")});
+    let event = json!({"type": "ERROR", "object": status(410, "too old resource version: a fault rule of this server \
+                        causes this error")});
     let mut response = json_response(&Value::Null);
     *response.body_mut() = Body::from(format!("{event}\n"));
     response

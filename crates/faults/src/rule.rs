@@ -158,13 +158,16 @@ impl Rule {
         let at = |name: &str| format!("{path}.{name}");
         let is_name = |letter: char| letter.is_ascii_lowercase() || letter.is_ascii_digit() || "-.".contains(letter);
         if !self.name.chars().all(is_name) {
-            return Err(field(&at("name"), &format!("`{}`: use small letters, digits, `-` and `.`", self.name)));
+            return Err(field(&at("name"), &format!("`{}`: use lowercase letters, digits, `-` and `.`", self.name)));
         }
         if !(self.probability > 0.0 && self.probability <= 1.0) {
-            return Err(field(&at("probability"), &format!("{}: want more than 0, at most 1", self.probability)));
+            return Err(field(
+                &at("probability"),
+                &format!("{}: expected a number above 0 and at most 1", self.probability),
+            ));
         }
         if self.count == Some(0) {
-            return Err(field(&at("count"), "0: want at least 1; leave it out for a rule without a limit"));
+            return Err(field(&at("count"), "0: expected at least 1; leave it out for a rule without a limit"));
         }
         if self.duration_seconds.is_some_and(|seconds| !(seconds > 0.0 && seconds <= 1e9)) {
             return Err(field(&at("durationSeconds"), "want more than 0; leave it out for a rule that stays"));
@@ -177,13 +180,14 @@ impl Rule {
         let verbs = |allowed: &[&str]| {
             let other = self.matches.verbs.iter().position(|verb| !allowed.contains(&verb.as_str()));
             other.map_or(Ok(()), |index| {
-                let problem = format!("this fault is for {}: name these, or none", allowed.join(" and "));
+                let problem =
+                    format!("this fault applies only to {}: name only these verbs, or none", allowed.join(" and "));
                 Err(field(&format!("{path}.match.verbs[{index}]"), &problem))
             })
         };
         match &self.fault {
             InjectedFault::Status { code, .. } if !(400..=599).contains(code) => {
-                Err(field(&format!("{path}.fault.code"), &format!("{code}: want an HTTP status from 400 to 599")))
+                Err(field(&format!("{path}.fault.code"), &format!("{code}: expected an HTTP status from 400 to 599")))
             }
             InjectedFault::Status { code: 410, .. } => verbs(&["list", "watch"]),
             InjectedFault::CutWatch { .. } | InjectedFault::SilentWatch { .. } | InjectedFault::DuplicateEvents {} => {
@@ -215,7 +219,8 @@ impl Match {
             let is_word = |word: &str| !word.is_empty() && word.chars().all(|letter| letter.is_ascii_lowercase());
             if !is_word(plural) || !is_word(subresource) && subresource != "*" {
                 let problem = format!(
-                    "`{resource}`: write the plural in small letters without its group, as in pods, pods/binding, pods/*, leases"
+                    "`{resource}`: write the plural in lowercase letters without its group, as in pods, \
+                     pods/binding, pods/*, leases"
                 );
                 return Err(field(&format!("{path}.resources[{index}]"), &problem));
             }
@@ -244,7 +249,7 @@ mod tests {
     fn a_wrong_rule_is_refused_with_the_field_and_the_fix() {
         for (text, wanted) in [
             ("fault: {type: Status}", "faults[0].fault: missing field `code`"),
-            ("fault: {type: Status, code: 200}", "faults[0].fault.code: 200: want an HTTP status from 400 to 599"),
+            ("fault: {type: Status, code: 200}", "faults[0].fault.code: 200: expected an HTTP status from 400 to 599"),
             (
                 "fault: {type: Flood}",
                 "faults[0].fault.type: unknown variant `Flood`, expected one of `Status`, `Latency`",
@@ -259,7 +264,11 @@ mod tests {
                 "faults[0].match.resources[0]: `Pods`: write the plural",
             ),
             ("{fault: {type: Outage}, count: 3}", "faults[0].fault: an outage hits every request"),
-            ("{fault: {type: CutWatch}, match: {verbs: [list]}}", "faults[0].match.verbs[0]: this fault is for watch"),
+            (
+                "{fault: {type: CutWatch}, match: {verbs: [list]}}",
+                "faults[0].match.verbs[0]: this fault applies only \
+              to watch",
+            ),
             ("[{fault: {type: LostAnswer}}, {fault: {type: LostAnswer}, probability: 2}]", "faults[1].probability: 2"),
             ("faults: 7", "faults: want a list of rules"),
             ("{{", "not YAML or JSON"),

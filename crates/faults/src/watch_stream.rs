@@ -20,7 +20,7 @@ use crate::{engine::Faults, request_info::RequestInfo, stopping::stopped};
 pub(crate) enum Broken {
     #[error("a fault rule breaks this connection")]
     ByRule,
-    #[error("the answer behind it broke off: {0}")]
+    #[error("the API server's answer ended early: {0}")]
     Behind(#[source] axum::Error),
 }
 

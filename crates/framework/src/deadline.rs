@@ -63,7 +63,8 @@ impl<'a> Deadline<'a> {
             Some(allowed) if is_to_be_checked && self.is_over() => {
                 let milliseconds = allowed.as_millis();
                 Err(Status::error(format!(
-                    "the pod's terms took longer than the {milliseconds} ms of the search for a node"
+                    "evaluating the pod's affinity terms took longer than {milliseconds} ms, the limit of the search \
+                     for a node"
                 )))
             }
             Some(_) | None => Ok(()),

@@ -112,7 +112,7 @@ pub struct ObjectRef {
 }
 
 impl Effect {
-    /// What the operator must have granted for the effect.
+    /// The grant that the effect needs from the operator.
     #[must_use]
     pub fn demand(&self) -> Demand<'_> {
         let object = |verb, kind, namespace, name| {
@@ -136,7 +136,7 @@ impl Effect {
     }
 }
 
-/// What an effect requires: a permission by name, or a rule that covers the object.
+/// The grant that an effect requires: a permission by name, or a rule that covers the object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Demand<'a> {
     /// The effect concerns pods or the scheduler.

@@ -29,9 +29,9 @@ pub struct EquivalenceCache<T> {
     entries: Vec<Entry<T>>,
     /// The position of the entry that was used last. Pods of one class often come one after the other.
     last: usize,
-    /// One half of the hash of each class of which a pod came. The other half determines the place.
+    /// One half of the hash of each class that had a pod. The other half determines the place.
     seen: Vec<u32>,
-    /// How many lookups found an entry. It serves as the clock by which entries grow old.
+    /// The number of lookups that found an entry. It serves as the clock for the age of entries.
     n_hits: u64,
 }
 
@@ -91,7 +91,7 @@ impl<T> EquivalenceCache<T> {
         evicted
     }
 
-    /// The entry that was not used for longest among those for which `is_meant` holds.
+    /// The entry that was not used for longest, among the entries for which `is_meant` holds.
     pub fn oldest_mut(&mut self, is_meant: impl Fn(&T) -> bool) -> Option<&mut T> {
         let at = self.oldest(is_meant)?;
         self.entries.get_mut(at).map(|entry| &mut entry.value)
@@ -140,7 +140,7 @@ impl<T> EquivalenceCache<T> {
         drop(self.drain());
     }
 
-    /// How many lookups found an entry so far.
+    /// The number of lookups that found an entry so far.
     #[must_use]
     pub fn n_hits(&self) -> u64 {
         self.n_hits

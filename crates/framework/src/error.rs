@@ -16,12 +16,12 @@ pub enum BuildError {
     /// The plugin read its arguments and refused them.
     #[error(transparent)]
     Refused(#[from] ConfigureError),
-    /// The plugin could not be started, or broke while it was. The reason names the plugin.
+    /// The plugin could not be started, or broke while it was being started. The reason names the plugin.
     #[error("{0}")]
     Start(String),
 }
 
-/// A plugin cannot use the state of the binary before it.
+/// A plugin cannot use the state of the previous binary.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct RestoreError(String);

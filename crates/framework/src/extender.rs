@@ -49,7 +49,7 @@ pub struct ExtenderVictims {
     pub node: String,
     /// The pods' uids, the most important first.
     pub uids: Vec<String>,
-    /// How many of the evictions violate a disruption budget.
+    /// The number of evictions that violate a disruption budget.
     pub n_violations: i64,
 }
 

@@ -11,7 +11,7 @@ use crate::{
 /// How to make a plugin written in Rust, both natively and inside a component. [`plugin!`](crate::plugin) implements
 /// the rest.
 pub trait Configure: Plugin + Sized {
-    /// What the plugin says about itself. The answer is the same for every configuration.
+    /// The plugin's own description. The answer is the same for every configuration.
     fn describe() -> Manifest;
 
     /// Makes an instance for one profile.
@@ -29,7 +29,7 @@ pub trait PluginType: Configure {
 
 /// Makes configured instances of one binary, one for each profile that uses it.
 pub trait PluginFactory: Send + Sync + fmt::Debug {
-    /// What the plugin says about itself.
+    /// The plugin's own description.
     fn manifest(&self) -> &Manifest;
 
     /// The points that its instances implement.

@@ -33,7 +33,7 @@ mod shared_rules {
 /// The name that matches every API group, kind or namespace.
 const ANY: &str = "*";
 
-/// What an operator allows a plugin to ask for. The grants also contain what the plugin may see. That is not checked
+/// The effects for which a plugin may ask. The grants also contain what the plugin may see. That is not checked
 /// here; a message uses it to show the whole configuration entry.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Grants {
@@ -63,7 +63,7 @@ pub struct ObjectRule {
     pub objects: RuleObjects,
 }
 
-/// The objects of a rule's kinds that it covers.
+/// The objects of its kinds that a rule covers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum RuleObjects {
     /// The pod of the cycle.

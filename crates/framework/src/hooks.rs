@@ -26,7 +26,7 @@ pub trait Follow {
 /// A hook of plugins that say which of their answers hold for later pods too. Such a plugin is asked again only about
 /// nodes that changed.
 pub trait Reuse {
-    /// How far the plugin's answers about the pod reach. A native plugin is asked in each cycle after PreFilter, and
+    /// The reach of the plugin's answers about the pod. A native plugin is asked in each cycle after PreFilter, and
     /// about scores after PreScore. A component is asked before PreFilter, once for pods that are alike, as
     /// `wit/reuse.wit` says; pods that are alike must have the same signature. The call must cost little.
     ///
@@ -56,8 +56,9 @@ pub enum Reach {
     /// [`Self::Nothing`], and in addition such pods on nodes make no difference to any of the plugin's answers as long
     /// as the plugin lives. So a component need not be sent them.
     NothingAnywhere,
-    /// [`Self::Nothing`] until a pod that may matter to the plugin comes to a node or is nominated to one. Such a pod
-    /// is of a class about which the plugin has not given one of these three answers. The plugin is then asked again.
+    /// [`Self::Nothing`] until a pod that may matter to the plugin comes to a node or is nominated to one. A pod may
+    /// matter if the plugin has given none of these three answers about the pod's class. The plugin is then asked
+    /// again.
     NothingYet,
 }
 
@@ -85,7 +86,7 @@ pub trait State {
 }
 
 /// A hook of plugins that run apart from the scheduler: a component with a replica of the cluster, which may break, or
-/// a stand-in for one.
+/// a stand-in for a component.
 pub trait Hosted {
     /// Brings the replica up to date. Called at the start of a cycle.
     ///
@@ -94,8 +95,8 @@ pub trait Hosted {
     /// plugin is out of service: pods of its profile wait until another binary replaces it.
     fn sync(&mut self, source: &dyn DeltaSource) -> Result<(), Status>;
 
-    /// The status with which [`Self::sync`] fails at the start of a cycle while the plugin is out of service, for pods
-    /// that are past that point. No pod may pass as long as it is `Some`. `None` means that the plugin serves.
+    /// The status with which [`Self::sync`] would fail while the plugin is out of service, for pods that are past the
+    /// start of their cycle. No pod may pass as long as it is `Some`. `None` means that the plugin serves.
     fn out_of_service(&self) -> Option<Status>;
 
     /// Checks whether the plugin may take more of the scheduling thread's time. The scheduler asks at the start of a
@@ -114,8 +115,8 @@ pub trait Hosted {
         false
     }
 
-    /// Whether the plugin has used up its share, including a plugin that pods may do without. The call changes nothing.
-    /// The scheduler asks before it informs the plugin of something that needs no answer.
+    /// Whether the plugin has used up its share, even if pods may do without the plugin. The call changes nothing. The
+    /// scheduler asks before it informs the plugin of something that needs no answer.
     fn is_out_of_time(&self) -> bool {
         false
     }
@@ -125,8 +126,8 @@ pub trait Hosted {
         true
     }
 
-    /// Informs the plugin that the pod of an open cycle differs from the one that the plugin has; `call` contains the
-    /// new one. This comes before the plugin is asked again about a pod that waits for it.
+    /// Informs the plugin that the pod of an open cycle has changed; `call` contains the new pod. This comes before the
+    /// plugin is asked again about a pod that waits for it.
     ///
     /// # Errors
     /// The plugin could not be informed; the attempt fails with this status.

@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// A type with a constant for each trait, named like the trait, that says whether `P` implements it. If the trait is
-/// implemented, the compiler finds the type's own constant, otherwise the one of [`Otherwise`].
+/// implemented, the compiler finds the type's own constant, otherwise the constant of [`Otherwise`].
 #[derive(Debug)]
 pub struct Implements<P>(PhantomData<P>);
 

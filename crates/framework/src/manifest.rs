@@ -130,14 +130,14 @@ impl ClusterEvent {
     }
 }
 
-/// What a plugin says about itself.
+/// A plugin's own description.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Manifest {
     /// The name by which profiles refer to the plugin, for example `NodeAffinity`.
     pub name: String,
     /// A version for people. The digest of the binary, not the version, identifies the plugin.
     pub version: String,
-    /// What the plugin's replica must hold.
+    /// The data that the plugin's replica must hold.
     pub needs: Needs,
     /// Events that may make a pod schedulable again; `None` means that every event may.
     pub events_to_register: Option<Vec<ClusterEvent>>,

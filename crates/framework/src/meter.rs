@@ -14,8 +14,8 @@ use crate::{
     status::{Code, Status},
 };
 
-/// The number of measurements that are kept until the host takes them. Further ones are dropped, as in kube-scheduler's
-/// `pkg/scheduler/metrics/metric_recorder.go`.
+/// The number of measurements that are kept until the host takes them. Further measurements are dropped, as in
+/// kube-scheduler's `pkg/scheduler/metrics/metric_recorder.go`.
 const MAX_KEPT: usize = 16_384;
 
 /// One of this many attempts has its plugins timed.
@@ -28,7 +28,7 @@ pub struct PointTime {
     pub point: &'static str,
     /// The code of the outcome.
     pub code: Code,
-    /// The time from the first plugin's call to the last one's answer.
+    /// The time from the first plugin's call to the last plugin's answer.
     pub duration: Duration,
 }
 
@@ -45,7 +45,7 @@ pub struct PluginTime {
     pub duration: Duration,
 }
 
-/// What a meter has gathered.
+/// The figures that a meter has collected.
 #[derive(Debug, Default)]
 pub struct Measured {
     /// Runs of extension points.
@@ -112,7 +112,7 @@ impl Meter {
         self.timer.as_ref().map(|timer| timer.clock.now())
     }
 
-    /// What was measured since it was last cleared.
+    /// The measurements since the meter was last cleared.
     pub fn measured_mut(&mut self) -> &mut Measured {
         &mut self.measured
     }
@@ -125,7 +125,7 @@ impl Meter {
         Start(Some(now))
     }
 
-    /// Notes that an extension point begins that belongs to no attempt.
+    /// Notes that an extension point begins outside of an attempt.
     pub fn start_outside(&mut self) -> Start {
         let Some(timer) = &self.timer else { return Start(None) };
         let sample = u64::try_from(timer.clock.now().as_nanos()).unwrap_or(u64::MAX);
@@ -143,7 +143,7 @@ impl Meter {
         }
     }
 
-    /// Notes the answer of a plugin. The plugin was called when the one before had answered.
+    /// Notes the answer of a plugin. The plugin was called when the plugin before it had answered.
     pub fn answered(&mut self, plugin: PluginIdx, point: Point, code: Code) {
         let Some(Timer { clock, lap: Some(lap), .. }) = &mut self.timer else { return };
         let now = clock.now();

@@ -23,7 +23,7 @@ use crate::{
 /// A type that implements [`Configure`](crate::Configure) gets this trait from [`plugin!`](crate::plugin). A type that
 /// implements it by hand uses [`points!`](crate::points) and [`hooks!`](crate::hooks) for the last three methods.
 pub trait Plugin: Send + 'static {
-    /// What the plugin says about itself.
+    /// The plugin's own description.
     fn manifest(&self) -> &Manifest;
 
     /// The binary that answers.
@@ -171,8 +171,8 @@ declare! {
 }
 
 impl Point {
-    /// The name for people, which is the name of the Go method and of the contract's interface. Metrics have another one for
-    /// Normalize.
+    /// The name for people, which is the name of the Go method and of the contract's interface. Metrics have another
+    /// name for Normalize.
     #[must_use]
     pub const fn shown(self) -> &'static str {
         if matches!(self, Self::Normalize) { "NormalizeScore" } else { self.as_str() }
@@ -186,7 +186,7 @@ declare! {
     enum HookRef from hook;
     /// Forgets a cycle that is over.
     EndCycle cycle_end;
-    /// Catches up with the replica, inside a component.
+    /// Follows the changes of the replica, inside a component.
     Follow follower;
     /// Passes its state to the next binary.
     State state;

@@ -121,7 +121,7 @@ pub trait PostFilter {
     ) -> Result<PostFilterOutcome, Status>;
 }
 
-/// What is known about a pod that fits on no node.
+/// The known facts about a pod that fits on no node.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Failure<'a> {
     /// The nodes that were rejected, with the reasons.
@@ -159,7 +159,7 @@ pub struct Preemption {
     pub node: NodeIdx,
     /// The pods that are evicted, the most important first.
     pub victims: Vec<PodIdx>,
-    /// How many of the evictions violate a disruption budget.
+    /// The number of evictions that violate a disruption budget.
     pub n_violations: i64,
 }
 
@@ -203,7 +203,7 @@ pub trait Score {
 
     /// The score that all members of `nodes` share, if the plugin knows it without looking at each node. If so,
     /// [`Self::score`], which would give each of them this score, is not called. Normalize is then called with one
-    /// node, so it must turn equal scores into the same result as it turns one of them into.
+    /// node, so for equal scores it must give the same result as for one of these scores.
     fn common_score(&mut self, call: &Call<'_>, nodes: &NodeSet) -> Option<i64> {
         let _ = (call, nodes);
         None
@@ -219,7 +219,7 @@ pub trait Normalize {
     fn normalize(&mut self, call: &Call<'_>, nodes: &NodeSet, scores: &mut [i64]) -> Result<(), Status>;
 }
 
-/// Follows that a pod is going to a node.
+/// Informs the plugin that a pod is going to a node.
 pub trait Reserve {
     /// Reserves resources of the node for the pod. Any status except success returns the pod to the queue.
     fn reserve(&mut self, call: &Call<'_>, node: NodeIdx) -> Status;
@@ -244,7 +244,7 @@ pub trait Permit {
     fn permit(&mut self, call: &Call<'_>, node: NodeIdx) -> (PermitVerdict, Vec<Effect>);
 }
 
-/// What a plugin says about its PreBind before PreBind is called.
+/// A plugin's announcement about its PreBind, before PreBind is called.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PreFlight {
     /// Whether PreBind may run in parallel with the PreBind of neighbouring plugins that also allow this.

@@ -67,7 +67,7 @@ pub struct Instance {
     name: Arc<str>,
     /// The plugin's `pluginConfig` as JSON, kept for the next binary of the same name.
     pub args: String,
-    /// What the plugin may ask for.
+    /// The grants of the plugin.
     pub grants: Grants,
     /// The configured plugin.
     pub plugin: Box<dyn Plugin>,
@@ -253,7 +253,8 @@ impl Profile {
         Some(answer)
     }
 
-    /// Sets the kinds of which nothing is known from now on. They replace the kinds that were set before.
+    /// Sets the kinds that may not be listed, so that nothing is known about their objects. They replace the kinds that
+    /// were set before.
     pub fn set_unlisted(&mut self, unlisted: Arc<UnlistedKinds>) {
         self.unlisted = unlisted;
     }
@@ -266,7 +267,7 @@ impl Profile {
         }
         let instance = self.instances.get(plugin.index())?;
         let reason = self.unlisted.needed_by(instance.plugin.manifest())?;
-        Some(Status::unresolvable(format!("plugin {:?} cannot judge this pod: {reason}", instance.name)))
+        Some(Status::unresolvable(format!("plugin {:?} cannot decide about this pod: {reason}", instance.name)))
     }
 
     /// The first plugin that must not judge pods and has no PreFilter. Its PreFilter would say which pods it affects.
@@ -386,7 +387,8 @@ impl Profile {
         self.instances.iter().any(|instance| !instance.untold.is_empty())
     }
 
-    /// Informs the plugin that the placement on `node` was given up. A plugin without time is informed later.
+    /// Informs the plugin that the placement on `node` was given up. A plugin that has used up its time is informed
+    /// later.
     pub(crate) fn tell_unreserved(&mut self, plugin: PluginIdx, call: &Call<'_>, node: NodeIdx) {
         let Some(instance) = self.instances.get_mut(plugin.index()) else { return };
         if instance.is_to_wait() {
@@ -398,7 +400,7 @@ impl Profile {
         }
     }
 
-    /// Informs the plugin that the pod was bound to `node`. A plugin without time is informed later.
+    /// Informs the plugin that the pod was bound to `node`. A plugin that has used up its time is informed later.
     pub(crate) fn tell_bound(&mut self, plugin: PluginIdx, call: &Call<'_>, node: NodeIdx) {
         let Some(instance) = self.instances.get_mut(plugin.index()) else { return };
         if instance.is_to_wait() {
@@ -420,7 +422,7 @@ impl Profile {
         PluginsAt { positions: 0..self.plugins.at(P::POINT).len(), point: PhantomData }
     }
 
-    /// Informs every plugin that a cycle is over. A plugin without time is informed later.
+    /// Informs every plugin that a cycle is over. A plugin that has used up its time is informed later.
     pub fn end_cycle(&mut self, cycle: CycleId) {
         for instance in &mut self.instances {
             if !instance.is_to_wait() {
@@ -512,7 +514,7 @@ impl Instance {
     }
 
     fn why_it_waits(&self) -> Status {
-        Status::error(format!("plugin {:?} has used up its time before it heard what became of pods", self.name))
+        Status::error(format!("plugin {:?} has used up its time before it was told about changes of pods", self.name))
     }
 }
 

@@ -109,8 +109,8 @@ impl PluginBits {
 
 /// The working state of a cycle: what it found so far, and buffers that the next cycle reuses.
 ///
-/// [`place`] takes the findings out of it. The steps may also be called one by one; each needs the findings of those
-/// before it.
+/// [`place`] takes the findings out of it. The steps may also be called one by one; each step needs the findings of the
+/// steps before it.
 #[derive(Clone, Debug, Default)]
 pub struct Attempt {
     findings: Findings,
@@ -132,7 +132,7 @@ impl Attempt {
         self.findings = decision.findings;
     }
 
-    /// What the cycle found so far. After [`place`] the findings are in the [`Decision`].
+    /// The findings of the cycle so far. After [`place`] the findings are in the [`Decision`].
     #[must_use]
     pub fn findings(&self) -> &Findings {
         &self.findings

@@ -1,8 +1,9 @@
-//! How much of the scheduling thread one plugin, all plugins together, and the pods of one namespace may use.
+//! The share of the scheduling thread that one plugin, all plugins together, and the pods of one namespace may use.
 //!
-//! Each of them has a bucket. It fills by a number of milliseconds in each second up to a burst, and whatever takes time empties it. A
-//! call is never cut short for that, so a bucket may owe time. The caller asks before it begins something, and decides what to leave out
-//! while a bucket is empty. The guide lists all bounds of time in one table (`docs/src/scheduling-thread.md`).
+//! Each of them has a bucket. It fills by a number of milliseconds in each second up to a burst, and whatever takes
+//! time empties it. A call is never cut short because of an empty bucket, so a bucket may owe time. The caller asks
+//! before it begins something, and decides what to leave out while a bucket is empty. The guide lists all bounds of
+//! time in one table (`docs/src/scheduling-thread.md`).
 //!
 //! Native plugins and the program's own components have no account here; their time is not bounded.
 
@@ -32,7 +33,7 @@ pub struct TimeBounds {
     pub search: Option<Duration>,
 }
 
-/// How long the search for a pod's node may go on.
+/// The maximum time of the search for a pod's node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SearchLength {
     /// The time that [`TimeBounds::search`] gives.
@@ -106,7 +107,7 @@ struct Bucket {
 pub enum OutOfTime {
     /// The plugin has used up its own share.
     Plugin(Share),
-    /// All plugins together have used up theirs.
+    /// All plugins together have used up their share.
     AllPlugins(Share),
 }
 
@@ -185,12 +186,12 @@ impl Default for SchedulingTime {
 }
 
 impl SchedulingTime {
-    /// A search for a node that takes no longer is not charged: in a cluster of thousands of nodes, each search takes some milliseconds.
-    /// An attempt for which plugins take no longer does not count as long either.
+    /// A search for a node that takes no longer than this is not charged: in a cluster of thousands of nodes, each
+    /// search takes some milliseconds. An attempt whose plugins take no longer does not count as long either.
     pub const LONG_SEARCH: Duration = Duration::from_millis(5);
 
-    /// The time of a search while long searches have used up their share and other pods wait. A longer search is repeated once no pod
-    /// waits for it.
+    /// The time that a search may take while long searches have used up their share and other pods wait. A search that
+    /// needs longer is repeated once no other pod waits.
     pub const BRIEF_SEARCH: Duration = Duration::from_millis(20);
 
     /// The time that all plugins together may use in one step: a cycle, or the questions about a pod after it.
@@ -367,8 +368,8 @@ impl SchedulingTime {
         self.0.is_used.load(Ordering::Relaxed)
     }
 
-    /// Says whether nothing else could be done at the moment. While this holds, all plugins together may take more than their share, and
-    /// do not owe that time later.
+    /// Says whether nothing else could be done at the moment. While the scheduler is idle, all plugins together may
+    /// take more than their share, and do not owe that time later.
     pub fn set_idle(&self, is_idle: bool) {
         self.accounts().is_idle = is_idle;
     }

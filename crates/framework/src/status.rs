@@ -38,7 +38,7 @@ impl Code {
         }
     }
 
-    /// Whether the code rejects the pod. A code that breaks the attempt does not.
+    /// Whether the code rejects the pod. A code that breaks the attempt does not reject the pod.
     #[must_use]
     pub fn is_rejected(self) -> bool {
         matches!(self, Code::Unschedulable | Code::UnschedulableAndUnresolvable | Code::Pending)
@@ -105,12 +105,12 @@ impl Status {
     }
 }
 
-/// The most bytes of one reason that are shown, so that a long reason leaves room for others. The note of an event has
-/// the same limit (`NoteLengthLimit` in `k8s.io/kubernetes/pkg/apis/events/validation`).
+/// The maximum number of bytes of one reason that are shown, so that a long reason leaves room for others. The note of
+/// an event has the same limit (`NoteLengthLimit` in `k8s.io/kubernetes/pkg/apis/events/validation`).
 const MAX_REASON_BYTES: usize = 1 << 10;
-/// The most bytes of a list of reasons. A condition's message has at most two lists, of nodes and of PostFilter.
-/// PodCondition has no limit of its own, and is written again with every attempt whose reasons differ. The reasons of
-/// kube-scheduler's own plugins have some hundred bytes.
+/// The maximum number of bytes of a list of reasons. A condition's message has at most two lists, of nodes and of
+/// PostFilter. PodCondition has no limit of its own, and is written again with every attempt whose reasons differ. The
+/// reasons of kube-scheduler's own plugins have some hundred bytes.
 const MAX_REASONS_BYTES: usize = 2 << 10;
 
 /// Joins reasons with commas. Each reason is cut to [`MAX_REASON_BYTES`]. Reasons after the first [`MAX_REASONS_BYTES`]

@@ -34,7 +34,7 @@ pub enum TimeReport {
         /// The share of the plugin.
         share: Share,
     },
-    /// Pods of profiles with plugins wait for pods of profiles without.
+    /// Pods of profiles with plugins wait for pods of profiles without plugins.
     AllPlugins {
         /// The share of all plugins together.
         share: Share,

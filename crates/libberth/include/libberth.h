@@ -26,38 +26,39 @@ extern "C" {
 const char *berth_version(void);
 
 /*
- Loads a scheduler's configuration and plugins. `options` is a JSON object with `config`, `schedulerName`, `pluginsDir`,
- `pluginConfig`, `execution` (`auto`, `native` or `wasm`), `artifactCache` and `emulatedVersion`, as the options of
- `berth simulate`; all may be left out. Plugins are compiled in this process, without the bounds that a scheduler sets: load
- none that you do not trust.
+ Loads a scheduler's configuration and plugins. `options` is a JSON object with `config`, `schedulerName`,
+ `pluginsDir`, `pluginConfig`, `execution` (`auto`, `native` or `wasm`), `artifactCache` and `emulatedVersion`, as
+ the options of `berth simulate`; all may be left out. Plugins are compiled in this process, without the limits that
+ a scheduler sets, so load only plugins that you trust.
 
- Returns null and sets `*error`, unless `error` is null, if something cannot be used. The handle may be used from any
- thread; questions wait for each other. Close it with `berth_simulator_close`.
+ If something cannot be used, returns null and sets `*error`, unless `error` is null. The handle may be used from any
+ thread; a question waits until the previous question is answered. Close it with `berth_simulator_close`.
  */
 berth_simulator *berth_simulator_open(const char *options,
                                       char **error);
 
 /*
- Sets the cluster that is asked about: manifests in YAML or JSON, as `kubectl get nodes,pods,... -A -o yaml` prints them. The
- one before is forgotten, unless an object cannot be used: then nothing changes, and false is returned.
+ Sets the cluster that is asked about: manifests in YAML or JSON, as `kubectl get nodes,pods,... -A -o yaml` prints
+ them. The cluster that was set before is forgotten. If an object cannot be used, false is returned and nothing
+ changes.
  */
 bool berth_simulator_set_cluster(const berth_simulator *simulator,
                                  const char *manifests,
                                  char **error);
 
 /*
- Places the pods of the cluster that have no node. Returns a `Simulation` in JSON, as `berth simulate -o json` prints it; it is
- freed with `berth_string_free`. Nothing of it is done: the cluster stays as it was set. 0 for `timeout_milliseconds` is a
- minute. Returns null and sets `*error` if it fails.
+ Places the pods of the cluster that have no node. Returns a `Simulation` in JSON, as `berth simulate -o json` prints
+ it; it is freed with `berth_string_free`. No placement is carried out: the cluster stays as it was set. If
+ `timeout_milliseconds` is 0, the limit is a minute. Returns null and sets `*error` if the call fails.
  */
 char *berth_simulator_place(const berth_simulator *simulator,
                             uint32_t timeout_milliseconds,
                             char **error);
 
 /*
- Answers a batch of what-if questions, a `WhatIf` in JSON: which pods go where with nodes added or taken away, and which node
- groups would take them. Returns a `WhatIfAnswer` in JSON; it is freed with `berth_string_free`. 0 for
- `timeout_milliseconds` is a minute. Returns null and sets `*error` if it fails.
+ Answers a batch of what-if questions, a `WhatIf` in JSON: where pods go if nodes are added or removed, and which
+ node groups would take them. Returns a `WhatIfAnswer` in JSON; it is freed with `berth_string_free`. If
+ `timeout_milliseconds` is 0, the limit is a minute. Returns null and sets `*error` if the call fails.
  */
 char *berth_simulator_what_if(const berth_simulator *simulator,
                               const char *request,
@@ -65,7 +66,7 @@ char *berth_simulator_what_if(const berth_simulator *simulator,
                               char **error);
 
 /*
- Closes a simulator, once no question is under way. Null is let be.
+ Closes a simulator after the question that it is answering has ended. Null is ignored.
 
  # Safety
  The handle is from `berth_simulator_open` and is not used afterwards.
@@ -73,7 +74,7 @@ char *berth_simulator_what_if(const berth_simulator *simulator,
 void berth_simulator_close(berth_simulator *simulator);
 
 /*
- Frees a text that a function of this library returned. Null is let be.
+ Frees a text that a function of this library returned. Null is ignored.
 
  # Safety
  The text is from this library and is not used afterwards.

@@ -1,9 +1,8 @@
 //! `libberth`: the simulator behind a small C ABI, for schedulers' companions in any language: autoscalers, queues, tools.
 //!
-//! `include/libberth.h` is made of this page. Each simulator has a thread of its own, so that a handle may be used from any
-//! thread, and a panic costs the simulator alone: it never crosses into the caller. Texts are UTF-8 and end with a zero byte.
-//! A value that a function returns belongs to the caller. The caller gives it back to the function that is named for
-//! that.
+//! `include/libberth.h` is made of this page. Each simulator has a thread of its own, so that a handle may be used from
+//! any thread. A panic ends only that simulator and never reaches the caller. Texts are UTF-8 and end with a zero byte.
+//! A value that a function returns belongs to the caller. The caller gives it back to the function whose name says so.
 
 use std::{
     any::Any,
@@ -161,7 +160,7 @@ fn timeout(milliseconds: u32) -> Duration {
     if milliseconds == 0 { DEFAULT_TIMEOUT } else { Duration::from_millis(milliseconds.into()) }
 }
 
-/// A text that the caller frees. A zero byte within it would end it early, but JSON and messages contain none.
+/// A text that the caller frees. A zero byte within the text would end it early, but JSON and messages contain none.
 fn owned(text: String) -> *mut c_char {
     CString::new(text.replace('\0', "\u{fffd}")).map_or(ptr::null_mut(), CString::into_raw)
 }
@@ -199,13 +198,13 @@ pub extern "C" fn berth_version() -> *const c_char {
     concat!(env!("CARGO_PKG_VERSION"), "\0").as_ptr().cast()
 }
 
-/// Loads a scheduler's configuration and plugins. `options` is a JSON object with `config`, `schedulerName`, `pluginsDir`,
-/// `pluginConfig`, `execution` (`auto`, `native` or `wasm`), `artifactCache` and `emulatedVersion`, as the options of
-/// `berth simulate`; all may be left out. Plugins are compiled in this process, without the bounds that a scheduler sets: load
-/// none that you do not trust.
+/// Loads a scheduler's configuration and plugins. `options` is a JSON object with `config`, `schedulerName`,
+/// `pluginsDir`, `pluginConfig`, `execution` (`auto`, `native` or `wasm`), `artifactCache` and `emulatedVersion`, as
+/// the options of `berth simulate`; all may be left out. Plugins are compiled in this process, without the limits that
+/// a scheduler sets, so load only plugins that you trust.
 ///
-/// Returns null and sets `*error`, unless `error` is null, if something cannot be used. The handle may be used from any
-/// thread; questions wait for each other. Close it with `berth_simulator_close`.
+/// If something cannot be used, returns null and sets `*error`, unless `error` is null. The handle may be used from any
+/// thread; a question waits until the previous question is answered. Close it with `berth_simulator_close`.
 #[expect(unsafe_code, reason = "nothing else has this name")]
 #[unsafe(no_mangle)]
 pub extern "C" fn berth_simulator_open(options: *const c_char, error: *mut *mut c_char) -> *mut BerthSimulator {
@@ -213,8 +212,9 @@ pub extern "C" fn berth_simulator_open(options: *const c_char, error: *mut *mut 
     told(open, ptr::null_mut(), error)
 }
 
-/// Sets the cluster that is asked about: manifests in YAML or JSON, as `kubectl get nodes,pods,... -A -o yaml` prints them. The
-/// one before is forgotten, unless an object cannot be used: then nothing changes, and false is returned.
+/// Sets the cluster that is asked about: manifests in YAML or JSON, as `kubectl get nodes,pods,... -A -o yaml` prints
+/// them. The cluster that was set before is forgotten. If an object cannot be used, false is returned and nothing
+/// changes.
 #[expect(unsafe_code, reason = "nothing else has this name")]
 #[unsafe(no_mangle)]
 pub extern "C" fn berth_simulator_set_cluster(
@@ -226,9 +226,9 @@ pub extern "C" fn berth_simulator_set_cluster(
     told(set, false, error)
 }
 
-/// Places the pods of the cluster that have no node. Returns a `Simulation` in JSON, as `berth simulate -o json` prints it; it is
-/// freed with `berth_string_free`. Nothing of it is done: the cluster stays as it was set. 0 for `timeout_milliseconds` is a
-/// minute. Returns null and sets `*error` if it fails.
+/// Places the pods of the cluster that have no node. Returns a `Simulation` in JSON, as `berth simulate -o json` prints
+/// it; it is freed with `berth_string_free`. No placement is carried out: the cluster stays as it was set. If
+/// `timeout_milliseconds` is 0, the limit is a minute. Returns null and sets `*error` if the call fails.
 #[expect(unsafe_code, reason = "nothing else has this name")]
 #[unsafe(no_mangle)]
 pub extern "C" fn berth_simulator_place(
@@ -240,9 +240,9 @@ pub extern "C" fn berth_simulator_place(
     told(place, ptr::null_mut(), error)
 }
 
-/// Answers a batch of what-if questions, a `WhatIf` in JSON: which pods go where with nodes added or taken away, and which node
-/// groups would take them. Returns a `WhatIfAnswer` in JSON; it is freed with `berth_string_free`. 0 for
-/// `timeout_milliseconds` is a minute. Returns null and sets `*error` if it fails.
+/// Answers a batch of what-if questions, a `WhatIf` in JSON: where pods go if nodes are added or removed, and which
+/// node groups would take them. Returns a `WhatIfAnswer` in JSON; it is freed with `berth_string_free`. If
+/// `timeout_milliseconds` is 0, the limit is a minute. Returns null and sets `*error` if the call fails.
 #[expect(unsafe_code, reason = "nothing else has this name")]
 #[unsafe(no_mangle)]
 pub extern "C" fn berth_simulator_what_if(
@@ -255,7 +255,7 @@ pub extern "C" fn berth_simulator_what_if(
     told(ask, ptr::null_mut(), error)
 }
 
-/// Closes a simulator, once no question is under way. Null is let be.
+/// Closes a simulator after the question that it is answering has ended. Null is ignored.
 ///
 /// # Safety
 /// The handle is from `berth_simulator_open` and is not used afterwards.
@@ -272,7 +272,7 @@ pub unsafe extern "C" fn berth_simulator_close(simulator: *mut BerthSimulator) {
     }
 }
 
-/// Frees a text that a function of this library returned. Null is let be.
+/// Frees a text that a function of this library returned. Null is ignored.
 ///
 /// # Safety
 /// The text is from this library and is not used afterwards.

@@ -7,7 +7,7 @@ pub trait CountCalls {
     /// How often all instances of the binary were called; 0 for native code, whose calls are not counted.
     fn n_calls(&self) -> u64;
 
-    /// How many of these calls were questions about pods that the binary answered.
+    /// The number of these calls that were answered questions about pods.
     fn n_answers(&self) -> u64;
 }
 

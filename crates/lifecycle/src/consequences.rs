@@ -43,11 +43,11 @@ pub enum PluginNoticeKind {
         /// The reason, as a text that follows the file's name.
         reason: String,
     },
-    /// A new binary was replaced by the one before.
+    /// A new binary was replaced by the previous binary.
     RolledBack {
         /// The digest of the new binary.
         digest: Digest,
-        /// The digest of the binary before; `None` for the built-in.
+        /// The digest of the previous binary; `None` for the built-in.
         to: Option<Digest>,
         /// The reason: what was wrong with the new binary.
         reason: String,
@@ -77,7 +77,7 @@ pub enum PluginNoticeKind {
     },
     /// A new binary's probation is over.
     ProbationOver,
-    /// No binary serves, either any more or yet.
+    /// No binary serves any more, or no binary serves yet.
     NotServed {
         /// The reason. It names the plugin.
         reason: String,

@@ -3,9 +3,9 @@
 //! Faults over pods of one owner count once within the window, however often a component faults in their cycles. The
 //! scheduler holds those pods back, so that the plugin stays in service for all other pods. The time that faults cost
 //! is summed as well, from the first call of the lost instance: a few slow faults weigh as much as many quick ones, and
-//! a component that starts slowly cannot fault often. The window is measured in time in service. Otherwise restarts,
-//! whose delays grow, would space out the faults of a component that faults at its first call until they are never too
-//! many, and its pods would wait forever. A probation is measured in time in service as well.
+//! a component that starts slowly cannot fault often. The window is measured in time in service. Otherwise, the growing
+//! delays of restarts would keep the number of faults in the window low for a component that faults at its first call,
+//! and its pods would wait forever. A probation is measured in time in service as well.
 
 use std::collections::VecDeque;
 
@@ -17,7 +17,7 @@ use crate::policy::milliseconds;
 const LONGEST_QUARANTINE: u64 = 60 * 60 * 1000;
 
 /// The delay before the second restart within the window, in milliseconds. Each further restart waits twice as long as
-/// the one before.
+/// the restart before it.
 const RESTART_DELAY: u64 = 1000;
 
 /// A fault of a component in service.
@@ -35,8 +35,8 @@ pub struct Fault {
     pub scheduler_names: Vec<String>,
 }
 
-/// The recent faults of a plugin's components, and how often the plugin was quarantined. Another file keeps both. Only
-/// a binary that replaces a failed one is not charged with the faults of the failed one.
+/// The recent faults of a plugin's components, and how often the plugin was quarantined. Another file keeps both. A
+/// fallback that replaces a failed binary is the only binary that is not charged with the faults before it.
 #[derive(Debug, Default)]
 pub(crate) struct FaultHistory {
     /// Faults within the window, the oldest first.
@@ -59,10 +59,10 @@ struct CountedFault {
     owner: Option<OwnerId>,
 }
 
-/// The way in which a fault counts.
+/// How a fault counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tally {
-    /// The fault does not count, because a recent one was about a pod of the same owner.
+    /// The fault does not count, because a recent fault was about a pod of the same owner.
     Repeated,
     /// The number of faults within the window, and the milliseconds that they took.
     Counted { n_faults: usize, milliseconds: u64 },
@@ -114,14 +114,14 @@ impl FaultHistory {
         times.checked_sub(2).map_or(0, |times| doubled(RESTART_DELAY, times).min(backoff))
     }
 
-    /// Notes that the file changed, is gone, or gets another chance. Faults of the file before still count: a plugin
+    /// Notes that the file changed, is gone, or gets another chance. Faults of the previous file still count: a plugin
     /// must not avoid them by replacing its file all the time.
     pub(crate) fn begin_file(&mut self, now: Time) {
         self.out_since = None;
         self.released = (self.n_quarantines > 0).then_some(now);
     }
 
-    /// Notes that a binary that did nothing wrong replaces one that did.
+    /// Notes that a fallback, which did nothing wrong, replaces a binary that failed.
     pub(crate) fn begin_fallback(&mut self, now: Time) {
         self.recent.clear();
         self.begin_file(now);
@@ -165,10 +165,10 @@ impl Tally {
         let Tally::Counted { n_faults, milliseconds: lost } = self else { return None };
         let seconds = policy.window.as_secs();
         if n_faults >= usize::try_from(policy.faults).unwrap_or(usize::MAX) {
-            return Some(format!("{n_faults} faults within {seconds} s, the last: {last}"));
+            return Some(format!("{n_faults} faults within {seconds} s; the last was: {last}"));
         }
         let is_lost = lost > milliseconds(policy.lost);
-        is_lost.then(|| format!("its faults took {lost} ms within {seconds} s, the last: {last}"))
+        is_lost.then(|| format!("its faults took {lost} ms within {seconds} s; the last was: {last}"))
     }
 }
 

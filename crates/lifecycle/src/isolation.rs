@@ -147,7 +147,7 @@ impl Isolation {
         })
     }
 
-    /// How many owners' pods are held, by plugin.
+    /// The number of owners whose pods are held, by plugin.
     #[must_use]
     pub fn n_held(&self, now: Time) -> BTreeMap<String, usize> {
         let mut n_held: BTreeMap<String, usize> = BTreeMap::new();

@@ -47,11 +47,12 @@ pub(crate) enum Life<B> {
     },
 }
 
-/// What is remembered of a plugin whose binary is not loaded yet. Once it is loaded, it shows whether this applies to it.
+/// The remembered facts about a plugin whose binary is not loaded yet. Once the binary is loaded, its digest shows whether
+/// this applies to it.
 #[derive(Debug)]
 pub(crate) struct Awaited<B> {
     pub remembered: Remembered,
-    /// The binary that replaced the one that failed.
+    /// The binary that replaced a failed binary.
     pub serving: Option<Component<B>>,
 }
 
@@ -65,7 +66,7 @@ pub(crate) struct Installed<B> {
     pub refused: Option<RefusedFile>,
 }
 
-/// The binary to which the plugin can go back from the one that is in charge.
+/// The binary to which the plugin can go back from the binary in charge.
 #[derive(Clone, Debug)]
 pub enum Fallback<B> {
     /// The built-in of the plugin's name.
@@ -96,7 +97,7 @@ pub(crate) enum RefusalCause {
     Failure,
 }
 
-/// What can happen to a plugin.
+/// The events that can happen to a plugin.
 #[derive(Debug)]
 pub(crate) enum Event<B> {
     /// The directory has a new binary, or the present one must be tried again.
@@ -122,13 +123,13 @@ pub(crate) enum Event<B> {
     Denied,
     /// The operator no longer allows the fallback to serve.
     FallbackForbidden,
-    /// An operator goes back to the binary before. The event has no effect if none is left.
+    /// An operator goes back to the previous binary. The event has no effect if there is no previous binary.
     RollBack,
     SwitchedOff,
     SwitchedOn,
 }
 
-/// What a transition reads and writes besides the state.
+/// The data that a transition reads and writes besides the state.
 #[derive(Debug)]
 pub(crate) struct Context<'a> {
     pub has_built_in: bool,
@@ -162,7 +163,7 @@ impl<B: CountCalls> Life<B> {
             (life, E::SwitchedOff) => Disabled { then: Box::new(life) },
             (life, E::SwitchedOn) => life,
 
-            // Another binary, or the same one loaded again, gets another chance.
+            // Another binary, or the same binary loaded again, gets another chance.
             (Quarantined { then, .. }, event @ (E::Found(_) | E::FileRemoved)) => then.next(event, context),
             (Quarantined { quarantine, then }, E::TimePassed) if quarantine.until <= context.now => {
                 let then = then.next(E::TimePassed, context);
@@ -328,7 +329,7 @@ impl<B: CountCalls> Life<B> {
         life
     }
 
-    /// What is remembered of a plugin whose binary is not loaded yet.
+    /// The remembered facts about a plugin whose binary is not loaded yet.
     pub(crate) fn awaited(&self) -> Option<&Awaited<B>> {
         match self {
             Life::Awaited(awaited) => Some(awaited),
@@ -341,7 +342,7 @@ impl<B: CountCalls> Life<B> {
         }
     }
 
-    /// Whether a binary is coming that no profile has taken or refused yet.
+    /// Whether there is a new binary that no profile has taken or refused yet.
     pub(crate) fn is_undecided(&self) -> bool {
         match self {
             Life::Awaited(_) | Life::Untried { .. } => true,

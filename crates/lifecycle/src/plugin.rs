@@ -29,7 +29,7 @@ pub(crate) struct Plugin<B> {
     profiles: BTreeMap<String, ProfileSlot>,
 }
 
-/// What is built into this program under a plugin's name.
+/// The code that is built into this program under a plugin's name.
 #[derive(Debug)]
 pub(crate) enum BuiltIn<B> {
     /// Nothing is built in; only the plugins directory can provide the plugin.
@@ -414,7 +414,7 @@ impl<B: Clone + CountCalls> Plugin<B> {
             (Some(refused), _) => format!("plugin {name:?} is refused: {origin} {}", refused.reason),
             (None, BuiltIn::LeftOut) => return Service::Pass(format!("plugin {name:?} is not in this build")),
             (None, BuiltIn::None | BuiltIn::Present { .. }) => {
-                format!("plugin {name:?} is missing: no {origin} yet")
+                format!("plugin {name:?} is missing: {origin} does not exist yet")
             }
         };
         policy.plugin(name).nobody(reason)
@@ -487,10 +487,10 @@ impl<B> BuiltIn<B> {
 /// Why a plugin cannot be rolled back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoFallback {
-    /// The plugins directory has no binary of it.
-    #[error("no binary of the plugins directory serves")]
+    /// The plugins directory has no binary of the plugin.
+    #[error("the plugin in use does not come from the plugins directory")]
     NoBinary,
-    /// The binary replaced nothing, or what it replaced may not serve any more.
-    #[error("no binary served before this one")]
+    /// The binary replaced no other binary, or the replaced binary may not serve any more.
+    #[error("there is no earlier binary")]
     NothingBefore,
 }

@@ -28,9 +28,9 @@ pub trait OperatorPolicy {
 pub struct PluginPolicy {
     /// What happens to pods while no binary serves.
     pub failure_policy: FailurePolicy,
-    /// When a component that faults is taken out of service.
+    /// The number of faults after which a component is taken out of service.
     pub quarantine: Quarantine,
-    /// How long a new binary is on probation.
+    /// The length of the probation of a new binary.
     pub probation: Probation,
 }
 

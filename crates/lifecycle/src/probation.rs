@@ -30,14 +30,14 @@ pub enum ProbationEnd {
 
 /// A binary faulted more often than probation allows.
 #[derive(Debug, thiserror::Error)]
-#[error("{n_faults} faults on probation, the last: {last}")]
+#[error("{n_faults} faults on probation; the last was: {last}")]
 pub(crate) struct FailedProbation {
     n_faults: u32,
     last: String,
 }
 
 impl ProbationSoFar {
-    /// Begins when a binary is offered to the profiles.
+    /// A probation that begins when a binary is offered to the profiles.
     pub(crate) fn begin(now: Time, binary: &impl CountCalls) -> Self {
         Self { since: now, n_faults: 0, n_answers: binary.n_answers() }
     }

@@ -8,7 +8,7 @@ use crate::binary::Service;
 #[derive(Clone, Debug)]
 pub(crate) struct ProfileSlot {
     given: Given,
-    /// What the profile keeps if it cannot take what it was given.
+    /// The binary that the profile keeps if it cannot take the given binary.
     before: Given,
     /// The binary that the profile said it took; `None` for a stand-in.
     taken: Option<BinaryId>,
@@ -92,7 +92,8 @@ impl ProfileSlot {
         } else if self.before == refused
             && let Some(taken) = self.taken
         {
-            // Another binary was given in between. If that one is refused too, the binary that was taken last goes on.
+            // Another binary was given in between. If that binary is refused too, the binary that was taken last
+            // continues to serve.
             self.before = Given::Binary(taken);
         }
     }

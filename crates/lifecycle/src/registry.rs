@@ -35,7 +35,7 @@ pub enum OrderError {
     NoFallback {
         /// The plugin.
         plugin: PluginName,
-        /// What is missing.
+        /// The missing part.
         reason: NoFallback,
     },
 }
@@ -64,7 +64,8 @@ impl<B: Clone + CountCalls> PluginRegistry<B> {
     }
 
     /// Registers a plugin whose binary is loaded later, from a file of the plugins directory or from a registry. Until
-    /// then no binary serves, except a built-in. The first binary that is found counts as the one that served before.
+    /// then no binary serves, except a built-in. The first binary that is found counts as the binary that served
+    /// before.
     pub fn await_binary(&mut self, name: &PluginName) {
         self.plugin(name).await_binary();
     }
@@ -76,7 +77,7 @@ impl<B: Clone + CountCalls> PluginRegistry<B> {
     }
 
     /// Restores what was remembered when the last process ended. The caller adds what is installed or awaited before,
-    /// and lets profiles join after. `serving` is the binary that had replaced one that failed, if the caller still has
+    /// and lets profiles join after. `serving` is the binary that had replaced a failed binary, if the caller still has
     /// it.
     pub fn restore(
         &mut self,
@@ -89,7 +90,7 @@ impl<B: Clone + CountCalls> PluginRegistry<B> {
         self.plugin(name).restore(remembered, serving, now, policy);
     }
 
-    /// What must outlast the process, for plugins with something to remember.
+    /// The data that must outlast the process, for plugins that have such data.
     pub fn remembered(&self) -> impl Iterator<Item = (&PluginName, Remembered)> {
         let all = self.plugins.iter().map(|(name, plugin)| (name, plugin.remembered()));
         all.filter(|(_, remembered)| !remembered.is_empty())
@@ -235,7 +236,7 @@ impl<B: Clone + CountCalls> PluginRegistry<B> {
         Ok(plugin.handle(if disabled { Event::SwitchedOff } else { Event::SwitchedOn }, now, policy))
     }
 
-    /// Goes back to the binary before.
+    /// Goes back to the previous binary.
     ///
     /// # Errors
     /// No such plugin is known, or it has no binary to go back to.

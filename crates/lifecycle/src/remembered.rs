@@ -4,7 +4,7 @@
 
 use berth_model::{Digest, Time};
 
-/// What is remembered of one plugin.
+/// The remembered facts about one plugin.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Remembered {
     /// Whether an operator switched the plugin off.
@@ -36,14 +36,14 @@ pub struct RememberedQuarantine {
     pub n_in_a_row: u32,
 }
 
-/// A binary that was replaced by the one before.
+/// A binary that was replaced by the previous binary.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FailedBinary {
     /// The digest of the binary.
     pub digest: Digest,
     /// The reason, as a text that follows the file's name.
     pub reason: String,
-    /// The binary before, if it serves.
+    /// The previous binary, if it serves.
     pub serving: Option<Digest>,
 }
 

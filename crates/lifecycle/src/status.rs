@@ -29,7 +29,7 @@ pub enum PluginState {
     Restarting,
     /// No binary serves, because the file is not a plugin or may not serve as one.
     Refused,
-    /// No binary serves yet: the one that existed at the start is being loaded.
+    /// No binary serves yet: the binary that existed at the start is being loaded.
     Loading,
     /// No binary serves, because none is available.
     #[default]
@@ -65,10 +65,10 @@ pub struct PluginStatus<'a, B> {
     pub service: Service<B>,
     /// The profiles that use the plugin, and the binary that each said it took.
     pub profiles: Vec<(&'a str, Option<BinaryId>)>,
-    /// The component whose calls and faults describe the plugin: the one that serves or, if no binary serves, the one
-    /// that would.
+    /// The component whose calls and faults describe the plugin: the serving component or, if no binary serves, the
+    /// component that would serve.
     pub component: Option<&'a Component<B>>,
-    /// The reason of the state; `None` if the plugin serves and its file is what serves.
+    /// The reason of the state; `None` if the plugin serves and its file is the serving binary.
     pub reason: Option<String>,
     /// The reason of the last failure, or of the last change by an operator, however long ago.
     pub last_reason: Option<&'a str>,

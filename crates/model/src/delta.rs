@@ -220,9 +220,9 @@ pub struct ObjectChange {
     pub json: Option<Arc<[u8]>>,
 }
 
-/// The most symbols, pods or objects in one portion of a delta; see [`Delta::into_portions`].
+/// The maximum number of symbols, pods or objects in one portion of a delta; see [`Delta::into_portions`].
 const AT_ONCE: usize = 2048;
-/// The most bytes of texts, JSON and pods in one portion, unless a single object is larger.
+/// The maximum number of bytes of texts, JSON and pods in one portion, unless a single object is larger.
 const BYTES_AT_ONCE: usize = 1 << 20;
 
 /// The changes with which a replica reaches `generation`.

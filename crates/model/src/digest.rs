@@ -1,6 +1,6 @@
 //! The identity of a component, which is the SHA-256 of its bytes, and the identity of a plugin's binary.
 //!
-//! Every [`Digest`] is the digest of some bytes. Code that is linked into the host has no digest, so it has its own
+//! Every [`Digest`] was computed from bytes. Code that is linked into the host has no digest, so it has its own
 //! [`BinaryId`].
 
 use std::{fmt, str::FromStr};
@@ -22,7 +22,7 @@ pub enum BinaryId {
 
 /// The text is not a digest.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is not a SHA-256 digest: it takes 64 hexadecimal digits")]
+#[error("{0:?} is not a SHA-256 digest: expected 64 hexadecimal digits")]
 pub struct DigestError(String);
 
 impl Digest {

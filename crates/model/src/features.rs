@@ -126,35 +126,45 @@ features! {
     TaintTolerationComparisonOperators: Gate, false, false;
     /// NodeVolumeLimits keeps pods off nodes that lack a CSI driver whose CSIDriver says `preventPodSchedulingIfMissing`.
     VolumeLimitScaling: Gate, false, true;
-    /// A claim's allocation has each configuration once, and says nothing of requests where it is for all of them.
+    /// A claim's allocation contains each configuration once, and lists no requests for a configuration that applies to
+    /// all requests.
     AllocatedConfigOnce: Change, false, true;
-    /// A request for all devices fails where a device has too little capacity left; before, it went without that device.
+    /// A request for all devices fails if a device has too little capacity left; before, the request was served without
+    /// that device.
     AllDevicesNeedCapacity: Change, false, true;
-    /// The search for devices gives back counters that it took in vain; before, they stayed taken until the search of the node ended.
+    /// The search for devices returns the counters of choices that it gives up; before, they stayed taken until the
+    /// search on the node ended.
     CountersAreGivenBack: Change, false, true;
-    /// DeviceTaintRules are read as `resource.k8s.io/v1`; before, as `resource.k8s.io/v1beta2`.
+    /// DeviceTaintRules are read as `resource.k8s.io/v1`; before, they were read as `resource.k8s.io/v1beta2`.
     DeviceTaintRulesAreV1: Change, false, true;
-    /// `distinctAttribute` tells all devices of a request apart; before, the last one of each request from others.
+    /// With `distinctAttribute`, all devices of a request must differ; before, a device was compared only with the last
+    /// device of each request.
     DistinctAmongAllDevices: Change, false, true;
-    /// Amounts of capacity that are rounded up have the format of the step; before, a binary suffix.
+    /// Amounts of capacity that are rounded up have the format of the step; before, they had a binary suffix.
     RoundedCapacityHasFormatOfStep: Change, false, true;
     /// Device selectors see attributes that are lists, whatever the gate DRAListTypeAttributes says.
     SelectorsSeeListAttributes: Change, false, true;
     /// Errors of device selectors name the device.
     SelectorErrorsNameDevices: Change, false, true;
-    /// InterPodAffinity tries a pod again when a pod leaves that matched any of its required anti-affinity terms; before, one that matched all of them.
+    /// InterPodAffinity tries a pod again when a pod leaves that matched any of its required anti-affinity terms;
+    /// before, the pod that left had to match all of them.
     AnyAntiAffinityTermWakesPods: Change, false, true;
-    /// The age at which an unschedulable pod is tried again is counted from its last flush, if that came after its last attempt; before, from its last attempt alone.
+    /// The age at which an unschedulable pod is tried again is counted from its last flush if that came after its last
+    /// attempt; before, it was always counted from the last attempt.
     FlushesCountForAge: Change, false, true;
-    /// The nomination of a pod counts while a PreEnqueue plugin gates the pod; before, once the pod had come to activeQ.
+    /// The nomination of a pod counts while a PreEnqueue plugin gates the pod; before, it counted only after the pod
+    /// had come to activeQ.
     GatedPodsKeepNominations: Change, false, true;
-    /// ImageLocality divides by the number of containers and image volumes; before, by that of containers.
+    /// ImageLocality divides by the number of containers and image volumes; before, it divided by the number of
+    /// containers.
     ImageVolumesCountAsContainers: Change, false, true;
-    /// Events of pods without a node have the labels `UnscheduledPod…`, and those of the waiting pod itself `TargetPod…`; before, `UnschedulablePod…`.
+    /// Events of pods without a node have the labels `UnscheduledPod…`, and events of the waiting pod itself have the
+    /// labels `TargetPod…`; before, all of them had the labels `UnschedulablePod…`.
     PodEventsByKind: Change, false, true;
-    /// A successful preemption says on which node and with how many victims, in the pod's condition and event.
+    /// The pod's condition and event name the node and the number of victims of a successful preemption.
     PreemptionHasMessage: Change, false, true;
-    /// During a resize a pod requests the largest of three totals: of its spec, of what is allocated and of what it has; before, the sum of each container's largest.
+    /// During a resize, a pod requests the largest of three totals: of its spec, of its allocated resources and of its
+    /// actual resources; before, it requested the sum of each container's largest amounts.
     ResizedPodsTakeMaximumOfTotals: Change, false, true;
 }
 

@@ -16,8 +16,8 @@ impl NodeIdx {
 /// A set of nodes as a bitmap: bit `i % 64` of word `i / 64` is node `i`. Sets with the same members are equal, however
 /// many zero words they end with.
 ///
-/// The cost of an operation on all members depends on the words between the first and the last member. So a set of one
-/// node is cheap, wherever that node is.
+/// The cost of an operation on all members depends on the words between the first and the last member. A set of one
+/// node is therefore cheap, wherever that node is.
 #[derive(Clone, Debug, Default)]
 pub struct NodeSet {
     words: Vec<u64>,

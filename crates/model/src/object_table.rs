@@ -1,7 +1,7 @@
 //! Objects other than pods and nodes, whole, as JSON, with typed views of them.
 //!
-//! A table keeps the decoded value of an object beside its JSON. So all views of one type decode each version of an
-//! object once and share the result. The value is decoded when the first view asks for it.
+//! A table keeps the decoded value of an object together with its JSON. All views of one type therefore decode each
+//! version of an object once and share the result. The value is decoded when the first view asks for it.
 
 use std::{
     any::Any,

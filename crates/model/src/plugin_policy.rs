@@ -36,11 +36,11 @@ pub struct Quarantine {
     pub window: Duration,
     /// The processor time that faults may take within the window, counted from the first calls of the lost instances.
     pub lost: Duration,
-    /// The length of the first quarantine. Each further one in a row is twice as long as the one before.
+    /// The length of the first quarantine. Each further quarantine in a row is twice as long as the quarantine before it.
     pub backoff: Duration,
 }
 
-/// The observation of a new binary. If the binary faults more often within the span, the binary before replaces it.
+/// The observation of a new binary. If the binary faults more often within the span, the previous binary replaces it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Probation {
     /// The length of the probation.
@@ -52,8 +52,8 @@ pub struct Probation {
 /// The length of a probation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProbationSpan {
-    /// The time since the swap.
+    /// The probation lasts for this time after the swap.
     Time(Duration),
-    /// The number of calls of the new binary.
+    /// The probation lasts for this number of calls of the new binary.
     Calls(u64),
 }

@@ -42,7 +42,7 @@ pub struct NonZeroRequests {
     pub memory: i64,
 }
 
-/// The way in which a resize in progress counts besides the spec.
+/// How a resize in progress counts besides the spec.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Resizes {
     /// The resize does not count, only the spec.
@@ -55,7 +55,7 @@ pub enum Resizes {
 }
 
 impl Resizes {
-    /// The way in which the release counts resized pods.
+    /// How the release counts resized pods.
     #[must_use]
     pub fn of(features: Features) -> Self {
         if features.has(Feature::ResizedPodsTakeMaximumOfTotals) {
@@ -69,7 +69,7 @@ impl Resizes {
 /// The options of [`pod_requests`].
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// The way in which a resize in progress (`status`) counts besides the spec.
+    /// How a resize in progress (`status`) counts besides the spec.
     pub resizes: Resizes,
     /// Whether `spec.resources` is left out.
     pub skip_pod_level: bool,
@@ -274,7 +274,8 @@ fn maximum_of_each_container(pod: &Pod, options: &Options) -> ResourceList {
     })
 }
 
-/// Counts the maximum of totals. The statuses of all init containers count. A spec that the node reported as infeasible does not.
+/// Counts the maximum of totals. The statuses of all init containers count. A spec that the node reported as infeasible
+/// does not count.
 fn maximum_of_totals(pod: &Pod, options: &Options) -> ResourceList {
     let statuses = container_statuses(pod);
     let infeasible = is_resize_infeasible(pod);

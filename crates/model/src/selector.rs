@@ -117,7 +117,7 @@ impl NodeMatcher {
     /// Whether a node meets one of the terms.
     ///
     /// # Errors
-    /// No term matches and some have errors. The error contains all that is wrong with those.
+    /// No term matches and some have errors. The error contains everything that is wrong with these terms.
     pub fn matches(&self, node_name: &str, node_labels: &StringMap) -> Result<bool, SelectorError> {
         let mut readable = self.terms.iter().flatten();
         if readable.any(|term| term.matches(node_name, node_labels)) {
@@ -131,7 +131,7 @@ impl PreferredMatcher {
     /// Compiles terms. Terms without weight or requirements are left out.
     ///
     /// # Errors
-    /// The remaining terms have errors. The error contains all that is wrong with them.
+    /// The remaining terms have errors. The error contains everything that is wrong with these terms.
     pub fn compile(preferred: &[api::PreferredSchedulingTerm]) -> Result<Self, SelectorError> {
         let mut terms = Vec::new();
         let mut errors = Vec::new();

@@ -15,7 +15,7 @@ const EVERY: Duration = Duration::from_secs(5);
 /// The number of readings in an hour.
 const POINTS: usize = 720;
 
-/// The number of readings in a minute, and the one before it.
+/// The number of readings in a minute, with the reading before it.
 const MINUTE: usize = 13;
 
 /// Recent values of the metrics. Cheap to clone.

@@ -34,7 +34,7 @@ pub(crate) struct View {
 pub(crate) struct Age {
     /// Milliseconds since 1970, by the wall clock.
     milliseconds: u64,
-    /// Whether all data is from that time. If not, some of it is older or missing.
+    /// Whether all data is from that time. Otherwise, some of the data is older or missing.
     is_whole: bool,
 }
 

@@ -60,7 +60,7 @@ pub fn routes<S: Source>(page: Page<S>) -> Router {
 }
 
 /// The routes for a loopback address, without authentication. A request must use a loopback name for the host, so that
-/// no page of another site can reach this one under its own name.
+/// pages of other sites cannot send requests to this page.
 pub fn loopback_routes<S: Source>(page: Page<S>) -> Router {
     let start = Router::new().route("/", get(async || Redirect::to(PAGE)));
     start.merge(local_routes(page, Viewer::Anyone)).layer(middleware::from_fn(only_by_local_names))

@@ -258,7 +258,7 @@ where
     let response = sender.send_request(request).await.map_err(told)?;
     let status = response.status();
     let body = http_body_util::Limited::new(response.into_body(), MAX_ANSWER).collect().await;
-    let body = body.map_err(|error| anyhow!("its answer broke off: {error}"))?.to_bytes();
+    let body = body.map_err(|error| anyhow!("its answer ended early: {error}"))?.to_bytes();
     connection.abort();
     Ok((status, body.into()))
 }

@@ -30,7 +30,7 @@ pub use self::{
 /// The subcommands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Show all plugins: what serves, in which state, and how it does
+    /// Show all plugins: the serving binary, its state and its figures
     List {
         #[command(flatten)]
         server: Server,

@@ -78,7 +78,7 @@ fn probation_end(ProbationReport { until, calls_left, awaits_answer: _ }: &Proba
     until.clone().or(calls).unwrap_or_default()
 }
 
-/// Enough digits of a digest to distinguish two.
+/// The first digits of a digest, which are enough to distinguish two binaries.
 pub(super) fn short(digest: &str) -> &str {
     digest.get(..12).unwrap_or(digest)
 }

@@ -14,7 +14,7 @@ use berth_config::PluginHostSettings;
 use clap::ValueEnum;
 use serde_json::{Map, Value, json};
 
-/// What there is a schema of.
+/// The files that have a schema.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum SchemaName {
     /// Files of cases, which `berth plugin test` runs

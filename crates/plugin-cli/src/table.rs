@@ -31,7 +31,7 @@ pub fn text(table: &Table) -> String {
 mod tests {
     use super::*;
 
-    const REASON: &str = "3 faults within 600 s, the last: trapped in filter: a test trap";
+    const REASON: &str = "3 faults within 600 s; the last was: trapped in filter: a test trap";
 
     fn lines(columns: Option<u16>) -> Vec<String> {
         let mut table = with_columns(columns);

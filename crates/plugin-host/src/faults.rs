@@ -19,7 +19,7 @@ pub(crate) enum Aftermath<'a> {
     PodsHeld { owner: String, milliseconds: u64 },
     /// A new instance is made.
     Restarting(&'a PluginNotice),
-    /// A binary faulted that no longer serves anywhere.
+    /// The binary that faulted no longer serves anywhere.
     Nothing,
 }
 

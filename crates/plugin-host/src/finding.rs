@@ -34,8 +34,8 @@ pub(crate) enum Found {
     /// No trusted signer has signed these bytes: they may not serve, and are taken out of service. `reason` continues
     /// the file's name.
     NotAdmitted { digest: Option<Digest>, reason: String },
-    /// The registry returned nothing, or what it returned cannot be compiled at the moment. The present binary continues
-    /// to serve. The text continues the reference.
+    /// The registry returned nothing, or its artifact cannot be compiled at the moment. The present binary continues to
+    /// serve. The text continues the reference.
     Unreachable(String),
     /// The file no longer exists.
     Gone,
@@ -65,7 +65,7 @@ impl From<DirectoryEvent> for Finding {
             DirectoryChange::Refused { digest, error } => {
                 let mut reason = chain(&error);
                 if error.is_of_the_moment() {
-                    reason += &format!("; a scheduler that runs tries it again within {} s", LONGEST_WAIT.as_secs());
+                    reason += &format!("; a running scheduler tries again within {} s", LONGEST_WAIT.as_secs());
                 }
                 Found::NoPlugin { digest, reason }
             }

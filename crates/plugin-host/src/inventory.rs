@@ -1,7 +1,7 @@
 //! The plugins of a process: the registry of their states, and the operator's rules.
 //!
-//! The registry decides which binary serves, and this module gives it the facts. The module also decides whether a
-//! binary may serve at all, which depends on the data that it needs and on its grants, and it applies the limits.
+//! The registry decides which binary serves, and this module gives it the facts. The module also applies the limits,
+//! and decides whether a binary may serve at all. This depends on the data that the binary needs and on its grants.
 
 mod profiles;
 
@@ -148,17 +148,17 @@ impl PluginInventory {
         match (self.rules.provenance.sources.get(&plugin), found_in) {
             (Some(source), FoundIn::Directory) => {
                 let (name, file, reference) = (plugin.as_str(), file.display(), source.reference.to_string());
-                warn!(plugin = name, %file, reference, "not used: the plugin comes from a registry");
+                warn!(plugin = name, %file, reference, "the file is not used: the plugin comes from a registry");
                 return TakenIn::default();
             }
-            // The settings changed while the binary was on its way.
+            // The settings changed while the binary was being loaded.
             (None, FoundIn::Registry) => return TakenIn::default(),
             (Some(_), FoundIn::Registry) | (None, FoundIn::Directory) => {}
         }
         match found {
             Found::Binary(mut component) => {
                 self.count(&plugin, &component);
-                // The component was compiled with the limits of an earlier time.
+                // The component was compiled with earlier limits.
                 component.binary.set_limits(&limits(&self.rules.plugin(&plugin)));
                 if found_in == FoundIn::Directory {
                     let digest = component.digest.to_string();
@@ -171,7 +171,7 @@ impl PluginInventory {
                 TakenIn { consequences, unusable: Some(UnusableFile::NoPlugin(reason)) }
             }
             Found::Unreachable(reason) if self.registry.installed(&plugin).is_some() => {
-                warn!(plugin = plugin.as_str(), reason, "pull failed; keeping the version that serves");
+                warn!(plugin = plugin.as_str(), reason, "the plugin cannot be pulled; keeping the current version");
                 TakenIn::default()
             }
             Found::Unreachable(reason) => self.no_plugin(&plugin, None, reason, now),
@@ -189,7 +189,7 @@ impl PluginInventory {
         TakenIn { consequences, unusable: Some(UnusableFile::NoPlugin(reason)) }
     }
 
-    /// The subject of a finding, for people: a file, or a reference instead of one.
+    /// The name of a finding's source for people: a file, or the reference of an artifact.
     pub(crate) fn file(&self, finding: &Finding) -> PathBuf {
         let (plugin, source) = (&finding.plugin, self.rules.provenance.sources.get(&finding.plugin));
         match (finding.found_in, source) {
@@ -215,7 +215,7 @@ impl PluginInventory {
         self.totals.by_plugin()
     }
 
-    /// Handles the consequences of time alone.
+    /// Handles what follows from the passage of time, such as the end of a quarantine.
     pub(crate) fn tick(&mut self, now: Time) -> Consequences<ReadyBinary> {
         self.registry.tick(now, &self.rules)
     }
@@ -347,8 +347,8 @@ impl PluginInventory {
         granted.check_reads(name, component.binary.factory().manifest(), built_in)
     }
 
-    /// Warns if a file has the name of a built-in. It gets none of the built-in's grants, which its author may not
-    /// expect.
+    /// Warns if a file has the name of a built-in. The file gets none of the built-in's grants, and its author may not
+    /// expect this.
     fn warn_of_name(&self, name: &str, component: &Component<ReadyBinary>) {
         let Some(built_in) = self.registry.built_in(name).map(ReadyBinary::factory) else { return };
         let needs = Granted::of_built_in(built_in.manifest());
@@ -422,8 +422,8 @@ impl PluginInventory {
         self.rules.check_pod_json(component.binary.factory().manifest())
     }
 
-    /// Applies other settings of the operator. Plugins with other limits or grants get new instances. The names are
-    /// those of files that must be read again, such as refused files that may serve under the new settings.
+    /// Applies other settings of the operator. Plugins with other limits or grants get new instances. Returns the names
+    /// of files that must be read again, such as refused files that may serve under the new settings.
     pub(crate) fn settings_changed(
         &mut self,
         file: HostFile,
@@ -507,8 +507,8 @@ impl PluginInventory {
         SettingsChange { forbidden, is_fallback_forbidden, rebuild }
     }
 
-    /// Whether a plugin needs more of pending pods than their record has, or a later plugin may. The answer is stored
-    /// and does not change any more.
+    /// Whether a plugin needs more of a pending pod than its record has, or whether a later plugin may need more. The
+    /// answer is stored and does not change any more.
     pub fn settle_pod_json(&mut self) -> bool {
         let names: Vec<PluginName> = self.registry.names().cloned().collect();
         let is_wanted = names.iter().any(|name| {
@@ -538,7 +538,7 @@ pub(crate) fn factory(plugin: &PluginName, service: &Service<ReadyBinary>) -> Ar
     factory_by(plugin, service, ReadyBinary::factory)
 }
 
-/// The factory that `of_binary` makes of the serving binary, or that of a stand-in if none serves.
+/// The factory that `of_binary` makes of the serving binary, or the factory of a stand-in if no binary serves.
 fn factory_by(
     plugin: &PluginName,
     service: &Service<ReadyBinary>,

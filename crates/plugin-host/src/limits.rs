@@ -40,8 +40,8 @@ pub(crate) fn file_limits(files: FileSettings) -> FileLimits {
     FileLimits { max_bytes: files.max_bytes, compile }
 }
 
-/// The parts of the scheduling thread's time for plugins and namespaces. The time that may be saved up is at most that
-/// of one second.
+/// The shares of the scheduling thread's time for plugins and namespaces. A plugin or namespace may save up the time of
+/// one second at most.
 pub(crate) fn time_bounds(settings: SchedulingThreadSettings) -> TimeBounds {
     let share =
         |per_second: Duration| (per_second < Duration::from_secs(1)).then_some(Share { per_second, burst: per_second });

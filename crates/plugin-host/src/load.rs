@@ -1,8 +1,8 @@
 //! The plugins of a process when it starts.
 //!
 //! Built-ins are available immediately. A scheduler starts before it has loaded the files of the plugins directory and
-//! the artifacts of registries. It loads them in the same way as later ones, so that none of them can prevent the
-//! start. Commands that show all plugins wait for all of them.
+//! the artifacts of registries. It loads them in the same way as later files and artifacts, so that none of them can
+//! prevent the start. Commands that show all plugins wait for all of them.
 
 use std::{
     io,
@@ -39,14 +39,14 @@ use crate::{
     state_file::{self, StateDocument},
 };
 
-/// All plugins before the first pod is scheduled.
+/// All plugins of a process, before it schedules the first pod.
 #[derive(Debug)]
 pub struct Plugins {
     pub engine: Engine,
     pub inventory: PluginInventory,
     /// The plugins directory, which the supervisor watches later.
     pub(crate) directory: Option<PluginsDirectory>,
-    /// The parts that pull plugins from registries.
+    /// The tools that pull plugins from registries.
     pub(crate) pulls: PullKit,
     /// Both ends of the supervisor's channel.
     pub inbox: (mpsc::Sender<Message>, mpsc::Receiver<Message>),
@@ -66,8 +66,8 @@ impl Plugins {
         Ok(plugins)
     }
 
-    /// Loads as [`Self::load`] does, and also loads all files and artifacts. The first time, this takes seconds, or as
-    /// long as the slowest one takes.
+    /// Loads as [`Self::load`] does, and also loads all files and artifacts. If nothing is cached, this takes as long
+    /// as the slowest load, which may take seconds.
     ///
     /// # Errors
     /// Fails as [`Self::load`] does.
@@ -95,7 +95,7 @@ impl Plugins {
         Ok((plugins, unusable))
     }
 
-    /// The built-ins, while all other plugins are expected.
+    /// Returns the built-ins, and registers all other plugins as expected.
     fn awaiting(rules: Rules, sources: &Sources, faults: FaultSink) -> Result<Self> {
         let mut plugins = Self::new(rules, sources, faults)?;
         plugins.inventory.await_sources();

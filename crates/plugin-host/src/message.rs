@@ -78,7 +78,7 @@ impl Consultation {
     }
 }
 
-/// A configuration that was read. Nothing known before its plugins are built prevents its use.
+/// A configuration that was read. No mistake was found in it before its plugins are built.
 #[derive(Debug)]
 pub struct Proposal {
     pub settings: Settings,

@@ -57,7 +57,7 @@ impl PluginHostOptions {
                 );
                 None
             }
-            // A problem with a directory that was named is an error of the engine.
+            // If a named directory cannot be used, the engine reports the error.
             Ok(()) | Err(_) => Some(dir),
         }
     }

@@ -1,5 +1,5 @@
-//! The sources of plugins and the signatures that count, according to the operator's settings and the files that these
-//! name.
+//! The sources of plugins and the signatures that count, according to the operator's settings and to the files that the
+//! settings name.
 //!
 //! The settings name keys, certificates and references; this module reads them. Files are read together with the
 //! settings, so a changed key counts once --plugin-config is read again. Pull secrets are read at each pull.
@@ -103,7 +103,7 @@ impl Provenance {
             Trust::NotAsked => Ok(Vec::new()),
             Trust::Signed(signers) => Ok(signers),
             Trust::Tolerated { unsigned: Unsigned::Warn, reason } => {
-                warn!(plugin, %source, reason, "running without a trusted signature");
+                warn!(plugin, %source, reason, "the plugin has no trusted signature");
                 Ok(Vec::new())
             }
             Trust::Tolerated { unsigned: Unsigned::Allow | Unsigned::Deny, .. } => Ok(Vec::new()),

@@ -55,11 +55,11 @@ struct Tracked {
     schedule: PullSchedule,
     /// The time of the next pull; `None` if there is no reason for one, or if a pull is in progress.
     due: Option<Instant>,
-    /// The manifest of the component that was taken.
+    /// The digest of the manifest of the component that was last taken.
     taken: Option<Digest>,
     /// Whether anything was ever received, even from the cache.
     is_served: bool,
-    /// The failure that was last reported, so that each is reported once.
+    /// The failure that was last reported, so that each failure is reported once.
     told: Option<String>,
 }
 
@@ -129,7 +129,8 @@ impl PullKit {
         let Some(cached) = puller.cached(&source.reference, self.engine.max_file_bytes()) else {
             return (Found::Unreachable(reason), None);
         };
-        warn!(plugin = plugin.as_str(), reference = %source.reference, reason, "taken from the cache");
+        warn!(plugin = plugin.as_str(), reference = %source.reference, reason, "the plugin cannot be pulled; using \
+                                                                                the copy in the cache");
         let (outcome, _) = self.take(provenance, plugin, source, cached).await;
         // The registry is asked again soon.
         (outcome, None)
@@ -161,7 +162,7 @@ impl PullKit {
                 let origin = Origin { reference: Some(reference.at(manifest).to_string()), signed_by };
                 (Found::Binary(component(Arc::new(factory), origin)), Some(manifest))
             }
-            // The artifact is pulled again soon, and what serves goes on.
+            // The artifact is pulled again soon, and the present binary continues to serve.
             Ok(Err(error)) if error.is_of_the_moment() => (Found::Unreachable(chain(&error)), None),
             Ok(Err(error)) => (Found::NotAdmitted { digest: Some(digest), reason: chain(&error) }, Some(manifest)),
             Err(error) => {

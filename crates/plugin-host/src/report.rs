@@ -49,7 +49,7 @@ pub struct PluginReport {
     pub reason: Option<String>,
     /// The reason of the last failure or of an operator's last change, however long ago it was.
     pub last_reason: Option<String>,
-    /// The result of a rollback: a digest, or `built-in`.
+    /// The target of a rollback: a digest, or `built-in`.
     pub previous_digest: Option<String>,
     /// The digest of the file's bytes that are not tried again until the file changes.
     pub refused_digest: Option<String>,
@@ -68,7 +68,7 @@ pub struct PluginReport {
 /// A problem of a plugin, and the remedy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Complaint {
-    /// Whether pods are not scheduled as intended. If not, it is useful information.
+    /// Whether pods are not scheduled as intended. Otherwise the complaint is only information.
     pub is_problem: bool,
     pub text: String,
     pub fix: String,

@@ -1,7 +1,8 @@
 //! The task that manages the plugins while the scheduler runs. Facts and orders arrive over one channel, and swaps go
 //! to the scheduler.
 //!
-//! The registry decides, and this module carries out the consequences. [`Notice`] says where each of them is reported.
+//! The registry decides, and this module carries out the consequences. [`Notice`] says where each consequence is
+//! reported.
 
 use std::{
     collections::BTreeMap,
@@ -53,7 +54,7 @@ const LONGEST_SAVING: Duration = Duration::from_secs(5);
 /// The parts of the process that the supervisor uses.
 #[derive(Debug)]
 pub struct Surroundings {
-    /// The objects of binaries and profiles that events are about.
+    /// The binaries, profiles and other objects that events and actions name.
     pub objects: HostObjects,
     pub events: mpsc::Sender<Event>,
     /// The outputs for notices about plugins.

@@ -1,4 +1,4 @@
-//! The kinds that must be watched for a plugin's manifest, and the loss if a kind may not be listed.
+//! The kinds that must be watched for a plugin's manifest, and the consequences if a kind may not be listed.
 
 use std::{collections::BTreeSet, sync::LazyLock};
 

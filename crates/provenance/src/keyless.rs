@@ -60,9 +60,9 @@ pub struct KeylessIdentity {
 /// The reason why files contain no usable roots.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RootsError {
-    #[error("holds no CERTIFICATE in PEM")]
+    #[error("contains no CERTIFICATE in PEM")]
     NoCertificate,
-    #[error("holds a certificate that cannot be read: {0}")]
+    #[error("contains a certificate that cannot be read: {0}")]
     Certificate(String),
     #[error(transparent)]
     LogKey(#[from] KeyError),
@@ -98,7 +98,7 @@ pub(crate) struct LogEntryError(String);
 /// The reason why a keyless signature is not by the identity.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum KeylessError {
-    #[error("it has no certificate")]
+    #[error("the signature has no certificate")]
     NoCertificate,
     #[error("it has no signed entry timestamp from a transparency log")]
     NoLogEntry,
@@ -106,7 +106,7 @@ pub(crate) enum KeylessError {
     Log,
     #[error("its entry in the transparency log does not match the signature: {0}")]
     OtherEntry(&'static str),
-    #[error("its certificate does not lead to fulcioRootsFile: {0}")]
+    #[error("its certificate is not valid under the roots in fulcioRootsFile: {0}")]
     Chain(String),
     #[error("its certificate is for {subject:?} of the issuer {issuer:?}")]
     OtherIdentity { subject: String, issuer: String },

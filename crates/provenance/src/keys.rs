@@ -58,13 +58,13 @@ enum Pair {
 /// The reason why a text is not a usable key. It continues the file's name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KeyError {
-    #[error("holds no PUBLIC KEY in PEM; `openssl pkey -in KEY -pubout` writes one")]
+    #[error("contains no PUBLIC KEY in PEM; `openssl pkey -in KEY -pubout` writes one")]
     NoPublicKey,
-    #[error("holds no PRIVATE KEY in PEM (PKCS #8); `berth plugin keygen` makes one")]
+    #[error("contains no PRIVATE KEY in PEM (PKCS #8); `berth plugin keygen` makes one")]
     NoPrivateKey,
     #[error("is encrypted, and Berth cannot ask for the passphrase: decrypt the key, or sign with `cosign sign --key`")]
     Encrypted,
-    #[error("holds a key that is neither Ed25519 nor ECDSA on P-256")]
+    #[error("contains a key that is neither Ed25519 nor ECDSA on P-256")]
     Algorithm,
     #[error("cannot be generated: the system provides no random numbers")]
     NoRandomness,

@@ -1,9 +1,9 @@
 //! The sources of plugins, and the signers that vouch for them.
 //!
 //! A component is in the plugins directory or in an OCI registry. [`Registries`] sends requests to registries.
-//! [`Puller`] gets a component from one, or from the [`Cache`] while the registry is unreachable, and [`push`] uploads
-//! one. [`Policy`] contains the signers that each source needs. [`Policy::decide`] is the only place where a binary is
-//! admitted or refused.
+//! [`Puller`] gets a component from a registry, or from the [`Cache`] while the registry is unreachable, and [`push`]
+//! uploads a component. [`Policy`] contains the signers that each source needs. [`Policy::decide`] is the only place
+//! where a binary is admitted or refused.
 //!
 //! This crate does not know what a component is or how it runs. It also does not decide when a component is pulled
 //! again, except for the arithmetic of [`PullSchedule`]. It does not trust registries, mirrors and the cache: the size

@@ -178,7 +178,7 @@ impl Policy {
         }
     }
 
-    /// The rule for a source. If several rules are about a registry, it is the one with the longest name.
+    /// The rule for a source. If several rules are about a registry, it is the rule with the longest name.
     fn rule(&self, source: &Source) -> Option<&SourceRule> {
         let fitting = self.rules.iter().filter(|rule| rule.from.is_about(source));
         fitting.max_by_key(|rule| match &rule.from {

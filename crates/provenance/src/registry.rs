@@ -48,8 +48,8 @@ const DOCKER_HUB_TOKENS: &str = "auth.docker.io";
 pub struct RegistryOptions {
     /// The host, with the port if it is not the default port of HTTPS.
     pub host: String,
-    /// The hosts of mirrors, with a path if a mirror keeps the registry's repositories below one. They are asked first,
-    /// in this order.
+    /// The hosts of mirrors, each with a path if the mirror keeps the registry's repositories below that path. They are
+    /// asked first, in this order.
     pub mirrors: Vec<String>,
     /// Whether to use HTTP without TLS.
     pub plain_http: bool,

@@ -1,4 +1,4 @@
-//! How long a pod waits after an attempt that failed.
+//! The time for which a pod waits after an attempt that failed.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ impl Default for Backoff {
 }
 
 impl Backoff {
-    /// Milliseconds to wait after `count` failures.
+    /// The milliseconds to wait after `count` failures.
     #[must_use]
     pub fn duration(self, count: u32) -> u64 {
         let [initial, max] = [self.initial, self.max].map(Duration::from_millis);

@@ -1,4 +1,4 @@
-//! Pods in the middle of an attempt, and what happened since the attempt began.
+//! Pods in the middle of an attempt, and the events since the attempt began.
 //!
 //! An attempt may wait at Permit for minutes, so its data is bounded. One activation is kept for each pod. The latest
 //! cluster events are kept, up to [`MAX_EVENTS`] and [`MAX_BYTES`]. If the attempt of a pod that missed events fails,
@@ -32,7 +32,7 @@ pub(crate) struct InFlight {
     events: VecDeque<Arc<ObjectEvent>>,
     /// Bytes that the events hold.
     bytes: usize,
-    /// Position of the first event that is still held.
+    /// The position of the first event that is still held.
     first: u64,
 }
 
@@ -44,7 +44,7 @@ struct Attempt {
     is_activated: bool,
 }
 
-/// What happened since an attempt began.
+/// The events since an attempt began.
 #[derive(Debug, Default)]
 pub(crate) struct Meanwhile {
     pub(crate) events: Vec<Arc<ObjectEvent>>,
@@ -87,7 +87,7 @@ impl InFlight {
         }
     }
 
-    /// What happened since the attempt began.
+    /// The events since the attempt began.
     pub(crate) fn meanwhile(&self, uid: &str) -> Meanwhile {
         let Some(&Attempt { since, is_activated }) = self.attempts.get(uid) else { return Meanwhile::default() };
         let skip = usize::try_from(since.saturating_sub(self.first)).unwrap_or(usize::MAX);
@@ -120,7 +120,7 @@ impl InFlight {
         self.attempts.len()
     }
 
-    /// How many events and activations are held, by label.
+    /// The numbers of events and activations that are held, by label.
     pub(crate) fn n_events(&self) -> BTreeMap<Arc<str>, usize> {
         let mut by_label = BTreeMap::new();
         for event in &self.events {

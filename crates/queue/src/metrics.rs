@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use berth_model::Sym;
 
-/// How many pods wait in each part of the queue.
+/// The number of pods that wait in each part of the queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PendingPods {
     /// Pods in activeQ.
@@ -13,7 +13,7 @@ pub struct PendingPods {
     pub backoff: usize,
     /// Unschedulable pods, without gated ones.
     pub unschedulable: usize,
-    /// Pods kept out of activeQ by a PreEnqueue plugin.
+    /// Pods that a PreEnqueue plugin keeps out of activeQ.
     pub gated: usize,
 }
 
@@ -45,9 +45,9 @@ impl SubQueue {
 pub struct QueueMetrics {
     /// Pods that entered a queue, by queue and event label.
     pub incoming: BTreeMap<(SubQueue, Arc<str>), u64>,
-    /// How many pods wait, by the plugin that rejected them and their `schedulerName`.
+    /// The number of pods that wait, by the plugin that rejected them and their `schedulerName`.
     pub unschedulable: BTreeMap<(Arc<str>, Sym), i64>,
-    /// How many events are kept for running attempts, by label.
+    /// The number of events that are kept for running attempts, by label.
     pub in_flight_events: BTreeMap<Arc<str>, usize>,
     /// Pods in the middle of an attempt.
     pub in_flight_pods: usize,

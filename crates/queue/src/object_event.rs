@@ -16,7 +16,7 @@ pub struct ObjectEvent {
     pub label: Arc<str>,
 }
 
-/// The object before and after; `None` where it did not exist.
+/// The object before and after the event; `None` where it did not exist.
 #[derive(Clone, Debug)]
 pub enum EventObjects {
     /// The event has no particular object.
@@ -53,7 +53,7 @@ pub struct PodEventLabels {
     pub added: Arc<str>,
     /// A pod changed in any way.
     pub updated: Arc<str>,
-    /// A pod is gone, or has a node.
+    /// A pod is gone, or now has a node.
     pub deleted: Arc<str>,
     /// The beginning of the label for a change of the waiting pod itself; the name of the action follows.
     own: &'static str,
@@ -127,8 +127,8 @@ impl ObjectEvent {
         Self { event, objects: EventObjects::Cluster, label: Arc::from(label) }
     }
 
-    /// An estimate of the bytes that the event holds. It counts both states of the object, because the event may be the
-    /// only holder by now.
+    /// An estimate of the bytes that the event holds. The estimate counts both states of the object, because the event
+    /// may now be the only holder.
     pub(crate) fn bytes(&self) -> usize {
         let objects = match &self.objects {
             EventObjects::Cluster => 0,

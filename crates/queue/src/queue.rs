@@ -22,12 +22,12 @@ use crate::{
     registrations::{PluginEvents, Registrations},
 };
 
-/// What an operator can set.
+/// The settings of the operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Settings {
-    /// How long a pod waits after a failed attempt.
+    /// The time for which a pod waits after a failed attempt.
     pub backoff: Backoff,
-    /// Milliseconds after which an unschedulable pod is tried again although no event moved it.
+    /// The milliseconds after which an unschedulable pod is tried again although no event moved it.
     pub max_in_unschedulable_pool: u64,
     /// The feature gate SchedulerPopFromBackoffQ: when no other pod is ready, rejected pods are tried before their
     /// backoff is over.
@@ -37,8 +37,8 @@ pub struct Settings {
 }
 
 impl Default for Settings {
-    /// The default for the pool is five minutes, as in kube-scheduler: a queueing hint that misses an event delays a
-    /// pod by that long at most.
+    /// The default for the pool is five minutes, as in kube-scheduler: if a queueing hint misses an event, the pod
+    /// waits no longer than that.
     fn default() -> Self {
         Self {
             backoff: Backoff::default(),
@@ -50,7 +50,7 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Milliseconds after which a pod that entered the unschedulable pool has certainly been tried again.
+    /// The milliseconds after which a pod that entered the unschedulable pool has certainly been tried again.
     #[must_use]
     pub fn flushed_after(self) -> u64 {
         self.max_in_unschedulable_pool + moves::LEFTOVER_PERIOD
@@ -98,7 +98,8 @@ impl Queue {
 
     /// The next pod to try. It is in flight until [`Queue::done`] or [`Queue::requeue`]. When activeQ is empty, a
     /// rejected pod is taken out of backoffQ early (`SchedulerPopFromBackoffQ`). It is not taken in the millisecond of
-    /// its rejection: pods that keep moving each other must not keep the caller from taking events.
+    /// its rejection, because pods that keep moving each other would otherwise prevent the caller from receiving
+    /// events.
     pub fn pop(&mut self, now: Time) -> Option<QueuedPod> {
         self.pop_unless(now, |_| false)
     }
@@ -192,7 +193,7 @@ impl Queue {
         self.places.iter().map(|pod| (&pod.record, pod.place.sub_queue()))
     }
 
-    /// How many pods wait in each part of the queue.
+    /// The number of pods that wait in each part of the queue.
     #[must_use]
     pub fn pending_pods(&self) -> PendingPods {
         self.places.sizes()
@@ -223,7 +224,7 @@ impl Queue {
 /// These methods move records between places.
 impl Queue {
     /// Asks PreEnqueue again about pods in activeQ and backoffQ for which `concerns` holds. The caller does this when a
-    /// plugin serves again that was not asked about them.
+    /// plugin that was not asked about these pods serves again.
     pub fn check_gates(&mut self, concerns: impl Fn(&Pod) -> bool, policy: &mut dyn Policy) {
         let past = self.iter().filter(|(record, place)| *place != SubQueue::Unschedulable && concerns(&record.pod));
         let mut uids: Vec<PodUid> = past.map(|(record, _)| record.pod.uid.clone()).collect();
@@ -297,7 +298,7 @@ impl Queue {
         }
     }
 
-    /// The end of the pod's backoff; `None` when it need not wait.
+    /// The end of the pod's backoff; `None` if the pod need not wait.
     fn backoff_end(&self, record: &QueuedPod, now: Time) -> Option<Time> {
         let end = self.settings.window(record.backoff_end(self.settings.backoff)?);
         (end >= self.settings.window(now)).then_some(end)

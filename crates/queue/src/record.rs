@@ -12,11 +12,11 @@ use crate::backoff::Backoff;
 pub struct QueuedPod {
     /// The newest object of the pod.
     pub pod: Arc<Pod>,
-    /// When the pod was added, or when its last attempt failed.
+    /// The time when the pod was added, or when its last attempt failed.
     pub queued_at: Time,
-    /// When the pod first passed PreEnqueue.
+    /// The time when the pod first passed PreEnqueue.
     pub first_queued_at: Option<Time>,
-    /// How many attempts the pod has had, the current one included.
+    /// The number of attempts that the pod has had, including the current one.
     pub attempts: u32,
     /// The plugins that rejected the pod in the last attempt, or that keep it out of activeQ.
     pub rejectors: Vec<Arc<str>>,
@@ -27,7 +27,7 @@ pub struct QueuedPod {
     /// Whether the pod was last moved because it had stayed too long in the pool. This is a sign that a hint missed an
     /// event.
     pub was_flushed: bool,
-    /// When the pod was last flushed. 0 if it was never flushed, or if an attempt followed.
+    /// The time when the pod was last flushed; 0 if it was never flushed, or if an attempt followed.
     pub(crate) flushed_at: Time,
     /// Whether the search for the pod's node took long in the last attempt, whatever its result.
     pub had_long_search: bool,
@@ -65,7 +65,7 @@ impl QueuedPod {
         !self.rejectors.is_empty() || !self.pending.is_empty()
     }
 
-    /// The time until which the pod backs off; `None` when it need not wait.
+    /// The time until which the pod backs off; `None` if the pod need not wait.
     pub(crate) fn backoff_end(&self, backoff: Backoff) -> Option<Time> {
         let count = if self.consecutive_errors > 0 { self.consecutive_errors } else { self.unschedulable_count };
         backoff.end(self.queued_at, count)

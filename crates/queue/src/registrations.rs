@@ -18,10 +18,10 @@ pub struct PluginEvents {
 }
 
 impl PluginEvents {
-    /// Records what a plugin registered for. A plugin that registered for new nodes but not for taints gets updates of
-    /// taints as well: a node that is added with a taint becomes usable by that update alone (`buildQueueingHintMap` in
-    /// `pkg/scheduler/scheduler.go`). The plugin's pods are tried again after each such update, because its hint knows
-    /// nothing of taints.
+    /// Records the events for which a plugin registered. A plugin that registered for new nodes but not for taints gets
+    /// updates of taints as well: a node that is added with a taint becomes usable by that update alone
+    /// (`buildQueueingHintMap` in `pkg/scheduler/scheduler.go`). The plugin's pods are tried again after each such
+    /// update, because its hint knows nothing of taints.
     #[must_use]
     pub fn new(plugin: Arc<str>, events: Option<Vec<ClusterEvent>>) -> Self {
         let mut events = events;

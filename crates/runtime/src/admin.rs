@@ -2,8 +2,8 @@
 //! operator's PluginHostConfiguration is in force.
 //!
 //! Both are served on the Unix socket (`admin/socket.rs`), where the file system controls access, and over HTTPS, where
-//! `secure_serving` asks the API server. They are refused over plain HTTP: other users of the same network could read a
-//! token there, and on loopback these include every pod with `hostNetwork`.
+//! `secure_serving` asks the API server. They are refused over plain HTTP, because other users of the same network
+//! could read a token there. On loopback, these users include every pod with `hostNetwork`.
 
 use axum::{
     Extension, Json, Router,
@@ -17,7 +17,7 @@ use berth_serving::secure_serving::RequestUser;
 use serde_json::json;
 use tokio::sync::{mpsc, oneshot};
 
-/// The user of an order over the socket that names no user.
+/// The user that is recorded for an order over the socket if the order names no user.
 pub(crate) const LOCAL: &str = "local";
 
 /// The routes. Any client that reaches them may give orders.

@@ -123,7 +123,7 @@ pub(crate) fn on_signal<Asked: Future<Output = Option<Dump>> + Send>(
         while signals.recv().await.is_some() {
             match dump().await {
                 Some(dump) => report(&client, &dump).await,
-                None => warn!("no dump: the scheduler did not answer in time"),
+                None => warn!("cache and queue are not dumped: the scheduler did not answer in time"),
             }
         }
     })

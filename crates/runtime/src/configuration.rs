@@ -13,14 +13,14 @@ use tracing::warn;
 
 use crate::options::Options;
 
-/// The default of kube-scheduler. A file that repeats it does not ask for a change.
+/// The default of kube-scheduler. A file that repeats this default asks for nothing that has no effect.
 const DEFAULT_PARALLELISM: u64 = 16;
 
 /// The source of the configuration.
 #[derive(Clone, Debug, Default)]
 pub struct ConfigurationSource {
     pub file: Option<PathBuf>,
-    /// The settings of the command line that are added to it.
+    /// The settings of the command line that are added to the configuration.
     pub overrides: Overrides,
 }
 

@@ -13,8 +13,8 @@ use tokio::{
 };
 use tracing::{info, warn};
 
-/// The time between two renewals after refusals. If an API server refuses for another reason, a new client, or a run of
-/// a credential plugin, after each refusal would not help.
+/// The time between two renewals after refusals. If the API server refuses requests for another reason, a new client
+/// after each refusal would not help.
 const REFUSED_EVERY: Duration = Duration::from_secs(30);
 
 /// Renews the credentials from now on. The future never ends.

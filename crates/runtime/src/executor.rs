@@ -35,7 +35,7 @@ use tracing::{debug, error, info, warn};
 use self::{effects::Cause, pod_requests::PodRequests};
 use crate::extenders::HttpExtenders;
 
-/// The plugin with awaited effects that bind volumes.
+/// The plugin whose effects bind volumes, and whose pods wait for these effects.
 const VOLUME_BINDING: &str = "VolumeBinding";
 
 /// A task of the executor. The scheduler's other actions go elsewhere.
@@ -45,7 +45,7 @@ pub(crate) enum Task {
     Notice(Notice),
 }
 
-/// The parts that the tasks share.
+/// The data that all tasks share.
 #[derive(Clone)]
 pub(crate) struct Executor {
     pub writer: Writer,

@@ -44,7 +44,7 @@ use tokio::{
 use self::subject::subject;
 use crate::follower::Follower;
 
-/// The cycle in which plugins are asked. Their instances see only this one.
+/// The cycle in which plugins are asked. The instances for a question see only this cycle.
 pub(crate) const CYCLE: CycleId = CycleId(1);
 
 /// The maximum size of a manifest, and the maximum time for its arrival. The API server accepts 3 MiB; a pod has a few
@@ -385,7 +385,8 @@ impl PluginsSay {
     /// Asks the plugins about the pod. `None` if the pod no longer exists.
     fn about(view: &mut ClusterView, mut profile: Profile, uid: &PodUid, node: Option<&str>) -> Option<Self> {
         let followed = view.pod(uid)?;
-        // A pod that has a node is examined as it was before, because its node is not a request of its own.
+        // A pod with a node is examined as if it had none, because its node would otherwise count as a request for that
+        // node.
         let pod = Arc::new(Pod { node_name: Sym::NONE, ..Pod::clone(followed.pod()) });
         let out_of_service = match followed.place() {
             PodPlace::Queued(waiting) => subject::out_of_service(view.as_of(), &mut profile, waiting),

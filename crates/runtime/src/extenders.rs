@@ -64,8 +64,8 @@ impl HttpExtenders {
         Ok(Some(Arc::new(Self { profiles, extenders, runtime: Handle::current(), health: health.clone() })))
     }
 
-    /// The data that must be sent to them, in the form of a plugin's manifest. Some need complete nodes, or complete
-    /// pods that may be evicted.
+    /// The data that must be sent to the extenders, in the form of a plugin's manifest. Some extenders need complete
+    /// nodes, or complete pods that may be evicted.
     pub(crate) fn manifest(&self) -> Manifest {
         let mut manifest =
             Manifest { name: "extenders".to_owned(), events_to_register: Some(Vec::new()), ..Manifest::default() };

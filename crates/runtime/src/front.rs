@@ -22,7 +22,7 @@ use tower::ServiceExt as _;
 
 use crate::{admin, options::Options, tasks::Tasks};
 
-/// The parts that exist before anything else.
+/// The endpoints of the process that exist before anything else.
 #[derive(Debug)]
 pub(crate) struct Front {
     pub metrics: Arc<Metrics>,

@@ -40,13 +40,13 @@ pub struct Options {
     pub what_if: WhatIfService,
     /// The endpoints over HTTPS.
     pub secure_serving: Option<SecureServing>,
-    /// The gates of the release of Kubernetes that decides, with `--feature-gates`. Until [`Self::decide_as`] is
-    /// called, this field has the gates of the oldest release.
+    /// The feature gates of the emulated Kubernetes release, with the changes of `--feature-gates`. Until
+    /// [`Self::decide_as`] is called, this field has the gates of the oldest release.
     pub gates: Gates,
 }
 
 impl Options {
-    /// Sets the release that decides, and the state of its gates.
+    /// Sets the emulated release, and the state of its gates.
     pub fn decide_as(&mut self, gates: Gates) {
         self.plugins.features = gates.features();
         self.gates = gates;

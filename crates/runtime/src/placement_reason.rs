@@ -14,7 +14,7 @@ pub struct PlacementReason {
     pub nodes: usize,
     /// The number of nodes that passed every filter.
     pub feasible: usize,
-    /// The weighted sum of the chosen node; absent if it was the only one.
+    /// The weighted sum of the chosen node; absent if only one node passed.
     pub score: Option<i64>,
     /// The best sum among the other nodes.
     pub runner_up: Option<i64>,
@@ -26,10 +26,13 @@ impl PlacementReason {
         let fit = format!("{} of {} nodes fit", self.feasible, self.nodes);
         match (self.score, self.runner_up) {
             (Some(score), Some(runner_up)) if score == runner_up => {
-                format!("{fit}; this node is the first of those that score {score}")
+                format!("{fit}; this node is the first of the nodes with the score {score}")
             }
-            (Some(score), Some(runner_up)) => format!("{fit}; this node scores {score}, the next best {runner_up}"),
-            (Some(score), None) => format!("{fit}; this node scores {score}"),
+            (Some(score), Some(runner_up)) => format!(
+                "{fit}; this node has the score {score}, and the next best \
+                                                       node has {runner_up}"
+            ),
+            (Some(score), None) => format!("{fit}; this node has the score {score}"),
             (None, _) => format!("{fit}; no other choice"),
         }
     }

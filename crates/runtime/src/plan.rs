@@ -1,8 +1,8 @@
 //! The parts that exist before a scheduler connects: the probes, the plugins and the configuration.
 //!
-//! The probes and the plugins do not depend on the release of Kubernetes that decides, but the settings do. The release
-//! may have to be requested from the API server. A [`Draft`] therefore comes first, and becomes a [`Plan`] once the
-//! release is known.
+//! The probes and the plugins do not depend on the emulated Kubernetes release, but the settings do. The release may
+//! have to be requested from the API server. A [`Draft`] therefore comes first, and becomes a [`Plan`] once the release
+//! is known.
 
 use anyhow::{Context as _, Result};
 use berth_config::{Overrides, Settings, Usage};

@@ -29,7 +29,7 @@ pub async fn of_cluster(connection: &Connection, emulation: &Emulation) -> Resul
         release = emulated.gates.release().as_str(),
         version = %version,
         said_by,
-        "deciding as kube-scheduler of this Kubernetes release, until the next start"
+        "making the decisions of kube-scheduler of this release until the next start"
     );
     emulated.warnings.iter().for_each(|warning| warn!("{warning}"));
     Ok(emulated)
@@ -56,7 +56,8 @@ fn by_default(reason: &str) -> KubernetesVersion {
     let release = Release::default();
     warn!(
         reason,
-        "the API server's version is unknown; deciding as Kubernetes {}; --emulated-version sets another release",
+        "the API server's version is unknown; making the decisions of Kubernetes {}; --emulated-version sets another \
+         release",
         release.as_str()
     );
     release.into()

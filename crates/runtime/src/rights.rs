@@ -1,5 +1,5 @@
-//! The rights that a setup needs at the API server, and the parts that need each. `berth doctor` asks the API server
-//! for them, and `berth rbac` prints the roles that grant them.
+//! The rights that a setup needs at the API server, and the parts of the scheduler that need each right. `berth doctor`
+//! asks the API server for them, and `berth rbac` prints the roles that grant them.
 //!
 //! This module lists the rights of every scheduler. The other rights follow from the plugins that profiles enable: from
 //! the kinds that they read, and from their grants. Rights that no plugin needs are not included.
@@ -44,7 +44,7 @@ const REVIEWS: [Row; 2] = [
     ("authorization.k8s.io", "subjectaccessreviews", &["create"]),
 ];
 
-/// The way in which the endpoints are served.
+/// The protocol over which the endpoints are served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Serving {
     /// Plain HTTP without authentication, or no endpoints.
@@ -53,7 +53,7 @@ pub enum Serving {
     Https,
 }
 
-/// Rights, and the parts that need each.
+/// Rights, each with the parts of the scheduler that need it.
 #[derive(Clone, Debug, Default)]
 pub struct Rights {
     needed: BTreeMap<ResourceAccess, BTreeSet<String>>,

@@ -38,7 +38,8 @@ pub(crate) const ACTIONS_BOUND: usize = 1024;
 /// The time between two updates of the gauges. Gauges are cheap, but need not follow each pod.
 const GAUGES_EVERY: Duration = Duration::from_secs(1);
 
-/// The number of turns after which measurements are recorded. The scheduler keeps only a limited number of them.
+/// The number of turns after which measurements are recorded. The scheduler keeps only a limited number of
+/// measurements.
 const OBSERVED_TURNS: u32 = 16;
 
 /// The name of the thread in the message that it ended too early.
@@ -163,7 +164,7 @@ fn run(mut parts: Parts, runtime: &Handle) -> usize {
     }
 }
 
-/// The time until something is due. While actions back up, only room for them matters.
+/// The time until something is due. While actions wait for room, the thread waits only for that room.
 fn idle(parts: &Parts) -> Duration {
     let is_blocked = !parts.outlets.is_empty();
     match parts.scheduler.next_wakeup() {

@@ -57,8 +57,8 @@ impl EndedEarly {
     }
 }
 
-/// Panics in the part that `BERTH_PANIC_IN` names. Nothing from outside can make a part panic, and tests must see how
-/// the process reacts. Builds without debug assertions ignore the variable.
+/// Panics in the part that `BERTH_PANIC_IN` names. Tests need this variable, because no input makes a part of the
+/// scheduler panic. Builds without debug assertions ignore the variable.
 pub(crate) fn panic_if_asked(part: &str) {
     let is_asked = cfg!(debug_assertions) && std::env::var("BERTH_PANIC_IN").is_ok_and(|asked| asked == part);
     assert!(!is_asked, "BERTH_PANIC_IN asks for it");

@@ -24,8 +24,8 @@ use crate::{election::Turn, extenders::HttpExtenders};
 /// full.
 pub(crate) const EVENTS_BOUND: usize = 512;
 
-/// The time for which scheduling waits for the plugins that existed at the start. Compiled ones take milliseconds, and
-/// a file that takes long must not delay other pods.
+/// The time for which scheduling waits for the plugins that existed at the start. Compiled plugins take milliseconds,
+/// and a file that takes long must not delay other pods.
 const PLUGINS_FIRST: Duration = Duration::from_secs(3);
 
 /// The kinds to watch.
@@ -48,7 +48,7 @@ pub(crate) struct Begin {
 pub(crate) enum WatchRequest {
     /// The kinds that this plugin reads and registers events for.
     Kinds(Box<Manifest>),
-    /// Every pod, once more: other profiles serve pods of which nothing was kept before.
+    /// Every pod is sent once more, because nothing was kept of the pods that only other profiles serve.
     PodsAgain,
 }
 
@@ -103,8 +103,8 @@ impl WatchRequest {
 }
 
 impl WatchPlan {
-    /// The kinds that the plugins of `profiles` need, and those of the extenders. Extenders get complete pods, and some
-    /// of them get complete nodes, or complete pods that may be evicted.
+    /// The kinds that the plugins of `profiles` need, and the kinds that the extenders need. Extenders get complete
+    /// pods, and some of them get complete nodes, or complete pods that may be evicted.
     pub(crate) fn new(
         pod_json: bool,
         features: Features,
@@ -249,7 +249,7 @@ impl Watching {
     fn want(&mut self, manifest: &Manifest) {
         for kind in wanted(manifest, self.features) {
             if self.kinds.insert(kind.clone()) {
-                info!(plugin = manifest.name, kind = kind.resource(), "watching one more kind");
+                info!(plugin = manifest.name, kind = kind.resource(), "watching a kind that a plugin reads");
                 self.watches.add(kind);
             }
         }
@@ -307,7 +307,7 @@ impl Watching {
         let without = dispensable_for.join(", ");
         warn!(
             kind = kind.plural,
-            rule, without, "scheduling without this kind; pods that need a plugin that reads it stay pending"
+            rule, without, "this kind cannot be listed; pods stay pending if one of their plugins reads it"
         );
         let reason = format!("the scheduler may not list {}: its ClusterRole lacks {rule}", kind.plural);
         Some(Event::KindUnlisted { kind: object_kind, unlisted: UnlistedKind { reason, dispensable_for } })

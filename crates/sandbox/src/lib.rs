@@ -7,8 +7,8 @@
 //! far as examples need them. Rules at `/faults` let requests and watches fail as they do in clusters (`berth-faults`).
 //!
 //! The modules from the top: `server` connects everything. A request arrives in `api`, which calls the operations in
-//! `objects`. These follow the `rules` and write the `storage` behind `state`. `controllers` use the same operations
-//! and act on their own. A module only uses modules above it in the list below.
+//! `objects`. The operations follow the `rules` and write the `storage` behind `state`. `controllers` use the same
+//! operations and act on their own. A module only uses modules above it in the list below.
 
 mod fields;
 mod release;

@@ -179,7 +179,7 @@ impl StatusError {
         self
     }
 
-    /// Adds list metadata. An expired `continue` token gets a new one there.
+    /// Adds list metadata. A new token replaces an expired `continue` token there.
     pub(crate) fn with_metadata(mut self, metadata: Value) -> Self {
         self.0.metadata = metadata;
         self

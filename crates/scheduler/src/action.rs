@@ -128,8 +128,8 @@ pub struct GrantedEffect {
     /// The effect.
     pub effect: Effect,
     /// The `metadata.uid` that the object must still have, because the grant is for a change of the pod of the cycle or
-    /// of one of its claims. `None` if the change is of any object with the name, or of one that the same answer
-    /// created.
+    /// of one of its claims. `None` if the change may be of any object with the name, or if the same answer created the
+    /// object.
     pub uid: Option<Box<str>>,
 }
 

@@ -275,8 +275,8 @@ impl Bindings {
         HeldProfiles { full: &self.sent.full, untold: self.announcements.untold() }
     }
 
-    /// Follows the replacement of a plugin. If the new plugin does not implement Permit, the pods that the old one held
-    /// go on. If the new one is out of service, they are rejected and wait for the plugin as other pods do.
+    /// Follows the replacement of a plugin. If the new plugin does not implement Permit, the pods that the old plugin
+    /// held go on. If the new plugin is out of service, they are rejected and wait for the plugin as other pods do.
     pub(crate) fn release_from_permit(&mut self, scheduler_name: Sym, plugin: PluginIdx, context: &mut Context) {
         let Some(profile) = context.profile_mut(scheduler_name) else { return };
         let name = Arc::clone(profile.name(plugin));

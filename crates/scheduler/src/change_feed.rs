@@ -16,13 +16,13 @@ use crate::{
     context::Context,
 };
 
-/// The most objects in one batch, where each pod or node counts as one. They take less than a millisecond.
+/// The maximum number of objects in one batch, where each pod or node counts as one. They take less than a millisecond.
 const BATCH: usize = 1024;
 
-/// The most symbols in one batch.
+/// The maximum number of symbols in one batch.
 const SYMBOLS: usize = 1 << 14;
 
-/// The most owners with held pods in one batch.
+/// The maximum number of owners with held pods in one batch.
 const MAX_HELD: usize = 1024;
 
 /// The number of waiting keys at which the copy starts again, because it does not keep up or is gone.
@@ -163,7 +163,7 @@ impl ChangeFeed {
         }
     }
 
-    /// A batch with as many changes as fit and, if there is room, a portion of everything.
+    /// A batch with as many changes as fit. If there is room, it also has a portion of the whole state.
     pub(crate) fn batch(&mut self, bindings: &Bindings, context: &Context, now: Time) -> ChangeBatch {
         let mut batch = ChangeBatch {
             is_first: std::mem::take(&mut self.is_first),

@@ -96,8 +96,8 @@ impl ClusterView {
         self.held_owners.get(&OwnerId::of(pod, &self.table().symbols))
     }
 
-    /// Whether the copy contains everything that the scheduler knew at [`Self::as_of`]. If not, some of it is older or
-    /// missing.
+    /// Whether the copy contains everything that the scheduler knew at [`Self::as_of`]. Otherwise, some of the data is
+    /// older or missing.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         self.is_complete

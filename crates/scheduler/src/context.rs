@@ -90,7 +90,7 @@ pub(crate) struct HeldProfiles<'a> {
 /// A pod to be tried.
 pub(crate) struct NextPod {
     pub(crate) record: QueuedPod,
-    /// How long the search for the pod's node may take.
+    /// The maximum time of the search for the pod's node.
     pub(crate) search: SearchLength,
     /// Whether all other pods, if there are any, wait for something else.
     pub(crate) is_alone: bool,

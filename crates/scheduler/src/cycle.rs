@@ -46,7 +46,7 @@ pub(crate) struct Cycle {
     attempt: Attempt,
     batching: Batching,
     earlier_answers: EquivalenceCache<ClassAnswers>,
-    /// The last attempt. The next one reuses the buffers of its decision.
+    /// The last attempt. The next attempt reuses the buffers of its decision.
     last: Option<LastAttempt>,
     /// The place at which the next attempt begins to look for nodes.
     next_start: usize,
@@ -112,7 +112,7 @@ impl Cycle {
         });
     }
 
-    /// Follows a change of the plugins, by forgetting what the old ones answered.
+    /// Follows a change of the plugins, by forgetting the answers of the old plugins.
     pub(crate) fn plugins_replaced(&mut self) {
         self.batching.forget();
         self.earlier_answers.clear();
@@ -131,7 +131,7 @@ impl Cycle {
         self.next_start
     }
 
-    /// Begins the next search at `next_start`, and forgets the batch of the pod before.
+    /// Begins the next search at `next_start`, and forgets the batch of the previous pod.
     pub(crate) fn begin_again_at(&mut self, next_start: usize) {
         self.next_start = next_start;
         self.batching.forget();

@@ -218,12 +218,12 @@ fn assigned_pod_applied(pod: &Arc<Pod>, bindings: &mut Bindings, context: &mut C
         }
     }
     if context.no_longer_pending(&pod.uid).is_some() {
-        // In kube-scheduler, such a pod moves from the handlers of one informer to those of another.
+        // In kube-scheduler, such a pod moves from the handlers of one informer to the handlers of another.
         context.also_handling(&context.queue().pod_event_labels().deleted);
     }
 }
 
-/// Removes a pod that is gone from wherever it is.
+/// Removes a pod that no longer exists from cache, queue and bindings.
 fn remove_pod(uid: PodUid, bindings: &mut Bindings, context: &mut Context) {
     let was_nominated = context.queue().nominator().node_of(&uid).is_some();
     let pending = context.forget_pod(&uid);

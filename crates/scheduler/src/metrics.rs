@@ -171,7 +171,7 @@ pub enum Observation {
         /// The time that both took.
         duration: Duration,
     },
-    /// The ranking of a placed pod was kept for the next one.
+    /// The ranking of a placed pod was kept for the next pod.
     ResultsStored {
         /// The `schedulerName` of the pod.
         scheduler_name: Sym,

@@ -28,7 +28,7 @@ pub(crate) struct Outbox {
     clock: Option<Arc<dyn Clock>>,
 }
 
-/// The number of measurements, and of records of decisions, that are kept until the host takes them. Further ones are
+/// The number of measurements, and of records of decisions, that are kept until the host takes them. Further values are
 /// dropped.
 const MAX_KEPT: usize = 16_384;
 

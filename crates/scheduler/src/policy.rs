@@ -59,7 +59,7 @@ impl QueuePolicy<'_> {
         let name = Arc::clone(profile.name(idx));
         let plugin: &mut (dyn Plugin + 'static) = profile.get(idx)?;
         let no_time = if self.unasked_gates.are_before(scheduler_name, &name) {
-            Some(Status::error(format!("plugin \"{name}\" had no time yet for pods that came before")))
+            Some(Status::error(format!("plugin \"{name}\" had no time yet for earlier pods")))
         } else {
             plugin.has_time().err()
         };

@@ -12,7 +12,7 @@ use berth_framework::{BuildError, DeltaSource, Grants, Needs, Plugin, PluginFact
 use berth_model::Delta;
 use serde::{Deserialize, Serialize};
 
-/// A request to use another binary under a plugin's name, in these profiles or in all that use the plugin.
+/// A request to use another binary under a plugin's name, in these profiles or in all profiles that use the plugin.
 #[derive(Clone, Debug)]
 pub(crate) struct SwapRequest {
     pub(crate) name: String,
@@ -32,14 +32,14 @@ pub(crate) struct PreparedInstance {
     pub(crate) instance: Result<Box<dyn Plugin>, SwapError>,
 }
 
-/// The reason why a binary does not replace its plugin. The binary that serves goes on.
+/// The reason why a binary does not replace its plugin. The present binary continues to serve.
 #[derive(Clone, Debug, PartialEq, thiserror::Error, Serialize, Deserialize)]
 pub enum SwapError {
     /// No instance could be made for the profile's arguments.
     #[error("{0}")]
     NotBuilt(String),
     /// The instance did not accept the full delta.
-    #[error("its replica could not be fed: {}", .0.message())]
+    #[error("its replica could not be filled: {}", .0.message())]
     NotFed(Status),
     /// The preparation ended without an answer.
     #[error("{0}")]

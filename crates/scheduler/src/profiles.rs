@@ -31,7 +31,7 @@ impl Profiles {
         Self { list, by_name, clock: None, unlisted: Arc::default() }
     }
 
-    /// Replaces all profiles, and returns the old ones. The new ones are measured in the same way.
+    /// Replaces all profiles, and returns the old ones. The new profiles are measured in the same way.
     pub(crate) fn replace(&mut self, list: Vec<Profile>, symbols: &mut Symbols) -> Vec<Profile> {
         let before = std::mem::replace(self, Self::new(list, symbols));
         if let Some((clock, seed)) = before.clock {
@@ -194,7 +194,7 @@ fn registrations(profile: &Profile) -> Vec<PluginEvents> {
 }
 
 /// Whether the plugin itself can reject a pod. Pods may also be held back in the name of a PostFilter plugin that
-/// cannot, until its effects are carried out.
+/// cannot reject pods, until its effects are carried out.
 pub(crate) fn rejects(profile: &Profile, plugin: PluginIdx) -> bool {
     Points::REJECTING.iter().any(|point| profile.plugins.at(point).contains(&plugin))
 }

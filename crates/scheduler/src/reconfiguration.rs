@@ -110,7 +110,7 @@ fn continue_profile(profile: &mut Profile, to_retry: &mut BTreeSet<Arc<str>>, co
             && let Some(old) = before.get(old)
             && let Err(reason) = hand_over_state(old, new)
         {
-            failed.push(format!("plugin {name} starts without the state of the one before it: {reason}"));
+            failed.push(format!("plugin {name} starts without the state of the earlier instance: {reason}"));
         }
         to_retry.insert(name);
     }
@@ -125,7 +125,7 @@ fn sync(scheduler_name: Sym, context: &mut Context) {
         && !status.code.is_rejected()
     {
         let plugin = context.plugin_name(scheduler_name, plugin);
-        let message = format!("plugin {plugin} could not be filled; the next cycle tries again");
+        let message = format!("the replica of plugin {plugin} could not be filled; the next cycle tries again");
         context.log_of(&plugin, Level::Error, message);
     }
 }

@@ -46,8 +46,8 @@ pub struct SearchState {
 }
 
 impl Scheduler {
-    /// The most events that are handled between two cycles, so that many events do not hold up pods that could be
-    /// placed.
+    /// The maximum number of events that are handled between two cycles, so that many events do not hold up pods that
+    /// could be placed.
     pub const EVENTS_PER_TURN: usize = turn::MOST;
 
     /// The time between two cycles after which no further event is handled. One event alone may take longer, because
@@ -279,7 +279,7 @@ impl Scheduler {
         self.context.drain_decisions()
     }
 
-    /// How long the plugins of each profile took, and how often they were asked, since the last call.
+    /// The time that the plugins of each profile took, and the number of questions to them, since the last call.
     pub fn drain_measured(&mut self, mut take: impl FnMut(&Profile, &Measured)) {
         self.context.drain_measured(&mut take);
     }

@@ -1,6 +1,6 @@
 //! The replacement of plugins between cycles, either one binary or all profiles at a time.
 //!
-//! Swaps of one plugin happen in the order of their requests. The next one waits until the one before is over.
+//! Swaps of one plugin happen in the order of their requests. Each swap waits until the swap before it is over.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -21,7 +21,7 @@ use crate::{
 /// The swaps in progress, and the instances that they replaced.
 #[derive(Debug, Default)]
 pub(crate) struct Swaps {
-    /// Swaps that wait for the one that is being prepared, by plugin.
+    /// Swaps that wait for the swap that is being prepared, by plugin.
     preparing: FxHashMap<String, VecDeque<SwapRequest>>,
     /// Instances that were replaced.
     retired: Vec<Box<dyn Plugin>>,
@@ -90,8 +90,9 @@ impl Swaps {
         std::mem::take(&mut self.retired)
     }
 
-    /// Gives every profile that should have it an instance of the new binary, either a prepared one or one that is made
-    /// here. If one profile cannot have it, all profiles keep the old binary. Returns whether the new binary serves.
+    /// Gives every profile that should have it an instance of the new binary, either a prepared instance or an instance
+    /// that is made here. If one profile cannot have it, all profiles keep the old binary. Returns whether the new
+    /// binary serves.
     fn swap(
         &mut self,
         swap: &SwapRequest,
@@ -150,8 +151,8 @@ impl Swaps {
     }
 }
 
-/// The profiles in which a plugin with PreEnqueue replaces one that was out of service. Pods passed PreEnqueue without
-/// the plugin, so that their cycles could report that it was out of service.
+/// The profiles in which a plugin with PreEnqueue replaces a plugin that was out of service. Pods passed PreEnqueue
+/// without the plugin, so that their cycles could report that it was out of service.
 fn who_was_not_asked(successors: &[Successor], context: &mut Context) -> Vec<Sym> {
     let keeps_out = |successor: &&Successor| {
         let before = context.profile_mut(successor.scheduler_name).and_then(|it| it.get(successor.plugin));
@@ -183,14 +184,14 @@ fn successor(
         && let Err(reason) = hand_over_state(old, &mut *new)
     {
         let name = profile.name(plugin);
-        let message = format!("plugin {name} starts without the state of the binary before it: {reason}");
+        let message = format!("plugin {name} starts without the state of the earlier binary: {reason}");
         context.log(Level::Warn, message);
     }
     fill(&mut *new, context.cache())?;
     Ok(new)
 }
 
-/// Passes the state of the old instance to the new one, if the old one has state to hand on.
+/// Passes the state of the old instance to the new instance, if the old instance has state.
 ///
 /// # Errors
 /// The new instance starts without the state, for this reason.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// The most events that are handled, and the most steps that pods take, between two cycles.
+/// The maximum number of events that are handled, and of steps that pods take, between two cycles.
 pub(crate) const MOST: usize = 512;
 
 /// The time between two cycles after which no further event is handled and no further step begins.

@@ -2,7 +2,7 @@
 //!
 //! A plugin without time is asked again as soon as it has time, first about the pod that has waited longest, and users
 //! get no message. A plugin that rejects a pod has its own ways to inform users, and registered for the events that may
-//! change its answer. A plugin that broke, or whose replica could not be updated, has neither. The scheduler informs
+//! change its answer. A plugin that broke, or whose replica could not be updated, can do neither. The scheduler informs
 //! users in its place, and asks again.
 
 use std::{
@@ -35,8 +35,8 @@ pub(crate) struct UnaskedGates {
     new: Vec<Untold>,
     to_retry: BTreeSet<PodUid>,
     retry_at: Option<Time>,
-    /// The pods for which a profile's plugin had no time, in the order in which they must be asked about. Their gate is
-    /// closed, and no event opens it.
+    /// The pods for which a profile's plugin had no time, in the order in which the plugin must be asked about them.
+    /// Their gate is closed, and no event opens it.
     without_time: BTreeMap<ProfilePlugin, VecDeque<PodUid>>,
 }
 

@@ -24,7 +24,7 @@ const FOLDER_MODE: u32 = 0o700;
 
 #[derive(Debug, thiserror::Error)]
 pub enum SocketError {
-    #[error("another scheduler listens on {}: give each its own with --admin-socket PATH", .0.display())]
+    #[error("another scheduler listens on {}: name another socket with --admin-socket PATH", .0.display())]
     InUse(PathBuf),
     #[error("{} is open to other users, or belongs to another user: give --admin-socket PATH in a folder of your own", .0.display())]
     SharedFolder(PathBuf),
@@ -76,7 +76,7 @@ impl OwnersSocket {
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
                 fs::remove_file(path).map_err(unusable)?
             }
-            // The file does not exist, or it is not one that `bind` would replace.
+            // The file does not exist, or it is not a socket that `bind` would replace.
             Err(_) => {}
         }
         let listener = UnixListener::bind(path).map_err(unusable)?;
@@ -91,7 +91,7 @@ impl OwnersSocket {
     }
 
     fn is_welcome(&self, stream: &UnixStream) -> bool {
-        // The mode has the same effect. It is set a moment after the socket is created.
+        // The mode of the socket also keeps other users out, but it is set a moment after the socket is created.
         stream.peer_cred().is_ok_and(|peer| peer.uid() == self.owner || peer.uid() == 0)
     }
 }

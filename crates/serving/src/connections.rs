@@ -1,9 +1,9 @@
 //! The connections of one server, and their requests. Their number, time and size are limited, because every client
 //! that reaches the endpoints may open connections.
 //!
-//! If the maximum number of connections is open, the one that has waited longest for its client is closed for the next
-//! one. A probe therefore succeeds even while one client holds all connections. A connection stays open while its
-//! request is being answered.
+//! If the maximum number of connections is open and another one arrives, the server closes the connection that has
+//! waited longest for its client. A probe therefore succeeds even while one client holds all connections. A connection
+//! stays open while its request is being answered.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -42,8 +42,8 @@ use tracing::{debug, warn};
 /// descriptor, and a process often has only 1024 of them.
 const MAX_CONNECTIONS: usize = 256;
 
-/// The maximum number of requests with answers that are being made or sent, over all connections. An answer may be as
-/// large as the cluster.
+/// The maximum number of requests whose answers are being made or sent, over all connections. An answer may be as large
+/// as the cluster.
 const MAX_REQUESTS: usize = 512;
 
 /// The time within which a client must receive an answer.
@@ -181,10 +181,9 @@ struct Open {
 struct Connection {
     /// The number of requests that are being answered.
     n_requests: usize,
-    /// The answers that the client has not received yet, by id. Each has the time since which the client may receive
-    /// it.
+    /// The answers that the client has not received yet, by id. Each has the time at which the answer was ready.
     sending: BTreeMap<u64, Instant>,
-    /// The time since which the client must act, if no requests are being answered.
+    /// The time since which the server waits for the client, if no requests are being answered.
     idle_since: Instant,
     /// `None` until the task runs.
     task: Option<AbortHandle>,
@@ -308,12 +307,12 @@ impl Connection {
         (self.n_requests == 0).then_some(self.idle_since)
     }
 
-    /// The time since which the oldest waiting answer may be received.
+    /// The time at which the oldest waiting answer was ready.
     fn sending_since(&self) -> Option<Instant> {
         self.sending.values().next().copied()
     }
 
-    /// The number of requests with answers that are being made or sent.
+    /// The number of requests whose answers are being made or sent.
     fn n_open(&self) -> usize {
         self.n_requests + self.sending.len()
     }

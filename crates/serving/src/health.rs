@@ -10,7 +10,7 @@ use std::{
 
 use berth_cluster::Leadership;
 
-/// The longest time between two turns. A turn takes microseconds; one that fills new instances of all plugins takes
+/// The longest time between two turns. A turn takes microseconds; a turn that fills new instances of all plugins takes
 /// seconds. The kubelet asks three times before it acts, so a pod with a loop that hangs is replaced within a minute.
 const LONGEST_TURN: Duration = Duration::from_secs(30);
 
@@ -47,7 +47,7 @@ pub struct Check {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unhealthy {
-    #[error("the scheduling loop has not turned for {seconds} s")]
+    #[error("the scheduling loop has been stuck for {seconds} s")]
     Hangs { seconds: u64 },
     #[error("the lease expired long ago and was not renewed")]
     LeaseNotRenewed,

@@ -1,5 +1,5 @@
-//! A scheduler that answers questions. It is a configuration with its plugins, which are loaded once, and it works on
-//! clusters from manifests.
+//! A scheduler that answers questions. It consists of a configuration and its plugins, which are loaded once. It works
+//! on clusters from manifests.
 //!
 //! `berth simulate` and the C library (`crates/libberth`) use it. [`berth_what_if`] knows neither files nor
 //! WebAssembly. This crate loads both, and passes plugins and settings on as [`Conditions`]. It creates no objects in a
@@ -31,8 +31,8 @@ pub struct SimulatorOptions {
     pub plugins_dir: Option<PathBuf>,
     /// A PluginHostConfiguration.
     pub plugin_config: Option<PathBuf>,
-    /// The way in which built-in plugins run. If it is `None`, they run natively, unless the folder contains another
-    /// binary.
+    /// How built-in plugins run: natively or as components. If it is `None`, they run natively, unless the folder
+    /// contains another binary.
     pub execution: Option<Execution>,
     /// The folder for compiled plugins. If it is `None`, it is a folder in the user's cache directory.
     pub artifact_cache: Option<PathBuf>,
@@ -86,7 +86,8 @@ impl Simulator {
         let settings = configuration::read(config.as_deref(), &overrides, &plugins.inventory)?;
         if let Some(extender) = settings.extenders.first() {
             bail!(Usage(format!(
-                "--config: extenders[0] ({}): a simulation asks no extenders; take `extenders` out of a copy of the file",
+                "--config: extenders[0] ({}): a simulation calls no extenders; use a copy of the file without \
+                 `extenders`",
                 extender.url_prefix
             )));
         }

@@ -28,7 +28,8 @@ pub fn at_wall(wall: Timestamp) -> Time {
     CLOCK.at_wall(u64::try_from(wall.as_millisecond()).unwrap_or_default())
 }
 
-/// Milliseconds since 1970 as a timestamp. Values beyond the last possible timestamp become that one.
+/// Milliseconds since 1970 as a timestamp. Values beyond the last possible timestamp become the last possible
+/// timestamp.
 pub fn timestamp(milliseconds: u64) -> Timestamp {
     let time = i64::try_from(milliseconds).ok().and_then(|it| Timestamp::from_millisecond(it).ok());
     time.unwrap_or(Timestamp::MAX)

@@ -34,7 +34,7 @@ const BURST: f64 = 100.0;
 /// The number of lines per second after that.
 const PER_SECOND: f64 = 10.0;
 
-/// The factor by which both are higher below INFO.
+/// The factor by which the limits of lines below INFO are higher.
 const BELOW_INFO: f64 = 100.0;
 
 /// The time between two summaries of the lines that were not written.

@@ -496,7 +496,7 @@ impl Metrics {
         self.api_calls.clone()
     }
 
-    /// Records the release of Kubernetes that decides, and the state of its feature gates.
+    /// Records the emulated Kubernetes release, and the state of its feature gates.
     pub fn decides_as(&self, gates: &Gates) {
         *self.release.lock().unwrap_or_else(PoisonError::into_inner) = gates.release();
         self.process.show(gates);

@@ -32,8 +32,8 @@ pub trait EventSink: std::fmt::Debug + Send + Sync {
 /// An event of a plugin, or of the settings of all plugins.
 #[derive(Debug)]
 pub enum Notice {
-    /// A binary may not serve. `file` names its source, and the text of `reason` continues it. `standing` says what
-    /// serves now, here and in the other notices.
+    /// A binary may not serve. `file` names the source of the binary, and `reason` continues the sentence about the
+    /// file. In all notices, `standing` says what serves now.
     Refused {
         digest: Option<Digest>,
         file: String,
@@ -165,8 +165,8 @@ impl Sinks {
         self.tell_row(plugin, by, notice.row(plugin));
     }
 
-    /// Sends a notice that follows from another one. The log line of the other notice covers both. `is_announced` says
-    /// that this notice has the event for both.
+    /// Sends a notice that follows from another one. The log line of the other notice covers both. If
+    /// `is_announced` is true, the Kubernetes event of this notice covers both, too.
     pub fn tell_as_part(&self, plugin: &str, by: By, notice: Notice, is_announced: bool) {
         let row = notice.row(plugin);
         let event = row.event.filter(|_| is_announced);
@@ -284,7 +284,7 @@ impl Notice {
             Self::PodsHeld { owner, milliseconds, reason } => {
                 let seconds = milliseconds / 1000;
                 let note = about(format!("the pods of {owner} are held back for {seconds} s: the plugin {reason}"));
-                // The line of the fault says it.
+                // The log line about the fault already says this.
                 Row {
                     log: None,
                     metric: None,
@@ -322,7 +322,7 @@ impl Notice {
                 log: None,
                 metric: Some(Metric::Swap("withdrawn")),
                 event: reason.and_then(|reason| {
-                    let note = about(format!("nothing serves in profile {profile} any more: {reason}"));
+                    let note = about(format!("the plugin no longer runs in profile {profile}: {reason}"));
                     Row::event(EventReason::PluginWithdrawn, note).of(plugin)
                 }),
                 audit: Some(AuditEvent::Withdrawn { profile }),

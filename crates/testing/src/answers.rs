@@ -70,7 +70,7 @@ pub fn filter(
     let all = nodes.clone();
     point.filter(call, nodes)?;
     if let Some(node) = nodes.iter().find(|node| !all.contains(*node)) {
-        return Err(Status::error(format!("filter adds {}, which was no candidate", name(call, node))));
+        return Err(Status::error(format!("filter adds {}, which was not a candidate", name(call, node))));
     }
     let mut rejected = all;
     rejected.subtract(nodes);

@@ -1,8 +1,8 @@
 //! The priorities of threads for the processor. The scheduling thread runs promptly. Threads that compile components or
 //! fill instances run when there is time.
 //!
-//! On a machine with few processors, a compiler with the same priority as the scheduling thread makes cycles many times
-//! as long. Only Linux has priorities for single threads. On other systems, they would apply to the whole process.
+//! On a machine with few processors, scheduling cycles take many times as long beside a compiler of the same priority.
+//! Only Linux has priorities for single threads. On other systems, they would apply to the whole process.
 
 use std::{cell::Cell, io, thread};
 

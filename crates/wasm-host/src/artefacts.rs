@@ -3,9 +3,9 @@
 //! wasmtime trusts an artefact as it trusts itself: an artefact that was tampered with would run as native code in the
 //! scheduler. So artefacts lie in a directory that only this user can enter, and only files of this user are read. Each
 //! file begins with a MAC (HMAC-SHA-256) over its content, the component's digest and the engine's settings. A torn,
-//! renamed or stale file, or one from elsewhere, is not loaded; its component is compiled again. The key is made with
-//! the directory and stays there. The directory has a size limit, and the files that were used longest ago are deleted
-//! first.
+//! renamed or stale file, or a file from elsewhere, is not loaded; its component is compiled again. The key is made
+//! with the directory and stays there. The directory has a size limit, and the files that were used longest ago are
+//! deleted first.
 
 mod refusals;
 
@@ -43,8 +43,8 @@ const EXTENSION: &str = "compiled";
 /// The text with which the MACs of artefacts begin: it is empty.
 const PURPOSE: &[u8] = b"";
 
-/// The most bytes of all artefacts together. All built-ins take some 60 MB, and a plugin in Python or JavaScript takes
-/// as much.
+/// The maximum number of bytes of all artefacts together. All built-ins take some 60 MB, and a plugin in Python or
+/// JavaScript takes as much.
 const MAX_BYTES: u64 = 2 << 30;
 
 /// The time after which an unfinished file belongs to a process that was killed.
@@ -69,7 +69,7 @@ pub enum ArtefactError {
     Owner { dir: PathBuf },
 }
 
-/// Prepares the directory for artefacts, as an engine that is given it would.
+/// Prepares the directory for artefacts, as an engine with this directory does.
 ///
 /// # Errors
 /// The directory cannot be used for artefacts, for this reason.
@@ -157,7 +157,7 @@ impl Artefacts {
     }
 }
 
-/// The directory's key. A key is made if there is none, or if the present one is unusable; artefacts of an unusable key
+/// The directory's key. A key is made if there is none, or if the present key is unusable; artefacts of an unusable key
 /// are compiled again.
 fn key(dir: &Path) -> io::Result<[u8; KEY_BYTES]> {
     let path = dir.join(KEY_FILE);

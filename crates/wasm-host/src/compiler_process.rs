@@ -26,11 +26,11 @@ use crate::{available_memory::available_memory, settings};
 /// long for a processor, which is not the fault of the file.
 const CLOCK_FACTOR: u32 = 10;
 
-/// The most bytes of the compiler's messages that are kept.
+/// The maximum number of bytes of the compiler's messages that are kept.
 const MESSAGE_BYTES: u64 = 4096;
 
-/// The most bytes of a compiled component: about twice what a plugin with an interpreter of Python or JavaScript takes.
-/// The scheduler has the component in memory twice while it loads it, and once afterwards.
+/// The maximum number of bytes of a compiled component: about twice what a plugin with an interpreter of Python or
+/// JavaScript takes. The scheduler has the component in memory twice while it loads it, and once afterwards.
 const MAX_ARTEFACT_BYTES: u64 = 128 << 20;
 
 /// The divisor of memory: a compiler may use 1 / 2 of the memory of the container, or of the machine.
@@ -41,8 +41,8 @@ const MEMORY_PARTS: u64 = 2;
 pub struct CompileLimits {
     /// The processor time on all processors together.
     pub cpu_time: Duration,
-    /// The most memory that the process can write to (`RLIMIT_DATA`). If half of the memory of the container, or of the
-    /// machine, is less, that is the limit.
+    /// The maximum memory that the process can write to (`RLIMIT_DATA`). The limit is lower if half of the memory of
+    /// the container, or of the machine, is less.
     pub memory_bytes: u64,
 }
 
@@ -72,7 +72,7 @@ impl CompileLimits {
 /// How to start a process that calls [`compile_for_parent`].
 #[derive(Clone, Debug)]
 pub struct CompilerProcess {
-    /// The program to start. It must be the same as this one, or artefacts do not fit.
+    /// The program to start. It must be the program of this process, because artefacts of another program do not fit.
     pub program: PathBuf,
     /// The name by which the program is called.
     pub arg0: OsString,
@@ -87,7 +87,7 @@ pub enum CompileError {
     Invalid(String),
     #[error("takes more than {} s of processor time to compile", .0.as_secs())]
     ProcessorTime(Duration),
-    #[error("was not compiled within {} s by the clock: the machine gave the compiler too little processor time", .0.as_secs())]
+    #[error("was not compiled within {} s: the machine gave the compiler too little processor time", .0.as_secs())]
     Clock(Duration),
     #[error("takes more than {0} bytes of memory to compile")]
     Memory(u64),
@@ -258,7 +258,7 @@ impl Answer {
     }
 }
 
-/// Whether the message is one of Rust's allocator, or of a thread that could not be started.
+/// Whether the message comes from Rust's allocator, or from a thread that could not be started.
 fn is_out_of_memory(message: &str) -> bool {
     message.contains("memory allocation of") || message.contains("Cannot allocate memory")
 }

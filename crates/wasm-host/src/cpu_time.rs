@@ -15,7 +15,7 @@ use crate::ticker::{TICK, ticks};
 pub(crate) fn thread_time() -> Duration {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     #[expect(unsafe_code, reason = "the standard library does not know the time of a thread")]
-    // SAFETY: the call writes one `timespec` to the place it is given. If it fails, that stays 0.
+    // SAFETY: the call writes one `timespec` to the given place. If the call fails, the value stays 0.
     unsafe {
         libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time);
     }

@@ -1,6 +1,6 @@
 //! The effort that may be spent on finding out whether bytes are a plugin.
 //!
-//! A caller with many files tries all of them with little effort first. It then tries those that need more effort
+//! A caller with many files tries all of them with little effort first. It then tries the files that need more effort
 //! again. So a file that compiles slowly, on purpose or not, does not hold up other files.
 
 use std::{thread, time::Duration};

@@ -179,7 +179,7 @@ impl Engine {
         *self.shared.files.write().unwrap_or_else(PoisonError::into_inner) = files;
     }
 
-    /// The most bytes that a plugin may have at present.
+    /// The maximum number of bytes that a plugin may have at present.
     #[must_use]
     pub fn max_file_bytes(&self) -> u64 {
         self.shared.file_limits().max_bytes

@@ -1,8 +1,8 @@
 //! The interfaces of the contract that a component exports.
 //!
 //! The contract's world exports everything; a component exports what it implements. Each interface is looked up by
-//! itself. If its functions differ from the contract's, the component is refused. Otherwise the interface would pass
-//! for absent.
+//! itself. If its functions differ from the contract's, the component is refused. Otherwise the interface would seem to
+//! be absent.
 
 use berth_framework::{Point, Points};
 use wasmtime::{

@@ -42,7 +42,8 @@ pub struct FaultReport {
     pub kind: FaultKind,
     /// The reason, as a text that follows the plugin's name: `trapped in filter: ...`.
     pub reason: String,
-    /// The processor time of the call, and of the start of its instance, which another instance takes again.
+    /// The processor time of the call, and of the start of its instance; the next instance needs the time of the start
+    /// again.
     pub took: Duration,
     /// The pod that the call was about, if it was about one.
     pub pod: Option<PodUid>,
@@ -150,7 +151,7 @@ fn sort_out(error: CallError, function: &str, traces: CallTraces<'_>) -> (FaultK
     }
     match error.downcast_ref::<Trap>() {
         Some(Trap::Interrupt) => {
-            // Per-node SDKs answer it by asking their Filter again, which a user may not expect.
+            // Per-node SDKs answer `node-to-status` by asking their Filter again, which a user may not expect.
             let again =
                 if function == "node-to-status" { ", which asks why each rejected node was rejected" } else { "" };
             let limit = traces.limit.as_millis();
@@ -190,7 +191,7 @@ fn describe(trap: Trap, error: &wasmtime::Error, function: &str) -> String {
     }
 }
 
-/// Which address of its memory the component used in vain. Only the text of an error in the chain says so.
+/// The address in the component's memory at which an access failed. Only the text of an error in the chain says so.
 fn faulting_address(error: &wasmtime::Error) -> Option<u64> {
     error.chain().find_map(|cause| {
         let text = cause.to_string();

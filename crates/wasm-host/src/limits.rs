@@ -43,9 +43,9 @@ pub struct Limits {
     pub table_elements: usize,
     /// The bytes that the host copies out of one answer. Scores of 100,000 nodes take 800 kB.
     pub output_bytes: usize,
-    /// The bytes of one reason, note or log line. Kubernetes keeps 1 kB of an event's note.
+    /// The maximum bytes of one reason, note or log line. Kubernetes keeps 1 kB of an event's note.
     pub text_bytes: usize,
-    /// The number of reasons of one status, or of effects of one answer.
+    /// The maximum number of reasons in one status, or of effects in one answer.
     pub list_items: usize,
     /// The log lines in each second. Further lines are dropped and counted.
     pub log_lines_per_second: u32,

@@ -191,7 +191,7 @@ impl ComponentPlugin {
         }
     }
 
-    /// The way in which a call about the pod of a cycle is made. Afterwards the instance knows the pod or one like it.
+    /// How a call about the pod of a cycle is made. Afterwards the instance knows the pod or a similar pod.
     fn enter(&mut self, call: &Call<'_>) -> Result<Participation, Status> {
         self.turn_to(call);
         if let Some(participation) = self.classes.participation(call.cycle) {
@@ -507,7 +507,9 @@ impl Hosted for ComponentPlugin {
             Some((OutOfTime::Plugin(_), _)) if self.pass_over() => Ok(()),
             Some((_, reason)) => Err(Status::error(reason)),
             None if self.kept.is_empty() || self.pass_over() => Ok(()),
-            None => Err(Status::error(format!("{} is being told which pods came and went", self.component.title()))),
+            None => {
+                Err(Status::error(format!("{} is being told about added and removed pods", self.component.title())))
+            }
         }
     }
 

@@ -38,12 +38,12 @@ const HEAD_BYTES: usize = DIGEST_BYTES + 8;
 
 const DIGEST_BYTES: usize = 32;
 
-/// The preset of `xz -6`. A higher one makes little difference and takes more memory at every start.
+/// The preset of `xz -6`. A higher preset makes little difference and takes more memory at every start.
 const PRESET: u32 = 6;
 const DICTIONARY_BYTES: u32 = 8 << 20;
 
-/// The most uncompressed bytes: several times what all built-ins take. A damaged length must not use up the memory of
-/// the machine.
+/// The maximum number of uncompressed bytes: several times what all built-ins take. A damaged length must not use up
+/// the memory of the machine.
 const MAX_UNCOMPRESSED: usize = 256 << 20;
 
 /// The artefacts of this program, uncompressed: some 30 MB. They should be dropped once all components are loaded.

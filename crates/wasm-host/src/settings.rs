@@ -1,4 +1,4 @@
-//! The settings of wasmtime. The process that compiles a file and the one that runs it must have the same settings.
+//! The settings of wasmtime. The process that compiles a file and the process that runs it must have the same settings.
 
 use std::env::consts::ARCH;
 

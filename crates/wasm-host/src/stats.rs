@@ -29,7 +29,8 @@ pub struct PluginStats {
     undeclared_reads: Mutex<BTreeSet<String>>,
 }
 
-/// The most different undeclared reads that are kept. It exceeds the number of things that a plugin can read.
+/// The maximum number of different undeclared reads that are kept. It exceeds the number of different reads that are
+/// possible.
 const UNDECLARED_READS: usize = 64;
 
 impl PluginStats {

@@ -34,7 +34,7 @@ struct Calls {
 }
 
 impl Calls {
-    /// Whether a call began after the first `seen` ones, or is still running.
+    /// Whether a call began after the first `seen` calls, or is still running.
     fn want_ticks(&self, seen: u64) -> bool {
         let begun = self.begun.load(Ordering::SeqCst);
         begun != seen || begun != self.ended.load(Ordering::SeqCst)
@@ -58,7 +58,7 @@ impl Ticker {
                     continue;
                 }
                 watched.ticker_rests.store(true, Ordering::SeqCst);
-                // This check sees a call that began before it could see that the thread rests.
+                // This check notices a call that began before the call could notice that the thread rests.
                 if !watched.want_ticks(seen) {
                     thread::park_timeout(REST);
                 }

@@ -53,7 +53,7 @@ fn conditions<'a>() -> Result<Conditions<'a>, Box<dyn Error>> {
     })
 }
 
-/// Each variant adds other nodes and takes one away.
+/// Each variant adds other nodes and removes one node.
 fn ask(n_variants: usize, n_pods: usize, files: &[&str]) -> Result<(), Box<dyn Error>> {
     let cluster = read(files)?;
     let node = cluster.nodes().first().map(|node| (*node.object).clone()).ok_or("a cluster without nodes")?;

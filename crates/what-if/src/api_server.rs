@@ -72,7 +72,7 @@ pub enum ApiServerError {
         reason: String,
     },
     /// The data that a plugin must be prepared with no longer exists.
-    #[error("the preparation of a plugin was taken before")]
+    #[error("the data to prepare a plugin with was already used")]
     Preparation,
 }
 

@@ -47,7 +47,7 @@ pub struct Variant {
     /// The nodes that are added.
     #[serde(default)]
     pub add_nodes: Vec<AddedNodes>,
-    /// The names of the nodes that are removed. Their pods are created again, and are placed after those of the
+    /// The names of the nodes that are removed. Their pods are created again, and are placed after the pods of the
     /// question.
     #[serde(default)]
     pub remove_nodes: Vec<String>,
@@ -59,7 +59,7 @@ pub struct Variant {
 pub struct AddedNodes {
     /// The number of nodes.
     pub count: usize,
-    /// A Node, which is the template of all.
+    /// The template of all added nodes: a Node.
     pub node: Value,
 }
 
@@ -69,7 +69,7 @@ pub struct AddedNodes {
 pub struct NodeGroup {
     /// The name of the group in the answer.
     pub name: String,
-    /// A Node, which is the template of all.
+    /// The template of all added nodes: a Node.
     pub node: Value,
     /// The maximum number of additional nodes.
     pub max_nodes: usize,
@@ -109,7 +109,7 @@ pub struct VariantAnswer {
     pub pending: usize,
     /// The number of pods that each node gets, for nodes that get any.
     pub nodes_used: BTreeMap<String, usize>,
-    /// The pods of the question, followed by those of removed nodes.
+    /// The pods of the question, followed by the pods of removed nodes.
     pub pods: Vec<PodOutcome>,
     /// The pods that are evicted to make room.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -124,7 +124,7 @@ pub struct NodeGroupAnswer {
     pub name: String,
     /// The smallest number of additional nodes with which as many pods are placed as with the maximum.
     pub nodes: usize,
-    /// The number of pods that are then placed, on nodes of the group and on others.
+    /// The number of pods that are then placed, on nodes of the group and on other nodes.
     pub placed: usize,
     /// The pods that then get no node.
     pub pending: Vec<PodOutcome>,
@@ -210,8 +210,8 @@ pub enum BatchError {
 pub struct Batch<'a> {
     /// The maximum size of the batch.
     pub bounds: BatchBounds,
-    /// The profile that serves the pods of the question, whichever scheduler they name. `None` stands for the one that
-    /// they name.
+    /// The profile that serves the pods of the question, whichever scheduler they name. `None` stands for the profiles
+    /// that the pods name.
     pub scheduler_name: Option<&'a str>,
 }
 

@@ -44,7 +44,8 @@ impl Budgets {
                 )
             }),
             [first, second, ..] => Some(format!(
-                "PodDisruptionBudgets {} and {} both select it: the API server does not evict such a pod",
+                "PodDisruptionBudgets {} and {} both select this pod: the API server does not evict a pod of two \
+                 budgets",
                 first.name, second.name
             )),
         }

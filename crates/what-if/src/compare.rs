@@ -56,7 +56,7 @@ pub struct MovedPod {
 pub struct Side {
     /// The node that the pod gets; absent if it stays pending.
     pub node: Option<String>,
-    /// The answers of the plugins about its own node and about the other one's.
+    /// The answers of the plugins about the pod's own node, and about its node with the other configuration.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub answers: Vec<NodeAnswer>,
 }
@@ -87,7 +87,7 @@ pub struct Questions(FxHashMap<PodKey, BTreeSet<String>>);
 pub struct Answers(FxHashMap<PodKey, Vec<NodeAnswer>>);
 
 impl Questions {
-    /// The questions about the pods that the two runs place differently. They cover both of their nodes.
+    /// The questions about the pods that the two runs place differently. They cover both nodes of each pod.
     #[must_use]
     pub fn between(first: &Placed, second: &Placed) -> Self {
         let pairs = pairs(first, second).filter(|(first, second)| first.node != second.node);
@@ -144,7 +144,7 @@ impl NodeAnswer {
 }
 
 impl Comparison {
-    /// Compares two runs. `answers` are those of the plugins in each run about the nodes of the questions.
+    /// Compares two runs. `answers` are the plugins' answers in each run about the nodes of the questions.
     #[must_use]
     pub fn new(first: &Placed, second: &Placed, answers: [Answers; 2]) -> Self {
         let [mut of_first, mut of_second] = answers;
@@ -179,8 +179,8 @@ fn pairs<'a>(first: &'a Placed, second: &'a Placed) -> impl Iterator<Item = (&'a
     first.pods.iter().filter_map(move |pod| Some((pod, *others.get(&(pod.namespace.as_str(), pod.name.as_str()))?)))
 }
 
-/// The plugin that causes the difference. It is the one that rejects the other configuration's node. If there is none,
-/// it is the one with the largest difference in its preference between the two nodes.
+/// The plugin that causes the difference. It is the plugin that rejects the other configuration's node. If there is no
+/// such plugin, it is the plugin with the largest difference in its preference between the two nodes.
 fn plugin_that_differs(first: &Side, second: &Side) -> Option<String> {
     let rejects = |by: &Side, node: &Option<String>| {
         let node = node.as_ref()?;

@@ -30,7 +30,8 @@ pub struct HowMany {
     pub pending: usize,
 }
 
-/// Places the pending pods, and then one copy of `pod` after the other, until one does not fit or there are `n_most`.
+/// Places the pending pods, and then one copy of `pod` after the other, until a copy does not fit or there are `n_most`
+/// copies.
 ///
 /// # Errors
 /// Fails as [`crate::place`] does.

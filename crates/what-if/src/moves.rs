@@ -24,7 +24,7 @@ pub struct Drain {
     pub api_version: &'static str,
     /// `Drain`.
     pub kind: &'static str,
-    /// The nodes on which only the pods that belong to them are left.
+    /// The nodes on which only pods remain that belong to their nodes.
     pub drained: Vec<String>,
     /// The evictions in their order.
     pub moves: Vec<Move>,

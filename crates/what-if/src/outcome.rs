@@ -37,7 +37,7 @@ pub struct PodOutcome {
     pub refusal: Option<Refusal>,
 }
 
-/// The nodes from which one was chosen.
+/// The nodes among which the scheduler chose.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Choice {
@@ -136,7 +136,7 @@ impl Refusal {
 }
 
 impl Choice {
-    /// The alternatives of the last decision to this node; `None` if the decision chose another node.
+    /// The alternatives to this node in the last decision; `None` if the decision chose another node.
     pub(crate) fn of(decision: &Decision, node: &str, table: &ClusterTable) -> Option<Self> {
         let chosen = table.symbols.lookup(node).and_then(|name| table.find(name));
         let Decision { outcome: Ok(decided), findings } = decision else { return None };
@@ -158,16 +158,20 @@ impl Choice {
         let fit = format!("{} of {} nodes fit", self.feasible, self.nodes);
         match (self.score, self.runner_up) {
             (Some(score), Some(runner_up)) if score == runner_up => {
-                format!("{fit}; this node is the first of those that score {score}")
+                format!("{fit}; this node is the first of the nodes with the score {score}")
             }
-            (Some(score), Some(runner_up)) => format!("{fit}; this node scores {score}, the next best {runner_up}"),
-            (Some(score), None) => format!("{fit}; this node scores {score}"),
+            (Some(score), Some(runner_up)) => format!(
+                "{fit}; this node has the score {score}, and the next best \
+                                                       node has {runner_up}"
+            ),
+            (Some(score), None) => format!("{fit}; this node has the score {score}"),
             (None, _) => format!("{fit}; no other choice"),
         }
     }
 }
 
-/// The plugins' answers about nodes in the decision with the text `message`; empty if that was another decision.
+/// The plugins' answers about nodes in the decision with the text `message`; empty if the last decision has another
+/// text.
 pub(crate) fn rejections(
     decision: &Decision,
     message: &str,

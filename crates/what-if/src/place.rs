@@ -23,7 +23,7 @@ const ATTEMPTS_WITHOUT_PROGRESS: u64 = 3;
 /// The number of turns between two checks of the time.
 const CHECKED_EVERY: u32 = 64;
 
-/// The way in which the pods that wait for a node arrive.
+/// The order in which the pods that wait for a node arrive.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Arrival {
     /// All pods are in the queue together, as after a start of the scheduler. Its QueueSort plugin decides which is
@@ -45,7 +45,7 @@ pub struct Conditions<'a> {
     pub tell_time: Box<dyn Fn(Time) + 'a>,
     /// Whether a plugin reads pods as JSON.
     pub whole_pods: bool,
-    /// The way in which pods arrive.
+    /// The order in which pods arrive.
     pub arrival: Arrival,
     /// Whether the time of the simulation is used up.
     pub is_over: &'a dyn Fn() -> bool,
@@ -380,8 +380,8 @@ impl<'a> Placing<'a> {
         self.simulation.set_now(self.simulation.now() + self.conditions.backoffs_over_after);
     }
 
-    /// Lets so much time pass that the scheduler tries the pods of the unschedulable pool again. Returns whether any
-    /// pod may fit now. Some hints of kube-scheduler leave pods in the pool that fit after an eviction, including the
+    /// Lets enough time pass for the scheduler to try the pods of the unschedulable pool again. Returns whether any pod
+    /// may fit now. Some hints of kube-scheduler leave pods in the pool that fit after an eviction, including the
     /// preemptor.
     fn flush(&mut self) -> bool {
         let n_unschedulable = self.simulation.scheduler().metrics().pending_pods.unschedulable;
@@ -477,7 +477,7 @@ impl<'a> Placing<'a> {
         Placed { pods, evictions: self.evictions }
     }
 
-    /// Adds reasons for the pods that no attempt is about, and nominations.
+    /// Adds reasons for the pods without an attempt, and adds nominations.
     fn explain_the_rest(&mut self) {
         let scheduler = self.simulation.scheduler();
         let table = scheduler.cache().table();

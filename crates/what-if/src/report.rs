@@ -60,7 +60,7 @@ pub struct Summary {
 pub struct BeforeAndAfter {
     /// Utilization by the pods that had a node before.
     pub before: Utilization,
-    /// Utilization with the pods that got a node, and without those that were evicted.
+    /// Utilization with the pods that got a node, and without the evicted pods.
     pub after: Utilization,
 }
 

@@ -51,7 +51,7 @@ const WORDS: &[&str] = &[
     "whenUnsatisfiable",
 ];
 
-/// Maps with keys of labels as keys.
+/// Maps whose keys are keys of labels.
 const BY_LABEL: [&str; 3] = ["labels", "matchLabels", "nodeSelector"];
 /// Fields that contain keys of labels.
 const LABEL_KEYS: [&str; 4] = ["key", "topologyKey", "matchLabelKeys", "mismatchLabelKeys"];

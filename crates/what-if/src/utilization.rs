@@ -182,7 +182,7 @@ impl<'a> NodeUse<'a> {
         allocatable.saturating_sub(requested).max(0)
     }
 
-    /// The number of further pods with these requests that fit, by CPU, memory and the number of pods alone.
+    /// The number of further pods with these requests that fit, if only CPU, memory and the number of pods count.
     fn n_fitting(&self, milli_cpu: i64, memory: i64) -> i64 {
         n_times(self.free(CPU), milli_cpu).min(n_times(self.free(MEMORY), memory)).min(self.free(PODS))
     }
@@ -271,7 +271,7 @@ fn fragmentation(nodes: &[NodeUse<'_>]) -> Option<Fragmentation> {
     })
 }
 
-/// The number of times that an amount fits. The number for an amount of zero has no limit.
+/// The number of times that an amount fits. If the amount is zero, the number has no limit.
 fn n_times(free: i64, amount: i64) -> i64 {
     free.checked_div(amount).unwrap_or(i64::MAX)
 }

@@ -6,7 +6,7 @@ const ZONE: &str = "topology.kubernetes.io/zone";
 const HOST: &str = "kubernetes.io/hostname";
 const DEVICES: &str = "resource.k8s.io/v1";
 
-/// What one row of the table measures.
+/// The measurement of one row of the table.
 pub(crate) struct Scenario {
     pub(crate) plugin: &'static str,
     /// Plugins that run beside the measured one.

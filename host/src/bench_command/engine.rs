@@ -1,4 +1,4 @@
-//! The scheduling core with plugins as a scheduler would load them.
+//! The scheduling core, with plugins that are loaded as in a scheduler.
 
 use anyhow::{Context as _, Result};
 use berth_bench::{command, engine::Engine, workload::SCHEDULER_NAME};
@@ -14,7 +14,7 @@ use super::Bench;
 pub(super) fn run(bench: &Bench) -> Result<()> {
     let scheduling = bench.scheduling();
     let faults =
-        FaultSink::new(|report| warn!(?report, "a plugin faulted: the figures are not those of a healthy one"));
+        FaultSink::new(|report| warn!(?report, "a plugin faulted: the figures do not describe a healthy plugin"));
     let Plugins { engine, mut inventory, .. } = Plugins::load_all(&scheduling.plugin_host(), faults)?;
     let scheduler_name = Some(SCHEDULER_NAME.to_owned());
     let overrides = Overrides { program: Program::Berth, scheduler_name, ..configuration::alone() };

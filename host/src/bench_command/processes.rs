@@ -48,7 +48,7 @@ pub(super) struct Processes {
     runtime: Runtime,
 }
 
-/// What the watch has shown of the pods that are to be bound.
+/// The pods to be bound, as far as the watch has shown them.
 struct Follower {
     events: mpsc::Receiver<WatchEvent>,
     _watches: WatchHandle,
@@ -137,7 +137,7 @@ async fn play(
     Ok(run)
 }
 
-/// The time from the moment at which each pod was due to its binding, even if the pod was created late.
+/// The time from the moment at which each pod was due until it was bound, even if the pod was created late.
 fn latencies(pods: &[Value], follower: &Follower, started: Instant, rate: f64) -> Vec<Duration> {
     let latency = |(at, pod): (usize, &Value)| {
         let (_, bound) = follower.nodes.get(pod["metadata"]["name"].as_str()?)?;

@@ -83,7 +83,7 @@ impl Input {
         let (mut cluster, errors) = reader.finish();
         self.tell_broken(&errors)?;
         if !errors.is_empty() {
-            cluster.warn(format!("{} objects were left out, since they cannot be used", errors.len()));
+            cluster.warn(format!("{} objects were left out, because they cannot be used", errors.len()));
         }
         warnings.into_iter().for_each(|warning| cluster.warn(warning));
         Ok(cluster)
@@ -121,7 +121,7 @@ impl Input {
         let listed = listed.join("\n  ");
         if !self.skip_broken {
             bail!(Usage(format!(
-                "{} objects cannot be used; --skip-broken goes on without them:\n  {listed}",
+                "{} objects cannot be used; --skip-broken continues without them:\n  {listed}",
                 errors.len()
             )));
         }
@@ -153,7 +153,7 @@ impl Input {
                 Err(error @ ListError::Forbidden { .. }) => {
                     objects
                         .warnings
-                        .push(format!("the simulation lacks {}: this user may not list them: {error}", kind.kind));
+                        .push(format!("the simulation does without {}: this user may not list it: {error}", kind.kind));
                 }
                 Err(error) => bail!("--from-cluster: {error}"),
             }

@@ -95,7 +95,7 @@ fn write_utilization(out: &mut impl Write, report: &Report) -> Result<()> {
 
 fn empty_nodes(before: &Utilization, after: &Utilization) -> String {
     format!(
-        "{} of {} nodes have no pods but those of DaemonSets (before: {})",
+        "{} of {} nodes have only pods of DaemonSets, or none (before: {})",
         after.empty_nodes, after.nodes, before.empty_nodes
     )
 }

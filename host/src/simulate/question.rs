@@ -1,4 +1,4 @@
-//! Questions about a cluster other than where its pods go.
+//! Questions about a cluster, apart from the placement of its pods.
 
 use std::{
     fs,
@@ -55,7 +55,7 @@ pub(super) enum Asked<'a> {
     Compare(Simulated),
 }
 
-/// A simulator, the cluster, and the condition on which to give up.
+/// A simulator, the cluster, and the condition for giving up.
 pub(super) struct Setup<'a> {
     pub(super) simulator: Simulator,
     pub(super) cluster: Cluster,

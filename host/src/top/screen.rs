@@ -143,7 +143,7 @@ impl Screen {
         let state = match &self.lost {
             Some(error) => {
                 let age = self.took_at.elapsed().as_secs();
-                let text = format!("NO ANSWER for {age} s, the data is that old: {error}");
+                let text = format!("NO ANSWER for {age} s; the data is {age} s old: {error}");
                 Span::styled(text, Style::new().fg(Color::Red).add_modifier(Modifier::BOLD))
             }
             None if !self.overview.is_whole => Span::raw("some data is missing or older than the rest"),
@@ -258,7 +258,7 @@ fn age(milliseconds: u64) -> String {
     }
 }
 
-/// Whether this replica leads, or which one does.
+/// Says whether this replica leads, and otherwise which replica leads.
 fn standing(is_leading: bool, leader: Option<&str>) -> String {
     match leader {
         _ if is_leading => "leads".to_owned(),

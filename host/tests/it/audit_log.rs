@@ -40,7 +40,7 @@ async fn whoever_does_something_to_a_plugin_is_written_down() {
     bench.audited(json!({"event": "rolledBack", "by": "operator", "digest": digest(2), "to": digest(1)})).await;
     bench.audited(json!({"event": "swapped", "by": "operator", "user": "local", "digest": digest(1)})).await;
     assert!(!bench.berth(&["rollback", "ByPriority"]).await.status.success());
-    let refused = "plugin \"ByPriority\" cannot be rolled back: no binary served before this one";
+    let refused = "plugin \"ByPriority\" cannot be rolled back: there is no earlier binary";
     bench.audited(json!({"event": "ordered", "order": "rollback", "refused": refused})).await;
     for name in TRAPPING {
         bench.create(name, Behavior::Trap).await;

@@ -1,4 +1,4 @@
-//! What `berth plugin` tells an author about a component.
+//! The output of `berth plugin` about a component.
 
 use std::{
     fs,
@@ -259,11 +259,7 @@ async fn dev_refuses_a_plugins_directory_inside_the_project() {
         let refused = project.tries(&["dev", "--plugins-dir", &dir]).await;
         assert_eq!(refused.status.code(), Some(2), "{}", refused.err);
         let told = format!("error: --plugins-dir {dir}: lies inside the plugin's folder ");
-        assert!(
-            refused.err.contains(&told) && refused.err.contains("name a directory outside of it"),
-            "{}",
-            refused.err
-        );
+        assert!(refused.err.contains(&told) && refused.err.contains("outside of this folder"), "{}", refused.err);
     }
 }
 
@@ -346,7 +342,7 @@ async fn dev_says_what_the_scheduler_makes_of_each_build() {
     dev.line(": on probation in ").await;
     place(&project.path().join("dev.log"), b"no source");
     bench.create("trapping", Behavior::Trap).await;
-    dev.line("the scheduler rolled ByPriority back to the binary before: ").await;
+    dev.line("the scheduler rolled ByPriority back to the previous binary: ").await;
     bench.serves(&digest(1)).await;
     let builds = fs::read_to_string(project.path().join("build/builds")).expect("a file");
     assert_eq!(builds.len(), 3, "a log in the folder is no change of the sources");
@@ -390,8 +386,8 @@ async fn an_error_in_the_source_is_three_lines() {
     fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).expect("a file");
     let ended = Process::berth(["plugin", "build", &here]).ended(LIMIT).await;
     assert_eq!(ended.status.code(), Some(1));
-    let expected =
-        "error: plugin.py:3\n    def filter(self\nSyntaxError: '(' was never closed\n(all that the tools say: ";
+    let expected = "error: plugin.py:3\n    def filter(self\nSyntaxError: '(' was never closed\n(the complete output of the \
+         tools: ";
     assert!(ended.err.starts_with("installing\n") && ended.err.contains(expected), "{}", ended.err);
     assert!(!ended.err.contains("backtrace"), "{}", ended.err);
     assert!(fs::read_to_string(project.path().join("build/build.log")).expect("a file").contains("backtrace"));
@@ -403,11 +399,11 @@ async fn two_names_of_a_plugin_are_told_with_their_places() {
     fs::write(project.path().join("build.sh"), "#!/bin/sh\nexec berth/build.sh . \"Zone\"\n").expect("a file");
     fs::write(project.path().join("plugin.py"), "class Plugin:\n    name = 'ByPriority'\n").expect("a file");
     let told = project.tries(&["inspect"]).await.err;
-    let places = "must be equal. The file name is at build.sh:2, the manifest name at plugin.py:2\n";
+    let places = "must be equal. The file name is set at build.sh:2, and the manifest name at plugin.py:2\n";
     assert!(told.contains(places), "{told}");
 }
 
-/// What could be missing on the machine is said only if it is missing.
+/// The output names a possible lack of the machine only if the machine has it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_failed_build_in_rust_says_what_the_machine_lacks() {
     let home = tempfile::tempdir().expect("a folder");

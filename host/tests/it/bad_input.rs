@@ -49,7 +49,7 @@ async fn command_line_that_makes_no_sense() {
 #[tokio::test]
 async fn rules_for_faults_that_make_no_sense() {
     let files: &[(&str, &[u8])] = &[("rules.yaml", b"fault: {type: Status, code: 42}")];
-    let parts = ["--faults {dir}/rules.yaml: faults[0].fault.code: 42: want an HTTP status from 400 to 599"];
+    let parts = ["--faults {dir}/rules.yaml: faults[0].fault.code: 42: expected an HTTP status from 400 to 599"];
     check(files, &["sandbox", "--faults", "{dir}/rules.yaml"], 2, &parts).await;
     check(&[], &["sandbox", "--faults", "{dir}/none.yaml"], 2, &["--faults {dir}/none.yaml: No such file"]).await;
 }
@@ -121,8 +121,13 @@ async fn configuration_with_an_unknown_plugin_argument() {
 async fn kube_schedulers_flags_that_make_no_sense() {
     check(&[], &["kube-scheduler", "--leader-elect=maybe"], 2, &["--leader-elect", "true or false"]).await;
     check(&[], &["kube-scheduler", "--no-such-flag"], 2, &["--no-such-flag"]).await;
-    check(&[], &["kube-scheduler", "--feature-gates=GangScheduling=true"], 2, &["GangScheduling=true", "not built"])
-        .await;
+    check(
+        &[],
+        &["kube-scheduler", "--feature-gates=GangScheduling=true"],
+        2,
+        &["GangScheduling=true", "is not supported"],
+    )
+    .await;
     check(&[], &["kube-scheduler", "--feature-gates", "Gangs=true"], 2, &["unrecognized feature gate: Gangs"]).await;
     check(&[], &["kube-scheduler", "--emulated-version=new"], 2, &["--emulated-version", "invalid version"]).await;
     let arguments = &["kube-scheduler", "--leader-elect-lease-duration=1s"];

@@ -36,7 +36,7 @@ async fn two_runs_of_the_engine_are_compared() {
     let arguments = [&["bench"], &SMALL[..], &["--compare", first, "--placements", placements]].concat();
     let ended = Process::berth(arguments).ended(LIMIT).await;
     assert!(ended.status.success(), "{}", ended.err);
-    assert!(ended.out.contains("against the other run: pods/s x"), "{}", ended.out);
+    assert!(ended.out.contains("compared with the other run: pods/s x"), "{}", ended.out);
     assert!(ended.err.contains("every pod went where"), "{}", ended.err);
 }
 

@@ -200,8 +200,8 @@ struct Site {
 impl Site {
     async fn start() -> Self {
         let mut cluster = Cluster::start(&["--nodes", "30", "--page", "127.0.0.1:0"]).await;
-        let line = cluster.sandbox_says("to see it at work").await;
-        let address = line.strip_prefix("open ").and_then(|line| line.strip_suffix("/ to see it at work"));
+        let line = cluster.sandbox_says("to see its page").await;
+        let address = line.strip_prefix("open ").and_then(|line| line.strip_suffix("/ to see its page"));
         let address = address.expect("an address").to_owned();
         cluster.create(&pod("web", "100m", "64Mi")).await;
         cluster.node_of("web").await;

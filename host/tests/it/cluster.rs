@@ -41,7 +41,7 @@ pub(crate) struct Cluster {
     n_schedulers: AtomicU32,
 }
 
-/// What the watch has seen of all pods since before the first one was created.
+/// The events of all pods that the watch has seen; it began before the first pod was created.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Seen {
     /// All nodes on which the pod was seen, by pod.

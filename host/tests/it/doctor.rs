@@ -92,12 +92,12 @@ async fn a_setup_that_works_has_no_problem() {
     for part in [
         "ByPriority.wasm in ",
         "32 MiB",
-        "every plugin is there",
-        " ms to answer",
+        "every plugin exists",
+        "the API server answers in ",
         "decisions are those of kube-scheduler 1.36, the cluster's release",
         "clocks agree",
         " holds the Lease kube-system/kube-scheduler, renewed ",
-        "may do all",
+        "this user has all",
         "alive and ready",
     ] {
         assert!(ended.out.contains(part), "{part} is not in {}", ended.out);
@@ -166,7 +166,10 @@ async fn a_refused_file_is_not_called_missing() {
     assert!(ended.err.contains("1 problem found"), "{}{}", ended.out, ended.err);
     assert!(ended.out.contains("ByPriority.wasm is refused: it is not a WebAssembly file"), "{}", ended.out);
     assert!(
-        ended.out.contains("the profiles default-scheduler enable it: until then their pods stay pending"),
+        ended.out.contains(
+            "the profiles default-scheduler enable this plugin: until this is corrected, their pods \
+                            stay pending"
+        ),
         "{}",
         ended.out
     );

@@ -51,10 +51,11 @@ async fn pods_with_volumes_wait_while_their_kinds_may_not_be_listed() {
     let says =
         |seen: &crate::cluster::Seen, part: &str| seen.messages.get("stateful").is_some_and(|it| it.contains(part));
     cluster.until("the reason in the condition", |seen| says(seen, why)).await;
-    scheduler.process.line("scheduling without this kind").await;
+    scheduler.process.line("this kind cannot be listed").await;
     // The scheduler evicts nothing while it cannot read the budgets.
     cluster.create(&pod("big", "1000", "16Mi")).await;
-    let blind = "plugin \"DefaultPreemption\" cannot judge this pod: the scheduler may not list poddisruptionbudgets";
+    let blind = "plugin \"DefaultPreemption\" cannot decide about this pod: the scheduler may not list \
+                 poddisruptionbudgets";
     cluster.until("big refused", |seen| seen.messages.get("big").is_some_and(|it| it.contains(blind))).await;
     grant(&client).await;
     scheduler.process.line("this kind can be listed now").await;
@@ -72,7 +73,7 @@ async fn pods_with_resource_claims_wait_while_claims_may_not_be_listed() {
     cluster.create(&device).await;
     cluster.create(&pod("plain", "100m", "16Mi")).await;
     cluster.node_of("plain").await;
-    let why = "plugin \"DynamicResources\" cannot judge this pod: the scheduler may not list resourceclaims";
+    let why = "plugin \"DynamicResources\" cannot decide about this pod: the scheduler may not list resourceclaims";
     let says = |seen: &crate::cluster::Seen| seen.messages.get("device").is_some_and(|it| it.contains(why));
     cluster.until("the reason in the condition", says).await;
 }
@@ -90,7 +91,7 @@ async fn scheduling_begins_once_namespaces_may_be_listed() {
         "--scheduler-name",
         "default-scheduler",
     ]);
-    let line = process.line("this user may not list and watch a kind").await;
+    let line = process.line("this user may not list and watch this kind").await;
     assert!(line.contains("namespaces") && line.contains("verbs: [list, watch]"), "{line}");
     grant(&cluster.pods.clone().into_client()).await;
     cluster.node_of("early").await;

@@ -281,7 +281,7 @@ async fn the_cluster_says_who_vouches_for_clients() {
     let published = serde_json::from_value(published).expect("a ConfigMap");
     maps.create(&PostParams::default(), &published).await.expect("the sandbox takes it");
     let mut bench = Bench::start_in(cluster, &["--authentication-kubeconfig={kubeconfig}"]).await;
-    bench.process.line("\"certificate authorities for clients looked up\" clients=true front_proxies=false").await;
+    bench.process.line("\"looked up the certificate authorities for clients\" clients=true front_proxies=false").await;
     bench.get(bench.certificate(), "/metrics").await.expect("ada may");
 }
 

@@ -217,8 +217,8 @@ async fn the_cookie_is_good_for_the_page_alone_and_not_from_other_sites() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_sandbox_has_the_page_on_loopback() {
     let mut cluster = Cluster::start(&["--nodes", "3", "--page", "127.0.0.1:0"]).await;
-    let line = cluster.sandbox_says("to see it at work").await;
-    let address = line.strip_prefix("open ").and_then(|line| line.strip_suffix("/ to see it at work"));
+    let line = cluster.sandbox_says("to see its page").await;
+    let address = line.strip_prefix("open ").and_then(|line| line.strip_suffix("/ to see its page"));
     let config = Config::new(address.expect("an address").parse().expect("an address"));
     let browser = Browser(Client::try_from(config).expect("a client"));
     cluster.create(&pod("web", "100m", "64Mi")).await;

@@ -243,7 +243,7 @@ async fn create_priority_class(cluster: &Cluster, behavior: Behavior) {
 async fn pods_wait_for_a_plugin_that_is_not_there_yet() {
     let bench = Bench::start(PLUGIN_CONFIG).await;
     bench.create("early", Behavior::Normal).await;
-    bench.pends_with("early", "plugin \"ByPriority\" is missing: no ByPriority.wasm in ").await;
+    bench.pends_with("early", "plugin \"ByPriority\" is missing: ByPriority.wasm in ").await;
     let entry = bench.until("missing", |plugin| plugin["state"] == "missing").await;
     assert_eq!((&entry["source"], &entry["digest"]), (&json!("none"), &json!("")));
 
@@ -303,7 +303,7 @@ async fn a_plugin_that_keeps_failing_is_quarantined_until_another_binary_comes()
         bench.create(name, Behavior::Trap).await;
     }
     let entry = bench.until("quarantined", |plugin| plugin["state"] == "quarantined").await;
-    let reason = "3 faults within 600 s, the last: trapped in filter: a test trap";
+    let reason = "3 faults within 600 s; the last was: trapped in filter: a test trap";
     assert_eq!((&entry["lastReason"], &entry["reason"]), (&json!(reason), &json!(reason)));
     assert!(entry["faults"]["trap"].as_u64() >= Some(3), "one for each pod at least: {entry}");
     assert_eq!((&entry["digest"], &entry["quarantined"]["digest"]), (&json!(""), &json!(digest(1))));
@@ -442,7 +442,7 @@ async fn a_new_binary_that_faults_is_rolled_back() {
     bench.delete("trapping").await;
     let entry = bench.serves(&digest(1)).await;
     assert_eq!(entry["refusedDigest"], digest(2));
-    let reason = "1 faults on probation, the last: trapped in filter: a test trap";
+    let reason = "1 faults on probation; the last was: trapped in filter: a test trap";
     assert_eq!(entry["lastReason"], reason);
     let swaps = "berth_plugin_swaps_total{plugin=\"ByPriority\",result=\"rolled_back\"} 1";
     bench.scheduler.until("/metrics", |text| text.contains(swaps)).await;
@@ -494,7 +494,7 @@ async fn an_uncaught_panic_on_probation_rolls_back_and_names_the_line() {
     let source = include_str!("../../../tests/components/breaks-down/src/lib.rs");
     let line = 1 + source.lines().position(|line| line.contains("on demand")).expect("a line");
     let place = format!("on demand, at tests/components/breaks-down/src/lib.rs:{line}");
-    assert_eq!(entry["lastReason"], format!("1 faults on probation, the last: trapped in pre-filter: {place}"));
+    assert_eq!(entry["lastReason"], format!("1 faults on probation; the last was: trapped in pre-filter: {place}"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -510,7 +510,7 @@ async fn an_operator_steers_plugins() {
     bench.serves(&digest(1)).await;
     let again = bench.berth(&["rollback", "ByPriority"]).await;
     assert_eq!(again.status.code(), Some(1));
-    assert!(again.err.contains("cannot be rolled back: no binary served before this one"), "{}", again.err);
+    assert!(again.err.contains("cannot be rolled back: there is no earlier binary"), "{}", again.err);
     bench.ask(&["reload", "ByPriority"]).await;
     bench.serves(&digest(2)).await;
 

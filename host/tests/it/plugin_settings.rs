@@ -160,7 +160,7 @@ async fn events_tell_what_happens_to_plugins() {
     bench.event("PluginRefused", &format!("`wasm-tools component new`{serves}")).await;
     bench.ask(&["disable", "ByPriority"]).await;
     bench.event("PluginDisabled", "by an operator; nothing serves, and pods are scheduled without it").await;
-    bench.event("PluginWithdrawn", "any more: plugin \"ByPriority\" is disabled by an operator").await;
+    bench.event("PluginWithdrawn", ": plugin \"ByPriority\" is disabled by an operator").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

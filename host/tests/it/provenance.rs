@@ -167,6 +167,6 @@ async fn the_cache_serves_a_restart_while_the_registry_is_away() {
     let (config, plugins, plugin_config) = (path("config.yaml"), path("plugins"), path("plugins.yaml"));
     let arguments = ["--config", &config, "--plugins-dir", &plugins, "--plugin-config", &plugin_config];
     let mut second = bench.cluster.scheduler(&arguments).await;
-    second.process.line("taken from the cache").await;
+    second.process.line("the plugin cannot be pulled; using the copy in the cache").await;
     second.until("/metrics", |text| text.contains(&format!("digest=\"{}\"", digest(1)))).await;
 }

@@ -21,7 +21,7 @@ async fn a_scheduler_is_of_the_release_of_its_api_server_unless_told_another() {
         let class = serde_json::from_value(class).expect("a class");
         classes.create(&PostParams::default(), &class).await.expect("the sandbox takes it");
         let mut scheduler = cluster.scheduler(arguments).await;
-        let line = scheduler.process.line("deciding as kube-scheduler of this Kubernetes release").await;
+        let line = scheduler.process.line("making the decisions of kube-scheduler of this release").await;
         assert!(line.contains(release) && line.contains(said_by), "{line}");
         let is_new = release == "1.37";
         let text = scheduler.until("/metrics", |text| text.contains("scheduler_pending_pods{")).await;

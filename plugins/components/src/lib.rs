@@ -1,7 +1,7 @@
 //! The built-in plugins as components, embedded.
 //!
-//! The build script compiles the neighbouring crates for wasm and turns each into a component, so what is embedded here
-//! is always what the sources say.
+//! The build script compiles the neighbouring crates for wasm and makes a component of each, so the embedded components
+//! always correspond to the sources.
 
 use std::{fmt, io::Read as _, sync::OnceLock};
 
@@ -22,10 +22,10 @@ impl EmbeddedComponent {
         Self { name, deflated, bytes: OnceLock::new() }
     }
 
-    /// The component's binary. The first call takes milliseconds for each megabyte, and what it made stays in memory.
+    /// The component's binary. The first call takes milliseconds for each megabyte, and its result stays in memory.
     ///
     /// # Panics
-    /// What was embedded is not what the build script wrote.
+    /// The embedded bytes are not the bytes that the build script wrote.
     #[must_use]
     #[expect(clippy::expect_used, reason = "a part of this program is damaged")]
     pub fn bytes(&self) -> &[u8] {

@@ -1,4 +1,4 @@
-//! Disruption budgets: which victims violate one.
+//! Disruption budgets: the victims whose eviction would violate a budget.
 //!
 //! kube-scheduler: `filterPodsWithPDBViolation` in
 //! `pkg/scheduler/framework/plugins/defaultpreemption/default_preemption.go`.

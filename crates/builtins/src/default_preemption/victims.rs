@@ -77,11 +77,11 @@ impl Candidate {
     }
 }
 
-/// The most cases of one node in a dry run. Each case lists all pods that are removed, so many cases make long lists.
+/// The maximum number of cases of one node in a dry run. Each case lists all pods that are removed, so many cases make long lists.
 const MAX_GUESSES: usize = 16;
 
-/// A sort key, smaller for more important pods: those of higher priority, then those that have run longer. A pod that has
-/// not started counts as starting now.
+/// A sort key that is smaller for more important pods: a higher priority comes first, then an earlier start. A pod that
+/// has not started counts as starting now.
 fn importance(pod: &Pod) -> (Reverse<i32>, i64, &str) {
     (Reverse(pod.priority), started_at(pod), &pod.uid)
 }

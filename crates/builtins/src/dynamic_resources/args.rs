@@ -14,9 +14,9 @@ const DEFAULT_BINDING_TIMEOUT: u64 = 600_000;
 pub(super) struct DynamicResourcesArgs {
     /// The maximum number of steps of the search for devices on one node.
     pub(super) max_steps: u64,
-    /// Whether the search on all nodes ends when the time of the search for a node is over.
+    /// Whether the search on all nodes ends when the time limit of the search for a node is reached.
     pub(super) is_timed: bool,
-    /// How long binding conditions of devices may take to become true, in milliseconds.
+    /// The maximum time until binding conditions of devices become true, in milliseconds.
     pub(super) binding_timeout: u64,
     pub(super) features: Features,
 }

@@ -179,7 +179,7 @@ impl AllocationAttempt {
         }
     }
 
-    /// All existing claims: first those that the pod names, then the one for its extended resources.
+    /// All existing claims: first the claims that the pod names, then the claim for the pod's extended resources.
     pub(super) fn existing(&self) -> impl Iterator<Item = &ClaimOfPod> {
         self.claims.iter().chain(&self.existing)
     }
@@ -215,8 +215,8 @@ impl AllocationAttempt {
         NodeAllocations { allocations, extended_claim: Some(&node_request.extended_claim) }
     }
 
-    /// Whether kube-scheduler would make a claim without requests for the pod's extended resources. It does so if the
-    /// node has all of them and the pod has claims of its own, and PreBind then fails.
+    /// Whether kube-scheduler would make a claim without requests for the pod's extended resources. kube-scheduler does
+    /// so if the node has all of these resources and the pod has claims of its own, and PreBind then fails.
     pub(super) fn makes_empty_claim(&self, node: NodeIdx) -> bool {
         let node_request = self.found(node).and_then(|found| self.node_requests.get(found.node_request_idx));
         let is_empty = node_request.is_some_and(|node_request| node_request.extended_claim.requests.is_empty());
@@ -347,7 +347,8 @@ impl AllocationAttempt {
             }
             Err(error) if error.is_timeout() => {
                 let allowed = limit.deadline.allowed().filter(|_| limit.is_over());
-                let had = allowed.map_or_else(String::new, |it| format!("; the search had {} ms", it.as_millis()));
+                let had = allowed
+                    .map_or_else(String::new, |it| format!("; the time limit of the search was {} ms", it.as_millis()));
                 Err(Status::error(format!("node {}: {error}{had}", node.name)).into())
             }
             Err(error) => Err(Status::error(error.to_string()).into()),

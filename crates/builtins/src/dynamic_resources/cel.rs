@@ -8,8 +8,8 @@
 //! freed.
 //!
 //! Deliberately absent: a type checker (the API server runs one), durations and timestamps (devices have none), the
-//! libraries for URLs and network addresses, and comprehensions over two variables. An expression that uses one of them
-//! fails when it is evaluated, as does one that uses an unknown field.
+//! libraries for URLs and network addresses, and comprehensions over two variables. An expression that uses one of
+//! these functions fails when it is evaluated, as does an expression that uses an unknown field.
 
 mod cost;
 mod device_value;
@@ -54,7 +54,7 @@ const MAX_REASON: usize = 512;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct DeviceKey(pub(super) u64);
 
-/// Identifies the selectors and tolerations of a request. Ids are never reused for different ones.
+/// Identifies the selectors and tolerations of a request. An id is never reused for another value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct SelectionId(u64);
 
@@ -74,7 +74,7 @@ pub(super) enum SelectorError {
     Run(Arc<str>),
 }
 
-/// What a selector is asked about.
+/// The subject of a selector.
 #[derive(Clone, Copy)]
 pub(super) struct SelectorSubject<'a> {
     pub(super) driver: &'a str,

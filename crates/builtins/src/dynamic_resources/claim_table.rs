@@ -102,7 +102,7 @@ impl ClaimTable {
         }
     }
 
-    /// Records that a claim is the one that is being created for the pod.
+    /// Records that this claim is being created for the pod.
     fn recognize(&mut self, pod_uid: &str, namespace: &str, name: &str) {
         let holder = DeviceHolder::ExtendedResourcesOf { pod_uid: pod_uid.to_owned() };
         let sent = self.in_flight.get(&holder).and_then(|in_flight| in_flight.sent.as_ref());

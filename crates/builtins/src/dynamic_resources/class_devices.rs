@@ -3,7 +3,8 @@
 //!
 //! kube-scheduler counts them in `calculateDRAResourceTotals` of `pkg/scheduler/framework/plugins/noderesources`. It
 //! counts the devices of all slices for the node, whether or not their pool is complete and of the newest generation,
-//! and those of them that claims hold. Only DynamicResources knows allocations in flight, so they do not count here.
+//! and it counts how many of these devices claims hold. Only DynamicResources knows allocations in flight, so they do
+//! not count here.
 
 use berth_framework::{Call, Deadline};
 use berth_model::{ClusterTable, Features, NodeIdx, NodeSet, Sym, api::StringMap};
@@ -80,7 +81,7 @@ impl ClassDevices {
     }
 }
 
-/// The number of the class's devices for a node, and of those that claims hold. Both are 0 if a selector cannot be
+/// The number of the class's devices for a node, and how many of them claims hold. Both are 0 if a selector cannot be
 /// evaluated.
 fn n_devices(cache: &mut DraCache, class: &DeviceClass, table: &ClusterTable, node: NodeIdx) -> (i64, i64) {
     let labels = if cache.slices.has_shared_slices() {

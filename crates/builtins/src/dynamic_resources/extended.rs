@@ -92,7 +92,8 @@ impl ExtendedResources {
 }
 
 /// Regular containers and sidecars get devices of their own. Other init containers end before later containers start,
-/// so they use the devices of those. If the largest of them needs more, the difference is requested in addition.
+/// so they use the devices of the later containers. If the largest init container needs more, the difference is
+/// requested in addition.
 fn add_requests(claim: &mut ExtendedClaim, pod: &Pod, resource: Sym, name: &str, class: &str) {
     let of_resource = || pod.extended_requests.iter().filter(|request| request.resource == resource);
     let (init, lasting): (Vec<_>, Vec<_>) = of_resource().partition(|request| request.kind == ContainerKind::Init);

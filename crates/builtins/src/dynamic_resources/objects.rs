@@ -76,7 +76,8 @@ pub(super) struct DeviceRequest {
     pub(super) first_available: Vec<SubRequest>,
 }
 
-/// `exactly`, or an entry of `firstAvailable`. Only the former has `admin_access`, only the latter a name.
+/// `exactly`, or an entry of `firstAvailable`. Only `exactly` has `admin_access`, and only an entry of `firstAvailable`
+/// has a name.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(super) struct SubRequest {

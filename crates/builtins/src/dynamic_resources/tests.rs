@@ -201,8 +201,10 @@ fn a_pod_whose_devices_take_too_long_to_find_is_turned_down() {
     cluster.claim("c", |claim| claim["spec"]["devices"]["requests"][0]["exactly"]["selectors"] = selectors);
     let pod = cluster.pod("p", &["c"], json!({}));
     let selector = "claim default/c: selector #0 was evaluated last";
-    let expected =
-        format!("Error: node node-1: timed out trying to allocate devices: {selector}; the search had 250 ms");
+    let expected = format!(
+        "Error: node node-1: timed out trying to allocate devices: {selector}; the time limit of the search \
+                 was 250 ms"
+    );
     assert_eq!(cluster.verdicts(1, &pod), [expected]);
 }
 

@@ -105,7 +105,7 @@ impl ExistingTerms {
         self.anti_affinity.terms.is_empty() && self.scored.terms.is_empty()
     }
 
-    /// `sign` is 1 for a pod that was placed on the node, -1 for one that left it.
+    /// `sign` is 1 for a pod that was placed on the node, and -1 for a pod that left it.
     fn count(&mut self, pod: &Pod, node: NodeIdx, sign: i64) {
         let affinity = &pod.affinity;
         for term in &affinity.anti_required {

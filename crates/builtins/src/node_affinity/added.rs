@@ -61,9 +61,9 @@ struct RequirementArgs {
 pub(super) enum AddedAffinityError {
     #[error(transparent)]
     Args(#[from] ArgsError),
-    #[error("addedAffinity: {0:?} is not a field that can be selected")]
+    #[error("addedAffinity: {0:?} is not a supported field")]
     Field(String),
-    #[error("addedAffinity: matchFields takes In or NotIn with one value")]
+    #[error("addedAffinity: matchFields supports only the operators In and NotIn, with exactly one value")]
     FieldRequirement,
     #[error("addedAffinity: {operator} on {key:?} {why}")]
     Requirement { operator: String, key: String, why: &'static str },

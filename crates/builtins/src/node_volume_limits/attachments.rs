@@ -9,7 +9,7 @@ use super::{
 };
 use crate::storage::{self, VolumeAttachment};
 
-/// All attachments, and the way in which each was counted.
+/// All attachments, and how each was counted.
 #[derive(Debug)]
 pub(super) struct Attachments {
     view: ObjectView<VolumeAttachment>,

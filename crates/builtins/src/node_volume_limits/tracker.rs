@@ -45,7 +45,7 @@ struct HeldClaim {
     volume: Option<VolumeId>,
     /// The name under which `by_volume` lists the claim.
     volume_name: Box<str>,
-    /// Uses of the claim, each with the number of equal ones.
+    /// The uses of the claim; equal uses are counted together.
     uses: FxHashMap<ClaimUse, u32>,
 }
 

@@ -19,7 +19,7 @@ type IndexKey = (Sym, Sym, Sym);
 /// Stands for any labels, since no label has an empty key.
 const ANY_LABELS: (Sym, Sym) = (Sym::NONE, Sym::NONE);
 
-/// The pod's parts that queries compare. Any pod of the group serves.
+/// The pod's parts that queries compare. Any pod of the group can be asked about.
 #[derive(Clone, Debug)]
 struct GroupKey(Arc<Pod>);
 

@@ -1,8 +1,8 @@
 //! In-tree volume types that CSI drivers replaced ("CSI migration" on the documentation page
 //! <https://kubernetes.io/docs/concepts/storage/volumes/>).
 //!
-//! Migration cannot be turned off any more for most of them. A volume of the others counts for its driver on the nodes
-//! with a `CSINode` that says that the in-tree plugin was migrated there (`isCSIMigrationOn` in
+//! Migration cannot be turned off any more for most of them. A volume of the other types counts for its driver on the
+//! nodes with a `CSINode` that says that the in-tree plugin was migrated there (`isCSIMigrationOn` in
 //! `pkg/scheduler/framework/plugins/nodevolumelimits/utils.go` of kube-scheduler).
 
 use berth_model::pod::VolumeSource;

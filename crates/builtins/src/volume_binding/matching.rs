@@ -2,8 +2,9 @@
 //!
 //! kube-scheduler searches for the smallest volume that suits the claim and can be used there, node by node
 //! (`FindPodVolumes` in `pkg/scheduler/framework/plugins/volumebinding/binder.go`). Here, each claim goes over the
-//! volumes once, smallest first, and a volume covers those of its nodes that no smaller one covers. The choice for each
-//! node is the same. Reserve repeats the pass for only the chosen node, and records the choice in [`PodVolumes`].
+//! volumes once, the smallest first, and gets a volume on the nodes from which the volume can be used and on which it
+//! has no smaller one. The choice for each node is the same. Reserve repeats the pass for only the chosen node, and
+//! records the choice in [`PodVolumes`].
 
 use std::sync::Arc;
 

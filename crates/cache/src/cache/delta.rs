@@ -1,4 +1,4 @@
-//! What a replica has missed, column by column.
+//! The changes that a replica has missed, column by column.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -56,7 +56,7 @@ impl Cache {
         delta
     }
 
-    /// What changed after `generation`; `None` when the log does not reach back that far.
+    /// The changes after `generation`; `None` when the log does not reach back that far.
     fn changed_since(&self, needs: &Needs, generation: u64) -> Option<Delta> {
         let mut delta = Delta::default();
         let mut rows: [Vec<NodeIdx>; Column::ALL.len()] = Default::default();

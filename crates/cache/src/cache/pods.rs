@@ -67,14 +67,14 @@ impl Assumed {
     }
 }
 
-/// What [`Cache::add_pod`] found.
+/// The result of [`Cache::add_pod`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Added {
     /// The pod was not known.
     New,
     /// The pod was assumed, on this node or on another one.
     Confirmed {
-        /// Where the pod was assumed to be.
+        /// The node on which the pod was assumed to be.
         assumed_on: Sym,
     },
     /// The pod had been added before.

@@ -50,8 +50,8 @@ impl fmt::Display for Origin {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConnectError {
     #[error(
-        "found no cluster to connect to: no kubeconfig was given, KUBECONFIG is not set, this is not a pod of a \
-         cluster, and ~/.kube/config does not exist; name a kubeconfig"
+        "found no cluster to connect to: no kubeconfig was given, KUBECONFIG is not set, this process does not run \
+         in a pod, and ~/.kube/config does not exist; name a kubeconfig"
     )]
     NoCluster,
     #[error("{origin} does not exist; name a file that does, or unset KUBECONFIG")]
@@ -59,7 +59,7 @@ pub enum ConnectError {
     #[error("kubeconfig {} cannot be read: {reason}; check the path and its permissions", .path.display())]
     Unreadable { path: PathBuf, reason: String },
     #[error(
-        "kubeconfig {} is malformed: {reason}; `kubectl config view` shows what kubectl makes of it",
+        "kubeconfig {} is malformed: {reason}; `kubectl config view` shows how kubectl reads it",
         .path.display()
     )]
     Malformed { path: PathBuf, reason: String },

@@ -75,7 +75,7 @@ pub(super) struct Poster {
     n_unwritten: Arc<AtomicUsize>,
 }
 
-/// The parts that one request needs.
+/// Everything that one request needs.
 #[derive(Clone)]
 struct Sender {
     client: Client,
@@ -228,7 +228,7 @@ impl Sender {
                 None if failure.is_namespace_terminating() => {
                     return debug!(event, reason = %failure, "the namespace is being deleted; the event was not written");
                 }
-                None => return warn!(event, reason = %failure, "giving up on an event"),
+                None => return warn!(event, reason = %failure, "an event was not written"),
             }
         }
     }

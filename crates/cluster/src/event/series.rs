@@ -1,6 +1,6 @@
 //! Decides which events are sent, and which are only counted.
 //!
-//! The first event of its kind is posted. The second makes it a series, which is patched onto the first. Further ones
+//! The first event of its kind is posted. The second makes it a series, which is patched onto the first. Further events
 //! are counted here. Their count is sent every half hour, and when the series ends: six minutes after its last event,
 //! or when too many others were recorded since. The note is part of the key only if the event says so; otherwise users
 //! read the note of the first occurrence.
@@ -170,7 +170,7 @@ pub(super) fn shorten(mut event: NewEvent) -> NewEvent {
     event
 }
 
-/// The first `max` bytes, or a few less where they would split a character.
+/// The first `max` bytes, or a few bytes less, so that no character is split.
 fn cut(text: &str, max: usize) -> &str {
     text.get(..text.floor_char_boundary(max)).unwrap_or(text)
 }

@@ -97,20 +97,20 @@ enum ListStyle {
 #[derive(Debug, thiserror::Error)]
 enum WatchError {
     /// The receiver of the events was dropped.
-    #[error("the receiver of the watch is gone")]
+    #[error("the receiver of the watch's events was dropped")]
     Closed,
     /// The resource version is too old for a watch to go on from it.
-    #[error("the changes since the last connection are no longer kept: {0}")]
+    #[error("the API server no longer has the changes since the last connection: {0}")]
     Expired(String),
-    #[error("a new list is wanted")]
+    #[error("a new list was requested")]
     RelistWanted,
     #[error("this server does not stream lists: {0}")]
     NotStreamed(String),
-    #[error("the server did not end the watch in time: the connection is dead")]
+    #[error("the server did not end the watch in time, so the connection is considered broken")]
     Overdue,
     #[error("{0}")]
     NotServed(String),
-    #[error("asking for its path: {0}")]
+    #[error("its path cannot be looked up: {0}")]
     Unresolved(WriteError),
     #[error(transparent)]
     BadName(#[from] BadName),
@@ -233,7 +233,7 @@ impl Session {
         let kind = self.kind.plural();
         let rule = rule(self.kind.group(), kind, "", &["list", "watch"]);
         let fix = format!("add to this user's ClusterRole: {rule}");
-        error!(kind, %reason, fix, "this user may not list and watch a kind");
+        error!(kind, %reason, fix, "this user may not list and watch this kind");
         if self.resume_from.is_some() || self.forbidden == Some(self.answered.lists) {
             return Ok(());
         }
@@ -264,7 +264,7 @@ impl Session {
     /// trying, since kinds may be added to a server.
     async fn go_without(&mut self, reason: &str) -> Result<(), WatchError> {
         if !self.is_missing {
-            warn!(kind = self.kind.plural(), reason, "the server does not serve this kind; going on without it");
+            warn!(kind = self.kind.plural(), reason, "the server does not serve this kind; continuing without it");
         }
         self.is_missing = true;
         self.resume_from = None;
@@ -341,8 +341,8 @@ impl Session {
         })
     }
 
-    /// Waits for the server, but stops if a new list is wanted while the server is silent. Only requests that take no
-    /// object from the server may be stopped like this.
+    /// Waits for the server, but stops if a new list was requested while the server is silent. Only requests that take
+    /// no object from the server may be stopped like this.
     async fn unless_relisting<T>(&self, answer: impl Future<Output = T>) -> Result<T, WatchError> {
         tokio::select! {
             biased;

@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 /// The annotation of the bookmark that ends a streamed list.
 const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 
-/// The content of one line. Objects stay text, so that one which cannot be decoded costs only itself.
+/// The content of one line. Objects stay text, so that an object that cannot be decoded affects no other object.
 #[derive(Debug)]
 pub(super) enum Frame<'a> {
     Applied(&'a str),
@@ -22,7 +22,7 @@ pub(super) enum Frame<'a> {
 /// The reason why there is no further line.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ReadError {
-    #[error("the server said nothing for {} s", .0.as_secs())]
+    #[error("the server sent nothing for {} s", .0.as_secs())]
     Idle(Duration),
     #[error("the connection broke: {0}")]
     Io(#[from] std::io::Error),

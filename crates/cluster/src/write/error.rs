@@ -16,7 +16,7 @@ pub enum WriteError {
     /// The object has changed: it is already bound, is being deleted, or was written by another client.
     #[error("{message}")]
     Conflict { message: String },
-    /// The object is being deleted, or its namespace is.
+    /// The object or its namespace is being deleted.
     #[error("{message}")]
     Leaving { message: String },
     /// The API server refuses the write, and retries would not help.

@@ -1,7 +1,7 @@
 //! The patch from a pod's old status to its new one.
 //!
-//! It is the strategic merge diff of the two: conditions merge by type, a new one is sent whole, and a changed one only
-//! with its changes.
+//! It is the strategic merge diff of the two statuses. Conditions merge by type: a new condition is sent whole, and a
+//! changed condition only with its changes.
 
 use berth_model::api;
 use serde_json::{Map, Value, json};

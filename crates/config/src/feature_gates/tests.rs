@@ -50,7 +50,7 @@ fn gates_are_switched_or_refused() {
     let refused = |name, value| Gates::default().switch(name, value).expect_err("refused").to_string();
     let locked = "cannot set feature gate SidecarContainers to false, feature is locked to true";
     assert_eq!(refused("SidecarContainers", false), locked);
-    assert!(refused("GangScheduling", true).starts_with("GangScheduling=true: not built, since groups"));
+    assert!(refused("GangScheduling", true).starts_with("GangScheduling=true is not supported, because groups"));
     assert!(refused("NoSuchGate", true).starts_with("unrecognized feature gate: NoSuchGate"));
 }
 
@@ -118,15 +118,15 @@ fn releases_page() -> String {
              `scheduler_scheduling_algorithm_duration_seconds` and `scheduler_plugin_execution_duration_seconds` BETA. `kubernetes_build_info` and\n\
              `kubernetes_feature_enabled` have the values of the release.\n\n\
              ## Not built\n\n\
-             As 1.37, Berth differs from kube-scheduler 1.37 in these points. When Berth starts as 1.37, a warning lists them too.\n\n";
+             With the rules of 1.37, Berth differs from kube-scheduler 1.37 in these points. When Berth starts with these rules, a warning in the log lists the points too.\n\n";
     for difference in NOT_BUILT_OF_1_37 {
         page += &format!("- {difference}\n");
     }
     page += "\n\
              ## The same in both\n\n\
              kube-scheduler 1.37 corrects some mistakes of 1.36, such as lost events, panics, and counters of a metric that stay after a deletion. Berth has none of\n\
-             these mistakes in either release, unless a mistake is part of a rule of placement. If a binding fails for a moment, Berth sends it again within the call of Bind;\n\
-             kube-scheduler does this from 1.37 on. Built-in plugins register for events of pods under the name `Pod` and distinguish the events themselves. Other plugins\n\
+             these mistakes in either release, unless the mistake affects where pods are placed. If a binding fails for a moment, Berth sends it again within the call of\n\
+             Bind; kube-scheduler does this from 1.37 on. Built-in plugins register for events of pods under the name `Pod` and distinguish the events themselves. Other plugins\n\
              may register for `AssignedPod` alone or for `TargetPod` alone. `berth simulate` decides as 1.36 unless `--emulated-version` sets another release.\n\
              `--compare-emulated-version 1.37` shows which pods the next release places elsewhere, and by which plugin.\n\n\
              ## Another release\n\n\
@@ -135,7 +135,7 @@ fn releases_page() -> String {
              2. Add a file with the gates that changed in `crates/config/src`, beside the file of 1.37.\n\
              3. Add a line in the table for each decision that changed, named after the change. The code that decides holds both behaviours side by side, and asks\n\
              `Features` which one applies. Built-in plugins get features in their arguments (`WITH_FEATURES` in `crates/config/src/build.rs`), natively and as\n\
-             components. How much a pod counts is decided when the pod is read (`crates/model/src/intern.rs`).\n\
+             components. The requests of a pod are computed when the pod is read (`crates/model/src/intern.rs`).\n\
              4. Add a test of each decision in the release before and after. `cargo run -p oracle -- tests/oracle/cases --emulated-version 1.37` counts by cause the\n\
              recorded cases with other answers, and fails for a difference without a cause.\n\
              5. Write this page again with the test `the_guide_has_the_tables`.\n";

@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use crate::fields::API_VERSION;
 
-/// Plugins without a successor, and what does their work today.
+/// Plugins that no other plugin replaces, with advice for each.
 const GONE: [(&str, &str); 3] = [
     ("NodeLabel", "addedAffinity of NodeAffinityArgs keeps pods to nodes with a label"),
     ("NodePreferAvoidPods", "a taint with the effect PreferNoSchedule says that a node is to be avoided"),
@@ -94,7 +94,7 @@ impl ProfilePlugins {
         notes: &mut Vec<String>,
     ) {
         let Some(kind) = strategy(name(entry)) else { return };
-        notes.push(format!("{point}: {} is the scoring strategy {kind} of NodeResourcesFit", name(entry)));
+        notes.push(format!("{point}: {} becomes the scoring strategy {kind} of NodeResourcesFit", name(entry)));
         if point != "score" {
             return;
         }
@@ -112,11 +112,11 @@ impl ProfilePlugins {
             return;
         }
         if let Some((_, instead)) = GONE.iter().find(|(gone, _)| *gone == old) {
-            notes.push(format!("{point}: {old} has no successor: {instead}"));
+            notes.push(format!("{point}: no plugin replaces {old}: {instead}"));
             return;
         }
         if let Some((_, new)) = SUCCEEDED.iter().find(|(gone, _)| *gone == old) {
-            notes.push(format!("{point}: {new} does the work of {old}"));
+            notes.push(format!("{point}: {new} replaces {old}"));
             if set == "disabled" || self.has(point, set, new) {
                 return;
             }

@@ -10,7 +10,7 @@ use crate::{
     profile::DEFAULT_SCHEDULER_NAME,
 };
 
-/// Predicates and the plugins with filters that do the same.
+/// Predicates, and the plugins whose filters do the same.
 const PREDICATES: [(&str, &[&str]); 24] = [
     ("CheckNodeCondition", &["NodeUnschedulable", "TaintToleration"]),
     ("CheckNodeDiskPressure", &["TaintToleration"]),
@@ -91,7 +91,7 @@ pub(super) fn configuration(policy: &Map<String, Value>, notes: &mut Vec<String>
     configuration
 }
 
-/// Enables these filters and no others, together with the other parts of their plugins.
+/// Enables these filters and no others, together with the other extension points of their plugins.
 fn filters(predicates: &[Value], plugins: &mut ProfilePlugins, notes: &mut Vec<String>) {
     plugins.disable("multiPoint", "*");
     let mut enabled = BTreeSet::new();
@@ -99,11 +99,11 @@ fn filters(predicates: &[Value], plugins: &mut ProfilePlugins, notes: &mut Vec<S
         enabled.insert(plugin);
         plugins.enable("multiPoint", plugin, None);
     }
-    notes.push(format!("these are enabled beside the predicates: {}", ALWAYS.join(", ")));
+    notes.push(format!("these plugins are always enabled: {}", ALWAYS.join(", ")));
     for predicate in predicates {
         let name = predicate.get("name").and_then(Value::as_str).unwrap_or_default();
         let Some((_, successors)) = PREDICATES.iter().find(|(old, _)| *old == name) else {
-            notes.push(format!("predicate {name} has no successor"));
+            notes.push(format!("no plugin replaces predicate {name}"));
             continue;
         };
         notes.push(format!("predicate {name}: {}", successors.join(", ")));
@@ -129,11 +129,11 @@ fn scores(
         let name = priority.get("name").and_then(Value::as_str).unwrap_or_default();
         let successor = PRIORITIES.iter().find(|(old, plugin, _)| *old == name && !plugin.is_empty());
         let Some((_, plugin, strategy)) = successor else {
-            notes.push(format!("priority {name} has no successor"));
+            notes.push(format!("no plugin replaces priority {name}"));
             continue;
         };
         if !enabled.insert(*plugin) {
-            notes.push(format!("priority {name} is left out: {plugin} scores once, as an earlier priority says"));
+            notes.push(format!("priority {name} is ignored: an earlier priority already enables {plugin}"));
             continue;
         }
         notes.push(format!("priority {name}: {plugin}"));

@@ -48,7 +48,7 @@ profiles:
     assert_eq!(args("PodTopologySpread"), Some(json!({"defaultingType": "List"})));
     assert_eq!(args("InterPodAffinity").map(|args| args["apiVersion"].clone()), Some(API_VERSION.into()));
     let has = |text: &str| notes.iter().any(|note| note.contains(text));
-    assert!(has("NodePreferAvoidPods has no successor") && has("does the work of EBSLimits") && has("in v1beta2"));
+    assert!(has("no plugin replaces NodePreferAvoidPods") && has("replaces EBSLimits") && has("in v1beta2"));
 }
 
 #[test]
@@ -70,7 +70,7 @@ fn a_policy_becomes_a_profile() {
         ["NodeResourcesFit", "NodeName", "NodePorts", "NodeAffinity", "NodeVolumeLimits"]
     );
     let has = |text: &str| notes.iter().any(|note| note.contains(text));
-    assert!(has("predicate Odd has no successor") && has("priority NodePreferAvoidPodsPriority has no successor"));
+    assert!(has("no plugin replaces predicate Odd") && has("no plugin replaces priority NodePreferAvoidPodsPriority"));
 }
 
 #[test]

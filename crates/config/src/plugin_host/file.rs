@@ -49,28 +49,28 @@ pub(super) struct Document {
     _api_version: ApiVersion,
     #[serde(rename = "kind")]
     _kind: Kind,
-    /// What files of the plugins directory may take before they run.
+    /// Limits for the files of the plugins directory before they run.
     #[serde(default)]
     pub(super) files: FileFields,
-    /// What may be taken of each second of the scheduling thread while other pods wait.
+    /// Limits for the use of each second of the scheduling thread while other pods wait.
     #[serde(default)]
     pub(super) scheduling_thread: SchedulingThreadFields,
-    /// SHA-256 digests of binaries that never serve, under whatever name.
+    /// SHA-256 digests of binaries that never serve, whatever their names are.
     #[serde(default)]
     pub(super) denied_digests: Vec<DeniedDigest>,
-    /// How registries are spoken to.
+    /// The settings of registries.
     #[serde(default)]
     pub(super) registries: RegistryEntries,
-    /// Signers whose signatures may count.
+    /// The signers whose signatures may count.
     #[serde(default)]
     pub(super) signers: SignerEntries,
-    /// Whose signature a binary needs, by where it comes from.
+    /// The signers that must have signed a binary, by the source of the binary.
     #[serde(default)]
     pub(super) signatures: RuleEntries,
-    /// What holds for plugins whose own entry says nothing else.
+    /// Settings for plugins whose own entry does not have the field.
     #[serde(default)]
     pub(super) defaults: SettingsFields,
-    /// What holds for single plugins.
+    /// The settings of single plugins.
     #[serde(default)]
     pub(super) plugins: PluginEntries,
     /// How plugins run in single profiles.
@@ -117,14 +117,14 @@ pub(super) struct ProfileEntries(pub(super) Vec<ProfileEntry>);
 struct PluginEntryFields {
     /// The plugin's name, as profiles refer to it.
     name: Name,
-    /// Where its binary comes from, if not from the plugins directory.
+    /// The source of the plugin's binary, if it is not the plugins directory.
     source: Option<SourceEntry>,
-    /// What each instance may use.
+    /// The limits of each instance.
     #[serde(default)]
     limits: LimitsFields,
-    /// What the plugin may see and ask for.
+    /// The objects that the plugin may see, and the effects that it may ask for.
     grants: Option<GrantsFields>,
-    /// What becomes of pods while the plugin is out of service.
+    /// The treatment of pods while the plugin is out of service.
     #[serde(default)]
     #[cfg_attr(feature = "schema", schemars(schema_with = "super::schema::failure_policy"))]
     failure_policy: Option<FailurePolicy>,
@@ -132,9 +132,9 @@ struct PluginEntryFields {
     #[serde(default)]
     #[cfg_attr(feature = "schema", schemars(schema_with = "super::schema::execution"))]
     execution: Option<Execution>,
-    /// When a failing plugin is taken out of service.
+    /// The conditions under which a failing plugin is taken out of service.
     quarantine: Option<QuarantineFields>,
-    /// How long a new binary must do well.
+    /// The time or number of calls for which a new binary must work.
     probation: Option<CheckedProbation>,
 }
 
@@ -151,9 +151,9 @@ pub(super) struct PluginEntry {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct ProfileEntry {
-    /// The profile's.
+    /// The `schedulerName` of the profile.
     pub(super) scheduler_name: Name,
-    /// How plugins run there whose own entry does not say.
+    /// How plugins run in this profile if their own entry does not say.
     #[cfg_attr(feature = "schema", schemars(schema_with = "super::schema::execution"))]
     pub(super) execution: Execution,
 }
@@ -162,12 +162,12 @@ pub(super) struct ProfileEntry {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct SettingsFields {
-    /// What each instance may use.
+    /// The limits of each instance.
     #[serde(default)]
     limits: LimitsFields,
-    /// What the plugin may see and ask for.
+    /// The objects that the plugin may see, and the effects that it may ask for.
     grants: Option<GrantsFields>,
-    /// What becomes of pods while the plugin is out of service.
+    /// The treatment of pods while the plugin is out of service.
     #[serde(default)]
     #[cfg_attr(feature = "schema", schemars(schema_with = "super::schema::failure_policy"))]
     failure_policy: Option<FailurePolicy>,
@@ -175,9 +175,9 @@ pub(super) struct SettingsFields {
     #[serde(default)]
     #[cfg_attr(feature = "schema", schemars(schema_with = "super::schema::execution"))]
     execution: Option<Execution>,
-    /// When a failing plugin is taken out of service.
+    /// The conditions under which a failing plugin is taken out of service.
     quarantine: Option<QuarantineFields>,
-    /// How long a new binary must do well.
+    /// The time or number of calls for which a new binary must work.
     probation: Option<CheckedProbation>,
 }
 
@@ -187,9 +187,9 @@ pub(super) struct SettingsFields {
 pub(super) struct FileFields {
     /// Bytes, or a quantity such as `64Mi`.
     max_size: Option<Bytes>,
-    /// Processor time of compiling one file.
+    /// The processor time for compiling one file.
     compile_seconds: Option<Count>,
-    /// Memory of the process that compiles a file.
+    /// The memory of the process that compiles a file.
     compile_memory: Option<Bytes>,
 }
 
@@ -197,9 +197,9 @@ pub(super) struct FileFields {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct SchedulingThreadFields {
-    /// All plugins together, the program's own not counted.
+    /// The time of all plugins together, except the program's own plugins.
     plugins_milliseconds_per_second: Option<Count>,
-    /// Long searches for nodes for the pods of one namespace.
+    /// The time of long searches for nodes for the pods of one namespace.
     namespace_milliseconds_per_second: Option<Count>,
     search_milliseconds: Option<Count>,
 }
@@ -210,21 +210,21 @@ pub(super) struct SchedulingThreadFields {
 struct LimitsFields {
     /// Processor time of one call.
     call_milliseconds: Option<Count>,
-    /// Processor time of `describe`, `configure`, `snapshot`, `restore` or a full delta.
+    /// The processor time of `describe`, `configure`, `snapshot`, `restore` or a full delta.
     lifecycle_milliseconds: Option<Count>,
-    /// The same where the scheduling thread waits for it.
+    /// The processor time of one of these calls if the scheduling thread waits for it.
     scheduling_thread_milliseconds: Option<Count>,
-    /// Processor time of `post-filter` with its dry runs.
+    /// The processor time of `post-filter` with its dry runs.
     post_filter_milliseconds: Option<Count>,
-    /// All calls on the scheduling thread together, of each second.
+    /// The time of all calls on the scheduling thread together, in each second.
     milliseconds_per_second: Option<Count>,
-    /// How much of the latter may be saved up.
+    /// The amount of `millisecondsPerSecond` that may be saved up.
     burst_milliseconds: Option<Count>,
     /// Linear memory of an instance: bytes, or a quantity such as `64Mi`.
     memory: Option<Bytes>,
-    /// The most bytes of one answer.
+    /// The maximum number of bytes in one answer.
     output_bytes: Option<Bytes>,
-    /// Reasons of one status, effects of one answer.
+    /// The maximum number of reasons in one status, or of effects in one answer.
     output_elements: Option<Count>,
     /// Further log lines are dropped and counted.
     log_lines_per_second: Option<u32>,
@@ -241,13 +241,13 @@ struct TermsFields {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct QuarantineFields {
-    /// So many faults within the window are too many.
+    /// The number of faults within the window that takes the plugin out of service.
     faults: Option<Count>,
-    /// How far back faults count.
+    /// The length of the window, which is the time for which a fault counts.
     window_seconds: Option<Count>,
-    /// Faults that take more than this within the window are too many.
+    /// The processor time that faults may lose within the window before the plugin goes out of service.
     lost_milliseconds: Option<Count>,
-    /// How long the first quarantine lasts; each further one twice as long.
+    /// The length of the first quarantine; each further quarantine lasts twice as long.
     backoff_seconds: Option<Count>,
 }
 
@@ -255,11 +255,11 @@ struct QuarantineFields {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct ProbationFields {
-    /// How long a probation lasts. Instead of `calls`.
+    /// The length of a probation. Use either this field or `calls`.
     seconds: Option<u32>,
-    /// How many calls a probation lasts. Instead of `seconds`.
+    /// The number of calls that a probation lasts. Use either this field or `seconds`.
     calls: Option<u64>,
-    /// So many faults are forgiven.
+    /// The number of faults that are tolerated.
     faults: Option<u32>,
 }
 
@@ -272,13 +272,13 @@ struct CheckedProbation {
     faults: Option<u32>,
 }
 
-/// Not empty.
+/// A text that is not empty.
 #[derive(Debug, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(extend("minLength" = 1)))]
 #[serde(try_from = "String")]
 pub(super) struct Name(pub(super) String);
 
-/// At least 1.
+/// A number of at least 1.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(extend("minimum" = 1)))]
 #[serde(try_from = "u32")]
@@ -327,7 +327,7 @@ impl SettingsFields {
         Ok(Self { limits: limits.unwrap_or_default(), grants, ..Self::default() })
     }
 
-    /// The values of this document, and those of `base` where it has none.
+    /// The values of this document, and the values of `base` for fields that the document does not set.
     pub(super) fn over(self, base: &PluginSettings) -> PluginSettings {
         let quarantine = self.quarantine.map_or(base.quarantine, |quarantine| quarantine.over(base.quarantine));
         let probation = self.probation.map_or(base.probation, |probation| Probation {

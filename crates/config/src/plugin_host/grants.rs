@@ -33,9 +33,9 @@ enum GrantError {
     Kind(String),
     #[error("invalid API group {0:?}: leave out the version; the core group is \"\"")]
     ApiGroup(String),
-    #[error("\"*\" stands for every one: keep it alone in {0}")]
+    #[error("\"*\" already covers every value: remove the other entries of {0}")]
     StarAmongOthers(&'static str),
-    #[error("a namespace must not be empty: \"*\" covers objects without one")]
+    #[error("a namespace must not be empty: \"*\" covers objects without a namespace")]
     EmptyNamespace,
     #[error("objects: {0} covers only the pod's own namespace: leave out namespaces, or set objects: any")]
     NamespacesOf(&'static str),
@@ -51,16 +51,16 @@ enum GrantError {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct GrantsFields {
-    /// Kinds of objects that the plugin may see whole, as `apiVersion/kind`.
+    /// The kinds of objects that the plugin may see completely, as `apiVersion/kind`.
     #[serde(default)]
     reads: Vec<ReadableKind>,
     /// Effects on pods and on the scheduler, by name.
     #[serde(default)]
     effects: Vec<NamedEffect>,
-    /// Objects that the plugin may change, and how.
+    /// The objects that the plugin may change, and the allowed changes.
     #[serde(default)]
     rules: Vec<CheckedRule>,
-    /// Pending pods whole, environment variables included.
+    /// Whether the plugin may see pending pods completely, including environment variables.
     #[serde(default)]
     pod_json: bool,
 }
@@ -90,16 +90,17 @@ impl schemars::JsonSchema for NamedEffect {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct RuleFields {
-    /// The core group is `""`, and `*` every group.
+    /// The core group is `""`, and `*` stands for every group.
     api_groups: Vec<String>,
     /// `PersistentVolumeClaim`, with a subresource `PersistentVolumeClaim/status`, or `*`.
     kinds: Vec<String>,
-    /// What may be done.
+    /// The allowed changes.
     verbs: Vec<VerbName>,
-    /// None is that of the pod, and `*` every one, with objects that have none.
+    /// An empty list stands for the namespace of the cycle's pod, and `*` for every namespace and for objects without a
+    /// namespace.
     #[serde(default)]
     namespaces: Vec<String>,
-    /// Which objects of these kinds.
+    /// The objects of these kinds that the rule covers.
     #[serde(default)]
     objects: ObjectsName,
 }

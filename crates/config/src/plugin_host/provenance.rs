@@ -20,17 +20,17 @@ pub struct ProvenanceSettings {
     pub signatures: Vec<SignatureRule>,
 }
 
-/// How a registry is spoken to.
+/// The settings for one registry.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct RegistrySettings {
-    /// With the port, if it is not 443.
+    /// The host, with the port if it is not 443.
     pub host: String,
-    /// Hosts, with a path where the mirror keeps repositories below one. Asked first.
+    /// The hosts of mirrors, each with a path if the mirror keeps repositories below that path. Mirrors are asked first.
     #[serde(default)]
     pub mirrors: Vec<String>,
-    /// Without TLS.
+    /// Whether the connection uses no TLS.
     #[serde(default, rename = "plainHTTP")]
     pub plain_http: bool,
     /// Certificates that are trusted besides the system's.
@@ -48,7 +48,7 @@ pub struct SignerSettings {
     pub identity: SignerIdentity,
 }
 
-/// The way in which a signer is recognised.
+/// How a signer is recognised.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SignerIdentity {
     /// The signer is recognised by a public key.
@@ -88,11 +88,11 @@ pub struct SignatureRule {
 pub enum SignatureSource {
     /// The plugins directory.
     Directory,
-    /// A registry, or a part of one; empty for all registries.
+    /// A registry, or a part of a registry; empty for all registries.
     Registry(String),
 }
 
-/// What becomes of a binary without a signature that counts.
+/// The treatment of a binary without a signature that counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -124,8 +124,8 @@ pub(super) enum ProvenanceError {
     #[error("keyless needs either subject or subjectPrefix")]
     Subject,
     #[error(
-        "invalid source {0:?}: expected directory, oci://registry.example, or oci://registry.example/team; oci:// is \
-         every registry"
+        "invalid source {0:?}: expected directory, oci://registry.example, or oci://registry.example/team; oci:// \
+         covers every registry"
     )]
     Source(String),
     #[error("an entry of signatures names the signer {0:?}, which is not in signers")]

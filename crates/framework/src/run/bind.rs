@@ -22,8 +22,8 @@ const MAX_PERMIT_WAIT: u64 = 15 * 60 * 1000;
 /// The label of runs of Unreserve, which is part of Reserve's trait.
 const UNRESERVE: &str = "Unreserve";
 
-/// Informs the Reserve plugins, one after the other, that the pod is to be placed on `node`. It stops at the first one
-/// that refuses.
+/// Informs the Reserve plugins, one after the other, that the pod is to be placed on `node`. It stops at the first
+/// plugin that refuses.
 ///
 /// # Errors
 /// The plugin that refused or broke. The caller must then [`unreserve`].
@@ -92,8 +92,8 @@ fn ask_permit(profile: &mut Profile, call: &Call<'_>, node: NodeIdx) -> Result<P
     Ok(run)
 }
 
-/// Asks a Permit plugin that holds the pod again. `call` contains the current pod. `is_changed` says that it differs
-/// from the pod at the beginning of the cycle.
+/// Asks a Permit plugin that holds the pod again. `call` contains the current pod. `is_changed` says that this pod
+/// differs from the pod at the beginning of the cycle.
 ///
 /// # Errors
 /// The plugin refused or broke.
@@ -186,7 +186,8 @@ pub fn post_bind(profile: &mut Profile, call: &Call<'_>, node: NodeIdx) {
 }
 
 /// Asks PostFilter plugins until one answers something other than `Unschedulable`, and writes the result into
-/// [`Diagnosis::post_filter`]. `findings` are those of the cycle that found no node. The plugins may ask `extenders`.
+/// [`Diagnosis::post_filter`]. `findings` are the findings of the cycle that found no node. The plugins may ask
+/// `extenders`.
 pub fn post_filter(
     profile: &mut Profile,
     call: &Call<'_>,

@@ -28,12 +28,12 @@ pub struct SearchRange {
     pub n_wanted: usize,
 }
 
-/// What one scheduling cycle decided about a pod.
+/// The decision of one scheduling cycle about a pod.
 #[derive(Clone, Debug)]
 pub struct Decision {
     /// The node, or the reason why none was chosen.
     pub outcome: Result<NodeIdx, NoNode>,
-    /// What the cycle found out on the way.
+    /// The facts that the cycle found on the way.
     pub findings: Findings,
 }
 
@@ -98,7 +98,7 @@ pub struct Restriction {
     pub plugins: Vec<PluginIdx>,
 }
 
-/// How far a cycle looked for nodes.
+/// The part of the cluster in which a cycle looked for nodes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sample {
     /// The position in the list of candidates at which the search began.
@@ -237,9 +237,9 @@ impl Findings {
         &self.skipped_scores
     }
 
-    /// The scores of each plugin for the nodes that passed; they add up to the totals. First come those of plugins that
-    /// were asked about all of these nodes or whose scores were normalised in this cycle, in the order of the profile.
-    /// Then come those that were [kept](Self::earlier_answers).
+    /// The scores of each plugin for the nodes that passed; they add up to the totals. First come the scores of plugins
+    /// that were asked about all of these nodes or whose scores were normalised in this cycle, in the order of the
+    /// profile. Then come the scores that were [kept](Self::earlier_answers).
     pub fn plugin_scores(&self) -> impl Iterator<Item = PluginScores<'_>> {
         let of_cycle = self.scores.iter().take(self.n_scored);
         // A cycle that had no choice has no scores.

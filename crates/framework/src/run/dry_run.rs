@@ -13,7 +13,7 @@ use crate::{
     status::Status,
 };
 
-/// The most cases that one call may have for each node of the cluster. Preemption asks fewer at once.
+/// The maximum number of cases of one call, for each node of the cluster. Preemption asks fewer at once.
 const MAX_CASES_PER_NODE: usize = 64;
 
 /// Filters nodes without some of their pods, for the pod of `call`. `findings` are those of its cycle. The result has
@@ -78,7 +78,7 @@ impl DryRun for NodeDryRun<'_> {
             table.nodes().contains(preemption.node) && preemption.victims.iter().all(is_there)
         };
         if let Some(stray) = preemptions.iter().find(|preemption| !is_known(preemption)) {
-            return Err(Status::error(format!("row {} does not hold those pods", stray.node.0)));
+            return Err(Status::error(format!("row {} does not contain the pods to preempt", stray.node.0)));
         }
         preempt_by_extenders(self.extenders, &self.call, preemptions)
     }
@@ -143,11 +143,11 @@ impl<'a> NodeDryRun<'a> {
     fn check(&self, cases: &[Removal]) -> Result<(), Status> {
         let nodes = self.call.table.nodes();
         if let Some(stray) = cases.iter().find(|case| !nodes.contains(case.node)) {
-            return Err(Status::error(format!("dry run of row {}, which holds no node", stray.node.0)));
+            return Err(Status::error(format!("dry run for row {}, which contains no node", stray.node.0)));
         }
         let limit = nodes.len().saturating_mul(MAX_CASES_PER_NODE);
         if cases.len() > limit {
-            return Err(Status::error(format!("{} dry runs at once, more than {limit}", cases.len())));
+            return Err(Status::error(format!("{} dry runs at once exceed the limit of {limit}", cases.len())));
         }
         Ok(())
     }

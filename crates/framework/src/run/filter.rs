@@ -17,7 +17,7 @@ use crate::{
 /// The size of the smallest chunk. Smaller chunks cost more in calls than they save in nodes.
 const MIN_CHUNK: usize = 64;
 
-/// Fills [`Attempt::candidates`]: all nodes of `order`, or those that PreFilter left.
+/// Fills [`Attempt::candidates`]: all nodes of `order`, or the nodes that PreFilter left.
 pub fn list_candidates(call: &Call<'_>, order: &[NodeIdx], attempt: &mut Attempt) {
     attempt.candidates.clear();
     match &attempt.findings.restriction {

@@ -36,9 +36,9 @@ pub struct Hint {
     pub next: NodeIdx,
 }
 
-/// Finds the node for a pod. The next search starts [`Sample::n_visited`](super::Sample::n_visited) of the decision
-/// further on. Plugins are not asked again about what `cache` holds of their answers for pods of the same equivalence
-/// class.
+/// Finds the node for a pod. The next search starts after the nodes that this search visited
+/// ([`Sample::n_visited`](super::Sample::n_visited)). Plugins are not asked again if `cache` holds their answers for
+/// pods of the same equivalence class.
 pub fn place(
     profile: &mut Profile,
     call: &Call<'_>,
@@ -93,7 +93,7 @@ fn earlier_answers<'a>(
     cache.filter(|_| !is_restricted && !has_others)?.of_second(call.pod, ClassAnswers::default)
 }
 
-/// Places the pod by earlier answers. Returns `None` if no node passes, because only the plugins can say why.
+/// Places the pod with the answers for an earlier pod. Returns `None` if no node passes, because only the plugins can say why.
 fn place_by_earlier(
     profile: &mut Profile,
     call: &Call<'_>,

@@ -150,7 +150,8 @@ pub fn pre_bind(
 }
 
 /// Asks one plugin again that waited for an object to change. If its binary no longer has PreBind, nothing is left to
-/// do. `call` contains the current pod. `is_changed` says that it differs from the pod at the beginning of the cycle.
+/// do. `call` contains the current pod. `is_changed` says that this pod differs from the pod at the beginning of the
+/// cycle.
 ///
 /// # Errors
 /// The plugin refused or broke.

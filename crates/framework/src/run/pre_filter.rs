@@ -15,7 +15,7 @@ use crate::{
 pub enum PreFilterOutcome {
     /// Filter is next.
     Proceed,
-    /// The pod fits on no node. `plugins` are those that decided this.
+    /// The pod fits on no node. `plugins` are the plugins that decided this.
     Rejected {
         /// The reason.
         status: Status,
@@ -48,7 +48,7 @@ fn ask(profile: &mut Profile, call: &Call<'_>, attempt: &mut Attempt) -> Result<
     while let Some((plugin, point)) = plugins.next(profile) {
         let answer = point.pre_filter(call);
         let (status, nodes) = match profile.is_blind(plugin) {
-            // The plugin is blind and skips the pod, so it does not affect it.
+            // The plugin is blind, but it skips the pod, so it does not affect the pod.
             Some(_) if matches!(&answer, Err(status) if status.code == Code::Skip) => (Status::skip(), None),
             Some(blind) => (blind, None),
             None => answer.map_or_else(|status| (status, None), |nodes| (Status::success(), nodes)),

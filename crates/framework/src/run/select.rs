@@ -41,7 +41,7 @@ fn equal_bits(numbers: &[i64; 64], number: i64) -> u64 {
 
 /// The highest of the numbers.
 fn highest(totals: &[i64]) -> i64 {
-    // Four maxima run side by side, so that no comparison waits for the one before.
+    // Four maxima run side by side, so that no comparison waits for the comparison before it.
     let (fours, rest) = totals.as_chunks::<4>();
     let each_of = |highest: [i64; 4], four: &[i64; 4]| std::array::from_fn(|at| highest[at].max(four[at]));
     let of_fours = fours.iter().fold([i64::MIN; 4], each_of);
@@ -126,9 +126,9 @@ fn first_in_pre_order(places: &Places) -> Option<usize> {
     Some(place)
 }
 
-/// The feasible nodes from best to worst, in the order in which Kubernetes' heap of scores yields them. The first is
-/// the one that [`Attempt::choose`](super::Attempt::choose) takes. Equal nodes after it come in the order in which Go's
-/// `container/heap` leaves them.
+/// The feasible nodes from best to worst, in the order in which Kubernetes' heap of scores yields them. The first node
+/// is the node that [`Attempt::choose`](super::Attempt::choose) takes. Equal nodes after it come in the order in which
+/// Go's `container/heap` leaves them.
 #[derive(Clone, Debug, Default)]
 pub struct Ranking<Node = NodeIdx>(Vec<(i64, Node)>);
 

@@ -57,7 +57,7 @@ fn strict() -> Policy {
 }
 
 thread_local! {
-    /// How many questions about pods the binaries of a test have answered in total.
+    /// The number of questions about pods that the binaries of a test have answered in total.
     static N_ANSWERS: Cell<u64> = const { Cell::new(0) };
 }
 
@@ -240,7 +240,7 @@ impl Bench {
 #[test]
 fn a_plugin_that_is_not_there_yet_is_waited_for() {
     let mut bench = Bench::new(strict(), &["Mine", "Lax"]);
-    assert_eq!(bench.serves("Mine"), "plugin \"Mine\" is missing: no Mine.wasm in /plugins yet");
+    assert_eq!(bench.serves("Mine"), "plugin \"Mine\" is missing: Mine.wasm in /plugins does not exist yet");
     assert_eq!(bench.serves("Lax"), "skipped");
     bench.put("Mine", "a");
     assert_eq!(bench.serves("Mine"), "a");
@@ -282,7 +282,7 @@ fn too_many_faults_take_a_plugin_out_of_service_for_longer_and_longer() {
         bench.fault("Mine", "a", 2);
         assert_eq!(bench.serves("Mine"), "a");
         bench.fault("Mine", "a", 1);
-        let message = "plugin \"Mine\" is out of service: 3 faults within 10 s, the last: trapped in filter";
+        let message = "plugin \"Mine\" is out of service: 3 faults within 10 s; the last was: trapped in filter";
         assert_eq!(bench.serves("Mine"), message);
         let quarantine = bench.status("Mine").quarantine.expect("quarantined");
         assert_eq!((quarantine.digest, quarantine.until), (digest("a"), bench.now + seconds * 1000));
@@ -359,10 +359,11 @@ fn an_operator_goes_back_and_forth() {
         bench.roll_back("Nobody"),
         Err("unknown plugin \"Nobody\"; `berth plugin list` shows all plugins".to_owned())
     );
-    let nothing = "plugin \"NodeName\" cannot be rolled back: no binary of the plugins directory serves";
+    let nothing = "plugin \"NodeName\" cannot be rolled back: the plugin in use does not come from the plugins \
+                   directory";
     assert_eq!(bench.roll_back("NodeName"), Err(nothing.to_owned()));
     bench.put("Mine", "a");
-    let nothing = "plugin \"Mine\" cannot be rolled back: no binary served before this one";
+    let nothing = "plugin \"Mine\" cannot be rolled back: there is no earlier binary";
     assert_eq!(bench.roll_back("Mine"), Err(nothing.to_owned()));
     bench.put("Mine", "b");
     bench.advance(600);

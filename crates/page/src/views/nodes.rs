@@ -240,7 +240,7 @@ fn meaning(shade: Shade, plugins: &[String]) -> String {
     }
 }
 
-/// The meaning of the colours, with the number of nodes of each.
+/// The meaning of the colours, with the number of nodes of each colour.
 fn legend(copied: &Copied, plugins: &[String], shade: &impl Fn(&Row) -> Shade, filter: &Filter) -> Markup {
     let mut counts: BTreeMap<(usize, usize), (Shade, usize)> = BTreeMap::new();
     for row in &copied.rows {

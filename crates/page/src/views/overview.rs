@@ -27,7 +27,7 @@ use crate::{
 pub struct Overview {
     /// The time to which the data about pods and nodes belongs, in milliseconds since 1970.
     pub as_of_milliseconds: u64,
-    /// Whether all data is from that time. If not, some of it is older or missing.
+    /// Whether all data is from that time. Otherwise, some of the data is older or missing.
     pub is_whole: bool,
     /// Whether this replica schedules.
     pub is_leading: bool,
@@ -69,7 +69,7 @@ pub struct TimeShare {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct OverviewComplaint {
-    /// Whether it is a problem. If not, it is useful information.
+    /// Whether it is a problem. Otherwise, it is only information.
     pub is_problem: bool,
     pub text: String,
     pub fix: String,

@@ -32,7 +32,7 @@ pub struct Bench {
     /// The plugin's arguments (`pluginConfig`) as JSON
     #[arg(long, value_name = "JSON")]
     args: Option<String>,
-    /// A file of cases: the first one's arguments, objects and pods are measured with, within the file's limits [default:
+    /// A file of cases: measure with the arguments, objects and pods of its first case, within its limits [default:
     /// *.cases.yaml or cases.yaml in the plugin's folder, unless --args is given]
     #[arg(long, value_name = "FILE", conflicts_with = "args")]
     cases: Option<PathBuf>,
@@ -201,7 +201,7 @@ fn subject(bench: &Bench, loaded: &Loaded) -> Result<(ComponentFactory, Situatio
     Ok((loaded.factory.clone(), Situation::of_args("null"), Source::None))
 }
 
-/// Makes an owned factory from a shared one.
+/// Makes an owned factory from a shared factory.
 #[derive(Debug)]
 struct Native(std::sync::Arc<dyn PluginFactory>);
 

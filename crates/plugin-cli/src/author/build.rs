@@ -70,10 +70,10 @@ fn by_script(dir: &Path) -> Result<PathBuf> {
     let full = dir.canonicalize().with_context(|| format!("finding {}", dir.display()))?;
     let script = full.join("build.sh");
     script::run(&script, &full)?;
-    newest(&dir.join("build")).with_context(|| format!("{} left no build/NAME.wasm", script.display()))
+    newest(&dir.join("build")).with_context(|| format!("{} did not write build/NAME.wasm", script.display()))
 }
 
-/// The newest wasm file. A script may leave others, but it writes the component last.
+/// The newest wasm file. A script may leave other files, but it writes the component last.
 fn newest(build: &Path) -> Option<PathBuf> {
     let files = fs::read_dir(build).ok()?.filter_map(|entry| entry.ok().map(|entry| entry.path()));
     let is_component = |path: &PathBuf| {
@@ -130,7 +130,7 @@ fn rust(dir: &Path) -> Result<PathBuf> {
     write_named(dir, componentize(&module).with_context(|| module.display().to_string())?)
 }
 
-/// What the machine lacks, after a build that failed; cargo has shown what is wrong with the sources.
+/// After a failed build, says what the machine lacks. cargo has already shown what is wrong with the sources.
 fn advice(dir: &Path, mut fetch: Command) -> String {
     if !has_target(dir) {
         return format!(": the target is missing; run `rustup target add {TARGET}`");
@@ -159,7 +159,7 @@ fn write_named(dir: &Path, component: Vec<u8>) -> Result<PathBuf> {
     fs::create_dir_all(&build).with_context(|| format!("making {}", build.display()))?;
     let name = project::name_in_manifest(&component)?;
     let file = build.join(format!("{name}.wasm"));
-    // A process that copies the file meanwhile gets either the whole new file or the whole old one.
+    // A process that copies the file meanwhile gets either the whole new file or the whole old file.
     let part = build.join(format!(".{name}.part"));
     fs::write(&part, component).with_context(|| format!("writing {}", part.display()))?;
     fs::rename(&part, &file).with_context(|| format!("writing {}", file.display()))?;

@@ -54,8 +54,8 @@ pub(crate) fn run(dev: &Dev) -> Result<()> {
     if plugins_dir.starts_with(&dir) {
         let (option, project) = (dev.plugins_dir.display(), dir.display());
         let text = format!(
-            "--plugins-dir {option}: lies inside the plugin's folder {project}; name a directory outside of it, the one that \
-             the scheduler got with --plugins-dir"
+            "--plugins-dir {option}: lies inside the plugin's folder {project}; name the --plugins-dir of the \
+             scheduler, outside of this folder"
         );
         return Err(Usage(text).into());
     }

@@ -38,7 +38,7 @@ struct Report {
     /// The extension points that the component implements.
     points: Vec<&'static str>,
     needs: Needs,
-    /// The events after which pods that the plugin rejected are tried again; none: any event.
+    /// The events after which pods that the plugin rejected are tried again; `None` stands for any event.
     events_to_register: Option<Vec<String>>,
     /// The grants that the plugin gets without a setting of the operator.
     granted: String,
@@ -107,7 +107,7 @@ fn granted(manifest: &Manifest, digest: Digest, asked_for: Option<&Grants>) -> S
     let grants = asked_for.cloned().unwrap_or_else(|| reads.grants());
     let events = match reads.check_reads(name, manifest, None) {
         Err(NotGranted::Events { kinds, versions }) => {
-            format!("; and in reads a kind of {versions}, for events of {kinds}")
+            format!("; for events of {kinds}, reads must also contain a kind of {versions}")
         }
         Ok(()) | Err(_) => String::new(),
     };

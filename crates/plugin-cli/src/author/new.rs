@@ -33,7 +33,10 @@ pub struct New {
 pub(crate) fn run(new: &New) -> Result<()> {
     let Some(name) = new.name.as_ref().filter(|_| !new.list) else { return list() };
     if !is_plugin_name(name) {
-        let text = format!("{name:?}: a plugin's name is a capital letter, then letters and digits: MyPlugin");
+        let text = format!(
+            "{name:?}: a plugin's name starts with a capital letter and contains only letters and \
+                            digits, as in MyPlugin"
+        );
         return Err(Usage(text).into());
     }
     let dir = new.dir.clone().unwrap_or_else(|| PathBuf::from(kebab_case(name)));

@@ -1,5 +1,5 @@
 //! Compares the methods of a `NodePlugin` with the names in its `export!` line. The trait has defaults for all methods,
-//! so the compiler does not report a method that is never called or one that is missing.
+//! so the compiler reports neither a method that is never called nor a missing method.
 //!
 //! The sources are read as text in the form that rustfmt gives them: an `impl` begins and ends at the first column.
 
@@ -32,7 +32,7 @@ pub(super) fn uncalled(crate_folder: &Path, exports: impl Fn(&str) -> bool) -> V
         let place = file.strip_prefix(crate_folder).unwrap_or(&file).display().to_string();
         for (line, method) in methods_of(&text).filter(|(_, method)| !exports(method.interface)) {
             let NodeMethod { name, export, .. } = method;
-            warnings.push(format!("{place}:{line}: {name} is never called: the line export! lacks {export}"));
+            warnings.push(format!("{place}:{line}: {name} is never called: add {export} to the line export!"));
         }
     }
     warnings
@@ -102,7 +102,7 @@ mod tests {
         fs::create_dir_all(folder.path().join("src/parts")).unwrap();
         fs::write(folder.path().join("src/parts/even.rs"), SOURCE).unwrap();
         let warnings = uncalled(folder.path(), |interface| interface == "filter");
-        assert_eq!(warnings, ["src/parts/even.rs:7: score is never called: the line export! lacks Score"]);
+        assert_eq!(warnings, ["src/parts/even.rs:7: score is never called: add Score to the line export!"]);
         assert!(uncalled(folder.path(), |_| true).is_empty());
     }
 

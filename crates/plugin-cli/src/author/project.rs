@@ -1,4 +1,4 @@
-//! A plugin on disk: a component file, or the folder from which one is built.
+//! A plugin on disk: a component file, or the folder from which the component is built.
 
 use std::{
     fs,
@@ -13,13 +13,13 @@ use berth_telemetry::chain;
 use berth_wasm_host::{Binary, ComponentFactory, Engine, EngineOptions, LoadError};
 use clap::Args;
 
-/// What a build leaves beside the component, without `.wasm`: core modules.
+/// The names, without `.wasm`, of the core modules that a build leaves beside the component.
 const INTERMEDIATE: [&str; 4] = ["module", "core", "embedded", "stripped"];
 
 /// The extensions of the files that a component is built from.
 const SOURCES: [&str; 8] = ["rs", "go", "c", "h", "py", "ts", "js", "wit"];
 
-/// Bytes of a component that brings an interpreter along.
+/// The size in bytes of a component that contains an interpreter.
 const LONG_TO_COMPILE: usize = 4 << 20;
 
 /// Which plugin a command is about.
@@ -180,7 +180,7 @@ fn load_from(binary: Binary, title: &str, file: Option<&Path>) -> Result<Loaded>
     Ok(Loaded { binary, factory })
 }
 
-/// Where a project has the two names that must be equal, if its build.sh wrote the component.
+/// The places of the two names in a project that must be equal, if the project's build.sh wrote the component.
 fn places_of_names(component: &Path, manifest: &str) -> Option<String> {
     let project = folder_of(folder_of(component));
     let script = place_of(&project.join("build.sh"), &component.file_stem()?.to_string_lossy())?;
@@ -189,7 +189,7 @@ fn places_of_names(component: &Path, manifest: &str) -> Option<String> {
     let mut sources: Vec<PathBuf> = entries.filter(is_source).collect();
     sources.sort();
     let source = sources.iter().find_map(|source| place_of(source, manifest))?;
-    Some(format!(". The file name is at {script}, the manifest name at {source}"))
+    Some(format!(". The file name is set at {script}, and the manifest name at {source}"))
 }
 
 /// The first line with the text in quotes, as the file and the line's number: `plugin.py:9`.

@@ -14,7 +14,7 @@ use anyhow::{Context as _, Result, bail};
 /// The file in the folder `build` with the whole output.
 const LOG: &str = "build.log";
 
-/// The beginnings of lines from which the output of the tools is about an error.
+/// The beginnings of the lines with which an error starts in the output of the tools.
 const ERROR_BEGINS: [&str; 2] = ["Traceback (most recent call last)", "✘ [ERROR]"];
 
 /// Runs the script in the plugin's folder.
@@ -37,10 +37,10 @@ pub(super) fn run(script: &Path, dir: &Path) -> Result<()> {
         && let Some(error) = SourceError::find(&held_back, dir)
     {
         let log = dir.join("build").join(LOG);
-        // The message is more important than the place of the whole output.
+        // A log that cannot be written is ignored, because the message of the error is more important.
         let _ = log.parent().map(fs::create_dir_all);
         let _ = fs::write(&log, &output.all);
-        bail!("{error}\n(all that the tools say: {})", log.display());
+        bail!("{error}\n(the complete output of the tools: {})", log.display());
     }
     io::stderr().write_all(held_back.as_bytes())?;
     if !status.success() {

@@ -19,14 +19,14 @@ use super::{project::Target, registry::RegistryAccess};
 use crate::blocking::block_on;
 
 const KEYS: &str = "\
-`openssl genpkey -algorithm ed25519` makes such keys too. Keep the private one away from the scheduler, which needs only
-the public one: `signers` in its --plugin-config names it as publicKeyFile.";
+`openssl genpkey -algorithm ed25519` makes such keys too. Keep the private key away from the scheduler, which needs only
+the public key: `signers` in its --plugin-config names it as publicKeyFile.";
 
 const SIGNATURES: &str = "\
-A file's signature is added to PLUGIN.wasm.sig beside it; copy the two together, the signature first. A reference's is
-added to the tag sha256-….sig in its repository, where `cosign verify --key` finds it as well. Keys are Ed25519, or ECDSA
-on P-256, in PEM; for one that is encrypted, or in a key management service, use `cosign sign --key` and
-`cosign sign-blob --key --bundle PLUGIN.wasm.sigstore.json`.";
+A file's signature is added to PLUGIN.wasm.sig beside it; copy the two together, the signature first. The signature of
+a reference is added to the tag sha256-….sig in its repository, where `cosign verify --key` finds it as well. Keys are
+Ed25519, or ECDSA on P-256, in PEM. For a key that is encrypted, or in a key management service, use
+`cosign sign --key` and `cosign sign-blob --key --bundle PLUGIN.wasm.sigstore.json`.";
 
 #[derive(Args, Debug)]
 #[command(after_help = KEYS)]

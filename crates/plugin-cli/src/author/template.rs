@@ -40,13 +40,13 @@ const SCHEMAS: &str = "berth/schemas";
 /// The folders of an SDK that become the project itself and are not copied with the SDK.
 const TEMPLATES: [&str; 2] = ["template", "templates"];
 
-/// What the operator grants the plugin, in the templates that need it.
+/// The file with the grants that the operator gives the plugin, in the templates that need grants.
 const GRANTS: &str = "plugin-host.yaml";
 
-/// What builds leave behind in a working tree.
+/// The folders that builds leave in a working tree.
 const LEFT_BEHIND: [&str; 4] = ["build", "node_modules", "__pycache__", "target"];
 
-/// What a plugin can be written in.
+/// A language in which a plugin can be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Language {
     Rust,
@@ -69,7 +69,7 @@ impl Language {
     }
 }
 
-/// What a project begins with.
+/// The files with which a project begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Template {
     /// Keeps pods out of one zone and prefers nodes that are not cordoned: the guide's first plugin
@@ -105,14 +105,14 @@ pub(super) fn to_run(template: Template, name: &str) -> [String; 3] {
     ]
 }
 
-/// What the operator must grant the plugin: `{effects: [wait]}`.
+/// The grants that the plugin needs: `{effects: [wait]}`.
 pub(super) fn grants(template: Template) -> Option<&'static str> {
     let (folder, _) = template.shown();
     let text = SDKS.get_file(Path::new("templates").join(folder).join(GRANTS))?.contents_utf8()?;
     text.lines().find_map(|line| line.trim().strip_prefix("grants: "))
 }
 
-/// Writes a project into `dir`, which must not be there yet. How many files it has.
+/// Writes a project into `dir`, which must not exist yet. How many files it has.
 pub(super) fn instantiate(
     language: Language,
     template: Template,
@@ -137,7 +137,7 @@ pub(super) fn instantiate(
         let own = sdk.get_dir(sdk.path().join("templates").join(&file)).context("that SDK lacks the template")?;
         project.copy(own, own.path(), Path::new(""), &edit)?;
     }
-    // What the plugin exports and answers, and how it is run, is the same in every language; its source is not.
+    // The exports and answers of the plugin, and how it is run, are the same in every language; only the source differs.
     let shared = SDKS.get_dir(Path::new("templates").join(&file)).context("template not found")?;
     let is_used = |entry: &&DirEntry<'_>| language != Language::Rust || !entry.path().ends_with("plugin.wit");
     for entry in shared.entries().iter().filter(is_used) {

@@ -24,8 +24,8 @@ pub struct Test {
     target: Target,
     /// Files of cases [default: *.cases.yaml and cases.yaml in the plugin's folder]
     cases: Vec<PathBuf>,
-    /// Write the answers that the plugin gives into the files, as the expected ones. The rest of a file stays as
-    /// it is, except where answers come or go: then it is written again, and of its comments those at the top stay
+    /// Write the plugin's answers into the files as the expected answers. The rest of a file stays as it is, unless
+    /// answers are added or removed: then the whole file is written again, and only the comments at the top stay
     #[arg(long)]
     update: bool,
     /// Output for people or for programs
@@ -64,7 +64,7 @@ pub(crate) fn run(test: &Test) -> Result<()> {
 }
 
 /// Updates a file of cases. Unchanged parts keep their text. If the text cannot be kept, only the comments at its top
-/// are.
+/// stay.
 fn update(file: &Path, cases: &Cases, loaded: &Loaded) -> Result<()> {
     let old = fs::read_to_string(file)?;
     let factory = cases.limited(&loaded.factory);

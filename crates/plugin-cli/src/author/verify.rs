@@ -26,9 +26,9 @@ use super::{
 use crate::{blocking::block_on, output::Output};
 
 const SIGNATURES: &str = "\
-With --key, the plugin must be signed by the holder of one of the keys: a file by PLUGIN.wasm.sig or
-PLUGIN.wasm.sigstore.json beside it, a reference by what the registry has for its manifest. Without --key, signatures are
-not looked at.
+With --key, the holder of one of the keys must have signed the plugin. The signature of a file is in PLUGIN.wasm.sig or
+PLUGIN.wasm.sigstore.json beside it, and the signature of a reference is in the registry. Without --key, signatures are
+not checked.
 
 Examples:
   berth plugin verify build/Zone.wasm
@@ -139,7 +139,7 @@ fn rows(factory: &dyn PluginFactory, situation: &Situation, seed: u64, source: &
     Ok(checks.into_iter().map(|check| Row { case: situation.name().map(str::to_owned), check }).collect())
 }
 
-/// The files on the command line, or those beside the plugin. An artifact of a registry has none.
+/// The files on the command line, or the files beside the plugin. An artifact of a registry has none.
 fn case_files(verify: &Verify) -> Result<Vec<PathBuf>> {
     if !verify.cases.is_empty() {
         return Ok(verify.cases.clone());

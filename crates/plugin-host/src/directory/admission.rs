@@ -18,7 +18,7 @@ pub trait Admission: std::fmt::Debug + Send + Sync {
     /// Whether the file may be compiled and run.
     ///
     /// # Errors
-    /// Says why the file may not.
+    /// The error says why the file may not be compiled.
     fn admit(&self, file: Candidate<'_>) -> Result<Approval, NotAdmitted>;
 }
 

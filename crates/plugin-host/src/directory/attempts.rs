@@ -1,8 +1,8 @@
 //! Runs many tasks at the same time, each with growing effort. Tasks that need little effort are done first, and no
-//! task waits for one that needs much.
+//! task waits for a task that needs much effort.
 //!
-//! Several threads make the small attempts, and one thread makes the others. Each thread takes the task with the least
-//! effort so far; among equals, the one that has waited longest.
+//! Several threads make the small attempts, and one thread makes all larger attempts. Each thread takes the task with
+//! the least effort so far. Of several such tasks, it takes the one that has waited longest.
 
 use std::{
     collections::BTreeMap,

@@ -19,7 +19,7 @@ use super::{
     files::read_bounded,
 };
 
-/// The parts that are needed to load files.
+/// Everything that is needed to load files.
 #[derive(Clone, Debug)]
 pub(super) struct Loader {
     pub engine: Engine,
@@ -37,7 +37,7 @@ pub(super) struct FileLoad {
     name: String,
     /// The content of the file when it was last loaded.
     known: Option<Content>,
-    /// Whether an operator wants it tried again, whatever is remembered of it.
+    /// Whether an operator has ordered another load, even if an earlier refusal is remembered.
     is_ordered: bool,
     /// The content that an earlier attempt admitted, with the approval. The bytes are not kept in memory, because many
     /// files may wait.
@@ -60,9 +60,9 @@ pub(super) struct Found {
 /// The end of a load.
 #[derive(Debug)]
 pub(super) enum LoadEnd {
-    /// The file holds this, whether that is a plugin or not.
+    /// The content of the file, which need not be a plugin.
     Content(Content),
-    /// The result may be different later.
+    /// The load failed, but a later load may succeed.
     Failed,
 }
 

@@ -29,7 +29,7 @@ impl Fingerprint {
     fn of(metadata: &fs::Metadata) -> Self {
         let (device, inode) = (metadata.dev(), metadata.ino());
         if metadata.is_dir() {
-            // Files inside a folder do not make the folder a plugin.
+            // A folder is not a plugin, whatever files it contains.
             return Self { device, inode, ..Self::default() };
         }
         Self {

@@ -2,7 +2,7 @@
 //!
 //! A load can fail although nothing is wrong with the file: the kernel kills the compiler for lack of memory, or the
 //! machine gives it no processor time. Such a file is loaded again after [`FIRST_WAIT`]. The wait doubles with each
-//! failure in a row, up to [`LONGEST_WAIT`]: the times of the kubelet for images that cannot be pulled.
+//! failure in a row, up to [`LONGEST_WAIT`]. The kubelet uses the same times for images that cannot be pulled.
 
 use std::time::{Duration, Instant};
 
@@ -23,7 +23,7 @@ pub(super) enum Known {
     /// The file holds this. It is loaded again when its content changes.
     Content { fingerprint: Fingerprint, content: Content },
     /// The load failed for a reason that may have gone by the time `due`. The file is loaded again at that time, or
-    /// when it looks different.
+    /// when its fingerprint differs.
     Failed { fingerprint: Fingerprint, failures: Failures, due: Instant },
     /// The file must be loaded, whatever it holds.
     Forgotten,
@@ -34,7 +34,8 @@ pub(super) enum Known {
 pub(super) struct Failures(u32);
 
 impl Known {
-    /// The knowledge after a load of the file that looked like `fingerprint`. `failures` were before the load.
+    /// The knowledge about a file after a load that began when the file had this fingerprint. `failures` were before
+    /// the load.
     pub(super) fn after(end: LoadEnd, fingerprint: Fingerprint, failures: Failures, now: Instant) -> Self {
         match end {
             LoadEnd::Content(content) => Self::Content { fingerprint, content },
@@ -45,7 +46,7 @@ impl Known {
         }
     }
 
-    /// Whether there is no reason at `now` to load the file, which looks like `file`.
+    /// Whether the file, with the fingerprint `file`, need not be loaded at `now`.
     pub(super) fn is_current(&self, file: Fingerprint, now: Instant) -> bool {
         match self {
             Self::Content { fingerprint, .. } => *fingerprint == file,
@@ -54,7 +55,7 @@ impl Known {
         }
     }
 
-    /// The failures in a row of the file as it looks now.
+    /// The number of failures in a row of a file with this fingerprint.
     pub(super) fn failures(&self, file: Fingerprint) -> Failures {
         match self {
             Self::Failed { fingerprint, failures, .. } if *fingerprint == file => *failures,
@@ -62,7 +63,7 @@ impl Known {
         }
     }
 
-    /// The time at which the file is loaded again though nothing changes.
+    /// The time at which the file is loaded again even without a change.
     pub(super) fn due(&self) -> Option<Instant> {
         match self {
             Self::Failed { due, .. } => Some(*due),

@@ -1,8 +1,8 @@
 //! The rate at which a file of the plugins directory is loaded, however often it is rewritten.
 //!
 //! A load costs the processor time of a compiler, and leads to a swap. A plugin may have [`BURST`] loads at once, and
-//! then one in each [`COST`]. A load that takes longer than that counts for its own time. A file that has to wait is
-//! examined again, so that its final content is loaded.
+//! then one in each [`COST`]. A load that takes longer than [`COST`] costs the time that it takes. A file that has to
+//! wait is examined again, so that its final content is loaded.
 
 use std::{
     collections::BTreeMap,
@@ -12,10 +12,10 @@ use std::{
 /// The minimum cost of a load.
 pub(super) const COST: Duration = Duration::from_secs(1);
 
-/// The number of loads is enough for an operator to correct a file a few times in a row without a wait.
+/// The number of loads that need no wait: an operator can correct a file a few times in a row.
 pub(super) const BURST: u32 = 5;
 
-/// The time at which the cost of each file's loads is paid off. Files that have paid are not kept.
+/// The time at which the cost of each file's loads is paid off. Files whose cost is paid off are not kept.
 #[derive(Debug, Default)]
 pub(super) struct LoadRates {
     paid_at: BTreeMap<String, Instant>,

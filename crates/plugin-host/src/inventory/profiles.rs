@@ -38,8 +38,8 @@ impl PluginInventory {
     }
 
     /// New instances of the binaries that serve in one profile of `settings`, for questions that decide nothing. They
-    /// are not kept up to date. Each copy has accounts of its own for the time of plugins, so questions use up nothing
-    /// of the time that plugins have for scheduling.
+    /// are not kept up to date. Each copy has accounts of its own for the time of plugins, so questions do not use up
+    /// the time that plugins have for scheduling.
     ///
     /// # Errors
     /// There is no such profile, or a plugin refuses its arguments.
@@ -52,8 +52,8 @@ impl PluginInventory {
         configured.build(|name, args| self.provide_by(of_binary, scheduler_name, name, args).map(Some))
     }
 
-    /// Stops keeping up to date the profiles that are not in `profiles`. Returns their plugins, each with the
-    /// `schedulerName`.
+    /// From now on, profiles that are not in `profiles` are no longer kept up to date. Returns their plugins, each with
+    /// the `schedulerName`.
     pub fn leave_profiles(&mut self, profiles: &[Profile]) -> Vec<(PluginName, String)> {
         self.registry.leave_profiles(|plugin, scheduler_name| {
             let profile = profiles.iter().find(|profile| profile.scheduler_name == scheduler_name);

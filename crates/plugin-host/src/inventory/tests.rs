@@ -227,6 +227,6 @@ fn a_stand_in_holds_pods_or_lets_them_pass() {
         let mut stand_in = factory(&name, &service).build("null").expect("stand-ins take everything");
         says.insert(plugin, stand_in.sync(&berth_cache::Cache::new()).map_err(|status| status.message()));
     }
-    let missing = "plugin \"Mine\" is missing: no Mine.wasm in /plugins yet";
+    let missing = "plugin \"Mine\" is missing: Mine.wasm in /plugins does not exist yet";
     assert_eq!(says, BTreeMap::from([("Mine", Err(missing.to_owned())), ("Lax", Ok(()))]));
 }

@@ -133,7 +133,7 @@ fn one_of_another_identity_does_not() {
 fn one_of_another_deployment_does_not() {
     let (sigstore, other) = (Sigstore::new(), Sigstore::new());
     let bundle = sigstore.bundle(b"component", SIGNED_AT);
-    assert!(refusal(other.identity(), &bundle, b"component").contains("does not lead to fulcioRootsFile"));
+    assert!(refusal(other.identity(), &bundle, b"component").contains("not valid under the roots in fulcioRootsFile"));
     let mut identity = sigstore.identity();
     let log = include_str!("../../tests/keys/ed25519.pub");
     identity.roots = Arc::new(KeylessRoots::from_pem(&sigstore.root, log).unwrap());
@@ -145,7 +145,7 @@ fn one_made_when_the_certificate_did_not_hold_does_not() {
     let sigstore = Sigstore::new();
     let bundle = sigstore.bundle(b"component", SIGNED_AT + 30 * 24 * 3600);
     let refusal = refusal(sigstore.identity(), &bundle, b"component");
-    assert!(refusal.contains("does not lead to fulcioRootsFile"), "{refusal}");
+    assert!(refusal.contains("not valid under the roots in fulcioRootsFile"), "{refusal}");
 }
 
 #[test]

@@ -39,7 +39,7 @@ pub(crate) enum TransportError {
     Failed(String),
     #[error("no answer within {} s", .0.as_secs())]
     TimedOut(Duration),
-    #[error("an answer of more than {0} bytes")]
+    #[error("the answer is longer than {0} bytes")]
     TooLarge(u64),
     #[error("too many redirects, or a redirect without a valid address")]
     Redirects,
@@ -140,7 +140,7 @@ fn read_certificates(file: &Path) -> io::Result<Vec<CertificateDer<'static>>> {
     let text = fs::read(file)?;
     let certificates: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
     let certificates = certificates.map_err(io::Error::other)?;
-    if certificates.is_empty() { Err(io::Error::other("it holds no CERTIFICATE in PEM")) } else { Ok(certificates) }
+    if certificates.is_empty() { Err(io::Error::other("it contains no CERTIFICATE in PEM")) } else { Ok(certificates) }
 }
 
 fn failed(error: &dyn std::error::Error) -> TransportError {

@@ -16,7 +16,7 @@ pub struct Waiting {
     pub record: QueuedPod,
     /// Where the pod waits.
     pub queue: SubQueue,
-    /// When its backoff ends; `None` outside backoffQ.
+    /// The end of its backoff; `None` outside backoffQ.
     pub backoff_until: Option<Time>,
 }
 
@@ -45,7 +45,8 @@ impl Queue {
     }
 
     /// The waiting pods after those that `visited` has seen, at most `limit`. Pods that move in between are in
-    /// [`Self::changed_pods`], so a reader of both sees all pods. Fewer than `limit` pods mean that no more follow.
+    /// [`Self::changed_pods`], so a reader of both sees all pods. A result of fewer than `limit` pods means that no
+    /// more follow.
     pub fn next_portion(&self, visited: &mut Visited, limit: usize) -> Vec<PodUid> {
         self.places.next_portion(visited, limit)
     }

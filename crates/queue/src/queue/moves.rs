@@ -1,4 +1,4 @@
-//! What moves waiting pods: additions, changes and deletions of pods, cluster events, and time.
+//! The causes that move waiting pods: additions, changes and deletions of pods, cluster events, and time.
 
 use std::sync::{Arc, LazyLock};
 

@@ -63,7 +63,7 @@ pub(super) struct PodEntry {
     pub(super) pending: Vec<&'static str>,
     pub(super) is_gated: bool,
     pub(super) was_flushed: bool,
-    /// What happened since the pod's attempt began; `None` is an activation of the pod itself.
+    /// The events since the pod's attempt began; `None` is an activation of the pod itself.
     seen: Vec<Option<Happening>>,
 }
 

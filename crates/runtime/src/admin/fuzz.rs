@@ -68,7 +68,7 @@ fn made_up(random: &mut Random) -> Vec<u8> {
     let mut bytes = format!("{method} {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n").into_bytes();
     if random.below(2) == 0 {
         bytes.extend(b"X-Noise: ");
-        // The bytes contain no line ends, because these would turn them into another request.
+        // The bytes contain no line ends, because a line end would begin another header.
         bytes.extend((0..random.below(2000)).map(|_| random.byte()).filter(|byte| !b"\r\n\0".contains(byte)));
         bytes.extend(b"\r\n");
     }

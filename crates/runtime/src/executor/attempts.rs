@@ -12,7 +12,7 @@ use berth_telemetry::klog::V2;
 use jiff::Timestamp;
 use tracing::{debug, error, info};
 
-/// The log shows the slow steps of a search that takes longer than this.
+/// If a search takes longer than this, the log shows its slow steps.
 const SLOW_SEARCH: Duration = Duration::from_millis(100);
 
 /// Writes one line for each attempt.

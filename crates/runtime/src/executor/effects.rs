@@ -156,7 +156,7 @@ impl Executor {
             Effect::Evict { namespace, name, uid, message } => {
                 self.evict(cause, &berth_cluster::PodRef { namespace, name, uid }, &message).await?;
             }
-            Effect::Wait { .. } => bail!("plugin {} waits for objects outside PreBind", cause.plugin),
+            Effect::Wait { .. } => bail!("plugin {} asked to wait for objects outside PreBind", cause.plugin),
             Effect::Bind
             | Effect::Allow { .. }
             | Effect::Reject { .. }

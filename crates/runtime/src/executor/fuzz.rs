@@ -94,7 +94,7 @@ async fn start() -> (mpsc::Sender<Task>, mpsc::Receiver<Event>, SharedLog) {
         sinks: Sinks { metrics: Arc::new(Metrics::default()), audit: AuditLog::default(), events: Arc::new(NoEvents) },
         writer: Writer::new(client.clone()),
         kinds: Kinds::new(client.clone()),
-        // Another task posts events at its own pace, so they go elsewhere.
+        // Another task posts events at its own pace, so this API server does not get them.
         recorder: EventRecorder::spawn(
             kube::Client::try_from(kube::Config::new("http://127.0.0.1:1".parse().unwrap())).unwrap(),
             "here",

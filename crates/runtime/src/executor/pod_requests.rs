@@ -1,14 +1,14 @@
-//! Requests about pods. Requests about one pod run one after the other, and those about different pods run side by
-//! side. The only exception are the effects that different plugins need before a pod is bound: they run side by side
+//! Requests about pods. Requests about one pod run one after the other, and requests about different pods run side by
+//! side. The effects that different plugins need before a pod is bound are the only exception: they run side by side
 //! for one pod, too.
 //!
 //! A waiting request may become unnecessary. Two patches of one status are merged into one. A binding drops the patches
 //! before it, because the API server clears the nomination and sets the condition itself. kube-scheduler does the same
 //! with the gate SchedulerAsyncAPICalls (`pkg/scheduler/backend/api_dispatcher/call_queue.go`).
 //!
-//! Each request in progress has its own task, so that one that hangs does not delay other pods. The writer limits the
-//! number of open requests at the API server. Only some status patches have a task. There may be one for each pod of
-//! the cluster, and waiting patches must not prevent pods from being placed.
+//! Each request in progress has its own task, so that a request that hangs does not delay other pods. The writer limits
+//! the number of open requests at the API server. Only some status patches have a task. There may be one for each pod
+//! of the cluster, and waiting patches must not prevent pods from being placed.
 
 use std::{
     collections::{HashMap, VecDeque},

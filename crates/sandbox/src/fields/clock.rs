@@ -1,4 +1,4 @@
-//! The only place that reads the clock, and the API's format of timestamps.
+//! The only module that reads the clock, and the API's format of timestamps.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 

@@ -20,7 +20,7 @@ pub(crate) fn metadata_mut(value: &mut Value) -> &mut Map<String, Value> {
     child_mut(value, "metadata")
 }
 
-/// The member `key` as a map, which is created if it is not one.
+/// The member `key` as a map. If the member is not a map, an empty map replaces it.
 pub(crate) fn child_mut<'a>(value: &'a mut Value, key: &str) -> &'a mut Map<String, Value> {
     as_map(as_map(value).entry(key).or_insert(Value::Null))
 }

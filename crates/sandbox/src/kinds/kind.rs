@@ -46,10 +46,10 @@ pub(crate) struct Scale {
     pub(crate) selector: Option<String>,
 }
 
-/// The way in which the known fields of a body are determined.
+/// How the known fields of a body are determined.
 #[derive(Debug)]
 pub(crate) enum Decoding {
-    /// The body is decoded as the built-in type and encoded again. Fields that get lost are unknown.
+    /// The body is decoded as the built-in type and encoded again. Fields that the copy lacks are unknown.
     Typed(fn(&Value) -> Result<Value, serde_json::Error>),
     /// A custom resource with its structural schema.
     Custom(Arc<Schema>),

@@ -1,4 +1,4 @@
-//! The way in which lists merge: element by element under a key, as a set, or as one value.
+//! How lists merge: element by element under a key, as a set, or as one value.
 //!
 //! Strategic merge patches and server-side apply use this. A field is named by its path of member names without
 //! positions, such as `spec.containers.ports`.
@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::kind::{Decoding, Kind};
 use crate::fields::json::{items, text};
 
-/// The way in which a list merges.
+/// How a list merges.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ListType {
     /// The list is replaced as a whole.
@@ -19,7 +19,7 @@ pub(crate) enum ListType {
     Map(Vec<String>),
 }
 
-/// The way in which the list at `path` of an object of `kind` merges.
+/// How the list at `path` of an object of `kind` merges.
 pub(crate) fn list_type(kind: &Kind, path: &[&str]) -> ListType {
     match &kind.decoding {
         Decoding::Typed(_) => built_in(kind, path),

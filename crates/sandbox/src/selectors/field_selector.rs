@@ -73,7 +73,7 @@ impl FieldSelector {
     }
 }
 
-/// The value that a missing field counts as.
+/// The value that stands for a missing field.
 fn absent(field: &str) -> &'static str {
     match field {
         "spec.unschedulable" | "spec.hostNetwork" => "false",

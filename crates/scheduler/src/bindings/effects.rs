@@ -209,7 +209,7 @@ fn carry_out_one(
         }
         Effect::Evict { uid, .. } if peers.preempt(&uid, pod, plugin) => {}
         Effect::Bind => {
-            let message = format!("plugin \"{plugin}\" asked for bind outside of Bind");
+            let message = format!("plugin \"{plugin}\" asked for the effect bind outside of the extension point Bind");
             return Err(Refusal { effect: EffectKind::Named(Permission::Bind), message });
         }
         effect @ (Effect::Patch { .. }
@@ -228,7 +228,7 @@ fn carry_out_one(
 fn nominate(context: &mut Context, peers: &Peers<'_>, plugin: &str, uid: &str, node: String) -> Result<(), Refusal> {
     let Some(pod) = context.pending_pod(uid).map(|pending| Arc::clone(&pending.pod)) else { return Ok(()) };
     let Some(name) = context.symbols_mut().lookup(&node) else {
-        let message = format!("plugin \"{plugin}\" asked for nominate of the unknown node {node:?}");
+        let message = format!("plugin \"{plugin}\" asked to nominate the unknown node {node:?}");
         return Err(Refusal { effect: EffectKind::Named(Permission::Nominate), message });
     };
     if !peers.is_binding(uid) {

@@ -7,7 +7,7 @@ use berth_queue::QueuedPod;
 
 use super::{Bindings, binding::Stage};
 
-/// What a pod between Reserve and PostBind waits for.
+/// The step that a pod between Reserve and PostBind waits for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BindingStage {
     /// The pod waits for Permit plugins.

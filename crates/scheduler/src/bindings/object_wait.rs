@@ -10,7 +10,8 @@ use crate::{
     metrics::{Observation, WaitResult},
 };
 
-/// The objects of which one must change before the plugin is asked again, and the time that this may take.
+/// The objects that a plugin waits for, and the time that the wait may take. The plugin is asked again when one of the
+/// objects has changed.
 #[derive(Debug)]
 pub(crate) struct ObjectWait {
     pub(crate) objects: Vec<ObjectKey>,
@@ -24,7 +25,7 @@ pub(crate) struct ObjectWait {
     _held: HeldBytes,
 }
 
-/// The first wait among `effects`. It and the effects after it were removed from them.
+/// The first wait among `effects`. The wait and the effects after it were removed from the effects.
 pub(crate) struct RequestedWait {
     pub(crate) objects: Vec<ObjectKey>,
     pub(crate) timeout: u64,

@@ -443,7 +443,7 @@ impl Binding {
 
     /// Logs an answer of the host to a request that this attempt has not made.
     fn unexpected_answer(self, to: &str, context: &mut Context) -> Step {
-        let message = format!("ignoring an unexpected result of the {to} of pod {}", context.full_name(self.pod()));
+        let message = format!("ignoring an unexpected result for the {to} of pod {}", context.full_name(self.pod()));
         context.log(Level::Error, message);
         Step::Waiting(self)
     }
@@ -470,7 +470,8 @@ impl Binding {
         }
     }
 
-    /// Follows the preemption of the pod by one of higher priority. The API server does not know of the pod's place on the node.
+    /// Follows the preemption of the pod by a pod of higher priority. The API server does not know of the pod's place
+    /// on the node.
     fn preempted(self, preemptor: &Pod, plugin: &str, context: &mut Context) -> Step {
         if self.is_sent() {
             let message = format!("pod {} is being bound and was not preempted", context.full_name(self.pod()));

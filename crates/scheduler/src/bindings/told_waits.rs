@@ -63,7 +63,7 @@ impl Binding {
         if waits.is_empty() {
             return;
         }
-        let note = format!("waits, to go to node {}, for {}", context.text(self.node), waits.join("; for "));
+        let note = format!("waits before it can be bound to node {}: {}", context.text(self.node), waits.join("; "));
         context.pod_event(self.pod(), event, note);
     }
 }

@@ -66,7 +66,7 @@ impl Context {
         self.isolation.held(self.now()).take(n_most).collect()
     }
 
-    /// How many owners' pods are held, by plugin.
+    /// The number of owners whose pods are held, by plugin.
     pub(crate) fn held_owners(&self) -> BTreeMap<String, usize> {
         self.isolation.n_held(self.now())
     }

@@ -76,8 +76,8 @@ impl Context {
         self.extenders.as_deref()
     }
 
-    /// Sets the extenders that are asked besides the plugins of every profile. Returns whether they differ from those
-    /// before.
+    /// Sets the extenders that are asked besides the plugins of every profile. Returns whether they differ from the
+    /// extenders before.
     pub(crate) fn set_extenders(&mut self, extenders: Option<Arc<dyn Extenders>>) -> bool {
         let before = std::mem::replace(&mut self.extenders, extenders);
         match (&before, &self.extenders) {
@@ -117,8 +117,8 @@ impl Context {
         }
     }
 
-    /// Follows the replacement of a plugin by this binary. Pods that the old one held or rejected are tried again. In
-    /// the profiles in `ungated`, PreEnqueue plugins are asked about pods about which they were not asked before.
+    /// Follows the replacement of a plugin by this binary. Pods that the old binary held or rejected are tried again.
+    /// In the profiles in `ungated`, PreEnqueue plugins are asked about pods about which they were not asked before.
     pub(crate) fn plugin_replaced(&mut self, plugin: &str, binary: Option<BinaryId>, ungated: &[Sym]) {
         let now = self.now();
         let held: Vec<PodUid> = binary.map_or_else(Vec::new, |binary| self.isolation.replaced(plugin, binary));

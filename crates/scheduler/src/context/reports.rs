@@ -147,7 +147,7 @@ impl Context {
 
     /// Logs that an event names an object that was taken before. Nothing else changes.
     pub(crate) fn object_is_gone(&mut self, what: &str) {
-        self.log(Level::Error, format!("an event names {what} that was already taken"));
+        self.log(Level::Error, format!("ignoring an event about {what} that another event already handled"));
     }
 
     pub(crate) fn pod_ref(&self, pod: &Pod) -> PodRef {

@@ -146,7 +146,7 @@ fn state_goes_from_one_binary_to_the_next() {
     bench.event(ready);
     let actions: Vec<_> = bench.scheduler.drain_actions().collect();
     let lines: Vec<_> = actions.iter().filter(|action| matches!(action, Action::Notice(Notice::Log { .. }))).collect();
-    assert!(format!("{lines:?}").contains("without the state of the binary before it: too old"), "{lines:?}");
+    assert!(format!("{lines:?}").contains("without the state of the earlier binary: too old"), "{lines:?}");
     assert_eq!(bench.scheduler.plugins()[0].1[0].version, "3");
 }
 

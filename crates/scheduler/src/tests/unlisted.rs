@@ -30,7 +30,8 @@ fn pods_wait_until_the_kind_is_listed() {
     bench.event(unlisted(&[]));
     bench.apply(pod("a", 1));
     let actions = bench.settle();
-    let note = "0/1 nodes are available: plugin \"Fake\" cannot judge this pod: the scheduler may not list services.";
+    let note = "0/1 nodes are available: plugin \"Fake\" cannot decide about this pod: the scheduler may not list \
+                services.";
     assert_eq!(events(&actions)[0].1, note);
     bench.swap("3");
     bench.advance(15_000);

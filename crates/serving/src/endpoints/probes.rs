@@ -1,6 +1,6 @@
 //! `/healthz`, `/livez` and `/readyz` with their single checks, as the components of Kubernetes serve them.
 //!
-//! `?verbose` lists the checks, `?exclude=NAME` leaves one out, and `/readyz/NAME` makes only one check. See
+//! `?verbose` lists the checks, `?exclude=NAME` leaves out a check, and `/readyz/NAME` makes only one check. See
 //! <https://kubernetes.io/docs/reference/using-api/health-checks/>.
 
 use std::{collections::BTreeSet, sync::Arc, time::Instant};

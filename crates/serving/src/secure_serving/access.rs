@@ -2,10 +2,10 @@
 //! by client certificate or bearer token, and by questions to the API server (TokenReview, SubjectAccessReview).
 //!
 //! A request without credentials comes from `system:anonymous`. Open paths are for every caller, even if the API server
-//! does not answer. The group `system:masters` may do everything. Plugins and orders about them are the resource
-//! `plugins` of the group `berth.dev` for the API server, and other paths are paths. `/explain` and the [page](PAGE)
-//! show objects: their handlers check these through the [`RequestUser`]. Answers are remembered for a while, including
-//! refusals, and the number of questions that each client can cause is limited (`review_rate`).
+//! does not answer. The group `system:masters` may do everything. The API server decides about plugins and orders as
+//! the resource `plugins` of the group `berth.dev`, and about other paths as non-resource URLs. `/explain` and the
+//! [page](PAGE) show objects: their handlers check these through the [`RequestUser`]. Answers are remembered for a
+//! while, including refusals, and the number of questions that each client can cause is limited (`review_rate`).
 //!
 //! A browser has the token in a cookie, which is only accepted for the page. No other path accepts a cookie.
 
@@ -110,7 +110,7 @@ enum Denial {
     /// Another site makes a browser request the page.
     CrossSite,
     NoVerdict(NoVerdict),
-    /// The path is longer than that of any endpoint.
+    /// The path is longer than the path of any endpoint.
     TooLong,
 }
 

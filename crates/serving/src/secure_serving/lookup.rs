@@ -1,5 +1,5 @@
-//! The authorities that the cluster names. The API server publishes its own for other components that serve
-//! (`pkg/server/options/authentication.go` of the generic API server). They are read once, at the start.
+//! The authorities that the cluster names. The API server publishes its own authorities for other components that serve
+//! requests (`pkg/server/options/authentication.go` of the generic API server). They are read once, at the start.
 
 use std::collections::BTreeMap;
 
@@ -30,8 +30,8 @@ pub(super) async fn add_authorities(serving: &mut SecureServing) -> Result<()> {
             let reason = chain(&error);
             warn!(
                 reason,
-                "cannot look up certificate authorities for clients; clients are authenticated by the flags' \
-                 certificates and by tokens"
+                "cannot look up certificate authorities for clients; only tokens and the certificates of the flags \
+                 authenticate clients"
             );
             return Ok(());
         }
@@ -44,7 +44,7 @@ pub(super) async fn add_authorities(serving: &mut SecureServing) -> Result<()> {
         serving.front_proxy = pem("requestheader-client-ca-file").map(|authority| front_proxy(authority, &published));
     }
     let (clients, front_proxies) = (serving.client_ca.is_some(), serving.front_proxy.is_some());
-    info!(clients, front_proxies, "certificate authorities for clients looked up");
+    info!(clients, front_proxies, "looked up the certificate authorities for clients");
     Ok(())
 }
 

@@ -1,4 +1,4 @@
-//! A file that is rotated when it is full: `FILE` becomes `FILE.1`, that one becomes `FILE.2`, and the oldest is
+//! A file that is rotated when it is full: `FILE` becomes `FILE.1`, `FILE.1` becomes `FILE.2`, and the oldest file is
 //! deleted.
 
 use std::{
@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Appends to a file. It takes `max_bytes` times one more than `n_backups` on disk.
+/// Appends to a file. The file and its `n_backups` backups take `max_bytes` each.
 #[derive(Debug)]
 pub(super) struct RotatingFile {
     path: PathBuf,

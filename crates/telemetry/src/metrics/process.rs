@@ -6,8 +6,8 @@ use prometheus::{IntGaugeVec, process_collector::ProcessCollector};
 
 use super::registration::{Registration, Stability::Beta};
 
-/// The Kubernetes release of the scheduler that this one replaces: the major and minor numbers, and the version that
-/// was compared.
+/// The Kubernetes release that Berth emulates: the major and minor numbers, and the version that Berth was compared
+/// with.
 const fn kubernetes(release: Release) -> (&'static str, &'static str, &'static str) {
     match release {
         Release::V1_36 => ("1", "36", "v1.36.2"),

@@ -40,7 +40,7 @@ impl Fields {
 }
 
 impl LogLine {
-    /// Adds the number of such lines so far, including those that were not written.
+    /// Adds the number of similar lines so far, including lines that were not written.
     pub(super) fn with_total(mut self, total: u64) -> Self {
         self.fields.total = Some(total);
         self

@@ -74,7 +74,7 @@ event_reasons! {
     Warning ConfigurationRefused,
 }
 
-/// What goes to each sink; `None` where that is nothing.
+/// The output for each sink; `None` if the sink gets nothing.
 #[derive(Debug)]
 pub(super) struct Row {
     pub(super) log: Option<LogLine>,

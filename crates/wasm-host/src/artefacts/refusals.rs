@@ -19,10 +19,10 @@ use crate::compiler_process::CompileLimits;
 
 pub(super) const EXTENSION: &str = "refused";
 
-/// The most refusals that are kept. Each is a few hundred bytes.
+/// The maximum number of refusals that are kept. Each is a few hundred bytes.
 pub(super) const MAX: usize = 1000;
 
-/// The most bytes of a refusal. Its reason has some kilobytes at most.
+/// The maximum number of bytes of a refusal. Its reason has some kilobytes at most.
 const MAX_BYTES: u64 = 64 << 10;
 
 /// The text with which the MACs of refusals begin. It distinguishes them from artefacts: a refusal with the name of an

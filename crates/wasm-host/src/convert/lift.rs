@@ -77,7 +77,7 @@ pub(crate) fn post_filter(
         post_filter::Nomination::Clear => Some(None),
         post_filter::Nomination::Node(row) if nodes.contains(NodeIdx(row)) => Some(Some(NodeIdx(row))),
         post_filter::Nomination::Node(row) => {
-            return Err(Refused(format!("a nomination of row {row}, which holds no node")));
+            return Err(Refused(format!("a nomination of row {row}, which contains no node")));
         }
     };
     let status = status(answer.status, limits)?;
@@ -104,10 +104,10 @@ pub(crate) fn effects(effects: Vec<types::Effect>, limits: &Limits) -> Result<Ve
     effects.into_iter().map(|effect| self::effect(effect, limits)).collect()
 }
 
-/// The most kinds that a manifest may name. Each is watched.
+/// The maximum number of kinds that a manifest may name. Each is watched.
 const MAX_KINDS: usize = 64;
 
-/// The most columns that a manifest may name. Each key is a column of every node.
+/// The maximum number of columns that a manifest may name. Each key is a column of every node.
 const MAX_COLUMNS: usize = 256;
 
 /// The longest key of a label: a name of 63 characters after a prefix of 253.
@@ -366,7 +366,7 @@ mod tests {
         };
         assert_eq!(nominated(post_filter::Nomination::Node(1)).unwrap(), Some(Some(NodeIdx(1))));
         let refused = nominated(post_filter::Nomination::Node(0)).unwrap_err();
-        assert_eq!(refused.0, "a nomination of row 0, which holds no node");
+        assert_eq!(refused.0, "a nomination of row 0, which contains no node");
     }
 
     /// `kubectl` and logs show texts unchanged.

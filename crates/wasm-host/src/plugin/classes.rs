@@ -8,7 +8,7 @@
 use berth_framework::{CycleId, Effect, EquivalenceCache, Reach, Status};
 use berth_model::{ColumnData, Delta, NodeSet, Pod};
 
-/// The most classes whose pods share a cycle. Answers about rows are kept for each.
+/// The maximum number of classes whose pods share a cycle. Answers about rows are kept for each.
 const MAX_SHARED: usize = 16;
 
 /// An answer of PreFilter.
@@ -132,7 +132,7 @@ impl Classes {
         }
     }
 
-    /// How far answers about pods of this class reach, if the plugin has said so.
+    /// The reach of the answers about pods of this class, if the plugin has declared it.
     pub(super) fn reach(&mut self, pod: &Pod) -> Option<Reach> {
         self.known.get(pod).map(|class| class.reach)
     }
@@ -142,8 +142,8 @@ impl Classes {
         self.known.any_elsewhere(placed, |class| class.reach == Reach::NothingAnywhere)
     }
 
-    /// Keeps the plugin's answer. The new class may replace another one. Returns the shared cycle of that class, if the
-    /// cycle's own pod has left.
+    /// Keeps the plugin's answer. The new class may replace another class. Returns the shared cycle of that class, if
+    /// the cycle's own pod has left.
     #[must_use]
     pub(super) fn learn(&mut self, pod: &Pod, reach: Reach) -> Option<CycleId> {
         let evicted = self.known.insert(pod, Class { reach, signature: None, shared: None });
@@ -160,8 +160,8 @@ impl Classes {
         self.known.get(pod)?.shared.as_ref().map(|shared| shared.cycle)
     }
 
-    /// Shares the cycle of `pod` with later pods of its class, whose reach is known. The cycle may replace the one that
-    /// was least recently used. Returns that one, if its own pod has left.
+    /// Shares the cycle of `pod` with later pods of its class, whose reach is known. The cycle may replace the cycle
+    /// that was least recently used. Returns the replaced cycle, if its own pod has left.
     #[must_use]
     pub(super) fn share(&mut self, cycle: CycleId, pod: &Pod) -> Option<CycleId> {
         let n_shared = self.known.values().filter(|class| class.shared.is_some()).count();
@@ -191,7 +191,7 @@ impl Classes {
     }
 
     /// Follows pods that came to nodes. If one of them may matter to the plugin, answers that hold only without such a
-    /// pod are forgotten. Classes about each of whose pods the plugin is asked are forgotten as well, because it may no
+    /// pod are forgotten. Classes for which the plugin is asked about each pod are forgotten as well, because it may no
     /// longer affect them.
     pub(super) fn pods_came<'a>(&mut self, mut placed: impl Iterator<Item = &'a Pod>) {
         let is_in_question = self.known.values().any(|class| class.reach == Reach::NothingYet);

@@ -8,8 +8,8 @@ use std::collections::VecDeque;
 
 use berth_model::Delta;
 
-/// The most items that may wait: a dozen pods, with the rows that they change. Together they have the time limit of one
-/// call, which otherwise each pod has for itself, and they hold up the pod that is asked about.
+/// The maximum number of items that may wait: a dozen pods, with the rows that they change. Together they have the time
+/// limit of one call, which otherwise each pod has for itself, and they hold up the pod that is asked about.
 const CAPACITY: usize = 64;
 
 /// Several deltas about pods alone, joined to one.
@@ -58,12 +58,13 @@ impl PendingChanges {
     }
 }
 
-/// The most deltas that are kept for an instance without time: one for each pod that left. Their [`Delta::n_bytes`] are
-/// limited as well. The instance gets later changes in one delta, without the pods that came and went within it.
+/// The maximum number of deltas that are kept for an instance without time: one for each pod that left. Their
+/// [`Delta::n_bytes`] are limited as well. The instance gets later changes in one delta, without the pods that came and
+/// went within it.
 const MAX_KEPT: usize = 1024;
 const MAX_KEPT_BYTES: usize = 4 << 20;
 
-/// Deltas that must not be joined, because with each of them pods leave that came with the one before.
+/// Deltas that must not be joined, because each of them removes pods that the previous delta added.
 #[derive(Debug, Default)]
 pub(super) struct KeptChanges {
     /// The deltas, the oldest first.

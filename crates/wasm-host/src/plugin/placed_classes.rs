@@ -10,7 +10,7 @@ use rustc_hash::FxHashMap;
 
 use crate::bindings::points::sync_pods::AlikePod;
 
-/// The most equivalence classes whose pods are sent as differences.
+/// The maximum number of equivalence classes whose pods are sent as differences.
 const CAPACITY: usize = 1024;
 
 /// One placed pod of each equivalence class that the instance holds.
@@ -46,7 +46,7 @@ impl PlacedClasses {
         alike
     }
 
-    /// The slot of a pod that is like this one. If there is none, this pod is kept for later ones.
+    /// The slot of a pod that is like this one. If there is no such pod, this pod is kept for later pods.
     fn like(&mut self, placed: &PlacedPod) -> Option<PodIdx> {
         let hash = placed.pod.equivalence_hash();
         if let Some(&slot) = self.slots.get(&hash)

@@ -24,7 +24,7 @@ use crate::{
     instance::{Instance, TimeLimit, guest},
 };
 
-/// The most dry runs in one call, whose time is limited. Preemption tries a tenth of the nodes.
+/// The maximum number of dry runs in one call, whose time is limited. Preemption tries a tenth of the nodes.
 const CASES_AT_ONCE: usize = 512;
 
 impl ComponentPlugin {
@@ -56,8 +56,8 @@ impl ComponentPlugin {
         Ok(())
     }
 
-    /// Checks the time of dry runs. Those of one cycle may take no longer than PostFilter, whichever plugin asks for
-    /// them, and no longer than the plugin has time. The program's own components are not checked.
+    /// Checks the time of dry runs. The dry runs of one cycle may take no longer than PostFilter, whichever plugin asks
+    /// for them, and no longer than the plugin has time. The program's own components are not checked.
     fn check_dry_run_time(&mut self, call: &Call<'_>) -> Result<(), Status> {
         if self.dry_runs.cycle != call.cycle {
             self.dry_runs = DryRunTime { cycle: call.cycle, taken: Duration::ZERO };
@@ -470,7 +470,8 @@ impl State for ComponentPlugin {
     }
 }
 
-/// Whether an answer about one pod holds for pods like it. An error does not, because it may be gone for the next pod.
+/// Whether an answer about one pod holds for pods like it. An error does not hold, because it may not occur for the
+/// next pod.
 fn is_kept<R>(answer: &Result<R, Status>) -> bool {
     answer.as_ref().err().is_none_or(|status| status.code != Code::Error)
 }

@@ -53,7 +53,8 @@ impl Builder {
         self
     }
 
-    /// Examines an object. All objects are examined before any is added, because one may need others that come later.
+    /// Examines an object. All objects are examined before any is added, because an object may need objects that come
+    /// later.
     pub(super) fn look_at(&mut self, object: &Value) {
         self.admission.see(object);
         self.controlled.see(object);
@@ -118,7 +119,7 @@ impl Builder {
         let made = workloads::expand(&manifest.object, &self.controlled, n_most)
             .map_err(|bad| manifest.error(bad.field, bad.reason))?;
         for pod in made.pods {
-            // A mistake in one pod is a mistake in all of them.
+            // A mistake in one pod is a mistake in all pods of the workload.
             self.add_pod(pod, &manifest.place, "/spec/template")?;
         }
         made.objects.into_iter().for_each(|object| self.add_object(object));
@@ -139,7 +140,7 @@ impl Builder {
                 text(&object, "/metadata/name")
             )),
             "ResourceQuota" => self.cluster.warnings.push(format!(
-                "ResourceQuota {}/{}: not enforced, pods beyond it are placed",
+                "ResourceQuota {}/{}: not enforced, so pods are placed beyond this quota",
                 namespace_of(&object),
                 text(&object, "/metadata/name")
             )),
@@ -216,7 +217,7 @@ impl Builder {
         (self.cluster, self.errors)
     }
 
-    /// The nodes on which the DaemonSet has a pod, or for which one waits.
+    /// The nodes on which the DaemonSet has a pod, or for which a pod of the DaemonSet waits.
     fn nodes_with_pod_of(&self, set: &DaemonSet) -> BTreeSet<String> {
         let is_of_set = |pod: &&ClusterPod| {
             let mut owners = pod.pod.metadata.owner_references.iter();

@@ -90,8 +90,8 @@ impl ClusterNode {
 }
 
 impl ClusterPod {
-    /// Whether the pod stays on its node as long as the node exists: a pod of a DaemonSet, or one that the kubelet runs
-    /// from a file.
+    /// Whether the pod stays on its node as long as the node exists: a pod of a DaemonSet, or a pod that the kubelet
+    /// runs from a file.
     #[must_use]
     pub fn belongs_to_its_node(&self) -> bool {
         let metadata = &self.pod.metadata;
@@ -99,13 +99,13 @@ impl ClusterPod {
         metadata.annotations.contains_key(MIRROR) || metadata.owner_references.iter().any(is_of_node)
     }
 
-    /// Whether a controller creates another pod when this one no longer exists.
+    /// Whether a controller creates another pod when this pod no longer exists.
     #[must_use]
     pub fn has_controller(&self) -> bool {
         self.pod.metadata.owner_references.iter().any(|owner| owner.controller)
     }
 
-    /// The pod that its controller creates when this one no longer exists. It is the same pod with another uid and
+    /// The pod that its controller creates when this pod no longer exists. It is the same pod with another uid and
     /// without a node. It keeps the name, so that people recognise it.
     #[must_use]
     pub fn made_again(&self) -> Self {

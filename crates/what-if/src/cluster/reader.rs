@@ -42,7 +42,7 @@ impl ClusterReader {
         if !key.name.is_empty() {
             let first = *self.seen.entry(key).or_insert(self.manifests.len());
             if let Some(first) = self.manifests.get(first) {
-                let reason = format!("the same object is also at {}", first.place.describe());
+                let reason = format!("the same object is also defined at {}", first.place.describe());
                 return self.errors.push(manifest.error("/metadata/name", reason));
             }
         }

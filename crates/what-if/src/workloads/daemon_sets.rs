@@ -1,4 +1,4 @@
-//! The pods of DaemonSets. There is one for each node on which it may run.
+//! The pods of DaemonSets. Each DaemonSet has one pod for each node on which the pod may run.
 //!
 //! The rules are <https://kubernetes.io/docs/concepts/workloads/controllers/daemonset/>, and `NodeShouldRunDaemonPod`
 //! in `pkg/controller/daemon/daemon_controller.go`.

@@ -116,7 +116,7 @@ fn broken_objects_are_named_and_left_out() {
     reader.read("g.yaml", "apiVersion: v1\nkind: Node\nmetadata: {name: bare}\n");
     let (cluster, errors) = reader.finish();
     let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
-    assert_eq!(errors[0], "f.yaml:14: Pod same: metadata.name: the same object is also at f.yaml:7");
+    assert_eq!(errors[0], "f.yaml:14: Pod same: metadata.name: the same object is also defined at f.yaml:7");
     assert!(
         errors[1].starts_with("f.yaml:20: Pod default/named: spec.priorityClassName: PriorityClass gone not found"),
         "{errors:#?}"

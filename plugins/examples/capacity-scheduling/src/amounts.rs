@@ -11,7 +11,7 @@ use berth_sdk::model::{
 /// Amounts by resource: milli-CPU for `cpu`, bytes, or units.
 pub(crate) type Amounts = BTreeMap<String, i64>;
 
-/// What a pod requests.
+/// The requests of a pod.
 pub(crate) fn of_pod(requests: &Resources, symbols: &Symbols) -> Amounts {
     let known = [
         (Sym::CPU, requests.milli_cpu),
@@ -35,15 +35,15 @@ pub(crate) fn add(sum: &mut Amounts, more: &Amounts) {
     }
 }
 
-/// What was not there is owed.
+/// A resource that the sum does not have gets a negative amount.
 pub(crate) fn subtract(sum: &mut Amounts, less: &Amounts) {
     for (resource, amount) in less {
         *sum.entry(resource.clone()).or_default() -= amount;
     }
 }
 
-/// The first wanted resource of which there would be more than the limit, in words: `cpu would be 12 of 10`. What the limit
-/// does not name has none.
+/// The first wanted resource whose sum would exceed the limit, in words: `cpu would be 12 of 10`. A resource that the
+/// limit does not name is not limited.
 pub(crate) fn first_excess(used: &Amounts, wanted: &Amounts, limit: &Amounts) -> Option<String> {
     wanted.iter().find_map(|(resource, wanted)| {
         let limit = *limit.get(resource)?;

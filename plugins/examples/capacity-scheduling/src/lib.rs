@@ -1,10 +1,11 @@
-//! CapacityScheduling: each namespace has a share of the cluster to count on, may borrow what others leave, and gives it
-//! back when they want it.
+//! CapacityScheduling: each namespace has a guaranteed share of the cluster, may borrow unused shares of others, and
+//! gives them back when they are needed.
 //!
-//! The shares are ElasticQuota objects, one in a namespace (`elasticquota.yaml` has the custom resource's definition). Its
-//! pods use at most `spec.max`. All pods of namespaces with a quota use at most the sum of their `spec.min`. A pod that keeps
-//! within its namespace's `min` and finds no room takes it from namespaces that use more than theirs: their pods are evicted,
-//! those of lowest priority first. Pods of namespaces without a quota are not looked at.
+//! The shares are ElasticQuota objects, one in a namespace (`elasticquota.yaml` has the custom resource's definition).
+//! Its pods use at most `spec.max`. All pods of namespaces with a quota together use at most the sum of their
+//! `spec.min`. If a pod stays within its namespace's `min` and no node has room for it, pods of namespaces that use
+//! more than their own `min` are evicted, the pods of the lowest priority first. Pods of namespaces without a quota are
+//! ignored.
 
 mod amounts;
 mod quotas;
@@ -31,7 +32,7 @@ berth_sdk::export!(CapacityScheduling);
 #[derive(Debug, Default)]
 pub struct CapacityScheduling {
     quotas: Quotas,
-    /// Whether PreFilter turned down the pod of this cycle, for want of room that others borrow.
+    /// Whether PreFilter rejected the pod of this cycle because other namespaces borrow the room.
     waits_for_borrowers: bool,
 }
 
@@ -78,7 +79,7 @@ impl PreFilter for CapacityScheduling {
             return Ok(None);
         };
         let reason = format!("all quotas together: {excess}");
-        // A namespace that wants to borrow waits; only one within its own quota may evict pods.
+        // A namespace that wants to borrow waits; only a namespace within its own quota may evict pods.
         self.waits_for_borrowers = first_excess(used, &wanted, &quota.min).is_none();
         Err(if self.waits_for_borrowers { Status::unschedulable(reason) } else { Status::unresolvable(reason) })
     }
@@ -122,7 +123,8 @@ impl PostFilter for CapacityScheduling {
 }
 
 impl CapacityScheduling {
-    /// The next plugin may try, unless no plugin can help: a namespace over its quotas gets no room by priority.
+    /// The next plugin may try, unless no plugin can help: priority gives no room to a namespace that exceeds its
+    /// quotas.
     fn nothing_done(&self) -> PostFilterOutcome {
         let code = if self.waits_for_borrowers { Code::UnschedulableAndUnresolvable } else { Code::Unschedulable };
         PostFilterOutcome { status: Status { code, reasons: Vec::new() }, nominate: None, effects: Vec::new() }

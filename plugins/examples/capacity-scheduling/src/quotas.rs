@@ -1,4 +1,4 @@
-//! ElasticQuotas, and what the pods of their namespaces use.
+//! ElasticQuotas, and the amounts that the pods of their namespaces use.
 
 use std::collections::BTreeMap;
 
@@ -26,23 +26,23 @@ struct Spec {
 /// The quota of a namespace.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Quota {
-    /// What the namespace can count on.
+    /// The amounts that the namespace is guaranteed.
     pub(crate) min: Amounts,
-    /// What it may use together with what it borrows.
+    /// The amounts that it may use including what it borrows.
     pub(crate) max: Amounts,
 }
 
-/// All quotas, and who uses what.
+/// All quotas, and the amounts that each namespace uses.
 #[derive(Debug)]
 pub(crate) struct Quotas {
     objects: ObjectView<ElasticQuota>,
     by_namespace: BTreeMap<String, Quota>,
-    /// Namespace and requests of each pod on a node.
+    /// The namespace and the requests of each pod on a node.
     pods: BTreeMap<PodUid, (String, Amounts)>,
     /// Their sums.
     used: BTreeMap<String, Amounts>,
     nothing: Amounts,
-    /// How far the changes of pods on nodes were followed.
+    /// The position up to which the changes of pods on nodes were followed.
     position: Option<u64>,
 }
 
@@ -109,17 +109,17 @@ impl Quotas {
         self.used.get(namespace).unwrap_or(&self.nothing)
     }
 
-    /// What all namespaces with a quota use together.
+    /// The amounts that all namespaces with a quota use together.
     pub(crate) fn total_used(&self) -> Amounts {
         sum(self.by_namespace.keys().map(|namespace| self.used(namespace)))
     }
 
-    /// What all quotas guarantee together.
+    /// The amounts that all quotas together guarantee.
     pub(crate) fn total_min(&self) -> Amounts {
         sum(self.by_namespace.values().map(|quota| &quota.min))
     }
 
-    /// What each namespace uses beyond its `min`. What a `min` does not name is not guaranteed.
+    /// The amounts that each namespace uses beyond its `min`. A resource that `min` does not name is not guaranteed.
     pub(crate) fn borrowed(&self) -> BTreeMap<String, Amounts> {
         let beyond = self.by_namespace.iter().map(|(namespace, quota)| {
             let mut borrowed = self.used(namespace).clone();

@@ -1,4 +1,4 @@
-//! Which pods of borrowers could make room.
+//! The pods of borrowers whose eviction could make room.
 
 use std::{cmp::Reverse, sync::Arc};
 
@@ -12,17 +12,18 @@ use crate::{
     quotas::Quotas,
 };
 
-/// Nodes with borrowers that are looked at. The scheduler asks all other plugins about each.
+/// The maximum number of nodes with borrowers that are examined. The scheduler asks all other plugins about each of
+/// them.
 const MAX_NODES: usize = 100;
 
-/// Evictions after which the quotas have room for what is wanted; whether the node has, the other plugins know.
+/// The evictions after which the quotas have the wanted room. The other plugins know whether the node has it.
 pub(crate) fn candidates(table: &ClusterTable, quotas: &Quotas, wanted: &Amounts) -> Vec<Removal> {
     let found = table.nodes().iter().map(|node| on_node(table, quotas, wanted, node));
     found.filter(|removals| !removals.is_empty()).take(MAX_NODES).flatten().collect()
 }
 
-/// One pod more each time: the least important first, of these one that leaves its namespace what it can count on, of these
-/// the youngest. A namespace loses pods as long as it borrows what is wanted.
+/// Each entry has one pod more: the least important pod first, then a pod whose namespace keeps its guaranteed amounts,
+/// then the youngest pod. A namespace loses pods only while it borrows a wanted resource.
 fn on_node(table: &ClusterTable, quotas: &Quotas, wanted: &Amounts, node: NodeIdx) -> Vec<Removal> {
     let mut pods: Vec<(PodIdx, &Arc<Pod>)> = table.pods().on(node).filter(|(_, pod)| !pod.terminating).collect();
     let (mut borrowed, total_min) = (quotas.borrowed(), quotas.total_min());

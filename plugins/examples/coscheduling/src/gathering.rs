@@ -16,7 +16,8 @@ impl Gathering {
         self.group.as_ref()
     }
 
-    /// A member has a place. A group that another one came before is not joined: its pods were turned down earlier.
+    /// A member has a place. A pod does not join a group before which another group came: the other pods of its group
+    /// were rejected earlier.
     pub(crate) fn join(&mut self, group: GroupName, cycle: CycleId, uid: &PodUid) {
         if self.group.get_or_insert_with(|| group.clone()) == &group {
             self.waiting.retain(|(_, other)| other != uid);
@@ -28,7 +29,7 @@ impl Gathering {
         self.waiting.iter().any(|(other, _)| *other == cycle)
     }
 
-    /// A member gave its place back, or is bound.
+    /// A member gave up its place, or is bound.
     pub(crate) fn leave(&mut self, cycle: CycleId) {
         self.waiting.retain(|(other, _)| *other != cycle);
         if self.waiting.is_empty() {
@@ -42,7 +43,7 @@ impl Gathering {
         self.group = None;
     }
 
-    /// Uids of the members of `group` that have a place and wait.
+    /// The uids of the members of `group` that have a place and wait.
     pub(crate) fn waiting_of(&self, group: &GroupName) -> impl Iterator<Item = &PodUid> {
         let is_it = self.group.as_ref() == Some(group);
         self.waiting.iter().filter(move |_| is_it).map(|(_, uid)| uid)

@@ -1,4 +1,4 @@
-//! PodGroups, and which placed pods belong to them.
+//! PodGroups, and the placed pods that belong to them.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -16,7 +16,7 @@ pub(crate) const KIND: &str = "PodGroup";
 /// The label by which a pod names its group.
 pub(crate) const LABEL: &str = "scheduling.x-k8s.io/pod-group";
 
-/// Namespace and name of a PodGroup.
+/// The namespace and name of a PodGroup.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct GroupName {
     namespace: String,
@@ -39,17 +39,17 @@ struct PodGroup {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(crate) struct Spec {
-    /// How many members must have a node before any is bound.
+    /// The number of members that must have a node before any member is bound.
     pub(crate) min_member: usize,
     pub(crate) schedule_timeout_seconds: Option<u64>,
 }
 
-/// All groups. Members are counted once, and followed from then on.
+/// All groups. Members are counted once, and then changes are followed.
 #[derive(Debug)]
 pub(crate) struct Groups {
     objects: ObjectView<PodGroup>,
     position: Option<u64>,
-    /// Uids of placed pods, by namespace and the label's value.
+    /// The uids of placed pods, by namespace and the label's value.
     placed: BTreeMap<(Sym, Sym), BTreeSet<PodUid>>,
 }
 
@@ -60,7 +60,7 @@ impl Default for Groups {
 }
 
 impl Groups {
-    /// Whether a pod left a node since the last time, of no group or of one that counts.
+    /// Returns whether a pod of no group, or of a group that counts, has left a node since the last call.
     pub(crate) fn refresh(&mut self, table: &ClusterTable, mut counts: impl FnMut(&GroupName) -> bool) -> bool {
         self.objects.refresh(table.objects());
         let symbols = &table.symbols;
@@ -98,7 +98,7 @@ impl Groups {
         self.objects.get(&group.namespace, &group.name).map(|object| object.spec.clone())
     }
 
-    /// How many members have a node: those seen there, and these.
+    /// The number of members that have a node: the members on nodes and the members in `waiting`.
     pub(crate) fn count_with<'a>(
         &self,
         table: &ClusterTable,

@@ -1,14 +1,14 @@
 //! Coscheduling: the pods of a PodGroup are bound together or not at all.
 //!
 //! A pod with the label `scheduling.x-k8s.io/pod-group: NAME` belongs to the PodGroup of that name in its namespace
-//! (`podgroup.yaml` has the custom resource's definition). Members gather at Permit, each holding its place on a node,
-//! until `spec.minMember` of them have one; then all are let go. A pod that waits longer than
-//! `spec.scheduleTimeoutSeconds` (or the argument `permitWaitingTimeSeconds`, 60 by default) is turned down, and one
-//! member that fits nowhere sends the others back at once, so that what they held is free again.
+//! (`podgroup.yaml` has the custom resource's definition). Members gather at Permit, and each holds its place on a node
+//! until `spec.minMember` of them have one; then all are released. A pod that waits longer than
+//! `spec.scheduleTimeoutSeconds` (or the argument `permitWaitingTimeSeconds`, 60 by default) is rejected. A member that
+//! fits nowhere sends the others back at once, so that their places are free again.
 //!
-//! Groups gather one after the other: two that each held half of the cluster would both wait until their time is out. A group
-//! that gave up rests as a whole, for `podGroupBackoffSeconds` (10 by default), or until a pod of others leaves or a node
-//! comes.
+//! Groups gather one after the other: two groups that each held half of the cluster would both wait until their time
+//! ends. A group that gave up rests as a whole, for `podGroupBackoffSeconds` (10 by default), or until another pod
+//! leaves or a node comes.
 
 mod gathering;
 mod groups;
@@ -46,21 +46,21 @@ impl Default for Args {
     }
 }
 
-/// The plugin: what groups there are, which pods wait, and which groups rest.
+/// The plugin: the groups, the pods that wait, and the groups that rest.
 #[derive(Debug)]
 pub struct Coscheduling {
     args: Args,
     groups: Groups,
     gathering: Gathering,
     rest: Rest,
-    /// How many nodes there were when last looked at.
+    /// The number of nodes at the last look.
     n_nodes: usize,
     /// Milliseconds since 1970.
     clock: fn() -> u64,
 }
 
 impl Coscheduling {
-    /// Follows the cluster. A group that rests may try again once there is more room.
+    /// Follows the cluster. A group that rests may try again when there is more room.
     fn refresh(&mut self, call: &Call<'_>) {
         let now = (self.clock)();
         let rest = &mut self.rest;
@@ -132,7 +132,7 @@ impl PreFilter for Coscheduling {
 }
 
 impl PostFilter for Coscheduling {
-    /// One member fits nowhere: the others need not hold their places.
+    /// One member fits nowhere, so the others need not hold their places.
     fn post_filter(
         &mut self,
         call: &Call<'_>,
@@ -162,7 +162,7 @@ impl Reserve for Coscheduling {
         Status::success()
     }
 
-    /// A member that still waited ran out of time, or was sent back: its group does not come together.
+    /// The time of a waiting member ended, or it was sent back, so its group is not completed.
     fn unreserve(&mut self, call: &Call<'_>, _node: NodeIdx) {
         if self.gathering.is_waiting(call.cycle)
             && let Some(group) = self.groups.of(call)

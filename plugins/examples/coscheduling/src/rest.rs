@@ -1,13 +1,13 @@
-//! Groups that tried in vain rest for a while, all their members together.
+//! After a failed attempt of a group, all its members rest for a while.
 //!
-//! Without it, two groups that do not both fit would take turns at holding nodes for nothing: each one's failure frees
-//! what the other one waits for.
+//! Otherwise two groups of which only one fits would take turns at holding nodes in vain, because each failure frees
+//! the nodes that the other group waits for.
 
 use std::collections::BTreeMap;
 
 use crate::groups::GroupName;
 
-/// The groups that rest, and until when, in milliseconds.
+/// The groups that rest, with the end of their rest in milliseconds.
 #[derive(Debug, Default)]
 pub(crate) struct Rest {
     until: BTreeMap<GroupName, u64>,
@@ -23,7 +23,7 @@ impl Rest {
         self.until.contains_key(group)
     }
 
-    /// There is more room than before: everybody may try.
+    /// There is more room than before, so every group may try.
     pub(crate) fn end_all(&mut self) {
         self.until.clear();
     }

@@ -1,7 +1,7 @@
-//! GpuBinPack: pods that want GPUs fill up nodes that have few left, so that whole nodes stay free for large jobs. Pods that
-//! want none keep off nodes that have some.
+//! GpuBinPack: pods that want GPUs go to the nodes that have the fewest left, so that whole nodes stay free for large
+//! jobs. Pods that want no GPUs avoid nodes that have some.
 //!
-//! One argument: `resource`, `nvidia.com/gpu` by default.
+//! The plugin has one argument: `resource`, which is `nvidia.com/gpu` by default.
 
 use berth_sdk::{
     NodePlugin, NodeView, PerNode, PodView,
@@ -46,7 +46,7 @@ impl NodePlugin for GpuBinPack {
         Ok(Self { args })
     }
 
-    /// The share of the node's GPUs that is taken once the pod is there, in percent.
+    /// The share of the node's GPUs that is taken after the pod was placed, in percent.
     fn score(&self, pod: PodView<'_>, node: NodeView<'_>) -> i64 {
         let resource = &self.args.resource;
         let (wanted, total) = (pod.request(resource), node.allocatable(resource));

@@ -1,8 +1,8 @@
-//! LoadAware: prefers nodes by what they use, not by what their pods request, and keeps pods off those that use too much.
+//! LoadAware: prefers nodes by their actual usage instead of by requests, and keeps pods off nodes with too much usage.
 //!
-//! Usage comes from NodeMetric objects, which Koordinator's agent writes once a minute (`nodemetric.yaml` has the custom
-//! resource's definition). A pod that its node's last report does not know counts with its requests, or all pods of a
-//! minute would go to the node that was idle at its beginning.
+//! Usage comes from NodeMetric objects, which Koordinator's agent writes once a minute (`nodemetric.yaml` has the
+//! custom resource's definition). A pod that is not in its node's last report counts with its requests. Otherwise all
+//! pods of a minute would go to the node that was idle at its beginning.
 
 mod load;
 
@@ -24,10 +24,10 @@ berth_sdk::export!(LoadAware);
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, default, rename_all = "camelCase")]
 struct Args {
-    /// A node that uses more of its CPU than this gets no pods.
+    /// A node whose CPU usage is higher than this gets no pods.
     max_cpu_percent: i64,
     max_memory_percent: i64,
-    /// A report that is older says nothing.
+    /// A report that is older is ignored.
     expiration_seconds: u64,
 }
 
@@ -37,7 +37,7 @@ impl Default for Args {
     }
 }
 
-/// The plugin, and what nodes use.
+/// The plugin, and the usage of nodes.
 #[derive(Debug)]
 pub struct LoadAware {
     args: Args,
@@ -45,7 +45,7 @@ pub struct LoadAware {
 }
 
 impl LoadAware {
-    /// What the node uses of its CPU and memory in percent, with `more` on it; `None` without a recent report.
+    /// The CPU and memory usage of the node in percent, with `more` added; `None` without a recent report.
     fn percentages(&self, call: &Call<'_>, node: NodeIdx, more: Usage) -> Option<(i64, i64)> {
         let name = call.table.symbols.text(call.table.name(node));
         let usage = self.loads.of(name, call.now, self.args.expiration_seconds)? + more;
@@ -107,14 +107,15 @@ impl Filter for LoadAware {
         Ok(rejected.iter().map(rejected_node).collect())
     }
 
-    /// What a pod uses is not known, so taking it away promises nothing.
+    /// The usage of a pod is not known, so its eviction promises nothing.
     fn dry_run(&mut self, call: &Call<'_>, _pods: &[&Pod], cases: &[DryRunCase]) -> Result<Vec<Status>, Status> {
         Ok(cases.iter().map(|case| self.verdict(call, case.node)).collect())
     }
 }
 
 impl Score for LoadAware {
-    /// What is left of CPU and memory once the pod is there, the mean of both. Nodes without a recent report come last.
+    /// The mean of the CPU and the memory that are left after the pod was placed. Nodes without a recent report come
+    /// last.
     fn score(&mut self, call: &Call<'_>, nodes: &NodeSet, scores: &mut Vec<i64>) -> Result<(), Status> {
         let more = Usage::of(&call.pod.requests);
         scores.extend(nodes.iter().map(|node| match self.percentages(call, node, more) {

@@ -1,4 +1,4 @@
-//! What nodes use: their last reports, and the pods that came since.
+//! The usage of nodes: their last reports, and the pods that came since.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -71,7 +71,7 @@ impl Add for Usage {
 struct Load {
     reported: Usage,
     at: Time,
-    /// Requests of the pods that the report cannot know.
+    /// The requests of the pods that the report cannot contain.
     since: Usage,
 }
 
@@ -80,7 +80,7 @@ struct Load {
 pub(crate) struct Loads {
     objects: ObjectView<NodeMetric>,
     by_node: BTreeMap<String, Load>,
-    /// How far the changes of pods on nodes were followed.
+    /// The position up to which the changes of pods on nodes were followed.
     position: Option<u64>,
 }
 
@@ -115,7 +115,7 @@ impl Loads {
         }
     }
 
-    /// What the node uses, unless its last report is older than so many seconds.
+    /// The usage of the node, unless its last report is older than this number of seconds.
     pub(crate) fn of(&self, node: &str, now: Time, expiration_seconds: u64) -> Option<Usage> {
         let load = self.by_node.get(node)?;
         (now.since(load.at) <= expiration_seconds.saturating_mul(1000)).then(|| load.reported + load.since)

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 berth_sdk::export!(PerNode<NodeMetadata>: Filter, Score, Normalize);
 
-/// Below what any 32-bit value can score.
+/// A score that is lower than the score of any 32-bit value.
 const NO_VALUE: i64 = i32::MIN as i64 - 1;
 
 /// The plugin, configured.
@@ -26,7 +26,7 @@ pub struct NodeMetadata {
 impl NodePlugin for NodeMetadata {
     const NAME: &'static str = "NodeMetadata";
     const VERSION: &'static str = env!("CARGO_PKG_VERSION");
-    /// Taken apart by hand, so that each refusal says what to write.
+    /// The arguments are read by hand, so that each refusal says what to write.
     type Args = Value;
 
     fn needs() -> Needs {

@@ -1,4 +1,4 @@
-//! What of a pod has to lie in one zone.
+//! The part of a pod's requests that must lie in one zone.
 
 use std::collections::BTreeMap;
 
@@ -8,12 +8,12 @@ use serde::Deserialize;
 /// Amounts by resource: milli-CPU for `cpu`, bytes, or units.
 pub(crate) type Amounts = BTreeMap<String, i64>;
 
-/// What the containers of a pod ask for.
+/// The requests of a pod's containers.
 #[derive(Debug, Default)]
 pub(crate) struct Demand {
     /// The containers that run side by side.
     pub(crate) containers: Vec<Amounts>,
-    /// The containers that run before these, one after the other, on what these get later.
+    /// The containers that run before the others, one after the other, with the resources that the others get later.
     pub(crate) init_containers: Vec<Amounts>,
 }
 
@@ -32,7 +32,7 @@ impl Demand {
         self.containers.iter().chain(&self.init_containers).all(BTreeMap::is_empty)
     }
 
-    /// What the pod as a whole asks for.
+    /// The requests of the pod as a whole.
     pub(crate) fn total(&self) -> Amounts {
         let mut total = Amounts::new();
         for (resource, amount) in self.containers.iter().flatten() {
@@ -86,7 +86,7 @@ impl Container {
     }
 }
 
-/// Whether a device plugin hands the resource out: its name has a domain.
+/// Whether a device plugin provides the resource: its name has a domain.
 fn is_device(resource: &str) -> bool {
     resource.contains('/')
 }

@@ -1,10 +1,11 @@
-//! NumaAware: keeps pods off nodes whose kubelet would refuse them, as no NUMA zone there has room for a whole container.
+//! NumaAware: keeps pods off nodes whose kubelet would refuse them because no NUMA zone has room for a whole container.
 //!
-//! A kubelet with the Topology Manager policy `single-numa-node` admits a container (or, with scope `pod`, a pod) only if one
-//! zone can give all that it asks for. NodeResourceTopology objects, which an agent on each node writes (`topology.yaml` has
-//! the custom resource's definition), say what is left in each zone. Nodes without one, or with another policy, pass.
+//! A kubelet with the Topology Manager policy `single-numa-node` admits a container (or, with scope `pod`, a pod) only
+//! if one zone can provide all of its requests. NodeResourceTopology objects, which an agent on each node writes
+//! (`topology.yaml` has the custom resource's definition), show the resources that are left in each zone. Nodes without
+//! such an object, or with another policy, pass.
 //!
-//! What counts is CPU and memory of Guaranteed pods and devices of all pods, as in the kubelet
+//! CPU and memory count for Guaranteed pods, and devices count for all pods, as in the kubelet
 //! (<https://kubernetes.io/docs/tasks/administer-cluster/topology-manager/>), if the node's zones list them.
 
 mod demand;
@@ -49,7 +50,7 @@ impl Configure for NumaAware {
         Manifest {
             name: "NumaAware".to_owned(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            // What each container asks for stands in the pod's JSON alone.
+            // Only the pod's JSON contains the requests of each container.
             needs: Needs { columns, pods: true, pod_json: true, objects: vec![kind], ..Needs::default() },
             events_to_register: Some(vec![
                 ClusterEvent::new("noderesourcetopologies.v1alpha2.topology.node.k8s.io", ClusterEvent::ALL),
@@ -92,7 +93,7 @@ impl Filter for NumaAware {
         Ok(vec![RejectedNodes { status: Status::unresolvable(REASON), nodes: rejected.clone() }])
     }
 
-    /// Which zone a pod's resources are from is not known, so taking it away promises nothing.
+    /// The zone of a pod's resources is not known, so its eviction promises nothing.
     fn dry_run(&mut self, call: &Call<'_>, _pods: &[&Pod], cases: &[DryRunCase]) -> Result<Vec<Status>, Status> {
         let verdict = |case: &DryRunCase| match self.fits(call.table, case.node) {
             true => Status::success(),

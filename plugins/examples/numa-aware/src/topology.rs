@@ -1,4 +1,4 @@
-//! The zones of nodes, and what is left in them.
+//! The zones of nodes, and the resources that are left in them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -43,7 +43,7 @@ impl NodeResourceTopology {
         found.map_or("", |attribute| &attribute.value)
     }
 
-    /// `None` unless the kubelet wants a single zone.
+    /// `None` unless the kubelet requires a single zone.
     fn topology(&self) -> Option<Topology> {
         if self.attribute("topologyManagerPolicy") != "single-numa-node" {
             return None;
@@ -57,18 +57,18 @@ impl NodeResourceTopology {
     }
 }
 
-/// A node on which one zone has to do.
+/// A node on which a pod or container must fit into one zone.
 #[derive(Debug)]
 pub(crate) struct Topology {
-    /// A whole pod has to lie in one zone, not each of its containers.
+    /// The whole pod must lie in one zone, not only each container.
     is_of_pods: bool,
     /// The amounts that are left in each zone, as the node's agent last wrote them.
     zones: Vec<Amounts>,
 }
 
 impl Topology {
-    /// Whether there is room beside pods that the agent does not know. Their zone is not known, so they count in
-    /// each.
+    /// Whether there is room in addition to the pods that the agent does not know. The zone of these pods is not known,
+    /// so they count in each zone.
     fn fits<'p>(&self, demand: &Demand, unknown: impl Iterator<Item = &'p Amounts>) -> bool {
         let mut zones = self.zones.clone();
         for taken in unknown {
@@ -88,7 +88,7 @@ impl Topology {
             })
     }
 
-    /// The first zone that has room. What no zone of the node lists is not tied to zones.
+    /// The first zone that has room. A resource that no zone of the node lists is not tied to zones.
     fn room(&self, zones: &[Amounts], wanted: &Amounts) -> Option<usize> {
         let is_listed = |resource: &String| self.zones.iter().any(|zone| zone.contains_key(resource));
         zones.iter().position(|zone| {
@@ -106,11 +106,11 @@ fn take(zone: &mut Amounts, taken: &Amounts) {
     }
 }
 
-/// A pod that came since its node's agent wrote.
+/// A pod that came after its node's agent wrote.
 #[derive(Debug)]
 struct NewPod {
     requests: Amounts,
-    /// Then the agent's next words are about it.
+    /// The agent's next report will include the pod.
     has_started: bool,
 }
 
@@ -121,7 +121,7 @@ pub(crate) struct Topologies {
     by_node: BTreeMap<String, Topology>,
     /// New pods by node.
     new_pods: BTreeMap<String, BTreeMap<PodUid, NewPod>>,
-    /// How far the changes of pods on nodes were followed.
+    /// The position up to which the changes of pods on nodes were followed.
     position: Option<u64>,
 }
 
@@ -137,7 +137,7 @@ impl Default for Topologies {
 }
 
 impl Topologies {
-    /// Whether one zone of the node has room for the demand. Where zones do not matter, there is.
+    /// Whether one zone of the node has room for the demand. The answer is yes if zones do not matter.
     pub(crate) fn have_room(&self, node: &str, demand: &Demand) -> bool {
         let new_pods = self.new_pods.get(node).into_iter().flatten().map(|(_, pod)| &pod.requests);
         self.by_node.get(node).is_none_or(|topology| topology.fits(demand, new_pods))
@@ -159,7 +159,7 @@ impl Topologies {
 
     fn follow_pods(&mut self, table: &ClusterTable) {
         let pods = table.pods();
-        // A pod that changes leaves and comes.
+        // A pod that changes leaves the table and comes back.
         let mut left = BTreeSet::new();
         match self.position.and_then(|position| pods.since(position)) {
             Some(changes) => {
@@ -183,7 +183,7 @@ impl Topologies {
         self.position = Some(pods.position());
     }
 
-    /// A pod that runs already is no news to the agent.
+    /// The agent already knows a pod that runs.
     fn come(&mut self, table: &ClusterTable, node: &str, pod: &Pod, was_new: bool) {
         let has_started = pod.started_at.is_some();
         if was_new || !has_started {

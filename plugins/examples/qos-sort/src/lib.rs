@@ -1,8 +1,8 @@
-//! QOSSort: among pods of equal priority, those with guaranteed resources come first, then burstable ones, then the rest
-//! (Kubernetes documentation: Pod Quality of Service Classes).
+//! QOSSort: among pods of equal priority, Guaranteed pods come first, then Burstable pods, then the others (Kubernetes
+//! documentation: Pod Quality of Service Classes).
 //!
-//! The class stands in the pod's status, which the contract's pod record does not have: so this plugin asks for the whole
-//! object. All profiles of a scheduler share one QueueSort plugin.
+//! The class is in the pod's status, which the contract's pod record does not contain, so this plugin asks for the
+//! whole object. All profiles of a scheduler share one QueueSort plugin.
 
 use berth_sdk::{
     framework::{Configure, ConfigureError, Manifest, Needs, QueueSort},
@@ -17,7 +17,7 @@ berth_sdk::export!(QosSort);
 #[derive(Debug)]
 pub struct QosSort;
 
-/// The little of a pod that matters here.
+/// The part of a pod that this plugin reads.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Object {
@@ -55,7 +55,7 @@ impl QueueSort for QosSort {
     }
 }
 
-/// 0 comes first. A pod whose class is not known yet counts as one without.
+/// 0 comes first. A pod whose class is not known yet counts as a pod without a class.
 fn rank(json: Option<&[u8]>) -> i64 {
     let object: Object = json.and_then(|json| serde_json::from_slice(json).ok()).unwrap_or_default();
     match object.status.qos_class.as_str() {

@@ -37,7 +37,7 @@ pub(super) async fn plugin_directory(bench: &Bench) -> Result<()> {
     let told = bench.ended(&["plugin", "list"]).await?;
     ensure!(told.status.success() && told.out.contains("NodeAffinity"), "{}{}", told.out, told.err);
     std::fs::remove_file(&file)?;
-    until("the built-in serves", false).await?;
+    until("the built-in plugin runs natively", false).await?;
     bench.create(&pod("natively", "100m", json!({"nodeSelector": {"disk": "ssd"}}))).await?;
     ensure!(bench.node_of("natively").await? == "b", "the built-in filters");
     Ok(())

@@ -32,7 +32,7 @@ pub(super) struct Alternative {
     pub(super) selection: SelectionId,
 }
 
-/// Whether the selectors of the class and those of the request accept the device.
+/// Whether the selectors of the class and of the request accept the device.
 pub(super) fn is_selected(
     selectors: &mut Selectors,
     features: Features,

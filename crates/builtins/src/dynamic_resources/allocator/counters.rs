@@ -11,7 +11,7 @@ use crate::dynamic_resources::{
 /// The remaining counters of pools.
 ///
 /// The search of Kubernetes 1.36 takes the counters of a device before it checks taints and constraints, and does not
-/// always give them back. The taken counters therefore differ from those that the chosen devices consume.
+/// always give them back. The taken counters can therefore differ from the counters that the chosen devices consume.
 #[derive(Debug, Default)]
 pub(super) struct CounterLedger<'p> {
     /// The remaining counters of each pool, without those of the devices that claims hold and of the search so far.

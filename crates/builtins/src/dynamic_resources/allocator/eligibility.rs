@@ -1,5 +1,5 @@
-//! The devices that a request may have. The answer depends on the devices that claims hold and on those that the search
-//! has chosen so far.
+//! The devices that a request may have. The answer depends on the devices that claims hold and on the devices that the
+//! search has chosen so far.
 
 use std::collections::BTreeMap;
 

@@ -32,7 +32,7 @@ struct Position {
     request_idx: usize,
 }
 
-/// What the claims ask for.
+/// The requests of the claims.
 #[derive(Clone, Copy)]
 pub(super) struct Demand<'p> {
     pub(super) plan: &'p Plan,
@@ -40,13 +40,13 @@ pub(super) struct Demand<'p> {
     pub(super) amounts: &'p [Amount],
 }
 
-/// What the node has.
+/// The resources of the node.
 pub(super) struct Supply<'s, 'p> {
     pub(super) devices: &'p [NodeDevice],
     pub(super) selection_results: &'s mut SelectionResults,
 }
 
-/// What remains to be chosen for a request.
+/// The devices that are still to be chosen for a request.
 #[derive(Clone, Copy)]
 struct Remainder {
     /// The first device that may be chosen: a location, or a position in the list of all devices.

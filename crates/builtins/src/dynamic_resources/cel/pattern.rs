@@ -18,8 +18,8 @@ use regex_automata::{
     util::syntax,
 };
 
-/// The maximum memory of all constant patterns of one expression when they are compiled, in bytes. Those of usual
-/// selectors take some hundreds.
+/// The maximum memory of all constant patterns of one expression when they are compiled, in bytes. Usual selectors take
+/// some hundreds of steps.
 pub(super) const MAX_BYTES: usize = 1 << 20;
 /// The maximum memory of a compiled pattern that is computed when an expression runs, in bytes.
 const MAX_COMPUTED_BYTES: usize = 128 << 10;

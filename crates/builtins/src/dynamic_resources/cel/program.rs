@@ -42,7 +42,7 @@ pub(super) enum CompileError {
     Pattern(#[from] PatternError),
     #[error(transparent)]
     TooComplex(#[from] TooComplex),
-    #[error("the time for compiling was over")]
+    #[error("compiling the expression took longer than the time limit")]
     TimedOut,
 }
 

@@ -1,7 +1,7 @@
 //! A cache that is bounded in bytes, and that forgets unused entries.
 //!
 //! The entries form two generations. A use makes an entry young. When the young entries have half of the bytes, they
-//! become the old ones, and the previous old ones that were not used since are freed.
+//! become the old entries, and the previous old entries that were not used since are freed.
 
 use std::{borrow::Borrow, hash::Hash};
 

@@ -19,7 +19,7 @@ use crate::{
     status::Status,
 };
 
-/// The most verdicts that are renewed before it is known whether they are needed.
+/// The maximum number of verdicts that are renewed before it is known whether they are needed.
 const MAX_CHECKED_AHEAD: usize = 16;
 
 impl ClassAnswers {
@@ -158,8 +158,8 @@ impl ClassAnswers {
         Ok(())
     }
 
-    /// Asks one plugin which nodes of the batch pass, leaves those in it, and returns their number. If it is lower than
-    /// `n_nodes`, the number before, then `scratch.removed` contains the other nodes.
+    /// Asks one plugin which nodes of the batch pass, leaves those in it, and returns their number. If the number is
+    /// lower than `n_nodes`, which is the number before, `scratch.removed` contains the other nodes.
     fn narrow(
         &mut self,
         profile: &mut Profile,
@@ -293,8 +293,8 @@ impl ClassAnswers {
     }
 }
 
-/// Copies raw scores that are kept into this cycle, which normalises them. A plugin that gave all nodes the same score
-/// adds the same to all.
+/// Copies raw scores that are kept into this cycle, which normalises them. If a plugin gave all nodes the same score,
+/// this score is added to all of them.
 fn take_raw(reused: &Reused, column: &ScoreColumn<i64>, nodes: &NodeSet, attempt: &mut Attempt) {
     let n_nodes = attempt.findings.totals.len();
     let scores = next_scores(attempt, reused.plugin, n_nodes);

@@ -153,9 +153,9 @@ fn a_plugin_is_asked_for_as_long_as_it_has_time() {
 #[test]
 fn questions_that_make_no_sense_are_turned_down() {
     let (statuses, asked) = ask(vec![Room::default()], None, &[removal(0, &[]), removal(7, &[])]);
-    assert_eq!(statuses, Err(Status::error("dry run of row 7, which holds no node")));
+    assert_eq!(statuses, Err(Status::error("dry run for row 7, which contains no node")));
     assert!(asked.is_empty());
     let many = vec![removal(0, &[]); 129];
     let (statuses, _) = ask(vec![Room::default()], None, &many);
-    assert_eq!(statuses, Err(Status::error("129 dry runs at once, more than 128")));
+    assert_eq!(statuses, Err(Status::error("129 dry runs at once exceed the limit of 128")));
 }

@@ -29,7 +29,7 @@ fn message(plugin: Scripted) -> String {
 
 #[test]
 fn what_a_plugin_says_of_a_pod_without_seeing_does_not_count() {
-    let waits = "0/1 nodes are available: plugin \"A\" cannot judge this pod: no things.";
+    let waits = "0/1 nodes are available: plugin \"A\" cannot decide about this pod: no things.";
     assert_eq!(message(reader("A").pre_filter(Ok(None))), waits);
     assert_eq!(message(reader("A").pre_filter(Err(Status::unresolvable("thing \"x\" not found")))), waits);
     assert_eq!(message(reader("A").rejecting(&[], Status::unschedulable("no"))), waits, "it has no PreFilter");
@@ -56,7 +56,7 @@ fn a_post_filter_plugin_that_cannot_see_is_not_asked() {
     post_filter(&mut profile, &call, &placed.findings, &nominated, None, &mut diagnosis);
     let run = &diagnosis.post_filter;
     assert!(run.effects.is_empty() && run.nominate.is_none());
-    let expected = "0/1 nodes are available: no. plugin \"P\" cannot judge this pod: no things";
+    let expected = "0/1 nodes are available: no. plugin \"P\" cannot decide about this pod: no things";
     assert_eq!(diagnosis.message(), expected);
     let blamed: Vec<&str> = diagnosis.rejectors.iter().map(|plugin| &**profile.name(plugin)).collect();
     assert_eq!(blamed, ["A", "P"], "the pod is tried again once it sees");

@@ -113,7 +113,7 @@ fn few_faults_that_take_long_are_too_many() {
     bench.fault_as("Mine", slow(4_000));
     assert_eq!(bench.serves("Mine"), "a");
     bench.fault_as("Mine", slow(1_001));
-    let reason = "its faults took 5001 ms within 10 s, the last: trapped in filter";
+    let reason = "its faults took 5001 ms within 10 s; the last was: trapped in filter";
     assert_eq!(bench.serves("Mine"), format!("plugin \"Mine\" is out of service: {reason}"));
 }
 
@@ -172,7 +172,7 @@ fn a_new_file_does_not_wipe_out_the_record_of_the_one_before() {
     bench.put("Mine", "b");
     assert_eq!(bench.serves("Mine"), "b", "it is tried at once");
     bench.fault("Mine", "b", 2);
-    let reason = "2 faults on probation, the last: trapped in filter";
+    let reason = "2 faults on probation; the last was: trapped in filter";
     assert_eq!(bench.serves("Mine"), format!("plugin \"Mine\" is out of service: {reason}"));
     bench.advance(59);
     assert_ne!(bench.serves("Mine"), "b", "twice as long as the one before");
@@ -196,7 +196,7 @@ fn files_that_take_turns_are_charged_with_the_faults_of_all() {
             assert_eq!(bench.serves("Mine"), binary);
             bench.fault("Mine", binary, 1);
         }
-        let reason = "3 faults within 10 s, the last: trapped in filter";
+        let reason = "3 faults within 10 s; the last was: trapped in filter";
         assert_eq!(bench.serves("Mine"), format!("plugin \"Mine\" is out of service: {reason}"));
     }
 }
@@ -218,7 +218,7 @@ fn a_first_file_is_on_probation_with_nothing_to_go_back_to() {
     bench.put("Mine", "a");
     assert_eq!(bench.status("Mine").state, PluginState::Probation);
     bench.fault("Mine", "a", 2);
-    let reason = "2 faults on probation, the last: trapped in filter";
+    let reason = "2 faults on probation; the last was: trapped in filter";
     assert_eq!(bench.serves("Mine"), format!("plugin \"Mine\" is out of service: {reason}"));
     bench.advance(30);
     assert_eq!(bench.serves("Mine"), "a");

@@ -13,7 +13,7 @@ fn a_new_binary_that_faults_gives_way_to_the_one_before() {
     assert_eq!(bench.serves("Mine"), "b", "one is forgiven");
     bench.fault("Mine", "b", 1);
     assert_eq!(bench.serves("Mine"), "a");
-    let reason = "2 faults on probation, the last: trapped in filter".to_owned();
+    let reason = "2 faults on probation; the last was: trapped in filter".to_owned();
     assert_eq!(bench.notices, [PluginNoticeKind::RolledBack { digest: digest("b"), to: Some(digest("a")), reason }]);
     assert_eq!(bench.status("Mine").refused_digest, Some(digest("b")), "remembered");
     bench.fault("Mine", "b", 5);

@@ -50,7 +50,7 @@ fn a_denied_binary_is_not_gone_back_to() {
     bench.change("Mine", SettingsChange { forbidden: None, is_fallback_forbidden: true, rebuild: Rebuild::Nothing });
     bench.fault("Mine", "b", 2);
     assert!(bench.serves("Mine").contains("out of service"));
-    assert!(bench.roll_back("Mine").expect_err("denied").contains("no binary served before this one"));
+    assert!(bench.roll_back("Mine").expect_err("denied").contains("there is no earlier binary"));
 }
 
 #[test]
@@ -103,11 +103,11 @@ fn a_name_that_no_profile_has_any_more_is_forgotten() {
 fn what_is_told_of_a_plugin_is_true_now() {
     let mut bench = Bench::new(strict(), &["Mine"]);
     let reason = |bench: &Bench| bench.status("Mine").reason;
-    assert_eq!(reason(&bench).as_deref(), Some("plugin \"Mine\" is missing: no Mine.wasm in /plugins yet"));
+    assert_eq!(reason(&bench).as_deref(), Some("plugin \"Mine\" is missing: Mine.wasm in /plugins does not exist yet"));
     bench.establish("Mine", "a");
     assert_eq!(reason(&bench), None);
     bench.fault("Mine", "a", 3);
-    assert_eq!(reason(&bench).as_deref(), Some("3 faults within 10 s, the last: trapped in filter"));
+    assert_eq!(reason(&bench).as_deref(), Some("3 faults within 10 s; the last was: trapped in filter"));
     bench.advance(30);
     assert_eq!((bench.status("Mine").state, reason(&bench)), (PluginState::Serving, None), "it is over");
     bench.set_disabled("Mine", true);
@@ -130,6 +130,6 @@ fn a_fallback_that_is_no_longer_allowed_leaves_the_probation() {
     assert!(bench.change("Mine", change).is_empty());
     assert_eq!(bench.status("Mine").state, PluginState::Probation);
     bench.fault("Mine", "b", 2);
-    let reason = "2 faults on probation, the last: trapped in filter";
+    let reason = "2 faults on probation; the last was: trapped in filter";
     assert_eq!(bench.serves("Mine"), format!("plugin \"Mine\" is out of service: {reason}"));
 }

@@ -12,8 +12,8 @@ use tokio::runtime::{Builder, Runtime};
 
 use crate::admin_client::AdminClient;
 
-/// The longest time until the scheduler has accepted a file. It waits until the file has stopped changing, and compiles
-/// it unless it finds the result of the compilation here.
+/// The longest time until the scheduler has accepted a file. The scheduler waits until the file has stopped changing.
+/// It then compiles the file, unless this command's result of the compilation is in the cache.
 const LONGEST_ACCEPTANCE: Duration = Duration::from_secs(60);
 
 /// Follows the state of one binary in the scheduler.
@@ -67,7 +67,7 @@ fn opinion(report: &PluginReport, digest: &str) -> Option<String> {
     if report.refused_digest.as_deref() == Some(digest) {
         let reason = report.reason.as_deref().unwrap_or("no reason given");
         if let Some(reason) = reason.strip_prefix("the file gave way: ") {
-            return Some(format!("the scheduler rolled {name} back to the binary before: {reason}"));
+            return Some(format!("the scheduler rolled {name} back to the previous binary: {reason}"));
         }
         return Some(format!("the scheduler refused {name}: {reason}"));
     }
@@ -87,7 +87,7 @@ fn opinion(report: &PluginReport, digest: &str) -> Option<String> {
     let n_faults: u64 = report.faults.values().sum();
     let faults = match (n_faults, report.last_reason.as_deref()) {
         (0, _) => String::new(),
-        (n_faults, last) => format!("; faults so far: {n_faults}, the last: {}", last.unwrap_or("unknown")),
+        (n_faults, last) => format!("; faults so far: {n_faults}; the last was: {}", last.unwrap_or("unknown")),
     };
     let version = &report.version;
     Some(format!("the scheduler accepted {name} {version}: {standing} in {}{faults}", profiles.join(", ")))
@@ -122,7 +122,7 @@ mod tests {
             last_reason: Some("trapped in filter".to_owned()),
             ..serving()
         };
-        assert!(say(&faulty).ends_with("in default-scheduler; faults so far: 2, the last: trapped in filter"));
+        assert!(say(&faulty).ends_with("in default-scheduler; faults so far: 2; the last was: trapped in filter"));
         let unused = PluginReport { profiles: BTreeMap::new(), ..serving() };
         assert!(say(&unused).contains("no profile"));
         let refused = PluginReport {
@@ -131,7 +131,7 @@ mod tests {
             reason: Some("the file gave way: 2 faults".to_owned()),
             ..serving()
         };
-        assert_eq!(say(&refused), "the scheduler rolled Zone back to the binary before: 2 faults");
+        assert_eq!(say(&refused), "the scheduler rolled Zone back to the previous binary: 2 faults");
         let refused = PluginReport { reason: Some("the file is not a component".to_owned()), ..refused };
         assert_eq!(say(&refused), "the scheduler refused Zone: the file is not a component");
         assert_eq!(say(&PluginReport { digest: "4567".to_owned(), ..serving() }), "");

@@ -11,7 +11,7 @@ use crate::fields::json::text;
 use crate::kinds::{Decoding, Kind};
 use crate::storage::Object;
 
-/// How much a row contains of its object.
+/// The part of its object that a row contains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Include {
     /// The metadata.

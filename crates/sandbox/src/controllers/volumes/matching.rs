@@ -65,7 +65,8 @@ pub(super) fn satisfies(volume: &Value, claim: &Value) -> bool {
 }
 
 /// The volume for a claim. A volume that is reserved for the claim comes first. If there is none, and the claim does
-/// not wait for a node, it is the free volume with the fewest access modes, and among those the smallest.
+/// not wait for a node, it is the free volume with the fewest access modes. If several volumes have equally few, it is
+/// the smallest of them.
 pub(super) fn best(state: &ClusterState, claim: &Object, delayed: bool) -> Option<Arc<Object>> {
     let (volumes, _) = state.collection(VOLUMES).list("");
     let reserved = volumes.iter().find(|volume| {

@@ -101,7 +101,8 @@ fn create_set(state: &ClusterState, deployment: &Object, name: &str, revision: u
     Ok(())
 }
 
-/// Scales the set of this name up as far as the bounds allow, and the others down as far as they allow.
+/// Scales the set of this name up as far as the bounds allow, and scales the other sets down as far as the bounds
+/// allow.
 fn scale(state: &ClusterState, deployment: &Object, sets: &[Arc<Object>], name: &str) {
     let bounds = RolloutBounds::of(&deployment.value);
     let (current, old): (Vec<&Arc<Object>>, Vec<&Arc<Object>>) = sets.iter().partition(|set| set.name() == name);

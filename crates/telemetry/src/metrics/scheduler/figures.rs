@@ -51,7 +51,7 @@ impl Distribution {
         Self { buckets, count: self.count.saturating_sub(earlier.count) }
     }
 
-    /// The value below which this share of all values is, computed as in Prometheus' `histogram_quantile`. `None` if
+    /// The value below which this share of all values lies, computed as in Prometheus' `histogram_quantile`. `None` if
     /// there are no values. If it is beyond the last bucket, the result is that bucket's bound.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "shares of counts")]

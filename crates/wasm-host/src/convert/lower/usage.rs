@@ -4,7 +4,7 @@ use berth_model::{ColumnData, Delta, ResourceColumns, Sym};
 
 use crate::bindings::{points::sync_pods::Usage, types};
 
-/// The most rows for which the separate form is worthwhile. A pod changes one or two rows.
+/// The maximum number of rows for which the separate form is worthwhile. A pod changes one or two rows.
 const MAX_ROWS: usize = 8;
 
 /// The content of the delta, row by row, if it contains only the usage of some nodes.
