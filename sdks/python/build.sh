@@ -36,8 +36,11 @@ from berth.guest import guest
 
 guest.exported = "$exported".split()
 ENTRY
+# componentize-py would add the packages that are installed on this machine, except where it is told of a virtual
+# environment. This one is empty: the component contains what lies in the plugin's folder, wherever it is built.
+mkdir -p "$build/environment/lib/site-packages"
 # The option --stub-wasi is needed, because the scheduler refuses components that import WASI.
-PYTHONPATH=$componentize_py python3 "$componentize_py/bin/componentize-py" --quiet --wit-path "$build/wit" --world plugin componentize --stub-wasi \
+VIRTUAL_ENV=$build/environment PYTHONPATH=$componentize_py python3 "$componentize_py/bin/componentize-py" --quiet --wit-path "$build/wit" --world plugin componentize --stub-wasi \
     --python-path "$build/entry" --python-path "$folder" --python-path "$sdk" \
     berth_entry --output "$build/narrow.wasm"
 python3 "$sdk/scores.py" widen "$build/narrow.wasm"

@@ -1,6 +1,7 @@
 //! Tests that mistakes in a plugin are reported with the file and the line of the author's source.
 
 mod c;
+mod python;
 
 use std::{fs, process::Command};
 
@@ -151,6 +152,17 @@ fn built(
     interfaces: &[&str],
     environment: &[(&str, &str)],
 ) -> Result<ComponentFactory> {
+    load("Mistaken", component(language, file, source, interfaces, environment)?)
+}
+
+/// The component of such a plugin.
+fn component(
+    language: Language,
+    file: &str,
+    source: &str,
+    interfaces: &[&str],
+    environment: &[(&str, &str)],
+) -> Result<Vec<u8>> {
     let plugin = tempfile::tempdir()?;
     fs::write(plugin.path().join(file), source)?;
     let exports = ["lifecycle", "sync", "cycle"].iter().chain(interfaces);
@@ -161,7 +173,7 @@ fn built(
     let mut script = Command::new(folder("sdks").join(language.folder).join("build.sh"));
     let output = script.arg(plugin.path()).arg("Mistaken").envs(environment.iter().copied()).output()?;
     ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    load("Mistaken", fs::read(plugin.path().join("build/Mistaken.wasm"))?)
+    Ok(fs::read(plugin.path().join("build/Mistaken.wasm"))?)
 }
 
 /// A plugin of one file that was built and sees two nodes.
@@ -178,7 +190,10 @@ impl Asked {
         interfaces: &[&str],
         environment: &[(&str, &str)],
     ) -> Result<Self> {
-        let factory = built(language, file, source, interfaces, environment)?;
+        Self::of(built(language, file, source, interfaces, environment)?)
+    }
+
+    fn of(factory: ComponentFactory) -> Result<Self> {
         let mut harness = PluginHarness::new(&factory, "null")?;
         harness.set_node(&node("a").build());
         harness.set_node(&node("b").label("zone", "east").build());
