@@ -11,6 +11,7 @@ tools=$("$sdk/toolchain.sh" --paths)
 eval "$tools"
 
 python3 "$sdk/imports.py" "$folder"
+python3 "$sdk/members.py" "$folder"
 # The file is copied together with the SDK. Berth's own repository has it beside the SDKs.
 methods=$sdk/methods.py
 [ -f "$methods" ] || methods=$sdk/../methods.py
@@ -28,7 +29,7 @@ python3 "$sdk/scores.py" wit "$build/wit/deps/berth"
 
 # The module in which componentize-py finds the classes of the exported interfaces.
 mkdir "$build/entry"
-exported=$(sed -n 's|^ *export berth:scheduler/\([a-z-]*\)@.*|\1|p' "$folder/plugin.wit" | paste -s -d ' ' -)
+exported=$(sed -n 's|^[[:space:]]*export[[:space:]]\{1,\}berth:scheduler/\([a-z-]*\)@.*|\1|p' "$folder/plugin.wit" | paste -s -d ' ' -)
 cat > "$build/entry/berth_entry.py" <<ENTRY
 import plugin
 from berth.exports import *

@@ -2,7 +2,9 @@
 
 mod c;
 mod go;
+mod js;
 mod python;
+mod world;
 
 use std::{fs, process::Command};
 
@@ -105,11 +107,6 @@ fn an_interface_that_there_is_not_is_told_in_javascript() {
 #[test]
 fn a_fault_in_a_member_of_one_line_names_that_line() {
     run(LANGUAGES[2], |language| faults_as_it_scores(language, "node.absent.length", "at plugin.js:5 in score"));
-}
-
-#[test]
-fn a_score_that_is_no_number_is_a_fault() {
-    run(LANGUAGES[2], |language| faults_as_it_scores(language, "0 / 0", "TypeError: NaN is no score"));
 }
 
 fn faults_as_it_scores(language: Language, score: &str, told: &str) -> Result<()> {
@@ -324,21 +321,4 @@ fn a_fault_in_c_names_the_function_or_with_checks_the_line() {
         }
         Ok(())
     });
-}
-
-#[test]
-fn a_mistake_in_plugin_wit_is_told_with_its_place_in_c() {
-    run(LANGUAGES[0], a_mistake_in_plugin_wit_is_told);
-}
-
-#[test]
-fn a_mistake_in_plugin_wit_is_told_with_its_place_in_go() {
-    run(LANGUAGES[3], a_mistake_in_plugin_wit_is_told);
-}
-
-fn a_mistake_in_plugin_wit_is_told(language: Language) -> Result<()> {
-    let world = "package local:plugin;\n\nworld plugin {\n    import berth:scheduler/host@0.2.0\n}\n";
-    let said = refusal_of(language, &[("plugin.wit", world)])?;
-    ensure!(said.contains("expected ';', found '}'\n     --> ./plugin.wit:5:1\n"), "{said}");
-    Ok(())
 }
