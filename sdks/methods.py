@@ -7,10 +7,14 @@ called, since plugin.wit does not export the interface that it belongs to, is wo
 """
 
 import ast
-import difflib
 import pathlib
 import re
 import sys
+
+from world import World
+
+# What is read of Python's classes lies with the SDK for Python. A plugin has it beside this file.
+sys.path.append(str(pathlib.Path(__file__).resolve().parent / "python"))
 
 # The methods that answer each interface, by their names in Python. One method of each group must exist.
 ANSWERED_BY = {
@@ -28,6 +32,9 @@ ANSWERED_BY.update((name.replace("_", "-"), [(name,)]) for name in ALIKE.split()
 # The interface that calls each method.
 INTERFACES = {name: interface for interface, groups in ANSWERED_BY.items() for group in groups for name in group}
 INTERFACES.update(filter_nodes="filter", filter_columns="filter", pod_placed="sync", pod_removed="sync")
+
+# The members for which the plugin has a replica of the cluster.
+KEPT_IN_STEP = "columns label_keys annotation_keys pods objects pod_placed pod_removed".split()
 
 # The methods that exist only in Python.
 COLUMNS = ("filter_columns", "score_columns", "normalize_columns")
@@ -52,41 +59,32 @@ class Methods:
 
 
 def of_python(folder):
-    """Methods of the class that is decorated with `plugin`, and what is assigned there."""
+    """Members of the class that is decorated with `plugin`, and of its base classes in the folder."""
+    from members import Folder
+
+    plugin = Folder(folder).plugin()
+    if plugin is None:
+        return None
     methods = Methods()
-    path = folder / "plugin.py"
-    try:
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-    except (OSError, SyntaxError):
-        # componentize-py reports the error.
-        return None
-    classes = {node.name: node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
-    plugins = [it for it in classes.values() if any(ast.unparse(made).endswith("plugin") for made in it.decorator_list)]
-    if not plugins:
-        return None
-    left = plugins
-    while left:
-        kind = left.pop()
-        for base in map(ast.unparse, kind.bases):
-            if base in classes:
-                left.append(classes[base])
-            else:
-                methods.may_have_more = True
-        for member in kind.body:
-            if isinstance(member, ast.FunctionDef):
-                methods.add(path, member.lineno, member.name, member.name)
-            elif isinstance(member, ast.Assign):
-                for target in member.targets:
-                    if isinstance(target, ast.Name):
-                        methods.add(path, member.lineno, target.id, target.id)
+    methods.may_have_more = plugin.may_have_more
+    for member in plugin.members:
+        # An empty list asks for nothing, and neither does False.
+        is_empty = isinstance(member.value, ast.List | ast.Tuple) and not member.value.elts
+        if not is_empty and not (isinstance(member.value, ast.Constant) and member.value.value is False):
+            methods.add(str(member.path), member.node.lineno, member.name, member.name)
     return methods
+
+
+def sources(language, folder):
+    """The plugin's files in C or Go, without those of its tests."""
+    return [path for path in sorted(folder.glob(f"*.{language}")) if not path.name.endswith("_test.go")]
 
 
 def of_go(folder):
     """Methods of any type. A method with a type of the SDK or with bytes in its signature is meant as an answer; compile.py has
     the compiler look at the signatures."""
     methods = Methods()
-    files = [path for path in sorted(folder.glob("*.go")) if not path.name.endswith("_test.go")]
+    files = sources("go", folder)
     for path in files:
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
             found = re.match(r"func \([^)]*\) (\w+)\((.*)", line)
@@ -94,7 +92,7 @@ def of_go(folder):
                 written, signature = found.groups()
                 name = re.sub(r"(?<!^)(?=[A-Z])", "_", written).lower()
                 if re.search(r"\*berth\.|\[\]byte", signature):
-                    methods.add(path, number, written, name)
+                    methods.add(path.name, number, written, name)
                 else:
                     methods.others.add(name)
             # An embedded value: a type alone on a line of a struct.
@@ -106,10 +104,10 @@ def of_go(folder):
 def of_c(folder):
     """Members that are set: `.pre_filter = pre_filter`."""
     methods = Methods()
-    for path in sorted(folder.glob("*.c")):
+    for path in sources("c", folder):
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
             for written in re.findall(r"(?:^|[{,])\s*\.(\w+)\s*=", line):
-                methods.add(path, number, written, written)
+                methods.add(path.name, number, written, written)
     # If there is not a single name, the members are set in another way.
     return methods if "name" in methods.names else None
 
@@ -136,7 +134,7 @@ GO_MEMBERS = {"PodJSON": r"\bpod\.JSON\b", "Pods": r"\bnode\.Pods\b", "Objects":
 def undeclared_in_go(folder, methods):
     """Fields of nodes that the plugin reads, with their places, though no column brings them. Nodes of events have some of them
     whatever the manifest says: a plugin with a hint is not searched. One that follows pods has those of nodes without more."""
-    files = [path for path in sorted(folder.glob("*.go")) if not path.name.endswith("_test.go")]
+    files = sources("go", folder)
     texts = {path: path.read_text(encoding="utf-8") for path in files}
     everything = "\n".join(texts.values())
     if "QueueingHint(" in everything:
@@ -164,32 +162,6 @@ def spelled(language, name):
     return "".join(part.capitalize() for part in name.split("_")) if language == "go" else name
 
 
-def contract():
-    """The contract's version, the interfaces that a plugin may export, and those that it may import. It travels with the SDK; in
-    Berth's own repository it lies at the root."""
-    here = pathlib.Path(__file__).resolve().parent
-    text = next(file for file in (here / "wit/worlds.wit", here.parent / "wit/worlds.wit") if file.exists()).read_text()
-    everything = re.search(r"^world all \{(.*?)^\}", text, re.MULTILINE | re.DOTALL).group(1)
-    version = re.search(r"^package berth:scheduler@(.*);", text, re.MULTILINE).group(1)
-    return version, {word: re.findall(rf"^ *{word} ([a-z-]+);", everything, re.MULTILINE) for word in ("export", "import")}
-
-
-def unknown(lines):
-    """A sentence for each line of plugin.wit that names an interface or a version that the contract does not have."""
-    version, known = contract()
-    for number, line in enumerate(lines, 1):
-        found = re.match(r"\s*(export|import) berth:scheduler/([^@;\s]+)(?:@([^;\s]+))?\s*;", line)
-        if not found:
-            continue
-        word, name, written = found.groups()
-        if name not in known[word]:
-            alike = difflib.get_close_matches(name, known[word], 1)
-            hint = f" (did you mean {alike[0]}?)" if alike else f" to {word}; there are {', '.join(known[word])}"
-            yield f"plugin.wit:{number}: there is no interface {name}{hint}"
-        elif written != version:
-            yield f"plugin.wit:{number}: this SDK has @{version}: write {word} berth:scheduler/{name}@{version};"
-
-
 def missing(language, methods, exported):
     """A sentence for each exported interface that lacks a method."""
     where = {"c": "berth_plugin has no .", "go": "the plugin has no method ", "python": "plugin.py has no method "}[language]
@@ -207,20 +179,54 @@ def refuse(errors):
         sys.exit(1)
 
 
+def needs_of_replica(language, folder, methods):
+    """Why the plugin needs the interface sync, or None. Its manifest names what the scheduler is to keep in step."""
+    if language != "c":
+        for path, _, written, name in methods.found:
+            if name in KEPT_IN_STEP:
+                return f"{path} has {written}"
+    member, opened = {
+        "c": (rf"\.({'|'.join(KEPT_IN_STEP)})\s*=", r"\bberth_plugin\s*=\s*\{"),
+        "go": (r"\b(Columns|Pods|Objects):", r"\bManifest\{"),
+        "python": (None, None),
+    }[language]
+    for path in sources(language, folder) if member else ():
+        found = re.search(member, within(path.read_text(encoding="utf-8"), opened))
+        if found:
+            return f"{path.name} has {found.group(1)}"
+    return None
+
+
+def within(text, opened):
+    """What stands between braces of which the first one ends what `opened` finds; other things have members of the same names."""
+    found = re.search(opened, text)
+    if not found:
+        return ""
+    depth = 1
+    for at in range(found.end(), len(text)):
+        depth += {"{": 1, "}": -1}.get(text[at], 0)
+        if depth == 0:
+            return text[found.end() : at]
+    return text[found.end() :]
+
+
 def main():
     language, folder = sys.argv[1], pathlib.Path(sys.argv[2])
-    lines = (folder / "plugin.wit").read_text(encoding="utf-8").splitlines()
-    refuse(list(unknown(lines)))
-    found = ((re.match(r" *export berth:scheduler/([a-z-]+)@", line), number) for number, line in enumerate(lines, 1))
-    exported = {match.group(1): number for match, number in found if match}
+    file = folder / "plugin.wit"
+    if not file.is_file():
+        refuse([f"{folder} has no plugin.wit"])
+    world = World(file.read_text(encoding="utf-8"))
+    refuse(world.mistakes)
+    exported = world.exported
     methods = {"c": of_c, "go": of_go, "python": of_python}[language](folder)
+    refuse(list(world.lacking(needs_of_replica(language, folder, methods) if methods else None)))
     if methods is None:
         return
     for path, number, written, name in methods.found:
         interface = INTERFACES.get(name)
         if interface and interface not in exported:
-            print(f"warning: {path.name}:{number}: {written} is never called: plugin.wit lacks the line", file=sys.stderr)
-            print(f"    export berth:scheduler/{interface}@0.2.0;", file=sys.stderr)
+            print(f"warning: {path}:{number}: {written} is never called: plugin.wit lacks the line", file=sys.stderr)
+            print(f"    {world.contract.line('export', interface)}", file=sys.stderr)
     if language == "go":
         for path, number, field, column in undeclared_in_go(folder, methods):
             lack = f"the member {column}" if column in GO_MEMBERS else f"berth.{column} among its Columns"

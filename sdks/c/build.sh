@@ -31,7 +31,7 @@ ZIG_GLOBAL_CACHE_DIR=${ziglang%/*}/zig-library-${ziglang##*-}
 export ZIG_GLOBAL_CACHE_DIR
 [ -d "$ZIG_GLOBAL_CACHE_DIR" ] || echo "compiling zig's C library for WebAssembly, once (about 15 s) ..." >&2
 # BERTH_EXPORTS_NORMALIZE_SCORE stands for `export berth:scheduler/normalize-score@0.2.0;`.
-exports=$(sed -n 's|^ *export berth:scheduler/\([a-z-]*\)@.*|-DBERTH_EXPORTS_\1|p' "$folder/plugin.wit" | tr 'a-z-' 'A-Z_' |
+exports=$(sed -n 's|^[[:space:]]*export[[:space:]]\{1,\}berth:scheduler/\([a-z-]*\)@.*|-DBERTH_EXPORTS_\1|p' "$folder/plugin.wit" | tr 'a-z-' 'A-Z_' |
     sed 's/^_D/-D/')
 # The functions of the plugin are not inlined, so that a fault can name them. With BERTH_DEBUG=1, undefined behaviour in
 # C, such as following a null pointer, is a fault that names the file and line: checks.c.

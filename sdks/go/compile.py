@@ -103,7 +103,13 @@ def in_own_terms(said, folder, checks):
 
     said = re.sub(r"^# .*\n", "", said, flags=re.MULTILINE)
     said = re.sub(rf"^\S*{ADDED}:(\d+):.*\((.*)\)\n(?:\t\thave .*\n\t\twant (.*)\n)?", in_words, said, flags=re.MULTILINE)
-    return re.sub(rf"^(?:\.\./\.\./|{re.escape(str(folder))}/)(?=\S+\.(?:go|mod):\d)", "", said, flags=re.MULTILINE)
+    said = re.sub(r"^go: module \.\./\.\. requires", "go.mod: the module requires", said, flags=re.MULTILINE)
+    # A package of the plugin's own module that is not there: Go looks for another module with that path.
+    own = re.escape(re.search(r"^module\s+(\S+)", (folder / "go.mod").read_text(encoding="utf-8"), re.MULTILINE).group(1))
+    said = re.sub(rf"^go: finding module for package {own}/.*\n", "", said, flags=re.MULTILINE)
+    absent = rf"^(\S+:\d+:\d+): .*?\bmodule\b.*?\b{own}/([\w./-]*\w).*"
+    said = re.sub(absent, r"\1: there is no package in the folder \2", said, flags=re.MULTILINE)
+    return re.sub(rf"(?<![\w/])(?:\.\./\.\./|{re.escape(str(folder))}/)(?=[^\s:]+\.(?:go|mod):\d)", "", said)
 
 
 def main():

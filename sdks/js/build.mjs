@@ -10,9 +10,10 @@ import { fileURLToPath } from "node:url";
 
 import { narrow, widen } from "./contract.mjs";
 import { engine } from "./engine.mjs";
-import { linesOf, placeOf } from "./lines.mjs";
+import { linesOf, ownText, placeOf } from "./lines.mjs";
+import { membersOf, miscalled, misspelt } from "./members.mjs";
 import { INTERFACES, manifestOf, missing } from "./src/manifest.js";
-import { CONTRACT, exportedInterfaces, unknownInterfaces } from "./world.mjs";
+import { CONTRACT, World } from "./world.mjs";
 
 const [toolchain, folder, name] = process.argv.slice(2);
 const require = createRequire(join(resolve(toolchain), "package.json"));
@@ -21,7 +22,16 @@ const { componentize } = require("componentize-qjs");
 
 const sdk = dirname(fileURLToPath(import.meta.url));
 const plugin = resolve(folder);
+const world = readWorld();
 const build = join(plugin, "build");
+
+function readWorld() {
+  const file = join(plugin, "plugin.wit");
+  if (!existsSync(file)) refuse([`${plugin} has no plugin.wit`]);
+  const read = new World(readFileSync(file, "utf8"));
+  refuse(read.mistakes);
+  return read;
+}
 
 /** The contract as the build takes it, and the plugin's world. */
 function writeWit() {
@@ -50,7 +60,7 @@ async function bundle() {
     export const {
       lifecycle, sync, cycle, preEnqueue, queueSort, preFilter, filter, postFilter, preScore, score, normalizeScore,
       reserve, permit, preBindPreFlight, preBind, bind, postBind, queueingHint, sign, state, reuse, syncPods,
-    } = serve(plugin, ${JSON.stringify([...exportedInterfaces(plugin).keys()])});
+    } = serve(plugin, ${JSON.stringify([...world.exported.keys()])});
   `;
   const bundled = await esbuild.build({
     // Paths in the bundle are told from here, so that it is the same wherever the plugin lies.
@@ -106,18 +116,28 @@ async function members() {
   return found;
 }
 
-/** The first line of the source that has one of the texts in quotes, as `:12`; or nothing. */
-function lineWith(message) {
+/** The first line of the source that has one of the texts in quotes, or else the member, as `:12`; or nothing. */
+function lineWith(message, member) {
   const quoted = /"[^"]*"/.exec(message)?.[0];
   const lines = readFileSync(source(), "utf8").split("\n");
-  const at = quoted ? lines.findIndex((line) => line.replaceAll("'", '"').includes(quoted)) : -1;
+  const ofText = quoted ? lines.findIndex((line) => line.replaceAll("'", '"').includes(quoted)) : -1;
+  const written = new RegExp(`^\\s*(?:(?:async|static|get)\\s+)?${member.replaceAll("$", "\\$")}\\s*[:=(,]`);
+  const at = ofText < 0 ? lines.findIndex((line) => written.test(line)) : ofText;
   return at < 0 ? "" : `:${at + 1}`;
 }
 
+/** Why the plugin needs the interface sync: its manifest names what the scheduler is to keep in step. */
+function needsOfReplica(found) {
+  const member = ["columns", "objects"].find((name) => found?.[name]?.length > 0);
+  const ofPods = ["pods", "podPlaced", "podRemoved"].find((name) => found?.[name]);
+  return member || ofPods ? `${basename(source())} has ${member ?? ofPods}` : undefined;
+}
+
 /** Refuses a plugin with an invalid manifest, or with exports that it does not answer; warns of members that are never called. */
-function checkMembers(found) {
+function checkMembers(found, text) {
+  refuse(world.lacking(needsOfReplica(found)));
   if (typeof found !== "object" || found === null) return;
-  const exported = exportedInterfaces(plugin);
+  const { exported } = world;
   const file = basename(source());
   const errors = missing(found, [...exported.keys()]).map(
     ([name, member]) =>
@@ -126,13 +146,16 @@ function checkMembers(found) {
   try {
     manifestOf(found, false);
   } catch (error) {
-    errors.push(`${file}${lineWith(error.message)}: ${error.message}`);
+    errors.push(`${file}${lineWith(error.message, error.message.split(":")[0])}: ${error.message}`);
   }
-  for (const name of Object.keys(found)) {
+  for (const [name, sentence] of [...miscalled(found), ...misspelt(found, text)]) {
+    errors.push(`${file}${lineWith("", name)}: ${sentence}`);
+  }
+  for (const name of membersOf(found)) {
     const needed = INTERFACES[name];
     if (needed === undefined || exported.has(needed)) continue;
-    console.error(`warning: ${file}: ${name} is never called: plugin.wit lacks the line`);
-    console.error(`    export berth:scheduler/${needed}@0.2.0;`);
+    console.error(`warning: ${file}${lineWith("", name)}: ${name} is never called: plugin.wit lacks the line`);
+    console.error(`    ${world.line("export", needed)}`);
   }
   refuse(errors);
 }
@@ -184,11 +207,10 @@ function typeError([, file, line, column, code, message]) {
   return `error: ${file}:${line}:${column}: ${message} (${code})\n    ${text}`;
 }
 
-refuse(unknownInterfaces(plugin));
 rmSync(build, { recursive: true, force: true });
 writeWit();
 const { text, sources } = await bundle();
-checkMembers(await members());
+checkMembers(await members(), ownText(sources, plugin));
 checkTypes();
 const { component } = await componentize({
   witPath: join(build, "wit"),

@@ -52,6 +52,11 @@ function ownFile(map, folder, { source }) {
   return file.startsWith("..") || /^(berth|build)[/]/.test(file) || file === "<stdin>" ? null : file;
 }
 
+/** What stands in the author's files, one after the other. */
+export function ownText(map, folder) {
+  return map.sourcesContent.filter((_, source) => ownFile(map, folder, { source }) !== null).join("\n");
+}
+
 /** A statement that leaves `berthLines` behind for a bundle's text: the files under `folder`, each with its first line in the bundle and its own. */
 export function linesOf(map, folder, text) {
   const files = new Map();

@@ -1,6 +1,6 @@
-// What plugin.wit says, compared with the contract.
+// What plugin.wit says, compared with the contract. The SDKs for other languages have the same in world.py.
 
-import { existsSync, readFileSync } from "node:fs";
+import { existsSync, readFileSync, readdirSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 
@@ -9,24 +9,22 @@ const sdk = dirname(fileURLToPath(import.meta.url));
 /** The contract travels with the SDK; in Berth's own repository it lies at the root. */
 export const CONTRACT = [join(sdk, "wit"), join(sdk, "../../wit")].find(existsSync);
 
-const linesOf = (plugin) => readFileSync(join(plugin, "plugin.wit"), "utf8").split("\n");
+const PACKAGE = "berth:scheduler";
 
-/** The interfaces that plugin.wit exports, each with its line. */
-export function exportedInterfaces(plugin) {
-  const found = linesOf(plugin).map((text, at) => [/^ *export berth:scheduler\/([a-z-]+)@/.exec(text)?.[1], at + 1]);
-  return new Map(found.filter(([name]) => name !== undefined));
-}
+const textOf = (file) => readFileSync(join(CONTRACT, file), "utf8");
 
-/** The contract's version, the interfaces that a plugin may export, and those that it may import. */
-function contract() {
-  const text = readFileSync(join(CONTRACT, "worlds.wit"), "utf8");
+/** The version, the interfaces that a plugin may export and those that it may import, and those whose functions are about a cycle. */
+function readContract() {
+  const text = textOf("worlds.wit");
   const [, everything] = /^world all \{(.*?)^\}/ms.exec(text);
   const named = (word) => Array.from(everything.matchAll(new RegExp(`^ *${word} ([a-z-]+);`, "gm")), ([, name]) => name);
-  return { version: /^package berth:scheduler@(.*);/m.exec(text)[1], export: named("export"), import: named("import") };
+  const files = readdirSync(CONTRACT).filter((file) => file.endsWith(".wit") && file !== "cycle.wit");
+  const inCycle = files.filter((file) => textOf(file).includes("cycle: cycle-id")).map((file) => file.slice(0, -".wit".length));
+  return { version: /^package berth:scheduler@(.*);/m.exec(text)[1], export: named("export"), import: named("import"), inCycle };
 }
 
 /** How many letters have to be added, taken away or changed to make one word of the other. */
-function distance(one, other) {
+export function distance(one, other) {
   let row = Array.from({ length: other.length + 1 }, (_, at) => at);
   for (const [y, letter] of [...one].entries()) {
     const next = [y + 1];
@@ -38,21 +36,113 @@ function distance(one, other) {
   return row.at(-1);
 }
 
-/** A sentence for each line of plugin.wit that names an interface or a version that the contract does not have. */
-export function unknownInterfaces(plugin) {
-  const known = contract();
-  return linesOf(plugin).flatMap((line, at) => {
-    const found = /^\s*(export|import) berth:scheduler\/([^@;\s]+)(?:@([^;\s]+))?\s*;/.exec(line);
-    if (!found) return [];
-    const [, word, name, version] = found;
-    const place = `plugin.wit:${at + 1}`;
-    if (!known[word].includes(name)) {
-      const [near] = [...known[word]].sort((one, other) => distance(name, one) - distance(name, other));
-      const isAlike = distance(name, near) * 2 <= name.length;
-      const hint = isAlike ? ` (did you mean ${near}?)` : ` to ${word}; there are ${known[word].join(", ")}`;
-      return [`${place}: there is no interface ${name}${hint}`];
+/** A line that imports or exports an interface: its word, package, name, version, semicolon, and the rest. */
+const INTERFACE = /^\s*(?:(\S+)\s+)?([\w-]+:[\w-]+)\/([^@;\s]+)(?:@([^;\s]+))?\s*(;?)\s*(.*)$/;
+
+/** What plugin.wit says. `mistakes` are sentences, each about one line. */
+export class World {
+  mistakes = [];
+  /** By interface, the line that exports it; and the same of imports. */
+  exported = new Map();
+  imported = new Map();
+  /** The line of the world. */
+  opened = null;
+  #contract = readContract();
+
+  constructor(text) {
+    const without = text.replace(/\/\*[^]*?\*\//g, (comment) => comment.replace(/[^\n]/g, " "));
+    const lines = without.replace(/\n$/, "").split("\n").map((line) => line.replace(/\/\/.*/, "").trimEnd());
+    lines.forEach((line, at) => this.#read(at + 1, line));
+    this.#checkFrame(lines);
+  }
+
+  line(word, name) {
+    return `${word} ${PACKAGE}/${name}@${this.#contract.version};`;
+  }
+
+  #tell(number, sentence) {
+    this.mistakes.push(`plugin.wit:${number}: ${sentence}`);
+  }
+
+  #read(number, line) {
+    const found = INTERFACE.exec(line);
+    if (found && !/^\s*(package|use|include)\b/.test(line)) {
+      this.#readInterface(number, found);
+      return;
     }
-    if (version === known.version) return [];
-    return [`${place}: this SDK has @${known.version}: write ${word} berth:scheduler/${name}@${known.version};`];
-  });
+    const world = /\bworld\s+%?([\w-]+)/.exec(line);
+    if (world && this.opened === null) {
+      this.opened = number;
+      if (world[1] !== "plugin") this.#tell(number, `the world is called ${world[1]}: write world plugin {`);
+    } else if (/^\s*(package|import|export|use|include)\b.*[\w}]$/.test(line)) {
+      this.#tell(number, `the line has no semicolon at its end: write ${line.trim()};`);
+    }
+  }
+
+  #readInterface(number, [, word, home, name, version, semicolon, rest]) {
+    if (word !== "import" && word !== "export") {
+      const meant = this.#contract.import.includes(name) ? "import" : "export";
+      const lack = word ? `${word} is neither import nor export` : "the line begins with neither import nor export";
+      this.#tell(number, `${lack}: write ${this.line(meant, name)}`);
+      return;
+    }
+    if (home !== PACKAGE) {
+      this.#tell(number, `there is no package ${home}; a plugin has ${PACKAGE} alone`);
+      return;
+    }
+    this.#checkName(number, word, name, version);
+    if (!semicolon) {
+      const written = `${word} ${PACKAGE}/${name}${version ? `@${version}` : ""}${rest};`;
+      this.#tell(number, `the line has no semicolon at its end: write ${written}`);
+    } else if (rest !== "" && rest !== "}") {
+      this.#tell(number, "the line has more than one statement: write each on a line of its own");
+    }
+    const found = word === "export" ? this.exported : this.imported;
+    if (found.has(name)) this.#tell(number, `${word}s ${name} a second time: take the line away`);
+    else found.set(name, number);
+  }
+
+  #checkName(number, word, name, version) {
+    const names = this.#contract[word];
+    if (!names.includes(name)) {
+      const [near] = [...names].sort((one, other) => distance(name, one) - distance(name, other));
+      const isAlike = distance(name, near) * 2 <= name.length;
+      const hint = isAlike ? ` (did you mean ${near}?)` : ` to ${word}; there are ${names.join(", ")}`;
+      this.#tell(number, `there is no interface ${name}${hint}`);
+    } else if (version !== this.#contract.version) {
+      this.#tell(number, `this SDK has @${this.#contract.version}: write ${this.line(word, name)}`);
+    }
+  }
+
+  #checkFrame(lines) {
+    const code = lines.join("\n");
+    const last = Math.max(lines.findLastIndex((line) => line.trim() !== "") + 1, 1);
+    const count = (letter) => code.split(letter).length - 1;
+    if (!/^\s*package\s/m.test(code)) this.#tell(1, "the package has no name: write package local:plugin;");
+    if (this.opened === null) {
+      this.#tell(last, "there is no world: write world plugin { before the lines and } after them");
+    } else if (count("{") > count("}")) {
+      this.#tell(last, "the world is not closed: write } after this line");
+    } else if (count("{") < count("}")) {
+      this.#tell(last, "there are more } than {: take one away");
+    }
+  }
+
+  /** A sentence for each line that plugin.wit lacks. `because` says why the plugin needs sync, if it does. */
+  lacking(because) {
+    const sentences = [];
+    const lacks = (number, reason, line) => sentences.push(`plugin.wit:${number}: ${reason}: ${line}`);
+    const always = "the world lacks a line that every plugin needs";
+    if (!this.imported.has("host")) lacks(this.opened, always, this.line("import", "host"));
+    if (!this.exported.has("lifecycle")) lacks(this.opened, always, this.line("export", "lifecycle"));
+    const needing = this.exported.has("cycle") ? undefined : [...this.exported.keys()].find((name) => this.#contract.inCycle.includes(name));
+    if (needing) lacks(this.exported.get(needing), `exports ${needing}, which needs one more line`, this.line("export", "cycle"));
+    if (!this.exported.has("sync")) {
+      const line = this.line("export", "sync");
+      const pods = this.exported.get("sync-pods");
+      if (pods) lacks(pods, "exports sync-pods, which needs one more line", line);
+      else if (because) lacks(this.opened, `the world lacks a line, since ${because}`, line);
+    }
+    return sentences;
+  }
 }

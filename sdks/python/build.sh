@@ -11,6 +11,7 @@ tools=$("$sdk/toolchain.sh" --paths)
 eval "$tools"
 
 python3 "$sdk/imports.py" "$folder"
+python3 "$sdk/members.py" "$folder"
 # The file is copied together with the SDK. Berth's own repository has it beside the SDKs.
 methods=$sdk/methods.py
 [ -f "$methods" ] || methods=$sdk/../methods.py
@@ -28,7 +29,7 @@ python3 "$sdk/scores.py" wit "$build/wit/deps/berth"
 
 # The module in which componentize-py finds the classes of the exported interfaces.
 mkdir "$build/entry"
-exported=$(sed -n 's|^ *export berth:scheduler/\([a-z-]*\)@.*|\1|p' "$folder/plugin.wit" | paste -s -d ' ' -)
+exported=$(sed -n 's|^[[:space:]]*export[[:space:]]\{1,\}berth:scheduler/\([a-z-]*\)@.*|\1|p' "$folder/plugin.wit" | paste -s -d ' ' -)
 cat > "$build/entry/berth_entry.py" <<ENTRY
 import plugin
 from berth.exports import *
@@ -36,8 +37,11 @@ from berth.guest import guest
 
 guest.exported = "$exported".split()
 ENTRY
+# componentize-py would add the packages that are installed on this machine, except where it is told of a virtual
+# environment. This one is empty: the component contains what lies in the plugin's folder, wherever it is built.
+mkdir -p "$build/environment/lib/site-packages"
 # The option --stub-wasi is needed, because the scheduler refuses components that import WASI.
-PYTHONPATH=$componentize_py python3 "$componentize_py/bin/componentize-py" --quiet --wit-path "$build/wit" --world plugin componentize --stub-wasi \
+VIRTUAL_ENV=$build/environment PYTHONPATH=$componentize_py python3 "$componentize_py/bin/componentize-py" --quiet --wit-path "$build/wit" --world plugin componentize --stub-wasi \
     --python-path "$build/entry" --python-path "$folder" --python-path "$sdk" \
     berth_entry --output "$build/narrow.wasm"
 python3 "$sdk/scores.py" widen "$build/narrow.wasm"

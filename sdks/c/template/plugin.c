@@ -27,11 +27,18 @@ static int64_t score(const berth_pod *pod, berth_row node) {
 
 static const char *const labels[] = {"topology.kubernetes.io/zone", NULL};
 
+/* What may make room for a rejected pod; without this list it is tried again at every event. */
+static const struct berth_cluster_event events_to_register[] = {
+    {"Node", BERTH_SCHEDULER_TYPES_ACTIONS_ADD | BERTH_SCHEDULER_TYPES_ACTIONS_UPDATE_NODE_LABEL},
+    {0},
+};
+
 const struct berth_plugin berth_plugin = {
     .name = "{{name}}",
     .version = "0.1.0",
     .columns = BERTH_COLUMN_UNSCHEDULABLE,
     .label_keys = labels,
+    .events_to_register = events_to_register,
     .configure = configure,
     .filter = filter,
     .score = score,

@@ -1,5 +1,7 @@
 package berth
 
+import "slices"
+
 // Node is a node; what the plugin's columns don't name stays empty. It is not to be changed.
 type Node struct {
 	Row           uint32
@@ -67,7 +69,37 @@ func (pairs Pairs) Get(key string) (string, bool) {
 			return pairs[i].Value, true
 		}
 	}
+	if cap(pairs) > len(pairs) {
+		if behind := pairs[:len(pairs)+1][len(pairs)]; behind.Key == mark {
+			tellUndeclared(behind.Value, key)
+		}
+	}
 	return "", false
+}
+
+// mark is the key of a pair behind the end of labels or annotations, where only [Pairs.Get] looks. No label has such a key.
+const mark = "\x00"
+
+// Chosen marks labels or annotations of which the manifest names some by key, so that the read of another key is told. The
+// prefix is [LabelPrefix] or [AnnotationPrefix]. For the SDK itself.
+func Chosen(pairs Pairs, prefix string) Pairs {
+	return append(pairs, Pair{Key: mark, Value: prefix})[:len(pairs)]
+}
+
+// told are the keys that were read in vain, by prefix and key.
+var told = map[Pair]bool{}
+
+// tellUndeclared says it once if the manifest does not name the key: the scheduler knows the line by its beginning.
+func tellUndeclared(prefix, key string) {
+	read := Pair{Key: key, Value: prefix}
+	if told[read] {
+		return
+	}
+	told[read] = true
+	column := Column(prefix + key)
+	if !slices.Contains(registered.Describe().Columns, column) {
+		Log(Warn, "undeclared read: "+string(column))
+	}
 }
 
 // Taint is one of `spec.taints`; Effect is NoSchedule, PreferNoSchedule or NoExecute.

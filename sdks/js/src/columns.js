@@ -1,6 +1,8 @@
 // The nodes that a call is about, as columns: what filterColumns and scoreColumns are given. index.d.ts has the
 // documentation.
 
+import { Unfit } from "./plugin.js";
+
 /** How many keys of `flags`, of `scores` and of `kept` are kept: those used last. */
 export const KEPT = 16;
 
@@ -114,14 +116,14 @@ export function passed(selection, flags) {
     for (let i = 0; i < bits.length; i++) bits[i] = selection.bits[i] & (flags.bits[i] ?? 0);
     return wordsOf(bits);
   }
-  checkLength(flags, selection.n);
+  checkLength("filterColumns", flags, selection.n);
   const { rows } = selection;
   for (let i = 0; i < rows.length; i++) if (flags[i]) bits[rows[i] >> 5] |= 1 << (rows[i] & 31);
   return wordsOf(bits);
 }
 
-export function checkLength(answers, n) {
-  if (answers?.length !== n) throw new TypeError(`${answers?.length} answers about ${n} nodes`);
+export function checkLength(member, answers, n) {
+  if (answers?.length !== n) throw new Unfit(member, `${answers?.length} answers about ${n} nodes`);
 }
 
 /** One value for each row, kept up to date once somebody has asked for it. */

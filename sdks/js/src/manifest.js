@@ -57,11 +57,30 @@ export function missing(plugin, exported) {
   );
 }
 
-/** @throws what is wrong, in a sentence */
+function listOf(member, list, read, example) {
+  if (!Array.isArray(list)) throw new TypeError(`${member}: must be a list, as ${example}`);
+  return list.map(read);
+}
+
+function eventOf(event) {
+  if (typeof event?.resource === "string" && typeof event?.actions === "object") return event;
+  throw new TypeError(`eventsToRegister: ${JSON.stringify(event)} is no event; write on("Node", "Add")`);
+}
+
+/** @throws what is wrong, in a sentence that begins with the member */
 export function manifestOf(plugin, followsPods) {
-  const { columns = [], podJson = false, objects = [], eventsToRegister = null } = plugin;
-  const [name, version] = [textOf("name", plugin.name), textOf("version", plugin.version)];
-  if (!Array.isArray(columns)) throw new TypeError("columns: must be a list");
-  const [named, kinds] = [columns.map(columnOf), objects.map(kindOf)];
-  return { name, version, columns: named, pods: followsPods, podJson, objects: kinds, eventsToRegister };
+  const { columns = [], pods = false, podJson = false, objects = [] } = plugin;
+  const eventsToRegister = plugin.eventsToRegister ?? null;
+  for (const [member, value] of Object.entries({ pods, podJson })) {
+    if (typeof value !== "boolean") throw new TypeError(`${member}: must be true or false`);
+  }
+  return {
+    name: textOf("name", plugin.name),
+    version: textOf("version", plugin.version),
+    columns: listOf("columns", columns, columnOf, `["name"]`),
+    pods: followsPods,
+    podJson,
+    objects: listOf("objects", objects, kindOf, `[{apiVersion: "v1", kind: "ConfigMap"}]`),
+    eventsToRegister: eventsToRegister && listOf("eventsToRegister", eventsToRegister, eventOf, `[on("Node", "Add")]`),
+  };
 }

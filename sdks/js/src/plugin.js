@@ -20,6 +20,15 @@ export class Answered {
   }
 }
 
+/** What a member answered, and must not. The stack has no line of the author's then: the line of the member is told. */
+export class Unfit extends TypeError {
+  constructor(member, gave) {
+    super(`${member} gave ${gave}`);
+    this.name = "TypeError";
+    this.member = member;
+  }
+}
+
 /** Asks the host. What it fails with is the answer of the call that is under way. */
 export function asking(question) {
   try {
@@ -52,10 +61,17 @@ function placeIn(stack) {
   return "";
 }
 
+/** The line of a member, which the engine knows. */
+function placeOfMember(member) {
+  const place = placeOf(plugin[member]?.lineNumber);
+  return place ? `, at ${place} in ${member}` : "";
+}
+
 /** What a call logs as an error before it traps is the reason of the fault. */
 function tell(error) {
   const text = String(error).split("\n").slice(0, 3).join(" ");
-  log("error", `${text}${placeIn(String(error?.stack ?? ""))}`);
+  const place = error instanceof Unfit ? placeOfMember(error.member) : placeIn(String(error?.stack ?? ""));
+  log("error", `${text}${place}`);
 }
 
 /**

@@ -4,7 +4,7 @@ import { openConsole } from "./console.js";
 import { Columns, checkLength, passed, rowsOf } from "./columns.js";
 import { Refusal, Rejection, rejectionOf } from "./index.js";
 import { manifestOf, missing } from "./manifest.js";
-import { Answered, call, followsPods, setPlugin } from "./plugin.js";
+import { Answered, Unfit, call, followsPods, served, setPlugin } from "./plugin.js";
 import { Pod } from "./pod.js";
 import { table } from "./table.js";
 import { decode, encode } from "./text.js";
@@ -58,13 +58,43 @@ function statusOf(rejection) {
   throw new TypeError(`${rejection} is neither null nor a rejection`);
 }
 
-/** Scores as they lie in memory: see scores.mjs. */
-function packed(scores, n) {
-  checkLength(scores, n);
-  const numbers = scores instanceof Float64Array ? scores : new Float64Array(scores);
-  const odd = [NaN, Infinity, -Infinity].find((number) => numbers.includes(number));
-  if (odd !== undefined) throw new TypeError(`${odd} is no score`);
+const NO_SCORES = [NaN, Infinity, -Infinity];
+
+/** Scores as they lie in memory: see scores.mjs. `member` gave one for each node of the words. */
+function packed(member, scores, words, n) {
+  checkLength(member, scores, n);
+  const numbers = scores instanceof Float64Array ? scores : numbersOf(scores);
+  if (numbers === null || NO_SCORES.some((odd) => numbers.includes(odd))) throw unfit(member, scores, words);
   return new Int8Array(numbers.buffer, numbers.byteOffset, numbers.byteLength);
+}
+
+/** Null if there is a value, such as a BigInt, of which no number can be made. */
+function numbersOf(scores) {
+  try {
+    return new Float64Array(scores);
+  } catch {
+    return null;
+  }
+}
+
+const isScore = (value) => typeof value !== "bigint" && typeof value !== "symbol" && Number.isFinite(Number(value));
+
+/** What to say of the first of the scores that is none. */
+function unfit(member, scores, words) {
+  const at = Math.max(Array.from(scores).findIndex((value) => !isScore(value)), 0);
+  return new Unfit(member, `${shown(scores[at])} for ${named(nodesOf(words)[at])}, which is no score`);
+}
+
+/** A value for a message. */
+function shown(value) {
+  if (typeof value === "string") return JSON.stringify(value);
+  return typeof value === "bigint" ? `${value}n` : String(value);
+}
+
+/** A node for a message. */
+function named(node) {
+  if (served().columns?.includes("name")) return `node ${node.name}`;
+  return `the node in row ${node.row} (with "name" among the columns, its name stands here)`;
 }
 
 const unpacked = ({ buffer, byteOffset, byteLength }) => new Float64Array(buffer, byteOffset, byteLength / 8);
@@ -89,7 +119,11 @@ function refusing(run) {
 
 function filterOf(plugin) {
   const verdictOf = (pod, node) => {
-    const status = statusOf(plugin.filter(pod, node));
+    const answered = plugin.filter(pod, node);
+    if (answered !== null && answered !== undefined && !(answered instanceof Rejection)) {
+      throw new Unfit("filter", `${shown(answered)} for ${named(node)}, which is neither null nor a rejection`);
+    }
+    const status = statusOf(answered);
     if (status.code === "error") throw new Answered(status);
     return status;
   };
@@ -255,19 +289,19 @@ export function serve(plugin, exported) {
         answer(cycle, (pod) => {
           if (plugin.scoreColumns) {
             const columns = columnsOf(rows);
-            return packed(plugin.scoreColumns(pod, columns), columns.length);
+            return packed("scoreColumns", plugin.scoreColumns(pod, columns), rows, columns.length);
           }
           const nodes = nodesOf(rows);
-          const scores = plugin.scoreNodes?.(pod, nodes) ?? nodes.map((node) => plugin.score(pod, node));
-          return packed(scores, nodes.length);
+          if (plugin.scoreNodes) return packed("scoreNodes", plugin.scoreNodes(pod, nodes), rows, nodes.length);
+          return packed("score", nodes.map((node) => plugin.score(pod, node)), rows, nodes.length);
         }),
     },
     normalizeScore: {
       normalizeScore: (cycle, rows, given) =>
         answer(cycle, (pod) => {
           const scores = unpacked(given);
-          if (plugin.normalizeColumns) return packed(plugin.normalizeColumns(pod, scores), scores.length);
-          return packed(plugin.normalize(pod, Array.from(scores)), scores.length);
+          if (plugin.normalizeColumns) return packed("normalizeColumns", plugin.normalizeColumns(pod, scores), rows, scores.length);
+          return packed("normalize", plugin.normalize(pod, Array.from(scores)), rows, scores.length);
         }),
     },
     reserve: {

@@ -10,9 +10,9 @@ from componentize_py_types import Err
 from wit_world.exports import lifecycle
 from wit_world.imports.types import Code, RejectedNodes
 
-from . import declared
+from . import declared, manifest
 from .answers import Event, Failure, Outcome, Rejection, Wait, rejection, status
-from .guest import guest, tell
+from .guest import guest, tell, unfit
 from .pod import Pod
 
 # A module is there if the plugin's world exports its interface.
@@ -134,16 +134,7 @@ class Lifecycle:
             raise TypeError("plugin.py has no class with @berth.plugin")
         for interface, method in missing_methods(kind, guest.exported):
             raise TypeError(f"plugin.wit exports {interface}, and {kind.__name__} has no method {method}")
-        objects = getattr(kind, "objects", [])
-        return lifecycle.Manifest(
-            name=kind.name,
-            version=kind.version,
-            columns=list(getattr(kind, "columns", [])),
-            pods=guest.follows_pods(),
-            pod_json=getattr(kind, "pod_json", False),
-            objects=[lifecycle.ObjectKind(api_version, name) for api_version, name in objects],
-            events_to_register=getattr(kind, "events_to_register", None),
-        )
+        return manifest.of(kind, guest.follows_pods())
 
     @_call
     def configure(self, args: str) -> None:
@@ -219,11 +210,11 @@ class PreFilter:
         return None if answer is None else list(answer)
 
 
-def _passes(answer: Rejection | None) -> bool:
+def _passes(answer: Rejection | None, node) -> bool:
     if answer is None:
         return True
     if not isinstance(answer, Rejection):
-        raise TypeError(f"filter gave {answer!r}, which is neither None nor a rejection")
+        raise unfit("filter", f"{answer!r} for {_node_named([node])}, which is neither None nor a rejection")
     if answer.code is Code.ERROR:
         raise Err(status(answer))
     return False
@@ -234,13 +225,13 @@ class Filter:
     def filter(plugin, pod, candidates):
         if hasattr(plugin, "filter_columns"):
             columns = guest.table.columns(candidates)
-            flags = columns.checked(plugin.filter_columns(pod, columns))
+            flags = _checked("filter_columns", plugin.filter_columns(pod, columns), len(columns))
             return guest.table.selection(candidates).passed(flags)
         nodes = _nodes(candidates)
         if hasattr(plugin, "filter_nodes"):
             passed = plugin.filter_nodes(pod, nodes)
         else:
-            passed = [node for node in nodes if _passes(plugin.filter(pod, node))]
+            passed = [node for node in nodes if _passes(plugin.filter(pod, node), node)]
         words = [0] * len(candidates)
         for node in passed:
             words[node.row >> 6] |= 1 << (node.row & 63)
@@ -251,7 +242,7 @@ class Filter:
         groups = {}
         for node in _nodes(rejected):
             answer = plugin.filter(pod, node)
-            if not _passes(answer):
+            if not _passes(answer, node):
                 group = groups.setdefault(answer, RejectedNodes(status(answer), [0] * len(rejected)))
                 group.nodes[node.row >> 6] |= 1 << (node.row & 63)
         return list(groups.values())
@@ -296,12 +287,20 @@ class PreScore:
         _check(plugin.pre_score(pod, _nodes(nodes)))
 
 
+def _checked(method: str, answers, n_nodes: int):
+    if not hasattr(answers, "__len__"):
+        raise unfit(method, f"{answers!r}, which is no list")
+    if len(answers) != n_nodes:
+        raise unfit(method, f"{len(answers)} answers about {n_nodes} nodes")
+    return answers
+
+
 def _packed(method: str, scores, rows: list[int]) -> bytes:
     """Scores as they lie in memory: see scores.py. `method` gave one for each node of `rows`."""
     if isinstance(scores, array | memoryview) and memoryview(scores).format == "q":
         return scores.tobytes()
     if not isinstance(scores, Iterable):
-        raise TypeError(f"{method} gave {scores!r}, which is no list of ints")
+        raise unfit(method, f"{scores!r}, which is no list of ints")
     scores = list(scores)
     try:
         return array("q", scores).tobytes()
@@ -316,8 +315,8 @@ def _unfit(method: str, scores: list, rows: list[int]) -> TypeError:
             array("q", [score])
         except (TypeError, OverflowError) as error:
             lack = "is no int" if isinstance(error, TypeError) else "does not fit into 64 bits"
-            return TypeError(f"{method} gave {score!r} for {_node_named(_nodes(rows)[number:])}, which {lack}")
-    return TypeError(f"{method} gave what is no list of ints")
+            return unfit(method, f"{score!r} for {_node_named(_nodes(rows)[number:])}, which {lack}")
+    return unfit(method, "what is no list of ints")
 
 
 def _node_named(nodes: list) -> str:
@@ -334,7 +333,7 @@ class Score:
     def score(plugin, pod, nodes):
         if hasattr(plugin, "score_columns"):
             columns = guest.table.columns(nodes)
-            return _packed("score_columns", columns.checked(plugin.score_columns(pod, columns)), nodes)
+            return _packed("score_columns", _checked("score_columns", plugin.score_columns(pod, columns), len(columns)), nodes)
         if hasattr(plugin, "score_nodes"):
             return _packed("score_nodes", plugin.score_nodes(pod, _nodes(nodes)), nodes)
         return _packed("score", [plugin.score(pod, node) for node in _nodes(nodes)], nodes)

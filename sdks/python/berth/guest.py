@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from wit_world.imports import host
 
-from . import declared
+from . import declared, manifest
 from .answers import Preemption, Rejection, rejection
 from .pod import Pod
 from .table import Node, Table
@@ -36,10 +36,8 @@ def plugin(kind):
     if guest.kind is not None:
         raise TypeError(f"a component holds one plugin; {guest.kind.__name__} is one already")
     guest.kind = kind
-    for member in ("name", "version"):
-        if not isinstance(getattr(kind, member, None), str):
-            raise TypeError(f"{kind.__name__}.{member}: must be a text")
-    declared.declare(getattr(kind, "columns", []), guest.follows_pods(), getattr(kind, "pod_json", False))
+    manifest.check(kind)
+    declared.declare(manifest.columns(kind), guest.follows_pods(), getattr(kind, "pod_json", False))
     return kind
 
 
@@ -106,15 +104,34 @@ def tell(error: BaseException) -> None:
     of the fault."""
     text = " ".join(str(error).splitlines()[:3])
     reason = f"{type(error).__name__}: {text}" if text else type(error).__name__
-    log(f"{reason}{_place(error)}", "error")
+    log(f"{reason}{_place(error) or _place_of(getattr(error, 'method', None))}", "error")
+
+
+def unfit(method: str, gave: str) -> TypeError:
+    """What is raised for an answer that a method must not give. No frame of the traceback is the author's then: `tell` says
+    the line of the method."""
+    error = TypeError(f"{method} gave {gave}")
+    error.method = method
+    return error
 
 
 def _place(error: BaseException) -> str:
     # Not `traceback.extract_tb`: it reads the source, and a component has no files.
     frames = [(frame.f_code, line) for frame, line in traceback.walk_tb(error.__traceback__)]
-    folder = sys.modules[guest.kind.__module__].__file__.rpartition("/")[0] + "/" if guest.kind else ""
-    own = [(code, line) for code, line in frames if code.co_filename.startswith(folder)]
-    if not own:
-        return ""
-    code, line = own[-1]
+    own = [(code, line) for code, line in frames if code.co_filename.startswith(_folder())]
+    return _named(*own[-1]) if own else ""
+
+
+def _place_of(method: str | None) -> str:
+    code = getattr(getattr(guest.kind, method or "", None), "__code__", None)
+    return _named(code, code.co_firstlineno) if code and code.co_filename.startswith(_folder()) else ""
+
+
+def _folder() -> str:
+    """The folder of plugin.py."""
+    return sys.modules[guest.kind.__module__].__file__.rpartition("/")[0] + "/" if guest.kind else ""
+
+
+def _named(code, line: int) -> str:
+    folder = _folder()
     return f", at {code.co_filename.removeprefix(folder)}:{line} in {code.co_name}"

@@ -102,13 +102,6 @@ class Columns:
         """The same with an integer for each node: what `score_columns` may answer as it is."""
         return self._kept("q", ("scores", key), score)
 
-    def checked(self, answers: "Sequence") -> "Sequence":
-        if not hasattr(answers, "__len__"):
-            raise TypeError(f"the answer is {answers!r}, which is no list")
-        if len(answers) != len(self):
-            raise ValueError(f"{len(answers)} answers about {len(self)} nodes")
-        return answers
-
     def _kept(self, typecode, key, read) -> array:
         values = self._table.kept(key, read, lambda n: array(typecode, bytes(n * array(typecode).itemsize)))
         return values if self._selection.is_everything else array(typecode, self._selection.of(values))

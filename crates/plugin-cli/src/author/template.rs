@@ -32,7 +32,7 @@ const WORKSPACE: &str = include_str!("../../../../Cargo.toml");
 const TOOLCHAIN: &str = include_str!("../../../../rust-toolchain.toml");
 
 /// The files that the build scripts of several SDKs share.
-const SHARED: [&str; 2] = ["fetch.py", "methods.py"];
+const SHARED: [&str; 3] = ["fetch.py", "methods.py", "world.py"];
 
 /// The folder of a project with the schemas of its files.
 const SCHEMAS: &str = "berth/schemas";

@@ -41,7 +41,7 @@ func Apply(delta *sync.Delta) {
 			nodes = append(nodes, nil)
 		}
 		if nodes[row] == nil {
-			nodes[row] = &berth.Node{Row: row}
+			nodes[row] = newNode(row)
 		}
 	}
 	for _, set := range delta.TaintSets {
@@ -85,7 +85,9 @@ func applyColumn(rows []uint32, data sync.ColumnData) {
 		each(rows, func(i int, node *berth.Node) { node.Unschedulable = flags[i] })
 	case sync.ColumnData_Labels:
 		lists := data.Labels()
-		eachList(rows, lists.Ends, func(from, to uint32, node *berth.Node) { node.Labels = toPairs(lists.Items[from:to]) })
+		eachList(rows, lists.Ends, func(from, to uint32, node *berth.Node) {
+			node.Labels = labels(node.Row, toPairs(lists.Items[from:to]))
+		})
 	case sync.ColumnData_Taints:
 		ids := data.Taints()
 		each(rows, func(i int, node *berth.Node) { node.Taints = taintSets[ids[i]] })
@@ -110,12 +112,13 @@ func applyColumn(rows []uint32, data sync.ColumnData) {
 		lists := data.HostPorts()
 		eachList(rows, lists.Ends, func(from, to uint32, node *berth.Node) { node.HostPorts = toPorts(lists.Items[from:to]) })
 	case sync.ColumnData_Annotations:
-		annotations := data.Annotations()
+		all := data.Annotations()
 		each(rows, func(i int, node *berth.Node) {
-			node.Annotations = make(berth.Pairs, len(annotations[i]))
-			for at, pair := range annotations[i] {
-				node.Annotations[at] = berth.Pair{Key: pair.F0, Value: pair.F1}
+			pairs := make(berth.Pairs, len(all[i]))
+			for at, pair := range all[i] {
+				pairs[at] = berth.Pair{Key: pair.F0, Value: pair.F1}
 			}
+			node.Annotations = annotations(node.Row, pairs)
 		})
 	case sync.ColumnData_DeclaredFeatures:
 		lists := data.DeclaredFeatures()

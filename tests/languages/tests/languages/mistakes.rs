@@ -1,6 +1,10 @@
 //! Tests that mistakes in a plugin are reported with the file and the line of the author's source.
 
 mod c;
+mod go;
+mod js;
+mod python;
+mod world;
 
 use std::{fs, process::Command};
 
@@ -105,11 +109,6 @@ fn a_fault_in_a_member_of_one_line_names_that_line() {
     run(LANGUAGES[2], |language| faults_as_it_scores(language, "node.absent.length", "at plugin.js:5 in score"));
 }
 
-#[test]
-fn a_score_that_is_no_number_is_a_fault() {
-    run(LANGUAGES[2], |language| faults_as_it_scores(language, "0 / 0", "TypeError: NaN is no score"));
-}
-
 fn faults_as_it_scores(language: Language, score: &str, told: &str) -> Result<()> {
     let source = format!(
         "export default {{\n  name: \"Mistaken\",\n  version: \"1\",\n  columns: [\"name\"],\n  \
@@ -151,6 +150,17 @@ fn built(
     interfaces: &[&str],
     environment: &[(&str, &str)],
 ) -> Result<ComponentFactory> {
+    load("Mistaken", component(language, file, source, interfaces, environment)?)
+}
+
+/// The component of such a plugin.
+fn component(
+    language: Language,
+    file: &str,
+    source: &str,
+    interfaces: &[&str],
+    environment: &[(&str, &str)],
+) -> Result<Vec<u8>> {
     let plugin = tempfile::tempdir()?;
     fs::write(plugin.path().join(file), source)?;
     let exports = ["lifecycle", "sync", "cycle"].iter().chain(interfaces);
@@ -158,10 +168,14 @@ fn built(
     let imports = "    import berth:scheduler/host@0.2.0;\n";
     let world = format!("package test:mistaken;\n\nworld plugin {{\n{imports}{exports}}}\n");
     fs::write(plugin.path().join("plugin.wit"), world)?;
+    if language.folder == "go" {
+        let sdk = folder("sdks/go/berth").canonicalize()?;
+        fs::write(plugin.path().join("go.mod"), format!("{}\nreplace berth => {}\n", go::MODULE, sdk.display()))?;
+    }
     let mut script = Command::new(folder("sdks").join(language.folder).join("build.sh"));
     let output = script.arg(plugin.path()).arg("Mistaken").envs(environment.iter().copied()).output()?;
     ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    load("Mistaken", fs::read(plugin.path().join("build/Mistaken.wasm"))?)
+    Ok(fs::read(plugin.path().join("build/Mistaken.wasm"))?)
 }
 
 /// A plugin of one file that was built and sees two nodes.
@@ -178,7 +192,10 @@ impl Asked {
         interfaces: &[&str],
         environment: &[(&str, &str)],
     ) -> Result<Self> {
-        let factory = built(language, file, source, interfaces, environment)?;
+        Self::of(built(language, file, source, interfaces, environment)?)
+    }
+
+    fn of(factory: ComponentFactory) -> Result<Self> {
         let mut harness = PluginHarness::new(&factory, "null")?;
         harness.set_node(&node("a").build());
         harness.set_node(&node("b").label("zone", "east").build());
@@ -304,79 +321,4 @@ fn a_fault_in_c_names_the_function_or_with_checks_the_line() {
         }
         Ok(())
     });
-}
-
-/// A plugin in Go that exports what the example does. Sixteen lines, so that what comes behind begins at line 17.
-const GO_SOURCE: &str = r#"package plugin
-
-import "berth"
-
-type plugin struct{}
-
-func init() { berth.Register(&plugin{}) }
-
-func (*plugin) Describe() berth.Manifest { return berth.Manifest{Name: "Mistaken", Version: "1"} }
-
-func (*plugin) Filter(*berth.Pod, *berth.Node) *berth.Rejection { return nil }
-
-func (*plugin) Score(*berth.Pod, *berth.Node) int64 { return 1 }
-
-func (*plugin) Normalize(*berth.Pod, []int64) {}
-
-"#;
-
-const GO_MODULE: &str = "module example.com/plugin\n\ngo 1.27\n\nrequire berth v0.0.0\n";
-
-#[test]
-fn an_error_of_the_compiler_names_the_file_as_the_author_does_in_go() {
-    run(LANGUAGES[3], |language| {
-        let source = format!("{GO_SOURCE}var zone int = \"west\"\n");
-        let said = refusal_of(language, &[("plugin.go", &source), ("go.mod", GO_MODULE)])?;
-        ensure!(said.starts_with("plugin.go:17:16: cannot use \"west\""), "{said}");
-        Ok(())
-    });
-}
-
-/// For Go such a method is one of the plugin's own, and it would not be called.
-#[test]
-fn a_method_that_is_not_the_sdks_is_refused_in_go() {
-    run(LANGUAGES[3], |language| {
-        let source = GO_SOURCE.replace("Normalize(*berth.Pod, []int64)", "Normalize([]int64)")
-            + "func (*plugin) Configure(args string) error { return nil }\n\n\
-               func (*plugin) FilterNodes(\n\tpod berth.Pod, nodes []*berth.Node,\n) []*berth.Node {\n\treturn nodes\n}\n\n\
-               func (*plugin) PodPlaced(pod *berth.Pod, node *berth.Node) {}\n";
-        let said = refusal_of(language, &[("plugin.go", &source), ("go.mod", GO_MODULE)])?;
-        for error in [
-            "error: plugin.go:15: Normalize has another signature than the SDK's: Normalize(*berth.Pod, []int64)\n",
-            "error: plugin.go:17: Configure has another signature than the SDK's: Configure([]byte) error\n",
-            "error: plugin.go:19: FilterNodes has another signature than the SDK's: \
-             FilterNodes(*berth.Pod, []*berth.Node) []*berth.Node\n",
-            "error: plugin.go:25: PodPlaced is never called: the plugin has no PodRemoved\n",
-        ] {
-            ensure!(said.contains(error), "{said}");
-        }
-        let source = GO_SOURCE.replace("&plugin{}", "plugin{}").replace("(*plugin) Describe", "(plugin) Describe");
-        let said = refusal_of(language, &[("plugin.go", &source), ("go.mod", GO_MODULE)])?;
-        let error = "error: plugin.go:11: Filter is never called: write berth.Register(&plugin{..}), since Filter is a \
-                     method of *plugin\n";
-        ensure!(said.contains(error), "{said}");
-        Ok(())
-    });
-}
-
-#[test]
-fn a_mistake_in_plugin_wit_is_told_with_its_place_in_c() {
-    run(LANGUAGES[0], a_mistake_in_plugin_wit_is_told);
-}
-
-#[test]
-fn a_mistake_in_plugin_wit_is_told_with_its_place_in_go() {
-    run(LANGUAGES[3], a_mistake_in_plugin_wit_is_told);
-}
-
-fn a_mistake_in_plugin_wit_is_told(language: Language) -> Result<()> {
-    let world = "package local:plugin;\n\nworld plugin {\n    import berth:scheduler/host@0.2.0\n}\n";
-    let said = refusal_of(language, &[("plugin.wit", world)])?;
-    ensure!(said.contains("expected ';', found '}'\n     --> ./plugin.wit:5:1\n"), "{said}");
-    Ok(())
 }
