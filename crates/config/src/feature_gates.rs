@@ -51,9 +51,13 @@ pub fn find(release: Release, name: &str) -> Option<FeatureGate> {
 
 /// Gates that switch something other than rules of plugins: the scheduler and the endpoints read them. The text says
 /// what holds while the gate is on.
-const OF_THE_PROGRAM: [(&str, &str); 7] = [
+const OF_THE_PROGRAM: [(&str, &str); 8] = [
     ("ComponentFlagz", "`/flagz` is served."),
     ("ComponentStatusz", "`/statusz` is served."),
+    (
+        "CoordinatedLeaderElection",
+        "The API server chooses the leader from the LeaseCandidates of the replicas. It must serve `coordination.k8s.io/v1beta1`.",
+    ),
     (
         "InterPodAffinityHostnameFastPath",
         "Nothing: terms about single nodes are counted without a search for their domains either way.",
@@ -71,11 +75,10 @@ const OF_THE_PROGRAM: [(&str, &str); 7] = [
 ];
 
 /// Gates that would change what the scheduler does, and that can only keep their default. Each comes with the reason.
-const UNBUILT: [(&str, &str); 32] = [
+const UNBUILT: [(&str, &str); 31] = [
     ("AllAlpha", "it turns on gates that are not built"),
     ("AllBeta", "it switches gates that are not built"),
     ("CompositePodGroup", GROUPS),
-    ("CoordinatedLeaderElection", "LeaseCandidates are not written"),
     ("DRADerivedAttributes", ALPHA),
     ("DRADeviceCompatibilityGroups", ALPHA),
     ("DRANodeAllocatableResources", "what devices take of a node's own resources is not counted"),
@@ -238,5 +241,7 @@ fn gate(name: &'static str, words: &'static str) -> Option<FeatureGate> {
     Some(FeatureGate { name, stage, is_on: default == "on", is_locked: lock == "locked" })
 }
 
+#[cfg(test)]
+mod shown;
 #[cfg(test)]
 mod tests;

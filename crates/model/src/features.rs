@@ -144,6 +144,8 @@ features! {
     SelectorErrorsNameDevices: Change, false, true;
     /// InterPodAffinity tries a pod again when a pod leaves that matched any of its required anti-affinity terms; before, one that matched all of them.
     AnyAntiAffinityTermWakesPods: Change, false, true;
+    /// NodeDeclaredFeatures asks for `VolumeBindMountOptions` if a container mounts a volume with `bindMountOptions`.
+    BindMountOptionsNeedFeature: Change, false, true;
     /// The age at which an unschedulable pod is tried again is counted from its last flush, if that came after its last attempt; before, from its last attempt alone.
     FlushesCountForAge: Change, false, true;
     /// The nomination of a pod counts while a PreEnqueue plugin gates the pod; before, once the pod had come to activeQ.
@@ -152,6 +154,8 @@ features! {
     ImageVolumesCountAsContainers: Change, false, true;
     /// Events of pods without a node have the labels `UnscheduledPod…`, and those of the waiting pod itself `TargetPod…`; before, `UnschedulablePod…`.
     PodEventsByKind: Change, false, true;
+    /// A configuration may name plugins for `podGroupPostFilter`. No plugin runs there, because groups of pods are not scheduled together.
+    PodGroupPostFilterIsAPoint: Change, false, true;
     /// A successful preemption says on which node and with how many victims, in the pod's condition and event.
     PreemptionHasMessage: Change, false, true;
     /// During a resize a pod requests the largest of three totals: of its spec, of what is allocated and of what it has; before, the sum of each container's largest.
